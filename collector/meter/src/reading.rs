@@ -1,0 +1,95 @@
+//! A reading: what one GPU said of itself at one instant.
+//!
+//! The first noun on the line. Sources make readings; nothing after this room knows whether they
+//! came from a log, a driver or a demonstration.
+
+use crate::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization};
+
+/// What one GPU said of itself at one instant. What it did not say is `None`, never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// When it was read.
+    pub at: Timestamp,
+    /// How busy the GPU was, or why that is not known
+    /// (`nvmlDeviceGetUtilizationRates().gpu`, `nvidia-smi` `utilization.gpu`).
+    pub utilization: Result<Utilization, Absent>,
+    /// Memory in use (`nvmlDeviceGetMemoryInfo`, `memory.used`).
+    pub memory_used: Option<Bytes>,
+    /// Processes that compute on it (`nvmlDeviceGetComputeRunningProcesses`).
+    pub compute_processes: Option<u32>,
+    /// Power drawn (`nvmlDeviceGetPowerUsage`, `power.draw`).
+    pub power: Option<Milliwatts>,
+    /// Energy since the driver was loaded (`nvmlDeviceGetTotalEnergyConsumption`).
+    pub energy: Option<Millijoules>,
+    /// Temperature of the die (`nvmlDeviceGetTemperature`, `temperature.gpu`).
+    pub temperature: Option<Celsius>,
+    /// Clock of the streaming multiprocessors (`nvmlDeviceGetClockInfo(SM)`, `clocks.sm`).
+    pub sm_clock: Option<Megahertz>,
+    /// Clock of the memory (`nvmlDeviceGetClockInfo(MEM)`, `clocks.mem`).
+    pub memory_clock: Option<Megahertz>,
+}
+
+impl Reading {
+    /// A reading that says nothing but its time, to be filled in.
+    #[must_use]
+    pub const fn at(at: Timestamp) -> Self {
+        Self {
+            at,
+            utilization: Err(Absent::NotAsked),
+            memory_used: None,
+            compute_processes: None,
+            power: None,
+            energy: None,
+            temperature: None,
+            sm_clock: None,
+            memory_clock: None,
+        }
+    }
+}
+
+/// Why a reading has no utilization. Time under it is unobserved, for this reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Absent {
+    /// The source has no such column or did not ask.
+    NotAsked,
+    /// The driver does not support it here (`[N/A]`, `[Not Supported]`, NVML `NOT_SUPPORTED`).
+    NotSupported,
+    /// The GPU fell off the bus (`[GPU is lost]`, NVML `GPU_IS_LOST`).
+    Lost,
+    /// There was a value, but no one could read it, or it was out of range.
+    Unreadable,
+}
+
+impl Absent {
+    /// All reasons, in the order reports list them.
+    pub const ALL: [Self; 4] = [Self::NotAsked, Self::NotSupported, Self::Lost, Self::Unreadable];
+
+    /// The reason in words, for reports.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NotAsked => "no utilization column",
+            Self::NotSupported => "utilization not supported",
+            Self::Lost => "GPU lost",
+            Self::Unreadable => "unreadable value",
+        }
+    }
+}
+
+/// What is known of a GPU beside its readings. Filled in by the source as it learns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuIdentity {
+    /// The name reports use: the uuid, else the bus id, else the index, with the file before it
+    /// where two files would otherwise share a name.
+    pub name: String,
+    /// `nvmlDeviceGetUUID`.
+    pub uuid: Option<String>,
+    /// `nvmlDeviceGetPciInfo().busId`.
+    pub bus_id: Option<String>,
+    /// `nvmlDeviceGetIndex`.
+    pub index: Option<u32>,
+    /// `nvmlDeviceGetName`, as the driver spells it.
+    pub model: Option<String>,
+    /// `nvmlDeviceGetMemoryInfo().total`, where the source gave it.
+    pub memory_total: Option<Bytes>,
+}

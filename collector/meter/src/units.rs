@@ -1,0 +1,292 @@
+//! The units everything is measured in. A number without its unit does not travel on the line.
+//!
+//! Each constructor of outside data refuses nonsense by returning `None`; what is missing after
+//! that is missing as a value. This room must not know where a number came from.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+/// Nanoseconds in a second.
+pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Nanoseconds in an hour, the time unit of every rate.
+pub const NANOS_PER_HOUR: u64 = 3_600 * NANOS_PER_SECOND;
+
+/// Ppm in one.
+pub const PPM: u32 = 1_000_000;
+
+/// An instant: nanoseconds since 1970-01-01T00:00:00Z, before 2262-01-01T00:00:00Z.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The first instant that can no longer be told: 2262-01-01T00:00:00Z.
+    pub const END: u64 = 9_214_646_400 * NANOS_PER_SECOND;
+
+    /// From nanoseconds since the epoch; `None` from 2262 on.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Option<Self> {
+        if nanos < Self::END { Some(Self(nanos)) } else { None }
+    }
+
+    /// From milliseconds since the epoch; `None` outside 1970–2261.
+    #[must_use]
+    pub fn from_millis(millis: u64) -> Option<Self> {
+        millis.checked_mul(1_000_000).and_then(Self::from_nanos)
+    }
+
+    /// Nanoseconds since the epoch.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The whole UTC second this instant lies in, as seconds since the epoch.
+    #[must_use]
+    pub const fn whole_second(self) -> u64 {
+        self.0 / NANOS_PER_SECOND
+    }
+
+    /// The start of the UTC second this instant lies in.
+    #[must_use]
+    pub const fn floor_second(self) -> Self {
+        self.floor(Nanos::SECOND)
+    }
+
+    /// The last multiple of `step` since the epoch that is not after this instant.
+    #[must_use]
+    pub const fn floor(self, step: Nanos) -> Self {
+        if step.0 == 0 { self } else { Self(self.0 - self.0 % step.0) }
+    }
+
+    /// The time since `earlier`, zero if that is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// This instant moved back, at most to 1970.
+    #[must_use]
+    pub const fn saturating_sub(self, by: Nanos) -> Self {
+        Self(self.0.saturating_sub(by.0))
+    }
+}
+
+/// Saturates just before [`Timestamp::END`]: time cannot leave its range by arithmetic.
+impl Add<Nanos> for Timestamp {
+    type Output = Self;
+
+    fn add(self, by: Nanos) -> Self {
+        Self(self.0.saturating_add(by.0).min(Self::END - 1))
+    }
+}
+
+/// A length of time in nanoseconds, never negative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+    /// One second.
+    pub const SECOND: Self = Self(NANOS_PER_SECOND);
+
+    /// Whole seconds.
+    #[must_use]
+    pub const fn from_secs(seconds: u64) -> Self {
+        Self(seconds.saturating_mul(NANOS_PER_SECOND))
+    }
+
+    /// Whole milliseconds.
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// Seconds as a float, for what people read; sums stay integers.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for display only")]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / NANOS_PER_SECOND as f64
+    }
+
+    /// Three times as long, for `max_hold`.
+    #[must_use]
+    pub const fn saturating_mul(self, by: u64) -> Self {
+        Self(self.0.saturating_mul(by))
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl std::iter::Sum for Nanos {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::ZERO, Add::add)
+    }
+}
+
+/// How busy a GPU was: parts per million, 0 to 1,000,000.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Utilization(u32);
+
+impl Utilization {
+    /// Nothing ran.
+    pub const ZERO: Self = Self(0);
+    /// Something ran all the time.
+    pub const FULL: Self = Self(PPM);
+
+    /// From parts per million; `None` above one million.
+    #[must_use]
+    pub const fn from_ppm(ppm: u32) -> Option<Self> {
+        if ppm <= PPM { Some(Self(ppm)) } else { None }
+    }
+
+    /// From a whole percentage, as NVML gives it; `None` above 100.
+    #[must_use]
+    pub const fn from_percent(percent: u32) -> Option<Self> {
+        if percent <= 100 { Some(Self(percent * (PPM / 100))) } else { None }
+    }
+
+    /// Parts per million.
+    #[must_use]
+    pub const fn ppm(self) -> u32 {
+        self.0
+    }
+
+    /// Percent, 0–100, for what people read.
+    #[must_use]
+    pub fn percent(self) -> f64 {
+        f64::from(self.0) / 10_000.0
+    }
+
+    /// A fraction, 0–1, for the wire.
+    #[must_use]
+    pub fn ratio(self) -> f64 {
+        f64::from(self.0) / f64::from(PPM)
+    }
+}
+
+impl fmt::Display for Utilization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", self.percent())
+    }
+}
+
+/// Memory in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(u64);
+
+impl Bytes {
+    /// One mebibyte, the unit of `nvidia-smi`.
+    pub const MEBIBYTE: u64 = 1 << 20;
+    /// More than any GPU has: above it a value is a misreading. 4 TiB.
+    pub const MAX: u64 = 1 << 42;
+
+    /// From bytes; `None` above [`Bytes::MAX`].
+    #[must_use]
+    pub const fn new(bytes: u64) -> Option<Self> {
+        if bytes <= Self::MAX { Some(Self(bytes)) } else { None }
+    }
+
+    /// From mebibytes; `None` above [`Bytes::MAX`].
+    #[must_use]
+    pub const fn from_mebibytes(mebibytes: u64) -> Option<Self> {
+        if mebibytes <= Self::MAX / Self::MEBIBYTE {
+            Some(Self(mebibytes * Self::MEBIBYTE))
+        } else {
+            None
+        }
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// Power in milliwatts, the unit of NVML; at most 1 MW.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Milliwatts(u32);
+
+impl Milliwatts {
+    /// From milliwatts; `None` above a megawatt.
+    #[must_use]
+    pub const fn new(milliwatts: u32) -> Option<Self> {
+        if milliwatts <= 1_000_000_000 { Some(Self(milliwatts)) } else { None }
+    }
+
+    /// Milliwatts.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// Watts, for the wire.
+    #[must_use]
+    pub fn watts(self) -> f64 {
+        f64::from(self.0) / 1_000.0
+    }
+}
+
+/// Energy in millijoules, the unit of `nvmlDeviceGetTotalEnergyConsumption`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Millijoules(pub u64);
+
+impl Millijoules {
+    /// Joules, for the wire.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "2^53 mJ is 285 years at 1 kW")]
+    pub fn joules(self) -> f64 {
+        self.0 as f64 / 1_000.0
+    }
+}
+
+/// Temperature in degrees Celsius.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Celsius(pub i16);
+
+/// A clock in megahertz.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Megahertz(pub u32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_ends_before_2262() {
+        assert!(Timestamp::from_nanos(Timestamp::END - 1).is_some());
+        assert!(Timestamp::from_nanos(Timestamp::END).is_none());
+        let last = Timestamp::from_nanos(Timestamp::END - 1).unwrap();
+        assert_eq!(last + Nanos::SECOND, last);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(Utilization::from_percent(101).is_none());
+        assert!(Utilization::from_ppm(PPM + 1).is_none());
+        assert!(Bytes::from_mebibytes(u64::MAX).is_none());
+        assert!(Milliwatts::new(u32::MAX).is_none());
+    }
+}

@@ -1,0 +1,2 @@
+//! Phasemeter.
+fn main() {}
