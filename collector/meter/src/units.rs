@@ -23,6 +23,9 @@ impl Timestamp {
     /// The first instant that can no longer be told: 2262-01-01T00:00:00Z.
     pub const END: u64 = 9_214_646_400 * NANOS_PER_SECOND;
 
+    /// The last instant that can be told.
+    pub const LAST: Self = Self(Self::END - 1);
+
     /// From nanoseconds since the epoch; `None` from 2262 on.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Option<Self> {
@@ -72,12 +75,12 @@ impl Timestamp {
     }
 }
 
-/// Saturates just before [`Timestamp::END`]: time cannot leave its range by arithmetic.
+/// Saturates at [`Timestamp::LAST`]: time cannot leave its range by arithmetic.
 impl Add<Nanos> for Timestamp {
     type Output = Self;
 
     fn add(self, by: Nanos) -> Self {
-        Self(self.0.saturating_add(by.0).min(Self::END - 1))
+        Self(self.0.saturating_add(by.0)).min(Self::LAST)
     }
 }
 

@@ -1,0 +1,169 @@
+//! How utilization and memory were distributed, weighted by the time they lasted.
+//!
+//! Fixed bins, so memory does not grow: 0.1 % for utilization, 1 MiB for memory. This room must
+//! not know what the values mean.
+
+use std::collections::BTreeMap;
+
+use crate::units::{Bytes, Nanos, Utilization};
+
+/// ppm in one bin of utilization: 0.1 %.
+const BIN: u32 = 1_000;
+
+/// Bins from 0 to 100 %.
+const BINS: usize = 1_001;
+
+/// Utilization: time at each tenth of a percent, and readings.
+#[derive(Clone, Debug)]
+pub struct UtilizationDistribution {
+    time: Vec<u64>,
+    readings: Vec<u64>,
+    sum_ppm: u128,
+}
+
+impl Default for UtilizationDistribution {
+    fn default() -> Self {
+        Self { time: vec![0; BINS], readings: vec![0; BINS], sum_ppm: 0 }
+    }
+}
+
+impl UtilizationDistribution {
+    /// A reading said so.
+    pub fn count(&mut self, utilization: Utilization) {
+        if let Some(readings) = self.readings.get_mut(bin(utilization)) {
+            *readings += 1;
+            self.sum_ppm += u128::from(utilization.ppm());
+        }
+    }
+
+    /// It was so for this long.
+    pub fn add(&mut self, utilization: Utilization, time: Nanos) {
+        if let Some(bin) = self.time.get_mut(bin(utilization)) {
+            *bin += time.0;
+        }
+    }
+
+    /// The smallest tenth of a percent with at least `percent` of the time at or below it;
+    /// `None` where no time was covered.
+    #[must_use]
+    pub fn percentile(&self, percent: u32) -> Option<Utilization> {
+        let weights = self.time.iter().enumerate().map(|(bin, weight)| (bin, *weight));
+        let bin = percentile(weights, percent)?;
+        Utilization::from_ppm(u32::try_from(bin).ok()? * BIN)
+    }
+
+    /// Readings at each utilization that occurred, rising.
+    pub fn readings(&self) -> impl Iterator<Item = (Utilization, u64)> {
+        (0_u32..).zip(&self.readings).filter(|(_, count)| **count > 0).filter_map(|(bin, count)| {
+            Utilization::from_ppm(bin * BIN).map(|utilization| (utilization, *count))
+        })
+    }
+
+    /// All readings with utilization.
+    #[must_use]
+    pub fn reading_count(&self) -> u64 {
+        self.readings.iter().sum()
+    }
+
+    /// Σ utilization of those readings, in ppm.
+    #[must_use]
+    pub const fn reading_sum_ppm(&self) -> u128 {
+        self.sum_ppm
+    }
+}
+
+/// Which bin, rounded to the nearest.
+const fn bin(utilization: Utilization) -> usize {
+    ((utilization.ppm() + BIN / 2) / BIN) as usize
+}
+
+/// Pages of mebibytes: a GPU touches few of them, and there are at most 8,192.
+const PAGE: usize = 512;
+
+/// Memory: time at each mebibyte.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryDistribution {
+    pages: BTreeMap<usize, Box<[u64; PAGE]>>,
+    peak: Option<Bytes>,
+}
+
+impl MemoryDistribution {
+    /// A reading said so.
+    pub fn see(&mut self, used: Bytes) {
+        self.peak = self.peak.max(Some(used));
+    }
+
+    /// It was so for this long.
+    pub fn add(&mut self, used: Bytes, time: Nanos) {
+        let Ok(mebibytes) = usize::try_from((used.get() + Bytes::MEBIBYTE / 2) / Bytes::MEBIBYTE)
+        else {
+            return;
+        };
+        let page = self.pages.entry(mebibytes / PAGE).or_insert_with(|| Box::new([0; PAGE]));
+        page[mebibytes % PAGE] += time.0;
+    }
+
+    /// The most that was ever in use.
+    #[must_use]
+    pub const fn peak(&self) -> Option<Bytes> {
+        self.peak
+    }
+
+    /// The smallest mebibyte with at least `percent` of the time at or below it; `None` where no
+    /// time was covered.
+    #[must_use]
+    pub fn percentile(&self, percent: u32) -> Option<Bytes> {
+        let weights = self.pages.iter().flat_map(|(page, weights)| {
+            weights.iter().enumerate().map(move |(bin, weight)| (page * PAGE + bin, *weight))
+        });
+        let mebibytes = percentile(weights, percent)?;
+        Bytes::from_mebibytes(mebibytes as u64)
+    }
+}
+
+/// The smallest bin with at least `percent` of the weight at or below it.
+fn percentile(weights: impl Iterator<Item = (usize, u64)> + Clone, percent: u32) -> Option<usize> {
+    let total: u128 = weights.clone().map(|(_, weight)| u128::from(weight)).sum();
+    if total == 0 {
+        return None;
+    }
+    let mut below = 0_u128;
+    weights
+        .into_iter()
+        .find(|(_, weight)| {
+            below += u128::from(*weight);
+            below * 100 >= total * u128::from(percent) && below > 0
+        })
+        .map(|(bin, _)| bin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_weighted_by_time() {
+        let mut all = UtilizationDistribution::default();
+        assert_eq!(all.percentile(50), None);
+        let at = |percent| Utilization::from_percent(percent).unwrap();
+        all.add(at(0), Nanos(50));
+        all.add(at(40), Nanos(45));
+        all.add(at(100), Nanos(5));
+        assert_eq!(all.percentile(50), Some(at(0)));
+        assert_eq!(all.percentile(51), Some(at(40)));
+        assert_eq!(all.percentile(95), Some(at(40)));
+        assert_eq!(all.percentile(96), Some(at(100)));
+    }
+
+    #[test]
+    fn memory_is_told_to_the_mebibyte() {
+        let mut all = MemoryDistribution::default();
+        let mib = |n| Bytes::from_mebibytes(n).unwrap();
+        all.add(mib(100), Nanos(95));
+        all.add(mib(81_559), Nanos(5));
+        all.see(mib(81_559));
+        assert_eq!(all.peak(), Some(mib(81_559)));
+        assert_eq!(all.percentile(95), Some(mib(100)));
+        assert_eq!(all.percentile(99), Some(mib(81_559)));
+    }
+}

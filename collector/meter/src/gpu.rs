@@ -1,0 +1,396 @@
+//! The meter of one GPU: the whole line from its readings to its accounts.
+//!
+//! It owns all that is known of that GPU, in memory that does not grow with the run, and tells an
+//! [`Observer`] what is settled. It must not know who observes, nor of other GPUs.
+
+use crate::cadence::UpdatePeriod;
+use crate::distribution::{MemoryDistribution, UtilizationDistribution};
+use crate::energy::Energy;
+use crate::hold::{self, MaxHold};
+use crate::ledger::{Accounts, Charge};
+use crate::money::{NanoUsd, Rate};
+use crate::order::{Late, Order};
+use crate::pattern::{Bounces, Pattern};
+use crate::phase::Thresholds;
+use crate::pool::Stretches;
+use crate::reading::Reading;
+use crate::series::Series;
+use crate::span::{Segment, Spans};
+use crate::summary::{Summary, Unobserved};
+use crate::tariff::{AlreadyCharged, Cost, EffectiveCost, Tariff};
+use crate::timeline::{Piece, Timeline};
+use crate::units::{Bytes, Nanos, Timestamp, Utilization};
+
+/// How a GPU is metered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeterConfig {
+    /// Where one phase ends and the next begins.
+    pub thresholds: Thresholds,
+    /// How late a reading may come.
+    pub lateness: Nanos,
+    /// How long a reading holds.
+    pub max_hold: MaxHold,
+    /// The shortest phase span.
+    pub min_span: Nanos,
+    /// The observer is told of the state at multiples of this, whole seconds; zero for never.
+    pub boundary_every: Nanos,
+}
+
+impl MeterConfig {
+    /// How late a reading in a log may be.
+    pub const LOG_LATENESS: Nanos = Nanos::from_secs(2);
+
+    /// The shortest span a person wants to see.
+    pub const MIN_SPAN: Nanos = Nanos::from_secs(5);
+}
+
+/// As for logs; no boundaries.
+impl Default for MeterConfig {
+    fn default() -> Self {
+        Self {
+            thresholds: Thresholds::default(),
+            lateness: Self::LOG_LATENESS,
+            max_hold: MaxHold::Estimated,
+            min_span: Self::MIN_SPAN,
+            boundary_every: Nanos::ZERO,
+        }
+    }
+}
+
+/// Who is told what is settled. `()` is who does not listen.
+pub trait Observer {
+    /// A reading counts from now on. They come in the order of their time.
+    fn reading(&mut self, _reading: &Reading) {}
+    /// A span is over.
+    fn span(&mut self, _span: &Segment) {}
+    /// `gpu` holds what is true at the instant `at`: all before it, and nothing after.
+    fn boundary(&mut self, _at: Timestamp, _gpu: &GpuMeter) {}
+}
+
+impl Observer for () {}
+
+/// Charges pieces and books them everywhere they belong.
+#[derive(Clone, Debug)]
+struct Books {
+    tariff: Option<Tariff>,
+    accounts: Accounts,
+    stretches: Stretches,
+    series: Series,
+    spans: Spans,
+}
+
+impl Books {
+    fn enter(&mut self, piece: Piece, observer: &mut impl Observer) {
+        let charge = match &mut self.tariff {
+            Some(tariff) => {
+                let Cost { cost, rate } = tariff.charge(piece.to);
+                Charge { piece, cost, effective: EffectiveCost::of(piece.weighted, rate) }
+            }
+            None => Charge { piece, cost: NanoUsd::ZERO, effective: EffectiveCost::ZERO },
+        };
+        self.accounts.enter(&charge);
+        self.stretches.enter(&charge);
+        self.spans.enter(&charge, &mut |span| observer.span(span));
+        if piece.account.phase().is_some() {
+            self.series.add(&piece);
+        }
+    }
+}
+
+/// Meters one GPU.
+#[derive(Clone, Debug)]
+pub struct GpuMeter {
+    config: MeterConfig,
+    rate: Option<Rate>,
+    order: Order,
+    /// The first readings, until they have told `max_hold`.
+    first: Vec<Reading>,
+    max_hold: Option<Nanos>,
+    start: Option<Timestamp>,
+    last: Option<Reading>,
+    /// Everything before this instant is settled and told.
+    told: Timestamp,
+    timeline: Timeline,
+    books: Books,
+    bounces: Bounces,
+    update_period: UpdatePeriod,
+    utilization: UtilizationDistribution,
+    memory: MemoryDistribution,
+    memory_total: Option<Bytes>,
+    energy: Energy,
+    unobserved: Unobserved,
+}
+
+impl GpuMeter {
+    /// Begins a GPU. `rate`: what it costs; `None` where nobody knows. `memory_total`: what more
+    /// than 1 % of holds it; `None` where nobody knows.
+    #[must_use]
+    pub fn new(config: MeterConfig, rate: Option<Rate>, memory_total: Option<Bytes>) -> Self {
+        let start = Timestamp::default();
+        Self {
+            config,
+            rate,
+            order: Order::new(config.lateness),
+            first: Vec::new(),
+            max_hold: config.max_hold.stated(),
+            start: None,
+            last: None,
+            told: start,
+            timeline: Timeline::new(start, config.thresholds),
+            books: Books {
+                tariff: None,
+                accounts: Accounts::default(),
+                stretches: Stretches::default(),
+                series: Series::default(),
+                spans: Spans::new(config.min_span),
+            },
+            bounces: Bounces::default(),
+            update_period: UpdatePeriod::default(),
+            utilization: UtilizationDistribution::default(),
+            memory: MemoryDistribution::default(),
+            memory_total,
+            energy: Energy::default(),
+            unobserved: Unobserved::default(),
+        }
+    }
+
+    /// Takes a reading in, in whatever order within the lateness window.
+    ///
+    /// # Errors
+    /// Where it is too late.
+    pub fn push(&mut self, reading: Reading, observer: &mut impl Observer) -> Result<(), Late> {
+        self.order.push(reading)?;
+        while let Some(next) = self.order.pop() {
+            self.arrive(next, observer);
+        }
+        Ok(())
+    }
+
+    /// Nothing follows. The last reading covers nothing, and its time is the end.
+    pub fn finish(&mut self, observer: &mut impl Observer) {
+        while let Some(next) = self.order.drain() {
+            self.arrive(next, observer);
+        }
+        self.begin_with_first(observer);
+        let Some(end) = self.last.map(|last| last.at) else { return };
+        self.timeline.settle(end, &mut |piece| self.books.enter(piece, observer));
+        self.books.spans.finish(&mut |span| observer.span(span));
+        self.told = end;
+        if self.config.boundary_every > Nanos::ZERO {
+            observer.boundary(end, self);
+        }
+    }
+
+    /// From `at` on it costs `rate`.
+    ///
+    /// # Errors
+    /// Where `at` lies before what is charged already.
+    pub fn change_rate(&mut self, at: Timestamp, rate: Rate) -> Result<(), AlreadyCharged> {
+        match &mut self.books.tariff {
+            Some(tariff) => tariff.change(at, rate),
+            None => {
+                self.rate = Some(rate);
+                Ok(())
+            }
+        }
+    }
+
+    /// What is known so far.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let accounts = self.books.accounts;
+        let confirmed = self.bounces.confirmed();
+        Summary {
+            span: self.start.map(|start| (start, self.told)),
+            rate: self.rate,
+            accounts,
+            unobserved: self.unobserved,
+            pools: self.books.stretches.pools(&accounts, confirmed),
+            pattern: Pattern::of(&self.bounces, &self.utilization, accounts.observed().time),
+            update_period: self.update_period.median(),
+            utilization_p50: self.utilization.percentile(50),
+            utilization_p95: self.utilization.percentile(95),
+            memory_peak: self.memory.peak(),
+            memory_p95: self.memory.percentile(95),
+            energy: self.energy.joules(),
+        }
+    }
+
+    /// How utilization was distributed.
+    #[must_use]
+    pub const fn utilization(&self) -> &UtilizationDistribution {
+        &self.utilization
+    }
+
+    /// Utilization over time.
+    #[must_use]
+    pub const fn series(&self) -> &Series {
+        &self.books.series
+    }
+
+    /// The last reading that counts.
+    #[must_use]
+    pub const fn last(&self) -> Option<&Reading> {
+        self.last.as_ref()
+    }
+
+    /// The start of the phase span that holds `at`, where that is settled.
+    #[must_use]
+    pub fn settled_span_start(&self, at: Timestamp) -> Option<Timestamp> {
+        self.books.spans.settled_start(at)
+    }
+
+    /// The readings of a log wait until they have told how long each holds.
+    fn arrive(&mut self, reading: Reading, observer: &mut impl Observer) {
+        if let Some(max_hold) = self.max_hold {
+            self.advance(reading, max_hold, observer);
+        } else {
+            self.first.push(reading);
+            if self.first.len() == hold::READINGS {
+                self.begin_with_first(observer);
+            }
+        }
+    }
+
+    fn begin_with_first(&mut self, observer: &mut impl Observer) {
+        let first = std::mem::take(&mut self.first);
+        let times = first.iter().map(|reading| reading.at);
+        let max_hold = *self.max_hold.get_or_insert_with(|| hold::estimate(times));
+        for reading in first {
+            self.advance(reading, max_hold, observer);
+        }
+    }
+
+    /// The time up to this reading is settled: book it, then let the reading speak.
+    fn advance(&mut self, reading: Reading, max_hold: Nanos, observer: &mut impl Observer) {
+        match self.last {
+            Some(last) => self.elapse(&last, reading.at, max_hold, observer),
+            None => self.begin(reading.at),
+        }
+        self.timeline.advance(reading.at, &mut |piece| self.books.enter(piece, observer));
+        self.hear(&reading);
+        observer.reading(&reading);
+        self.last = Some(reading);
+    }
+
+    fn begin(&mut self, start: Timestamp) {
+        self.start = Some(start);
+        self.told = start;
+        self.timeline = Timeline::new(start, self.config.thresholds);
+        self.books.tariff = self.rate.map(|rate| Tariff::new(start, rate));
+    }
+
+    /// `last` covers the time to `next`, at most `max_hold`; what is left is not known.
+    fn elapse(
+        &mut self,
+        last: &Reading,
+        next: Timestamp,
+        max_hold: Nanos,
+        observer: &mut impl Observer,
+    ) {
+        let until = next.min(last.at + max_hold);
+        let mut from = last.at;
+        let every = self.config.boundary_every;
+        let boundary = next.floor(every);
+        if every > Nanos::ZERO && boundary > self.told {
+            // However many boundaries were passed since the last reading, one tells it all.
+            self.cover(last, from, until.min(boundary), observer);
+            self.miss(until.max(from).min(boundary), boundary);
+            self.timeline.settle(boundary, &mut |piece| self.books.enter(piece, observer));
+            self.told = boundary;
+            observer.boundary(boundary, self);
+            from = boundary;
+        }
+        self.cover(last, from, until, observer);
+        self.miss(until.max(from), next);
+        if until < next {
+            self.bounces.interrupt();
+            self.update_period.interrupt();
+        }
+    }
+
+    /// What `reading` said was so from `from` to `to`.
+    fn cover(
+        &mut self,
+        reading: &Reading,
+        from: Timestamp,
+        to: Timestamp,
+        observer: &mut impl Observer,
+    ) {
+        let time = to.since(from);
+        if time == Nanos::ZERO {
+            return;
+        }
+        match reading.utilization {
+            Ok(utilization) => {
+                self.utilization.add(utilization, time);
+                self.observe(from, to, utilization, observer);
+            }
+            Err(absent) => self.unobserved.absent[absent as usize] += time,
+        }
+        if let Some(used) = reading.memory_used {
+            self.memory.add(used, time);
+        }
+        if let Some(power) = reading.power {
+            self.energy.draw(power, time);
+        }
+    }
+
+    /// Cuts at each change of the rate, so that a piece has one.
+    fn observe(
+        &mut self,
+        mut from: Timestamp,
+        to: Timestamp,
+        utilization: Utilization,
+        observer: &mut impl Observer,
+    ) {
+        while from < to {
+            let change = self.books.tariff.as_ref().and_then(|tariff| tariff.next_change(from));
+            let until = change.map_or(to, |change| change.min(to));
+            let mut book = |piece| self.books.enter(piece, observer);
+            self.timeline.observe(from, until, utilization, &mut book);
+            if until < to {
+                self.timeline.cut();
+            }
+            from = until;
+        }
+    }
+
+    fn miss(&mut self, from: Timestamp, to: Timestamp) {
+        self.unobserved.no_reading += to.since(from);
+    }
+
+    fn hear(&mut self, reading: &Reading) {
+        if let Some(held) = self.held(reading) {
+            self.timeline.hold(held);
+        }
+        if let Ok(utilization) = reading.utilization {
+            self.utilization.count(utilization);
+            self.update_period.observe(reading.at, utilization);
+            let confirmed = self.bounces.confirmed();
+            if let Some(turn) = self.bounces.observe(reading.at, utilization) {
+                self.books.stretches.turn(turn, confirmed);
+            }
+        } else {
+            self.bounces.interrupt();
+            self.update_period.interrupt();
+        }
+        if let Some(used) = reading.memory_used {
+            self.memory.see(used);
+        }
+        if let Some(counter) = reading.energy {
+            self.energy.count(counter);
+        }
+    }
+
+    /// Whether something holds the GPU: a compute process, or more than 1 % of its memory.
+    fn held(&self, reading: &Reading) -> Option<bool> {
+        let processes = reading.compute_processes.map(|processes| processes > 0);
+        let memory = reading.memory_used.zip(self.memory_total);
+        let memory = memory.map(|(used, total)| used.get() * 100 > total.get());
+        match (processes, memory) {
+            (None, None) => None,
+            (processes, memory) => Some(processes == Some(true) || memory == Some(true)),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! How a GPU's utilization moves: idle, steady, bouncing or mixed.
+//!
+//! Found from readings, not from seconds: a job that bounces between 0 and 100 % within a second
+//! has a mean of 50 % in each, and would look steady. This room must not know of money.
+
+use crate::distribution::UtilizationDistribution;
+use crate::median::DurationMedian;
+use crate::units::{Nanos, PPM, Timestamp, Utilization};
+
+/// Below this a GPU starves: 10 %.
+const LOW: u32 = 100_000;
+
+/// From this on it is fed: 70 %.
+const HIGH: u32 = 700_000;
+
+/// The longest cycle, and the longest pause between two cycles of one stretch.
+const LONGEST: Nanos = Nanos::from_secs(120);
+
+/// Fewer cycles than this are no pattern.
+const CYCLES: usize = 10;
+
+/// In less observed time than this, or in fewer readings, nothing but bouncing can be told.
+const LEAST_TIME: Nanos = Nanos::from_secs(30);
+const LEAST_READINGS: u64 = 10;
+
+/// "Nearly all the time" leaves out a twentieth: of idle at the top, of steady at both ends.
+const NEARLY_ALL: u32 = 95;
+
+/// The widest band that is steady: 30 points.
+const BAND: u32 = 300_000;
+
+/// What kind of movement it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatternKind {
+    /// Below 10 % nearly all the time.
+    Idle,
+    /// Nearly all the time within a narrow band.
+    Steady,
+    /// At least ten cycles between below 10 and at least 70 % that follow one another.
+    Bouncing,
+    /// None of these.
+    Mixed,
+}
+
+impl PatternKind {
+    /// As it stands in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Steady => "steady",
+            Self::Bouncing => "bouncing",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
+/// The movement of a GPU over a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// What kind it is.
+    pub kind: PatternKind,
+    /// The median time of a cycle, to the millisecond; where it bounces.
+    pub period: Option<Nanos>,
+    /// The share of a cycle at high utilization, in ppm; where it bounces.
+    pub duty: Option<u32>,
+}
+
+impl Pattern {
+    /// The pattern of a window; `None` where there is too little to tell.
+    #[must_use]
+    pub fn of(
+        bounces: &Bounces,
+        utilization: &UtilizationDistribution,
+        observed: Nanos,
+    ) -> Option<Self> {
+        if let Some((period, duty)) = bounces.found() {
+            let kind = PatternKind::Bouncing;
+            return Some(Self { kind, period: Some(period), duty: Some(duty) });
+        }
+        if observed < LEAST_TIME || utilization.reading_count() < LEAST_READINGS {
+            return None;
+        }
+        let low = utilization.percentile(100 - NEARLY_ALL)?.ppm();
+        let high = utilization.percentile(NEARLY_ALL)?.ppm();
+        let kind = if high < LOW {
+            PatternKind::Idle
+        } else if high - low <= BAND {
+            PatternKind::Steady
+        } else {
+            PatternKind::Mixed
+        };
+        Some(Self { kind, period: None, duty: None })
+    }
+}
+
+/// What a reading changed for the stretch of cycles in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The stretch in progress ended before this instant, at which another may begin.
+    Begins(Timestamp),
+    /// The stretch in progress reaches up to this instant, at which a cycle ended.
+    Reaches(Timestamp),
+}
+
+/// A cycle that may begin: utilization rose at `rise`.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    rise: Timestamp,
+    fall: Option<Timestamp>,
+}
+
+/// Finds the cycles between low and high, and the stretches of them, in constant memory.
+#[derive(Clone, Debug, Default)]
+pub struct Bounces {
+    /// Utilization was low last, so that the next high is a rise.
+    low: bool,
+    open: Option<Open>,
+    /// Where the stretch in progress begins or reaches to.
+    reached: Option<Timestamp>,
+    /// The cycles of the stretch in progress, and the first of them until they are enough.
+    cycles: usize,
+    first: Vec<(Nanos, Nanos)>,
+    periods: DurationMedian,
+    high: u128,
+    total: u128,
+}
+
+impl Bounces {
+    /// Takes the next reading in.
+    pub fn observe(&mut self, at: Timestamp, utilization: Utilization) -> Option<Turn> {
+        if utilization.ppm() < LOW {
+            self.low = true;
+            if let Some(open) = &mut self.open {
+                open.fall.get_or_insert(at);
+            }
+            None
+        } else if utilization.ppm() >= HIGH && std::mem::take(&mut self.low) {
+            let before = self.open.replace(Open { rise: at, fall: None });
+            self.rise(at, before)
+        } else {
+            None
+        }
+    }
+
+    /// Nothing is known for a while: the cycle in progress can't be told.
+    pub fn interrupt(&mut self) {
+        self.low = false;
+        self.open = None;
+    }
+
+    /// Whether the stretch in progress has enough cycles.
+    #[must_use]
+    pub fn confirmed(&self) -> bool {
+        self.cycles >= CYCLES
+    }
+
+    /// The median period and the duty in ppm of all stretches so far; `None` where there is none.
+    #[must_use]
+    pub fn found(&self) -> Option<(Nanos, u32)> {
+        let duty = (self.high * u128::from(PPM)).checked_div(self.total)?;
+        Some((self.periods.median()?, u32::try_from(duty).unwrap_or(PPM)))
+    }
+
+    fn rise(&mut self, at: Timestamp, before: Option<Open>) -> Option<Turn> {
+        let cycle = before.and_then(|open| {
+            let (period, fall) = (at.since(open.rise), open.fall?);
+            (period <= LONGEST).then(|| (period, fall.since(open.rise)))
+        });
+        let near = self.reached.is_some_and(|reached| at.since(reached) <= LONGEST);
+        match cycle {
+            Some((period, high)) => {
+                self.count(period, high);
+                self.reached = Some(at);
+                Some(Turn::Reaches(at))
+            }
+            None if near && self.cycles > 0 => None,
+            None => {
+                self.cycles = 0;
+                self.first.clear();
+                self.reached = Some(at);
+                Some(Turn::Begins(at))
+            }
+        }
+    }
+
+    fn count(&mut self, period: Nanos, high: Nanos) {
+        self.cycles += 1;
+        self.first.push((period, high));
+        if self.confirmed() {
+            for (period, high) in self.first.drain(..) {
+                self.periods.add(period);
+                self.high += u128::from(high.0);
+                self.total += u128::from(period.0);
+            }
+        }
+    }
+}

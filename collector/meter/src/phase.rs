@@ -1,0 +1,205 @@
+//! Phases, and the accounts that time and money are booked to.
+//!
+//! A phase is decided a whole second at a time, from the mean utilization of what was observed in
+//! it. This room must not know what a phase costs or what to do about it.
+
+use crate::units::{Nanos, Utilization};
+
+/// What a GPU was doing in one second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Below 10 %.
+    Idle,
+    /// From 10 to below 70 %.
+    Underutilized,
+    /// From 70 to below 90 %.
+    Productive,
+    /// From 90 %.
+    ComputeBound,
+}
+
+/// Where one phase ends and the next begins. Each bound belongs to the higher phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    idle: Utilization,
+    productive: Utilization,
+    compute_bound: Utilization,
+}
+
+/// The bounds do not rise, or leave their range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("thresholds must rise from above 0 to 100 %, like 10,70,90")]
+pub struct ThresholdError;
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { idle: percent(10), productive: percent(70), compute_bound: percent(90) }
+    }
+}
+
+/// A percentage that is known to be one.
+const fn percent(percent: u32) -> Utilization {
+    match Utilization::from_percent(percent) {
+        Some(utilization) => utilization,
+        None => Utilization::FULL,
+    }
+}
+
+impl Thresholds {
+    /// Idle below the first, underutilized below the second, productive below the third.
+    ///
+    /// # Errors
+    /// Unless 0 < idle < productive < compute-bound.
+    pub fn new(
+        idle: Utilization,
+        productive: Utilization,
+        compute_bound: Utilization,
+    ) -> Result<Self, ThresholdError> {
+        if Utilization::ZERO < idle && idle < productive && productive < compute_bound {
+            Ok(Self { idle, productive, compute_bound })
+        } else {
+            Err(ThresholdError)
+        }
+    }
+
+    /// The phase of `observed` time whose utilization × time is `weighted` ppm·ns. Exact: no
+    /// division, so a mean of just under a bound stays under it.
+    #[must_use]
+    pub fn classify(&self, weighted: u64, observed: Nanos) -> Phase {
+        let below = |bound: Utilization| {
+            u128::from(weighted) < u128::from(bound.ppm()) * u128::from(observed.0)
+        };
+        if below(self.idle) {
+            Phase::Idle
+        } else if below(self.productive) {
+            Phase::Underutilized
+        } else if below(self.compute_bound) {
+            Phase::Productive
+        } else {
+            Phase::ComputeBound
+        }
+    }
+}
+
+/// Whether an idle GPU is kept from others: by a compute process, or by more than 1 % of its
+/// memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// Nobody said.
+    Unknown,
+    /// Nothing holds it.
+    Free,
+    /// Something holds it.
+    Held,
+}
+
+/// The leaf accounts. Every nanosecond and every nano-dollar of a GPU is in exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Account {
+    /// Idle, and held.
+    IdleHeld,
+    /// Idle, and free for others.
+    IdleFree,
+    /// Idle, where holding is not known.
+    IdleUnknown,
+    /// See [`Phase::Underutilized`].
+    Underutilized,
+    /// See [`Phase::Productive`].
+    Productive,
+    /// See [`Phase::ComputeBound`].
+    ComputeBound,
+    /// No reading with utilization covers it. Never idle, never zero.
+    Unobserved,
+}
+
+impl Account {
+    /// Every account, in the order of reports.
+    pub const ALL: [Self; 7] = [
+        Self::IdleHeld,
+        Self::IdleFree,
+        Self::IdleUnknown,
+        Self::Underutilized,
+        Self::Productive,
+        Self::ComputeBound,
+        Self::Unobserved,
+    ];
+
+    /// The accounts of observed time.
+    pub const OBSERVED: [Self; 6] = [
+        Self::IdleHeld,
+        Self::IdleFree,
+        Self::IdleUnknown,
+        Self::Underutilized,
+        Self::Productive,
+        Self::ComputeBound,
+    ];
+
+    /// The account of a second in this phase.
+    #[must_use]
+    pub const fn of(phase: Phase, holding: Holding) -> Self {
+        match (phase, holding) {
+            (Phase::Idle, Holding::Held) => Self::IdleHeld,
+            (Phase::Idle, Holding::Free) => Self::IdleFree,
+            (Phase::Idle, Holding::Unknown) => Self::IdleUnknown,
+            (Phase::Underutilized, _) => Self::Underutilized,
+            (Phase::Productive, _) => Self::Productive,
+            (Phase::ComputeBound, _) => Self::ComputeBound,
+        }
+    }
+
+    /// The phase whose account this is; `None` for unobserved time.
+    #[must_use]
+    pub const fn phase(self) -> Option<Phase> {
+        match self {
+            Self::IdleHeld | Self::IdleFree | Self::IdleUnknown => Some(Phase::Idle),
+            Self::Underutilized => Some(Phase::Underutilized),
+            Self::Productive => Some(Phase::Productive),
+            Self::ComputeBound => Some(Phase::ComputeBound),
+            Self::Unobserved => None,
+        }
+    }
+
+    /// The value of the attribute `phasemeter.phase` on metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::IdleHeld => "idle_held",
+            Self::IdleFree => "idle_free",
+            Self::IdleUnknown => "idle",
+            Self::Underutilized => "underutilized",
+            Self::Productive => "productive",
+            Self::ComputeBound => "compute_bound",
+            Self::Unobserved => "unobserved",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phase_of(ppm: u64) -> Phase {
+        Thresholds::default().classify(ppm * 1_000_000_000, Nanos::SECOND)
+    }
+
+    /// The buckets of the audit method: < 10 idle, < 70 underutilized, < 90 productive.
+    #[test]
+    fn each_bound_belongs_to_the_higher_phase() {
+        assert_eq!(phase_of(0), Phase::Idle);
+        assert_eq!(phase_of(99_999), Phase::Idle);
+        assert_eq!(phase_of(100_000), Phase::Underutilized);
+        assert_eq!(phase_of(699_999), Phase::Underutilized);
+        assert_eq!(phase_of(700_000), Phase::Productive);
+        assert_eq!(phase_of(899_999), Phase::Productive);
+        assert_eq!(phase_of(900_000), Phase::ComputeBound);
+        assert_eq!(phase_of(1_000_000), Phase::ComputeBound);
+    }
+
+    #[test]
+    fn thresholds_must_rise() {
+        let p = |n| Utilization::from_percent(n).unwrap();
+        assert!(Thresholds::new(p(0), p(70), p(90)).is_err());
+        assert!(Thresholds::new(p(70), p(70), p(90)).is_err());
+        assert!(Thresholds::new(p(5), p(50), p(95)).is_ok());
+    }
+}
