@@ -17,7 +17,7 @@ use crate::reading::Reading;
 use crate::series::Series;
 use crate::span::{Segment, Spans};
 use crate::summary::{Summary, Unobserved};
-use crate::tariff::{AlreadyCharged, Cost, EffectiveCost, Tariff};
+use crate::tariff::{Cost, EffectiveCost, RateChangeError, Tariff};
 use crate::timeline::{Piece, Timeline};
 use crate::units::{Bytes, Nanos, Timestamp, Utilization};
 
@@ -101,7 +101,6 @@ impl Books {
 #[derive(Clone, Debug)]
 pub struct GpuMeter {
     config: MeterConfig,
-    rate: Option<Rate>,
     order: Order,
     /// The first readings, until they have told `max_hold`.
     first: Vec<Reading>,
@@ -129,7 +128,6 @@ impl GpuMeter {
         let start = Timestamp::default();
         Self {
             config,
-            rate,
             order: Order::new(config.lateness),
             first: Vec::new(),
             max_hold: config.max_hold.stated(),
@@ -138,7 +136,7 @@ impl GpuMeter {
             told: start,
             timeline: Timeline::new(start, config.thresholds),
             books: Books {
-                tariff: None,
+                tariff: rate.map(|rate| Tariff::new(start, rate)),
                 accounts: Accounts::default(),
                 stretches: Stretches::default(),
                 series: Series::default(),
@@ -184,15 +182,10 @@ impl GpuMeter {
     /// From `at` on it costs `rate`.
     ///
     /// # Errors
-    /// Where `at` lies before what is charged already.
-    pub fn change_rate(&mut self, at: Timestamp, rate: Rate) -> Result<(), AlreadyCharged> {
-        match &mut self.books.tariff {
-            Some(tariff) => tariff.change(at, rate),
-            None => {
-                self.rate = Some(rate);
-                Ok(())
-            }
-        }
+    /// Where time after `at` is charged already, or the GPU has no price.
+    pub fn change_rate(&mut self, at: Timestamp, rate: Rate) -> Result<(), RateChangeError> {
+        let tariff = self.books.tariff.as_mut().ok_or(RateChangeError::Unpriced)?;
+        Ok(tariff.change(at, rate)?)
     }
 
     /// What is known so far.
@@ -202,7 +195,7 @@ impl GpuMeter {
         let confirmed = self.bounces.confirmed();
         Summary {
             span: self.start.map(|start| (start, self.told)),
-            rate: self.rate,
+            rate: self.books.tariff.as_ref().map(Tariff::rate),
             accounts,
             unobserved: self.unobserved,
             pools: self.books.stretches.pools(&accounts, confirmed),
@@ -277,7 +270,9 @@ impl GpuMeter {
         self.start = Some(start);
         self.told = start;
         self.timeline = Timeline::new(start, self.config.thresholds);
-        self.books.tariff = self.rate.map(|rate| Tariff::new(start, rate));
+        if let Some(tariff) = &mut self.books.tariff {
+            tariff.begin(start);
+        }
     }
 
     /// `last` covers the time to `next`, at most `max_hold`; what is left is not known.

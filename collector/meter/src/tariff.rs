@@ -39,6 +39,12 @@ impl Tariff {
         Self { charged: start, rate, fraction: 0, changes: Vec::new() }
     }
 
+    /// Nothing before `start` is charged for.
+    pub fn begin(&mut self, start: Timestamp) {
+        self.charge(start);
+        self.fraction = 0;
+    }
+
     /// Changes the rate from `at` on, up to the next change that is known. A second change at the
     /// same instant replaces the first.
     ///
@@ -137,6 +143,17 @@ pub struct AlreadyCharged {
     pub at: Timestamp,
     /// Up to when time is charged.
     pub charged: Timestamp,
+}
+
+/// Why a rate cannot change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RateChangeError {
+    /// Its time has been charged.
+    #[error(transparent)]
+    AlreadyCharged(#[from] AlreadyCharged),
+    /// The GPU has no price, and time without one is never $0.
+    #[error("the rate of a GPU without a price cannot change")]
+    Unpriced,
 }
 
 /// The exact cost of effective time, Σ u·rate·dt, in ppm × nano-USD an hour × ns. It is summed

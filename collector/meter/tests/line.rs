@@ -1,0 +1,243 @@
+//! The whole line of one GPU beside the oracle, on readings that nobody chose.
+
+#[path = "../../../tests/oracle/mod.rs"]
+mod oracle;
+
+use oracle::{BOOKS, Oracle, Row};
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
+use phasemeter_meter::ledger::Accounts;
+use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::phase::Account;
+use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::span::Segment;
+use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, Timestamp, Utilization};
+use proptest::prelude::*;
+
+const START: u64 = 1_785_110_400_000;
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis).unwrap()
+}
+
+fn total() -> Option<Bytes> {
+    Bytes::from_mebibytes(1_000)
+}
+
+fn reading(row: &Row) -> Reading {
+    let utilization = row.ppm.map(|ppm| u32::try_from(ppm).unwrap());
+    Reading {
+        utilization: utilization.and_then(Utilization::from_ppm).ok_or(Absent::Unreadable),
+        memory_used: row.held.and_then(|held| Bytes::from_mebibytes(if held { 11 } else { 10 })),
+        ..Reading::at(at(row.at))
+    }
+}
+
+/// What an observer is told.
+#[derive(Default)]
+struct Told {
+    readings: usize,
+    spans: Vec<Segment>,
+    boundaries: Vec<(Timestamp, Accounts)>,
+}
+
+impl Observer for Told {
+    fn reading(&mut self, _reading: &Reading) {
+        self.readings += 1;
+    }
+
+    fn span(&mut self, span: &Segment) {
+        self.spans.push(*span);
+    }
+
+    fn boundary(&mut self, at: Timestamp, gpu: &GpuMeter) {
+        self.boundaries.push((at, gpu.summary().accounts));
+    }
+}
+
+fn meter(rows: &[Row], rate: Rate) -> (GpuMeter, Told) {
+    let config = MeterConfig { boundary_every: Nanos::from_secs(10), ..MeterConfig::default() };
+    let mut meter = GpuMeter::new(config, Some(rate), total());
+    let mut told = Told::default();
+    for row in rows {
+        meter.push(reading(row), &mut told).unwrap();
+    }
+    meter.finish(&mut told);
+    (meter, told)
+}
+
+/// Cadences from 5 ms to 20 s with gaps, values that hold and values that jump, what is missing.
+fn any_rows() -> impl Strategy<Value = Vec<Row>> {
+    let step = prop_oneof![
+        8 => 5_u64..200, 4 => Just(100_u64), 2 => 200_u64..3_000, 1 => 3_000_u64..20_000, 1 => Just(0_u64)
+    ];
+    let ppm = prop_oneof![
+        4 => prop_oneof![Just(0_u64), Just(1_000_000), Just(100_000), Just(700_000), Just(900_000)].prop_map(Some),
+        3 => (0_u64..=100).prop_map(|percent| Some(percent * 10_000)),
+        1 => Just(None),
+    ];
+    let held = prop_oneof![3 => Just(None), 1 => Just(Some(true)), 1 => Just(Some(false))];
+    prop::collection::vec((step, ppm, held, 1_usize..12), 1..60).prop_map(|stretches| {
+        let mut at = START + 123;
+        let mut rows = Vec::new();
+        for (step, ppm, held, count) in stretches {
+            for _ in 0..count {
+                rows.push(Row { at, ppm, held });
+                at += step;
+            }
+        }
+        rows
+    })
+}
+
+fn any_rate() -> impl Strategy<Value = Rate> {
+    prop_oneof![0_u64..10_000_000_000, 0_u64..=Rate::MAX]
+        .prop_map(|nanos| Rate::new(nanos).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Time and effective time of every account, by definition, to the millisecond.
+    #[test]
+    fn accounts_are_what_the_oracle_says(rows in any_rows()) {
+        let oracle = Oracle::of(&rows);
+        let summary = meter(&rows, Rate::new(0).unwrap()).0.summary();
+        for (account, booked) in Account::ALL.into_iter().zip(BOOKS) {
+            let tally = summary.accounts[account];
+            prop_assert_eq!(tally.time.0, oracle.millis_in(booked) * 1_000_000, "{:?}", account);
+            prop_assert_eq!(tally.weighted, u128::from(oracle.weight_in(booked)) * 1_000_000);
+        }
+        let reasons: Nanos = summary.unobserved.absent.into_iter().sum();
+        let unobserved = summary.accounts[Account::Unobserved].time;
+        prop_assert_eq!(reasons + summary.unobserved.no_reading, unobserved);
+    }
+
+    /// Spans are cut as by definition; they tile the session, and their accounts sum to the bill.
+    #[test]
+    fn spans_tile_the_session(rows in any_rows(), rate in any_rate()) {
+        let oracle = Oracle::of(&rows);
+        let (meter, told) = meter(&rows, rate);
+        let spans: Vec<_> = told
+            .spans
+            .iter()
+            .map(|span| (span.label.name(), span.from.as_nanos() / 1_000_000, span.to.as_nanos() / 1_000_000))
+            .collect();
+        prop_assert_eq!(spans, oracle.spans(5_000));
+        let mut sum = Accounts::default();
+        told.spans.iter().for_each(|span| sum += &span.accounts);
+        prop_assert_eq!(sum, meter.summary().accounts);
+    }
+
+    /// Phases + unobserved = rate × time, to the nano-dollar; waste and its pools close as well.
+    #[test]
+    fn the_bill_closes(rows in any_rows(), rate in any_rate()) {
+        let summary = meter(&rows, rate).0.summary();
+        let time = i128::from(summary.length().0);
+        let exact = i128::from(rate.nano_usd_per_hour()) * time / i128::from(NANOS_PER_HOUR);
+        let accounts = summary.accounts;
+        prop_assert_eq!(accounts.all().cost, NanoUsd(exact));
+        prop_assert_eq!(accounts.effective_cost() + accounts.waste(), accounts.observed().cost);
+        let pools = summary.pools;
+        prop_assert_eq!(pools.starvation + pools.idle + pools.occupancy, accounts.waste());
+        for account in Account::ALL {
+            prop_assert!(accounts[account].waste() >= NanoUsd::ZERO);
+        }
+    }
+
+    /// A rate may change at any instant: the bill is the sum of what each rate cost, and a GPU
+    /// that was busy all the time wasted nothing.
+    #[test]
+    fn the_bill_closes_over_changes_of_rate(
+        seconds in 1_u64..100,
+        rates in prop::collection::vec((0_u64..100_000, any_rate()), 1..5),
+        first in any_rate(),
+    ) {
+        let mut meter = GpuMeter::new(MeterConfig::default(), Some(first), None);
+        let mut changes: Vec<(u64, Rate)> = vec![(0, first)];
+        let row = |millis| Row { at: START + millis, ppm: Some(1_000_000), held: None };
+        meter.push(reading(&row(0)), &mut ()).unwrap();
+        meter.push(reading(&row(3_000)), &mut ()).unwrap();
+        for (millis, rate) in rates {
+            meter.change_rate(at(START + millis), rate).unwrap();
+            changes.retain(|(known, _)| *known != millis);
+            changes.push((millis, rate));
+        }
+        for second in 4..seconds + 4 {
+            meter.push(reading(&row(second * 1_000)), &mut ()).unwrap();
+        }
+        meter.finish(&mut ());
+        let end = (seconds + 3) * 1_000;
+        changes.sort_unstable_by_key(|(millis, _)| *millis);
+        let mut exact = 0_i128;
+        for (index, (from, rate)) in changes.iter().enumerate() {
+            let to = changes.get(index + 1).map_or(end, |next| next.0).min(end);
+            exact += i128::from(rate.nano_usd_per_hour()) * i128::from(to.saturating_sub(*from)) * 1_000_000;
+        }
+        let accounts = meter.summary().accounts;
+        prop_assert_eq!(accounts.all().cost, NanoUsd(exact / i128::from(NANOS_PER_HOUR)));
+        prop_assert_eq!(accounts.waste(), NanoUsd::ZERO);
+    }
+
+    /// Arrival out of order within the lateness window changes nothing.
+    #[test]
+    fn order_of_arrival_does_not_matter(rows in any_rows(), swaps in prop::collection::vec(0_usize..600, 0..80)) {
+        let mut distinct = rows;
+        distinct.dedup_by_key(|row| row.at);
+        let expected = meter(&distinct, Rate::new(3_000_000_000).unwrap());
+        let mut shuffled = distinct.clone();
+        for swap in swaps {
+            let (a, b) = (swap % shuffled.len(), (swap + 1) % shuffled.len());
+            if shuffled[a].at.abs_diff(shuffled[b].at) < 500 {
+                shuffled.swap(a, b);
+            }
+        }
+        let behind = |index: usize| {
+            let newest = shuffled[..index].iter().map(|row| row.at).max().unwrap_or(0);
+            newest.saturating_sub(shuffled[index].at)
+        };
+        prop_assume!((0..shuffled.len()).all(|index| behind(index) <= 2_000));
+        let found = meter(&shuffled, Rate::new(3_000_000_000).unwrap());
+        prop_assert_eq!(found.0.summary(), expected.0.summary());
+        prop_assert_eq!(found.1.spans, expected.1.spans);
+        prop_assert_eq!(found.1.boundaries, expected.1.boundaries);
+    }
+
+    /// At a boundary the meter holds what is true at that instant: all before it, nothing after.
+    /// Sums never fall, and the last boundary is the end.
+    #[test]
+    fn boundaries_tell_the_truth_of_their_instant(rows in any_rows()) {
+        let oracle = Oracle::of(&rows);
+        let (meter, told) = meter(&rows, Rate::new(3_000_000_000).unwrap());
+        prop_assert_eq!(told.readings, rows.len());
+        let mut before = NanoUsd::ZERO;
+        for (at, accounts) in &told.boundaries {
+            let millis = usize::try_from(at.as_nanos() / 1_000_000 - oracle.start).unwrap();
+            for (account, booked) in Account::ALL.into_iter().zip(BOOKS) {
+                let expected = oracle.millis[..millis].iter().filter(|(b, _)| *b == booked).count();
+                prop_assert_eq!(accounts[account].time, Nanos::from_millis(expected as u64));
+            }
+            prop_assert!(accounts.all().cost >= before);
+            before = accounts.all().cost;
+        }
+        let last = told.boundaries.last().unwrap();
+        prop_assert_eq!(last.1, meter.summary().accounts);
+    }
+
+    /// A start that was called settled is the start of a span in the end.
+    #[test]
+    fn settled_starts_are_starts(rows in any_rows()) {
+        let mut meter = GpuMeter::new(MeterConfig::default(), None, total());
+        let mut told = Told::default();
+        let mut settled = Vec::new();
+        for row in &rows {
+            meter.push(reading(row), &mut told).unwrap();
+            let asked = at(row.at.saturating_sub(3_000));
+            settled.extend(meter.settled_span_start(asked).map(|start| (asked, start)));
+        }
+        meter.finish(&mut told);
+        for (asked, start) in settled {
+            let span = told.spans.iter().find(|span| span.from <= asked && asked < span.to).unwrap();
+            prop_assert_eq!(span.from, start);
+        }
+    }
+}

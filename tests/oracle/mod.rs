@@ -1,0 +1,179 @@
+//! What a report must say, worked out a second way: millisecond by millisecond, with everything
+//! in memory. Slow, plain, and written from the definitions, not from the product's code.
+//!
+//! It must not use any of the product's code, and works on logs whose times are whole
+//! milliseconds, as `nvidia-smi` writes them.
+
+/// A reading as the oracle sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Milliseconds since 1970.
+    pub at: u64,
+    /// Utilization in ppm, where it could be read.
+    pub ppm: Option<u64>,
+    /// Whether the GPU was held, where that is known.
+    pub held: Option<bool>,
+}
+
+/// What each millisecond is booked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Booked {
+    IdleHeld,
+    IdleFree,
+    IdleUnknown,
+    Underutilized,
+    Productive,
+    ComputeBound,
+    Unobserved,
+}
+
+pub const BOOKS: [Booked; 7] = [
+    Booked::IdleHeld,
+    Booked::IdleFree,
+    Booked::IdleUnknown,
+    Booked::Underutilized,
+    Booked::Productive,
+    Booked::ComputeBound,
+    Booked::Unobserved,
+];
+
+/// One entry a millisecond from the first row to the last: the account and the utilization.
+pub struct Oracle {
+    pub start: u64,
+    pub millis: Vec<(Booked, u64)>,
+}
+
+/// Three times the median of the first 101 intervals (the upper of two), at least a second.
+pub fn max_hold(rows: &[Row]) -> u64 {
+    let mut intervals: Vec<u64> =
+        rows.windows(2).take(101).map(|pair| pair[1].at - pair[0].at).collect();
+    intervals.sort_unstable();
+    if intervals.is_empty() { 1_000 } else { (intervals[intervals.len() / 2] * 3).max(1_000) }
+}
+
+impl Oracle {
+    /// Rows in the order of time; of those at one instant, the last one counts.
+    pub fn of(rows: &[Row]) -> Self {
+        let (start, end) = (rows[0].at, rows[rows.len() - 1].at);
+        let hold = max_hold(rows);
+        let mut seen: Vec<Option<u64>> = Vec::new();
+        let mut row = 0;
+        for now in start..end {
+            while row + 1 < rows.len() && rows[row + 1].at <= now {
+                row += 1;
+            }
+            seen.push(if now < rows[row].at + hold { rows[row].ppm } else { None });
+        }
+        let mut millis = Vec::new();
+        let mut now = start;
+        while now < end {
+            let next = (now / 1_000 + 1) * 1_000;
+            let second: Vec<_> =
+                (now..next.min(end)).map(|ms| seen[(ms - start) as usize]).collect();
+            let observed: Vec<u64> = second.iter().flatten().copied().collect();
+            let booked = if observed.is_empty() {
+                Booked::Unobserved
+            } else {
+                let (sum, count) = (observed.iter().sum::<u64>(), observed.len() as u64);
+                book(sum, count, held(rows, now / 1_000 * 1_000, next))
+            };
+            for ms in second {
+                millis.push(match ms {
+                    Some(ppm) => (booked, ppm),
+                    None => (Booked::Unobserved, 0),
+                });
+            }
+            now = next;
+        }
+        Self { start, millis }
+    }
+
+    /// Milliseconds in an account.
+    pub fn millis_in(&self, account: Booked) -> u64 {
+        self.millis.iter().filter(|(booked, _)| *booked == account).count() as u64
+    }
+
+    /// Σ utilization × time in ppm·ms in an account.
+    pub fn weight_in(&self, account: Booked) -> u64 {
+        self.millis.iter().filter(|(booked, _)| *booked == account).map(|(_, ppm)| ppm).sum()
+    }
+
+    /// Segments: (label, from, to) in milliseconds since 1970.
+    pub fn segments(&self) -> Vec<(&'static str, u64, u64)> {
+        let mut segments: Vec<(&'static str, u64, u64)> = Vec::new();
+        for (now, (booked, _)) in (self.start..).zip(&self.millis) {
+            match segments.last_mut() {
+                Some((label, _, to)) if *label == booked.label() => *to = now + 1,
+                _ => segments.push((booked.label(), now, now + 1)),
+            }
+        }
+        segments
+    }
+
+    /// Spans of at least `least` milliseconds, in three passes over the whole list.
+    pub fn spans(&self, least: u64) -> Vec<(&'static str, u64, u64)> {
+        // Runs of short segments become one entry each.
+        let mut runs: Vec<(&'static str, u64, u64)> = Vec::new();
+        let mut previous_short = false;
+        for (label, from, to) in self.segments() {
+            let short = to - from < least;
+            match runs.last_mut() {
+                Some(run) if short && previous_short => *run = ("mixed", run.1, to),
+                _ => runs.push((label, from, to)),
+            }
+            previous_short = short;
+        }
+        // A run that is short all together joins the span before it.
+        let mut spans: Vec<(&'static str, u64, u64)> = Vec::new();
+        for run in runs {
+            match spans.last_mut() {
+                Some(before) if run.2 - run.1 < least => before.2 = run.2,
+                _ => spans.push(run),
+            }
+        }
+        // At the very start it joins the one after.
+        if spans.len() > 1 && spans[0].2 - spans[0].1 < least {
+            let first = spans.remove(0);
+            spans[0].1 = first.1;
+        }
+        spans
+    }
+}
+
+impl Booked {
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::IdleHeld | Self::IdleFree | Self::IdleUnknown => "idle",
+            Self::Underutilized => "underutilized",
+            Self::Productive => "productive",
+            Self::ComputeBound => "compute_bound",
+            Self::Unobserved => "unobserved",
+        }
+    }
+}
+
+fn book(sum: u64, count: u64, held: Option<bool>) -> Booked {
+    let mean_is_below = |percent: u64| sum < percent * 10_000 * count;
+    match held {
+        Some(true) if mean_is_below(10) => Booked::IdleHeld,
+        Some(false) if mean_is_below(10) => Booked::IdleFree,
+        None if mean_is_below(10) => Booked::IdleUnknown,
+        _ if mean_is_below(70) => Booked::Underutilized,
+        _ if mean_is_below(90) => Booked::Productive,
+        _ => Booked::ComputeBound,
+    }
+}
+
+/// Held in any reading of that second; else what the last reading before it knew.
+fn held(rows: &[Row], from: u64, to: u64) -> Option<bool> {
+    let inside: Vec<bool> = rows
+        .iter()
+        .filter(|row| from <= row.at && row.at < to)
+        .filter_map(|row| row.held)
+        .collect();
+    if inside.is_empty() {
+        rows.iter().rev().filter(|row| row.at < from).find_map(|row| row.held)
+    } else {
+        Some(inside.contains(&true))
+    }
+}
