@@ -4,6 +4,9 @@
 //! It must not use any of the product's code, and works on logs whose times are whole
 //! milliseconds, as `nvidia-smi` writes them.
 
+#![allow(dead_code, unreachable_pub, reason = "each test that includes it uses a part")]
+#![allow(missing_docs, clippy::cast_possible_truncation, reason = "plain on purpose")]
+
 /// A reading as the oracle sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {

@@ -1,0 +1,187 @@
+//! Patterns of made-up loads, and the pools beside hindsight.
+
+#[path = "../../../tests/oracle/mod.rs"]
+mod oracle;
+
+use oracle::{BOOKS, Booked, Oracle, Row};
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::money::Rate;
+use phasemeter_meter::pattern::PatternKind;
+use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::summary::Summary;
+use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
+use proptest::prelude::*;
+
+const START: u64 = 1_785_110_400_000;
+
+/// $3.60 an hour is 1,000 nano-USD a millisecond: no charge of whole milliseconds is rounded.
+const RATE: u64 = 3_600_000_000;
+
+fn summary(rows: &[Row]) -> Summary {
+    let mut meter = GpuMeter::new(MeterConfig::default(), Rate::new(RATE), None);
+    for row in rows {
+        let ppm = row.ppm.map(|ppm| u32::try_from(ppm).unwrap());
+        let utilization = ppm.and_then(Utilization::from_ppm).ok_or(Absent::Unreadable);
+        let at = Timestamp::from_millis(row.at).unwrap();
+        meter.push(Reading { utilization, ..Reading::at(at) }, &mut ()).unwrap();
+    }
+    meter.finish(&mut ());
+    meter.summary()
+}
+
+/// Readings every 100 ms of a load given as a function of the milliseconds since the start.
+fn load(seconds: u64, percent: impl Fn(u64) -> u64) -> Vec<Row> {
+    (0..=seconds * 10)
+        .map(|tick| Row {
+            at: START + tick * 100,
+            ppm: Some(percent(tick * 100) * 10_000),
+            held: None,
+        })
+        .collect()
+}
+
+fn kind(rows: &[Row]) -> Option<PatternKind> {
+    summary(rows).pattern.map(|pattern| pattern.kind)
+}
+
+/// The bucket trap: the same mean of 50 %, once bouncing and once steady.
+#[test]
+fn the_same_mean_has_two_patterns() {
+    let bouncing = load(600, |ms| if ms % 40_000 < 20_000 { 100 } else { 0 });
+    let steady = load(600, |ms| 48 + ms / 100 % 5);
+    let summary = summary(&bouncing);
+    let pattern = summary.pattern.unwrap();
+    assert_eq!(pattern.kind, PatternKind::Bouncing);
+    assert_eq!(pattern.period, Some(Nanos::from_secs(40)));
+    assert_eq!(pattern.duty, Some(500_000));
+    assert_eq!(kind(&steady), Some(PatternKind::Steady));
+}
+
+/// Within a second the mean hides it; the readings do not.
+#[test]
+fn fast_bouncing_is_found_from_readings() {
+    let rows = load(60, |ms| if ms % 400 < 200 { 100 } else { 0 });
+    let pattern = summary(&rows).pattern.unwrap();
+    assert_eq!(pattern.kind, PatternKind::Bouncing);
+    assert_eq!(pattern.period, Some(Nanos::from_millis(400)));
+}
+
+#[test]
+fn nine_cycles_are_no_pattern_and_ten_are() {
+    // A cycle ends when the next begins: n rises are n - 1 cycles.
+    let rises = |n: u64| {
+        load(n * 10 + 5, move |ms| if ms < n * 10_000 && ms % 10_000 >= 5_000 { 100 } else { 0 })
+    };
+    assert_eq!(kind(&rises(10)), Some(PatternKind::Mixed));
+    assert_eq!(kind(&rises(11)), Some(PatternKind::Bouncing));
+}
+
+#[test]
+fn idle_and_mixed_and_too_little_to_tell() {
+    assert_eq!(
+        kind(&load(600, |ms| if ms % 300_000 < 3_000 { 60 } else { 2 })),
+        Some(PatternKind::Idle)
+    );
+    assert_eq!(kind(&load(600, |ms| if ms < 300_000 { 0 } else { 97 })), Some(PatternKind::Mixed));
+    assert_eq!(kind(&load(29, |_| 97)), None);
+    assert_eq!(kind(&load(30, |_| 97)), Some(PatternKind::Steady));
+}
+
+/// Stretches in hindsight: (from, to) of at least ten cycles, in milliseconds.
+fn stretches(rows: &[Row]) -> Vec<(u64, u64)> {
+    let hold = oracle::max_hold(rows);
+    let (mut low, mut rise) = (false, None);
+    let mut cycles: Vec<(u64, u64)> = Vec::new();
+    for (index, row) in rows.iter().enumerate() {
+        let unknown = index > 0 && row.at > rows[index - 1].at + hold;
+        if unknown || row.ppm.is_none() {
+            (low, rise) = (false, None);
+        }
+        match row.ppm {
+            Some(ppm) if ppm < 100_000 => low = true,
+            Some(ppm) if ppm >= 700_000 && low => {
+                low = false;
+                if let Some(before) = rise.replace(row.at)
+                    && row.at - before <= 120_000
+                {
+                    cycles.push((before, row.at));
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found: Vec<Vec<(u64, u64)>> = Vec::new();
+    for cycle in cycles {
+        match found.last_mut() {
+            Some(stretch) if cycle.0 - stretch[stretch.len() - 1].1 <= 120_000 => {
+                stretch.push(cycle)
+            }
+            _ => found.push(vec![cycle]),
+        }
+    }
+    found
+        .iter()
+        .filter(|stretch| stretch.len() >= 10)
+        .map(|stretch| (stretch[0].0, stretch[stretch.len() - 1].1))
+        .collect()
+}
+
+/// Square waves of any period, steps and gaps, one after the other.
+fn any_rows() -> impl Strategy<Value = Vec<Row>> {
+    let wave = (200_u64..30_000, 1_u64..9, 1_u64..16)
+        .prop_map(|(period, duty, cycles)| (period, period * duty / 10, cycles));
+    let pause = prop_oneof![Just(0_u64), 0_u64..5_000, 100_000_u64..140_000];
+    let steady = (0_u64..=100, 1_u64..80);
+    prop::collection::vec((wave, pause, steady), 1..5).prop_map(|parts| {
+        let (mut rows, mut now) = (Vec::new(), START);
+        let mut push = |now: u64, percent: u64| {
+            rows.push(Row { at: now, ppm: Some(percent * 10_000), held: None });
+        };
+        for ((period, high, cycles), pause, (percent, count)) in parts {
+            let end = now + period * cycles;
+            let begin = now;
+            while now < end {
+                push(now, if (now - begin) % period < high { 95 } else { 3 });
+                now += 100;
+            }
+            now += pause;
+            for _ in 0..count {
+                push(now, percent);
+                now += 100;
+            }
+        }
+        rows
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Each second's waste lies in exactly one pool: starvation inside stretches as hindsight
+    /// finds them, idle in idle seconds elsewhere, occupancy the rest.
+    #[test]
+    fn pools_are_what_hindsight_says(rows in any_rows()) {
+        let oracle = Oracle::of(&rows);
+        let stretches = stretches(&rows);
+        let starved = |ms: u64| {
+            let second = ms / 1_000 * 1_000;
+            stretches.iter().any(|(from, to)| *from <= second && second < *to)
+        };
+        let (mut starvation, mut idle, mut occupancy) = (0, 0, 0);
+        for booked in BOOKS.into_iter().filter(|booked| *booked != Booked::Unobserved) {
+            let of = |inside: Option<bool>| {
+                let mine = (oracle.start..).zip(&oracle.millis).filter(|(ms, (b, _))| {
+                    *b == booked && inside.is_none_or(|inside| starved(*ms) == inside)
+                });
+                let (time, weight) = mine.fold((0, 0), |(n, w), (_, (_, ppm))| (n + 1, w + ppm));
+                time * 1_000 - weight * 1_000 / 1_000_000
+            };
+            let (all, inside) = (of(None), of(Some(true)));
+            starvation += inside;
+            if booked.label() == "idle" { idle += all - inside } else { occupancy += all - inside }
+        }
+        let pools = summary(&rows).pools;
+        let found = [pools.starvation, pools.idle, pools.occupancy].map(|pool| pool.0);
+        prop_assert_eq!(found, [starvation, idle, occupancy].map(i128::from));
+    }
+}
