@@ -8,6 +8,12 @@
 //! the same readings give the same accounts. It cannot fail but on bad input, which its
 //! constructors refuse. Memory does not grow with the length of a run.
 
+pub mod gpu_facts;
 pub mod money;
+pub mod percent;
+pub mod price;
+pub mod projection;
 pub mod reading;
+mod table;
+pub mod tariff;
 pub mod units;

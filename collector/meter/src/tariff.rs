@@ -1,0 +1,320 @@
+//! What one GPU has cost since its first reading, exactly, while rates change at instants.
+//!
+//! C(t) is the exact cost up to t: the sum of rate × time, a rational with one hour of nanoseconds
+//! under it. The charge of [a, b) is ⌊C(b)⌋ − ⌊C(a)⌋, so that no way of cutting time changes what
+//! a stretch of it costs: charges add up to ⌊C(end)⌋ to the nano-dollar, and none is negative.
+//! This room must not know what the GPU did in that time, or where a rate came from.
+
+use std::ops::AddAssign;
+
+use crate::money::{NanoUsd, Rate};
+use crate::units::{NANOS_PER_HOUR, PPM, Timestamp};
+
+/// The running cost of one GPU. It walks forward only.
+#[derive(Clone, Debug)]
+pub struct Tariff {
+    /// Up to here all is charged.
+    charged: Timestamp,
+    /// The rate in force there.
+    rate: Rate,
+    /// What ⌊C(charged)⌋ cut off, in nano-USD ÷ [`NANOS_PER_HOUR`]; less than one nano-USD.
+    fraction: u64,
+    /// Rates to come, all after `charged`, the next one last.
+    changes: Vec<(Timestamp, Rate)>,
+}
+
+/// What a stretch of time cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// ⌊C(to)⌋ − ⌊C(from)⌋, never negative.
+    pub cost: NanoUsd,
+    /// The rate at its start: of all of it, where it was cut at [`Tariff::next_change`].
+    pub rate: Rate,
+}
+
+impl Tariff {
+    /// A GPU first read at `start`, at this rate from then on.
+    #[must_use]
+    pub const fn new(start: Timestamp, rate: Rate) -> Self {
+        Self { charged: start, rate, fraction: 0, changes: Vec::new() }
+    }
+
+    /// Changes the rate from `at` on, up to the next change that is known. A second change at the
+    /// same instant replaces the first.
+    ///
+    /// # Errors
+    /// Where time after `at` has been charged already.
+    pub fn change(&mut self, at: Timestamp, rate: Rate) -> Result<(), AlreadyCharged> {
+        if at < self.charged {
+            return Err(AlreadyCharged { at, charged: self.charged });
+        }
+        if at == self.charged {
+            self.rate = rate;
+            return Ok(());
+        }
+        // Of two at one instant the newer stands before the older, and is taken after it.
+        let later = self.changes.partition_point(|&(known, _)| known > at);
+        self.changes.insert(later, (at, rate));
+        Ok(())
+    }
+
+    /// Up to here all is charged.
+    #[must_use]
+    pub const fn charged(&self) -> Timestamp {
+        self.charged
+    }
+
+    /// The rate in force at [`Tariff::charged`].
+    #[must_use]
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The first change of rate inside the time from [`Tariff::charged`] to `before`. What is
+    /// weighted by rate is cut there: each part then has one rate.
+    #[must_use]
+    pub fn next_change(&self, before: Timestamp) -> Option<Timestamp> {
+        self.changes.last().map(|&(at, _)| at).filter(|&at| at < before)
+    }
+
+    /// Charges the time from [`Tariff::charged`] to `to`, whatever changes of rate lie in it.
+    /// Nothing where `to` is not later.
+    pub fn charge(&mut self, to: Timestamp) -> Charge {
+        let rate = self.rate;
+        let mut cost = NanoUsd::ZERO;
+        while let Some(&(at, next)) = self.changes.last()
+            && at <= to
+        {
+            cost += self.walk(at);
+            self.rate = next;
+            self.changes.pop();
+        }
+        cost += self.walk(to);
+        Charge { cost, rate }
+    }
+
+    /// Walks to `to` at the rate in force.
+    ///
+    /// A second of any GPU up to $18 an hour fits 64 bits, where dividing by the constant is a
+    /// multiplication; only longer or dearer stretches need the 128-bit division.
+    fn walk(&mut self, to: Timestamp) -> NanoUsd {
+        let time = to.since(self.charged).0;
+        let exact = u128::from(self.rate.nano_usd_per_hour()) * u128::from(time)
+            + u128::from(self.fraction);
+        self.charged = self.charged.max(to);
+        match u64::try_from(exact) {
+            Ok(exact) => {
+                self.fraction = exact % NANOS_PER_HOUR;
+                NanoUsd(i128::from(exact / NANOS_PER_HOUR))
+            }
+            Err(_) => self.carry(exact),
+        }
+    }
+
+    /// Cuts the fraction off a large sum. It is at most [`Rate::MAX`] × all the time there is,
+    /// 1e13 × 9.3e18 < 2^107, so that the quotient fits an `i128`.
+    #[cold]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        reason = "a remainder of a u64, and a quotient below 2^66"
+    )]
+    fn carry(&mut self, exact: u128) -> NanoUsd {
+        self.fraction = (exact % u128::from(NANOS_PER_HOUR)) as u64;
+        NanoUsd((exact / u128::from(NANOS_PER_HOUR)) as i128)
+    }
+}
+
+/// A change of rate came too late: its time has been charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the rate cannot change at {} ns: time is charged up to {} ns (since 1970)",
+    .at.as_nanos(),
+    .charged.as_nanos()
+)]
+pub struct AlreadyCharged {
+    /// When the rate was to change.
+    pub at: Timestamp,
+    /// Up to when time is charged.
+    pub charged: Timestamp,
+}
+
+/// The exact cost of effective time, Σ u·rate·dt, in ppm × nano-USD an hour × ns. It is summed
+/// unrounded and cut to nano-USD once, when an account is read.
+///
+/// It cannot overflow on one GPU: one million ppm × [`Rate::MAX`] × all the time there is,
+/// 1e6 × 1e13 × 9.3e18 = 9.3e37, is less than 2^127 = 1.7e38. Sums of several GPUs saturate there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EffectiveCost(i128);
+
+impl EffectiveCost {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// Of effective time Σ u·dt in ppm × ns, all of it at one rate.
+    #[must_use]
+    pub fn of(effective_time: u128, rate: Rate) -> Self {
+        let time = i128::try_from(effective_time).unwrap_or(i128::MAX);
+        Self(time.saturating_mul(i128::from(rate.nano_usd_per_hour())))
+    }
+
+    /// Whole nano-USD, rounded down.
+    #[must_use]
+    pub const fn floor(self) -> NanoUsd {
+        NanoUsd(self.0 / (NANOS_PER_HOUR as i128 * PPM as i128))
+    }
+}
+
+impl AddAssign for EffectiveCost {
+    fn add_assign(&mut self, other: Self) {
+        self.0 = self.0.saturating_add(other.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HOUR: u64 = NANOS_PER_HOUR;
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos).unwrap()
+    }
+
+    fn rate(nano_usd: u64) -> Rate {
+        Rate::new(nano_usd).unwrap()
+    }
+
+    /// ⌊C(end)⌋ by the definition: each stretch between two changes, then one division.
+    fn by_definition(start: u64, first: Rate, changes: &[(u64, Rate)], end: u64) -> i128 {
+        let mut known = vec![(start, first)];
+        for &(at, rate) in changes {
+            known.retain(|&(other, _)| other != at);
+            known.push((at, rate));
+        }
+        known.sort_by_key(|&(at, _)| at);
+        known.push((end, first));
+        let exact: u128 = known
+            .windows(2)
+            .map(|pair| {
+                let time = pair[1].0.min(end).saturating_sub(pair[0].0);
+                u128::from(time) * u128::from(pair[0].1.nano_usd_per_hour())
+            })
+            .sum();
+        i128::try_from(exact / u128::from(HOUR)).unwrap()
+    }
+
+    /// Cheap and dear, so that both ways of dividing are taken.
+    fn any_rate() -> impl Strategy<Value = Rate> {
+        prop_oneof![0..=20_000_000_000_u64, 0..=Rate::MAX].prop_map(rate)
+    }
+
+    /// Seconds, days, and all the time there is.
+    fn any_time() -> impl Strategy<Value = u64> {
+        prop_oneof![0..3_000_000_000_u64, 0..100 * HOUR, 0..Timestamp::END / 2]
+    }
+
+    proptest! {
+        #[test]
+        fn no_split_and_no_change_of_rate_loses_or_adds_a_nano(
+            start in 0..Timestamp::END / 2,
+            first in any_rate(),
+            changes in prop::collection::vec((any_time(), any_rate()), 0..6),
+            mut cuts in prop::collection::vec(any_time(), 1..12),
+        ) {
+            let changes: Vec<_> =
+                changes.into_iter().map(|(after, rate)| (start + after, rate)).collect();
+            let mut tariff = Tariff::new(at(start), first);
+            for &(when, rate) in &changes {
+                tariff.change(at(when), rate).unwrap();
+            }
+            cuts.sort_unstable();
+            let mut total = 0;
+            for cut in cuts {
+                let charge = tariff.charge(at(start + cut));
+                prop_assert!(charge.cost.0 >= 0);
+                total += charge.cost.0;
+                prop_assert_eq!(total, by_definition(start, first, &changes, start + cut));
+            }
+        }
+
+        #[test]
+        fn a_rate_may_change_as_late_as_the_last_charge(
+            first in any_rate(),
+            steps in prop::collection::vec((any_time(), any_rate()), 1..8),
+        ) {
+            let (mut tariff, mut now, mut total) = (Tariff::new(at(0), first), 0_u64, 0);
+            let mut changes = Vec::new();
+            for (step, rate) in steps {
+                now = (now + step).min(Timestamp::END - 1);
+                total += tariff.charge(at(now)).cost.0;
+                tariff.change(at(now), rate).unwrap();
+                changes.push((now, rate));
+                prop_assert_eq!(tariff.rate(), rate);
+            }
+            prop_assert_eq!(total, by_definition(0, first, &changes, now));
+        }
+
+        #[test]
+        fn cut_at_changes_each_part_has_one_rate(
+            first in any_rate(),
+            changes in prop::collection::vec((any_time(), any_rate()), 0..6),
+            end in any_time(),
+        ) {
+            let mut tariff = Tariff::new(at(0), first);
+            for &(when, rate) in &changes {
+                tariff.change(at(when), rate).unwrap();
+            }
+            // A GPU that is busy all the time: what is effective is what it costs.
+            let mut effective = EffectiveCost::ZERO;
+            let mut total = NanoUsd::ZERO;
+            while tariff.charged() < at(end) {
+                let to = tariff.next_change(at(end)).unwrap_or(at(end));
+                let time = u128::from(to.since(tariff.charged()).0) * u128::from(PPM);
+                let charge = tariff.charge(to);
+                effective += EffectiveCost::of(time, charge.rate);
+                total += charge.cost;
+            }
+            prop_assert_eq!(effective.floor(), total);
+        }
+    }
+
+    #[test]
+    fn what_is_charged_stays_charged() {
+        let mut tariff = Tariff::new(at(HOUR), rate(7));
+        assert_eq!(tariff.charge(at(2 * HOUR)).cost, NanoUsd(7));
+        assert_eq!(tariff.charge(at(HOUR)).cost, NanoUsd::ZERO, "time does not run back");
+        assert_eq!(tariff.charged(), at(2 * HOUR));
+        let late = AlreadyCharged { at: at(HOUR), charged: at(2 * HOUR) };
+        assert_eq!(tariff.change(at(HOUR), rate(8)), Err(late));
+    }
+
+    #[test]
+    fn of_two_changes_at_one_instant_the_newer_counts() {
+        let mut tariff = Tariff::new(at(0), rate(1));
+        for newer in [2, 3] {
+            tariff.change(at(HOUR), rate(newer)).unwrap();
+        }
+        assert_eq!(tariff.next_change(at(2 * HOUR)), Some(at(HOUR)));
+        assert_eq!(tariff.charge(at(2 * HOUR)).cost, NanoUsd(1 + 3));
+    }
+
+    #[test]
+    fn the_dearest_gpu_of_all_time_fits() {
+        let end = Timestamp::END - 1;
+        let time = u128::from(end) * u128::from(PPM);
+        let effective = EffectiveCost::of(time, rate(Rate::MAX));
+        let cost = Tariff::new(at(0), rate(Rate::MAX)).charge(at(end)).cost;
+        assert_eq!(effective.floor(), cost);
+        assert!(effective.0 < i128::MAX);
+    }
+
+    #[test]
+    fn eight_gpus_at_8_dollars_for_an_hour_and_a_quarter_cost_80_dollars() {
+        let gpu = || Tariff::new(at(0), Rate::parse("8").unwrap()).charge(at(HOUR / 4 * 5)).cost;
+        let bill: NanoUsd = (0..8).map(|_| gpu()).sum();
+        assert_eq!(bill.to_string(), "80.000000000");
+    }
+}
