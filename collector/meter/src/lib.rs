@@ -4,45 +4,41 @@
 //! Reading → order, hold → Timeline → Piece → Tariff → Charge → Accounts, Pools, Segments
 //! ```
 //!
-//! [`gpu::GpuMeter`] is the whole line of one GPU; each room of it is a module here, in the order
-//! in which a reading walks through them. Nothing here does I/O, reads a clock, logs or waits:
-//! time is an argument, and the same readings give the same accounts. It cannot fail but on bad
-//! input, which constructors refuse. Memory does not grow with the length of a run.
+//! [`gpu::GpuMeter`] is the whole line of one GPU; each room of it is a module here, grouped
+//! below. Nothing here does I/O, reads a clock, logs or
+//! waits: time is an argument, and the same readings give the same accounts. It cannot fail but
+//! on bad input, which constructors refuse. Memory does not grow with the length of a run.
 
+// What everything is said in.
+pub mod money;
+pub mod reading;
 pub mod units;
 
-pub mod reading;
-
-pub mod order;
-
+// The line: readings in order, covering time, cut into seconds, charged, booked.
+pub mod gpu;
 pub mod hold;
-
+pub mod ledger;
+pub mod order;
 pub mod phase;
-
+pub mod pool;
+pub mod span;
+pub mod tariff;
 pub mod timeline;
 
-pub mod money;
-
-pub mod tariff;
-
-pub mod ledger;
-
+// What is measured beside it.
+pub mod cadence;
+pub mod distribution;
+pub mod energy;
+pub mod median;
 pub mod pattern;
-
-pub mod pool;
-
-pub mod span;
-
 pub mod series;
 
-pub mod distribution;
+// What things cost.
+pub mod gpu_facts;
+pub mod price;
+mod table;
 
-pub mod median;
-
-pub mod cadence;
-
-pub mod energy;
-
+// What reports read.
+pub mod percent;
+pub mod projection;
 pub mod summary;
-
-pub mod gpu;

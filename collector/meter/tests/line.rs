@@ -1,5 +1,7 @@
 //! The whole line of one GPU beside the oracle, on readings that nobody chose.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 #[path = "../../../tests/oracle/mod.rs"]
 mod oracle;
 

@@ -1,5 +1,7 @@
 //! Patterns of made-up loads, and the pools beside hindsight.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 #[path = "../../../tests/oracle/mod.rs"]
 mod oracle;
 
@@ -114,7 +116,7 @@ fn stretches(rows: &[Row]) -> Vec<(u64, u64)> {
     for cycle in cycles {
         match found.last_mut() {
             Some(stretch) if cycle.0 - stretch[stretch.len() - 1].1 <= 120_000 => {
-                stretch.push(cycle)
+                stretch.push(cycle);
             }
             _ => found.push(vec![cycle]),
         }

@@ -1,0 +1,169 @@
+//! What is publicly known of a GPU model: memory, nominal peaks, power.
+//!
+//! The table is `data/gpus.csv`; its README tells sources and doubts. This room must not know what
+//! any GPU is doing, or what it costs.
+
+use crate::table;
+use crate::units::Bytes;
+
+const TABLE: &str = include_str!("../data/gpus.csv");
+
+/// Facts of one GPU, as its vendor states them: nominal peaks, dense (without 2:4 sparsity). What
+/// the GPU lacks, or what is not known, is `None`, never zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GpuFacts {
+    /// The name as `nvmlDeviceGetName` gives it.
+    pub model: &'static str,
+    /// `Hopper`, `Ada Lovelace`, …
+    pub architecture: &'static str,
+    /// CUDA compute capability, `9.0`.
+    pub compute_capability: &'static str,
+    /// Nominal memory, the gigabytes of the datasheet taken as GiB. The driver reports a few per
+    /// cent less.
+    pub memory: Option<Bytes>,
+    /// Peak memory bandwidth in decimal GB/s.
+    pub memory_bandwidth_gb_s: Option<f64>,
+    /// FP32 of the ordinary cores: no tensor cores, no TF32.
+    pub fp32_tflops: Option<f64>,
+    /// BF16 of the tensor cores, FP32 accumulation.
+    pub bf16_tflops: Option<f64>,
+    /// FP16 of the tensor cores, FP32 accumulation; of the ordinary cores on Pascal.
+    pub fp16_tflops: Option<f64>,
+    /// FP8 of the tensor cores, FP32 accumulation.
+    pub fp8_tflops: Option<f64>,
+    /// INT8 of the tensor cores; of the ordinary cores on Pascal.
+    pub int8_tops: Option<f64>,
+    /// Power limit in watts, the upper end where the vendor gives a range.
+    pub tdp_watts: Option<f64>,
+    /// The most MIG instances it can be divided into; `None` without MIG.
+    pub mig_instances: Option<u8>,
+    /// Whether the part has NVLink. Whether a bridge is fitted is not known.
+    pub nvlink: bool,
+    /// `SXM5`, `PCIe`, `superchip`, …
+    pub form_factor: &'static str,
+    /// Short names of the sources, told in the README of the table.
+    pub source: &'static str,
+    /// False where some figure has one source only.
+    pub sure: bool,
+}
+
+impl GpuFacts {
+    /// The facts of a model, found by [`same_model`]; `None` for a model that is not in the table.
+    #[must_use]
+    pub fn of(model: &str) -> Option<Self> {
+        Self::all().find(|facts| same_model(facts.model, model))
+    }
+
+    /// All models there are facts of, the oldest architecture first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        table::rows(TABLE).filter_map(|cells| Self::parse(cells?))
+    }
+
+    fn parse(cells: [&'static str; 16]) -> Option<Self> {
+        let [
+            model,
+            architecture,
+            compute_capability,
+            memory_gib,
+            bandwidth,
+            fp32,
+            bf16,
+            fp16,
+            fp8,
+            int8,
+            tdp,
+            mig,
+            nvlink,
+            form_factor,
+            source,
+            sure,
+        ] = cells;
+        let mig: u8 = mig.parse().ok()?;
+        Some(Self {
+            model,
+            architecture,
+            compute_capability,
+            memory: memory(memory_gib)?,
+            memory_bandwidth_gb_s: figure(bandwidth)?,
+            fp32_tflops: figure(fp32)?,
+            bf16_tflops: figure(bf16)?,
+            fp16_tflops: figure(fp16)?,
+            fp8_tflops: figure(fp8)?,
+            int8_tops: figure(int8)?,
+            tdp_watts: figure(tdp)?,
+            mig_instances: (mig > 0).then_some(mig),
+            nvlink: yes(nvlink)?,
+            form_factor,
+            source,
+            sure: yes(sure)?,
+        })
+    }
+}
+
+/// Whether two spellings name the same model: they are equal but for case and for the `NVIDIA `
+/// that drivers before R470 leave out. Nothing fuzzy: an A100 of 40 GB is none of 80.
+#[must_use]
+pub fn same_model(one: &str, other: &str) -> bool {
+    without_vendor(one).eq_ignore_ascii_case(without_vendor(other))
+}
+
+fn without_vendor(model: &str) -> &str {
+    const VENDOR: &str = "NVIDIA ";
+    match model.split_at_checked(VENDOR.len()) {
+        Some((vendor, rest)) if vendor.eq_ignore_ascii_case(VENDOR) => rest,
+        _ => model,
+    }
+}
+
+/// An empty cell is `Some(None)`; a cell that can't be read is `None`. So too below.
+fn figure(cell: &str) -> Option<Option<f64>> {
+    if cell.is_empty() { Some(None) } else { cell.parse().ok().map(Some) }
+}
+
+fn memory(gib: &str) -> Option<Option<Bytes>> {
+    if gib.is_empty() {
+        return Some(None);
+    }
+    let gib: u64 = gib.parse().ok()?;
+    Bytes::from_mebibytes(gib.checked_mul(1024)?).map(Some)
+}
+
+fn yes(cell: &str) -> Option<bool> {
+    match cell {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_read_and_no_model_stands_twice() {
+        let all: Vec<_> = GpuFacts::all().collect();
+        assert_eq!(all.len(), TABLE.lines().count() - 1);
+        for facts in &all {
+            assert_eq!(all.iter().filter(|f| same_model(f.model, facts.model)).count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_model_is_found_as_any_driver_spells_it() {
+        for spelling in ["NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB", "nvidia a100-sxm4-80gb"] {
+            let facts = GpuFacts::of(spelling).unwrap();
+            assert_eq!(facts.memory.unwrap().get(), 80 << 30);
+            assert_eq!(facts.bf16_tflops, Some(312.0));
+            assert_eq!(facts.fp8_tflops, None, "an A100 has no FP8");
+            assert_eq!(facts.mig_instances, Some(7));
+        }
+    }
+
+    #[test]
+    fn a_model_is_never_guessed() {
+        for model in ["", "NVIDIA ", "A100", "NVIDIA A100-SXM4-80GB MIG", "NVIDIÄ A10"] {
+            assert_eq!(GpuFacts::of(model), None, "{model:?}");
+        }
+    }
+}

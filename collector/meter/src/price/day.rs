@@ -1,0 +1,93 @@
+//! A day of the calendar, UTC.
+
+use std::fmt;
+use std::str::FromStr;
+
+use time::{Date, Duration, Month, OffsetDateTime};
+
+use crate::units::Timestamp;
+
+/// Seconds in a day.
+const SECONDS: u64 = 24 * 3_600;
+
+/// A day of the calendar, UTC, written `2026-07-20`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Day(Date);
+
+impl Day {
+    /// The day an instant lies in.
+    #[must_use]
+    pub fn of(at: Timestamp) -> Self {
+        let days = i64::try_from(at.whole_second() / SECONDS).unwrap_or(i64::MAX);
+        Self(OffsetDateTime::UNIX_EPOCH.date().saturating_add(Duration::days(days)))
+    }
+
+    /// How many days lie between two days, in either direction.
+    #[must_use]
+    pub fn days_between(self, other: Self) -> u64 {
+        (self.0 - other.0).whole_days().unsigned_abs()
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl FromStr for Day {
+    type Err = NotADay;
+
+    fn from_str(text: &str) -> Result<Self, NotADay> {
+        parse(text).map(Self).ok_or_else(|| NotADay(text.to_owned()))
+    }
+}
+
+fn parse(text: &str) -> Option<Date> {
+    let mut parts = text.split('-');
+    let mut part = |length: usize| {
+        let digits = parts.next()?;
+        let plain = digits.len() == length && digits.bytes().all(|b| b.is_ascii_digit());
+        plain.then_some(digits)
+    };
+    let (year, month, day) = (part(4)?, part(2)?, part(2)?);
+    if parts.next().is_some() {
+        return None;
+    }
+    let month: u8 = month.parse().ok()?;
+    Date::from_calendar_date(year.parse().ok()?, Month::try_from(month).ok()?, day.parse().ok()?)
+        .ok()
+}
+
+/// The text is no day of the calendar.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no day: give it as year-month-day, like 2026-07-20")]
+pub struct NotADay(String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_read_as_it_is_written() {
+        for text in ["1970-01-01", "2024-02-29", "2026-07-20", "9999-12-31", "0001-01-01"] {
+            assert_eq!(text.parse::<Day>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_day_is_refused() {
+        for text in ["", "2026-7-20", "2026-02-29", "2026-13-01", "2026-07-20-", "+026-07-20"] {
+            assert!(text.parse::<Day>().is_err(), "{text:?} was taken");
+        }
+    }
+
+    #[test]
+    fn an_instant_lies_in_its_day() {
+        let of = |nanos| Day::of(Timestamp::from_nanos(nanos).unwrap()).to_string();
+        assert_eq!(of(0), "1970-01-01");
+        assert_eq!(of(1_785_110_399_999_999_999), "2026-07-26");
+        assert_eq!(of(1_785_110_400_000_000_000), "2026-07-27");
+        assert_eq!(of(Timestamp::END - 1), "2261-12-31");
+    }
+}
