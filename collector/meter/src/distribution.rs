@@ -3,8 +3,6 @@
 //! Fixed bins, so memory does not grow: 0.1 % for utilization, 1 MiB for memory. This room must
 //! not know what the values mean.
 
-use std::collections::BTreeMap;
-
 use crate::units::{Bytes, Nanos, Utilization};
 
 /// ppm in one bin of utilization: 0.1 %.
@@ -18,7 +16,7 @@ const BINS: usize = 1_001;
 pub struct UtilizationDistribution {
     time: Vec<u64>,
     readings: Vec<u64>,
-    sum_ppm: u128,
+    sum_ppm: u64,
 }
 
 impl Default for UtilizationDistribution {
@@ -32,7 +30,7 @@ impl UtilizationDistribution {
     pub fn count(&mut self, utilization: Utilization) {
         if let Some(readings) = self.readings.get_mut(bin(utilization)) {
             *readings += 1;
-            self.sum_ppm += u128::from(utilization.ppm());
+            self.sum_ppm += u64::from(utilization.ppm());
         }
     }
 
@@ -67,7 +65,7 @@ impl UtilizationDistribution {
 
     /// Σ utilization of those readings, in ppm.
     #[must_use]
-    pub const fn reading_sum_ppm(&self) -> u128 {
+    pub const fn reading_sum_ppm(&self) -> u64 {
         self.sum_ppm
     }
 }
@@ -77,13 +75,13 @@ const fn bin(utilization: Utilization) -> usize {
     ((utilization.ppm() + BIN / 2) / BIN) as usize
 }
 
-/// Pages of mebibytes: a GPU touches few of them, and there are at most 8,192.
+/// Mebibytes on a page. A GPU touches few of the at most 8,192 pages; the others stay empty.
 const PAGE: usize = 512;
 
 /// Memory: time at each mebibyte.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDistribution {
-    pages: BTreeMap<usize, Box<[u64; PAGE]>>,
+    pages: Vec<Vec<u64>>,
     peak: Option<Bytes>,
 }
 
@@ -99,8 +97,20 @@ impl MemoryDistribution {
         else {
             return;
         };
-        let page = self.pages.entry(mebibytes / PAGE).or_insert_with(|| Box::new([0; PAGE]));
-        page[mebibytes % PAGE] += time.0;
+        let (page, bin) = (mebibytes / PAGE, mebibytes % PAGE);
+        match self.pages.get_mut(page).and_then(|page| page.get_mut(bin)) {
+            Some(weight) => *weight += time.0,
+            None => *self.turn_to(page, bin) += time.0,
+        }
+    }
+
+    #[cold]
+    fn turn_to(&mut self, page: usize, bin: usize) -> &mut u64 {
+        if self.pages.len() <= page {
+            self.pages.resize(page + 1, Vec::new());
+        }
+        self.pages[page].resize(PAGE, 0);
+        &mut self.pages[page][bin]
     }
 
     /// The most that was ever in use.
@@ -113,7 +123,7 @@ impl MemoryDistribution {
     /// time was covered.
     #[must_use]
     pub fn percentile(&self, percent: u32) -> Option<Bytes> {
-        let weights = self.pages.iter().flat_map(|(page, weights)| {
+        let weights = self.pages.iter().enumerate().flat_map(|(page, weights)| {
             weights.iter().enumerate().map(move |(bin, weight)| (page * PAGE + bin, *weight))
         });
         let mebibytes = percentile(weights, percent)?;

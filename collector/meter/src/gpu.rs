@@ -236,7 +236,7 @@ impl GpuMeter {
     /// The readings of a log wait until they have told how long each holds.
     fn arrive(&mut self, reading: Reading, observer: &mut impl Observer) {
         if let Some(max_hold) = self.max_hold {
-            self.advance(reading, max_hold, observer);
+            self.advance(&reading, max_hold, observer);
         } else {
             self.first.push(reading);
             if self.first.len() == hold::READINGS {
@@ -249,21 +249,21 @@ impl GpuMeter {
         let first = std::mem::take(&mut self.first);
         let times = first.iter().map(|reading| reading.at);
         let max_hold = *self.max_hold.get_or_insert_with(|| hold::estimate(times));
-        for reading in first {
+        for reading in &first {
             self.advance(reading, max_hold, observer);
         }
     }
 
     /// The time up to this reading is settled: book it, then let the reading speak.
-    fn advance(&mut self, reading: Reading, max_hold: Nanos, observer: &mut impl Observer) {
+    fn advance(&mut self, reading: &Reading, max_hold: Nanos, observer: &mut impl Observer) {
         match self.last {
             Some(last) => self.elapse(&last, reading.at, max_hold, observer),
             None => self.begin(reading.at),
         }
         self.timeline.advance(reading.at, &mut |piece| self.books.enter(piece, observer));
-        self.hear(&reading);
-        observer.reading(&reading);
-        self.last = Some(reading);
+        self.hear(reading);
+        observer.reading(reading);
+        self.last = Some(*reading);
     }
 
     fn begin(&mut self, start: Timestamp) {

@@ -85,18 +85,15 @@ impl Timeline {
         let mut at = from;
         while at < to {
             self.advance(at, out);
-            let whole_seconds = to.since(at).0 / NANOS_PER_SECOND;
-            let end = if at == self.second && whole_seconds > 0 && self.steady() {
-                at + Nanos::from_secs(whole_seconds)
-            } else {
-                to.min(self.second + Nanos::SECOND)
-            };
-            let length = end.since(at);
-            if length > Nanos::SECOND {
+            let end = if at == self.second && to.since(at) > Nanos::SECOND && self.steady() {
+                let end = to.floor_second();
                 self.tell_whole_seconds(at, end, utilization, out);
+                end
             } else {
-                self.extend(at, end, length.0 * u64::from(utilization.ppm()));
-            }
+                let end = to.min(self.second + Nanos::SECOND);
+                self.extend(at, end, end.since(at).0 * u64::from(utilization.ppm()));
+                end
+            };
             at = end;
         }
     }
