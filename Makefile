@@ -1,0 +1,54 @@
+# The front door. It needs rustup, which takes the toolchain from rust-toolchain.toml, and a C
+# compiler; what else it needs it brings into target/.
+
+CARGO_DENY_VERSION := 0.20.2
+CARGO_FUZZ_VERSION := 0.13.2
+# How long each target is fuzzed.
+FUZZ_SECONDS ?= 60
+
+TOOLS := target/tools
+DENY := $(TOOLS)/bin/cargo-deny
+FUZZ := RUSTUP_TOOLCHAIN=nightly $(TOOLS)/bin/cargo-fuzz
+FUZZ_DIR := --fuzz-dir tests/fuzz
+VENV := target/bench-venv
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench fuzz advisories cargo-deny cargo-fuzz polars
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## a report of eight GPUs and two hours, made up: no GPU needed
+	cargo run -p phasemeter -- demo
+
+test: cargo-deny ## all that must hold: format, lints, tests, licences and sources
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo test --workspace --locked
+	$(DENY) check bans licenses sources
+
+bench: polars ## what it costs, beside what it is compared with
+	cargo build --release --locked -p phasemeter -p phasemeter-bench
+	target/release/phasemeter-bench
+
+fuzz: cargo-fuzz ## each fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain
+	@targets=$$($(FUZZ) list $(FUZZ_DIR)) && for target in $$targets; do \
+	    $(FUZZ) run $(FUZZ_DIR) $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+
+advisories: cargo-deny ## known holes in what it is built from; needs the network
+	@$(DENY) fetch db || { \
+	    echo 'The advisory database cannot be reached from here. Nothing was checked.'; exit 1; }
+	$(DENY) check --disable-fetch advisories
+
+# Cargo does nothing where this version is there.
+cargo-deny:
+	cargo install cargo-deny --locked --version $(CARGO_DENY_VERSION) --root $(TOOLS)
+
+cargo-fuzz:
+	cargo install cargo-fuzz --locked --version $(CARGO_FUZZ_VERSION) --root $(TOOLS)
+
+# The bench goes on without it.
+polars:
+	@python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet -r tests/bench/requirements.txt \
+	    || echo 'polars cannot be installed here: the bench goes on without what it is compared with.'

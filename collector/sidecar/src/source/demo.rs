@@ -1,0 +1,453 @@
+//! The demonstration: two hours of one node of eight GPUs, made from a seed.
+//!
+//! A reader without a GPU sees here what the report is for. The same seed gives the same readings
+//! on every machine, so all of it is integer arithmetic. This room must not know what phases,
+//! prices or patterns are: it behaves as such GPUs do, and the report has to find out.
+
+use std::iter::{Cycle, repeat_n};
+use std::slice::Iter;
+
+use phasemeter_meter::reading::{Absent, GpuIdentity, Reading};
+use phasemeter_meter::units::{
+    Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Timestamp, Utilization,
+};
+
+use super::{Source, SourceError};
+
+/// The first reading: 2026-07-27T00:00:00Z, in milliseconds since the epoch.
+const START: u64 = 1_785_110_400_000;
+/// Every GPU is asked ten times a second, in milliseconds.
+const STEP: u64 = 100;
+/// The driver measures utilization this often and holds it in between, in milliseconds.
+const DRIVER_WINDOW: u64 = 167;
+/// Steps in a second.
+const SECOND: u32 = 10;
+/// Steps in the two hours.
+const STEPS: u32 = 7_200 * SECOND;
+
+const MODEL: &str = "NVIDIA H100 80GB HBM3";
+/// What the driver gives as the total of that model, in MiB.
+const MEMORY_TOTAL: u64 = 81_559;
+/// PCI buses of the eight sockets.
+const BUSES: [&str; 8] = ["19", "3B", "4C", "5D", "9B", "BB", "CB", "DB"];
+
+/// What a number of GPUs, in order of their index, do again and again.
+struct Workload {
+    gpus: usize,
+    cycle: &'static [Stretch],
+}
+
+/// A stretch of one behaviour.
+#[derive(Clone, Copy)]
+struct Stretch {
+    /// How long it lasts: between these, in seconds, at least one.
+    seconds: (u32, u32),
+    /// How busy the GPU is: between these, in percent.
+    percent: (u32, u32),
+    /// What a process holds, in MiB; zero where there is no process.
+    memory: u64,
+    answer: Answer,
+}
+
+/// What comes back when the GPU is asked.
+#[derive(Clone, Copy)]
+enum Answer {
+    Everything,
+    Lost,
+    /// Nobody asks.
+    Nothing,
+}
+
+const fn works(seconds: (u32, u32), percent: (u32, u32), memory: u64) -> Stretch {
+    Stretch { seconds, percent, memory, answer: Answer::Everything }
+}
+
+const fn away(seconds: u32, answer: Answer) -> Stretch {
+    Stretch { seconds: (seconds, seconds), percent: (0, 0), memory: 0, answer }
+}
+
+const FLEET: [Workload; 6] = [
+    // Training that waits for its loader: a few batches, then nothing to work on.
+    Workload {
+        gpus: 2,
+        cycle: &[works((19, 25), (86, 98), 61_442), works((15, 21), (0, 2), 61_442)],
+    },
+    // Nearly the same mean, held steadily: batches too small for the GPU.
+    Workload { gpus: 1, cycle: &[works((7_200, 7_200), (45, 57), 33_218)] },
+    // Inference at a third, with the load of its day.
+    Workload {
+        gpus: 1,
+        cycle: &[
+            works((1_200, 1_200), (20, 28), 44_870),
+            works((1_200, 1_200), (26, 36), 44_870),
+            works((1_200, 1_200), (34, 43), 44_870),
+            works((1_200, 1_200), (37, 45), 44_870),
+            works((1_200, 1_200), (32, 42), 44_870),
+            works((1_200, 1_200), (24, 34), 44_870),
+        ],
+    },
+    // Training bound by compute, with a checkpoint now and then.
+    Workload {
+        gpus: 2,
+        cycle: &[works((560, 620), (96, 100), 72_306), works((5, 9), (3, 12), 72_306)],
+    },
+    // A notebook that someone left open.
+    Workload {
+        gpus: 1,
+        cycle: &[works((280, 520), (0, 0), 30_720), works((3, 9), (30, 85), 30_720)],
+    },
+    // Training whose GPU falls off the bus, is repaired out of sight, and goes on.
+    Workload {
+        gpus: 1,
+        cycle: &[
+            works((2_760, 2_760), (74, 88), 66_194),
+            away(150, Answer::Lost),
+            away(540, Answer::Nothing),
+            works((210, 210), (0, 0), 0),
+            works((3_540, 3_540), (74, 88), 66_194),
+        ],
+    },
+];
+
+/// The demonstration fleet, reading by reading in the order of time.
+pub struct Demo {
+    identities: Vec<GpuIdentity>,
+    gpus: Vec<Gpu>,
+    step: u32,
+    turn: usize,
+}
+
+impl Demo {
+    /// The fleet of this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut names = Chance(seed);
+        let cycles = FLEET.iter().flat_map(|workload| repeat_n(workload.cycle, workload.gpus));
+        Self {
+            identities: (0..).zip(BUSES).map(|(i, bus)| identity(i, bus, &mut names)).collect(),
+            gpus: (1..).zip(cycles).map(|(number, cycle)| Gpu::new(seed, number, cycle)).collect(),
+            step: 0,
+            turn: 0,
+        }
+    }
+}
+
+impl Source for Demo {
+    fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError> {
+        while self.step < STEPS {
+            let turn = self.turn;
+            let Some(gpu) = self.gpus.get_mut(turn) else {
+                self.step += 1;
+                self.turn = 0;
+                continue;
+            };
+            self.turn += 1;
+            if let Some(reading) = gpu.read(self.step) {
+                return Ok(Some((turn, reading)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn gpus(&self) -> &[GpuIdentity] {
+        &self.identities
+    }
+
+    /// Does nothing: these readings come in order, and nobody has a reason to refuse one.
+    fn refuse(&mut self, _reason: &str) {}
+}
+
+fn identity(index: u32, bus: &str, chance: &mut Chance) -> GpuIdentity {
+    let (high, low) = (chance.draw(), chance.draw());
+    let uuid = format!(
+        "GPU-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xffff,
+        low >> 48,
+        low & 0xffff_ffff_ffff,
+    );
+    GpuIdentity {
+        name: uuid.clone(),
+        uuid: Some(uuid),
+        bus_id: Some(format!("00000000:{bus}:00.0")),
+        index: Some(index),
+        model: Some(MODEL.to_owned()),
+        memory_total: Bytes::from_mebibytes(MEMORY_TOTAL),
+    }
+}
+
+/// One GPU and what it is at.
+struct Gpu {
+    stretches: Cycle<Iter<'static, Stretch>>,
+    now: Stretch,
+    /// The step at which the stretch ends.
+    until: u32,
+    /// Decides how long a stretch lasts. Every GPU starts from the same, so that those of one
+    /// workload wait and work together.
+    schedule: Chance,
+    /// Decides what the driver measures. Every GPU has its own.
+    noise: Chance,
+    /// What the driver holds, in percent.
+    percent: u32,
+    /// In milliwatts.
+    power: u32,
+    /// In thousandths of a degree Celsius.
+    temperature: u32,
+    /// In microjoules, since the driver was loaded some weeks ago.
+    energy: u64,
+}
+
+impl Gpu {
+    fn new(seed: u64, number: u64, cycle: &'static [Stretch]) -> Self {
+        let mut noise = Chance(seed ^ (number << 32));
+        Self {
+            stretches: cycle.iter().cycle(),
+            now: away(1, Answer::Nothing),
+            until: 0,
+            schedule: Chance(seed),
+            percent: 0,
+            power: 72_000,
+            temperature: 30_000,
+            energy: u64::from(noise.within((1_000, 4_000))) * 1_000_000_000_000,
+            noise,
+        }
+    }
+
+    /// Goes on to this step and says what it is asked there.
+    fn read(&mut self, step: u32) -> Option<Reading> {
+        if step == self.until {
+            self.now = *self.stretches.next()?;
+            self.until += self.schedule.within(self.now.seconds) * SECOND;
+        }
+        let millis = u64::from(step) * STEP;
+        self.live(millis);
+        let reading = Reading::at(Timestamp::default() + Nanos::from_millis(START + millis));
+        match self.now.answer {
+            Answer::Everything => Some(self.describe(reading)),
+            Answer::Lost => Some(Reading { utilization: Err(Absent::Lost), ..reading }),
+            Answer::Nothing => None,
+        }
+    }
+
+    /// What a step does to it: power follows utilization within about a second, as the driver's
+    /// own average does, and temperature follows power within about half a minute.
+    fn live(&mut self, millis: u64) {
+        if millis % DRIVER_WINDOW < STEP {
+            self.percent = self.noise.within(self.now.percent);
+        }
+        let context = if self.holds() { 43_000 } else { 0 };
+        let target = 72_000 + context + 5_450 * self.percent + self.noise.within((0, 4_000));
+        self.power = (7 * self.power + target) / 8;
+        self.temperature = (255 * self.temperature + 26_000 + self.power / 18) / 256;
+        self.energy += u64::from(self.power) * STEP;
+    }
+
+    fn holds(&self) -> bool {
+        self.now.memory > 0
+    }
+
+    fn describe(&self, reading: Reading) -> Reading {
+        // It runs at full clock while a process holds it, and gives way near its power limit.
+        let above = self.power.saturating_sub(600_000) / 10_000;
+        let sm_clock = if self.holds() { 1_980 - 15 * above } else { 345 };
+        Reading {
+            utilization: Utilization::from_percent(self.percent).ok_or(Absent::Unreadable),
+            memory_used: Bytes::from_mebibytes(self.now.memory),
+            compute_processes: Some(self.holds().into()),
+            power: Milliwatts::new(self.power),
+            energy: Some(Millijoules(self.energy / 1_000)),
+            temperature: i16::try_from(self.temperature / 1_000).ok().map(Celsius),
+            sm_clock: Some(Megahertz(sm_clock)),
+            memory_clock: Some(Megahertz(2_619)),
+            ..reading
+        }
+    }
+}
+
+/// Numbers that only look like chance: splitmix64, whose whole state is its seed.
+struct Chance(u64);
+
+impl Chance {
+    fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Evenly between these two, both among them.
+    fn within(&mut self, (low, high): (u32, u32)) -> u32 {
+        let span = u64::from(high.saturating_sub(low)) + 1;
+        low + (((self.draw() >> 32) * span) >> 32) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEED: u64 = 7;
+
+    /// All readings of a seed, a GPU each.
+    fn fleet(seed: u64) -> Vec<Vec<Reading>> {
+        let mut demo = Demo::new(seed);
+        let mut all = vec![Vec::new(); demo.gpus().len()];
+        while let Some((gpu, reading)) = demo.next().unwrap() {
+            all[gpu].push(reading);
+        }
+        all
+    }
+
+    /// What a GPU said of its utilization, in percent.
+    fn percents(readings: &[Reading]) -> Vec<u32> {
+        let of = |r: &Reading| r.utilization.ok().map(|u| u.ppm() / 10_000);
+        readings.iter().filter_map(of).collect()
+    }
+
+    /// The part of the readings for which this holds, in tenths of a percent.
+    fn part(percents: &[u32], holds: impl Fn(u32) -> bool) -> usize {
+        1_000 * percents.iter().filter(|&&p| holds(p)).count() / percents.len()
+    }
+
+    fn mean(percents: &[u32]) -> usize {
+        percents.iter().sum::<u32>() as usize / percents.len()
+    }
+
+    /// Stretches in which this holds, in steps, the first and the last left out.
+    fn stretches(percents: &[u32], holds: impl Fn(u32) -> bool) -> Vec<usize> {
+        let all: Vec<_> = percents.chunk_by(|&a, &b| holds(a) == holds(b)).collect();
+        let inner = all.get(1..all.len() - 1).unwrap_or_default();
+        inner.iter().filter(|run| holds(run[0])).map(|run| run.len()).collect()
+    }
+
+    /// One number that changes with any value and with the order.
+    fn digest(readings: &[Reading]) -> u64 {
+        let mix = |sum: u64, value: u64| (sum ^ value).wrapping_mul(0x0100_0000_01b3);
+        readings.iter().fold(0, |sum, r| {
+            let values = [
+                r.at.as_nanos(),
+                r.utilization.map_or(u64::MAX, |u| u.ppm().into()),
+                r.memory_used.map_or(u64::MAX, Bytes::get),
+                r.power.map_or(u64::MAX, |p| p.get().into()),
+                r.energy.map_or(u64::MAX, |e| e.0),
+                r.temperature.map_or(u64::MAX, |t| t.0.unsigned_abs().into()),
+                r.sm_clock.map_or(u64::MAX, |c| c.0.into()),
+            ];
+            values.into_iter().fold(sum, mix)
+        })
+    }
+
+    #[test]
+    fn a_seed_is_one_fleet() {
+        assert_eq!(digest(&fleet(SEED).concat()), 4_207_797_952_439_537_126);
+        assert!(fleet(SEED).iter().zip(&fleet(SEED + 1)).all(|(a, b)| a != b));
+        assert_ne!(Demo::new(SEED).gpus(), Demo::new(SEED + 1).gpus());
+    }
+
+    #[test]
+    fn it_is_one_node_of_eight() {
+        let demo = Demo::new(SEED);
+        assert_eq!((demo.gpus().len(), demo.gpus.len()), (8, 8));
+        let first = &demo.gpus()[0];
+        assert_eq!(first.name, "GPU-63cbe1e4-5932-0dd7-044c-3cd7f43c661c");
+        assert_eq!(first.bus_id.as_deref(), Some("00000000:19:00.0"));
+        assert_eq!(first.model.as_deref(), Some(MODEL));
+    }
+
+    #[test]
+    fn readings_come_in_order_ten_a_second_for_two_hours() {
+        let mut demo = Demo::new(SEED);
+        let mut last = (Timestamp::default(), 0);
+        let mut count = 0;
+        while let Some((gpu, reading)) = demo.next().unwrap() {
+            assert!((reading.at, gpu) > last);
+            last = (reading.at, gpu);
+            count += 1;
+        }
+        let end = Timestamp::from_millis(START + 7_200_000 - STEP).unwrap();
+        assert_eq!(last, (end, 7));
+        assert_eq!(count, 8 * STEPS - 540 * SECOND);
+    }
+
+    #[test]
+    fn a_value_holds_for_the_window_of_the_driver() {
+        for gpu in fleet(SEED) {
+            let changes = percents(&gpu).windows(2).filter(|pair| pair[0] != pair[1]).count();
+            assert!(changes as u64 <= 7_200_000 / DRIVER_WINDOW + 1, "{changes} changes");
+        }
+    }
+
+    #[test]
+    fn the_starved_bounce_and_the_steady_one_has_their_mean() {
+        let all = fleet(SEED);
+        for starved in &all[..2] {
+            let p = percents(starved);
+            assert!((49..=52).contains(&mean(&p)), "mean {}", mean(&p));
+            assert!((530..=570).contains(&part(&p, |p| p >= 70)));
+            let (busy, idle) = (stretches(&p, |p| p >= 70), stretches(&p, |p| p < 10));
+            assert!(busy.len() > 170, "{} cycles", busy.len());
+            assert!(busy.iter().all(|steps| (18 * 10..=26 * 10).contains(steps)));
+            assert!(idle.iter().all(|steps| (14 * 10..=22 * 10).contains(steps)));
+        }
+        let steady = percents(&all[2]);
+        assert!((49..=52).contains(&mean(&steady)));
+        assert!(steady.iter().all(|p| (45..=57).contains(p)));
+    }
+
+    #[test]
+    fn inference_runs_at_a_third_in_a_wave() {
+        let p = percents(&fleet(SEED)[3]);
+        assert!((31..=35).contains(&mean(&p)));
+        assert!(p.iter().all(|p| (20..=45).contains(p)));
+        let (low, high) = (mean(&p[..12_000]), mean(&p[36_000..48_000]));
+        assert!(high > low + 12, "from {low} to {high}");
+    }
+
+    #[test]
+    fn the_compute_bound_dip_for_checkpoints_only() {
+        for run in &fleet(SEED)[4..6] {
+            let p = percents(run);
+            assert!(mean(&p) >= 95);
+            let dips = stretches(&p, |p| p < 90);
+            assert!((10..=13).contains(&dips.len()), "{} dips", dips.len());
+            assert!(dips.iter().all(|&steps| steps <= 10 * SECOND as usize));
+        }
+    }
+
+    #[test]
+    fn the_notebook_holds_memory_and_idles() {
+        let notebook = &fleet(SEED)[6];
+        let p = percents(notebook);
+        assert!(part(&p, |p| p == 0) > 970);
+        assert!((13..=25).contains(&stretches(&p, |p| p > 0).len()));
+        assert!(notebook.iter().all(|r| r.memory_used == Bytes::from_mebibytes(30_720)));
+        assert!(notebook.iter().all(|r| r.compute_processes == Some(1)));
+    }
+
+    #[test]
+    fn the_lost_gpu_is_lost_then_unseen_then_back() {
+        let gpu = &fleet(SEED)[7];
+        let lost = gpu.iter().filter(|r| r.utilization == Err(Absent::Lost)).count();
+        assert_eq!(lost, 150 * SECOND as usize);
+        let gaps: Vec<_> = gpu.windows(2).map(|w| w[1].at.since(w[0].at)).collect();
+        assert_eq!(gaps.iter().max(), Some(&(Nanos::from_secs(540) + Nanos::from_millis(STEP))));
+        assert!(gpu.last().unwrap().utilization.is_ok());
+        assert!(gpu.iter().any(|r| r.compute_processes == Some(0)));
+    }
+
+    #[test]
+    fn power_clock_and_temperature_follow_the_work() {
+        let all = fleet(SEED);
+        let last = |gpu: usize| *all[gpu].last().unwrap();
+        let (busy, idle) = (last(4), last(6));
+        assert!(busy.power > Milliwatts::new(600_000) && busy.power < Milliwatts::new(700_000));
+        assert!(idle.power > Milliwatts::new(100_000) && idle.power < Milliwatts::new(130_000));
+        assert!(busy.temperature > Some(Celsius(55)) && idle.temperature < Some(Celsius(40)));
+        assert!(busy.sm_clock < idle.sm_clock);
+        for gpu in &all {
+            let energy: Vec<_> = gpu.iter().filter_map(|r| r.energy).collect();
+            assert!(energy.is_sorted());
+        }
+    }
+}

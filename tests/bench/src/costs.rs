@@ -1,0 +1,79 @@
+//! CPU times of runs that do the same, and how they read as a row of a table.
+
+use std::time::Duration;
+
+/// CPU times of runs over the same rows.
+pub(crate) struct Costs {
+    rows: u64,
+    times: Vec<Duration>,
+}
+
+impl Costs {
+    /// No runs yet, over this many rows.
+    pub(crate) const fn over(rows: u64) -> Self {
+        Self { rows, times: Vec::new() }
+    }
+
+    /// One more run.
+    pub(crate) fn add(&mut self, time: Duration) {
+        self.times.push(time);
+        self.times.sort_unstable();
+    }
+
+    /// Nanoseconds a row in the best run.
+    fn best(&self) -> Option<f64> {
+        self.times.first().map(|time| self.nanos_a_row(*time))
+    }
+
+    /// Nanoseconds a row in the middle run.
+    fn median(&self) -> Option<f64> {
+        self.times.get(self.times.len() / 2).map(|time| self.nanos_a_row(*time))
+    }
+
+    fn nanos_a_row(&self, time: Duration) -> f64 {
+        time.as_secs_f64() * 1e9 / self.rows as f64
+    }
+
+    /// Prints best, median, rows a second at best, and its best as a part of another's best.
+    pub(crate) fn print(&self, name: &str, other: &Self) {
+        let (Some(best), Some(median)) = (self.best(), self.median()) else {
+            return;
+        };
+        let ratio = other.best().map_or_else(|| "–".to_owned(), |of| format!("{:.2}", best / of));
+        let millions = 1e3 / best;
+        println!("{name:28}{best:>9.1} ns{median:>9.1} ns{millions:>14.1} M{ratio:>10}");
+    }
+}
+
+/// A number with a comma at every thousand.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in (0..digits.len()).rev().zip(digits.chars()) {
+        text.push(digit);
+        if place > 0 && place % 3 == 0 {
+            text.push(',');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_run_stands_between() {
+        let mut costs = Costs::over(1_000);
+        for millis in [3, 1, 2] {
+            costs.add(Duration::from_millis(millis));
+        }
+        assert_eq!(costs.best(), Some(1_000.0));
+        assert_eq!(costs.median(), Some(2_000.0));
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!([0, 999, 1_000, 10_000_000].map(grouped), ["0", "999", "1,000", "10,000,000"]);
+    }
+}

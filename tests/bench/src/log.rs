@@ -1,0 +1,92 @@
+//! The log that is audited: eight GPUs at 10 Hz, as `nvidia-smi --query-gpu=… --format=csv,nounits`
+//! writes it.
+//!
+//! The same rows every time. This room must not know what they are for.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// The first tick: 2026-07-27T00:00:00Z, in milliseconds since the epoch.
+const START: u64 = 1_785_110_400_000;
+/// GPUs in it.
+pub(crate) const GPUS: u64 = 8;
+/// Memory of each, in MiB.
+pub(crate) const MEMORY_TOTAL: u64 = 81_559;
+const HEADER: &str = "timestamp, index, utilization.gpu [%], memory.used [MiB], \
+                      memory.total [MiB], power.draw [W], temperature.gpu";
+
+/// Writes a log of this many rows, unless it is there. Whole, or not at all.
+pub(crate) fn write(path: &Path, rows: u64) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let unfinished = path.with_extension("part");
+    let mut out = BufWriter::new(File::create(&unfinished)?);
+    writeln!(out, "{HEADER}")?;
+    for row in 0..rows {
+        Row::at(row / GPUS, row % GPUS).write(&mut out)?;
+    }
+    out.into_inner()?.sync_all()?;
+    fs::rename(unfinished, path)
+}
+
+/// What one GPU said at one tick.
+pub(crate) struct Row {
+    /// Milliseconds since the epoch.
+    pub(crate) millis: u64,
+    gpu: u64,
+    /// Utilization.
+    pub(crate) percent: u32,
+    /// Memory in use.
+    pub(crate) mebibytes: u64,
+    /// Power, in hundredths of a watt.
+    pub(crate) centiwatts: u32,
+}
+
+impl Row {
+    /// The same for the same tick and GPU.
+    pub(crate) fn at(tick: u64, gpu: u64) -> Self {
+        // The driver holds a value for two ticks.
+        let noise = scatter((tick / 2) * GPUS + gpu);
+        let waits = (tick / (200 + 40 * gpu)).is_multiple_of(3);
+        let percent = if waits { noise % 4 } else { 60 + noise % 41 };
+        Self {
+            millis: START + tick * 100,
+            gpu,
+            percent,
+            mebibytes: u64::from(30_000 + noise % 64) + 4_000 * gpu,
+            centiwatts: 11_500 + 545 * percent + scatter(u64::from(noise) ^ tick) % 400,
+        }
+    }
+
+    /// As `nvidia-smi` does. July has room for five days: 34,560,000 rows.
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let Self { millis, gpu, percent, mebibytes, centiwatts } = self;
+        let (second, fraction) = ((millis - START) / 1_000, (millis - START) % 1_000);
+        let (minute, hour, day) = (second / 60 % 60, second / 3_600 % 24, second / 86_400);
+        let (second, watts, rest) = (second % 60, centiwatts / 100, centiwatts % 100);
+        let (day, celsius) = (27 + day, 32 + percent / 4);
+        write!(out, "2026/07/{day} {hour:02}:{minute:02}:{second:02}.{fraction:03}, {gpu}, ")?;
+        writeln!(out, "{percent}, {mebibytes}, {MEMORY_TOTAL}, {watts}.{rest:02}, {celsius}")
+    }
+}
+
+/// A number that looks like chance, below 2^31, from any other.
+fn scatter(of: u64) -> u32 {
+    let z = of.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((z ^ (z >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_reads_as_nvidia_smi_writes_it() {
+        let mut out = Vec::new();
+        Row::at(863_999, 7).write(&mut out).unwrap();
+        let row = String::from_utf8(out).unwrap();
+        assert_eq!(row, "2026/07/27 23:59:59.900, 7, 77, 58062, 81559, 535.92, 51\n");
+    }
+}
