@@ -19,14 +19,19 @@ pub struct UpdatePeriod {
 }
 
 impl UpdatePeriod {
-    /// The value at this instant.
-    pub fn observe(&mut self, at: Timestamp, value: Utilization) {
-        if self.value.replace(value).is_some_and(|before| before != value) {
+    /// The value at this instant; whether it is another than before.
+    pub fn observe(&mut self, at: Timestamp, value: Utilization) -> bool {
+        let before = self.value.replace(value);
+        if before == Some(value) {
+            return false;
+        }
+        if before.is_some() {
             self.changes += 1;
-            if let Some(before) = self.changed.replace(at) {
-                self.periods.add(at.since(before));
+            if let Some(changed) = self.changed.replace(at) {
+                self.periods.add(at.since(changed));
             }
         }
+        true
     }
 
     /// Nothing is known for a while: the time to the next change can't be told.

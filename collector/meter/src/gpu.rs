@@ -109,6 +109,7 @@ pub struct GpuMeter {
     last: Option<Reading>,
     /// Everything before this instant is settled and told.
     told: Timestamp,
+    next_boundary: Timestamp,
     timeline: Timeline,
     books: Books,
     bounces: Bounces,
@@ -134,6 +135,7 @@ impl GpuMeter {
             start: None,
             last: None,
             told: start,
+            next_boundary: Timestamp::LAST,
             timeline: Timeline::new(start, config.thresholds),
             books: Books {
                 tariff: rate.map(|rate| Tariff::new(start, rate)),
@@ -159,7 +161,7 @@ impl GpuMeter {
     pub fn push(&mut self, reading: Reading, observer: &mut impl Observer) -> Result<(), Late> {
         self.order.push(reading)?;
         while let Some(next) = self.order.pop() {
-            self.arrive(next, observer);
+            self.arrive(&next, observer);
         }
         Ok(())
     }
@@ -167,7 +169,7 @@ impl GpuMeter {
     /// Nothing follows. The last reading covers nothing, and its time is the end.
     pub fn finish(&mut self, observer: &mut impl Observer) {
         while let Some(next) = self.order.drain() {
-            self.arrive(next, observer);
+            self.arrive(&next, observer);
         }
         self.begin_with_first(observer);
         let Some(end) = self.last.map(|last| last.at) else { return };
@@ -234,11 +236,11 @@ impl GpuMeter {
     }
 
     /// The readings of a log wait until they have told how long each holds.
-    fn arrive(&mut self, reading: Reading, observer: &mut impl Observer) {
+    fn arrive(&mut self, reading: &Reading, observer: &mut impl Observer) {
         if let Some(max_hold) = self.max_hold {
-            self.advance(&reading, max_hold, observer);
+            self.advance(reading, max_hold, observer);
         } else {
-            self.first.push(reading);
+            self.first.push(*reading);
             if self.first.len() == hold::READINGS {
                 self.begin_with_first(observer);
             }
@@ -269,9 +271,17 @@ impl GpuMeter {
     fn begin(&mut self, start: Timestamp) {
         self.start = Some(start);
         self.told = start;
+        self.next_boundary = self.boundary_after(start);
         self.timeline = Timeline::new(start, self.config.thresholds);
         if let Some(tariff) = &mut self.books.tariff {
             tariff.begin(start);
+        }
+    }
+
+    fn boundary_after(&self, at: Timestamp) -> Timestamp {
+        match self.config.boundary_every {
+            Nanos::ZERO => Timestamp::LAST,
+            every => at.floor(every) + every,
         }
     }
 
@@ -285,14 +295,14 @@ impl GpuMeter {
     ) {
         let until = next.min(last.at + max_hold);
         let mut from = last.at;
-        let every = self.config.boundary_every;
-        let boundary = next.floor(every);
-        if every > Nanos::ZERO && boundary > self.told {
+        if next >= self.next_boundary {
             // However many boundaries were passed since the last reading, one tells it all.
+            let boundary = next.floor(self.config.boundary_every);
             self.cover(last, from, until.min(boundary), observer);
             self.miss(until.max(from).min(boundary), boundary);
             self.timeline.settle(boundary, &mut |piece| self.books.enter(piece, observer));
             self.told = boundary;
+            self.next_boundary = self.boundary_after(boundary);
             observer.boundary(boundary, self);
             from = boundary;
         }
@@ -361,10 +371,11 @@ impl GpuMeter {
         }
         if let Ok(utilization) = reading.utilization {
             self.utilization.count(utilization);
-            self.update_period.observe(reading.at, utilization);
-            let confirmed = self.bounces.confirmed();
-            if let Some(turn) = self.bounces.observe(reading.at, utilization) {
-                self.books.stretches.turn(turn, confirmed);
+            if self.update_period.observe(reading.at, utilization) {
+                let confirmed = self.bounces.confirmed();
+                if let Some(turn) = self.bounces.observe(reading.at, utilization) {
+                    self.books.stretches.turn(turn, confirmed);
+                }
             }
         } else {
             self.bounces.interrupt();
