@@ -1,0 +1,164 @@
+//! Which devices there are, and what does not change about them.
+
+use nvml_wrapper_sys::bindings::{
+    NVML_BUS_TYPE_PCIE, nvmlBrandType_enum_NVML_BRAND_NVIDIA, nvmlDevice_t,
+    nvmlEnableState_enum_NVML_FEATURE_DISABLED, nvmlEnableState_enum_NVML_FEATURE_ENABLED,
+    nvmlPciInfo_t, nvmlReturn_t,
+};
+
+use super::call::{code, device_functions, find_device, system_functions};
+use super::raw::{Buffer, Out, Text, put};
+use crate::device::{BusId, Device};
+use crate::refusal::Refusal;
+
+/// Gives the handle of the device that is wanted, or refuses: `absent` where there is none.
+fn hand_out(
+    function: &str,
+    out: Out<'_, nvmlDevice_t>,
+    absent: Refusal,
+    wanted: impl Fn(usize, &Device) -> bool,
+) -> nvmlReturn_t {
+    let found = find_device(function, wanted);
+    let found = found.map_err(|why| if why == Refusal::NotFound { absent } else { why });
+    code(found.and_then(|handle| put(out, handle)))
+}
+
+fn by_index(function: &str, wanted: u32, out: Out<'_, nvmlDevice_t>) -> nvmlReturn_t {
+    let is_wanted = |index, _: &Device| u32::try_from(index) == Ok(wanted);
+    hand_out(function, out, Refusal::InvalidArgument, is_wanted)
+}
+
+fn by_text(
+    function: &str,
+    text: &Text,
+    out: Out<'_, nvmlDevice_t>,
+    is: impl Fn(&Device, &str) -> bool,
+) -> nvmlReturn_t {
+    match text.get() {
+        Ok(text) => hand_out(function, out, Refusal::NotFound, |_, device| is(device, text)),
+        Err(refusal) => refusal.code(),
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetHandleByIndex(i: u32, device: Out<'_, nvmlDevice_t>) -> nvmlReturn_t {
+    by_index("nvmlDeviceGetHandleByIndex", i, device)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetHandleByIndex_v2(i: u32, device: Out<'_, nvmlDevice_t>) -> nvmlReturn_t {
+    by_index("nvmlDeviceGetHandleByIndex_v2", i, device)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetHandleByUUID(uuid: Text, out: Out<'_, nvmlDevice_t>) -> nvmlReturn_t {
+    by_text("nvmlDeviceGetHandleByUUID", &uuid, out, |device, text| device.identity.uuid == text)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetHandleBySerial(
+    serial: Text,
+    out: Out<'_, nvmlDevice_t>,
+) -> nvmlReturn_t {
+    let is = |device: &Device, text: &str| device.identity.serial == text;
+    by_text("nvmlDeviceGetHandleBySerial", &serial, out, is)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetHandleByPciBusId(bus: Text, out: Out<'_, nvmlDevice_t>) -> nvmlReturn_t {
+    by_text("nvmlDeviceGetHandleByPciBusId", &bus, out, is_at)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(
+    bus: Text,
+    out: Out<'_, nvmlDevice_t>,
+) -> nvmlReturn_t {
+    by_text("nvmlDeviceGetHandleByPciBusId_v2", &bus, out, is_at)
+}
+
+fn is_at(device: &Device, text: &str) -> bool {
+    BusId::parse(text) == Some(device.identity.bus)
+}
+
+system_functions! {
+    fn nvmlDeviceGetCount(session, count: Out<'_, u32>)
+        put(count, number(session.model.devices.len()));
+    fn nvmlDeviceGetCount_v2(session, count: Out<'_, u32>)
+        put(count, number(session.model.devices.len()));
+}
+
+device_functions! {
+    fn nvmlDeviceGetName(call, name: Buffer, length: u32)
+        name.put(length, &call.device.identity.name);
+    fn nvmlDeviceGetUUID(call, uuid: Buffer, length: u32)
+        uuid.put(length, &call.device.identity.uuid);
+    fn nvmlDeviceGetSerial(call, serial: Buffer, length: u32)
+        serial.put(length, &call.device.identity.serial);
+    fn nvmlDeviceGetIndex(call, index: Out<'_, u32>) put(index, number(call.index));
+    fn nvmlDeviceGetMinorNumber(call, minor: Out<'_, u32>) put(minor, number(call.index));
+    fn nvmlDeviceGetBrand(_call, brand: Out<'_, u32>)
+        put(brand, nvmlBrandType_enum_NVML_BRAND_NVIDIA);
+    fn nvmlDeviceGetArchitecture(call, architecture: Out<'_, u32>)
+        put(architecture, call.device.identity.architecture.nvml());
+    fn nvmlDeviceGetBusType(_call, kind: Out<'_, u32>) put(kind, NVML_BUS_TYPE_PCIE);
+
+    fn nvmlDeviceGetCudaComputeCapability(call, major: Out<'_, i32>, minor: Out<'_, i32>) {
+        let (a, b) = call.device.identity.architecture.compute_capability();
+        put(major, a)?;
+        put(minor, b)
+    };
+
+    fn nvmlDeviceGetPciInfo(call, pci: Out<'_, nvmlPciInfo_t>)
+        put(pci, pci_info(call.device.identity.bus));
+    fn nvmlDeviceGetPciInfo_v2(call, pci: Out<'_, nvmlPciInfo_t>)
+        put(pci, pci_info(call.device.identity.bus));
+    fn nvmlDeviceGetPciInfo_v3(call, pci: Out<'_, nvmlPciInfo_t>)
+        put(pci, pci_info(call.device.identity.bus));
+
+    fn nvmlDeviceGetMigMode(call, current: Out<'_, u32>, pending: Out<'_, u32>) {
+        let mode = u32::from(call.device.identity.mig);
+        put(current, mode)?;
+        put(pending, mode)
+    };
+    fn nvmlDeviceIsMigDeviceHandle(_call, is: Out<'_, u32>) put(is, 0);
+    fn nvmlDeviceGetMaxMigDeviceCount(_call, count: Out<'_, u32>) put(count, 0);
+
+    fn nvmlDeviceGetPersistenceMode(_call, mode: Out<'_, u32>)
+        put(mode, nvmlEnableState_enum_NVML_FEATURE_ENABLED);
+    fn nvmlDeviceGetDisplayMode(_call, mode: Out<'_, u32>)
+        put(mode, nvmlEnableState_enum_NVML_FEATURE_DISABLED);
+    fn nvmlDeviceGetDisplayActive(_call, mode: Out<'_, u32>)
+        put(mode, nvmlEnableState_enum_NVML_FEATURE_DISABLED);
+    fn nvmlDeviceGetComputeMode(_call, mode: Out<'_, u32>) put(mode, 0);
+}
+
+/// The parts of a device's address, and its text in the long and the old form.
+fn pci_info(bus: BusId) -> nvmlPciInfo_t {
+    let text = bus.to_string();
+    // The old form has four digits of the domain.
+    let legacy = text.get(4..).unwrap_or(&text);
+    nvmlPciInfo_t {
+        busIdLegacy: characters(legacy),
+        domain: bus.domain,
+        bus: u32::from(bus.bus),
+        device: u32::from(bus.device),
+        // NVIDIA's vendor number, and no device's.
+        pciDeviceId: 0x10DE,
+        pciSubSystemId: 0x10DE,
+        busId: characters(&text),
+    }
+}
+
+/// Text in a field of `N` characters, of which the last is zero.
+fn characters<const N: usize>(text: &str) -> [std::ffi::c_char; N] {
+    let mut field = [0; N];
+    for (to, from) in field.iter_mut().take(N - 1).zip(text.bytes()) {
+        *to = std::ffi::c_char::from_ne_bytes([from]);
+    }
+    field
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

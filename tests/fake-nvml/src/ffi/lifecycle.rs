@@ -1,0 +1,61 @@
+//! Initialization, and what the machine says of itself.
+
+use std::ffi::c_char;
+
+use nvml_wrapper_sys::bindings::nvmlReturn_t;
+
+use super::call::{code, meet, system_functions};
+use super::raw::{Buffer, Out, put};
+use super::session;
+use crate::refusal::Refusal;
+
+/// A fault may refuse to initialize: then nothing has begun.
+fn init(function: &str) -> nvmlReturn_t {
+    code(session::begin().and_then(|session| match meet(&session, function, None) {
+        Ok(_) => Ok(()),
+        Err(refusal) => session::end().and(Err(refusal)),
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlInit() -> nvmlReturn_t {
+    init("nvmlInit")
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlInit_v2() -> nvmlReturn_t {
+    init("nvmlInit_v2")
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlInitWithFlags(_flags: u32) -> nvmlReturn_t {
+    init("nvmlInitWithFlags")
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlErrorString(result: nvmlReturn_t) -> *const c_char {
+    Refusal::text(result).as_ptr()
+}
+
+system_functions! {
+    fn nvmlShutdown(_session) session::end();
+
+    fn nvmlSystemGetDriverVersion(session, version: Buffer, length: u32)
+        version.put(length, &session.model.system.driver_version);
+
+    fn nvmlSystemGetNVMLVersion(session, version: Buffer, length: u32)
+        version.put(length, &session.model.system.nvml_version);
+
+    fn nvmlSystemGetCudaDriverVersion(session, version: Out<'_, i32>)
+        put(version, session.model.system.cuda_version);
+
+    fn nvmlSystemGetCudaDriverVersion_v2(session, version: Out<'_, i32>)
+        put(version, session.model.system.cuda_version);
+
+    fn nvmlSystemGetProcessName(session, pid: u32, name: Buffer, length: u32) {
+        let now = session.now();
+        let mut all = session.model.devices.iter().flat_map(|device| device.processes(now));
+        let found = all.find(|process| process.pid == pid).ok_or(Refusal::NotFound)?;
+        name.put(length, &found.name)
+    };
+}

@@ -1,0 +1,134 @@
+//! What a device says of itself at the instant of the call.
+
+use std::time::Duration;
+
+use nvml_wrapper_sys::bindings::{
+    nvmlBAR1Memory_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlTemperature_v1_t, nvmlUtilization_t,
+};
+
+use super::call::{Call, device_functions};
+use super::raw::{Answer, InOut, Out, put, version};
+use crate::refusal::Refusal;
+use crate::track::Rate;
+
+/// `nvmlDeviceGetPcieThroughput` keeps the caller waiting for so long, counting bytes.
+const PCIE_WINDOW: Duration = Duration::from_millis(20);
+
+device_functions! {
+    fn nvmlDeviceGetUtilizationRates(call, out: Out<'_, nvmlUtilization_t>) {
+        refuse_on_mig(call)?;
+        let share = |rate| call.device.utilization(rate, call.now);
+        put(out, nvmlUtilization_t { gpu: share(Rate::Busy), memory: share(Rate::Dram) })
+    };
+
+    fn nvmlDeviceGetMemoryInfo(call, out: Out<'_, nvmlMemory_t>) {
+        let total = call.device.identity.memory_total.get();
+        let free = call.device.memory_free(call.now);
+        // The first version counts as used what the driver keeps for itself.
+        put(out, nvmlMemory_t { total, free, used: total.saturating_sub(free) })
+    };
+
+    fn nvmlDeviceGetMemoryInfo_v2(call, out: InOut<'_, nvmlMemory_v2_t>) {
+        let out = out.ok_or(Refusal::InvalidArgument)?;
+        require_version::<nvmlMemory_v2_t>(out.version, 2)?;
+        *out = nvmlMemory_v2_t {
+            version: out.version,
+            total: call.device.identity.memory_total.get(),
+            reserved: call.device.identity.memory_reserved.get(),
+            free: call.device.memory_free(call.now),
+            used: call.device.state(call.now).memory_used.get(),
+        };
+        Ok(())
+    };
+
+    fn nvmlDeviceGetBAR1MemoryInfo(call, out: Out<'_, nvmlBAR1Memory_t>) {
+        let total = call.device.identity.memory_total.get();
+        put(out, nvmlBAR1Memory_t { bar1Total: total, bar1Free: total, bar1Used: 0 })
+    };
+
+    fn nvmlDeviceGetPowerUsage(call, milliwatts: Out<'_, u32>)
+        put(milliwatts, call.device.power(call.now));
+    fn nvmlDeviceGetTotalEnergyConsumption(call, millijoules: Out<'_, u64>)
+        put(millijoules, call.device.energy(call.now).0);
+    fn nvmlDeviceGetPowerManagementLimit(call, limit: Out<'_, u32>)
+        put(limit, call.device.identity.power_limit.get());
+    fn nvmlDeviceGetPowerManagementDefaultLimit(call, limit: Out<'_, u32>)
+        put(limit, call.device.identity.power_limit.get());
+    fn nvmlDeviceGetEnforcedPowerLimit(call, limit: Out<'_, u32>)
+        put(limit, call.device.identity.power_limit.get());
+    fn nvmlDeviceGetPowerManagementMode(_call, mode: Out<'_, u32>) put(mode, 1);
+
+    fn nvmlDeviceGetTemperature(call, sensor: u32, celsius: Out<'_, u32>) {
+        let degrees = temperature(call, sensor)?;
+        // The old call cannot say that it freezes.
+        put(celsius, u32::try_from(degrees).unwrap_or(0))
+    };
+
+    fn nvmlDeviceGetTemperatureV(call, out: InOut<'_, nvmlTemperature_v1_t>) {
+        let out = out.ok_or(Refusal::InvalidArgument)?;
+        require_version::<nvmlTemperature_v1_t>(out.version, 1)?;
+        out.temperature = temperature(call, out.sensorType)?;
+        Ok(())
+    };
+
+    fn nvmlDeviceGetClockInfo(call, kind: u32, megahertz: Out<'_, u32>) {
+        let state = call.device.state(call.now);
+        put(megahertz, of_clock(kind, state.sm_clock.0, state.memory_clock.0)?)
+    };
+
+    fn nvmlDeviceGetMaxClockInfo(call, kind: u32, megahertz: Out<'_, u32>) {
+        let identity = &call.device.identity;
+        put(megahertz, of_clock(kind, identity.sm_clock_max.0, identity.memory_clock_max.0)?)
+    };
+
+    fn nvmlDeviceGetPerformanceState(call, state: Out<'_, u32>)
+        put(state, u32::from(call.device.state(call.now).performance_state));
+    fn nvmlDeviceGetPowerState(call, state: Out<'_, u32>)
+        put(state, u32::from(call.device.state(call.now).performance_state));
+
+    fn nvmlDeviceGetCurrentClocksEventReasons(call, reasons: Out<'_, u64>)
+        put(reasons, call.device.state(call.now).throttle);
+    fn nvmlDeviceGetCurrentClocksThrottleReasons(call, reasons: Out<'_, u64>)
+        put(reasons, call.device.state(call.now).throttle);
+    fn nvmlDeviceGetSupportedClocksEventReasons(_call, reasons: Out<'_, u64>) put(reasons, 0xFF);
+    fn nvmlDeviceGetSupportedClocksThrottleReasons(_call, reasons: Out<'_, u64>) put(reasons, 0xFF);
+
+    fn nvmlDeviceGetPcieThroughput(call, counter: u32, kibibytes: Out<'_, u32>) {
+        let rate = match counter {
+            0 => Rate::PcieTx,
+            1 => Rate::PcieRx,
+            _ => return Err(Refusal::InvalidArgument),
+        };
+        std::thread::sleep(PCIE_WINDOW);
+        let bytes = call.device.track.rate(rate, call.session.now());
+        put(kibibytes, u32::try_from(bytes / 1_024).unwrap_or(u32::MAX))
+    };
+}
+
+/// A partitioned GPU does not tell its utilization.
+pub(super) fn refuse_on_mig(call: &Call<'_>) -> Answer {
+    if call.device.identity.mig { Err(Refusal::NotSupported) } else { Ok(()) }
+}
+
+/// Refuses structures of another version.
+pub(super) fn require_version<T>(given: u32, number: u32) -> Answer {
+    if given == version::<T>(number) { Ok(()) } else { Err(Refusal::VersionMismatch) }
+}
+
+/// Degrees Celsius of a sensor: there is one, the die's.
+fn temperature(call: &Call<'_>, sensor: u32) -> Result<i32, Refusal> {
+    if sensor == 0 {
+        Ok(i32::from(call.device.state(call.now).temperature.0))
+    } else {
+        Err(Refusal::InvalidArgument)
+    }
+}
+
+/// The value of a clock: graphics, multiprocessors and video run as one, memory on its own.
+fn of_clock(kind: u32, sm: u32, memory: u32) -> Result<u32, Refusal> {
+    match kind {
+        0 | 1 | 3 => Ok(sm),
+        2 => Ok(memory),
+        _ => Err(Refusal::InvalidArgument),
+    }
+}

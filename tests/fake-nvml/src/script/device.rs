@@ -1,0 +1,154 @@
+//! `[[device]]` and `[driver]`: a GPU and how its driver behaves.
+
+use std::path::{Path, PathBuf};
+
+use phasemeter_meter::units::{Megahertz, Millijoules, Nanos};
+use serde::Deserialize;
+
+use super::phase::PhaseText;
+use super::scalar::{Bits, BusText, Mebibytes, Millis, Watts};
+use crate::device::{Architecture, BusId, Device, Driver, Identity, Ring};
+use crate::replay::{self, ReplayError};
+use crate::track::Track;
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct DriverText {
+    window_ms: u64,
+    sample_period_ms: Millis,
+    sample_depth: u32,
+    power_sample_period_ms: Millis,
+    power_sample_depth: u32,
+    dry_when_idle: bool,
+    untidy: bool,
+    power_window_ms: u64,
+    energy_refresh_ms: u64,
+    energy_start_mj: u64,
+    gpm_refresh_ms: u64,
+    pcie_counter_bits: Bits,
+}
+
+impl Default for DriverText {
+    fn default() -> Self {
+        Self {
+            window_ms: 167,
+            sample_period_ms: Millis::of(167),
+            sample_depth: 100,
+            power_sample_period_ms: Millis::of(100),
+            power_sample_depth: 120,
+            dry_when_idle: false,
+            untidy: false,
+            power_window_ms: 1_000,
+            energy_refresh_ms: 100,
+            energy_start_mj: 0,
+            gpm_refresh_ms: 100,
+            pcie_counter_bits: Bits(u64::BITS),
+        }
+    }
+}
+
+impl DriverText {
+    pub(super) fn understood(&self) -> Driver {
+        let ring = |period: Millis, depth| Ring { period: period.nanos(), depth };
+        Driver {
+            window: Nanos::from_millis(self.window_ms),
+            samples: ring(self.sample_period_ms, self.sample_depth),
+            power_samples: ring(self.power_sample_period_ms, self.power_sample_depth),
+            dry_when_idle: self.dry_when_idle,
+            untidy: self.untidy,
+            power_window: Nanos::from_millis(self.power_window_ms),
+            energy_refresh: Nanos::from_millis(self.energy_refresh_ms),
+            energy_start: Millijoules(self.energy_start_mj),
+            gpm_refresh: Nanos::from_millis(self.gpm_refresh_ms),
+            pcie_counter_bits: self.pcie_counter_bits.0,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct DeviceText {
+    name: String,
+    uuid: Option<String>,
+    serial: Option<String>,
+    bus_id: Option<BusText>,
+    architecture: Architecture,
+    memory_total_mib: Mebibytes,
+    memory_reserved_mib: Mebibytes,
+    power_limit_w: Watts,
+    sm_clock_max_mhz: u32,
+    memory_clock_max_mhz: u32,
+    mig: bool,
+    gpm: Option<bool>,
+    driver: Option<DriverText>,
+    replay: Option<ReplayText>,
+    phase: Vec<PhaseText>,
+    repeat: bool,
+}
+
+impl Default for DeviceText {
+    fn default() -> Self {
+        Self {
+            name: "NVIDIA H100 80GB HBM3".to_owned(),
+            uuid: None,
+            serial: None,
+            bus_id: None,
+            architecture: Architecture::Hopper,
+            memory_total_mib: Mebibytes::of(81_559),
+            memory_reserved_mib: Mebibytes::of(551),
+            power_limit_w: Watts::of(700),
+            sm_clock_max_mhz: 1_980,
+            memory_clock_max_mhz: 2_619,
+            mig: false,
+            gpm: None,
+            driver: None,
+            replay: None,
+            phase: Vec::new(),
+            repeat: false,
+        }
+    }
+}
+
+impl DeviceText {
+    pub(super) fn understood(
+        self,
+        index: usize,
+        driver: &DriverText,
+        script: &Path,
+    ) -> Result<Device, ReplayError> {
+        let mut phases = Vec::new();
+        if let Some(ReplayText { file, gpu }) = &self.replay {
+            let beside = script.parent().unwrap_or(Path::new("")).join(file);
+            let idle = PhaseText::default().understood();
+            phases = replay::phases(&beside, gpu.as_deref(), &idle)?;
+        }
+        phases.extend(self.phase.into_iter().map(PhaseText::understood));
+        let mut phases = phases.into_iter();
+        let first = phases.next().unwrap_or_else(|| PhaseText::default().understood());
+
+        let slot = u8::try_from(index + 1).unwrap_or(u8::MAX);
+        let identity = Identity {
+            name: self.name,
+            uuid: self.uuid.unwrap_or_else(|| format!("GPU-00000000-0000-0000-0000-{index:012}")),
+            serial: self.serial.unwrap_or_else(|| format!("{:013}", index + 1)),
+            bus: self.bus_id.map_or(BusId { domain: 0, bus: slot, device: 0 }, |text| text.0),
+            architecture: self.architecture,
+            memory_total: self.memory_total_mib.0,
+            memory_reserved: self.memory_reserved_mib.0,
+            power_limit: self.power_limit_w.0,
+            sm_clock_max: Megahertz(self.sm_clock_max_mhz),
+            memory_clock_max: Megahertz(self.memory_clock_max_mhz),
+            mig: self.mig,
+            gpm: self.gpm.unwrap_or(self.architecture >= Architecture::Hopper),
+        };
+        let driver = self.driver.as_ref().unwrap_or(driver).understood();
+        Ok(Device { identity, driver, track: Track::new(first, phases.collect(), self.repeat) })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReplayText {
+    file: PathBuf,
+    gpu: Option<String>,
+}

@@ -1,0 +1,156 @@
+//! `[[device.phase]]`: what a GPU does for a while.
+
+use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Nanos, Utilization};
+use serde::Deserialize;
+
+use super::scalar::{Mebibytes, Millis, Percent, Watts};
+use crate::track::{Phase, Process, ProcessKind, Rate, Rates, State};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PhaseText {
+    name: String,
+    for_ms: Millis,
+    utilization: Option<Percent>,
+    burst: Option<BurstText>,
+    sm: Option<Percent>,
+    occupancy: Percent,
+    tensor: Percent,
+    dram: Percent,
+    pcie_tx_mib_s: u32,
+    pcie_rx_mib_s: u32,
+    nvlink_tx_mib_s: u32,
+    nvlink_rx_mib_s: u32,
+    power_w: Watts,
+    memory_used_mib: Mebibytes,
+    temperature_c: i16,
+    sm_clock_mhz: u32,
+    memory_clock_mhz: u32,
+    throttle: Vec<Throttle>,
+    performance_state: u8,
+    processes: Vec<ProcessText>,
+}
+
+impl Default for PhaseText {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            for_ms: Millis::of(1_000),
+            utilization: None,
+            burst: None,
+            sm: None,
+            occupancy: Percent(Utilization::ZERO),
+            tensor: Percent(Utilization::ZERO),
+            dram: Percent(Utilization::ZERO),
+            pcie_tx_mib_s: 0,
+            pcie_rx_mib_s: 0,
+            nvlink_tx_mib_s: 0,
+            nvlink_rx_mib_s: 0,
+            power_w: Watts::of(70),
+            memory_used_mib: Mebibytes::of(0),
+            temperature_c: 30,
+            sm_clock_mhz: 345,
+            memory_clock_mhz: 2_619,
+            throttle: Vec::new(),
+            performance_state: 0,
+            processes: Vec::new(),
+        }
+    }
+}
+
+impl PhaseText {
+    pub(super) fn understood(self) -> Phase {
+        let bytes = |mib: u32| u64::from(mib) * Bytes::MEBIBYTE;
+        let ppm = |percent: Percent| u64::from(percent.0.ppm());
+        let power = |watts: Watts| u64::from(watts.0.get());
+        // A burst is a kernel that runs: unless told otherwise, all the time that it is on.
+        let usual = if self.burst.is_some() { Utilization::FULL } else { Utilization::ZERO };
+        let busy = self.utilization.unwrap_or(Percent(usual));
+        let on = Rates::default()
+            .with(Rate::Busy, ppm(busy))
+            .with(Rate::Sm, ppm(self.sm.unwrap_or(busy)))
+            .with(Rate::Occupancy, ppm(self.occupancy))
+            .with(Rate::Tensor, ppm(self.tensor))
+            .with(Rate::Dram, ppm(self.dram))
+            .with(Rate::PcieTx, bytes(self.pcie_tx_mib_s))
+            .with(Rate::PcieRx, bytes(self.pcie_rx_mib_s))
+            .with(Rate::NvlinkTx, bytes(self.nvlink_tx_mib_s))
+            .with(Rate::NvlinkRx, bytes(self.nvlink_rx_mib_s))
+            .with(Rate::Power, power(self.power_w));
+        let length = self.for_ms.nanos();
+        let (off, period, on_for) = match self.burst {
+            Some(BurstText { period_ms, on_ms, off_power_w }) => {
+                let watts = off_power_w.unwrap_or(self.power_w);
+                let period = period_ms.nanos();
+                let on_for = Nanos::from_millis(on_ms).min(period);
+                (Rates::default().with(Rate::Power, power(watts)), period, on_for)
+            }
+            // For ever: the last phase may go on after its length.
+            None => (on, Nanos(u64::MAX), Nanos(u64::MAX)),
+        };
+        let state = State {
+            memory_used: self.memory_used_mib.0,
+            temperature: Celsius(self.temperature_c),
+            sm_clock: Megahertz(self.sm_clock_mhz),
+            memory_clock: Megahertz(self.memory_clock_mhz),
+            throttle: self.throttle.into_iter().fold(0, |bits, reason| bits | reason.bit()),
+            performance_state: self.performance_state,
+            processes: self.processes.into_iter().map(ProcessText::understood).collect(),
+        };
+        Phase { name: self.name, length, on, off, period, on_for, state }
+    }
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BurstText {
+    period_ms: Millis,
+    on_ms: u64,
+    off_power_w: Option<Watts>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProcessText {
+    pid: u32,
+    #[serde(default)]
+    name: String,
+    memory_mib: Option<Mebibytes>,
+    #[serde(default)]
+    kind: ProcessKind,
+    #[serde(default = "Percent::full")]
+    share: Percent,
+}
+
+impl ProcessText {
+    fn understood(self) -> Process {
+        Process {
+            pid: self.pid,
+            name: self.name,
+            memory: self.memory_mib.map(|mib| mib.0),
+            kind: self.kind,
+            share: self.share.0,
+        }
+    }
+}
+
+/// Why clocks are held back.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Throttle {
+    GpuIdle,
+    ApplicationsClocks,
+    SwPowerCap,
+    HwSlowdown,
+    SyncBoost,
+    SwThermal,
+    HwThermal,
+    HwPowerBrake,
+}
+
+impl Throttle {
+    /// `nvmlClocksEventReason…`.
+    const fn bit(self) -> u64 {
+        1 << self as u64
+    }
+}

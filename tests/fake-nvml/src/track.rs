@@ -1,0 +1,279 @@
+//! What a GPU really does, as a function of time: phases, and the exact integral of every rate.
+//!
+//! All arithmetic is on integers, so that the energy between two instants is the same whichever
+//! way it is added up. This room must not know what a driver makes of the truth.
+
+use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Nanos, Utilization};
+
+/// What is measured as a rate: its integral counts as much as its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// Some kernel was running, ppm.
+    Busy,
+    /// Multiprocessors with work, ppm.
+    Sm,
+    /// Warps held of those that fit, ppm.
+    Occupancy,
+    /// Tensor cores at work, ppm.
+    Tensor,
+    /// Memory bandwidth in use, ppm.
+    Dram,
+    /// Bytes a second sent over PCIe.
+    PcieTx,
+    /// Bytes a second received over PCIe.
+    PcieRx,
+    /// Bytes a second sent over NVLink.
+    NvlinkTx,
+    /// Bytes a second received over NVLink.
+    NvlinkRx,
+    /// Milliwatts.
+    Power,
+}
+
+impl Rate {
+    /// Every rate, in the order of [`Rates`].
+    const ALL: [Self; 10] = [
+        Self::Busy,
+        Self::Sm,
+        Self::Occupancy,
+        Self::Tensor,
+        Self::Dram,
+        Self::PcieTx,
+        Self::PcieRx,
+        Self::NvlinkTx,
+        Self::NvlinkRx,
+        Self::Power,
+    ];
+}
+
+const RATES: usize = Rate::ALL.len();
+
+/// One value for every [`Rate`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rates([u64; RATES]);
+
+impl Rates {
+    /// These rates with one of them set.
+    #[must_use]
+    pub const fn with(mut self, rate: Rate, value: u64) -> Self {
+        self.0[rate as usize] = value;
+        self
+    }
+
+    /// The value of one rate.
+    #[must_use]
+    pub const fn get(&self, rate: Rate) -> u64 {
+        self.0[rate as usize]
+    }
+}
+
+/// Why a process is listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProcessKind {
+    /// It holds a compute context.
+    #[default]
+    Compute,
+    /// It holds a graphics context.
+    Graphics,
+    /// It computes through the multi-process service.
+    Mps,
+}
+
+/// A process on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its id on the host.
+    pub pid: u32,
+    /// Its executable.
+    pub name: String,
+    /// Memory it holds; `None` where the driver cannot tell.
+    pub memory: Option<Bytes>,
+    /// Why it is listed.
+    pub kind: ProcessKind,
+    /// Its share of the time that the GPU is busy.
+    pub share: Utilization,
+}
+
+/// What holds for the whole of a phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Memory in use, without what the driver reserves.
+    pub memory_used: Bytes,
+    /// Temperature of the die.
+    pub temperature: Celsius,
+    /// Clock of the multiprocessors.
+    pub sm_clock: Megahertz,
+    /// Clock of the memory.
+    pub memory_clock: Megahertz,
+    /// Bits of `nvmlClocksEventReason…`.
+    pub throttle: u64,
+    /// Performance state, 0 (fastest) to 15.
+    pub performance_state: u8,
+    /// Who is on the GPU.
+    pub processes: Vec<Process>,
+}
+
+/// A stretch of time in which a GPU does one thing: it alternates between `on` and `off`, or is
+/// always on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// What tests call it.
+    pub name: String,
+    /// How long it lasts.
+    pub length: Nanos,
+    /// The rates of the first [`Phase::on_for`] of each period.
+    pub on: Rates,
+    /// The rates of the rest of each period.
+    pub off: Rates,
+    /// How long a period is.
+    pub period: Nanos,
+    /// How much of a period is on: at most the period.
+    pub on_for: Nanos,
+    /// All that is no rate.
+    pub state: State,
+}
+
+impl Phase {
+    fn rates_at(&self, offset: Nanos) -> &Rates {
+        let into = offset.0.checked_rem(self.period.0).unwrap_or(0);
+        if into < self.on_for.0 { &self.on } else { &self.off }
+    }
+
+    /// The integral of a rate over the first `offset` of this phase, in the rate's unit × ns.
+    fn integral(&self, rate: Rate, offset: Nanos) -> u128 {
+        let periods = offset.0.checked_div(self.period.0).unwrap_or(0);
+        let into = offset.0.checked_rem(self.period.0).unwrap_or(0);
+        let on =
+            u128::from(periods) * u128::from(self.on_for.0) + u128::from(into.min(self.on_for.0));
+        let off = u128::from(offset.0).saturating_sub(on);
+        on * u128::from(self.on.get(rate)) + off * u128::from(self.off.get(rate))
+    }
+}
+
+/// The phases of one GPU from the start of the script on. After the last one they begin again, or
+/// the last one goes on for ever.
+#[derive(Clone, Debug)]
+pub struct Track {
+    entries: Vec<Entry>,
+    last: Entry,
+    length: Nanos,
+    repeats: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    start: Nanos,
+    /// The integral of every rate from the start of the track to the start of this phase.
+    before: [u128; RATES],
+    phase: Phase,
+}
+
+impl Entry {
+    /// The integral from the start of the track to `t`, which is not before this phase.
+    fn integral(&self, rate: Rate, t: Nanos) -> u128 {
+        self.before[rate as usize] + self.phase.integral(rate, t - self.start)
+    }
+
+    fn end(&self) -> Nanos {
+        self.start + self.phase.length
+    }
+}
+
+impl Track {
+    /// A track of `first`, then `rest`.
+    #[must_use]
+    pub fn new(first: Phase, rest: Vec<Phase>, repeats: bool) -> Self {
+        let mut last = Entry { start: Nanos::ZERO, before: [0; RATES], phase: first };
+        let mut entries = Vec::with_capacity(rest.len());
+        for phase in rest {
+            let start = last.end();
+            let before = Rate::ALL.map(|rate| last.integral(rate, start));
+            entries.push(std::mem::replace(&mut last, Entry { start, before, phase }));
+        }
+        let length = last.end();
+        Self { entries, last, length, repeats }
+    }
+
+    /// When the last phase ends or the first begins again.
+    #[must_use]
+    pub const fn length(&self) -> Nanos {
+        self.length
+    }
+
+    /// Whether the phases begin again.
+    #[must_use]
+    pub const fn repeats(&self) -> bool {
+        self.repeats
+    }
+
+    /// What holds at `t`.
+    #[must_use]
+    pub fn state(&self, t: Nanos) -> &State {
+        &self.entry(self.fold(t).1).phase.state
+    }
+
+    /// A rate at `t`.
+    #[must_use]
+    pub fn rate(&self, rate: Rate, t: Nanos) -> u64 {
+        let t = self.fold(t).1;
+        let entry = self.entry(t);
+        entry.phase.rates_at(t - entry.start).get(rate)
+    }
+
+    /// The exact integral of a rate over [a, b), in the rate's unit × ns; 0 where b ≤ a.
+    #[must_use]
+    pub fn between(&self, rate: Rate, a: Nanos, b: Nanos) -> u128 {
+        self.integral(rate, b).saturating_sub(self.integral(rate, a))
+    }
+
+    /// The mean of a rate over [a, b), to the nearest unit; its value at `b` where b ≤ a.
+    #[must_use]
+    pub fn mean(&self, rate: Rate, a: Nanos, b: Nanos) -> u64 {
+        let width = u128::from((b - a).0);
+        if width == 0 {
+            return self.rate(rate, b);
+        }
+        let mean = (self.between(rate, a, b) + width / 2) / width;
+        u64::try_from(mean).unwrap_or(u64::MAX)
+    }
+
+    /// The phases of [a, b), each with the part of that time it fills.
+    pub fn stretches(&self, a: Nanos, b: Nanos) -> impl Iterator<Item = (&Phase, Nanos, Nanos)> {
+        let mut from = a;
+        std::iter::from_fn(move || {
+            if from >= b {
+                return None;
+            }
+            let (cycle, into) = self.fold(from);
+            let entry = self.entry(into);
+            let endless = !self.repeats && into >= self.last.start;
+            let until = if endless { b } else { b.min(cycle + entry.end()) };
+            let stretch = (&entry.phase, from, until);
+            from = until;
+            Some(stretch)
+        })
+    }
+
+    /// The integral from 0 to `t`.
+    fn integral(&self, rate: Rate, t: Nanos) -> u128 {
+        let (base, folded) = self.fold(t);
+        let cycles = base.0.checked_div(self.length.0).unwrap_or(0);
+        let cycle = self.last.integral(rate, self.length);
+        u128::from(cycles) * cycle + self.entry(folded).integral(rate, folded)
+    }
+
+    /// Where the cycle of `t` began, and how far into it `t` is.
+    fn fold(&self, t: Nanos) -> (Nanos, Nanos) {
+        let into = if self.repeats { t.0.checked_rem(self.length.0).unwrap_or(0) } else { t.0 };
+        (t - Nanos(into), Nanos(into))
+    }
+
+    fn entry(&self, t: Nanos) -> &Entry {
+        if t >= self.last.start {
+            return &self.last;
+        }
+        let after = self.entries.partition_point(|entry| entry.start <= t);
+        after.checked_sub(1).and_then(|at| self.entries.get(at)).unwrap_or(&self.last)
+    }
+}

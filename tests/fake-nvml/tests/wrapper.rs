@@ -1,0 +1,387 @@
+//! The fake through nvml-wrapper, unchanged, as the sidecar reads a driver.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::ffi::OsStr;
+use std::time::{Duration, Instant};
+
+use fake_nvml::{Control, Fake};
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::bitmasks::event::EventTypes;
+use nvml_wrapper::enum_wrappers::device::{
+    Clock, PcieUtilCounter, PerformanceState, Sampling, TemperatureSensor,
+};
+use nvml_wrapper::enums::device::{DeviceArchitecture, SampleValue, UsedGpuMemory};
+use nvml_wrapper::enums::event::XidError;
+use nvml_wrapper::enums::gpm::GpmMetricId;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::gpm::gpm_metrics_get;
+use nvml_wrapper::structs::device::FieldId;
+use nvml_wrapper::{Device, Nvml};
+use phasemeter_meter::units::Nanos;
+use tempfile::TempDir;
+
+/// An initialized driver with two GPUs in virtual time.
+struct Driver {
+    nvml: Nvml,
+    control: Control,
+    fake: Fake,
+    _folder: TempDir,
+}
+
+impl Driver {
+    fn with(script: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let fake = Fake::install(folder.path(), &format!("time = 'virtual'\n{script}")).unwrap();
+        let control = fake.load().unwrap();
+        Self { nvml: open(&fake).unwrap(), control, fake, _folder: folder }
+    }
+
+    fn at(&self, ms: u64) {
+        self.control.set_time(Nanos::from_millis(ms)).unwrap();
+    }
+
+    fn device(&self, index: u32) -> Device<'_> {
+        self.nvml.device_by_index(index).unwrap()
+    }
+}
+
+fn open(fake: &Fake) -> Result<Nvml, NvmlError> {
+    Nvml::builder().lib_path(OsStr::new(&fake.library())).init()
+}
+
+const TWO: &str = "
+[[device]]
+uuid = 'GPU-a'
+bus_id = '00000000:17:00.0'
+
+[[device.phase]]
+name = 'busy'
+for_ms = 10000
+utilization = 80
+sm = 60
+occupancy = 30
+tensor = 25
+dram = 40
+pcie_rx_mib_s = 10
+pcie_tx_mib_s = 20
+power_w = 500
+memory_used_mib = 1000
+temperature_c = 65
+sm_clock_mhz = 1755
+throttle = ['sw_power_cap']
+processes = [
+    { pid = 11, name = 'python', memory_mib = 900 },
+    { pid = 12, share = 50 },
+    { pid = 13, kind = 'graphics' },
+]
+
+[[device.phase]]
+name = 'idle'
+for_ms = 10000
+power_w = 100
+
+[[device]]
+name = 'NVIDIA A100-SXM4-40GB'
+architecture = 'ampere'
+memory_total_mib = 40960
+";
+
+#[test]
+fn devices_say_who_they_are() {
+    let driver = Driver::with(TWO);
+    assert_eq!(driver.nvml.device_count().unwrap(), 2);
+    assert_eq!(driver.nvml.sys_driver_version().unwrap(), "575.57.08");
+
+    let first = driver.nvml.device_by_uuid("GPU-a").unwrap();
+    assert_eq!(first.index().unwrap(), 0);
+    assert_eq!(first.name().unwrap(), "NVIDIA H100 80GB HBM3");
+    assert_eq!(first.architecture().unwrap(), DeviceArchitecture::Hopper);
+    assert_eq!(first.pci_info().unwrap().bus_id, "00000000:17:00.0");
+    assert!(first.gpm_support().unwrap());
+    assert_eq!(first.mig_mode().unwrap().current, 0);
+
+    let second = driver.nvml.device_by_pci_bus_id("0000:02:00.0").unwrap();
+    assert_eq!(second.uuid().unwrap(), "GPU-00000000-0000-0000-0000-000000000001");
+    assert_eq!(second.cuda_compute_capability().unwrap().major, 8);
+    assert!(!second.gpm_support().unwrap());
+
+    assert!(matches!(driver.nvml.device_by_index(2), Err(NvmlError::InvalidArg)));
+    assert!(matches!(driver.nvml.device_by_uuid("GPU-c"), Err(NvmlError::NotFound)));
+    assert!(matches!(first.fan_speed(0), Err(NvmlError::NotSupported)));
+}
+
+#[test]
+fn readings_follow_the_script() {
+    let driver = Driver::with(TWO);
+    let device = driver.device(0);
+    driver.at(5_000);
+    let utilization = device.utilization_rates().unwrap();
+    assert_eq!((utilization.gpu, utilization.memory), (80, 40));
+    assert_eq!(device.power_usage().unwrap(), 500_000);
+    assert_eq!(device.total_energy_consumption().unwrap(), 2_500_000);
+    assert_eq!(device.temperature(TemperatureSensor::Gpu).unwrap(), 65);
+    assert_eq!(device.clock_info(Clock::SM).unwrap(), 1_755);
+    assert_eq!(device.performance_state().unwrap(), PerformanceState::Zero);
+    assert_eq!(device.current_throttle_reasons().unwrap(), ThrottleReasons::SW_POWER_CAP);
+    assert_eq!(device.enforced_power_limit().unwrap(), 700_000);
+    assert_eq!(device.pcie_throughput(PcieUtilCounter::Receive).unwrap(), 10 << 10);
+
+    let memory = device.memory_info().unwrap();
+    let mebibytes = |bytes: u64| bytes >> 20;
+    assert_eq!(mebibytes(memory.total), 81_559);
+    assert_eq!((mebibytes(memory.used), mebibytes(memory.reserved)), (1_000, 551));
+    assert_eq!(memory.free + memory.used + memory.reserved, memory.total);
+
+    // Power is the mean of a second: half of it before the change.
+    driver.at(10_500);
+    assert_eq!(device.power_usage().unwrap(), 300_000);
+    assert_eq!(device.utilization_rates().unwrap().gpu, 0);
+}
+
+#[test]
+fn utilization_is_held_over_the_window() {
+    let bursts = "
+        [driver]
+        window_ms = 100
+        [[device]]
+        [[device.phase]]
+        for_ms = 10000
+        burst = { period_ms = 1000, on_ms = 50 }
+    ";
+    let driver = Driver::with(bursts);
+    let told = |ms| {
+        driver.at(ms);
+        driver.device(0).utilization_rates().unwrap().gpu
+    };
+    assert_eq!([told(1_100), told(1_150), told(1_199), told(1_200)], [50, 50, 50, 0]);
+}
+
+#[test]
+fn the_ring_gives_what_is_newer_than_last_seen() {
+    let driver = Driver::with("[driver]\nsample_period_ms = 100\nsample_depth = 20\n[[device]]");
+    let device = driver.device(0);
+    let drain = |last| device.samples(Sampling::GpuUtilization, last);
+    driver.at(99);
+    assert!(matches!(drain(None), Err(NvmlError::NotFound)));
+
+    driver.at(5_050);
+    let all = drain(None).unwrap();
+    assert_eq!(all.len(), 20);
+    assert!(all.iter().all(|sample| matches!(sample.value, SampleValue::U32(0))));
+    let start = 1_767_225_600_000_000;
+    let stamps: Vec<u64> = all.iter().map(|sample| sample.timestamp).collect();
+    let expected: Vec<u64> = (31..=50).map(|k| start + k * 100_000).collect();
+    assert_eq!(stamps, expected);
+
+    assert!(matches!(drain(stamps.last().copied()), Err(NvmlError::NotFound)));
+    driver.at(5_250);
+    assert_eq!(drain(stamps.last().copied()).unwrap().len(), 2);
+    assert_eq!(device.samples(Sampling::Power, None).unwrap().len(), 52);
+}
+
+#[test]
+fn timestamps_may_count_from_boot() {
+    let driver = Driver::with("uptime_s = 10\n[[device]]");
+    driver.at(2_000);
+    let samples = driver.device(0).samples(Sampling::GpuUtilization, None).unwrap();
+    assert_eq!(samples.last().unwrap().timestamp, 10_000_000 + 11 * 167_000);
+}
+
+#[test]
+fn processes_are_listed() {
+    let driver = Driver::with(&format!("[driver]\nsample_period_ms = 100\n{TWO}"));
+    let device = driver.device(0);
+    let compute = device.running_compute_processes().unwrap();
+    let seen: Vec<_> = compute.iter().map(|p| (p.pid, p.used_gpu_memory.clone())).collect();
+    let held = UsedGpuMemory::Used(900 << 20);
+    assert_eq!(seen, [(11, held), (12, UsedGpuMemory::Unavailable)]);
+    assert_eq!(compute[0].gpu_instance_id, None);
+    assert_eq!(device.running_graphics_processes().unwrap()[0].pid, 13);
+    assert_eq!(driver.nvml.sys_process_name(11, 64).unwrap(), "python");
+    assert!(driver.device(1).running_compute_processes().unwrap().is_empty());
+
+    driver.at(5_000);
+    let shares = device.process_utilization_stats(None).unwrap();
+    let seen: Vec<_> = shares.iter().map(|share| (share.pid, share.sm_util)).collect();
+    assert_eq!(seen, [(11, 80), (12, 40), (13, 80)]);
+    // Half of the time since then nobody was there.
+    driver.at(15_000);
+    let since = shares[0].timestamp;
+    assert_eq!(device.process_utilization_stats(since).unwrap()[0].sm_util, 40);
+}
+
+#[test]
+fn fields_are_read_by_number() {
+    let driver = Driver::with(TWO);
+    let device = driver.device(0);
+    driver.at(10_250);
+    let ids = [185, 186, 197, 198, 83, 74, 82].map(FieldId);
+    let values: Vec<_> =
+        device.field_values_for(&ids).unwrap().into_iter().map(|v| v.unwrap().value).collect();
+    let value = |at: usize| values[at].as_ref().unwrap().clone();
+    assert_eq!(value(0), SampleValue::U32(400_000));
+    assert_eq!(value(1), SampleValue::U32(100_000));
+    assert_eq!(value(2), SampleValue::U64(200 << 20));
+    assert_eq!(value(3), SampleValue::U64(100 << 20));
+    assert_eq!(value(4), SampleValue::U64(5_020_000));
+    assert_eq!(value(5), SampleValue::U64(10_000_000_000));
+    assert!(matches!(values[6], Err(NvmlError::NotSupported)));
+}
+
+#[test]
+fn fields_move_with_the_driver() {
+    let throttled = "[[device]]\n[[device.phase]]\nfor_ms = 1000\nthrottle = ['hw_thermal']";
+    for version in ["575.57.08", "580.95.05"] {
+        let driver = Driver::with(&format!("driver_version = '{version}'\n{throttled}"));
+        driver.at(500);
+        // The wrapper takes the old number and renumbers it.
+        let mut values = driver.device(0).field_values_for(&[FieldId(252)]).unwrap();
+        let value = values.remove(0).unwrap().value.unwrap();
+        assert_eq!(value, SampleValue::U64(500_000_000), "driver {version}");
+    }
+}
+
+#[test]
+fn gpm_tells_the_mean_between_two_samples() {
+    let driver = Driver::with(TWO);
+    let device = driver.device(0);
+    let metrics = [
+        GpmMetricId::SmUtil,
+        GpmMetricId::SmOccupancy,
+        GpmMetricId::AnyTensorUtil,
+        GpmMetricId::DramBwUtil,
+        GpmMetricId::PcieTxPerSec,
+        GpmMetricId::PcieRxPerSec,
+        GpmMetricId::Fp64Util,
+    ];
+    driver.at(9_000);
+    let first = device.gpm_sample().unwrap();
+    driver.at(9_099);
+    let same_refresh = device.gpm_sample().unwrap();
+    driver.at(11_000);
+    let second = device.gpm_sample().unwrap();
+
+    let told = gpm_metrics_get(&driver.nvml, &first, &second, &metrics).unwrap();
+    let values: Vec<_> = told.iter().flatten().map(|metric| metric.value.round()).collect();
+    assert_eq!(values, [30.0, 15.0, 13.0, 20.0, 10.0, 5.0]);
+    assert!(matches!(told[6], Err(NvmlError::NotSupported)));
+
+    let told = gpm_metrics_get(&driver.nvml, &first, &same_refresh, &metrics[..1]).unwrap();
+    assert!(matches!(told[0], Err(NvmlError::NoData)));
+    assert!(matches!(driver.device(1).gpm_sample(), Err(NvmlError::NotSupported)));
+}
+
+#[test]
+fn in_mig_mode_only_gpm_tells_utilization() {
+    let driver = Driver::with("[[device]]\nmig = true");
+    let device = driver.device(0);
+    driver.at(5_000);
+    assert_eq!(device.mig_mode().unwrap().current, 1);
+    assert!(matches!(device.utilization_rates(), Err(NvmlError::NotSupported)));
+    let samples = device.samples(Sampling::GpuUtilization, None);
+    assert!(matches!(samples, Err(NvmlError::NotSupported)));
+    assert!(device.gpm_sample().is_ok());
+}
+
+#[test]
+fn xids_arrive_as_events() {
+    let driver = Driver::with(
+        "[[device]]\n[[device]]\n[[fault]]\nat_ms = 1000\ndevice = 1\nxid = 79\n
+         [[fault]]\nat_ms = 1000\ndevice = 1\nrefuse = 'gpu_is_lost'",
+    );
+    let set = driver.nvml.create_event_set().unwrap();
+    let set = driver.device(1).register_events(EventTypes::CRITICAL_XID_ERROR, set);
+    let set = set.map_err(|refused| refused.error).unwrap();
+    assert!(matches!(set.wait(0), Err(NvmlError::Timeout)));
+
+    driver.at(1_000);
+    let event = set.wait(0).unwrap();
+    assert!(event.event_type.contains(EventTypes::CRITICAL_XID_ERROR));
+    assert!(matches!(event.event_data, Some(XidError::Value(79))));
+    assert!(matches!(set.wait(0), Err(NvmlError::GpuLost)));
+    set.release_events().unwrap();
+}
+
+#[test]
+fn a_gpu_is_lost_and_returns() {
+    let driver = Driver::with(
+        "[[device]]\n[[device]]\nuuid = 'GPU-b'\n
+         [[fault]]\nat_ms = 1000\nfor_ms = 500\ndevice = 0\nrefuse = 'gpu_is_lost'",
+    );
+    let device = driver.device(0);
+    driver.at(1_000);
+    assert!(matches!(device.utilization_rates(), Err(NvmlError::GpuLost)));
+    assert!(matches!(device.fan_speed(0), Err(NvmlError::GpuLost)));
+    assert!(matches!(driver.nvml.device_by_index(0), Err(NvmlError::GpuLost)));
+    // The other keeps its index, and is well.
+    assert_eq!(driver.nvml.device_count().unwrap(), 2);
+    assert_eq!(driver.device(1).uuid().unwrap(), "GPU-b");
+    assert!(driver.device(1).utilization_rates().is_ok());
+
+    driver.at(1_500);
+    assert!(device.utilization_rates().is_ok());
+}
+
+#[test]
+fn calls_may_be_missing_slow_or_hang() {
+    let driver = Driver::with(
+        "[[device]]\n
+         [[fault]]\nfunctions = ['nvmlDeviceGetTotalEnergyConsumption']\n
+         refuse = 'function_not_found'\n
+         [[fault]]\nfunctions = ['nvmlDeviceGetPowerUsage']\ndelay_ms = 50\n
+         [[fault]]\nat_ms = 2000\nfor_ms = 1000\nhang = true\n
+         functions = ['nvmlDeviceGetUtilizationRates']",
+    );
+    let device = driver.device(0);
+    assert!(matches!(device.total_energy_consumption(), Err(NvmlError::FunctionNotFound)));
+    let before = Instant::now();
+    device.power_usage().unwrap();
+    assert!(before.elapsed() >= Duration::from_millis(50));
+
+    driver.at(2_500);
+    std::thread::scope(|scope| {
+        let hanging = scope.spawn(|| device.utilization_rates().map(|_| Instant::now()));
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!hanging.is_finished());
+        let released = Instant::now();
+        driver.at(3_000);
+        assert!(hanging.join().unwrap().unwrap() >= released);
+    });
+}
+
+#[test]
+fn initialization_may_fail() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "[[fault]]\nrefuse = 'driver_not_loaded'\nfunctions = ['nvmlInit_v2']";
+    let fake = Fake::install(folder.path(), script).unwrap();
+    let _control = fake.load().unwrap();
+    assert!(matches!(open(&fake), Err(NvmlError::DriverNotLoaded)));
+}
+
+#[test]
+fn a_reload_plays_the_script_on() {
+    let driver = Driver::with(TWO);
+    driver.at(5_000);
+    let fake = driver.fake.clone();
+    let (before, Driver { nvml, control, _folder, .. }) =
+        (driver.device(0).total_energy_consumption().unwrap(), driver);
+    nvml.shutdown().unwrap();
+    let again = open(&fake).unwrap();
+    let after = again.device_by_index(0).unwrap().total_energy_consumption().unwrap();
+    assert_eq!(before, after);
+    drop(control);
+}
+
+#[test]
+fn real_time_starts_when_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let start = now.as_millis() - 5_000;
+    let script = format!("start_unix_ms = {start}\n{TWO}");
+    let fake = Fake::install(folder.path(), &script).unwrap();
+    let _control = fake.load().unwrap();
+    let nvml = open(&fake).unwrap();
+    let energy = nvml.device_by_index(0).unwrap().total_energy_consumption().unwrap();
+    // 500 W since five seconds, and a while longer where the machine is busy.
+    assert!((2_450_000..4_000_000).contains(&energy), "{energy} mJ");
+}
