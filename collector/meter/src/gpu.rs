@@ -199,6 +199,7 @@ impl GpuMeter {
             span: self.start.map(|start| (start, self.told)),
             rate: self.books.tariff.as_ref().map(Tariff::rate),
             accounts,
+            holding_known: self.timeline.holding_known(),
             unobserved: self.unobserved,
             pools: self.books.stretches.pools(&accounts, confirmed),
             pattern: Pattern::of(&self.bounces, &self.utilization, accounts.observed().time),

@@ -28,6 +28,9 @@ pub struct Summary {
     pub rate: Option<Rate>,
     /// Time and money by account.
     pub accounts: Accounts,
+    /// Whether any reading knew if the GPU was held; where none did, held and free idle are not
+    /// nothing but unknown.
+    pub holding_known: bool,
     /// Why time was not observed.
     pub unobserved: Unobserved,
     /// Waste by pool.

@@ -69,6 +69,12 @@ impl Timeline {
         self.held_last = Some(held);
     }
 
+    /// Whether any reading so far knew if the GPU is held.
+    #[must_use]
+    pub const fn holding_known(&self) -> bool {
+        self.held_last.is_some()
+    }
+
     /// Ends the run in progress, so that a piece ends where a rate changes.
     pub fn cut(&mut self) {
         self.cut = true;

@@ -1,0 +1,3 @@
+//! The sidecar: where readings come from, and where what is known goes.
+
+pub mod report;

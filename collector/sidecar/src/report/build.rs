@@ -1,0 +1,331 @@
+//! How a report follows from what the meters know.
+//!
+//! A GPU and a fleet are told by the same sums: a fleet's are those of its GPUs, added up. This
+//! room must not know how a report is shown.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use phasemeter_meter::energy::EnergyBasis;
+use phasemeter_meter::ledger::Accounts;
+use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::percent::{Percent, percents};
+use phasemeter_meter::phase::Account;
+use phasemeter_meter::pool::Pools;
+use phasemeter_meter::price::{Day, Plan, Price, Unpriced};
+use phasemeter_meter::projection::{Projection, UnitCost, effective_hour};
+use phasemeter_meter::reading::Absent;
+use phasemeter_meter::summary::{self, Summary};
+use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, PPM, Timestamp, Utilization as Busy};
+
+use super::model::*;
+use super::{GpuInput, Input, Seconds, Usd, Utc};
+
+/// Utilization that was polled from the driver, or that `nvidia-smi` polled and logged.
+const POLLED: &str = "nvml.gpu";
+
+/// Energy from the driver's counter.
+const COUNTER: &str = "nvml.total_energy_consumption";
+
+impl Report {
+    /// Makes the report.
+    #[must_use]
+    pub fn build(input: &Input<'_>) -> Self {
+        let summaries: Vec<Summary> = input.gpus.iter().map(|gpu| gpu.meter.summary()).collect();
+        let spans = || summaries.iter().filter_map(|summary| summary.span);
+        let start = spans().map(|(start, _)| start).min();
+        let gpus: Vec<Gpu> = input
+            .gpus
+            .iter()
+            .zip(&summaries)
+            .map(|(gpu, summary)| Gpu::build(gpu, summary, start))
+            .collect();
+        let mut sums = Sums::default();
+        for (gpu, summary) in input.gpus.iter().zip(&summaries) {
+            sums += &Sums::of(summary, gpu.price.is_ok());
+        }
+        let cost = Cost::build(input, &gpus, &sums);
+        Self {
+            schema: SCHEMA,
+            title: input.title.clone(),
+            start: start.map(Utc),
+            end: spans().map(|(_, end)| end).max().map(Utc),
+            experiment: input.experiment.clone(),
+            fleet: Fleet {
+                span_seconds: Seconds(sums.accounts.all().time),
+                unobserved_seconds: Seconds(sums.accounts[Account::Unobserved].time),
+                unobserved_reasons: sums.reasons(),
+                phases: sums.phases(),
+            },
+            work: work(input, &cost),
+            cost,
+            gpus,
+            rejected_rows: input.rejected_rows.iter().take(MOST_REJECTED_ROWS).cloned().collect(),
+            rejected_total: input.rejected_total,
+            assumptions: input.assumptions.clone(),
+        }
+    }
+}
+
+impl Gpu {
+    fn build(gpu: &GpuInput<'_>, summary: &Summary, first_use: Option<Timestamp>) -> Self {
+        let sums = Sums::of(summary, gpu.price.is_ok());
+        let priced = gpu.price.as_ref().ok();
+        let read = gpu.meter.utilization().reading_count() > 0;
+        Self {
+            gpu: gpu.identity.name.clone(),
+            index: gpu.identity.index,
+            model: gpu.identity.model.clone(),
+            start: summary.span.map(|(start, _)| Utc(start)),
+            end: summary.span.map(|(_, end)| Utc(end)),
+            rate_usd_per_gpu_hour: priced.map(|price| price.rate),
+            price: priced.map(|price| PriceTag::of(price, first_use)),
+            unpriced_reason: gpu.price.as_ref().err().map(Unpriced::to_string),
+            cost_usd: sums.usd(sums.bill()),
+            effective_usd: sums.usd(sums.effective),
+            waste_usd: sums.usd(sums.waste),
+            waste_pools_usd: sums.pools(),
+            unobserved_usd: sums.usd(sums.unobserved_cost()),
+            span_seconds: Seconds(summary.length()),
+            unobserved_seconds: Seconds(summary.accounts[Account::Unobserved].time),
+            unobserved_reasons: sums.reasons(),
+            phases: sums.phases(),
+            utilization: Utilization {
+                basis: read.then_some(POLLED),
+                mean: summary.mean_ppm().map(|ppm| ppm as f64 / 10_000.0),
+                p50: summary.utilization_p50.map(Busy::percent),
+                p95: summary.utilization_p95.map(Busy::percent),
+                update_period_seconds: summary.update_period.map(Seconds),
+            },
+            effective_seconds: seconds(sums.weighted),
+            pattern: summary.pattern.map(|pattern| Pattern {
+                kind: pattern.kind.name(),
+                period_seconds: pattern.period.map(Seconds),
+                duty: pattern.duty.map(|ppm| f64::from(ppm) / f64::from(PPM)),
+            }),
+            memory: Memory {
+                total_bytes: gpu.memory_total.map(Bytes::get),
+                used_peak_bytes: summary.memory_peak.map(Bytes::get),
+                used_p95_bytes: summary.memory_p95.map(Bytes::get),
+            },
+            energy_joules: summary.energy.map(|(joules, _)| joules),
+            energy_basis: summary.energy.and_then(|(_, basis)| match basis {
+                EnergyBasis::Counter => Some(COUNTER),
+                EnergyBasis::Power => gpu.power_basis,
+            }),
+        }
+    }
+}
+
+impl Cost {
+    fn build(input: &Input<'_>, gpus: &[Gpu], sums: &Sums) -> Self {
+        let projection = Projection::of(input.gpus.iter().filter_map(hourly).sum());
+        let observed = sums.bill() - sums.unobserved_cost();
+        let span: u128 = gpus.iter().map(|gpu| u128::from(gpu.span_seconds.0.0)).sum();
+        let rate = same(gpus.iter().map(|gpu| gpu.rate_usd_per_gpu_hour)).flatten();
+        Self {
+            rate_usd_per_gpu_hour: rate,
+            gpu_hours: span as f64 / NANOS_PER_HOUR as f64,
+            effective_gpu_hours: seconds(sums.weighted) / 3_600.0,
+            total_usd: sums.usd(sums.bill()),
+            effective_usd: sums.usd(sums.effective),
+            waste_usd: sums.usd(sums.waste),
+            waste_pools_usd: sums.pools(),
+            unobserved_usd: sums.usd(sums.unobserved_cost()),
+            cost_per_effective_gpu_hour_usd: effective_hour(observed, sums.priced_weighted)
+                .map(Usd),
+            hourly_usd: sums.usd(projection.hourly),
+            monthly_usd: sums.usd(projection.monthly),
+            yearly_usd: sums.usd(projection.yearly),
+            price: rate.and(same(gpus.iter().map(|gpu| &gpu.price))).cloned().flatten(),
+            unpriced_reason: unpriced_reason(gpus),
+        }
+    }
+}
+
+impl PriceTag {
+    fn of(price: &Price, first_use: Option<Timestamp>) -> Self {
+        let first_use = first_use.map(Day::of);
+        Self {
+            plan: price.plan.map(Plan::as_str),
+            provider: price.provider.clone(),
+            region: price.region.clone(),
+            instance_type: price.instance_type.clone(),
+            source: price.source.clone(),
+            as_of: price.as_of.map(|day| day.to_string()),
+            age_days: first_use.and_then(|day| price.age(day)),
+            old: first_use.is_some_and(|day| price.is_old(day)),
+            estimate: price.estimate.map(|estimate| EstimateTag {
+                rows: estimate.rows,
+                low_usd_per_gpu_hour: estimate.low,
+                high_usd_per_gpu_hour: estimate.high,
+            }),
+        }
+    }
+}
+
+/// What is added up over GPUs. Those without a price add no money.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    accounts: Accounts,
+    effective: NanoUsd,
+    waste: NanoUsd,
+    pools: Pools,
+    unobserved: summary::Unobserved,
+    /// Σ utilization × time in ppm·ns: of all, and of those that have a price.
+    weighted: u128,
+    priced_weighted: u128,
+    /// Any has a price.
+    priced: bool,
+    /// Any knew if it was held; any was idle and never knew.
+    holding_known: bool,
+    holding_unknown: bool,
+}
+
+impl Sums {
+    fn of(summary: &Summary, priced: bool) -> Self {
+        let accounts = summary.accounts;
+        let weighted = accounts.observed().weighted;
+        let told = accounts[Account::IdleHeld].time + accounts[Account::IdleFree].time;
+        let untold = accounts[Account::IdleUnknown].time;
+        Self {
+            accounts,
+            effective: accounts.effective_cost(),
+            waste: accounts.waste(),
+            pools: summary.pools,
+            unobserved: summary.unobserved,
+            weighted,
+            priced_weighted: if priced { weighted } else { 0 },
+            priced,
+            holding_known: summary.holding_known,
+            holding_unknown: told == Nanos::ZERO && untold > Nanos::ZERO,
+        }
+    }
+
+    fn bill(&self) -> NanoUsd {
+        self.accounts.all().cost
+    }
+
+    fn unobserved_cost(&self) -> NanoUsd {
+        self.accounts[Account::Unobserved].cost
+    }
+
+    /// Money, where any is known.
+    fn usd(&self, amount: NanoUsd) -> Option<Usd> {
+        self.priced.then_some(Usd(amount))
+    }
+
+    fn pools(&self) -> WastePools {
+        WastePools {
+            starvation: self.usd(self.pools.starvation),
+            idle: self.usd(self.pools.idle),
+            occupancy: self.usd(self.pools.occupancy),
+        }
+    }
+
+    fn reasons(&self) -> Vec<Reason> {
+        let absent = Absent::ALL.map(Absent::reason).into_iter().zip(self.unobserved.absent);
+        std::iter::once(("no reading", self.unobserved.no_reading))
+            .chain(absent)
+            .filter(|(_, time)| *time > Nanos::ZERO)
+            .map(|(reason, time)| Reason { reason, seconds: Seconds(time) })
+            .collect()
+    }
+
+    fn phases(&self) -> Phases {
+        let shares = percents(Account::OBSERVED.map(|account| self.accounts[account].time));
+        let share = |account: Account| {
+            let tally = self.accounts[account];
+            let percent = shares.and_then(|shares| shares.get(account as usize).copied());
+            Share { seconds: Seconds(tally.time), percent, cost_usd: self.usd(tally.cost) }
+        };
+        let [held, free] = [Account::IdleHeld, Account::IdleFree].map(share);
+        let holding = self.holding_known && !self.holding_unknown;
+        Phases {
+            idle: held.and(free).and(share(Account::IdleUnknown)),
+            idle_held: holding.then_some(held),
+            idle_free: holding.then_some(free),
+            underutilized: share(Account::Underutilized),
+            productive: share(Account::Productive),
+            compute_bound: share(Account::ComputeBound),
+        }
+    }
+}
+
+impl AddAssign<&Self> for Sums {
+    fn add_assign(&mut self, other: &Self) {
+        self.accounts += &other.accounts;
+        self.effective += other.effective;
+        self.waste += other.waste;
+        self.pools.starvation += other.pools.starvation;
+        self.pools.idle += other.pools.idle;
+        self.pools.occupancy += other.pools.occupancy;
+        self.unobserved.no_reading += other.unobserved.no_reading;
+        for (mine, theirs) in self.unobserved.absent.iter_mut().zip(other.unobserved.absent) {
+            *mine += theirs;
+        }
+        self.weighted += other.weighted;
+        self.priced_weighted += other.priced_weighted;
+        self.priced |= other.priced;
+        self.holding_known |= other.holding_known;
+        self.holding_unknown |= other.holding_unknown;
+    }
+}
+
+impl Share {
+    /// Both together.
+    fn and(self, other: Self) -> Self {
+        let percent = self.percent.zip(other.percent);
+        let cost = self.cost_usd.zip(other.cost_usd);
+        Self {
+            seconds: Seconds(self.seconds.0 + other.seconds.0),
+            percent: percent.map(|(a, b): (Percent, Percent)| a + b),
+            cost_usd: cost.map(|(Usd(a), Usd(b))| Usd(a + b)),
+        }
+    }
+}
+
+/// Σ utilization × time, from ppm·ns.
+fn seconds(weighted: u128) -> f64 {
+    weighted as f64 / (f64::from(PPM) * 1e9)
+}
+
+fn hourly(gpu: &GpuInput<'_>) -> Option<NanoUsd> {
+    gpu.price.as_ref().ok().map(|price| price.rate).map(Rate::hourly)
+}
+
+/// What all have, where they have the same.
+fn same<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let first = all.next()?;
+    all.all(|other| other == first).then_some(first)
+}
+
+fn unpriced_reason(gpus: &[Gpu]) -> Option<String> {
+    let unpriced: Vec<&str> =
+        gpus.iter().filter_map(|gpu| gpu.unpriced_reason.as_deref()).collect();
+    let mut reasons = Vec::new();
+    for reason in &unpriced {
+        if !reasons.contains(reason) {
+            reasons.push(*reason);
+        }
+    }
+    let why = reasons.join("; ");
+    match (unpriced.len(), gpus.len()) {
+        (0, _) => None,
+        (1, 1) => Some(why),
+        (some, all) if some == all => Some(format!("no GPU has a price: {why}")),
+        (1, all) => {
+            Some(format!("1 of {all} GPUs has no price and is in no sum of dollars: {why}"))
+        }
+        (some, all) => {
+            Some(format!("{some} of {all} GPUs have no price and are in no sum of dollars: {why}"))
+        }
+    }
+}
+
+fn work(input: &Input<'_>, cost: &Cost) -> BTreeMap<String, Work> {
+    let bill = cost.total_usd.filter(|_| cost.unpriced_reason.is_none());
+    let each = |count| bill.and_then(|Usd(bill)| UnitCost::of(bill, count));
+    let work = |count| Work { count, cost_each_usd: each(count) };
+    input.work.iter().map(|(unit, count)| (unit.clone(), work(*count))).collect()
+}

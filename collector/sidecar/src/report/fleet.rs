@@ -1,0 +1,136 @@
+//! Made-up fleets for tests: readings go through the real meter.
+
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::money::Rate;
+use phasemeter_meter::price::{Estimate, Plan, Price, Unpriced};
+use phasemeter_meter::reading::{Absent, GpuIdentity, Reading};
+use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
+
+use super::{Experiment, GpuInput, Input};
+
+/// 2026-07-27 00:22:27 UTC.
+pub(super) const START: u64 = 1_785_111_747;
+
+pub(super) const H100: &str = "NVIDIA H100 80GB HBM3";
+
+/// One GPU that has finished.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) identity: GpuIdentity,
+    pub(super) meter: GpuMeter,
+    pub(super) price: Result<Price, Unpriced>,
+    pub(super) memory_total: Option<Bytes>,
+    pub(super) power_basis: Option<&'static str>,
+}
+
+impl Made {
+    pub(super) fn new(index: u32, price: Result<Price, Unpriced>, readings: &[Reading]) -> Self {
+        Self::with_memory(index, price, readings, Bytes::from_mebibytes(81_559))
+    }
+
+    pub(super) fn with_memory(
+        index: u32,
+        price: Result<Price, Unpriced>,
+        readings: &[Reading],
+        memory_total: Option<Bytes>,
+    ) -> Self {
+        let rate = price.as_ref().ok().map(|price| price.rate);
+        let mut meter = GpuMeter::new(MeterConfig::default(), rate, memory_total);
+        for reading in readings {
+            let _late = meter.push(*reading, &mut ());
+        }
+        meter.finish(&mut ());
+        let identity = GpuIdentity {
+            name: index.to_string(),
+            index: Some(index),
+            model: Some(H100.to_owned()),
+            memory_total,
+            ..GpuIdentity::default()
+        };
+        Self { identity, meter, price, memory_total, power_basis: Some("power.draw") }
+    }
+}
+
+pub(super) fn input<'a>(title: &str, gpus: &'a [Made]) -> Input<'a> {
+    Input {
+        title: title.to_owned(),
+        experiment: Experiment {
+            id: "train-42".to_owned(),
+            trace_id: "4bf92f3577b34da6a3ce929d0e0e4736".to_owned(),
+        },
+        thresholds: phasemeter_meter::phase::Thresholds::default(),
+        gpus: gpus
+            .iter()
+            .map(|gpu| GpuInput {
+                identity: &gpu.identity,
+                meter: &gpu.meter,
+                price: &gpu.price,
+                memory_total: gpu.memory_total,
+                power_basis: gpu.power_basis,
+            })
+            .collect(),
+        work: Vec::new(),
+        rejected_rows: Vec::new(),
+        rejected_total: 0,
+        assumptions: Vec::new(),
+    }
+}
+
+pub(super) fn given(dollars: &str) -> Result<Price, Unpriced> {
+    Ok(Price::given(Rate::parse(dollars).unwrap(), None, "given on the command line"))
+}
+
+pub(super) fn estimated() -> Result<Price, Unpriced> {
+    let rate = |dollars| Rate::parse(dollars).unwrap();
+    Ok(Price {
+        rate: rate("6.88"),
+        plan: Some(Plan::OnDemand),
+        provider: Some("aws".to_owned()),
+        region: Some("us-east-1".to_owned()),
+        instance_type: None,
+        source: "aws/karpenter-provider-aws".to_owned(),
+        as_of: Some("2025-07-20".parse().unwrap()),
+        estimate: Some(Estimate { rows: 12, low: rate("5.5"), high: rate("12.25") }),
+    })
+}
+
+pub(super) fn unpriced() -> Result<Price, Unpriced> {
+    let near = vec!["NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3"];
+    Err(Unpriced::UnknownModel { model: "NVIDIA H100X".to_owned(), near })
+}
+
+/// A reading `seconds` after the start.
+pub(super) fn reading(seconds: u64, percent: u32) -> Reading {
+    Reading { utilization: Ok(Utilization::from_percent(percent).unwrap()), ..silent(seconds) }
+}
+
+/// A reading that says nothing but its time.
+pub(super) fn silent(seconds: u64) -> Reading {
+    Reading::at(Timestamp::default() + Nanos::from_secs(START + seconds))
+}
+
+/// The same, and how much memory is used, and 300 W.
+pub(super) fn full(seconds: u64, percent: u32, mebibytes: u64) -> Reading {
+    Reading {
+        memory_used: Bytes::from_mebibytes(mebibytes),
+        power: Milliwatts::new(300_000),
+        ..reading(seconds, percent)
+    }
+}
+
+/// A second each, by the second since the start.
+pub(super) fn every_second(seconds: u64, percent: impl Fn(u64) -> u32) -> Vec<Reading> {
+    (0..=seconds).map(|second| full(second, percent(second), 60_000)).collect()
+}
+
+/// Between 0 and 100 %, 34 of every 42 s at the top.
+pub(super) fn bouncing(second: u64) -> u32 {
+    if second % 42 < 8 { 0 } else { 98 }
+}
+
+/// A GPU that was lost for a while.
+pub(super) fn lost(readings: &mut [Reading], from: usize, to: usize) {
+    for reading in readings.iter_mut().take(to).skip(from) {
+        *reading = Reading { utilization: Err(Absent::Lost), ..Reading::at(reading.at) };
+    }
+}

@@ -1,0 +1,93 @@
+//! The table of phases: time, share and money of the whole fleet.
+//!
+//! What it shows adds up to what it shows as the total. This room must not know what waste is.
+
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::percent::Percent;
+use phasemeter_meter::phase::Phase;
+
+use crate::report::{Report, Seconds, Share, Usd};
+
+use super::layout::{Page, Style};
+use super::words::{self, Dollars};
+
+/// Columns of name, time and share; money takes what it needs.
+const NAME: usize = 19;
+const TIME: usize = 13;
+const SHARE: usize = 10;
+
+/// One line of the table.
+struct Row {
+    name: &'static str,
+    style: Style,
+    time: Seconds,
+    share: String,
+    cost: Option<Dollars>,
+}
+
+pub(super) fn write(page: &mut Page, report: &Report) {
+    let rows = rows(report);
+    let costs = rows.iter().filter_map(|row| row.cost).map(|cost| cost.to_string().len());
+    let money = costs.max().map_or(0, |widest| widest.max("cost".len()) + 3);
+    let header = if money > 0 { "cost" } else { "" };
+    let header = format!("{:NAME$}{:>TIME$}{:>SHARE$}{header:>money$}", "", "GPU time", "share");
+    page.write(Style::Dim, &header);
+    page.end_line();
+    for row in rows {
+        page.write(row.style, &format!("{:<NAME$}", row.name));
+        let time = words::duration_in_column(row.time.0);
+        let cost = row.cost.map(|cost| cost.to_string()).unwrap_or_default();
+        page.write(Style::Plain, &format!("{time:>TIME$}{:>SHARE$}{cost:>money$}", row.share));
+        page.end_line();
+    }
+}
+
+fn rows(report: &Report) -> Vec<Row> {
+    let phases = &report.fleet.phases;
+    let idle = Style::Phase(Phase::Idle);
+    let holding = phases.idle_held.zip(phases.idle_free);
+    let [held, free] = holding.map_or([NanoUsd::ZERO; 2], |(held, free)| [held, free].map(cost));
+    let total = report.cost.total_usd.map(|Usd(total)| Dollars::of(total));
+    // In the order in which they stand; idle that no one could tell comes with the free.
+    let costs = total.map(|total| {
+        total.split([
+            held,
+            free,
+            cost(phases.idle) - held - free,
+            cost(phases.underutilized),
+            cost(phases.productive),
+            cost(phases.compute_bound),
+            report.cost.unobserved_usd.map_or(NanoUsd::ZERO, |Usd(cost)| cost),
+        ])
+    });
+    let of = |place: usize| costs.and_then(|costs| costs.get(place).copied());
+    let all_idle = costs.map(|[held, free, unknown, ..]| held.and(free).and(unknown));
+    let row = |name, style, share: Share, cost| Row {
+        name,
+        style,
+        time: share.seconds,
+        share: percent(share.percent),
+        cost,
+    };
+    let mut rows = vec![row("idle", idle, phases.idle, all_idle)];
+    if let Some((held, free)) = holding {
+        rows.push(row("  held by a job", Style::Plain, held, of(0)));
+        rows.push(row("  free for others", Style::Plain, free, of(1)));
+    }
+    let phase = Style::Phase;
+    rows.push(row("underutilized", phase(Phase::Underutilized), phases.underutilized, of(3)));
+    rows.push(row("productive", phase(Phase::Productive), phases.productive, of(4)));
+    rows.push(row("compute-bound", phase(Phase::ComputeBound), phases.compute_bound, of(5)));
+    let plain = |name, time, share, cost| Row { name, style: Style::Plain, time, share, cost };
+    rows.push(plain("unobserved", report.fleet.unobserved_seconds, "–".to_owned(), of(6)));
+    rows.push(plain("total", report.fleet.span_seconds, String::new(), total));
+    rows
+}
+
+fn cost(share: Share) -> NanoUsd {
+    share.cost_usd.map_or(NanoUsd::ZERO, |Usd(cost)| cost)
+}
+
+fn percent(percent: Option<Percent>) -> String {
+    percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"))
+}

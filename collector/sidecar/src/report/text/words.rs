@@ -1,0 +1,277 @@
+//! Values as people read them: durations, dollars, counts, dates.
+//!
+//! This room must not know where on a page they stand.
+
+use std::fmt;
+
+use phasemeter_meter::money::{NANOS_PER_USD, NanoUsd, Rate, div_half_even};
+use phasemeter_meter::projection::UnitCost;
+use phasemeter_meter::units::Nanos;
+use time::OffsetDateTime;
+
+use crate::report::Utc;
+
+/// Dollars, rounded to what is worth reading: three decimals below $10, two above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dollars {
+    exact: NanoUsd,
+    /// Rounded, in units of the last decimal.
+    rounded: i128,
+    decimals: u32,
+}
+
+impl Dollars {
+    pub(super) fn of(exact: NanoUsd) -> Self {
+        let decimals = if exact < NanoUsd(10 * i128::from(NANOS_PER_USD)) { 3 } else { 2 };
+        let rounded = div_half_even(exact.0, 10_i128.pow(9 - decimals)).unwrap_or(0);
+        Self { exact, rounded, decimals }
+    }
+
+    /// The parts of this amount. As they are shown they add up to it, each within one unit of its
+    /// last decimal: what is rounded is the running sum.
+    pub(super) fn split<const N: usize>(self, parts: [NanoUsd; N]) -> [Self; N] {
+        let (mut sum, mut before) = (NanoUsd::ZERO, 0);
+        parts.map(|exact| {
+            sum += exact;
+            let upto = sum.ratio(self.rounded, self.exact.0).map_or(0, |upto| upto.0);
+            let rounded = upto - std::mem::replace(&mut before, upto);
+            Self { exact, rounded, decimals: self.decimals }
+        })
+    }
+
+    /// Both parts together.
+    pub(super) fn and(self, part: Self) -> Self {
+        let exact = self.exact + part.exact;
+        Self { exact, rounded: self.rounded + part.rounded, ..self }
+    }
+
+    /// Outside of columns a third decimal that is 0 says nothing.
+    pub(super) fn short(self) -> String {
+        let text = self.to_string();
+        match text.strip_suffix('0') {
+            Some(short) if self.decimals == 3 => short.to_owned(),
+            _ => text,
+        }
+    }
+
+    /// The share of this amount in another to one decimal; nothing in nothing.
+    pub(super) fn percent_of(self, whole: Self) -> String {
+        let tenths = self.exact.ratio(1_000, whole.exact.0).map_or(0, |tenths| tenths.0);
+        format!("{}.{} %", tenths / 10, tenths % 10)
+    }
+}
+
+/// What is not nothing never shows as such.
+impl fmt::Display for Dollars {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rounded, unit) = (self.rounded.unsigned_abs(), 10_u128.pow(self.decimals));
+        let width = usize::try_from(self.decimals).unwrap_or_default();
+        let (sign, shown) =
+            if rounded == 0 && self.exact > NanoUsd::ZERO { ("<", 1) } else { ("", rounded) };
+        f.pad(&format!("{sign}${}.{:0width$}", grouped(shown / unit), shown % unit))
+    }
+}
+
+/// A rate exactly, with at least two decimals.
+pub(super) fn rate(rate: Rate) -> String {
+    let exact = rate.hourly().to_string();
+    let (whole, decimals) = exact.split_once('.').unwrap_or((&exact, ""));
+    format!("${}.{:0<2}", with_commas(whole), decimals.trim_end_matches('0'))
+}
+
+/// The cost of one unit of work: three significant digits below a dollar.
+pub(super) fn each(cost: UnitCost) -> String {
+    let dollars = cost.as_f64();
+    if dollars >= 1.0 {
+        return format!("${}", with_commas(&format!("{dollars:.2}")));
+    }
+    let scientific = format!("{dollars:.2e}");
+    let exponent = scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok());
+    let decimals = usize::try_from(2_i32.saturating_sub(exponent.unwrap_or(0))).unwrap_or(2);
+    format!("${}", trimmed(&format!("{dollars:.decimals$}")))
+}
+
+/// GPU-hours: three decimals below a hundred, one above.
+pub(super) fn hours(hours: f64) -> String {
+    if hours < 100.0 {
+        trimmed(&format!("{hours:.3}")).to_owned()
+    } else {
+        with_commas(&format!("{hours:.1}"))
+    }
+}
+
+/// `13 min 33 s`, `2 h 5 min`, `1,234 h`; tenths of a second below ten seconds.
+pub(super) fn duration(time: Nanos) -> String {
+    written(time, 1)
+}
+
+/// The same, for a column: ` 9 min  3 s`.
+pub(super) fn duration_in_column(time: Nanos) -> String {
+    written(time, 2)
+}
+
+fn written(time: Nanos, width: usize) -> String {
+    let round = |unit: u64| (time.0 / (unit / 2)).div_ceil(2);
+    let (tenths, seconds) = (round(100_000_000), round(1_000_000_000));
+    let minutes = round(60_000_000_000);
+    if time > Nanos::ZERO && tenths == 0 {
+        "<0.1 s".to_owned()
+    } else if tenths < 100 && tenths % 10 > 0 {
+        format!("{}.{} s", tenths / 10, tenths % 10)
+    } else if seconds < 60 {
+        format!("{seconds} s")
+    } else if seconds < 3_600 {
+        format!("{} min {:>width$} s", seconds / 60, seconds % 60)
+    } else if minutes < 6_000 {
+        format!("{} h {:>width$} min", minutes / 60, minutes % 60)
+    } else {
+        format!("{} h", grouped(u128::from(round(3_600_000_000_000))))
+    }
+}
+
+/// A short time in seconds, to three digits at most: `0.17 s`, `2.5 s`, `42 s`.
+pub(super) fn seconds(time: Nanos) -> String {
+    format!("{} s", seconds_alone(time))
+}
+
+/// The same without its unit.
+pub(super) fn seconds_alone(time: Nanos) -> String {
+    let seconds = time.as_secs_f64();
+    let decimals = if seconds < 1.0 { 3 } else { usize::from(seconds < 10.0) };
+    trimmed(&format!("{seconds:.decimals$}")).to_owned()
+}
+
+/// `27 Jul 2026 00:22:27 – 00:34:04 UTC`; the second day only where it is another.
+pub(super) fn range(from: Utc, to: Utc) -> String {
+    let (from, to) = (from.civil(), to.civil());
+    if from.date() == to.date() {
+        format!("{} {} – {} UTC", day(from), clock(from), clock(to))
+    } else {
+        format!("{} {} – {} {} UTC", day(from), clock(from), day(to), clock(to))
+    }
+}
+
+fn day(at: OffsetDateTime) -> String {
+    let month: String = at.month().to_string().chars().take(3).collect();
+    format!("{} {month} {}", at.day(), at.year())
+}
+
+fn clock(at: OffsetDateTime) -> String {
+    let (hour, minute, second) = at.to_hms();
+    format!("{hour:02}:{minute:02}:{second:02}")
+}
+
+/// Bytes in GiB, without the unit.
+pub(super) fn gib(bytes: u64) -> String {
+    let tenths = (u128::from(bytes) * 10 + (1 << 29)) >> 30;
+    format!("{}.{}", grouped(tenths / 10), tenths % 10)
+}
+
+/// Energy in Wh or kWh.
+pub(super) fn energy(joules: f64) -> String {
+    let watt_hours = joules / 3_600.0;
+    let (amount, unit) =
+        if watt_hours < 1_000.0 { (watt_hours, "Wh") } else { (watt_hours / 1_000.0, "kWh") };
+    format!("{} {unit}", hours(amount))
+}
+
+/// `1,234,567`.
+pub(super) fn grouped(number: u128) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// The same for a decimal number.
+fn with_commas(decimal: &str) -> String {
+    let (whole, fraction) = decimal.split_at(decimal.find('.').unwrap_or(decimal.len()));
+    whole.parse().map_or_else(|_| decimal.to_owned(), |whole| grouped(whole) + fraction)
+}
+
+/// Without the zeros that end it.
+fn trimmed(decimal: &str) -> &str {
+    if decimal.contains('.') {
+        decimal.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        decimal
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usd(nanos: i128) -> Dollars {
+        Dollars::of(NanoUsd(nanos))
+    }
+
+    #[test]
+    fn dollars_have_three_decimals_below_ten_and_two_above() {
+        assert_eq!(usd(0).to_string(), "$0.000");
+        assert_eq!(usd(1).to_string(), "<$0.001");
+        assert_eq!(usd(1_162_000_000).to_string(), "$1.162");
+        assert_eq!(usd(9_999_600_000).to_string(), "$10.000");
+        assert_eq!(usd(80_000_000_000).to_string(), "$80.00");
+        assert_eq!(usd(1_234_567_891_000_000_000).to_string(), "$1,234,567,891.00");
+        assert_eq!(usd(6_000_000_000).short(), "$6.00");
+        assert_eq!(usd(7_304_000_000).short(), "$7.304");
+        assert_eq!(usd(17_000_000_000).short(), "$17.00");
+    }
+
+    #[test]
+    fn parts_add_up_as_they_are_shown() {
+        let whole = usd(1_001_500_000);
+        let parts = whole.split([NanoUsd(333_833_333), NanoUsd(333_833_333), NanoUsd(333_833_334)]);
+        assert_eq!(whole.to_string(), "$1.002");
+        assert_eq!(parts.map(|part| part.to_string()), ["$0.334", "$0.334", "$0.334"]);
+        assert_eq!(parts[0].and(parts[1]).to_string(), "$0.668");
+        assert_eq!(usd(0).split([NanoUsd(0)])[0].to_string(), "$0.000");
+        assert_eq!(usd(685_000_000).percent_of(usd(1_162_000_000)), "59.0 %");
+    }
+
+    #[test]
+    fn rates_are_exact_and_unit_costs_significant() {
+        let of = |text| rate(Rate::parse(text).unwrap());
+        assert_eq!(of("3"), "$3.00");
+        assert_eq!(of("3.673385"), "$3.673385");
+        assert_eq!(of("10000"), "$10,000.00");
+        let of = |cost, count| each(UnitCost::of(NanoUsd(cost), count).unwrap());
+        assert_eq!(of(80_000_000_000, 200_000), "$0.0004");
+        assert_eq!(of(1_162_000_000, 200_000), "$0.00000581");
+        assert_eq!(of(80_000_000_000, 3), "$26.67");
+        assert_eq!(of(0, 3), "$0");
+    }
+
+    #[test]
+    fn durations_are_readable() {
+        let of = |millis| duration(Nanos::from_millis(millis));
+        assert_eq!(of(0), "0 s");
+        assert_eq!(of(20), "<0.1 s");
+        assert_eq!(of(2_740), "2.7 s");
+        assert_eq!(of(9_990), "10 s");
+        assert_eq!(of(59_600), "1 min 0 s");
+        assert_eq!(of(813_000), "13 min 33 s");
+        assert_eq!(of(7_499_000), "2 h 5 min");
+        assert_eq!(of(3_600_000 * 1_234), "1,234 h");
+        assert_eq!(duration_in_column(Nanos::from_secs(549)), "9 min  9 s");
+        assert_eq!(duration(Nanos(u64::MAX)), "5,124,096 h");
+        assert_eq!(seconds(Nanos::from_millis(170)), "0.17 s");
+        assert_eq!(seconds(Nanos::from_millis(42_300)), "42 s");
+    }
+
+    #[test]
+    fn amounts_have_the_digits_worth_reading() {
+        assert_eq!(hours(6.0), "6");
+        assert_eq!(hours(0.158_6), "0.159");
+        assert_eq!(hours(12_345.67), "12,345.7");
+        assert_eq!(gib(85_520_809_984), "79.6");
+        assert_eq!(energy(1_500.0), "0.417 Wh");
+        assert_eq!(energy(9_000_000.0), "2.5 kWh");
+    }
+}

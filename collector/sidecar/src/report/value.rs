@@ -1,0 +1,82 @@
+//! Values as JSON writes them: money as decimal strings, time as seconds, instants as RFC 3339.
+//!
+//! This room must not know which field they stand in.
+
+use std::fmt;
+
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};
+use serde::{Serialize, Serializer};
+use time::OffsetDateTime;
+
+/// Dollars: a string with all nine decimals, so that accounts add up for whoever reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Usd(pub NanoUsd);
+
+impl Serialize for Usd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// A length of time: seconds as a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seconds(pub Nanos);
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0.as_secs_f64())
+    }
+}
+
+/// An instant: RFC 3339 in UTC, with as many decimals of a second as it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Utc(pub Timestamp);
+
+impl Utc {
+    /// Its date and time of day, to the second.
+    pub(super) fn civil(self) -> OffsetDateTime {
+        let seconds = i64::try_from(self.0.whole_second()).unwrap_or_default();
+        OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    }
+}
+
+impl fmt::Display for Utc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (date, clock) = (self.civil().date(), self.civil().time());
+        let (hour, minute, second) = clock.as_hms();
+        write!(f, "{date}T{hour:02}:{minute:02}:{second:02}")?;
+        match self.0.as_nanos() % NANOS_PER_SECOND {
+            0 => f.write_str("Z"),
+            nanos => {
+                let decimals = format!("{nanos:09}");
+                write!(f, ".{}Z", decimals.trim_end_matches('0'))
+            }
+        }
+    }
+}
+
+impl Serialize for Utc {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_has_the_decimals_it_needs() {
+        let shown = |nanos| Utc(Timestamp::from_nanos(nanos).unwrap()).to_string();
+        assert_eq!(shown(0), "1970-01-01T00:00:00Z");
+        assert_eq!(shown(1_785_111_747_120_000_000), "2026-07-27T00:22:27.12Z");
+        assert_eq!(shown(Timestamp::END - 1), "2261-12-31T23:59:59.999999999Z");
+    }
+
+    #[test]
+    fn money_is_a_string_and_time_a_number() {
+        let json = serde_json::to_string(&(Usd(NanoUsd(-5)), Seconds(Nanos(1_500_000_000))));
+        assert_eq!(json.unwrap(), r#"["-0.000000005",1.5]"#);
+    }
+}
