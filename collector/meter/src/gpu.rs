@@ -190,6 +190,11 @@ impl GpuMeter {
         Ok(tariff.change(at, rate)?)
     }
 
+    /// Of so much memory more than 1 % holds the GPU, in readings that count from now on.
+    pub const fn know_memory_total(&mut self, total: Option<Bytes>) {
+        self.memory_total = total;
+    }
+
     /// What is known so far.
     #[must_use]
     pub fn summary(&self) -> Summary {

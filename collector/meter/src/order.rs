@@ -10,7 +10,7 @@ use crate::units::{Nanos, Timestamp};
 
 /// The most readings that wait for one GPU; beyond it the oldest goes on early. It bounds memory
 /// at 6 MiB a GPU under a hostile log; at 1 kHz and 15 s of lateness a quarter of it is used.
-const CAPACITY: usize = 65_536;
+pub const CAPACITY: usize = 65_536;
 
 /// It came later than the lateness window allows: what it would change is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

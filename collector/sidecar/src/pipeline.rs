@@ -1,0 +1,229 @@
+//! Readings through the core: one owner of all state.
+//!
+//! It begins a meter where a GPU appears, gives every reading to the meter of its GPU, and what
+//! the meters tell to the exporter. This room must not know where readings come from, nor where
+//! requests go.
+
+use std::io;
+
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::gpu_facts::GpuFacts;
+use phasemeter_meter::order::{CAPACITY, Late};
+use phasemeter_meter::price::{Price, Unpriced};
+use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::units::{Bytes, Timestamp};
+
+use crate::experiment::{Attributes, Experiment, ExperimentRequest, gpu_id};
+use crate::otlp::{ExportSettings, Exporter, GpuDescription, GpuExport, Request};
+use crate::pricing::Pricing;
+use crate::source::{Source, SourceError};
+
+/// Where requests go.
+pub type Outlet = Box<dyn FnMut(Request) -> io::Result<()>>;
+
+/// How a run is metered.
+pub struct Settings {
+    /// How each GPU is metered.
+    pub meter: MeterConfig,
+    /// What GPUs cost.
+    pub pricing: Pricing,
+    /// Whose run it is.
+    pub experiment: ExperimentRequest,
+    /// How it is exported, and where to; `None` for not at all.
+    pub export: Option<(ExportSettings, Outlet)>,
+}
+
+/// Why a run could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum PipelineError {
+    /// The source could not.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// What was exported could not be written.
+    #[error("OTLP cannot be written")]
+    Export(#[source] io::Error),
+}
+
+/// A GPU on the line.
+pub struct MeteredGpu {
+    /// All that is known of it.
+    pub meter: GpuMeter,
+    /// What it costs, or why nobody knows.
+    pub price: Result<Price, Unpriced>,
+    memory_total: Option<Bytes>,
+    export: Option<GpuExport>,
+}
+
+/// A run that is over.
+pub struct Finished {
+    /// Whose run it was.
+    pub experiment: Experiment,
+    /// Its GPUs, as the source numbered them.
+    pub gpus: Vec<MeteredGpu>,
+}
+
+/// A run in progress.
+pub struct Pipeline {
+    meter: MeterConfig,
+    pricing: Pricing,
+    run: Run,
+    export: Option<(ExportSettings, Outlet)>,
+    exporter: Option<Exporter>,
+    gpus: Vec<MeteredGpu>,
+}
+
+/// Whose run it is. Its trace id may follow from its first readings, so it is open only when the
+/// lateness window is over; no meter tells anything before.
+enum Run {
+    Asked { request: ExperimentRequest, first: Timestamp, readings: usize },
+    Open(Experiment),
+}
+
+impl Pipeline {
+    /// Begins a run.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let every = settings.export.as_ref().map(|(export, _)| export.every);
+        let (request, first) = (settings.experiment, Timestamp::LAST);
+        Self {
+            meter: MeterConfig { boundary_every: every.unwrap_or_default(), ..settings.meter },
+            pricing: settings.pricing,
+            run: Run::Asked { request, first, readings: 0 },
+            export: settings.export,
+            exporter: None,
+            gpus: Vec::new(),
+        }
+    }
+
+    /// Meters all that the source gives. `step` is called after each reading.
+    ///
+    /// # Errors
+    /// Where the source cannot go on, or what is exported cannot be written.
+    pub fn run<S: Source>(
+        &mut self,
+        source: &mut S,
+        mut step: impl FnMut(&S),
+    ) -> Result<(), PipelineError> {
+        while let Some((gpu, reading)) = source.next()? {
+            self.meet(reading.at, source.gpus());
+            if let Err(late) = self.push(gpu, &reading, source.gpus()) {
+                source.refuse(&late.to_string());
+            }
+            self.send()?;
+            step(source);
+        }
+        Ok(())
+    }
+
+    /// Nothing follows: settles what is open.
+    ///
+    /// # Errors
+    /// Where what is exported cannot be written.
+    pub fn finish(mut self, identities: &[GpuIdentity]) -> Result<Finished, PipelineError> {
+        let experiment = self.open(identities);
+        for gpu in &mut self.gpus {
+            match (&mut self.exporter, gpu.export.take()) {
+                (Some(exporter), Some(mut export)) => {
+                    gpu.meter.finish(&mut exporter.observe(&mut export));
+                    exporter.end(export);
+                }
+                _ => gpu.meter.finish(&mut ()),
+            }
+        }
+        self.send()?;
+        if let (Some(exporter), Some((_, outlet))) = (self.exporter, &mut self.export) {
+            exporter.finish().try_for_each(outlet).map_err(PipelineError::Export)?;
+        }
+        Ok(Finished { experiment, gpus: self.gpus })
+    }
+
+    /// A reading of this instant is next: opens the experiment where its time has come, and
+    /// begins the GPUs that are new.
+    fn meet(&mut self, at: Timestamp, identities: &[GpuIdentity]) {
+        if let Run::Asked { first, readings, .. } = &mut self.run {
+            if at.since(*first) > self.meter.lateness || *readings == CAPACITY {
+                self.open(identities.get(..self.gpus.len()).unwrap_or(identities));
+            } else {
+                *first = at.min(*first);
+                *readings += 1;
+            }
+        }
+        while let Some(identity) = identities.get(self.gpus.len()) {
+            let gpu = self.begin(identity);
+            self.gpus.push(gpu);
+        }
+    }
+
+    /// Opens the experiment of these GPUs.
+    fn open(&mut self, identities: &[GpuIdentity]) -> Experiment {
+        let (request, first) = match &self.run {
+            Run::Open(experiment) => return experiment.clone(),
+            Run::Asked { request, first, .. } => (request.clone(), *first),
+        };
+        let ids: Vec<_> = identities.iter().map(gpu_id).collect();
+        let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+        let experiment = request.open(first, &ids);
+        self.run = Run::Open(experiment.clone());
+        if let Some((settings, _)) = &self.export {
+            let mut exporter = Exporter::new(experiment.clone(), &Attributes::new(), *settings);
+            for (gpu, identity) in self.gpus.iter_mut().zip(identities) {
+                gpu.export = Some(exporter.begin(&gpu.describe(identity)));
+            }
+            self.exporter = Some(exporter);
+        }
+        experiment
+    }
+
+    fn begin(&mut self, identity: &GpuIdentity) -> MeteredGpu {
+        let model = identity.model.as_deref();
+        let price = self.pricing.price(model);
+        let rate = price.as_ref().ok().map(|price| price.rate);
+        let by_model = || GpuFacts::of(model?)?.memory;
+        let memory_total = identity.memory_total.or_else(by_model);
+        let meter = GpuMeter::new(self.meter, rate, memory_total);
+        let mut gpu = MeteredGpu { meter, price, memory_total, export: None };
+        if let Some(exporter) = &mut self.exporter {
+            gpu.export = Some(exporter.begin(&gpu.describe(identity)));
+        }
+        gpu
+    }
+
+    /// Gives a reading to the meter of its GPU.
+    fn push(
+        &mut self,
+        gpu: usize,
+        reading: &Reading,
+        identities: &[GpuIdentity],
+    ) -> Result<(), Late> {
+        let (Some(metered), Some(identity)) = (self.gpus.get_mut(gpu), identities.get(gpu)) else {
+            return Ok(());
+        };
+        if identity.memory_total.is_some() && identity.memory_total != metered.memory_total {
+            metered.memory_total = identity.memory_total;
+            metered.meter.know_memory_total(identity.memory_total);
+        }
+        match (&mut self.exporter, &mut metered.export) {
+            (Some(exporter), Some(export)) => {
+                metered.meter.push(*reading, &mut exporter.observe(export))
+            }
+            _ => metered.meter.push(*reading, &mut ()),
+        }
+    }
+
+    /// Sends what is ready.
+    fn send(&mut self) -> Result<(), PipelineError> {
+        match (&mut self.exporter, &mut self.export) {
+            (Some(exporter), Some((_, outlet))) => {
+                exporter.requests().try_for_each(outlet).map_err(PipelineError::Export)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl MeteredGpu {
+    fn describe<'a>(&'a self, identity: &'a GpuIdentity) -> GpuDescription<'a> {
+        let (memory_total, price) = (self.memory_total, self.price.as_ref().ok());
+        GpuDescription { identity, memory_total, basis: "nvml.gpu", price }
+    }
+}
