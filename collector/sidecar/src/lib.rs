@@ -1,3 +1,11 @@
-//! The sidecar: where readings come from, and where what is known goes.
+//! Phasemeter's shell: everything that may wait or fail. It brings readings in, and carries phases,
+//! dollars and advice out; what they mean is decided in `phasemeter-meter`.
+//!
+//! ```text
+//! source → pipeline → otlp, report
+//! ```
 
+pub mod environment;
+pub mod experiment;
+pub mod otlp;
 pub mod report;

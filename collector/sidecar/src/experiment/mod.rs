@@ -1,0 +1,185 @@
+//! Experiments: whose time and money it is, and the trace in which that is told.
+//!
+//! An experiment is asked for before anything is read, and opened when its first readings are
+//! there: its trace id may follow from them. This room must not know how a trace is sent.
+
+mod attributes;
+mod ids;
+mod sampler;
+mod traceparent;
+
+pub use attributes::{Attributes, AttributesError, parse as parse_attributes};
+pub use ids::{GpuKey, SpanId, Subject, TraceId, gpu_id};
+pub use sampler::{Ratio, Root, Sampler};
+pub use traceparent::{TraceFlags, TraceParent, TraceParentError, TraceState, TraceStateError};
+
+use phasemeter_meter::units::Timestamp;
+
+/// The attribute that names the workload.
+const SERVICE_NAME: &str = "service.name";
+
+/// What the workload is called where nobody names it, as OpenTelemetry asks.
+const UNKNOWN_SERVICE: &str = "unknown_service";
+
+/// The attribute that names the experiment.
+pub const EXPERIMENT_ID: &str = "phasemeter.experiment.id";
+
+/// What is known of an experiment before its first reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExperimentRequest {
+    /// What the user calls it.
+    pub id: Option<String>,
+    /// The span it hangs under.
+    pub parent: Option<TraceParent>,
+    /// What is passed along with that.
+    pub state: Option<TraceState>,
+    /// What the workload's services tell each other; passed on as it came.
+    pub baggage: Option<String>,
+    /// Whether its trace is recorded.
+    pub sampler: Sampler,
+    /// What describes the workload.
+    pub attributes: Attributes,
+}
+
+impl ExperimentRequest {
+    /// The same under another span; what was passed along with the first stays behind.
+    #[must_use]
+    pub fn under(self, parent: TraceParent) -> Self {
+        Self { parent: Some(parent), state: None, ..self }
+    }
+
+    /// Opens the experiment: its ids are settled from here on. `first`: the first reading;
+    /// `gpus`: the [`gpu_id`]s of those seen within the lateness window after it.
+    #[must_use]
+    pub fn open(self, first: Timestamp, gpus: &[&str]) -> Experiment {
+        let mut attributes = self.attributes;
+        let given = self.id.or_else(|| attributes.get(EXPERIMENT_ID).cloned());
+        let given = given.filter(|id| !id.is_empty());
+        let trace_id = self.parent.map_or_else(
+            || TraceId::of_content(given.as_deref(), first, gpus),
+            |parent| parent.trace_id,
+        );
+        let sampled =
+            self.sampler.samples(&trace_id, self.parent.map(|parent| parent.flags.is_sampled()));
+        attributes.entry(SERVICE_NAME.to_owned()).or_insert_with(|| UNKNOWN_SERVICE.to_owned());
+        Experiment {
+            id: given.unwrap_or_else(|| trace_id.to_string()),
+            trace_id,
+            span_id: SpanId::of_content(&trace_id, &Subject::Experiment, first),
+            parent: self.parent.map(|parent| parent.span_id),
+            flags: self.parent.map(|parent| parent.flags).unwrap_or_default().with_sampled(sampled),
+            state: self.state,
+            baggage: self.baggage,
+            attributes,
+            first,
+        }
+    }
+}
+
+/// An experiment in progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Experiment {
+    /// Its id: as given, else the trace id in hex digits.
+    pub id: String,
+    /// The trace it is told in.
+    pub trace_id: TraceId,
+    /// Its own span.
+    pub span_id: SpanId,
+    /// The span it hangs under; `None` at the root of a trace.
+    pub parent: Option<SpanId>,
+    /// The flags of the trace.
+    pub flags: TraceFlags,
+    /// What is passed along with the trace.
+    pub state: Option<TraceState>,
+    /// What the workload's services tell each other.
+    pub baggage: Option<String>,
+    /// What describes the workload; it has a `service.name`.
+    pub attributes: Attributes,
+    /// The first reading.
+    pub first: Timestamp,
+}
+
+impl Experiment {
+    /// Whether its trace is recorded.
+    #[must_use]
+    pub const fn is_sampled(&self) -> bool {
+        self.flags.is_sampled()
+    }
+
+    /// What a child process finds in its environment; `None`: nothing of that name.
+    #[must_use]
+    pub fn carriers(&self) -> [(&'static str, Option<String>); 3] {
+        let parent =
+            TraceParent { trace_id: self.trace_id, span_id: self.span_id, flags: self.flags };
+        [
+            ("TRACEPARENT", Some(parent.to_string())),
+            ("TRACESTATE", self.state.as_ref().map(|state| state.as_str().to_owned())),
+            ("BAGGAGE", self.baggage.clone()),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    fn open(request: ExperimentRequest) -> Experiment {
+        request.open(Timestamp::from_millis(1_000).unwrap(), &["GPU-0"])
+    }
+
+    #[test]
+    fn without_a_word_it_is_named_by_its_trace() {
+        let experiment = open(ExperimentRequest::default());
+        assert_eq!(experiment.id, experiment.trace_id.to_string());
+        assert_eq!(experiment.parent, None);
+        assert!(experiment.is_sampled());
+        assert_eq!(experiment.attributes[SERVICE_NAME], UNKNOWN_SERVICE);
+        assert_eq!(experiment, open(ExperimentRequest::default()));
+    }
+
+    #[test]
+    fn a_name_that_is_given_goes_into_the_ids() {
+        let named = ExperimentRequest { id: Some("tuning".into()), ..Default::default() };
+        let by_attribute = ExperimentRequest {
+            attributes: Attributes::from([(EXPERIMENT_ID.into(), "tuning".into())]),
+            ..Default::default()
+        };
+        assert_eq!(open(named.clone()).id, "tuning");
+        assert_eq!(open(named.clone()).trace_id, open(by_attribute).trace_id);
+        assert_ne!(open(named).trace_id, open(ExperimentRequest::default()).trace_id);
+    }
+
+    #[test]
+    fn under_a_parent_it_is_in_its_trace() {
+        let parent: TraceParent = PARENT.parse().unwrap();
+        let request = ExperimentRequest {
+            state: "a=1".parse().ok(),
+            baggage: Some("user=ada".into()),
+            ..Default::default()
+        };
+        let experiment = open(ExperimentRequest { parent: Some(parent), ..request.clone() });
+        assert_eq!(experiment.trace_id, parent.trace_id);
+        assert_eq!(experiment.parent, Some(parent.span_id));
+        assert_ne!(experiment.span_id, parent.span_id);
+        let [child, state, baggage] = experiment.carriers();
+        let expected = PARENT.replace("b7ad6b7169203331", &experiment.span_id.to_string());
+        assert_eq!(child, ("TRACEPARENT", Some(expected)));
+        assert_eq!(state, ("TRACESTATE", Some("a=1".into())));
+        assert_eq!(baggage, ("BAGGAGE", Some("user=ada".into())));
+
+        let other = open(request.under(parent));
+        assert_eq!(other.state, None, "a state belongs to its own parent");
+    }
+
+    #[test]
+    fn a_parent_that_is_not_recorded_has_children_that_are_not() {
+        let parent = TraceParent { flags: TraceFlags::RANDOM, ..PARENT.parse().unwrap() };
+        let request = ExperimentRequest::default().under(parent);
+        assert!(!open(request.clone()).is_sampled());
+        let always = Sampler { asks_parent: false, root: Root::AlwaysOn };
+        let experiment = open(ExperimentRequest { sampler: always, ..request });
+        assert_eq!(experiment.flags.bits(), 0b11);
+    }
+}

@@ -1,0 +1,96 @@
+//! The names of one GPU on the wire: the attributes of its points and spans.
+//!
+//! This room must not know of any value.
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use phasemeter_meter::price::Price;
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::Bytes;
+
+use super::values::text;
+
+/// Whose GPUs these are. Every source there is reads them through the driver of one vendor.
+const VENDOR: &str = "NVIDIA";
+
+/// What is known of a GPU when its export begins.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuDescription<'a> {
+    /// Who it is.
+    pub identity: &'a GpuIdentity,
+    /// The memory that its meter was told.
+    pub memory_total: Option<Bytes>,
+    /// What its utilization is measured by: `nvml.gpu`.
+    pub basis: &'static str,
+    /// What it costs, and how that is known; `None` where its meter has no rate.
+    pub price: Option<&'a Price>,
+}
+
+/// The attributes of one GPU.
+#[derive(Clone, Debug)]
+pub(super) struct Labels {
+    id: KeyValue,
+    hardware: Vec<KeyValue>,
+    gpu: Vec<KeyValue>,
+    basis: KeyValue,
+    price: Option<Vec<KeyValue>>,
+}
+
+impl Labels {
+    /// Of the GPU that is called `id` on the wire.
+    pub(super) fn new(id: String, gpu: &GpuDescription) -> Self {
+        let identity = gpu.identity;
+        let id = text("hw.id", id);
+        let name = identity.index.map(|index| text("hw.name", format!("GPU {index}")));
+        let hardware: Vec<_> = [id.clone()].into_iter().chain(name).collect();
+        let model = identity.model.as_deref().map(|model| text("hw.model", model));
+        let details = model.into_iter().chain([text("hw.vendor", VENDOR)]);
+        let price = gpu.price.map(|price| {
+            let plan = price.plan.map(|plan| text("phasemeter.price.plan", plan.as_str()));
+            let source = text("phasemeter.price.source", &price.source);
+            plan.into_iter().chain([source]).collect()
+        });
+        Self {
+            gpu: hardware.iter().cloned().chain(details).collect(),
+            hardware,
+            id,
+            basis: text("phasemeter.basis", gpu.basis),
+            price,
+        }
+    }
+
+    /// Its name alone.
+    pub(super) fn id(&self) -> KeyValue {
+        self.id.clone()
+    }
+
+    /// Whether it has a price.
+    pub(super) const fn is_priced(&self) -> bool {
+        self.price.is_some()
+    }
+
+    /// Of a `hw.gpu.*` metric.
+    pub(super) fn of_gpu(&self) -> Vec<KeyValue> {
+        self.gpu.clone()
+    }
+
+    /// Of a `hw.*` metric that other hardware has too.
+    pub(super) fn of_hardware(&self, key: &str, value: &str) -> Vec<KeyValue> {
+        self.hardware.iter().cloned().chain([text(key, value)]).collect()
+    }
+
+    /// Of a metric of ours.
+    pub(super) fn of_ours(&self, key: &str, value: &str) -> Vec<KeyValue> {
+        vec![self.id.clone(), text(key, value)]
+    }
+
+    /// Of a metric of ours that depends on how utilization is measured.
+    pub(super) fn of_basis(&self) -> Vec<KeyValue> {
+        vec![self.id.clone(), self.basis.clone()]
+    }
+
+    /// Of its rate; `None` where it has no price.
+    pub(super) fn of_price(&self) -> Option<Vec<KeyValue>> {
+        let price = self.price.as_ref()?;
+        Some([self.id.clone()].into_iter().chain(price.iter().cloned()).collect())
+    }
+}

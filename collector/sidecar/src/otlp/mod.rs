@@ -1,0 +1,41 @@
+//! What goes on the wire: OTLP requests, made from what the meters say.
+//!
+//! ```text
+//! GpuMeter → Observer of its GPU → Exporter → Request → file, client
+//! ```
+//!
+//! The only place that knows the types of the protocol. A [`Request`] is a value: this room must
+//! not know where it goes, and the meters must not know that there is one.
+
+mod accounts;
+mod batch;
+mod exemplars;
+mod exporter;
+mod file;
+mod gpu;
+mod hardware;
+mod histogram;
+mod instruments;
+mod labels;
+mod settings;
+mod spans;
+mod utilization;
+mod values;
+
+pub use exporter::{Exporter, GpuObserver};
+pub use file::OtlpFile;
+pub use gpu::GpuExport;
+pub use labels::GpuDescription;
+pub use settings::{Aggregation, ExportSettings};
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+
+/// One export request, as a backend gets it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Points of metrics.
+    Metrics(ExportMetricsServiceRequest),
+    /// Spans.
+    Traces(ExportTraceServiceRequest),
+}

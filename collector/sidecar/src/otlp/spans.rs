@@ -1,0 +1,115 @@
+//! Spans: the experiment, the session of each GPU in it, and the phases of that.
+//!
+//! ```text
+//! experiment → gpu session → idle | underutilized | productive | compute_bound | mixed | unobserved
+//! ```
+//!
+//! This room must not know when a span is sent.
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags};
+use phasemeter_meter::ledger::Accounts;
+use phasemeter_meter::phase::Account;
+use phasemeter_meter::units::{Nanos, Timestamp};
+
+use super::values::{number, scope, text, weighted_seconds};
+use crate::experiment::{EXPERIMENT_ID, Experiment, SpanId};
+
+/// The most spans in one request, as the SDKs send them.
+pub(super) const MAX_SPANS: usize = 512;
+
+/// A stretch of time that becomes a span.
+#[derive(Clone, Debug)]
+pub(super) struct Stretch {
+    pub(super) from: Timestamp,
+    pub(super) to: Timestamp,
+    pub(super) accounts: Accounts,
+    /// Whether all of it has a price: a cost of zero is told, none is not.
+    pub(super) priced: bool,
+}
+
+impl Stretch {
+    /// Takes in another, which may stand beside it.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.from = self.from.min(other.from);
+        self.to = self.to.max(other.to);
+        self.accounts += &other.accounts;
+        self.priced &= other.priced;
+    }
+
+    /// Seconds and dollars of each account that has any, waste, and mean utilization.
+    fn attributes(&self) -> Vec<KeyValue> {
+        let mut attributes = Vec::new();
+        let used = |account: &Account| self.accounts[*account].time > Nanos::ZERO;
+        for account in Account::ALL.into_iter().filter(used) {
+            let (name, tally) = (account.name(), self.accounts[account]);
+            attributes.push(number(format!("phasemeter.time.{name}"), tally.time.as_secs_f64()));
+            if self.priced {
+                attributes.push(number(format!("phasemeter.cost.{name}"), tally.cost.as_f64()));
+            }
+        }
+        if self.priced {
+            attributes.push(number("phasemeter.waste", self.accounts.waste().as_f64()));
+        }
+        let observed = self.accounts.observed();
+        if observed.time > Nanos::ZERO {
+            let mean = weighted_seconds(observed.weighted) / observed.time.as_secs_f64();
+            attributes.push(number("phasemeter.utilization", mean));
+        }
+        attributes
+    }
+}
+
+/// What a span is called and where it hangs.
+#[derive(Clone, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) id: SpanId,
+    pub(super) parent: Option<SpanId>,
+    pub(super) name: &'a str,
+}
+
+/// The span of the experiment itself.
+pub(super) fn experiment_span(experiment: &Experiment, stretch: &Stretch) -> Span {
+    let place = Place { id: experiment.span_id, parent: experiment.parent, name: "experiment" };
+    let mut span = span(experiment, &place, Vec::new(), stretch);
+    if experiment.parent.is_some() {
+        span.flags |= SpanFlags::ContextIsRemoteMask as u32;
+    }
+    span
+}
+
+/// A span. `attributes`: what it has beside those that every span has.
+pub(super) fn span(
+    experiment: &Experiment,
+    place: &Place,
+    mut attributes: Vec<KeyValue>,
+    stretch: &Stretch,
+) -> Span {
+    attributes.push(text(EXPERIMENT_ID, &experiment.id));
+    attributes.extend(stretch.attributes());
+    let bytes = |id: SpanId| id.as_bytes().to_vec();
+    Span {
+        trace_id: experiment.trace_id.as_bytes().to_vec(),
+        span_id: bytes(place.id),
+        trace_state: experiment.state.as_ref().map_or("", |state| state.as_str()).to_owned(),
+        parent_span_id: place.parent.map(bytes).unwrap_or_default(),
+        flags: u32::from(experiment.flags.bits()) | SpanFlags::ContextHasIsRemoteMask as u32,
+        name: place.name.to_owned(),
+        kind: SpanKind::Internal as i32,
+        start_time_unix_nano: stretch.from.as_nanos(),
+        end_time_unix_nano: stretch.to.as_nanos(),
+        attributes,
+        ..Span::default()
+    }
+}
+
+/// The request that tells these spans.
+pub(super) fn request(spans: Vec<Span>, workload: &Resource) -> ExportTraceServiceRequest {
+    let scope_spans = vec![ScopeSpans { scope: Some(scope()), spans, ..ScopeSpans::default() }];
+    let resource = Some(workload.clone());
+    let spans = ResourceSpans { resource, scope_spans, ..ResourceSpans::default() };
+    ExportTraceServiceRequest { resource_spans: vec![spans] }
+}

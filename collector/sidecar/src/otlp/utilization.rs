@@ -1,0 +1,75 @@
+//! How busy a GPU was, reading by reading: the histogram of them all, with exemplars.
+//!
+//! This room must not know how buckets are bounded.
+
+use opentelemetry_proto::tonic::metrics::v1::{
+    Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, exemplar,
+};
+use phasemeter_meter::units::PPM;
+
+use super::batch::Batch;
+use super::exemplars::Candidate;
+use super::gpu::{Export, Trace};
+use super::histogram;
+use super::settings::Aggregation;
+use super::values::{When, text};
+use crate::experiment::{EXPERIMENT_ID, SpanId, Subject};
+
+/// Adds the histogram of all readings so far.
+pub(super) fn tell(
+    export: &Export,
+    exemplars: Vec<Exemplar>,
+    aggregation: Aggregation,
+    batch: &mut Batch,
+) {
+    let readings = export.meter.utilization();
+    let count = readings.reading_count();
+    if count == 0 {
+        return;
+    }
+    let attributes = export.labels.of_basis();
+    let sum = Some(readings.reading_sum_ppm() as f64 / f64::from(PPM));
+    let When { start: start_time_unix_nano, time: time_unix_nano } = export.when;
+    match aggregation {
+        Aggregation::Explicit => batch.explicit.push(HistogramDataPoint {
+            attributes,
+            start_time_unix_nano,
+            time_unix_nano,
+            count,
+            sum,
+            bucket_counts: histogram::explicit(readings),
+            explicit_bounds: histogram::bounds(),
+            exemplars,
+            ..HistogramDataPoint::default()
+        }),
+        Aggregation::Exponential => {
+            let counted = histogram::exponential(readings);
+            batch.exponential.push(ExponentialHistogramDataPoint {
+                attributes,
+                start_time_unix_nano,
+                time_unix_nano,
+                count,
+                sum,
+                scale: counted.scale,
+                zero_count: counted.zeros,
+                positive: Some(counted.buckets),
+                exemplars,
+                ..ExponentialHistogramDataPoint::default()
+            });
+        }
+    }
+}
+
+/// An exemplar names the phase span that holds its reading where that is settled, else its
+/// session.
+pub(super) fn exemplar(candidate: &Candidate, trace: &Trace) -> Exemplar {
+    let trace_id = &trace.experiment.trace_id;
+    let phase = |start| SpanId::of_content(trace_id, &Subject::Phase(trace.gpu), start);
+    Exemplar {
+        filtered_attributes: vec![text(EXPERIMENT_ID, &trace.experiment.id)],
+        time_unix_nano: candidate.at.as_nanos(),
+        span_id: candidate.span.map_or(trace.session, phase).as_bytes().to_vec(),
+        trace_id: trace_id.as_bytes().to_vec(),
+        value: Some(exemplar::Value::AsDouble(candidate.utilization.ratio())),
+    }
+}

@@ -1,0 +1,81 @@
+//! The small values of the protocol: attributes, resources, the scope, numbers.
+//!
+//! Every double made here is finite: it comes from integers. This room must not know what the
+//! values are of.
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::metrics::v1::NumberDataPoint;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use phasemeter_meter::units::{NANOS_PER_SECOND, PPM};
+
+use crate::experiment::Attributes;
+
+/// An attribute that is a text.
+pub(super) fn text(key: &str, value: impl Into<String>) -> KeyValue {
+    attribute(key.to_owned(), Value::StringValue(value.into()))
+}
+
+/// An attribute that is a number.
+pub(super) fn number(key: impl Into<String>, value: f64) -> KeyValue {
+    attribute(key.into(), Value::DoubleValue(value))
+}
+
+fn attribute(key: String, value: Value) -> KeyValue {
+    KeyValue { key, value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
+}
+
+/// What is observed, by its attributes.
+pub(super) fn resource(attributes: &Attributes) -> Resource {
+    let attributes = attributes.iter().map(|(key, value)| text(key, value)).collect();
+    Resource { attributes, ..Resource::default() }
+}
+
+/// Who observes.
+pub(super) fn scope() -> InstrumentationScope {
+    InstrumentationScope {
+        name: "phasemeter".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..InstrumentationScope::default()
+    }
+}
+
+/// Seconds of Σ utilization × time in ppm·ns.
+pub(super) fn weighted_seconds(weighted: u128) -> f64 {
+    weighted as f64 / (f64::from(PPM) * NANOS_PER_SECOND as f64)
+}
+
+/// When a point of a metric is true, in nanoseconds since the epoch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct When {
+    /// Where it counts from; zero where it does not count.
+    pub(super) start: u64,
+    /// When it is true.
+    pub(super) time: u64,
+}
+
+/// A point that is a double.
+pub(super) fn double(when: When, attributes: Vec<KeyValue>, value: f64) -> NumberDataPoint {
+    point(when, attributes, number_data_point::Value::AsDouble(value))
+}
+
+/// A point that is an integer.
+pub(super) fn integer(when: When, attributes: Vec<KeyValue>, value: u64) -> NumberDataPoint {
+    let value = i64::try_from(value).unwrap_or(i64::MAX);
+    point(when, attributes, number_data_point::Value::AsInt(value))
+}
+
+fn point(
+    when: When,
+    attributes: Vec<KeyValue>,
+    value: number_data_point::Value,
+) -> NumberDataPoint {
+    NumberDataPoint {
+        attributes,
+        start_time_unix_nano: when.start,
+        time_unix_nano: when.time,
+        value: Some(value),
+        ..NumberDataPoint::default()
+    }
+}
