@@ -3,6 +3,8 @@
 //! A phase is decided a whole second at a time, from the mean utilization of what was observed in
 //! it. This room must not know what a phase costs or what to do about it.
 
+use std::fmt;
+
 use crate::units::{Nanos, Utilization};
 
 /// What a GPU was doing in one second.
@@ -24,6 +26,13 @@ pub struct Thresholds {
     idle: Utilization,
     productive: Utilization,
     compute_bound: Utilization,
+}
+
+/// As it is given: `10 %, 70 %, 90 %`.
+impl fmt::Display for Thresholds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, {}", self.idle, self.productive, self.compute_bound)
+    }
 }
 
 /// The bounds do not rise, or leave their range.

@@ -1,7 +1,11 @@
 //! The command line: what can be asked, in the words of its users.
 //!
 //! It parses and validates, and nothing else; what a value does is decided where it is used.
+//! What documents an option here is what `--help` prints.
 
+#![allow(missing_docs, reason = "flattened groups have no help of their own")]
+
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -12,7 +16,7 @@ use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::Plan;
 use phasemeter_meter::units::{Nanos, Utilization};
 
-use crate::experiment::TraceContext;
+use crate::experiment::TraceParent;
 use crate::source::nvidia_smi::UtcOffset;
 
 /// Meters GPUs: readings become phases, phases become dollars, all of it OpenTelemetry.
@@ -28,9 +32,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Tell what recorded nvidia-smi logs cost, and how much of it was wasted.
-    Audit(AuditArgs),
+    Audit(Box<AuditArgs>),
     /// Meter a made-up fleet of eight GPUs: no GPU, no configuration needed.
-    Demo(DemoArgs),
+    Demo(Box<DemoArgs>),
 }
 
 /// `phasemeter audit`.
@@ -42,8 +46,8 @@ pub struct AuditArgs {
     pub logs: Vec<PathBuf>,
 
     /// How many GPUs take turns in a log that does not name them.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub gpus: Option<u32>,
+    #[arg(long, value_name = "N")]
+    pub gpus: Option<NonZeroU32>,
 
     /// The columns of a log without a header, like `timestamp,index,utilization.gpu`.
     #[arg(long, value_name = "NAMES")]
@@ -58,13 +62,7 @@ pub struct AuditArgs {
     pub utc_offset: Option<UtcOffset>,
 
     #[command(flatten)]
-    pub meter: MeterArgs,
-    #[command(flatten)]
-    pub price: PriceArgs,
-    #[command(flatten)]
-    pub experiment: ExperimentArgs,
-    #[command(flatten)]
-    pub report: ReportArgs,
+    pub metering: MeteringArgs,
 }
 
 /// `phasemeter demo`.
@@ -74,6 +72,13 @@ pub struct DemoArgs {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
+    #[command(flatten)]
+    pub metering: MeteringArgs,
+}
+
+/// What every command that meters can be told.
+#[derive(Clone, Debug, Args)]
+pub struct MeteringArgs {
     #[command(flatten)]
     pub meter: MeterArgs,
     #[command(flatten)]
@@ -102,7 +107,8 @@ pub struct MeterArgs {
 #[command(next_help_heading = "Price")]
 pub struct PriceArgs {
     /// Dollars a GPU-hour. Without it the price book is asked.
-    #[arg(long, value_name = "USD", value_parser = Rate::parse, conflicts_with_all = ["provider", "region", "instance_type"])]
+    #[arg(long, value_name = "USD", value_parser = Rate::parse, 
+          conflicts_with_all = ["provider", "region", "instance_type"])]
     pub price: Option<Rate>,
 
     /// The cloud, as the price book names it: aws, azure, gcp.
@@ -132,7 +138,7 @@ pub struct ExperimentArgs {
 
     /// The W3C trace context that the experiment is a child of.
     #[arg(long, value_name = "TRACEPARENT")]
-    pub traceparent: Option<TraceContext>,
+    pub traceparent: Option<TraceParent>,
 
     /// Work that was done, to tell what a unit of it cost, like `samples=200000`. Repeatable.
     #[arg(long, value_name = "UNIT=COUNT", value_parser = work)]
@@ -227,7 +233,8 @@ fn decimal(text: &str, places: usize) -> Option<u64> {
 }
 
 fn work(text: &str) -> Result<(WorkUnit, u64), String> {
-    let wanted = "give a unit and a count above 0, like samples=200000 (samples, tokens, epochs, steps)";
+    let wanted =
+        "give a unit and a count above 0, like samples=200000 (samples, tokens, epochs, steps)";
     let (unit, count) = text.split_once('=').ok_or(wanted)?;
     let unit = WorkUnit::from_str(unit, true).map_err(|_| wanted)?;
     match count.parse() {

@@ -5,7 +5,12 @@
 //! source → pipeline → otlp, report
 //! ```
 
+pub mod cli;
+pub mod command;
 pub mod environment;
 pub mod experiment;
 pub mod otlp;
+pub mod pipeline;
+pub mod pricing;
 pub mod report;
+pub mod source;

@@ -1,0 +1,57 @@
+//! `phasemeter audit`: recorded logs through the line.
+
+use super::Failure;
+use super::metering::{self, Provenance};
+use super::progress::Progress;
+use crate::cli::AuditArgs;
+use crate::report::RejectedRow;
+use crate::source::nvidia_smi::{self, Input, LogOptions, Logs, PowerColumn, ToldApartBy};
+
+/// Meters the logs and reports.
+pub(super) fn run(args: AuditArgs) -> Result<(), Failure> {
+    let AuditArgs { logs, gpus, columns, gpu_model, utc_offset, metering } = args;
+    let inputs: Vec<Input> = logs.into_iter().map(Input::from).collect();
+    let options = LogOptions { gpus, columns, gpu_model, utc_offset };
+    let mut source = Logs::open(&inputs, &options)?;
+    let mut progress = Progress::of(&source);
+    let run = metering::meter(&metering, &mut source, |source| progress.step(source))?;
+    progress.finish();
+    metering::report(&metering, &source, &run, provenance(&inputs, &source))
+}
+
+fn provenance(inputs: &[Input], source: &Logs) -> Provenance {
+    let title = match inputs {
+        [input] => input.to_string(),
+        inputs => format!("{} logs", inputs.len()),
+    };
+    let rejected = source.rejected();
+    let row = |row: &nvidia_smi::RejectedRow| RejectedRow {
+        file: row.file.to_string(),
+        line: row.line,
+        reason: row.reason.clone(),
+    };
+    Provenance {
+        title,
+        power_basis: source.facts().find_map(|log| log.power).map(PowerColumn::name),
+        rejected_rows: rejected.first.iter().map(row).collect(),
+        rejected_total: rejected.total,
+        assumptions: assumptions(source),
+    }
+}
+
+fn assumptions(source: &Logs) -> Vec<String> {
+    let mut assumptions = Vec::new();
+    if source.facts().any(|log| log.assumed_utc) {
+        assumptions.push("local time was taken as UTC: --utc-offset tells it otherwise".to_owned());
+    }
+    for log in source.facts() {
+        if log.told_apart_by == ToldApartBy::RowOrder && log.gpus > 1 {
+            let (file, gpus) = (log.file, log.gpus);
+            assumptions.push(format!("{file} names no GPU: its rows are of {gpus} in turn"));
+        }
+        if let Some(before) = log.continues {
+            assumptions.push(format!("{} continues {before}: the same GPUs, later", log.file));
+        }
+    }
+    assumptions
+}

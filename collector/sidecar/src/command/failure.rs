@@ -1,0 +1,64 @@
+//! How a command can fail: what it says in one line, and the exit status.
+//!
+//! The statuses are those of sysexits.h. Usage errors (2) are told before a command runs.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::source::SourceError;
+
+/// Data that cannot be used.
+const EX_DATAERR: u8 = 65;
+/// An input that cannot be opened or read.
+const EX_NOINPUT: u8 = 66;
+/// An output that cannot be written.
+const EX_IOERR: u8 = 74;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// What was to be read cannot be used, or cannot be opened.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A file cannot be written.
+    #[error("{}: cannot be written; check that its folder is there and writable", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The report cannot be written.
+    #[error("the report cannot be written to standard output")]
+    Output(#[source] io::Error),
+}
+
+impl Failure {
+    /// The exit status.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Source(SourceError::Unusable(_)) => EX_DATAERR,
+            Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
+                EX_NOINPUT
+            }
+            Self::Write { .. } | Self::Output(_) => EX_IOERR,
+        })
+    }
+
+    /// What went wrong, and why, in one line.
+    #[must_use]
+    pub fn in_one_line(&self) -> String {
+        let mut lines = Vec::new();
+        let mut cause: Option<&dyn Error> = Some(self);
+        while let Some(error) = cause {
+            lines.push(error.to_string().replace('\n', " "));
+            cause = error.source();
+        }
+        lines.dedup();
+        lines.join(": ")
+    }
+}

@@ -1,0 +1,150 @@
+//! What `audit` and `demo` share: a source goes through the line, and a report comes out.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
+
+use phasemeter_meter::phase::Thresholds;
+use phasemeter_meter::price::PriceBook;
+
+use super::Failure;
+use crate::cli::{Format, MeteringArgs, PriceArgs};
+use crate::environment::Environment;
+use crate::experiment::ExperimentRequest;
+use crate::otlp::OtlpFile;
+use crate::pipeline::{Finished, Outlet, Pipeline, PipelineError, Settings};
+use crate::pricing::Pricing;
+use crate::report::bar::Bars;
+use crate::report::{self, GpuInput, Input, RejectedRow, Report};
+use crate::source::Source;
+
+/// What only the source can say of a run.
+pub(super) struct Provenance {
+    pub(super) title: String,
+    pub(super) power_basis: Option<&'static str>,
+    pub(super) rejected_rows: Vec<RejectedRow>,
+    pub(super) rejected_total: u64,
+    pub(super) assumptions: Vec<String>,
+}
+
+/// Meters all that the source gives. `step` is called after each reading.
+pub(super) fn meter<S: Source>(
+    args: &MeteringArgs,
+    source: &mut S,
+    step: impl FnMut(&S),
+) -> Result<Finished, Failure> {
+    let environment = Environment::read(|name| std::env::var(name).ok());
+    for warning in &environment.warnings {
+        eprintln!("phasemeter: {warning}");
+    }
+    let file = args.report.otlp_file.as_deref();
+    let outlet = file.map(outlet).transpose()?;
+    let mut pipeline = Pipeline::new(Settings {
+        meter: args.meter.config(),
+        pricing: pricing(&args.price),
+        experiment: request(args, environment.experiment),
+        export: outlet.map(|outlet| (environment.export, outlet)),
+    });
+    let metered = pipeline.run(source, step);
+    metered.and_then(|()| pipeline.finish(source.gpus())).map_err(|error| match error {
+        PipelineError::Source(error) => Failure::Source(error),
+        PipelineError::Export(source) => {
+            Failure::Write { path: file.map(Path::to_owned).unwrap_or_default(), source }
+        }
+    })
+}
+
+/// Writes the report of a run to standard output.
+pub(super) fn report<S: Source>(
+    args: &MeteringArgs,
+    source: &S,
+    run: &Finished,
+    provenance: Provenance,
+) -> Result<(), Failure> {
+    let thresholds = args.meter.thresholds;
+    let mut assumptions = provenance.assumptions;
+    if thresholds != Thresholds::default() {
+        assumptions.push(format!("phases begin at {thresholds}, as given"));
+    }
+    let work = args.experiment.work.iter();
+    let input = Input {
+        title: provenance.title,
+        experiment: report::Experiment {
+            id: run.experiment.id.clone(),
+            trace_id: run.experiment.trace_id.to_string(),
+        },
+        thresholds,
+        gpus: gpus(source, run, provenance.power_basis),
+        work: work.map(|(unit, count)| (unit.name().to_owned(), *count)).collect(),
+        rejected_rows: provenance.rejected_rows,
+        rejected_total: provenance.rejected_total,
+        assumptions,
+    };
+    match write(&input, args.report.format) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(Failure::Output),
+    }
+}
+
+fn write(input: &Input<'_>, format: Format) -> io::Result<()> {
+    let report = Report::build(input);
+    let stdout = io::stdout();
+    let terminal = stdout.is_terminal();
+    let mut out = BufWriter::new(stdout.lock());
+    match format {
+        Format::Json => report::json::write(&report, &mut out)?,
+        Format::Text => {
+            let no_color = std::env::var_os("NO_COLOR");
+            let colour = report::text::wants_colour(terminal, no_color.as_deref());
+            let text = report::text::render(&report, &Bars::of(input), colour);
+            out.write_all(text.as_bytes())?;
+        }
+    }
+    out.flush()
+}
+
+/// What the command line says goes before what the environment says.
+fn request(args: &MeteringArgs, environment: ExperimentRequest) -> ExperimentRequest {
+    let id = args.experiment.id.clone().or_else(|| environment.id.clone());
+    let request = ExperimentRequest { id, ..environment };
+    match args.experiment.traceparent {
+        Some(parent) => request.under(parent),
+        None => request,
+    }
+}
+
+fn pricing(args: &PriceArgs) -> Pricing {
+    let PriceArgs { price, provider, region, instance_type, plan } = args.clone();
+    Pricing { given: price, provider, region, instance_type, plan, book: PriceBook::shipped() }
+}
+
+/// OTLP into a file.
+fn outlet(path: &Path) -> Result<Outlet, Failure> {
+    let file =
+        File::create(path).map_err(|source| Failure::Write { path: path.to_owned(), source })?;
+    let mut file = OtlpFile::new(BufWriter::new(file));
+    Ok(Box::new(move |request| file.write(&request)))
+}
+
+/// The GPUs in the order of their indices, where each has one; else as they appeared.
+fn gpus<'a, S: Source>(
+    source: &'a S,
+    run: &'a Finished,
+    power_basis: Option<&'static str>,
+) -> Vec<GpuInput<'a>> {
+    let each = source.gpus().iter().zip(&run.gpus);
+    let mut gpus: Vec<_> = each
+        .map(|(identity, gpu)| GpuInput {
+            identity,
+            meter: &gpu.meter,
+            price: &gpu.price,
+            memory_total: identity.memory_total,
+            power_basis,
+        })
+        .collect();
+    if gpus.iter().all(|gpu| gpu.identity.index.is_some()) {
+        gpus.sort_by_key(|gpu| gpu.identity.index);
+    }
+    gpus
+}

@@ -1,0 +1,48 @@
+//! The progress of a long log, on a terminal. Standard error only: reports stay clean.
+
+use std::io::{self, IsTerminal};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::source::nvidia_smi::Logs;
+
+/// Readings between two looks at how far it is.
+const EVERY: u32 = 1 << 16;
+
+/// How far an audit is.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    until_next: u32,
+}
+
+impl Progress {
+    /// Of an audit of these logs; shown only where standard error is a terminal.
+    pub(super) fn of(logs: &Logs) -> Self {
+        let bar = match logs.progress() {
+            _ if !io::stderr().is_terminal() => ProgressBar::hidden(),
+            (_, Some(size)) => ProgressBar::new(size).with_style(style(
+                "{bar:40} {bytes} of {total_bytes} · {bytes_per_sec} · {eta} to go",
+            )),
+            (_, None) => ProgressBar::no_length().with_style(style("{bytes} · {bytes_per_sec}")),
+        };
+        Self { bar, until_next: EVERY }
+    }
+
+    /// A reading further.
+    pub(super) fn step(&mut self, logs: &Logs) {
+        self.until_next -= 1;
+        if self.until_next == 0 {
+            self.until_next = EVERY;
+            self.bar.set_position(logs.progress().0);
+        }
+    }
+
+    /// All is read: leaves no trace.
+    pub(super) fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
