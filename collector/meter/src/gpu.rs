@@ -3,17 +3,17 @@
 //! It owns all that is known of that GPU, in memory that does not grow with the run, and tells an
 //! [`Observer`] what is settled. It must not know who observes, nor of other GPUs.
 
-use crate::cadence::UpdatePeriod;
-use crate::distribution::{MemoryDistribution, UtilizationDistribution};
+use crate::distribution::MemoryDistribution;
 use crate::energy::Energy;
 use crate::hold::{self, MaxHold};
 use crate::ledger::{Accounts, Charge};
+use crate::measure::Measure;
 use crate::money::{NanoUsd, Rate};
 use crate::order::{Late, Order};
 use crate::pattern::{Bounces, Pattern};
 use crate::phase::Thresholds;
 use crate::pool::Stretches;
-use crate::reading::Reading;
+use crate::reading::{Absent, Basis, Interval, Reading};
 use crate::series::Series;
 use crate::span::{Segment, Spans};
 use crate::summary::{Summary, Unobserved};
@@ -32,6 +32,8 @@ pub struct MeterConfig {
     pub max_hold: MaxHold,
     /// The shortest phase span.
     pub min_span: Nanos,
+    /// The measure that the bill is made from; what polling reads where it says nothing.
+    pub basis: Basis,
     /// The observer is told of the state at multiples of this, whole seconds; zero for never.
     pub boundary_every: Nanos,
 }
@@ -52,6 +54,7 @@ impl Default for MeterConfig {
             lateness: Self::LOG_LATENESS,
             max_hold: MaxHold::Estimated,
             min_span: Self::MIN_SPAN,
+            basis: Basis::NvmlGpu,
             boundary_every: Nanos::ZERO,
         }
     }
@@ -113,8 +116,9 @@ pub struct GpuMeter {
     timeline: Timeline,
     books: Books,
     bounces: Bounces,
-    update_period: UpdatePeriod,
-    utilization: UtilizationDistribution,
+    /// What polling reads, and the other measures there are.
+    polled: Measure,
+    measures: Vec<Measure>,
     memory: MemoryDistribution,
     memory_total: Option<Bytes>,
     energy: Energy,
@@ -145,8 +149,8 @@ impl GpuMeter {
                 spans: Spans::new(config.min_span),
             },
             bounces: Bounces::default(),
-            update_period: UpdatePeriod::default(),
-            utilization: UtilizationDistribution::default(),
+            polled: Measure::new(Basis::NvmlGpu),
+            measures: Vec::new(),
             memory: MemoryDistribution::default(),
             memory_total,
             energy: Energy::default(),
@@ -164,6 +168,17 @@ impl GpuMeter {
             self.arrive(&next, observer);
         }
         Ok(())
+    }
+
+    /// Takes in what another measure than polling says of a stretch of time; whether it came in
+    /// time to say anything.
+    pub fn push_interval(&mut self, interval: Interval) -> bool {
+        let same = |measure: &Measure| measure.basis() == interval.basis;
+        let place = self.measures.iter().position(same).unwrap_or_else(|| {
+            self.measures.push(Measure::new(interval.basis));
+            self.measures.len() - 1
+        });
+        self.measures[place].push(interval, self.told)
     }
 
     /// Nothing follows. The last reading covers nothing, and its time is the end.
@@ -200,6 +215,7 @@ impl GpuMeter {
     pub fn summary(&self) -> Summary {
         let accounts = self.books.accounts;
         let confirmed = self.bounces.confirmed();
+        let billed = self.chosen().unwrap_or(&self.polled);
         Summary {
             span: self.start.map(|start| (start, self.told)),
             rate: self.books.tariff.as_ref().map(Tariff::rate),
@@ -207,20 +223,20 @@ impl GpuMeter {
             holding_known: self.timeline.holding_known(),
             unobserved: self.unobserved,
             pools: self.books.stretches.pools(&accounts, confirmed),
-            pattern: Pattern::of(&self.bounces, &self.utilization, accounts.observed().time),
-            update_period: self.update_period.median(),
-            utilization_p50: self.utilization.percentile(50),
-            utilization_p95: self.utilization.percentile(95),
+            pattern: Pattern::of(&self.bounces, billed.distribution(), accounts.observed().time),
+            basis: billed.basis(),
+            update_period: billed.update_period(),
+            utilization_p50: billed.distribution().percentile(50),
+            utilization_p95: billed.distribution().percentile(95),
             memory_peak: self.memory.peak(),
             memory_p95: self.memory.percentile(95),
             energy: self.energy.joules(),
         }
     }
 
-    /// How utilization was distributed.
-    #[must_use]
-    pub const fn utilization(&self) -> &UtilizationDistribution {
-        &self.utilization
+    /// The measures of utilization: what polling reads first.
+    pub fn measures(&self) -> impl Iterator<Item = &Measure> {
+        std::iter::once(&self.polled).chain(&self.measures)
     }
 
     /// Utilization over time.
@@ -305,7 +321,7 @@ impl GpuMeter {
             // However many boundaries were passed since the last reading, one tells it all.
             let boundary = next.floor(self.config.boundary_every);
             self.cover(last, from, until.min(boundary), observer);
-            self.miss(until.max(from).min(boundary), boundary);
+            self.pass(until.max(from).min(boundary), boundary, Err(None), observer);
             self.timeline.settle(boundary, &mut |piece| self.books.enter(piece, observer));
             self.told = boundary;
             self.next_boundary = self.boundary_after(boundary);
@@ -313,10 +329,9 @@ impl GpuMeter {
             from = boundary;
         }
         self.cover(last, from, until, observer);
-        self.miss(until.max(from), next);
+        self.pass(until.max(from), next, Err(None), observer);
         if until < next {
-            self.bounces.interrupt();
-            self.update_period.interrupt();
+            self.polled.interrupt();
         }
     }
 
@@ -332,18 +347,60 @@ impl GpuMeter {
         if time == Nanos::ZERO {
             return;
         }
-        match reading.utilization {
-            Ok(utilization) => {
-                self.utilization.add(utilization, time);
-                self.observe(from, to, utilization, observer);
-            }
-            Err(absent) => self.unobserved.absent[absent as usize] += time,
+        if let Ok(utilization) = reading.utilization {
+            self.polled.add(from, to, utilization);
         }
         if let Some(used) = reading.memory_used {
             self.memory.add(used, time);
         }
         if let Some(power) = reading.power {
             self.energy.draw(power, time);
+        }
+        self.pass(from, to, reading.utilization.map_err(Some), observer);
+    }
+
+    /// The time from `from` to `to` passes: at each instant the measure that the bill is made
+    /// from counts, else what polling read, else why it read nothing.
+    fn pass(
+        &mut self,
+        from: Timestamp,
+        to: Timestamp,
+        polled: Result<Utilization, Option<Absent>>,
+        observer: &mut impl Observer,
+    ) {
+        let mut at = from;
+        while at < to {
+            let (chosen, until) = self.chosen().map_or((None, to), |measure| measure.at(at, to));
+            match chosen.map_or(polled, Ok) {
+                Ok(utilization) => {
+                    self.watch(at, utilization, observer);
+                    self.observe(at, until, utilization, observer);
+                }
+                Err(absent) => {
+                    self.bounces.interrupt();
+                    *self.unobserved.of(absent) += until.since(at);
+                }
+            }
+            at = until;
+        }
+        for measure in &mut self.measures {
+            measure.settle(from, to);
+        }
+    }
+
+    /// The measure that the bill is made from, where it is another than polling and says anything.
+    fn chosen(&self) -> Option<&Measure> {
+        self.measures.iter().find(|measure| measure.basis() == self.config.basis)
+    }
+
+    /// Looks for cycles. The seconds before are decided first: they lie in the stretch or not.
+    fn watch(&mut self, at: Timestamp, utilization: Utilization, observer: &mut impl Observer) {
+        if self.bounces.is_news(utilization) {
+            self.timeline.advance(at, &mut |piece| self.books.enter(piece, observer));
+            let confirmed = self.bounces.confirmed();
+            if let Some(turn) = self.bounces.observe(at, utilization) {
+                self.books.stretches.turn(turn, confirmed);
+            }
         }
     }
 
@@ -367,25 +424,13 @@ impl GpuMeter {
         }
     }
 
-    fn miss(&mut self, from: Timestamp, to: Timestamp) {
-        self.unobserved.no_reading += to.since(from);
-    }
-
     fn hear(&mut self, reading: &Reading) {
         if let Some(held) = self.held(reading) {
             self.timeline.hold(held);
         }
-        if let Ok(utilization) = reading.utilization {
-            self.utilization.count(utilization);
-            if self.update_period.observe(reading.at, utilization) {
-                let confirmed = self.bounces.confirmed();
-                if let Some(turn) = self.bounces.observe(reading.at, utilization) {
-                    self.books.stretches.turn(turn, confirmed);
-                }
-            }
-        } else {
-            self.bounces.interrupt();
-            self.update_period.interrupt();
+        match reading.utilization {
+            Ok(utilization) => self.polled.hear(reading.at, utilization),
+            Err(_) => self.polled.interrupt(),
         }
         if let Some(used) = reading.memory_used {
             self.memory.see(used);

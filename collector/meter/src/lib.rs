@@ -29,6 +29,7 @@ pub mod timeline;
 pub mod cadence;
 pub mod distribution;
 pub mod energy;
+pub mod measure;
 pub mod median;
 pub mod pattern;
 pub mod series;

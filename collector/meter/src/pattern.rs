@@ -113,6 +113,8 @@ struct Open {
 /// Finds the cycles between low and high, and the stretches of them, in constant memory.
 #[derive(Clone, Debug, Default)]
 pub struct Bounces {
+    /// What was seen last.
+    last: Option<Utilization>,
     /// Utilization was low last, so that the next high is a rise.
     low: bool,
     open: Option<Open>,
@@ -127,8 +129,15 @@ pub struct Bounces {
 }
 
 impl Bounces {
-    /// Takes the next reading in.
+    /// Whether it is another utilization than the last.
+    #[must_use]
+    pub fn is_news(&self, utilization: Utilization) -> bool {
+        self.last != Some(utilization)
+    }
+
+    /// Takes the utilization from `at` on in.
     pub fn observe(&mut self, at: Timestamp, utilization: Utilization) -> Option<Turn> {
+        self.last = Some(utilization);
         if utilization.ppm() < LOW {
             self.low = true;
             if let Some(open) = &mut self.open {
@@ -145,6 +154,7 @@ impl Bounces {
 
     /// Nothing is known for a while: the cycle in progress can't be told.
     pub fn interrupt(&mut self) {
+        self.last = None;
         self.low = false;
         self.open = None;
     }

@@ -7,7 +7,7 @@ use crate::ledger::Accounts;
 use crate::money::Rate;
 use crate::pattern::Pattern;
 use crate::pool::Pools;
-use crate::reading::Absent;
+use crate::reading::{Absent, Basis};
 use crate::units::{Bytes, Nanos, Timestamp, Utilization};
 
 /// Time without utilization, by reason. Sums to the time of the account `unobserved`.
@@ -17,6 +17,16 @@ pub struct Unobserved {
     pub no_reading: Nanos,
     /// A reading covers it, but without utilization: in the order of [`Absent::ALL`].
     pub absent: [Nanos; Absent::ALL.len()],
+}
+
+impl Unobserved {
+    /// The time for this reason; `None` is that no reading covers it.
+    pub(crate) fn of(&mut self, reason: Option<Absent>) -> &mut Nanos {
+        match reason {
+            Some(absent) => &mut self.absent[absent as usize],
+            None => &mut self.no_reading,
+        }
+    }
 }
 
 /// What is known of one GPU.
@@ -37,6 +47,8 @@ pub struct Summary {
     pub pools: Pools,
     /// How utilization moves; `None` where there is too little to tell.
     pub pattern: Option<Pattern>,
+    /// What utilization is a measure of.
+    pub basis: Basis,
     /// The median time between changes of utilization; `None` under ten changes.
     pub update_period: Option<Nanos>,
     /// Median utilization, weighted by time.

@@ -23,6 +23,9 @@ impl Timestamp {
     /// The first instant that can no longer be told: 2262-01-01T00:00:00Z.
     pub const END: u64 = 9_214_646_400 * NANOS_PER_SECOND;
 
+    /// The first instant that can be told: 1970-01-01T00:00:00Z.
+    pub const EPOCH: Self = Self(0);
+
     /// The last instant that can be told.
     pub const LAST: Self = Self(Self::END - 1);
 

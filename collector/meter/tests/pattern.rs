@@ -94,7 +94,8 @@ fn stretches(rows: &[Row]) -> Vec<(u64, u64)> {
     let hold = oracle::max_hold(rows);
     let (mut low, mut rise) = (false, None);
     let mut cycles: Vec<(u64, u64)> = Vec::new();
-    for (index, row) in rows.iter().enumerate() {
+    // The last reading covers nothing: it says nothing.
+    for (index, row) in rows.iter().enumerate().take(rows.len() - 1) {
         let unknown = index > 0 && row.at > rows[index - 1].at + hold;
         if unknown || row.ppm.is_none() {
             (low, rise) = (false, None);
