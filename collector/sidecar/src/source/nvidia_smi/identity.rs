@@ -1,0 +1,41 @@
+//! When two identities are one GPU, and how one learns from the other.
+
+use phasemeter_meter::reading::GpuIdentity;
+
+/// Whether both are the same GPU: the surest id that both know decides, uuid before bus id before
+/// index. Without one they are not.
+pub(super) fn same(a: &GpuIdentity, b: &GpuIdentity) -> bool {
+    agree(&a.uuid, &b.uuid)
+        .or_else(|| agree(&a.bus_id, &b.bus_id))
+        .or_else(|| agree(&a.index, &b.index))
+        .unwrap_or(false)
+}
+
+/// Whether both can be of one model.
+pub(super) fn same_model(a: &GpuIdentity, b: &GpuIdentity) -> bool {
+    agree(&a.model, &b.model).unwrap_or(true)
+}
+
+/// Adds what only `other` knows; whether there was anything.
+pub(super) fn gain(known: &mut GpuIdentity, other: &GpuIdentity) -> bool {
+    let gains = [
+        fill(&mut known.uuid, &other.uuid),
+        fill(&mut known.bus_id, &other.bus_id),
+        fill(&mut known.index, &other.index),
+        fill(&mut known.model, &other.model),
+        fill(&mut known.memory_total, &other.memory_total),
+    ];
+    gains.contains(&true)
+}
+
+fn agree<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> Option<bool> {
+    Some(a.as_ref()? == b.as_ref()?)
+}
+
+fn fill<T: Clone>(known: &mut Option<T>, other: &Option<T>) -> bool {
+    let gain = known.is_none() && other.is_some();
+    if gain {
+        known.clone_from(other);
+    }
+    gain
+}

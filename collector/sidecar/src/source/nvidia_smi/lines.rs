@@ -1,0 +1,175 @@
+//! A stream cut into lines, in one buffer that does not grow.
+//!
+//! It must not know what a line says.
+
+use std::io::{self, ErrorKind, Read};
+
+use memchr::memchr;
+
+/// The longest row there is; what is longer is no row.
+pub(super) const MAX_ROW: usize = 64 << 10;
+
+/// One line without its end, `\n` or `\r\n`. The last may have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    Whole(&'a [u8]),
+    TooLong,
+}
+
+/// The lines of a stream.
+pub(super) struct Lines {
+    stream: Box<dyn Read + Send>,
+    /// Twice the longest row: while one is completed, at least as much can be read ahead.
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    number: u64,
+    at_end: bool,
+}
+
+impl Lines {
+    /// The lines of a stream, none of which is longer than `max_row` bytes.
+    pub(super) fn new(stream: Box<dyn Read + Send>, max_row: usize) -> Self {
+        let buffer = vec![0; 2 * max_row].into_boxed_slice();
+        Self { stream, buffer, start: 0, end: 0, number: 0, at_end: false }
+    }
+
+    /// The number of the line that was given last, from 1.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The next line; `None` at the end. After an error there are no more: what was read of the
+    /// line that it cut off is dropped.
+    #[inline]
+    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        let (length, too_long) = match memchr(b'\n', self.ahead()) {
+            Some(length) => (length, length > self.max_row()),
+            None => match self.complete()? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        let start = self.start;
+        self.start = (start + length + 1).min(self.end);
+        self.number += 1;
+        if too_long {
+            return Ok(Some(Line::TooLong));
+        }
+        let line = self.buffer.get(start..start + length).unwrap_or_default();
+        Ok(Some(Line::Whole(line.strip_suffix(b"\r").unwrap_or(line))))
+    }
+
+    /// Reads on until the line at `start` has its end: its length, and whether it was too long.
+    /// Of a line that is too long nothing is kept.
+    #[cold]
+    fn complete(&mut self) -> io::Result<Option<(usize, bool)>> {
+        let mut too_long = false;
+        loop {
+            let searched = self.ahead().len();
+            if searched > self.max_row() {
+                too_long = true;
+                self.start = self.end;
+                continue;
+            }
+            if !self.fill()? {
+                return Ok((searched > 0 || too_long).then_some((searched, too_long)));
+            }
+            let new = self.ahead().get(searched..).unwrap_or_default();
+            if let Some(at) = memchr(b'\n', new) {
+                let length = searched + at;
+                return Ok(Some((length, too_long || length > self.max_row())));
+            }
+        }
+    }
+
+    /// Reads once behind what is there; false at the end of the stream.
+    fn fill(&mut self) -> io::Result<bool> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        while !self.at_end {
+            match self.stream.read(self.buffer.get_mut(self.end..).unwrap_or_default()) {
+                Ok(0) => self.at_end = true,
+                Ok(read) => {
+                    self.end = (self.end + read).min(self.buffer.len());
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.at_end = true;
+                    self.end = self.start;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// What was read and not yet given out.
+    fn ahead(&self) -> &[u8] {
+        self.buffer.get(self.start..self.end).unwrap_or_default()
+    }
+
+    fn max_row(&self) -> usize {
+        self.buffer.len() / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::pieces::Pieces;
+    use super::*;
+
+    const MAX: usize = 10;
+
+    fn all(stream: impl Read + Send + 'static) -> Vec<Option<Vec<u8>>> {
+        let mut lines = Lines::new(Box::new(stream), MAX);
+        let mut all = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            all.push(match line {
+                Line::Whole(line) => Some(line.to_vec()),
+                Line::TooLong => None,
+            });
+            assert_eq!(lines.number(), all.len() as u64);
+        }
+        all
+    }
+
+    #[test]
+    fn an_error_ends_the_stream_after_its_whole_lines() {
+        struct Fails;
+        impl Read for Fails {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(ErrorKind::UnexpectedEof.into())
+            }
+        }
+        let mut lines = Lines::new(Box::new(b"one\ntw".chain(Fails)), MAX);
+        assert_eq!(lines.next().unwrap(), Some(Line::Whole(b"one")));
+        assert!(lines.next().is_err());
+        assert_eq!(lines.next().unwrap(), None);
+    }
+
+    proptest! {
+        /// However the bytes arrive, the lines are those of the whole.
+        #[test]
+        fn pieces_do_not_show(
+            parts in proptest::collection::vec("[ab]{0,25}\r?\n?", 0..20),
+            sizes in proptest::collection::vec(1_usize..30, 1..5),
+        ) {
+            let text = parts.concat();
+            let mut expected: Vec<&str> = text.split('\n').collect();
+            if text.is_empty() || text.ends_with('\n') {
+                expected.pop();
+            }
+            let expected: Vec<_> = expected
+                .into_iter()
+                .map(|line| (line.len() <= MAX).then(|| line.strip_suffix('\r').unwrap_or(line)))
+                .map(|line| line.map(|line| line.as_bytes().to_vec()))
+                .collect();
+            prop_assert_eq!(all(Pieces::new(text, sizes)), expected);
+        }
+    }
+}

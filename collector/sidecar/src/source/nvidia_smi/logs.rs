@@ -1,0 +1,368 @@
+//! Several logs as one source: merged by time, each continuing another or standing beside it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::units::Timestamp;
+
+use super::super::{Source, SourceError};
+use super::LogOptions;
+use super::columns::{PowerColumn, ToldApartBy};
+use super::fleet::Fleet;
+use super::log::Log;
+use super::rejected::Rejected;
+use super::stream::{self, Counted, Input};
+use super::unusable::{Problem, Unusable};
+
+/// The readings of `nvidia-smi` logs, in order of time over all of them.
+pub struct Logs {
+    parts: Vec<Part>,
+    /// The log that is read from, and the others, by the time of their next reading.
+    current: usize,
+    waiting: BinaryHeap<Reverse<Turn>>,
+    fleet: Fleet,
+    rejected: Rejected,
+    read: Arc<AtomicU64>,
+    size: Option<u64>,
+}
+
+/// One log among several.
+struct Part {
+    log: Log,
+    /// What GPUs are named after it where names need that.
+    label: Arc<str>,
+    /// The chain it belongs to, from its first reading on.
+    chain: Option<usize>,
+    /// Whether the reading that the log stands at was given out.
+    given: bool,
+    ended: bool,
+    continues: Option<Arc<str>>,
+    /// Its GPUs as those of the fleet.
+    gpus: Vec<usize>,
+}
+
+/// When a log's turn comes: the earliest reading, a log that was begun before one that was not,
+/// then as they were named.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    at: Timestamp,
+    to_begin: bool,
+    part: usize,
+}
+
+/// What a report should say of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogFacts<'a> {
+    /// The log as the user named it.
+    pub file: &'a str,
+    /// The GPUs it has readings of.
+    pub gpus: usize,
+    /// What tells them apart.
+    pub told_apart_by: ToldApartBy,
+    /// The column that power came from; `None` without one.
+    pub power: Option<PowerColumn>,
+    /// Whether local time was taken as UTC for want of a zone and of `--utc-offset`.
+    pub assumed_utc: bool,
+    /// The log that this one was taken to continue: the same ids, no uuids, no overlap.
+    pub continues: Option<&'a str>,
+}
+
+impl Logs {
+    /// Opens logs and reads the head of each. They may be named in any order.
+    ///
+    /// # Errors
+    /// Where one cannot be read, or nothing honest can be made of it.
+    pub fn open(inputs: &[Input], options: &LogOptions) -> Result<Self, SourceError> {
+        let mut named = Vec::new();
+        let mut size = Some(0_u64);
+        for (place, input) in inputs.iter().enumerate() {
+            if inputs.iter().take(place).any(|other| other == input) {
+                let (file, problem) = (input.to_string(), Problem::Twice);
+                return Err(Unusable { file, line: None, problem }.into());
+            }
+            let raw = stream::open(input)?;
+            size = size.zip(raw.size).map(|(sum, size)| sum.saturating_add(size));
+            named.push((input.to_string(), raw.bytes));
+        }
+        Self::merge(named, size, options)
+    }
+
+    /// Merges opened logs of `size` bytes in all.
+    fn merge(
+        named: Vec<(String, Box<dyn Read + Send>)>,
+        size: Option<u64>,
+        options: &LogOptions,
+    ) -> Result<Self, SourceError> {
+        let labels = labels(&named.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>());
+        let (mut rejected, read) = (Rejected::default(), Arc::default());
+        let (mut parts, mut waiting) = (Vec::new(), BinaryHeap::new());
+        for ((name, bytes), label) in named.into_iter().zip(labels) {
+            let bytes = Box::new(Counted::new(bytes, Arc::clone(&read)));
+            let log = Log::open(name.into(), bytes, options, &mut rejected)?;
+            let (at, part) = (log.entry().reading.at, parts.len());
+            waiting.push(Reverse(Turn { at, to_begin: true, part }));
+            let (chain, continues, gpus) = (None, None, Vec::new());
+            parts.push(Part { log, label, chain, given: false, ended: false, continues, gpus });
+        }
+        let current = waiting.pop().map_or(0, |Reverse(turn)| turn.part);
+        let fleet = Fleet::default();
+        Ok(Self { parts, current, waiting, fleet, rejected, read, size })
+    }
+
+    /// What had to be left out so far.
+    #[must_use]
+    pub const fn rejected(&self) -> &Rejected {
+        &self.rejected
+    }
+
+    /// What a report should say of each log, in the order they were named. Complete at the end.
+    pub fn facts(&self) -> impl Iterator<Item = LogFacts<'_>> {
+        self.parts.iter().map(|part| LogFacts {
+            file: part.log.name(),
+            gpus: part.log.gpus().len(),
+            told_apart_by: part.log.told_apart_by(),
+            power: part.log.power(),
+            assumed_utc: part.log.assumed_utc(),
+            continues: part.continues.as_deref(),
+        })
+    }
+
+    /// Bytes read from disk so far, and of how many; `None` where a log is piped in.
+    #[must_use]
+    pub fn progress(&self) -> (u64, Option<u64>) {
+        (self.read.load(Ordering::Relaxed), self.size)
+    }
+
+    /// Brings the log with the earliest next reading to stand at it; false where none has one.
+    #[inline]
+    fn advance(&mut self) -> Result<bool, SourceError> {
+        loop {
+            let Some(part) = self.parts.get_mut(self.current) else { return Ok(false) };
+            if !part.given || part.log.advance(&mut self.rejected)? {
+                let at = part.log.entry().reading.at;
+                let turn = Turn { at, to_begin: part.chain.is_none(), part: self.current };
+                if self.waiting.peek().is_none_or(|Reverse(other)| turn <= *other) {
+                    part.given = true;
+                    return Ok(true);
+                }
+                part.given = false;
+                self.waiting.push(Reverse(turn));
+            } else {
+                part.ended = true;
+            }
+            match self.waiting.pop() {
+                Some(Reverse(turn)) => self.current = turn.part,
+                None => return Ok(false),
+            }
+        }
+    }
+
+    /// Brings what the current log has learned of its GPUs to the fleet.
+    #[cold]
+    fn take_news(&mut self) {
+        let chain = self.chain();
+        let Some(part) = self.parts.get_mut(self.current) else { return };
+        for (local, gpu) in part.log.gpus().enumerate() {
+            match part.gpus.get(local) {
+                Some(known) => self.fleet.gain(*known, gpu),
+                None => part.gpus.push(self.fleet.enter(chain, gpu)),
+            }
+        }
+    }
+
+    /// The chain of the current log, found when its first reading comes up. It continues another
+    /// only where nothing else can be meant: no log without uuids is half-way, and just one chain
+    /// has its GPUs.
+    fn chain(&mut self) -> usize {
+        let by_uuid = |log: &Log| log.told_apart_by() == ToldApartBy::Uuid;
+        let half_way = |part: &Part| part.chain.is_some() && !part.ended && !by_uuid(&part.log);
+        let others_half_way = self.parts.iter().any(half_way);
+        let Some(part) = self.parts.get_mut(self.current) else { return 0 };
+        *part.chain.get_or_insert_with(|| {
+            let alone = others_half_way || by_uuid(&part.log);
+            let before = if alone {
+                None
+            } else {
+                self.fleet.chain_of(&part.log.gpus().collect::<Vec<_>>())
+            };
+            match before {
+                Some(chain) => {
+                    part.continues = self.fleet.lengthen(chain, Arc::clone(part.log.name()));
+                    chain
+                }
+                None => self.fleet.begin_chain(&part.label, part.log.name()),
+            }
+        })
+    }
+}
+
+impl Source for Logs {
+    #[inline]
+    fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError> {
+        if !self.advance()? {
+            return Ok(None);
+        }
+        if self.parts.get_mut(self.current).is_some_and(|part| part.log.take_news()) {
+            self.take_news();
+        }
+        let Some(part) = self.parts.get(self.current) else { return Ok(None) };
+        let entry = part.log.entry();
+        let Some(gpu) = part.gpus.get(entry.gpu) else { return Ok(None) };
+        self.fleet.set_memory_total(*gpu, entry.memory_total);
+        Ok(Some((*gpu, entry.reading)))
+    }
+
+    fn gpus(&self) -> &[GpuIdentity] {
+        self.fleet.gpus()
+    }
+
+    fn refuse(&mut self, reason: &str) {
+        if let Some(part) = self.parts.get(self.current) {
+            self.rejected.book(part.log.name(), part.log.entry().line, reason);
+        }
+    }
+}
+
+/// What GPUs are named after each log: the name of the file, or all of it where two are alike.
+fn labels(names: &[&str]) -> Vec<Arc<str>> {
+    let alike = |name| names.iter().filter(|other| file_name(other) == file_name(name)).count();
+    let label = |name| if alike(name) == 1 { file_name(name) } else { name };
+    names.iter().map(|name| label(name).into()).collect()
+}
+
+fn file_name(path: &str) -> &str {
+    Path::new(path).file_name().and_then(OsStr::to_str).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::pieces::Pieces;
+    use super::*;
+
+    const HEADER: &str = "timestamp, uuid, utilization.gpu [%]\n";
+
+    fn open(logs: Vec<Box<dyn Read + Send>>) -> Result<Logs, SourceError> {
+        let named = logs.into_iter().enumerate().map(|(i, log)| (format!("{i}.csv"), log));
+        Logs::merge(named.collect(), None, &LogOptions::default())
+    }
+
+    fn bytes(bytes: impl Into<Vec<u8>>) -> Box<dyn Read + Send> {
+        Box::new(Cursor::new(bytes.into()))
+    }
+
+    fn readings(logs: &mut Logs) -> Vec<(usize, Reading)> {
+        std::iter::from_fn(|| logs.next().unwrap()).collect()
+    }
+
+    /// A row of GPU `gpu`, `millis` after midnight.
+    fn row(gpu: u32, millis: u32) -> String {
+        let (minutes, seconds) = (millis / 60_000, millis / 1_000 % 60);
+        format!("2026/07/27 00:{minutes:02}:{seconds:02}.{:03}, GPU-{gpu}, 5\n", millis % 1_000)
+    }
+
+    #[test]
+    fn a_refused_reading_is_booked_with_its_line() {
+        let log = format!("{HEADER}\n{}{}", row(0, 1), row(0, 0));
+        let mut logs = open(vec![bytes(log)]).unwrap();
+        for _ in 0..2 {
+            logs.next().unwrap();
+        }
+        logs.refuse("too late");
+        let refused = logs.rejected().first.first().unwrap();
+        assert_eq!((refused.line, refused.reason.as_str()), (4, "too late"));
+    }
+
+    #[test]
+    fn what_names_share_is_told_apart_by_the_whole_path() {
+        let names = labels(&["a/gpu.csv", "b/gpu.csv", "a/other.csv"]);
+        assert_eq!(
+            names.iter().map(|name| &**name).collect::<Vec<_>>(),
+            ["a/gpu.csv", "b/gpu.csv", "other.csv"]
+        );
+    }
+
+    proptest! {
+        /// However the bytes of a log arrive, it reads the same.
+        #[test]
+        fn pieces_do_not_show(
+            lines in vec(prop_oneof![
+                (0..9_u32, 0..100_000_u32).prop_map(|(gpu, millis)| row(gpu, millis)),
+                Just(HEADER.to_owned()),
+                "[0-9,: /]{0,40}\r?\n",
+            ], 0..50),
+            sizes in vec(1_usize..50, 1..5),
+        ) {
+            let log = format!("{HEADER}{}{}", row(0, 0), lines.concat());
+            let mut whole = open(vec![bytes(log.as_str())]).unwrap();
+            let mut pieces = open(vec![Box::new(Pieces::new(log, sizes))]).unwrap();
+            prop_assert_eq!(readings(&mut whole), readings(&mut pieces));
+            prop_assert_eq!(whole.rejected(), pieces.rejected());
+            prop_assert_eq!(whole.gpus(), pieces.gpus());
+        }
+
+        /// Every line with anything on it is a header, a reading or a rejected row.
+        #[test]
+        fn no_line_is_lost(
+            lines in vec(prop_oneof![
+                vec(any::<u8>().prop_filter("", |byte| *byte != b'\n'), 0..80),
+                "[0-9,: /\\[\\]A-Z\"-]{0,40}".prop_map(String::into_bytes),
+                Just(b"  ".to_vec()),
+                Just(row(3, 7).trim_end().as_bytes().to_vec()),
+            ], 0..50),
+        ) {
+            let written = lines.iter().filter(|line| !line.trim_ascii().is_empty()).count() as u64;
+            let log = [HEADER.as_bytes(), row(0, 0).as_bytes(), &lines.join(&b'\n')].concat();
+            let mut logs = open(vec![bytes(log)]).unwrap();
+            let read = readings(&mut logs).len() as u64;
+            prop_assert_eq!(read + logs.rejected().total, written + 1);
+        }
+
+        /// Whatever a file holds, it is read to its end or refused.
+        #[test]
+        fn anything_ends(
+            magic in prop_oneof![
+                Just(&b""[..]), Just(&b"\x1F\x8B\x08\0\0\0\0\0\0\0"[..]), Just(&b"\xFF\xFE"[..]), Just(&b"\xFE\xFF"[..]),
+                Just(HEADER.as_bytes()),
+            ],
+            noise in vec(any::<u8>(), 0..400),
+        ) {
+            if let Ok(mut logs) = open(vec![bytes([magic, &noise].concat())]) {
+                readings(&mut logs);
+            }
+        }
+
+        /// Logs are merged by time, whatever their order, and nothing is lost or made up.
+        #[test]
+        fn readings_come_in_order_of_time(
+            mut logs in vec(vec((0..4_u32, 0..100_000_u32), 1..40), 1..5),
+        ) {
+            let mut all: Vec<_> = logs.concat().iter().map(|(_, millis)| *millis).collect();
+            all.sort_unstable();
+            for log in &mut logs {
+                log.sort_by_key(|(_, millis)| *millis);
+            }
+            let texts = logs.iter().map(|log| {
+                let rows: String = log.iter().map(|(gpu, millis)| row(*gpu, *millis)).collect();
+                bytes(format!("{HEADER}{rows}"))
+            });
+            let mut merged = open(texts.collect()).unwrap();
+            let midnight = 1_785_110_400_000;
+            let times = readings(&mut merged).into_iter().map(|(_, reading)| {
+                u32::try_from(reading.at.as_nanos() / 1_000_000 - midnight).unwrap()
+            });
+            prop_assert_eq!(times.collect::<Vec<_>>(), all);
+            prop_assert!(merged.gpus().len() <= 4);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Logs that `nvidia-smi --query-gpu=… --format=csv` wrote: the source of an audit.
+//!
+//! ```text
+//! stream → lines → sheet (columns, row, census) → log → logs (fleet) → Reading
+//! ```
+//!
+//! A log may be gzip or UTF-16, have any columns in any order, name its GPUs or leave it to the
+//! order of its rows, be cut off, or have been appended to. What can be read is read; a row that
+//! cannot is booked with its line and reason; what could only be guessed is refused. Memory does
+//! not grow with the length of a log. Nothing here must know what readings are for.
+
+mod cell;
+mod census;
+mod columns;
+mod fleet;
+mod identity;
+mod interleave;
+mod lines;
+mod log;
+mod logs;
+#[cfg(test)]
+mod pieces;
+mod rejected;
+mod row;
+mod sheet;
+mod stream;
+mod timestamp;
+mod unusable;
+
+use std::num::NonZeroU32;
+
+pub use columns::{PowerColumn, ToldApartBy};
+pub use logs::{LogFacts, Logs};
+pub use rejected::{Rejected, RejectedRow};
+pub use stream::Input;
+pub use timestamp::{UtcOffset, UtcOffsetError};
+pub use unusable::{HeaderFault, Problem, Unusable};
+
+/// What the user says of logs that they do not say themselves. It holds for all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// How many GPUs take turns in a log that does not name them.
+    pub gpus: Option<NonZeroU32>,
+    /// The columns of a log without a header, as `--query-gpu` takes them.
+    pub columns: Option<String>,
+    /// The model of all GPUs, whatever a log says.
+    pub gpu_model: Option<String>,
+    /// How far the clock of the logs was ahead of UTC, where their timestamps have no zone.
+    pub utc_offset: Option<UtcOffset>,
+}

@@ -1,0 +1,180 @@
+//! One row: its cells become a reading.
+//!
+//! This is where an audit spends its time. It allocates nothing, and must not know which GPU
+//! comes next.
+
+use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::units::{
+    Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization,
+};
+
+use super::cell::{Cells, NUMBER_ONE, absence};
+use super::columns::{Column, Columns, PowerColumn};
+use super::timestamp::Clock;
+
+/// Above this a clock is a misreading.
+const MAX_MEGAHERTZ: u32 = 100_000;
+
+/// Outside ± this a temperature is a misreading.
+const MAX_CELSIUS: i16 = 300;
+
+/// What a row says, its texts still in the bytes it was read from.
+pub(super) struct Row<'a> {
+    pub(super) reading: Reading,
+    pub(super) memory_total: Option<Bytes>,
+    pub(super) ids: Ids<'a>,
+    pub(super) name: &'a [u8],
+}
+
+/// The cells that name the row's GPU, empty where there is no such column.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Ids<'a> {
+    pub(super) uuid: &'a [u8],
+    pub(super) bus_id: &'a [u8],
+    pub(super) index: &'a [u8],
+}
+
+impl<'a> Ids<'a> {
+    /// The cell that tells GPUs apart.
+    pub(super) const fn key(&self) -> &'a [u8] {
+        match (self.uuid, self.bus_id) {
+            ([], []) => self.index,
+            ([], bus_id) => bus_id,
+            (uuid, _) => uuid,
+        }
+    }
+}
+
+impl<'a> Row<'a> {
+    /// Reads a row without its line end. `None` where it is torn: it has another number of cells,
+    /// or its time cannot be told.
+    #[inline]
+    pub(super) fn read(row: &'a [u8], columns: &Columns, clock: &mut Clock) -> Option<Self> {
+        let mut cells = Cells::of(row);
+        let mut memory_total = None;
+        let mut reading = Reading::at(Timestamp::default());
+        let mut ids = Ids::default();
+        let mut name: &[u8] = &[];
+        for column in columns.iter() {
+            match column {
+                Column::Unknown => _ = cells.text(),
+                Column::Timestamp => reading.at = cells.instant(clock)?,
+                Column::Uuid => ids.uuid = cells.text(),
+                Column::BusId => ids.bus_id = cells.text(),
+                Column::Index => ids.index = cells.text(),
+                Column::Name => name = cells.text(),
+                Column::Utilization => reading.utilization = utilization(&mut cells),
+                Column::MemoryUsed => reading.memory_used = mebibytes(&mut cells),
+                Column::MemoryTotal => memory_total = mebibytes(&mut cells),
+                Column::Power(power) => reading.power = milliwatts(&mut cells, power),
+                Column::Energy => reading.energy = millijoules(&mut cells),
+                Column::Temperature => reading.temperature = celsius(&mut cells),
+                Column::SmClock => reading.sm_clock = megahertz(&mut cells),
+                Column::MemoryClock => reading.memory_clock = megahertz(&mut cells),
+            }
+        }
+        cells.all_taken().then_some(Self { reading, memory_total, ids, name })
+    }
+}
+
+/// Percent in units of 1/[`NUMBER_ONE`] are ppm.
+fn utilization(cells: &mut Cells<'_>) -> Result<Utilization, Absent> {
+    let ppm = cells.number(Column::Utilization.unit()).map_err(absence)?;
+    u32::try_from(ppm).ok().and_then(Utilization::from_ppm).ok_or(Absent::Unreadable)
+}
+
+fn mebibytes(cells: &mut Cells<'_>) -> Option<Bytes> {
+    whole(cells.number(Column::MemoryUsed.unit())).and_then(Bytes::from_mebibytes)
+}
+
+fn milliwatts(cells: &mut Cells<'_>, column: PowerColumn) -> Option<Milliwatts> {
+    let milliwatts = cells.number(Column::Power(column).unit()).ok()? / (NUMBER_ONE / 1_000);
+    u32::try_from(milliwatts).ok().and_then(Milliwatts::new)
+}
+
+fn megahertz(cells: &mut Cells<'_>) -> Option<Megahertz> {
+    let clock = u32::try_from(whole(cells.number(Column::SmClock.unit()))?).ok()?;
+    (clock <= MAX_MEGAHERTZ).then_some(Megahertz(clock))
+}
+
+fn millijoules(cells: &mut Cells<'_>) -> Option<Millijoules> {
+    whole(cells.number(Column::Energy.unit())).map(Millijoules)
+}
+
+fn celsius(cells: &mut Cells<'_>) -> Option<Celsius> {
+    const UNIT: &str = Column::Temperature.unit();
+    let (sign, magnitude) = match cells.number(UNIT) {
+        Err(text) => (-1, Cells::of(text.strip_prefix(b"-")?).number(UNIT)),
+        number => (1, number),
+    };
+    let degrees = i16::try_from(whole(magnitude)?).ok()?;
+    (degrees <= MAX_CELSIUS).then_some(Celsius(sign * degrees))
+}
+
+/// A number of 1/[`NUMBER_ONE`] without its decimals.
+fn whole(number: Result<u64, &[u8]>) -> Option<u64> {
+    number.ok().map(|number| number / NUMBER_ONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "timestamp, index, utilization.gpu [%], memory.used [MiB], \
+        memory.total [MiB], power.draw [W], temperature.gpu, clocks.sm [MHz], \
+        total_energy_consumption [mJ]";
+
+    fn read(row: &str) -> Option<Reading> {
+        let columns = Columns::read(HEADER.as_bytes(), None).unwrap();
+        Row::read(row.as_bytes(), &columns, &mut Clock::new(None)).map(|row| row.reading)
+    }
+
+    fn of(cells: &str) -> Reading {
+        read(&format!("2026/07/27 00:22:27.123, 3, {cells}")).unwrap()
+    }
+
+    #[test]
+    fn a_row_is_read_with_and_without_units() {
+        let bare = of("87, 12345, 81559, 312.40, 54, 1410, 99887766");
+        let with_units = of("87 %, 12345 MiB, 81559 MiB, 312.40 W, 54 C, 1410 MHz, 99887766 mJ");
+        assert_eq!(bare, with_units);
+        assert_eq!(bare.utilization, Ok(Utilization::from_percent(87).unwrap()));
+        assert_eq!(bare.memory_used, Bytes::from_mebibytes(12_345));
+        assert_eq!(bare.power, Milliwatts::new(312_400));
+        assert_eq!(bare.temperature, Some(Celsius(54)));
+        assert_eq!(bare.sm_clock, Some(Megahertz(1_410)));
+        assert_eq!(bare.energy, Some(Millijoules(99_887_766)));
+    }
+
+    #[test]
+    fn what_is_not_there_is_missing_not_zero() {
+        let none = of("[N/A], [N/A], [N/A], [Unknown Error], N/A, , [Not Supported]");
+        let expected = Reading { utilization: Err(Absent::NotSupported), ..Reading::at(none.at) };
+        assert_eq!(none, expected);
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_missing() {
+        for utilization in ["101", "1000000000", "-3", "12 MiB", "[Unknown Error]"] {
+            let reading = of(&format!("{utilization}, 1, 1, 9999999999, -301, 100001, -1"));
+            assert_eq!(reading.utilization, Err(Absent::Unreadable), "{utilization}");
+            assert_eq!((reading.power, reading.temperature), (None, None));
+            assert_eq!((reading.sm_clock, reading.energy), (None, None));
+        }
+        assert_eq!(of("0.5, 1, 1, 1, -3, 1, 1").utilization.unwrap().ppm(), 5_000);
+        assert_eq!(of("0.5, 1, 1, 1, -3, 1, 1").temperature, Some(Celsius(-3)));
+    }
+
+    #[test]
+    fn torn_rows_are_none() {
+        for row in [
+            "2026/07/27 00:22:27.123, 3, 87, 1",
+            "2026/07/27 00:22:27.123, 3, 87, 1, 1, 1, 1, 1, 1, 1",
+            "2026/07/27 00:22, 3, 87, 1, 1, 1, 1, 1, 1",
+            "2026/07/27 00:22:27.123x, 3, 87, 1, 1, 1, 1, 1, 1",
+            "[N/A], 3, 87, 1, 1, 1, 1, 1, 1",
+        ] {
+            assert_eq!(read(row), None, "{row}");
+        }
+    }
+}

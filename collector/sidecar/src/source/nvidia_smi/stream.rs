@@ -1,0 +1,234 @@
+//! The bytes of a log: opened, uncompressed and brought to UTF-8.
+//!
+//! It must not know what is in them beyond what their first bytes say of their form.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Cursor, ErrorKind, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::read::MultiGzDecoder;
+
+use super::super::SourceError;
+
+/// Where a log is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// What is piped in.
+    Stdin,
+    /// A file, or anything else that can be opened and read.
+    File(PathBuf),
+}
+
+/// A path as a command line gives it: `-` is standard input.
+impl From<PathBuf> for Input {
+    fn from(path: PathBuf) -> Self {
+        if path.as_os_str() == "-" { Self::Stdin } else { Self::File(path) }
+    }
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin => f.write_str("standard input"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// An opened log, before it is decoded.
+pub(super) struct Raw {
+    pub(super) bytes: Box<dyn Read + Send>,
+    /// Bytes in all, where that is known.
+    pub(super) size: Option<u64>,
+}
+
+/// Opens a log.
+pub(super) fn open(input: &Input) -> Result<Raw, SourceError> {
+    let Input::File(path) = input else {
+        return Ok(Raw { bytes: Box::new(io::stdin()), size: None });
+    };
+    let unreadable = |source| SourceError::Unreadable { input: input.to_string(), source };
+    let file = File::open(path).map_err(unreadable)?;
+    let facts = file.metadata().map_err(unreadable)?;
+    if facts.is_dir() {
+        return Err(SourceError::Directory { input: input.to_string() });
+    }
+    Ok(Raw { bytes: Box::new(file), size: facts.is_file().then_some(facts.len()) })
+}
+
+/// The text in these bytes, as UTF-8 without its byte order mark: gzip is uncompressed, whatever
+/// the file is called, and UTF-16 with a byte order mark is converted.
+pub(super) fn decoded(mut bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let magic = first(&mut bytes, 2)?;
+    let zipped = magic == [0x1F, 0x8B];
+    let bytes = Cursor::new(magic).chain(bytes);
+    if zipped { text(MultiGzDecoder::new(bytes)) } else { text(bytes) }
+}
+
+fn text(mut bytes: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let mark = first(&mut bytes, 3)?;
+    Ok(match mark.as_slice() {
+        [0xEF, 0xBB, 0xBF] => Box::new(bytes),
+        [0xFF, 0xFE, rest @ ..] => {
+            Box::new(Utf16::new(Cursor::new(rest.to_vec()).chain(bytes), u16::from_le_bytes))
+        }
+        [0xFE, 0xFF, rest @ ..] => {
+            Box::new(Utf16::new(Cursor::new(rest.to_vec()).chain(bytes), u16::from_be_bytes))
+        }
+        _ => Box::new(Cursor::new(mark).chain(bytes)),
+    })
+}
+
+/// The first `count` bytes, or as many as there are.
+fn first(bytes: &mut impl Read, count: u64) -> io::Result<Vec<u8>> {
+    let mut first = Vec::new();
+    bytes.take(count).read_to_end(&mut first)?;
+    Ok(first)
+}
+
+/// Whether this error says that the data is bad, and not that it could not be read.
+pub(super) fn is_damage(error: &io::Error) -> bool {
+    let kinds = [ErrorKind::UnexpectedEof, ErrorKind::InvalidInput, ErrorKind::InvalidData];
+    error.raw_os_error().is_none() && kinds.contains(&error.kind())
+}
+
+/// Counts the bytes that pass, for whoever shows progress.
+pub(super) struct Counted<R> {
+    inner: R,
+    count: Arc<AtomicU64>,
+}
+
+impl<R> Counted<R> {
+    pub(super) const fn new(inner: R, count: Arc<AtomicU64>) -> Self {
+        Self { inner, count }
+    }
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// Converts UTF-16 to UTF-8. What is no UTF-16 becomes U+FFFD.
+struct Utf16<R> {
+    inner: R,
+    unit: fn([u8; 2]) -> u16,
+    /// Bytes that came in: a unit cut in half, or the first half of a pair, stays for the next.
+    raw: Vec<u8>,
+    /// Text that waits to go out.
+    text: Cursor<Vec<u8>>,
+}
+
+impl<R: Read> Utf16<R> {
+    /// Bytes taken in at once.
+    const CHUNK: u64 = 16 << 10;
+
+    fn new(inner: R, unit: fn([u8; 2]) -> u16) -> Self {
+        Self { inner, unit, raw: Vec::new(), text: Cursor::default() }
+    }
+
+    /// Takes in the next chunk; at the end whatever is left over.
+    fn refill(&mut self) -> io::Result<()> {
+        let at_end = self.inner.by_ref().take(Self::CHUNK).read_to_end(&mut self.raw)? == 0;
+        let mut units: Vec<u16> =
+            self.raw.as_chunks().0.iter().map(|pair| (self.unit)(*pair)).collect();
+        if !at_end && units.last().is_some_and(|unit| (0xD800..0xDC00).contains(unit)) {
+            units.pop();
+        }
+        self.raw.drain(..units.len() * 2);
+        let mut text: String = char::decode_utf16(units)
+            .map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect();
+        if at_end && !self.raw.is_empty() {
+            self.raw.clear();
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+        self.text = Cursor::new(text.into_bytes());
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Utf16<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.text.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            self.refill()?;
+            if self.text.get_ref().is_empty() && self.raw.is_empty() {
+                return Ok(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode(bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        decoded(Box::new(Cursor::new(bytes.to_vec())))?.read_to_end(&mut text)?;
+        Ok(text)
+    }
+
+    fn utf16(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
+        "\u{FEFF}".encode_utf16().chain(text.encode_utf16()).flat_map(bytes).collect()
+    }
+
+    fn zipped(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn short_streams_pass() {
+        for bytes in [&b""[..], b"a", b"ab", b"\xEF\xBB"] {
+            assert_eq!(decode(bytes).unwrap(), bytes);
+        }
+        assert_eq!(decode(b"\xEF\xBB\xBFa").unwrap(), b"a");
+        assert_eq!(decode(b"\xFF\xFE").unwrap(), b"");
+        assert_eq!(decode(b"\xFF\xFEa").unwrap(), "\u{FFFD}".as_bytes());
+    }
+
+    #[test]
+    fn half_a_pair_is_replaced() {
+        assert_eq!(decode(b"\xFF\xFEa\0\x00\xD8b\0").unwrap(), "a\u{FFFD}b".as_bytes());
+        assert_eq!(decode(b"\xFF\xFEa\0\x00\xD8").unwrap(), "a\u{FFFD}".as_bytes());
+    }
+
+    #[test]
+    fn members_follow_one_another_and_damage_is_told_apart() {
+        let two = [zipped(b"one, "), zipped(b"two")].concat();
+        assert_eq!(decode(&two).unwrap(), b"one, two");
+        assert!(is_damage(&decode(&two[..two.len() - 4]).unwrap_err()));
+        assert!(is_damage(&decode(&[&two[..], b"trailing"].concat()).unwrap_err()));
+        assert!(is_damage(&decode(b"\x1F\x8B\0\0\0\0\0\0\0\0\0\0\0").unwrap_err()));
+        assert!(!is_damage(&io::Error::from_raw_os_error(5)));
+    }
+
+    proptest! {
+        /// Text comes back whole from either byte order, also compressed, also across chunks.
+        #[test]
+        fn utf16_is_read(text in "[a-z\u{e9}\u{1F600}]{0,40}", repeat in 0_usize..2_000) {
+            let text = text.repeat(repeat);
+            let (le, be) = (utf16(&text, u16::to_le_bytes), utf16(&text, u16::to_be_bytes));
+            prop_assert_eq!(decode(&be).unwrap(), text.as_bytes());
+            prop_assert_eq!(decode(&zipped(&le)).unwrap(), text.as_bytes());
+        }
+    }
+}

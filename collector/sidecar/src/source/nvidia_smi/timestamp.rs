@@ -1,0 +1,267 @@
+//! Instants as logs write them: `2026/07/27 00:22:27.123`, local unless they say their zone.
+//!
+//! It must not know what stands beside a timestamp.
+
+use std::str::FromStr;
+
+use phasemeter_meter::units::{NANOS_PER_SECOND, Timestamp};
+
+/// Bytes of a date and a time without its fraction.
+const SECOND: usize = "2026/07/27 00:22:27".len();
+
+/// Seconds of a day.
+const DAY: i64 = 86_400;
+
+/// How far a local clock is ahead of UTC, less than a day either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UtcOffset {
+    seconds: i32,
+}
+
+impl FromStr for UtcOffset {
+    type Err = UtcOffsetError;
+
+    /// Reads `+hh:mm`, `-hh:mm` or `Z`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let seconds = zone(text.as_bytes()).and_then(|(seconds, rest)| {
+            let seconds = i32::try_from(seconds).ok()?;
+            rest.is_empty().then_some(seconds)
+        });
+        seconds.map(|seconds| Self { seconds }).ok_or_else(|| UtcOffsetError(text.to_owned()))
+    }
+}
+
+/// A text that is no offset from UTC.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no offset from UTC: write it as +hh:mm or -hh:mm, like +02:00")]
+pub struct UtcOffsetError(String);
+
+/// Reads timestamps. Rows come many a second, so it remembers the second that it read last.
+pub(super) struct Clock {
+    /// The bytes of that second, and what they say: seconds since 1970 on the log's clock.
+    text: [u8; SECOND],
+    second: i64,
+    /// What the user said of that clock.
+    offset: Option<UtcOffset>,
+    local: bool,
+}
+
+impl Clock {
+    /// A clock whose local time is ahead of UTC by `offset`, taken as none where it is not given.
+    pub(super) const fn new(offset: Option<UtcOffset>) -> Self {
+        Self { text: *b"1970/01/01 00:00:00", second: 0, offset, local: false }
+    }
+
+    /// Whether it had to take local time as UTC.
+    pub(super) const fn assumed_utc(&self) -> bool {
+        self.local && self.offset.is_none()
+    }
+
+    /// The instant that `text` begins with, and what follows it. `None` where there is none, or
+    /// none from 1970 to 2261.
+    #[inline]
+    pub(super) fn read<'a>(&mut self, text: &'a [u8]) -> Option<(Timestamp, &'a [u8])> {
+        let (second, after) = text.split_first_chunk::<SECOND>()?;
+        if *second != self.text {
+            self.second = civil(second)?;
+            self.text = *second;
+        }
+        let (nanos, after) = match after {
+            [b'.', digits @ ..] => fraction(digits)?,
+            _ => (0, after),
+        };
+        let (ahead, after) = match zone(after) {
+            Some(found) => found,
+            None => {
+                self.local = true;
+                (self.offset.map_or(0, |offset| i64::from(offset.seconds)), after)
+            }
+        };
+        let seconds = u64::try_from(self.second - ahead).ok()?;
+        let nanos = seconds.checked_mul(NANOS_PER_SECOND)?.checked_add(nanos)?;
+        Some((Timestamp::from_nanos(nanos)?, after))
+    }
+}
+
+/// The one to nine digits that `text` begins with, as nanoseconds, and what follows them.
+#[inline]
+fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
+    // What nvidia-smi writes: milliseconds.
+    if let [a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] = text
+        && !rest.first().is_some_and(u8::is_ascii_digit)
+    {
+        let [a, b, c] = [*a, *b, *c].map(|digit| u64::from(digit - b'0'));
+        return Some(((a * 100 + b * 10 + c) * 1_000_000, rest));
+    }
+    let (mut nanos, mut unit, mut rest) = (0, NANOS_PER_SECOND, text);
+    while let [found @ b'0'..=b'9', tail @ ..] = rest {
+        unit /= 10;
+        if unit == 0 {
+            return None;
+        }
+        nanos += u64::from(found - b'0') * unit;
+        rest = tail;
+    }
+    (rest.len() < text.len()).then_some((nanos, rest))
+}
+
+/// The zone that `text` begins with, as seconds ahead of UTC, and what follows it.
+fn zone(text: &[u8]) -> Option<(i64, &[u8])> {
+    let (sign, h, m, rest) = match text {
+        [b'Z', rest @ ..] => return Some((0, rest)),
+        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2, rest @ ..] => {
+            (sign, [*h1, *h2], [*m1, *m2], rest)
+        }
+        _ => return None,
+    };
+    let (hours, minutes) = (number(&h)?, number(&m)?);
+    let seconds = hours * 3_600 + minutes * 60;
+    (hours < 24 && minutes < 60).then_some((if *sign == b'-' { -seconds } else { seconds }, rest))
+}
+
+/// Seconds from 1970 to a date and time of the calendar, 1969 to 2262: a zone may move either
+/// end into range.
+fn civil(text: &[u8; SECOND]) -> Option<i64> {
+    let [y1, y2, y3, y4, s1, mo1, mo2, s2, d1, d2, t, h1, h2, c1, mi1, mi2, c2, se1, se2] = *text;
+    let marks = matches!(s1, b'/' | b'-') && s1 == s2 && matches!(t, b' ' | b'T');
+    if !marks || c1 != b':' || c2 != b':' {
+        return None;
+    }
+    let year = number(&[y1, y2, y3, y4])?;
+    let (month, day) = (number(&[mo1, mo2])?, number(&[d1, d2])?);
+    let (hour, minute, second) = (number(&[h1, h2])?, number(&[mi1, mi2])?, number(&[se1, se2])?);
+    let date = (1969..=2262).contains(&year) && (1..=days_in(year, month)?).contains(&day);
+    if !date || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    // Years that begin in March end with the leap day; 719,468 days lie from March of year 0 to 1970.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    let days = year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468;
+    Some(days * DAY + hour * 3_600 + minute * 60 + second)
+}
+
+/// Days of a month; `None` where there is no such month.
+fn days_in(year: i64, month: i64) -> Option<i64> {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        4 | 6 | 9 | 11 => Some(30),
+        2 => Some(if leap { 29 } else { 28 }),
+        1..=12 => Some(31),
+        _ => None,
+    }
+}
+
+/// A number of a fixed count of digits.
+fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |value, digit| {
+        digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use time::{Date, Month, Time, UtcDateTime};
+
+    use super::*;
+
+    fn nanos(text: &str) -> Option<u64> {
+        let (at, rest) = Clock::new(None).read(text.as_bytes())?;
+        rest.is_empty().then(|| at.as_nanos())
+    }
+
+    #[test]
+    fn the_common_forms_are_one_instant() {
+        let expected = nanos("2026/07/27 00:22:27.123");
+        assert_eq!(expected, Some(1_785_111_747_123_000_000));
+        for text in [
+            "2026-07-27 00:22:27.123",
+            "2026-07-27T00:22:27.123Z",
+            "2026/07/27 00:22:27.123000000",
+            "2026-07-27T02:22:27.123+02:00",
+            "2026-07-26T19:52:27.123-04:30",
+            "2026/07/27 00:22:27.1230",
+        ] {
+            assert_eq!(nanos(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_instant_is_refused() {
+        for text in [
+            "",
+            "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            "2026/07/27",
+            "2026/07-27 00:22:27",
+            "2026/02/29 00:00:00",
+            "2100/02/29 00:00:00",
+            "2026/13/01 00:00:00",
+            "2026/00/01 00:00:00",
+            "2026/01/00 00:00:00",
+            "2026/07/27 24:00:00",
+            "2026/07/27 00:00:60",
+            "2026/07/27 00:00:00.",
+            "2026/07/27 00:00:00.1234567890",
+            "2026/07/27 00:00:00+24:00",
+            "1969/12/31 23:59:59.999",
+            "2262/01/01 00:00:00",
+            "9999/01/01 00:00:00",
+        ] {
+            assert_eq!(nanos(text), None, "{text:?}");
+        }
+        assert_eq!(nanos("2000/02/29 00:00:00"), Some(951_782_400_000_000_000));
+        assert_eq!(nanos("2261/12/31 23:59:59.999999999"), Some(Timestamp::END - 1));
+        assert_eq!(nanos("1969/12/31 23:59:59.5-00:01"), Some(59_500_000_000));
+    }
+
+    #[test]
+    fn an_offset_moves_local_time_only() {
+        let mut clock = Clock::new(Some("+02:00".parse().unwrap()));
+        let mut read = |text: &str| clock.read(text.as_bytes()).unwrap().0.as_nanos();
+        assert_eq!(read("1970/01/01 02:00:01"), NANOS_PER_SECOND);
+        assert_eq!(read("1970/01/01 02:00:01Z"), 7_201 * NANOS_PER_SECOND);
+        assert!(!clock.assumed_utc());
+    }
+
+    #[test]
+    fn offsets_are_hours_and_minutes() {
+        assert_eq!("-09:30".parse(), Ok(UtcOffset { seconds: -34_200 }));
+        assert_eq!("Z".parse(), Ok(UtcOffset { seconds: 0 }));
+        for text in ["", "2", "+2", "+02", "02:00", "+02:60", "+24:00", "+02:00 "] {
+            assert!(text.parse::<UtcOffset>().is_err(), "{text:?} was taken");
+        }
+    }
+
+    proptest! {
+        /// On every day there is, valid or not, it agrees with the `time` crate.
+        #[test]
+        fn it_agrees_with_another_calendar(
+            year in 1969_i32..=2263, month in 0_u8..=13, day in 0_u8..=32,
+            (hour, minute, second) in (0_u8..=24, 0_u8..=60, 0_u8..=60),
+            nano in 0_u32..1_000_000_000,
+        ) {
+            let text = format!("{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02}.{nano:09}");
+            let known = Month::try_from(month).ok()
+                .and_then(|month| Date::from_calendar_date(year, month, day).ok())
+                .zip(Time::from_hms_nano(hour, minute, second, nano).ok())
+                .and_then(|(date, time)| {
+                    u64::try_from(UtcDateTime::new(date, time).unix_timestamp_nanos()).ok()
+                })
+                .filter(|nanos| *nanos < Timestamp::END);
+            prop_assert_eq!(nanos(&text), known);
+        }
+
+        /// What it remembers of the row before never shows in the next.
+        #[test]
+        fn memory_does_not_show(texts in proptest::collection::vec(
+            "2026/0[1-3]/[0-3][0-9] 00:00:0[0-9](\\.[0-9]{0,4})?", 1..20,
+        )) {
+            let mut clock = Clock::new(None);
+            for text in &texts {
+                let fresh = Clock::new(None).read(text.as_bytes());
+                prop_assert_eq!(clock.read(text.as_bytes()), fresh);
+            }
+        }
+    }
+}
