@@ -41,6 +41,12 @@ impl UtilizationDistribution {
         }
     }
 
+    /// Whether any time was covered.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        self.time.iter().any(|time| *time > 0)
+    }
+
     /// The smallest tenth of a percent with at least `percent` of the time at or below it;
     /// `None` where no time was covered.
     #[must_use]

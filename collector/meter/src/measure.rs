@@ -61,6 +61,12 @@ impl Measure {
         self.period.median()
     }
 
+    /// Whether it covers any time that is settled.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        self.distribution.is_timed()
+    }
+
     /// Σ utilization × time of all that is settled, in ppm·ns.
     #[must_use]
     pub const fn weighted(&self) -> u128 {

@@ -224,6 +224,6 @@ impl Pipeline {
 impl MeteredGpu {
     fn describe<'a>(&'a self, identity: &'a GpuIdentity) -> GpuDescription<'a> {
         let (memory_total, price) = (self.memory_total, self.price.as_ref().ok());
-        GpuDescription { identity, memory_total, basis: "nvml.gpu", price }
+        GpuDescription { identity, memory_total, price }
     }
 }

@@ -96,7 +96,6 @@ fn run_with(
             let description = GpuDescription {
                 identity: &made.identity,
                 memory_total: made.memory_total,
-                basis: "nvml.gpu",
                 price: made.price.as_ref(),
             };
             (GpuMeter::new(config, rate, made.memory_total), exporter.begin(&description))

@@ -76,11 +76,10 @@ impl AccountPoints {
                 numbers.add(&metrics::WASTE, point(waste.as_f64()));
             }
         }
-        let observed = accounts.observed();
-        if observed.time > Nanos::ZERO {
-            let seconds = weighted_seconds(observed.weighted);
-            let point = double(export.when, export.labels.of_basis(), seconds);
-            numbers.add(&metrics::EFFECTIVE_TIME, point);
+        for measure in export.meter.measures().filter(|measure| measure.is_measured()) {
+            let seconds = weighted_seconds(measure.weighted());
+            let labels = export.labels.of_basis(measure.basis());
+            numbers.add(&metrics::EFFECTIVE_TIME, double(export.when, labels, seconds));
         }
         if let Some((labels, rate)) = price {
             let gauge = When { start: 0, ..export.when };

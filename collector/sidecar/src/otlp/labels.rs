@@ -4,7 +4,7 @@
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use phasemeter_meter::price::Price;
-use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::Bytes;
 
 use super::values::text;
@@ -19,8 +19,6 @@ pub struct GpuDescription<'a> {
     pub identity: &'a GpuIdentity,
     /// The memory that its meter was told.
     pub memory_total: Option<Bytes>,
-    /// What its utilization is measured by: `nvml.gpu`.
-    pub basis: &'static str,
     /// What it costs, and how that is known; `None` where its meter has no rate.
     pub price: Option<&'a Price>,
 }
@@ -31,7 +29,6 @@ pub(super) struct Labels {
     id: KeyValue,
     hardware: Vec<KeyValue>,
     gpu: Vec<KeyValue>,
-    basis: KeyValue,
     price: Option<Vec<KeyValue>>,
 }
 
@@ -49,13 +46,7 @@ impl Labels {
             let source = text("phasemeter.price.source", &price.source);
             plan.into_iter().chain([source]).collect()
         });
-        Self {
-            gpu: hardware.iter().cloned().chain(details).collect(),
-            hardware,
-            id,
-            basis: text("phasemeter.basis", gpu.basis),
-            price,
-        }
+        Self { gpu: hardware.iter().cloned().chain(details).collect(), hardware, id, price }
     }
 
     /// Its name alone.
@@ -84,8 +75,8 @@ impl Labels {
     }
 
     /// Of a metric of ours that depends on how utilization is measured.
-    pub(super) fn of_basis(&self) -> Vec<KeyValue> {
-        vec![self.id.clone(), self.basis.clone()]
+    pub(super) fn of_basis(&self, basis: Basis) -> Vec<KeyValue> {
+        vec![self.id.clone(), text("phasemeter.basis", basis.name())]
     }
 
     /// Of its rate; `None` where it has no price.

@@ -5,6 +5,7 @@
 use opentelemetry_proto::tonic::metrics::v1::{
     Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, exemplar,
 };
+use phasemeter_meter::measure::Measure;
 use phasemeter_meter::units::PPM;
 
 use super::batch::Batch;
@@ -15,19 +16,33 @@ use super::settings::Aggregation;
 use super::values::{When, text};
 use crate::experiment::{EXPERIMENT_ID, SpanId, Subject};
 
-/// Adds the histogram of all readings so far.
+/// Adds the histograms of all readings so far, one a measure. Exemplars are of what polling reads.
 pub(super) fn tell(
     export: &Export,
     exemplars: Vec<Exemplar>,
     aggregation: Aggregation,
     batch: &mut Batch,
 ) {
-    let readings = export.meter.utilization();
+    let mut exemplars = Some(exemplars);
+    for measure in export.meter.measures() {
+        let exemplars = exemplars.take().unwrap_or_default();
+        tell_measure(export, measure, exemplars, aggregation, batch);
+    }
+}
+
+fn tell_measure(
+    export: &Export,
+    measure: &Measure,
+    exemplars: Vec<Exemplar>,
+    aggregation: Aggregation,
+    batch: &mut Batch,
+) {
+    let readings = measure.distribution();
     let count = readings.reading_count();
     if count == 0 {
         return;
     }
-    let attributes = export.labels.of_basis();
+    let attributes = export.labels.of_basis(measure.basis());
     let sum = Some(readings.reading_sum_ppm() as f64 / f64::from(PPM));
     let When { start: start_time_unix_nano, time: time_unix_nano } = export.when;
     match aggregation {

@@ -21,9 +21,6 @@ use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, PPM, Timestamp, Util
 use super::model::*;
 use super::{GpuInput, Input, Seconds, Usd, Utc};
 
-/// Utilization that was polled from the driver, or that `nvidia-smi` polled and logged.
-const POLLED: &str = "nvml.gpu";
-
 /// Energy from the driver's counter.
 const COUNTER: &str = "nvml.total_energy_consumption";
 
@@ -71,7 +68,7 @@ impl Gpu {
     fn build(gpu: &GpuInput<'_>, summary: &Summary, first_use: Option<Timestamp>) -> Self {
         let sums = Sums::of(summary, gpu.price.is_ok());
         let priced = gpu.price.as_ref().ok();
-        let read = gpu.meter.utilization().reading_count() > 0;
+        let read = gpu.meter.measures().any(|measure| measure.distribution().reading_count() > 0);
         Self {
             gpu: gpu.identity.name.clone(),
             index: gpu.identity.index,
@@ -91,7 +88,7 @@ impl Gpu {
             unobserved_reasons: sums.reasons(),
             phases: sums.phases(),
             utilization: Utilization {
-                basis: read.then_some(POLLED),
+                basis: read.then_some(summary.basis.name()),
                 mean: summary.mean_ppm().map(|ppm| ppm as f64 / 10_000.0),
                 p50: summary.utilization_p50.map(Busy::percent),
                 p95: summary.utilization_p95.map(Busy::percent),
