@@ -19,11 +19,10 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.facts("Rejected", rejected(report));
     page.facts("Assumed", report.assumptions.iter().map(|assumption| vec![assumption.clone()]));
     let experiment = &report.experiment;
-    page.fact(
-        "Experiment",
-        &[experiment.id.clone(), format!("trace {}", experiment.trace_id)],
-        SEPARATOR,
-    );
+    // An experiment that nobody named is called by its trace.
+    let id = Some(&experiment.id).filter(|id| **id != experiment.trace_id).cloned();
+    let trace = format!("trace {}", experiment.trace_id);
+    page.fact("Experiment", &id.into_iter().chain([trace]).collect::<Vec<_>>(), SEPARATOR);
 }
 
 /// Whose notion of busy it is, and how often that changes.
