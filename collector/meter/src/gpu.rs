@@ -3,62 +3,22 @@
 //! It owns all that is known of that GPU, in memory that does not grow with the run, and tells an
 //! [`Observer`] what is settled. It must not know who observes, nor of other GPUs.
 
+use crate::books::Books;
+pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
 use crate::energy::Energy;
-use crate::hold::{self, MaxHold};
-use crate::ledger::{Accounts, Charge};
+use crate::hold;
 use crate::measure::Measure;
-use crate::money::{NanoUsd, Rate};
+use crate::money::Rate;
 use crate::order::{Late, Order};
 use crate::pattern::{Bounces, Pattern};
-use crate::phase::Thresholds;
-use crate::pool::Stretches;
 use crate::reading::{Absent, Basis, Interval, Reading};
 use crate::series::Series;
-use crate::span::{Segment, Spans};
+use crate::span::Segment;
 use crate::summary::{Summary, Unobserved};
-use crate::tariff::{Cost, EffectiveCost, RateChangeError, Tariff};
-use crate::timeline::{Piece, Timeline};
+use crate::tariff::{RateChangeError, Tariff};
+use crate::timeline::Timeline;
 use crate::units::{Bytes, Nanos, Timestamp, Utilization};
-
-/// How a GPU is metered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MeterConfig {
-    /// Where one phase ends and the next begins.
-    pub thresholds: Thresholds,
-    /// How late a reading may come.
-    pub lateness: Nanos,
-    /// How long a reading holds.
-    pub max_hold: MaxHold,
-    /// The shortest phase span.
-    pub min_span: Nanos,
-    /// The measure that the bill is made from; what polling reads where it says nothing.
-    pub basis: Basis,
-    /// The observer is told of the state at multiples of this, whole seconds; zero for never.
-    pub boundary_every: Nanos,
-}
-
-impl MeterConfig {
-    /// How late a reading in a log may be.
-    pub const LOG_LATENESS: Nanos = Nanos::from_secs(2);
-
-    /// The shortest span a person wants to see.
-    pub const MIN_SPAN: Nanos = Nanos::from_secs(5);
-}
-
-/// As for logs; no boundaries.
-impl Default for MeterConfig {
-    fn default() -> Self {
-        Self {
-            thresholds: Thresholds::default(),
-            lateness: Self::LOG_LATENESS,
-            max_hold: MaxHold::Estimated,
-            min_span: Self::MIN_SPAN,
-            basis: Basis::NvmlGpu,
-            boundary_every: Nanos::ZERO,
-        }
-    }
-}
 
 /// Who is told what is settled. `()` is who does not listen.
 pub trait Observer {
@@ -71,34 +31,6 @@ pub trait Observer {
 }
 
 impl Observer for () {}
-
-/// Charges pieces and books them everywhere they belong.
-#[derive(Clone, Debug)]
-struct Books {
-    tariff: Option<Tariff>,
-    accounts: Accounts,
-    stretches: Stretches,
-    series: Series,
-    spans: Spans,
-}
-
-impl Books {
-    fn enter(&mut self, piece: Piece, observer: &mut impl Observer) {
-        let charge = match &mut self.tariff {
-            Some(tariff) => {
-                let Cost { cost, rate } = tariff.charge(piece.to);
-                Charge { piece, cost, effective: EffectiveCost::of(piece.weighted, rate) }
-            }
-            None => Charge { piece, cost: NanoUsd::ZERO, effective: EffectiveCost::ZERO },
-        };
-        self.accounts.enter(&charge);
-        self.stretches.enter(&charge);
-        self.spans.enter(&charge, &mut |span| observer.span(span));
-        if piece.account.phase().is_some() {
-            self.series.add(&piece);
-        }
-    }
-}
 
 /// Meters one GPU.
 #[derive(Clone, Debug)]
@@ -141,13 +73,7 @@ impl GpuMeter {
             told: start,
             next_boundary: Timestamp::LAST,
             timeline: Timeline::new(start, config.thresholds),
-            books: Books {
-                tariff: rate.map(|rate| Tariff::new(start, rate)),
-                accounts: Accounts::default(),
-                stretches: Stretches::default(),
-                series: Series::default(),
-                spans: Spans::new(config.min_span),
-            },
+            books: Books::new(rate, config.min_span),
             bounces: Bounces::default(),
             polled: Measure::new(Basis::NvmlGpu),
             measures: Vec::new(),
@@ -425,7 +351,7 @@ impl GpuMeter {
     }
 
     fn hear(&mut self, reading: &Reading) {
-        if let Some(held) = self.held(reading) {
+        if let Some(held) = reading.holds(self.memory_total) {
             self.timeline.hold(held);
         }
         match reading.utilization {
@@ -437,17 +363,6 @@ impl GpuMeter {
         }
         if let Some(counter) = reading.energy {
             self.energy.count(counter);
-        }
-    }
-
-    /// Whether something holds the GPU: a compute process, or more than 1 % of its memory.
-    fn held(&self, reading: &Reading) -> Option<bool> {
-        let processes = reading.compute_processes.map(|processes| processes > 0);
-        let memory = reading.memory_used.zip(self.memory_total);
-        let memory = memory.map(|(used, total)| used.get() * 100 > total.get());
-        match (processes, memory) {
-            (None, None) => None,
-            (processes, memory) => Some(processes == Some(true) || memory == Some(true)),
         }
     }
 }

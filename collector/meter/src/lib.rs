@@ -5,9 +5,9 @@
 //! ```
 //!
 //! [`gpu::GpuMeter`] is the whole line of one GPU; each room of it is a module here, grouped
-//! below. Nothing here does I/O, reads a clock, logs or
-//! waits: time is an argument, and the same readings give the same accounts. It cannot fail but
-//! on bad input, which constructors refuse. Memory does not grow with the length of a run.
+//! below. Nothing here does I/O, reads a clock, logs or waits: time is an argument, and the same
+//! readings give the same accounts. It cannot fail but on bad input, which constructors refuse.
+//! Memory does not grow with the length of a run.
 
 // What everything is said in.
 pub mod money;
@@ -15,6 +15,8 @@ pub mod reading;
 pub mod units;
 
 // The line: readings in order, covering time, cut into seconds, charged, booked.
+mod books;
+mod config;
 pub mod gpu;
 pub mod hold;
 pub mod ledger;

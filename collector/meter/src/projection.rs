@@ -134,6 +134,17 @@ mod tests {
         assert_eq!(yearly.ratio(60, 100).unwrap().to_string(), "126144.000000000");
     }
 
+    /// On demand at $3.06 and reserved for a year at $1.82: eight of them a month, one a year.
+    #[test]
+    fn list_prices_project_to_what_their_owners_pay() {
+        let monthly = Projection::of(usd("3.06").times(8)).monthly;
+        assert_eq!(monthly.to_string(), "17625.600000000");
+        assert_eq!(monthly.times(12).to_string(), "211507.200000000");
+        let yearly = |hourly| Projection::of(usd(hourly)).yearly.to_string();
+        assert_eq!(yearly("3.06"), "26805.600000000");
+        assert_eq!(yearly("1.82"), "15943.200000000");
+    }
+
     #[test]
     fn a_unit_cost_shows_the_decimals_it_has() {
         let shown = |cost, count| UnitCost::of(NanoUsd(cost), count).unwrap().to_string();

@@ -45,6 +45,19 @@ impl Reading {
             memory_clock: None,
         }
     }
+
+    /// Whether something holds the GPU: a compute process, or more than 1 % of its memory.
+    /// `None` where the reading does not tell.
+    #[must_use]
+    pub fn holds(&self, memory_total: Option<Bytes>) -> Option<bool> {
+        let processes = self.compute_processes.map(|processes| processes > 0);
+        let memory = self.memory_used.zip(memory_total);
+        let memory = memory.map(|(used, total)| used.get() * 100 > total.get());
+        match (processes, memory) {
+            (None, None) => None,
+            (processes, memory) => Some(processes == Some(true) || memory == Some(true)),
+        }
+    }
 }
 
 /// Why a reading has no utilization. Time under it is unobserved, for this reason.
