@@ -33,7 +33,9 @@ bench: polars ## what it costs, beside what it is compared with
 
 fuzz: cargo-fuzz ## each fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain
 	@targets=$$($(FUZZ) list $(FUZZ_DIR)) && for target in $$targets; do \
-	    $(FUZZ) run $(FUZZ_DIR) $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	    mkdir -p tests/fuzz/corpus/$$target; \
+	    $(FUZZ) run $(FUZZ_DIR) $$target tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target \
+	        -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
 
 advisories: cargo-deny ## known holes in what it is built from; needs the network

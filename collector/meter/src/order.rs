@@ -14,7 +14,7 @@ pub const CAPACITY: usize = 65_536;
 
 /// It came later than the lateness window allows: what it would change is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{:.3} s older than what is settled, which is more than the {:.0} s that are waited", .behind.as_secs_f64(), .lateness.as_secs_f64())]
+#[error("{:.3} s older than the newest, which is more than the {:.0} s that are waited", .behind.as_secs_f64(), .lateness.as_secs_f64())]
 pub struct Late {
     /// How far behind the newest reading it is.
     pub behind: Nanos,

@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::report::text::clean;
 use crate::source::SourceError;
 
 /// Data that cannot be used.
@@ -49,13 +50,13 @@ impl Failure {
         })
     }
 
-    /// What went wrong, and why, in one line.
+    /// What went wrong, and why, in one line: file names are text from outside.
     #[must_use]
     pub fn in_one_line(&self) -> String {
         let mut lines = Vec::new();
         let mut cause: Option<&dyn Error> = Some(self);
         while let Some(error) = cause {
-            lines.push(error.to_string().replace('\n', " "));
+            lines.push(clean(&error.to_string().replace('\n', " ")));
             cause = error.source();
         }
         lines.dedup();

@@ -110,9 +110,10 @@ pub(super) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
-/// Text from outside without what a terminal would obey or break a line at.
-fn clean(text: &str) -> String {
-    let harmful = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+/// Text from outside without what a terminal would obey, break a line at, or read backwards from.
+pub(crate) fn clean(text: &str) -> String {
+    let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let harmful = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || turns(c);
     text.chars().map(|c| if harmful(c) { '\u{fffd}' } else { c }).collect()
 }
 

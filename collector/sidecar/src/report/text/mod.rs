@@ -13,6 +13,7 @@ mod words;
 
 use std::ffi::OsStr;
 
+pub(crate) use layout::clean;
 use layout::{Page, SEPARATOR, Style};
 
 use super::Report;

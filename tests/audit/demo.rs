@@ -1,0 +1,133 @@
+//! The demonstration: it repeats itself to the byte, and the report finds out what was put in.
+
+use std::fs;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::otlp;
+use crate::phasemeter::Phasemeter;
+use crate::report::{self, list, nanos};
+
+fn demo(args: &[&str]) -> Value {
+    let report = Phasemeter::new("demo").args(["--format", "json"]).args(args).report();
+    report::check(&report);
+    report
+}
+
+#[test]
+fn the_same_seed_prints_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    for args in [&["--format", "text"][..], &["--format", "json"], &["--seed", "7"]] {
+        let run = || {
+            let file = ["--otlp-file", "demo.jsonl"];
+            let run = Phasemeter::new("demo").within(folder.path()).args(args).args(file).run();
+            assert_eq!((run.status, run.err.as_str()), (0, ""));
+            (run.out, fs::read_to_string(folder.path().join("demo.jsonl")).unwrap())
+        };
+        let (first, second) = (run(), run());
+        assert!(first == second, "{args:?}");
+    }
+    let of = |seed| Phasemeter::new("demo").args(["--seed", seed]).run().out;
+    assert_ne!(of("7"), of("8"));
+    assert_eq!(Phasemeter::new("demo").run().out, of("1"), "it has a seed of its own");
+}
+
+#[test]
+fn the_report_tells_the_story() {
+    let started = Instant::now();
+    let report = demo(&[]);
+    eprintln!("the report stood after {:.2} s", started.elapsed().as_secs_f64());
+    let gpus = list(&report["gpus"]);
+    assert_eq!(gpus.len(), 8);
+    let kind = |gpu: usize| gpus[gpu]["pattern"]["kind"].as_str().unwrap();
+    let number = |value: &Value| value.as_f64().unwrap();
+    let mean = |gpu: usize| number(&gpus[gpu]["utilization"]["mean"]);
+    let percent = |gpu: usize, phase: &str| number(&gpus[gpu]["phases"][phase]["percent"]);
+
+    // Starved training bounces; its waste is starvation.
+    for starved in [0, 1] {
+        assert_eq!(kind(starved), "bouncing");
+        let pattern = &gpus[starved]["pattern"];
+        assert!((35.0..45.0).contains(&number(&pattern["period_seconds"])), "{pattern}");
+        assert!((0.5..0.6).contains(&number(&pattern["duty"])), "{pattern}");
+        let pools = &gpus[starved]["waste_pools_usd"];
+        assert!(nanos(&pools["starvation"]) > nanos(&pools["idle"]), "{pools}");
+        assert!(nanos(&pools["starvation"]) > nanos(&pools["occupancy"]), "{pools}");
+    }
+    // The same mean held steadily; its waste is occupancy.
+    assert_eq!(kind(2), "steady");
+    assert!((mean(2) - mean(0)).abs() < 2.0, "{} and {}", mean(2), mean(0));
+    assert!(percent(2, "underutilized") > 99.0);
+    assert_eq!(gpus[2]["waste_pools_usd"]["occupancy"], gpus[2]["waste_usd"]);
+    // Inference at a third.
+    assert!((30.0..36.0).contains(&mean(3)), "{}", mean(3));
+    assert!(percent(3, "underutilized") > 99.0);
+    // Bound by compute.
+    for bound in [4, 5] {
+        assert!(mean(bound) > 95.0 && percent(bound, "compute_bound") > 95.0);
+    }
+    // A notebook that holds memory and idles.
+    assert_eq!(kind(6), "idle");
+    assert!(percent(6, "idle_held") > 95.0 && percent(6, "idle_free") < 0.1);
+    assert!(number(&gpus[6]["memory"]["used_peak_bytes"]) > 3e10);
+    // One was lost, then out of sight, then free; it is not idle meanwhile.
+    let unobserved = &gpus[7]["unobserved_reasons"];
+    let reason = |reason: &str| {
+        let found = list(unobserved).iter().find(|entry| entry["reason"] == reason);
+        number(&found.unwrap()["seconds"])
+    };
+    assert!((reason("GPU lost") - 150.0).abs() < 2.0, "{unobserved}");
+    assert!((reason("no reading") - 540.0).abs() < 2.0, "{unobserved}");
+    assert!((number(&gpus[7]["phases"]["idle_free"]["seconds"]) - 210.0).abs() < 2.0);
+    let mut others = gpus[..7].iter();
+    assert!(others.all(|gpu| gpu["unobserved_seconds"] == 0.0), "nobody else was out of sight");
+}
+
+#[test]
+fn the_page_names_every_pattern() {
+    let page = Phasemeter::new("demo").run().out;
+    for told in ["bouncing", "steady", "idle, held", "free for others", "unobserved", "GPU lost"] {
+        assert!(page.contains(told), "no {told:?} in\n{page}");
+    }
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+}
+
+#[test]
+fn options_of_an_audit_work() {
+    let report =
+        demo(&["--price", "2", "--plan", "own", "--work", "tokens=1000", "--experiment", "mine"]);
+    let cost = &report["cost"];
+    assert_eq!(cost["rate_usd_per_gpu_hour"], "2.000000000");
+    assert_eq!(cost["hourly_usd"], "16.000000000");
+    assert_eq!(
+        (&cost["price"]["plan"], &report["experiment"]["id"]),
+        (&"own".into(), &"mine".into())
+    );
+    let total = nanos(&cost["total_usd"]).unwrap();
+    let each = report["work"]["tokens"]["cost_each_usd"].as_str().unwrap();
+    // The bill, its point three places to the left.
+    assert_eq!(
+        each.replace('.', "").trim_start_matches('0'),
+        total.to_string().trim_end_matches('0')
+    );
+
+    let lower = demo(&["--thresholds", "5,40,60"]);
+    let productive = |report: &Value| report["gpus"][2]["phases"]["productive"]["percent"].as_f64();
+    assert!(productive(&lower) > Some(99.0), "51 % is productive from 40 % on");
+    let longer = demo(&["--max-hold", "600"]);
+    let missed = |report: &Value| list(&report["gpus"][7]["unobserved_reasons"]).len();
+    assert_eq!(
+        (missed(&lower), missed(&longer)),
+        (2, 1),
+        "a lost GPU covers the time out of sight"
+    );
+
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["--traceparent", parent, "--otlp-file", "demo.jsonl"];
+    assert_eq!(Phasemeter::new("demo").within(folder.path()).args(args).run().status, 0);
+    let told = otlp::read(&fs::read_to_string(folder.path().join("demo.jsonl")).unwrap());
+    assert_eq!(told.named("gpu session").len(), 8);
+    assert_eq!(told.named("experiment")[0].parent_span_id[0], 0xb7);
+}

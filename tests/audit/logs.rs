@@ -1,0 +1,231 @@
+//! Logs made up, and written in the many ways in which such logs are written.
+
+use std::fmt::Write;
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::calendar;
+use crate::chance::Chance;
+
+/// 2026-07-26T23:59:57.250Z: soon there is another minute, hour and day.
+const START: u64 = 1_785_110_397_250;
+
+pub(crate) const MODEL: &str = "NVIDIA H100 80GB HBM3";
+
+/// What names GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ids {
+    Index,
+    BusId,
+    Uuid,
+    Nothing,
+}
+
+/// A log to make.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) gpus: usize,
+    /// Milliseconds from tick to tick, and how much later a tick may be.
+    pub(crate) every: u64,
+    pub(crate) jitter: u64,
+    pub(crate) ticks: u64,
+    pub(crate) ids: Ids,
+    /// After so many ticks nothing is written for so many milliseconds; 0 for never.
+    pub(crate) pause_after: u64,
+    pub(crate) pause: u64,
+    /// Of a thousand values, so many cannot be told.
+    pub(crate) missing: u64,
+    /// Rows are written up to so many milliseconds late.
+    pub(crate) late: u64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            gpus: 2,
+            every: 100,
+            jitter: 0,
+            ticks: 600,
+            ids: Ids::Index,
+            pause_after: 0,
+            pause: 0,
+            missing: 0,
+            late: 0,
+        }
+    }
+}
+
+/// What one GPU said at one instant.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) at: u64,
+    pub(crate) gpu: usize,
+    /// Percent; or what stands there instead.
+    pub(crate) percent: Result<u64, &'static str>,
+    pub(crate) mebibytes: u64,
+    /// Hundredths of a watt.
+    pub(crate) power: u64,
+}
+
+/// How a log is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Style {
+    pub(crate) columns: Vec<&'static str>,
+    /// `71.25 W` instead of `71.25`.
+    pub(crate) units: bool,
+    pub(crate) line_end: &'static str,
+    /// The header stands again after so many rows.
+    pub(crate) header_again: Option<usize>,
+}
+
+impl Plan {
+    /// Its rows in the order of the file.
+    pub(crate) fn rows(self) -> Vec<Row> {
+        let mut chance = Chance(self.seed);
+        let mut gpus: Vec<Load> = (0..self.gpus).map(|_| Load::default()).collect();
+        let mut rows = Vec::new();
+        let mut tick_at = START;
+        for tick in 0..self.ticks {
+            // The rows of a tick come one after the other.
+            let mut at = tick_at + chance.below(self.jitter + 1);
+            for (gpu, load) in gpus.iter_mut().enumerate() {
+                let percent = load.next(&mut chance);
+                let missing = chance.below(1_000) < self.missing;
+                let instead =
+                    ["[N/A]", "[Not Supported]", "[Unknown Error]", "[GPU is lost]", "101", ""];
+                rows.push(Row {
+                    at,
+                    gpu,
+                    percent: if missing { Err(chance.one_of(&instead)) } else { Ok(percent) },
+                    mebibytes: load.mebibytes,
+                    power: 7_000 + 600 * percent + chance.below(99),
+                });
+                at += chance.below(1 + self.every / (10 * self.gpus as u64).max(20));
+            }
+            tick_at += self.every;
+            if self.pause_after > 0 && tick % self.pause_after == self.pause_after - 1 {
+                tick_at += self.pause;
+            }
+        }
+        if self.late > 0 {
+            rows.sort_by_cached_key(|row| row.at + chance.below(self.late + 1));
+        }
+        rows
+    }
+
+    /// All columns, values with their units, as `nvidia-smi` does without being told otherwise.
+    pub(crate) fn style(self) -> Style {
+        let ids: &[&str] = match self.ids {
+            Ids::Index => &["index"],
+            Ids::BusId => &["pci.bus_id"],
+            Ids::Uuid => &["uuid", "index"],
+            Ids::Nothing => &[],
+        };
+        let rest =
+            ["name", "pstate", "utilization.gpu", "memory.used", "memory.total", "power.draw"];
+        let columns = ["timestamp"].iter().chain(ids).chain(&rest).copied().collect();
+        Style { columns, units: true, line_end: "\n", header_again: None }
+    }
+
+    pub(crate) fn text(self) -> String {
+        self.style().write(&self.rows())
+    }
+}
+
+/// What a GPU is at.
+#[derive(Default)]
+struct Load {
+    ticks: u64,
+    levels: &'static [u64],
+    percent: u64,
+    mebibytes: u64,
+}
+
+impl Load {
+    /// Every phase, every bound, values that hold and values that jump, held and free.
+    fn next(&mut self, chance: &mut Chance) -> u64 {
+        if self.ticks == 0 {
+            self.ticks = 1 + chance.below(60);
+            self.levels = chance.one_of(&[
+                &[0][..],
+                &[0, 1, 2],
+                &[9, 10, 11],
+                &[33, 48],
+                &[69, 70, 71],
+                &[89, 90],
+                &[95, 99, 100],
+                &[0, 100],
+                &[5, 20, 60, 80, 97],
+            ]);
+            self.mebibytes = chance.one_of(&[0, 4, 815, 816, 817, 40_000, 81_000]);
+        }
+        self.ticks -= 1;
+        if chance.below(3) == 0 || !self.levels.contains(&self.percent) {
+            self.percent = chance.one_of(self.levels);
+        }
+        self.percent
+    }
+}
+
+impl Style {
+    pub(crate) fn header(&self) -> String {
+        let unit = |name: &&str| match *name {
+            "utilization.gpu" => " [%]",
+            "memory.used" | "memory.total" => " [MiB]",
+            "power.draw" => " [W]",
+            _ => "",
+        };
+        let names: Vec<_> =
+            self.columns.iter().map(|name| format!("{name}{}", unit(name))).collect();
+        names.join(", ") + self.line_end
+    }
+
+    pub(crate) fn row(&self, row: &Row) -> String {
+        let unit = |unit| if self.units { unit } else { "" };
+        let cell = |name: &&str| match *name {
+            "timestamp" => calendar::written(row.at),
+            "index" => row.gpu.to_string(),
+            "pci.bus_id" => format!("00000000:{:02X}:00.0", 16 + row.gpu),
+            "uuid" => format!("GPU-7b1a6b40-0000-4000-8000-{:012x}", row.gpu),
+            "name" => MODEL.to_owned(),
+            "pstate" => "P0".to_owned(),
+            "utilization.gpu" => match row.percent {
+                Ok(percent) => format!("{percent}{}", unit(" %")),
+                Err(instead) => instead.to_owned(),
+            },
+            "memory.used" => format!("{}{}", row.mebibytes, unit(" MiB")),
+            "memory.total" => format!("81559{}", unit(" MiB")),
+            "power.draw" => {
+                format!("{}.{:02}{}", row.power / 100, row.power % 100, unit(" W"))
+            }
+            name => panic!("no column {name}"),
+        };
+        self.columns.iter().map(cell).collect::<Vec<_>>().join(", ") + self.line_end
+    }
+
+    pub(crate) fn write(&self, rows: &[Row]) -> String {
+        let mut text = self.header();
+        for (number, row) in rows.iter().enumerate() {
+            if number > 0 && Some(number) == self.header_again {
+                text += &self.header();
+            }
+            write!(text, "{}", self.row(row)).unwrap();
+        }
+        text
+    }
+}
+
+pub(crate) fn gzipped(bytes: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut zipped = GzEncoder::new(Vec::new(), Compression::fast());
+    zipped.write_all(bytes.as_ref()).unwrap();
+    zipped.finish().unwrap()
+}
+
+/// UTF-16 with its byte order mark.
+pub(crate) fn utf16(text: &str, unit: fn(u16) -> [u8; 2]) -> Vec<u8> {
+    "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(unit).collect()
+}

@@ -1,0 +1,195 @@
+//! What a report must say of a log, worked out with everything in memory: the log read by
+//! `split(',')`, phases and spans by the oracle, the rest by sums over milliseconds.
+
+use std::collections::BTreeMap;
+
+use crate::calendar;
+use crate::oracle::{BOOKS, Booked, Oracle, Row, max_hold};
+
+/// Everything that is known of one GPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Gpu {
+    /// The cell that names it, or its place in the tick.
+    pub(crate) name: String,
+    /// In the order of time.
+    rows: Vec<Seen>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at: u64,
+    ppm: Option<u64>,
+    mebibytes: Option<u64>,
+    total: Option<u64>,
+    milliwatts: Option<u64>,
+}
+
+/// The GPUs of a log, in the order of their first rows. Without a column that names them, rows
+/// are of `gpus` in turn.
+pub(crate) fn read(text: &str, gpus: usize) -> Vec<Gpu> {
+    let mut lines = text.lines();
+    let names: Vec<&str> =
+        lines.next().unwrap().split(',').map(|name| first_word(name.trim())).collect();
+    let place = |wanted: &[&str]| {
+        wanted.iter().find_map(|wanted| names.iter().position(|name| name == wanted))
+    };
+    let id = place(&["uuid", "pci.bus_id", "index"]);
+    let [at, ppm, used, total] =
+        ["timestamp", "utilization.gpu", "memory.used", "memory.total"].map(|name| place(&[name]));
+    let power = place(&["power.draw", "power.draw.average", "power.draw.instant"]);
+
+    let mut found: Vec<Gpu> = Vec::new();
+    for (number, line) in lines.enumerate() {
+        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+        let number_in = |place: Option<usize>| first_word(cells[place?]).parse::<f64>().ok();
+        let seen = Seen {
+            at: calendar::read(cells[at.unwrap()]).unwrap(),
+            ppm: number_in(ppm)
+                .filter(|percent| (0.0..=100.0).contains(percent))
+                .map(|percent| (percent * 10_000.0).round() as u64),
+            mebibytes: number_in(used).map(|used| used as u64),
+            total: number_in(total).map(|total| total as u64),
+            milliwatts: number_in(power).map(|watts| (watts * 1_000.0).round() as u64),
+        };
+        let name = id.map_or_else(|| (number % gpus).to_string(), |id| cells[id].to_owned());
+        match found.iter_mut().find(|gpu| gpu.name == name) {
+            Some(gpu) => gpu.rows.push(seen),
+            None => found.push(Gpu { name, rows: vec![seen] }),
+        }
+    }
+    // Of one instant the last row in the file comes last.
+    found.iter_mut().for_each(|gpu| gpu.rows.sort_by_key(|row| row.at));
+    found
+}
+
+fn first_word(cell: &str) -> &str {
+    cell.split(' ').next().unwrap()
+}
+
+/// What a report must say of one GPU. Times are milliseconds, money nano-dollars.
+pub(crate) struct Expected {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// In the order of [`BOOKS`].
+    pub(crate) time: [u64; 7],
+    pub(crate) cost: [i128; 7],
+    /// Σ utilization × time, in ppm·ms.
+    pub(crate) weight: u64,
+    pub(crate) effective: i128,
+    pub(crate) bill: i128,
+    pub(crate) knows_held: bool,
+    /// Tenths of a percent.
+    pub(crate) p50: Option<u64>,
+    pub(crate) p95: Option<u64>,
+    pub(crate) memory_p95: Option<u64>,
+    pub(crate) memory_peak: Option<u64>,
+    pub(crate) update_period: Option<u64>,
+    pub(crate) joules: Option<f64>,
+    pub(crate) spans: Vec<(&'static str, u64, u64)>,
+    /// Readings with utilization.
+    pub(crate) readings: u64,
+}
+
+impl Gpu {
+    /// At this rate, in nano-dollars an hour.
+    pub(crate) fn expected(&self, rate: i128) -> Expected {
+        let rows: Vec<Row> = self.rows.iter().map(Seen::as_row).collect();
+        let hold = max_hold(&rows);
+        let oracle = Oracle::of(&rows);
+        let (start, end) = (rows[0].at, rows[rows.len() - 1].at);
+        let covered: Vec<(&Seen, u64)> = self
+            .rows
+            .windows(2)
+            .map(|pair| (&pair[0], (pair[1].at - pair[0].at).min(hold)))
+            .filter(|(_, time)| *time > 0)
+            .collect();
+        let mut busy = BTreeMap::new();
+        for (booked, ppm) in &oracle.millis {
+            if *booked != Booked::Unobserved {
+                *busy.entry((ppm + 500) / 1_000).or_default() += 1;
+            }
+        }
+        let mut used = BTreeMap::new();
+        for (row, time) in &covered {
+            if let Some(mebibytes) = row.mebibytes {
+                *used.entry(mebibytes).or_default() += time;
+            }
+        }
+        let power: Vec<_> =
+            covered.iter().filter_map(|(row, t)| Some(row.milliwatts? * t)).collect();
+        let effective = BOOKS.map(|book| {
+            let exact = rate * i128::from(oracle.weight_in(book)) / 3_600_000_000_000;
+            exact.min(cost_of(&oracle, book, rate))
+        });
+        Expected {
+            start,
+            end,
+            time: BOOKS.map(|book| oracle.millis_in(book)),
+            cost: BOOKS.map(|book| cost_of(&oracle, book, rate)),
+            weight: BOOKS.iter().map(|book| oracle.weight_in(*book)).sum(),
+            effective: effective.iter().sum(),
+            bill: rate * i128::from(end - start) / 3_600_000,
+            knows_held: rows.iter().any(|row| row.held.is_some()),
+            p50: percentile(&busy, 50),
+            p95: percentile(&busy, 95),
+            memory_p95: percentile(&used, 95),
+            memory_peak: self.rows.iter().filter_map(|row| row.mebibytes).max(),
+            update_period: update_period(&rows, hold),
+            joules: (!power.is_empty()).then(|| power.iter().sum::<u64>() as f64 / 1e6),
+            spans: oracle.spans(5_000),
+            readings: rows.iter().filter(|row| row.ppm.is_some()).count() as u64,
+        }
+    }
+}
+
+impl Seen {
+    fn as_row(&self) -> Row {
+        let held = self.mebibytes.zip(self.total).map(|(used, total)| used * 100 > total);
+        Row { at: self.at, ppm: self.ppm, held }
+    }
+}
+
+/// C(t) is what the time since the start costs; a run of one account costs ⌊C(to)⌋ − ⌊C(from)⌋.
+fn cost_of(oracle: &Oracle, account: Booked, rate: i128) -> i128 {
+    let cost = |millis: usize| rate * millis as i128 / 3_600_000;
+    let mut sum = 0;
+    let mut from = 0;
+    for run in oracle.millis.chunk_by(|a, b| a.0 == b.0) {
+        let to = from + run.len();
+        if run[0].0 == account {
+            sum += cost(to) - cost(from);
+        }
+        from = to;
+    }
+    sum
+}
+
+/// The smallest value with at least so much of the weight at or below it.
+fn percentile(weights: &BTreeMap<u64, u64>, percent: u64) -> Option<u64> {
+    let total: u64 = weights.values().sum();
+    weights.keys().copied().find(|value| {
+        let below: u64 = weights.range(..=value).map(|(_, weight)| weight).sum();
+        below * 100 >= total * percent
+    })
+}
+
+/// The median time between changes, the upper one of two; `None` under ten changes. Where nothing
+/// is known for a while, the next value is no change.
+fn update_period(rows: &[Row], hold: u64) -> Option<u64> {
+    let (mut changes, mut periods) = (0, Vec::new());
+    let (mut changed, mut before): (Option<u64>, Option<Row>) = (None, None);
+    for row in rows {
+        let known = before.filter(|before| row.at - before.at <= hold).and_then(|row| row.ppm);
+        match (known, row.ppm) {
+            (Some(old), Some(new)) if old != new => {
+                changes += 1;
+                periods.extend(changed.replace(row.at).map(|changed| row.at - changed));
+            }
+            (Some(_), Some(_)) => {}
+            _ => changed = None,
+        }
+        before = Some(*row);
+    }
+    periods.sort_unstable();
+    periods.get(periods.len() / 2).copied().filter(|_| changes >= 10)
+}

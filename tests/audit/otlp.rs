@@ -1,0 +1,174 @@
+//! An OTLP file as a stranger reads it: with the published types of the protocol.
+
+use std::collections::BTreeMap;
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::{
+    Exemplar, Metric, NumberDataPoint, number_data_point,
+};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use serde_json::Value;
+
+/// What stands in a file.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) metrics: Vec<Metric>,
+    pub(crate) spans: Vec<Span>,
+}
+
+/// Points of one metric with the same attributes.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    pub(crate) is_sum: bool,
+    pub(crate) points: Vec<Point>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Point {
+    pub(crate) start: u64,
+    pub(crate) time: u64,
+    pub(crate) value: f64,
+}
+
+pub(crate) type Attributes = BTreeMap<String, String>;
+
+/// Reads a file: one request a line, and each is of one kind.
+pub(crate) fn read(file: &str) -> Told {
+    let mut told = Told::default();
+    for line in file.lines() {
+        let json: Value = serde_json::from_str(line).unwrap();
+        if json.get("resourceMetrics").is_some() {
+            let request: ExportMetricsServiceRequest = serde_json::from_str(line).unwrap();
+            for resource in request.resource_metrics {
+                told.resources.extend(resource.resource);
+                for scope in resource.scope_metrics {
+                    told.metrics.extend(scope.metrics);
+                }
+            }
+        } else {
+            assert!(json.get("resourceSpans").is_some(), "no request: {line}");
+            let request: ExportTraceServiceRequest = serde_json::from_str(line).unwrap();
+            for resource in request.resource_spans {
+                told.resources.extend(resource.resource);
+                for scope in resource.scope_spans {
+                    told.spans.extend(scope.spans);
+                }
+            }
+        }
+    }
+    told
+}
+
+pub(crate) fn attributes(of: &[KeyValue]) -> Attributes {
+    let text = |pair: &KeyValue| match pair.value.clone().unwrap().value.unwrap() {
+        any_value::Value::StringValue(text) => text,
+        any_value::Value::DoubleValue(number) => number.to_string(),
+        other => panic!("an attribute of no kind that was promised: {other:?}"),
+    };
+    of.iter().map(|pair| (pair.key.clone(), text(pair))).collect()
+}
+
+impl Told {
+    /// The points of a metric, by their attributes.
+    pub(crate) fn streams(&self, name: &str) -> BTreeMap<Attributes, Stream> {
+        let mut streams: BTreeMap<_, Stream> = BTreeMap::new();
+        for metric in self.metrics.iter().filter(|metric| metric.name == name) {
+            let (is_sum, points) = match metric.data.as_ref().unwrap() {
+                Data::Sum(sum) => (sum.is_monotonic, &sum.data_points),
+                Data::Gauge(gauge) => (false, &gauge.data_points),
+                other => panic!("{name} is no number: {other:?}"),
+            };
+            for point in points {
+                let stream = streams.entry(attributes(&point.attributes)).or_default();
+                stream.is_sum = is_sum;
+                stream.points.push(Point::of(point));
+            }
+        }
+        streams
+    }
+
+    /// The names of metrics that are numbers.
+    pub(crate) fn numbers(&self) -> Vec<&str> {
+        let is_number = |data: &Data| matches!(data, Data::Sum(_) | Data::Gauge(_));
+        let numbers = self.metrics.iter().filter(|it| it.data.as_ref().is_some_and(is_number));
+        let mut names: Vec<_> = numbers.map(|metric| metric.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The last values of a metric of one GPU, by phase.
+    pub(crate) fn last(&self, name: &str, gpu: &str) -> BTreeMap<String, f64> {
+        let streams = self.streams(name).into_iter();
+        let mine = streams.filter(|(attributes, _)| attributes["hw.id"] == gpu);
+        mine.map(|(attributes, stream)| {
+            (attributes["phasemeter.phase"].clone(), stream.points.last().unwrap().value)
+        })
+        .collect()
+    }
+
+    /// How many readings the histogram of a GPU counted in the end.
+    pub(crate) fn readings(&self, gpu: &str) -> u64 {
+        let points =
+            self.histograms().filter(|point| attributes(&point.attributes)["hw.id"] == gpu);
+        let count = points.map(|point| {
+            assert_eq!(point.bucket_counts.iter().sum::<u64>(), point.count);
+            point.count
+        });
+        count.last().unwrap_or(0)
+    }
+
+    pub(crate) fn exemplars(&self) -> impl Iterator<Item = (String, &Exemplar)> {
+        self.histograms().flat_map(|point| {
+            let gpu = attributes(&point.attributes)["hw.id"].clone();
+            point.exemplars.iter().map(move |exemplar| (gpu.clone(), exemplar))
+        })
+    }
+
+    fn histograms(
+        &self,
+    ) -> impl Iterator<Item = &opentelemetry_proto::tonic::metrics::v1::HistogramDataPoint> {
+        self.metrics.iter().flat_map(|metric| match &metric.data {
+            Some(Data::Histogram(histogram)) => histogram.data_points.as_slice(),
+            _ => &[],
+        })
+    }
+
+    /// The metrics without their exemplars.
+    pub(crate) fn without_exemplars(&self) -> Vec<Metric> {
+        let mut metrics = self.metrics.clone();
+        for metric in &mut metrics {
+            if let Some(Data::Histogram(histogram)) = &mut metric.data {
+                histogram.data_points.iter_mut().for_each(|point| point.exemplars.clear());
+            }
+        }
+        metrics
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Vec<&Span> {
+        self.spans.iter().filter(|span| span.name == name).collect()
+    }
+
+    /// What hangs under a span, in the order of time.
+    pub(crate) fn under(&self, parent: &Span) -> Vec<&Span> {
+        let mut children: Vec<_> =
+            self.spans.iter().filter(|span| span.parent_span_id == parent.span_id).collect();
+        children.sort_by_key(|span| span.start_time_unix_nano);
+        children
+    }
+}
+
+impl Point {
+    fn of(point: &NumberDataPoint) -> Self {
+        let value = match point.value.unwrap() {
+            number_data_point::Value::AsDouble(value) => value,
+            number_data_point::Value::AsInt(value) => value as f64,
+        };
+        Self { start: point.start_time_unix_nano, time: point.time_unix_nano, value }
+    }
+}

@@ -1,0 +1,94 @@
+//! The JSON report as a stranger reads it: by the schema, and with a pocket calculator.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+const SCHEMA: &str = include_str!("../../collector/sidecar/src/report/report.schema.json");
+
+static VALIDATOR: LazyLock<jsonschema::Validator> =
+    LazyLock::new(|| jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap());
+
+/// Nano-dollars of a decimal text with nine decimals.
+pub(crate) fn nanos(usd: &Value) -> Option<i128> {
+    let (whole, decimals) = usd.as_str()?.split_once('.').unwrap();
+    assert_eq!(decimals.len(), 9, "{usd}");
+    Some(format!("{whole}{decimals}").parse().unwrap())
+}
+
+/// Milliseconds of a number of seconds that is a whole number of them.
+pub(crate) fn millis(seconds: &Value) -> u64 {
+    let millis = seconds.as_f64().unwrap() * 1_000.0;
+    assert!((millis - millis.round()).abs() < 1e-4, "{seconds} s is no whole millisecond");
+    millis.round() as u64
+}
+
+pub(crate) fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap()
+}
+
+const PHASES: [&str; 4] = ["idle", "underutilized", "productive", "compute_bound"];
+
+/// It follows the schema, and everything in it adds up.
+pub(crate) fn check(report: &Value) {
+    if let Err(error) = VALIDATOR.validate(report) {
+        panic!("{error} at {} in {report:#}", error.instance_path());
+    }
+    let gpus = list(&report["gpus"]);
+    for gpu in gpus {
+        check_time(gpu);
+        check_money(gpu, &gpu["cost_usd"], &gpu["phases"]);
+    }
+    let (fleet, cost) = (&report["fleet"], &report["cost"]);
+    check_time(fleet);
+    check_money(cost, &cost["total_usd"], &fleet["phases"]);
+    for (all, each) in [
+        ("total_usd", "cost_usd"),
+        ("effective_usd", "effective_usd"),
+        ("waste_usd", "waste_usd"),
+        ("unobserved_usd", "unobserved_usd"),
+        ("hourly_usd", "rate_usd_per_gpu_hour"),
+    ] {
+        let sum: i128 = gpus.iter().filter_map(|gpu| nanos(&gpu[each])).sum();
+        assert_eq!(nanos(&cost[all]).unwrap_or(0), sum, "{all}");
+    }
+    if let Some(hourly) = nanos(&cost["hourly_usd"]) {
+        assert_eq!(nanos(&cost["monthly_usd"]), Some(hourly * 24 * 30));
+        assert_eq!(nanos(&cost["yearly_usd"]), Some(hourly * 24 * 365));
+    }
+    let listed = list(&report["rejected_rows"]).len() as u64;
+    assert_eq!(listed, report["rejected_total"].as_u64().unwrap().min(100));
+}
+
+/// Seconds of the phases and unobserved are the span; percentages sum to 100.
+fn check_time(of: &Value) {
+    let seconds = |phase: &str| of["phases"][phase]["seconds"].as_f64().unwrap();
+    let near =
+        |a: f64, b: f64| assert!((a - b).abs() <= 1e-9 * b.max(1_000.0), "{a} ≠ {b}: {of:#}");
+    let observed: f64 = PHASES.map(seconds).iter().sum();
+    let unobserved = of["unobserved_seconds"].as_f64().unwrap();
+    near(observed + unobserved, of["span_seconds"].as_f64().unwrap());
+    let reasons = list(&of["unobserved_reasons"]).iter();
+    near(reasons.map(|reason| reason["seconds"].as_f64().unwrap()).sum(), unobserved);
+
+    let percents = PHASES.map(|phase| of["phases"][phase]["percent"].as_f64());
+    let tenths = percents.map(|percent| percent.map(|percent| (percent * 10.0).round()));
+    let all = tenths.iter().copied().sum::<Option<f64>>();
+    assert_eq!(all, (observed > 0.0).then_some(1_000.0), "{of:#}");
+}
+
+/// Phases and unobserved are the bill; so are effective, waste and unobserved; pools are the waste.
+fn check_money(of: &Value, bill: &Value, phases: &Value) {
+    let Some(bill) = nanos(bill) else { return };
+    let usd = |value: &Value| nanos(value).unwrap();
+    let phase = |phase: &str| usd(&phases[phase]["cost_usd"]);
+    let unobserved = usd(&of["unobserved_usd"]);
+    assert_eq!(PHASES.map(phase).iter().sum::<i128>() + unobserved, bill, "{of:#}");
+    let waste = usd(&of["waste_usd"]);
+    assert_eq!(usd(&of["effective_usd"]) + waste + unobserved, bill, "{of:#}");
+    let pools = ["starvation", "idle", "occupancy"].map(|pool| usd(&of["waste_pools_usd"][pool]));
+    assert_eq!(pools.iter().sum::<i128>(), waste, "{of:#}");
+    if phases["idle_held"].is_object() {
+        assert_eq!(phase("idle_held") + phase("idle_free"), phase("idle"));
+    }
+}

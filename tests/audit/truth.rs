@@ -1,0 +1,273 @@
+//! Seconds, dollars, spans, percentiles and joules are what the definitions say, to the
+//! millisecond and the nano-dollar.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::logs::{Ids, Plan};
+use crate::naive::{self, Expected};
+use crate::oracle::{BOOKS, Booked};
+use crate::phasemeter::Phasemeter;
+use crate::report::{self, list, millis, nanos};
+use crate::{calendar, otlp, trace};
+
+/// $3.30 a GPU-hour: divides into no second.
+const RATE: i128 = 3_300_000_000;
+
+/// A folder of recorded logs: named by the environment, else beside the checkout.
+fn recorded_logs() -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let folder = env::var_os("PHASEMETER_SHARED_DATA").map_or_else(beside, PathBuf::from);
+    Some(folder.join("nvidia-smi")).filter(|folder| folder.is_dir())
+}
+
+#[test]
+fn real_logs_are_what_the_oracle_says() {
+    let Some(folder) = recorded_logs() else {
+        // Not through the test's own output, which is shown of failures only.
+        let told = b"\nNO RECORDED LOGS: set PHASEMETER_SHARED_DATA to their folder. \
+                     Only made logs were audited.\n\n";
+        _ = std::io::Write::write_all(&mut std::io::stderr(), told);
+        return;
+    };
+    for name in ["a100-half-duty.csv", "a100-transient.csv", "v100-power-steps.csv"] {
+        let path = folder.join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        check(name, &text, &[path.to_str().unwrap()], 1, 0);
+    }
+}
+
+#[test]
+fn made_logs_are_what_the_oracle_says() {
+    let plan = Plan::default();
+    let hour = 3_600_000;
+    let plans = [
+        ("fast", Plan { gpus: 1, every: 10, ticks: 4_000, ..plan }),
+        ("node", Plan { seed: 2, gpus: 8, ids: Ids::Uuid, ..plan }),
+        ("seconds", Plan { seed: 3, every: 1_000, ticks: 900, ids: Ids::BusId, ..plan }),
+        ("minutes", Plan { seed: 4, every: 30_000, ticks: hour / 30_000, jitter: 900, ..plan }),
+        ("gaps", Plan { seed: 5, pause_after: 97, pause: 45_017, ticks: 700, ..plan }),
+        ("missing", Plan { seed: 6, missing: 80, every: 250, ticks: 1_200, ..plan }),
+        ("late", Plan { seed: 7, late: 2_000, jitter: 70, ticks: 900, ids: Ids::Uuid, ..plan }),
+        ("short pauses", Plan { seed: 8, pause_after: 31, pause: 700, missing: 20, ..plan }),
+        ("odd cadence", Plan { seed: 9, every: 333, jitter: 300, ticks: 2_000, gpus: 3, ..plan }),
+        ("around a second", Plan { seed: 10, every: 999, jitter: 2, ticks: 600, ..plan }),
+        (
+            "all at once",
+            Plan { seed: 11, late: 1_500, missing: 150, every: 50, ticks: 2_500, ..plan },
+        ),
+        (
+            "five seconds",
+            Plan { seed: 12, every: 5_000, ticks: 700, pause_after: 50, pause: hour / 4, ..plan },
+        ),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (name, plan) in plans {
+        let path = folder.path().join("made.csv");
+        let text = plan.text();
+        fs::write(&path, &text).unwrap();
+        check(name, &text, &[path.to_str().unwrap()], 1, 0);
+    }
+}
+
+#[test]
+fn rows_that_name_no_gpu_are_of_so_many_in_turn() {
+    let plan = Plan { gpus: 3, ids: Ids::Nothing, ticks: 900, missing: 10, ..Plan::default() };
+    for (seed, every) in [(21, 500), (22, 1_000), (23, 10_000)] {
+        let text = Plan { seed, every, jitter: every / 10, ..plan }.text();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("turns.csv");
+        fs::write(&path, &text).unwrap();
+        check("in turn", &text, &[path.to_str().unwrap(), "--gpus", "3"], 3, 0);
+    }
+}
+
+#[test]
+fn a_zone_moves_the_clock_and_nothing_else() {
+    let text = Plan { seed: 31, ..Plan::default() }.text();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("zone.csv");
+    fs::write(&path, &text).unwrap();
+    // The seconds of UTC are those of the zone: only their names differ.
+    let half_past_five = 19_800_000;
+    check("zone", &text, &[path.to_str().unwrap(), "--utc-offset", "+05:30"], 1, half_past_five);
+}
+
+#[test]
+fn without_columns_to_tell_there_is_null() {
+    let plan = Plan { seed: 41, ..Plan::default() };
+    let folder = tempfile::tempdir().unwrap();
+    for columns in [
+        &["timestamp", "index", "utilization.gpu"][..],
+        &["index", "memory.used", "timestamp"],
+        &["timestamp", "power.draw", "index"],
+        &["power.draw", "index", "memory.used", "timestamp", "utilization.gpu"],
+    ] {
+        let mut style = plan.style();
+        style.columns = columns.to_vec();
+        let text = style.write(&plan.rows());
+        let path = folder.path().join("few.csv");
+        fs::write(&path, &text).unwrap();
+        check(&columns.join(" "), &text, &[path.to_str().unwrap()], 1, 0);
+    }
+}
+
+/// Audits a log and looks at everything that was told of it. `ahead`: the log's clock, in
+/// milliseconds ahead of UTC.
+fn check(name: &str, text: &str, args: &[&str], gpus: usize, ahead: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("otlp.jsonl");
+    let report = Phasemeter::audit()
+        .args(args)
+        .args(["--price", "3.30", "--otlp-file", file.to_str().unwrap()])
+        .report();
+    report::check(&report);
+    assert_eq!(report["rejected_total"], 0, "{name}: {report:#}");
+    let told = otlp::read(&fs::read_to_string(&file).unwrap());
+    trace::check_sums(&report, &told);
+
+    let naive = naive::read(text, gpus);
+    let reported = list(&report["gpus"]);
+    assert_eq!(reported.len(), naive.len(), "{name}");
+    for gpu in &naive {
+        let mine = reported.iter().find(|reported| reported["gpu"] == gpu.name.as_str());
+        let mine = mine.or(reported.first().filter(|_| naive.len() == 1)).unwrap();
+        let expected = gpu.expected(RATE);
+        let name = format!("{name}, GPU {}", gpu.name);
+        check_time(&name, mine, &expected, ahead);
+        check_money(&name, mine, &expected);
+        check_measured(&name, mine, &expected);
+        check_otlp(&name, &told, &gpu.name, &expected, ahead);
+    }
+}
+
+fn seconds_of(expected: &Expected, books: &[Booked]) -> (u64, i128) {
+    let of = BOOKS.iter().zip(expected.time.iter().zip(expected.cost));
+    let of = of.filter(|(book, _)| books.contains(book));
+    of.fold((0, 0), |(time, cost), (_, (more, dearer))| (time + more, cost + dearer))
+}
+
+const IDLE: [Booked; 3] = [Booked::IdleHeld, Booked::IdleFree, Booked::IdleUnknown];
+
+/// What each field of the report is the sum of.
+const FIELDS: [(&str, &[Booked]); 6] = [
+    ("idle", &IDLE),
+    ("idle_held", &[Booked::IdleHeld]),
+    ("idle_free", &[Booked::IdleFree]),
+    ("underutilized", &[Booked::Underutilized]),
+    ("productive", &[Booked::Productive]),
+    ("compute_bound", &[Booked::ComputeBound]),
+];
+
+fn check_time(name: &str, gpu: &Value, expected: &Expected, ahead: u64) {
+    for (field, instant) in [("start", expected.start), ("end", expected.end)] {
+        let written = calendar::written(instant - ahead).replace('/', "-").replace(' ', "T");
+        let written = written.trim_end_matches('0').trim_end_matches('.').to_owned() + "Z";
+        assert_eq!(gpu[field], written, "{name}");
+    }
+    assert_eq!(millis(&gpu["span_seconds"]), expected.end - expected.start, "{name}");
+    let (unobserved, _) = seconds_of(expected, &[Booked::Unobserved]);
+    assert_eq!(millis(&gpu["unobserved_seconds"]), unobserved, "{name}");
+    let told = seconds_of(expected, &IDLE[..2]).0;
+    let untold = seconds_of(expected, &IDLE[2..]).0;
+    let knows = expected.knows_held && !(told == 0 && untold > 0);
+    for (field, books) in FIELDS {
+        let share = &gpu["phases"][field];
+        if books.len() == 1 && field.starts_with("idle") && !knows {
+            assert!(share.is_null(), "{name}: {field} is not known");
+            continue;
+        }
+        let (time, cost) = seconds_of(expected, books);
+        assert_eq!(millis(&share["seconds"]), time, "{name}: {field}");
+        assert_eq!(nanos(&share["cost_usd"]), Some(cost), "{name}: {field}");
+    }
+}
+
+fn check_money(name: &str, gpu: &Value, expected: &Expected) {
+    let unobserved = seconds_of(expected, &[Booked::Unobserved]).1;
+    for (field, exact) in [
+        ("rate_usd_per_gpu_hour", RATE),
+        ("cost_usd", expected.bill),
+        ("effective_usd", expected.effective),
+        ("unobserved_usd", unobserved),
+        ("waste_usd", expected.bill - unobserved - expected.effective),
+    ] {
+        assert_eq!(nanos(&gpu[field]), Some(exact), "{name}: {field}");
+    }
+}
+
+fn check_measured(name: &str, gpu: &Value, expected: &Expected) {
+    let near = |value: &Value, exact: f64, what| {
+        let value = value.as_f64().unwrap();
+        assert!((value - exact).abs() <= 1e-9 * exact.max(1.0), "{name}: {what} {value} ≠ {exact}");
+    };
+    near(&gpu["effective_seconds"], expected.weight as f64 / 1e9, "effective seconds");
+    let utilization = &gpu["utilization"];
+    for (field, tenths) in [("p50", expected.p50), ("p95", expected.p95)] {
+        match tenths {
+            Some(tenths) => near(&utilization[field], tenths as f64 / 10.0, field),
+            None => assert!(utilization[field].is_null(), "{name}: {field}"),
+        }
+    }
+    let unobserved = seconds_of(expected, &[Booked::Unobserved]).0;
+    match expected.weight.checked_div(expected.end - expected.start - unobserved) {
+        Some(ppm) => near(&utilization["mean"], ppm as f64 / 10_000.0, "mean"),
+        None => assert!(utilization["mean"].is_null(), "{name}"),
+    }
+    match expected.update_period {
+        // From ten seconds on it is told to four digits.
+        Some(period) => {
+            let told = millis(&utilization["update_period_seconds"]);
+            let digit = if period < 10_000 { 1 } else { period / 1_000 };
+            assert!((told..told + digit).contains(&period), "{name}: {told} ≠ {period}");
+        }
+        None => assert!(utilization["update_period_seconds"].is_null(), "{name}"),
+    }
+    let memory = &gpu["memory"];
+    let bytes = |mebibytes: Option<u64>| mebibytes.map(|mebibytes| mebibytes << 20);
+    assert_eq!(memory["used_peak_bytes"].as_u64(), bytes(expected.memory_peak), "{name}");
+    assert_eq!(memory["used_p95_bytes"].as_u64(), bytes(expected.memory_p95), "{name}");
+    match expected.joules {
+        Some(joules) => near(&gpu["energy_joules"], joules, "joules"),
+        None => assert!(gpu["energy_joules"].is_null(), "{name}"),
+    }
+}
+
+fn check_otlp(name: &str, told: &otlp::Told, gpu: &str, expected: &Expected, ahead: u64) {
+    let sessions = told.named("gpu session");
+    let session = sessions.iter().find(|span| otlp::attributes(&span.attributes)["hw.id"] == gpu);
+    // A log names a GPU by its bus id, the wire by uuid or index, else as the report does.
+    let session = session.unwrap_or_else(|| panic!("{name}: no session of {gpu}"));
+    let phases: Vec<_> = told
+        .under(session)
+        .iter()
+        .map(|span| {
+            let instant = |nanos: u64| nanos / 1_000_000 + ahead;
+            let (from, to) = (span.start_time_unix_nano, span.end_time_unix_nano);
+            (span.name.as_str(), instant(from), instant(to))
+        })
+        .collect();
+    assert_eq!(phases, expected.spans, "{name}");
+    assert_eq!(told.readings(gpu), expected.readings, "{name}");
+
+    let mut time = BTreeMap::new();
+    for (book, (millis, cost)) in BOOKS.into_iter().zip(expected.time.iter().zip(expected.cost)) {
+        let account = match book {
+            Booked::IdleHeld => "idle_held",
+            Booked::IdleFree => "idle_free",
+            other => other.label(),
+        };
+        time.insert(account, (*millis, cost));
+    }
+    let (seconds, dollars) =
+        (told.last("phasemeter.gpu.time", gpu), told.last("phasemeter.gpu.cost", gpu));
+    for (account, (millis, cost)) in time {
+        let last = |of: &BTreeMap<String, f64>| of.get(account).copied().unwrap_or(0.0);
+        assert!((last(&seconds) - millis as f64 / 1e3).abs() < 1e-9, "{name}: {account}");
+        assert!((last(&dollars) - cost as f64 / 1e9).abs() < 1e-9, "{name}: {account}");
+    }
+}

@@ -1,0 +1,167 @@
+//! What holds of any input: the bodies of the fuzz targets, which the tests run on the seeds.
+
+#![allow(dead_code, reason = "each fuzz target uses one")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::LazyLock;
+use std::thread;
+
+use phasemeter::environment::Environment;
+use phasemeter::experiment::{ExperimentRequest, TraceParent, TraceState};
+use phasemeter::otlp::{ExportSettings, OtlpFile, Request};
+use phasemeter::pipeline::{Finished, Outlet, Pipeline, Settings};
+use phasemeter::pricing::Pricing;
+use phasemeter::report::bar::Bars;
+use phasemeter::report::{self, GpuInput, Report};
+use phasemeter::source::nvidia_smi::{Input, LogOptions, Logs};
+use phasemeter::source::{Source, SourceError};
+use phasemeter_meter::gpu::MeterConfig;
+use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::phase::{Account, Thresholds};
+use phasemeter_meter::price::PriceBook;
+use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
+
+/// Rows without a header are read by these columns.
+const COLUMNS: &str = "timestamp, index, utilization.gpu, memory.used, memory.total, power.draw";
+
+static BOOK: LazyLock<PriceBook> = LazyLock::new(PriceBook::shipped);
+
+/// A log of these bytes is refused, or metered, exported and reported; and the accounts add up.
+pub(crate) fn log(bytes: &[u8]) {
+    let file = LogFile::of(bytes);
+    let option = |options| audit(&file.0, &options);
+    option(LogOptions::default());
+    option(LogOptions { columns: Some(COLUMNS.to_owned()), ..LogOptions::default() });
+    option(LogOptions { gpus: 3.try_into().ok(), ..LogOptions::default() });
+}
+
+/// A trace context is refused, or means the same when it is written and read again.
+pub(crate) fn traceparent(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(parent) = text.parse::<TraceParent>() {
+        assert_eq!(parent.to_string().parse(), Ok(parent));
+        let experiment = ExperimentRequest::default().under(parent).open(Timestamp::default(), &[]);
+        assert_eq!(experiment.trace_id, parent.trace_id);
+        let [(_, carried), ..] = experiment.carriers();
+        let carried: TraceParent = carried.unwrap().parse().unwrap();
+        assert_eq!(carried.trace_id, parent.trace_id);
+        assert_eq!(carried.flags.is_sampled(), parent.flags.is_sampled());
+    }
+    if let Ok(state) = text.parse::<TraceState>() {
+        assert_eq!(state.as_str(), text);
+    }
+}
+
+/// An environment, NAME=VALUE a line, is taken or warned of; an experiment can always be opened.
+pub(crate) fn otlp_environment(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let variables: BTreeMap<&str, &str> =
+        text.lines().filter_map(|line| line.split_once('=')).collect();
+    let read = || Environment::read(|name| variables.get(name).map(|value| (*value).to_owned()));
+    let environment = read();
+    assert_eq!(environment, read());
+    for warning in &environment.warnings {
+        let name = warning.to_string();
+        let name = name.split_once(" is ignored: ").expect("a warning says what is ignored").0;
+        assert!(variables.contains_key(name), "{name} was not said");
+    }
+    assert!(environment.export.every >= Nanos::SECOND);
+    let experiment = environment.experiment.open(Timestamp::default(), &["0"]);
+    assert!(!experiment.id.is_empty() && experiment.attributes.contains_key("service.name"));
+}
+
+/// A file that goes away again, in memory where there is a place for that.
+struct LogFile(PathBuf);
+
+impl LogFile {
+    fn of(bytes: &[u8]) -> Self {
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
+        let name = format!("phasemeter-{}-{:?}", process::id(), thread::current().id());
+        let path = folder.join(name);
+        fs::write(&path, bytes).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for LogFile {
+    fn drop(&mut self) {
+        _ = fs::remove_file(&self.0);
+    }
+}
+
+fn audit(path: &Path, options: &LogOptions) {
+    let mut source = match Logs::open(&[Input::File(path.to_owned())], options) {
+        Ok(source) => source,
+        Err(SourceError::Unusable(why)) => return assert!(!why.to_string().contains('\n')),
+        Err(other) => panic!("the file is there: {other}"),
+    };
+    let mut file = OtlpFile::new(io::sink());
+    let outlet: Outlet = Box::new(move |request: Request| file.write(&request));
+    let rate = Rate::new(3_300_000_001).unwrap();
+    let mut pipeline = Pipeline::new(Settings {
+        meter: MeterConfig::default(),
+        pricing: Pricing {
+            given: Some(rate),
+            provider: None,
+            region: None,
+            instance_type: None,
+            plan: None,
+            book: BOOK.clone(),
+        },
+        experiment: ExperimentRequest::default(),
+        export: Some((ExportSettings::default(), outlet)),
+    });
+    pipeline.run(&mut source, |_| {}).expect("damage is told of, not fatal");
+    let run = pipeline.finish(source.gpus()).unwrap();
+    assert_eq!(run.gpus.len(), source.gpus().len());
+    closes(&run, rate);
+    can_be_shown(&source, &run);
+}
+
+/// Every account of every GPU adds up.
+fn closes(run: &Finished, rate: Rate) {
+    for gpu in &run.gpus {
+        let summary = gpu.meter.summary();
+        let accounts = summary.accounts;
+        let exact = u128::from(rate.nano_usd_per_hour()) * u128::from(summary.length().0);
+        let exact = i128::try_from(exact / u128::from(NANOS_PER_HOUR)).unwrap();
+        assert_eq!(accounts.all().time, summary.length());
+        assert_eq!(accounts.all().cost, NanoUsd(exact));
+        assert_eq!(accounts.effective_cost() + accounts.waste(), accounts.observed().cost);
+        let pools = summary.pools;
+        assert_eq!(pools.starvation + pools.idle + pools.occupancy, accounts.waste());
+        let absent: Nanos = summary.unobserved.absent.into_iter().sum();
+        assert_eq!(absent + summary.unobserved.no_reading, accounts[Account::Unobserved].time);
+    }
+}
+
+fn can_be_shown(source: &Logs, run: &Finished) {
+    let gpus = source.gpus().iter().zip(&run.gpus).map(|(identity, gpu)| GpuInput {
+        identity,
+        meter: &gpu.meter,
+        price: &gpu.price,
+        memory_total: identity.memory_total,
+        power_basis: None,
+    });
+    let input = report::Input {
+        title: "a log".to_owned(),
+        experiment: report::Experiment::default(),
+        thresholds: Thresholds::default(),
+        gpus: gpus.collect(),
+        work: vec![("samples".to_owned(), 3)],
+        rejected_rows: Vec::new(),
+        rejected_total: source.rejected().total,
+        assumptions: Vec::new(),
+    };
+    let report = Report::build(&input);
+    report::json::write(&report, io::sink()).unwrap();
+    let page = report::text::render(&report, &Bars::of(&input), false);
+    assert!(!page.contains(|c: char| c.is_control() && c != '\n'));
+}

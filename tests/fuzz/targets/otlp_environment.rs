@@ -1,0 +1,8 @@
+//! An environment of any bytes.
+
+#![no_main]
+
+#[path = "../properties.rs"]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::otlp_environment(bytes));

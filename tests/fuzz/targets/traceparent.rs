@@ -1,0 +1,8 @@
+//! A trace context of any bytes.
+
+#![no_main]
+
+#[path = "../properties.rs"]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::traceparent(bytes));
