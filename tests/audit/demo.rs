@@ -34,6 +34,13 @@ fn the_same_seed_prints_the_same_bytes() {
 }
 
 #[test]
+fn the_readme_shows_what_it_prints() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    assert!(readme.contains(&Phasemeter::new("demo").run().out), "README.md shows another report");
+}
+
+#[test]
 fn the_report_tells_the_story() {
     let started = Instant::now();
     let report = demo(&[]);

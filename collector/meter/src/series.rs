@@ -67,10 +67,12 @@ impl Series {
             let slot = at.whole_second() / self.step;
             let end = self.start(slot + 1).min(piece.to);
             let observed = end.since(at);
-            // Pieces longer than a second are of one utilization: their parts are exact. Divided
-            // first, since the product of centuries does not fit.
-            let (each, rest) = (piece.weighted / length, piece.weighted % length);
-            let weighted = each * u128::from(observed.0) + rest * u128::from(observed.0) / length;
+            // A piece of more than one point is whole seconds of one utilization: its parts are
+            // exact. Divided first, since the product of centuries does not fit.
+            let weighted = match u128::from(observed.0) {
+                all if all == length => piece.weighted,
+                part => piece.weighted / length * part,
+            };
             let place = usize::try_from(slot - self.first).ok();
             match place.and_then(|place| self.points.get_mut(place)) {
                 Some(point) if end > at => point.add(Point { observed, weighted }),
