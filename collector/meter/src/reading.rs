@@ -76,6 +76,48 @@ impl Absent {
     }
 }
 
+/// What a utilization is a measure of. Several stand side by side; one is chosen for the bill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Basis {
+    /// The driver's own utilization, polled: some kernel was running
+    /// (`nvmlDeviceGetUtilizationRates().gpu`).
+    NvmlGpu,
+    /// The same from the driver's ring of samples, of which none is missed
+    /// (`nvmlDeviceGetSamples`).
+    NvmlSamples,
+    /// Multiprocessors that had work, measured by the hardware (GPM, Hopper and newer).
+    GpmSm,
+    /// Tensor cores at work, measured by the hardware (GPM, Hopper and newer).
+    GpmTensor,
+}
+
+impl Basis {
+    /// Its name in reports and on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NvmlGpu => "nvml.gpu",
+            Self::NvmlSamples => "nvml.samples",
+            Self::GpmSm => "gpm.sm",
+            Self::GpmTensor => "gpm.tensor",
+        }
+    }
+}
+
+/// The mean utilization of a stretch of time, where a source measures stretches: a driver's sample,
+/// a pair of hardware counters. (A [`Reading`] tells an instant.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// What was measured.
+    pub basis: Basis,
+    /// Where the stretch begins.
+    pub from: Timestamp,
+    /// Where it ends, after `from`.
+    pub to: Timestamp,
+    /// The mean of it.
+    pub utilization: Utilization,
+}
+
 /// What is known of a GPU beside its readings. Filled in by the source as it learns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuIdentity {
