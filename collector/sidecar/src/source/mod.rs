@@ -1,0 +1,3 @@
+//! Where readings come from: the start of the line.
+
+pub mod nvml;
