@@ -13,4 +13,6 @@ pub mod otlp;
 pub mod pipeline;
 pub mod pricing;
 pub mod report;
+pub mod clock;
+pub mod sampler;
 pub mod source;
