@@ -1,0 +1,3 @@
+//! What goes on the wire, and how it gets there.
+
+pub mod client;
