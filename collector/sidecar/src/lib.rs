@@ -2,10 +2,11 @@
 //! dollars and advice out; what they mean is decided in `phasemeter-meter`.
 //!
 //! ```text
-//! source → pipeline → otlp, report
+//! source (sampler, clock) → pipeline → otlp, report
 //! ```
 
 pub mod cli;
+pub mod clock;
 pub mod command;
 pub mod environment;
 pub mod experiment;
@@ -13,4 +14,5 @@ pub mod otlp;
 pub mod pipeline;
 pub mod pricing;
 pub mod report;
+pub mod sampler;
 pub mod source;

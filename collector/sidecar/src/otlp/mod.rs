@@ -9,6 +9,7 @@
 
 mod accounts;
 mod batch;
+pub mod client;
 mod exemplars;
 mod exporter;
 mod file;

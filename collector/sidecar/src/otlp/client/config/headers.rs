@@ -1,0 +1,60 @@
+//! Reads a list of headers: `name=value,name=value`, values percent-encoded, as the specification
+//! takes it from W3C Baggage without its properties. Values are never shown.
+
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::percent_decode_str;
+
+const OURS: HeaderValue =
+    HeaderValue::from_static(concat!("phasemeter/", env!("CARGO_PKG_VERSION")));
+
+/// What is sent where no header is given: who we are.
+pub(super) fn ours() -> HeaderMap {
+    HeaderMap::from_iter([(USER_AGENT, OURS)])
+}
+
+/// The headers of a list, ours below them; or the number, from 1, of the first entry that is none.
+pub(super) fn parse(text: &str) -> Result<HeaderMap, usize> {
+    let mut headers = ours();
+    for (entry, number) in text.split(',').zip(1_usize..) {
+        if entry.trim().is_empty() {
+            continue;
+        }
+        let (name, value) = header(entry).ok_or(number)?;
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+fn header(entry: &str) -> Option<(HeaderName, HeaderValue)> {
+    let (name, value) = entry.split_once('=')?;
+    let name = name.trim().parse().ok()?;
+    let value: Vec<u8> = percent_decode_str(value.trim()).collect();
+    let mut value = HeaderValue::from_bytes(&value).ok()?;
+    value.set_sensitive(true);
+    Some((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn values_are_decoded_and_not_shown() {
+        let text = " Authorization=Basic%20c2VjcmV0=, x-mlflow-experiment-id = 7 ,,x=a;b%2Cc";
+        let headers = parse(text).unwrap();
+        assert_eq!(headers["authorization"], "Basic c2VjcmV0=");
+        assert_eq!(headers["x-mlflow-experiment-id"], "7");
+        assert_eq!(headers["x"], "a;b,c");
+        assert!(headers["user-agent"].to_str().unwrap().starts_with("phasemeter/"));
+        assert!(!format!("{headers:?}").contains("c2VjcmV0"));
+    }
+
+    #[test]
+    fn what_is_no_header_is_named_by_its_place() {
+        assert_eq!(parse("a=1,b"), Err(2));
+        assert_eq!(parse("a=1,=2"), Err(2));
+        assert_eq!(parse("a b=1"), Err(1));
+        assert_eq!(parse("a=%0a"), Err(1), "no line of our headers is someone else's");
+    }
+}

@@ -1,0 +1,101 @@
+//! The three kinds of data that OTLP carries, and what the protocol calls them.
+
+use http::uri::PathAndQuery;
+
+/// A kind of telemetry. Each has its own endpoint, its own order and its own counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Signal {
+    /// Spans.
+    Traces,
+    /// Data points.
+    Metrics,
+    /// Log records, events among them.
+    Logs,
+}
+
+impl Signal {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 3] = [Self::Traces, Self::Metrics, Self::Logs];
+
+    /// The name in running text: `traces`, `metrics`, `logs`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Metrics => "metrics",
+            Self::Logs => "logs",
+        }
+    }
+
+    /// The name inside a variable: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
+    pub(super) const fn in_variable(self) -> &'static str {
+        match self {
+            Self::Traces => "TRACES",
+            Self::Metrics => "METRICS",
+            Self::Logs => "LOGS",
+        }
+    }
+
+    /// The path under the base endpoint of http/protobuf.
+    pub(super) const fn http_path(self) -> &'static str {
+        match self {
+            Self::Traces => "/v1/traces",
+            Self::Metrics => "/v1/metrics",
+            Self::Logs => "/v1/logs",
+        }
+    }
+
+    /// The method of gRPC.
+    pub(super) fn grpc_method(self) -> PathAndQuery {
+        PathAndQuery::from_static(match self {
+            Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            Self::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+            Self::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+        })
+    }
+}
+
+/// One value a signal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BySignal<T> {
+    /// That of [`Signal::Traces`].
+    pub traces: T,
+    /// That of [`Signal::Metrics`].
+    pub metrics: T,
+    /// That of [`Signal::Logs`].
+    pub logs: T,
+}
+
+impl<T> BySignal<T> {
+    /// Asks for each value in turn.
+    pub fn each(mut value: impl FnMut(Signal) -> T) -> Self {
+        Self {
+            traces: value(Signal::Traces),
+            metrics: value(Signal::Metrics),
+            logs: value(Signal::Logs),
+        }
+    }
+
+    /// The value of one signal.
+    pub const fn of(&self, signal: Signal) -> &T {
+        match signal {
+            Signal::Traces => &self.traces,
+            Signal::Metrics => &self.metrics,
+            Signal::Logs => &self.logs,
+        }
+    }
+
+    /// The value of one signal, to be changed.
+    pub const fn of_mut(&mut self, signal: Signal) -> &mut T {
+        match signal {
+            Signal::Traces => &mut self.traces,
+            Signal::Metrics => &mut self.metrics,
+            Signal::Logs => &mut self.logs,
+        }
+    }
+
+    /// All three with their signals, in the order of [`Signal::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (Signal, &T)> {
+        Signal::ALL.into_iter().map(|signal| (signal, self.of(signal)))
+    }
+}

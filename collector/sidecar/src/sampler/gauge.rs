@@ -1,0 +1,148 @@
+//! What a worker shows of itself while it works: one thread writes, any thread reads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use phasemeter_meter::units::Nanos;
+
+use super::histogram::{Histogram, quantiles};
+use super::stats::{GpuStats, MetricStats};
+use super::ticker::Tick;
+use crate::clock::nanos;
+use crate::source::nvml::Metric;
+
+const METRICS: usize = Metric::ALL.len();
+
+/// No call is under way.
+const NO_CALL: u64 = 0;
+
+/// The bits of a [`Call`] that name its metric; the rest is when it began, in µs.
+const METRIC_BITS: u32 = 8;
+
+/// One GPU's worker, from outside.
+#[derive(Debug)]
+pub(crate) struct Gauge {
+    start: Instant,
+    ticks: AtomicU64,
+    missed: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+    pub(crate) lateness: Histogram,
+    call: AtomicU64,
+    metrics: [MetricGauge; METRICS],
+}
+
+#[derive(Debug, Default)]
+struct MetricGauge {
+    calls: AtomicU64,
+    failed: AtomicU64,
+    total: AtomicU64,
+    max: AtomicU64,
+    period: AtomicU64,
+}
+
+/// A call that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// What is asked.
+    pub(crate) metric: Metric,
+    /// When it began, in µs since the start.
+    began: u64,
+}
+
+impl Gauge {
+    pub(crate) fn new(start: Instant) -> Self {
+        Self {
+            start,
+            ticks: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            lateness: Histogram::default(),
+            call: AtomicU64::new(NO_CALL),
+            metrics: Default::default(),
+        }
+    }
+
+    /// A tick came.
+    pub(crate) fn tick(&self, tick: Tick) {
+        self.ticks.fetch_add(1, Ordering::Relaxed);
+        self.missed.fetch_add(tick.missed, Ordering::Relaxed);
+        self.lateness.add(tick.late);
+    }
+
+    /// A call begins.
+    pub(crate) fn begin(&self, metric: Metric, now: Instant) {
+        let word = (self.micros(now) << METRIC_BITS) | (metric as u64 + 1);
+        self.call.store(word, Ordering::Relaxed);
+    }
+
+    /// The call ended.
+    pub(crate) fn end(&self, metric: Metric, cost: Nanos, failed: bool) {
+        self.call.store(NO_CALL, Ordering::Relaxed);
+        if let Some(gauge) = self.metrics.get(metric as usize) {
+            gauge.calls.fetch_add(1, Ordering::Relaxed);
+            gauge.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
+            gauge.total.fetch_add(cost.0, Ordering::Relaxed);
+            gauge.max.fetch_max(cost.0, Ordering::Relaxed);
+        }
+    }
+
+    /// A metric is asked so often now.
+    pub(crate) fn period(&self, metric: Metric, period: Nanos) {
+        if let Some(gauge) = self.metrics.get(metric as usize) {
+            gauge.period.store(period.0, Ordering::Relaxed);
+        }
+    }
+
+    /// The call that is under way, and for how long it has been.
+    pub(crate) fn call(&self, now: Instant) -> Option<(Call, Nanos)> {
+        let word = self.call.load(Ordering::Relaxed);
+        let place = usize::try_from(word & ((1 << METRIC_BITS) - 1)).ok()?.checked_sub(1)?;
+        let call = Call { metric: *Metric::ALL.get(place)?, began: word >> METRIC_BITS };
+        let micros = self.micros(now).saturating_sub(call.began);
+        Some((call, Nanos(micros.saturating_mul(1_000))))
+    }
+
+    pub(crate) fn stats(&self) -> GpuStats {
+        let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        let metric = |(metric, gauge): (Metric, &MetricGauge)| MetricStats {
+            metric,
+            period: Nanos(load(&gauge.period)),
+            calls: load(&gauge.calls),
+            failed: load(&gauge.failed),
+            total: Nanos(load(&gauge.total)),
+            max: Nanos(load(&gauge.max)),
+        };
+        GpuStats {
+            ticks: load(&self.ticks),
+            missed: load(&self.missed),
+            dropped: load(&self.dropped),
+            lateness: quantiles(std::iter::once(&self.lateness)),
+            metrics: Metric::ALL.into_iter().zip(&self.metrics).map(metric).collect(),
+        }
+    }
+
+    fn micros(&self, now: Instant) -> u64 {
+        nanos(now.saturating_duration_since(self.start)).0 / 1_000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_seen_while_it_lasts() {
+        let start = Instant::now();
+        let gauge = Gauge::new(start);
+        assert_eq!(gauge.call(start), None);
+        for metric in Metric::ALL {
+            gauge.begin(metric, start + Duration::from_secs(1));
+            let (call, lasts) = gauge.call(start + Duration::from_millis(3_500)).unwrap();
+            assert_eq!((call.metric, lasts), (metric, Nanos::from_millis(2_500)));
+            gauge.end(metric, lasts, false);
+            assert_eq!(gauge.call(start), None);
+        }
+    }
+}

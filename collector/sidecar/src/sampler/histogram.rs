@@ -1,0 +1,115 @@
+//! How lengths of time are distributed, in a few kilobytes that one thread writes and any reads.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use phasemeter_meter::units::Nanos;
+
+/// Buckets in each doubling: a quantile is at most an eighth above the truth.
+const IN_DOUBLING: u64 = 8;
+
+/// Up to 2^40 ns, 18 minutes; what is longer counts as that.
+const BUCKETS: usize = 8 * 38;
+
+/// Counts of lengths of time.
+#[derive(Debug)]
+pub(crate) struct Histogram {
+    counts: [AtomicU32; BUCKETS],
+    max: AtomicU64,
+}
+
+/// What is told of a distribution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quantiles {
+    /// Half are at most this, to an eighth.
+    pub p50: Nanos,
+    /// 99 of 100 are at most this, to an eighth.
+    pub p99: Nanos,
+    /// All are at most this, exactly.
+    pub max: Nanos,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: [const { AtomicU32::new(0) }; BUCKETS], max: AtomicU64::new(0) }
+    }
+}
+
+impl Histogram {
+    pub(crate) fn add(&self, length: Nanos) {
+        if let Some(count) = self.counts.get(bucket(length.0)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        self.max.fetch_max(length.0, Ordering::Relaxed);
+    }
+}
+
+/// The quantiles of several histograms together; zero where all are empty.
+pub(crate) fn quantiles<'a>(all: impl Iterator<Item = &'a Histogram>) -> Quantiles {
+    let mut counts = [0_u64; BUCKETS];
+    let mut max = 0;
+    for histogram in all {
+        for (sum, count) in counts.iter_mut().zip(&histogram.counts) {
+            *sum += u64::from(count.load(Ordering::Relaxed));
+        }
+        max = max.max(histogram.max.load(Ordering::Relaxed));
+    }
+    let total: u64 = counts.iter().sum();
+    let at = |percent: u64| {
+        let rank = (total * percent).div_ceil(100).max(1);
+        let mut below = 0;
+        let bucket = counts.iter().position(|count| {
+            below += count;
+            below >= rank
+        });
+        Nanos(bucket.map_or(0, end).min(max))
+    };
+    Quantiles { p50: at(50), p99: at(99), max: Nanos(max) }
+}
+
+/// Small numbers have a bucket each; of the rest the three bits after the first one tell.
+fn bucket(nanos: u64) -> usize {
+    let doubling = u64::from(nanos.max(IN_DOUBLING).ilog2()) - u64::from(IN_DOUBLING.ilog2());
+    let bucket = doubling * IN_DOUBLING + (nanos >> doubling);
+    usize::try_from(bucket).unwrap_or(usize::MAX).min(BUCKETS - 1)
+}
+
+/// The largest number in a bucket.
+fn end(bucket: usize) -> u64 {
+    let bucket = u64::try_from(bucket).unwrap_or(u64::MAX);
+    let doubling = (bucket / IN_DOUBLING).saturating_sub(1);
+    ((bucket - doubling * IN_DOUBLING + 1) << doubling) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_an_eighth_wide_and_leave_no_gap() {
+        let mut before = 0;
+        for place in 0..BUCKETS - 1 {
+            let last = end(place);
+            assert_eq!(bucket(last), place);
+            assert_eq!(bucket(last + 1), place + 1);
+            assert!(last - before <= 1.max(last / 8), "{before}..{last}");
+            before = last;
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn quantiles_are_of_all_together() {
+        let (one, other) = (Histogram::default(), Histogram::default());
+        assert_eq!(quantiles([&one].into_iter()), Quantiles::default());
+        for micros in 1..=900 {
+            one.add(Nanos(micros * 1_000));
+        }
+        for micros in 901..=1_000 {
+            other.add(Nanos(micros * 1_000));
+        }
+        let Quantiles { p50, p99, max } = quantiles([&one, &other].into_iter());
+        assert!((500_000..=562_500).contains(&p50.0), "{p50:?}");
+        assert!((990_000..=1_000_000).contains(&p99.0), "{p99:?}");
+        assert_eq!(max.0, 1_000_000);
+    }
+}

@@ -1,0 +1,240 @@
+//! The thread of one GPU: asks what is due at each tick, and finds the GPU again when it was lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::time::Instant;
+
+use nvml_wrapper::Nvml;
+use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::units::Nanos;
+
+use super::cadence::Cadence;
+use super::gauge::Gauge;
+use super::ticker::Ticker;
+use crate::clock::{Clock, nanos};
+use crate::source::nvml::{
+    Driver, Event, Gpu, Lack, Loss, Metric, Observation, Observed, Refusal, forget,
+};
+
+/// A GPU that is gone is looked for after a second, and each time twice as much later.
+const RETRY_FIRST: Nanos = Nanos::SECOND;
+
+/// A GPU comes back by hand, after a reset or a restart of the driver: looking twice a minute finds
+/// it soon enough, and keeps out of the way of who repairs it.
+const RETRY_LAST: Nanos = Nanos::from_secs(30);
+
+/// A value is shown for so long after it was asked. Its metric may have become slow.
+const FRESH: Nanos = Nanos::from_secs(10);
+
+/// What the thread of a GPU begins with.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) gpu: usize,
+    pub(super) uuid: String,
+    pub(super) driver: Driver,
+    pub(super) tick: Nanos,
+    pub(super) max_hold: Nanos,
+    /// When tick 0 is due.
+    pub(super) start: Instant,
+    pub(super) sender: SyncSender<Observation>,
+    pub(super) gauge: Arc<Gauge>,
+    pub(super) stop: Arc<AtomicBool>,
+}
+
+/// Where the thread is: what it carries from tick to tick, whether the GPU is there or not.
+struct State {
+    ticker: Ticker,
+    clock: Clock,
+    values: Reading,
+    metrics: [MetricState; Metric::ALL.len()],
+    /// While the GPU is gone: how long it is left alone before it is looked for.
+    retry: Option<Nanos>,
+}
+
+#[derive(Clone, Copy)]
+struct MetricState {
+    metric: Metric,
+    cadence: Cadence,
+    /// When it was asked last.
+    asked: Instant,
+    /// Why it is not supported, once that was said.
+    lack: Option<Lack>,
+}
+
+impl Worker {
+    /// Samples until it is stopped. `nvml` is the driver as it was found; where it goes, it is
+    /// opened again.
+    pub(super) fn run(&self, nvml: Arc<Nvml>) {
+        let mut state = State::new(self);
+        let mut open = Some(nvml);
+        while !self.stop.load(Ordering::Acquire) {
+            let Some(loss) = self.generation(open.take(), &mut state) else { return };
+            let retry = match state.retry {
+                Some(retry) => retry.saturating_mul(2).min(RETRY_LAST),
+                None => {
+                    self.tell(Observed::Event(Event::Lost(loss)));
+                    RETRY_FIRST
+                }
+            };
+            state.retry = Some(retry);
+            self.miss(&mut state, retry);
+        }
+    }
+
+    /// One generation of the driver: as long as it and the GPU are there. After it nothing of the
+    /// driver is held: it would stand in the way of the GPU's reset, or of another driver.
+    fn generation(&self, open: Option<Arc<Nvml>>, state: &mut State) -> Option<Loss> {
+        let open = open.map_or_else(|| self.driver.open().map(Arc::new), Ok);
+        let Ok(nvml) = open else { return Some(Loss::Driver) };
+        match Gpu::find(&nvml, &self.uuid, self.max_hold) {
+            Ok(gpu) => {
+                if state.retry.take().is_some() {
+                    self.tell(Observed::Event(Event::Returned));
+                }
+                self.sample(gpu, state)
+            }
+            Err(Refusal::Gone(loss)) => Some(loss),
+            Err(Refusal::Unsupported(_) | Refusal::Failed) => Some(Loss::Gpu),
+        }
+    }
+
+    /// Asks the GPU at each tick, and a last time when stopped. Ends with the loss of the GPU.
+    fn sample(&self, mut gpu: Gpu<'_>, state: &mut State) -> Option<Loss> {
+        while let Some(tick) = state.ticker.wait(&self.stop) {
+            self.gauge.tick(tick);
+            self.follow_clock(state, Some(&mut gpu));
+            let due = |metric: &MetricState| metric.cadence.due(tick.number);
+            if let Err(loss) = self.ask(&mut gpu, state, due, tick.number) {
+                return Some(loss);
+            }
+        }
+        let cheap = |metric: &MetricState| metric.lack.is_none() && !metric.cadence.is_slowed();
+        // Whether it is lost now is no news any more.
+        let _ = self.ask(&mut gpu, state, cheap, 0);
+        None
+    }
+
+    /// Says at each tick that the GPU is gone, for so long.
+    fn miss(&self, state: &mut State, wait: Nanos) {
+        let began = Instant::now();
+        state.lose();
+        while let Some(tick) = state.ticker.wait(&self.stop) {
+            self.gauge.tick(tick);
+            self.follow_clock(state, None);
+            state.values.at = state.clock.now();
+            self.tell(Observed::Reading(state.values));
+            if nanos(began.elapsed()) >= wait {
+                return;
+            }
+        }
+    }
+
+    /// Asks the metrics that are due, in their order.
+    fn ask(
+        &self,
+        gpu: &mut Gpu<'_>,
+        state: &mut State,
+        due: impl Fn(&MetricState) -> bool,
+        tick: u64,
+    ) -> Result<(), Loss> {
+        let now = Instant::now();
+        let State { clock, values, metrics, .. } = state;
+        for metric in metrics {
+            let due = due(metric);
+            let age = nanos(now.saturating_duration_since(metric.asked));
+            if due {
+                self.call(metric, gpu, clock, values, tick)?;
+            } else if age > FRESH && metric.lack.is_none() {
+                forget(metric.metric, values);
+            }
+            // A GPU without utilization still tells the rest; one whose utilization is slow tells
+            // nothing in between.
+            let complete = metric.metric == Metric::Utilization;
+            if complete && (due || values.utilization == Err(Absent::NotSupported)) {
+                values.at = clock.now();
+                self.tell(Observed::Reading(*values));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks one metric and sees to its cadence.
+    fn call(
+        &self,
+        state: &mut MetricState,
+        gpu: &mut Gpu<'_>,
+        clock: &Clock,
+        values: &mut Reading,
+        tick: u64,
+    ) -> Result<(), Loss> {
+        let metric = state.metric;
+        let began = Instant::now();
+        self.gauge.begin(metric, began);
+        let answer = gpu.ask(metric, clock, values, |observed| self.tell(observed));
+        state.asked = Instant::now();
+        let cost = nanos(state.asked - began);
+        self.gauge.end(metric, cost, answer.is_err());
+
+        let tell = |event| self.tell(Observed::Event(event));
+        let lack = match answer {
+            Err(Refusal::Gone(loss)) => return Err(loss),
+            Err(Refusal::Unsupported(lack)) => Some(lack),
+            Err(Refusal::Failed) | Ok(()) => None,
+        };
+        if let Some(lack) = lack {
+            state.cadence.unsupported(tick, self.tick);
+            if state.lack.is_none() {
+                tell(Event::Unsupported(metric, lack));
+            }
+        } else {
+            let changed = state.cadence.asked(tick, self.tick, cost, gpu.period(metric));
+            if state.lack.is_some() {
+                tell(Event::Supported(metric));
+            }
+            if changed {
+                tell(Event::Cadence(metric, state.cadence.period()));
+            }
+        }
+        state.lack = lack;
+        self.gauge.period(metric, state.cadence.period());
+        Ok(())
+    }
+
+    fn follow_clock(&self, state: &mut State, gpu: Option<&mut Gpu<'_>>) {
+        if let Some(step) = state.clock.follow() {
+            gpu.into_iter().for_each(Gpu::forget_clock);
+            self.tell(Observed::Event(Event::ClockStepped(step)));
+        }
+    }
+
+    /// Never waits: what finds the channel full is counted and gone.
+    fn tell(&self, what: Observed) {
+        if self.sender.try_send(Observation { gpu: self.gpu, what }).is_err() {
+            self.gauge.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl State {
+    fn new(worker: &Worker) -> Self {
+        let clock = Clock::start();
+        let asked = Instant::now();
+        let metrics = Metric::ALL.map(|metric| MetricState {
+            metric,
+            cadence: Cadence::new(metric as u64 + 1),
+            asked,
+            lack: None,
+        });
+        let ticker = Ticker::new(worker.start, worker.tick);
+        Self { ticker, clock, values: Reading::at(clock.now()), metrics, retry: None }
+    }
+
+    /// The GPU is gone: nothing is known of it, and all is asked at once when it is back.
+    fn lose(&mut self) {
+        self.values = Reading { utilization: Err(Absent::Lost), ..Reading::at(self.values.at) };
+        for metric in &mut self.metrics {
+            metric.cadence = Cadence::new(metric.metric as u64 + 1);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The driver's ring of utilization samples: what it hands out, put in order and in our time.
+//!
+//! It knows no calls: whoever asks the driver hands it the whole ring each time, so that its depth
+//! is known anew and nothing hangs on what the driver remembers.
+
+use phasemeter_meter::reading::{Basis, Interval};
+use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
+
+/// It is drained at least this often: no sample is older than this and one period when it is told,
+/// well within the lateness that is waited for.
+const DRAIN_AT_LEAST: Nanos = Nanos::from_secs(10);
+
+/// Even a ring of a few samples is not drained more often.
+const DRAIN_AT_MOST: Nanos = Nanos::SECOND;
+
+/// How often a ring is drained whose depth is not known: half of what drivers keep is 8 s.
+const DRAIN_UNKNOWN: Nanos = Nanos::from_secs(5);
+
+/// A newest sample further than this from now is not stamped in UTC. An idle GPU may have taken
+/// none for as long.
+const SAME_CLOCK: i128 = 60_000_000_000;
+
+const NANOS_PER_MICROSECOND: i128 = 1_000;
+
+/// One sample as the driver gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Sample {
+    /// Microseconds, since 1970 or since something else; 0: an unused slot.
+    pub(super) stamp: u64,
+    /// Percent; more is no sample.
+    pub(super) value: u64,
+}
+
+/// A ring, between drains.
+#[derive(Debug)]
+pub(super) struct Ring {
+    max_hold: Nanos,
+    /// The stamp of the last sample taken, and its end in our time.
+    last: Option<(u64, Timestamp)>,
+    /// Our time less the driver's, in nanoseconds, where they differ.
+    offset: Option<i128>,
+    drain_every: Nanos,
+}
+
+impl Ring {
+    /// A sample covers at most `max_hold`.
+    pub(super) const fn new(max_hold: Nanos) -> Self {
+        Self { max_hold, last: None, offset: None, drain_every: DRAIN_UNKNOWN }
+    }
+
+    /// How often it wants to be drained: twice in its depth.
+    pub(super) const fn drain_every(&self) -> Nanos {
+        self.drain_every
+    }
+
+    /// Our clock was set: what it has to do with the driver's must be found anew.
+    pub(super) const fn forget_clock(&mut self) {
+        self.offset = None;
+    }
+
+    /// Takes the whole ring as it is `now`, in any order, and tells what is new, oldest first. The
+    /// first time nothing is new: the ring reaches back before the run.
+    pub(super) fn take(
+        &mut self,
+        samples: &mut Vec<Sample>,
+        now: Timestamp,
+        mut tell: impl FnMut(Interval),
+    ) {
+        samples.retain(|sample| sample.stamp > 0 && sample.value <= 100);
+        samples.sort_unstable();
+        samples.dedup_by_key(|sample| sample.stamp);
+        let Some(newest) = samples.last() else { return };
+        let newest = newest.stamp;
+        let offset = self.anchor(newest, now);
+        let period = period(samples).unwrap_or(self.max_hold);
+        let depth = period.saturating_mul(u64::try_from(samples.len()).unwrap_or(u64::MAX));
+        self.drain_every = Nanos(depth.0 / 2).clamp(DRAIN_AT_MOST, DRAIN_AT_LEAST);
+
+        // A stamp after the newest means that the driver's clock was set back.
+        let known = self.last.filter(|(stamp, _)| *stamp <= newest);
+        let Some((mut before, mut end)) = known else {
+            self.last = in_our_time(newest, offset).map(|end| (newest, end));
+            return;
+        };
+        let news = samples.partition_point(|sample| sample.stamp <= before);
+        for sample in samples.iter().skip(news) {
+            let gap = micros(sample.stamp - before);
+            // Where samples are missing, this one speaks for its own period alone.
+            let covers = if gap <= self.max_hold { gap } else { period.min(self.max_hold) };
+            before = sample.stamp;
+            let Some(to) = in_our_time(sample.stamp, offset) else { continue };
+            let from = to.saturating_sub(covers).max(end);
+            let utilization = u32::try_from(sample.value).ok().and_then(Utilization::from_percent);
+            if let Some(utilization) = utilization.filter(|_| from < to) {
+                tell(Interval { basis: Basis::NvmlSamples, from, to, utilization });
+                end = to;
+            }
+        }
+        self.last = Some((before, end));
+    }
+
+    /// Our time less the driver's. Where it does not stamp in UTC, the newest sample is as old as
+    /// it was at the youngest: no sample comes from the future.
+    fn anchor(&mut self, newest: u64, now: Timestamp) -> i128 {
+        let age = i128::from(now.as_nanos()) - i128::from(newest) * NANOS_PER_MICROSECOND;
+        if self.offset.is_none() && age.abs() <= SAME_CLOCK {
+            return 0;
+        }
+        let offset = self.offset.map_or(age, |offset| offset.min(age));
+        self.offset = Some(offset);
+        offset
+    }
+}
+
+/// The median time between samples; `None` for fewer than two.
+fn period(samples: &[Sample]) -> Option<Nanos> {
+    let later = samples.iter().skip(1);
+    let gaps = samples.iter().zip(later).map(|(a, b)| micros(b.stamp - a.stamp));
+    let mut gaps: Vec<_> = gaps.collect();
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).copied()
+}
+
+fn micros(micros: u64) -> Nanos {
+    Nanos(micros.saturating_mul(1_000))
+}
+
+fn in_our_time(stamp: u64, offset: i128) -> Option<Timestamp> {
+    let nanos = i128::from(stamp) * NANOS_PER_MICROSECOND + offset;
+    u64::try_from(nanos).ok().and_then(Timestamp::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOLD: Nanos = Nanos::SECOND;
+    const PERIOD: u64 = 100_000;
+
+    /// Samples number `from` to `to` of a ring that has one each 100 ms, valued by their number.
+    fn samples(from: u64, to: u64, zero: u64) -> Vec<Sample> {
+        (from..to).map(|k| Sample { stamp: zero + k * PERIOD, value: k % 100 }).collect()
+    }
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp::from_nanos(micros * 1_000).unwrap()
+    }
+
+    fn drain(ring: &mut Ring, mut samples: Vec<Sample>, now: Timestamp) -> Vec<Interval> {
+        let mut told = Vec::new();
+        ring.take(&mut samples, now, |interval| told.push(interval));
+        told
+    }
+
+    const UTC: u64 = 1_767_225_600_000_000;
+
+    #[test]
+    fn each_sample_is_told_once_and_covers_from_the_one_before() {
+        let mut ring = Ring::new(HOLD);
+        let first = drain(&mut ring, samples(0, 100, UTC), at(UTC + 100 * PERIOD));
+        assert_eq!(first, [], "the ring reaches back before the run");
+        assert_eq!(ring.drain_every(), Nanos::from_secs(5));
+
+        let told = drain(&mut ring, samples(50, 150, UTC), at(UTC + 150 * PERIOD));
+        assert_eq!(told.len(), 50);
+        assert_eq!(told[0].from, at(UTC + 99 * PERIOD));
+        assert_eq!(told[49].to, at(UTC + 149 * PERIOD));
+        assert!(told.windows(2).all(|pair| pair[0].to == pair[1].from));
+        assert_eq!(told[7].utilization, Utilization::from_percent(7).unwrap());
+    }
+
+    #[test]
+    fn an_untidy_ring_is_sorted_and_what_is_no_sample_is_dropped() {
+        let mut ring = Ring::new(HOLD);
+        drain(&mut ring, samples(0, 10, UTC), at(UTC + 10 * PERIOD));
+        let mut untidy = samples(5, 15, UTC);
+        untidy.reverse();
+        untidy.push(Sample { stamp: 0, value: 50 });
+        untidy.push(Sample { stamp: UTC + 15 * PERIOD, value: 4_294_967_295 });
+        let told = drain(&mut ring, untidy, at(UTC + 16 * PERIOD));
+        assert_eq!(told.len(), 5);
+        assert!(told.is_sorted_by_key(|interval| interval.from));
+    }
+
+    #[test]
+    fn a_sample_after_a_gap_speaks_for_its_period() {
+        let mut ring = Ring::new(HOLD);
+        drain(&mut ring, samples(0, 10, UTC), at(UTC + 10 * PERIOD));
+        let told = drain(&mut ring, samples(40, 45, UTC), at(UTC + 45 * PERIOD));
+        assert_eq!(told[0].to.since(told[0].from), Nanos::from_millis(100));
+        assert_eq!(told.len(), 5);
+    }
+
+    #[test]
+    fn stamps_since_boot_are_told_in_utc() {
+        let mut ring = Ring::new(HOLD);
+        let boot = 86_400_000_000;
+        drain(&mut ring, samples(0, 100, boot), at(UTC + 99 * PERIOD + 40_000));
+        let told = drain(&mut ring, samples(50, 150, boot), at(UTC + 149 * PERIOD + 7_000));
+        assert_eq!(told.last().unwrap().to, at(UTC + 149 * PERIOD + 7_000));
+        assert!(told.windows(2).all(|pair| pair[0].to == pair[1].from));
+        // Later the newest sample is older than it was: the anchor stays.
+        let told = drain(&mut ring, samples(60, 160, boot), at(UTC + 159 * PERIOD + 90_000));
+        assert_eq!(told.last().unwrap().to, at(UTC + 159 * PERIOD + 7_000));
+    }
+}

@@ -1,0 +1,72 @@
+//! What the driver shows, or why it shows nothing.
+
+use phasemeter::source::nvml::select::{By, select};
+use phasemeter::source::nvml::{Driver, DriverError};
+use phasemeter_meter::units::Bytes;
+
+use crate::Rig;
+
+#[test]
+fn gpus_are_known_by_all_their_names() {
+    let rig = Rig::new(
+        "driver_version = \"580.95.05\"
+        [[device]]
+        [[device]]
+        name = \"NVIDIA A100-PCIE-40GB\"
+        uuid = \"GPU-5e5ba0b2\"
+        bus_id = \"00000000:17:00.0\"
+        memory_total_mib = 40960",
+    );
+    let discovery = rig.driver().discover().unwrap();
+    assert_eq!(discovery.version.as_deref(), Some("580.95.05"));
+    let identities: Vec<_> = discovery.gpus.iter().map(|found| found.identity.clone()).collect();
+    let second = &identities[1];
+    assert_eq!(second.name, "GPU-5e5ba0b2");
+    assert_eq!(second.uuid.as_deref(), Some("GPU-5e5ba0b2"));
+    assert_eq!(second.bus_id.as_deref(), Some("00000000:17:00.0"));
+    assert_eq!(second.index, Some(1));
+    assert_eq!(second.model.as_deref(), Some("NVIDIA A100-PCIE-40GB"));
+    assert_eq!(second.memory_total, Bytes::from_mebibytes(40_960));
+
+    let one = |name: &str| (name == "CUDA_VISIBLE_DEVICES").then(|| "1".to_owned());
+    let selection = select(&[], one, &identities).unwrap();
+    assert_eq!(selection.gpus, [1]);
+    assert_eq!(selection.by, By::Variable("CUDA_VISIBLE_DEVICES"));
+}
+
+#[test]
+fn a_gpu_that_does_not_answer_renumbers_nobody() {
+    let rig = Rig::new(
+        "length_ms = 60000
+        [[device]]
+        [[device]]
+        [[device]]
+        [[fault]]
+        device = 1
+        refuse = \"gpu_is_lost\"",
+    );
+    let discovery = rig.driver().discover().unwrap();
+    let indices: Vec<_> = discovery.gpus.iter().map(|found| found.identity.index).collect();
+    assert_eq!(indices, [Some(0), Some(2)]);
+    assert_eq!(discovery.silent.len(), 1);
+    assert_eq!(discovery.silent[0].to_string(), "GPU 1 does not answer and is left out");
+}
+
+#[test]
+fn no_driver_is_one_clear_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Driver::at(folder.path().join("libnvidia-ml.so.1")).discover().unwrap_err();
+    assert!(matches!(error, DriverError::NoLibrary(_)), "{error:?}");
+
+    let rig = Rig::new(
+        "[[device]]
+        [[fault]]
+        functions = [\"nvmlInit_v2\"]
+        refuse = \"driver_not_loaded\"",
+    );
+    let error = rig.driver().discover().unwrap_err();
+    assert!(matches!(error, DriverError::NotLoaded(_)), "{error:?}");
+
+    let error = Rig::new("").driver().discover().unwrap_err();
+    assert!(matches!(error, DriverError::NoGpus { silent: None }), "{error:?}");
+}

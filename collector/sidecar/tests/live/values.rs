@@ -1,0 +1,176 @@
+//! What the driver says arrives as it was said.
+
+use phasemeter::source::nvml::{Metric, Observed};
+use phasemeter_meter::reading::{Absent, Basis, Interval};
+use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Milliwatts, Nanos, Utilization};
+
+use crate::Rig;
+
+fn percent(percent: u32) -> Utilization {
+    Utilization::from_percent(percent).unwrap()
+}
+
+#[test]
+fn readings_say_what_the_driver_says() {
+    let rig = Rig::new(
+        "[[device]]
+        [[device.phase]]
+        utilization = 80
+        power_w = 400
+        memory_used_mib = 4000
+        temperature_c = 61
+        sm_clock_mhz = 1755
+        memory_clock_mhz = 2619
+        processes = [{ pid = 1, memory_mib = 3000 }, { pid = 2 }]",
+    );
+    let run = rig.sample(1.5);
+    let readings = run.readings(0);
+    assert!(readings.len() >= 11, "{} readings in 1.5 s", readings.len());
+    assert!(readings.is_sorted_by_key(|reading| reading.at));
+    let first = readings[0];
+    let last = *readings.last().unwrap();
+    assert_eq!(last.utilization, Ok(percent(80)));
+    assert_eq!(last.memory_used, Bytes::from_mebibytes(4_000));
+    assert_eq!(last.power, Milliwatts::new(400_000));
+    assert_eq!(last.temperature, Some(Celsius(61)));
+    assert_eq!(last.sm_clock, Some(Megahertz(1_755)));
+    assert_eq!(last.memory_clock, Some(Megahertz(2_619)));
+    assert_eq!(last.compute_processes, Some(2));
+    // 400 W × the time between, which the counter shows to 100 ms.
+    let joules = last.energy.unwrap().joules() - first.energy.unwrap().joules();
+    let truth = 400.0 * last.at.since(first.at).as_secs_f64();
+    assert!((joules - truth).abs() <= 80.0, "{joules} J, true {truth} J");
+    assert_eq!(run.events(0), []);
+    assert_eq!(run.stats.dropped(), 0);
+}
+
+#[test]
+fn each_metric_has_its_cadence() {
+    let rig = Rig::new("[[device]]");
+    let run = rig.sample(3.0);
+    let calls = |metric: Metric| run.stats.gpus[0].metrics[metric as usize].calls;
+    for metric in Metric::ALL {
+        let most = match metric.period() {
+            Nanos::ZERO => 32,
+            Nanos(200_000_000) => 18,
+            _ => 6,
+        };
+        let calls = calls(metric);
+        assert!((1..=most).contains(&calls), "{}: {calls} calls in 3 s", metric.name());
+    }
+    assert!(calls(Metric::Utilization) >= 25);
+    assert!(run.stats.gpus[0].metrics.iter().all(|metric| metric.failed == 0));
+}
+
+/// Whole seconds with 50 ms of work in each: true 5.0 %.
+fn bursts(driver: &str) -> String {
+    format!(
+        "{driver}
+        [[device]]
+        gpm = false
+        [[device.phase]]
+        burst = {{ period_ms = 1000, on_ms = 50 }}"
+    )
+}
+
+/// The mean of intervals over the time they cover, in percent.
+fn mean(intervals: &[Interval]) -> f64 {
+    let lasts = |interval: &Interval| interval.to.since(interval.from).as_secs_f64();
+    let busy: f64 = intervals.iter().map(|i| i.utilization.percent() * lasts(i)).sum();
+    busy / intervals.iter().map(lasts).sum::<f64>()
+}
+
+fn draining_finds_the_truth(driver: &str) {
+    let rig = Rig::new(&bursts(driver));
+    let run = rig.sample(15.0);
+    let samples = run.intervals(0);
+    assert!(samples.iter().all(|interval| interval.basis == Basis::NvmlSamples));
+    assert!(samples.windows(2).all(|two| two[0].to <= two[1].from));
+
+    // From the middle of a second to the middle of another: stamps that count from boot may be off
+    // by a part of a sample, and no burst may come in or go out by that.
+    let in_the_middle = |at| {
+        let into = rig.since(at).0 % Nanos::SECOND.0;
+        (400_000_000..700_000_000).contains(&into)
+    };
+    let first = samples.iter().position(|interval| in_the_middle(interval.from)).unwrap();
+    let last = samples.iter().rposition(|interval| in_the_middle(interval.to)).unwrap();
+    let samples = &samples[first..=last];
+    let (from, to) = (rig.since(samples[0].from), rig.since(samples[samples.len() - 1].to));
+    assert!((to - from).as_secs_f64() > 12.0, "{from:?} to {to:?}");
+
+    let readings = run.readings(0);
+    let polled: f64 = readings.iter().map(|r| r.utilization.unwrap().percent()).sum();
+    let polled = polled / f64::from(u32::try_from(readings.len()).unwrap());
+    let truth = rig.model().devices[0].true_utilization(from, to).percent();
+    let drained = mean(samples);
+    println!("true {truth:.2} %, drained {drained:.2} %, polled {polled:.2} %");
+    assert!((drained - truth).abs() < 0.1, "drained {drained} %, true {truth} %");
+}
+
+#[test]
+fn draining_the_ring_finds_the_truth() {
+    draining_finds_the_truth("");
+}
+
+#[test]
+fn draining_an_untidy_ring_that_counts_from_boot_finds_the_truth() {
+    draining_finds_the_truth("uptime_s = 86400\n[driver]\nuntidy = true");
+}
+
+#[test]
+fn hardware_counters_cover_the_time_without_a_gap() {
+    let rig = Rig::new(
+        "[[device]]
+        [[device.phase]]
+        utilization = 90
+        sm = 75
+        tensor = 40
+        dram = 20",
+    );
+    let run = rig.sample(2.0);
+    let activities: Vec<_> = run
+        .of(0)
+        .filter_map(|seen| match seen {
+            Observed::Activity(activity) => Some(activity),
+            _ => None,
+        })
+        .collect();
+    assert!(activities.len() >= 5, "{} pairs in 2 s", activities.len());
+    assert!(activities.windows(2).all(|two| two[0].to == two[1].from));
+    for activity in &activities {
+        assert_eq!(
+            (activity.sm, activity.tensor, activity.dram),
+            (Some(percent(75)), Some(percent(40)), Some(percent(20)))
+        );
+    }
+    let bases: Vec<_> = activities[0].intervals().map(|interval| interval.basis).collect();
+    assert_eq!(bases, [Basis::GpmSm, Basis::GpmTensor]);
+}
+
+#[test]
+fn a_partitioned_gpu_has_no_utilization_but_all_the_rest() {
+    let rig = Rig::new(
+        "[[device]]
+        mig = true
+        [[device.phase]]
+        utilization = 50
+        memory_used_mib = 1000
+        [[device]]
+        mig = true
+        gpm = false",
+    );
+    let discovery = rig.driver().discover().unwrap();
+    assert!(discovery.gpus.iter().all(|found| found.mig));
+    drop(discovery);
+
+    let run = rig.sample(1.0);
+    for gpu in [0, 1] {
+        let readings = run.readings(gpu);
+        assert!(readings.len() >= 7, "{} readings in 1 s", readings.len());
+        assert!(readings.iter().all(|r| r.utilization == Err(Absent::NotSupported)));
+    }
+    assert_eq!(run.readings(0).last().unwrap().memory_used, Bytes::from_mebibytes(1_000));
+    let measured = |gpu| run.intervals(gpu).iter().any(|i| i.basis == Basis::GpmSm);
+    assert_eq!([0, 1].map(measured), [true, false]);
+}
