@@ -1,0 +1,121 @@
+//! The engine: how WebAssembly is compiled and run here, the same in every process that compiles.
+//!
+//! This room must not know what a policy is.
+
+use std::io;
+use std::time::Duration;
+
+use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
+
+use crate::limits::Limits;
+use crate::ticker::{SLOTS, Ticker};
+
+/// The address space of the largest 32-bit memory. Reserved for each, its accesses need no bounds
+/// checks; that costs addresses, not memory.
+const WHOLE_MEMORY: u64 = 4 << 30;
+
+/// How memories lie in the address space. Compiled code fits one of them only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Each memory has all the addresses it could ever need.
+    Wide,
+    /// Memories take what they use, where address space is short (`ulimit -v`).
+    Narrow,
+}
+
+impl Layout {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Wide => "wide",
+            Self::Narrow => "narrow",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        [Self::Wide, Self::Narrow].into_iter().find(|layout| layout.name() == name)
+    }
+}
+
+/// What decides how code is compiled, and what code may do.
+fn config(layout: Layout) -> Config {
+    let mut config = Config::new();
+    // Guests are cut off by both; see `limits`.
+    config.consume_fuel(true).epoch_interruption(true);
+    // The same answer on every machine, to the bit.
+    config.cranelift_nan_canonicalization(true).relaxed_simd_deterministic(true);
+    // Nothing here is concurrent within a store, and a scalar call is three times as fast without.
+    config.concurrency_support(false);
+    // A guest's frames say nothing to the operator.
+    config.wasm_backtrace_max_frames(None);
+    if layout == Layout::Narrow {
+        config.memory_reservation(0).memory_guard_size(0).memory_reservation_for_growth(1 << 20);
+    }
+    config
+}
+
+/// An engine that compiles, and runs nothing: for the compiling child, which needs no pool.
+pub(crate) fn compiler(layout: Layout) -> wasmtime::Result<wasmtime::Engine> {
+    wasmtime::Engine::new(&config(layout))
+}
+
+/// Instances wait ready-made in a pool, so that a fresh one costs microseconds.
+fn pool(limits: &Limits) -> PoolingAllocationConfig {
+    let slots = u32::try_from(SLOTS).unwrap_or(u32::MAX);
+    let each = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let total = |count: usize| each(count).saturating_mul(slots);
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(slots)
+        .total_core_instances(total(limits.instances))
+        .total_memories(total(limits.memories))
+        .total_tables(total(limits.tables))
+        .max_core_instances_per_component(each(limits.instances))
+        .max_memories_per_component(each(limits.memories))
+        .max_tables_per_component(each(limits.tables))
+        .table_elements(limits.table_elements)
+        // How much of it a guest may use is for the guard to say, and by type.
+        .max_memory_size(usize::try_from(WHOLE_MEMORY).unwrap_or(usize::MAX));
+    pool
+}
+
+/// An engine with its clock.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    pub(crate) engine: wasmtime::Engine,
+    pub(crate) ticker: Ticker,
+    pub(crate) layout: Layout,
+    pub(crate) limits: Limits,
+}
+
+impl Runtime {
+    /// Starts an engine: with a pool, or without where the address space is too short for one.
+    pub(crate) fn start(limits: Limits) -> Result<Self, RuntimeError> {
+        if limits.fuel == 0 || limits.deadline == Duration::ZERO || limits.memory == 0 {
+            return Err(RuntimeError::NoLimits);
+        }
+        let mut pooled = config(Layout::Wide);
+        pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(&limits)));
+        let (engine, layout) = match wasmtime::Engine::new(&pooled) {
+            Ok(engine) => (engine, Layout::Wide),
+            Err(_) => {
+                let engine = wasmtime::Engine::new(&config(Layout::Narrow));
+                (engine.map_err(RuntimeError::Engine)?, Layout::Narrow)
+            }
+        };
+        let ticker = Ticker::start(engine.weak()).map_err(RuntimeError::Ticker)?;
+        Ok(Self { engine, ticker, layout, limits })
+    }
+}
+
+/// Why nothing can be run at all.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// The limits leave nothing.
+    #[error("fuel, deadline and memory of a policy must be above 0")]
+    NoLimits,
+    /// The machine cannot run WebAssembly.
+    #[error("this machine cannot run WebAssembly: {0:#}")]
+    Engine(#[source] wasmtime::Error),
+    /// No thread.
+    #[error("the thread that ends slow policies cannot be started: {0}")]
+    Ticker(#[source] io::Error),
+}
