@@ -37,8 +37,12 @@ impl Layout {
 }
 
 /// What decides how code is compiled, and what code may do.
-fn config(layout: Layout) -> Config {
+fn config(layout: Layout) -> wasmtime::Result<Config> {
     let mut config = Config::new();
+    // Any processor of this architecture, not the one at hand: so what was compiled on one
+    // machine runs on the next.
+    #[cfg(target_os = "linux")]
+    config.target(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))?;
     // Guests are cut off by both; see `limits`.
     config.consume_fuel(true).epoch_interruption(true);
     // The same answer on every machine, to the bit.
@@ -50,12 +54,12 @@ fn config(layout: Layout) -> Config {
     if layout == Layout::Narrow {
         config.memory_reservation(0).memory_guard_size(0).memory_reservation_for_growth(1 << 20);
     }
-    config
+    Ok(config)
 }
 
-/// An engine that compiles, and runs nothing: for the compiling child, which needs no pool.
+/// An engine without a pool: all that compiling needs.
 pub(crate) fn compiler(layout: Layout) -> wasmtime::Result<wasmtime::Engine> {
-    wasmtime::Engine::new(&config(layout))
+    wasmtime::Engine::new(&config(layout)?)
 }
 
 /// Instances wait ready-made in a pool, so that a fresh one costs microseconds.
@@ -92,13 +96,15 @@ impl Runtime {
         if limits.fuel == 0 || limits.deadline == Duration::ZERO || limits.memory == 0 {
             return Err(RuntimeError::NoLimits);
         }
-        let mut pooled = config(Layout::Wide);
-        pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(&limits)));
-        let (engine, layout) = match wasmtime::Engine::new(&pooled) {
+        let pooled = config(Layout::Wide).and_then(|mut config| {
+            config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(&limits)));
+            wasmtime::Engine::new(&config)
+        });
+        let (engine, layout) = match pooled {
             Ok(engine) => (engine, Layout::Wide),
             Err(_) => {
-                let engine = wasmtime::Engine::new(&config(Layout::Narrow));
-                (engine.map_err(RuntimeError::Engine)?, Layout::Narrow)
+                let engine = compiler(Layout::Narrow).map_err(RuntimeError::Engine)?;
+                (engine, Layout::Narrow)
             }
         };
         let ticker = Ticker::start(engine.weak()).map_err(RuntimeError::Ticker)?;

@@ -1,4 +1,12 @@
 //! Guests that mean harm: each ends in its own fault, within its limits, and harms nobody else.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "a test that cannot go on stops, and knows its numbers"
+)]
 
 mod support;
 

@@ -113,10 +113,10 @@ mod tests {
     #[test]
     fn numbers_are_finite_and_in_range() {
         for value in [f64::NAN, f64::INFINITY, -f64::INFINITY] {
-            assert_eq!(told(|c| drop(c.finite("x", value))).len(), 1);
-            assert_eq!(told(|c| drop(c.fraction("x", value))).len(), 1);
+            assert_eq!(told(|c| _ = c.finite("x", value)).len(), 1);
+            assert_eq!(told(|c| _ = c.fraction("x", value)).len(), 1);
         }
-        assert_eq!(told(|c| drop(c.fraction("x", -0.1))), ["x is -0.1, and must be 0 to 1"]);
+        assert_eq!(told(|c| _ = c.fraction("x", -0.1)), ["x is -0.1, and must be 0 to 1"]);
         let mut check = Check::default();
         assert!(check.fraction("x", -0.0).is_sign_positive());
     }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
@@ -183,4 +184,42 @@ pub(crate) fn texts(folder: &Path) -> Vec<(String, String)> {
         .collect();
     texts.sort();
     texts
+}
+
+/// A recommender of this name and version, of one character.
+pub(crate) fn named(name: &str, version: char) -> Vec<u8> {
+    let size = name.len();
+    policy(&format!(
+        r#"(data (i32.const 512) "{name}")
+        (data (i32.const 600) "{version}")
+        (data (i32.const 1024)
+          "\00\02\00\00\{size:02x}\00\00\00" "\58\02\00\00\01\00\00\00"
+          "\58\02\00\00\01\00\00\00" "\00\00\00\00\00\00\00\00")
+        (func (export "phasemeter:policy/policy@0.1.0#describe") (result i32)
+          (i32.const 1024))"#
+    ))
+}
+
+/// The policy of `tests/guests`, built by its own toolchain.
+///
+/// # Panics
+/// Where it cannot be built: a test that needs it must not pass without.
+pub(crate) fn mirror() -> Vec<u8> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--release", "--locked", "--target", "wasm32-unknown-unknown"])
+        .arg("--manifest-path")
+        .arg(home().join("tests/guests/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target)
+        // What is set for this crate is not meant for another target.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .status()
+        .unwrap();
+    assert!(
+        status.success(),
+        "the guest was not built: is there a target? rustup target add wasm32-unknown-unknown"
+    );
+    fs::read(target.join("wasm32-unknown-unknown/release/mirror.wasm")).unwrap()
 }
