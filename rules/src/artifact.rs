@@ -86,20 +86,20 @@ impl Trusted {
         self.bytes
     }
 
-    /// A component that can be instantiated. `None` where it is of something else: another policy,
-    /// another engine.
+    /// A component that can be instantiated.
+    ///
+    /// # Errors
+    /// Where it was compiled from something else, or for another engine; where its parts are more
+    /// than the engine gives.
     #[expect(unsafe_code, reason = "the one place where compiled code is taken from bytes")]
-    pub(crate) fn component(
-        &self,
-        key: Key,
-        engine: &Engine,
-    ) -> Option<wasmtime::Result<Component>> {
-        let code = self.bytes.strip_prefix(MAGIC)?.strip_prefix(&key.0)?;
+    pub(crate) fn component(&self, key: Key, engine: &Engine) -> wasmtime::Result<Component> {
+        let code = self.bytes.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix(&key.0));
+        let code = code.ok_or_else(|| wasmtime::format_err!("it was compiled for another use"))?;
         // SAFETY: `deserialize` runs what it is given, and so must be given what a compiler like
         // the one of `engine` made, unchanged. A `Trusted` is that: it comes from the compiler
         // itself, or its MAC or signature was verified over these very bytes, in memory, where
         // nobody can change them since. The key says that they are for this engine.
-        Some(unsafe { Component::deserialize(engine, code) })
+        unsafe { Component::deserialize(engine, code) }
     }
 }
 
@@ -165,7 +165,7 @@ impl Cache {
             self.counts.misses.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        let component = self.unseal(&file).and_then(|trusted| trusted.component(key, engine)?.ok());
+        let component = self.unseal(&file).and_then(|trusted| trusted.component(key, engine).ok());
         if component.is_some() {
             self.counts.hits.fetch_add(1, Ordering::Relaxed);
         } else {

@@ -15,7 +15,7 @@ pub struct Binary {
     pub is_component: bool,
     /// The names that it imports; of a core module the modules that it imports from.
     pub imports: Vec<String>,
-    /// The names that it exports.
+    /// The names that it exports; of a core module the interfaces of its functions.
     pub exports: Vec<String>,
 }
 
@@ -48,6 +48,14 @@ fn survey(bytes: &[u8]) -> Result<Binary, wasmparser::BinaryReaderError> {
                     }
                 }
             }
+            Payload::ExportSection(section) if depth == 0 => {
+                for export in section {
+                    // `phasemeter:policy/policy@0.1.0#describe`
+                    if let Some((interface, _)) = export?.name.split_once('#') {
+                        binary.exports.push(interface.to_owned());
+                    }
+                }
+            }
             Payload::ComponentImportSection(section) if depth == 0 => {
                 for import in section {
                     binary.imports.push(import?.name.name.to_owned());
@@ -66,11 +74,8 @@ fn survey(bytes: &[u8]) -> Result<Binary, wasmparser::BinaryReaderError> {
 
 /// A component of these bytes: themselves, or the core module in them wrapped into one by the
 /// component metadata that it carries.
-pub(crate) fn componentize<'a>(
-    bytes: &'a [u8],
-    binary: &Binary,
-) -> Result<Cow<'a, [u8]>, LoadFault> {
-    if binary.is_component {
+pub(crate) fn componentize(bytes: &[u8]) -> Result<Cow<'_, [u8]>, LoadFault> {
+    if Parser::is_component(bytes) {
         return Ok(bytes.into());
     }
     let encoder = wit_component::ComponentEncoder::default().validate(true).module(bytes);

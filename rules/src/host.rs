@@ -159,8 +159,8 @@ impl Host {
     /// The first thing that is wrong with it. Whatever a guest does in its trial is one of them.
     pub fn load(&self, candidate: Candidate) -> Result<Policy, Fault> {
         let digest = self.vouch(&candidate)?;
-        let bytes = self.admit(&candidate.bytes)?;
-        let component = self.component(digest, &bytes, candidate.artifact.as_ref())?;
+        self.admit(&candidate.bytes)?;
+        let component = self.component(digest, &candidate.bytes, candidate.artifact.as_ref())?;
         let linker = if self.stub_imports {
             let mut stubbed = self.linker.clone();
             stubbed.define_unknown_imports_as_traps(&component).map_err(|e| not_a_policy(&e))?;
@@ -180,19 +180,17 @@ impl Host {
     /// As [`load`](Self::load), up to compiling.
     pub fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadFault> {
         let key = Key::of(Digest::of(bytes), &self.runtime.engine);
-        let code = self.compiler.compile(&self.admit(bytes)?, self.runtime.layout)?;
-        Ok(Trusted::fresh(key, &code).into_bytes())
+        self.admit(bytes)?;
+        Ok(Trusted::fresh(key, &self.machine_code(bytes)?).into_bytes())
     }
 
-    /// A component of these bytes that asks for nothing that no policy gets.
-    fn admit<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, LoadFault> {
-        let outside = Binary::read(bytes)?;
-        contract::admit(&outside, self.stub_imports)?;
-        let component = componentize(bytes, &outside)?;
-        if !outside.is_component {
-            contract::admit(&Binary::read(&component)?, self.stub_imports)?;
-        }
-        Ok(component)
+    /// Whether a file asks for nothing that no policy gets.
+    fn admit(&self, bytes: &[u8]) -> Result<(), LoadFault> {
+        contract::admit(&Binary::read(bytes)?, self.stub_imports)
+    }
+
+    fn machine_code(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadFault> {
+        self.compiler.compile(&componentize(bytes)?, self.runtime.layout)
     }
 
     /// Machine code: made elsewhere, from the cache, or compiled now.
@@ -206,7 +204,7 @@ impl Host {
         let key = Key::of(digest, engine);
         if let Some(artifact) = elsewhere {
             let trusted = Trusted::signed(artifact, &self.keys);
-            match trusted.and_then(|trusted| trusted.component(key, engine)?.ok()) {
+            match trusted.and_then(|trusted| trusted.component(key, engine).ok()) {
                 Some(component) => return Ok(component),
                 None => self.cache.iter().for_each(Cache::poisoned),
             }
@@ -214,13 +212,9 @@ impl Host {
         if let Some(component) = self.cache.as_ref().and_then(|cache| cache.load(key, engine)) {
             return Ok(component);
         }
-        let code = self.compiler.compile(bytes, self.runtime.layout)?;
-        let fresh = Trusted::fresh(key, &code);
-        // It is what this engine made of it; only its parts can be too many or too large.
-        let component = fresh
-            .component(key, engine)
-            .unwrap_or_else(|| Component::from_binary(engine, bytes))
-            .map_err(MemoryFault::Parts)?;
+        let fresh = Trusted::fresh(key, &self.machine_code(bytes)?);
+        // It was made for this engine; only its parts can be too many or too large.
+        let component = fresh.component(key, engine).map_err(MemoryFault::Parts)?;
         if let Some(cache) = &self.cache {
             cache.store(key, &fresh);
         }

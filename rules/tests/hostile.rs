@@ -73,8 +73,8 @@ fn each_guest_ends_in_its_own_fault() {
 }
 
 /// Scenario: an endless loop with fuel without end.
-/// Guarantee: the deadline ends it, and not before its time. How late is printed, and bounded
-/// where a busy machine would not break it.
+/// Guarantee: the deadline ends it, and not before its time. How late is printed; the bound
+/// is one that holds on a busy machine too.
 #[test]
 fn a_deadline_holds() {
     let deadline = Duration::from_millis(20);
@@ -89,7 +89,7 @@ fn a_deadline_holds() {
         .collect();
     late.sort();
     println!("killed {:?} late at the median, {:?} at most", late[10], late[19]);
-    assert!(late[0] < Duration::from_millis(5), "even the best of 20 was {:?} late", late[0]);
+    assert!(late[0] < deadline, "even the best of 20 was {:?} late", late[0]);
 }
 
 /// Scenario: a guest is asked twenty times, some of them by four threads at once.
