@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 use phasemeter_rules::generation::Generations;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::limits::Limits;
+use wasmtime::component::{Component, Linker};
+use wasmtime::{Config, Engine, Store};
+use wit_component::ComponentEncoder;
 
 fn main() {
     let mirror = support::mirror();
@@ -33,6 +36,7 @@ fn main() {
     let tiny = host.load(candidate("tiny", &small)).unwrap();
     let rust = host.load(candidate("mirror", &mirror)).unwrap();
     let pricer = host.load(candidate("pricer", &support::evil("honest-pricer"))).unwrap();
+    warm();
     let request = support::request();
     show("fresh run, quote", "26 µs", 5_000, || pricer.quote(&request).unwrap().answer.unwrap());
     for (gpus, points) in [(1, 0), (1, 600), (8, 600)] {
@@ -76,6 +80,28 @@ fn main() {
     });
     show("reload that changes nothing", "–", 500, || {
         generations.reload(versions[turn % 2].iter().cloned().map(Ok).collect())
+    });
+}
+
+/// A call of an instance that stays, as no run here does: what a fresh store a run costs is the
+/// difference.
+fn warm() {
+    let mut encoder = ComponentEncoder::default();
+    encoder = encoder.module(&support::evil("honest-self-test")).unwrap();
+    let mut config = Config::new();
+    config.consume_fuel(true).epoch_interruption(true).concurrency_support(false);
+    let engine = Engine::new(&config).unwrap();
+    let component = Component::from_binary(&engine, &encoder.encode().unwrap()).unwrap();
+    let mut store = Store::new(&engine, ());
+    store.set_fuel(u64::MAX / 2).unwrap();
+    store.set_epoch_deadline(1);
+    let instance = Linker::new(&engine).instantiate(&mut store, &component).unwrap();
+    let interface = "phasemeter:policy/self-test@0.1.0";
+    let (_, interface) = instance.get_export(&mut store, None, interface).unwrap();
+    let (_, run) = instance.get_export(&mut store, Some(&interface), "run").unwrap();
+    let run = instance.get_typed_func::<(), (Result<(), String>,)>(&mut store, run).unwrap();
+    show("warm call, no arguments, ×1,000", "130 µs", 1_000, || {
+        (0..1_000).for_each(|_| run.call(&mut store, ()).unwrap().0.unwrap());
     });
 }
 

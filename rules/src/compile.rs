@@ -2,8 +2,8 @@
 //!
 //! A policy of an interpreted language takes seconds and hundreds of megabytes to compile, and a
 //! hostile one may aim at the compiler. So the sidecar runs itself again with a hidden command,
-//! whose body is [`child_main`]: it limits its own memory and time before it reads a byte, takes
-//! a component on its standard input and gives machine code on its standard output. This room must
+//! whose body is [`child_main`]: it limits its own memory and time before it reads a byte, takes a
+//! policy on its standard input and gives machine code on its standard output. This room must
 //! not know where either comes from or goes to.
 
 use std::ffi::OsString;
@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+use crate::binary::componentize;
 use crate::cgroup;
 use crate::engine::{self, Layout};
 use crate::fault::{CompileFault, LoadFault, WORDS, plain};
@@ -24,9 +25,10 @@ use crate::fault::{CompileFault, LoadFault, WORDS, plain};
 const KEPT_FREE: u64 = 16 << 20;
 
 /// The exit codes of the child, after sysexits.h.
-const REFUSED: u8 = 65;
-const GAVE_UP: u8 = 70;
 const MISUSED: u8 = 64;
+const UNREADABLE: u8 = 65;
+const GAVE_UP: u8 = 70;
+const NOT_A_POLICY: u8 = 76;
 
 /// Where policies are compiled.
 #[derive(Clone, Debug)]
@@ -65,14 +67,15 @@ impl Child {
         })
     }
 
-    fn compile(&self, component: &[u8], layout: Layout) -> Result<Vec<u8>, LoadFault> {
+    fn compile(&self, policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadFault> {
         let free = cgroup::free().map_or(u64::MAX, |free| free.saturating_sub(KEPT_FREE));
         let memory = self.memory.min(free);
-        let out = self.run(component, layout, memory).map_err(CompileFault::Run)?;
+        let out = self.run(policy, layout, memory).map_err(CompileFault::Run)?;
         let code = out.status.code().and_then(|code| u8::try_from(code).ok());
         match code {
             Some(0) => Ok(out.stdout),
-            Some(REFUSED) => Err(LoadFault::Unreadable(said(&out.stderr))),
+            Some(UNREADABLE) => Err(LoadFault::Unreadable(said(&out.stderr))),
+            Some(NOT_A_POLICY) => Err(LoadFault::NotAPolicy(said(&out.stderr))),
             // Its memory limit ends it with an abort, its time limit and the kernel with a kill.
             _ if out.status.signal().is_some() || code == Some(GAVE_UP) => {
                 Err(CompileFault::Limit { memory, time: self.time }.into())
@@ -84,12 +87,7 @@ impl Child {
         }
     }
 
-    fn run(
-        &self,
-        component: &[u8],
-        layout: Layout,
-        memory: u64,
-    ) -> io::Result<std::process::Output> {
+    fn run(&self, policy: &[u8], layout: Layout, memory: u64) -> io::Result<std::process::Output> {
         let mut child = Command::new(&self.program)
             .args(&self.args)
             .args([layout.name(), &memory.to_string(), &self.time.as_secs().to_string()])
@@ -101,7 +99,7 @@ impl Child {
         let stdin = child.stdin.take();
         thread::scope(|scope| {
             // A child that dies early closes the pipe; how it died says more than that.
-            scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(component)));
+            scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(policy)));
             child.wait_with_output()
         })
     }
@@ -114,17 +112,26 @@ fn said(stderr: &[u8]) -> String {
 }
 
 impl Compiler {
-    /// Machine code of a component, for engines of this layout.
-    pub(crate) fn compile(&self, component: &[u8], layout: Layout) -> Result<Vec<u8>, LoadFault> {
+    /// Machine code of a policy, for engines of this layout.
+    pub(crate) fn compile(&self, policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadFault> {
         match self {
-            Self::Here => {
-                let engine =
-                    engine::compiler(layout).and_then(|e| e.precompile_component(component));
-                engine.map_err(|error| LoadFault::Unreadable(plain(&format!("{error:#}"), WORDS)))
-            }
-            Self::Child(child) => child.compile(component, layout),
+            Self::Here => machine_code(policy, layout),
+            Self::Child(child) => child.compile(policy, layout),
         }
     }
+}
+
+/// Everything that may run out of memory, of time, or into a bug of a compiler.
+fn machine_code(policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadFault> {
+    let component = componentize(policy)?;
+    let engine = engine::compiler(layout);
+    engine.and_then(|engine| engine.precompile_component(&component)).map_err(|error| {
+        if error.is::<wasmtime::OutOfMemory>() || error.is::<io::Error>() {
+            CompileFault::Run(io::ErrorKind::OutOfMemory.into()).into()
+        } else {
+            LoadFault::Unreadable(plain(&format!("{error:#}"), WORDS))
+        }
+    })
 }
 
 /// The body of the hidden command of a program that is its own compiling [`Child`].
@@ -140,14 +147,25 @@ pub fn child_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     else {
         return MISUSED.into();
     };
-    match limit(memory, seconds).map_err(Into::into).and_then(|()| compile(layout)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nobody is left to tell if this fails.
-            let _ = write!(io::stderr(), "{error:#}");
-            let short = error.is::<wasmtime::OutOfMemory>() || error.is::<io::Error>();
-            if short { GAVE_UP.into() } else { REFUSED.into() }
-        }
+    let (code, said) = match serve(layout, memory, seconds) {
+        Ok(Ok(())) => return ExitCode::SUCCESS,
+        Ok(Err(LoadFault::Unreadable(why))) => (UNREADABLE, why),
+        Ok(Err(LoadFault::NotAPolicy(why))) => (NOT_A_POLICY, why),
+        Ok(Err(other)) => (GAVE_UP, other.to_string()),
+        Err(error) => (GAVE_UP, error.to_string()),
+    };
+    // Nobody is left to tell if this fails.
+    let _ = io::stderr().write_all(said.as_bytes());
+    code.into()
+}
+
+fn serve(layout: Layout, memory: u64, seconds: u64) -> io::Result<Result<(), LoadFault>> {
+    limit(memory, seconds)?;
+    let mut policy = Vec::new();
+    io::stdin().lock().read_to_end(&mut policy)?;
+    match machine_code(&policy, layout) {
+        Ok(code) => io::stdout().lock().write_all(&code).map(Ok),
+        Err(fault) => Ok(Err(fault)),
     }
 }
 
@@ -157,15 +175,5 @@ fn limit(memory: u64, seconds: u64) -> io::Result<()> {
     setrlimit(Resource::Core, hard(0))?;
     setrlimit(Resource::Cpu, hard(seconds))?;
     setrlimit(Resource::Data, hard(memory))?;
-    Ok(())
-}
-
-fn compile(layout: Layout) -> wasmtime::Result<()> {
-    let mut component = Vec::new();
-    io::stdin().lock().read_to_end(&mut component)?;
-    let code = engine::compiler(layout)?.precompile_component(&component)?;
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(&code)?;
-    stdout.flush()?;
     Ok(())
 }

@@ -14,12 +14,16 @@ use crate::ticker::{SLOTS, Ticker};
 /// checks; that costs addresses, not memory.
 const WHOLE_MEMORY: u64 = 4 << 30;
 
+/// What is reserved where addresses are short: the default limit, so that hardly any memory moves
+/// as it grows.
+const SOME_MEMORY: u64 = 64 << 20;
+
 /// How memories lie in the address space. Compiled code fits one of them only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// Each memory has all the addresses it could ever need.
     Wide,
-    /// Memories take what they use, where address space is short (`ulimit -v`).
+    /// Memories have little more than they use, where address space is short (`ulimit -v`).
     Narrow,
 }
 
@@ -52,7 +56,8 @@ fn config(layout: Layout) -> wasmtime::Result<Config> {
     // A guest's frames say nothing to the operator.
     config.wasm_backtrace_max_frames(None);
     if layout == Layout::Narrow {
-        config.memory_reservation(0).memory_guard_size(0).memory_reservation_for_growth(1 << 20);
+        config.memory_reservation(SOME_MEMORY).memory_reservation_for_growth(SOME_MEMORY);
+        config.memory_guard_size(0);
     }
     Ok(config)
 }

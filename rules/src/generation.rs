@@ -25,11 +25,13 @@ pub struct Generation {
 }
 
 /// A file that was not taken into use.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {fault}")]
 pub struct Rejection {
     /// Which.
     pub file: String,
     /// Why not.
+    #[source]
     pub fault: Fault,
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json};
 use wasmtime::component::{Component, Linker};
 
 use crate::artifact::{Cache, CacheStats, Key, SignedArtifact, Trusted};
-use crate::binary::{Binary, componentize};
+use crate::binary::Binary;
 use crate::compile::Compiler;
 use crate::contract::{self, Contract};
 use crate::digest::Digest;
@@ -181,16 +181,13 @@ impl Host {
     pub fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadFault> {
         let key = Key::of(Digest::of(bytes), &self.runtime.engine);
         self.admit(bytes)?;
-        Ok(Trusted::fresh(key, &self.machine_code(bytes)?).into_bytes())
+        let code = self.compiler.compile(bytes, self.runtime.layout)?;
+        Ok(Trusted::fresh(key, &code).into_bytes())
     }
 
     /// Whether a file asks for nothing that no policy gets.
     fn admit(&self, bytes: &[u8]) -> Result<(), LoadFault> {
         contract::admit(&Binary::read(bytes)?, self.stub_imports)
-    }
-
-    fn machine_code(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadFault> {
-        self.compiler.compile(&componentize(bytes)?, self.runtime.layout)
     }
 
     /// Machine code: made elsewhere, from the cache, or compiled now.
@@ -212,7 +209,7 @@ impl Host {
         if let Some(component) = self.cache.as_ref().and_then(|cache| cache.load(key, engine)) {
             return Ok(component);
         }
-        let fresh = Trusted::fresh(key, &self.machine_code(bytes)?);
+        let fresh = Trusted::fresh(key, &self.compiler.compile(bytes, self.runtime.layout)?);
         // It was made for this engine; only its parts can be too many or too large.
         let component = fresh.component(key, engine).map_err(MemoryFault::Parts)?;
         if let Some(cache) = &self.cache {

@@ -104,12 +104,10 @@ fn a_child_has_limits() {
         b"\x01\x17\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x0a\x03\x01\x01\xff",
     );
     assert_eq!(kind(child(), invalid), "load.unreadable");
-    // Small ones fit into little.
-    for mebibytes in [8, 12, 16, 24] {
-        let small = Child { memory: mebibytes << 20, ..child() };
-        let fits = host(Compiler::Child(small), None).load(candidate()).is_ok();
-        println!("  a small policy compiles in {mebibytes} MiB: {fits}");
-    }
+    // A core module without metadata.
+    assert_eq!(kind(child(), b"\0asm\x01\0\0\0".to_vec()), "load.not_a_policy");
+    // A small one fits beside a sidecar.
+    works(&host(Compiler::Child(Child { memory: 16 << 20, ..child() }), None), candidate());
 }
 
 /// A policy with one function of many instructions.

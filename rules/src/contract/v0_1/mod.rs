@@ -66,7 +66,6 @@ impl log::Host for Room {
 }
 
 /// Settings as guests get them.
-#[derive(Clone)]
 pub(crate) struct GuestSettings(Vec<(String, wit::policy::Value)>);
 
 impl From<&Settings> for GuestSettings {
@@ -81,25 +80,21 @@ impl From<&Settings> for GuestSettings {
 }
 
 /// What a policy exports, found by probing.
-#[derive(Clone)]
 pub(crate) struct Contract {
     policy: wit::policy::GuestIndices,
     world: World,
     self_test: Option<wit::self_test::GuestIndices>,
 }
 
-#[derive(Clone)]
 enum World {
     Recommender(Recommender),
     Pricer(Pricer),
 }
 
 /// The exports of a policy that advises.
-#[derive(Clone)]
 pub(crate) struct Recommender(wit::recommender::GuestIndices);
 
 /// The exports of a policy that prices.
-#[derive(Clone)]
 pub(crate) struct Pricer(wit::pricer::GuestIndices);
 
 /// Why an export cannot be called: it is not there, or of the wrong type.

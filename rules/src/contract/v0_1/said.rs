@@ -168,3 +168,47 @@ impl From<types::Plan> for Plan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::num::f64::ANY;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_saving_is_believed_only_if_it_rises_from_0_to_1(
+            low in prop_oneof![ANY, 0.0..1.0], expected in prop_oneof![ANY, 0.0..1.0],
+            high in prop_oneof![ANY, 0.0..1.0],
+        ) {
+            let mut check = Check::default();
+            let said = wit::recommender::Saving { low, expected, high };
+            let saving = saving("x", said, &mut check);
+            let rises = 0.0 <= low && low <= expected && expected <= high && high <= 1.0;
+            prop_assert_eq!(check.done(saving).is_ok(), rises);
+        }
+
+        #[test]
+        fn a_quote_is_believed_only_if_it_is_a_price(nano_usd: u64, until: Option<u64>) {
+            let said = wit::pricer::Quote {
+                nano_usd_per_gpu_hour: nano_usd,
+                plan: types::Plan::Spot,
+                source: "a test".to_owned(),
+                day: "2026-07-20".to_owned(),
+                valid_until: until,
+            };
+            let request = QuoteRequest {
+                model: String::new(),
+                provider: None,
+                region: None,
+                instance_type: None,
+                plan: None,
+                time: Timestamp::default(),
+                listed: None,
+            };
+            let lasts = until.is_none_or(|until| until > 0 && until < Timestamp::END);
+            prop_assert_eq!(quote(said, &request).is_ok(), nano_usd <= Rate::MAX && lasts);
+        }
+    }
+}
