@@ -5,7 +5,7 @@
 use std::io;
 use std::time::Duration;
 
-use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use crate::limits::Limits;
 use crate::ticker::{SLOTS, Ticker};
@@ -81,6 +81,12 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
         .max_memories_per_component(each(limits.memories))
         .max_tables_per_component(each(limits.tables))
         .table_elements(limits.table_elements)
+        // What a run wrote to is cleared for the next rather than given back and faulted in again:
+        // twice as fast. Two mebibytes a slot hold the stack and the data of a Rust policy. The
+        // kernel says which pages those were, from 6.7 on.
+        .pagemap_scan(Enabled::Auto)
+        .linear_memory_keep_resident(2 << 20)
+        .table_keep_resident(64 << 10)
         // How much of it a guest may use is for the guard to say, and by type.
         .max_memory_size(usize::try_from(WHOLE_MEMORY).unwrap_or(usize::MAX));
     pool
