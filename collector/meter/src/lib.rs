@@ -9,6 +9,8 @@
 //! readings give the same accounts. It cannot fail but on bad input, which constructors refuse.
 //! Memory does not grow with the length of a run.
 
+#![forbid(unsafe_code)]
+
 // What everything is said in.
 pub mod money;
 pub mod reading;

@@ -5,6 +5,8 @@
 //! source (sampler, clock) → pipeline → otlp, report
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod cli;
 pub mod clock;
 pub mod command;

@@ -1,5 +1,7 @@
 //! Phasemeter: parse, run, say how it went.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 use clap::Parser;

@@ -2,6 +2,8 @@
 //!
 //! `make bench` builds what is measured here and starts this. Each part prints a table of its own.
 
+#![forbid(unsafe_code)]
+
 mod audit;
 mod child;
 mod costs;

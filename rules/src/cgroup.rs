@@ -1,0 +1,114 @@
+//! How much memory the control group leaves free: what a compiling child may take, so that the
+//! kernel does not end the whole container for it.
+//!
+//! This room must not know what the memory is for.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Bytes that this process's control groups leave free; `None` where none of them has a limit, or
+/// there are none. Page cache that the kernel would drop is free.
+pub(crate) fn free() -> Option<u64> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    free_below(Path::new("/sys/fs/cgroup"), &own)
+}
+
+/// The same for a hierarchy at `root` and the text of `/proc/self/cgroup`: the least that any
+/// group on the way up leaves free.
+fn free_below(root: &Path, own: &str) -> Option<u64> {
+    let groups = own.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let path = path.trim_start_matches('/');
+        match controllers {
+            "" => Some((root.to_owned(), path, &V2)),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                Some((root.join("memory"), path, &V1))
+            }
+            _ => None,
+        }
+    });
+    groups
+        .flat_map(|(root, path, files)| {
+            // In a container the path may be the host's, and not be there; its own group is then
+            // the root.
+            let ways: Vec<PathBuf> =
+                Path::new(path).ancestors().map(|way| root.join(way)).collect();
+            ways.into_iter().filter_map(|group| files.free(&group))
+        })
+        .min()
+}
+
+/// Where a version of control groups says what.
+struct Files {
+    limit: &'static str,
+    used: &'static str,
+    droppable: &'static str,
+}
+
+const V2: Files =
+    Files { limit: "memory.max", used: "memory.current", droppable: "inactive_file " };
+const V1: Files = Files {
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    droppable: "total_inactive_file ",
+};
+
+impl Files {
+    fn free(&self, group: &Path) -> Option<u64> {
+        let read = |name| fs::read_to_string(group.join(name)).ok();
+        // "max" is no number, and no limit.
+        let limit: u64 = read(self.limit)?.trim().parse().ok()?;
+        let used: u64 = read(self.used)?.trim().parse().ok()?;
+        let stat = read("memory.stat").unwrap_or_default();
+        let droppable = stat
+            .lines()
+            .find_map(|line| line.strip_prefix(self.droppable)?.trim().parse().ok())
+            .unwrap_or(0_u64);
+        Some(limit.saturating_sub(used.saturating_sub(droppable)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_tightest_group_counts() {
+        let root = tempfile::tempdir().unwrap();
+        write(
+            root.path(),
+            &[
+                ("pods/memory.max", "100\n"),
+                ("pods/memory.current", "90\n"),
+                ("pods/memory.stat", "anon 1\ninactive_file 30\n"),
+                ("pods/one/memory.max", "max\n"),
+                ("pods/one/memory.current", "5\n"),
+            ],
+        );
+        assert_eq!(free_below(root.path(), "0::/pods/one\n"), Some(40));
+        assert_eq!(free_below(root.path(), "0::/\n"), None);
+    }
+
+    #[test]
+    fn the_path_may_be_the_hosts() {
+        let root = tempfile::tempdir().unwrap();
+        write(
+            root.path(),
+            &[
+                ("memory/memory.limit_in_bytes", "64\n"),
+                ("memory/memory.usage_in_bytes", "60\n"),
+                ("memory/memory.stat", "total_inactive_file 4\n"),
+            ],
+        );
+        let own = "5:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n";
+        assert_eq!(free_below(root.path(), own), Some(8));
+    }
+}

@@ -1,0 +1,89 @@
+//! The digest of a file: what names a policy beyond doubt.
+//!
+//! This room must not know what the bytes mean.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
+
+/// The SHA-256 of a file, written as `sha256sum` writes it: 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// Of these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// As bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+impl FromStr for Digest {
+    type Err = NotADigest;
+
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        hex(text).map(Self).ok_or_else(|| NotADigest(text.to_owned()))
+    }
+}
+
+/// Bytes from twice as many hexadecimal digits.
+pub(crate) fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        let pair = std::str::from_utf8(pair).ok()?;
+        // from_str_radix would take a sign.
+        *byte = u8::from_str_radix(pair, 16).ok().filter(|_| !pair.starts_with('+'))?;
+    }
+    Some(bytes)
+}
+
+/// The text is no [`Digest`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no SHA-256: give 64 hexadecimal digits, as sha256sum prints them")]
+pub struct NotADigest(String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_read_as_it_is_written() {
+        let digest = Digest::of(b"");
+        let text = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(digest.to_string(), text);
+        assert_eq!(text.parse(), Ok(digest));
+    }
+
+    #[test]
+    fn what_is_no_digest_is_refused() {
+        let long = format!("{}0", Digest::of(b""));
+        let signed = "+0".repeat(32);
+        let foreign = "é".repeat(32);
+        for text in ["", "e3b0", &long, &signed, &foreign] {
+            assert!(text.parse::<Digest>().is_err(), "{text} was taken");
+        }
+    }
+}

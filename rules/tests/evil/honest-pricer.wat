@@ -1,0 +1,2 @@
+;; fault: none
+;; world: pricing-policy

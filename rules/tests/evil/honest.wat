@@ -1,0 +1,2 @@
+;; fault: none
+;; No harm meant: that the parts work.

@@ -1,0 +1,3 @@
+;; fault: memory
+;; when: load
+(table 10000000 funcref)

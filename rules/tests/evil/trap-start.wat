@@ -1,0 +1,4 @@
+;; fault: trap
+;; when: load
+(func $die (unreachable))
+(start $die)

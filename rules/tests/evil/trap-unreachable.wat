@@ -1,0 +1,4 @@
+;; fault: trap
+;; says: unreachable
+(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
+  (unreachable))

@@ -1,0 +1,107 @@
+//! A policy that shows what it was shown: every field of a window comes back as text or number,
+//! so that a test can tell that it arrived.
+
+use exports::phasemeter::policy::policy::{self, Manifest, SettingError, Value};
+use exports::phasemeter::policy::recommender::{self, Recommendation, Saving, Target, Window};
+use std::cell::RefCell;
+use std::fmt::Write;
+
+wit_bindgen::generate!({ path: "../../wit/v0.1", world: "recommender-policy" });
+
+struct Mirror;
+
+thread_local! {
+    static SETTINGS: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+const SCHEMA: &str = r#"{
+    "type": "object",
+    "properties": {
+        "flag": {"type": "boolean", "default": true},
+        "nested": {"type": "object", "properties": {"number": {"type": "number", "minimum": 0}}},
+        "texts": {"type": "array", "items": {"type": "string"}}
+    }
+}"#;
+
+impl policy::Guest for Mirror {
+    fn describe() -> Manifest {
+        Manifest {
+            name: "mirror".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            summary: "Shows what it was shown.".into(),
+            settings_schema: SCHEMA.into(),
+        }
+    }
+
+    fn configure(settings: Vec<(String, Value)>) -> Result<(), Vec<SettingError>> {
+        let shown: Vec<_> = settings
+            .iter()
+            .map(|(path, value)| match value {
+                Value::Flag(flag) => format!("{path}={flag}"),
+                Value::Number(number) => format!("{path}={number}"),
+                Value::Text(text) => format!("{path}={text}"),
+            })
+            .collect();
+        SETTINGS.set(shown.join(" "));
+        Ok(())
+    }
+}
+
+/// Mean of the points that were observed, and how many there were.
+fn mean(column: &[f64]) -> (f64, usize) {
+    let observed = column.iter().filter(|value| !value.is_nan());
+    let (sum, count) = observed.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
+    (if count == 0 { 0.0 } else { sum / count as f64 }, count)
+}
+
+impl recommender::Guest for Mirror {
+    fn recommend(window: Window) -> Result<Vec<Recommendation>, String> {
+        phasemeter::policy::log::log(phasemeter::policy::log::Level::Info, "asked");
+        let Some(gpu) = window.gpus.first() else { return Err("there is no GPU".into()) };
+        let mut shown = SETTINGS.take();
+        // Writing to a String cannot fail.
+        let _ = write!(
+            shown,
+            "\n{} {} {} {} {} {:?} {} {:?}\n{} {} {:?} {:?}\n{:?}\n{:?} {:?}\n{:?} {:?} {:?}",
+            window.start, window.end, window.last, window.experiment_id, window.trace_id,
+            window.attributes, window.step_seconds, window.metrics,
+            gpu.id, gpu.model, gpu.memory_total_bytes, gpu.power_limit_watts,
+            gpu.accounts.idle_held,
+            gpu.waste, gpu.pattern,
+            gpu.price, gpu.work_done, gpu.metrics,
+        );
+        let accounts = &gpu.accounts;
+        let seconds = [
+            ("idle-free", accounts.idle_free.seconds),
+            ("idle-unknown", accounts.idle_unknown.seconds),
+            ("underutilized", accounts.underutilized.seconds),
+            ("productive", accounts.productive.seconds),
+            ("compute-bound", accounts.compute_bound.seconds),
+            ("unobserved", accounts.unobserved.seconds),
+        ];
+        let columns = [
+            ("utilization", mean(&gpu.utilization)),
+            ("power", mean(&gpu.power)),
+            ("memory", mean(&gpu.memory)),
+        ];
+        let mut evidence: Vec<_> = seconds.map(|(name, value)| (name.to_string(), value)).into();
+        for (name, (mean, count)) in columns {
+            evidence.push((format!("{name}.mean"), mean));
+            evidence.push((format!("{name}.points"), count as f64));
+        }
+        Ok(vec![Recommendation {
+            code: "mirror.seen".into(),
+            target: Target::Starvation,
+            lever: "dali".into(),
+            title: "What was seen".into(),
+            action: "Compare it.".into(),
+            rationale: shown,
+            saving: Saving { low: 0.0, expected: 0.25, high: 1.0 },
+            confidence: 1.0,
+            evidence,
+            gpus: window.gpus.iter().map(|gpu| gpu.id.clone()).collect(),
+        }])
+    }
+}
+
+export!(Mirror);

@@ -1,0 +1,225 @@
+//! What tests and benches share: policies written as WebAssembly text, a window to show them, and
+//! a small crate of real ones.
+//!
+//! Each of them uses a part of it.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::pattern::{Pattern, PatternKind};
+use phasemeter_meter::pool::Pools;
+use phasemeter_meter::price::{Plan, Price};
+use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
+use phasemeter_rules::quote::QuoteRequest;
+use phasemeter_rules::window::{Account, Accounts, Gpu, Window};
+use wit_component::StringEncoding;
+use wit_parser::{Resolve, WorldId, WorldItem};
+
+/// The folder of this crate.
+pub(crate) fn home() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A policy whose text is in `tests/evil/NAME.wat`.
+pub(crate) fn evil(name: &str) -> Vec<u8> {
+    let text = fs::read_to_string(home().join(format!("tests/evil/{name}.wat"))).unwrap();
+    policy(&text)
+}
+
+/// A value of a line `;; name: value` at the head of a text.
+pub(crate) fn says<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let head = text.lines().take_while(|line| line.starts_with(";;"));
+    head.filter_map(|line| line[2..].split_once(':'))
+        .find_map(|(key, value)| (key.trim() == name).then(|| value.trim()))
+}
+
+/// A core module with component metadata: the fields in `text`, and of `tests/evil/parts` those
+/// that its world needs and it does not have.
+pub(crate) fn policy(text: &str) -> Vec<u8> {
+    let (resolve, world) = world(says(text, "world").unwrap_or("recommender-policy"));
+    let mut module = format!("(module\n{text}\n");
+    let mut part = |name: &str| {
+        let file = home().join(format!("tests/evil/parts/{name}.wat"));
+        module.push_str(&fs::read_to_string(&file).unwrap());
+    };
+    if !text.contains("(export \"memory\")") {
+        part("memory");
+    }
+    if text.contains("$advise") || says(text, "world").is_none_or(|world| world != "newer") {
+        part("advise");
+    }
+    for function in functions(&resolve, world) {
+        let (_, name) = function.rsplit_once('#').unwrap_or(("", &function));
+        if !text.contains(&format!("(export \"{function}\")")) {
+            part(name);
+        }
+    }
+    module.push(')');
+    let mut bytes = wat::parse_str(&module).unwrap_or_else(|error| panic!("{text}\n{error}"));
+    wit_component::embed_component_metadata(&mut bytes, &resolve, world, StringEncoding::UTF8)
+        .unwrap();
+    bytes
+}
+
+fn world(name: &str) -> (Resolve, WorldId) {
+    let mut resolve = Resolve::default();
+    let contract = home().join("wit/v0.1");
+    let path = home().join(format!("tests/evil/worlds/{name}.wit"));
+    let package = match fs::read_to_string(&path) {
+        Ok(text) => {
+            // A file may pretend to be the contract.
+            if !text.starts_with("package phasemeter:policy") {
+                resolve.push_dir(&contract).unwrap();
+            }
+            resolve.push_str(&path, &text).unwrap()
+        }
+        Err(_) => resolve.push_dir(&contract).unwrap().0,
+    };
+    let world = resolve.select_world(&[package], Some(name)).unwrap();
+    (resolve, world)
+}
+
+/// The names that a core module exports the functions of a world by.
+fn functions(resolve: &Resolve, world: WorldId) -> Vec<String> {
+    let exports = resolve.worlds[world].exports.iter();
+    exports
+        .flat_map(|(key, item)| match item {
+            WorldItem::Interface { id, .. } => {
+                let interface = resolve.name_world_key(key);
+                let names = resolve.interfaces[*id].functions.keys();
+                names.map(|name| format!("{interface}#{name}")).collect::<Vec<_>>()
+            }
+            _ => vec![resolve.name_world_key(key)],
+        })
+        .collect()
+}
+
+/// An hour of one GPU that bounces, with everything in it; `gpus` of them, `points` a column.
+pub(crate) fn window(gpus: usize, points: usize) -> Window {
+    let start = Timestamp::from_nanos(1_785_110_400_000_000_000).unwrap();
+    let column = |scale: f64| -> Vec<f64> {
+        (0..points).map(|i| if i == 1 { f64::NAN } else { scale * (i % 2) as f64 }).collect()
+    };
+    let account = |seconds: u64| Account {
+        time: Nanos::from_secs(seconds),
+        effective_time: Nanos::from_secs(seconds / 2),
+        cost: NanoUsd(1_000_000 * i128::from(seconds)),
+        effective_cost: NanoUsd(500_000 * i128::from(seconds)),
+    };
+    let price = Price {
+        provider: Some("aws".to_owned()),
+        ..Price::given(Rate::parse("3.6").unwrap(), Some(Plan::OnDemand), "the price book")
+    };
+    let gpu = |index: usize| Gpu {
+        id: format!("GPU-{index}"),
+        model: "NVIDIA H100 80GB HBM3".to_owned(),
+        memory_total: Bytes::from_mebibytes(81_559),
+        power_limit: Milliwatts::new(700_000),
+        accounts: Accounts {
+            idle_held: account(1_000),
+            idle_free: account(200),
+            idle_unknown: account(0),
+            underutilized: account(600),
+            productive: account(700),
+            compute_bound: account(1_000),
+            unobserved: account(100),
+        },
+        waste: Pools {
+            starvation: NanoUsd(1_000_000_000),
+            idle: NanoUsd(500_000_000),
+            occupancy: NanoUsd(250_000_000),
+        },
+        pattern: Some(Pattern {
+            kind: PatternKind::Bouncing,
+            period: Some(Nanos::from_secs(42)),
+            duty: Some(500_000),
+        }),
+        price: Some(price.clone()),
+        work_done: BTreeMap::from([("samples".to_owned(), 200_000.0)]),
+        utilization: column(1.0),
+        power: column(650.0),
+        memory: Vec::new(),
+        metrics: BTreeMap::from([("energy.joules".to_owned(), 1.5e6)]),
+    };
+    Window {
+        start,
+        end: start + Nanos::from_secs(3_600),
+        last: true,
+        experiment_id: "train-7".to_owned(),
+        trace_id: "4bf92f3577b34da6a3ce929d0e0e4736".to_owned(),
+        attributes: BTreeMap::from([("team".to_owned(), "vision".to_owned())]),
+        step: Nanos::from_secs(6),
+        gpus: (0..gpus).map(gpu).collect(),
+        metrics: BTreeMap::from([("queue.depth".to_owned(), 3.0)]),
+    }
+}
+
+/// A question that has everything.
+pub(crate) fn request() -> QuoteRequest {
+    QuoteRequest {
+        model: "NVIDIA H100 80GB HBM3".to_owned(),
+        provider: Some("aws".to_owned()),
+        region: Some("us-east-1".to_owned()),
+        instance_type: Some("p5.48xlarge".to_owned()),
+        plan: Some(Plan::Spot),
+        time: Timestamp::from_nanos(1_785_110_400_000_000_000).unwrap(),
+        listed: Some(Price::given(Rate::parse("6.88").unwrap(), None, "the price book")),
+    }
+}
+
+/// All `.wat` files of a folder, in order.
+pub(crate) fn texts(folder: &Path) -> Vec<(String, String)> {
+    let mut texts: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "wat"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, fs::read_to_string(&path).unwrap())
+        })
+        .collect();
+    texts.sort();
+    texts
+}
+
+/// A recommender of this name and version, of one character.
+pub(crate) fn named(name: &str, version: char) -> Vec<u8> {
+    let size = name.len();
+    policy(&format!(
+        r#"(data (i32.const 512) "{name}")
+        (data (i32.const 600) "{version}")
+        (data (i32.const 1024)
+          "\00\02\00\00\{size:02x}\00\00\00" "\58\02\00\00\01\00\00\00"
+          "\58\02\00\00\01\00\00\00" "\00\00\00\00\00\00\00\00")
+        (func (export "phasemeter:policy/policy@0.1.0#describe") (result i32)
+          (i32.const 1024))"#
+    ))
+}
+
+/// The policy of `tests/guests`, built by its own toolchain.
+///
+/// # Panics
+/// Where it cannot be built: a test that needs it must not pass without.
+pub(crate) fn mirror() -> Vec<u8> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--release", "--locked", "--target", "wasm32-unknown-unknown"])
+        .arg("--manifest-path")
+        .arg(home().join("tests/guests/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target)
+        // What is set for this crate is not meant for another target.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .status()
+        .unwrap();
+    assert!(
+        status.success(),
+        "the guest was not built: is there a target? rustup target add wasm32-unknown-unknown"
+    );
+    fs::read(target.join("wasm32-unknown-unknown/release/mirror.wasm")).unwrap()
+}
