@@ -105,11 +105,8 @@ impl Exporter {
         self.running = self.running.saturating_sub(1);
         let id = gpu.id();
         let Some(session) = gpu.session else { return };
-        let place = Place {
-            id: session.span_id,
-            parent: Some(self.experiment.span_id),
-            name: "gpu session",
-        };
+        let place =
+            Place { id: session.span_id, parent: self.experiment.innermost(), name: "gpu session" };
         self.push_span(|experiment| spans::span(experiment, &place, vec![id], &session.stretch));
         match &mut self.ended {
             Some(ended) => ended.join(&session.stretch),
@@ -119,9 +116,10 @@ impl Exporter {
 
     /// Ends the experiment; gives out what remains.
     pub fn finish(mut self) -> impl Iterator<Item = Request> {
-        if let Some(mut stretch) = self.ended.take() {
+        if let (Some(mut stretch), Some(id)) = (self.ended.take(), self.experiment.span_id) {
             stretch.from = stretch.from.min(self.experiment.first);
-            self.push_span(|experiment| spans::experiment_span(experiment, &stretch));
+            let place = Place { id, parent: self.experiment.parent, name: "experiment" };
+            self.push_span(|experiment| spans::span(experiment, &place, Vec::new(), &stretch));
         }
         self.flush();
         self.ready.into_iter()

@@ -29,6 +29,7 @@ pub use gpu::GpuExport;
 pub use labels::GpuDescription;
 pub use settings::{Aggregation, ExportSettings};
 
+use client::Export;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 
@@ -39,4 +40,15 @@ pub enum Request {
     Metrics(ExportMetricsServiceRequest),
     /// Spans.
     Traces(ExportTraceServiceRequest),
+}
+
+impl Request {
+    /// As a client keeps and sends it.
+    #[must_use]
+    pub fn encode(&self) -> Export {
+        match self {
+            Self::Metrics(request) => Export::metrics(request),
+            Self::Traces(request) => Export::traces(request),
+        }
+    }
 }
