@@ -14,7 +14,7 @@ use phasemeter_meter::reading::{GpuIdentity, Interval, Reading};
 use phasemeter_meter::units::{Bytes, Timestamp};
 
 use crate::experiment::{Attributes, Experiment, ExperimentRequest, Opening, gpu_id};
-use crate::otlp::{ExportSettings, Exporter, GpuDescription, GpuExport, Request};
+use crate::otlp::{ExportSettings, Exporter, GpuDescription, GpuEvent, GpuExport, Request};
 use crate::pricing::Pricing;
 use crate::source::{Source, SourceError};
 
@@ -147,6 +147,18 @@ impl<'a> Pipeline<'a> {
     /// to say anything. Before the first reading of any GPU there is nothing to say.
     pub fn take_interval(&mut self, gpu: usize, interval: Interval) -> bool {
         self.gpus.get_mut(gpu).is_some_and(|gpu| gpu.meter.push_interval(interval))
+    }
+
+    /// Tells what happened to a GPU.
+    ///
+    /// # Errors
+    /// Where what is exported cannot be written.
+    pub fn tell(&mut self, gpu: usize, event: &GpuEvent) -> Result<(), PipelineError> {
+        let export = self.gpus.get(gpu).and_then(|gpu| gpu.export.as_ref());
+        if let (Some(exporter), Some(export)) = (&mut self.exporter, export) {
+            exporter.event(export, event);
+        }
+        self.send()
     }
 
     /// Nothing follows: settles what is open.

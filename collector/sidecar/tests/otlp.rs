@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use phasemeter::experiment::{Attributes, ExperimentRequest, Opening, TraceParent, gpu_id};
@@ -442,6 +443,10 @@ proptest! {
                 }
                 Request::Traces(request) => {
                     let read: ExportTraceServiceRequest = serde_json::from_str(line).unwrap();
+                    prop_assert_eq!(&read, request);
+                }
+                Request::Logs(request) => {
+                    let read: ExportLogsServiceRequest = serde_json::from_str(line).unwrap();
                     prop_assert_eq!(&read, request);
                 }
             }

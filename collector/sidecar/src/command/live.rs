@@ -7,6 +7,8 @@ use std::time::Duration;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 
+use crate::clock::Clock;
+use crate::otlp::{EventKind, GpuEvent};
 use crate::pipeline::{Finished, Pipeline, PipelineError};
 use crate::sampler::{Sampler, SamplerStats};
 use crate::source::nvml::{Event, Observation, Observed};
@@ -19,6 +21,7 @@ pub(super) struct Live<'a> {
     sampler: Sampler,
     pipeline: Pipeline<'a>,
     gpus: &'a [GpuIdentity],
+    clock: Clock,
     observations: Vec<Observation>,
     /// Readings that came when their time was settled.
     late: u64,
@@ -38,12 +41,15 @@ impl<'a> Live<'a> {
         sampler: Sampler,
         pipeline: Pipeline<'a>,
         gpus: &'a [GpuIdentity],
+        clock: Clock,
     ) -> Self {
-        Self { sampler, pipeline, gpus, observations: Vec::new(), late: 0 }
+        Self { sampler, pipeline, gpus, clock, observations: Vec::new(), late: 0 }
     }
 
     /// Meters what was observed since the last time. To be called a few times a second.
     pub(super) fn drain(&mut self) -> Result<(), PipelineError> {
+        // Each GPU tells of a step of the clock itself.
+        self.clock.follow();
         let mut observations = std::mem::take(&mut self.observations);
         self.sampler.drain(|observation| observations.push(observation));
         for observation in observations.drain(..) {
@@ -83,7 +89,13 @@ impl<'a> Live<'a> {
             }
             // What a GPU does not have is no news to its owner.
             Observed::Event(Event::Unsupported(..) | Event::Supported(_)) => {}
-            Observed::Event(event) => eprintln!("phasemeter: {}: {event}", self.name(gpu)),
+            Observed::Event(event) => {
+                eprintln!("phasemeter: {}: {event}", self.name(gpu));
+                if let Some(kind) = kind(event) {
+                    let event = GpuEvent { at: self.clock.now(), kind, body: event.to_string() };
+                    self.pipeline.tell(gpu, &event)?;
+                }
+            }
         }
         Ok(())
     }
@@ -91,6 +103,21 @@ impl<'a> Live<'a> {
     fn name(&self, gpu: usize) -> String {
         let index = self.gpus.get(gpu).and_then(|gpu| gpu.index);
         index.map_or_else(|| "a GPU".to_owned(), |index| format!("GPU {index}"))
+    }
+}
+
+/// What goes on the wire: what befalls a GPU, not how it is asked.
+const fn kind(event: Event) -> Option<EventKind> {
+    match event {
+        Event::Xid(code) => Some(EventKind::Xid(code)),
+        Event::Lost(_) => Some(EventKind::Lost),
+        Event::Returned => Some(EventKind::Returned),
+        Event::Unsupported(..)
+        | Event::Supported(_)
+        | Event::Cadence(..)
+        | Event::Stuck(_)
+        | Event::Unstuck(_)
+        | Event::ClockStepped(_) => None,
     }
 }
 

@@ -56,7 +56,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         None => Opening::Sidecar { trace },
     };
     let request = metering::request(&args.metering, environment.experiment);
-    let experiment = request.open(Clock::start().now(), opening);
+    let clock = Clock::start();
+    let experiment = request.open(clock.now(), opening);
     let carriers = experiment.carriers();
     let meter = args.config();
     let outlet = outlet(delivery.as_ref(), otlp_file);
@@ -74,7 +75,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let config = SamplerConfig { tick: args.interval, max_hold };
     let sampler = Sampler::start(discovery, &selection.gpus, config)
         .map_err(refused("the threads that ask the driver cannot be started"))?;
-    let mut live = Live::new(sampler, pipeline, &gpus);
+    let mut live = Live::new(sampler, pipeline, &gpus, clock);
     let child = command.map(|(program, rest)| Child::start(program, rest, carriers)).transpose()?;
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let status = watch(&mut live, &wakes, child, until)?;

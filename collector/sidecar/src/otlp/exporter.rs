@@ -15,6 +15,7 @@ use phasemeter_meter::units::Timestamp;
 
 use super::Request;
 use super::batch::Batch;
+use super::events::{self, GpuEvent};
 use super::gpu::GpuExport;
 use super::labels::GpuDescription;
 use super::settings::{Aggregation, ExportSettings};
@@ -98,6 +99,14 @@ impl Exporter {
     /// Who the meter of this GPU tells.
     pub const fn observe<'a>(&'a mut self, gpu: &'a mut GpuExport) -> GpuObserver<'a> {
         GpuObserver { exporter: self, gpu }
+    }
+
+    /// Tells at once what happened to a GPU.
+    pub fn event(&mut self, gpu: &GpuExport, event: &GpuEvent) {
+        let session = gpu.session.as_ref().map(|session| session.span_id);
+        let (experiment, workload) = (&self.experiment, &self.workload);
+        let request = events::request(event, experiment, gpu.id(), session, workload);
+        self.ready.push_back(Request::Logs(request));
     }
 
     /// Ends a GPU: its meter has finished.

@@ -1,13 +1,21 @@
 //! The binary as users run it, on the scripted driver.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point;
+use prost::Message;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -202,7 +210,7 @@ fn a_command_gets_the_signals() {
         let (mut child, mut told) = started(command.stdout(Stdio::piped()));
         let mut ready = [0; 5];
         child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
-        std::thread::sleep(Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
         kill_process(Pid::from_child(&child), signal).unwrap();
         let mut report = String::new();
         told.read_to_string(&mut report).unwrap();
@@ -216,7 +224,7 @@ fn without_a_command_a_signal_ends_it_with_a_report() {
     let rig = Rig::new("[[device]]");
     for signal in [Signal::TERM, Signal::INT] {
         let (mut child, mut told) = started(&mut phasemeter(&rig, ""));
-        std::thread::sleep(Duration::from_millis(600));
+        thread::sleep(Duration::from_millis(600));
         let began = Instant::now();
         kill_process(Pid::from_child(&child), signal).unwrap();
         let mut report = String::new();
@@ -227,15 +235,18 @@ fn without_a_command_a_signal_ends_it_with_a_report() {
     }
 }
 
-/// The spans of an OTLP file.
-fn spans(file: &Path) -> Vec<Value> {
+/// What the lines of an OTLP file hold, down this path of lists.
+fn told(file: &Path, path: [&str; 3]) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap();
-    let requests = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let each = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
-    let scopes = requests
-        .flat_map(|request| each(&request, "resourceSpans"))
-        .flat_map(|resource| each(&resource, "scopeSpans"));
-    scopes.flat_map(|scope| each(&scope, "spans")).collect()
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    path.iter().fold(lines.collect(), |values: Vec<Value>, key| {
+        let lists = values.iter().filter_map(|value| value[key].as_array());
+        lists.flatten().cloned().collect()
+    })
+}
+
+fn spans(file: &Path) -> Vec<Value> {
+    told(file, ["resourceSpans", "scopeSpans", "spans"])
 }
 
 fn named<'a>(spans: &'a [Value], name: &str) -> Vec<&'a Value> {
@@ -343,9 +354,16 @@ fn a_lost_gpu_is_unobserved_and_costs_the_others_nothing() {
         [[fault]]
         device = 1
         at_ms = 1000
-        refuse = \"gpu_is_lost\"",
+        refuse = \"gpu_is_lost\"
+        [[fault]]
+        device = 0
+        at_ms = 800
+        xid = 79",
     );
-    let (output, report) = reported(&rig, "--duration 2.8", |_| {});
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("otlp.json");
+    let arguments = format!("--duration 2.8 --otlp-file {}", file.display());
+    let (output, report) = reported(&rig, &arguments, |_| {});
     assert_observed(&report["gpus"][0]);
     let lost = &report["gpus"][1];
     let unobserved = seconds(&lost["unobserved_seconds"]);
@@ -353,4 +371,95 @@ fn a_lost_gpu_is_unobserved_and_costs_the_others_nothing() {
     assert_eq!(lost["unobserved_reasons"][0]["reason"], "GPU lost");
     assert_billed(lost);
     assert!(stderr(&output).contains("GPU 1: the GPU is lost"), "{}", stderr(&output));
+
+    let mut events = told(&file, ["resourceLogs", "scopeLogs", "logRecords"]);
+    events.sort_by_key(|event| event["eventName"].to_string());
+    let names: Vec<_> = events.iter().map(|event| event["eventName"].clone()).collect();
+    assert_eq!(names, ["phasemeter.gpu.lost", "phasemeter.gpu.xid"]);
+    for event in &events {
+        assert_eq!(event["traceId"], report["experiment"]["trace_id"]);
+    }
+}
+
+/// Requests as they arrived: path and body.
+type Arrived = Vec<(String, Vec<u8>)>;
+
+/// A backend and its address. It takes what arrives, until someone connects and says nothing.
+fn backend() -> (String, JoinHandle<Arrived>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let serve = move || {
+        let mut bodies = Arrived::new();
+        loop {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            // A request a connection: it is closed after each.
+            let mut head = Vec::new();
+            loop {
+                let mut line = String::new();
+                stream.read_line(&mut line).unwrap();
+                match line.trim() {
+                    "" => break,
+                    line => head.push(line.to_lowercase()),
+                }
+            }
+            let Some(first) = head.first() else { return bodies };
+            let path = first.split(' ').nth(1).unwrap().to_owned();
+            let length = head.iter().find_map(|line| line.strip_prefix("content-length: "));
+            let mut body = vec![0; length.unwrap().parse().unwrap()];
+            stream.read_exact(&mut body).unwrap();
+            bodies.push((path, body));
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            stream.get_mut().write_all(answer).unwrap();
+        }
+    };
+    (endpoint, thread::spawn(serve))
+}
+
+#[test]
+fn what_is_sent_arrives_and_adds_up_to_the_bill() {
+    let rig = Rig::new("[[device]]\n[[device.phase]]\nutilization = 50\n[[device]]");
+    let (endpoint, serving) = backend();
+    let (_, report) = reported(&rig, "--duration 1.5", |command| {
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint).env("TRACEPARENT", PARENT);
+        command.env("OTEL_METRIC_EXPORT_INTERVAL", "1000");
+    });
+    drop(TcpStream::connect(endpoint.trim_start_matches("http://")).unwrap());
+    let bodies = serving.join().unwrap();
+
+    let mut costs = BTreeMap::new();
+    let mut spans = 0;
+    for (path, body) in &bodies {
+        match path.as_str() {
+            "/v1/metrics" => {
+                let request = ExportMetricsServiceRequest::decode(body.as_slice()).unwrap();
+                let resources = request.resource_metrics.into_iter();
+                let metrics = resources.flat_map(|it| it.scope_metrics).flat_map(|it| it.metrics);
+                let cost = metrics.filter(|metric| metric.name == "phasemeter.gpu.cost");
+                for point in cost.flat_map(|metric| match metric.data {
+                    Some(Data::Sum(sum)) => sum.data_points,
+                    _ => panic!("cost is a sum"),
+                }) {
+                    let Some(number_data_point::Value::AsDouble(cost)) = point.value else {
+                        panic!("{point:?}");
+                    };
+                    // Sums are cumulative: the last one counts.
+                    costs.insert(format!("{:?}", point.attributes), cost);
+                }
+            }
+            "/v1/traces" => {
+                let request = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
+                let resources = request.resource_spans.into_iter();
+                for span in resources.flat_map(|it| it.scope_spans).flat_map(|it| it.spans) {
+                    assert_eq!(span.trace_id[..2], [0x0a, 0xf7]);
+                    assert!(!span.parent_span_id.is_empty());
+                    spans += 1;
+                }
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(spans, 4, "two sessions and a phase in each");
+    let total = format!("{:.9}", costs.values().sum::<f64>());
+    assert_eq!(report["cost"]["total_usd"], total);
+    assert!(assumptions(&report).contains("4 spans sent"), "{}", assumptions(&report));
 }
