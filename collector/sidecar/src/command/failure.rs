@@ -1,21 +1,35 @@
 //! How a command can fail: what it says in one line, and the exit status.
 //!
-//! The statuses are those of sysexits.h. Usage errors (2) are told before a command runs.
+//! The statuses are those of sysexits.h, and those of a shell where a command cannot be run. Usage errors (2) are told before a command runs.
 
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::otlp::client::{ConfigErrors, StartError};
+use crate::pipeline::PipelineError;
 use crate::report::text::clean;
 use crate::source::SourceError;
+use crate::source::nvml::DriverError;
+use crate::source::nvml::select::SelectError;
 
 /// Data that cannot be used.
 const EX_DATAERR: u8 = 65;
 /// An input that cannot be opened or read.
 const EX_NOINPUT: u8 = 66;
+/// What is needed is not there.
+const EX_UNAVAILABLE: u8 = 69;
+/// The operating system refuses what it should not.
+const EX_OSERR: u8 = 71;
 /// An output that cannot be written.
 const EX_IOERR: u8 = 74;
+/// The environment says what cannot be done.
+const EX_CONFIG: u8 = 78;
+/// A command that is there but cannot be run, as shells say it.
+const NOT_EXECUTABLE: u8 = 126;
+/// A command that is not there, as shells say it.
+const NOT_FOUND: u8 = 127;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -33,8 +47,41 @@ pub enum Failure {
         source: io::Error,
     },
     /// The report cannot be written.
-    #[error("the report cannot be written to standard output")]
+    #[error("the report cannot be written")]
     Output(#[source] io::Error),
+    /// What is metered cannot go on.
+    #[error(transparent)]
+    Pipeline(#[from] PipelineError),
+    /// There is no driver.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// There is no GPU of those that are asked for.
+    #[error(transparent)]
+    Select(#[from] SelectError),
+    /// The environment does not say where OTLP goes, but tries to.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// OTLP cannot be sent.
+    #[error(transparent)]
+    Client(#[from] StartError),
+    /// The system does not give what metering needs.
+    #[error("{what}")]
+    System {
+        /// What it refuses.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The command cannot be run.
+    #[error("{command}: cannot be run; check its name and its permissions")]
+    Command {
+        /// Its name.
+        command: String,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
 }
 
 impl Failure {
@@ -46,7 +93,12 @@ impl Failure {
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
                 EX_NOINPUT
             }
-            Self::Write { .. } | Self::Output(_) => EX_IOERR,
+            Self::Write { .. } | Self::Output(_) | Self::Pipeline(_) => EX_IOERR,
+            Self::Driver(_) | Self::Select(_) => EX_UNAVAILABLE,
+            Self::Config(_) => EX_CONFIG,
+            Self::Client(_) | Self::System { .. } => EX_OSERR,
+            Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
+            Self::Command { .. } => NOT_EXECUTABLE,
         })
     }
 
