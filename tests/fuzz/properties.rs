@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use std::thread;
 
 use phasemeter::environment::Environment;
-use phasemeter::experiment::{ExperimentRequest, TraceParent, TraceState};
+use phasemeter::experiment::{Attributes, ExperimentRequest, Opening, TraceParent, TraceState};
 use phasemeter::otlp::{ExportSettings, OtlpFile, Request};
 use phasemeter::pipeline::{Finished, Outlet, Pipeline, Settings};
 use phasemeter::pricing::Pricing;
@@ -46,7 +46,9 @@ pub(crate) fn traceparent(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(parent) = text.parse::<TraceParent>() {
         assert_eq!(parent.to_string().parse(), Ok(parent));
-        let experiment = ExperimentRequest::default().under(parent).open(Timestamp::default(), &[]);
+        let experiment = ExperimentRequest::default()
+            .under(parent)
+            .open(Timestamp::default(), Opening::Log { gpus: &[] });
         assert_eq!(experiment.trace_id, parent.trace_id);
         let [(_, carried), ..] = experiment.carriers();
         let carried: TraceParent = carried.unwrap().parse().unwrap();
@@ -72,7 +74,8 @@ pub(crate) fn otlp_environment(bytes: &[u8]) {
         assert!(variables.contains_key(name), "{name} was not said");
     }
     assert!(environment.export.every >= Nanos::SECOND);
-    let experiment = environment.experiment.open(Timestamp::default(), &["0"]);
+    let experiment =
+        environment.experiment.open(Timestamp::default(), Opening::Log { gpus: &["0"] });
     assert!(!experiment.id.is_empty() && experiment.attributes.contains_key("service.name"));
 }
 
@@ -103,9 +106,9 @@ fn audit(path: &Path, options: &LogOptions) {
         Err(other) => panic!("the file is there: {other}"),
     };
     let mut file = OtlpFile::new(io::sink());
-    let outlet: Outlet = Box::new(move |request: Request| file.write(&request));
+    let outlet: Outlet<'_> = Box::new(move |request: Request| file.write(&request));
     let rate = Rate::new(3_300_000_001).unwrap();
-    let mut pipeline = Pipeline::new(Settings {
+    let settings = Settings {
         meter: MeterConfig::default(),
         pricing: Pricing {
             given: Some(rate),
@@ -115,9 +118,10 @@ fn audit(path: &Path, options: &LogOptions) {
             plan: None,
             book: BOOK.clone(),
         },
-        experiment: ExperimentRequest::default(),
+        host: Attributes::new(),
         export: Some((ExportSettings::default(), outlet)),
-    });
+    };
+    let mut pipeline = Pipeline::of_log(settings, ExperimentRequest::default());
     pipeline.run(&mut source, |_| {}).expect("damage is told of, not fatal");
     let run = pipeline.finish(source.gpus()).unwrap();
     assert_eq!(run.gpus.len(), source.gpus().len());
