@@ -63,6 +63,9 @@ pub struct AuditArgs {
 
     #[command(flatten)]
     pub metering: MeteringArgs,
+
+    #[command(flatten)]
+    pub send: SendArgs,
 }
 
 /// `phasemeter demo`.
@@ -74,6 +77,9 @@ pub struct DemoArgs {
 
     #[command(flatten)]
     pub metering: MeteringArgs,
+
+    #[command(flatten)]
+    pub send: SendArgs,
 }
 
 /// What every command that meters can be told.
@@ -181,6 +187,17 @@ pub struct ReportArgs {
     /// Also write what a live run would have sent: OTLP JSON, one export request a line.
     #[arg(long, value_name = "FILE")]
     pub otlp_file: Option<PathBuf>,
+}
+
+/// Where what a live run would have sent is sent.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Report")]
+pub struct SendArgs {
+    /// Also send what a live run would have sent, to this endpoint; without one to where
+    /// OTEL_EXPORTER_OTLP_ENDPOINT says, else to this machine. The other OTEL_EXPORTER_OTLP_…
+    /// variables hold as well.
+    #[arg(long, value_name = "ENDPOINT", num_args = 0..=1)]
+    pub otlp: Option<Option<String>>,
 }
 
 /// How a report is written.

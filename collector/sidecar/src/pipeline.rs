@@ -19,10 +19,10 @@ use crate::pricing::Pricing;
 use crate::source::{Source, SourceError};
 
 /// Where requests go.
-pub type Outlet = Box<dyn FnMut(Request) -> io::Result<()>>;
+pub type Outlet<'a> = Box<dyn FnMut(Request) -> io::Result<()> + 'a>;
 
 /// How a run is metered.
-pub struct Settings {
+pub struct Settings<'a> {
     /// How each GPU is metered.
     pub meter: MeterConfig,
     /// What GPUs cost.
@@ -30,7 +30,7 @@ pub struct Settings {
     /// Whose run it is.
     pub experiment: ExperimentRequest,
     /// How it is exported, and where to; `None` for not at all.
-    pub export: Option<(ExportSettings, Outlet)>,
+    pub export: Option<(ExportSettings, Outlet<'a>)>,
 }
 
 /// Why a run could not go on.
@@ -63,11 +63,11 @@ pub struct Finished {
 }
 
 /// A run in progress.
-pub struct Pipeline {
+pub struct Pipeline<'a> {
     meter: MeterConfig,
     pricing: Pricing,
     run: Run,
-    export: Option<(ExportSettings, Outlet)>,
+    export: Option<(ExportSettings, Outlet<'a>)>,
     exporter: Option<Exporter>,
     gpus: Vec<MeteredGpu>,
 }
@@ -79,10 +79,10 @@ enum Run {
     Open(Experiment),
 }
 
-impl Pipeline {
+impl<'a> Pipeline<'a> {
     /// Begins a run.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: Settings<'a>) -> Self {
         let every = settings.export.as_ref().map(|(export, _)| export.every);
         let (request, first) = (settings.experiment, Timestamp::LAST);
         Self {

@@ -2,14 +2,16 @@
 
 use super::Failure;
 use super::metering::{self, Provenance};
+use super::outlets::Outlets;
 use crate::cli::DemoArgs;
 use crate::source::demo::Demo;
 
 /// Meters the fleet of this seed and reports.
 pub(super) fn run(args: DemoArgs) -> Result<(), Failure> {
-    let DemoArgs { seed, metering } = args;
+    let DemoArgs { seed, metering, send } = args;
     let mut source = Demo::new(seed);
-    let run = metering::meter(&metering, &mut source, |_| {})?;
+    let mut outlets = Outlets::open(&metering.report, &send)?;
+    let run = metering::meter(&metering, &mut source, &mut outlets, |_| {})?;
     let provenance = Provenance {
         title: format!("demo, seed {seed}"),
         power_basis: None,
@@ -17,5 +19,5 @@ pub(super) fn run(args: DemoArgs) -> Result<(), Failure> {
         rejected_total: 0,
         assumptions: vec!["the fleet and all its readings are made up".to_owned()],
     };
-    metering::report(&metering, &source, &run, provenance)
+    metering::report(&metering, &source, &run, provenance).and(outlets.finish())
 }

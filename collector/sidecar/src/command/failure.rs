@@ -7,14 +7,20 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::delivery::Delivery;
+use crate::otlp::client::{ConfigErrors, StartError};
 use crate::source::SourceError;
 
 /// Data that cannot be used.
 const EX_DATAERR: u8 = 65;
 /// An input that cannot be opened or read.
 const EX_NOINPUT: u8 = 66;
+/// The system has no more to give.
+const EX_OSERR: u8 = 71;
 /// An output that cannot be written.
 const EX_IOERR: u8 = 74;
+/// A setting, of the command line or the environment, that cannot be used.
+const EX_CONFIG: u8 = 78;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +37,15 @@ pub enum Failure {
         #[source]
         source: io::Error,
     },
+    /// Nothing can be sent as it is set.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// Nothing can be sent.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Not all that was sent has arrived.
+    #[error("{0}")]
+    Undelivered(Box<Delivery>),
     /// The report cannot be written.
     #[error("the report cannot be written to standard output")]
     Output(#[source] io::Error),
@@ -45,7 +60,9 @@ impl Failure {
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
                 EX_NOINPUT
             }
-            Self::Write { .. } | Self::Output(_) => EX_IOERR,
+            Self::Start(_) => EX_OSERR,
+            Self::Write { .. } | Self::Undelivered(_) | Self::Output(_) => EX_IOERR,
+            Self::Config(_) => EX_CONFIG,
         })
     }
 
@@ -55,7 +72,7 @@ impl Failure {
         let mut lines = Vec::new();
         let mut cause: Option<&dyn Error> = Some(self);
         while let Some(error) = cause {
-            lines.push(error.to_string().replace('\n', " "));
+            lines.push(error.to_string().replace('\n', "; "));
             cause = error.source();
         }
         lines.dedup();

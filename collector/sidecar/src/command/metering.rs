@@ -1,18 +1,16 @@
 //! What `audit` and `demo` share: a source goes through the line, and a report comes out.
 
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
 
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::PriceBook;
 
 use super::Failure;
+use super::outlets::Outlets;
 use crate::cli::{Format, MeteringArgs, PriceArgs};
 use crate::environment::Environment;
 use crate::experiment::ExperimentRequest;
-use crate::otlp::OtlpFile;
-use crate::pipeline::{Finished, Outlet, Pipeline, PipelineError, Settings};
+use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use crate::pricing::Pricing;
 use crate::report::bar::Bars;
 use crate::report::{self, GpuInput, Input, RejectedRow, Report};
@@ -27,30 +25,28 @@ pub(super) struct Provenance {
     pub(super) assumptions: Vec<String>,
 }
 
-/// Meters all that the source gives. `step` is called after each reading.
+/// Meters all that the source gives, and sends it to the outlets. `step` is called after each
+/// reading.
 pub(super) fn meter<S: Source>(
     args: &MeteringArgs,
     source: &mut S,
+    outlets: &mut Outlets,
     step: impl FnMut(&S),
 ) -> Result<Finished, Failure> {
     let environment = Environment::read(|name| std::env::var(name).ok());
     for warning in &environment.warnings {
         eprintln!("phasemeter: {warning}");
     }
-    let file = args.report.otlp_file.as_deref();
-    let outlet = file.map(outlet).transpose()?;
     let mut pipeline = Pipeline::new(Settings {
         meter: args.meter.config(),
         pricing: pricing(&args.price),
         experiment: request(args, environment.experiment),
-        export: outlet.map(|outlet| (environment.export, outlet)),
+        export: outlets.outlet().map(|outlet| (environment.export, outlet)),
     });
     let metered = pipeline.run(source, step);
     metered.and_then(|()| pipeline.finish(source.gpus())).map_err(|error| match error {
         PipelineError::Source(error) => Failure::Source(error),
-        PipelineError::Export(source) => {
-            Failure::Write { path: file.map(Path::to_owned).unwrap_or_default(), source }
-        }
+        PipelineError::Export(error) => outlets.unwritten(error),
     })
 }
 
@@ -117,14 +113,6 @@ fn request(args: &MeteringArgs, environment: ExperimentRequest) -> ExperimentReq
 fn pricing(args: &PriceArgs) -> Pricing {
     let PriceArgs { price, provider, region, instance_type, plan } = args.clone();
     Pricing { given: price, provider, region, instance_type, plan, book: PriceBook::shipped() }
-}
-
-/// OTLP into a file.
-fn outlet(path: &Path) -> Result<Outlet, Failure> {
-    let file =
-        File::create(path).map_err(|source| Failure::Write { path: path.to_owned(), source })?;
-    let mut file = OtlpFile::new(BufWriter::new(file));
-    Ok(Box::new(move |request| file.write(&request)))
 }
 
 /// The GPUs in the order of their indices, where each has one; else as they appeared.

@@ -1,9 +1,11 @@
 //! What can be asked of Phasemeter, one file a subcommand.
 
 mod audit;
+mod delivery;
 mod demo;
 mod failure;
 mod metering;
+mod outlets;
 mod progress;
 
 pub use failure::Failure;
