@@ -17,6 +17,7 @@ use phasemeter_meter::price::Plan;
 use phasemeter_meter::units::{Nanos, Utilization};
 
 use crate::experiment::TraceParent;
+use crate::sampler::SamplerConfig;
 use crate::source::nvidia_smi::UtcOffset;
 
 /// Meters GPUs: readings become phases, phases become dollars, all of it OpenTelemetry.
@@ -33,6 +34,8 @@ pub struct Cli {
 pub enum Command {
     /// Tell what recorded nvidia-smi logs cost, and how much of it was wasted.
     Audit(Box<AuditArgs>),
+    /// Record the GPUs of this machine as nvidia-smi would, to audit it later.
+    Record(RecordArgs),
     /// Meter a made-up fleet of eight GPUs: no GPU, no configuration needed.
     Demo(Box<DemoArgs>),
 }
@@ -66,6 +69,27 @@ pub struct AuditArgs {
 
     #[command(flatten)]
     pub send: SendArgs,
+}
+
+/// `phasemeter record`.
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// The log to write, gzipped where its name ends in .gz; `-` is standard output.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// A GPU to record: its index or uuid, or the beginning of that. Repeatable. Without it those
+    /// that NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES leave, else all.
+    #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',')]
+    pub gpus: Vec<String>,
+
+    /// How many seconds lie between two readings.
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = interval)]
+    pub interval: Nanos,
+
+    /// End after so many seconds. Without it, SIGINT or SIGTERM ends it.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub duration: Option<Nanos>,
 }
 
 /// `phasemeter demo`.
@@ -220,6 +244,13 @@ impl MeterArgs {
     }
 }
 
+fn interval(text: &str) -> Result<Nanos, String> {
+    let fastest = SamplerConfig::FASTEST;
+    seconds(text).ok().filter(|interval| *interval >= fastest).ok_or_else(|| {
+        format!("give seconds, like 0.1; no value changes every {} s", fastest.as_secs_f64())
+    })
+}
+
 fn thresholds(text: &str) -> Result<Thresholds, String> {
     let bounds: Option<Vec<_>> = text.split(',').map(percent).collect();
     match bounds.as_deref() {
@@ -278,6 +309,8 @@ mod tests {
         for text in ["", "0", "-1", "1e9", "x", "0.0000000001", "99999999999999"] {
             assert!(seconds(text).is_err(), "{text:?} was taken");
         }
+        assert_eq!(interval("0.1"), Ok(SamplerConfig::TICK));
+        assert!(interval("0.009").is_err());
         assert_eq!(thresholds("10,70,90"), Ok(Thresholds::default()));
         for text in ["", "10", "10,70", "10,70,101", "70,10,90", "10,70,90,95"] {
             assert!(thresholds(text).is_err(), "{text:?} was taken");

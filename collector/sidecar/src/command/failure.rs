@@ -7,14 +7,18 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::delivery::Delivery;
+use super::arrival::Arrival;
 use crate::otlp::client::{ConfigErrors, StartError};
 use crate::source::SourceError;
+use crate::source::nvml::DriverError;
+use crate::source::nvml::select::SelectError;
 
 /// Data that cannot be used.
 const EX_DATAERR: u8 = 65;
 /// An input that cannot be opened or read.
 const EX_NOINPUT: u8 = 66;
+/// What is needed is not there.
+const EX_UNAVAILABLE: u8 = 69;
 /// The system has no more to give.
 const EX_OSERR: u8 = 71;
 /// An output that cannot be written.
@@ -40,12 +44,27 @@ pub enum Failure {
     /// Nothing can be sent as it is set.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
-    /// Nothing can be sent.
+    /// OTLP cannot be sent.
     #[error(transparent)]
-    Start(#[from] StartError),
+    Client(#[from] StartError),
+    /// There is no driver.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// There is no GPU of those that are asked for.
+    #[error(transparent)]
+    Select(#[from] SelectError),
+    /// The system does not give what is needed.
+    #[error("{what}")]
+    System {
+        /// What it refuses.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// Not all that was sent has arrived.
     #[error("{0}")]
-    Undelivered(Box<Delivery>),
+    Undelivered(Box<Arrival>),
     /// The report cannot be written.
     #[error("the report cannot be written to standard output")]
     Output(#[source] io::Error),
@@ -60,7 +79,8 @@ impl Failure {
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
                 EX_NOINPUT
             }
-            Self::Start(_) => EX_OSERR,
+            Self::Driver(_) | Self::Select(_) => EX_UNAVAILABLE,
+            Self::Client(_) | Self::System { .. } => EX_OSERR,
             Self::Write { .. } | Self::Undelivered(_) | Self::Output(_) => EX_IOERR,
             Self::Config(_) => EX_CONFIG,
         })

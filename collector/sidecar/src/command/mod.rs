@@ -1,12 +1,15 @@
 //! What can be asked of Phasemeter, one file a subcommand.
 
+mod arrival;
 mod audit;
-mod delivery;
 mod demo;
 mod failure;
+mod gpus;
+mod interrupt;
 mod metering;
 mod outlets;
 mod progress;
+mod record;
 
 pub use failure::Failure;
 
@@ -19,6 +22,7 @@ use crate::cli::Command;
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Audit(args) => audit::run(*args),
+        Command::Record(args) => record::run(&args),
         Command::Demo(args) => demo::run(*args),
     }
 }

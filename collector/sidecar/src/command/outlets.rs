@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Failure;
-use super::delivery::Delivery;
+use super::arrival::Arrival;
 use crate::cli::{ReportArgs, SendArgs};
 use crate::otlp::client::{Client, Config, Destination};
 use crate::otlp::{OtlpFile, Request};
@@ -61,11 +61,11 @@ impl Outlets {
     /// Where the file cannot be written, or the backend did not take everything.
     pub(super) fn finish(self) -> Result<(), Failure> {
         let delivered = self.backend.map_or(Ok(()), |(config, client)| {
-            let delivery = Delivery::new(&config, client.flush(GRACE));
-            if !delivery.is_complete() {
-                return Err(Failure::Undelivered(Box::new(delivery)));
+            let arrival = Arrival::new(&config, client.flush(GRACE));
+            if !arrival.is_complete() {
+                return Err(Failure::Undelivered(Box::new(arrival)));
             }
-            eprintln!("phasemeter: {delivery}");
+            eprintln!("phasemeter: {arrival}");
             Ok(())
         });
         let written = self.file.map_or(Ok(()), |(path, file)| {

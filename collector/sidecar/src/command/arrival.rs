@@ -1,17 +1,17 @@
-//! What became of what was sent to a backend, in one line.
+//! What arrived of what was sent to a backend, in one line.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::otlp::client::{Account, BySignal, Config, Outcome, Signal};
 
-/// What became of what was sent. Shown as one line, each signal with its target.
+/// What arrived of what was sent. Shown as one line, each signal with its target.
 #[derive(Clone, Debug)]
-pub struct Delivery {
+pub struct Arrival {
     targets: BySignal<Option<String>>,
     outcome: Outcome,
 }
 
-impl Delivery {
+impl Arrival {
     /// Of a client that is flushed.
     pub(super) fn new(config: &Config, outcome: Outcome) -> Self {
         let targets = BySignal::each(|signal| config.target(signal).map(ToString::to_string));
@@ -41,7 +41,7 @@ impl Delivery {
     }
 }
 
-impl Display for Delivery {
+impl Display for Arrival {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let told = |account: &Account| *account != Account::default();
         let mut accounts = self.outcome.iter().filter(|(_, account)| told(account)).peekable();
@@ -74,7 +74,7 @@ mod tests {
     fn said(outcome: Outcome) -> String {
         let given = Destination::Given("http://collector:4318");
         let config = Config::read(given, |_| None).unwrap().unwrap();
-        Delivery::new(&config, outcome).to_string()
+        Arrival::new(&config, outcome).to_string()
     }
 
     fn count(items: u64) -> Count {
