@@ -104,6 +104,12 @@ pub struct DemoArgs {
 
     #[command(flatten)]
     pub send: SendArgs,
+
+    /// Send it as time passes, this many times as fast as the clock, so that it can be watched: at
+    /// 1 the fleet begins now, at 60 its two hours end two minutes from now. SIGINT ends it early,
+    /// with its report.
+    #[arg(long, value_name = "N", requires = "otlp", help_heading = "Report")]
+    pub speed: Option<NonZeroU32>,
 }
 
 /// What every command that meters can be told.

@@ -7,7 +7,8 @@ mod backend;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backend::{Backend, Reply, Seen};
 use http::StatusCode;
@@ -15,6 +16,7 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequ
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use phasemeter::otlp::{OtlpFile, Request};
 use prost::Message;
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Two GPUs and five minutes, a minute of each phase.
@@ -136,4 +138,69 @@ fn a_setting_that_cannot_be_used_is_told_before_anything_is_read() {
     let run = audit(&log(&folder), &["--otlp", "collector:4318"], &[]);
     assert_eq!((run.status.code(), run.stdout.as_slice()), (Some(78), &b""[..]));
     assert!(stderr(&run).starts_with("phasemeter: --otlp: "), "{}", stderr(&run));
+}
+
+/// The JSON of a metered demo without what says when it was.
+fn timeless(run: &Output) -> Value {
+    let mut report: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let report_fields = report.as_object_mut().unwrap();
+    for field in ["start", "end", "experiment"] {
+        report_fields.remove(field).unwrap();
+    }
+    for gpu in report_fields["gpus"].as_array_mut().unwrap() {
+        let gpu = gpu.as_object_mut().unwrap();
+        gpu.remove("start").unwrap();
+        gpu.remove("end").unwrap();
+        gpu["price"].as_object_mut().unwrap().remove("age_days").unwrap();
+    }
+    report
+}
+
+/// All times in a request, in nanoseconds.
+fn times(line: &str) -> impl Iterator<Item = u64> {
+    line.split("UnixNano\":\"").skip(1).filter_map(|rest| rest.split('"').next()?.parse().ok())
+}
+
+#[test]
+fn a_demo_that_is_watched_ends_now_and_tells_the_same() {
+    let backend = Backend::start([]);
+    let plain = ["demo", "--format", "json", "--price", "3"];
+    let watched = ["--otlp", &endpoint(&backend), "--speed", "3600"];
+    let began = SystemTime::now();
+    let run = phasemeter(&[&plain[..], &watched].concat(), &[]);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    assert!(began.elapsed().unwrap() >= Duration::from_secs(2));
+    assert_eq!(timeless(&run), timeless(&phasemeter(&plain, &[])));
+
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let sent: Vec<_> = backend.rest().iter().map(line).collect();
+    let last = sent.iter().flat_map(|line| times(line)).max().unwrap();
+    // Nothing lies in the future.
+    let ago = now.checked_sub(Duration::from_nanos(last)).unwrap();
+    assert!(ago < Duration::from_secs(60), "{ago:?}");
+}
+
+#[test]
+fn a_demo_that_is_interrupted_sends_and_reports_what_there_was() {
+    let backend = Backend::start([]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    command.env_clear().args(["demo", "--speed", "60", "--otlp", &endpoint(&backend)]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // It is under way.
+    backend.next();
+    assert!(
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success()
+    );
+    let run = child.wait_with_output().unwrap();
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    assert!(String::from_utf8(run.stdout.clone()).unwrap().contains("Bill"), "{run:?}");
+    let mut sent = backend.rest().iter().map(line).collect::<Vec<_>>().into_iter();
+    assert!(sent.any(|line| line.contains(r#""name":"experiment""#)), "its span is not closed");
+}
+
+#[test]
+fn a_speed_is_for_watching() {
+    let run = phasemeter(&["demo", "--speed", "60"], &[]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(stderr(&run).contains("--otlp"), "{}", stderr(&run));
 }
