@@ -42,6 +42,9 @@ impl MeterConfig {
     /// How late a reading in a log may be.
     pub const LOG_LATENESS: Nanos = Nanos::from_secs(2);
 
+    /// How late a live reading may be: a driver's ring of samples is drained every 10 s.
+    pub const LIVE_LATENESS: Nanos = Nanos::from_secs(15);
+
     /// The shortest span a person wants to see.
     pub const MIN_SPAN: Nanos = Nanos::from_secs(5);
 }

@@ -5,6 +5,7 @@
 
 #![allow(missing_docs, reason = "flattened groups have no help of their own")]
 
+use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use phasemeter_meter::hold::MaxHold;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::Plan;
+use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{Nanos, Utilization};
 
 use crate::experiment::TraceParent;
@@ -34,6 +36,8 @@ pub struct Cli {
 pub enum Command {
     /// Tell what recorded nvidia-smi logs cost, and how much of it was wasted.
     Audit(Box<AuditArgs>),
+    /// Meter the GPUs of this machine: while a command runs, or until it is told to end.
+    Run(Box<RunArgs>),
     /// Record the GPUs of this machine as nvidia-smi would, to audit it later.
     Record(RecordArgs),
     /// Meter a made-up fleet of eight GPUs: no GPU, no configuration needed.
@@ -90,6 +94,40 @@ pub struct RecordArgs {
     /// End after so many seconds. Without it, SIGINT or SIGTERM ends it.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Nanos>,
+}
+
+/// `phasemeter run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The command to run and its arguments. It gets the signals that come, and its exit status is
+    /// passed on. Without one the GPUs are metered until SIGINT or SIGTERM.
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+
+    /// A GPU to meter: its index or uuid, or the beginning of that. Repeatable. Without it those
+    /// that NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES leave, else all.
+    #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',')]
+    pub gpus: Vec<String>,
+
+    /// What the bill is made from, where the GPU tells it: nvml.gpu (polled), nvml.samples (the
+    /// driver's own samples) or gpm.sm (hardware counters). Where it does not, what polling reads.
+    #[arg(long, value_name = "MEASURE", default_value = "nvml.samples", value_parser = basis)]
+    pub basis: Basis,
+
+    /// How many seconds lie between two readings.
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = interval)]
+    pub interval: Nanos,
+
+    /// End after so many seconds. A command ends by itself.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "command")]
+    pub duration: Option<Nanos>,
+
+    /// Also write the report to this file, as JSON. The one for people goes to standard error.
+    #[arg(long = "report", value_name = "FILE")]
+    pub report_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub metering: MeteringArgs,
 }
 
 /// `phasemeter demo`.
@@ -214,7 +252,7 @@ pub struct ReportArgs {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 
-    /// Also write what a live run would have sent: OTLP JSON, one export request a line.
+    /// Also write what a live run sends: OTLP JSON, one export request a line.
     #[arg(long, value_name = "FILE")]
     pub otlp_file: Option<PathBuf>,
 }
@@ -248,6 +286,26 @@ impl MeterArgs {
             ..MeterConfig::default()
         }
     }
+}
+
+impl RunArgs {
+    /// The meter's configuration for a live run.
+    pub fn config(&self) -> MeterConfig {
+        let MeterArgs { thresholds, max_hold } = self.metering.meter;
+        MeterConfig {
+            thresholds,
+            lateness: MeterConfig::LIVE_LATENESS,
+            max_hold: max_hold.map_or(MaxHold::of_cadence(self.interval), MaxHold::Fixed),
+            basis: self.basis,
+            ..MeterConfig::default()
+        }
+    }
+}
+
+fn basis(text: &str) -> Result<Basis, String> {
+    let known = [Basis::NvmlGpu, Basis::NvmlSamples, Basis::GpmSm];
+    let named = known.into_iter().find(|basis| basis.name() == text);
+    named.ok_or_else(|| "give nvml.gpu, nvml.samples or gpm.sm".to_owned())
 }
 
 fn interval(text: &str) -> Result<Nanos, String> {
@@ -317,6 +375,8 @@ mod tests {
         }
         assert_eq!(interval("0.1"), Ok(SamplerConfig::TICK));
         assert!(interval("0.009").is_err());
+        assert_eq!(basis("gpm.sm"), Ok(Basis::GpmSm));
+        assert!(basis("gpm").is_err());
         assert_eq!(thresholds("10,70,90"), Ok(Thresholds::default()));
         for text in ["", "10", "10,70", "10,70,101", "70,10,90", "10,70,90,95"] {
             assert!(thresholds(text).is_err(), "{text:?} was taken");

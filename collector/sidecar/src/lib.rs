@@ -10,6 +10,7 @@ pub mod clock;
 pub mod command;
 pub mod environment;
 pub mod experiment;
+pub mod host;
 pub mod otlp;
 pub mod pipeline;
 pub mod pricing;

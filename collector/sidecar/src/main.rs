@@ -9,7 +9,7 @@ use phasemeter::command;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match command::run(cli.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(failure) => {
             eprintln!("phasemeter: {}", failure.in_one_line());
             failure.exit_code()

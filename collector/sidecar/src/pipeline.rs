@@ -10,11 +10,11 @@ use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::gpu_facts::GpuFacts;
 use phasemeter_meter::order::{CAPACITY, Late};
 use phasemeter_meter::price::{Price, Unpriced};
-use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::reading::{GpuIdentity, Interval, Reading};
 use phasemeter_meter::units::{Bytes, Timestamp};
 
-use crate::experiment::{Attributes, Experiment, ExperimentRequest, gpu_id};
-use crate::otlp::{ExportSettings, Exporter, GpuDescription, GpuExport, Request};
+use crate::experiment::{Attributes, Experiment, ExperimentRequest, Opening, gpu_id};
+use crate::otlp::{ExportSettings, Exporter, GpuDescription, GpuEvent, GpuExport, Request};
 use crate::pricing::Pricing;
 use crate::source::{Source, SourceError};
 
@@ -27,8 +27,8 @@ pub struct Settings<'a> {
     pub meter: MeterConfig,
     /// What GPUs cost.
     pub pricing: Pricing,
-    /// Whose run it is.
-    pub experiment: ExperimentRequest,
+    /// What describes the machine that the GPUs are in; empty for a log, which does not say.
+    pub host: Attributes,
     /// How it is exported, and where to; `None` for not at all.
     pub export: Option<(ExportSettings, Outlet<'a>)>,
 }
@@ -66,29 +66,42 @@ pub struct Finished {
 pub struct Pipeline<'a> {
     meter: MeterConfig,
     pricing: Pricing,
+    host: Attributes,
     run: Run,
     export: Option<(ExportSettings, Outlet<'a>)>,
     exporter: Option<Exporter>,
     gpus: Vec<MeteredGpu>,
 }
 
-/// Whose run it is. Its trace id may follow from its first readings, so it is open only when the
-/// lateness window is over; no meter tells anything before.
+/// Whose run it is. The trace id of a log may follow from its first readings, so it is open only
+/// when the lateness window is over; no meter tells anything before.
 enum Run {
     Asked { request: ExperimentRequest, first: Timestamp, readings: usize },
     Open(Experiment),
 }
 
 impl<'a> Pipeline<'a> {
-    /// Begins a run.
+    /// Begins the run of a log, whose experiment is opened when its first readings are there.
     #[must_use]
-    pub fn new(settings: Settings<'a>) -> Self {
+    pub fn of_log(settings: Settings<'a>, request: ExperimentRequest) -> Self {
+        Self::new(settings, Run::Asked { request, first: Timestamp::LAST, readings: 0 })
+    }
+
+    /// Begins a live run, whose experiment is open.
+    #[must_use]
+    pub fn live(settings: Settings<'a>, experiment: Experiment) -> Self {
+        let mut pipeline = Self::new(settings, Run::Open(experiment.clone()));
+        pipeline.begin_export(experiment);
+        pipeline
+    }
+
+    fn new(settings: Settings<'a>, run: Run) -> Self {
         let every = settings.export.as_ref().map(|(export, _)| export.every);
-        let (request, first) = (settings.experiment, Timestamp::LAST);
         Self {
             meter: MeterConfig { boundary_every: every.unwrap_or_default(), ..settings.meter },
             pricing: settings.pricing,
-            run: Run::Asked { request, first, readings: 0 },
+            host: settings.host,
+            run,
             export: settings.export,
             exporter: None,
             gpus: Vec::new(),
@@ -105,14 +118,47 @@ impl<'a> Pipeline<'a> {
         mut step: impl FnMut(&S),
     ) -> Result<(), PipelineError> {
         while let Some((gpu, reading)) = source.next()? {
-            self.meet(reading.at, source.gpus());
-            if let Err(late) = self.push(gpu, &reading, source.gpus()) {
+            if let Err(late) = self.take(gpu, &reading, source.gpus())? {
                 source.refuse(&late.to_string());
             }
-            self.send()?;
             step(source);
         }
         Ok(())
+    }
+
+    /// Meters one reading of the GPU at this place of `identities`; inside, whether it came in
+    /// time.
+    ///
+    /// # Errors
+    /// Where what is exported cannot be written.
+    pub fn take(
+        &mut self,
+        gpu: usize,
+        reading: &Reading,
+        identities: &[GpuIdentity],
+    ) -> Result<Result<(), Late>, PipelineError> {
+        self.meet(reading.at, identities);
+        let taken = self.push(gpu, reading, identities);
+        self.send()?;
+        Ok(taken)
+    }
+
+    /// Meters what another measure than polling says of a stretch of time; whether it came in time
+    /// to say anything. Before the first reading of any GPU there is nothing to say.
+    pub fn take_interval(&mut self, gpu: usize, interval: Interval) -> bool {
+        self.gpus.get_mut(gpu).is_some_and(|gpu| gpu.meter.push_interval(interval))
+    }
+
+    /// Tells what happened to a GPU.
+    ///
+    /// # Errors
+    /// Where what is exported cannot be written.
+    pub fn tell(&mut self, gpu: usize, event: &GpuEvent) -> Result<(), PipelineError> {
+        let export = self.gpus.get(gpu).and_then(|gpu| gpu.export.as_ref());
+        if let (Some(exporter), Some(export)) = (&mut self.exporter, export) {
+            exporter.event(export, event);
+        }
+        self.send()
     }
 
     /// Nothing follows: settles what is open.
@@ -162,16 +208,20 @@ impl<'a> Pipeline<'a> {
         };
         let ids: Vec<_> = identities.iter().map(gpu_id).collect();
         let ids: Vec<_> = ids.iter().map(String::as_str).collect();
-        let experiment = request.open(first, &ids);
+        let experiment = request.open(first, Opening::Log { gpus: &ids });
         self.run = Run::Open(experiment.clone());
-        if let Some((settings, _)) = &self.export {
-            let mut exporter = Exporter::new(experiment.clone(), &Attributes::new(), *settings);
+        self.begin_export(experiment.clone());
+        if let Some(exporter) = &mut self.exporter {
             for (gpu, identity) in self.gpus.iter_mut().zip(identities) {
                 gpu.export = Some(exporter.begin(&gpu.describe(identity)));
             }
-            self.exporter = Some(exporter);
         }
         experiment
+    }
+
+    fn begin_export(&mut self, experiment: Experiment) {
+        let begin = |(settings, _): &(_, _)| Exporter::new(experiment, &self.host, *settings);
+        self.exporter = self.export.as_ref().map(begin);
     }
 
     fn begin(&mut self, identity: &GpuIdentity) -> MeteredGpu {

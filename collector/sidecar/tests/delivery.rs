@@ -12,8 +12,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backend::{Backend, Reply, Seen};
 use http::StatusCode;
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use phasemeter::otlp::{OtlpFile, Request};
 use prost::Message;
 use serde_json::Value;
@@ -57,10 +55,10 @@ fn stderr(output: &Output) -> &str {
 fn line(seen: &Seen) -> String {
     let grpc = seen.path.starts_with("/opentelemetry");
     let body = if grpc { &seen.body[5..] } else { &seen.body };
-    let request = if seen.path.contains("race") {
-        Request::Traces(ExportTraceServiceRequest::decode(body).unwrap())
-    } else {
-        Request::Metrics(ExportMetricsServiceRequest::decode(body).unwrap())
+    let request = match seen.path.to_lowercase() {
+        path if path.contains("trace") => Request::Traces(Message::decode(body).unwrap()),
+        path if path.contains("metrics") => Request::Metrics(Message::decode(body).unwrap()),
+        _ => Request::Logs(Message::decode(body).unwrap()),
     };
     let mut line = Vec::new();
     let mut file = OtlpFile::new(&mut line);
@@ -69,9 +67,9 @@ fn line(seen: &Seen) -> String {
     String::from_utf8(line).unwrap().trim_end().to_owned()
 }
 
-/// Spans first: a signal has its own order, but none with the other.
+/// A signal has its own order, but none with the others: the lines begin with what it is.
 fn by_signal(lines: &mut [String]) {
-    lines.sort_by_key(|line| !line.contains("resourceSpans"));
+    lines.sort_by_key(|line| line.split(':').next().map(str::to_owned));
 }
 
 #[test]

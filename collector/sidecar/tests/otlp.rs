@@ -4,9 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use phasemeter::experiment::{Attributes, ExperimentRequest, TraceParent, gpu_id};
+use phasemeter::experiment::{Attributes, ExperimentRequest, Opening, TraceParent, gpu_id};
 use phasemeter::otlp::{
     Aggregation, ExportSettings, Exporter, GpuDescription, GpuExport, OtlpFile, Request,
 };
@@ -85,7 +86,7 @@ fn run_with(
     let first = readings.first().map(|(_, reading)| reading.at).unwrap_or_default();
     let ids: Vec<_> = made.iter().map(|made| gpu_id(&made.identity)).collect();
     let ids: Vec<_> = ids.iter().map(String::as_str).collect();
-    let experiment = request.open(first, &ids);
+    let experiment = request.open(first, Opening::Log { gpus: &ids });
 
     let mut exporter = Exporter::new(experiment, &Attributes::new(), settings);
     let config = MeterConfig { boundary_every: settings.every, ..config };
@@ -442,6 +443,10 @@ proptest! {
                 }
                 Request::Traces(request) => {
                     let read: ExportTraceServiceRequest = serde_json::from_str(line).unwrap();
+                    prop_assert_eq!(&read, request);
+                }
+                Request::Logs(request) => {
+                    let read: ExportLogsServiceRequest = serde_json::from_str(line).unwrap();
                     prop_assert_eq!(&read, request);
                 }
             }

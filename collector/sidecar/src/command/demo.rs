@@ -1,9 +1,9 @@
 //! `phasemeter demo`: a made-up fleet through the same line.
 
 use super::Failure;
-use super::interrupt::Interrupt;
 use super::metering::{self, Provenance};
 use super::outlets::Outlets;
+use super::wakes::Wakes;
 use crate::cli::{DemoArgs, MeteringArgs};
 use crate::source::Source;
 use crate::source::demo::Demo;
@@ -15,9 +15,9 @@ pub(super) fn run(args: DemoArgs) -> Result<(), Failure> {
     let outlets = Outlets::open(&metering.report, &send)?;
     let source = Demo::new(seed);
     let Some(speed) = speed else { return show(source, seed, &metering, outlets) };
-    let interrupt = Interrupt::listen()
+    let wakes = Wakes::listen(false)
         .map_err(|source| Failure::System { what: "signals cannot be received", source })?;
-    let wait = |wait| !interrupt.comes_within(wait);
+    let wait = |wait| wakes.next(wait).is_none();
     show(Paced::new(source, Demo::LENGTH, speed, wait), seed, &metering, outlets)
 }
 

@@ -1,14 +1,15 @@
 //! How a command can fail: what it says in one line, and the exit status.
 //!
-//! The statuses are those of sysexits.h. Usage errors (2) are told before a command runs.
+//! The statuses are those of sysexits.h, and those of a shell where a command cannot be run. Usage errors (2) are told before a command runs.
 
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::arrival::Arrival;
+use super::delivery::Arrival;
 use crate::otlp::client::{ConfigErrors, StartError};
+use crate::pipeline::PipelineError;
 use crate::source::SourceError;
 use crate::source::nvml::DriverError;
 use crate::source::nvml::select::SelectError;
@@ -19,12 +20,16 @@ const EX_DATAERR: u8 = 65;
 const EX_NOINPUT: u8 = 66;
 /// What is needed is not there.
 const EX_UNAVAILABLE: u8 = 69;
-/// The system has no more to give.
+/// The operating system refuses what it should not.
 const EX_OSERR: u8 = 71;
 /// An output that cannot be written.
 const EX_IOERR: u8 = 74;
-/// A setting, of the command line or the environment, that cannot be used.
+/// The command line or the environment says what cannot be done.
 const EX_CONFIG: u8 = 78;
+/// A command that is there but cannot be run, as shells say it.
+const NOT_EXECUTABLE: u8 = 126;
+/// A command that is not there, as shells say it.
+const NOT_FOUND: u8 = 127;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -41,19 +46,28 @@ pub enum Failure {
         #[source]
         source: io::Error,
     },
-    /// Nothing can be sent as it is set.
+    /// Not all that was sent has arrived.
+    #[error("{0}")]
+    Undelivered(Box<Arrival>),
+    /// The report cannot be written.
+    #[error("the report cannot be written")]
+    Output(#[source] io::Error),
+    /// What is metered cannot go on.
     #[error(transparent)]
-    Config(#[from] ConfigErrors),
-    /// OTLP cannot be sent.
-    #[error(transparent)]
-    Client(#[from] StartError),
+    Pipeline(#[from] PipelineError),
     /// There is no driver.
     #[error(transparent)]
     Driver(#[from] DriverError),
     /// There is no GPU of those that are asked for.
     #[error(transparent)]
     Select(#[from] SelectError),
-    /// The system does not give what is needed.
+    /// What says where OTLP goes cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// OTLP cannot be sent.
+    #[error(transparent)]
+    Client(#[from] StartError),
+    /// The system does not give what metering needs.
     #[error("{what}")]
     System {
         /// What it refuses.
@@ -62,12 +76,15 @@ pub enum Failure {
         #[source]
         source: io::Error,
     },
-    /// Not all that was sent has arrived.
-    #[error("{0}")]
-    Undelivered(Box<Arrival>),
-    /// The report cannot be written.
-    #[error("the report cannot be written to standard output")]
-    Output(#[source] io::Error),
+    /// The command cannot be run.
+    #[error("{command}: cannot be run; check its name and its permissions")]
+    Command {
+        /// Its name.
+        command: String,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
 }
 
 impl Failure {
@@ -79,10 +96,14 @@ impl Failure {
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
                 EX_NOINPUT
             }
+            Self::Write { .. } | Self::Undelivered(_) | Self::Output(_) | Self::Pipeline(_) => {
+                EX_IOERR
+            }
             Self::Driver(_) | Self::Select(_) => EX_UNAVAILABLE,
-            Self::Client(_) | Self::System { .. } => EX_OSERR,
-            Self::Write { .. } | Self::Undelivered(_) | Self::Output(_) => EX_IOERR,
             Self::Config(_) => EX_CONFIG,
+            Self::Client(_) | Self::System { .. } => EX_OSERR,
+            Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
+            Self::Command { .. } => NOT_EXECUTABLE,
         })
     }
 

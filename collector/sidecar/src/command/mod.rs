@@ -1,28 +1,34 @@
 //! What can be asked of Phasemeter, one file a subcommand.
 
-mod arrival;
 mod audit;
+mod child;
+mod delivery;
 mod demo;
 mod failure;
 mod gpus;
-mod interrupt;
+mod live;
 mod metering;
 mod outlets;
 mod progress;
 mod record;
+mod run;
+mod wakes;
 
 pub use failure::Failure;
 
+use std::process::ExitCode;
+
 use crate::cli::Command;
 
-/// Runs a subcommand.
+/// Runs a subcommand. Its exit status is zero, or that of the command that it was given to run.
 ///
 /// # Errors
 /// [`Failure`], which knows the exit status.
-pub fn run(command: Command) -> Result<(), Failure> {
+pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Audit(args) => audit::run(*args),
-        Command::Record(args) => record::run(&args),
-        Command::Demo(args) => demo::run(*args),
+        Command::Audit(args) => audit::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Run(args) => run::run(&args),
+        Command::Record(args) => record::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),
     }
 }

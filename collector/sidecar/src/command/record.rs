@@ -12,7 +12,7 @@ use phasemeter_meter::units::Nanos;
 
 use super::Failure;
 use super::gpus;
-use super::interrupt::Interrupt;
+use super::wakes::Wakes;
 use crate::cli::RecordArgs;
 use crate::sampler::{Sampler, SamplerConfig};
 use crate::source::nvidia_smi::recording;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), Failure> {
     let discovery = Driver::installed().discover()?;
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
     let refused = |what| move |source| Failure::System { what, source };
-    let interrupt = Interrupt::listen().map_err(refused("signals cannot be received"))?;
+    let wakes = Wakes::listen(false).map_err(refused("signals cannot be received"))?;
     // Where the file cannot be made, nothing was begun.
     let unwritten = |source| Failure::Write { path: shown(&args.file).into(), source };
     let mut log = Log::create(&args.file, &gpus).map_err(unwritten)?;
@@ -41,7 +41,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), Failure> {
         .map_err(refused("the threads that ask the driver cannot be started"))?;
 
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    match record(&mut sampler, &mut log, &interrupt, until) {
+    match record(&mut sampler, &mut log, &wakes, until) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
         recorded => recorded.map_err(unwritten)?,
@@ -58,13 +58,13 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), Failure> {
 fn record(
     sampler: &mut Sampler,
     log: &mut Log<'_>,
-    interrupt: &Interrupt,
+    wakes: &Wakes,
     until: Option<Instant>,
 ) -> io::Result<()> {
     let mut flushed = Instant::now();
     loop {
         let left = until.map_or(ROUND, |until| until.saturating_duration_since(Instant::now()));
-        if left.is_zero() || interrupt.comes_within(left.min(ROUND)) {
+        if left.is_zero() || wakes.next(left.min(ROUND)).is_some() {
             break;
         }
         sampler.drain(|observation| log.take(observation));

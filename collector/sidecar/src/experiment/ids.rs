@@ -1,9 +1,11 @@
 //! Trace and span ids, and how they follow from content.
 //!
-//! The same log gives the same ids: what names a span is hashed, field by field. This room must
+//! The same log gives the same ids: what names a span is hashed, field by field. Live, a trace has
+//! a random id. This room must
 //! not know what a trace context looks like on the wire.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
@@ -30,7 +32,16 @@ impl TraceId {
         &self.0
     }
 
-    /// Of an experiment that was given no trace. The order of `gpus` does not matter.
+    /// Of a live experiment that was given no trace. The standard library keys its hash tables with
+    /// what the system has of randomness; more than that no name of a trace needs.
+    #[must_use]
+    pub fn random() -> Self {
+        let random = || u128::from(RandomState::new().hash_one(()));
+        let bytes = (random() << u64::BITS | random()).to_be_bytes();
+        Self::new(bytes).unwrap_or(Self([1; 16]))
+    }
+
+    /// Of a log that was given no trace. The order of `gpus` does not matter.
     #[must_use]
     pub fn of_content(experiment: Option<&str>, first: Timestamp, gpus: &[&str]) -> Self {
         let mut gpus = gpus.to_vec();
@@ -208,6 +219,12 @@ mod tests {
         assert_eq!(gpu_id(&identity), "00000000:1A:00.0");
         identity.uuid = Some("GPU-3".into());
         assert_eq!(gpu_id(&identity), "GPU-3");
+    }
+
+    #[test]
+    fn no_two_random_traces_are_the_same() {
+        let traces: HashSet<_> = (0..1_000).map(|_| TraceId::random()).collect();
+        assert_eq!(traces.len(), 1_000);
     }
 
     #[test]

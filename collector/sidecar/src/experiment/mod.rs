@@ -1,7 +1,8 @@
 //! Experiments: whose time and money it is, and the trace in which that is told.
 //!
-//! An experiment is asked for before anything is read, and opened when its first readings are
-//! there: its trace id may follow from them. This room must not know how a trace is sent.
+//! An experiment is asked for before anything is read. That of a log is opened when its first
+//! readings are there, since its trace id may follow from them; a live one at once, since a command
+//! is told of it before it starts. This room must not know how a trace is sent.
 
 mod attributes;
 mod ids;
@@ -48,24 +49,25 @@ impl ExperimentRequest {
         Self { parent: Some(parent), state: None, ..self }
     }
 
-    /// Opens the experiment: its ids are settled from here on. `first`: the first reading;
-    /// `gpus`: the [`gpu_id`]s of those seen within the lateness window after it.
+    /// Opens the experiment: its ids are settled from here on. `first`: where it begins.
     #[must_use]
-    pub fn open(self, first: Timestamp, gpus: &[&str]) -> Experiment {
+    pub fn open(self, first: Timestamp, opening: Opening<'_>) -> Experiment {
         let mut attributes = self.attributes;
         let given = self.id.or_else(|| attributes.get(EXPERIMENT_ID).cloned());
         let given = given.filter(|id| !id.is_empty());
-        let trace_id = self.parent.map_or_else(
-            || TraceId::of_content(given.as_deref(), first, gpus),
-            |parent| parent.trace_id,
-        );
+        let (trace, own_span) = match opening {
+            Opening::Log { gpus } => (TraceId::of_content(given.as_deref(), first, gpus), true),
+            Opening::Command { trace } => (trace, true),
+            Opening::Sidecar { trace } => (trace, false),
+        };
+        let trace_id = self.parent.map_or(trace, |parent| parent.trace_id);
         let sampled =
             self.sampler.samples(&trace_id, self.parent.map(|parent| parent.flags.is_sampled()));
         attributes.entry(SERVICE_NAME.to_owned()).or_insert_with(|| UNKNOWN_SERVICE.to_owned());
         Experiment {
             id: given.unwrap_or_else(|| trace_id.to_string()),
             trace_id,
-            span_id: SpanId::of_content(&trace_id, &Subject::Experiment, first),
+            span_id: own_span.then(|| SpanId::of_content(&trace_id, &Subject::Experiment, first)),
             parent: self.parent.map(|parent| parent.span_id),
             flags: self.parent.map(|parent| parent.flags).unwrap_or_default().with_sampled(sampled),
             state: self.state,
@@ -76,6 +78,28 @@ impl ExperimentRequest {
     }
 }
 
+/// What opens an experiment. It decides on the trace where none is given, and on whether the
+/// experiment has a span of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening<'a> {
+    /// A log. The same log opens the same trace: it follows from what is in it.
+    Log {
+        /// The [`gpu_id`]s of those seen within the lateness window after the first reading.
+        gpus: &'a [&'a str],
+    },
+    /// A command, whose end ends the experiment.
+    Command {
+        /// A trace of its own.
+        trace: TraceId,
+    },
+    /// A sidecar. It cannot know when what it stands beside ends, so there is no span that would
+    /// have to end with it.
+    Sidecar {
+        /// A trace of its own.
+        trace: TraceId,
+    },
+}
+
 /// An experiment in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experiment {
@@ -83,8 +107,8 @@ pub struct Experiment {
     pub id: String,
     /// The trace it is told in.
     pub trace_id: TraceId,
-    /// Its own span.
-    pub span_id: SpanId,
+    /// Its own span, where it has one.
+    pub span_id: Option<SpanId>,
     /// The span it hangs under; `None` at the root of a trace.
     pub parent: Option<SpanId>,
     /// The flags of the trace.
@@ -95,7 +119,7 @@ pub struct Experiment {
     pub baggage: Option<String>,
     /// What describes the workload; it has a `service.name`.
     pub attributes: Attributes,
-    /// The first reading.
+    /// Where it begins: in a log, at the first reading.
     pub first: Timestamp,
 }
 
@@ -106,13 +130,19 @@ impl Experiment {
         self.flags.is_sampled()
     }
 
+    /// The span that what belongs to it hangs under; `None` at the root of a trace.
+    #[must_use]
+    pub fn innermost(&self) -> Option<SpanId> {
+        self.span_id.or(self.parent)
+    }
+
     /// What a child process finds in its environment; `None`: nothing of that name.
     #[must_use]
     pub fn carriers(&self) -> [(&'static str, Option<String>); 3] {
-        let parent =
-            TraceParent { trace_id: self.trace_id, span_id: self.span_id, flags: self.flags };
+        let (trace_id, flags) = (self.trace_id, self.flags);
+        let parent = self.innermost().map(|span_id| TraceParent { trace_id, span_id, flags });
         [
-            ("TRACEPARENT", Some(parent.to_string())),
+            ("TRACEPARENT", parent.map(|parent| parent.to_string())),
             ("TRACESTATE", self.state.as_ref().map(|state| state.as_str().to_owned())),
             ("BAGGAGE", self.baggage.clone()),
         ]
@@ -126,7 +156,11 @@ mod tests {
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     fn open(request: ExperimentRequest) -> Experiment {
-        request.open(Timestamp::from_millis(1_000).unwrap(), &["GPU-0"])
+        opened(request, Opening::Log { gpus: &["GPU-0"] })
+    }
+
+    fn opened(request: ExperimentRequest, opening: Opening<'_>) -> Experiment {
+        request.open(Timestamp::from_millis(1_000).unwrap(), opening)
     }
 
     #[test]
@@ -162,15 +196,32 @@ mod tests {
         let experiment = open(ExperimentRequest { parent: Some(parent), ..request.clone() });
         assert_eq!(experiment.trace_id, parent.trace_id);
         assert_eq!(experiment.parent, Some(parent.span_id));
-        assert_ne!(experiment.span_id, parent.span_id);
+        let own = experiment.span_id.unwrap();
+        assert_ne!(own, parent.span_id);
         let [child, state, baggage] = experiment.carriers();
-        let expected = PARENT.replace("b7ad6b7169203331", &experiment.span_id.to_string());
+        let expected = PARENT.replace("b7ad6b7169203331", &own.to_string());
         assert_eq!(child, ("TRACEPARENT", Some(expected)));
         assert_eq!(state, ("TRACESTATE", Some("a=1".into())));
         assert_eq!(baggage, ("BAGGAGE", Some("user=ada".into())));
 
         let other = open(request.under(parent));
         assert_eq!(other.state, None, "a state belongs to its own parent");
+    }
+
+    #[test]
+    fn live_the_trace_that_is_opened_is_the_one_given() {
+        let trace = TraceId::new([7; 16]).unwrap();
+        let command = opened(ExperimentRequest::default(), Opening::Command { trace });
+        assert_eq!((command.trace_id, command.parent), (trace, None));
+        assert!(command.span_id.is_some());
+
+        let sidecar = opened(ExperimentRequest::default(), Opening::Sidecar { trace });
+        assert_eq!((sidecar.trace_id, sidecar.innermost()), (trace, None));
+        let parent: TraceParent = PARENT.parse().unwrap();
+        let under = ExperimentRequest::default().under(parent);
+        let sidecar = opened(under, Opening::Sidecar { trace });
+        assert_eq!((sidecar.trace_id, sidecar.span_id), (parent.trace_id, None));
+        assert_eq!(sidecar.innermost(), Some(parent.span_id));
     }
 
     #[test]

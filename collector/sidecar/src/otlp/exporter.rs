@@ -15,6 +15,7 @@ use phasemeter_meter::units::Timestamp;
 
 use super::Request;
 use super::batch::Batch;
+use super::events::{self, GpuEvent};
 use super::gpu::GpuExport;
 use super::labels::GpuDescription;
 use super::settings::{Aggregation, ExportSettings};
@@ -100,16 +101,21 @@ impl Exporter {
         GpuObserver { exporter: self, gpu }
     }
 
+    /// Tells at once what happened to a GPU.
+    pub fn event(&mut self, gpu: &GpuExport, event: &GpuEvent) {
+        let session = gpu.session.as_ref().map(|session| session.span_id);
+        let (experiment, workload) = (&self.experiment, &self.workload);
+        let request = events::request(event, experiment, gpu.id(), session, workload);
+        self.ready.push_back(Request::Logs(request));
+    }
+
     /// Ends a GPU: its meter has finished.
     pub fn end(&mut self, gpu: GpuExport) {
         self.running = self.running.saturating_sub(1);
         let id = gpu.id();
         let Some(session) = gpu.session else { return };
-        let place = Place {
-            id: session.span_id,
-            parent: Some(self.experiment.span_id),
-            name: "gpu session",
-        };
+        let place =
+            Place { id: session.span_id, parent: self.experiment.innermost(), name: "gpu session" };
         self.push_span(|experiment| spans::span(experiment, &place, vec![id], &session.stretch));
         match &mut self.ended {
             Some(ended) => ended.join(&session.stretch),
@@ -119,9 +125,10 @@ impl Exporter {
 
     /// Ends the experiment; gives out what remains.
     pub fn finish(mut self) -> impl Iterator<Item = Request> {
-        if let Some(mut stretch) = self.ended.take() {
+        if let (Some(mut stretch), Some(id)) = (self.ended.take(), self.experiment.span_id) {
             stretch.from = stretch.from.min(self.experiment.first);
-            self.push_span(|experiment| spans::experiment_span(experiment, &stretch));
+            let place = Place { id, parent: self.experiment.parent, name: "experiment" };
+            self.push_span(|experiment| spans::span(experiment, &place, Vec::new(), &stretch));
         }
         self.flush();
         self.ready.into_iter()

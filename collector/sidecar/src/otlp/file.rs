@@ -27,6 +27,7 @@ impl<W: Write> OtlpFile<W> {
         let mut json = match request {
             Request::Metrics(request) => serde_json::to_value(request)?,
             Request::Traces(request) => serde_json::to_value(request)?,
+            Request::Logs(request) => serde_json::to_value(request)?,
         };
         leave_out_defaults(&mut json);
         serde_json::to_writer(&mut self.0, &json)?;

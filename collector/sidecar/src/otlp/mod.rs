@@ -10,6 +10,7 @@
 mod accounts;
 mod batch;
 pub mod client;
+mod events;
 mod exemplars;
 mod exporter;
 mod file;
@@ -23,12 +24,15 @@ mod spans;
 mod utilization;
 mod values;
 
+pub use events::{EventKind, GpuEvent};
 pub use exporter::{Exporter, GpuObserver};
 pub use file::OtlpFile;
 pub use gpu::GpuExport;
 pub use labels::GpuDescription;
 pub use settings::{Aggregation, ExportSettings};
 
+use client::Export;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 
@@ -39,4 +43,18 @@ pub enum Request {
     Metrics(ExportMetricsServiceRequest),
     /// Spans.
     Traces(ExportTraceServiceRequest),
+    /// Events.
+    Logs(ExportLogsServiceRequest),
+}
+
+impl Request {
+    /// As a client keeps and sends it.
+    #[must_use]
+    pub fn encode(&self) -> Export {
+        match self {
+            Self::Metrics(request) => Export::metrics(request),
+            Self::Traces(request) => Export::traces(request),
+            Self::Logs(request) => Export::logs(request),
+        }
+    }
 }

@@ -71,16 +71,6 @@ pub(super) struct Place<'a> {
     pub(super) name: &'a str,
 }
 
-/// The span of the experiment itself.
-pub(super) fn experiment_span(experiment: &Experiment, stretch: &Stretch) -> Span {
-    let place = Place { id: experiment.span_id, parent: experiment.parent, name: "experiment" };
-    let mut span = span(experiment, &place, Vec::new(), stretch);
-    if experiment.parent.is_some() {
-        span.flags |= SpanFlags::ContextIsRemoteMask as u32;
-    }
-    span
-}
-
 /// A span. `attributes`: what it has beside those that every span has.
 pub(super) fn span(
     experiment: &Experiment,
@@ -91,12 +81,16 @@ pub(super) fn span(
     attributes.push(text(EXPERIMENT_ID, &experiment.id));
     attributes.extend(stretch.attributes());
     let bytes = |id: SpanId| id.as_bytes().to_vec();
+    let mut flags = u32::from(experiment.flags.bits()) | SpanFlags::ContextHasIsRemoteMask as u32;
+    if place.parent.is_some() && place.parent == experiment.parent {
+        flags |= SpanFlags::ContextIsRemoteMask as u32;
+    }
     Span {
         trace_id: experiment.trace_id.as_bytes().to_vec(),
         span_id: bytes(place.id),
         trace_state: experiment.state.as_ref().map_or("", |state| state.as_str()).to_owned(),
         parent_span_id: place.parent.map(bytes).unwrap_or_default(),
-        flags: u32::from(experiment.flags.bits()) | SpanFlags::ContextHasIsRemoteMask as u32,
+        flags,
         name: place.name.to_owned(),
         kind: SpanKind::Internal as i32,
         start_time_unix_nano: stretch.from.as_nanos(),

@@ -22,6 +22,11 @@ pub(super) fn number(key: impl Into<String>, value: f64) -> KeyValue {
     attribute(key.into(), Value::DoubleValue(value))
 }
 
+/// An attribute that is a whole number.
+pub(super) fn whole(key: &str, value: u64) -> KeyValue {
+    attribute(key.to_owned(), Value::IntValue(i64::try_from(value).unwrap_or(i64::MAX)))
+}
+
 fn attribute(key: String, value: Value) -> KeyValue {
     KeyValue { key, value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
 }

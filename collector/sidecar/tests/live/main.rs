@@ -11,6 +11,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 
 mod driver;
 mod faults;
+mod run;
 mod values;
 
 /// A driver with a script that starts now.

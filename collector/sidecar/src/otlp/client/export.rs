@@ -10,7 +10,6 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use prost::Message;
 
 use super::Signal;
-use crate::otlp::Request;
 
 /// One encoded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,15 +67,6 @@ impl Export {
     #[must_use]
     pub const fn body(&self) -> &Bytes {
         &self.body
-    }
-}
-
-impl From<&Request> for Export {
-    fn from(request: &Request) -> Self {
-        match request {
-            Request::Metrics(request) => Self::metrics(request),
-            Request::Traces(request) => Self::traces(request),
-        }
     }
 }
 

@@ -27,16 +27,6 @@ impl Signal {
         }
     }
 
-    /// What it is counted in: `spans`, `data points`, `log records`.
-    #[must_use]
-    pub const fn items(self) -> &'static str {
-        match self {
-            Self::Traces => "spans",
-            Self::Metrics => "data points",
-            Self::Logs => "log records",
-        }
-    }
-
     /// The name inside a variable: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
     pub(super) const fn in_variable(self) -> &'static str {
         match self {

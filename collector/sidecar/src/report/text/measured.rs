@@ -2,6 +2,8 @@
 //!
 //! This room must not know of money.
 
+use phasemeter_meter::reading::Basis;
+
 use crate::report::{Gpu, Report};
 
 use super::gpus::name_of;
@@ -43,7 +45,8 @@ fn utilization(gpus: &[Gpu]) -> Vec<String> {
         }
     });
     let period = period.unwrap_or_else(|| "too few changes to tell how often".to_owned());
-    vec![format!("{}, polled", bases.join(", ")), period]
+    let polled = if bases == [Basis::NvmlGpu.name()] { ", polled" } else { "" };
+    vec![format!("{}{polled}", bases.join(", ")), period]
 }
 
 fn unobserved(report: &Report) -> Vec<String> {

@@ -1,5 +1,7 @@
 //! What a live source tells: readings, what was measured over stretches of time, and events.
 
+use std::fmt;
+
 use phasemeter_meter::reading::{Basis, Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
@@ -78,4 +80,36 @@ pub enum Event {
     Unstuck(Metric),
     /// The wall clock was set. What follows is stamped with the new time.
     ClockStepped(Step),
+}
+
+/// In words, for whoever watches.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Xid(code) => write!(f, "the driver reported XID {code}"),
+            Self::Lost(loss) => write!(f, "{loss}; its time is unobserved until it returns"),
+            Self::Returned => f.write_str("it is back"),
+            Self::Unsupported(metric, lack) => write!(f, "no {}: {lack}", metric.name()),
+            Self::Supported(metric) => write!(f, "{} is told now", metric.name()),
+            Self::Cadence(metric, period) => {
+                let seconds = period.as_secs_f64();
+                write!(
+                    f,
+                    "{} is asked every {seconds} s, by the time its calls take",
+                    metric.name()
+                )
+            }
+            Self::Stuck(metric) => {
+                write!(f, "a call for {} hangs; its time is unobserved meanwhile", metric.name())
+            }
+            Self::Unstuck(metric) => write!(f, "the call for {} came back", metric.name()),
+            Self::ClockStepped(Step { before, after }) => {
+                let (by, way) = match after.since(*before) {
+                    Nanos::ZERO => (before.since(*after), "back"),
+                    by => (by, "forward"),
+                };
+                write!(f, "the clock of this machine was set {way} by {:.1} s", by.as_secs_f64())
+            }
+        }
+    }
 }

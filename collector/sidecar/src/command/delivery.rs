@@ -1,0 +1,136 @@
+//! OTLP to a backend, and what became of it.
+//!
+//! This room must not know what is sent, nor where requests come from.
+
+use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
+
+use super::Failure;
+use crate::otlp::Request;
+use crate::otlp::client::{Account, BySignal, Client, Config, Destination, Outcome, Signal};
+
+/// Sends until it is finished.
+pub(super) struct Delivery {
+    client: Client,
+    targets: BySignal<Option<String>>,
+}
+
+impl Delivery {
+    /// Starts; `None` where there is nowhere to send to. Nothing is connected before there is
+    /// something to send.
+    pub(super) fn start(destination: Destination<'_>) -> Result<Option<Self>, Failure> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let Some(config) = Config::read(destination, environment)? else {
+            return Ok(None);
+        };
+        let targets = BySignal::each(|signal| config.target(signal).map(ToString::to_string));
+        Ok(Some(Self { client: Client::start(&config)?, targets }))
+    }
+
+    /// Hands a request over, and never waits.
+    pub(super) fn send(&self, request: &Request) {
+        self.client.enqueue(request.encode());
+    }
+
+    /// Hands a request over when there is room for it, unless the backend takes nothing for as long
+    /// as `patience`.
+    pub(super) fn send_waiting(&self, request: &Request, patience: Duration) {
+        self.client.enqueue_waiting(request.encode(), patience);
+    }
+
+    /// Sends what it can of what is left, within `grace`.
+    pub(super) fn finish(self, grace: Duration) -> Arrival {
+        let Self { client, targets } = self;
+        Arrival { targets, outcome: client.flush(grace) }
+    }
+}
+
+/// What became of all that was sent. Shown as one line.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    targets: BySignal<Option<String>>,
+    outcome: Outcome,
+}
+
+impl Arrival {
+    /// Whether all of it was accepted.
+    pub(super) fn is_complete(&self) -> bool {
+        self.outcome.all_sent()
+    }
+
+    /// What became of each signal that there was anything of.
+    pub(super) fn sentences(&self) -> impl Iterator<Item = String> {
+        let used = self.outcome.iter().filter(|(_, account)| **account != Account::default());
+        used.filter_map(|(signal, account)| {
+            let target = self.targets.of(signal).as_deref()?;
+            Some(format!("{}, {target}: {}", signal.name(), fate(signal, account)))
+        })
+    }
+}
+
+impl Display for Arrival {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let sentences: Vec<_> = self.sentences().collect();
+        match sentences.as_slice() {
+            [] => f.write_str("OTLP: there was nothing to send"),
+            sentences => write!(f, "OTLP: {}", sentences.join(" · ")),
+        }
+    }
+}
+
+/// What became of one signal's data: what was sent always, the rest where there is any.
+fn fate(signal: Signal, account: &Account) -> String {
+    let items = match signal {
+        Signal::Traces => "spans",
+        Signal::Metrics => "points",
+        Signal::Logs => "events",
+    };
+    let lost = [
+        (account.rejected_partial + account.refused.items, "refused"),
+        (account.dropped_full.items, "dropped from a full queue"),
+        (account.left_unsent.items, "left unsent"),
+    ];
+    let mut said = format!("{} {items} sent", account.sent.items);
+    for (count, how) in lost.iter().filter(|(count, _)| *count > 0) {
+        said += &format!(", {count} {how}");
+    }
+    if let Some(error) = &account.last_error {
+        said += &format!("; the last error: {error}");
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::otlp::client::Count;
+
+    #[test]
+    fn all_of_it_is_one_line() {
+        let targets = BySignal::each(|signal| Some(format!("grpc to {}", signal.name())));
+        let mut arrival = Arrival { targets, outcome: Outcome::default() };
+        assert_eq!(arrival.to_string(), "OTLP: there was nothing to send");
+        let sent = |items| Count { requests: 1, items, bytes: 1 };
+        arrival.outcome.traces.sent = sent(7);
+        arrival.outcome.metrics.sent = sent(8);
+        assert_eq!(
+            arrival.to_string(),
+            "OTLP: traces, grpc to traces: 7 spans sent · metrics, grpc to metrics: 8 points sent"
+        );
+        assert!(arrival.is_complete());
+    }
+
+    #[test]
+    fn what_was_lost_is_said_and_what_was_not_is_not() {
+        let count = |items| Count { requests: 1, items, bytes: 1 };
+        let mut account = Account { sent: count(7), ..Account::default() };
+        assert_eq!(fate(Signal::Traces, &account), "7 spans sent");
+        account.left_unsent = count(3);
+        account.rejected_partial = 2;
+        account.last_error = Some("no route to host".to_owned());
+        assert_eq!(
+            fate(Signal::Metrics, &account),
+            "7 points sent, 2 refused, 3 left unsent; the last error: no route to host"
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! GPUs that are metered now: what the sampler observes goes through the line.
+//!
+//! This room must not know why the run ends, nor where it is reported.
+
+use std::time::Duration;
+
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::Nanos;
+
+use crate::clock::Clock;
+use crate::otlp::{EventKind, GpuEvent};
+use crate::pipeline::{Finished, Pipeline, PipelineError};
+use crate::sampler::{Sampler, SamplerStats};
+use crate::source::nvml::{Event, Observation, Observed};
+
+/// A thread that has not ended by then hangs in the driver.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A live run.
+pub(super) struct Live<'a> {
+    sampler: Sampler,
+    pipeline: Pipeline<'a>,
+    gpus: &'a [GpuIdentity],
+    clock: Clock,
+    observations: Vec<Observation>,
+    /// Readings that came when their time was settled.
+    late: u64,
+}
+
+/// A live run that is over.
+pub(super) struct Over {
+    /// What was metered.
+    pub(super) run: Finished,
+    /// How well, in sentences.
+    pub(super) notes: Vec<String>,
+}
+
+impl<'a> Live<'a> {
+    /// Meters what the sampler observes of these GPUs.
+    pub(super) const fn new(
+        sampler: Sampler,
+        pipeline: Pipeline<'a>,
+        gpus: &'a [GpuIdentity],
+        clock: Clock,
+    ) -> Self {
+        Self { sampler, pipeline, gpus, clock, observations: Vec::new(), late: 0 }
+    }
+
+    /// Meters what was observed since the last time. To be called a few times a second.
+    pub(super) fn drain(&mut self) -> Result<(), PipelineError> {
+        // Each GPU tells of a step of the clock itself.
+        self.clock.follow();
+        let mut observations = std::mem::take(&mut self.observations);
+        self.sampler.drain(|observation| observations.push(observation));
+        for observation in observations.drain(..) {
+            self.take(observation)?;
+        }
+        self.observations = observations;
+        Ok(())
+    }
+
+    /// Stops sampling, and settles what is open.
+    pub(super) fn finish(mut self) -> Result<Over, PipelineError> {
+        let hanging = self.sampler.stop(GRACE);
+        self.drain()?;
+        let mut notes = vec![kept_time(&self.sampler.stats())];
+        for gpu in hanging {
+            notes.push(format!("{} hung at the end: what it said last is lost", self.name(gpu)));
+        }
+        if self.late > 0 {
+            notes.push(format!("{} readings came too late and are left out", self.late));
+        }
+        Ok(Over { run: self.pipeline.finish(self.gpus)?, notes })
+    }
+
+    fn take(&mut self, Observation { gpu, what }: Observation) -> Result<(), PipelineError> {
+        match what {
+            Observed::Reading(reading) => {
+                let taken = self.pipeline.take(gpu, &reading, self.gpus)?;
+                self.late += u64::from(taken.is_err());
+            }
+            Observed::Interval(interval) => {
+                self.pipeline.take_interval(gpu, interval);
+            }
+            Observed::Activity(activity) => {
+                for interval in activity.intervals() {
+                    self.pipeline.take_interval(gpu, interval);
+                }
+            }
+            // What a GPU does not have is no news to its owner.
+            Observed::Event(Event::Unsupported(..) | Event::Supported(_)) => {}
+            Observed::Event(event) => {
+                eprintln!("phasemeter: {}: {event}", self.name(gpu));
+                if let Some(kind) = kind(event) {
+                    let event = GpuEvent { at: self.clock.now(), kind, body: event.to_string() };
+                    self.pipeline.tell(gpu, &event)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&self, gpu: usize) -> String {
+        let index = self.gpus.get(gpu).and_then(|gpu| gpu.index);
+        index.map_or_else(|| "a GPU".to_owned(), |index| format!("GPU {index}"))
+    }
+}
+
+/// What goes on the wire: what befalls a GPU, not how it is asked.
+const fn kind(event: Event) -> Option<EventKind> {
+    match event {
+        Event::Xid(code) => Some(EventKind::Xid(code)),
+        Event::Lost(_) => Some(EventKind::Lost),
+        Event::Returned => Some(EventKind::Returned),
+        Event::Unsupported(..)
+        | Event::Supported(_)
+        | Event::Cadence(..)
+        | Event::Stuck(_)
+        | Event::Unstuck(_)
+        | Event::ClockStepped(_) => None,
+    }
+}
+
+/// How punctual the sampler was.
+fn kept_time(stats: &SamplerStats) -> String {
+    let millis = |nanos: Nanos| nanos.as_secs_f64() * 1e3;
+    let (p50, p99) = (millis(stats.lateness.p50), millis(stats.lateness.p99));
+    let (missed, dropped) = (stats.missed(), stats.dropped());
+    let mut said = format!("half of the readings came within {p50:.1} ms of their time");
+    said += &format!(", 99 % within {p99:.1} ms; {missed} were missed");
+    if dropped > 0 {
+        said += &format!(", {dropped} were lost because the line was too slow");
+    }
+    said
+}

@@ -1,0 +1,213 @@
+//! `phasemeter run`: the GPUs of this machine, while a command runs or until a signal comes.
+//!
+//! Everything that can be wrong is found before the command starts; from there on nothing of ours
+//! stands in its way.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::Nanos;
+
+use super::child::{self, Child};
+use super::delivery::Delivery;
+use super::live::{Live, Over};
+use super::metering::{self, Provenance};
+use super::wakes::{Wake, Wakes};
+use super::{Failure, gpus};
+use crate::cli::RunArgs;
+use crate::clock::Clock;
+use crate::experiment::{Opening, TraceId};
+use crate::host;
+use crate::otlp::Request;
+use crate::otlp::client::Destination;
+use crate::pipeline::{Finished, Outlet, Pipeline, Settings};
+use crate::report::{Input, Report, json};
+use crate::sampler::{Sampler, SamplerConfig};
+use crate::source::nvml::Driver;
+use crate::source::nvml::select::{By, Selection};
+
+/// What was observed is metered so often, and hanging calls are found out.
+const ROUND: Duration = Duration::from_millis(250);
+
+/// What is not sent this long after the end stays unsent.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What is said where the environment names no endpoint.
+const NOWHERE: &str = "nothing was sent: OTEL_EXPORTER_OTLP_ENDPOINT is not set";
+
+/// The most characters of a command in the title of its report.
+const TITLE: usize = 60;
+
+/// What energy is the integral of, where a GPU does not count it.
+const POWER: &str = "nvml.power_usage";
+
+/// Meters, runs the command, and reports.
+pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let environment = metering::environment();
+    let report_file = args.report_file.as_deref().map(metering::create).transpose()?;
+    let otlp_file = args.metering.report.otlp_file.as_deref().map(metering::outlet).transpose()?;
+    let delivery = Delivery::start(Destination::Environment)?;
+    let discovery = Driver::installed().discover()?;
+    let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
+    let chosen = describe(&selection, &gpus, discovery.gpus.len());
+    eprintln!("phasemeter: {chosen}");
+
+    let command = args.command.split_first();
+    let trace = TraceId::random();
+    let opening = match command {
+        Some(_) => Opening::Command { trace },
+        None => Opening::Sidecar { trace },
+    };
+    let request = metering::request(&args.metering, environment.experiment);
+    let clock = Clock::start();
+    let experiment = request.open(clock.now(), opening);
+    let carriers = experiment.carriers();
+    let meter = args.config();
+    let outlet = outlet(delivery.as_ref(), otlp_file);
+    let settings = Settings {
+        meter,
+        pricing: metering::pricing(&args.metering.price),
+        host: host::attributes(&experiment.attributes),
+        export: outlet.map(|outlet| (environment.export, outlet)),
+    };
+    let pipeline = Pipeline::live(settings, experiment);
+
+    let refused = |what| move |source| Failure::System { what, source };
+    let wakes = Wakes::listen(command.is_some()).map_err(refused("signals cannot be received"))?;
+    let max_hold = meter.max_hold.stated().unwrap_or(Nanos::SECOND);
+    let config = SamplerConfig { tick: args.interval, max_hold };
+    let sampler = Sampler::start(discovery, &selection.gpus, config)
+        .map_err(refused("the threads that ask the driver cannot be started"))?;
+    let mut live = Live::new(sampler, pipeline, &gpus, clock);
+    let child = command.map(|(program, rest)| Child::start(program, rest, carriers)).transpose()?;
+    let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
+    let status = watch(&mut live, &wakes, child, until)?;
+    let Over { run, notes } = live.finish()?;
+
+    let mut assumptions = vec![chosen];
+    assumptions.extend(notes);
+    match delivery.map(|delivery| delivery.finish(GRACE)) {
+        Some(arrival) => assumptions.extend(arrival.sentences()),
+        None => assumptions.push(NOWHERE.to_owned()),
+    }
+    match (report(args, &gpus, &run, assumptions, report_file), command) {
+        (Ok(()), _) => Ok(status),
+        (Err(failure), None) => Err(failure),
+        // It is the command's status that whoever started it waits for.
+        (Err(failure), Some(_)) => {
+            eprintln!("phasemeter: {}", failure.in_one_line());
+            Ok(status)
+        }
+    }
+}
+
+/// Reports on standard error, and to the file where there is one.
+fn report(
+    args: &RunArgs,
+    gpus: &[GpuIdentity],
+    run: &Finished,
+    assumptions: Vec<String>,
+    file: Option<File>,
+) -> Result<(), Failure> {
+    let provenance = Provenance {
+        title: title(&args.command),
+        power_basis: Some(POWER),
+        rejected_rows: Vec::new(),
+        rejected_total: 0,
+        assumptions,
+    };
+    let input = metering::input(&args.metering, gpus, run, provenance);
+    // What the command wrote last stands apart from it.
+    eprintln!();
+    let shown = metering::write(&input, args.metering.report.format, io::stderr());
+    let written = file.map_or(Ok(()), |file| write_json(&input, BufWriter::new(file)));
+    shown.and(written).map_err(Failure::Output)
+}
+
+/// Meters until the command ends; without one, until a signal or the time asks for the end.
+fn watch(
+    live: &mut Live<'_>,
+    wakes: &Wakes,
+    mut child: Option<Child>,
+    until: Option<Instant>,
+) -> Result<ExitCode, Failure> {
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let wake = wakes.next(left.map_or(ROUND, |left| left.min(ROUND)));
+        live.drain()?;
+        match (wake, &mut child) {
+            (Some(Wake::Child), Some(child)) => {
+                if let Some(status) = child.ended()? {
+                    return Ok(child::exit_code(status));
+                }
+            }
+            (Some(Wake::Signal { signal, from_terminal: false }), Some(child)) => {
+                child.signal(signal);
+            }
+            (Some(Wake::Signal { .. }), None) => return Ok(ExitCode::SUCCESS),
+            (Some(Wake::Signal { from_terminal: true, .. }), Some(_))
+            | (Some(Wake::Child), None)
+            | (None, _) => {}
+        }
+    }
+}
+
+/// Which GPUs are metered, and who says so.
+fn describe(selection: &Selection, gpus: &[GpuIdentity], all: usize) -> String {
+    let by = match selection.by {
+        By::Driver => return format!("GPUs metered: all that the driver shows, {all}"),
+        By::Option => "--gpu",
+        By::Variable(variable) => variable,
+    };
+    let indices = gpus.iter().filter_map(|gpu| gpu.index).map(|index| index.to_string());
+    let indices: Vec<_> = indices.collect();
+    format!("GPUs metered: {} of {all}, as {by} says: {}", gpus.len(), indices.join(", "))
+}
+
+/// What is sent goes to the backend and to the file, where there are such. A file that cannot be
+/// written to any more is said once, and costs the run nothing.
+fn outlet<'a>(
+    delivery: Option<&'a Delivery>,
+    mut file: Option<Outlet<'static>>,
+) -> Option<Outlet<'a>> {
+    if delivery.is_none() && file.is_none() {
+        return None;
+    }
+    Some(Box::new(move |request: Request| {
+        if let Some(delivery) = delivery {
+            delivery.send(&request);
+        }
+        if let Some(write) = &mut file
+            && let Err(error) = write(request)
+        {
+            eprintln!("phasemeter: the OTLP file is given up: {error}");
+            file = None;
+        }
+        Ok(())
+    }))
+}
+
+/// The command, as far as a title has room for it.
+fn title(command: &[OsString]) -> String {
+    if command.is_empty() {
+        return "this machine".to_owned();
+    }
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    let words = words.join(" ");
+    match words.char_indices().nth(TITLE) {
+        Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()),
+        None => words,
+    }
+}
+
+fn write_json(input: &Input<'_>, mut out: impl Write) -> io::Result<()> {
+    json::write(&Report::build(input), &mut out)?;
+    out.flush()
+}

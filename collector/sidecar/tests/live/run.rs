@@ -1,0 +1,465 @@
+//! The binary as users run it, on the scripted driver.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point;
+use prost::Message;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::Rig;
+
+/// What the environment of a test must not bring along.
+const FOREIGN: [&str; 8] = [
+    "TRACEPARENT",
+    "TRACESTATE",
+    "BAGGAGE",
+    "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_VISIBLE_DEVICES",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_RESOURCE_ATTRIBUTES",
+    "OTEL_SERVICE_NAME",
+];
+
+/// A nano-dollar each microsecond: the bill is the time, to the nano-dollar.
+const PRICE: &str = "--price=3.6";
+
+const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/// `phasemeter run` with the rig's driver. `arguments` are split at blanks.
+fn phasemeter(rig: &Rig, arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    command.arg("run").arg(PRICE).args(arguments.split_whitespace());
+    for variable in FOREIGN {
+        command.env_remove(variable);
+    }
+    command.envs(rig.fake.environment()).stdin(Stdio::null());
+    command
+}
+
+/// As [`phasemeter`], around a shell that runs `script`.
+fn around(rig: &Rig, arguments: &str, script: &str) -> Command {
+    let mut command = phasemeter(rig, arguments);
+    command.args(["--", "sh", "-c", script]);
+    command
+}
+
+/// Runs it to its end with `--report`; the report with it.
+fn reported(rig: &Rig, arguments: &str, change: impl FnOnce(&mut Command)) -> (Output, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    let mut command = phasemeter(rig, &format!("--report {} {arguments}", report.display()));
+    change(&mut command);
+    let output = command.output().unwrap();
+    let told = stderr(&output);
+    let json = fs::read(&report).unwrap();
+    (output, serde_json::from_slice(&json).unwrap_or_else(|error| panic!("{error}: {told}")))
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn seconds(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+fn assumptions(report: &Value) -> String {
+    let lines = report["assumptions"].as_array().unwrap();
+    lines.iter().map(|line| line.as_str().unwrap()).collect::<Vec<_>>().join("\n")
+}
+
+/// It costs what its time costs, to the nano-dollar.
+#[track_caller]
+fn assert_billed(gpu: &Value) {
+    let micros = (seconds(&gpu["span_seconds"]) * 1e9).round() / 1e3;
+    assert_eq!(gpu["cost_usd"], format!("{:.9}", micros.floor() / 1e9), "{gpu:#}");
+}
+
+/// It was billed, and seen all the time.
+#[track_caller]
+fn assert_observed(gpu: &Value) {
+    assert_billed(gpu);
+    assert_eq!(gpu["unobserved_seconds"], 0.0, "{gpu:#}");
+}
+
+/// Starts it and waits until it said that it meters.
+fn started(command: &mut Command) -> (Child, impl Read + use<>) {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    told.read_line(&mut line).unwrap();
+    assert!(line.starts_with("phasemeter: GPUs metered"), "{line}");
+    (child, told)
+}
+
+#[test]
+fn every_second_is_in_its_phase_and_costs_what_it_costs() {
+    let rig = Rig::new(
+        "[driver]
+        window_ms = 0
+        [[device]]
+        [[device.phase]]
+        utilization = 95
+        [[device]]
+        [[device.phase]]
+        utilization = 30
+        [[device]]
+        [[device.phase]]
+        memory_used_mib = 4000
+        [[device]]
+        [[device.phase]]
+        for_ms = 1200
+        [[device.phase]]
+        for_ms = 700
+        utilization = 100
+        [[device.phase]]",
+    );
+    let (output, report) = reported(&rig, "--duration 2.6", |_| {});
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.is_empty(), "the report is on standard error");
+    let gpus = report["gpus"].as_array().unwrap();
+    for (gpu, phase) in gpus.iter().zip(["compute_bound", "underutilized", "idle_held"]) {
+        assert_observed(gpu);
+        assert!(seconds(&gpu["span_seconds"]) > 2.0);
+        assert_eq!(gpu["phases"][phase]["seconds"], gpu["span_seconds"], "{gpu:#}");
+    }
+    // Its 0.7 s are in the driver's samples.
+    let bursts = &gpus[3];
+    assert_observed(bursts);
+    assert_eq!(bursts["utilization"]["basis"], "nvml.samples");
+    let busy = seconds(&bursts["effective_seconds"]);
+    assert!((busy - 0.7).abs() < 0.1, "{busy} s");
+
+    let told = stderr(&output);
+    assert!(told.contains("this machine") && told.contains("compute-bound"), "{told}");
+    assert!(assumptions(&report).contains("OTEL_EXPORTER_OTLP_ENDPOINT is not set"));
+}
+
+#[test]
+fn only_what_the_workload_sees_is_billed() {
+    let rig = Rig::new(&"[[device]]\n".repeat(8));
+    let visible = |command: &mut Command| {
+        command.env("CUDA_VISIBLE_DEVICES", "0,1");
+    };
+    let (output, report) = reported(&rig, "--duration 0.4", visible);
+    let indices: Vec<_> =
+        report["gpus"].as_array().unwrap().iter().map(|gpu| gpu["index"].clone()).collect();
+    assert_eq!(indices, [0, 1]);
+    assert_eq!(report["cost"]["hourly_usd"], "7.200000000");
+    let line = "GPUs metered: 2 of 8, as CUDA_VISIBLE_DEVICES says: 0, 1";
+    assert!(stderr(&output).contains(line) && assumptions(&report).contains(line));
+
+    let (_, report) = reported(&rig, "--duration 0.3 --gpu 7 --gpu 2", visible);
+    let indices: Vec<_> =
+        report["gpus"].as_array().unwrap().iter().map(|gpu| gpu["index"].clone()).collect();
+    assert_eq!(indices, [2, 7]);
+}
+
+#[test]
+fn a_command_ends_as_if_nobody_stood_beside_it() {
+    let rig = Rig::new("[[device]]");
+    let table = [
+        ("echo mine; exit 3", 3, "mine\n"),
+        ("kill -9 $$", 137, ""),
+        ("exec >&- 2>&- <&-; sleep 0.3; exit 4", 4, ""),
+        ("exit 0", 0, ""),
+    ];
+    for (script, status, stdout) in table {
+        let output = around(&rig, "", script).output().unwrap();
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{script}: {told}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), stdout, "{script}");
+        assert!(told.contains("Bill"), "{script}: {told}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plain");
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    for (program, status) in [(folder.path().join("none"), 127), (file, 126)] {
+        let output = phasemeter(&rig, "--").arg(&program).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        assert!(stderr(&output).contains("cannot be run"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_command_gets_the_signals() {
+    let rig = Rig::new("[[device]]");
+    let table = [
+        // Batch systems announce the end by it.
+        (Signal::USR1, "trap 'exit 7' USR1; echo ready; while :; do sleep 0.05; done", 7),
+        // It is waited for.
+        (Signal::TERM, "trap '' TERM; echo ready; sleep 0.7; exit 5", 5),
+        (Signal::TERM, "echo ready; exec sleep 60", 143),
+    ];
+    for (signal, script, status) in table {
+        let mut command = around(&rig, "", script);
+        let (mut child, mut told) = started(command.stdout(Stdio::piped()));
+        let mut ready = [0; 5];
+        child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let mut report = String::new();
+        told.read_to_string(&mut report).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(status), "{script}: {report}");
+        assert!(report.contains("Bill"), "{report}");
+    }
+}
+
+#[test]
+fn without_a_command_a_signal_ends_it_with_a_report() {
+    let rig = Rig::new("[[device]]");
+    for signal in [Signal::TERM, Signal::INT] {
+        let (mut child, mut told) = started(&mut phasemeter(&rig, ""));
+        thread::sleep(Duration::from_millis(600));
+        let began = Instant::now();
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let mut report = String::new();
+        told.read_to_string(&mut report).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{report}");
+        assert!(report.contains("Bill"), "{report}");
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    }
+}
+
+/// What the lines of an OTLP file hold, down this path of lists.
+fn told(file: &Path, path: [&str; 3]) -> Vec<Value> {
+    let text = fs::read_to_string(file).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    path.iter().fold(lines.collect(), |values: Vec<Value>, key| {
+        let lists = values.iter().filter_map(|value| value[key].as_array());
+        lists.flatten().cloned().collect()
+    })
+}
+
+fn spans(file: &Path) -> Vec<Value> {
+    told(file, ["resourceSpans", "scopeSpans", "spans"])
+}
+
+fn named<'a>(spans: &'a [Value], name: &str) -> Vec<&'a Value> {
+    spans.iter().filter(|span| span["name"] == name).collect()
+}
+
+#[test]
+fn a_command_stands_under_the_experiment_and_that_under_its_parent() {
+    let rig = Rig::new("[[device]]\n[[device]]");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("otlp.json");
+    let arguments = format!("--otlp-file {}", file.display());
+    let script = "echo $TRACEPARENT/$TRACESTATE/$BAGGAGE; sleep 0.3";
+    let given = [("TRACEPARENT", PARENT), ("TRACESTATE", "a=1"), ("BAGGAGE", "user=ada")];
+    let output = around(&rig, &arguments, script).envs(given).output().unwrap();
+
+    let spans = spans(&file);
+    let [experiment] = named(&spans, "experiment")[..] else { panic!("{spans:#?}") };
+    assert_eq!(experiment["traceId"], "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!(experiment["parentSpanId"], "b7ad6b7169203331");
+    let own = experiment["spanId"].as_str().unwrap();
+    let context = PARENT.replace("b7ad6b7169203331", own);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(told, format!("{context}/a=1/user=ada\n"), "{}", stderr(&output));
+    let sessions = named(&spans, "gpu session");
+    assert_eq!(sessions.len(), 2);
+    assert!(sessions.iter().all(|session| session["parentSpanId"] == own));
+    assert_eq!(spans.len(), 5, "a phase a session: {spans:#?}");
+
+    // Without a context it opens a trace of its own, another each time.
+    let traces = [(); 2].map(|()| {
+        let output = around(&rig, "", "echo $TRACEPARENT").output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    });
+    assert_ne!(traces[0], traces[1]);
+    assert!(traces[0].starts_with("00-") && traces[0].ends_with("-01\n"), "{traces:?}");
+}
+
+#[test]
+fn without_a_command_sessions_stand_under_the_parent() {
+    let rig = Rig::new("[[device]]");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("otlp.json");
+    let arguments = format!("--duration 0.4 --otlp-file {}", file.display());
+    phasemeter(&rig, &arguments).env("TRACEPARENT", PARENT).output().unwrap();
+    let spans = spans(&file);
+    assert!(named(&spans, "experiment").is_empty(), "{spans:#?}");
+    assert_eq!(named(&spans, "gpu session")[0]["parentSpanId"], "b7ad6b7169203331");
+}
+
+#[test]
+fn a_dead_backend_costs_no_dollar_and_the_end_does_not_wait_for_it() {
+    let rig = Rig::new("[[device]]\n[[device.phase]]\nutilization = 50");
+    let began = Instant::now();
+    let (output, report) = reported(&rig, "--duration 0.6", |command| {
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
+    });
+    assert!(began.elapsed() < Duration::from_secs(7), "{:?}", began.elapsed());
+    assert_eq!(output.status.code(), Some(0));
+    assert_observed(&report["gpus"][0]);
+    let told = assumptions(&report);
+    assert!(told.contains("metrics, http/protobuf to http://127.0.0.1:9"), "{told}");
+    assert!(told.contains("left unsent; the last error:"), "{told}");
+}
+
+#[test]
+fn without_a_driver_there_is_one_clear_line_and_no_command_is_run() {
+    let rig = Rig::new("[[device]]");
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("libnvidia-ml.so.1"), "no library").unwrap();
+    let mut command = around(&rig, "", "echo ran");
+    let output = command.env("LD_LIBRARY_PATH", folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(69));
+    assert!(output.stdout.is_empty());
+    let told = stderr(&output);
+    assert!(told.starts_with("phasemeter: no NVIDIA driver:"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+
+    let output = phasemeter(&rig, "--gpu 5").output().unwrap();
+    assert_eq!(output.status.code(), Some(69));
+    assert!(stderr(&output).contains("--gpu: no GPU is called `5`"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_cannot_be_used_is_said_before_anything_runs() {
+    let rig = Rig::new("[[device]]");
+    let refused = |arguments: &str, variable: (&str, &OsStr), status| {
+        let output = around(&rig, arguments, "echo ran").env(variable.0, variable.1).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        assert!(output.stdout.is_empty());
+    };
+    let nothing = ("UNUSED", OsStr::new(""));
+    refused("--report /nowhere/report.json", nothing, 74);
+    refused("--duration 1", nothing, 2);
+    refused("", ("OTEL_EXPORTER_OTLP_ENDPOINT", OsStr::new("ftp://x")), 78);
+}
+
+#[test]
+fn a_lost_gpu_is_unobserved_and_costs_the_others_nothing() {
+    let rig = Rig::new(
+        "length_ms = 60000
+        [[device]]
+        [[device]]
+        [[fault]]
+        device = 1
+        at_ms = 1000
+        refuse = \"gpu_is_lost\"
+        [[fault]]
+        device = 0
+        at_ms = 800
+        xid = 79",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("otlp.json");
+    let arguments = format!("--duration 2.8 --otlp-file {}", file.display());
+    let (output, report) = reported(&rig, &arguments, |_| {});
+    assert_observed(&report["gpus"][0]);
+    let lost = &report["gpus"][1];
+    let unobserved = seconds(&lost["unobserved_seconds"]);
+    assert!((1.2..2.8).contains(&unobserved), "{unobserved}");
+    assert_eq!(lost["unobserved_reasons"][0]["reason"], "GPU lost");
+    assert_billed(lost);
+    assert!(stderr(&output).contains("GPU 1: the GPU is lost"), "{}", stderr(&output));
+
+    let mut events = told(&file, ["resourceLogs", "scopeLogs", "logRecords"]);
+    events.sort_by_key(|event| event["eventName"].to_string());
+    let names: Vec<_> = events.iter().map(|event| event["eventName"].clone()).collect();
+    assert_eq!(names, ["phasemeter.gpu.lost", "phasemeter.gpu.xid"]);
+    for event in &events {
+        assert_eq!(event["traceId"], report["experiment"]["trace_id"]);
+    }
+}
+
+/// Requests as they arrived: path and body.
+type Arrived = Vec<(String, Vec<u8>)>;
+
+/// A backend and its address. It takes what arrives, until someone connects and says nothing.
+fn backend() -> (String, JoinHandle<Arrived>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let serve = move || {
+        let mut bodies = Arrived::new();
+        loop {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            // A request a connection: it is closed after each.
+            let mut head = Vec::new();
+            loop {
+                let mut line = String::new();
+                stream.read_line(&mut line).unwrap();
+                match line.trim() {
+                    "" => break,
+                    line => head.push(line.to_lowercase()),
+                }
+            }
+            let Some(first) = head.first() else { return bodies };
+            let path = first.split(' ').nth(1).unwrap().to_owned();
+            let length = head.iter().find_map(|line| line.strip_prefix("content-length: "));
+            let mut body = vec![0; length.unwrap().parse().unwrap()];
+            stream.read_exact(&mut body).unwrap();
+            bodies.push((path, body));
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            stream.get_mut().write_all(answer).unwrap();
+        }
+    };
+    (endpoint, thread::spawn(serve))
+}
+
+#[test]
+fn what_is_sent_arrives_and_adds_up_to_the_bill() {
+    let rig = Rig::new("[[device]]\n[[device.phase]]\nutilization = 50\n[[device]]");
+    let (endpoint, serving) = backend();
+    let (_, report) = reported(&rig, "--duration 1.5", |command| {
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint).env("TRACEPARENT", PARENT);
+        command.env("OTEL_METRIC_EXPORT_INTERVAL", "1000");
+    });
+    drop(TcpStream::connect(endpoint.trim_start_matches("http://")).unwrap());
+    let bodies = serving.join().unwrap();
+
+    let mut costs = BTreeMap::new();
+    let mut spans = 0;
+    for (path, body) in &bodies {
+        match path.as_str() {
+            "/v1/metrics" => {
+                let request = ExportMetricsServiceRequest::decode(body.as_slice()).unwrap();
+                let resources = request.resource_metrics.into_iter();
+                let metrics = resources.flat_map(|it| it.scope_metrics).flat_map(|it| it.metrics);
+                let cost = metrics.filter(|metric| metric.name == "phasemeter.gpu.cost");
+                for point in cost.flat_map(|metric| match metric.data {
+                    Some(Data::Sum(sum)) => sum.data_points,
+                    _ => panic!("cost is a sum"),
+                }) {
+                    let Some(number_data_point::Value::AsDouble(cost)) = point.value else {
+                        panic!("{point:?}");
+                    };
+                    // Sums are cumulative: the last one counts.
+                    costs.insert(format!("{:?}", point.attributes), cost);
+                }
+            }
+            "/v1/traces" => {
+                let request = ExportTraceServiceRequest::decode(body.as_slice()).unwrap();
+                let resources = request.resource_spans.into_iter();
+                for span in resources.flat_map(|it| it.scope_spans).flat_map(|it| it.spans) {
+                    assert_eq!(span.trace_id[..2], [0x0a, 0xf7]);
+                    assert!(!span.parent_span_id.is_empty());
+                    spans += 1;
+                }
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(spans, 4, "two sessions and a phase in each");
+    let total = format!("{:.9}", costs.values().sum::<f64>());
+    assert_eq!(report["cost"]["total_usd"], total);
+    assert!(assumptions(&report).contains("4 spans sent"), "{}", assumptions(&report));
+}
