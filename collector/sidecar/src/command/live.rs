@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::Nanos;
 
 use crate::clock::Clock;
@@ -65,6 +65,8 @@ impl<'a> Live<'a> {
         self.drain()?;
         let mut notes = vec![kept_time(&self.sampler.stats())];
         for gpu in hanging {
+            // Its bill goes on to the end, though nothing is known of it.
+            self.pipeline.take(gpu, &Reading::at(self.clock.now()), self.gpus)?.ok();
             notes.push(format!("{} hung at the end: what it said last is lost", self.name(gpu)));
         }
         if self.late > 0 {

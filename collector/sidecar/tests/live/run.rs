@@ -381,6 +381,28 @@ fn a_lost_gpu_is_unobserved_and_costs_the_others_nothing() {
     }
 }
 
+#[test]
+fn a_gpu_that_hangs_to_the_end_is_billed_to_the_end() {
+    let rig = Rig::new(
+        "length_ms = 60000
+        [[device]]
+        [[device]]
+        [[fault]]
+        device = 1
+        at_ms = 500
+        hang = true",
+    );
+    let (output, report) = reported(&rig, "--duration 2", |_| {});
+    assert_eq!(output.status.code(), Some(0));
+    assert_observed(&report["gpus"][0]);
+    let hung = &report["gpus"][1];
+    assert!(seconds(&hung["span_seconds"]) >= seconds(&report["gpus"][0]["span_seconds"]));
+    assert_eq!(hung["unobserved_reasons"][0]["reason"], "no reading");
+    assert_billed(hung);
+    assert!(stderr(&output).contains("GPU 1: a call for"), "{}", stderr(&output));
+    assert!(assumptions(&report).contains("GPU 1 hung at the end"), "{}", assumptions(&report));
+}
+
 /// Requests as they arrived: path and body.
 type Arrived = Vec<(String, Vec<u8>)>;
 
