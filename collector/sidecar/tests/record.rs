@@ -20,6 +20,9 @@ use tempfile::TempDir;
 /// Two readings: the driver is asked up to one after each change, and a busy machine may miss it.
 const CADENCE: f64 = 0.2;
 
+/// How both an audit and a run are metered.
+const METERING: [&str; 4] = ["--price", "3", "--thresholds", "10,30,60"];
+
 /// A driver whose script began with this second.
 struct Rig {
     folder: TempDir,
@@ -54,8 +57,7 @@ impl Rig {
 
     /// What an audit says of a recording, none of whose rows it may leave out.
     fn audit(&self, log: &str) -> Value {
-        let options = ["--format", "json", "--price", "3", "--thresholds", "10,30,60"];
-        let run = self.run(&[&["audit", log], &options[..]].concat());
+        let run = self.run(&[&["audit", log, "--format", "json"], &METERING[..]].concat());
         assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
         let report: Value = serde_json::from_slice(&run.stdout).unwrap();
         assert_eq!(report["rejected_total"], 0);
@@ -86,7 +88,7 @@ fn stretch(log: PathBuf, gpu: usize) -> (Timestamp, Timestamp) {
 }
 
 #[test]
-fn an_audit_of_the_recording_finds_what_was_true() {
+fn an_audit_of_the_recording_finds_what_was_true_and_what_a_run_beside_it_did() {
     let phase = |name, utilization, for_ms| {
         format!(
             "[[device.phase]]
@@ -114,22 +116,31 @@ fn an_audit_of_the_recording_finds_what_was_true() {
     let rig = Rig::new(&format!("{device}{device}{lost}"));
     let file = rig.file("log.csv");
     let log = file.to_str().unwrap();
+    let live = rig.file("run.json");
+    let metered = ["run", "--duration", "5.5", "--basis", "nvml.gpu", "--report"];
+    let metered = [&metered[..], &[live.to_str().unwrap()], &METERING].concat();
+    let beside = rig.phasemeter(&metered).spawn().unwrap();
     let run = rig.run(&["record", log, "--duration", "5.5"]);
     assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+    assert!(beside.wait_with_output().unwrap().status.success());
     let said = text(&run.stderr);
     assert!(said.contains("readings of 2 GPUs are in"), "{said}");
 
     let report = rig.audit(log);
-    let seconds =
-        |gpu: usize, phase: &str| report["gpus"][gpu]["phases"][phase]["seconds"].as_f64().unwrap();
+    let live: Value = serde_json::from_slice(&fs::read(live).unwrap()).unwrap();
     let model: Model = rig.fake.model().unwrap();
     let (from, to) = stretch(file.clone(), 0);
     assert!(to.since(from) > Nanos::from_secs(5), "{:?}", to.since(from));
     for phase in ["idle", "underutilized", "productive", "compute_bound"] {
         let [a, b] = [from, to].map(|at| at.since(rig.start));
         let truth = model.devices[0].true_time_in(phase, a, b).as_secs_f64();
-        let found = seconds(0, phase);
+        let seconds =
+            |report: &Value| report["gpus"][0]["phases"][phase]["seconds"].as_f64().unwrap();
+        let found = seconds(&report);
         assert!((found - truth).abs() <= CADENCE, "{phase}: {found} s, truly {truth} s");
+        // The two were started one after the other.
+        let billed = seconds(&live);
+        assert!((found - billed).abs() <= 2.0 * CADENCE, "{phase}: {found} s, live {billed} s");
     }
     // Its process holds too little memory to be seen by that.
     let phases = &report["gpus"][0]["phases"];
