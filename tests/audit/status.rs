@@ -83,7 +83,7 @@ fn what_cannot_be_written_is_74() {
         let run = if subcommand == "audit" { run.arg("-") } else { run };
         let outcome = run.stdin(Plan::default().text()).run();
         assert_eq!(outcome.status, 74, "{outcome:?}");
-        assert!(outcome.refusal().contains("standard output"), "{outcome:?}");
+        assert!(outcome.refusal().contains("the report cannot be written"), "{outcome:?}");
     }
 }
 

@@ -38,6 +38,8 @@ pub enum Command {
     Audit(Box<AuditArgs>),
     /// Meter the GPUs of this machine: while a command runs, or until it is told to end.
     Run(Box<RunArgs>),
+    /// Record the GPUs of this machine as nvidia-smi would, to audit it later.
+    Record(RecordArgs),
     /// Meter a made-up fleet of eight GPUs: no GPU, no configuration needed.
     Demo(Box<DemoArgs>),
 }
@@ -68,6 +70,30 @@ pub struct AuditArgs {
 
     #[command(flatten)]
     pub metering: MeteringArgs,
+
+    #[command(flatten)]
+    pub send: SendArgs,
+}
+
+/// `phasemeter record`.
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// The log to write, gzipped where its name ends in .gz; `-` is standard output.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// A GPU to record: its index or uuid, or the beginning of that. Repeatable. Without it those
+    /// that NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES leave, else all.
+    #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',')]
+    pub gpus: Vec<String>,
+
+    /// How many seconds lie between two readings.
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = interval)]
+    pub interval: Nanos,
+
+    /// End after so many seconds. Without it, SIGINT or SIGTERM ends it.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub duration: Option<Nanos>,
 }
 
 /// `phasemeter run`.
@@ -113,6 +139,15 @@ pub struct DemoArgs {
 
     #[command(flatten)]
     pub metering: MeteringArgs,
+
+    #[command(flatten)]
+    pub send: SendArgs,
+
+    /// Send it as time passes, this many times as fast as the clock, so that it can be watched: at
+    /// 1 the fleet begins now, at 60 its two hours end two minutes from now. SIGINT ends it early,
+    /// with its report.
+    #[arg(long, value_name = "N", requires = "otlp", help_heading = "Report")]
+    pub speed: Option<NonZeroU32>,
 }
 
 /// What every command that meters can be told.
@@ -220,6 +255,17 @@ pub struct ReportArgs {
     /// Also write what a live run sends: OTLP JSON, one export request a line.
     #[arg(long, value_name = "FILE")]
     pub otlp_file: Option<PathBuf>,
+}
+
+/// Where what a live run would have sent is sent.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Report")]
+pub struct SendArgs {
+    /// Also send what a live run would have sent, to this endpoint; without one to where
+    /// OTEL_EXPORTER_OTLP_ENDPOINT says, else to this machine. The other OTEL_EXPORTER_OTLP_…
+    /// variables hold as well.
+    #[arg(long, value_name = "ENDPOINT", num_args = 0..=1)]
+    pub otlp: Option<Option<String>>,
 }
 
 /// How a report is written.

@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::metering::{self, Provenance};
+use super::outlets::Outlets;
 use super::progress::Progress;
 use crate::cli::AuditArgs;
 use crate::report::RejectedRow;
@@ -9,14 +10,17 @@ use crate::source::nvidia_smi::{self, Input, LogOptions, Logs, PowerColumn, Told
 
 /// Meters the logs and reports.
 pub(super) fn run(args: AuditArgs) -> Result<(), Failure> {
-    let AuditArgs { logs, gpus, columns, gpu_model, utc_offset, metering } = args;
+    let AuditArgs { logs, gpus, columns, gpu_model, utc_offset, metering, send } = args;
     let inputs: Vec<Input> = logs.into_iter().map(Input::from).collect();
     let options = LogOptions { gpus, columns, gpu_model, utc_offset };
     let mut source = Logs::open(&inputs, &options)?;
     let mut progress = Progress::of(&source);
-    let run = metering::meter(&metering, &mut source, |source| progress.step(source))?;
+    let mut outlets = Outlets::open(&metering.report, &send)?;
+    let run =
+        metering::meter(&metering, &mut source, &mut outlets, |source| progress.step(source))?;
     progress.finish();
-    metering::report(&metering, &source, &run, provenance(&inputs, &source))
+    let reported = metering::report(&metering, &source, &run, provenance(&inputs, &source));
+    reported.and(outlets.finish())
 }
 
 fn provenance(inputs: &[Input], source: &Logs) -> Provenance {

@@ -1,18 +1,13 @@
-//! OTLP to where the environment says, and what became of it.
+//! OTLP to a backend, and what became of it.
 //!
-//! Nothing here waits but the end, and that not for long. This room must not know what is sent.
+//! This room must not know what is sent, nor where requests come from.
 
+use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use super::Failure;
 use crate::otlp::Request;
-use crate::otlp::client::{Account, BySignal, Client, Config, Destination, Signal};
-
-/// What is not sent this long after the end stays unsent.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// What is said where the environment names no endpoint.
-const NOWHERE: &str = "nothing was sent: OTEL_EXPORTER_OTLP_ENDPOINT is not set";
+use crate::otlp::client::{Account, BySignal, Client, Config, Destination, Outcome, Signal};
 
 /// Sends until it is finished.
 pub(super) struct Delivery {
@@ -21,31 +16,65 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Starts; `None` where the environment names no endpoint.
-    pub(super) fn start() -> Result<Option<Self>, Failure> {
+    /// Starts; `None` where there is nowhere to send to. Nothing is connected before there is
+    /// something to send.
+    pub(super) fn start(destination: Destination<'_>) -> Result<Option<Self>, Failure> {
         let environment = |name: &str| std::env::var(name).ok();
-        let Some(config) = Config::read(Destination::Environment, environment)? else {
+        let Some(config) = Config::read(destination, environment)? else {
             return Ok(None);
         };
         let targets = BySignal::each(|signal| config.target(signal).map(ToString::to_string));
         Ok(Some(Self { client: Client::start(&config)?, targets }))
     }
 
-    /// Hands a request over.
+    /// Hands a request over, and never waits.
     pub(super) fn send(&self, request: &Request) {
         self.client.enqueue(request.encode());
     }
 
-    /// Sends what is left, and says in sentences what became of everything.
-    pub(super) fn finish(delivery: Option<Self>) -> Vec<String> {
-        let Some(Self { client, targets }) = delivery else { return vec![NOWHERE.to_owned()] };
-        let outcome = client.flush(GRACE);
-        let used = outcome.iter().filter(|(_, account)| **account != Account::default());
-        let told = used.filter_map(|(signal, account)| {
-            let target = targets.of(signal).as_deref()?;
+    /// Hands a request over when there is room for it, unless the backend takes nothing for as long
+    /// as `patience`.
+    pub(super) fn send_waiting(&self, request: &Request, patience: Duration) {
+        self.client.enqueue_waiting(request.encode(), patience);
+    }
+
+    /// Sends what it can of what is left, within `grace`.
+    pub(super) fn finish(self, grace: Duration) -> Arrival {
+        let Self { client, targets } = self;
+        Arrival { targets, outcome: client.flush(grace) }
+    }
+}
+
+/// What became of all that was sent. Shown as one line.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    targets: BySignal<Option<String>>,
+    outcome: Outcome,
+}
+
+impl Arrival {
+    /// Whether all of it was accepted.
+    pub(super) fn is_complete(&self) -> bool {
+        self.outcome.all_sent()
+    }
+
+    /// What became of each signal that there was anything of.
+    pub(super) fn sentences(&self) -> impl Iterator<Item = String> {
+        let used = self.outcome.iter().filter(|(_, account)| **account != Account::default());
+        used.filter_map(|(signal, account)| {
+            let target = self.targets.of(signal).as_deref()?;
             Some(format!("{}, {target}: {}", signal.name(), fate(signal, account)))
-        });
-        told.collect()
+        })
+    }
+}
+
+impl Display for Arrival {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let sentences: Vec<_> = self.sentences().collect();
+        match sentences.as_slice() {
+            [] => f.write_str("OTLP: there was nothing to send"),
+            sentences => write!(f, "OTLP: {}", sentences.join(" · ")),
+        }
     }
 }
 
@@ -75,6 +104,21 @@ fn fate(signal: Signal, account: &Account) -> String {
 mod tests {
     use super::*;
     use crate::otlp::client::Count;
+
+    #[test]
+    fn all_of_it_is_one_line() {
+        let targets = BySignal::each(|signal| Some(format!("grpc to {}", signal.name())));
+        let mut arrival = Arrival { targets, outcome: Outcome::default() };
+        assert_eq!(arrival.to_string(), "OTLP: there was nothing to send");
+        let sent = |items| Count { requests: 1, items, bytes: 1 };
+        arrival.outcome.traces.sent = sent(7);
+        arrival.outcome.metrics.sent = sent(8);
+        assert_eq!(
+            arrival.to_string(),
+            "OTLP: traces, grpc to traces: 7 spans sent · metrics, grpc to metrics: 8 points sent"
+        );
+        assert!(arrival.is_complete());
+    }
 
     #[test]
     fn what_was_lost_is_said_and_what_was_not_is_not() {

@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::delivery::Arrival;
 use crate::otlp::client::{ConfigErrors, StartError};
 use crate::pipeline::PipelineError;
 use crate::report::text::clean;
@@ -24,7 +25,7 @@ const EX_UNAVAILABLE: u8 = 69;
 const EX_OSERR: u8 = 71;
 /// An output that cannot be written.
 const EX_IOERR: u8 = 74;
-/// The environment says what cannot be done.
+/// The command line or the environment says what cannot be done.
 const EX_CONFIG: u8 = 78;
 /// A command that is there but cannot be run, as shells say it.
 const NOT_EXECUTABLE: u8 = 126;
@@ -46,6 +47,9 @@ pub enum Failure {
         #[source]
         source: io::Error,
     },
+    /// Not all that was sent has arrived.
+    #[error("{0}")]
+    Undelivered(Box<Arrival>),
     /// The report cannot be written.
     #[error("the report cannot be written")]
     Output(#[source] io::Error),
@@ -58,7 +62,7 @@ pub enum Failure {
     /// There is no GPU of those that are asked for.
     #[error(transparent)]
     Select(#[from] SelectError),
-    /// The environment does not say where OTLP goes, but tries to.
+    /// What says where OTLP goes cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
     /// OTLP cannot be sent.
@@ -93,7 +97,9 @@ impl Failure {
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
                 EX_NOINPUT
             }
-            Self::Write { .. } | Self::Output(_) | Self::Pipeline(_) => EX_IOERR,
+            Self::Write { .. } | Self::Undelivered(_) | Self::Output(_) | Self::Pipeline(_) => {
+                EX_IOERR
+            }
             Self::Driver(_) | Self::Select(_) => EX_UNAVAILABLE,
             Self::Config(_) => EX_CONFIG,
             Self::Client(_) | Self::System { .. } => EX_OSERR,
@@ -108,7 +114,7 @@ impl Failure {
         let mut lines = Vec::new();
         let mut cause: Option<&dyn Error> = Some(self);
         while let Some(error) = cause {
-            lines.push(clean(&error.to_string().replace('\n', " ")));
+            lines.push(clean(&error.to_string().replace('\n', "; ")));
             cause = error.source();
         }
         lines.dedup();

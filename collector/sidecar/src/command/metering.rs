@@ -9,6 +9,7 @@ use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::reading::GpuIdentity;
 
 use super::Failure;
+use super::outlets::Outlets;
 use crate::cli::{Format, MeteringArgs, PriceArgs};
 use crate::environment::Environment;
 use crate::experiment::{Attributes, ExperimentRequest};
@@ -37,28 +38,26 @@ pub(super) fn environment() -> Environment {
     environment
 }
 
-/// Meters all that the source gives. `step` is called after each reading.
+/// Meters all that the source gives, and sends it to the outlets. `step` is called after each
+/// reading.
 pub(super) fn meter<S: Source>(
     args: &MeteringArgs,
     source: &mut S,
+    outlets: &mut Outlets,
     step: impl FnMut(&S),
 ) -> Result<Finished, Failure> {
     let environment = environment();
-    let file = args.report.otlp_file.as_deref();
-    let outlet = file.map(outlet).transpose()?;
     let settings = Settings {
         meter: args.meter.config(),
         pricing: pricing(&args.price),
         host: Attributes::new(),
-        export: outlet.map(|outlet| (environment.export, outlet)),
+        export: outlets.outlet().map(|outlet| (environment.export, outlet)),
     };
     let mut pipeline = Pipeline::of_log(settings, request(args, environment.experiment));
     let metered = pipeline.run(source, step);
     metered.and_then(|()| pipeline.finish(source.gpus())).map_err(|error| match error {
         PipelineError::Source(error) => Failure::Source(error),
-        PipelineError::Export(source) => {
-            Failure::Write { path: file.map(Path::to_owned).unwrap_or_default(), source }
-        }
+        PipelineError::Export(error) => outlets.unwritten(error),
     })
 }
 

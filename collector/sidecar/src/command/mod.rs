@@ -5,9 +5,12 @@ mod child;
 mod delivery;
 mod demo;
 mod failure;
+mod gpus;
 mod live;
 mod metering;
+mod outlets;
 mod progress;
+mod record;
 mod run;
 mod wakes;
 
@@ -25,6 +28,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Audit(args) => audit::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Run(args) => run::run(&args),
+        Command::Record(args) => record::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -12,25 +12,32 @@ use std::time::{Duration, Instant};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 
-use super::Failure;
 use super::child::{self, Child};
 use super::delivery::Delivery;
 use super::live::{Live, Over};
 use super::metering::{self, Provenance};
 use super::wakes::{Wake, Wakes};
+use super::{Failure, gpus};
 use crate::cli::RunArgs;
 use crate::clock::Clock;
 use crate::experiment::{Opening, TraceId};
 use crate::host;
 use crate::otlp::Request;
+use crate::otlp::client::Destination;
 use crate::pipeline::{Finished, Outlet, Pipeline, Settings};
 use crate::report::{Input, Report, json};
 use crate::sampler::{Sampler, SamplerConfig};
-use crate::source::nvml::select::{By, Selection, select};
-use crate::source::nvml::{Discovery, Driver};
+use crate::source::nvml::Driver;
+use crate::source::nvml::select::{By, Selection};
 
 /// What was observed is metered so often, and hanging calls are found out.
 const ROUND: Duration = Duration::from_millis(250);
+
+/// What is not sent this long after the end stays unsent.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What is said where the environment names no endpoint.
+const NOWHERE: &str = "nothing was sent: OTEL_EXPORTER_OTLP_ENDPOINT is not set";
 
 /// The most characters of a command in the title of its report.
 const TITLE: usize = 60;
@@ -43,9 +50,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let environment = metering::environment();
     let report_file = args.report_file.as_deref().map(metering::create).transpose()?;
     let otlp_file = args.metering.report.otlp_file.as_deref().map(metering::outlet).transpose()?;
-    let delivery = Delivery::start()?;
+    let delivery = Delivery::start(Destination::Environment)?;
     let discovery = Driver::installed().discover()?;
-    let (selection, gpus) = choose(args, &discovery)?;
+    let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
     let chosen = describe(&selection, &gpus, discovery.gpus.len());
     eprintln!("phasemeter: {chosen}");
 
@@ -83,7 +90,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
 
     let mut assumptions = vec![chosen];
     assumptions.extend(notes);
-    assumptions.extend(Delivery::finish(delivery));
+    match delivery.map(|delivery| delivery.finish(GRACE)) {
+        Some(arrival) => assumptions.extend(arrival.sentences()),
+        None => assumptions.push(NOWHERE.to_owned()),
+    }
     match (report(args, &gpus, &run, assumptions, report_file), command) {
         (Ok(()), _) => Ok(status),
         (Err(failure), None) => Err(failure),
@@ -147,20 +157,6 @@ fn watch(
             | (None, _) => {}
         }
     }
-}
-
-/// The GPUs that are metered, as places in the discovery and by who they are.
-fn choose(args: &RunArgs, discovery: &Discovery) -> Result<(Selection, Vec<GpuIdentity>), Failure> {
-    for silent in &discovery.silent {
-        eprintln!("phasemeter: {silent}: {}", silent.source);
-    }
-    let all: Vec<_> = discovery.gpus.iter().map(|found| found.identity.clone()).collect();
-    let selection = select(&args.gpus, |name| std::env::var(name).ok(), &all)?;
-    for warning in &selection.warnings {
-        eprintln!("phasemeter: {warning}");
-    }
-    let gpus = selection.gpus.iter().filter_map(|place| all.get(*place).cloned()).collect();
-    Ok((selection, gpus))
 }
 
 /// Which GPUs are metered, and who says so.

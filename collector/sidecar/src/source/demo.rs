@@ -118,6 +118,9 @@ pub struct Demo {
 }
 
 impl Demo {
+    /// How long it lasts.
+    pub const LENGTH: Nanos = Nanos::from_millis(STEPS as u64 * STEP);
+
     /// The fleet of this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {

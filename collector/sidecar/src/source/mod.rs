@@ -10,6 +10,7 @@ use phasemeter_meter::reading::{GpuIdentity, Reading};
 pub mod demo;
 pub mod nvidia_smi;
 pub mod nvml;
+pub mod paced;
 
 /// Something that readings can be pulled from.
 pub trait Source {

@@ -1,6 +1,8 @@
 //! A backend in the test's process: OTLP over gRPC, by tonic's own server, and over HTTP, on the
 //! same port, with or without TLS. It answers by a script, then accepts, and shows what it saw.
 
+#![allow(dead_code, reason = "each test that includes it uses a part")]
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future;

@@ -22,6 +22,7 @@ pub(super) enum Column {
     Temperature,
     SmClock,
     MemoryClock,
+    Processes,
 }
 
 /// Which of the power columns of `nvidia-smi` power was taken from. They differ in the time that
@@ -62,7 +63,7 @@ pub enum ToldApartBy {
 }
 
 /// The names that columns go by.
-const KNOWN: [(&str, Column); 21] = [
+const KNOWN: [(&str, Column); 22] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
     ("gpu_uuid", Column::Uuid),
@@ -77,8 +78,9 @@ const KNOWN: [(&str, Column); 21] = [
     ("power.draw", Column::Power(PowerColumn::Draw)),
     ("power.draw.average", Column::Power(PowerColumn::Average)),
     ("power.draw.instant", Column::Power(PowerColumn::Instant)),
-    // nvidia-smi has no such column; Phasemeter's own recordings do.
+    // nvidia-smi has no such columns; Phasemeter's own recordings do.
     ("total_energy_consumption", Column::Energy),
+    ("compute_processes", Column::Processes),
     ("temperature.gpu", Column::Temperature),
     ("clocks.sm", Column::SmClock),
     ("clocks.current.sm", Column::SmClock),

@@ -7,7 +7,8 @@
 //! A log may be gzip or UTF-16, have any columns in any order, name its GPUs or leave it to the
 //! order of its rows, be cut off, or have been appended to. What can be read is read; a row that
 //! cannot is booked with its line and reason; what could only be guessed is refused. Memory does
-//! not grow with the length of a log. Nothing here must know what readings are for.
+//! not grow with the length of a log. What is read can be written too: `recording`. Nothing here
+//! must know what readings are for.
 
 mod cell;
 mod census;
@@ -20,6 +21,7 @@ mod log;
 mod logs;
 #[cfg(test)]
 mod pieces;
+pub mod recording;
 mod rejected;
 mod row;
 mod sheet;

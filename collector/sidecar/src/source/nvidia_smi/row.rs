@@ -71,6 +71,7 @@ impl<'a> Row<'a> {
                 Column::Temperature => reading.temperature = celsius(&mut cells),
                 Column::SmClock => reading.sm_clock = megahertz(&mut cells),
                 Column::MemoryClock => reading.memory_clock = megahertz(&mut cells),
+                Column::Processes => reading.compute_processes = count(&mut cells),
             }
         }
         cells.all_taken().then_some(Self { reading, memory_total, ids, name })
@@ -99,6 +100,10 @@ fn megahertz(cells: &mut Cells<'_>) -> Option<Megahertz> {
 
 fn millijoules(cells: &mut Cells<'_>) -> Option<Millijoules> {
     whole(cells.number(Column::Energy.unit())).map(Millijoules)
+}
+
+fn count(cells: &mut Cells<'_>) -> Option<u32> {
+    u32::try_from(whole(cells.number(Column::Processes.unit()))?).ok()
 }
 
 fn celsius(cells: &mut Cells<'_>) -> Option<Celsius> {

@@ -1,0 +1,26 @@
+//! Which GPUs of this machine a command is about.
+
+use phasemeter_meter::reading::GpuIdentity;
+
+use super::Failure;
+use crate::source::nvml::Discovery;
+use crate::source::nvml::select::{Selection, select};
+
+/// The GPUs that are chosen, as places in the discovery and by who they are. `asked` is what
+/// `--gpu` names; where that is nothing, the environment chooses. What the user should know of it
+/// is said.
+pub(super) fn choose(
+    asked: &[String],
+    discovery: &Discovery,
+) -> Result<(Selection, Vec<GpuIdentity>), Failure> {
+    for silent in &discovery.silent {
+        eprintln!("phasemeter: {silent}: {}", silent.source);
+    }
+    let all: Vec<_> = discovery.gpus.iter().map(|found| found.identity.clone()).collect();
+    let selection = select(asked, |name| std::env::var(name).ok(), &all)?;
+    for warning in &selection.warnings {
+        eprintln!("phasemeter: {warning}");
+    }
+    let gpus = selection.gpus.iter().filter_map(|place| all.get(*place).cloned()).collect();
+    Ok((selection, gpus))
+}

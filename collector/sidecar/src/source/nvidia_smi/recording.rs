@@ -1,0 +1,250 @@
+//! The other way round: readings as `nvidia-smi --format=csv` writes them, so that they are a log.
+//!
+//! A column holds what its unit holds: instants are cut to milliseconds, memory to MiB. It must not
+//! know where readings come from, nor where rows go.
+
+use std::fmt::{self, Display, Formatter};
+use std::io::{self, Write};
+
+use phasemeter_meter::reading::{Absent, GpuIdentity, Reading};
+use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp, Utilization};
+use time::UtcDateTime;
+
+/// What stands above the rows. `nvidia-smi` has no such columns as the last two.
+const HEADER: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu [%], \
+    memory.used [MiB], memory.total [MiB], power.draw [W], temperature.gpu, clocks.sm [MHz], \
+    clocks.mem [MHz], total_energy_consumption [mJ], compute_processes\n";
+
+/// What a cell says that has no value.
+const NOT_AVAILABLE: &str = "[N/A]";
+/// What all cells say of a GPU that fell off the bus.
+const LOST: &str = "[GPU is lost]";
+
+/// Writes what stands above the rows.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn write_header(out: &mut impl Write) -> io::Result<()> {
+    out.write_all(HEADER.as_bytes())
+}
+
+/// Writes the row of one reading of this GPU.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> io::Result<()> {
+    let none = match reading.utilization {
+        Err(Absent::Lost) => LOST,
+        _ => NOT_AVAILABLE,
+    };
+    let utilization = match reading.utilization {
+        Err(Absent::Unreadable) => Cell { value: None, none: "[Unknown Error]", unit: "" },
+        utilization => cell(utilization.ok().map(Percent), none, " %"),
+    };
+    let mebibytes =
+        |bytes: Option<Bytes>| cell(bytes.map(|bytes| bytes.get() / Bytes::MEBIBYTE), none, " MiB");
+    writeln!(
+        out,
+        "{}, {}, {}, {}, {}, {utilization}, {}, {}, {}, {}, {}, {}, {}, {}",
+        Instant(reading.at),
+        cell(gpu.index, NOT_AVAILABLE, ""),
+        cell(gpu.uuid.as_deref().map(Word), NOT_AVAILABLE, ""),
+        cell(gpu.bus_id.as_deref().map(Word), NOT_AVAILABLE, ""),
+        cell(gpu.model.as_deref().map(Word), NOT_AVAILABLE, ""),
+        mebibytes(reading.memory_used),
+        mebibytes(gpu.memory_total),
+        cell(reading.power.map(Watts), none, " W"),
+        cell(reading.temperature.map(|temperature| temperature.0), none, ""),
+        cell(reading.sm_clock.map(|clock| clock.0), none, " MHz"),
+        cell(reading.memory_clock.map(|clock| clock.0), none, " MHz"),
+        cell(reading.energy.map(|energy| energy.0), none, " mJ"),
+        cell(reading.compute_processes, none, ""),
+    )
+}
+
+/// A value with its unit, or what stands where there is none.
+struct Cell<T> {
+    value: Option<T>,
+    none: &'static str,
+    unit: &'static str,
+}
+
+const fn cell<T>(value: Option<T>, none: &'static str, unit: &'static str) -> Cell<T> {
+    Cell { value, none, unit }
+}
+
+impl<T: Display> Display for Cell<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{value}{}", self.unit),
+            None => f.write_str(self.none),
+        }
+    }
+}
+
+/// With its zone, so that nobody has to assume one.
+struct Instant(Timestamp);
+
+impl Display for Instant {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let nanos = i128::from(self.0.as_nanos());
+        let at = UtcDateTime::from_unix_timestamp_nanos(nanos).map_err(|_| fmt::Error)?;
+        let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+        let (hour, minute, second, milli) = at.as_hms_milli();
+        write!(f, "{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+    }
+}
+
+/// Whole as a driver tells it; only what is finer has decimals.
+struct Percent(Utilization);
+
+impl Display for Percent {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match (self.0.ppm() / 10_000, self.0.ppm() % 10_000) {
+            (percent, 0) => write!(f, "{percent}"),
+            (percent, rest) => write!(f, "{percent}.{rest:04}"),
+        }
+    }
+}
+
+/// To the milliwatt that drivers tell.
+struct Watts(Milliwatts);
+
+impl Display for Watts {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0.get() / 1_000, self.0.get() % 1_000)
+    }
+}
+
+/// A name that keeps to its cell, whatever the driver says.
+struct Word<'a>(&'a str);
+
+impl Display for Word<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let ends_cell = |letter: char| letter == ',' || letter.is_control();
+        self.0.split(ends_cell).try_for_each(|part| f.write_str(part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_meter::units::{Celsius, Megahertz, Millijoules};
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::super::columns::Columns;
+    use super::super::row::Row;
+    use super::super::timestamp::Clock;
+    use super::*;
+
+    fn written(gpu: &GpuIdentity, reading: &Reading) -> String {
+        let mut out = Vec::new();
+        write_row(&mut out, gpu, reading).unwrap();
+        String::from_utf8(out).unwrap().trim_end_matches('\n').to_owned()
+    }
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis).unwrap()
+    }
+
+    #[test]
+    fn a_row_looks_as_nvidia_smi_writes_it() {
+        let gpu = GpuIdentity {
+            uuid: Some("GPU-5e5ba0b2".to_owned()),
+            bus_id: Some("00000000:17:00.0".to_owned()),
+            index: Some(3),
+            model: Some("NVIDIA H100, \n80GB".to_owned()),
+            memory_total: Bytes::from_mebibytes(81_559),
+            ..GpuIdentity::default()
+        };
+        let ids = "2026/07/27 00:22:27.123Z, 3, GPU-5e5ba0b2, 00000000:17:00.0, NVIDIA H100 80GB";
+        let reading = Reading {
+            utilization: Ok(Utilization::from_percent(87).unwrap()),
+            memory_used: Bytes::from_mebibytes(12_345),
+            power: Milliwatts::new(312_040),
+            temperature: Some(Celsius(-3)),
+            ..Reading::at(at(1_785_111_747_123))
+        };
+        assert_eq!(
+            written(&gpu, &reading),
+            format!("{ids}, 87 %, 12345 MiB, 81559 MiB, 312.040 W, -3, [N/A], [N/A], [N/A], [N/A]")
+        );
+        let lost = Reading { utilization: Err(Absent::Lost), ..Reading::at(reading.at) };
+        let cells = written(&gpu, &lost);
+        let lost = format!("{ids}, {LOST}, {LOST}, 81559 MiB, {}", [LOST; 6].join(", "));
+        assert_eq!(cells, lost);
+    }
+
+    fn readings() -> impl Strategy<Value = Reading> {
+        let utilization = prop_oneof![
+            (0..=1_000_000_u32).prop_map(|ppm| Ok(Utilization::from_ppm(ppm).unwrap())),
+            (0..=100_u32).prop_map(|percent| Ok(Utilization::from_percent(percent).unwrap())),
+            Just(Err(Absent::NotSupported)),
+            Just(Err(Absent::Lost)),
+            Just(Err(Absent::Unreadable)),
+        ];
+        (
+            (0..Timestamp::END / 1_000_000, utilization),
+            option::of(0..=Bytes::MAX / Bytes::MEBIBYTE),
+            option::of(any::<u32>()),
+            option::of(0..=1_000_000_000_u32),
+            option::of(0..10_u64.pow(15)),
+            option::of(-300..=300_i16),
+            option::of(0..=100_000_u32),
+            option::of(0..=100_000_u32),
+        )
+            .prop_map(
+                |((millis, utilization), memory, processes, power, energy, heat, sm, mem)| {
+                    Reading {
+                        at: at(millis),
+                        utilization,
+                        memory_used: memory.and_then(Bytes::from_mebibytes),
+                        compute_processes: processes,
+                        power: power.and_then(Milliwatts::new),
+                        energy: energy.map(Millijoules),
+                        temperature: heat.map(Celsius),
+                        sm_clock: sm.map(Megahertz),
+                        memory_clock: mem.map(Megahertz),
+                    }
+                },
+            )
+    }
+
+    proptest! {
+        /// What is written is read back as it was.
+        #[test]
+        fn a_reading_survives_the_log(
+            reading in readings(), index in option::of(any::<u32>()), uuid in "[!-+\\--~]{1,40}",
+            model in "[A-Z][ -+\\--~]{0,40}[A-Z]", total in 0..=Bytes::MAX / Bytes::MEBIBYTE,
+        ) {
+            let gpu = GpuIdentity {
+                index,
+                uuid: Some(uuid.clone()),
+                model: Some(model.clone()),
+                memory_total: Bytes::from_mebibytes(total),
+                ..GpuIdentity::default()
+            };
+            let columns = Columns::read(HEADER.trim_end().as_bytes(), None).unwrap();
+            let (row, mut clock) = (written(&gpu, &reading), Clock::new(None));
+            let read = Row::read(row.as_bytes(), &columns, &mut clock).unwrap();
+            prop_assert_eq!(read.reading, reading);
+            prop_assert!(!clock.assumed_utc());
+            prop_assert_eq!(read.memory_total, gpu.memory_total);
+            let index = index.map_or(NOT_AVAILABLE.to_owned(), |index| index.to_string());
+            prop_assert_eq!(read.ids.index, index.as_bytes());
+            prop_assert_eq!(read.ids.uuid, uuid.as_bytes());
+            prop_assert_eq!(read.ids.bus_id, NOT_AVAILABLE.as_bytes());
+            prop_assert_eq!(read.name, model.as_bytes());
+        }
+
+        /// Whatever a driver calls itself, the row stays whole.
+        #[test]
+        fn no_name_tears_a_row(model in any::<String>()) {
+            let gpu = GpuIdentity { model: Some(model), ..GpuIdentity::default() };
+            let columns = Columns::read(HEADER.trim_end().as_bytes(), None).unwrap();
+            let row = written(&gpu, &Reading::at(at(0)));
+            prop_assert_eq!(row.lines().count(), 1);
+            prop_assert!(Row::read(row.as_bytes(), &columns, &mut Clock::new(None)).is_some());
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A source that was there before, given out as time passes, so that it can be watched.
+//!
+//! Its readings are stamped anew, as if they ended when they will have been given out: none lies in
+//! the future, which backends refuse, and at the speed of the clock each is stamped with its own
+//! present. Times move by whole seconds, so that what is metered stays the same. This room must not
+//! know what else there is to wait for: waiting is a function.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::units::{Nanos, Timestamp};
+
+use super::{Source, SourceError};
+use crate::clock::Clock;
+
+/// A source on the time of the clock.
+pub struct Paced<S, W> {
+    source: S,
+    length: Nanos,
+    speed: u64,
+    clock: Clock,
+    /// Set by the first reading.
+    start: Option<Start>,
+    /// Waits so long; whether to go on.
+    wait: W,
+}
+
+/// The same instant, told three ways.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    /// By the source.
+    source: Timestamp,
+    /// By the new stamps.
+    stamp: Timestamp,
+    /// By the clock.
+    clock: Timestamp,
+}
+
+impl<S: Source, W: FnMut(Duration) -> bool> Paced<S, W> {
+    /// `speed` times as fast as the clock. `length` is the time from the first reading to the last;
+    /// where `wait` says not to go on, the source ends.
+    pub fn new(source: S, length: Nanos, speed: NonZeroU32, wait: W) -> Self {
+        let speed = u64::from(speed.get());
+        Self { source, length, speed, clock: Clock::start(), start: None, wait }
+    }
+
+    /// Begins with this reading: at the end of the source stamps and clock agree.
+    fn begin(&self, at: Timestamp) -> Start {
+        let now = self.clock.now();
+        let end = now + self.passes(self.length);
+        let stamp = end.saturating_sub(self.length).floor_second() + at.since(at.floor_second());
+        Start { source: at, stamp, clock: now }
+    }
+
+    /// How long this much of the source takes.
+    const fn passes(&self, length: Nanos) -> Nanos {
+        Nanos(length.0 / self.speed)
+    }
+}
+
+impl<S: Source, W: FnMut(Duration) -> bool> Source for Paced<S, W> {
+    fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError> {
+        let Some((gpu, reading)) = self.source.next()? else { return Ok(None) };
+        let start = self.start.unwrap_or_else(|| self.begin(reading.at));
+        self.start = Some(start);
+        let since = reading.at.since(start.source);
+        let due = start.clock + self.passes(since);
+        let left = due.since(self.clock.now());
+        let goes_on = left == Nanos::ZERO || (self.wait)(Duration::from_nanos(left.0));
+        Ok(goes_on.then(|| (gpu, Reading { at: start.stamp + since, ..reading })))
+    }
+
+    fn gpus(&self) -> &[GpuIdentity] {
+        self.source.gpus()
+    }
+
+    fn refuse(&mut self, reason: &str) {
+        self.source.refuse(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_meter::units::NANOS_PER_SECOND;
+
+    use super::super::demo::Demo;
+    use super::*;
+
+    fn speed(speed: u32) -> NonZeroU32 {
+        NonZeroU32::new(speed).unwrap()
+    }
+
+    /// How many seconds apart two instants are.
+    fn apart(a: Timestamp, b: Timestamp) -> u64 {
+        a.since(b).max(b.since(a)).0 / NANOS_PER_SECOND
+    }
+
+    #[test]
+    fn at_the_speed_of_the_clock_it_is_now() {
+        let (mut plain, mut waits) = (Demo::new(1), Vec::new());
+        let now = Clock::start().now();
+        let mut paced = Paced::new(Demo::new(1), Demo::LENGTH, speed(1), |wait| {
+            waits.push(wait);
+            true
+        });
+        let mut first = None;
+        for _ in 0..10_000 {
+            let expected = plain.next().unwrap().unwrap();
+            let (gpu, reading) = paced.next().unwrap().unwrap();
+            assert_eq!((gpu, Reading { at: expected.1.at, ..reading }), expected);
+            let moved = reading.at.as_nanos().abs_diff(expected.1.at.as_nanos());
+            assert_eq!(moved % NANOS_PER_SECOND, 0);
+            let since = expected.1.at.since(*first.get_or_insert(expected.1.at));
+            assert!(apart(reading.at, now + since) <= 1, "{:?}", reading.at);
+        }
+        drop(paced);
+        // Nobody waited: the last was told to wait for all that came before it.
+        assert!(waits.last().unwrap() > &Duration::from_secs(120), "{:?}", waits.last());
+    }
+
+    #[test]
+    fn however_fast_it_ends_now() {
+        let before = Clock::start().now();
+        let mut paced = Paced::new(Demo::new(1), Demo::LENGTH, speed(36_000), |wait| {
+            std::thread::sleep(wait);
+            true
+        });
+        let mut last = Timestamp::EPOCH;
+        while let Some((_, reading)) = paced.next().unwrap() {
+            assert!(reading.at <= Clock::start().now(), "it lies in the future");
+            last = last.max(reading.at);
+        }
+        let after = Clock::start().now();
+        assert!(after.since(before) >= Nanos::from_millis(190), "{:?}", after.since(before));
+        assert!(apart(last, after) <= 2, "{last:?} and {after:?}");
+    }
+
+    #[test]
+    fn it_ends_when_it_is_told() {
+        let mut left = 10;
+        let mut paced = Paced::new(Demo::new(1), Demo::LENGTH, speed(1), |_| {
+            left -= 1;
+            left > 0
+        });
+        let mut readings = 0;
+        while paced.next().unwrap().is_some() {
+            readings += 1;
+        }
+        assert!(readings < 100, "{readings}");
+    }
+}

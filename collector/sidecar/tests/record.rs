@@ -1,0 +1,208 @@
+//! `phasemeter record` beside the scripted driver, with the program as people run it.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fake_nvml::{Fake, Model};
+use flate2::read::GzDecoder;
+use phasemeter::source::Source;
+use phasemeter::source::nvidia_smi::{Input, LogOptions, Logs};
+use phasemeter_meter::units::{Nanos, Timestamp};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Two readings: the driver is asked up to one after each change, and a busy machine may miss it.
+const CADENCE: f64 = 0.2;
+
+/// How both an audit and a run are metered.
+const METERING: [&str; 4] = ["--price", "3", "--thresholds", "10,30,60"];
+
+/// A driver whose script began with this second.
+struct Rig {
+    folder: TempDir,
+    fake: Fake,
+    start: Timestamp,
+}
+
+impl Rig {
+    fn new(script: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let second = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let script = format!("start_unix_ms = {}\n{script}", second * 1_000);
+        let fake = Fake::install(folder.path(), &script).unwrap();
+        Self { folder, fake, start: Timestamp::EPOCH + Nanos::from_secs(second) }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The program, which knows no environment but this driver's.
+    fn phasemeter(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+        command.env_clear().envs(self.fake.environment()).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.phasemeter(arguments).output().unwrap()
+    }
+
+    /// What an audit says of a recording, none of whose rows it may leave out.
+    fn audit(&self, log: &str) -> Value {
+        let run = self.run(&[&["audit", log, "--format", "json"], &METERING[..]].concat());
+        assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+        let report: Value = serde_json::from_slice(&run.stdout).unwrap();
+        assert_eq!(report["rejected_total"], 0);
+        report
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn interrupt(child: &Child, signal: &str) {
+    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+}
+
+/// The first and the last instant of a recorded GPU.
+fn stretch(log: PathBuf, gpu: usize) -> (Timestamp, Timestamp) {
+    let mut logs = Logs::open(&[Input::from(log)], &LogOptions::default()).unwrap();
+    let mut instants = Vec::new();
+    while let Some((of, reading)) = logs.next().unwrap() {
+        if logs.gpus()[of].index == u32::try_from(gpu).ok() {
+            instants.push(reading.at);
+        }
+    }
+    assert!(instants.is_sorted());
+    (instants[0], *instants.last().unwrap())
+}
+
+#[test]
+fn an_audit_of_the_recording_finds_what_was_true_and_what_a_run_beside_it_did() {
+    let phase = |name, utilization, for_ms| {
+        format!(
+            "[[device.phase]]
+            name = \"{name}\"
+            utilization = {utilization}
+            for_ms = {for_ms}
+            processes = [{{ pid = 7, name = \"python\" }}]\n"
+        )
+    };
+    let device = [
+        "[[device]]\ndriver = { window_ms = 0 }\nmemory_total_mib = 1000\n".to_owned(),
+        phase("idle", 0, 1_000),
+        phase("productive", 45, 1_000),
+        phase("compute_bound", 100, 1_000),
+        phase("productive", 45, 1_000),
+        phase("underutilized", 20, 1_000),
+        phase("idle", 0, 60_000),
+    ]
+    .concat();
+    let lost = "[[fault]]
+        device = 1
+        at_ms = 2000
+        for_ms = 1000
+        refuse = \"gpu_is_lost\"";
+    let rig = Rig::new(&format!("{device}{device}{lost}"));
+    let file = rig.file("log.csv");
+    let log = file.to_str().unwrap();
+    let live = rig.file("run.json");
+    let metered = ["run", "--duration", "5.5", "--basis", "nvml.gpu", "--report"];
+    let metered = [&metered[..], &[live.to_str().unwrap()], &METERING].concat();
+    let beside = rig.phasemeter(&metered).spawn().unwrap();
+    let run = rig.run(&["record", log, "--duration", "5.5"]);
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+    assert!(beside.wait_with_output().unwrap().status.success());
+    let said = text(&run.stderr);
+    assert!(said.contains("readings of 2 GPUs are in"), "{said}");
+
+    let report = rig.audit(log);
+    let live: Value = serde_json::from_slice(&fs::read(live).unwrap()).unwrap();
+    let model: Model = rig.fake.model().unwrap();
+    let (from, to) = stretch(file.clone(), 0);
+    assert!(to.since(from) > Nanos::from_secs(5), "{:?}", to.since(from));
+    for phase in ["idle", "underutilized", "productive", "compute_bound"] {
+        let [a, b] = [from, to].map(|at| at.since(rig.start));
+        let truth = model.devices[0].true_time_in(phase, a, b).as_secs_f64();
+        let seconds =
+            |report: &Value| report["gpus"][0]["phases"][phase]["seconds"].as_f64().unwrap();
+        let found = seconds(&report);
+        assert!((found - truth).abs() <= CADENCE, "{phase}: {found} s, truly {truth} s");
+        // The two were started one after the other.
+        let billed = seconds(&live);
+        assert!((found - billed).abs() <= 2.0 * CADENCE, "{phase}: {found} s, live {billed} s");
+    }
+    // Its process holds too little memory to be seen by that.
+    let phases = &report["gpus"][0]["phases"];
+    assert_eq!(phases["idle_held"]["seconds"], phases["idle"]["seconds"]);
+    assert_eq!(report["gpus"][0]["unobserved_seconds"], 0.0);
+    let unobserved = report["gpus"][1]["unobserved_seconds"].as_f64().unwrap();
+    assert!((0.8..2.5).contains(&unobserved), "{unobserved} s without the GPU");
+    let rows = fs::read_to_string(&file).unwrap();
+    assert!(rows.contains("[GPU is lost], [GPU is lost], 1000 MiB"), "{rows}");
+    assert!(!report["assumptions"].to_string().contains("UTC"), "{report:#}");
+}
+
+#[test]
+fn a_signal_ends_it_with_whole_rows() {
+    for signal in ["-INT", "-TERM"] {
+        let rig = Rig::new("[[device]]\n[[device]]");
+        let file = rig.file("log.csv.gz");
+        let child = rig.phasemeter(&["record", file.to_str().unwrap()]).spawn().unwrap();
+        thread::sleep(Duration::from_millis(1_700));
+        let mut soon = String::new();
+        // The rows of the first second are there already; the archive is not complete.
+        assert!(GzDecoder::new(fs::File::open(&file).unwrap()).read_to_string(&mut soon).is_err());
+        assert!(soon.lines().count() > 10, "{soon}");
+        interrupt(&child, signal);
+        let run = child.wait_with_output().unwrap();
+        assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+
+        let mut rows = String::new();
+        GzDecoder::new(fs::File::open(&file).unwrap()).read_to_string(&mut rows).unwrap();
+        assert!(rows.starts_with(&soon) && rows.ends_with('\n'));
+        let cells = |row: &str| row.split(", ").count();
+        assert!(rows.lines().all(|row| cells(row) == 14), "{rows}");
+        assert_eq!(rig.audit(file.to_str().unwrap())["gpus"].as_array().unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn it_goes_into_a_pipe_for_as_long_as_somebody_reads() {
+    let rig = Rig::new("[[device]]\n[[device]]");
+    let arguments = ["record", "-", "--gpu", "1", "--interval", "0.02"];
+    let mut child = rig.phasemeter(&arguments).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("timestamp, index, uuid"));
+    for row in lines.take(60) {
+        assert_eq!(row.unwrap().split(", ").nth(1), Some("1"));
+    }
+    let run = child.wait_with_output().unwrap();
+    assert_eq!((run.status.code(), text(&run.stderr)), (Some(0), ""));
+}
+
+#[test]
+fn without_a_driver_nothing_is_begun() {
+    let rig = Rig::new("[[device]]");
+    let file = rig.file("log.csv");
+    fs::write(rig.fake.library(), "").unwrap();
+    let run = rig.run(&["record", file.to_str().unwrap()]);
+    assert_eq!(run.status.code(), Some(69));
+    assert!(text(&run.stderr).starts_with("phasemeter: no NVIDIA driver"), "{run:?}");
+    assert!(!file.exists());
+
+    let rig = Rig::new("[[device]]");
+    let run = rig.run(&["record", "-", "--gpu", "7"]);
+    assert_eq!(run.status.code(), Some(69));
+    assert!(text(&run.stderr).contains("no GPU is called `7`"), "{run:?}");
+}
