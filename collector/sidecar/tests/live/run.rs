@@ -182,7 +182,7 @@ fn a_command_ends_as_if_nobody_stood_beside_it() {
         let told = stderr(&output);
         assert_eq!(output.status.code(), Some(status), "{script}: {told}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), stdout, "{script}");
-        assert!(told.contains("Bill"), "{script}: {told}");
+        assert!(told.contains("Experiment"), "{script}: {told}");
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plain");
