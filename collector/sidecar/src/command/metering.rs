@@ -14,7 +14,7 @@ use crate::cli::{Format, MeteringArgs, PriceArgs};
 use crate::environment::Environment;
 use crate::experiment::{Attributes, ExperimentRequest};
 use crate::otlp::OtlpFile;
-use crate::pipeline::{Finished, Outlet, Pipeline, PipelineError, Settings};
+use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use crate::pricing::Pricing;
 use crate::report::bar::Bars;
 use crate::report::{self, GpuInput, Input, RejectedRow, Report};
@@ -145,9 +145,8 @@ pub(super) fn pricing(args: &PriceArgs) -> Pricing {
 }
 
 /// OTLP into a file.
-pub(super) fn outlet(path: &Path) -> Result<Outlet<'static>, Failure> {
-    let mut file = OtlpFile::new(BufWriter::new(create(path)?));
-    Ok(Box::new(move |request| file.write(&request)))
+pub(super) fn otlp_file(path: &Path) -> Result<OtlpFile<BufWriter<File>>, Failure> {
+    Ok(OtlpFile::new(BufWriter::new(create(path)?)))
 }
 
 /// Makes a file to write to.

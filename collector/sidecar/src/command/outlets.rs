@@ -32,10 +32,8 @@ impl Outlets {
             None => Delivery::start(Destination::Standard),
         };
         let delivery = send.otlp.as_ref().map(destination).transpose()?.flatten();
-        let file = report.otlp_file.as_ref().map(|path| {
-            let file = BufWriter::new(metering::create(path)?);
-            Ok::<_, Failure>((path.clone(), OtlpFile::new(file)))
-        });
+        let file = report.otlp_file.as_ref();
+        let file = file.map(|path| Ok::<_, Failure>((path.clone(), metering::otlp_file(path)?)));
         Ok(Self { file: file.transpose()?, delivery })
     }
 

@@ -22,8 +22,8 @@ use crate::cli::RunArgs;
 use crate::clock::Clock;
 use crate::experiment::{Opening, TraceId};
 use crate::host;
-use crate::otlp::Request;
 use crate::otlp::client::Destination;
+use crate::otlp::{OtlpFile, Request};
 use crate::pipeline::{Finished, Outlet, Pipeline, Settings};
 use crate::report::{Input, Report, json};
 use crate::sampler::{Sampler, SamplerConfig};
@@ -49,7 +49,8 @@ const POWER: &str = "nvml.power_usage";
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let environment = metering::environment();
     let report_file = args.report_file.as_deref().map(metering::create).transpose()?;
-    let otlp_file = args.metering.report.otlp_file.as_deref().map(metering::outlet).transpose()?;
+    let otlp_file = args.metering.report.otlp_file.as_deref();
+    let mut otlp_file = otlp_file.map(metering::otlp_file).transpose()?;
     let delivery = Delivery::start(Destination::Environment)?;
     let discovery = Driver::installed().discover()?;
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
@@ -67,7 +68,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let experiment = request.open(clock.now(), opening);
     let carriers = experiment.carriers();
     let meter = args.config();
-    let outlet = outlet(delivery.as_ref(), otlp_file);
+    let outlet = outlet(delivery.as_ref(), &mut otlp_file);
     let settings = Settings {
         meter,
         pricing: metering::pricing(&args.metering.price),
@@ -87,6 +88,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let status = watch(&mut live, &wakes, child, until)?;
     let Over { run, notes } = live.finish()?;
+    if let Some(Err(error)) = otlp_file.map(OtlpFile::finish) {
+        give_up(&error);
+    }
 
     let mut assumptions = vec![chosen];
     assumptions.extend(notes);
@@ -175,7 +179,7 @@ fn describe(selection: &Selection, gpus: &[GpuIdentity], all: usize) -> String {
 /// written to any more is said once, and costs the run nothing.
 fn outlet<'a>(
     delivery: Option<&'a Delivery>,
-    mut file: Option<Outlet<'static>>,
+    file: &'a mut Option<OtlpFile<BufWriter<File>>>,
 ) -> Option<Outlet<'a>> {
     if delivery.is_none() && file.is_none() {
         return None;
@@ -184,14 +188,16 @@ fn outlet<'a>(
         if let Some(delivery) = delivery {
             delivery.send(&request);
         }
-        if let Some(write) = &mut file
-            && let Err(error) = write(request)
-        {
-            eprintln!("phasemeter: the OTLP file is given up: {error}");
-            file = None;
+        if let Some(Err(error)) = file.as_mut().map(|file| file.write(&request)) {
+            give_up(&error);
+            *file = None;
         }
         Ok(())
     }))
+}
+
+fn give_up(error: &io::Error) {
+    eprintln!("phasemeter: the OTLP file is given up: {error}");
 }
 
 /// The command, as far as a title has room for it.

@@ -195,6 +195,17 @@ fn a_command_ends_as_if_nobody_stood_beside_it() {
     }
 }
 
+/// What fits a buffer fails only when that is written out, at the end.
+#[test]
+fn a_full_disk_is_told_and_costs_the_run_nothing() {
+    let rig = Rig::new("[[device]]");
+    let output = phasemeter(&rig, "--duration 1 --otlp-file /dev/full").output().unwrap();
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("the OTLP file is given up: No space left on device"), "{told}");
+    assert!(told.contains("Experiment"), "{told}");
+}
+
 #[test]
 fn a_command_gets_the_signals() {
     let rig = Rig::new("[[device]]");
