@@ -261,10 +261,10 @@ pub struct ReportArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Report")]
 pub struct SendArgs {
-    /// Also send what a live run would have sent, to this endpoint; without one to where
-    /// OTEL_EXPORTER_OTLP_ENDPOINT says, else to this machine. The other OTEL_EXPORTER_OTLP_…
-    /// variables hold as well.
-    #[arg(long, value_name = "ENDPOINT", num_args = 0..=1)]
+    /// Also send what a live run would have sent, to this endpoint, as in
+    /// --otlp=http://localhost:4318; without one to where OTEL_EXPORTER_OTLP_ENDPOINT says, else to
+    /// this machine. The other OTEL_EXPORTER_OTLP_… variables hold as well.
+    #[arg(long, value_name = "ENDPOINT", num_args = 0..=1, require_equals = true)]
     pub otlp: Option<Option<String>>,
 }
 

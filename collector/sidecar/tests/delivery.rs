@@ -47,6 +47,11 @@ fn endpoint(backend: &Backend) -> String {
     format!("http://{}", backend.address)
 }
 
+/// The option that sends to it.
+fn otlp(backend: &Backend) -> String {
+    format!("--otlp={}", endpoint(backend))
+}
+
 fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).unwrap()
 }
@@ -77,7 +82,7 @@ fn a_backend_gets_what_the_file_holds() {
     for protocol in ["grpc", "http/protobuf"] {
         let (backend, folder) = (Backend::start([]), TempDir::new().unwrap());
         let file = folder.path().join("otlp.jsonl");
-        let both = ["--otlp", &endpoint(&backend), "--otlp-file", file.to_str().unwrap()];
+        let both = [&*otlp(&backend), "--otlp-file", file.to_str().unwrap()];
         let run = audit(&log(&folder), &both, &[("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)]);
         assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
 
@@ -100,7 +105,8 @@ fn without_an_endpoint_it_goes_where_the_environment_says() {
     let (backend, folder) = (Backend::start([]), TempDir::new().unwrap());
     let log = log(&folder);
     let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint(&backend))];
-    let run = audit(&log, &["--otlp"], &environment);
+    // What follows the option is a log, not an endpoint.
+    let run = phasemeter(&["audit", "--otlp", log.to_str().unwrap()], &environment);
     assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
     assert!(!backend.rest().is_empty());
 
@@ -121,7 +127,7 @@ fn what_is_not_accepted_fails_the_command_and_not_the_report() {
     ] {
         let (backend, folder) = (Backend::start([reply]), TempDir::new().unwrap());
         let log = log(&folder);
-        let run = audit(&log, &["--otlp", &endpoint(&backend)], &[]);
+        let run = audit(&log, &[&otlp(&backend)], &[]);
         assert_eq!(run.status.code(), Some(74));
         let said = stderr(&run);
         assert_eq!(said.lines().count(), 1, "{said}");
@@ -133,7 +139,7 @@ fn what_is_not_accepted_fails_the_command_and_not_the_report() {
 #[test]
 fn a_setting_that_cannot_be_used_is_told_before_anything_is_read() {
     let folder = TempDir::new().unwrap();
-    let run = audit(&log(&folder), &["--otlp", "collector:4318"], &[]);
+    let run = audit(&log(&folder), &["--otlp=collector:4318"], &[]);
     assert_eq!((run.status.code(), run.stdout.as_slice()), (Some(78), &b""[..]));
     assert!(stderr(&run).starts_with("phasemeter: --otlp: "), "{}", stderr(&run));
 }
@@ -163,7 +169,7 @@ fn times(line: &str) -> impl Iterator<Item = u64> {
 fn a_demo_that_is_watched_ends_now_and_tells_the_same() {
     let backend = Backend::start([]);
     let plain = ["demo", "--format", "json", "--price", "3"];
-    let watched = ["--otlp", &endpoint(&backend), "--speed", "3600"];
+    let watched = [&*otlp(&backend), "--speed", "3600"];
     let began = SystemTime::now();
     let run = phasemeter(&[&plain[..], &watched].concat(), &[]);
     assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
@@ -182,7 +188,7 @@ fn a_demo_that_is_watched_ends_now_and_tells_the_same() {
 fn a_demo_that_is_interrupted_sends_and_reports_what_there_was() {
     let backend = Backend::start([]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
-    command.env_clear().args(["demo", "--speed", "60", "--otlp", &endpoint(&backend)]);
+    command.env_clear().args(["demo", "--speed", "60", &otlp(&backend)]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It is under way.
     backend.next();

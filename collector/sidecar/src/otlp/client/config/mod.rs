@@ -187,10 +187,11 @@ mod tests {
                 .filter_map(|l| l.split_once('='))
                 .collect();
             let given = lines().find_map(|line| line.strip_prefix("--otlp"));
-            let destination = match given.map(str::trim) {
+            let destination = match given {
                 None => Destination::Environment,
-                Some("") => Destination::Standard,
-                Some(endpoint) => Destination::Given(endpoint),
+                Some(value) => {
+                    value.strip_prefix('=').map_or(Destination::Standard, Destination::Given)
+                }
             };
             let shown = match read(destination, &set) {
                 Err(errors) => errors.to_string(),
