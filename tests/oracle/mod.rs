@@ -54,6 +54,21 @@ pub fn max_hold(rows: &[Row]) -> u64 {
     if intervals.is_empty() { 1_000 } else { (intervals[intervals.len() / 2] * 3).max(1_000) }
 }
 
+/// Where one session ends and the next begins: at each multiple of `every` milliseconds, but those
+/// between two rows are one session from the first such multiple to the last.
+pub fn session_ends(rows: &[Row], every: u64) -> Vec<u64> {
+    let mut ends = Vec::new();
+    for pair in rows.windows(2) {
+        let between = pair[0].at + 1..=pair[1].at;
+        let mut multiples: Vec<u64> =
+            (pair[0].at / every..=pair[1].at / every).map(|n| n * every).collect();
+        multiples.retain(|at| between.contains(at));
+        ends.extend(multiples.first());
+        ends.extend(multiples.last().filter(|_| multiples.len() > 1));
+    }
+    ends
+}
+
 impl Oracle {
     /// Rows in the order of time; of those at one instant, the last one counts.
     pub fn of(rows: &[Row]) -> Self {
@@ -89,6 +104,12 @@ impl Oracle {
             now = next;
         }
         Self { start, millis }
+    }
+
+    /// The part of it from one instant to another.
+    pub fn part(&self, from: u64, to: u64) -> Self {
+        let place = |at: u64| (at - self.start) as usize;
+        Self { start: from, millis: self.millis[place(from)..place(to)].to_vec() }
     }
 
     /// Milliseconds in an account.

@@ -3,7 +3,7 @@
 use crate::hold::MaxHold;
 use crate::phase::Thresholds;
 use crate::reading::Basis;
-use crate::units::Nanos;
+use crate::units::{Nanos, Timestamp};
 
 /// How a GPU is metered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,9 @@ pub struct MeterConfig {
     pub basis: Basis,
     /// The observer is told of the state at multiples of this, whole seconds; zero for never.
     pub boundary_every: Nanos,
+    /// A session ends at multiples of this, whole seconds, and the next begins; zero for never. Its
+    /// end is a boundary.
+    pub session_every: Nanos,
 }
 
 impl MeterConfig {
@@ -31,9 +34,59 @@ impl MeterConfig {
 
     /// The shortest span a person wants to see.
     pub const MIN_SPAN: Nanos = Nanos::from_secs(5);
+
+    /// How long a session lasts where nobody can say when the run will end: to the next whole hour
+    /// of UTC, so that a session is an hour's bill, and the sessions of all GPUs stand side by side.
+    pub const SESSION: Nanos = Nanos::from_secs(3_600);
+
+    /// The first boundary after `at`.
+    pub(crate) fn boundary_after(&self, at: Timestamp) -> Timestamp {
+        after(self.boundary_every, at).min(after(self.session_every, at))
+    }
+
+    /// Whether this boundary is the end of a session.
+    pub(crate) fn ends_session(&self, boundary: Timestamp) -> bool {
+        self.session_every > Nanos::ZERO && boundary.floor(self.session_every) == boundary
+    }
+
+    /// The boundaries after one reading, and not after the next. However many there are, three tell
+    /// it all: where the session ended, where the one without a reading did, and the last of all.
+    pub(crate) fn boundaries(
+        &self,
+        reading: Timestamp,
+        next: Timestamp,
+    ) -> impl Iterator<Item = Timestamp> + use<> {
+        let ends = [
+            after(self.session_every, reading),
+            before(self.session_every, next),
+            before(self.boundary_every, next),
+        ];
+        let mut told = reading;
+        ends.into_iter().filter(move |end| {
+            let is_news = told < *end && *end <= next;
+            told = if is_news { *end } else { told };
+            is_news
+        })
+    }
 }
 
-/// As for logs; no boundaries.
+/// The first multiple of `every` after `at`.
+fn after(every: Nanos, at: Timestamp) -> Timestamp {
+    match every {
+        Nanos::ZERO => Timestamp::LAST,
+        every => at.floor(every) + every,
+    }
+}
+
+/// The last multiple of `every` that is not after `at`.
+fn before(every: Nanos, at: Timestamp) -> Timestamp {
+    match every {
+        Nanos::ZERO => Timestamp::EPOCH,
+        every => at.floor(every),
+    }
+}
+
+/// As for logs; no boundaries, one session.
 impl Default for MeterConfig {
     fn default() -> Self {
         Self {
@@ -43,6 +96,7 @@ impl Default for MeterConfig {
             min_span: Self::MIN_SPAN,
             basis: Basis::NvmlGpu,
             boundary_every: Nanos::ZERO,
+            session_every: Nanos::ZERO,
         }
     }
 }

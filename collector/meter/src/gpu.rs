@@ -28,6 +28,8 @@ pub trait Observer {
     fn span(&mut self, _span: &Segment) {}
     /// `gpu` holds what is true at the instant `at`: all before it, and nothing after.
     fn boundary(&mut self, _at: Timestamp, _gpu: &GpuMeter) {}
+    /// A session ends at `at`, and the next begins. Its spans and its boundary are told.
+    fn session(&mut self, _at: Timestamp) {}
 }
 
 impl Observer for () {}
@@ -219,17 +221,10 @@ impl GpuMeter {
     fn begin(&mut self, start: Timestamp) {
         self.start = Some(start);
         self.told = start;
-        self.next_boundary = self.boundary_after(start);
+        self.next_boundary = self.config.boundary_after(start);
         self.timeline = Timeline::new(start, self.config.thresholds);
         if let Some(tariff) = &mut self.books.tariff {
             tariff.begin(start);
-        }
-    }
-
-    fn boundary_after(&self, at: Timestamp) -> Timestamp {
-        match self.config.boundary_every {
-            Nanos::ZERO => Timestamp::LAST,
-            every => at.floor(every) + every,
         }
     }
 
@@ -244,20 +239,32 @@ impl GpuMeter {
         let until = next.min(last.at + max_hold);
         let mut from = last.at;
         if next >= self.next_boundary {
-            // However many boundaries were passed since the last reading, one tells it all.
-            let boundary = next.floor(self.config.boundary_every);
-            self.cover(last, from, until.min(boundary), observer);
-            self.pass(until.max(from).min(boundary), boundary, Err(None), observer);
-            self.timeline.settle(boundary, &mut |piece| self.books.enter(piece, observer));
-            self.told = boundary;
-            self.next_boundary = self.boundary_after(boundary);
-            observer.boundary(boundary, self);
-            from = boundary;
+            for boundary in self.config.boundaries(last.at, next) {
+                self.cover(last, from, until.min(boundary), observer);
+                self.pass(until.max(from).min(boundary), boundary, Err(None), observer);
+                self.reach(boundary, observer);
+                from = boundary;
+            }
         }
         self.cover(last, from, until, observer);
         self.pass(until.max(from), next, Err(None), observer);
         if until < next {
             self.polled.interrupt();
+        }
+    }
+
+    /// Everything before `boundary` is settled: tells it. A session ends with all its spans.
+    fn reach(&mut self, boundary: Timestamp, observer: &mut impl Observer) {
+        self.timeline.settle(boundary, &mut |piece| self.books.enter(piece, observer));
+        let ends_session = self.config.ends_session(boundary);
+        if ends_session {
+            self.books.spans.finish(&mut |span| observer.span(span));
+        }
+        self.told = boundary;
+        self.next_boundary = self.config.boundary_after(boundary);
+        observer.boundary(boundary, self);
+        if ends_session {
+            observer.session(boundary);
         }
     }
 

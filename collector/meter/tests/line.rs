@@ -5,7 +5,7 @@
 #[path = "../../../tests/oracle/mod.rs"]
 mod oracle;
 
-use oracle::{BOOKS, Oracle, Row};
+use oracle::{BOOKS, Oracle, Row, session_ends};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
 use phasemeter_meter::ledger::Accounts;
 use phasemeter_meter::money::{NanoUsd, Rate};
@@ -40,6 +40,8 @@ struct Told {
     readings: usize,
     spans: Vec<Segment>,
     boundaries: Vec<(Timestamp, Accounts)>,
+    /// Where sessions end, and how many spans are told by then.
+    sessions: Vec<(Timestamp, usize)>,
 }
 
 impl Observer for Told {
@@ -54,10 +56,19 @@ impl Observer for Told {
     fn boundary(&mut self, at: Timestamp, gpu: &GpuMeter) {
         self.boundaries.push((at, gpu.summary().accounts));
     }
+
+    fn session(&mut self, at: Timestamp) {
+        assert_eq!(self.boundaries.last().map(|(told, _)| *told), Some(at), "a boundary before");
+        self.sessions.push((at, self.spans.len()));
+    }
 }
 
 fn meter(rows: &[Row], rate: Rate) -> (GpuMeter, Told) {
-    let config = MeterConfig { boundary_every: Nanos::from_secs(10), ..MeterConfig::default() };
+    let boundary_every = Nanos::from_secs(10);
+    meter_with(MeterConfig { boundary_every, ..MeterConfig::default() }, rows, rate)
+}
+
+fn meter_with(config: MeterConfig, rows: &[Row], rate: Rate) -> (GpuMeter, Told) {
     let mut meter = GpuMeter::new(config, Some(rate), total());
     let mut told = Told::default();
     for row in rows {
@@ -65,6 +76,21 @@ fn meter(rows: &[Row], rate: Rate) -> (GpuMeter, Told) {
     }
     meter.finish(&mut told);
     (meter, told)
+}
+
+fn millis(at: Timestamp) -> u64 {
+    at.as_nanos() / 1_000_000
+}
+
+/// Spans as the oracle gives them.
+fn shown(spans: &[Segment]) -> Vec<(&'static str, u64, u64)> {
+    spans.iter().map(|span| (span.label.name(), millis(span.from), millis(span.to))).collect()
+}
+
+fn sum(spans: &[Segment]) -> Accounts {
+    let mut sum = Accounts::default();
+    spans.iter().for_each(|span| sum += &span.accounts);
+    sum
 }
 
 /// Cadences from 5 ms to 20 s with gaps, values that hold and values that jump, what is missing.
@@ -117,17 +143,44 @@ proptest! {
     /// Spans are cut as by definition; they tile the session, and their accounts sum to the bill.
     #[test]
     fn spans_tile_the_session(rows in any_rows(), rate in any_rate()) {
-        let oracle = Oracle::of(&rows);
         let (meter, told) = meter(&rows, rate);
-        let spans: Vec<_> = told
-            .spans
-            .iter()
-            .map(|span| (span.label.name(), span.from.as_nanos() / 1_000_000, span.to.as_nanos() / 1_000_000))
-            .collect();
-        prop_assert_eq!(spans, oracle.spans(5_000));
-        let mut sum = Accounts::default();
-        told.spans.iter().for_each(|span| sum += &span.accounts);
-        prop_assert_eq!(sum, meter.summary().accounts);
+        prop_assert!(told.sessions.is_empty(), "one session");
+        prop_assert_eq!(shown(&told.spans), Oracle::of(&rows).spans(5_000));
+        prop_assert_eq!(sum(&told.spans), meter.summary().accounts);
+    }
+
+    /// Over sessions as well: each is cut as if it were alone, and costs what its time costs.
+    #[test]
+    fn spans_tile_each_session(
+        rows in any_rows(), rate in any_rate(), session in 1_u64..100, boundary in 0_u64..30,
+    ) {
+        let config = MeterConfig {
+            session_every: Nanos::from_secs(session),
+            boundary_every: Nanos::from_secs(boundary),
+            ..MeterConfig::default()
+        };
+        let (meter, told) = meter_with(config, &rows, rate);
+        let oracle = Oracle::of(&rows);
+        let ends: Vec<_> = told.sessions.iter().map(|(at, _)| millis(*at)).collect();
+        prop_assert_eq!(&ends, &session_ends(&rows, session * 1_000));
+
+        let first = rows[0].at;
+        let last = (at(rows[rows.len() - 1].at), told.spans.len());
+        let cost = |end| {
+            let time = i128::from(at(end).since(at(first)).0);
+            i128::from(rate.nano_usd_per_hour()) * time / i128::from(NANOS_PER_HOUR)
+        };
+        let (mut from, mut seen, mut before) = (first, 0, Accounts::default());
+        for (to, spans) in told.sessions.iter().copied().chain([last]) {
+            let (mine, to) = (&told.spans[seen..spans], millis(to));
+            prop_assert_eq!(shown(mine), oracle.part(from, to).spans(5_000));
+            prop_assert_eq!(sum(mine).all().cost, NanoUsd(cost(to) - cost(from)));
+            before += &sum(mine);
+            let boundary = told.boundaries.iter().find(|(at, _)| millis(*at) == to);
+            prop_assert!(boundary.is_none_or(|(_, accounts)| *accounts == before));
+            (from, seen) = (to, spans);
+        }
+        prop_assert_eq!(before, meter.summary().accounts);
     }
 
     /// Phases + unobserved = rate × time, to the nano-dollar; waste and its pools close as well.
