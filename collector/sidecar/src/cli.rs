@@ -18,7 +18,7 @@ use phasemeter_meter::price::Plan;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{Nanos, Utilization};
 
-use crate::experiment::TraceParent;
+use crate::experiment::{TraceParent, Traces};
 use crate::sampler::SamplerConfig;
 use crate::source::nvidia_smi::UtcOffset;
 
@@ -121,6 +121,12 @@ pub struct RunArgs {
     /// End after so many seconds. A command ends by itself.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "command")]
     pub duration: Option<Nanos>,
+
+    /// Which traces the sessions of the GPUs stand in: shared (that of the command, or of the given
+    /// context) or per-session (each in its own, linked to the one before). Without a command, or
+    /// per-session, sessions end each hour. Without a command and a context each has its own trace.
+    #[arg(long, value_name = "TRACES", default_value = "shared", value_parser = traces)]
+    pub trace: Traces,
 
     /// Also write the report to this file, as JSON. The one for people goes to standard error.
     #[arg(long = "report", value_name = "FILE")]
@@ -297,8 +303,22 @@ impl RunArgs {
             lateness: MeterConfig::LIVE_LATENESS,
             max_hold: max_hold.map_or(MaxHold::of_cadence(self.interval), MaxHold::Fixed),
             basis: self.basis,
+            session_every: if self.ends_sessions() { MeterConfig::SESSION } else { Nanos::ZERO },
             ..MeterConfig::default()
         }
+    }
+
+    /// A command has an end, and its trace with it; nothing else is known to have one.
+    fn ends_sessions(&self) -> bool {
+        self.command.is_empty() || self.trace == Traces::PerSession
+    }
+}
+
+fn traces(text: &str) -> Result<Traces, String> {
+    match text {
+        "shared" => Ok(Traces::Shared),
+        "per-session" => Ok(Traces::PerSession),
+        _ => Err("give shared or per-session".to_owned()),
     }
 }
 

@@ -86,12 +86,12 @@ fn experiment(
         attributes.insert("service.name".to_owned(), name);
     }
     ExperimentRequest {
-        id: None,
         parent,
         state,
         baggage: lookup("BAGGAGE"),
         sampler: sampler(lookup, warnings),
         attributes,
+        ..ExperimentRequest::default()
     }
 }
 

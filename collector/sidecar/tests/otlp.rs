@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use phasemeter::experiment::{Attributes, ExperimentRequest, Opening, TraceParent, gpu_id};
+use phasemeter::experiment::{
+    Attributes, Experiment, ExperimentRequest, Opening, TraceId, TraceParent, Traces, gpu_id,
+};
 use phasemeter::otlp::{
     Aggregation, ExportSettings, Exporter, GpuDescription, GpuExport, OtlpFile, Request,
 };
@@ -71,12 +73,23 @@ fn run(made: &[Made], request: ExperimentRequest, settings: ExportSettings) -> R
     run_with(MeterConfig::default(), made, request, settings)
 }
 
-/// The readings of all GPUs in the order of their time through their meters, as a pipeline does.
 fn run_with(
     config: MeterConfig,
     made: &[Made],
     request: ExperimentRequest,
     settings: ExportSettings,
+) -> Run {
+    let ids: Vec<_> = made.iter().map(|made| gpu_id(&made.identity)).collect();
+    let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+    run_as(config, made, settings, |first| request.open(first, Opening::Log { gpus: &ids }))
+}
+
+/// The readings of all GPUs in the order of their time through their meters, as a pipeline does.
+fn run_as(
+    config: MeterConfig,
+    made: &[Made],
+    settings: ExportSettings,
+    open: impl FnOnce(Timestamp) -> Experiment,
 ) -> Run {
     let mut readings: Vec<(usize, Reading)> = (0..)
         .zip(made)
@@ -84,9 +97,7 @@ fn run_with(
         .collect();
     readings.sort_by_key(|(_, reading)| reading.at);
     let first = readings.first().map(|(_, reading)| reading.at).unwrap_or_default();
-    let ids: Vec<_> = made.iter().map(|made| gpu_id(&made.identity)).collect();
-    let ids: Vec<_> = ids.iter().map(String::as_str).collect();
-    let experiment = request.open(first, Opening::Log { gpus: &ids });
+    let experiment = open(first);
 
     let mut exporter = Exporter::new(experiment, &Attributes::new(), settings);
     let config = MeterConfig { boundary_every: settings.every, ..config };
@@ -170,6 +181,16 @@ struct Span {
     from: u64,
     to: u64,
     attributes: BTreeMap<String, String>,
+    /// The traces and spans that it follows.
+    links: Vec<(String, String)>,
+}
+
+impl Span {
+    /// What it says of its cost, in nano-dollars.
+    fn cost(&self) -> i128 {
+        let costs = self.attributes.iter().filter(|(key, _)| key.starts_with("phasemeter.cost."));
+        costs.map(|(_, cost)| nanos(cost.parse().unwrap())).sum()
+    }
 }
 
 fn text(value: &Value) -> String {
@@ -236,6 +257,10 @@ fn spans(lines: &[Value]) -> Vec<Span> {
             from: long(&span["startTimeUnixNano"]),
             to: long(&span["endTimeUnixNano"]),
             attributes: attributes(&span["attributes"]),
+            links: list(&span["links"])
+                .iter()
+                .map(|link| (text(&link["traceId"]), text(&link["spanId"])))
+                .collect(),
         })
         .collect()
 }
@@ -292,6 +317,52 @@ fn any_settings() -> impl Strategy<Value = ExportSettings> {
     (1..90_u64, aggregation).prop_map(|(seconds, aggregation)| settings(seconds, aggregation))
 }
 
+fn any_traces() -> impl Strategy<Value = Traces> {
+    prop_oneof![Just(Traces::Shared), Just(Traces::PerSession)]
+}
+
+/// Sums never fall and keep their start; the times of points rise.
+fn check_points(run: &Run) -> Result<(), TestCaseError> {
+    for stream in run.metrics() {
+        for pair in stream.points.windows(2) {
+            let time = |point: &Value| long(&point["timeUnixNano"]);
+            prop_assert!(time(&pair[0]) < time(&pair[1]), "{:?}", stream);
+            if stream.monotonic {
+                let value = |point: &Value| number(&point["asDouble"]);
+                prop_assert_eq!(&pair[0]["startTimeUnixNano"], &pair[1]["startTimeUnixNano"]);
+                prop_assert!(value(&pair[0]) <= value(&pair[1]), "{:?}", stream);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Each exemplar names a span of its GPU that holds it; one a bucket and export.
+fn check_exemplars(run: &Run) -> Result<(), TestCaseError> {
+    let spans = run.spans();
+    let by_id: BTreeMap<_, _> = spans.iter().map(|span| (span.id.as_str(), span)).collect();
+    for stream in of(&run.metrics(), "phasemeter.gpu.utilization") {
+        let mut since = 0;
+        for point in &stream.points {
+            let exemplars = list(&point["exemplars"]);
+            for exemplar in exemplars {
+                let at = long(&exemplar["timeUnixNano"]);
+                let until = long(&point["timeUnixNano"]);
+                prop_assert!(since <= at && at <= until, "only from this interval");
+                let span = by_id[exemplar["spanId"].as_str().unwrap()];
+                prop_assert_eq!(&span.trace, &text(&exemplar["traceId"]));
+                prop_assert_eq!(&span.attributes["hw.id"], &stream.attributes["hw.id"]);
+                prop_assert!(span.from <= at && at <= span.to);
+            }
+            let values: BTreeSet<_> =
+                exemplars.iter().map(|exemplar| exemplar["asDouble"].to_string()).collect();
+            prop_assert_eq!(values.len(), exemplars.len(), "one a bucket");
+            since = long(&point["timeUnixNano"]);
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -316,17 +387,7 @@ proptest! {
 
     #[test]
     fn sums_never_fall_and_their_times_rise(made in any_gpus(), settings in any_settings()) {
-        for stream in run(&made, ExperimentRequest::default(), settings).metrics() {
-            for pair in stream.points.windows(2) {
-                let time = |point: &Value| long(&point["timeUnixNano"]);
-                prop_assert!(time(&pair[0]) < time(&pair[1]), "{:?}", stream);
-                if stream.monotonic {
-                    let value = |point: &Value| number(&point["asDouble"]);
-                    prop_assert_eq!(&pair[0]["startTimeUnixNano"], &pair[1]["startTimeUnixNano"]);
-                    prop_assert!(value(&pair[0]) <= value(&pair[1]), "{:?}", stream);
-                }
-            }
-        }
+        check_points(&run(&made, ExperimentRequest::default(), settings))?;
     }
 
     #[test]
@@ -391,38 +452,73 @@ proptest! {
             }
             prop_assert_eq!(reached, session.to);
         }
-        let cost: i128 = named("experiment")
-            .iter()
-            .flat_map(|span| &span.attributes)
-            .filter(|(key, _)| key.starts_with("phasemeter.cost."))
-            .map(|(_, cost)| nanos(cost.parse().unwrap()))
-            .sum();
+        let cost: i128 = named("experiment").iter().map(|span| span.cost()).sum();
         let bill: NanoUsd = run.summaries.iter().map(|summary| summary.accounts.all().cost).sum();
         prop_assert_eq!(NanoUsd(cost), bill);
     }
 
     #[test]
     fn an_exemplar_names_the_span_that_holds_it(made in any_gpus(), settings in any_settings()) {
-        let run = run(&made, ExperimentRequest::default(), settings);
+        check_exemplars(&run(&made, ExperimentRequest::default(), settings))?;
+    }
+
+    /// A session is an hour's bill, wherever it stands: here an hour is shorter.
+    #[test]
+    fn sessions_tile_the_run_and_each_tells_its_own_bill(
+        made in any_gpus(), settings in any_settings(), hour in 20..400_u64, under: bool, traces in any_traces(),
+    ) {
+        let given = PARENT.parse::<TraceParent>().ok().filter(|_| under);
+        let request = ExperimentRequest { parent: given, traces, ..ExperimentRequest::default() };
+        let config = MeterConfig { session_every: Nanos::from_secs(hour), ..MeterConfig::default() };
+        let trace = TraceId::new([7; 16]).unwrap();
+        let run = run_as(config, &made, settings, |first| {
+            request.open(first, Opening::Sidecar { trace })
+        });
+        check_points(&run)?;
+        check_exemplars(&run)?;
+
         let spans = run.spans();
-        for stream in of(&run.metrics(), "phasemeter.gpu.utilization") {
-            let mut since = 0;
-            for point in &stream.points {
-                let exemplars = list(&point["exemplars"]);
-                for exemplar in exemplars {
-                    let at = long(&exemplar["timeUnixNano"]);
-                    let until = long(&point["timeUnixNano"]);
-                    prop_assert!(since <= at && at <= until, "only from this interval");
-                    let span = spans.iter().find(|span| span.id == exemplar["spanId"]).unwrap();
-                    prop_assert_eq!(&span.trace, &text(&exemplar["traceId"]));
-                    prop_assert_eq!(&span.attributes["hw.id"], &stream.attributes["hw.id"]);
-                    prop_assert!(span.from <= at && at <= span.to);
+        prop_assert!(spans.iter().all(|span| span.name != "experiment"), "nobody knows its end");
+        let ids: BTreeSet<_> = spans.iter().map(|span| &span.attributes["phasemeter.experiment.id"]).collect();
+        prop_assert!(ids.len() <= 1, "{:?}", ids);
+        let given = given.map(|given| (given.trace_id.to_string(), given.span_id.to_string()));
+        let shared = given.clone().filter(|_| traces == Traces::Shared);
+        let mut seen = BTreeSet::new();
+        for (made, summary) in made.iter().zip(&run.summaries) {
+            let id = made.identity.index.unwrap().to_string();
+            let mut mine: Vec<_> = spans.iter().filter(|span| span.attributes["hw.id"] == id).collect();
+            mine.sort_by_key(|span| span.from);
+            let (sessions, phases): (Vec<_>, Vec<_>) =
+                mine.into_iter().partition(|span| span.name == "gpu session");
+            let mut before: Option<&Span> = None;
+            for session in &sessions {
+                let first = made.readings[0].at.as_nanos();
+                prop_assert_eq!(session.from, before.map_or(first, |before| before.to));
+                let follows = before.map(|before| (before.trace.clone(), before.id.clone()));
+                let follows = follows.or_else(|| given.clone().filter(|_| shared.is_none()));
+                prop_assert_eq!(session.links.first(), follows.as_ref());
+                prop_assert_eq!(&session.parent, &shared.clone().map(|(_, parent)| parent));
+                match &shared {
+                    Some((trace, _)) => prop_assert_eq!(&session.trace, trace),
+                    None => prop_assert!(seen.insert(session.trace.clone()), "a trace of its own"),
                 }
-                let values: BTreeSet<_> =
-                    exemplars.iter().map(|exemplar| exemplar["asDouble"].to_string()).collect();
-                prop_assert_eq!(values.len(), exemplars.len(), "one a bucket");
-                since = long(&point["timeUnixNano"]);
+
+                let (mut reached, mut cost) = (session.from, 0);
+                for phase in phases.iter().filter(|span| span.parent.as_ref() == Some(&session.id)) {
+                    prop_assert_eq!((&phase.trace, phase.from), (&session.trace, reached));
+                    (reached, cost) = (phase.to, cost + phase.cost());
+                }
+                prop_assert_eq!(reached, session.to);
+                let rate = summary.rate.unwrap().nano_usd_per_hour();
+                let until = |at: u64| i128::from(rate) * i128::from(at - first) / 3_600_000_000_000;
+                prop_assert_eq!(session.cost(), until(session.to) - until(session.from));
+                prop_assert_eq!(cost, session.cost());
+                before = Some(session);
             }
+            let inner = sessions.split_last().map(|(_, inner)| inner).unwrap_or_default();
+            prop_assert!(inner.iter().all(|session| session.to % (hour * 1_000_000_000) == 0));
+            let end = made.readings.last().map(|last| last.at.as_nanos());
+            prop_assert_eq!(before.map(|last| last.to), end);
         }
     }
 

@@ -89,7 +89,7 @@ pub(super) fn input<'a>(
         title: provenance.title,
         experiment: report::Experiment {
             id: run.experiment.id.clone(),
-            trace_id: run.experiment.trace_id.to_string(),
+            trace_id: run.experiment.context().map(|context| context.trace_id.to_string()),
         },
         thresholds,
         gpus: gpus(identities, run, provenance.power_basis),

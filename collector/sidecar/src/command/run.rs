@@ -20,7 +20,7 @@ use super::wakes::{Wake, Wakes};
 use super::{Failure, gpus};
 use crate::cli::RunArgs;
 use crate::clock::Clock;
-use crate::experiment::{Opening, TraceId};
+use crate::experiment::{ExperimentRequest, Opening, TraceId};
 use crate::host;
 use crate::otlp::client::Destination;
 use crate::otlp::{OtlpFile, Request};
@@ -64,6 +64,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         None => Opening::Sidecar { trace },
     };
     let request = metering::request(&args.metering, environment.experiment);
+    let request = ExperimentRequest { traces: args.trace, ..request };
     let clock = Clock::start();
     let experiment = request.open(clock.now(), opening);
     let carriers = experiment.carriers();

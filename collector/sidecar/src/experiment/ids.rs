@@ -54,6 +54,17 @@ impl TraceId {
         }
         Self(content.name())
     }
+
+    /// Of a session that is a trace of its own, in the experiment of this id. It is as random as
+    /// that.
+    #[must_use]
+    pub fn of_session(experiment: &Self, gpu: &GpuKey, start: Timestamp) -> Self {
+        let mut content = Content::of("session trace");
+        content.field(experiment.as_bytes());
+        content.gpu(gpu);
+        content.field(&start.as_nanos().to_be_bytes());
+        Self(content.name())
+    }
 }
 
 impl SpanId {
@@ -123,6 +134,11 @@ impl Content {
         let mut content = Self(Sha256::new());
         content.field(what.as_bytes());
         content
+    }
+
+    fn gpu(&mut self, gpu: &GpuKey) {
+        self.field(gpu.id.as_bytes());
+        self.field(&gpu.namesakes.to_be_bytes());
     }
 
     fn field(&mut self, bytes: &[u8]) {

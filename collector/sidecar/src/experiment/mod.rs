@@ -6,11 +6,13 @@
 
 mod attributes;
 mod ids;
+mod place;
 mod sampler;
 mod traceparent;
 
 pub use attributes::{Attributes, AttributesError, parse as parse_attributes};
 pub use ids::{GpuKey, SpanId, Subject, TraceId, gpu_id};
+pub use place::{Place, Traces};
 pub use sampler::{Ratio, Root, Sampler};
 pub use traceparent::{TraceFlags, TraceParent, TraceParentError, TraceState, TraceStateError};
 
@@ -38,6 +40,8 @@ pub struct ExperimentRequest {
     pub baggage: Option<String>,
     /// Whether its trace is recorded.
     pub sampler: Sampler,
+    /// Which traces its sessions stand in.
+    pub traces: Traces,
     /// What describes the workload.
     pub attributes: Attributes,
 }
@@ -61,6 +65,8 @@ impl ExperimentRequest {
             Opening::Sidecar { trace } => (trace, false),
         };
         let trace_id = self.parent.map_or(trace, |parent| parent.trace_id);
+        let traces =
+            if own_span || self.parent.is_some() { self.traces } else { Traces::PerSession };
         let sampled =
             self.sampler.samples(&trace_id, self.parent.map(|parent| parent.flags.is_sampled()));
         attributes.entry(SERVICE_NAME.to_owned()).or_insert_with(|| UNKNOWN_SERVICE.to_owned());
@@ -72,6 +78,8 @@ impl ExperimentRequest {
             flags: self.parent.map(|parent| parent.flags).unwrap_or_default().with_sampled(sampled),
             state: self.state,
             baggage: self.baggage,
+            sampler: self.sampler,
+            traces,
             attributes,
             first,
         }
@@ -103,9 +111,10 @@ pub enum Opening<'a> {
 /// An experiment in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experiment {
-    /// Its id: as given, else the trace id in hex digits.
+    /// Its id: as given, else the trace id in hex digits. It stays the same over all sessions.
     pub id: String,
-    /// The trace it is told in.
+    /// The trace it is told in. Without a context there is none for a sidecar: then those of its
+    /// sessions follow from it.
     pub trace_id: TraceId,
     /// Its own span, where it has one.
     pub span_id: Option<SpanId>,
@@ -117,6 +126,10 @@ pub struct Experiment {
     pub state: Option<TraceState>,
     /// What the workload's services tell each other.
     pub baggage: Option<String>,
+    /// Whether the traces of its sessions are recorded, where they have their own.
+    pub sampler: Sampler,
+    /// Which traces its sessions stand in.
+    pub traces: Traces,
     /// What describes the workload; it has a `service.name`.
     pub attributes: Attributes,
     /// Where it begins: in a log, at the first reading.
@@ -124,25 +137,24 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Whether its trace is recorded.
-    #[must_use]
-    pub const fn is_sampled(&self) -> bool {
-        self.flags.is_sampled()
-    }
-
-    /// The span that what belongs to it hangs under; `None` at the root of a trace.
+    /// The span that what belongs to it hangs under; `None` where there is none.
     #[must_use]
     pub fn innermost(&self) -> Option<SpanId> {
         self.span_id.or(self.parent)
     }
 
+    /// The same with its trace.
+    #[must_use]
+    pub fn context(&self) -> Option<TraceParent> {
+        let (trace_id, flags) = (self.trace_id, self.flags);
+        self.innermost().map(|span_id| TraceParent { trace_id, span_id, flags })
+    }
+
     /// What a child process finds in its environment; `None`: nothing of that name.
     #[must_use]
     pub fn carriers(&self) -> [(&'static str, Option<String>); 3] {
-        let (trace_id, flags) = (self.trace_id, self.flags);
-        let parent = self.innermost().map(|span_id| TraceParent { trace_id, span_id, flags });
         [
-            ("TRACEPARENT", parent.map(|parent| parent.to_string())),
+            ("TRACEPARENT", self.context().map(|context| context.to_string())),
             ("TRACESTATE", self.state.as_ref().map(|state| state.as_str().to_owned())),
             ("BAGGAGE", self.baggage.clone()),
         ]
@@ -168,7 +180,7 @@ mod tests {
         let experiment = open(ExperimentRequest::default());
         assert_eq!(experiment.id, experiment.trace_id.to_string());
         assert_eq!(experiment.parent, None);
-        assert!(experiment.is_sampled());
+        assert!(experiment.flags.is_sampled());
         assert_eq!(experiment.attributes[SERVICE_NAME], UNKNOWN_SERVICE);
         assert_eq!(experiment, open(ExperimentRequest::default()));
     }
@@ -228,7 +240,7 @@ mod tests {
     fn a_parent_that_is_not_recorded_has_children_that_are_not() {
         let parent = TraceParent { flags: TraceFlags::RANDOM, ..PARENT.parse().unwrap() };
         let request = ExperimentRequest::default().under(parent);
-        assert!(!open(request.clone()).is_sampled());
+        assert!(!open(request.clone()).flags.is_sampled());
         let always = Sampler { asks_parent: false, root: Root::AlwaysOn };
         let experiment = open(ExperimentRequest { sampler: always, ..request });
         assert_eq!(experiment.flags.bits(), 0b11);

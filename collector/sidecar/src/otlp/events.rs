@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use phasemeter_meter::units::Timestamp;
 
 use super::values::{scope, text, whole};
-use crate::experiment::{EXPERIMENT_ID, Experiment, SpanId};
+use crate::experiment::{EXPERIMENT_ID, TraceParent};
 
 /// Something that happened to a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,21 +54,20 @@ impl EventKind {
     }
 }
 
-/// The request that tells an event. `gpu`: the attribute that names the GPU; `span`: its session,
-/// where that has begun.
+/// The request that tells an event. `gpu`: the attribute that names the GPU; `context`: the session
+/// that is open, else what the experiment is told in.
 pub(super) fn request(
     event: &GpuEvent,
-    experiment: &Experiment,
+    experiment_id: &str,
     gpu: KeyValue,
-    span: Option<SpanId>,
+    context: Option<TraceParent>,
     workload: &Resource,
 ) -> ExportLogsServiceRequest {
-    let mut attributes = vec![gpu, text(EXPERIMENT_ID, &experiment.id)];
+    let mut attributes = vec![gpu, text(EXPERIMENT_ID, experiment_id)];
     if let EventKind::Xid(code) = event.kind {
         attributes.push(whole("phasemeter.gpu.xid.code", code));
     }
     let (severity, severity_text) = event.kind.severity();
-    let span = span.or_else(|| experiment.innermost());
     let record = LogRecord {
         time_unix_nano: event.at.as_nanos(),
         observed_time_unix_nano: event.at.as_nanos(),
@@ -76,9 +75,9 @@ pub(super) fn request(
         severity_text: severity_text.to_owned(),
         body: Some(AnyValue { value: Some(Value::StringValue(event.body.clone())) }),
         attributes,
-        flags: u32::from(experiment.flags.bits()),
-        trace_id: experiment.trace_id.as_bytes().to_vec(),
-        span_id: span.map(|span| span.as_bytes().to_vec()).unwrap_or_default(),
+        flags: context.map_or(0, |context| u32::from(context.flags.bits())),
+        trace_id: context.map(|it| it.trace_id.as_bytes().to_vec()).unwrap_or_default(),
+        span_id: context.map(|it| it.span_id.as_bytes().to_vec()).unwrap_or_default(),
         event_name: event.kind.name().to_owned(),
         ..LogRecord::default()
     };

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use phasemeter_meter::gpu::{GpuMeter, Observer};
@@ -16,12 +17,12 @@ use phasemeter_meter::units::Timestamp;
 use super::Request;
 use super::batch::Batch;
 use super::events::{self, GpuEvent};
-use super::gpu::GpuExport;
+use super::gpu::{GpuExport, Session};
 use super::labels::GpuDescription;
 use super::settings::{Aggregation, ExportSettings};
-use super::spans::{self, MAX_SPANS, Place, Stretch};
+use super::spans::{self, MAX_SPANS, Stretch};
 use super::values::{resource, text};
-use crate::experiment::{Attributes, Experiment, GpuKey, SpanId, Subject, gpu_id};
+use crate::experiment::{Attributes, Experiment, GpuKey, Place, gpu_id};
 
 /// Makes requests of what the meters of one experiment say.
 ///
@@ -103,9 +104,10 @@ impl Exporter {
 
     /// Tells at once what happened to a GPU.
     pub fn event(&mut self, gpu: &GpuExport, event: &GpuEvent) {
-        let session = gpu.session.as_ref().map(|session| session.span_id);
-        let (experiment, workload) = (&self.experiment, &self.workload);
-        let request = events::request(event, experiment, gpu.id(), session, workload);
+        let session = gpu.session.as_ref().map(|session| session.place.span);
+        let context = session.or_else(|| self.experiment.context());
+        let request =
+            events::request(event, &self.experiment.id, gpu.id(), context, &self.workload);
         self.ready.push_back(Request::Logs(request));
     }
 
@@ -113,22 +115,16 @@ impl Exporter {
     pub fn end(&mut self, gpu: GpuExport) {
         self.running = self.running.saturating_sub(1);
         let id = gpu.id();
-        let Some(session) = gpu.session else { return };
-        let place =
-            Place { id: session.span_id, parent: self.experiment.innermost(), name: "gpu session" };
-        self.push_span(|experiment| spans::span(experiment, &place, vec![id], &session.stretch));
-        match &mut self.ended {
-            Some(ended) => ended.join(&session.stretch),
-            None => self.ended = Some(session.stretch),
+        if let Some(session) = gpu.session {
+            self.close(session, id);
         }
     }
 
     /// Ends the experiment; gives out what remains.
     pub fn finish(mut self) -> impl Iterator<Item = Request> {
-        if let (Some(mut stretch), Some(id)) = (self.ended.take(), self.experiment.span_id) {
+        if let (Some(mut stretch), Some(place)) = (self.ended.take(), self.experiment.place()) {
             stretch.from = stretch.from.min(self.experiment.first);
-            let place = Place { id, parent: self.experiment.parent, name: "experiment" };
-            self.push_span(|experiment| spans::span(experiment, &place, Vec::new(), &stretch));
+            self.push_span(&place, "experiment", Vec::new(), &stretch);
         }
         self.flush();
         self.ready.into_iter()
@@ -154,23 +150,31 @@ impl Exporter {
 
     fn end_phase(&mut self, span: &Segment, gpu: &mut GpuExport) {
         let stretch = gpu.end_phase(span);
-        let Some(session) = &gpu.session else { return };
-        self.push_span(|experiment| {
-            let subject = Subject::Phase(&gpu.key);
-            let name = span.label.name();
-            let place = Place {
-                id: SpanId::of_content(&experiment.trace_id, &subject, span.from),
-                parent: Some(session.span_id),
-                name,
-            };
+        if let Some(session) = &gpu.session {
+            let (place, name) = (session.place.phase(&gpu.key, span.from), span.label.name());
             let attributes = vec![gpu.id(), text("phasemeter.phase", name)];
-            spans::span(experiment, &place, attributes, &stretch)
-        });
+            self.push_span(&place, name, attributes, &stretch);
+        }
     }
 
-    fn push_span(&mut self, span: impl FnOnce(&Experiment) -> Span) {
-        if self.experiment.is_sampled() {
-            self.spans.push(span(&self.experiment));
+    /// A session of a GPU is over.
+    fn close(&mut self, session: Session, gpu: KeyValue) {
+        self.push_span(&session.place, "gpu session", vec![gpu], &session.stretch);
+        match &mut self.ended {
+            Some(ended) => ended.join(&session.stretch),
+            None => self.ended = Some(session.stretch),
+        }
+    }
+
+    fn push_span(
+        &mut self,
+        place: &Place,
+        name: &str,
+        attributes: Vec<KeyValue>,
+        stretch: &Stretch,
+    ) {
+        if place.span.flags.is_sampled() {
+            self.spans.push(spans::span(&self.experiment, place, name, attributes, stretch));
             if self.spans.len() >= MAX_SPANS {
                 self.flush_spans();
             }
@@ -213,5 +217,11 @@ impl Observer for GpuObserver<'_> {
 
     fn boundary(&mut self, at: Timestamp, gpu: &GpuMeter) {
         self.exporter.tell(at, gpu, self.gpu);
+    }
+
+    fn session(&mut self, at: Timestamp) {
+        if let Some(session) = self.gpu.next_session(at, &self.exporter.experiment) {
+            self.exporter.close(session, self.gpu.id());
+        }
     }
 }

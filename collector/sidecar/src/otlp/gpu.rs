@@ -1,4 +1,4 @@
-//! One GPU on the wire: its session, and what is remembered of it between two exports.
+//! One GPU on the wire: its sessions, and what is remembered of it between two exports.
 //!
 //! This room must not know of other GPUs, or of requests.
 
@@ -19,7 +19,7 @@ use super::settings::Aggregation;
 use super::spans::Stretch;
 use super::utilization;
 use super::values::When;
-use crate::experiment::{Experiment, GpuKey, SpanId, Subject};
+use crate::experiment::{Experiment, GpuKey, Place};
 
 /// What there is to tell of a GPU at one instant.
 #[derive(Debug)]
@@ -40,17 +40,24 @@ pub(super) struct Export<'a> {
 pub(super) struct Trace<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) gpu: &'a GpuKey,
-    pub(super) session: SpanId,
+    pub(super) session: &'a Place,
 }
 
-/// The session of a GPU: from its first reading to its last.
+/// A session of a GPU: the first from its first reading, the last to its last.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
-    pub(super) span_id: SpanId,
+    pub(super) place: Place,
     /// Up to where phase spans are told, which tile it.
     pub(super) stretch: Stretch,
+}
+
+/// What is told of a GPU, over all its sessions.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// The first reading, where sums begin.
+    first: Timestamp,
     /// The last export, and the time on its points; at first, the first reading.
-    told: Timestamp,
+    at: Timestamp,
     time: u64,
 }
 
@@ -60,6 +67,7 @@ pub struct GpuExport {
     pub(super) key: GpuKey,
     labels: Labels,
     pub(super) session: Option<Session>,
+    told: Option<Told>,
     hardware: Hardware,
     accounts: AccountPoints,
     exemplars: Exemplars,
@@ -73,6 +81,7 @@ impl GpuExport {
             key,
             labels: Labels::new(id, gpu),
             session: None,
+            told: None,
             hardware: Hardware::new(gpu.memory_total),
             accounts: AccountPoints::new(gpu.memory_total),
             exemplars: Exemplars::default(),
@@ -88,25 +97,33 @@ impl GpuExport {
     /// A reading counts.
     pub(super) fn hear(&mut self, reading: &Reading, experiment: &Experiment) {
         if self.session.is_none() {
-            self.session = Some(self.open(reading.at, experiment));
+            let (at, time) = (reading.at, reading.at.as_nanos());
+            self.told = Some(Told { first: at, at, time });
+            self.next_session(at, experiment);
         }
         self.accounts.hear(reading);
+        let is_sampled = self.session.as_ref().is_some_and(|it| it.place.span.flags.is_sampled());
         if let Ok(utilization) = reading.utilization
-            && experiment.is_sampled()
+            && is_sampled
         {
             self.exemplars.offer(reading.at, utilization);
         }
     }
 
-    fn open(&self, start: Timestamp, experiment: &Experiment) -> Session {
-        let subject = Subject::Session(&self.key);
+    /// Begins a session; gives out the one before, which is over.
+    pub(super) fn next_session(
+        &mut self,
+        at: Timestamp,
+        experiment: &Experiment,
+    ) -> Option<Session> {
+        let before = self.session.take();
+        let link = before.as_ref().map(|before| before.place.span);
         let (accounts, priced) = (Accounts::default(), self.labels.is_priced());
-        Session {
-            span_id: SpanId::of_content(&experiment.trace_id, &subject, start),
-            stretch: Stretch { from: start, to: start, accounts, priced },
-            told: start,
-            time: start.as_nanos(),
-        }
+        self.session = Some(Session {
+            place: experiment.session(&self.key, at, link),
+            stretch: Stretch { from: at, to: at, accounts, priced },
+        });
+        before
     }
 
     /// A phase span is over; gives it out as a stretch of its session.
@@ -129,20 +146,19 @@ impl GpuExport {
         aggregation: Aggregation,
         batch: &mut Batch,
     ) {
-        let Some(session) = &mut self.session else { return };
-        let start = session.stretch.from;
-        let since = std::mem::replace(&mut session.told, at);
+        let (Some(session), Some(told)) = (&self.session, &mut self.told) else { return };
+        let start = told.first;
+        let since = std::mem::replace(&mut told.at, at);
         // Two points of a stream never share an instant, although the last reading may lie on
         // the boundary that was told before it was heard.
-        session.time = at.as_nanos().max(session.time.saturating_add(1));
-        let when = When { start: start.as_nanos(), time: session.time };
-        let session = session.span_id;
+        told.time = at.as_nanos().max(told.time.saturating_add(1));
+        let when = When { start: start.as_nanos(), time: told.time };
         let summary = meter.summary();
         let export = Export { labels: &self.labels, meter, summary, start, since, when };
         self.hardware.tell(&export, batch);
         self.accounts.tell(&export, batch);
 
-        let trace = Trace { experiment, gpu: &self.key, session };
+        let trace = Trace { experiment, gpu: &self.key, session: &session.place };
         let exemplars = self.exemplars.take(meter).map(|it| utilization::exemplar(&it, &trace));
         utilization::tell(&export, exemplars.collect(), aggregation, batch);
     }

@@ -9,14 +9,14 @@
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags};
 use phasemeter_meter::ledger::Accounts;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::values::{number, scope, text, weighted_seconds};
-use crate::experiment::{EXPERIMENT_ID, Experiment, SpanId};
+use crate::experiment::{EXPERIMENT_ID, Experiment, Place, SpanId, TraceFlags, TraceParent};
 
 /// The most spans in one request, as the SDKs send them.
 pub(super) const MAX_SPANS: usize = 512;
@@ -63,39 +63,41 @@ impl Stretch {
     }
 }
 
-/// What a span is called and where it hangs.
-#[derive(Clone, Debug)]
-pub(super) struct Place<'a> {
-    pub(super) id: SpanId,
-    pub(super) parent: Option<SpanId>,
-    pub(super) name: &'a str,
-}
-
 /// A span. `attributes`: what it has beside those that every span has.
 pub(super) fn span(
     experiment: &Experiment,
     place: &Place,
+    name: &str,
     mut attributes: Vec<KeyValue>,
     stretch: &Stretch,
 ) -> Span {
     attributes.push(text(EXPERIMENT_ID, &experiment.id));
     attributes.extend(stretch.attributes());
-    let bytes = |id: SpanId| id.as_bytes().to_vec();
-    let mut flags = u32::from(experiment.flags.bits()) | SpanFlags::ContextHasIsRemoteMask as u32;
-    if place.parent.is_some() && place.parent == experiment.parent {
-        flags |= SpanFlags::ContextIsRemoteMask as u32;
-    }
+    let TraceParent { trace_id, span_id, flags: own } = place.span;
+    // Who hangs under a span, or follows it, says whether that is of another process.
+    let flags = |flags: TraceFlags, other: Option<SpanId>| {
+        let is_remote = other.is_some() && other == experiment.parent;
+        let remote = if is_remote { SpanFlags::ContextIsRemoteMask as u32 } else { 0 };
+        u32::from(flags.bits()) | SpanFlags::ContextHasIsRemoteMask as u32 | remote
+    };
+    let link = |link: TraceParent| Link {
+        trace_id: link.trace_id.as_bytes().to_vec(),
+        span_id: link.span_id.as_bytes().to_vec(),
+        flags: flags(link.flags, Some(link.span_id)),
+        ..Link::default()
+    };
     Span {
-        trace_id: experiment.trace_id.as_bytes().to_vec(),
-        span_id: bytes(place.id),
-        trace_state: experiment.state.as_ref().map_or("", |state| state.as_str()).to_owned(),
-        parent_span_id: place.parent.map(bytes).unwrap_or_default(),
-        flags,
-        name: place.name.to_owned(),
+        trace_id: trace_id.as_bytes().to_vec(),
+        span_id: span_id.as_bytes().to_vec(),
+        trace_state: place.state.as_ref().map_or("", |state| state.as_str()).to_owned(),
+        parent_span_id: place.parent.map(|id| id.as_bytes().to_vec()).unwrap_or_default(),
+        flags: flags(own, place.parent),
+        name: name.to_owned(),
         kind: SpanKind::Internal as i32,
         start_time_unix_nano: stretch.from.as_nanos(),
         end_time_unix_nano: stretch.to.as_nanos(),
         attributes,
+        links: place.link.map(link).into_iter().collect(),
         ..Span::default()
     }
 }

@@ -14,7 +14,7 @@ use super::gpu::{Export, Trace};
 use super::histogram;
 use super::settings::Aggregation;
 use super::values::{When, text};
-use crate::experiment::{EXPERIMENT_ID, SpanId, Subject};
+use crate::experiment::EXPERIMENT_ID;
 
 /// Adds the histograms of all readings so far, one a measure. Exemplars are of what polling reads.
 pub(super) fn tell(
@@ -78,13 +78,13 @@ fn tell_measure(
 /// An exemplar names the phase span that holds its reading where that is settled, else its
 /// session.
 pub(super) fn exemplar(candidate: &Candidate, trace: &Trace) -> Exemplar {
-    let trace_id = &trace.experiment.trace_id;
-    let phase = |start| SpanId::of_content(trace_id, &Subject::Phase(trace.gpu), start);
+    let session = trace.session;
+    let span = candidate.span.map_or(session.span, |start| session.phase_span(trace.gpu, start));
     Exemplar {
         filtered_attributes: vec![text(EXPERIMENT_ID, &trace.experiment.id)],
         time_unix_nano: candidate.at.as_nanos(),
-        span_id: candidate.span.map_or(trace.session, phase).as_bytes().to_vec(),
-        trace_id: trace_id.as_bytes().to_vec(),
+        span_id: span.span_id.as_bytes().to_vec(),
+        trace_id: span.trace_id.as_bytes().to_vec(),
         value: Some(exemplar::Value::AsDouble(candidate.utilization.ratio())),
     }
 }

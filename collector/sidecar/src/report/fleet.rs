@@ -56,7 +56,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [Made]) -> Input<'a> {
         title: title.to_owned(),
         experiment: Experiment {
             id: "train-42".to_owned(),
-            trace_id: "4bf92f3577b34da6a3ce929d0e0e4736".to_owned(),
+            trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".to_owned()),
         },
         thresholds: phasemeter_meter::phase::Thresholds::default(),
         gpus: gpus

@@ -53,8 +53,8 @@ pub struct Report {
 pub struct Experiment {
     /// Its id.
     pub id: String,
-    /// Its W3C trace id: 32 hex digits.
-    pub trace_id: String,
+    /// Its W3C trace id, 32 hex digits; `None` where each session of a GPU is a trace of its own.
+    pub trace_id: Option<String>,
 }
 
 /// One GPU.

@@ -1,6 +1,6 @@
 //! The binary as users run it, on the scripted driver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -260,6 +260,16 @@ fn spans(file: &Path) -> Vec<Value> {
     told(file, ["resourceSpans", "scopeSpans", "spans"])
 }
 
+/// An attribute that is a text.
+fn attribute(of: &Value, key: &str) -> String {
+    let attributes = of["attributes"].as_array().unwrap();
+    let found = attributes.iter().find(|attribute| attribute["key"] == key);
+    found.unwrap_or_else(|| panic!("no {key}: {of:#}"))["value"]["stringValue"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
 fn named<'a>(spans: &'a [Value], name: &str) -> Vec<&'a Value> {
     spans.iter().filter(|span| span["name"] == name).collect()
 }
@@ -294,6 +304,25 @@ fn a_command_stands_under_the_experiment_and_that_under_its_parent() {
     });
     assert_ne!(traces[0], traces[1]);
     assert!(traces[0].starts_with("00-") && traces[0].ends_with("-01\n"), "{traces:?}");
+}
+
+/// Each session in its own trace still leads to the command.
+#[test]
+fn a_session_that_is_a_trace_is_linked_to_the_experiment() {
+    let rig = Rig::new("[[device]]");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("otlp.json");
+    let arguments = format!("--trace per-session --otlp-file {}", file.display());
+    around(&rig, &arguments, "sleep 0.3").env("TRACEPARENT", PARENT).output().unwrap();
+    let spans = spans(&file);
+    let [experiment] = named(&spans, "experiment")[..] else { panic!("{spans:#?}") };
+    assert_eq!(experiment["parentSpanId"], "b7ad6b7169203331");
+    let [session] = named(&spans, "gpu session")[..] else { panic!("{spans:#?}") };
+    assert!(session.get("parentSpanId").is_none(), "{session:#}");
+    assert_ne!(session["traceId"], experiment["traceId"]);
+    let link = &session["links"][0];
+    assert_eq!(link["traceId"], experiment["traceId"]);
+    assert_eq!(link["spanId"], experiment["spanId"]);
 }
 
 #[test]
@@ -387,8 +416,17 @@ fn a_lost_gpu_is_unobserved_and_costs_the_others_nothing() {
     events.sort_by_key(|event| event["eventName"].to_string());
     let names: Vec<_> = events.iter().map(|event| event["eventName"].clone()).collect();
     assert_eq!(names, ["phasemeter.gpu.lost", "phasemeter.gpu.xid"]);
+    // Nobody gave a trace and nobody knows the end: each session is one.
+    assert_eq!(report["experiment"]["trace_id"], Value::Null);
+    assert!(stderr(&output).contains("a trace a session"), "{}", stderr(&output));
+    let spans = spans(&file);
+    let sessions = named(&spans, "gpu session");
+    let traces: BTreeSet<_> = sessions.iter().map(|session| session["traceId"].as_str()).collect();
+    assert_eq!(traces.len(), 2);
     for event in &events {
-        assert_eq!(event["traceId"], report["experiment"]["trace_id"]);
+        let id = |it: &Value| attribute(it, "hw.id");
+        let mine = sessions.iter().find(|session| id(session) == id(event)).unwrap();
+        assert_eq!((&event["traceId"], &event["spanId"]), (&mine["traceId"], &mine["spanId"]));
     }
 }
 

@@ -22,8 +22,11 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.facts("Assumed", report.assumptions.iter().map(|assumption| vec![assumption.clone()]));
     let experiment = &report.experiment;
     // An experiment that nobody named is called by its trace.
-    let id = Some(&experiment.id).filter(|id| **id != experiment.trace_id).cloned();
-    let trace = format!("trace {}", experiment.trace_id);
+    let id = Some(&experiment.id).filter(|id| Some(*id) != experiment.trace_id.as_ref()).cloned();
+    let trace = match &experiment.trace_id {
+        Some(trace_id) => format!("trace {trace_id}"),
+        None => "a trace a session".to_owned(),
+    };
     page.fact("Experiment", &id.into_iter().chain([trace]).collect::<Vec<_>>(), SEPARATOR);
 }
 
