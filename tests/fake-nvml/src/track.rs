@@ -108,6 +108,10 @@ pub struct State {
     pub memory_clock: Megahertz,
     /// Bits of `nvmlClocksEventReason…`.
     pub throttle: u64,
+    /// What the counters of errors of memory stand at: corrected and not.
+    pub ecc: [u64; 2],
+    /// The load of the video encoder and the decoder.
+    pub video: [Utilization; 2],
     /// Performance state, 0 (fastest) to 15.
     pub performance_state: u8,
     /// Who is on the GPU.

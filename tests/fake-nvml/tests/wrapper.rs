@@ -69,6 +69,8 @@ memory_used_mib = 1000
 temperature_c = 65
 sm_clock_mhz = 1755
 throttle = ['sw_power_cap']
+encoder = 12
+decoder = 34
 processes = [
     { pid = 11, name = 'python', memory_mib = 900 },
     { pid = 12, share = 50 },
@@ -79,6 +81,8 @@ processes = [
 name = 'idle'
 for_ms = 10000
 power_w = 100
+ecc_corrected = 5
+ecc_uncorrected = 1
 
 [[device]]
 name = 'NVIDIA A100-SXM4-40GB'
@@ -124,6 +128,8 @@ fn readings_follow_the_script() {
     assert_eq!(device.performance_state().unwrap(), PerformanceState::Zero);
     assert_eq!(device.current_throttle_reasons().unwrap(), ThrottleReasons::SW_POWER_CAP);
     assert_eq!(device.enforced_power_limit().unwrap(), 700_000);
+    assert_eq!(device.encoder_utilization().unwrap().utilization, 12);
+    assert_eq!(device.decoder_utilization().unwrap().utilization, 34);
     assert_eq!(device.pcie_throughput(PcieUtilCounter::Receive).unwrap(), 10 << 10);
 
     let memory = device.memory_info().unwrap();
@@ -215,7 +221,7 @@ fn fields_are_read_by_number() {
     let driver = Driver::with(TWO);
     let device = driver.device(0);
     driver.at(10_250);
-    let ids = [185, 186, 197, 198, 83, 74, 82].map(FieldId);
+    let ids = [185, 186, 197, 198, 83, 74, 3, 4, 82].map(FieldId);
     let values: Vec<_> =
         device.field_values_for(&ids).unwrap().into_iter().map(|v| v.unwrap().value).collect();
     let value = |at: usize| values[at].as_ref().unwrap().clone();
@@ -225,7 +231,8 @@ fn fields_are_read_by_number() {
     assert_eq!(value(3), SampleValue::U64(100 << 20));
     assert_eq!(value(4), SampleValue::U64(5_020_000));
     assert_eq!(value(5), SampleValue::U64(10_000_000_000));
-    assert!(matches!(values[6], Err(NvmlError::NotSupported)));
+    assert_eq!((value(6), value(7)), (SampleValue::U64(5), SampleValue::U64(1)));
+    assert!(matches!(values[8], Err(NvmlError::NotSupported)));
 }
 
 #[test]

@@ -14,11 +14,25 @@ use crate::track::Rate;
 /// `nvmlDeviceGetPcieThroughput` keeps the caller waiting for so long, counting bytes.
 const PCIE_WINDOW: Duration = Duration::from_millis(20);
 
+/// The load of the video engines is told of so long.
+const VIDEO_PERIOD_US: u32 = 200_000;
+
+const PPM_IN_PERCENT: u32 = 10_000;
+
 device_functions! {
     fn nvmlDeviceGetUtilizationRates(call, out: Out<'_, nvmlUtilization_t>) {
         refuse_on_mig(call)?;
         let share = |rate| call.device.utilization(rate, call.now);
         put(out, nvmlUtilization_t { gpu: share(Rate::Busy), memory: share(Rate::Dram) })
+    };
+
+    fn nvmlDeviceGetEncoderUtilization(call, percent: Out<'_, u32>, period: Out<'_, u32>) {
+        put(period, VIDEO_PERIOD_US)?;
+        put(percent, call.device.state(call.now).video[0].ppm() / PPM_IN_PERCENT)
+    };
+    fn nvmlDeviceGetDecoderUtilization(call, percent: Out<'_, u32>, period: Out<'_, u32>) {
+        put(period, VIDEO_PERIOD_US)?;
+        put(percent, call.device.state(call.now).video[1].ppm() / PPM_IN_PERCENT)
     };
 
     fn nvmlDeviceGetMemoryInfo(call, out: Out<'_, nvmlMemory_t>) {

@@ -96,6 +96,8 @@ fn field(call: &Call<'_>, id: u32, scope: u32) -> Result<(u32, u64), Refusal> {
     // NVML 13 Update 1 moved the reasons from 251 to 269.
     let reasons = if call.session.model.system.renumbers_fields() { 269 } else { 251 };
     match id {
+        3 => large(device.state(now).ecc[0]),
+        4 => large(device.state(now).ecc[1]),
         74 => throttled(SW_POWER_CAP),
         76 => throttled(SYNC_BOOST),
         83 => large(device.energy(now).0),

@@ -27,6 +27,10 @@ pub(super) struct PhaseText {
     sm_clock_mhz: u32,
     memory_clock_mhz: u32,
     throttle: Vec<Throttle>,
+    ecc_corrected: u64,
+    ecc_uncorrected: u64,
+    encoder: Percent,
+    decoder: Percent,
     performance_state: u8,
     processes: Vec<ProcessText>,
 }
@@ -52,6 +56,10 @@ impl Default for PhaseText {
             sm_clock_mhz: 345,
             memory_clock_mhz: 2_619,
             throttle: Vec::new(),
+            ecc_corrected: 0,
+            ecc_uncorrected: 0,
+            encoder: Percent(Utilization::ZERO),
+            decoder: Percent(Utilization::ZERO),
             performance_state: 0,
             processes: Vec::new(),
         }
@@ -94,6 +102,8 @@ impl PhaseText {
             sm_clock: Megahertz(self.sm_clock_mhz),
             memory_clock: Megahertz(self.memory_clock_mhz),
             throttle: self.throttle.into_iter().fold(0, |bits, reason| bits | reason.bit()),
+            ecc: [self.ecc_corrected, self.ecc_uncorrected],
+            video: [self.encoder.0, self.decoder.0],
             performance_state: self.performance_state,
             processes: self.processes.into_iter().map(ProcessText::understood).collect(),
         };
