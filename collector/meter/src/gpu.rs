@@ -179,6 +179,13 @@ impl GpuMeter {
         self.last.as_ref()
     }
 
+    /// Where it begins, as far as is known: until the first reading counts, an older one may come.
+    #[must_use]
+    pub fn begins(&self) -> Option<Timestamp> {
+        let first = || self.first.first().map(|reading| reading.at);
+        self.start.or_else(first).or_else(|| self.order.next_at())
+    }
+
     /// The start of the phase span that holds `at`, where that is settled.
     #[must_use]
     pub fn settled_span_start(&self, at: Timestamp) -> Option<Timestamp> {

@@ -76,6 +76,12 @@ impl Order {
         }
     }
 
+    /// The time of the next reading; an older one may still come.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Timestamp> {
+        self.waiting.front().map(|reading| reading.at)
+    }
+
     /// The next reading, although others might still have come: for the end.
     pub fn drain(&mut self) -> Option<Reading> {
         self.waiting.pop_front()

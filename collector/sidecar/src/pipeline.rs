@@ -143,6 +143,12 @@ impl<'a> Pipeline<'a> {
         Ok(taken)
     }
 
+    /// The first reading of a GPU, as far as is known.
+    #[must_use]
+    pub fn begins(&self, gpu: usize) -> Option<Timestamp> {
+        self.gpus.get(gpu)?.meter.begins()
+    }
+
     /// Meters what another measure than polling says of a stretch of time; whether it came in time
     /// to say anything. Before the first reading of any GPU there is nothing to say.
     pub fn take_interval(&mut self, gpu: usize, interval: Interval) -> bool {

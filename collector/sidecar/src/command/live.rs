@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use phasemeter_meter::reading::{GpuIdentity, Reading};
-use phasemeter_meter::units::Nanos;
+use phasemeter_meter::units::{Nanos, Timestamp};
 
 use crate::clock::Clock;
 use crate::otlp::{EventKind, GpuEvent};
@@ -22,6 +22,7 @@ pub(super) struct Live<'a> {
     pipeline: Pipeline<'a>,
     gpus: &'a [GpuIdentity],
     clock: Clock,
+    start: Timestamp,
     observations: Vec<Observation>,
     /// Readings that came when their time was settled.
     late: u64,
@@ -37,13 +38,14 @@ pub(super) struct Over {
 
 impl<'a> Live<'a> {
     /// Meters what the sampler observes of these GPUs.
-    pub(super) const fn new(
+    pub(super) fn new(
         sampler: Sampler,
         pipeline: Pipeline<'a>,
         gpus: &'a [GpuIdentity],
         clock: Clock,
     ) -> Self {
-        Self { sampler, pipeline, gpus, clock, observations: Vec::new(), late: 0 }
+        let start = clock.now();
+        Self { sampler, pipeline, gpus, clock, start, observations: Vec::new(), late: 0 }
     }
 
     /// Meters what was observed since the last time. To be called a few times a second.
@@ -65,8 +67,12 @@ impl<'a> Live<'a> {
         self.drain()?;
         let mut notes = vec![kept_time(&self.sampler.stats())];
         for gpu in hanging {
-            // Its bill goes on to the end, though nothing is known of it.
-            self.pipeline.take(gpu, &Reading::at(self.clock.now()), self.gpus)?.ok();
+            // Its bill goes on to the end, though nothing is known of it; where nothing ever was,
+            // from the start.
+            let unheard = self.pipeline.begins(gpu).is_none();
+            for at in unheard.then_some(self.start).into_iter().chain([self.clock.now()]) {
+                self.pipeline.take(gpu, &Reading::at(at), self.gpus)?.ok();
+            }
             notes.push(format!("{} hung at the end: what it said last is lost", self.name(gpu)));
         }
         if self.late > 0 {

@@ -140,6 +140,9 @@ impl Worker {
     ) -> Result<(), Loss> {
         let now = Instant::now();
         let State { clock, values, metrics, .. } = state;
+        // The reading waits for the process list: without it a GPU that a small process holds
+        // would be free until the next. A list that hangs holds up this thread anyway.
+        let mut read_at = None;
         for metric in metrics {
             let due = due(metric);
             let age = nanos(now.saturating_duration_since(metric.asked));
@@ -150,9 +153,14 @@ impl Worker {
             }
             // A GPU without utilization still tells the rest; one whose utilization is slow tells
             // nothing in between.
-            let complete = metric.metric == Metric::Utilization;
-            if complete && (due || values.utilization == Err(Absent::NotSupported)) {
-                values.at = clock.now();
+            let is_read = due || values.utilization == Err(Absent::NotSupported);
+            if metric.metric == Metric::Utilization && is_read {
+                read_at = Some(clock.now());
+            }
+            if metric.metric == Metric::Processes
+                && let Some(at) = read_at.take()
+            {
+                values.at = at;
                 self.tell(Observed::Reading(*values));
             }
         }

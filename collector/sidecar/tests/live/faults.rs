@@ -113,6 +113,28 @@ fn slow_calls_are_made_less_often_and_cost_the_others_nothing() {
     assert_undisturbed(&run, &[1, 2]);
 }
 
+/// The first reading waits for the process list, and nobody else does.
+#[test]
+fn a_slow_process_list_holds_back_its_reading_and_nothing_else() {
+    let rig = Rig::new(&format!(
+        "length_ms = 60000
+        {}
+        [[fault]]
+        device = 0
+        functions = [\"nvmlDeviceGetComputeRunningProcesses_v3\"]
+        delay_ms = 300",
+        THREE.replacen("utilization = 10", "utilization = 10\nprocesses = [{ pid = 1 }]", 1)
+    ));
+    let run = rig.sample(2.0);
+    let readings = run.readings(0);
+    assert!(readings.iter().all(|reading| reading.compute_processes == Some(1)), "{readings:?}");
+    assert!(readings.is_sorted_by_key(|reading| reading.at));
+    // It has the time of its utilization, not that of the list.
+    let [first, second] = [0, 1].map(|number| rig.since(readings[number].at));
+    assert!((second - first) >= Nanos::from_millis(280), "{first:?}, {second:?}");
+    assert_undisturbed(&run, &[1, 2]);
+}
+
 #[test]
 fn what_a_driver_lacks_is_said_once() {
     let rig = three(

@@ -452,6 +452,26 @@ fn a_gpu_that_hangs_to_the_end_is_billed_to_the_end() {
     assert!(assumptions(&report).contains("GPU 1 hung at the end"), "{}", assumptions(&report));
 }
 
+/// Its bill begins with the run, although it never said a word.
+#[test]
+fn a_gpu_that_hangs_from_the_start_is_billed_from_the_start() {
+    let rig = Rig::new(
+        "length_ms = 60000
+        [[device]]
+        [[device]]
+        [[fault]]
+        device = 1
+        functions = [\"nvmlDeviceGetPowerUsage\"]
+        hang = true",
+    );
+    let (output, report) = reported(&rig, "--duration 1.5", |_| {});
+    assert_eq!(output.status.code(), Some(0));
+    let hung = &report["gpus"][1];
+    assert!(seconds(&hung["span_seconds"]) >= seconds(&report["gpus"][0]["span_seconds"]));
+    assert_eq!(hung["unobserved_seconds"], hung["span_seconds"]);
+    assert_billed(hung);
+}
+
 /// Requests as they arrived: path and body.
 type Arrived = Vec<(String, Vec<u8>)>;
 

@@ -28,6 +28,7 @@ fn readings_say_what_the_driver_says() {
     assert!(readings.len() >= 11, "{} readings in 1.5 s", readings.len());
     assert!(readings.is_sorted_by_key(|reading| reading.at));
     let first = readings[0];
+    assert_eq!(first.compute_processes, Some(2), "who holds it is known from the first reading on");
     let last = *readings.last().unwrap();
     assert_eq!(last.utilization, Ok(percent(80)));
     assert_eq!(last.memory_used, Bytes::from_mebibytes(4_000));

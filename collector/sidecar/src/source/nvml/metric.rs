@@ -4,8 +4,8 @@ use phasemeter_meter::units::Nanos;
 
 /// One question to the driver: what it costs and how often it is asked is kept for each.
 ///
-/// They are asked in this order. What goes into a reading comes before utilization, with which the
-/// reading is complete; what may take long comes after it.
+/// They are asked in this order. A reading has the time of utilization, and is complete with the
+/// process list: what comes before it goes into a reading, what comes after it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     /// Memory in use.
