@@ -387,6 +387,19 @@ mod tests {
     }
 
     #[test]
+    fn sessions_end_where_nothing_else_does() {
+        let session = |args: &[&str]| {
+            let cli = Cli::try_parse_from([&["phasemeter", "run"], args].concat()).unwrap();
+            let Command::Run(args) = cli.command else { panic!("{args:?}") };
+            args.config().session_every
+        };
+        assert_eq!(session(&[]), MeterConfig::SESSION);
+        assert_eq!(session(&["--", "train"]), Nanos::ZERO);
+        assert_eq!(session(&["--trace", "per-session", "--", "train"]), MeterConfig::SESSION);
+        assert!(Cli::try_parse_from(["phasemeter", "run", "--trace", "mine"]).is_err());
+    }
+
+    #[test]
     fn values_are_read_exactly_or_refused() {
         assert_eq!(seconds("0.5"), Ok(Nanos::from_millis(500)));
         assert_eq!(seconds("15"), Ok(Nanos::from_secs(15)));

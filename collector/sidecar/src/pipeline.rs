@@ -16,6 +16,7 @@ use phasemeter_meter::units::{Bytes, Timestamp};
 use crate::experiment::{Attributes, Experiment, ExperimentRequest, Opening, gpu_id};
 use crate::otlp::{ExportSettings, Exporter, GpuDescription, GpuEvent, GpuExport, Request};
 use crate::pricing::Pricing;
+use crate::source::measurement::Measurement;
 use crate::source::{Source, SourceError};
 
 /// Where requests go.
@@ -155,14 +156,22 @@ impl<'a> Pipeline<'a> {
         self.gpus.get_mut(gpu).is_some_and(|gpu| gpu.meter.push_interval(interval))
     }
 
+    /// Takes in what is only exported. Before the first reading of any GPU there is nothing to
+    /// export.
+    pub fn measure(&mut self, gpu: usize, measurement: Measurement) {
+        let export = self.gpus.get_mut(gpu).and_then(|gpu| gpu.export.as_mut());
+        export.into_iter().for_each(|export| export.measure(measurement));
+    }
+
     /// Tells what happened to a GPU.
     ///
     /// # Errors
     /// Where what is exported cannot be written.
     pub fn tell(&mut self, gpu: usize, event: &GpuEvent) -> Result<(), PipelineError> {
-        let export = self.gpus.get(gpu).and_then(|gpu| gpu.export.as_ref());
-        if let (Some(exporter), Some(export)) = (&mut self.exporter, export) {
-            exporter.event(export, event);
+        if let (Some(exporter), Some(gpu)) = (&mut self.exporter, self.gpus.get_mut(gpu))
+            && let Some(export) = &mut gpu.export
+        {
+            exporter.event(export, event, gpu.meter.begins());
         }
         self.send()
     }

@@ -13,6 +13,7 @@ use phasemeter::experiment::{
 use phasemeter::otlp::{
     Aggregation, ExportSettings, Exporter, GpuDescription, GpuExport, OtlpFile, Request,
 };
+use phasemeter::source::measurement::{Counter, Measured, Measurement, Share};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::hold::MaxHold;
 use phasemeter_meter::money::{NanoUsd, Rate};
@@ -702,6 +703,46 @@ fn energy_on_another_basis_is_another_sum() {
         points,
         [(0, 500.0), (0, 1_500.0), (0, 2_500.0), (25, 40.0), (25, 140.0), (25, 240.0), (25, 290.0)]
     );
+}
+
+/// Readings come two seconds after their time, measurements at once: what is told of an instant
+/// holds what was measured until then, and nothing after.
+#[test]
+fn what_is_measured_counts_in_the_interval_of_its_time() {
+    let made = Made::new(0, "1", steady(0, 30, 50).collect());
+    let trace = TraceId::new([7; 16]).unwrap();
+    let experiment = ExperimentRequest::default().open(at(0), Opening::Command { trace });
+    let settings = settings(10, Aggregation::Explicit);
+    let mut exporter = Exporter::new(experiment, &Attributes::new(), settings);
+    let description = GpuDescription { identity: &made.identity, memory_total: None, price: None };
+    let config = MeterConfig { boundary_every: settings.every, ..MeterConfig::default() };
+    let (mut meter, mut export) = (GpuMeter::new(config, None, None), exporter.begin(&description));
+    for (second, reading) in (0..).zip(made.readings) {
+        meter.push(reading, &mut exporter.observe(&mut export)).unwrap();
+        let full = if second <= 5 { 100 } else { 20 };
+        // The driver begins anew after 20 seconds.
+        let stood = if second <= 20 { 100 + second } else { second - 20 };
+        let mean = Utilization::from_percent(full).unwrap();
+        let from = at(second * 1_000).saturating_sub(Nanos::SECOND);
+        for value in [
+            Measured::Mean { share: Share::Sm, from, mean },
+            Measured::Stood { counter: Counter::PowerCap, at: stood * 1_000_000_000 },
+        ] {
+            export.measure(Measurement { at: at(second * 1_000), value });
+        }
+    }
+    meter.finish(&mut exporter.observe(&mut export));
+    exporter.end(export);
+    let run = Run { requests: exporter.finish().collect(), summaries: Vec::new() };
+    let streams = run.metrics();
+    let points = |name| -> Vec<f64> {
+        let [stream] = of(&streams, name)[..] else { panic!("one stream of {name}") };
+        stream.points.iter().map(|point| number(&point["asDouble"])).collect()
+    };
+    // At 5, 15, 25 and 29 s.
+    assert_eq!(points("phasemeter.gpu.sm.activity"), [1.0, 0.2, 0.2, 0.2]);
+    assert_eq!(points("phasemeter.gpu.throttle.time"), [5.0, 15.0, 25.0, 29.0]);
+    check_points(&run).unwrap();
 }
 
 #[test]

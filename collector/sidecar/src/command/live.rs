@@ -94,7 +94,11 @@ impl<'a> Live<'a> {
                 for interval in activity.intervals() {
                     self.pipeline.take_interval(gpu, interval);
                 }
+                for measurement in activity.measurements() {
+                    self.pipeline.measure(gpu, measurement);
+                }
             }
+            Observed::Measurement(measurement) => self.pipeline.measure(gpu, measurement),
             // What a GPU does not have is no news to its owner.
             Observed::Event(Event::Unsupported(..) | Event::Supported(_)) => {}
             Observed::Event(event) => {
@@ -120,11 +124,11 @@ const fn kind(event: Event) -> Option<EventKind> {
         Event::Xid(code) => Some(EventKind::Xid(code)),
         Event::Lost(_) => Some(EventKind::Lost),
         Event::Returned => Some(EventKind::Returned),
+        Event::Stuck(_) => Some(EventKind::Stuck),
+        Event::Unstuck(_) => Some(EventKind::Unstuck),
         Event::Unsupported(..)
         | Event::Supported(_)
         | Event::Cadence(..)
-        | Event::Stuck(_)
-        | Event::Unstuck(_)
         | Event::ClockStepped(_) => None,
     }
 }

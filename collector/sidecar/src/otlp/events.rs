@@ -33,6 +33,10 @@ pub enum EventKind {
     Lost,
     /// It is back.
     Returned,
+    /// A call to it hangs in the driver: nothing is known of it meanwhile.
+    Stuck,
+    /// That call came back.
+    Unstuck,
 }
 
 impl EventKind {
@@ -43,19 +47,21 @@ impl EventKind {
             Self::Xid(_) => "phasemeter.gpu.xid",
             Self::Lost => "phasemeter.gpu.lost",
             Self::Returned => "phasemeter.gpu.returned",
+            Self::Stuck => "phasemeter.gpu.stuck",
+            Self::Unstuck => "phasemeter.gpu.unstuck",
         }
     }
 
     const fn severity(self) -> (SeverityNumber, &'static str) {
         match self {
-            Self::Xid(_) | Self::Lost => (SeverityNumber::Error, "ERROR"),
-            Self::Returned => (SeverityNumber::Info, "INFO"),
+            Self::Xid(_) | Self::Lost | Self::Stuck => (SeverityNumber::Error, "ERROR"),
+            Self::Returned | Self::Unstuck => (SeverityNumber::Info, "INFO"),
         }
     }
 }
 
-/// The request that tells an event. `gpu`: the attribute that names the GPU; `context`: the session
-/// that is open, else what the experiment is told in.
+/// The request that tells an event. `gpu`: the attribute that names the GPU; `context`: its session,
+/// else what the experiment is told in.
 pub(super) fn request(
     event: &GpuEvent,
     experiment_id: &str,

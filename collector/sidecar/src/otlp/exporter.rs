@@ -16,7 +16,7 @@ use phasemeter_meter::units::Timestamp;
 
 use super::Request;
 use super::batch::Batch;
-use super::events::{self, GpuEvent};
+use super::events::{self, EventKind, GpuEvent};
 use super::gpu::{GpuExport, Session};
 use super::labels::GpuDescription;
 use super::settings::{Aggregation, ExportSettings};
@@ -102,10 +102,15 @@ impl Exporter {
         GpuObserver { exporter: self, gpu }
     }
 
-    /// Tells at once what happened to a GPU.
-    pub fn event(&mut self, gpu: &GpuExport, event: &GpuEvent) {
-        let session = gpu.session.as_ref().map(|session| session.place.span);
-        let context = session.or_else(|| self.experiment.context());
+    /// Tells at once what happened to a GPU: in its session that is open, else in the one that is
+    /// going to begin at `begins`, whose readings still wait for older ones.
+    pub fn event(&mut self, gpu: &mut GpuExport, event: &GpuEvent, begins: Option<Timestamp>) {
+        if let EventKind::Xid(code) = event.kind {
+            gpu.measurements.count_xid(code);
+        }
+        let open = gpu.session.as_ref().map(|session| session.place.span);
+        let next = || Some(self.experiment.session(&gpu.key, begins?, None).span);
+        let context = open.or_else(next).or_else(|| self.experiment.context());
         let request =
             events::request(event, &self.experiment.id, gpu.id(), context, &self.workload);
         self.ready.push_back(Request::Logs(request));

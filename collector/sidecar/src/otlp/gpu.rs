@@ -15,11 +15,13 @@ use super::batch::Batch;
 use super::exemplars::Exemplars;
 use super::hardware::Hardware;
 use super::labels::{GpuDescription, Labels};
+use super::measurements::Measurements;
 use super::settings::Aggregation;
 use super::spans::Stretch;
 use super::utilization;
 use super::values::When;
 use crate::experiment::{Experiment, GpuKey, Place};
+use crate::source::measurement::Measurement;
 
 /// What there is to tell of a GPU at one instant.
 #[derive(Debug)]
@@ -70,6 +72,7 @@ pub struct GpuExport {
     told: Option<Told>,
     hardware: Hardware,
     accounts: AccountPoints,
+    pub(super) measurements: Measurements,
     exemplars: Exemplars,
     /// The batch that holds its last points.
     pub(super) batch: Option<u64>,
@@ -84,9 +87,15 @@ impl GpuExport {
             told: None,
             hardware: Hardware::new(gpu.memory_total),
             accounts: AccountPoints::new(gpu.memory_total),
+            measurements: Measurements::default(),
             exemplars: Exemplars::default(),
             batch: None,
         }
+    }
+
+    /// Something was measured of it beside its readings.
+    pub fn measure(&mut self, measurement: Measurement) {
+        self.measurements.take(measurement);
     }
 
     /// The attribute that names it.
@@ -102,6 +111,7 @@ impl GpuExport {
             self.next_session(at, experiment);
         }
         self.accounts.hear(reading);
+        self.measurements.settle(reading.at);
         let is_sampled = self.session.as_ref().is_some_and(|it| it.place.span.flags.is_sampled());
         if let Ok(utilization) = reading.utilization
             && is_sampled
@@ -157,6 +167,8 @@ impl GpuExport {
         let export = Export { labels: &self.labels, meter, summary, start, since, when };
         self.hardware.tell(&export, batch);
         self.accounts.tell(&export, batch);
+        self.measurements.settle(at);
+        self.measurements.tell(&export, batch);
 
         let trace = Trace { experiment, gpu: &self.key, session: &session.place };
         let exemplars = self.exemplars.take(meter).map(|it| utilization::exemplar(&it, &trace));

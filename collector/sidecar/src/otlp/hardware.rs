@@ -4,7 +4,7 @@
 
 use phasemeter_meter::energy::EnergyBasis;
 use phasemeter_meter::ledger::Tally;
-use phasemeter_meter::reading::Reading;
+use phasemeter_meter::reading::{Absent, Reading};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
 
 use super::batch::Batch;
@@ -76,6 +76,13 @@ impl Hardware {
         let labels = export.labels;
         let numbers = &mut batch.hardware;
         let gauge = When { start: 0, time: reading.at.as_nanos() };
+        let is_lost = reading.utilization == Err(Absent::Lost);
+        for (state, holds) in [("ok", !is_lost), ("failed", is_lost)] {
+            let when = When { start: export.when.start, ..gauge };
+            let mut labels = labels.of_hardware("hw.type", "gpu");
+            labels.push(text("hw.state", state));
+            numbers.add(&metrics::HW_STATUS, integer(when, labels, u64::from(holds)));
+        }
         if let Some(used) = reading.memory_used {
             let when = When { start: export.when.start, ..gauge };
             numbers.add(&metrics::HW_MEMORY_USAGE, integer(when, labels.of_gpu(), used.get()));

@@ -64,6 +64,24 @@ pub(super) const HW_TEMPERATURE: Instrument = Instrument {
     kind: Kind::Gauge,
     description: "Temperature of the die.",
 };
+pub(super) const HW_IO: Instrument = Instrument {
+    name: "hw.gpu.io",
+    unit: "By",
+    kind: Kind::Counter,
+    description: "Bytes over PCIe since the first reading.",
+};
+pub(super) const HW_ERRORS: Instrument = Instrument {
+    name: "hw.errors",
+    unit: "{error}",
+    kind: Kind::Counter,
+    description: "Errors of memory since the first reading.",
+};
+pub(super) const HW_STATUS: Instrument = Instrument {
+    name: "hw.status",
+    unit: "1",
+    kind: Kind::UpDownCounter,
+    description: "1 for the state that the GPU is in, 0 for the others.",
+};
 pub(super) const TIME: Instrument = Instrument {
     name: "phasemeter.gpu.time",
     unit: "s",
@@ -99,6 +117,36 @@ pub(super) const CLOCK: Instrument = Instrument {
     unit: "Hz",
     kind: Kind::Gauge,
     description: "Frequency of a clock.",
+};
+pub(super) const SM_ACTIVITY: Instrument = Instrument {
+    name: "phasemeter.gpu.sm.activity",
+    unit: "1",
+    kind: Kind::Gauge,
+    description: "Mean share of multiprocessors that had work since the last export, weighted by time.",
+};
+pub(super) const TENSOR_ACTIVITY: Instrument = Instrument {
+    name: "phasemeter.gpu.tensor.activity",
+    unit: "1",
+    kind: Kind::Gauge,
+    description: "Mean share of time of tensor cores at work since the last export, weighted by time.",
+};
+pub(super) const DRAM_ACTIVITY: Instrument = Instrument {
+    name: "phasemeter.gpu.dram.activity",
+    unit: "1",
+    kind: Kind::Gauge,
+    description: "Mean share of the memory bandwidth in use since the last export, weighted by time.",
+};
+pub(super) const THROTTLE_TIME: Instrument = Instrument {
+    name: "phasemeter.gpu.throttle.time",
+    unit: "s",
+    kind: Kind::Counter,
+    description: "Time in which clocks were held back, by reason; reasons may hold at once.",
+};
+pub(super) const XID: Instrument = Instrument {
+    name: "phasemeter.gpu.xid",
+    unit: "{event}",
+    kind: Kind::Counter,
+    description: "Errors that the driver reported, by code.",
 };
 
 /// The one metric whose points are histograms.

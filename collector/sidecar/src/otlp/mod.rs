@@ -19,6 +19,7 @@ mod hardware;
 mod histogram;
 mod instruments;
 mod labels;
+mod measurements;
 mod settings;
 mod spans;
 mod utilization;

@@ -42,8 +42,9 @@ const STALL: Nanos = Nanos::from_secs(15);
 /// an activity every other tick and some events.
 const MESSAGES_A_TICK: u64 = 2;
 
-/// Messages beside: a whole ring of samples, drained twice while the pipeline stands still.
-const MESSAGES_BESIDE: u64 = 256;
+/// Messages beside: a whole ring of samples, drained twice while the pipeline stands still, and a
+/// dozen measurements a second.
+const MESSAGES_BESIDE: u64 = 256 + 12 * 15;
 
 /// A call that lasts longer is stuck. Readings hold for a second at least, so a shorter one costs
 /// no observed time.
@@ -193,7 +194,7 @@ impl Thread {
     }
 }
 
-/// How many observations wait at most: 57 KiB a GPU at 10 Hz.
+/// How many observations wait at most: 75 KiB a GPU at 10 Hz.
 fn capacity(gpus: u64, tick: Nanos) -> usize {
     let ticks = STALL.0.checked_div(tick.0).unwrap_or(0) + 1;
     let messages = gpus.max(1).saturating_mul(ticks * MESSAGES_A_TICK + MESSAGES_BESIDE);

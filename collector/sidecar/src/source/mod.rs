@@ -8,6 +8,7 @@ use std::io;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 
 pub mod demo;
+pub mod measurement;
 pub mod nvidia_smi;
 pub mod nvml;
 pub mod paced;

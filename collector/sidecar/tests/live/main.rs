@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fake_nvml::{Control, Fake, Model};
 use phasemeter::sampler::{Sampler, SamplerConfig, SamplerStats};
+use phasemeter::source::measurement::Measurement;
 use phasemeter::source::nvml::{Driver, Event, Observation, Observed};
 use phasemeter_meter::reading::{Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
@@ -98,9 +99,18 @@ impl Run {
         let intervals = |seen| match seen {
             Observed::Interval(interval) => vec![interval],
             Observed::Activity(activity) => activity.intervals().collect(),
-            Observed::Reading(_) | Observed::Event(_) => Vec::new(),
+            Observed::Reading(_) | Observed::Measurement(_) | Observed::Event(_) => Vec::new(),
         };
         self.of(gpu).flat_map(intervals).collect()
+    }
+
+    /// What is known beside, without the activity.
+    fn measurements(&self, gpu: usize) -> Vec<Measurement> {
+        let measurement = |seen| match seen {
+            Observed::Measurement(measurement) => Some(measurement),
+            _ => None,
+        };
+        self.of(gpu).filter_map(measurement).collect()
     }
 
     fn events(&self, gpu: usize) -> Vec<Event> {

@@ -472,6 +472,96 @@ fn a_gpu_that_hangs_from_the_start_is_billed_from_the_start() {
     assert_billed(hung);
 }
 
+/// The streams of a metric: their attributes, as one text, and the highest value. A minute may end in
+/// the middle of a test, so that there are two.
+fn points(file: &Path, name: &str) -> BTreeMap<String, f64> {
+    let metrics = told(file, ["resourceMetrics", "scopeMetrics", "metrics"]);
+    let mine = metrics.iter().filter(|metric| metric["name"] == name);
+    let data = mine.map(|metric| metric.get("sum").unwrap_or(&metric["gauge"]));
+    let points = data.flat_map(|data| data["dataPoints"].as_array().unwrap());
+    let value = |point: &Value| {
+        let whole = point["asInt"].as_str().map(|whole| whole.parse().unwrap());
+        whole.or(point["asDouble"].as_f64()).unwrap()
+    };
+    let own = |attribute: &&Value| {
+        let key = attribute["key"].as_str().unwrap();
+        !["hw.id", "hw.name", "hw.model", "hw.vendor", "hw.type"].contains(&key)
+    };
+    let text = |attribute: &Value| {
+        let value = &attribute["value"];
+        value["stringValue"].as_str().or(value["intValue"].as_str()).unwrap().to_owned()
+    };
+    let labels = |point: &Value| {
+        let attributes = point["attributes"].as_array().unwrap();
+        attributes.iter().filter(own).map(text).collect::<Vec<_>>().join(" ")
+    };
+    points.fold(BTreeMap::new(), |mut streams, point| {
+        let highest = streams.entry(labels(point)).or_insert(f64::MIN);
+        *highest = highest.max(value(point));
+        streams
+    })
+}
+
+#[test]
+fn what_is_measured_beside_the_readings_is_sent() {
+    let rig = Rig::new(
+        "length_ms = 60000
+        [[device]]
+        [[device.phase]]
+        for_ms = 2000
+        sm = 80
+        tensor = 40
+        dram = 20
+        encoder = 30
+        sm_clock_mhz = 1755
+        throttle = [\"hw_thermal\"]
+        pcie_rx_mib_s = 100
+        [[device.phase]]
+        sm_clock_mhz = 345
+        ecc_uncorrected = 2
+        [[fault]]
+        at_ms = 1600
+        xid = 79
+        [[fault]]
+        at_ms = 2400
+        for_ms = 1300
+        functions = [\"nvmlDeviceGetPowerUsage\"]
+        hang = true",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("otlp.json");
+    reported(&rig, &format!("--duration 4.5 --otlp-file {}", file.display()), |_| {});
+
+    // At most two seconds of four, or of what is left of a minute.
+    for (name, busy) in [("sm", 0.8), ("tensor", 0.4), ("dram", 0.2)] {
+        let points = points(&file, &format!("phasemeter.gpu.{name}.activity"));
+        let mean = points[""];
+        assert!((0.05 * busy..=busy).contains(&mean), "{name}: {mean}");
+    }
+    let throttled = points(&file, "phasemeter.gpu.throttle.time");
+    assert!((0.1..=2.0).contains(&throttled["hw_thermal"]), "{throttled:?}");
+    assert_eq!((throttled.len(), throttled["sw_power_cap"]), (5, 0.0));
+    assert_eq!(points(&file, "phasemeter.gpu.xid"), BTreeMap::from([("79".to_owned(), 1.0)]));
+    let io = points(&file, "hw.gpu.io");
+    assert!((10e6..=210e6).contains(&io["receive"]) && io["transmit"] == 0.0, "{io:?}");
+    let errors = points(&file, "hw.errors");
+    assert_eq!((errors["ecc_corrected"], errors["ecc_uncorrected"]), (0.0, 2.0));
+    let status = points(&file, "hw.status");
+    assert_eq!((status["ok"], status["failed"]), (1.0, 0.0));
+    let busy = points(&file, "hw.gpu.utilization");
+    assert!(
+        busy.contains_key("general") && busy["encoder"] > 0.0 && busy["decoder"] == 0.0,
+        "{busy:?}"
+    );
+    let clocks = points(&file, "phasemeter.gpu.clock.frequency");
+    assert!([345e6, 1_755e6].contains(&clocks["sm"]), "{clocks:?}");
+    assert_eq!((clocks.len(), clocks["memory"]), (2, 2_619e6));
+
+    let events = told(&file, ["resourceLogs", "scopeLogs", "logRecords"]);
+    let names: Vec<_> = events.iter().map(|event| event["eventName"].as_str().unwrap()).collect();
+    assert_eq!(names, ["phasemeter.gpu.xid", "phasemeter.gpu.stuck", "phasemeter.gpu.unstuck"]);
+}
+
 /// Requests as they arrived: path and body.
 type Arrived = Vec<(String, Vec<u8>)>;
 

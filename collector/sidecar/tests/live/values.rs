@@ -1,6 +1,7 @@
 //! What the driver says arrives as it was said.
 
-use phasemeter::source::nvml::{Metric, Observed};
+use phasemeter::source::measurement::{Counter, Measured, Share};
+use phasemeter::source::nvml::{Event, Lack, Metric, Observed};
 use phasemeter_meter::reading::{Absent, Basis, Interval};
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Milliwatts, Nanos, Utilization};
 
@@ -147,6 +148,65 @@ fn hardware_counters_cover_the_time_without_a_gap() {
     }
     let bases: Vec<_> = activities[0].intervals().map(|interval| interval.basis).collect();
     assert_eq!(bases, [Basis::GpmSm, Basis::GpmTensor]);
+}
+
+#[test]
+fn counters_stand_where_the_driver_says() {
+    let rig = Rig::new(
+        "[[device]]
+        [[device.phase]]
+        throttle = [\"hw_thermal\"]
+        pcie_rx_mib_s = 100
+        ecc_corrected = 7
+        encoder = 12
+        decoder = 34",
+    );
+    let run = rig.sample(2.5);
+    let stood = |wanted: Counter| -> Vec<_> {
+        let mine = run.measurements(0).into_iter().filter_map(|it| match it.value {
+            Measured::Stood { counter, at } if counter == wanted => Some((it.at, at)),
+            _ => None,
+        });
+        mine.collect()
+    };
+    // By so much in a second, beside what the two clocks differ by.
+    for (counter, second) in
+        [(Counter::HardwareThermal, 1e9), (Counter::Received, 100.0 * 1024.0 * 1024.0)]
+    {
+        let stood = stood(counter);
+        let (first, last) = (stood[0], *stood.last().unwrap());
+        let truth = last.0.since(first.0).as_secs_f64() * second;
+        let rose = (last.1 - first.1) as f64;
+        assert!(stood.len() >= 2 && truth > 0.0, "{counter:?}: {stood:?}");
+        assert!((rose - truth).abs() < 0.02 * second, "{counter:?}: {rose}, true {truth}");
+    }
+    for (counter, at) in
+        [(Counter::PowerCap, 0), (Counter::Corrected, 7), (Counter::Uncorrected, 0)]
+    {
+        assert!(stood(counter).iter().all(|(_, stood)| *stood == at), "{counter:?}");
+    }
+    let video = |wanted: Share| {
+        run.measurements(0).into_iter().find_map(|it| match it.value {
+            Measured::Mean { share, mean, .. } if share == wanted => Some(mean),
+            _ => None,
+        })
+    };
+    assert_eq!([Share::Encoder, Share::Decoder].map(video), [Some(percent(12)), Some(percent(34))]);
+}
+
+/// A driver of long ago has no such fields, a GPU of today no such engine.
+#[test]
+fn what_a_gpu_does_not_count_is_not_told() {
+    let rig = Rig::new(
+        "[[device]]
+        [[fault]]
+        functions = [\"nvmlDeviceGetFieldValues\", \"nvmlDeviceGetEncoderUtilization\"]
+        refuse = \"not_supported\"",
+    );
+    let run = rig.sample(1.0);
+    let lacks = [Metric::Counters, Metric::Video].map(|it| Event::Unsupported(it, Lack::Device));
+    assert_eq!(run.events(0), lacks);
+    assert_eq!(run.measurements(0), []);
 }
 
 #[test]

@@ -8,18 +8,21 @@ use nvml_wrapper::enum_wrappers::device::{Clock as ClockDomain, Sampling, Temper
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::structs::device::UtilizationInfo;
 use nvml_wrapper::{Device, EventSet, Nvml};
 use phasemeter_meter::reading::{Absent, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Utilization,
 };
 
+use super::counters;
 use super::gpm::Gpm;
 use super::metric::Metric;
 use super::observation::{Event, Observed};
 use super::refusal::{Lack, Refusal};
 use super::ring::{Ring, Sample};
 use crate::clock::Clock;
+use crate::source::measurement::{Measured, Measurement, Share};
 
 /// The driver is asked for the next XID at most so often in a row: it may not keep us.
 const XIDS_AT_ONCE: usize = 16;
@@ -110,6 +113,29 @@ impl<'d> Gpu<'d> {
                 let activity = self.gpm.ask(self.nvml, device, clock.now())?;
                 activity.into_iter().for_each(|activity| tell(Observed::Activity(activity)));
             }
+            Metric::Counters => {
+                let at = clock.now();
+                counters::ask(device, |counter, stood| {
+                    let value = Measured::Stood { counter, at: stood };
+                    tell(Observed::Measurement(Measurement { at, value }));
+                })?;
+            }
+            Metric::Video => {
+                let engines = [
+                    (Share::Encoder, device.encoder_utilization()?),
+                    (Share::Decoder, device.decoder_utilization()?),
+                ];
+                let at = clock.now();
+                for (share, UtilizationInfo { utilization, sampling_period }) in engines {
+                    // Of a driver that does not say how long it looked.
+                    let micros = u64::from(sampling_period.max(1));
+                    let from = at.saturating_sub(Nanos(micros * 1_000));
+                    if let Some(mean) = Utilization::from_percent(utilization) {
+                        let value = Measured::Mean { share, from, mean };
+                        tell(Observed::Measurement(Measurement { at, value }));
+                    }
+                }
+            }
         }
         Ok(())
     }
@@ -127,12 +153,7 @@ impl<'d> Gpu<'d> {
             answer => answer?,
         };
         let plain = samples.iter().filter_map(|sample| {
-            let value = match sample.value {
-                SampleValue::U32(value) => u64::from(value),
-                SampleValue::U64(value) => value,
-                SampleValue::I64(_) | SampleValue::F64(_) => return None,
-            };
-            Some(Sample { stamp: sample.timestamp, value })
+            Some(Sample { stamp: sample.timestamp, value: whole(&sample.value)? })
         });
         Ok(plain.collect())
     }
@@ -158,6 +179,15 @@ impl<'d> Gpu<'d> {
     }
 }
 
+/// A number that counts something; `None` for what cannot.
+pub(super) fn whole(value: &SampleValue) -> Option<u64> {
+    match value {
+        SampleValue::U32(value) => Some(u64::from(*value)),
+        SampleValue::U64(value) => Some(*value),
+        SampleValue::I64(_) | SampleValue::F64(_) => None,
+    }
+}
+
 /// Takes a metric's values out of a reading: they are not known, or no longer.
 pub fn forget(metric: Metric, values: &mut Reading) {
     match metric {
@@ -168,7 +198,7 @@ pub fn forget(metric: Metric, values: &mut Reading) {
         Metric::Clocks => (values.sm_clock, values.memory_clock) = (None, None),
         Metric::Utilization => values.utilization = Err(Absent::NotAsked),
         Metric::Processes => values.compute_processes = None,
-        Metric::Events | Metric::Samples | Metric::Gpm => {}
+        Metric::Events | Metric::Samples | Metric::Gpm | Metric::Counters | Metric::Video => {}
     }
 }
 

@@ -28,11 +28,15 @@ pub enum Metric {
     Samples,
     /// Hardware counters.
     Gpm,
+    /// The driver's counters.
+    Counters,
+    /// How busy the video engines were.
+    Video,
 }
 
 impl Metric {
     /// Every metric, in the order of asking.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Memory,
         Self::Power,
         Self::Energy,
@@ -43,6 +47,8 @@ impl Metric {
         Self::Events,
         Self::Samples,
         Self::Gpm,
+        Self::Counters,
+        Self::Video,
     ];
 
     /// Its name in logs and self-telemetry.
@@ -59,6 +65,8 @@ impl Metric {
             Self::Events => "events",
             Self::Samples => "samples",
             Self::Gpm => "gpm",
+            Self::Counters => "counters",
+            Self::Video => "video",
         }
     }
 
@@ -77,7 +85,9 @@ impl Metric {
             | Self::Clocks
             | Self::Processes
             | Self::Events
-            | Self::Samples => Nanos::SECOND,
+            | Self::Samples
+            | Self::Counters
+            | Self::Video => Nanos::SECOND,
         }
     }
 }

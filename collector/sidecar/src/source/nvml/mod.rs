@@ -14,6 +14,7 @@ use nvml_wrapper::error::NvmlError;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Bytes;
 
+mod counters;
 mod error;
 mod gpm;
 mod gpu;

@@ -8,6 +8,7 @@ use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 use super::metric::Metric;
 use super::refusal::{Lack, Loss};
 use crate::clock::Step;
+use crate::source::measurement::{Measured, Measurement, Share};
 
 /// Something observed of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +29,8 @@ pub enum Observed {
     Interval(Interval),
     /// What the hardware counted.
     Activity(Activity),
+    /// What is known beside.
+    Measurement(Measurement),
     /// What happened.
     Event(Event),
 }
@@ -48,6 +51,15 @@ pub struct Activity {
 }
 
 impl Activity {
+    /// All of it.
+    pub fn measurements(&self) -> impl Iterator<Item = Measurement> {
+        let Self { from, to: at, sm, tensor, dram } = *self;
+        let shares = [(Share::Sm, sm), (Share::Tensor, tensor), (Share::Dram, dram)];
+        shares.into_iter().filter_map(move |(share, mean)| {
+            Some(Measurement { at, value: Measured::Mean { share, from, mean: mean? } })
+        })
+    }
+
     /// What of it can stand as a utilization.
     pub fn intervals(&self) -> impl Iterator<Item = Interval> {
         let Self { from, to, sm, tensor, dram: _ } = *self;
