@@ -4,6 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::savings::advice::Advice;
+pub use phasemeter_meter::savings::advice::{Saving, Target};
+use phasemeter_meter::savings::fraction::Fraction;
+
 use crate::lever::Lever;
 
 /// One piece of advice. Every bound named here has been checked.
@@ -24,49 +28,18 @@ pub struct Recommendation {
     /// What it saves, of the bill of `gpus`.
     pub saving: Saving,
     /// How sure the policy is: 0–1.
-    pub confidence: f64,
+    pub confidence: Fraction,
     /// The numbers it rests on: at most 32, all finite.
     pub evidence: BTreeMap<String, f64>,
     /// The GPUs it is for: at least one, each in the window, each once.
     pub gpus: Vec<String>,
 }
 
-/// Fractions of a bill: 0 ≤ low ≤ expected ≤ high ≤ 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Saving {
-    /// At least, if all goes badly.
-    pub low: f64,
-    /// What to count on.
-    pub expected: f64,
-    /// At most, if all goes well.
-    pub high: f64,
-}
-
-/// What advice acts on: a pool of waste, or an axis of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Target {
-    /// The waste inside bouncing stretches.
-    Starvation,
-    /// The waste of idle seconds elsewhere.
-    Idle,
-    /// All other waste.
-    Occupancy,
-    /// What an hour costs.
-    Rate,
-    /// What an hour gets done.
-    Throughput,
-}
-
-impl Target {
-    /// As it stands in reports and on the wire.
+impl Recommendation {
+    /// As far as savings go. `policy`: who said it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Starvation => "starvation",
-            Self::Idle => "idle",
-            Self::Occupancy => "occupancy",
-            Self::Rate => "rate",
-            Self::Throughput => "throughput",
-        }
+    pub fn advice<'a>(&'a self, policy: &'a str) -> Advice<'a> {
+        let Self { ref code, target, saving, ref gpus, .. } = *self;
+        Advice { policy, code, target, saving, gpus }
     }
 }

@@ -10,11 +10,14 @@
 
 mod support;
 
+use phasemeter_meter::pool::Pool;
+use phasemeter_meter::savings::estimate::Estimate;
+use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_rules::fault::Fault;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::lever::Lever;
 use phasemeter_rules::manifest::Kind;
-use phasemeter_rules::recommendation::{Saving, Target};
+use phasemeter_rules::recommendation::Target;
 
 fn mirror(settings: &str) -> Candidate {
     let settings = serde_json::from_str(settings).unwrap();
@@ -39,8 +42,10 @@ fn every_field_of_a_window_arrives() {
     let advice = run.answer.unwrap();
     let [advice] = advice.as_slice() else { panic!("{advice:?}") };
     assert_eq!(advice.code, "mirror.seen");
-    assert_eq!((advice.target, advice.lever), (Target::Starvation, "dali".parse().unwrap()));
-    assert_eq!(advice.saving, Saving { low: 0.0, expected: 0.25, high: 1.0 });
+    let target = Target::Pool(Pool::Starvation);
+    assert_eq!((advice.target, advice.lever), (target, "dali".parse().unwrap()));
+    let saving = Estimate { low: 0.0, expected: 0.25, high: 1.0 };
+    assert_eq!(advice.saving, saving.map(|value| Fraction::new(value).unwrap()));
     assert_eq!(advice.gpus, ["GPU-0", "GPU-1"]);
     let evidence: Vec<_> = advice.evidence.iter().map(|(k, v)| format!("{k} {v}")).collect();
     let seen = "compute-bound 1000, idle-free 200, idle-unknown 0, memory.mean 0, \

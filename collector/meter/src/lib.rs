@@ -46,4 +46,5 @@ mod table;
 // What reports read.
 pub mod percent;
 pub mod projection;
+pub mod savings;
 pub mod summary;

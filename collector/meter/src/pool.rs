@@ -5,11 +5,39 @@
 //! stretch is known only afterwards, so it waits in a tail until then. This room must not know
 //! what could be done about it.
 
+use std::ops::Index;
+
 use crate::ledger::{Accounts, Charge};
 use crate::money::NanoUsd;
 use crate::pattern::Turn;
 use crate::phase::{Account, Phase};
 use crate::units::Timestamp;
+
+/// Why something was wasted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pool {
+    /// The GPU waited for its input: waste inside bouncing stretches.
+    Starvation,
+    /// Nothing ran: waste of idle seconds elsewhere.
+    Idle,
+    /// It was not full: all other waste.
+    Occupancy,
+}
+
+impl Pool {
+    /// All pools, in the order reports list them.
+    pub const ALL: [Self; 3] = [Self::Starvation, Self::Idle, Self::Occupancy];
+
+    /// As it stands in reports and on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Starvation => "starvation",
+            Self::Idle => "idle",
+            Self::Occupancy => "occupancy",
+        }
+    }
+}
 
 /// The waste of each pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +48,26 @@ pub struct Pools {
     pub idle: NanoUsd,
     /// All other waste.
     pub occupancy: NanoUsd,
+}
+
+impl Pools {
+    /// All waste.
+    #[must_use]
+    pub fn sum(&self) -> NanoUsd {
+        Pool::ALL.into_iter().map(|pool| self[pool]).sum()
+    }
+}
+
+impl Index<Pool> for Pools {
+    type Output = NanoUsd;
+
+    fn index(&self, pool: Pool) -> &NanoUsd {
+        match pool {
+            Pool::Starvation => &self.starvation,
+            Pool::Idle => &self.idle,
+            Pool::Occupancy => &self.occupancy,
+        }
+    }
 }
 
 /// Sorts charges into inside and outside of bouncing stretches.

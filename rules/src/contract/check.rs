@@ -3,6 +3,8 @@
 //! Checks gather what is wrong rather than stop at the first, so that an author mends it at once.
 //! This room must not know what the values are for.
 
+use phasemeter_meter::savings::fraction::Fraction;
+
 use crate::fault::{Fault, Violation, plain};
 
 /// The most violations that are told: a guest that got everything wrong is told the first few.
@@ -54,11 +56,9 @@ impl Check {
     }
 
     /// A fraction, 0–1.
-    pub(super) fn fraction(&mut self, at: &str, value: f64) -> f64 {
-        if !(0.0..=1.0).contains(&value) {
-            self.wrong(at, format!("is {value}, and must be 0 to 1"));
-        }
-        value + 0.0
+    pub(super) fn fraction(&mut self, at: &str, value: f64) -> Fraction {
+        let fraction = Fraction::new(value);
+        self.some(at, fraction, &format!("is {value}, and must be 0 to 1")).unwrap_or_default()
     }
 
     /// One visible line of 1 to `most` bytes.
@@ -118,7 +118,7 @@ mod tests {
         }
         assert_eq!(told(|c| _ = c.fraction("x", -0.1)), ["x is -0.1, and must be 0 to 1"]);
         let mut check = Check::default();
-        assert!(check.fraction("x", -0.0).is_sign_positive());
+        assert!(check.finite("x", -0.0).is_sign_positive());
     }
 
     #[test]

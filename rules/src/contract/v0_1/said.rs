@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::money::Rate;
+use phasemeter_meter::pool::Pool;
 use phasemeter_meter::price::Plan;
 use phasemeter_meter::units::Timestamp;
 
@@ -104,15 +105,14 @@ fn recommendation(
 }
 
 fn saving(at: &str, said: wit::recommender::Saving, check: &mut Check) -> Saving {
-    let saving = Saving {
+    if said.low > said.expected || said.expected > said.high {
+        check.wrong(&format!("{at}.saving"), "must rise: low ≤ expected ≤ high");
+    }
+    Saving {
         low: check.fraction(&format!("{at}.saving.low"), said.low),
         expected: check.fraction(&format!("{at}.saving.expected"), said.expected),
         high: check.fraction(&format!("{at}.saving.high"), said.high),
-    };
-    if saving.low > saving.expected || saving.expected > saving.high {
-        check.wrong(&format!("{at}.saving"), "must rise: low ≤ expected ≤ high");
     }
-    saving
 }
 
 fn evidence(at: &str, said: Vec<(String, f64)>, check: &mut Check) -> BTreeMap<String, f64> {
@@ -148,9 +148,9 @@ pub(super) fn quote(said: wit::pricer::Quote, request: &QuoteRequest) -> Result<
 impl From<wit::recommender::Target> for Target {
     fn from(target: wit::recommender::Target) -> Self {
         match target {
-            wit::recommender::Target::Starvation => Self::Starvation,
-            wit::recommender::Target::Idle => Self::Idle,
-            wit::recommender::Target::Occupancy => Self::Occupancy,
+            wit::recommender::Target::Starvation => Self::Pool(Pool::Starvation),
+            wit::recommender::Target::Idle => Self::Pool(Pool::Idle),
+            wit::recommender::Target::Occupancy => Self::Pool(Pool::Occupancy),
             wit::recommender::Target::Rate => Self::Rate,
             wit::recommender::Target::Throughput => Self::Throughput,
         }
