@@ -13,9 +13,6 @@ use phasemeter_meter::pool::Pools;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 
-/// The most points a column has; where time goes on, the step doubles.
-pub const MOST_POINTS: usize = 600;
-
 /// What was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {

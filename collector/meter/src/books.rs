@@ -6,7 +6,6 @@ use crate::gpu::Observer;
 use crate::ledger::{Accounts, Charge};
 use crate::money::{NanoUsd, Rate};
 use crate::pool::Stretches;
-use crate::series::Series;
 use crate::span::Spans;
 use crate::tariff::{Cost, EffectiveCost, Tariff};
 use crate::timeline::Piece;
@@ -18,7 +17,6 @@ pub(crate) struct Books {
     pub(crate) tariff: Option<Tariff>,
     pub(crate) accounts: Accounts,
     pub(crate) stretches: Stretches,
-    pub(crate) series: Series,
     pub(crate) spans: Spans,
 }
 
@@ -29,7 +27,6 @@ impl Books {
             tariff: rate.map(|rate| Tariff::new(Timestamp::EPOCH, rate)),
             accounts: Accounts::default(),
             stretches: Stretches::default(),
-            series: Series::default(),
             spans: Spans::new(min_span),
         }
     }
@@ -46,8 +43,5 @@ impl Books {
         self.accounts.enter(&charge);
         self.stretches.enter(&charge);
         self.spans.enter(&charge, &mut |span| observer.span(span));
-        if piece.account.phase().is_some() {
-            self.series.add(&piece);
-        }
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! This room must not know where either came from.
 
-use crate::units::{Millijoules, Milliwatts, Nanos};
+use crate::series::Point;
+use crate::units::{Millijoules, Nanos};
 
 /// What the energy was found from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +20,6 @@ pub enum EnergyBasis {
 pub struct Energy {
     last: Option<Millijoules>,
     counted: Option<u64>,
-    /// mW·ns, which is pJ.
-    integral: Option<u128>,
 }
 
 impl Energy {
@@ -32,22 +31,15 @@ impl Energy {
         self.last = Some(counter);
     }
 
-    /// The GPU drew `power` for `time`.
-    pub fn draw(&mut self, power: Milliwatts, time: Nanos) {
-        let drawn = u128::from(power.get()) * u128::from(time.0);
-        self.integral = Some(self.integral.unwrap_or(0) + drawn);
-    }
-
     /// The energy in joules since the first reading, and its basis; `None` where nothing told.
+    /// `drawn`: the power that readings cover, in mW·ns, which is pJ.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "joules are for people and the wire")]
-    pub fn joules(&self) -> Option<(f64, EnergyBasis)> {
-        match (self.counted, self.integral) {
-            (Some(millijoules), _) => {
-                Some((Millijoules(millijoules).joules(), EnergyBasis::Counter))
-            }
-            (None, Some(picojoules)) => Some((picojoules as f64 / 1e12, EnergyBasis::Power)),
-            (None, None) => None,
+    pub fn joules(&self, drawn: Point) -> Option<(f64, EnergyBasis)> {
+        match self.counted {
+            Some(millijoules) => Some((Millijoules(millijoules).joules(), EnergyBasis::Counter)),
+            None if drawn.observed == Nanos::ZERO => None,
+            None => Some((drawn.weighted as f64 / 1e12, EnergyBasis::Power)),
         }
     }
 }
@@ -59,12 +51,13 @@ mod tests {
     #[test]
     fn the_counter_goes_before_the_integral() {
         let mut energy = Energy::default();
-        assert_eq!(energy.joules(), None);
-        energy.draw(Milliwatts::new(300_000).unwrap(), Nanos::from_secs(10));
-        assert_eq!(energy.joules(), Some((3_000.0, EnergyBasis::Power)));
+        assert_eq!(energy.joules(Point::default()), None);
+        let time = Nanos::from_secs(10);
+        let drawn = Point { observed: time, weighted: 300_000 * u128::from(time.0) };
+        assert_eq!(energy.joules(drawn), Some((3_000.0, EnergyBasis::Power)));
         for counter in [5_000, 7_500, 100, 1_100] {
             energy.count(Millijoules(counter));
         }
-        assert_eq!(energy.joules(), Some((3.5, EnergyBasis::Counter)));
+        assert_eq!(energy.joules(drawn), Some((3.5, EnergyBasis::Counter)));
     }
 }

@@ -13,7 +13,7 @@ use crate::money::Rate;
 use crate::order::{Late, Order};
 use crate::pattern::{Bounces, Pattern};
 use crate::reading::{Absent, Basis, Interval, Reading};
-use crate::series::Series;
+use crate::series::{Quantity, Series};
 use crate::span::Segment;
 use crate::summary::{Summary, Unobserved};
 use crate::tariff::{RateChangeError, Tariff};
@@ -56,6 +56,7 @@ pub struct GpuMeter {
     memory: MemoryDistribution,
     memory_total: Option<Bytes>,
     energy: Energy,
+    series: Series,
     unobserved: Unobserved,
 }
 
@@ -82,6 +83,7 @@ impl GpuMeter {
             memory: MemoryDistribution::default(),
             memory_total,
             energy: Energy::default(),
+            series: Series::new(start),
             unobserved: Unobserved::default(),
         }
     }
@@ -158,7 +160,7 @@ impl GpuMeter {
             utilization_p95: billed.distribution().percentile(95),
             memory_peak: self.memory.peak(),
             memory_p95: self.memory.percentile(95),
-            energy: self.energy.joules(),
+            energy: self.energy.joules(self.series.sum(Quantity::Power)),
         }
     }
 
@@ -167,10 +169,10 @@ impl GpuMeter {
         std::iter::once(&self.polled).chain(&self.measures)
     }
 
-    /// Utilization over time.
+    /// Utilization, power and memory over time.
     #[must_use]
     pub const fn series(&self) -> &Series {
-        &self.books.series
+        &self.series
     }
 
     /// The last reading that counts.
@@ -230,6 +232,7 @@ impl GpuMeter {
         self.told = start;
         self.next_boundary = self.config.boundary_after(start);
         self.timeline = Timeline::new(start, self.config.thresholds);
+        self.series = Series::new(start);
         if let Some(tariff) = &mut self.books.tariff {
             tariff.begin(start);
         }
@@ -254,8 +257,8 @@ impl GpuMeter {
             }
         }
         self.cover(last, from, until, observer);
-        self.pass(until.max(from), next, Err(None), observer);
         if until < next {
+            self.pass(until.max(from), next, Err(None), observer);
             self.polled.interrupt();
         }
     }
@@ -276,6 +279,7 @@ impl GpuMeter {
     }
 
     /// What `reading` said was so from `from` to `to`.
+    #[inline]
     fn cover(
         &mut self,
         reading: &Reading,
@@ -292,9 +296,10 @@ impl GpuMeter {
         }
         if let Some(used) = reading.memory_used {
             self.memory.add(used, time);
+            self.series.hold(Quantity::Memory, from, to, used.get());
         }
         if let Some(power) = reading.power {
-            self.energy.draw(power, time);
+            self.series.hold(Quantity::Power, from, to, power.get().into());
         }
         self.pass(from, to, reading.utilization.map_err(Some), observer);
     }
@@ -314,6 +319,8 @@ impl GpuMeter {
             match chosen.map_or(polled, Ok) {
                 Ok(utilization) => {
                     self.watch(at, utilization, observer);
+                    let ppm = utilization.ppm().into();
+                    self.series.hold(Quantity::Utilization, at, until, ppm);
                     self.observe(at, until, utilization, observer);
                 }
                 Err(absent) => {

@@ -43,7 +43,8 @@ pub mod gpu_facts;
 pub mod price;
 mod table;
 
-// What reports read.
+// What reports and policies read.
+pub mod columns;
 pub mod percent;
 pub mod projection;
 pub mod savings;

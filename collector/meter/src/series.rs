@@ -1,53 +1,83 @@
-//! Utilization over a whole run as a fixed number of points, whose width doubles as time goes on.
+//! What a GPU did over a whole run as a fixed number of points, whose width doubles as time goes
+//! on: its utilization, its power, its memory.
 //!
 //! Points stand at multiples of their width since the epoch, so two series can be laid side by
-//! side whenever each began. This room must not know how it is drawn.
+//! side whenever each began. This room must not know how they are drawn, nor who reads them.
 
-use crate::timeline::Piece;
 use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 
 /// The most points there are.
 pub const POINTS: usize = 600;
+
+/// What is followed over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// How busy the GPU was, in ppm.
+    Utilization,
+    /// Power, in milliwatts.
+    Power,
+    /// Memory in use, in bytes.
+    Memory,
+}
+
+impl Quantity {
+    /// All quantities.
+    pub const ALL: [Self; 3] = [Self::Utilization, Self::Power, Self::Memory];
+}
 
 /// One point: the observed part of its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Point {
     /// Time observed.
     pub observed: Nanos,
-    /// Σ utilization × time in ppm·ns.
+    /// Σ value × time, in the unit of the quantity × ns.
     pub weighted: u128,
 }
 
 impl Point {
-    fn add(&mut self, other: Self) {
+    /// The mean in the unit of the quantity, rounded down; `None` where nothing was observed.
+    #[must_use]
+    pub fn mean(&self) -> Option<u128> {
+        self.weighted.checked_div(u128::from(self.observed.0))
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
         self.observed += other.observed;
         self.weighted += other.weighted;
     }
 
-    /// The mean utilization in ppm; `None` where nothing was observed.
-    #[must_use]
-    pub fn mean_ppm(&self) -> Option<u128> {
-        self.weighted.checked_div(u128::from(self.observed.0))
+    fn hold(&mut self, value: u64, time: Nanos) {
+        self.observed += time;
+        self.weighted += u128::from(value) * u128::from(time.0);
     }
 }
 
-/// Utilization over time.
+/// Quantities over time.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// The width of a point in seconds, a power of two.
     step: u64,
     /// The first point stands at `first × step` seconds since the epoch.
     first: u64,
-    points: Vec<Point>,
+    /// In the order of [`Quantity::ALL`].
+    columns: [Column; Quantity::ALL.len()],
 }
 
-impl Default for Series {
-    fn default() -> Self {
-        Self { step: 1, first: 0, points: Vec::new() }
-    }
+/// The points of one quantity, as far as it was observed.
+#[derive(Clone, Debug, Default)]
+struct Column {
+    points: Vec<Point>,
+    /// Where the last of them ends.
+    end: Timestamp,
 }
 
 impl Series {
+    /// Begins with the second of `start`. Nothing is observed before it.
+    #[must_use]
+    pub fn new(start: Timestamp) -> Self {
+        Self { step: 1, first: start.whole_second(), columns: Default::default() }
+    }
+
     /// The width of a point.
     #[must_use]
     pub const fn step(&self) -> Nanos {
@@ -55,70 +85,77 @@ impl Series {
     }
 
     /// Where each point begins, and the point; those before and after them are unobserved.
-    pub fn points(&self) -> impl Iterator<Item = (Timestamp, Point)> {
-        (self.first..).zip(&self.points).map(|(slot, point)| (self.start(slot), *point))
+    pub fn points(&self, quantity: Quantity) -> impl Iterator<Item = (Timestamp, Point)> {
+        let points = &self.columns[quantity as usize].points;
+        (self.first..).zip(points).map(|(slot, point)| (self.start(slot), *point))
     }
 
-    /// Adds an observed piece.
-    pub fn add(&mut self, piece: &Piece) {
-        self.reach(piece);
-        let (mut at, length) = (piece.from, u128::from(piece.to.since(piece.from).0));
-        while at < piece.to {
+    /// All of a quantity that was ever observed.
+    #[must_use]
+    pub fn sum(&self, quantity: Quantity) -> Point {
+        let mut sum = Point::default();
+        self.columns[quantity as usize].points.iter().for_each(|point| sum.add(*point));
+        sum
+    }
+
+    /// From `from` to `to` it was `value`. A quantity is told in the order of time.
+    pub fn hold(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
+        let column = &mut self.columns[quantity as usize];
+        match column.points.last_mut() {
+            Some(last) if to <= column.end => last.hold(value, to.since(from)),
+            _ => self.hold_beyond(quantity, from, to, value),
+        }
+    }
+
+    /// As [`Series::hold`], beyond the last point.
+    #[cold]
+    fn hold_beyond(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
+        self.reach(to);
+        let mut at = from;
+        while at < to {
             let slot = at.whole_second() / self.step;
-            let end = self.start(slot + 1).min(piece.to);
-            let observed = end.since(at);
-            // A piece of more than one point is whole seconds of one utilization: its parts are
-            // exact. Divided first, since the product of centuries does not fit.
-            let weighted = match u128::from(observed.0) {
-                all if all == length => piece.weighted,
-                part => piece.weighted / length * part,
-            };
-            let place = usize::try_from(slot - self.first).ok();
-            match place.and_then(|place| self.points.get_mut(place)) {
-                Some(point) if end > at => point.add(Point { observed, weighted }),
-                _ => return,
+            let end = self.start(slot + 1);
+            let column = &mut self.columns[quantity as usize];
+            let place = usize::try_from(slot.saturating_sub(self.first)).unwrap_or(POINTS);
+            if column.points.len() <= place {
+                column.points.resize(place + 1, Point::default());
             }
+            column.points[place].hold(value, end.min(to).since(at));
+            column.end = end;
             at = end;
         }
     }
 
-    /// Makes room up to the end of the piece, widening the points where they would be too many.
-    fn reach(&mut self, piece: &Piece) {
-        if self.points.is_empty() {
-            self.first = piece.from.whole_second() / self.step;
-        }
-        let last_second = Timestamp::saturating_sub(piece.to, Nanos(1)).whole_second();
-        loop {
-            let needed = (last_second / self.step).saturating_sub(self.first) + 1;
-            match usize::try_from(needed) {
-                Ok(needed) if needed <= POINTS => {
-                    if needed > self.points.len() {
-                        self.points.resize(needed, Point::default());
-                    }
-                    return;
-                }
-                _ => self.widen(),
+    /// Makes room up to `to`, widening the points where they would be too many.
+    fn reach(&mut self, to: Timestamp) {
+        let last_second = to.saturating_sub(Nanos(1)).whole_second();
+        while (last_second / self.step).saturating_sub(self.first) >= POINTS as u64 {
+            for column in &mut self.columns {
+                column.widen(self.first);
             }
+            self.first /= 2;
+            self.step *= 2;
         }
     }
 
-    fn widen(&mut self) {
+    fn start(&self, slot: u64) -> Timestamp {
+        let nanos = slot.saturating_mul(self.step).saturating_mul(NANOS_PER_SECOND);
+        Timestamp::EPOCH + Nanos(nanos)
+    }
+}
+
+impl Column {
+    /// Joins two points into one, where `first` is the slot of the first.
+    fn widen(&mut self, first: u64) {
         let mut wider: Vec<Point> = Vec::with_capacity(self.points.len() / 2 + 1);
-        for (slot, point) in (self.first..).zip(&self.points) {
-            let place = usize::try_from(slot / 2 - self.first / 2).unwrap_or(usize::MAX);
+        for (slot, point) in (first..).zip(&self.points) {
+            let place = usize::try_from(slot / 2 - first / 2).unwrap_or(POINTS);
             match wider.get_mut(place) {
                 Some(wide) => wide.add(*point),
                 None => wider.push(*point),
             }
         }
         self.points = wider;
-        self.first /= 2;
-        self.step *= 2;
-    }
-
-    fn start(&self, slot: u64) -> Timestamp {
-        let nanos = slot.saturating_mul(self.step).saturating_mul(NANOS_PER_SECOND);
-        Timestamp::default() + Nanos(nanos)
     }
 }
 
@@ -127,42 +164,64 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::phase::Account;
 
-    fn piece(from: u64, to: u64, ppm: u64) -> Piece {
-        let at = |millis| Timestamp::from_millis(millis).unwrap();
-        let weighted = u128::from(ppm) * u128::from((to - from) * 1_000_000);
-        Piece { from: at(from), to: at(to), account: Account::IdleFree, weighted }
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis).unwrap()
+    }
+
+    fn hold(series: &mut Series, from: u64, to: u64, ppm: u64) {
+        series.hold(Quantity::Utilization, at(from), at(to), ppm);
     }
 
     proptest! {
-        /// However far it reaches: nothing is lost, there are at most 600 points, and each piece
-        /// lies within its points.
+        /// However far it reaches: nothing is lost, there are at most 600 points, and each holds
+        /// what was so in its time.
         #[test]
-        fn nothing_is_lost(steps in prop::collection::vec((0_u64..5_000_000, 1_u64..1_000), 1..60)) {
-            let (mut series, mut at, mut total) = (Series::default(), 1_000, Point::default());
-            for (pause, length) in steps {
-                // A piece lies within one second.
-                at += pause;
-                let to = (at + length).min((at / 1_000 + 1) * 1_000);
-                let piece = piece(at, to, 500_000);
-                series.add(&piece);
-                total.add(Point { observed: piece.to.since(piece.from), weighted: piece.weighted });
-                at = to;
+        fn nothing_is_lost(
+            start in 0_u64..10_000_000,
+            steps in prop::collection::vec(
+                (prop_oneof![Just(0), 0_u64..5_000_000], 1_u64..1_000_000, 0_u64..1_000), 1..60,
+            ),
+        ) {
+            let mut series = Series::new(at(start));
+            let (mut now, mut held) = (start, Vec::new());
+            for (pause, length, value) in steps {
+                let (from, to) = (now + pause, now + pause + length);
+                series.hold(Quantity::Power, at(from), at(to), value);
+                held.push((from, to, value));
+                now = to;
             }
-            let mut sum = Point::default();
-            series.points().for_each(|(_, point)| sum.add(point));
-            prop_assert_eq!(sum, total);
-            prop_assert!(series.points().count() <= POINTS);
+            let width = series.step().0 / 1_000_000;
+            for (begin, point) in series.points(Quantity::Power) {
+                let begin = begin.as_nanos() / 1_000_000;
+                let inside = |from: u64, to: u64| to.min(begin + width).saturating_sub(from.max(begin));
+                let held = || held.iter().map(|&(from, to, value)| (inside(from, to), value));
+                let observed = held().map(|(time, _)| time).sum();
+                let weighted: u64 = held().map(|(time, value)| time * value).sum();
+                prop_assert_eq!(point.observed, Nanos::from_millis(observed));
+                prop_assert_eq!(point.weighted, u128::from(weighted) * 1_000_000);
+            }
+            let all = held.iter().map(|(from, to, _)| to - from).sum();
+            prop_assert_eq!(series.sum(Quantity::Power).observed, Nanos::from_millis(all));
+            prop_assert!(series.points(Quantity::Power).count() <= POINTS);
+            prop_assert_eq!(series.points(Quantity::Memory).count(), 0);
         }
     }
 
     #[test]
     fn points_stand_at_multiples_of_their_width() {
-        let mut series = Series::default();
-        series.add(&piece(3_000, 4_000, 1_000_000));
-        series.add(&piece(700_000, 1_300_000, 500_000));
+        let mut series = Series::new(at(3_000));
+        hold(&mut series, 3_000, 4_000, 1_000_000);
+        hold(&mut series, 700_000, 1_300_000, 500_000);
         assert_eq!(series.step(), Nanos::from_secs(4));
-        assert_eq!(series.points().next().map(|(at, _)| at), Timestamp::from_millis(0));
+        let first = series.points(Quantity::Utilization).next();
+        assert_eq!(first.map(|(at, point)| (at, point.mean())), Some((at(0), Some(1_000_000))));
+    }
+
+    #[test]
+    fn the_end_of_time_is_reached() {
+        let mut series = Series::new(Timestamp::EPOCH);
+        series.hold(Quantity::Power, Timestamp::EPOCH, Timestamp::LAST, 1);
+        assert_eq!(series.sum(Quantity::Power).observed, Timestamp::LAST.since(Timestamp::EPOCH));
     }
 }

@@ -3,7 +3,7 @@
 //! This room must not know where on a page a bar stands, or in what colours.
 
 use phasemeter_meter::phase::{Phase, Thresholds};
-use phasemeter_meter::series::{Point, Series};
+use phasemeter_meter::series::{Point, Quantity, Series};
 use phasemeter_meter::units::{Nanos, PPM, Timestamp};
 
 use super::Input;
@@ -50,7 +50,7 @@ impl<'a> Bars<'a> {
         let Some(series) = self.series.get(place) else { return Vec::new() };
         let edges = edges(axis, count);
         let columns = edges.iter().zip(edges.iter().skip(1));
-        let mut points = series.points().peekable();
+        let mut points = series.points(Quantity::Utilization).peekable();
         columns
             .map(|(&from, &to)| {
                 let mut mean = Point::default();
@@ -69,7 +69,7 @@ impl<'a> Bars<'a> {
     }
 
     fn column(&self, mean: Point, there: bool) -> Column {
-        let Some(ppm) = mean.mean_ppm().and_then(|ppm| u64::try_from(ppm).ok()) else {
+        let Some(ppm) = mean.mean().and_then(|ppm| u64::try_from(ppm).ok()) else {
             return Column { glyph: if there { UNOBSERVED } else { ' ' }, phase: None };
         };
         let level = usize::try_from(ppm * LEVELS.len() as u64 / u64::from(PPM)).ok();
