@@ -26,9 +26,51 @@ use crate::source::nvidia_smi::UtcOffset;
 #[derive(Debug, Parser)]
 #[command(name = "phasemeter", version, max_term_width = 100)]
 pub struct Cli {
+    #[command(flatten)]
+    pub log: LogArgs,
+
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// What is said of the work while it is done.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Log")]
+pub struct LogArgs {
+    /// How lines on standard error are written; else as PHASEMETER_LOG_FORMAT says, else as text.
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+
+    /// The least that is said there; else as PHASEMETER_LOG says, else info.
+    #[arg(long, global = true, value_enum, value_name = "LEVEL")]
+    pub log_level: Option<LogLevel>,
+}
+
+/// How a line of the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: an object a line.
+    Json,
+}
+
+/// How much is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// What did not succeed.
+    Error,
+    /// And what someone should look at.
+    Warn,
+    /// And how the work goes.
+    #[default]
+    Info,
+    /// And what explains it.
+    Debug,
+    /// And each step.
+    Trace,
 }
 
 /// What to do.

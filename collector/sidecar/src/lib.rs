@@ -19,3 +19,4 @@ pub mod pricing;
 pub mod report;
 pub mod sampler;
 pub mod source;
+pub mod telemetry;

@@ -129,8 +129,9 @@ fn what_is_not_accepted_fails_the_command_and_not_the_report() {
         let log = log(&folder);
         let run = audit(&log, &[&otlp(&backend)], &[]);
         assert_eq!(run.status.code(), Some(74));
-        let said = stderr(&run);
-        assert_eq!(said.lines().count(), 1, "{said}");
+        // The first line is said when it happens, the last one sums it up.
+        let said: Vec<_> = stderr(&run).lines().collect();
+        let [_, said] = said[..] else { panic!("{said:#?}") };
         assert!(said.contains(fate) && said.contains(error), "{said}");
         assert_eq!(run.stdout, audit(&log, &[], &[]).stdout);
     }
@@ -207,4 +208,43 @@ fn a_speed_is_for_watching() {
     let run = phasemeter(&["demo", "--speed", "60"], &[]);
     assert_eq!(run.status.code(), Some(2));
     assert!(stderr(&run).contains("--otlp"), "{}", stderr(&run));
+}
+
+#[test]
+fn what_is_said_is_for_people_or_for_programs_down_to_a_level() {
+    let folder = TempDir::new().unwrap();
+    let log = log(&folder);
+    let said = |more: &[&str], environment: &[(&str, &str)]| {
+        // One request is refused for good, which is no end of the others.
+        let refusal = Reply::Http(StatusCode::BAD_REQUEST, None, "not here");
+        let backend = Backend::start([refusal]);
+        let environment = [environment, &[("TRACEPARENT", "00-x")]].concat();
+        let output = audit(&log, &[&[&*otlp(&backend)], more].concat(), &environment);
+        assert_eq!(output.status.code(), Some(74), "{}", stderr(&output));
+        stderr(&output).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+
+    let text = said(&[], &[]);
+    let [ignored, refused, failed] = &text[..] else { panic!("{text:#?}") };
+    assert!(ignored.starts_with("phasemeter: TRACEPARENT is ignored:"), "{ignored}");
+    assert!(refused.ends_with("OTLP was refused, and is dropped: 400 Bad Request: not here"));
+    assert!(failed.starts_with("phasemeter: OTLP: "), "{failed}");
+    for (more, environment) in
+        [(&["--log-level", "error"][..], &[][..]), (&[], &[("PHASEMETER_LOG", "error")])]
+    {
+        let text = said(more, environment);
+        assert!(text.len() == 1 && text[0].starts_with("phasemeter: OTLP: "), "{text:#?}");
+    }
+    let wrong = said(&[], &[("PHASEMETER_LOG", "loud")]);
+    assert!(wrong[0].starts_with("phasemeter: PHASEMETER_LOG is ignored: \"loud\""), "{wrong:#?}");
+    assert_eq!(wrong.len(), 4);
+
+    let json = said(&["--log-format", "json", "--log-level", "debug"], &[]);
+    let json: Vec<Value> = json.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let levels: Vec<_> = json.iter().map(|line| line["level"].as_str().unwrap()).collect();
+    assert_eq!(levels, ["WARN", "WARN", "ERROR"]);
+    let refused = &json[1];
+    assert_eq!(refused["reason"], "400 Bad Request: not here");
+    assert!(refused["signal"].is_string() && refused["timestamp"].is_string(), "{refused}");
+    assert!(json[2]["message"].as_str().unwrap().starts_with("OTLP: "), "{json:#?}");
 }

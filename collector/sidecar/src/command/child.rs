@@ -10,6 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{self, Command, ExitCode, ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process};
+use tracing::warn;
 
 use super::Failure;
 
@@ -56,7 +57,8 @@ impl Child {
             Ok(()) => {}
             Err(errno) => {
                 let (name, error) = (&self.name, io::Error::from(errno));
-                eprintln!("phasemeter: {name} cannot be sent signal {}: {error}", signal.as_raw());
+                let signal = signal.as_raw();
+                warn!(signal, "{name} cannot be sent signal {signal}: {error}");
             }
         }
     }

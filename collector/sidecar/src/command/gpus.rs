@@ -1,6 +1,7 @@
 //! Which GPUs of this machine a command is about.
 
 use phasemeter_meter::reading::GpuIdentity;
+use tracing::warn;
 
 use super::Failure;
 use crate::source::nvml::Discovery;
@@ -14,12 +15,12 @@ pub(super) fn choose(
     discovery: &Discovery,
 ) -> Result<(Selection, Vec<GpuIdentity>), Failure> {
     for silent in &discovery.silent {
-        eprintln!("phasemeter: {silent}: {}", silent.source);
+        warn!("{silent}: {}", silent.source);
     }
     let all: Vec<_> = discovery.gpus.iter().map(|found| found.identity.clone()).collect();
     let selection = select(asked, |name| std::env::var(name).ok(), &all)?;
     for warning in &selection.warnings {
-        eprintln!("phasemeter: {warning}");
+        warn!("{warning}");
     }
     let gpus = selection.gpus.iter().filter_map(|place| all.get(*place).cloned()).collect();
     Ok((selection, gpus))

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
+use tracing::{debug, info, warn};
 
 use crate::clock::Clock;
 use crate::otlp::{EventKind, GpuEvent};
@@ -99,10 +100,8 @@ impl<'a> Live<'a> {
                 }
             }
             Observed::Measurement(measurement) => self.pipeline.measure(gpu, measurement),
-            // What a GPU does not have is no news to its owner.
-            Observed::Event(Event::Unsupported(..) | Event::Supported(_)) => {}
             Observed::Event(event) => {
-                eprintln!("phasemeter: {}: {event}", self.name(gpu));
+                self.say(gpu, event);
                 if let Some(kind) = kind(event) {
                     let event = GpuEvent { at: self.clock.now(), kind, body: event.to_string() };
                     self.pipeline.tell(gpu, &event)?;
@@ -110,6 +109,20 @@ impl<'a> Live<'a> {
             }
         }
         Ok(())
+    }
+
+    fn say(&self, gpu: usize, event: Event) {
+        let (name, index) = (self.name(gpu), self.gpus.get(gpu).and_then(|gpu| gpu.index));
+        match event {
+            // What a GPU does not have is no news to its owner.
+            Event::Unsupported(..) | Event::Supported(_) => debug!(gpu = index, "{name}: {event}"),
+            Event::Returned | Event::Unstuck(_) | Event::Cadence(..) => {
+                info!(gpu = index, "{name}: {event}");
+            }
+            Event::Xid(_) | Event::Lost(_) | Event::Stuck(_) | Event::ClockStepped(_) => {
+                warn!(gpu = index, "{name}: {event}");
+            }
+        }
     }
 
     fn name(&self, gpu: usize) -> String {

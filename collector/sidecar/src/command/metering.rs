@@ -7,6 +7,7 @@ use std::path::Path;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::reading::GpuIdentity;
+use tracing::warn;
 
 use super::Failure;
 use super::outlets::Outlets;
@@ -33,7 +34,7 @@ pub(super) struct Provenance {
 pub(super) fn environment() -> Environment {
     let environment = Environment::read(|name| std::env::var(name).ok());
     for warning in &environment.warnings {
-        eprintln!("phasemeter: {warning}");
+        warn!("{warning}");
     }
     environment
 }

@@ -7,6 +7,8 @@ use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tracing::info;
+
 use super::delivery::Delivery;
 use super::{Failure, metering};
 use crate::cli::{ReportArgs, SendArgs};
@@ -69,7 +71,7 @@ impl Outlets {
             if !arrival.is_complete() {
                 return Err(Failure::Undelivered(Box::new(arrival)));
             }
-            eprintln!("phasemeter: {arrival}");
+            info!("{arrival}");
             Ok(())
         });
         let written = self.file.map_or(Ok(()), |(path, file)| {

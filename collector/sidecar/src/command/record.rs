@@ -9,6 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::Nanos;
+use tracing::{info, warn};
 
 use super::Failure;
 use super::gpus;
@@ -47,10 +48,10 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), Failure> {
         recorded => recorded.map_err(unwritten)?,
     }
     let (rows, gpus, file) = (log.written, gpus.len(), shown(&args.file));
-    eprintln!("phasemeter: {rows} readings of {gpus} GPUs are in {}", file.display());
+    info!(rows, gpus, "{rows} readings of {gpus} GPUs are in {}", file.display());
     match sampler.stats().dropped() {
         0 => {}
-        lost => eprintln!("phasemeter: {lost} more were lost: the log is written too slowly"),
+        lost => warn!(lost, "{lost} more were lost: the log is written too slowly"),
     }
     Ok(())
 }
@@ -75,7 +76,7 @@ fn record(
     }
     for place in sampler.stop(GRACE) {
         let name = log.gpus.get(place).map_or("", |gpu| &gpu.name);
-        eprintln!("phasemeter: {name} does not answer; its last reading is missing");
+        warn!(gpu = name, "{name} does not answer; its last reading is missing");
     }
     sampler.drain(|observation| log.take(observation));
     log.finish()

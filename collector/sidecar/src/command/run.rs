@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
+use tracing::{error, info, warn};
 
 use super::child::{self, Child};
 use super::delivery::Delivery;
@@ -55,7 +56,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let discovery = Driver::installed().discover()?;
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
     let chosen = describe(&selection, &gpus, discovery.gpus.len());
-    eprintln!("phasemeter: {chosen}");
+    info!("{chosen}");
 
     let command = args.command.split_first();
     let trace = TraceId::random();
@@ -104,7 +105,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         (Err(failure), None) => Err(failure),
         // It is the command's status that whoever started it waits for.
         (Err(failure), Some(_)) => {
-            eprintln!("phasemeter: {}", failure.in_one_line());
+            error!("{}", failure.in_one_line());
             Ok(status)
         }
     }
@@ -127,7 +128,7 @@ fn report(
     };
     let input = metering::input(&args.metering, gpus, run, provenance);
     // What the command wrote last stands apart from it.
-    eprintln!();
+    let _ = writeln!(io::stderr());
     let shown = metering::write(&input, args.metering.report.format, io::stderr());
     let written = file.map_or(Ok(()), |file| write_json(&input, BufWriter::new(file)));
     shown.and(written).map_err(Failure::Output)
@@ -198,7 +199,7 @@ fn outlet<'a>(
 }
 
 fn give_up(error: &io::Error) {
-    eprintln!("phasemeter: the OTLP file is given up: {error}");
+    warn!("the OTLP file is given up: {error}");
 }
 
 /// The command, as far as a title has room for it.

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::Rig;
 
 /// What the environment of a test must not bring along.
-const FOREIGN: [&str; 8] = [
+const FOREIGN: [&str; 10] = [
     "TRACEPARENT",
     "TRACESTATE",
     "BAGGAGE",
@@ -31,6 +31,8 @@ const FOREIGN: [&str; 8] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_RESOURCE_ATTRIBUTES",
     "OTEL_SERVICE_NAME",
+    "PHASEMETER_LOG",
+    "PHASEMETER_LOG_FORMAT",
 ];
 
 /// A nano-dollar each microsecond: the bill is the time, to the nano-dollar.

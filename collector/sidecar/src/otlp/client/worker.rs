@@ -43,8 +43,16 @@ impl Worker {
         closing: watch::Receiver<Closing>,
     ) -> Self {
         let transport = Transport::new(signal, &target);
-        let backoff = Backoff::new(retry);
-        Self { signal, target, transport, queue, backoff, closing, deadline: None, failing: false }
+        Self {
+            signal,
+            target,
+            transport,
+            queue,
+            backoff: Backoff::new(retry),
+            closing,
+            deadline: None,
+            failing: false,
+        }
     }
 
     /// Sends until the client closes and nothing waits, or nothing can be sent in time.
@@ -123,17 +131,26 @@ impl Worker {
         match answer {
             Answer::Accepted { rejected, message } => {
                 if self.failing {
-                    info!(signal, %target, "OTLP is accepted again");
+                    info!(signal, %target, "{signal}, {target}: OTLP is accepted again");
                 }
                 if *rejected > 0 || !message.is_empty() {
-                    warn!(signal, %target, rejected, message, "OTLP was accepted in part");
+                    warn!(
+                        signal, %target, rejected, reason = message,
+                        "{signal}, {target}: OTLP was accepted, {rejected} items of it rejected: {message}"
+                    );
                 }
             }
             Answer::Refused { reason } => {
-                warn!(signal, %target, reason, "OTLP was refused, and is dropped");
+                warn!(
+                    signal, %target, reason,
+                    "{signal}, {target}: OTLP was refused, and is dropped: {reason}"
+                );
             }
             Answer::Retry { reason, .. } if !self.failing => {
-                warn!(signal, %target, reason, "OTLP cannot be sent; it waits and is sent again");
+                warn!(
+                    signal, %target, reason,
+                    "{signal}, {target}: OTLP cannot be sent; it waits and is sent again: {reason}"
+                );
             }
             Answer::Retry { .. } => {}
         }
