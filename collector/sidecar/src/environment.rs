@@ -18,6 +18,8 @@ pub struct Environment {
     pub experiment: ExperimentRequest,
     /// Of how it is exported.
     pub export: ExportSettings,
+    /// Whether the SDK is switched off, which carries what the sidecar tells of itself.
+    pub sdk_disabled: bool,
     /// What could not be used.
     pub warnings: Vec<Ignored>,
 }
@@ -53,6 +55,9 @@ pub enum Ignored {
          taking explicit_bucket_histogram"
     )]
     Aggregation(String),
+    /// The default is taken.
+    #[error("OTEL_SDK_DISABLED is ignored: {0:?} is neither true nor false, taking false")]
+    SdkDisabled(String),
 }
 
 impl Environment {
@@ -63,7 +68,8 @@ impl Environment {
         let mut warnings = Vec::new();
         let experiment = experiment(&lookup, &mut warnings);
         let export = export(&lookup, &mut warnings);
-        Self { experiment, export, warnings }
+        let sdk_disabled = sdk_disabled(&lookup, &mut warnings);
+        Self { experiment, export, sdk_disabled, warnings }
     }
 }
 
@@ -134,6 +140,16 @@ fn export(lookup: &impl Fn(&str) -> Option<String>, warnings: &mut Vec<Ignored>)
     }
 }
 
+fn sdk_disabled(lookup: &impl Fn(&str) -> Option<String>, warnings: &mut Vec<Ignored>) -> bool {
+    let Some(text) = lookup("OTEL_SDK_DISABLED") else { return false };
+    let is = |word: &str| text.eq_ignore_ascii_case(word);
+    if !is("true") && !is("false") {
+        warnings.push(Ignored::SdkDisabled(text));
+        return false;
+    }
+    is("true")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +186,7 @@ mod tests {
                 "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION",
                 "base2_exponential_bucket_histogram",
             ),
+            ("OTEL_SDK_DISABLED", "True"),
         ]);
         assert_eq!(environment.warnings, []);
         let request = environment.experiment;
@@ -181,6 +198,7 @@ mod tests {
         assert_eq!(request.sampler.root, Root::TraceIdRatio(Ratio::new(0.5).unwrap()));
         assert_eq!(environment.export.every, Nanos::from_secs(11));
         assert_eq!(environment.export.aggregation, Aggregation::Exponential);
+        assert!(environment.sdk_disabled);
     }
 
     #[test]
@@ -192,9 +210,11 @@ mod tests {
             ("OTEL_METRIC_EXPORT_INTERVAL", "0", "milliseconds"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "1m", "milliseconds"),
             ("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "x", "there is no \"x\""),
+            ("OTEL_SDK_DISABLED", "1", "neither true nor false"),
         ] {
-            let Environment { experiment, export, warnings } = read(&[(name, value)]);
-            assert_eq!((experiment, export), (read(&[]).experiment, read(&[]).export), "{name}");
+            let mut environment = read(&[(name, value)]);
+            let warnings = std::mem::take(&mut environment.warnings);
+            assert_eq!(environment, read(&[]), "{name}");
             let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
             let [warning] = warnings.as_slice() else { panic!("{name}: {warnings:?}") };
             assert!(warning.starts_with(name) && warning.contains(part), "{warning}");

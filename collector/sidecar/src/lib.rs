@@ -10,6 +10,7 @@
 pub mod cli;
 pub mod clock;
 pub mod command;
+pub mod durations;
 pub mod environment;
 pub mod experiment;
 pub mod host;

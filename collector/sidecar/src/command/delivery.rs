@@ -5,14 +5,19 @@
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
+use phasemeter_meter::units::Nanos;
+use tracing::warn;
+
 use super::Failure;
+use crate::experiment::Attributes;
 use crate::otlp::Request;
 use crate::otlp::client::{Account, BySignal, Client, Config, Destination, Outcome, Signal};
+use crate::telemetry::Telemetry;
 
 /// Sends until it is finished.
 pub(super) struct Delivery {
     client: Client,
-    targets: BySignal<Option<String>>,
+    config: Config,
 }
 
 impl Delivery {
@@ -23,8 +28,23 @@ impl Delivery {
         let Some(config) = Config::read(destination, environment)? else {
             return Ok(None);
         };
-        let targets = BySignal::each(|signal| config.target(signal).map(ToString::to_string));
-        Ok(Some(Self { client: Client::start(&config)?, targets }))
+        Ok(Some(Self { client: Client::start(&config)?, config }))
+    }
+
+    /// Begins to tell to where metrics go what the sidecar says of itself, and what becomes of what
+    /// is sent. `None` where metrics go nowhere, or it cannot be begun: nothing depends on it.
+    pub(super) fn telemetry(&self, every: Nanos, host: &Attributes) -> Option<Telemetry> {
+        match Telemetry::start(&self.config, every, host) {
+            Ok(telemetry) => {
+                let telemetry = telemetry?;
+                telemetry.watch_client(&self.client.stats(), &self.config);
+                Some(telemetry)
+            }
+            Err(error) => {
+                warn!("self-telemetry is left out: {error}");
+                None
+            }
+        }
     }
 
     /// Hands a request over, and never waits.
@@ -40,7 +60,8 @@ impl Delivery {
 
     /// Sends what it can of what is left, within `grace`.
     pub(super) fn finish(self, grace: Duration) -> Arrival {
-        let Self { client, targets } = self;
+        let Self { client, config } = self;
+        let targets = BySignal::each(|signal| config.target(signal).map(ToString::to_string));
         Arrival { targets, outcome: client.flush(grace) }
     }
 }

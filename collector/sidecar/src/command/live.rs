@@ -2,6 +2,8 @@
 //!
 //! This room must not know why the run ends, nor where it is reported.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use phasemeter_meter::reading::{GpuIdentity, Reading};
@@ -13,6 +15,7 @@ use crate::otlp::{EventKind, GpuEvent};
 use crate::pipeline::{Finished, Pipeline, PipelineError};
 use crate::sampler::{Sampler, SamplerStats};
 use crate::source::nvml::{Event, Observation, Observed};
+use crate::telemetry::Telemetry;
 
 /// A thread that has not ended by then hangs in the driver.
 const GRACE: Duration = Duration::from_secs(1);
@@ -26,7 +29,7 @@ pub(super) struct Live<'a> {
     start: Timestamp,
     observations: Vec<Observation>,
     /// Readings that came when their time was settled.
-    late: u64,
+    late: Arc<AtomicU64>,
 }
 
 /// A live run that is over.
@@ -45,8 +48,13 @@ impl<'a> Live<'a> {
         gpus: &'a [GpuIdentity],
         clock: Clock,
     ) -> Self {
-        let start = clock.now();
-        Self { sampler, pipeline, gpus, clock, start, observations: Vec::new(), late: 0 }
+        let (start, observations, late) = (clock.now(), Vec::new(), Arc::default());
+        Self { sampler, pipeline, gpus, clock, start, observations, late }
+    }
+
+    /// Lets the sidecar tell how well this goes.
+    pub(super) fn tell(&self, telemetry: &Telemetry) {
+        telemetry.watch_sampler(self.sampler.gauges(), Arc::clone(&self.late));
     }
 
     /// Meters what was observed since the last time. To be called a few times a second.
@@ -76,8 +84,9 @@ impl<'a> Live<'a> {
             }
             notes.push(format!("{} hung at the end: what it said last is lost", self.name(gpu)));
         }
-        if self.late > 0 {
-            notes.push(format!("{} readings came too late and are left out", self.late));
+        let late = self.late.load(Ordering::Relaxed);
+        if late > 0 {
+            notes.push(format!("{late} readings came too late and are left out"));
         }
         Ok(Over { run: self.pipeline.finish(self.gpus)?, notes })
     }
@@ -86,7 +95,7 @@ impl<'a> Live<'a> {
         match what {
             Observed::Reading(reading) => {
                 let taken = self.pipeline.take(gpu, &reading, self.gpus)?;
-                self.late += u64::from(taken.is_err());
+                self.late.fetch_add(u64::from(taken.is_err()), Ordering::Relaxed);
             }
             Observed::Interval(interval) => {
                 self.pipeline.take_interval(gpu, interval);

@@ -70,11 +70,12 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let experiment = request.open(clock.now(), opening);
     let carriers = experiment.carriers();
     let meter = args.config();
+    let host = host::attributes(&experiment.attributes);
     let outlet = outlet(delivery.as_ref(), &mut otlp_file);
     let settings = Settings {
         meter,
         pricing: metering::pricing(&args.metering.price),
-        host: host::attributes(&experiment.attributes),
+        host: host.clone(),
         export: outlet.map(|outlet| (environment.export, outlet)),
     };
     let pipeline = Pipeline::live(settings, experiment);
@@ -86,6 +87,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let sampler = Sampler::start(discovery, &selection.gpus, config)
         .map_err(refused("the threads that ask the driver cannot be started"))?;
     let mut live = Live::new(sampler, pipeline, &gpus, clock);
+    let telling = delivery.as_ref().filter(|_| !environment.sdk_disabled);
+    let telemetry = telling.and_then(|it| it.telemetry(environment.export.every, &host));
+    telemetry.iter().for_each(|telemetry| live.tell(telemetry));
     let child = command.map(|(program, rest)| Child::start(program, rest, carriers)).transpose()?;
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let status = watch(&mut live, &wakes, child, until)?;
@@ -96,9 +100,13 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
 
     let mut assumptions = vec![chosen];
     assumptions.extend(notes);
+    let until = Instant::now() + GRACE;
     match delivery.map(|delivery| delivery.finish(GRACE)) {
         Some(arrival) => assumptions.extend(arrival.sentences()),
         None => assumptions.push(NOWHERE.to_owned()),
+    }
+    if let Some(telemetry) = telemetry {
+        telemetry.finish(until.saturating_duration_since(Instant::now()));
     }
     match (report(args, &gpus, &run, assumptions, report_file), command) {
         (Ok(()), _) => Ok(status),

@@ -1,14 +1,15 @@
 //! What a worker shows of itself while it works: one thread writes, any thread reads.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use phasemeter_meter::units::Nanos;
 
-use super::histogram::{Histogram, quantiles};
-use super::stats::{GpuStats, MetricStats};
+use super::stats::{GpuStats, MetricStats, SamplerStats};
 use super::ticker::Tick;
 use crate::clock::nanos;
+use crate::durations::{Counts, Durations, quantiles};
 use crate::source::nvml::Metric;
 
 const METRICS: usize = Metric::ALL.len();
@@ -26,19 +27,22 @@ pub(crate) struct Gauge {
     ticks: AtomicU64,
     missed: AtomicU64,
     pub(crate) dropped: AtomicU64,
-    pub(crate) lateness: Histogram,
+    lateness: Durations,
     call: AtomicU64,
     metrics: [MetricGauge; METRICS],
 }
 
 #[derive(Debug, Default)]
 struct MetricGauge {
-    calls: AtomicU64,
+    calls: Durations,
     failed: AtomicU64,
     total: AtomicU64,
-    max: AtomicU64,
     period: AtomicU64,
 }
+
+/// All of a sampler's gauges, for whoever watches it while it works, and after.
+#[derive(Clone, Debug)]
+pub struct Gauges(Vec<Arc<Gauge>>);
 
 /// A call that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +60,7 @@ impl Gauge {
             ticks: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
-            lateness: Histogram::default(),
+            lateness: Durations::default(),
             call: AtomicU64::new(NO_CALL),
             metrics: Default::default(),
         }
@@ -79,10 +83,9 @@ impl Gauge {
     pub(crate) fn end(&self, metric: Metric, cost: Nanos, failed: bool) {
         self.call.store(NO_CALL, Ordering::Relaxed);
         if let Some(gauge) = self.metrics.get(metric as usize) {
-            gauge.calls.fetch_add(1, Ordering::Relaxed);
+            gauge.calls.add(cost);
             gauge.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
             gauge.total.fetch_add(cost.0, Ordering::Relaxed);
-            gauge.max.fetch_max(cost.0, Ordering::Relaxed);
         }
     }
 
@@ -107,10 +110,10 @@ impl Gauge {
         let metric = |(metric, gauge): (Metric, &MetricGauge)| MetricStats {
             metric,
             period: Nanos(load(&gauge.period)),
-            calls: load(&gauge.calls),
+            calls: Counts::of(std::iter::once(&gauge.calls)).total(),
             failed: load(&gauge.failed),
             total: Nanos(load(&gauge.total)),
-            max: Nanos(load(&gauge.max)),
+            max: gauge.calls.max(),
         };
         GpuStats {
             ticks: load(&self.ticks),
@@ -123,6 +126,34 @@ impl Gauge {
 
     fn micros(&self, now: Instant) -> u64 {
         nanos(now.saturating_duration_since(self.start)).0 / 1_000
+    }
+}
+
+impl Gauges {
+    pub(super) const fn new(gauges: Vec<Arc<Gauge>>) -> Self {
+        Self(gauges)
+    }
+
+    /// What sampling costs and how well it keeps time.
+    #[must_use]
+    pub fn stats(&self) -> SamplerStats {
+        SamplerStats {
+            lateness: quantiles(self.0.iter().map(|gauge| &gauge.lateness)),
+            gpus: self.0.iter().map(|gauge| gauge.stats()).collect(),
+        }
+    }
+
+    /// How late ticks came, of all GPUs.
+    #[must_use]
+    pub fn lateness(&self) -> Counts {
+        Counts::of(self.0.iter().map(|gauge| &gauge.lateness))
+    }
+
+    /// What calls for a metric took, of all GPUs.
+    #[must_use]
+    pub fn calls(&self, metric: Metric) -> Counts {
+        let gauges = self.0.iter().filter_map(|gauge| gauge.metrics.get(metric as usize));
+        Counts::of(gauges.map(|gauge| &gauge.calls))
     }
 }
 

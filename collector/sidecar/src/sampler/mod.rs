@@ -18,11 +18,11 @@ use phasemeter_meter::units::Nanos;
 
 mod cadence;
 mod gauge;
-mod histogram;
 mod stats;
 mod ticker;
 mod worker;
 
+pub use gauge::Gauges;
 pub use stats::{GpuStats, MetricStats, Quantiles, SamplerStats};
 
 use crate::source::nvml::{Discovery, Event, Observation, Observed};
@@ -140,11 +140,13 @@ impl Sampler {
     /// What sampling costs and how well it keeps time.
     #[must_use]
     pub fn stats(&self) -> SamplerStats {
-        let gauges = || self.threads.iter().map(|thread| &*thread.gauge);
-        SamplerStats {
-            lateness: histogram::quantiles(gauges().map(|gauge| &gauge.lateness)),
-            gpus: gauges().map(Gauge::stats).collect(),
-        }
+        self.gauges().stats()
+    }
+
+    /// A handle on that, for whoever watches from another thread.
+    #[must_use]
+    pub fn gauges(&self) -> Gauges {
+        Gauges::new(self.threads.iter().map(|thread| Arc::clone(&thread.gauge)).collect())
     }
 
     /// Stops: each GPU is asked a last time, its ring drained. Threads that have not ended after

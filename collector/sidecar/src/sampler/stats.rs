@@ -2,7 +2,7 @@
 
 use phasemeter_meter::units::Nanos;
 
-pub use super::histogram::Quantiles;
+pub use crate::durations::Quantiles;
 use crate::source::nvml::Metric;
 
 /// The sampler, so far.
@@ -51,6 +51,13 @@ impl SamplerStats {
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.gpus.iter().map(|gpu| gpu.missed).sum()
+    }
+
+    /// Calls for a metric that brought no answer, of all GPUs.
+    #[must_use]
+    pub fn failed(&self, metric: Metric) -> u64 {
+        let of = |gpu: &GpuStats| gpu.metrics.get(metric as usize).map_or(0, |stats| stats.failed);
+        self.gpus.iter().map(of).sum()
     }
 
     /// Observations that found the channel full, of all GPUs.

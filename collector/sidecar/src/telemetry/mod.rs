@@ -1,3 +1,153 @@
-//! What the sidecar tells of itself: lines on standard error. This room must not know what GPUs say.
+//! What the sidecar tells of itself: metrics by the OpenTelemetry SDK, and lines on standard error.
+//!
+//! ```text
+//! gauges, accounts → observable instruments → the SDK, on its own thread → a client of its own
+//! ```
+//!
+//! Whoever works counts, in atomics of its own; the SDK's thread looks at them when it is time to
+//! export, so that neither the sampler nor the pipeline ever waits for it. What it collects is handed
+//! to a second client, since that one knows the certificates, the protocols and the retries already;
+//! what it sends is not counted as what is sent of the GPUs. This room must not know what GPUs say.
 
+mod delivery;
+mod distribution;
+mod exporter;
 pub mod log;
+mod process;
+mod sampling;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use opentelemetry::metrics::{Meter, MeterProvider};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
+use opentelemetry_sdk::resource::TelemetryResourceDetector;
+use phasemeter_meter::units::Nanos;
+
+use self::exporter::{Exporter, Loan};
+use crate::experiment::Attributes;
+use crate::otlp::client::{Client, Config, Signal, StartError, Stats};
+use crate::sampler::Gauges;
+
+/// What may wait for a backend, in encoded bytes. Sums are cumulative, so that the newest export
+/// stands for those before it; this holds the last few.
+const QUEUE_BYTES: u64 = 64 * 1024;
+
+/// The sidecar's own metrics, while it runs. Dropped without [`Telemetry::finish`] it stops at once.
+#[derive(Debug)]
+pub struct Telemetry {
+    provider: SdkMeterProvider,
+    meter: Meter,
+    client: Arc<Loan>,
+}
+
+impl Telemetry {
+    /// Starts to export every so often to where metrics go; `None` where they go nowhere. `host`
+    /// describes the machine.
+    ///
+    /// # Errors
+    /// Where the system has no thread or file left to give.
+    pub fn start(
+        config: &Config,
+        every: Nanos,
+        host: &Attributes,
+    ) -> Result<Option<Self>, StartError> {
+        let Some(mut config) = config.only(Signal::Metrics) else { return Ok(None) };
+        config.queue_bytes = QUEUE_BYTES;
+        config.subject = Some("self-telemetry");
+        let client = Arc::new(Loan::new(Client::start(&config)?));
+        let exporter = Exporter(Arc::clone(&client));
+        let reader = PeriodicReader::builder(exporter).with_interval(Duration::from_nanos(every.0));
+        let provider = SdkMeterProvider::builder()
+            .with_resource(resource(host))
+            .with_reader(reader.build())
+            .build();
+        let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
+            .with_version(env!("CARGO_PKG_VERSION"));
+        let meter = provider.meter_with_scope(scope.build());
+        process::watch(&meter);
+        Ok(Some(Self { provider, meter, client }))
+    }
+
+    /// Makes instruments, for whoever has more to tell. A callback runs on the SDK's thread.
+    #[must_use]
+    pub const fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Tells how a sampler keeps time and what its calls cost; `late`: how many readings came when
+    /// their time was settled.
+    pub fn watch_sampler(&self, gauges: Gauges, late: Arc<AtomicU64>) {
+        sampling::watch(&self.meter, gauges, late);
+    }
+
+    /// Tells what becomes of the data that a client carries to where `config` says.
+    pub fn watch_client(&self, stats: &Stats, config: &Config) {
+        delivery::watch(&self.meter, stats, config);
+    }
+
+    /// Collects a last time, and sends within `grace` what it can.
+    pub fn finish(self, grace: Duration) {
+        let deadline = Instant::now() + grace;
+        // A last collection that failed leaves what was collected before it.
+        let _ = self.provider.shutdown();
+        self.client.end(deadline.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Who tells: the sidecar, not the workload that the environment describes, on this machine.
+fn resource(host: &Attributes) -> Resource {
+    let host = host.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+    Resource::builder_empty()
+        .with_detector(Box::new(TelemetryResourceDetector))
+        .with_attributes(host)
+        .with_attributes([
+            KeyValue::new("service.name", env!("CARGO_PKG_NAME")),
+            KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+            KeyValue::new("service.instance.id", instance()),
+        ])
+        .build()
+}
+
+/// A random UUID (version 4), another for each run. The standard library keys its hash tables with
+/// what the system has of randomness; more than that no name needs.
+fn instance() -> String {
+    let random = || RandomState::new().hash_one(());
+    let high = random() & !0xf000 | 0x4000;
+    let low = random() & !(0b11 << 62) | 1 << 63;
+    let (a, b, c, d) = (high >> 32, high >> 16 & 0xffff, high & 0xffff, low >> 48);
+    format!("{a:08x}-{b:04x}-{c:04x}-{d:04x}-{:012x}", low & 0xffff_ffff_ffff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_has_a_random_uuid() {
+        let uuid = instance();
+        let groups: Vec<_> = uuid.split('-').collect();
+        assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        assert!(uuid.chars().all(|c| c == '-' || c.is_ascii_hexdigit()));
+        assert!(
+            groups[2].starts_with('4') && groups[3].starts_with(['8', '9', 'a', 'b']),
+            "{uuid}"
+        );
+        assert_ne!(uuid, instance());
+    }
+
+    #[test]
+    fn the_sidecar_is_not_its_workload() {
+        let host = [("host.name", "node-7"), ("service.name", "trainer")];
+        let host = host.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let resource = resource(&host.into());
+        let told = |key: &'static str| resource.get(&key.into()).map(|value| value.to_string());
+        assert_eq!(told("service.name").as_deref(), Some("phasemeter"));
+        assert_eq!(told("host.name").as_deref(), Some("node-7"));
+    }
+}

@@ -10,9 +10,12 @@ use phasemeter::source::nvml::{Driver, Event, Observation, Observed};
 use phasemeter_meter::reading::{Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 
+#[path = "../backend/mod.rs"]
+mod backend;
 mod driver;
 mod faults;
 mod run;
+mod telemetry;
 mod values;
 
 /// A driver with a script that starts now.

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::Rig;
 
 /// What the environment of a test must not bring along.
-const FOREIGN: [&str; 10] = [
+const FOREIGN: [&str; 11] = [
     "TRACEPARENT",
     "TRACESTATE",
     "BAGGAGE",
@@ -30,6 +30,7 @@ const FOREIGN: [&str; 10] = [
     "NVIDIA_VISIBLE_DEVICES",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_RESOURCE_ATTRIBUTES",
+    "OTEL_SDK_DISABLED",
     "OTEL_SERVICE_NAME",
     "PHASEMETER_LOG",
     "PHASEMETER_LOG_FORMAT",
@@ -41,7 +42,7 @@ const PRICE: &str = "--price=3.6";
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// `phasemeter run` with the rig's driver. `arguments` are split at blanks.
-fn phasemeter(rig: &Rig, arguments: &str) -> Command {
+pub(crate) fn phasemeter(rig: &Rig, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
     command.arg("run").arg(PRICE).args(arguments.split_whitespace());
     for variable in FOREIGN {
@@ -59,7 +60,11 @@ fn around(rig: &Rig, arguments: &str, script: &str) -> Command {
 }
 
 /// Runs it to its end with `--report`; the report with it.
-fn reported(rig: &Rig, arguments: &str, change: impl FnOnce(&mut Command)) -> (Output, Value) {
+pub(crate) fn reported(
+    rig: &Rig,
+    arguments: &str,
+    change: impl FnOnce(&mut Command),
+) -> (Output, Value) {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
     let mut command = phasemeter(rig, &format!("--report {} {arguments}", report.display()));
@@ -70,7 +75,7 @@ fn reported(rig: &Rig, arguments: &str, change: impl FnOnce(&mut Command)) -> (O
     (output, serde_json::from_slice(&json).unwrap_or_else(|error| panic!("{error}: {told}")))
 }
 
-fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -92,7 +97,7 @@ fn assert_billed(gpu: &Value) {
 
 /// It was billed, and seen all the time.
 #[track_caller]
-fn assert_observed(gpu: &Value) {
+pub(crate) fn assert_observed(gpu: &Value) {
     assert_billed(gpu);
     assert_eq!(gpu["unobserved_seconds"], 0.0, "{gpu:#}");
 }

@@ -23,6 +23,7 @@
 //! ```
 
 mod answer;
+mod attempts;
 mod config;
 mod connector;
 mod export;
@@ -46,6 +47,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+pub use self::attempts::AttemptEnd;
+use self::attempts::Attempts;
 pub use self::config::{
     Config, ConfigError, ConfigErrors, Destination, QUEUE_BYTES, Retry, Target,
 };
@@ -54,6 +57,7 @@ pub use self::outcome::{Account, Count, Outcome};
 use self::queue::Queue;
 pub use self::signal::{BySignal, Signal};
 use self::worker::{Closing, Worker};
+use crate::durations::Counts;
 
 /// The longest grace. More is not needed, and a number this size always fits the clock.
 const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
@@ -62,6 +66,7 @@ const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug)]
 pub struct Client {
     queue: Arc<Queue>,
+    attempts: BySignal<Arc<Attempts>>,
     addressed: BySignal<bool>,
     closing: watch::Sender<Closing>,
     thread: JoinHandle<()>,
@@ -80,19 +85,23 @@ impl Client {
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let queue = Arc::new(Queue::new(config.queue_bytes));
         let (closing, closes) = watch::channel(None);
+        let attempts = BySignal::<Arc<Attempts>>::default();
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let workers: Vec<Worker> = Signal::ALL
             .into_iter()
             .filter_map(|signal| Some((signal, config.target(signal)?.clone())))
             .map(|(signal, target)| {
-                Worker::new(signal, target, config.retry, Arc::clone(&queue), closes.clone())
+                let (queue, attempts) = (Arc::clone(&queue), Arc::clone(attempts.of(signal)));
+                let subject = config.subject.unwrap_or(signal.name());
+                let retry = config.retry;
+                Worker::new(subject, signal, target, retry, queue, attempts, closes.clone())
             })
             .collect();
         let thread = thread::Builder::new()
             .name("otlp".to_owned())
             .spawn(move || send(runtime, workers, closes))?;
         let addressed = BySignal::each(|signal| config.target(signal).is_some());
-        Ok(Self { queue, addressed, closing, thread })
+        Ok(Self { queue, attempts, addressed, closing, thread })
     }
 
     /// Hands a request over, and never waits: where the queue is full the oldest requests are
@@ -118,7 +127,7 @@ impl Client {
     /// A handle on the counts, for whoever reports them while the client runs.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats(Arc::clone(&self.queue))
+        Stats { queue: Arc::clone(&self.queue), attempts: self.attempts.clone() }
     }
 
     /// Sends what it can within `grace`, stops, and says what became of everything. It ends early
@@ -135,13 +144,22 @@ impl Client {
 
 /// The counts of a client, while it runs and after.
 #[derive(Clone, Debug)]
-pub struct Stats(Arc<Queue>);
+pub struct Stats {
+    queue: Arc<Queue>,
+    attempts: BySignal<Arc<Attempts>>,
+}
 
 impl Stats {
     /// The counts as they stand; they always add up.
     #[must_use]
     pub fn read(&self) -> Outcome {
-        self.0.outcome()
+        self.queue.outcome()
+    }
+
+    /// How long the attempts of a signal took that ended so.
+    #[must_use]
+    pub fn attempts(&self, signal: Signal, end: AttemptEnd) -> Counts {
+        self.attempts.of(signal).counts(end)
     }
 }
 

@@ -2,7 +2,6 @@
 //! was enqueued is sent, rejected, refused, dropped or left.
 
 use std::ops::{AddAssign, SubAssign};
-use std::time::Duration;
 
 use super::{BySignal, Export};
 
@@ -25,8 +24,6 @@ pub struct Account {
     pub left_unsent: Count,
     /// Attempts that failed and were, or will be, made again.
     pub failed_attempts: u64,
-    /// How long the last answered attempt took, connecting included.
-    pub last_latency: Option<Duration>,
     /// The last thing that went wrong, in the backend's words where it had any. It stays when all
     /// is well again.
     pub last_error: Option<String>,

@@ -87,11 +87,10 @@ impl Queue {
     }
 
     /// Counts a request by its answer. One that is to be sent again goes back to its place.
-    pub(super) fn settle(&self, queued: Queued, answer: &Answer, latency: Duration) {
+    pub(super) fn settle(&self, queued: Queued, answer: &Answer) {
         let mut state = self.lock();
         let account = state.outcome.of_mut(queued.export.signal());
         let count = Count::of(&queued.export);
-        account.last_latency = Some(latency);
         match answer {
             Answer::Accepted { rejected, message } => {
                 let rejected = (*rejected).min(count.items);
@@ -208,7 +207,7 @@ mod tests {
         let sent = queue.take(Signal::Traces).unwrap();
         queue.push(export(Signal::Traces, 2, 60));
         assert_eq!(queue.take(Signal::Traces), None, "the newer one had to go");
-        queue.settle(sent, &accepted(), AT_ONCE);
+        queue.settle(sent, &accepted());
         let account = queue.outcome().traces;
         assert_eq!((account.sent.items, account.dropped_full.items), (1, 2));
         assert_eq!(account.left_unsent, Count::default());
@@ -223,7 +222,7 @@ mod tests {
         assert!(queue.lock().stalled, "nothing left in time");
 
         let sent = queue.take(Signal::Traces).unwrap();
-        queue.settle(sent, &accepted(), AT_ONCE);
+        queue.settle(sent, &accepted());
         assert!(!queue.lock().stalled, "something left");
 
         queue.push(next.clone());
@@ -234,7 +233,7 @@ mod tests {
                 queue.wait_for_room(&next, Duration::MAX);
                 done.send(()).unwrap();
             });
-            queue.settle(sent, &accepted(), AT_ONCE);
+            queue.settle(sent, &accepted());
             waits.recv_timeout(Duration::from_secs(60)).unwrap();
         });
     }
@@ -289,7 +288,7 @@ mod tests {
                                 prop_assert!(*done.of(signal) < Some(queued.number));
                                 *done.of_mut(signal) = Some(queued.number);
                             }
-                            queue.settle(queued, &answer, AT_ONCE);
+                            queue.settle(queued, &answer);
                         }
                     }
                 }

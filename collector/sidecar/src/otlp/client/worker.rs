@@ -12,20 +12,25 @@ use tracing::{info, warn};
 
 use super::Signal;
 use super::answer::Answer;
+use super::attempts::Attempts;
 use super::config::Target;
 use super::queue::{Queue, Queued};
 use super::retry::{Backoff, Retry};
 use super::transport::Transport;
+use crate::clock::nanos;
 
 /// When the client closes: not yet, or by this instant.
 pub(super) type Closing = Option<Instant>;
 
 /// One a signal, each a task.
 pub(super) struct Worker {
+    /// What it sends, where its troubles are told.
+    subject: &'static str,
     signal: Signal,
     target: Target,
     transport: Transport,
     queue: Arc<Queue>,
+    attempts: Arc<Attempts>,
     backoff: Backoff,
     closing: watch::Receiver<Closing>,
     /// What of `closing` was seen.
@@ -36,18 +41,22 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new(
+        subject: &'static str,
         signal: Signal,
         target: Target,
         retry: Retry,
         queue: Arc<Queue>,
+        attempts: Arc<Attempts>,
         closing: watch::Receiver<Closing>,
     ) -> Self {
         let transport = Transport::new(signal, &target);
         Self {
+            subject,
             signal,
             target,
             transport,
             queue,
+            attempts,
             backoff: Backoff::new(retry),
             closing,
             deadline: None,
@@ -61,7 +70,8 @@ impl Worker {
             let started = Instant::now();
             let answer = self.attempt(&queued).await;
             self.log(&answer);
-            self.queue.settle(queued, &answer, started.elapsed());
+            self.attempts.count(&answer, nanos(started.elapsed()));
+            self.queue.settle(queued, &answer);
             match answer {
                 Answer::Accepted { .. } | Answer::Refused { .. } => self.backoff.reset(),
                 Answer::Retry { after, .. } => {
@@ -127,29 +137,29 @@ impl Worker {
     }
 
     fn log(&mut self, answer: &Answer) {
-        let (signal, target) = (self.signal.name(), &self.target);
+        let (subject, signal, target) = (self.subject, self.signal.name(), &self.target);
         match answer {
             Answer::Accepted { rejected, message } => {
                 if self.failing {
-                    info!(signal, %target, "{signal}, {target}: OTLP is accepted again");
+                    info!(subject, signal, %target, "{subject}, {target}: OTLP is accepted again");
                 }
                 if *rejected > 0 || !message.is_empty() {
                     warn!(
-                        signal, %target, rejected, reason = message,
-                        "{signal}, {target}: OTLP was accepted, {rejected} items of it rejected: {message}"
+                        subject, signal, %target, rejected, reason = message,
+                        "{subject}, {target}: OTLP was accepted, {rejected} items of it rejected: {message}"
                     );
                 }
             }
             Answer::Refused { reason } => {
                 warn!(
-                    signal, %target, reason,
-                    "{signal}, {target}: OTLP was refused, and is dropped: {reason}"
+                    subject, signal, %target, reason,
+                    "{subject}, {target}: OTLP was refused, and is dropped: {reason}"
                 );
             }
             Answer::Retry { reason, .. } if !self.failing => {
                 warn!(
-                    signal, %target, reason,
-                    "{signal}, {target}: OTLP cannot be sent; it waits and is sent again: {reason}"
+                    subject, signal, %target, reason,
+                    "{subject}, {target}: OTLP cannot be sent; it waits and is sent again: {reason}"
                 );
             }
             Answer::Retry { .. } => {}

@@ -46,6 +46,8 @@ pub struct Config {
     pub queue_bytes: u64,
     /// The waits between attempts.
     pub retry: Retry,
+    /// What is carried, where its troubles are told; `None`: its signals tell it.
+    pub subject: Option<&'static str>,
 }
 
 /// Which endpoint is meant.
@@ -74,13 +76,22 @@ impl Config {
     ) -> Result<Option<Self>, ConfigErrors> {
         let targets = environment::targets(destination, &env)?;
         let any = targets.iter().any(|(_, target)| target.is_some());
-        Ok(any.then(|| Self { targets, queue_bytes: QUEUE_BYTES, retry: Retry::default() }))
+        let (queue_bytes, retry) = (QUEUE_BYTES, Retry::default());
+        Ok(any.then(|| Self { targets, queue_bytes, retry, subject: None }))
     }
 
     /// Where a signal goes; `None` where it is not sent.
     #[must_use]
     pub const fn target(&self, signal: Signal) -> Option<&Target> {
         self.targets.of(signal).as_ref()
+    }
+
+    /// The same for one signal alone; `None` where it is not sent.
+    #[must_use]
+    pub fn only(&self, signal: Signal) -> Option<Self> {
+        let target = self.target(signal)?;
+        let targets = BySignal::each(|each| (each == signal).then(|| target.clone()));
+        Some(Self { targets, ..self.clone() })
     }
 }
 
@@ -100,6 +111,19 @@ pub struct Target {
 }
 
 impl Target {
+    /// What OpenTelemetry calls a sender of this kind, as in `otel.component.type`.
+    #[must_use]
+    pub const fn exporter_type(&self, signal: Signal) -> &'static str {
+        match (self.protocol, signal) {
+            (Protocol::Grpc, Signal::Traces) => "otlp_grpc_span_exporter",
+            (Protocol::Grpc, Signal::Metrics) => "otlp_grpc_metric_exporter",
+            (Protocol::Grpc, Signal::Logs) => "otlp_grpc_log_exporter",
+            (Protocol::HttpProtobuf, Signal::Traces) => "otlp_http_span_exporter",
+            (Protocol::HttpProtobuf, Signal::Metrics) => "otlp_http_metric_exporter",
+            (Protocol::HttpProtobuf, Signal::Logs) => "otlp_http_log_exporter",
+        }
+    }
+
     /// What may be wrong where somebody listens and the two do not understand each other. The
     /// protocol is never guessed from the port, but two ports have a custom. A server that wants
     /// to know who we are hangs up, and its reason is easily lost on the way.

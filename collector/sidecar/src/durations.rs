@@ -1,4 +1,5 @@
-//! How lengths of time are distributed, in a few kilobytes that one thread writes and any reads.
+//! How lengths of time are distributed, in a kilobyte that one thread writes and any reads, without a
+//! lock. This room must not know what took that long.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -10,12 +11,16 @@ const IN_DOUBLING: u64 = 8;
 /// Up to 2^40 ns, 18 minutes; what is longer counts as that.
 const BUCKETS: usize = 8 * 38;
 
-/// Counts of lengths of time.
+/// Lengths of time as they are counted.
 #[derive(Debug)]
-pub(crate) struct Histogram {
+pub(crate) struct Durations {
     counts: [AtomicU32; BUCKETS],
     max: AtomicU64,
 }
+
+/// Lengths of time as they were counted at an instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts([u64; BUCKETS]);
 
 /// What is told of a distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,31 +33,30 @@ pub struct Quantiles {
     pub max: Nanos,
 }
 
-impl Default for Histogram {
+impl Default for Durations {
     fn default() -> Self {
         Self { counts: [const { AtomicU32::new(0) }; BUCKETS], max: AtomicU64::new(0) }
     }
 }
 
-impl Histogram {
+impl Durations {
     pub(crate) fn add(&self, length: Nanos) {
         if let Some(count) = self.counts.get(bucket(length.0)) {
             count.fetch_add(1, Ordering::Relaxed);
         }
         self.max.fetch_max(length.0, Ordering::Relaxed);
     }
+
+    /// The longest, exactly; zero where there is none.
+    pub(crate) fn max(&self) -> Nanos {
+        Nanos(self.max.load(Ordering::Relaxed))
+    }
 }
 
-/// The quantiles of several histograms together; zero where all are empty.
-pub(crate) fn quantiles<'a>(all: impl Iterator<Item = &'a Histogram>) -> Quantiles {
-    let mut counts = [0_u64; BUCKETS];
-    let mut max = 0;
-    for histogram in all {
-        for (sum, count) in counts.iter_mut().zip(&histogram.counts) {
-            *sum += u64::from(count.load(Ordering::Relaxed));
-        }
-        max = max.max(histogram.max.load(Ordering::Relaxed));
-    }
+/// The quantiles of all of them together; zero where all are empty.
+pub(crate) fn quantiles<'a>(all: impl Iterator<Item = &'a Durations> + Clone) -> Quantiles {
+    let max = all.clone().map(Durations::max).max().unwrap_or_default();
+    let Counts(counts) = Counts::of(all);
     let total: u64 = counts.iter().sum();
     let at = |percent: u64| {
         let rank = (total * percent).div_ceil(100).max(1);
@@ -61,9 +65,42 @@ pub(crate) fn quantiles<'a>(all: impl Iterator<Item = &'a Histogram>) -> Quantil
             below += count;
             below >= rank
         });
-        Nanos(bucket.map_or(0, end).min(max))
+        Nanos(bucket.map_or(0, end)).min(max)
     };
-    Quantiles { p50: at(50), p99: at(99), max: Nanos(max) }
+    Quantiles { p50: at(50), p99: at(99), max }
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self([0; BUCKETS])
+    }
+}
+
+impl Counts {
+    /// All of them together, now.
+    pub(crate) fn of<'a>(all: impl Iterator<Item = &'a Durations>) -> Self {
+        let mut counts = Self::default();
+        for durations in all {
+            for (sum, count) in counts.0.iter_mut().zip(&durations.counts) {
+                *sum += u64::from(count.load(Ordering::Relaxed));
+            }
+        }
+        counts
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// What came after `before`: a length, at most a sixteenth off the truth, and how often it came.
+    pub fn since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = (Nanos, u64)> + 'a {
+        let more = self.0.iter().zip(&before.0).map(|(now, before)| now.saturating_sub(*before));
+        more.enumerate()
+            .filter(|(_, count)| *count > 0)
+            .map(|(place, count)| (middle(place), count))
+    }
 }
 
 /// Small numbers have a bucket each; of the rest the three bits after the first one tell.
@@ -78,6 +115,12 @@ fn end(bucket: usize) -> u64 {
     let bucket = u64::try_from(bucket).unwrap_or(u64::MAX);
     let doubling = (bucket / IN_DOUBLING).saturating_sub(1);
     ((bucket - doubling * IN_DOUBLING + 1) << doubling) - 1
+}
+
+/// The number in the middle of a bucket.
+fn middle(bucket: usize) -> Nanos {
+    let before = bucket.checked_sub(1).map_or(0, |before| end(before) + 1);
+    Nanos(before.midpoint(end(bucket)))
 }
 
 #[cfg(test)]
@@ -99,7 +142,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_of_all_together() {
-        let (one, other) = (Histogram::default(), Histogram::default());
+        let (one, other) = (Durations::default(), Durations::default());
         assert_eq!(quantiles([&one].into_iter()), Quantiles::default());
         for micros in 1..=900 {
             one.add(Nanos(micros * 1_000));
@@ -111,5 +154,24 @@ mod tests {
         assert!((500_000..=562_500).contains(&p50.0), "{p50:?}");
         assert!((990_000..=1_000_000).contains(&p99.0), "{p99:?}");
         assert_eq!(max.0, 1_000_000);
+    }
+
+    #[test]
+    fn what_came_since_is_told_once_and_close_to_the_truth() {
+        let durations = Durations::default();
+        let counts = || Counts::of(std::iter::once(&durations));
+        let mut before = counts();
+        for nanos in [0, 7, 8, 1_000, 123_456_789] {
+            for _ in 0..3 {
+                durations.add(Nanos(nanos));
+            }
+            let now = counts();
+            let [(length, 3)] = now.since(&before).collect::<Vec<_>>()[..] else {
+                panic!("{nanos}: {:?}", now.since(&before).collect::<Vec<_>>())
+            };
+            assert!(length.0.abs_diff(nanos) <= nanos / 16, "{nanos}: {length:?}");
+            before = now;
+        }
+        assert_eq!(before.total(), 15);
     }
 }

@@ -1,0 +1,55 @@
+//! Lengths of time that were counted elsewhere, as a histogram of the SDK.
+//!
+//! The SDK has no histogram to be observed, as it has counters. So what came since the last
+//! collection is recorded at the next one, on the SDK's thread; whoever counts pays nothing more.
+
+use std::sync::{Mutex, PoisonError};
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Histogram, Meter};
+
+use crate::durations::Counts;
+
+/// The bounds of buckets for what is quick, in seconds.
+pub(super) const QUICK: [f64; 14] =
+    [1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.3, 1.0];
+
+/// The bounds of buckets for what crosses a network, in seconds: those of HTTP's own durations.
+pub(super) const SLOW: [f64; 14] =
+    [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+
+/// A histogram in seconds.
+pub(super) fn seconds(
+    meter: &Meter,
+    name: &'static str,
+    description: &'static str,
+    bounds: [f64; 14],
+) -> Histogram<f64> {
+    let histogram = meter.f64_histogram(name).with_unit("s").with_description(description);
+    histogram.with_boundaries(bounds.to_vec()).build()
+}
+
+/// One series of such a histogram.
+pub(super) struct Distribution {
+    histogram: Histogram<f64>,
+    attributes: Vec<KeyValue>,
+    told: Mutex<Counts>,
+}
+
+impl Distribution {
+    /// Nothing was told of it yet.
+    pub(super) fn new(histogram: &Histogram<f64>, attributes: Vec<KeyValue>) -> Self {
+        Self { histogram: histogram.clone(), attributes, told: Mutex::default() }
+    }
+
+    /// Records what is new, each length as the middle of the bucket that it was counted in.
+    pub(super) fn tell(&self, counts: Counts) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        for (length, count) in counts.since(&told) {
+            for _ in 0..count {
+                self.histogram.record(length.as_secs_f64(), &self.attributes);
+            }
+        }
+        *told = counts;
+    }
+}
