@@ -1,62 +1,72 @@
-//! The SDK's way out: what it collected is handed to a client, which never waits.
+//! The SDK's way out: the exporter of `opentelemetry-otlp`, on a runtime of its own.
 //!
-//! `opentelemetry-otlp` would be another client beside our own, without our certificates and without
-//! a second attempt. This room must not know what is collected.
+//! The SDK's thread waits for the exporter, and nobody waits for that thread. This room must not
+//! know what is collected.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use opentelemetry_otlp::MetricExporter;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
+use tokio::runtime::Handle;
+use tracing::{info, warn};
 
-use crate::otlp::Request;
-use crate::otlp::client::Client;
-
-/// The client, until that is over. The SDK shares its exporter among threads and never gives it
-/// back, so that it has its client only on loan.
+/// What the SDK exports with.
 #[derive(Debug)]
-pub(super) struct Loan(Mutex<Option<Client>>);
+pub(super) struct Exporter {
+    inner: MetricExporter,
+    runtime: Handle,
+    /// Where it goes, for people.
+    target: String,
+    /// The last export failed; that was told.
+    failing: AtomicBool,
+}
 
-/// What the SDK exports to.
-#[derive(Debug)]
-pub(super) struct Exporter(pub(super) Arc<Loan>);
-
-impl Loan {
-    pub(super) const fn new(client: Client) -> Self {
-        Self(Mutex::new(Some(client)))
+impl Exporter {
+    pub(super) const fn new(inner: MetricExporter, runtime: Handle, target: String) -> Self {
+        Self { inner, runtime, target, failing: AtomicBool::new(false) }
     }
 
-    /// Sends what it can within `grace`; what comes later is not sent.
-    pub(super) fn end(&self, grace: Duration) {
-        let client = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(client) = client {
-            // What the backend did not take of this is its own loss.
-            let _ = client.flush(grace);
+    /// Tells when exports begin to fail, and when they are taken again.
+    fn tell(&self, result: &OTelSdkResult) {
+        let target = &self.target;
+        match (result, self.failing.swap(result.is_err(), Ordering::Relaxed)) {
+            (Err(error), false) => {
+                warn!(%target, %error, "self-telemetry, {target}: cannot be sent: {error}");
+            }
+            (Ok(()), true) => info!(%target, "self-telemetry, {target}: is accepted again"),
+            _ => {}
         }
     }
 }
 
 impl PushMetricExporter for Exporter {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
-        let loan = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = loan.as_ref() {
-            client.enqueue(Request::Metrics(metrics.into()).encode());
-        }
-        Ok(())
+        let mut exporting = pin!(self.inner.export(metrics));
+        // The SDK's thread is none of the runtime's: it goes inside for each step.
+        let step = poll_fn(|context| {
+            let _inside = self.runtime.enter();
+            exporting.as_mut().poll(context)
+        });
+        let result = step.await;
+        self.tell(&result);
+        result
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        Ok(())
+        self.inner.force_flush()
     }
 
-    /// The loan ends after the SDK.
-    fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
-        Ok(())
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
     }
 
     fn temporality(&self) -> Temporality {
-        Temporality::Cumulative
+        self.inner.temporality()
     }
 }

@@ -1,13 +1,13 @@
 //! What the sidecar tells of itself: metrics by the OpenTelemetry SDK, and lines on standard error.
 //!
 //! ```text
-//! gauges, accounts → observable instruments → the SDK, on its own thread → a client of its own
+//! gauges, accounts → observable instruments → the SDK → opentelemetry-otlp, on a runtime of its own
 //! ```
 //!
 //! Whoever works counts, in atomics of its own; the SDK's thread looks at them when it is time to
-//! export, so that neither the sampler nor the pipeline ever waits for it. What it collects is handed
-//! to a second client, since that one knows the certificates, the protocols and the retries already;
-//! what it sends is not counted as what is sent of the GPUs. This room must not know what GPUs say.
+//! export, so that neither the sampler nor the pipeline ever waits for it. It goes where the metrics
+//! of the GPUs go, by an exporter of its own: what it sends is not counted as sent of the GPUs. This
+//! room must not know what GPUs say.
 
 mod delivery;
 mod distribution;
@@ -18,32 +18,45 @@ mod sampling;
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use opentelemetry::metrics::{Meter, MeterProvider};
 use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_otlp::ExporterBuildError;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::resource::TelemetryResourceDetector;
 use phasemeter_meter::units::Nanos;
+use tokio::runtime;
+use tokio::sync::oneshot;
 
-use self::exporter::{Exporter, Loan};
+use self::exporter::Exporter;
 use crate::experiment::Attributes;
-use crate::otlp::client::{Client, Config, Signal, StartError, Stats};
+use crate::otlp::client::{Config, Signal, Stats};
 use crate::sampler::Gauges;
-
-/// What may wait for a backend, in encoded bytes. Sums are cumulative, so that the newest export
-/// stands for those before it; this holds the last few.
-const QUEUE_BYTES: u64 = 64 * 1024;
 
 /// The sidecar's own metrics, while it runs. Dropped without [`Telemetry::finish`] it stops at once.
 #[derive(Debug)]
 pub struct Telemetry {
     provider: SdkMeterProvider,
     meter: Meter,
-    client: Arc<Loan>,
+    /// The runtime of the exporter runs until this is dropped.
+    _runtime: oneshot::Sender<()>,
+}
+
+/// Why the sidecar cannot tell of itself.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The system has no thread or file left to give.
+    #[error("no thread can be started for it: {0}; allow this user more processes and files")]
+    Thread(#[from] io::Error),
+    /// The SDK does not take what the environment says.
+    #[error(transparent)]
+    Exporter(#[from] ExporterBuildError),
 }
 
 impl Telemetry {
@@ -51,17 +64,22 @@ impl Telemetry {
     /// describes the machine.
     ///
     /// # Errors
-    /// Where the system has no thread or file left to give.
+    /// Where the exporter cannot be made, or has no thread to run on.
     pub fn start(
         config: &Config,
         every: Nanos,
         host: &Attributes,
-    ) -> Result<Option<Self>, StartError> {
-        let Some(mut config) = config.only(Signal::Metrics) else { return Ok(None) };
-        config.queue_bytes = QUEUE_BYTES;
-        config.subject = Some("self-telemetry");
-        let client = Arc::new(Loan::new(Client::start(&config)?));
-        let exporter = Exporter(Arc::clone(&client));
+    ) -> Result<Option<Self>, TelemetryError> {
+        let Some(target) = config.target(Signal::Metrics) else { return Ok(None) };
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let inside = runtime.enter();
+        let exporter = target.metric_exporter()?;
+        drop(inside);
+        let exporter = Exporter::new(exporter, runtime.handle().clone(), target.to_string());
+        let (running, ended) = oneshot::channel::<()>();
+        thread::Builder::new()
+            .name("telemetry".to_owned())
+            .spawn(move || runtime.block_on(ended))?;
         let reader = PeriodicReader::builder(exporter).with_interval(Duration::from_nanos(every.0));
         let provider = SdkMeterProvider::builder()
             .with_resource(resource(host))
@@ -71,7 +89,7 @@ impl Telemetry {
             .with_version(env!("CARGO_PKG_VERSION"));
         let meter = provider.meter_with_scope(scope.build());
         process::watch(&meter);
-        Ok(Some(Self { provider, meter, client }))
+        Ok(Some(Self { provider, meter, _runtime: running }))
     }
 
     /// Makes instruments, for whoever has more to tell. A callback runs on the SDK's thread.
@@ -93,10 +111,17 @@ impl Telemetry {
 
     /// Collects a last time, and sends within `grace` what it can.
     pub fn finish(self, grace: Duration) {
-        let deadline = Instant::now() + grace;
-        // A last collection that failed leaves what was collected before it.
-        let _ = self.provider.shutdown();
-        self.client.end(deadline.saturating_duration_since(Instant::now()));
+        let (done, ended) = mpsc::channel();
+        let provider = self.provider.clone();
+        // The SDK waits for a backend as long as it likes; on a thread that nobody waits for.
+        let last = thread::Builder::new().name("telemetry-end".to_owned()).spawn(move || {
+            // A last collection that failed leaves what was collected before it.
+            let _ = provider.shutdown();
+            let _ = done.send(());
+        });
+        if last.is_ok() {
+            let _ = ended.recv_timeout(grace);
+        }
     }
 }
 

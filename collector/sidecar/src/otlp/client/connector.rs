@@ -17,7 +17,7 @@ use tower_service::Service;
 use super::config::{Address, Target, Tls};
 
 /// Opens lines to one target, whatever address it is asked for.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Connector {
     address: Address,
     tls: Option<Tls>,

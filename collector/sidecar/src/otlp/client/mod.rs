@@ -32,6 +32,7 @@ mod http;
 mod outcome;
 mod queue;
 mod retry;
+mod sdk;
 mod signal;
 mod transport;
 mod worker;
@@ -92,9 +93,8 @@ impl Client {
             .filter_map(|signal| Some((signal, config.target(signal)?.clone())))
             .map(|(signal, target)| {
                 let (queue, attempts) = (Arc::clone(&queue), Arc::clone(attempts.of(signal)));
-                let subject = config.subject.unwrap_or(signal.name());
                 let retry = config.retry;
-                Worker::new(subject, signal, target, retry, queue, attempts, closes.clone())
+                Worker::new(signal, target, retry, queue, attempts, closes.clone())
             })
             .collect();
         let thread = thread::Builder::new()

@@ -24,8 +24,6 @@ pub(super) type Closing = Option<Instant>;
 
 /// One a signal, each a task.
 pub(super) struct Worker {
-    /// What it sends, where its troubles are told.
-    subject: &'static str,
     signal: Signal,
     target: Target,
     transport: Transport,
@@ -41,7 +39,6 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new(
-        subject: &'static str,
         signal: Signal,
         target: Target,
         retry: Retry,
@@ -51,7 +48,6 @@ impl Worker {
     ) -> Self {
         let transport = Transport::new(signal, &target);
         Self {
-            subject,
             signal,
             target,
             transport,
@@ -137,29 +133,29 @@ impl Worker {
     }
 
     fn log(&mut self, answer: &Answer) {
-        let (subject, signal, target) = (self.subject, self.signal.name(), &self.target);
+        let (signal, target) = (self.signal.name(), &self.target);
         match answer {
             Answer::Accepted { rejected, message } => {
                 if self.failing {
-                    info!(subject, signal, %target, "{subject}, {target}: OTLP is accepted again");
+                    info!(signal, %target, "{signal}, {target}: OTLP is accepted again");
                 }
                 if *rejected > 0 || !message.is_empty() {
                     warn!(
-                        subject, signal, %target, rejected, reason = message,
-                        "{subject}, {target}: OTLP was accepted, {rejected} items of it rejected: {message}"
+                        signal, %target, rejected, reason = message,
+                        "{signal}, {target}: OTLP was accepted, {rejected} items of it rejected: {message}"
                     );
                 }
             }
             Answer::Refused { reason } => {
                 warn!(
-                    subject, signal, %target, reason,
-                    "{subject}, {target}: OTLP was refused, and is dropped: {reason}"
+                    signal, %target, reason,
+                    "{signal}, {target}: OTLP was refused, and is dropped: {reason}"
                 );
             }
             Answer::Retry { reason, .. } if !self.failing => {
                 warn!(
-                    subject, signal, %target, reason,
-                    "{subject}, {target}: OTLP cannot be sent; it waits and is sent again: {reason}"
+                    signal, %target, reason,
+                    "{signal}, {target}: OTLP cannot be sent; it waits and is sent again: {reason}"
                 );
             }
             Answer::Retry { .. } => {}

@@ -46,8 +46,6 @@ pub struct Config {
     pub queue_bytes: u64,
     /// The waits between attempts.
     pub retry: Retry,
-    /// What is carried, where its troubles are told; `None`: its signals tell it.
-    pub subject: Option<&'static str>,
 }
 
 /// Which endpoint is meant.
@@ -76,22 +74,13 @@ impl Config {
     ) -> Result<Option<Self>, ConfigErrors> {
         let targets = environment::targets(destination, &env)?;
         let any = targets.iter().any(|(_, target)| target.is_some());
-        let (queue_bytes, retry) = (QUEUE_BYTES, Retry::default());
-        Ok(any.then(|| Self { targets, queue_bytes, retry, subject: None }))
+        Ok(any.then(|| Self { targets, queue_bytes: QUEUE_BYTES, retry: Retry::default() }))
     }
 
     /// Where a signal goes; `None` where it is not sent.
     #[must_use]
     pub const fn target(&self, signal: Signal) -> Option<&Target> {
         self.targets.of(signal).as_ref()
-    }
-
-    /// The same for one signal alone; `None` where it is not sent.
-    #[must_use]
-    pub fn only(&self, signal: Signal) -> Option<Self> {
-        let target = self.target(signal)?;
-        let targets = BySignal::each(|each| (each == signal).then(|| target.clone()));
-        Some(Self { targets, ..self.clone() })
     }
 }
 
