@@ -11,9 +11,12 @@ DENY := $(TOOLS)/bin/cargo-deny
 FUZZ := RUSTUP_TOOLCHAIN=nightly $(TOOLS)/bin/cargo-fuzz
 FUZZ_DIR := --fuzz-dir tests/fuzz
 VENV := target/bench-venv
+COLLECTOR := otel-config/collector/build.sh
+# Without Go there is none, and what needs it says so.
+COLLECTOR_WHERE_GO_IS := @! command -v go >/dev/null || $(COLLECTOR)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fuzz advisories cargo-deny cargo-fuzz polars
+.PHONY: help demo test bench fuzz advisories collector cargo-deny cargo-fuzz polars
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +27,7 @@ demo: ## a report of eight GPUs and two hours, made up: no GPU needed
 test: cargo-deny ## all that must hold: format, lints, tests, licences and sources
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(COLLECTOR_WHERE_GO_IS)
 	cargo test --workspace --locked
 	$(DENY) check bans licenses sources
 
@@ -42,6 +46,9 @@ advisories: cargo-deny ## known holes in what it is built from; needs the networ
 	@$(DENY) fetch db || { \
 	    echo 'The advisory database cannot be reached from here. Nothing was checked.'; exit 1; }
 	$(DENY) check --disable-fetch advisories
+
+collector: ## a real OpenTelemetry Collector, built once; needs Go, or OTELCOL=/path/to/otelcol
+	@$(COLLECTOR)
 
 # Cargo does nothing where this version is there.
 cargo-deny:
