@@ -23,6 +23,7 @@ mod logs;
 mod naive;
 #[path = "../oracle/mod.rs"]
 mod oracle;
+#[path = "../otlp/mod.rs"]
 mod otlp;
 mod phasemeter;
 mod report;

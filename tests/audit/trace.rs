@@ -219,8 +219,8 @@ fn the_environment_is_honoured() {
 
     let services = |told: &Told| -> BTreeSet<String> {
         let named = |name: &str| {
-            let of = told.resources.iter().map(|resource| otlp::attributes(&resource.attributes));
-            of.filter_map(|attributes| attributes.get(name).cloned()).collect::<BTreeSet<_>>()
+            let of = told.resources.iter();
+            of.filter_map(|(attributes, _)| attributes.get(name).cloned()).collect::<BTreeSet<_>>()
         };
         assert!(named("host.name").is_empty(), "it says nothing of the machine that audits");
         named("service.name")

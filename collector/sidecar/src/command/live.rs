@@ -158,10 +158,11 @@ const fn kind(event: Event) -> Option<EventKind> {
 /// How punctual the sampler was.
 fn kept_time(stats: &SamplerStats) -> String {
     let millis = |nanos: Nanos| nanos.as_secs_f64() * 1e3;
-    let (p50, p99) = (millis(stats.lateness.p50), millis(stats.lateness.p99));
+    let late = stats.lateness;
+    let [p50, p99, max] = [late.p50, late.p99, late.max].map(millis);
     let (missed, dropped) = (stats.missed(), stats.dropped());
-    let mut said = format!("half of the readings came within {p50:.1} ms of their time");
-    said += &format!(", 99 % within {p99:.1} ms; {missed} were missed");
+    let mut said = format!("half of the readings came within {p50:.2} ms of their time");
+    said += &format!(", 99 % within {p99:.2} ms, all within {max:.2} ms; {missed} were missed");
     if dropped > 0 {
         said += &format!(", {dropped} were lost because the line was too slow");
     }

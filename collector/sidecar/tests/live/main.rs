@@ -14,6 +14,9 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 mod backend;
 mod driver;
 mod faults;
+mod lost;
+#[path = "../../../../tests/otlp/mod.rs"]
+mod otlp;
 mod run;
 mod telemetry;
 mod values;

@@ -1,6 +1,6 @@
 //! The binary as users run it, on the scripted driver.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -79,18 +79,18 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn seconds(value: &Value) -> f64 {
+pub(crate) fn seconds(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-fn assumptions(report: &Value) -> String {
+pub(crate) fn assumptions(report: &Value) -> String {
     let lines = report["assumptions"].as_array().unwrap();
     lines.iter().map(|line| line.as_str().unwrap()).collect::<Vec<_>>().join("\n")
 }
 
 /// It costs what its time costs, to the nano-dollar.
 #[track_caller]
-fn assert_billed(gpu: &Value) {
+pub(crate) fn assert_billed(gpu: &Value) {
     let micros = (seconds(&gpu["span_seconds"]) * 1e9).round() / 1e3;
     assert_eq!(gpu["cost_usd"], format!("{:.9}", micros.floor() / 1e9), "{gpu:#}");
 }
@@ -254,7 +254,7 @@ fn without_a_command_a_signal_ends_it_with_a_report() {
 }
 
 /// What the lines of an OTLP file hold, down this path of lists.
-fn told(file: &Path, path: [&str; 3]) -> Vec<Value> {
+pub(crate) fn told(file: &Path, path: [&str; 3]) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     path.iter().fold(lines.collect(), |values: Vec<Value>, key| {
@@ -263,12 +263,12 @@ fn told(file: &Path, path: [&str; 3]) -> Vec<Value> {
     })
 }
 
-fn spans(file: &Path) -> Vec<Value> {
+pub(crate) fn spans(file: &Path) -> Vec<Value> {
     told(file, ["resourceSpans", "scopeSpans", "spans"])
 }
 
 /// An attribute that is a text.
-fn attribute(of: &Value, key: &str) -> String {
+pub(crate) fn attribute(of: &Value, key: &str) -> String {
     let attributes = of["attributes"].as_array().unwrap();
     let found = attributes.iter().find(|attribute| attribute["key"] == key);
     found.unwrap_or_else(|| panic!("no {key}: {of:#}"))["value"]["stringValue"]
@@ -277,7 +277,7 @@ fn attribute(of: &Value, key: &str) -> String {
         .to_owned()
 }
 
-fn named<'a>(spans: &'a [Value], name: &str) -> Vec<&'a Value> {
+pub(crate) fn named<'a>(spans: &'a [Value], name: &str) -> Vec<&'a Value> {
     spans.iter().filter(|span| span["name"] == name).collect()
 }
 
@@ -390,93 +390,6 @@ fn what_cannot_be_used_is_said_before_anything_runs() {
     refused("--report /nowhere/report.json", nothing, 74);
     refused("--duration 1", nothing, 2);
     refused("", ("OTEL_EXPORTER_OTLP_ENDPOINT", OsStr::new("ftp://x")), 78);
-}
-
-#[test]
-fn a_lost_gpu_is_unobserved_and_costs_the_others_nothing() {
-    let rig = Rig::new(
-        "length_ms = 60000
-        [[device]]
-        [[device]]
-        [[fault]]
-        device = 1
-        at_ms = 1000
-        refuse = \"gpu_is_lost\"
-        [[fault]]
-        device = 0
-        at_ms = 800
-        xid = 79",
-    );
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("otlp.json");
-    let arguments = format!("--duration 2.8 --otlp-file {}", file.display());
-    let (output, report) = reported(&rig, &arguments, |_| {});
-    assert_observed(&report["gpus"][0]);
-    let lost = &report["gpus"][1];
-    let unobserved = seconds(&lost["unobserved_seconds"]);
-    assert!((1.2..2.8).contains(&unobserved), "{unobserved}");
-    assert_eq!(lost["unobserved_reasons"][0]["reason"], "GPU lost");
-    assert_billed(lost);
-    assert!(stderr(&output).contains("GPU 1: the GPU is lost"), "{}", stderr(&output));
-
-    let mut events = told(&file, ["resourceLogs", "scopeLogs", "logRecords"]);
-    events.sort_by_key(|event| event["eventName"].to_string());
-    let names: Vec<_> = events.iter().map(|event| event["eventName"].clone()).collect();
-    assert_eq!(names, ["phasemeter.gpu.lost", "phasemeter.gpu.xid"]);
-    // Nobody gave a trace and nobody knows the end: each session is one.
-    assert_eq!(report["experiment"]["trace_id"], Value::Null);
-    assert!(stderr(&output).contains("a trace a session"), "{}", stderr(&output));
-    let spans = spans(&file);
-    let sessions = named(&spans, "gpu session");
-    let traces: BTreeSet<_> = sessions.iter().map(|session| session["traceId"].as_str()).collect();
-    assert_eq!(traces.len(), 2);
-    for event in &events {
-        let id = |it: &Value| attribute(it, "hw.id");
-        let mine = sessions.iter().find(|session| id(session) == id(event)).unwrap();
-        assert_eq!((&event["traceId"], &event["spanId"]), (&mine["traceId"], &mine["spanId"]));
-    }
-}
-
-#[test]
-fn a_gpu_that_hangs_to_the_end_is_billed_to_the_end() {
-    let rig = Rig::new(
-        "length_ms = 60000
-        [[device]]
-        [[device]]
-        [[fault]]
-        device = 1
-        at_ms = 500
-        hang = true",
-    );
-    let (output, report) = reported(&rig, "--duration 2", |_| {});
-    assert_eq!(output.status.code(), Some(0));
-    assert_observed(&report["gpus"][0]);
-    let hung = &report["gpus"][1];
-    assert!(seconds(&hung["span_seconds"]) >= seconds(&report["gpus"][0]["span_seconds"]));
-    assert_eq!(hung["unobserved_reasons"][0]["reason"], "no reading");
-    assert_billed(hung);
-    assert!(stderr(&output).contains("GPU 1: a call for"), "{}", stderr(&output));
-    assert!(assumptions(&report).contains("GPU 1 hung at the end"), "{}", assumptions(&report));
-}
-
-/// Its bill begins with the run, although it never said a word.
-#[test]
-fn a_gpu_that_hangs_from_the_start_is_billed_from_the_start() {
-    let rig = Rig::new(
-        "length_ms = 60000
-        [[device]]
-        [[device]]
-        [[fault]]
-        device = 1
-        functions = [\"nvmlDeviceGetPowerUsage\"]
-        hang = true",
-    );
-    let (output, report) = reported(&rig, "--duration 1.5", |_| {});
-    assert_eq!(output.status.code(), Some(0));
-    let hung = &report["gpus"][1];
-    assert!(seconds(&hung["span_seconds"]) >= seconds(&report["gpus"][0]["span_seconds"]));
-    assert_eq!(hung["unobserved_seconds"], hung["span_seconds"]);
-    assert_billed(hung);
 }
 
 /// The streams of a metric: their attributes, as one text, and the highest value. A minute may end in
