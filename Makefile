@@ -12,11 +12,11 @@ FUZZ := RUSTUP_TOOLCHAIN=nightly $(TOOLS)/bin/cargo-fuzz
 FUZZ_DIR := --fuzz-dir tests/fuzz
 VENV := target/bench-venv
 COLLECTOR := otel-config/collector/build.sh
-# Without Go there is none, and what needs it says so.
-COLLECTOR_WHERE_GO_IS := @! command -v go >/dev/null || $(COLLECTOR)
+# Parts of the bench, by default all.
+PARTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fuzz advisories collector cargo-deny cargo-fuzz polars
+.PHONY: help demo test bench fuzz advisories collector cargo-deny cargo-fuzz peers
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,13 +27,14 @@ demo: ## a report of eight GPUs and two hours, made up: no GPU needed
 test: cargo-deny ## all that must hold: format, lints, tests, licences and sources
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	$(COLLECTOR_WHERE_GO_IS)
+	@# Without Go there is no Collector, and the tests that need one say so.
+	@! command -v go >/dev/null || $(COLLECTOR)
 	cargo test --workspace --locked
 	$(DENY) check bans licenses sources
 
-bench: polars ## what it costs, beside what it is compared with
+bench: peers ## what it costs, beside what it is compared with
 	cargo build --release --locked -p phasemeter -p phasemeter-bench
-	target/release/phasemeter-bench
+	OTELCOL=$$($(COLLECTOR)) target/release/phasemeter-bench $(PARTS)
 
 fuzz: cargo-fuzz ## each fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain
 	@targets=$$($(FUZZ) list $(FUZZ_DIR)) && for target in $$targets; do \
@@ -57,7 +58,7 @@ cargo-deny:
 cargo-fuzz:
 	cargo install cargo-fuzz --locked --version $(CARGO_FUZZ_VERSION) --root $(TOOLS)
 
-# The bench goes on without it.
-polars:
+# The bench goes on without them, and without a Collector.
+peers:
 	@python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet -r tests/bench/requirements.txt \
-	    || echo 'polars cannot be installed here: the bench goes on without what it is compared with.'
+	    || echo 'Not all of tests/bench/requirements.txt can be installed here: the bench goes on without.'

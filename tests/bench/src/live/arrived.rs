@@ -1,0 +1,98 @@
+//! What the run told: the Collector's file, and the report.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::fleet::BURST;
+use crate::BenchError;
+
+/// What is read out of both.
+pub(super) struct Arrived {
+    /// How often metrics were exported.
+    pub(super) exports: u64,
+    /// Spans of phases.
+    pub(super) phase_spans: u64,
+    /// Utilization of the GPU with bursts in percent, as the bill has it and as polling reads it.
+    pub(super) drained: f64,
+    pub(super) polled: f64,
+    pub(super) lateness: Lateness,
+}
+
+/// How punctual the sampler was, in milliseconds.
+pub(super) struct Lateness {
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    pub(super) max: f64,
+    pub(super) missed: f64,
+}
+
+impl Arrived {
+    /// From the Collector's file and the report.
+    pub(super) fn read(file: &Path, report: &Path) -> Result<Self, BenchError> {
+        let missing = |path: &Path, what| BenchError::Output { path: path.to_owned(), what };
+        let text = fs::read_to_string(report).map_err(BenchError::at(report))?;
+        let json: Value = serde_json::from_str(&text).unwrap_or_default();
+        let lateness = lateness(&json).ok_or_else(|| missing(report, "how punctual it was"))?;
+        let gpu = &json["gpus"][BURST];
+        let span = gpu["span_seconds"].as_f64().unwrap_or(f64::NAN);
+        let percent = |seconds: &Value| seconds.as_f64().map(|it| it / span * 100.0);
+        let drained = percent(&gpu["effective_seconds"]);
+
+        let text = fs::read_to_string(file).map_err(BenchError::at(file))?;
+        let (mut exports, mut phase_spans) = (0, 0);
+        let (mut polled, polling) = (None, Value::from("nvml.gpu"));
+        for line in text.lines() {
+            let line: Value = serde_json::from_str(line).unwrap_or_default();
+            phase_spans += all(&line, ["resourceSpans", "scopeSpans", "spans"])
+                .filter(|span| attributes(span).contains_key("phasemeter.phase"))
+                .count() as u64;
+            for metric in all(&line, ["resourceMetrics", "scopeMetrics", "metrics"]) {
+                exports += u64::from(metric["name"] == "phasemeter.gpu.time");
+                if metric["name"] == "phasemeter.gpu.effective_time" {
+                    let mut points = metric["sum"]["dataPoints"].as_array().into_iter().flatten();
+                    let last = points.rfind(|point| {
+                        let labels = attributes(point);
+                        let is = |key: &str, value| labels.get(key) == Some(&value);
+                        is("hw.id", &gpu["gpu"]) && is("phasemeter.basis", &polling)
+                    });
+                    polled = last.and_then(|point| percent(&point["asDouble"])).or(polled);
+                }
+            }
+        }
+        let (Some(drained), Some(polled)) = (drained, polled) else {
+            return Err(missing(file, "exports with both measures of utilization"));
+        };
+        Ok(Self { exports, phase_spans, drained, polled, lateness })
+    }
+}
+
+/// What lies down this path of lists.
+fn all<'a>(line: &'a Value, path: [&str; 3]) -> impl Iterator<Item = &'a Value> {
+    let list = |value: &'a Value, key: &str| value[key].as_array().into_iter().flatten();
+    let [first, second, third] = path.map(str::to_owned);
+    list(line, &first).flat_map(move |it| list(it, &second)).flat_map(move |it| list(it, &third))
+}
+
+fn attributes(of: &Value) -> BTreeMap<&str, &Value> {
+    let pairs = of["attributes"].as_array().into_iter().flatten();
+    pairs.filter_map(|pair| Some((pair["key"].as_str()?, &pair["value"]["stringValue"]))).collect()
+}
+
+/// The report says it in a sentence.
+fn lateness(report: &Value) -> Option<Lateness> {
+    let mut notes = report["assumptions"].as_array()?.iter().filter_map(Value::as_str);
+    let sentence = notes.find(|note| note.contains("came within"))?;
+    let after = |words: &str| {
+        let (_, rest) = sentence.split_once(words)?;
+        rest.split_whitespace().next()?.parse().ok()
+    };
+    Some(Lateness {
+        p50: after("came within ")?,
+        p99: after("99 % within ")?,
+        max: after("all within ")?,
+        missed: after("; ")?,
+    })
+}
