@@ -58,8 +58,8 @@ impl Ring {
         self.offset = None;
     }
 
-    /// Takes the whole ring as it is `now`, in any order, and tells what is new, oldest first. The
-    /// first time nothing is new: the ring reaches back before the run.
+    /// Takes the whole ring as it is `now`, in any order, and tells what is new, oldest first. What
+    /// is there the first time is not new: it reaches back before the run.
     pub(super) fn take(
         &mut self,
         samples: &mut Vec<Sample>,
@@ -69,7 +69,11 @@ impl Ring {
         samples.retain(|sample| sample.stamp > 0 && sample.value <= 100);
         samples.sort_unstable();
         samples.dedup_by_key(|sample| sample.stamp);
-        let Some(newest) = samples.last() else { return };
+        let Some(newest) = samples.last() else {
+            // Nothing has run of late. All that comes from now on is new.
+            self.last.get_or_insert((0, now));
+            return;
+        };
         let newest = newest.stamp;
         let offset = self.anchor(newest, now);
         let period = period(samples).unwrap_or(self.max_hold);
@@ -167,6 +171,16 @@ mod tests {
         assert_eq!(told[49].to, at(UTC + 149 * PERIOD));
         assert!(told.windows(2).all(|pair| pair[0].to == pair[1].from));
         assert_eq!(told[7].utilization, Utilization::from_percent(7).unwrap());
+    }
+
+    #[test]
+    fn after_a_ring_that_was_dry_at_first_everything_is_new() {
+        let mut ring = Ring::new(HOLD);
+        assert_eq!(drain(&mut ring, Vec::new(), at(UTC + 10 * PERIOD + 40_000)), []);
+        let told = drain(&mut ring, samples(10, 15, UTC), at(UTC + 15 * PERIOD));
+        // The first lies before that, the second in part.
+        let lasts: Vec<_> = told.iter().map(|told| told.to.since(told.from).0 / 1_000).collect();
+        assert_eq!(lasts, [60_000, PERIOD, PERIOD, PERIOD]);
     }
 
     #[test]
