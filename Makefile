@@ -15,8 +15,13 @@ COLLECTOR := otel-config/collector/build.sh
 # Parts of the bench, by default all.
 PARTS ?=
 
+# The policies that ship: each is built to a module of its name.
+POLICIES := $(notdir $(wildcard wasm-rules/policies/*))
+POLICIES_BUILT := wasm-rules/target/wasm32-unknown-unknown/release
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fuzz advisories collector cargo-deny cargo-fuzz peers
+.PHONY: help demo test policies bench fuzz advisories collector build-policies test-policies \
+    cargo-deny cargo-fuzz peers
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,13 +29,16 @@ help: ## this list
 demo: ## a report of eight GPUs and two hours, made up: no GPU needed
 	cargo run -p phasemeter -- demo
 
-test: cargo-deny ## all that must hold: format, lints, tests, licences and sources
+test: cargo-deny test-policies ## all that must hold: format, lints, tests, licences and sources
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	@# Without Go there is no Collector, and the tests that need one say so.
 	@! command -v go >/dev/null || $(COLLECTOR)
 	cargo test --workspace --locked
 	$(DENY) check bans licenses sources
+
+policies: build-policies ## the policies that ship, built anew into wasm-rules/dist
+	cp $(POLICIES:%=$(POLICIES_BUILT)/%.wasm) wasm-rules/dist/
 
 bench: peers ## what it costs, beside what it is compared with
 	cargo build --release --locked -p phasemeter -p phasemeter-bench
@@ -50,6 +58,31 @@ advisories: cargo-deny ## known holes in what it is built from; needs the networ
 
 collector: ## a real OpenTelemetry Collector, built once; needs Go, or OTELCOL=/path/to/otelcol
 	@$(COLLECTOR)
+
+# The same bytes from any folder and any home: what else would stand in them of paths is replaced.
+build-policies:
+	@sysroot=$$(rustc --print sysroot) && commit=$$(rustc -vV | sed -n 's/^commit-hash: //p') && \
+	flags="--remap-path-prefix=$$sysroot/lib/rustlib/src/rust=/rustc/$$commit" && \
+	for crates in "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/*; do \
+	    flags="$$flags --remap-path-prefix=$$crates=/crates"; \
+	done && \
+	RUSTFLAGS="$$flags" cargo build --release --locked --target wasm32-unknown-unknown \
+	    --manifest-path wasm-rules/Cargo.toml $(POLICIES:%=-p %)
+
+# What is committed must be what its source says.
+test-policies: build-policies
+	cd wasm-rules && cargo fmt --all --check
+	cd wasm-rules && cargo clippy --workspace --all-targets --locked -- -D warnings
+	cd wasm-rules && cargo test --workspace --locked
+	@for policy in $(POLICIES); do \
+	    built=$$(sha256sum < $(POLICIES_BUILT)/$$policy.wasm) && \
+	    shipped=$$(sha256sum < wasm-rules/dist/$$policy.wasm) && \
+	    if [ "$$built" != "$$shipped" ]; then \
+	        echo "wasm-rules/dist/$$policy.wasm is not what its source builds: run make policies"; \
+	        exit 1; \
+	    fi && \
+	    echo "$$policy.wasm $$(wc -c < wasm-rules/dist/$$policy.wasm) bytes, $${shipped%% *}"; \
+	done
 
 # Cargo does nothing where this version is there.
 cargo-deny:

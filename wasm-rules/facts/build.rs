@@ -1,0 +1,2 @@
+//! None.
+fn main() {}

@@ -1,0 +1,177 @@
+//! Windows to test policies on: made of what a GPU does in each second.
+//!
+//! They keep the rules of the contract: the accounts sum up, and each second's waste lies in one
+//! pool. A price of $3.60 an hour makes a second cost a tenth of a cent.
+
+use crate::{
+    Account, Accounts, Gpu, Pattern, PatternKind, Plan, Price, QuoteRequest, Waste, Window,
+};
+
+/// 2026-07-27T00:00:00Z.
+const START: u64 = 1_785_110_400_000_000_000;
+const NANO_USD_A_SECOND: u64 = 1_000_000;
+const MOST_POINTS: usize = 600;
+
+/// A window of these GPUs, as long as the longest of them.
+#[must_use]
+pub fn window(gpus: Vec<Gpu>) -> Window {
+    let all =
+        gpus.iter().map(|gpu| gpu.accounts.observed().seconds + gpu.accounts.unobserved.seconds);
+    let seconds = all.fold(0.0, f64::max);
+    let mut gpus = gpus;
+    for (index, gpu) in gpus.iter_mut().enumerate() {
+        gpu.id = format!("GPU-{index}");
+    }
+    Window {
+        start: START,
+        end: START + (seconds * 1e9) as u64,
+        last: true,
+        experiment_id: "made".to_owned(),
+        trace_id: "5c79120489f0cfedbdc6e6d34b2c5f90".to_owned(),
+        attributes: Vec::new(),
+        step_seconds: step(seconds as usize) as f64,
+        gpus,
+        metrics: Vec::new(),
+    }
+}
+
+/// A GPU that holds `level`.
+#[must_use]
+pub fn steady(seconds: usize, level: f64) -> Gpu {
+    let kind = if level < 0.1 { PatternKind::Idle } else { PatternKind::Steady };
+    gpu(kind, seconds, |_| level)
+}
+
+/// A GPU that is fully busy for the share `duty` of every `period` seconds, else idle.
+#[must_use]
+pub fn bouncing(seconds: usize, period: usize, duty: f64) -> Gpu {
+    let high = |second: usize| ((second % period) as f64) < duty * period as f64;
+    let mut gpu = gpu(PatternKind::Bouncing, seconds, |second| f64::from(u8::from(high(second))));
+    gpu.pattern = Some(Pattern {
+        kind: PatternKind::Bouncing,
+        period_seconds: Some(period as f64),
+        duty: Some(duty),
+    });
+    gpu
+}
+
+/// A GPU by what it does in each second: its utilization, 0–1, NaN where nothing observed it. An
+/// H100 of 80 GB, on demand; idle seconds are held. It has no column of memory or power.
+pub fn gpu(kind: PatternKind, seconds: usize, utilization: impl Fn(usize) -> f64) -> Gpu {
+    let zero = Account { seconds: 0.0, effective_seconds: 0.0, cost: 0, effective_cost: 0 };
+    let mut accounts = Accounts {
+        idle_held: zero,
+        idle_free: zero,
+        idle_unknown: zero,
+        underutilized: zero,
+        productive: zero,
+        compute_bound: zero,
+        unobserved: zero,
+    };
+    let mut waste = Waste { starvation: 0, idle: 0, occupancy: 0 };
+    let bounces = kind == PatternKind::Bouncing;
+    for second in 0..seconds {
+        let level = utilization(second);
+        let (account, pool) = match level {
+            level if level.is_nan() => (&mut accounts.unobserved, None),
+            ..0.1 => (&mut accounts.idle_held, Some(&mut waste.idle)),
+            ..0.7 => (&mut accounts.underutilized, Some(&mut waste.occupancy)),
+            ..0.9 => (&mut accounts.productive, Some(&mut waste.occupancy)),
+            _ => (&mut accounts.compute_bound, Some(&mut waste.occupancy)),
+        };
+        account.seconds += 1.0;
+        account.cost += NANO_USD_A_SECOND;
+        if let Some(pool) = pool {
+            let effective = (NANO_USD_A_SECOND as f64 * level) as u64;
+            account.effective_seconds += level;
+            account.effective_cost += effective;
+            let pool = if bounces { &mut waste.starvation } else { pool };
+            *pool += NANO_USD_A_SECOND - effective;
+        }
+    }
+    let step = step(seconds);
+    let point = |at: usize| {
+        let levels: Vec<_> = (at..(at + step).min(seconds)).map(&utilization).collect();
+        crate::column::mean(&levels).unwrap_or(f64::NAN)
+    };
+    Gpu {
+        id: "GPU-0".to_owned(),
+        model: "NVIDIA H100 80GB HBM3".to_owned(),
+        memory_total_bytes: Some(81_559 << 20),
+        power_limit_watts: Some(700.0),
+        accounts,
+        waste,
+        pattern: Some(Pattern { kind, period_seconds: None, duty: None }),
+        price: Some(price()),
+        work_done: Vec::new(),
+        utilization: (0..seconds).step_by(step).map(point).collect(),
+        power: Vec::new(),
+        memory: Vec::new(),
+        metrics: Vec::new(),
+    }
+}
+
+/// The same GPU, with a column of memory in which it holds so many GiB.
+#[must_use]
+pub fn with_memory(gpu: Gpu, gib: f64) -> Gpu {
+    let bytes = gib * f64::from(1 << 30);
+    Gpu { memory: vec![bytes; gpu.utilization.len()], ..gpu }
+}
+
+/// The same GPU, with a column of power in which it draws so many watts.
+#[must_use]
+pub fn with_power(gpu: Gpu, watts: f64) -> Gpu {
+    Gpu { power: vec![watts; gpu.utilization.len()], ..gpu }
+}
+
+/// The same GPU, where nobody has a price.
+#[must_use]
+pub fn unpriced(mut gpu: Gpu) -> Gpu {
+    let accounts = &mut gpu.accounts;
+    for account in [
+        &mut accounts.idle_held,
+        &mut accounts.idle_free,
+        &mut accounts.idle_unknown,
+        &mut accounts.underutilized,
+        &mut accounts.productive,
+        &mut accounts.compute_bound,
+        &mut accounts.unobserved,
+    ] {
+        (account.cost, account.effective_cost) = (0, 0);
+    }
+    Gpu { price: None, waste: Waste { starvation: 0, idle: 0, occupancy: 0 }, ..gpu }
+}
+
+/// $3.60 a GPU-hour, on demand, in us-east-1 of aws.
+#[must_use]
+pub fn price() -> Price {
+    Price {
+        nano_usd_per_gpu_hour: 3_600_000_000,
+        plan: Some(Plan::OnDemand),
+        provider: Some("aws".to_owned()),
+        region: Some("us-east-1".to_owned()),
+        instance_type: Some("p5.48xlarge".to_owned()),
+        source: "a test".to_owned(),
+        day: Some("2026-07-20".to_owned()),
+        estimated: false,
+    }
+}
+
+/// A question for the price of such a GPU.
+#[must_use]
+pub fn request() -> QuoteRequest {
+    QuoteRequest {
+        model: "NVIDIA H100 80GB HBM3".to_owned(),
+        provider: Some("aws".to_owned()),
+        region: Some("us-east-1".to_owned()),
+        instance_type: Some("p5.48xlarge".to_owned()),
+        plan: Some(Plan::OnDemand),
+        time: START,
+        listed: Some(price()),
+    }
+}
+
+/// Seconds a point covers.
+fn step(seconds: usize) -> usize {
+    seconds.div_ceil(MOST_POINTS).next_power_of_two()
+}
