@@ -4,7 +4,7 @@
 //! cannot keep up, and the same mean held steadily is not. How long the GPU waits each time says
 //! which part of the way is slow; memory only says whether decoding may move onto the GPU.
 
-use phasemeter_policy::words::{decimal, duration, gib, percent};
+use phasemeter_policy::words::{decimal, duration, each, gib, percent};
 use phasemeter_policy::{
     Gpu, Policy, Recommendation, Recommender, Saving, Target, Window, groups, recovered,
 };
@@ -100,11 +100,12 @@ fn advise(group: &[Waiting<'_>]) -> Vec<Recommendation> {
         (waiting.gpu, Saving::part(waiting.lost, DUTIES.map(|to| recovered(waiting.duty, to))))
     }));
     let why = format!(
-        "Every {} the GPU is fed for {} of the time and then waits {}: {} of its bill went into \
-         such stretches. It bounces, so it is not short of work but of data. To be busy throughout \
+        "{} is fed for {} of every {} and then waits for {}: {} of the bill went into \
+         such stretches. What bounces so is not short of work but of data. To be busy throughout, \
          it would need its input {} times as fast.",
-        duration(period),
+        each(group.len()),
         percent(duty),
+        duration(period),
         duration(wait),
         percent(lost),
         decimal(faster, 1),
@@ -115,7 +116,8 @@ fn advise(group: &[Waiting<'_>]) -> Vec<Recommendation> {
         ("wait_seconds".to_owned(), wait),
         ("starvation.share_of_bill".to_owned(), lost),
     ];
-    let memory = first.gpu.memory_peak().zip(first.gpu.memory_share());
+    let peak = group.iter().filter_map(|w| w.gpu.memory_peak()).reduce(f64::max);
+    let memory = peak.zip(first.gpu.memory_share());
     if let Some((_, share)) = memory {
         evidence.push(("memory.peak_share".to_owned(), share));
     }

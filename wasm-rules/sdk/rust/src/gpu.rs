@@ -158,6 +158,21 @@ pub fn groups<T>(
     groups
 }
 
+/// Whether two spellings name one model: they differ at most in case, and in the `NVIDIA ` that old
+/// drivers leave out.
+#[must_use]
+pub fn same_model(one: &str, other: &str) -> bool {
+    bare(one).eq_ignore_ascii_case(bare(other))
+}
+
+fn bare(model: &str) -> &str {
+    const VENDOR: &str = "NVIDIA ";
+    match model.trim().split_at_checked(VENDOR.len()) {
+        Some((vendor, rest)) if vendor.eq_ignore_ascii_case(VENDOR) => rest,
+        _ => model.trim(),
+    }
+}
+
 /// 0 where there is nothing to divide by.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
@@ -184,6 +199,14 @@ mod tests {
         assert_eq!(steady(3_600, 0.5).certainty(), 1.0);
         assert_eq!(steady(1_800, 0.5).certainty(), 0.5);
         assert_eq!(steady(0, 0.5).certainty(), 0.0);
+    }
+
+    #[test]
+    fn a_model_is_itself_in_any_spelling_and_no_other() {
+        assert!(same_model("NVIDIA A100-SXM4-80GB", "a100-sxm4-80gb"));
+        for other in ["", "A100", "NVIDIA A100-SXM4-40GB", "NVIDIÄ A100-SXM4-80GB"] {
+            assert!(!same_model("NVIDIA A100-SXM4-80GB", other), "{other}");
+        }
     }
 
     #[test]

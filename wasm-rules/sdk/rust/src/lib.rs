@@ -61,7 +61,7 @@ pub use bindings::advice::exports::phasemeter::policy::recommender::{
 pub use bindings::prices::exports::phasemeter::policy::pricer::{Quote, QuoteRequest};
 pub use bindings::prices::phasemeter::policy::types::{Plan, Price};
 pub use export::{ExportedPricer, ExportedRecommender};
-pub use gpu::groups;
+pub use gpu::{groups, same_model};
 pub use saving::{MOST_HEADROOM, recovered};
 pub use settings::{Given, SettingError, Value};
 

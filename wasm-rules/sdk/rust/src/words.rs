@@ -65,6 +65,12 @@ pub fn count(number: usize, noun: &str) -> String {
     [&*number.to_string(), " ", noun, plural].concat()
 }
 
+/// The subject of a sentence on one or several GPUs: `It`, `Each`.
+#[must_use]
+pub fn each(number: usize) -> &'static str {
+    if number == 1 { "It" } else { "Each" }
+}
+
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
