@@ -36,9 +36,10 @@ test: cargo-deny test-policies ## all that must hold: format, lints, tests, lice
 	@! command -v go >/dev/null || $(COLLECTOR)
 	cargo test --workspace --locked
 	$(DENY) check bans licenses sources
+	$(DENY) --manifest-path wasm-rules/Cargo.toml --config deny.toml check bans licenses sources
 
 policies: build-policies ## the policies that ship, built anew into wasm-rules/dist
-	cp $(POLICIES:%=$(POLICIES_BUILT)/%.wasm) wasm-rules/dist/
+	install -m 644 $(POLICIES:%=$(POLICIES_BUILT)/%.wasm) wasm-rules/dist/
 
 bench: peers ## what it costs, beside what it is compared with
 	cargo build --release --locked -p phasemeter -p phasemeter-bench

@@ -49,6 +49,19 @@ fn main() {
         });
     }
 
+    let window = support::window(8, 600);
+    for (name, module) in support::shipped() {
+        let policy = host.load(candidate(&name, &module)).unwrap();
+        let what = format!("fresh run, {name}, {} KB", module.len() / 1_000);
+        show(&what, "40 µs", 2_000, || match policy.recommend(&window) {
+            Some(run) => run.answer.map(drop),
+            None => policy.quote(&request).unwrap().answer.map(drop),
+        });
+        show(&format!("load from AOT with trial, {name}"), "1 ms", 200, || {
+            host.load(candidate(&name, &module)).unwrap()
+        });
+    }
+
     show(&format!("compile, Rust, {} KB", mirror.len() / 1_000), "14–240 ms", 10, || {
         Host::new(Options::default()).unwrap().load(candidate("mirror", &mirror)).unwrap()
     });

@@ -1,7 +1,8 @@
 //! Writes the tables of the project as constants: no policy reads text for what never changes.
 //!
 //! Of the prices it keeps, for each instance type, the region that lists it lowest; and of spot
-//! prices, how far they lie below the list there, and at most. A table that cannot be read stops the build.
+//! prices, how far they lie below the list there, and at most. A table that cannot be read stops
+//! the build.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -30,9 +31,9 @@ fn models(out: &mut String) -> Result<(), String> {
         let architecture = architecture.replace(' ', "");
         let _ = writeln!(
             lines,
-            "Model {{ name: {model:?}, architecture: Architecture::{architecture}, \
-             memory_gib: {memory}, bandwidth_gb_s: {bandwidth}, fp32_tflops: {fp32}, \
-             bf16_tflops: {bf16}, fp16_tflops: {fp16}, fp8_tflops: {fp8}, mig_slices: {mig} }},",
+            "Model {{ name: {model:?}, architecture: Architecture::{architecture}, memory_gib: \
+             {memory}, bandwidth_gb_s: {bandwidth}, fp32_tflops: {fp32}, bf16_tflops: {bf16}, \
+             fp16_tflops: {fp16}, fp8_tflops: {fp8}, mig_slices: {mig} }},",
         );
     }
     let _ = write!(
@@ -72,8 +73,8 @@ fn prices(out: &mut String) -> Result<(), String> {
     let offers: String = offers.into_values().map(|(_, line)| line).collect();
     let _ = write!(
         out,
-        "/// Every instance type of each provider, where it is listed lowest.\n\
-         pub const OFFERS: &[Offer] = &[\n{offers}];\n",
+        "/// Every instance type of each provider, where it is listed lowest.\npub const OFFERS: \
+         &[Offer] = &[\n{offers}];\n",
     );
     let mut lines = String::new();
     for ((provider, model), Spot { region, off, most, day, .. }) in spots {
@@ -85,7 +86,8 @@ fn prices(out: &mut String) -> Result<(), String> {
     }
     let _ = write!(
         out,
-        "/// How far spot prices lay below the list, by model.\npub const SPOTS: &[Spot] = &[\n{lines}];\n",
+        "/// How far spot prices lay below the list, by model.\npub const SPOTS: &[Spot] = \
+         &[\n{lines}];\n",
     );
     Ok(())
 }

@@ -186,6 +186,20 @@ pub(crate) fn texts(folder: &Path) -> Vec<(String, String)> {
     texts
 }
 
+/// The policies that ship, as they ship, in the order of their names.
+pub(crate) fn shipped() -> Vec<(String, Vec<u8>)> {
+    let folder = fs::read_dir(home().join("../wasm-rules/dist")).unwrap();
+    let mut modules: Vec<_> = folder
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, fs::read(path).unwrap())
+        })
+        .collect();
+    modules.sort();
+    modules
+}
+
 /// A recommender of this name and version, of one character.
 pub(crate) fn named(name: &str, version: char) -> Vec<u8> {
     let size = name.len();

@@ -92,15 +92,22 @@ impl Model {
     pub fn tflops(&self) -> Option<f64> {
         self.bf16_tflops.or(self.fp16_tflops).or(self.fp32_tflops)
     }
-}
 
-/// Where a model is listed lowest, with one provider or with any.
-#[must_use]
-pub fn lowest(model: &str, provider: Option<&str>) -> Option<&'static Offer> {
-    let fits = |offer: &&Offer| {
-        same_model(offer.model, model) && provider.is_none_or(|name| name == offer.provider)
-    };
-    OFFERS.iter().filter(fits).min_by_key(|offer| offer.nano_usd_per_gpu_hour)
+    /// Where it is listed lowest, with one provider or with any.
+    #[must_use]
+    pub fn lowest(&self, provider: Option<&str>) -> Option<&'static Offer> {
+        // The tables spell a model in one way.
+        let fits = |offer: &&Offer| {
+            offer.model == self.name && provider.is_none_or(|name| name == offer.provider)
+        };
+        OFFERS.iter().filter(fits).min_by_key(|offer| offer.nano_usd_per_gpu_hour)
+    }
+
+    /// Its spot prices.
+    #[must_use]
+    pub fn spot(&self) -> Option<&'static Spot> {
+        SPOTS.iter().find(|spot| spot.model == self.name)
+    }
 }
 
 /// Where an instance type is listed lowest.
@@ -108,12 +115,6 @@ pub fn lowest(model: &str, provider: Option<&str>) -> Option<&'static Offer> {
 pub fn instance(provider: &str, instance_type: &str) -> Option<&'static Offer> {
     let fits = |offer: &&Offer| offer.provider == provider && offer.instance_type == instance_type;
     OFFERS.iter().find(fits)
-}
-
-/// The spot prices of a model.
-#[must_use]
-pub fn spot(model: &str) -> Option<&'static Spot> {
-    SPOTS.iter().find(|spot| same_model(spot.model, model))
 }
 
 #[cfg(test)]
@@ -138,19 +139,20 @@ mod tests {
 
     #[test]
     fn the_lowest_price_is_of_the_table() {
-        let h100 = lowest("NVIDIA H100 80GB HBM3", Some("aws")).unwrap();
+        let h100 = Model::of("H100 80GB HBM3").unwrap().lowest(Some("aws")).unwrap();
         assert_eq!(
             (h100.instance_type, h100.nano_usd_per_gpu_hour),
             ("p5.48xlarge", 6_880_000_000)
         );
         assert_eq!(instance("aws", "p4d.24xlarge").unwrap().nano_usd_per_gpu_hour, 2_744_705_250);
-        assert!(OFFERS.iter().all(|offer| Model::of(offer.model).is_some()));
+        let spelled = |offer: &Offer| MODELS.iter().any(|model| model.name == offer.model);
+        assert!(OFFERS.iter().all(spelled), "prices and facts spell a model alike");
     }
 
     #[test]
     fn spot_prices_lay_less_far_below_the_list_than_is_often_said() {
         let off = |model| {
-            let spot = spot(model).unwrap();
+            let spot = Model::of(model).and_then(Model::spot).unwrap();
             assert_eq!((spot.provider, spot.region), ("gcp", "us-central1"));
             assert!(spot.off <= spot.most && spot.most < 0.9, "{spot:?}");
             (spot.off * 1_000.0).round()
@@ -158,6 +160,9 @@ mod tests {
         assert_eq!(off("NVIDIA H100 80GB HBM3"), 428.0);
         assert_eq!(off("NVIDIA A100-SXM4-80GB"), 456.0);
         assert_eq!(off("NVIDIA A100-SXM4-40GB"), 475.0);
-        assert!(spot("Tesla T4").is_none(), "an empty cell is no price of zero");
+        assert!(
+            Model::of("Tesla T4").and_then(Model::spot).is_none(),
+            "an empty cell is no price of zero"
+        );
     }
 }

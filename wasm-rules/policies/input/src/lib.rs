@@ -5,15 +5,13 @@
 //! which part of the way is slow; memory only says whether decoding may move onto the GPU.
 
 use phasemeter_policy::words::{decimal, duration, each, gib, percent};
-use phasemeter_policy::{
-    Gpu, Policy, Recommendation, Recommender, Saving, Target, Window, groups, recovered,
-};
+use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Saving, Target, Window, groups};
 
 phasemeter_policy::settings! {
     /// GPUs that lost less than this share of their bill waiting are left alone.
     least_lost: number = 0.05 in 0.0..=1.0;
     /// GPUs that were observed for less than this many seconds are not judged.
-    least_seconds: number = 300.0 in 0.0..=86400.0;
+    least_seconds: number = 60.0 in 0.0..=86400.0;
 }
 
 /// From this long a wait on, a loader's queues of a few batches are empty: what is behind them is
@@ -23,10 +21,6 @@ const LONG_WAIT_SECONDS: f64 = 5.0;
 
 /// Decoding on the GPU takes some GiB of its memory: above this share in use there is no room.
 const ROOM_TO_DECODE: f64 = 0.85;
-
-/// The shares of a cycle that a GPU may be brought to be busy for: where it counts as productive,
-/// the middle of that, and where it counts as compute-bound.
-const DUTIES: [f64; 3] = [0.7, 0.8, 0.9];
 
 /// What the second means saves of what the first does: it moves one part of the way only. An
 /// assumption, for the order of the advice; no measurement stands behind it.
@@ -52,7 +46,7 @@ impl Policy for Input {
 
 impl Recommender for Input {
     fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-        let waiting = window.seen(settings.least_seconds).filter_map(|gpu| {
+        let waiting = window.seen(settings.least_seconds).into_iter().filter_map(|gpu| {
             let pattern = gpu.pattern.filter(|_| gpu.bounces())?;
             let waiting = Waiting {
                 gpu,
@@ -94,15 +88,18 @@ fn advise(group: &[Waiting<'_>]) -> Vec<Recommendation> {
     let mean =
         |value: fn(&Waiting<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
     let (period, duty) = (mean(|w| w.period), mean(|w| w.duty));
-    let (wait, lost) = (mean(|w| w.wait()), mean(|w| w.lost));
+    let wait = group.iter().map(Waiting::wait).sum::<f64>() / group.len() as f64;
+    let lost = mean(|w| w.lost);
     let faster = if duty > 0.0 { 1.0 / duty } else { f64::INFINITY };
-    let all = Saving::together(group.iter().map(|waiting| {
-        (waiting.gpu, Saving::part(waiting.lost, DUTIES.map(|to| recovered(waiting.duty, to))))
-    }));
+    let all = Saving::together(
+        group
+            .iter()
+            .map(|waiting| (waiting.gpu, Saving::by_filling(waiting.lost, waiting.duty, 1.0))),
+    );
     let why = format!(
-        "{} is fed for {} of every {} and then waits for {}: {} of the bill went into \
-         such stretches. What bounces so is not short of work but of data. To be busy throughout, \
-         it would need its input {} times as fast.",
+        "{} is fed for {} of every {} and then waits for {}: {} of the bill went into such \
+         stretches. What bounces so is not short of work but of data. To be busy throughout, it \
+         would need its input {} times as fast.",
         each(group.len()),
         percent(duty),
         duration(period),
@@ -143,8 +140,8 @@ fn advise(group: &[Waiting<'_>]) -> Vec<Recommendation> {
         "num_workers",
         "Feed it with more loader workers",
         format!(
-            "Raise num_workers to about {} times what it is, as far as the processors go, and look \
-             whether they or the storage are at their limit.",
+            "Raise num_workers to about {} times what it is, as far as the processors go, and \
+             look whether they or the storage are at their limit.",
             decimal(faster, 1),
         ),
         String::new(),
@@ -178,8 +175,8 @@ fn advise(group: &[Waiting<'_>]) -> Vec<Recommendation> {
             "input.prefetch",
             "prefetch",
             "Keep more batches ready",
-            "Raise prefetch_factor, pin memory, and copy with non_blocking so that copies overlap \
-             computing."
+            "Raise prefetch_factor, pin memory, and copy with non_blocking so that copies \
+             overlap computing."
                 .to_owned(),
             " Waits this short may be bridged by a deeper queue.".to_owned(),
             SECOND_MEANS,
@@ -206,8 +203,8 @@ mod tests {
         assert!(advice(vec![steady(3_600, 0.5)]).is_empty());
         let found = advice(vec![bouncing(3_600, 40, 0.5)]);
         assert_eq!(found[0].lever, "num_workers");
-        // Half busy to four fifths: 3/8 of the bill, and the waste was half of it.
-        assert!((found[0].saving.expected - 0.375).abs() < 1e-9);
+        // Half busy to 70 %: 2/7 of the bill.
+        assert!((found[0].saving.expected - 2.0 / 7.0).abs() < 1e-9);
         assert!(found.iter().all(|advice| advice.saving.high <= 0.5));
     }
 
@@ -233,7 +230,7 @@ mod tests {
 
     #[test]
     fn too_little_is_no_finding() {
-        assert!(advice(vec![bouncing(200, 4, 0.5)]).is_empty());
+        assert!(advice(vec![bouncing(50, 4, 0.5)]).is_empty());
         assert!(advice(vec![gpu(PatternKind::Bouncing, 3_600, |_| f64::NAN)]).is_empty());
         assert!(advice(vec![]).is_empty());
     }

@@ -8,23 +8,21 @@
 use phasemeter_policy::column::drift;
 use phasemeter_policy::words::{count, each, gib, percent};
 use phasemeter_policy::{
-    Gpu, PatternKind, Policy, Recommendation, Recommender, Saving, Target, Window, groups,
+    Gpu, PatternKind, Policy, Recommendation, Recommender, Saving, Target, Window, groups, targets,
 };
 
 phasemeter_policy::settings! {
-    /// Whose thresholds hold: right-sizing packs below 40 % of memory, calls 80 % pressed and 95 % about to run out; analytics and optimization know pressed alone, from 85 %.
+    /// Whose thresholds hold: right-sizing packs below 40 % of memory, calls it pressed from 80 %
+    /// and about to run out from 95 %; analytics and optimization call it pressed from 85 %.
     profile: text = "right-sizing" of ["right-sizing", "analytics", "optimization"];
     /// GPUs that lost less than this share of their bill unfilled are left alone.
     least_lost: number = 0.05 in 0.0..=1.0;
     /// GPUs that were observed for less than this many seconds are not judged.
-    least_seconds: number = 300.0 in 0.0..=86400.0;
+    least_seconds: number = 60.0 in 0.0..=86400.0;
 }
 
 /// A GPU busy below this is not filled.
 const PRODUCTIVE: f64 = 0.7;
-
-/// The levels it may be brought to: productive, the middle of that, compute-bound.
-const LEVELS: [f64; 3] = [0.7, 0.8, 0.9];
 
 /// Checkpointing computes the forward pass twice; a backward pass costs two forward ones, so the
 /// work of a step grows by a third at most.
@@ -93,7 +91,7 @@ enum Means {
 impl Recommender for Memory {
     fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
         let profile = Profile::of(settings);
-        let findings = window.seen(settings.least_seconds).filter_map(|gpu| {
+        let findings = window.seen(settings.least_seconds).into_iter().filter_map(|gpu| {
             let share = gpu.memory_share()?;
             let (means, saving) = judge(gpu, share, &profile, settings)?;
             Some(Finding { gpu, share, means, saving })
@@ -112,10 +110,10 @@ fn judge(gpu: &Gpu, share: f64, profile: &Profile, settings: &Settings) -> Optio
         if share >= profile.pressed {
             let served = drift(&gpu.utilization, 6).is_some_and(|(low, high)| high > DRIFTS * low);
             return Some(if served {
-                (Means::Quantize, Saving::by_filling(NARROWED * lost, level))
+                (Means::Quantize, Saving::by_filling(NARROWED * lost, level, 1.0))
             } else {
                 // Of each dollar, what the same steps take less, done busier but longer.
-                let saved = LEVELS.map(|to| f64::min(1.0 - RECOMPUTED * level / to, lost));
+                let saved = targets(level).map(|to| f64::min(1.0 - RECOMPUTED * level / to, lost));
                 (Means::Checkpoint, Saving::part(1.0, saved))
             });
         }
@@ -151,25 +149,36 @@ fn advise(group: &[Finding<'_>]) -> Option<Recommendation> {
     );
     let (code, lever, title, action, also, sure) = match first.means {
         Means::Spare => (
-            "memory.spare", "checkpointing", "It is about to run out of memory",
-            "Recompute activations (checkpointing), or take a slightly smaller batch, before a longer \
-             sequence ends the run.".to_owned(),
-            "That saves nothing by itself; what runs out of memory loses all since its last checkpoint."
+            "memory.spare",
+            "checkpointing",
+            "It is about to run out of memory",
+            "Recompute activations (checkpointing), or take a slightly smaller batch, before a \
+             longer sequence ends the run."
+                .to_owned(),
+            "That saves nothing by itself; what runs out of memory loses all since its last \
+             checkpoint."
                 .to_owned(),
             0.6,
         ),
         Means::Checkpoint => (
-            "memory.checkpoint", "checkpointing", "Trade computing for memory, and batch more",
-            "Turn activation checkpointing on for the largest layers, double the batch, and compare \
-             samples a second.".to_owned(),
+            "memory.checkpoint",
+            "checkpointing",
+            "Trade computing for memory, and batch more",
+            "Turn activation checkpointing on for the largest layers, double the batch, and \
+             compare samples a second."
+                .to_owned(),
             "Memory keeps its batch small while the GPU has time. Recomputing costs a third more \
-             arithmetic at most, which is in the saving.".to_owned(),
+             arithmetic at most, which is in the saving."
+                .to_owned(),
             0.5,
         ),
         Means::Quantize => (
-            "memory.quantize", "quantization", "Quantize the weights, and serve more at a time",
-            "Serve in INT8 or FP8, or quantize the cache, and let batches grow into what that frees; \
-             compare quality before it is used.".to_owned(),
+            "memory.quantize",
+            "quantization",
+            "Quantize the weights, and serve more at a time",
+            "Serve in INT8 or FP8, or quantize the cache, and let batches grow into what that \
+             frees; compare quality before it is used."
+                .to_owned(),
             "Its load drifts as demand does, and memory bounds how many requests it holds at once."
                 .to_owned(),
             0.5,
@@ -177,11 +186,17 @@ fn advise(group: &[Finding<'_>]) -> Option<Recommendation> {
         Means::Pack(jobs) => {
             evidence.push(("jobs".to_owned(), jobs as f64));
             (
-                "memory.pack", "mps", "Let several jobs share it",
-                format!("Run {} of this size on it under MPS, with a limit of memory for each.",
-                    count(jobs, "job")),
-                format!("By memory and by time {jobs} such jobs fit. The saving is what others come to \
-                    use."),
+                "memory.pack",
+                "mps",
+                "Let several jobs share it",
+                format!(
+                    "Run {} of this size on it under MPS, with a limit of memory for each.",
+                    count(jobs, "job")
+                ),
+                format!(
+                    "By memory and by time {jobs} such jobs fit. The saving is what others come \
+                     to use."
+                ),
                 0.5,
             )
         }
@@ -232,8 +247,8 @@ mod tests {
             &Settings::default(),
             &window(vec![with_memory(steady(3_600, 0.5), 70.0)]),
         );
-        // 4/3 × 0.5/0.8 of the time: a sixth is saved.
-        assert!((found[0].saving.expected - 1.0 / 6.0).abs() < 1e-9);
+        // 4/3 × 0.5/0.7 of the time, and of a dollar 20/21.
+        assert!((found[0].saving.expected - 1.0 / 21.0).abs() < 1e-9);
         let busy = Memory::recommend(
             &Settings::default(),
             &window(vec![with_memory(steady(3_600, 0.65), 70.0)]),

@@ -19,7 +19,7 @@
 mod day;
 
 use day::nanos_at_end_of;
-use phasemeter_policy::settings::Settings as _;
+use phasemeter_policy::settings::Settings;
 use phasemeter_policy::words::percent;
 use phasemeter_policy::{
     Given, Plan, Policy, Pricer, Quote, QuoteRequest, SettingError, Value, same_model,
@@ -34,22 +34,23 @@ const SCHEMA: &str = r#"{
             "description": "The day from which on they hold. Needed where there are any."},
         "discounts": {
             "type": "object",
-            "description": "What is taken off the list price on demand, by provider or by model: 0–1. A model goes before its provider.",
+            "description": "Taken off the list price on demand, by model, else by provider: 0–1.",
             "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1}
         },
         "commitments": {
             "type": "array",
-            "description": "What was committed to. The first that fits counts, before any discount.",
+            "description": "What was committed to. The first that fits goes before discounts.",
             "items": {
                 "type": "object",
                 "properties": {
                     "model": {"type": "string", "description": "As the driver names it."},
                     "usd_per_gpu_hour": {"type": "number", "minimum": 0, "maximum": 10000},
-                    "plan": {"type": "string", "enum": ["reserved_1y", "reserved_3y", "own"], "default": "reserved_1y"},
+                    "plan": {"type": "string", "default": "reserved_1y",
+                        "enum": ["reserved_1y", "reserved_3y", "own"]},
                     "provider": {"type": "string", "description": "Only at this one."},
                     "region": {"type": "string", "description": "Only there."},
                     "instance_type": {"type": "string", "description": "Only in this."},
-                    "until": {"type": "string", "description": "The last day of it, like 2026-12-31."}
+                    "until": {"type": "string", "description": "Its last day, like 2026-12-31."}
                 },
                 "required": ["model", "usd_per_gpu_hour"],
                 "additionalProperties": false
@@ -89,7 +90,7 @@ impl Policy for Negotiated {
     type Settings = Terms;
 }
 
-impl phasemeter_policy::settings::Settings for Terms {
+impl Settings for Terms {
     fn schema() -> String {
         SCHEMA.to_owned()
     }

@@ -17,7 +17,7 @@ phasemeter_policy::settings! {
     /// GPUs that are compute-bound for less than this share of their time are left alone.
     least_bound: number = 0.5 in 0.0..=1.0;
     /// GPUs that were observed for less than this many seconds are not judged.
-    least_seconds: number = 300.0 in 0.0..=86400.0;
+    least_seconds: number = 60.0 in 0.0..=86400.0;
 }
 
 /// The metric that tells how busy the tensor cores were: 0–1.
@@ -66,15 +66,17 @@ impl Recommender for Precision {
     fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
         let mut findings = Vec::new();
         for gpu in window.seen(settings.least_seconds) {
-            if gpu.share(|accounts| accounts.compute_bound) < settings.least_bound {
+            let bound = gpu.share(|accounts| accounts.compute_bound) >= settings.least_bound;
+            // What waits for its input would only wait longer.
+            if !bound || gpu.bounces() {
                 continue;
             }
             let Some(model) = Model::of(&gpu.model) else {
                 log::info(
                     &[
                         &gpu.id,
-                        " is compute-bound, and its model is not known: what precisions \
-                    it has cannot be told",
+                        " is compute-bound, and its model is not known: what precisions it has \
+                         cannot be told",
                     ]
                     .concat(),
                 );
@@ -103,8 +105,8 @@ fn steps(model: &Model, tensor: Option<f64>) -> [Option<Step>; 2] {
             code: "precision.bf16",
             lever: "bf16",
             title: "Compute in BF16",
-            action: "Run under autocast in bfloat16, keep master weights in FP32, and compare the \
-                     loss over a few thousand steps.",
+            action: "Run under autocast in bfloat16, keep master weights in FP32, and compare \
+                     the loss over a few thousand steps.",
             from: "FP32",
             to: "BF16",
             times,
@@ -123,8 +125,8 @@ fn steps(model: &Model, tensor: Option<f64>) -> [Option<Step>; 2] {
                 code: "precision.amp",
                 lever: "amp",
                 title: "Compute in mixed precision",
-                action: "Turn automatic mixed precision on: FP16 with loss scaling. This architecture \
-                         has no BF16.",
+                action: "Turn automatic mixed precision on: FP16 with loss scaling. This \
+                         architecture has no BF16.",
                 to: "FP16 on tensor cores",
                 ..step
             },
@@ -139,12 +141,13 @@ fn steps(model: &Model, tensor: Option<f64>) -> [Option<Step>; 2] {
             _ => step,
         }
     });
-    let eighth = times(model.fp8_tflops, half).filter(|_| there || tensor.is_none()).map(|times| Step {
+    let eighth = times(model.fp8_tflops, half).filter(|_| there || tensor.is_none());
+    let eighth = eighth.map(|times| Step {
         code: "precision.fp8",
         lever: "fp8",
         title: "Compute its matrix products in FP8",
-        action: "Run the linear layers in FP8, with Transformer Engine or torchao for training, or \
-                 an FP8 checkpoint for serving, and compare quality before it is used.",
+        action: "Run the linear layers in FP8, with Transformer Engine or torchao for training, \
+                 or an FP8 checkpoint for serving, and compare quality before it is used.",
         from: "16 bits",
         to: "FP8",
         times,
@@ -168,9 +171,9 @@ fn advise(group: &[Finding<'_>]) -> Option<Recommendation> {
         ("peak.times".to_owned(), step.times),
     ];
     let mut why = format!(
-        "{} is compute-bound for {} of the time, {} busy. A {} multiplies {} times as fast in {} as in \
-         {} at its peak; only matrix products gain, so a fifth to three fifths of the time are reckoned \
-         with. ",
+        "{} is compute-bound for {} of the time, {} busy. {} multiplies {} times as fast in {} \
+         as in {} at its peak; only matrix products gain, so a fifth to three fifths of the time \
+         are reckoned with. ",
         each(group.len()),
         percent(time),
         percent(level),
@@ -195,8 +198,8 @@ fn advise(group: &[Finding<'_>]) -> Option<Recommendation> {
             why += &["Its tensor cores were ", &percent(*activity), " busy."].concat();
         }
         None => {
-            why += "Which precision it runs at was not measured; where it does this already, there \
-                        is nothing to gain."
+            why += "Which precision it runs at was not measured; where it does this already, \
+                    there is nothing to gain.";
         }
     }
     Some(Recommendation {
@@ -223,7 +226,7 @@ phasemeter_policy::recommender!(Precision);
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{steady, window, with_power};
+    use phasemeter_policy::testing::{bouncing, steady, window, with_power};
 
     use super::*;
 
@@ -289,6 +292,8 @@ mod tests {
 
     #[test]
     fn what_is_not_compute_bound_is_left_alone() {
-        assert!(advice(steady(3_600, 0.8)).is_empty() && advice(steady(200, 0.97)).is_empty());
+        for gpu in [steady(3_600, 0.8), steady(50, 0.97), bouncing(3_600, 40, 0.7)] {
+            assert!(advice(gpu).is_empty());
+        }
     }
 }

@@ -35,6 +35,14 @@ impl Commitment {
     pub(crate) fn saving(self, hours: f64) -> f64 {
         1.0 - self.break_even_hours() / hours
     }
+
+    /// What it saves on average where nobody knows the hours: any number of them up to all is as
+    /// likely, and below break-even nobody commits.
+    pub(crate) fn expected_saving(self) -> f64 {
+        // The mean of 1 − r/h over h from 0 to 1, where it is positive.
+        let ratio = self.ratio();
+        1.0 - ratio + ratio * ratio.ln()
+    }
 }
 
 #[cfg(test)]
@@ -79,5 +87,14 @@ mod tests {
         assert!((Commitment::THREE_YEARS.break_even_hours() - 308.2).abs() < 0.1);
         assert!(one.saving(one.break_even_hours()).abs() < 1e-12);
         assert!(one.saving(200.0) < 0.0);
+    }
+
+    #[test]
+    fn what_is_expected_is_the_mean_over_all_hours() {
+        for one in [Commitment::ONE_YEAR, Commitment::THREE_YEARS] {
+            let hours = (1..=72_000).map(|tick| f64::from(tick) / 100.0);
+            let mean = hours.map(|hours| one.saving(hours).max(0.0)).sum::<f64>() / 72_000.0;
+            assert!((mean - one.expected_saving()).abs() < 1e-4);
+        }
     }
 }

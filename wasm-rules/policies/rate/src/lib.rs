@@ -6,11 +6,11 @@
 
 mod commitment;
 
-use phasemeter_facts::{instance, lowest, spot};
+use phasemeter_facts::{Model, instance};
 use phasemeter_policy::words::{decimal, percent, usd};
 use phasemeter_policy::{
-    Gpu, Plan, Policy, Price, Recommendation, Recommender, Saving, Target, Window, groups, log,
-    same_model,
+    Accounts, Gpu, Plan, Policy, Price, Recommendation, Recommender, Saving, Target, Window,
+    groups, log, same_model,
 };
 
 use commitment::{Commitment, MONTH_HOURS};
@@ -21,7 +21,7 @@ phasemeter_policy::settings! {
     /// For how many hours a month such GPUs are used, of 720; 0 where that is not known.
     hours_a_month: number = 0.0 in 0.0..=744.0;
     /// GPUs that were observed for less than this many seconds are not judged.
-    least_seconds: number = 300.0 in 0.0..=86400.0;
+    least_seconds: number = 60.0 in 0.0..=86400.0;
     /// GPUs that were observed for less than this many seconds are no reason to commit.
     least_commit_seconds: number = 3600.0 in 0.0..=86400.0;
     /// A price that lies less than this share below is no reason to move.
@@ -55,7 +55,7 @@ struct Priced<'a> {
 
 impl Recommender for Rate {
     fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-        let priced = window.seen(settings.least_seconds).filter_map(|gpu| {
+        let priced = window.seen(settings.least_seconds).into_iter().filter_map(|gpu| {
             let price = gpu.price.as_ref()?;
             let by_the_hour = matches!(price.plan, None | Some(Plan::OnDemand));
             (by_the_hour && gpu.bill() > 0).then_some(Priced { gpu, price })
@@ -73,7 +73,8 @@ impl Recommender for Rate {
                 found.extend(interruptible(&group));
             }
             found.extend(committed(&group, settings));
-            found.extend(elsewhere(&group, settings));
+            found.extend(region(&group, settings));
+            found.extend(provider(&group, settings));
         }
         found
     }
@@ -114,41 +115,48 @@ fn advise(group: &[Priced<'_>], advice: Advice<'_>) -> Recommendation {
 /// Capacity that may be taken away.
 fn interruptible(group: &[Priced<'_>]) -> Option<Recommendation> {
     let Priced { gpu, price } = group.first()?;
-    let Some(spot) = spot(&gpu.model) else {
-        log::info(&["no spot price is known of ", &gpu.model].concat());
+    let Some(spot) = Model::of(&gpu.model).and_then(Model::spot) else {
+        log::info(&["no spot price is known of ", name(gpu)].concat());
         return None;
     };
     let here = price.provider.as_deref() == Some(spot.provider);
     let saving = REDONE.map(|redone| 1.0 - (1.0 - spot.off) * (1.0 + redone));
     let rationale = format!(
-        "On {} a spot {} was listed {} below on demand in {} at {}, where it is cheapest, and up to \
-         {} below where it is dear. 60–80 % is what is often said. Some of the work is done twice: \
-         5 % of it are reckoned with.{}",
+        "On {} {} was listed as spot {} below on demand in {} at {}, where it is cheapest, and \
+         up to {} below where it is dear. 60–80 % is what is often said. Some of the work is \
+         done twice: 5 % of it are reckoned with.{}",
         spot.day,
         spot.model,
         percent(spot.off),
         spot.region,
         spot.provider,
         percent(spot.most),
-        if here { "" } else { " Of this provider no spot prices are known here." },
+        match &price.provider {
+            _ if here => "",
+            Some(_) => " Of this provider no spot prices are known here.",
+            None => " Who sells these GPUs is not known.",
+        }
     );
-    Some(advise(group, Advice {
-        code: "rate.spot",
-        lever: "spot",
-        title: "Run what can be interrupted on spot capacity".to_owned(),
-        action: "Save state every few minutes and on the notice of interruption, restart by itself, and \
-                 keep what people wait for on demand: spot capacity is taken away within seconds to \
-                 minutes, and may not be there."
-            .to_owned(),
-        rationale,
-        saving,
-        sure: if here { 0.6 } else { 0.4 },
-        evidence: vec![
-            ("spot.below_list", spot.off),
-            ("spot.redone_share", REDONE[1]),
-            ("now.usd_per_hour", dollars(price.nano_usd_per_gpu_hour)),
-        ],
-    }))
+    Some(advise(
+        group,
+        Advice {
+            code: "rate.spot",
+            lever: "spot",
+            title: "Run what can be interrupted on spot capacity".to_owned(),
+            action: "Save state every few minutes and on the notice of interruption, restart by \
+                     itself, and keep what people wait for on demand: spot capacity is taken \
+                     away within seconds to minutes, and may not be there."
+                .to_owned(),
+            rationale,
+            saving,
+            sure: if here { 0.6 } else { 0.4 },
+            evidence: vec![
+                ("spot.below_list", spot.off),
+                ("spot.redone_share", REDONE[1]),
+                ("now.usd_per_hour", dollars(price.nano_usd_per_gpu_hour)),
+            ],
+        },
+    ))
 }
 
 /// One year and three.
@@ -156,7 +164,7 @@ fn committed(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation> {
     let worth = group.iter().filter(|priced| {
         let accounts = priced.gpu.accounts;
         accounts.observed().seconds >= settings.least_commit_seconds
-            && priced.gpu.share(|accounts| accounts.idle()) <= MOST_IDLE
+            && priced.gpu.share(Accounts::idle) <= MOST_IDLE
     });
     let worth: Vec<_> = worth.map(|Priced { gpu, price }| Priced { gpu, price }).collect();
     let Some(Priced { price, .. }) = worth.first() else { return Vec::new() };
@@ -169,22 +177,25 @@ fn committed(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation> {
         let known = settings.hours_a_month;
         let even = commitment.break_even_hours();
         let most = commitment.saving(MONTH_HOURS);
-        let (saving, sure, hours) = if known > 0.0 {
+        let (saving, sure, reckoned) = if known > 0.0 {
             let saving = commitment.saving(known.min(MONTH_HOURS)).max(0.0);
-            ([saving; 3], 0.6, known)
+            let words = ["used for ", &decimal(known, 0), " hours, it saves "].concat();
+            ([saving; 3], 0.6, words)
         } else {
-            // Between break-even and all hours, nobody said where: the middle.
-            let middle = f64::midpoint(even, MONTH_HOURS);
-            ([0.0, commitment.saving(middle), most], 0.3, middle)
+            let words = "not knowing for how many, and committing only where it pays, it saves ";
+            ([0.0, commitment.expected_saving(), most], 0.3, words.to_owned())
         };
         let rationale = format!(
-            "Paid for every hour, used or not, it costs less from {} hours a month on, of 720; used \
-             for {} hours it saves {}, for all of them {}. At {} an hour now, a committed hour would \
-             cost about {}. The ratio is that of published terms ($3.06 on demand, {} committed, no \
-             upfront, on aws): ask for those of this model. What is saved of idle time first is not \
-             to be committed to.",
-            decimal(even, 0), decimal(hours, 0), percent(commitment.saving(hours).max(0.0)),
-            percent(most), usd(rate), usd((rate as f64 * commitment.ratio()) as u64),
+            "Paid for every hour, used or not, it costs less from {} hours a month on, of 720; \
+             {reckoned}{}, used for all of them {}. At {} an hour now, a committed hour would \
+             cost about {}. The ratio is that of published terms ($3.06 on demand, {} committed, \
+             no upfront, on aws): ask for those of this model. Do not commit to idle time that \
+             can be saved first.",
+            decimal(even, 0),
+            percent(saving[1]),
+            percent(most),
+            usd(rate),
+            usd((rate as f64 * commitment.ratio()) as u64),
             usd(commitment.committed),
         );
         (saving[2] > 0.0).then(|| advise(&worth, Advice {
@@ -192,8 +203,8 @@ fn committed(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation> {
             lever,
             title: ["Commit for ", term, " to what is always in use"].concat(),
             action: format!(
-                "Look at the hours of the last months: commit for {term} to as many GPUs as were in \
-                 use for {} hours a month and more, and to no other.",
+                "Look at the hours of the last months: commit for {term} to as many GPUs as were \
+                 in use for {} hours a month and more, and to no other.",
                 decimal(even, 0),
             ),
             rationale,
@@ -201,7 +212,6 @@ fn committed(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation> {
             sure,
             evidence: vec![
                 ("break_even.hours_a_month", even),
-                ("reckoned.hours_a_month", hours),
                 ("committed.share_of_list", commitment.ratio()),
                 ("now.usd_per_hour", dollars(rate)),
             ],
@@ -210,78 +220,102 @@ fn committed(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation> {
     advice.collect()
 }
 
-/// The same instance in another region; the same GPU in another cloud.
-fn elsewhere(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation> {
-    let Some(Priced { gpu, price }) = group.first() else { return Vec::new() };
+/// The same instance in another region.
+fn region(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation> {
+    let Priced { price, .. } = group.first()?;
+    let (provider, here) = (price.provider.as_deref()?, price.region.as_deref()?);
+    let there = instance(provider, price.instance_type.as_deref()?)?;
+    let now = price.nano_usd_per_gpu_hour;
+    let off = below(there.nano_usd_per_gpu_hour, now);
+    if there.region == here || off < settings.least_lower {
+        return None;
+    }
+    let advice = Advice {
+        code: "rate.region",
+        lever: "region",
+        title: ["Run it in ", there.region].concat(),
+        action: format!(
+            "Where the data may be there too, run these jobs in {}. Reckon with moving data, and \
+             with how far the users are.",
+            there.region,
+        ),
+        rationale: format!(
+            "{} costs {} a GPU-hour here, in {here}; it is listed at {} in {} ({provider}, {}): \
+             {} less.",
+            there.instance_type,
+            usd(now),
+            usd(there.nano_usd_per_gpu_hour),
+            there.region,
+            there.day,
+            percent(off),
+        ),
+        saving: MOVED.map(|moved| moved * off),
+        sure: 0.4,
+        evidence: vec![
+            ("there.usd_per_hour", dollars(there.nano_usd_per_gpu_hour)),
+            ("now.usd_per_hour", dollars(now)),
+        ],
+    };
+    Some(advise(group, advice))
+}
+
+/// The same GPU in another cloud. Lists are laid beside lists: what was negotiated with one is not
+/// in the other.
+fn provider(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation> {
+    let Priced { gpu, price } = group.first()?;
     let Some(provider) = price.provider.as_deref() else {
         log::info(
-            &["who sells ", &gpu.model, " is not known, so where it costs less cannot be told"]
+            &["who sells ", name(gpu), " is not known: where it costs less cannot be told"]
                 .concat(),
         );
-        return Vec::new();
+        return None;
     };
-    let mut found = Vec::new();
-    let now = price.nano_usd_per_gpu_hour;
-    let below = |then: u64, now: u64| 1.0 - then as f64 / now.max(1) as f64;
-    let same = price.instance_type.as_deref().and_then(|name| instance(provider, name));
-    if let Some((offer, region)) = same.zip(price.region.as_deref())
-        && offer.region != region
-        && below(offer.nano_usd_per_gpu_hour, now) >= settings.least_lower
-    {
-        let off = below(offer.nano_usd_per_gpu_hour, now);
-        found.push(advise(group, Advice {
-            code: "rate.region",
-            lever: "region",
-            title: ["Run it in ", offer.region].concat(),
-            action: format!(
-                "Where the data may be there too, run these jobs in {}. Reckon with moving data, and \
-                 with how far the users are.",
-                offer.region,
-            ),
-            rationale: format!(
-                "{} costs {} a GPU-hour here, in {region}; it is listed at {} in {} ({}, {}): {} less.",
-                offer.instance_type, usd(now), usd(offer.nano_usd_per_gpu_hour), offer.region,
-                offer.provider, offer.day, percent(off),
-            ),
-            saving: MOVED.map(|moved| moved * off),
-            sure: 0.4,
-            evidence: vec![
-                ("there.usd_per_hour", dollars(offer.nano_usd_per_gpu_hour)),
-                ("now.usd_per_hour", dollars(now)),
-            ],
-        }));
+    let model = Model::of(&gpu.model)?;
+    let (here, there) = (model.lowest(Some(provider))?, model.lowest(None)?);
+    let off = below(there.nano_usd_per_gpu_hour, here.nano_usd_per_gpu_hour);
+    if there.provider == provider || off < settings.least_lower {
+        return None;
     }
-    // Lists against lists: what was negotiated with one is not in the other.
-    if let Some((here, there)) = lowest(&gpu.model, Some(provider)).zip(lowest(&gpu.model, None))
-        && there.provider != provider
-    {
-        let off = below(there.nano_usd_per_gpu_hour, here.nano_usd_per_gpu_hour);
-        if off >= settings.least_lower {
-            found.push(advise(group, Advice {
-                code: "rate.provider",
-                lever: "provider",
-                title: ["Ask what it costs at ", there.provider].concat(),
-                action: format!(
-                    "Ask {} for a quote on {} in {}, and for capacity; reckon with moving data and \
-                     with all that is built on {provider}.",
-                    there.provider, there.instance_type, there.region,
-                ),
-                rationale: format!(
-                    "A {} is listed at {} a GPU-hour at {} ({}, {}) and at {} at {provider} ({}, {}), \
-                     each in its cheapest region: {} less.",
-                    here.model, usd(there.nano_usd_per_gpu_hour), there.provider, there.region,
-                    there.day, usd(here.nano_usd_per_gpu_hour), here.region, here.day, percent(off),
-                ),
-                saving: MOVED.map(|moved| moved * off),
-                sure: 0.3,
-                evidence: vec![
-                    ("there.usd_per_hour", dollars(there.nano_usd_per_gpu_hour)),
-                    ("here.usd_per_hour", dollars(here.nano_usd_per_gpu_hour)),
-                ],
-            }));
-        }
-    }
-    found
+    let advice = Advice {
+        code: "rate.provider",
+        lever: "provider",
+        title: ["Ask what it costs at ", there.provider].concat(),
+        action: format!(
+            "Ask {} for a quote on {} in {}, and for capacity; reckon with moving data and with \
+             all that is built on {provider}.",
+            there.provider, there.instance_type, there.region,
+        ),
+        rationale: format!(
+            "{} is listed at {} a GPU-hour at {} ({}, {}) and at {} at {provider} ({}, {}), each \
+             in its cheapest region: {} less.",
+            here.model,
+            usd(there.nano_usd_per_gpu_hour),
+            there.provider,
+            there.region,
+            there.day,
+            usd(here.nano_usd_per_gpu_hour),
+            here.region,
+            here.day,
+            percent(off),
+        ),
+        saving: MOVED.map(|moved| moved * off),
+        sure: 0.3,
+        evidence: vec![
+            ("there.usd_per_hour", dollars(there.nano_usd_per_gpu_hour)),
+            ("here.usd_per_hour", dollars(here.nano_usd_per_gpu_hour)),
+        ],
+    };
+    Some(advise(group, advice))
+}
+
+/// How far one price lies below another, as a share of that.
+fn below(then: u64, now: u64) -> f64 {
+    1.0 - then as f64 / now.max(1) as f64
+}
+
+/// The model, for people.
+fn name(gpu: &Gpu) -> &str {
+    if gpu.model.is_empty() { "a GPU of unknown model" } else { &gpu.model }
 }
 
 fn dollars(nano_usd: u64) -> f64 {
@@ -329,7 +363,7 @@ mod tests {
         assert!((at(720.0).unwrap() - 0.4052).abs() < 1e-4);
         assert_eq!(at(400.0), None, "below break-even it costs more");
         let unknown = at(0.0).unwrap();
-        assert!((unknown - (1.0 - 428.2 / 574.1)).abs() < 1e-3, "{unknown}");
+        assert!((unknown - 0.0963).abs() < 1e-3, "{unknown}");
     }
 
     #[test]
@@ -369,6 +403,6 @@ mod tests {
             advice(&Settings::default(), Gpu { price: Some(owned), ..steady(3_600, 0.9) })
                 .is_empty()
         );
-        assert!(advice(&Settings::default(), steady(200, 0.9)).is_empty());
+        assert!(advice(&Settings::default(), steady(50, 0.9)).is_empty());
     }
 }

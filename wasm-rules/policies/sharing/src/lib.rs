@@ -10,20 +10,23 @@ use phasemeter_policy::column::stretches_below;
 use phasemeter_policy::log;
 use phasemeter_policy::words::{count, duration, each, gib, percent};
 use phasemeter_policy::{
-    Gpu, Policy, Recommendation, Recommender, Saving, Target, Window, groups, same_model,
+    Accounts, Gpu, Policy, Recommendation, Recommender, Saving, Target, Window, groups, same_model,
 };
 
 phasemeter_policy::settings! {
     /// GPUs that lost less than this share of their bill idling are left alone.
     least_lost: number = 0.1 in 0.0..=1.0;
     /// GPUs that were observed for less than this many seconds are not judged.
-    least_seconds: number = 300.0 in 0.0..=86400.0;
+    least_seconds: number = 60.0 in 0.0..=86400.0;
     /// A GPU is given back after so many idle seconds.
     release_after_seconds: number = 600.0 in 10.0..=86400.0;
 }
 
 /// Below this a second is idle, as the phases have it.
 const IDLE: f64 = 0.1;
+
+/// With no more of its memory in use than this share, no job ever held it.
+const HELD: f64 = 0.01;
 
 /// What of the rest of a GPU others come to use, once it is divided: a quarter, half, nearly all.
 /// An assumption; no measurement stands behind it, and the advice says how much is there to use.
@@ -83,7 +86,8 @@ impl Recommender for Sharing {
         let mut findings = Vec::new();
         let mut hosts = Vec::new();
         let idle = |gpu: &&Gpu| gpu.lost_idle() >= settings.least_lost && !gpu.bounces();
-        for gpu in window.seen(settings.least_seconds).filter(idle) {
+        let seen = window.seen(settings.least_seconds);
+        for gpu in seen.iter().copied().filter(idle) {
             if let Some(finding) = release(gpu, window.step_seconds, settings) {
                 findings.push(finding);
                 continue;
@@ -92,14 +96,17 @@ impl Recommender for Sharing {
                 log::info(
                     &[
                         &gpu.id,
-                        " idles in stretches too short to switch off, and its memory was \
-                    not recorded: whether its job fits elsewhere cannot be told",
+                        " idles in stretches too short to switch off, and its memory was not \
+                         recorded: whether its job fits elsewhere cannot be told",
                     ]
                     .concat(),
                 );
                 continue;
             };
-            if let Some(finding) = pack(gpu, memory, window, settings, &mut hosts) {
+            if gpu.memory_share().is_some_and(|share| share <= HELD) {
+                continue;
+            }
+            if let Some(finding) = pack(gpu, memory, &seen, settings, &mut hosts) {
                 findings.push(finding);
             }
             findings.extend(divide(gpu, memory));
@@ -140,12 +147,12 @@ fn release<'a>(gpu: &'a Gpu, step: f64, settings: &Settings) -> Option<Finding<'
 fn pack<'a>(
     gpu: &'a Gpu,
     memory: f64,
-    window: &'a Window,
+    seen: &[&'a Gpu],
     settings: &Settings,
     hosts: &mut Vec<&'a str>,
 ) -> Option<Finding<'a>> {
     let level = gpu.accounts.observed().level();
-    let roomy = window.seen(settings.least_seconds).filter_map(|host| {
+    let roomy = seen.iter().copied().filter_map(|host| {
         let (used, total) = (host.memory_peak()? + memory, host.memory_total_bytes? as f64);
         let busy = host.accounts.observed().level() + level;
         let fits = host.id != gpu.id
@@ -198,7 +205,7 @@ fn advise(group: &[Finding<'_>], settings: &Settings) -> Option<Recommendation> 
     let mean = |value: fn(&Gpu) -> f64| {
         group.iter().map(|finding| value(finding.gpu)).sum::<f64>() / group.len() as f64
     };
-    let (idle, lost) = (mean(|gpu| gpu.share(|a| a.idle())), mean(Gpu::lost_idle));
+    let (idle, lost) = (mean(|gpu| gpu.share(Accounts::idle)), mean(Gpu::lost_idle));
     let held = mean(|gpu| gpu.share(|a| a.idle_held));
     let mut evidence = vec![
         ("idle.share_of_time".to_owned(), idle),
@@ -238,8 +245,8 @@ fn advise(group: &[Finding<'_>], settings: &Settings) -> Option<Recommendation> 
                 )
             } else if held {
                 let action = format!(
-                    "End sessions that idle for {after}, so that their memory is released, and let \
-                     the node go.",
+                    "End sessions that idle for {after}, so that their memory is released, and \
+                     let the node go.",
                 );
                 (
                     "sharing.end-idle-sessions",
@@ -265,13 +272,12 @@ fn advise(group: &[Finding<'_>], settings: &Settings) -> Option<Recommendation> 
             evidence.push(("together.utilization".to_owned(), level));
             evidence.push(("together.memory_bytes".to_owned(), memory));
             let action = format!(
-                "Place its job on the GPU of {}, if the scheduler can put both there, and give this \
-                 one back.",
-                host,
+                "Place its job on {host}, if the scheduler can put both there, and give this one \
+                 back.",
             );
             let also = format!(
-                "It idles in stretches too short to switch off. With the job of {} it would make one \
-                 GPU {} busy, with {} of memory in use.",
+                "It idles in stretches too short to switch off. With the job of {} it would make \
+                 one GPU {} busy, with {} of memory in use.",
                 host,
                 percent(level),
                 gib(memory),
@@ -288,8 +294,8 @@ fn advise(group: &[Finding<'_>], settings: &Settings) -> Option<Recommendation> 
                  matters for what people wait for.",
             );
             let also = format!(
-                "It idles in stretches too short to switch off, and its job fits into one of {parts} \
-                 parts. The saving is what others come to use.",
+                "It idles in stretches too short to switch off, and its job fits into one of \
+                 {parts} parts. The saving is what others come to use.",
             );
             ("sharing.divide", lever, "Share it with others of its size", action, also, 0.5)
         }
@@ -350,6 +356,10 @@ mod tests {
         assert!(found[0].action.contains("GPU-1"), "{}", found[0].action);
         // Thirty of eighty GB need half of the memory, so half of the GPU is for others.
         assert!((found[1].saving.high - 0.45).abs() < 1e-9);
+        assert!(
+            advice(vec![with_memory(notebook(), 0.5), host.clone()]).is_empty(),
+            "nothing to move"
+        );
         let full = with_memory(host, 60.0);
         assert_eq!(levers(&advice(vec![with_memory(notebook(), 30.0), full])), ["mig"]);
     }
@@ -365,7 +375,7 @@ mod tests {
             steady(3_600, 0.5),
             steady(3_600, 0.97),
             bouncing(3_600, 40, 0.5),
-            steady(200, 0.0),
+            steady(50, 0.0),
         ];
         assert!(advice(gpus).is_empty());
         assert!(advice(vec![gpu(PatternKind::Idle, 3_600, |_| f64::NAN)]).is_empty());

@@ -5,29 +5,25 @@
 //! is training, whose batch can grow as far as memory goes. What waits for its input is not
 //! judged here: more work at a time would only wait longer.
 
-use phasemeter_facts::{Model, Offer, lowest};
+use phasemeter_facts::{Architecture, MODELS, Model, Offer};
 use phasemeter_policy::column::{drift, percentile};
 use phasemeter_policy::log;
 use phasemeter_policy::words::{decimal, each, gib, percent, usd};
 use phasemeter_policy::{
     Gpu, PatternKind, Policy, Recommendation, Recommender, Saving, Target, Window, groups,
-    recovered,
 };
 
 phasemeter_policy::settings! {
     /// GPUs that lost less than this share of their bill so are left alone.
     least_lost: number = 0.05 in 0.0..=1.0;
     /// GPUs that were observed for less than this many seconds are not judged.
-    least_seconds: number = 300.0 in 0.0..=86400.0;
+    least_seconds: number = 60.0 in 0.0..=86400.0;
     /// Busy below this, a GPU is compared with smaller ones.
     smaller_below: number = 0.6 in 0.0..=1.0;
 }
 
 /// From here on a GPU is productive, and only headroom is left.
 const PRODUCTIVE: f64 = 0.7;
-
-/// The levels it may be brought to: productive, the middle of that, compute-bound.
-const LEVELS: [f64; 3] = [0.7, 0.8, 0.9];
 
 /// Memory in use above this leaves no room for a larger batch.
 const FULL: f64 = 0.85;
@@ -41,6 +37,9 @@ const ACCUMULATED: f64 = 0.5;
 
 /// A smaller GPU is taken to be filled up to here, by the 95th percentile of the time.
 const MOST_BUSY: f64 = 0.85;
+
+/// And its memory: some is the driver's, and a datasheet counts more than there is.
+const MOST_MEMORY: f64 = 0.9;
 
 /// What of the difference in price a smaller GPU saves: less where code does not come near the
 /// peaks of either. An assumption.
@@ -119,7 +118,7 @@ fn fill(gpu: &Gpu, steady: bool) -> Finding<'_> {
             steady,
             means: Means::Overlap,
             level,
-            saving: Saving::by_filling(lost, level),
+            saving: Saving::by_filling(lost, level, 1.0),
             sure: 0.5 * sure,
         };
     }
@@ -127,8 +126,8 @@ fn fill(gpu: &Gpu, steady: bool) -> Finding<'_> {
         log::info(
             &[
                 &gpu.id,
-                ": its memory was not recorded, so how far a batch can grow, and which \
-            smaller GPU would do, cannot be told",
+                ": its memory was not recorded, so how far a batch can grow, and which smaller \
+                 GPU would do, cannot be told",
             ]
             .concat(),
         );
@@ -139,17 +138,16 @@ fn fill(gpu: &Gpu, steady: bool) -> Finding<'_> {
             steady,
             means,
             level,
-            saving: Saving::by_filling(lost, level),
+            saving: Saving::by_filling(lost, level, 1.0),
             sure,
         };
     };
     if share > FULL {
-        let saving = Saving::by_filling(ACCUMULATED * lost, level);
+        let saving = Saving::by_filling(ACCUMULATED * lost, level, 1.0);
         return Finding { gpu, steady, means: Means::Accumulate, level, saving, sure };
     }
     // A batch grows as far as memory goes, and the level with it at most.
-    let most = level / share;
-    let saving = Saving::part(lost, LEVELS.map(|to| recovered(level, to.min(most))));
+    let saving = Saving::by_filling(lost, level, level / share);
     let means = if drifts(gpu) { Means::Requests } else { Means::Batch };
     Finding { gpu, steady, means, level, saving, sure }
 }
@@ -165,16 +163,19 @@ fn smaller<'a>(gpu: &'a Gpu, steady: bool, settings: &Settings) -> Option<Findin
     let price = gpu.price.as_ref().filter(|_| level < settings.smaller_below)?;
     let memory = gpu.memory_peak()?;
     let model = Model::of(&gpu.model)?;
-    let now = lowest(model.name, price.provider.as_deref())?;
+    let now = model.lowest(price.provider.as_deref())?;
     let high = percentile(&gpu.utilization, 95)?;
     let (tflops, bandwidth) = (model.tflops()?, model.bandwidth_gb_s?);
-    let offers = phasemeter_facts::MODELS.iter().filter_map(|other| {
+    let offers = MODELS.iter().filter_map(|other| {
         // Busy is taken for all that the GPU can do, in arithmetic and in memory.
         let slower = (tflops / other.tflops()?).max(bandwidth / other.bandwidth_gb_s?);
-        let fits = memory <= 0.9 * other.memory_gib? * f64::from(1 << 30)
-            && high * slower <= MOST_BUSY
-            && other.architecture >= model.architecture.min(phasemeter_facts::Architecture::Ampere);
-        let offer = lowest(other.name, Some(now.provider)).filter(|_| fits)?;
+        let fits = high * slower <= MOST_BUSY
+            && memory <= MOST_MEMORY * other.memory_gib? * f64::from(1 << 30)
+            && other.architecture >= model.architecture.min(Architecture::Ampere);
+        if !fits {
+            return None;
+        }
+        let offer = other.lowest(Some(now.provider))?;
         let cheaper = offer.nano_usd_per_gpu_hour < now.nano_usd_per_gpu_hour;
         cheaper.then_some((offer, level * slower))
     });
@@ -212,14 +213,19 @@ fn advise(group: &[Finding<'_>]) -> Option<Recommendation> {
     }
     let (code, lever, title, action, also) = match first.means {
         Means::Overlap => (
-            "sizing.headroom", "overlap", "Some headroom is left",
+            "sizing.headroom",
+            "overlap",
+            "Some headroom is left",
             "Overlap copies to the GPU with computing, or try a slightly larger batch.".to_owned(),
             "That is productive; what is left is headroom, a tenth of the bill at most.".to_owned(),
         ),
         Means::Batch => (
-            "sizing.batch", "batch", "Give it more work at a time",
-            "Double the batch and compare samples a second, then again, while memory allows; adjust \
-             the learning rate with it.".to_owned(),
+            "sizing.batch",
+            "batch",
+            "Give it more work at a time",
+            "Double the batch and compare samples a second, then again, while memory allows; \
+             adjust the learning rate with it."
+                .to_owned(),
             if first.gpu.memory.is_empty() {
                 "Whether memory has room for more was not recorded.".to_owned()
             } else {
@@ -231,32 +237,55 @@ fn advise(group: &[Finding<'_>]) -> Option<Recommendation> {
             evidence.push(("drift.low".to_owned(), low));
             evidence.push(("drift.high".to_owned(), high));
             (
-                "sizing.batch-requests", "dynamic_batching", "Batch requests as they come",
+                "sizing.batch-requests",
+                "dynamic_batching",
+                "Batch requests as they come",
                 "Let the server wait a few milliseconds to batch requests, or use continuous \
-                 batching, and serve with fewer GPUs.".to_owned(),
-                format!("Its level drifts between {} and {}, as a load that follows demand does.",
-                    percent(low), percent(high)),
+                 batching, and serve with fewer GPUs."
+                    .to_owned(),
+                format!(
+                    "Its level drifts between {} and {}, as a load that follows demand does.",
+                    percent(low),
+                    percent(high)
+                ),
             )
         }
         Means::Accumulate => (
-            "sizing.accumulate", "grad_accumulation", "Accumulate gradients over several passes",
-            "Step the optimizer every two to four passes, so that less time goes between them.".to_owned(),
+            "sizing.accumulate",
+            "grad_accumulation",
+            "Accumulate gradients over several passes",
+            "Step the optimizer every two to four passes, so that less time goes between them."
+                .to_owned(),
             "Memory has no room for a larger batch.".to_owned(),
         ),
         Means::Smaller { offer, now, level: busy } => {
             evidence.push(("smaller.utilization".to_owned(), busy));
-            evidence.push(("smaller.usd_per_hour".to_owned(), offer.nano_usd_per_gpu_hour as f64 / 1e9));
+            evidence.push((
+                "smaller.usd_per_hour".to_owned(),
+                offer.nano_usd_per_gpu_hour as f64 / 1e9,
+            ));
             evidence.push(("now.usd_per_hour".to_owned(), now.nano_usd_per_gpu_hour as f64 / 1e9));
             (
-                "sizing.smaller", "smaller_gpu", "A smaller GPU would do",
-                format!("Try it on {} ({} in {} of {}), and compare what a unit of work costs.",
-                    offer.model, offer.instance_type, offer.region, offer.provider),
+                "sizing.smaller",
+                "smaller_gpu",
+                "A smaller GPU would do",
                 format!(
-                    "By its peaks a {} would be {} busy with it. It is listed at {} a GPU-hour, where \
-                     this one is listed at {} ({}, lowest regions, {}): {} times less.",
-                    offer.model, percent(busy), usd(offer.nano_usd_per_gpu_hour),
-                    usd(now.nano_usd_per_gpu_hour), offer.provider, offer.day,
-                    decimal(now.nano_usd_per_gpu_hour as f64 / offer.nano_usd_per_gpu_hour as f64, 1),
+                    "Try it on {} ({} in {} of {}), and compare what a unit of work costs.",
+                    offer.model, offer.instance_type, offer.region, offer.provider
+                ),
+                format!(
+                    "By its peaks, {} would be {} busy with it. It is listed at {} a GPU-hour, \
+                     where this one is listed at {} ({}, lowest regions, {}): {} times less.",
+                    offer.model,
+                    percent(busy),
+                    usd(offer.nano_usd_per_gpu_hour),
+                    usd(now.nano_usd_per_gpu_hour),
+                    offer.provider,
+                    offer.day,
+                    decimal(
+                        now.nano_usd_per_gpu_hour as f64 / offer.nano_usd_per_gpu_hour as f64,
+                        1
+                    ),
                 ),
             )
         }
@@ -296,7 +325,7 @@ mod tests {
         assert!(advice(vec![bouncing(3_600, 40, 0.5)]).is_empty());
         let found = advice(vec![with_memory(steady(3_600, 0.5), 33.0)]);
         assert_eq!(levers(&found), ["batch"]);
-        assert!((found[0].saving.expected - 0.375).abs() < 1e-3, "{:?}", found[0].saving);
+        assert!((found[0].saving.expected - 2.0 / 7.0).abs() < 1e-3, "{:?}", found[0].saving);
     }
 
     #[test]
@@ -342,6 +371,6 @@ mod tests {
 
     #[test]
     fn what_was_hardly_seen_is_not_judged() {
-        assert!(advice(vec![steady(200, 0.5)]).is_empty());
+        assert!(advice(vec![steady(50, 0.5)]).is_empty());
     }
 }

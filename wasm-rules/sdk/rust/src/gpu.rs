@@ -4,7 +4,8 @@
 //! any one rate is the same. This room must not know what anyone advises.
 
 use crate::column::peak;
-use crate::{Account, Accounts, Gpu, PatternKind, Window};
+use crate::words::{count, duration};
+use crate::{Account, Accounts, Gpu, PatternKind, Window, log};
 
 /// In how long a time what was seen can be taken for the rule: an hour.
 const SURE_AFTER_SECONDS: f64 = 3_600.0;
@@ -135,11 +136,24 @@ impl Gpu {
 
 impl Window {
     /// The GPUs of which enough was seen to say anything: observed for at least so long, and
-    /// moving in a way that can be told.
-    pub fn seen(&self, least_seconds: f64) -> impl Iterator<Item = &Gpu> {
-        self.gpus.iter().filter(move |gpu| {
+    /// moving in a way that can be told. How many there are of the others is logged.
+    #[must_use]
+    pub fn seen(&self, least_seconds: f64) -> Vec<&Gpu> {
+        let seen = self.gpus.iter().filter(|gpu| {
             gpu.pattern.is_some() && gpu.accounts.observed().seconds >= least_seconds
-        })
+        });
+        let seen: Vec<_> = seen.collect();
+        let others = self.gpus.len() - seen.len();
+        if others > 0 {
+            let words = [
+                count(others, "GPU"),
+                " not judged: observed for less than ".to_owned(),
+                duration(least_seconds),
+                ", or too little to tell how the load moves".to_owned(),
+            ];
+            log::info(&words.concat());
+        }
+        seen
     }
 }
 

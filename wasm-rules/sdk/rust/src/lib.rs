@@ -1,8 +1,8 @@
 //! Writes policies for Phasemeter: advice and prices, in WebAssembly, in some twenty lines.
 //!
 //! ```
-//! use phasemeter_policy::{Policy, Recommendation, Recommender, Saving, Target, Window};
 //! use phasemeter_policy::words::percent;
+//! use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Saving, Target, Window};
 //!
 //! phasemeter_policy::settings! {
 //!     /// A GPU is named from this share of its observed time free on.
@@ -20,19 +20,21 @@
 //!
 //! impl Recommender for Release {
 //!     fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-//!         let free = |gpu: &&_| phasemeter_policy::Gpu::share(gpu, |a| a.idle_free) >= settings.free_share;
-//!         window.gpus.iter().filter(free).map(|gpu| Recommendation {
+//!         let free = |gpu: &Gpu| gpu.share(|accounts| accounts.idle_free);
+//!         let idle = window.gpus.iter().filter(|gpu| free(gpu) >= settings.free_share);
+//!         idle.map(|gpu| Recommendation {
 //!             code: "release.free".into(),
 //!             target: Target::Idle,
 //!             lever: "autoscale".into(),
 //!             title: "Give this GPU back".into(),
 //!             action: "Scale its node group down while nothing runs on it.".into(),
-//!             rationale: format!("It was free for {} of its time.", percent(gpu.share(|a| a.idle_free))),
+//!             rationale: format!("It was free for {} of its time.", percent(free(gpu))),
 //!             saving: Saving::part(gpu.lost_idle(), [0.5, 0.8, 0.9]),
 //!             confidence: gpu.certainty(),
-//!             evidence: vec![("free.share".into(), gpu.share(|a| a.idle_free))],
+//!             evidence: vec![("free.share".into(), free(gpu))],
 //!             gpus: vec![gpu.id.clone()],
-//!         }).collect()
+//!         })
+//!         .collect()
 //!     }
 //! }
 //!
@@ -62,7 +64,7 @@ pub use bindings::prices::exports::phasemeter::policy::pricer::{Quote, QuoteRequ
 pub use bindings::prices::phasemeter::policy::types::{Plan, Price};
 pub use export::{ExportedPricer, ExportedRecommender};
 pub use gpu::{groups, same_model};
-pub use saving::{MOST_HEADROOM, recovered};
+pub use saving::{MOST_HEADROOM, recovered, targets};
 pub use settings::{Given, SettingError, Value};
 
 /// What every policy is.

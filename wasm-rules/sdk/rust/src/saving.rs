@@ -5,13 +5,20 @@
 
 use crate::{Gpu, Saving};
 
-/// The levels that a GPU which is not filled may be brought to: where seconds begin to count as
-/// productive, the middle of that, and where they begin to count as compute-bound. The bounds of
-/// the phases themselves, so that nothing is promised that the next report would not show.
-const LEVELS: [f64; 3] = [0.7, 0.8, 0.9];
+/// From here on seconds count as productive, and from there as compute-bound: the bounds of the
+/// phases themselves, so that nothing is promised that the next report would not show.
+const PRODUCTIVE: f64 = 0.7;
+const COMPUTE_BOUND: f64 = 0.9;
 
 /// The most that is promised where a GPU is productive already: a tenth.
 pub const MOST_HEADROOM: f64 = 0.1;
+
+/// How busy a GPU that is not productive may be made: half the way to where it is, just there, and
+/// to where it is compute-bound.
+#[must_use]
+pub fn targets(level: f64) -> [f64; 3] {
+    [f64::midpoint(level, PRODUCTIVE), PRODUCTIVE, COMPUTE_BOUND]
+}
 
 /// The part of the waste that is gone when a GPU that was `level` busy does the same work `target`
 /// busy, both 0–1.
@@ -38,17 +45,15 @@ impl Saving {
         Self { low: low.min(expected), expected, high: high.max(expected) }
     }
 
-    /// What is saved of the share `lost` when a GPU that was `level` busy is brought to where it
-    /// is productive: up to 70, 80, 90 % busy. From 70 % on it is that already: nothing is
-    /// certain then, and at most a tenth is promised.
+    /// What is saved of the share `lost` when a GPU that was `level` busy is brought up to its
+    /// [`targets`], and no further than `most`. Once it is productive nothing is certain any more,
+    /// and a tenth is promised at most.
     #[must_use]
-    pub fn by_filling(lost: f64, level: f64) -> Self {
-        let parts = LEVELS.map(|target| recovered(level, target));
-        let [productive, ..] = LEVELS;
-        if level < productive {
-            return Self::part(lost, parts);
+    pub fn by_filling(lost: f64, level: f64, most: f64) -> Self {
+        if level < PRODUCTIVE {
+            return Self::part(lost, targets(level).map(|to| recovered(level, to.min(most))));
         }
-        let high = (lost * parts[2]).min(MOST_HEADROOM);
+        let high = (lost * recovered(level, COMPUTE_BOUND.min(most))).min(MOST_HEADROOM);
         Self { low: 0.0, expected: high / 2.0, high }
     }
 
@@ -80,15 +85,18 @@ mod tests {
         assert!((recovered(0.5, 0.8) - 0.75).abs() < 1e-12);
         assert_eq!(recovered(0.8, 0.8), 0.0);
         assert_eq!(recovered(1.0, 0.9), 0.0);
-        let saving = Saving::by_filling(0.5, 0.5);
-        assert!((saving.expected - 0.375).abs() < 1e-12);
-        assert!(saving.low < saving.expected && saving.expected < saving.high);
+        // Up to 60, 70, 90 %: of half of the bill.
+        let saving = Saving::by_filling(0.5, 0.5, 1.0);
+        let parts = [saving.low, saving.expected, saving.high].map(|part| (part * 1e4).round());
+        assert_eq!(parts, [1_667.0, 2_857.0, 4_444.0]);
+        let bounded = Saving::by_filling(0.5, 0.5, 0.65);
+        assert_eq!((bounded.low, bounded.expected), (saving.low, bounded.high));
     }
 
     #[test]
     fn a_productive_gpu_is_promised_a_tenth_at_most() {
         for level in [0.7, 0.75, 0.8, 0.85, 0.9, 1.0] {
-            let saving = Saving::by_filling(1.0 - level, level);
+            let saving = Saving::by_filling(1.0 - level, level, 1.0);
             assert!(saving.low == 0.0 && saving.high <= MOST_HEADROOM, "{level}: {saving:?}");
         }
     }
