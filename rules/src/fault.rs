@@ -190,7 +190,7 @@ impl LoadFault {
     }
 }
 
-fn join(all: &[impl ToString]) -> String {
+pub(crate) fn join(all: &[impl ToString]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 

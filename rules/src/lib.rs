@@ -20,6 +20,9 @@ pub mod schema;
 pub mod settings;
 pub mod window;
 
+// How both are kept in files.
+pub mod recorded;
+
 // What goes wrong.
 pub mod fault;
 

@@ -1,0 +1,271 @@
+//! Recorded windows and advice: what is read back is what was written.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_precision_loss,
+    reason = "a test that cannot go on stops, and knows its numbers"
+)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::pattern::{Pattern, PatternKind};
+use phasemeter_meter::pool::{Pool, Pools};
+use phasemeter_meter::price::{Day, Estimate, Plan, Price};
+use phasemeter_meter::savings::fraction::Fraction;
+use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
+use phasemeter_rules::lever::Lever;
+use phasemeter_rules::recommendation::{Recommendation, Saving, Target};
+use phasemeter_rules::recorded::{read_advice, read_window, write_advice, write_window};
+use phasemeter_rules::window::{Account, Accounts, Gpu, Window};
+use proptest::collection::{btree_map, vec};
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+fn window_text(window: &Window) -> String {
+    let mut text = Vec::new();
+    write_window(window, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+fn advice_text(advice: &[Recommendation]) -> String {
+    let mut text = Vec::new();
+    write_advice(advice, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+fn part(of: f64) -> Fraction {
+    Fraction::new(of).unwrap()
+}
+
+fn advice() -> Vec<Recommendation> {
+    vec![Recommendation {
+        code: "idle.share".to_owned(),
+        target: Target::Pool(Pool::Idle),
+        lever: "bin_pack".parse().unwrap(),
+        title: "Share it".to_owned(),
+        action: "Put two jobs on it.".to_owned(),
+        rationale: "It is \"idle\".\nMostly.".to_owned(),
+        saving: Saving { low: part(0.1), expected: part(1.0 / 3.0), high: part(1.0) },
+        confidence: part(0.8),
+        evidence: BTreeMap::from([("idle.seconds".to_owned(), 1_200.0)]),
+        gpus: vec!["GPU-0".to_owned(), "GPU-1".to_owned()],
+    }]
+}
+
+/// Scenario: a window and advice that have everything.
+/// Guarantee: they are written as the files beside this test, which authors have in theirs too.
+#[test]
+fn the_format_stays_as_it_is() {
+    for (name, text) in [
+        ("every.window.json", window_text(&support::window(2, 4))),
+        ("every.advice.json", advice_text(&advice())),
+    ] {
+        let kept = fs::read_to_string(support::home().join("tests/recorded").join(name)).unwrap();
+        assert_eq!(text, kept, "{name}");
+    }
+}
+
+/// Scenario: files that people wrote, each with one thing wrong; what is said of it stands in the
+/// file beside.
+/// Guarantee: the refusal names the file, the line or the place, and what is wrong.
+#[test]
+fn what_is_wrong_is_named() {
+    let folder = support::home().join("tests/recorded/broken");
+    let mut tried = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "json") {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let json = fs::read(&path).unwrap();
+            let refusal = match name.contains(".advice.") {
+                true => read_advice(name, &json).unwrap_err(),
+                false => read_window(name, &json).unwrap_err(),
+            };
+            let expected = fs::read_to_string(path.with_extension("txt")).unwrap();
+            assert_eq!(refusal.to_string(), expected.trim_end());
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, 10);
+}
+
+/// Scenario: the shortest window, as an author would write it.
+/// Guarantee: what the contract lets be absent may be left out.
+#[test]
+fn what_may_be_absent_may_be_left_out() {
+    let json = r#"{
+        "schema": "phasemeter.window/0.1",
+        "window": {
+            "start_unix_nanos": 0, "end_unix_nanos": 60000000000, "last": true,
+            "experiment_id": "short", "trace_id": "00000000000000000000000000000001",
+            "step_nanos": 1000000000,
+            "gpus": [{
+                "id": "GPU-0",
+                "accounts": {},
+                "waste_nano_usd": {"starvation": 0, "idle": 0, "occupancy": 0}
+            }]
+        }
+    }"#;
+    let window = read_window("short.window.json", json.as_bytes()).unwrap();
+    let [gpu] = window.gpus.as_slice() else { panic!("{window:?}") };
+    assert_eq!(gpu.accounts, Accounts::default());
+    assert!(gpu.price.is_none() && gpu.pattern.is_none() && gpu.utilization.is_empty());
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "[ -~é\u{1f600}\t\n\"\\\\]{0,12}"
+}
+
+fn nano_usd() -> impl Strategy<Value = NanoUsd> {
+    any::<u64>().prop_map(|money| NanoUsd(i128::from(money)))
+}
+
+fn rate() -> impl Strategy<Value = Rate> {
+    (0..=Rate::MAX).prop_map(|rate| Rate::new(rate).unwrap())
+}
+
+/// A number, or none.
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(f64::NAN), proptest::num::f64::NORMAL | proptest::num::f64::ZERO]
+}
+
+fn account() -> impl Strategy<Value = Account> {
+    (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(a, b, c, d)| Account {
+        time: Nanos(a.max(b)),
+        effective_time: Nanos(a.min(b)),
+        cost: NanoUsd(i128::from(c.max(d))),
+        effective_cost: NanoUsd(i128::from(c.min(d))),
+    })
+}
+
+prop_compose! {
+    fn accounts()(
+        of in [of(account()), of(account()), of(account()), of(account()), of(account()),
+            of(account()), of(account())],
+    ) -> Accounts {
+        let [idle_held, idle_free, idle_unknown, underutilized, productive, compute_bound,
+            unobserved] = of.map(Option::unwrap_or_default);
+        Accounts { idle_held, idle_free, idle_unknown, underutilized, productive, compute_bound,
+            unobserved }
+    }
+}
+
+prop_compose! {
+    fn price()(
+        rate in rate(), plan in of(select(Plan::ALL.to_vec())), provider in of(text()),
+        region in of(text()), instance_type in of(text()), source in text(),
+        day in of(0..Timestamp::END),
+        estimate in of((any::<usize>(), rate(), rate())),
+    ) -> Price {
+        Price {
+            rate, plan, provider, region, instance_type, source,
+            as_of: day.map(|nanos| Day::of(Timestamp::from_nanos(nanos).unwrap())),
+            estimate: estimate.map(|(rows, low, high)| Estimate { rows, low, high }),
+        }
+    }
+}
+
+prop_compose! {
+    fn pattern()(
+        kind in select(vec![PatternKind::Idle, PatternKind::Steady, PatternKind::Bouncing,
+            PatternKind::Mixed]),
+        period in of(any::<u64>().prop_map(Nanos)), duty in of(0..=PPM),
+    ) -> Pattern {
+        Pattern { kind, period, duty }
+    }
+}
+
+prop_compose! {
+    fn columns()(points in 0_usize..6)(
+        utilization in vec(prop_oneof![Just(f64::NAN), 0.0..=1.0], points),
+        power in vec(number().prop_map(f64::abs), points),
+        memory in vec(number().prop_map(f64::abs), points),
+    ) -> [Vec<f64>; 3] {
+        [utilization, power, memory]
+    }
+}
+
+prop_compose! {
+    fn gpu()(
+        model in text(), memory_total in of(0..=Bytes::MAX), power_limit in of(0..=1_000_000_u32),
+        accounts in accounts(), waste in [nano_usd(), nano_usd(), nano_usd()],
+        pattern in of(pattern()), price in of(price()),
+        work_done in btree_map(text(), number(), 0..3),
+        metrics in btree_map(text(), number(), 0..3),
+    ) -> Gpu {
+        let [starvation, idle, occupancy] = waste;
+        Gpu {
+            id: String::new(), model,
+            memory_total: memory_total.and_then(Bytes::new),
+            power_limit: power_limit.and_then(Milliwatts::new),
+            accounts, waste: Pools { starvation, idle, occupancy }, pattern, price, work_done,
+            utilization: Vec::new(), power: Vec::new(), memory: Vec::new(), metrics,
+        }
+    }
+}
+
+prop_compose! {
+    fn window()(
+        times in [0..Timestamp::END, 0..Timestamp::END], last: bool,
+        experiment_id in "[ -~]{1,12}", trace_id in "[0-9a-f]{32}",
+        attributes in btree_map(text(), text(), 0..3), step in 1..u64::MAX,
+        gpus in vec(gpu(), 0..3), columns in columns(),
+        metrics in btree_map(text(), number(), 0..3),
+    ) -> Window {
+        let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
+        let [utilization, power, memory] = columns;
+        let gpus = gpus.into_iter().enumerate().map(|(i, gpu)| Gpu {
+            id: format!("GPU-{i}"),
+            utilization: utilization.clone(),
+            power: if i == 0 { power.clone() } else { Vec::new() },
+            memory: memory.clone(),
+            ..gpu
+        });
+        Window {
+            start: at(times[0].min(times[1])), end: at(times[0].max(times[1])), last,
+            experiment_id, trace_id, attributes, step: Nanos(step), gpus: gpus.collect(), metrics,
+        }
+    }
+}
+
+prop_compose! {
+    fn recommendation()(
+        code in text(), title in text(), action in text(), rationale in text(),
+        target in select(Target::ALL.to_vec()),
+        lever in select(Lever::ALL.to_vec()), saving in [0.0..=1.0, 0.0..=1.0, 0.0..=1.0],
+        confidence in 0.0..=1.0,
+        evidence in btree_map(text(), proptest::num::f64::NORMAL, 0..3),
+        gpus in vec(text(), 0..3),
+    ) -> Recommendation {
+        let [low, expected, high] = saving.map(part);
+        Recommendation {
+            code, target, lever, title, action, rationale, saving: Saving { low, expected, high },
+            confidence: part(confidence), evidence, gpus,
+        }
+    }
+}
+
+proptest! {
+    /// Guarantee: a window that is read back is the one that was written. A NaN is none, whatever
+    /// its bits, so that the debug form tells them apart as `==` does not.
+    #[test]
+    fn a_window_is_read_as_it_was_written(window in window()) {
+        let text = window_text(&window);
+        let read = read_window("x", text.as_bytes()).unwrap();
+        prop_assert_eq!(format!("{read:?}"), format!("{window:?}"));
+        prop_assert_eq!(window_text(&read), text);
+    }
+
+    /// Guarantee: so is advice.
+    #[test]
+    fn advice_is_read_as_it_was_written(advice in vec(recommendation(), 0..4)) {
+        let text = advice_text(&advice);
+        prop_assert_eq!(read_advice("x", text.as_bytes()).unwrap(), advice);
+    }
+}
