@@ -106,10 +106,14 @@ impl Generations {
     fn take(&self, candidate: Candidate, last: Option<&Arc<Policy>>) -> Result<Arc<Policy>, Fault> {
         let digest = self.host.vouch(&candidate)?;
         match last {
-            Some(last) if last.digest() == digest && *last.given() == candidate.settings => {
+            Some(last) if last.digest() == digest && has_settings_of(last, &candidate) => {
                 Ok(Arc::clone(last))
             }
             _ => self.host.load(candidate).map(Arc::new),
         }
     }
+}
+
+fn has_settings_of(policy: &Policy, candidate: &Candidate) -> bool {
+    policy.given() == candidate.settings_of(&policy.manifest().name)
 }

@@ -5,6 +5,7 @@
 //! not know when policies are loaded, nor which ones.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,8 +68,10 @@ pub struct Candidate {
     pub signature: Option<Vec<u8>>,
     /// It, compiled elsewhere.
     pub artifact: Option<SignedArtifact>,
-    /// Its settings, as the operator wrote them.
+    /// Its settings, as the operator wrote them beside it.
     pub settings: Map<String, Json>,
+    /// Settings by the name of a policy. Those for its name go before the ones beside it.
+    pub settings_by_name: Arc<BTreeMap<String, Map<String, Json>>>,
 }
 
 impl Candidate {
@@ -83,7 +86,13 @@ impl Candidate {
             signature: None,
             artifact: None,
             settings: Map::new(),
+            settings_by_name: Arc::default(),
         }
+    }
+
+    /// The settings for a policy of this name that is made of it.
+    pub(crate) fn settings_of(&self, name: &str) -> &Map<String, Json> {
+        self.settings_by_name.get(name).unwrap_or(&self.settings)
     }
 }
 
@@ -171,7 +180,7 @@ impl Host {
         let pre = linker.instantiate_pre(&component).map_err(|error| not_a_policy(&error))?;
         let contract = Contract::probe(&pre)?;
         let guest = Guest::new(Arc::clone(&self.runtime), pre, contract);
-        Policy::try_out(candidate.file, digest, guest, candidate.settings)
+        Policy::try_out(candidate, digest, guest)
     }
 
     /// Compiles a policy for hosts like this one: what `Candidate::artifact` takes, once signed.

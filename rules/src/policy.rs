@@ -14,6 +14,7 @@ use crate::contract::{Call, Contract, GuestSettings};
 use crate::digest::Digest;
 use crate::engine::Runtime;
 use crate::fault::{Fault, MemoryFault};
+use crate::host::Candidate;
 use crate::limits::TooMuch;
 use crate::manifest::{Kind, Manifest};
 use crate::quote::{Quote, QuoteRequest};
@@ -56,15 +57,15 @@ pub struct Run<T> {
 impl Policy {
     /// Tries a policy out: who it is, whether its settings are right, whether its own test passes.
     pub(crate) fn try_out(
-        file: String,
+        candidate: Candidate,
         digest: Digest,
         guest: Guest,
-        given: Map<String, Json>,
     ) -> Result<Self, Fault> {
         let manifest = guest.run(|call| guest.contract.describe(call)).answer?;
+        let given = candidate.settings_of(&manifest.name).clone();
         let settings = manifest.schema.settle(&given).map_err(Fault::Settings)?;
         let guest = Guest { settings: (&settings).into(), ..guest };
-        let policy = Self { file, digest, manifest, given, guest };
+        let policy = Self { file: candidate.file, digest, manifest, given, guest };
         policy.guest.configured(|call| policy.guest.contract.self_test(call)).answer?;
         Ok(policy)
     }
