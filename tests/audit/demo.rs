@@ -40,6 +40,34 @@ fn the_readme_shows_what_it_prints() {
     assert!(readme.contains(&Phasemeter::new("demo").run().out), "README.md shows another report");
 }
 
+/// Each problem of the fleet is advised on, by its pattern and not by its mean.
+#[test]
+fn each_problem_is_advised_on() {
+    let report = demo(&[]);
+    let gpus: Vec<_> = list(&report["gpus"]).iter().map(|gpu| &gpu["gpu"]).collect();
+    let advice = |gpu: usize| {
+        let mut own = Vec::new();
+        for advice in list(&report["recommendations"]) {
+            if list(&advice["gpus"]).contains(gpus[gpu]) && advice["pool"] != "rate" {
+                own.push((advice["pool"].as_str().unwrap(), advice["lever"].as_str().unwrap()));
+            }
+        }
+        own
+    };
+    for starved in [0, 1] {
+        assert_eq!(advice(starved)[0], ("starvation", "num_workers"));
+    }
+    // The same mean, but steady.
+    assert_eq!(advice(2)[0].0, "occupancy");
+    assert_eq!(advice(3)[0], ("occupancy", "dynamic_batching"));
+    for bound in [4, 5] {
+        assert_eq!(advice(bound)[0], ("throughput", "bf16"));
+    }
+    assert_eq!(advice(6)[0].0, "idle");
+    let faults = list(&report["policies"]).iter().map(|policy| &policy["fault"]);
+    assert!(faults.clone().count() > 5 && faults.clone().all(Value::is_null), "{report:#}");
+}
+
 #[test]
 fn the_report_tells_the_story() {
     let started = Instant::now();

@@ -26,9 +26,12 @@ mod oracle;
 #[path = "../otlp/mod.rs"]
 mod otlp;
 mod phasemeter;
+#[path = "../../rules/tests/support/mod.rs"]
+mod policies;
 mod report;
 
 // What must hold.
+mod advice;
 mod demo;
 mod fixtures;
 mod golden;

@@ -22,10 +22,11 @@ pub(crate) struct Outcome {
 }
 
 impl Phasemeter {
-    /// `phasemeter SUBCOMMAND`, with nothing in its environment.
+    /// `phasemeter SUBCOMMAND`, with nothing in its environment but a place to keep compiled
+    /// policies in.
     pub(crate) fn new(subcommand: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
-        command.env_clear().arg(subcommand);
+        command.env_clear().env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR")).arg(subcommand);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { command, input: Vec::new() }
     }

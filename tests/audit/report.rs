@@ -56,6 +56,7 @@ pub(crate) fn check(report: &Value) {
         assert_eq!(nanos(&cost["monthly_usd"]), Some(hourly * 24 * 30));
         assert_eq!(nanos(&cost["yearly_usd"]), Some(hourly * 24 * 365));
     }
+    check_advice(report);
     let listed = list(&report["rejected_rows"]).len() as u64;
     assert_eq!(listed, report["rejected_total"].as_u64().unwrap().min(100));
 }
@@ -90,5 +91,45 @@ fn check_money(of: &Value, bill: &Value, phases: &Value) {
     assert_eq!(pools.iter().sum::<i128>(), waste, "{of:#}");
     if phases["idle_held"].is_object() {
         assert_eq!(phase("idle_held") + phase("idle_free"), phase("idle"));
+    }
+}
+
+/// Advice stands in falling order of what it saves; all of it saves no more than there is.
+fn check_advice(report: &Value) {
+    let advice = list(&report["recommendations"]);
+    let expected = advice.iter().filter_map(|advice| nanos(&advice["saving_usd"]["expected"]));
+    assert!(expected.is_sorted_by(|a, b| a >= b), "{report:#}");
+    let names: Vec<_> = list(&report["gpus"]).iter().map(|gpu| &gpu["gpu"]).collect();
+    for advice in advice {
+        assert!(list(&advice["gpus"]).iter().all(|gpu| names.contains(&gpu)), "{advice:#}");
+    }
+    let savings = &report["savings"];
+    if savings.is_null() {
+        return;
+    }
+    let usd = |value: &Value| ["low", "expected", "high"].map(|one| nanos(&value[one]).unwrap());
+    let waste = nanos(&savings["waste_usd"]).unwrap();
+    assert_eq!(Some(waste), nanos(&report["cost"]["waste_usd"]));
+    assert!(usd(&savings["utilization_usd"])[2] <= waste, "{savings:#}");
+    let total = usd(&savings["total_usd"]);
+    assert!(total.is_sorted() && total[2] <= nanos(&report["cost"]["total_usd"]).unwrap());
+    for pool in list(&savings["pools"]) {
+        let waste = &report["cost"]["waste_pools_usd"][pool["pool"].as_str().unwrap()];
+        assert!(usd(&pool["usd"])[2] <= nanos(waste).unwrap(), "{pool:#}");
+    }
+    // What every GPU saves in its last step is what all of them save.
+    let last = list(&savings["gpus"]).iter().filter_map(|gpu| list(&gpu["steps"]).last());
+    let last: i128 = last.map(|step| usd(&step["usd"])[1]).sum();
+    assert_eq!(last, total[1], "{savings:#}");
+    // What counts is part of a step of one of its GPUs, and the other way round.
+    for advice in advice {
+        let own = |gpu: &&Value| list(&advice["gpus"]).contains(&gpu["gpu"]);
+        let steps = list(&savings["gpus"]).iter().filter(own).flat_map(|gpu| list(&gpu["steps"]));
+        let mut counted = steps.filter(|step| {
+            let from = &step["from"];
+            let is_it = from["code"] == advice["code"] && from["policy"] == advice["policy"];
+            is_it && step["counted_fraction"]["high"].as_f64() > Some(0.0)
+        });
+        assert_eq!(advice["counted"], counted.next().is_some(), "{advice:#}");
     }
 }

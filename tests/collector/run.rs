@@ -37,6 +37,7 @@ impl Run {
         let report = folder.path().join("report.json");
         let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
         command.env_clear().envs(fake.environment()).env("PATH", "/usr/bin:/bin");
+        command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
         command.env("TRACEPARENT", format!("00-{TRACE}-{PARENT}-01"));
         command.env("OTEL_SERVICE_NAME", "trainer");
         command.env("OTEL_RESOURCE_ATTRIBUTES", "team=vision");

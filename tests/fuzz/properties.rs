@@ -12,13 +12,14 @@ use std::process;
 use std::sync::LazyLock;
 use std::thread;
 
+use phasemeter::advice::{Quotes, Verdicts};
 use phasemeter::environment::Environment;
 use phasemeter::experiment::{Attributes, ExperimentRequest, Opening, TraceParent, TraceState};
 use phasemeter::otlp::{ExportSettings, OtlpFile, Request};
 use phasemeter::pipeline::{Finished, Outlet, Pipeline, Settings};
 use phasemeter::pricing::Pricing;
 use phasemeter::report::bar::Bars;
-use phasemeter::report::{self, GpuInput, Report};
+use phasemeter::report::{self, AdviceInput, GpuInput, Report};
 use phasemeter::source::nvidia_smi::{Input, LogOptions, Logs};
 use phasemeter::source::{Source, SourceError};
 use phasemeter_meter::gpu::MeterConfig;
@@ -116,14 +117,16 @@ fn audit(path: &Path, options: &LogOptions) {
             region: None,
             instance_type: None,
             plan: None,
+            quotes: Quotes::default(),
             book: BOOK.clone(),
         },
         host: Attributes::new(),
+        work: BTreeMap::new(),
         export: Some((ExportSettings::default(), outlet)),
     };
     let mut pipeline = Pipeline::of_log(settings, ExperimentRequest::default());
     pipeline.run(&mut source, |_| {}).expect("damage is told of, not fatal");
-    let run = pipeline.finish(source.gpus()).unwrap();
+    let run = pipeline.finish(source.gpus(), |_| Verdicts::default()).unwrap();
     assert_eq!(run.gpus.len(), source.gpus().len());
     closes(&run, rate);
     can_be_shown(&source, &run);
@@ -163,6 +166,7 @@ fn can_be_shown(source: &Logs, run: &Finished) {
         rejected_rows: Vec::new(),
         rejected_total: source.rejected().total,
         assumptions: Vec::new(),
+        advice: AdviceInput { verdicts: &run.verdicts, asked: run.quotes.asked(), timed: false },
     };
     let report = Report::build(&input);
     report::json::write(&report, io::sink()).unwrap();

@@ -81,13 +81,21 @@ pub(crate) fn read(file: &str) -> Told {
 }
 
 pub(crate) fn attributes(of: &[KeyValue]) -> Attributes {
-    let text = |pair: &KeyValue| match pair.value.clone().unwrap().value.unwrap() {
+    let text = |pair: &KeyValue| text(pair.value.clone().unwrap().value.unwrap());
+    of.iter().map(|pair| (pair.key.clone(), text(pair))).collect()
+}
+
+fn text(value: any_value::Value) -> String {
+    match value {
         any_value::Value::StringValue(text) => text,
         any_value::Value::DoubleValue(number) => number.to_string(),
         any_value::Value::IntValue(number) => number.to_string(),
+        any_value::Value::ArrayValue(list) => {
+            let each = list.values.into_iter().map(|value| text(value.value.unwrap()));
+            each.collect::<Vec<_>>().join(" ")
+        }
         other => panic!("an attribute of no kind that was promised: {other:?}"),
-    };
-    of.iter().map(|pair| (pair.key.clone(), text(pair))).collect()
+    }
 }
 
 impl Told {

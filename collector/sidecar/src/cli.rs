@@ -5,9 +5,11 @@
 
 #![allow(missing_docs, reason = "flattened groups have no help of their own")]
 
+mod advice;
 mod metering;
 mod value;
 
+pub use advice::{AdviceArgs, Limit, WindowArgs};
 pub use metering::{
     ExperimentArgs, Format, MeterArgs, MeteringArgs, PriceArgs, ReportArgs, SendArgs, WorkUnit,
 };
@@ -88,7 +90,17 @@ pub enum Command {
     Record(RecordArgs),
     /// Meter a made-up fleet of eight GPUs: no GPU, no configuration needed.
     Demo(Box<DemoArgs>),
+    /// Compile the policy on standard input, with limits of its own, to standard output.
+    #[command(name = COMPILE, hide = true)]
+    Compile {
+        /// The layout of memory, the memory in bytes and the time in seconds.
+        #[arg(num_args = 0..)]
+        args: Vec<OsString>,
+    },
 }
+
+/// The hidden command by which this program compiles policies in a child of its own.
+pub const COMPILE: &str = "compile-policy";
 
 /// `phasemeter audit`.
 #[derive(Debug, Args)]
@@ -180,6 +192,9 @@ pub struct RunArgs {
 
     #[command(flatten)]
     pub metering: MeteringArgs,
+
+    #[command(flatten)]
+    pub windows: WindowArgs,
 }
 
 /// `phasemeter demo`.

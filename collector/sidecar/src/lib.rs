@@ -3,10 +3,12 @@
 //!
 //! ```text
 //! source (sampler, clock) → pipeline → otlp, report
+//!                           └ advice ┘
 //! ```
 
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod cli;
 pub mod clock;
 pub mod command;

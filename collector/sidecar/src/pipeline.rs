@@ -4,6 +4,7 @@
 //! the meters tell to the exporter. This room must not know where readings come from, nor where
 //! requests go.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
@@ -12,7 +13,9 @@ use phasemeter_meter::order::{CAPACITY, Late};
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, Interval, Reading};
 use phasemeter_meter::units::{Bytes, Timestamp};
+use phasemeter_rules::window::Window;
 
+use crate::advice::{self, Quotes, Shown, Verdicts};
 use crate::experiment::{Attributes, Experiment, ExperimentRequest, Opening, gpu_id};
 use crate::otlp::{ExportSettings, Exporter, GpuDescription, GpuEvent, GpuExport, Request};
 use crate::pricing::Pricing;
@@ -30,6 +33,8 @@ pub struct Settings<'a> {
     pub pricing: Pricing,
     /// What describes the machine that the GPUs are in; empty for a log, which does not say.
     pub host: Attributes,
+    /// Work that was done, by unit.
+    pub work: BTreeMap<String, u64>,
     /// How it is exported, and where to; `None` for not at all.
     pub export: Option<(ExportSettings, Outlet<'a>)>,
 }
@@ -61,6 +66,10 @@ pub struct Finished {
     pub experiment: Experiment,
     /// Its GPUs, as the source numbered them.
     pub gpus: Vec<MeteredGpu>,
+    /// What pricing policies said.
+    pub quotes: Quotes,
+    /// What other policies said of all of it.
+    pub verdicts: Verdicts,
 }
 
 /// A run in progress.
@@ -68,6 +77,7 @@ pub struct Pipeline<'a> {
     meter: MeterConfig,
     pricing: Pricing,
     host: Attributes,
+    work: BTreeMap<String, u64>,
     run: Run,
     export: Option<(ExportSettings, Outlet<'a>)>,
     exporter: Option<Exporter>,
@@ -102,6 +112,7 @@ impl<'a> Pipeline<'a> {
             meter: MeterConfig { boundary_every: every.unwrap_or_default(), ..settings.meter },
             pricing: settings.pricing,
             host: settings.host,
+            work: settings.work,
             run,
             export: settings.export,
             exporter: None,
@@ -176,11 +187,46 @@ impl<'a> Pipeline<'a> {
         self.send()
     }
 
-    /// Nothing follows: settles what is open.
+    /// Tells what policies said.
     ///
     /// # Errors
     /// Where what is exported cannot be written.
-    pub fn finish(mut self, identities: &[GpuIdentity]) -> Result<Finished, PipelineError> {
+    pub fn advise(
+        &mut self,
+        verdicts: &Verdicts,
+        identities: &[GpuIdentity],
+        at: Timestamp,
+    ) -> Result<(), PipelineError> {
+        if let Some(exporter) = &mut self.exporter {
+            exporter.advise(verdicts, identities, at);
+        }
+        self.send()
+    }
+
+    /// What is known so far, as policies are shown it; `None` before anything is.
+    #[must_use]
+    pub fn window(&self, identities: &[GpuIdentity], last: bool) -> Option<Window> {
+        let Run::Open(experiment) = &self.run else { return None };
+        let gpus = self.gpus.iter().zip(identities).map(|(gpu, identity)| Shown {
+            identity,
+            meter: &gpu.meter,
+            memory_total: gpu.memory_total,
+            price: gpu.price.as_ref().ok(),
+        });
+        let gpus = in_order(gpus.collect(), |gpu| gpu.identity);
+        advice::window(experiment, &gpus, &self.work, last)
+    }
+
+    /// Nothing follows: settles what is open. `judge` is shown all that was metered,
+    /// where anything was.
+    ///
+    /// # Errors
+    /// Where what is exported cannot be written.
+    pub fn finish(
+        mut self,
+        identities: &[GpuIdentity],
+        judge: impl FnOnce(Option<Window>) -> Verdicts,
+    ) -> Result<Finished, PipelineError> {
         let experiment = self.open(identities);
         for gpu in &mut self.gpus {
             match (&mut self.exporter, gpu.export.take()) {
@@ -192,10 +238,14 @@ impl<'a> Pipeline<'a> {
             }
         }
         self.send()?;
+        let window = self.window(identities, true);
+        let end = window.as_ref().map_or(experiment.first, |window| window.end);
+        let verdicts = judge(window);
+        self.advise(&verdicts, identities, end)?;
         if let (Some(exporter), Some((_, outlet))) = (self.exporter, &mut self.export) {
             exporter.finish().try_for_each(outlet).map_err(PipelineError::Export)?;
         }
-        Ok(Finished { experiment, gpus: self.gpus })
+        Ok(Finished { experiment, gpus: self.gpus, quotes: self.pricing.quotes, verdicts })
     }
 
     /// A reading of this instant is next: opens the experiment where its time has come, and
@@ -210,7 +260,7 @@ impl<'a> Pipeline<'a> {
             }
         }
         while let Some(identity) = identities.get(self.gpus.len()) {
-            let gpu = self.begin(identity);
+            let gpu = self.begin(identity, at);
             self.gpus.push(gpu);
         }
     }
@@ -239,9 +289,9 @@ impl<'a> Pipeline<'a> {
         self.exporter = self.export.as_ref().map(begin);
     }
 
-    fn begin(&mut self, identity: &GpuIdentity) -> MeteredGpu {
+    fn begin(&mut self, identity: &GpuIdentity, at: Timestamp) -> MeteredGpu {
         let model = identity.model.as_deref();
-        let price = self.pricing.price(model);
+        let price = self.pricing.price(model, at);
         let rate = price.as_ref().ok().map(|price| price.rate);
         let by_model = || GpuFacts::of(model?)?.memory;
         let memory_total = identity.memory_total.or_else(by_model);
@@ -291,4 +341,12 @@ impl MeteredGpu {
         let (memory_total, price) = (self.memory_total, self.price.as_ref().ok());
         GpuDescription { identity, memory_total, price }
     }
+}
+
+/// GPUs in the order of their indices, where each has one; else as they appeared.
+pub fn in_order<T>(mut gpus: Vec<T>, identity: impl Fn(&T) -> &GpuIdentity) -> Vec<T> {
+    if gpus.iter().all(|gpu| identity(gpu).index.is_some()) {
+        gpus.sort_by_key(|gpu| identity(gpu).index);
+    }
+    gpus
 }

@@ -39,7 +39,8 @@ fn phasemeter(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
 }
 
 fn audit(log: &Path, more: &[&str], environment: &[(&str, &str)]) -> Output {
-    let arguments = ["audit", log.to_str().unwrap(), "--price", "3"];
+    let log = log.to_str().unwrap();
+    let arguments = ["audit", log, "--price", "3", "--no-default-policies"];
     phasemeter(&[&arguments, more].concat(), environment)
 }
 
@@ -169,7 +170,8 @@ fn times(line: &str) -> impl Iterator<Item = u64> {
 #[test]
 fn a_demo_that_is_watched_ends_now_and_tells_the_same() {
     let backend = Backend::start([]);
-    let plain = ["demo", "--format", "json", "--price", "3"];
+    // Advice is about when it is given: prices grow old.
+    let plain = ["demo", "--format", "json", "--price", "3", "--no-default-policies"];
     let watched = [&*otlp(&backend), "--speed", "3600"];
     let began = SystemTime::now();
     let run = phasemeter(&[&plain[..], &watched].concat(), &[]);

@@ -47,6 +47,7 @@ impl Rig {
     fn phasemeter(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
         command.env_clear().envs(self.fake.environment()).args(arguments);
+        command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -19,9 +19,11 @@ use phasemeter_rules::window::{Account, Accounts, Gpu, Window};
 use wit_component::StringEncoding;
 use wit_parser::{Resolve, WorldId, WorldItem};
 
-/// The folder of this crate.
+/// The folder `rules`. The tests of other crates use this room too.
 pub(crate) fn home() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    let beside = |folder: &Path| folder.join("rules").join("wit").exists();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|folder| beside(folder));
+    root.unwrap().join("rules")
 }
 
 /// A policy whose text is in `tests/evil/NAME.wat`.

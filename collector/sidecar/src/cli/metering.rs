@@ -13,6 +13,7 @@ use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::Plan;
 use phasemeter_meter::units::Nanos;
 
+use super::AdviceArgs;
 use super::value::{seconds, thresholds, work};
 use crate::experiment::TraceParent;
 
@@ -25,6 +26,8 @@ pub struct MeteringArgs {
     pub price: PriceArgs,
     #[command(flatten)]
     pub experiment: ExperimentArgs,
+    #[command(flatten)]
+    pub advice: AdviceArgs,
     #[command(flatten)]
     pub report: ReportArgs,
 }

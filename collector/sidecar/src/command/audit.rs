@@ -40,6 +40,7 @@ fn provenance(inputs: &[Input], source: &Logs) -> Provenance {
         rejected_rows: rejected.first.iter().map(row).collect(),
         rejected_total: rejected.total,
         assumptions: assumptions(source),
+        timed: false,
     }
 }
 

@@ -34,6 +34,7 @@ fn show<S: Source>(
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: vec!["the fleet and all its readings are made up".to_owned()],
+        timed: false,
     };
     metering::report(metering, &source, &run, provenance).and(outlets.finish())
 }

@@ -7,7 +7,10 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use phasemeter_rules::host::HostError;
+
 use super::delivery::Arrival;
+use crate::advice::OpenError;
 use crate::otlp::client::{ConfigErrors, StartError};
 use crate::pipeline::PipelineError;
 use crate::report::text::clean;
@@ -62,6 +65,9 @@ pub enum Failure {
     /// There is no GPU of those that are asked for.
     #[error(transparent)]
     Select(#[from] SelectError),
+    /// Policies cannot be used as they were asked for.
+    #[error(transparent)]
+    Policies(#[from] OpenError),
     /// What says where OTLP goes cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
@@ -100,8 +106,14 @@ impl Failure {
             Self::Write { .. } | Self::Undelivered(_) | Self::Output(_) | Self::Pipeline(_) => {
                 EX_IOERR
             }
+            Self::Policies(OpenError::Unreadable { .. }) => EX_NOINPUT,
             Self::Driver(_) | Self::Select(_) => EX_UNAVAILABLE,
-            Self::Config(_) => EX_CONFIG,
+            Self::Policies(
+                OpenError::Settings(_) | OpenError::NoSuchPolicy { .. } | OpenError::Key { .. },
+            )
+            | Self::Config(_) => EX_CONFIG,
+            Self::Policies(OpenError::Host(HostError::Cache { .. })) => EX_IOERR,
+            Self::Policies(OpenError::Host(_)) => EX_OSERR,
             Self::Client(_) | Self::System { .. } => EX_OSERR,
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command { .. } => NOT_EXECUTABLE,

@@ -10,6 +10,7 @@ use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use tracing::{debug, info, warn};
 
+use super::advisor::Advisor;
 use crate::clock::Clock;
 use crate::otlp::{EventKind, GpuEvent};
 use crate::pipeline::{Finished, Pipeline, PipelineError};
@@ -26,6 +27,7 @@ pub(super) struct Live<'a> {
     pipeline: Pipeline<'a>,
     gpus: &'a [GpuIdentity],
     clock: Clock,
+    advisor: Advisor,
     start: Timestamp,
     observations: Vec<Observation>,
     /// Readings that came when their time was settled.
@@ -47,9 +49,10 @@ impl<'a> Live<'a> {
         pipeline: Pipeline<'a>,
         gpus: &'a [GpuIdentity],
         clock: Clock,
+        advisor: Advisor,
     ) -> Self {
         let (start, observations, late) = (clock.now(), Vec::new(), Arc::default());
-        Self { sampler, pipeline, gpus, clock, start, observations, late }
+        Self { sampler, pipeline, gpus, clock, advisor, start, observations, late }
     }
 
     /// Lets the sidecar tell how well this goes.
@@ -70,6 +73,13 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
+    /// Shows policies what is known where that is due, and tells what they said.
+    pub(super) fn advise(&mut self) -> Result<(), PipelineError> {
+        let (pipeline, gpus) = (&self.pipeline, self.gpus);
+        let said = self.advisor.step(|| pipeline.window(gpus, false));
+        said.map_or(Ok(()), |verdicts| self.pipeline.advise(&verdicts, gpus, self.clock.now()))
+    }
+
     /// Stops sampling, and settles what is open.
     pub(super) fn finish(mut self) -> Result<Over, PipelineError> {
         let hanging = self.sampler.stop(GRACE);
@@ -88,7 +98,10 @@ impl<'a> Live<'a> {
         if late > 0 {
             notes.push(format!("{late} readings came too late and are left out"));
         }
-        Ok(Over { run: self.pipeline.finish(self.gpus)?, notes })
+        Ok(Over {
+            run: self.pipeline.finish(self.gpus, |window| self.advisor.finish(window))?,
+            notes,
+        })
     }
 
     fn take(&mut self, Observation { gpu, what }: Observation) -> Result<(), PipelineError> {

@@ -1,24 +1,29 @@
 //! What the commands that meter share: readings go through the line, and a report comes out.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_rules::window::Window;
 use tracing::warn;
 
-use super::Failure;
+use super::dump::Dump;
 use super::outlets::Outlets;
+use super::{Failure, advice};
+use crate::advice::{Policies, Quotes};
 use crate::cli::{Format, MeteringArgs, PriceArgs};
 use crate::environment::Environment;
 use crate::experiment::{Attributes, ExperimentRequest};
 use crate::otlp::OtlpFile;
-use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
+use crate::pipeline::{Finished, Pipeline, PipelineError, Settings, in_order};
 use crate::pricing::Pricing;
 use crate::report::bar::Bars;
-use crate::report::{self, GpuInput, Input, RejectedRow, Report};
+use crate::report::{self, AdviceInput, GpuInput, Input, RejectedRow, Report, Utc};
 use crate::source::Source;
 
 /// What only the source can say of a run.
@@ -28,6 +33,8 @@ pub(super) struct Provenance {
     pub(super) rejected_rows: Vec<RejectedRow>,
     pub(super) rejected_total: u64,
     pub(super) assumptions: Vec<String>,
+    /// Whether it is told how long policies took: not of what is the same every time.
+    pub(super) timed: bool,
 }
 
 /// What the environment says. What it says wrong is told.
@@ -48,18 +55,29 @@ pub(super) fn meter<S: Source>(
     step: impl FnMut(&S),
 ) -> Result<Finished, Failure> {
     let environment = environment();
+    let policies = advice::policies(&args.advice)?;
     let settings = Settings {
         meter: args.meter.config(),
-        pricing: pricing(&args.price),
+        pricing: pricing(&args.price, policies.clone()),
         host: Attributes::new(),
+        work: work(args),
         export: outlets.outlet().map(|outlet| (environment.export, outlet)),
     };
     let mut pipeline = Pipeline::of_log(settings, request(args, environment.experiment));
     let metered = pipeline.run(source, step);
-    metered.and_then(|()| pipeline.finish(source.gpus())).map_err(|error| match error {
+    let mut dumped = Ok(());
+    let judge = |window: Option<Window>| {
+        if let (Some(path), Some(window)) = (&args.advice.dump_windows, &window) {
+            dumped = Dump::to(path).write(window);
+        }
+        policies.map(|policies| policies.judge(window.as_ref())).unwrap_or_default()
+    };
+    let finished = metered.and_then(|()| pipeline.finish(source.gpus(), judge));
+    let run = finished.map_err(|error| match error {
         PipelineError::Source(error) => Failure::Source(error),
         PipelineError::Export(error) => outlets.unwritten(error),
-    })
+    })?;
+    dumped.map(|()| run)
 }
 
 /// Writes the report of a run to standard output.
@@ -85,7 +103,12 @@ pub(super) fn input<'a>(
     if thresholds != Thresholds::default() {
         assumptions.push(format!("phases begin at {thresholds}, as given"));
     }
-    let work = args.experiment.work.iter();
+    let ends = run.gpus.iter().filter_map(|gpu| Some(gpu.meter.summary().span?.1));
+    for (end, policy) in run.quotes.ended_before(ends.max().unwrap_or_default()) {
+        let end = Utc(end);
+        assumptions
+            .push(format!("the price quoted by {policy} ended at {end}, and was held on to"));
+    }
     Input {
         title: provenance.title,
         experiment: report::Experiment {
@@ -94,10 +117,15 @@ pub(super) fn input<'a>(
         },
         thresholds,
         gpus: gpus(identities, run, provenance.power_basis),
-        work: work.map(|(unit, count)| (unit.name().to_owned(), *count)).collect(),
+        work: work(args).into_iter().collect(),
         rejected_rows: provenance.rejected_rows,
         rejected_total: provenance.rejected_total,
         assumptions,
+        advice: AdviceInput {
+            verdicts: &run.verdicts,
+            asked: run.quotes.asked(),
+            timed: provenance.timed,
+        },
     }
 }
 
@@ -140,9 +168,22 @@ pub(super) fn request(args: &MeteringArgs, environment: ExperimentRequest) -> Ex
     }
 }
 
-pub(super) fn pricing(args: &PriceArgs) -> Pricing {
+/// Work that was done, by unit; of a unit named twice the last counts.
+pub(super) fn work(args: &MeteringArgs) -> BTreeMap<String, u64> {
+    args.experiment.work.iter().map(|(unit, count)| (unit.name().to_owned(), *count)).collect()
+}
+
+pub(super) fn pricing(args: &PriceArgs, policies: Option<Arc<Policies>>) -> Pricing {
     let PriceArgs { price, provider, region, instance_type, plan } = args.clone();
-    Pricing { given: price, provider, region, instance_type, plan, book: PriceBook::shipped() }
+    Pricing {
+        given: price,
+        provider,
+        region,
+        instance_type,
+        plan,
+        quotes: Quotes::of(policies),
+        book: PriceBook::shipped(),
+    }
 }
 
 /// OTLP into a file.
@@ -155,14 +196,13 @@ pub(super) fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|source| Failure::Write { path: path.to_owned(), source })
 }
 
-/// The GPUs in the order of their indices, where each has one; else as they appeared.
 fn gpus<'a>(
     identities: &'a [GpuIdentity],
     run: &'a Finished,
     power_basis: Option<&'static str>,
 ) -> Vec<GpuInput<'a>> {
     let each = identities.iter().zip(&run.gpus);
-    let mut gpus: Vec<_> = each
+    let gpus = each
         .map(|(identity, gpu)| GpuInput {
             identity,
             meter: &gpu.meter,
@@ -171,8 +211,5 @@ fn gpus<'a>(
             power_basis,
         })
         .collect();
-    if gpus.iter().all(|gpu| gpu.identity.index.is_some()) {
-        gpus.sort_by_key(|gpu| gpu.identity.index);
-    }
-    gpus
+    in_order(gpus, |gpu| gpu.identity)
 }

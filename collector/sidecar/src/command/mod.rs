@@ -1,9 +1,12 @@
 //! What can be asked of Phasemeter, one file a subcommand.
 
+mod advice;
+mod advisor;
 mod audit;
 mod child;
 mod delivery;
 mod demo;
+mod dump;
 mod failure;
 mod gpus;
 mod live;
@@ -18,6 +21,8 @@ pub use failure::Failure;
 
 use std::process::ExitCode;
 
+use phasemeter_rules::compile::child_main;
+
 use crate::cli::Command;
 
 /// Runs a subcommand. Its exit status is zero, or that of the command that it was given to run.
@@ -30,5 +35,6 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Record(args) => record::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Compile { args } => Ok(child_main(args)),
     }
 }

@@ -13,12 +13,15 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use tracing::{error, info, warn};
 
+use super::advisor::Advisor;
 use super::child::{self, Child};
 use super::delivery::Delivery;
+use super::dump::Dump;
 use super::live::{Live, Over};
 use super::metering::{self, Provenance};
 use super::wakes::{Wake, Wakes};
-use super::{Failure, gpus};
+use super::{Failure, advice, gpus};
+use crate::advice::Worker;
 use crate::cli::RunArgs;
 use crate::clock::Clock;
 use crate::experiment::{ExperimentRequest, Opening, TraceId};
@@ -70,23 +73,37 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let experiment = request.open(clock.now(), opening);
     let carriers = experiment.carriers();
     let meter = args.config();
+    let policies = advice::policies(&args.metering.advice)?;
+    let mut pricing = metering::pricing(&args.metering.price, policies.clone());
+    // Asked before anything is metered: then nothing waits for a policy.
+    for gpu in &gpus {
+        let _known = pricing.price(gpu.model.as_deref(), clock.now());
+    }
     let host = host::attributes(&experiment.attributes);
     let outlet = outlet(delivery.as_ref(), &mut otlp_file);
     let settings = Settings {
         meter,
-        pricing: metering::pricing(&args.metering.price),
+        pricing,
         host: host.clone(),
+        work: metering::work(&args.metering),
         export: outlet.map(|outlet| (environment.export, outlet)),
     };
     let pipeline = Pipeline::live(settings, experiment);
 
     let refused = |what| move |source| Failure::System { what, source };
+    let folder = policies.as_ref().map(|policies| policies.watch(advice::told)).transpose();
+    let _folder = folder.map_err(refused("the folder of policies cannot be watched"))?;
+    let worker = policies.map(Worker::start).transpose();
+    let worker = worker.map_err(refused("the thread that policies run on cannot be started"))?;
     let wakes = Wakes::listen(command.is_some()).map_err(refused("signals cannot be received"))?;
     let max_hold = meter.max_hold.stated().unwrap_or(Nanos::SECOND);
     let config = SamplerConfig { tick: args.interval, max_hold };
     let sampler = Sampler::start(discovery, &selection.gpus, config)
         .map_err(refused("the threads that ask the driver cannot be started"))?;
-    let mut live = Live::new(sampler, pipeline, &gpus, clock);
+    let every = Duration::from_nanos(args.windows.window_interval.0);
+    let dump = args.metering.advice.dump_windows.as_deref().map(Dump::to);
+    let advisor = Advisor::new(worker, dump, every);
+    let mut live = Live::new(sampler, pipeline, &gpus, clock, advisor);
     let telling = delivery.as_ref().filter(|_| !environment.sdk_disabled);
     let telemetry = telling.and_then(|it| it.telemetry(environment.export.every, &host));
     telemetry.iter().for_each(|telemetry| live.tell(telemetry));
@@ -133,6 +150,7 @@ fn report(
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions,
+        timed: true,
     };
     let input = metering::input(&args.metering, gpus, run, provenance);
     // What the command wrote last stands apart from it.
@@ -156,6 +174,7 @@ fn watch(
         }
         let wake = wakes.next(left.map_or(ROUND, |left| left.min(ROUND)));
         live.drain()?;
+        live.advise()?;
         match (wake, &mut child) {
             (Some(Wake::Child), Some(child)) => {
                 if let Some(status) = child.ended()? {

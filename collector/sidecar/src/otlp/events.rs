@@ -52,43 +52,94 @@ impl EventKind {
         }
     }
 
-    const fn severity(self) -> (SeverityNumber, &'static str) {
+    const fn severity(self) -> Severity {
         match self {
-            Self::Xid(_) | Self::Lost | Self::Stuck => (SeverityNumber::Error, "ERROR"),
-            Self::Returned | Self::Unstuck => (SeverityNumber::Info, "INFO"),
+            Self::Xid(_) | Self::Lost | Self::Stuck => Severity::Error,
+            Self::Returned | Self::Unstuck => Severity::Info,
         }
     }
 }
 
-/// The request that tells an event. `gpu`: the attribute that names the GPU; `context`: its session,
-/// else what the experiment is told in.
+/// How much an event matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Severity {
+    Info,
+    Warn,
+    Error,
+}
+
+impl Severity {
+    const fn on_the_wire(self) -> (SeverityNumber, &'static str) {
+        match self {
+            Self::Info => (SeverityNumber::Info, "INFO"),
+            Self::Warn => (SeverityNumber::Warn, "WARN"),
+            Self::Error => (SeverityNumber::Error, "ERROR"),
+        }
+    }
+}
+
+/// Anything that happened, as it goes out.
+#[derive(Clone, Debug)]
+pub(super) struct Event {
+    pub(super) name: &'static str,
+    pub(super) severity: Severity,
+    pub(super) body: String,
+    pub(super) attributes: Vec<KeyValue>,
+}
+
+impl Event {
+    /// What happened to the GPU that this attribute names.
+    pub(super) fn of_gpu(event: &GpuEvent, gpu: KeyValue) -> Self {
+        let mut attributes = vec![gpu];
+        if let EventKind::Xid(code) = event.kind {
+            attributes.push(whole("phasemeter.gpu.xid.code", code));
+        }
+        Self {
+            name: event.kind.name(),
+            severity: event.kind.severity(),
+            body: event.body.clone(),
+            attributes,
+        }
+    }
+
+    fn into_record(
+        mut self,
+        at: Timestamp,
+        experiment_id: &str,
+        context: Option<TraceParent>,
+    ) -> LogRecord {
+        self.attributes.push(text(EXPERIMENT_ID, experiment_id));
+        let (severity, severity_text) = self.severity.on_the_wire();
+        LogRecord {
+            time_unix_nano: at.as_nanos(),
+            observed_time_unix_nano: at.as_nanos(),
+            severity_number: severity as i32,
+            severity_text: severity_text.to_owned(),
+            body: Some(AnyValue { value: Some(Value::StringValue(self.body)) }),
+            attributes: self.attributes,
+            flags: context.map_or(0, |context| u32::from(context.flags.bits())),
+            trace_id: context.map(|it| it.trace_id.as_bytes().to_vec()).unwrap_or_default(),
+            span_id: context.map(|it| it.span_id.as_bytes().to_vec()).unwrap_or_default(),
+            event_name: self.name.to_owned(),
+            ..LogRecord::default()
+        }
+    }
+}
+
+/// The request that tells these events, in this context where there is one.
 pub(super) fn request(
-    event: &GpuEvent,
+    events: Vec<Event>,
+    at: Timestamp,
     experiment_id: &str,
-    gpu: KeyValue,
     context: Option<TraceParent>,
     workload: &Resource,
 ) -> ExportLogsServiceRequest {
-    let mut attributes = vec![gpu, text(EXPERIMENT_ID, experiment_id)];
-    if let EventKind::Xid(code) = event.kind {
-        attributes.push(whole("phasemeter.gpu.xid.code", code));
-    }
-    let (severity, severity_text) = event.kind.severity();
-    let record = LogRecord {
-        time_unix_nano: event.at.as_nanos(),
-        observed_time_unix_nano: event.at.as_nanos(),
-        severity_number: severity as i32,
-        severity_text: severity_text.to_owned(),
-        body: Some(AnyValue { value: Some(Value::StringValue(event.body.clone())) }),
-        attributes,
-        flags: context.map_or(0, |context| u32::from(context.flags.bits())),
-        trace_id: context.map(|it| it.trace_id.as_bytes().to_vec()).unwrap_or_default(),
-        span_id: context.map(|it| it.span_id.as_bytes().to_vec()).unwrap_or_default(),
-        event_name: event.kind.name().to_owned(),
-        ..LogRecord::default()
-    };
-    let scope_logs =
-        vec![ScopeLogs { scope: Some(scope()), log_records: vec![record], ..ScopeLogs::default() }];
+    let records = events.into_iter().map(|event| event.into_record(at, experiment_id, context));
+    let scope_logs = vec![ScopeLogs {
+        scope: Some(scope()),
+        log_records: records.collect(),
+        ..ScopeLogs::default()
+    }];
     let resource = Some(workload.clone());
     let logs = ResourceLogs { resource, scope_logs, ..ResourceLogs::default() };
     ExportLogsServiceRequest { resource_logs: vec![logs] }

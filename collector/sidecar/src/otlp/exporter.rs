@@ -10,19 +10,21 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use phasemeter_meter::gpu::{GpuMeter, Observer};
-use phasemeter_meter::reading::Reading;
+use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::span::Segment;
 use phasemeter_meter::units::Timestamp;
 
 use super::Request;
+use super::advice::Told;
 use super::batch::Batch;
-use super::events::{self, EventKind, GpuEvent};
+use super::events::{self, Event, EventKind, GpuEvent};
 use super::gpu::{GpuExport, Session};
 use super::labels::GpuDescription;
 use super::settings::{Aggregation, ExportSettings};
 use super::spans::{self, MAX_SPANS, Stretch};
 use super::values::{resource, text};
-use crate::experiment::{Attributes, Experiment, GpuKey, Place, gpu_id};
+use crate::advice::Verdicts;
+use crate::experiment::{Attributes, Experiment, GpuKey, Place, TraceParent, gpu_id};
 
 /// Makes requests of what the meters of one experiment say.
 ///
@@ -38,6 +40,10 @@ pub struct Exporter {
     /// How many GPUs there were of each id, and the ids on the wire that are taken.
     namesakes: BTreeMap<String, u64>,
     taken: BTreeSet<String>,
+    /// What each GPU is called on the wire, as they were begun.
+    on_the_wire: Vec<String>,
+    /// What was told of what policies said.
+    advice: Told,
     /// GPUs that are begun and not ended.
     running: usize,
     /// The sessions that are ended, together.
@@ -62,6 +68,8 @@ impl Exporter {
             experiment,
             namesakes: BTreeMap::new(),
             taken: BTreeSet::new(),
+            on_the_wire: Vec::new(),
+            advice: Told::default(),
             running: 0,
             ended: None,
             spans: Vec::new(),
@@ -93,6 +101,7 @@ impl Exporter {
             .filter(|id| !self.taken.contains(id))
             .unwrap_or_else(|| identity.name.clone());
         self.taken.insert(on_the_wire.clone());
+        self.on_the_wire.push(on_the_wire.clone());
         self.running += 1;
         GpuExport::new(key, on_the_wire, gpu)
     }
@@ -111,8 +120,24 @@ impl Exporter {
         let open = gpu.session.as_ref().map(|session| session.place.span);
         let next = || Some(self.experiment.session(&gpu.key, begins?, None).span);
         let context = open.or_else(next).or_else(|| self.experiment.context());
-        let request =
-            events::request(event, &self.experiment.id, gpu.id(), context, &self.workload);
+        self.tell_of(vec![Event::of_gpu(event, gpu.id())], event.at, context);
+    }
+
+    /// Tells what is new of what policies said. `gpus`: those that were begun, in that order.
+    pub fn advise(&mut self, verdicts: &Verdicts, gpus: &[GpuIdentity], at: Timestamp) {
+        let hw_id = |name: &str| {
+            let place = gpus.iter().position(|gpu| gpu.name == name)?;
+            self.on_the_wire.get(place).cloned()
+        };
+        let news = self.advice.news(verdicts, hw_id);
+        if !news.is_empty() {
+            self.tell_of(news, at, self.experiment.context());
+        }
+    }
+
+    fn tell_of(&mut self, events: Vec<Event>, at: Timestamp, context: Option<TraceParent>) {
+        let id = &self.experiment.id;
+        let request = events::request(events, at, id, context, &self.workload);
         self.ready.push_back(Request::Logs(request));
     }
 

@@ -8,6 +8,7 @@
 //! not know where it goes, and the meters must not know that there is one.
 
 mod accounts;
+mod advice;
 mod batch;
 pub mod client;
 mod events;

@@ -4,7 +4,9 @@
 //! values are of.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::common::v1::{
+    AnyValue, ArrayValue, InstrumentationScope, KeyValue,
+};
 use opentelemetry_proto::tonic::metrics::v1::NumberDataPoint;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -15,6 +17,13 @@ use crate::experiment::Attributes;
 /// An attribute that is a text.
 pub(super) fn text(key: &str, value: impl Into<String>) -> KeyValue {
     attribute(key.to_owned(), Value::StringValue(value.into()))
+}
+
+/// An attribute that is a list of texts.
+pub(super) fn texts(key: &str, values: impl Iterator<Item = String>) -> KeyValue {
+    let value = |text| AnyValue { value: Some(Value::StringValue(text)) };
+    let values = values.map(value).collect();
+    attribute(key.to_owned(), Value::ArrayValue(ArrayValue { values }))
 }
 
 /// An attribute that is a number.

@@ -18,6 +18,7 @@ use phasemeter_meter::reading::Absent;
 use phasemeter_meter::summary::{self, Summary};
 use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, PPM, Timestamp, Utilization as Busy};
 
+use super::advice::Advice;
 use super::model::*;
 use super::{GpuInput, Input, Seconds, Usd, Utc};
 
@@ -42,6 +43,7 @@ impl Report {
             sums += &Sums::of(summary, gpu.price.is_ok());
         }
         let cost = Cost::build(input, &gpus, &sums);
+        let advice = Advice::build(input, &summaries);
         Self {
             schema: SCHEMA,
             title: input.title.clone(),
@@ -60,6 +62,9 @@ impl Report {
             rejected_rows: input.rejected_rows.iter().take(MOST_REJECTED_ROWS).cloned().collect(),
             rejected_total: input.rejected_total,
             assumptions: input.assumptions.clone(),
+            recommendations: advice.recommendations,
+            savings: advice.savings,
+            policies: advice.policies,
         }
     }
 }

@@ -1,15 +1,21 @@
 //! Made-up fleets for tests: readings go through the real meter.
 
+use std::sync::LazyLock;
+
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Estimate, Plan, Price, Unpriced};
 use phasemeter_meter::reading::{Absent, GpuIdentity, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 
-use super::{Experiment, GpuInput, Input};
+use super::{AdviceInput, Experiment, GpuInput, Input};
+use crate::advice::Verdicts;
 
 /// 2026-07-27 00:22:27 UTC.
 pub(super) const START: u64 = 1_785_111_747;
+
+/// Nobody was asked.
+static NOBODY: LazyLock<Verdicts> = LazyLock::new(Verdicts::default);
 
 pub(super) const H100: &str = "NVIDIA H100 80GB HBM3";
 
@@ -73,6 +79,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [Made]) -> Input<'a> {
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: Vec::new(),
+        advice: AdviceInput { verdicts: &NOBODY, asked: &[], timed: false },
     }
 }
 

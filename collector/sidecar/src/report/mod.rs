@@ -4,6 +4,7 @@
 //! of the same numbers. This room must not know where readings came from, nor look at a clock, a
 //! terminal or the environment.
 
+mod advice;
 pub mod bar;
 mod build;
 #[cfg(test)]
@@ -15,9 +16,13 @@ mod tests;
 pub mod text;
 mod value;
 
+pub use advice::{
+    Fault, GpuSavings, Policy, PoolSavings, Range, Recommendation, Savings, Source, Step,
+};
 pub use model::*;
 pub use value::{Seconds, Usd, Utc};
 
+use crate::advice::{Asked, Verdicts};
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::{Price, Unpriced};
@@ -43,6 +48,19 @@ pub struct Input<'a> {
     pub rejected_total: u64,
     /// What had to be assumed, each a sentence without its full stop.
     pub assumptions: Vec<String>,
+    /// What policies said.
+    pub advice: AdviceInput<'a>,
+}
+
+/// What policies said.
+#[derive(Clone, Copy, Debug)]
+pub struct AdviceInput<'a> {
+    /// Of the last window.
+    pub verdicts: &'a Verdicts,
+    /// Of prices.
+    pub asked: &'a [Asked],
+    /// Whether it is told how long they took. Not of a log: its report is the same every time.
+    pub timed: bool,
 }
 
 /// One GPU of a report.

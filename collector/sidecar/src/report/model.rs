@@ -11,7 +11,7 @@ use phasemeter_meter::percent::Percent;
 use phasemeter_meter::projection::UnitCost;
 use serde::{Serialize, Serializer};
 
-use super::{Seconds, Usd, Utc};
+use super::{Policy, Recommendation, Savings, Seconds, Usd, Utc};
 
 /// The value of `schema`: changes whenever the meaning of a field does.
 pub const SCHEMA: &str = "phasemeter.report/0.1";
@@ -46,6 +46,12 @@ pub struct Report {
     pub rejected_total: u64,
     /// What had to be assumed.
     pub assumptions: Vec<String>,
+    /// What policies recommend, the largest expected saving first.
+    pub recommendations: Vec<Recommendation>,
+    /// What all of that saves together; `None` where nothing has a price.
+    pub savings: Option<Savings>,
+    /// Who was asked.
+    pub policies: Vec<Policy>,
 }
 
 /// Whose run it was.

@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::bar::Bars;
 use super::fleet::*;
-use super::{Input, RejectedRow, Report, json, text};
+use super::{Fault, Input, Policy, Range, Recommendation, RejectedRow, Report, Usd, json, text};
 
 fn text_of(input: &Input<'_>) -> String {
     text::render(&Report::build(input), &Bars::of(input), false)
@@ -197,6 +197,50 @@ fn no_gpu_at_all() {
     let input = input("empty.csv", &[]);
     json_of(&input);
     insta::assert_snapshot!(text_of(&input));
+}
+
+/// Whatever a policy writes, and however much: it stays on the page and in its lines.
+#[test]
+fn advice_cannot_break_the_page() {
+    let gpus = training();
+    let mut report = Report::build(&input("train.csv", &gpus));
+    let words = "\x1b[2J\u{202e}".to_owned() + &"long".repeat(20) + " short\n90 % ";
+    let fraction = Range { low: 0.0, expected: 0.5, high: 1.0 };
+    let usd = Usd(phasemeter_meter::money::NanoUsd(1 << 70));
+    for pool in ["starvation", "idle", "occupancy", "rate", "rate", "rate"] {
+        report.recommendations.push(Recommendation {
+            policy: words.clone(),
+            code: words.clone(),
+            pool,
+            lever: "mig".to_owned(),
+            title: words.clone(),
+            action: words.repeat(9),
+            rationale: words.repeat(9),
+            confidence: 1.0,
+            gpus: vec!["0".to_owned(), "1".to_owned()],
+            evidence: (0..32).map(|i| (format!("{words}{i}"), f64::MAX)).collect(),
+            saving_fraction: fraction,
+            saving_usd: Some(Range { low: usd, expected: usd, high: usd }),
+            counted: true,
+        });
+    }
+    report.policies.push(Policy {
+        name: words.clone(),
+        version: None,
+        kind: None,
+        digest: None,
+        generation: 0,
+        fault: Some(Fault { kind: "guest", message: words.clone() }),
+        fuel: None,
+        microseconds: None,
+        notes: vec![words.clone(); 9],
+    });
+    let text = text::render(&report, &Bars::of(&input("train.csv", &gpus)), false);
+    assert_fits(&text);
+    let harmful = |c: char| c == '\u{202e}' || c.is_control() && c != '\n';
+    assert!(!text.contains(harmful), "{text}");
+    let told = |label: &str| text.lines().filter(|line| line.starts_with(label)).count();
+    assert_eq!((told("Advice"), told("Why"), told("Also")), (4, 4, 1), "{text}");
 }
 
 #[track_caller]

@@ -10,6 +10,7 @@ use phasemeter::source::nvml::{Driver, Event, Observation, Observed};
 use phasemeter_meter::reading::{Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 
+mod advice;
 #[path = "../backend/mod.rs"]
 mod backend;
 mod driver;
@@ -17,6 +18,8 @@ mod faults;
 mod lost;
 #[path = "../../../../tests/otlp/mod.rs"]
 mod otlp;
+#[path = "../../../../rules/tests/support/mod.rs"]
+mod policies;
 mod run;
 mod telemetry;
 mod values;

@@ -49,6 +49,7 @@ pub(crate) fn phasemeter(rig: &Rig, arguments: &str) -> Command {
         command.env_remove(variable);
     }
     command.envs(rig.fake.environment()).stdin(Stdio::null());
+    command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

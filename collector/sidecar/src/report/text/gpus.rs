@@ -77,6 +77,20 @@ pub(super) fn name_of(gpus: &[Gpu], place: usize) -> String {
     names(gpus).into_iter().nth(place).unwrap_or_default()
 }
 
+/// The names of these GPUs as their lines begin, in the order of the lines.
+pub(super) fn names_of(gpus: &[Gpu], ids: &[String]) -> Vec<String> {
+    let named = gpus.iter().zip(names(gpus));
+    named.filter(|(gpu, _)| ids.contains(&gpu.gpu)).map(|(_, name)| name).collect()
+}
+
+/// What others wrote, with the GPUs in it called as their lines begin. Ids that are mere numbers
+/// may be numbers.
+pub(super) fn by_name(gpus: &[Gpu], text: &str) -> String {
+    let named = gpus.iter().zip(names(gpus));
+    let ids = named.filter(|(gpu, _)| gpu.gpu.bytes().any(|byte| !byte.is_ascii_digit()));
+    ids.fold(text.to_owned(), |text, (gpu, name)| text.replace(&gpu.gpu, &name))
+}
+
 fn mean(gpu: &Gpu) -> String {
     match gpu.utilization.mean {
         None => "–".to_owned(),

@@ -83,10 +83,46 @@ impl Page {
 
     /// Items beside a label, as many in a line as there is room for.
     pub(super) fn fact(&mut self, label: &str, items: &[String], between: &str) {
+        self.beside(label, Style::Plain, &wrap(items, between, WIDTH - FACTS));
+    }
+
+    /// The same in at most `lines` lines; what there is no room for is left out.
+    pub(super) fn at_most(&mut self, label: &str, items: &[String], lines: usize) {
+        let all = wrap(items, SEPARATOR, WIDTH - FACTS);
+        self.beside(label, Style::Plain, all.get(..lines).unwrap_or(&all));
+    }
+
+    /// What others wrote, beside a label and in at most `lines` lines; where that is too long, it
+    /// ends with an ellipsis.
+    pub(super) fn passage(&mut self, label: &str, text: &str, lines: usize) {
+        let mut words: Vec<String> = Vec::new();
+        for word in text.split_whitespace() {
+            match words.last_mut() {
+                // A number keeps its percent.
+                Some(number) if word.starts_with('%') => *number += &format!(" {word}"),
+                _ => words.push(word.to_owned()),
+            }
+        }
+        let mut all = wrap(&words, " ", WIDTH - FACTS);
+        if all.len() > lines {
+            all.truncate(lines);
+            if let Some(last) = all.last_mut() {
+                *last = format!("{}…", chunks(last, WIDTH - FACTS - 1).swap_remove(0).trim_end());
+            }
+        }
+        self.beside(label, Style::Plain, &all);
+    }
+
+    /// A title beside a label.
+    pub(super) fn titled(&mut self, label: &str, title: &str) {
+        self.beside(label, Style::Bold, &wrap(&[title.to_owned()], " ", WIDTH - FACTS));
+    }
+
+    fn beside(&mut self, label: &str, style: Style, lines: &[String]) {
         let mut label = label;
-        for line in wrap(items, between, WIDTH - FACTS) {
+        for line in lines {
             self.write(Style::Dim, &format!("{label:<FACTS$}"));
-            self.write(Style::Plain, &line);
+            self.write(style, line);
             self.end_line();
             label = "";
         }

@@ -1,14 +1,16 @@
 //! The report as a page of text: 80 columns, for people.
 //!
 //! A title, a bar a GPU, a table of phases, then facts beside their labels: first about money,
-//! then about what was measured. This room must not know whether anyone sees colour, nor find a
+//! then about what was measured; at the end what could be done about it, and what that would save. This room must not know whether anyone sees colour, nor find a
 //! number that is not in the report.
 
+mod advice;
 mod gpus;
 mod layout;
 mod measured;
 mod money;
 mod phases;
+mod savings;
 mod words;
 
 use std::ffi::OsStr;
@@ -34,6 +36,8 @@ pub fn render(report: &Report, bars: &Bars<'_>, colour: bool) -> String {
     money::write(&mut page, report);
     blank(&mut page);
     measured::write(&mut page, report);
+    advice::write(&mut page, report);
+    savings::write(&mut page, report);
     page.into_text()
 }
 

@@ -23,8 +23,19 @@ pub(super) struct Dollars {
 impl Dollars {
     pub(super) fn of(exact: NanoUsd) -> Self {
         let decimals = if exact < NanoUsd(10 * i128::from(NANOS_PER_USD)) { 3 } else { 2 };
+        Self::rounded(exact, decimals)
+    }
+
+    fn rounded(exact: NanoUsd, decimals: u32) -> Self {
         let rounded = div_half_even(exact.0, 10_i128.pow(9 - decimals)).unwrap_or(0);
         Self { exact, rounded, decimals }
+    }
+
+    /// Amounts that stand side by side: all with the decimals of the largest.
+    pub(super) fn alike<const N: usize>(amounts: [NanoUsd; N]) -> [Self; N] {
+        let largest = amounts.into_iter().max().map(Self::of);
+        let decimals = largest.map_or(3, |largest| largest.decimals);
+        amounts.map(|exact| Self::rounded(exact, decimals))
     }
 
     /// The parts of this amount. As they are shown they add up to it, each within one unit of its
@@ -175,6 +186,26 @@ pub(super) fn energy(joules: f64) -> String {
     format!("{} {unit}", hours(amount))
 }
 
+/// A fraction in percent, to one decimal.
+pub(super) fn percent(fraction: f64) -> String {
+    format!("{:.1} %", fraction * 100.0)
+}
+
+/// Any number: whole above a hundred, else to three digits or four decimals.
+pub(super) fn number(number: f64) -> String {
+    let magnitude = number.abs();
+    let decimals = match magnitude {
+        _ if magnitude >= 100.0 => 0,
+        _ if magnitude >= 10.0 => 1,
+        _ if magnitude >= 1.0 => 2,
+        _ if magnitude >= 0.1 => 3,
+        _ => 4,
+    };
+    let written = format!("{magnitude:.decimals$}");
+    let sign = if number < 0.0 { "−" } else { "" };
+    format!("{sign}{}", with_commas(trimmed(&written)))
+}
+
 /// `1,234,567`.
 pub(super) fn grouped(number: u128) -> String {
     let digits = number.to_string();
@@ -222,6 +253,8 @@ mod tests {
         assert_eq!(usd(6_000_000_000).short(), "$6.00");
         assert_eq!(usd(7_304_000_000).short(), "$7.304");
         assert_eq!(usd(17_000_000_000).short(), "$17.00");
+        let range = [6_601_000_000, 11_800_000_000].map(NanoUsd);
+        assert_eq!(Dollars::alike(range).map(|usd| usd.to_string()), ["$6.60", "$11.80"]);
     }
 
     #[test]
@@ -273,5 +306,10 @@ mod tests {
         assert_eq!(gib(85_520_809_984), "79.6");
         assert_eq!(energy(1_500.0), "0.417 Wh");
         assert_eq!(energy(9_000_000.0), "2.5 kWh");
+        let numbers = [0.0, 40.0, 0.550_94, 17.92, -1.5, 85_520_809_984.0, 1e300];
+        let written = numbers.map(number);
+        assert_eq!(written[..6], ["0", "40", "0.551", "17.9", "−1.5", "85,520,809,984"]);
+        assert_eq!(written[6].len(), 301, "what is too long is broken by the page");
+        assert_eq!(percent(0.336), "33.6 %");
     }
 }

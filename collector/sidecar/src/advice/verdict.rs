@@ -1,0 +1,68 @@
+//! Verdicts: what the policies of one generation said of one window.
+//!
+//! This room must not know what a window is made from.
+
+use std::sync::Arc;
+
+use phasemeter_rules::Log;
+use phasemeter_rules::fault::Fault;
+use phasemeter_rules::generation::{Generation, Rejection};
+use phasemeter_rules::policy::{Policy, Usage};
+use phasemeter_rules::recommendation::Recommendation;
+use phasemeter_rules::window::Window;
+
+/// What the recommenders of one generation said of one window. Empty where there is none.
+#[derive(Debug, Default)]
+pub struct Verdicts {
+    /// Who was asked, and what was not taken into use.
+    pub generation: Arc<Generation>,
+    /// What each of them said.
+    pub each: Vec<Verdict>,
+    /// Why the folder of policies could not be read again, where it could not.
+    pub unreadable: Option<Arc<Rejection>>,
+}
+
+/// What one policy said of a window.
+#[derive(Debug)]
+pub struct Verdict {
+    /// Who said it.
+    pub policy: Arc<Policy>,
+    /// What, or why nothing.
+    pub answer: Result<Vec<Recommendation>, Fault>,
+    /// What that took.
+    pub usage: Usage,
+    /// What it logged.
+    pub log: Log,
+}
+
+impl Verdict {
+    /// Asks; `None` where the policy is no recommender.
+    pub(super) fn of(policy: &Arc<Policy>, window: &Window) -> Option<Self> {
+        let run = policy.recommend(window)?;
+        Some(Self {
+            policy: Arc::clone(policy),
+            answer: run.answer,
+            usage: run.usage,
+            log: run.log,
+        })
+    }
+}
+
+impl Verdicts {
+    /// All advice there is, each with the policy that gives it.
+    pub fn recommendations(&self) -> impl Iterator<Item = (&Policy, &Recommendation)> {
+        self.each.iter().flat_map(|verdict| {
+            let advice = verdict.answer.iter().flatten();
+            advice.map(|recommendation| (verdict.policy.as_ref(), recommendation))
+        })
+    }
+
+    /// All that failed, by the name of the policy, else of its file.
+    pub fn faults(&self) -> impl Iterator<Item = (&str, &Fault)> {
+        let failed = self.each.iter().filter_map(|verdict| {
+            Some((verdict.policy.manifest().name.as_str(), verdict.answer.as_ref().err()?))
+        });
+        let rejected = self.generation.rejected.iter().chain(self.unreadable.as_deref());
+        failed.chain(rejected.map(|rejection| (rejection.file.as_str(), &rejection.fault)))
+    }
+}
