@@ -93,7 +93,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let refused = |what| move |source| Failure::System { what, source };
     let folder = policies.as_ref().map(|policies| policies.watch(advice::told)).transpose();
     let _folder = folder.map_err(refused("the folder of policies cannot be watched"))?;
-    let worker = policies.map(Worker::start).transpose();
+    let worker = policies.clone().map(Worker::start).transpose();
     let worker = worker.map_err(refused("the thread that policies run on cannot be started"))?;
     let wakes = Wakes::listen(command.is_some()).map_err(refused("signals cannot be received"))?;
     let max_hold = meter.max_hold.stated().unwrap_or(Nanos::SECOND);
@@ -106,7 +106,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let mut live = Live::new(sampler, pipeline, &gpus, clock, advisor);
     let telling = delivery.as_ref().filter(|_| !environment.sdk_disabled);
     let telemetry = telling.and_then(|it| it.telemetry(environment.export.every, &host));
-    telemetry.iter().for_each(|telemetry| live.tell(telemetry));
+    if let Some(telemetry) = &telemetry {
+        live.tell(telemetry);
+        policies.iter().for_each(|policies| telemetry.watch_policies(policies));
+    }
     let child = command.map(|(program, rest)| Child::start(program, rest, carriers)).transpose()?;
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let status = watch(&mut live, &wakes, child, until)?;

@@ -13,6 +13,7 @@ mod delivery;
 mod distribution;
 mod exporter;
 pub mod log;
+mod policies;
 mod process;
 mod sampling;
 
@@ -35,6 +36,7 @@ use tokio::runtime;
 use tokio::sync::oneshot;
 
 use self::exporter::Exporter;
+use crate::advice::Policies;
 use crate::experiment::Attributes;
 use crate::otlp::client::{Config, Signal, Stats};
 use crate::sampler::Gauges;
@@ -107,6 +109,11 @@ impl Telemetry {
     /// Tells what becomes of the data that a client carries to where `config` says.
     pub fn watch_client(&self, stats: &Stats, config: &Config) {
         delivery::watch(&self.meter, stats, config);
+    }
+
+    /// Tells what policies take, and which of them fail.
+    pub fn watch_policies(&self, policies: &Arc<Policies>) {
+        policies::watch(&self.meter, policies);
     }
 
     /// Collects a last time, and sends within `grace` what it can.

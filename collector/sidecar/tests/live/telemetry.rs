@@ -14,6 +14,7 @@ use prost::Message;
 
 use crate::Rig;
 use crate::backend::{Backend, Reply, Seen};
+use crate::policies::{evil, named};
 use crate::run::{assert_observed, phasemeter, reported, stderr};
 
 /// What arrived, told apart by whom it is about.
@@ -173,6 +174,54 @@ fn what_the_sidecar_tells_of_itself_is_true_and_stands_apart() {
         let told = report["assumptions"].to_string();
         assert!(told.contains(&format!("{points} points sent")), "{told}");
     }
+}
+
+/// Scenario: of two policies one advises and one traps.
+/// Guarantee: runs, fuel, time and faults of each are told, and which of them fails.
+#[test]
+fn policies_are_told_of_and_a_failing_one_is_seen() {
+    let rig = Rig::new("[[device]]\nuuid = \"GPU-0\"\n[[device.phase]]\nutilization = 50");
+    let folder = tempfile::tempdir().unwrap();
+    for (name, policy) in [("good", named("good", '1')), ("bad", evil("trap-unreachable"))] {
+        std::fs::write(folder.path().join(format!("{name}.wasm")), policy).unwrap();
+    }
+    let backend = Backend::start([]);
+    let arguments =
+        format!("--duration 1 --no-default-policies --policies {}", folder.path().display());
+    let (output, _) = reported(&rig, &arguments, |command| {
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", backend.address));
+        command.env("OTEL_METRIC_EXPORT_INTERVAL", "500");
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let Arrived { own, .. } = arrived(&backend.rest());
+    let last = Last(own.last().unwrap());
+    let of = |name: &str, policy: &str| {
+        let points = last.sum(name).iter();
+        let is_it = |point: &&NumberDataPoint| {
+            text(&point.attributes, "phasemeter.policy.name").as_deref() == Some(policy)
+        };
+        points.clone().find(is_it).unwrap_or_else(|| panic!("{name} of {policy}")).clone()
+    };
+    let whole = |point: NumberDataPoint| match point.value {
+        Some(number_data_point::Value::AsInt(value)) => value,
+        other => panic!("{other:?}"),
+    };
+    // "evil" is what the one that traps calls itself.
+    for policy in ["good", "evil"] {
+        assert_eq!(whole(of("phasemeter.policy.runs", policy)), 1, "at the end");
+        assert!(whole(of("phasemeter.policy.fuel", policy)) > 0);
+        assert!(of("phasemeter.policy.time", policy).value.is_some());
+    }
+    let fault = of("phasemeter.policy.faults", "evil");
+    assert_eq!(text(&fault.attributes, "error.type").as_deref(), Some("trap"));
+    assert_eq!(whole(fault), whole(of("phasemeter.policy.runs", "evil")));
+    for (policy, state) in [("good", "in_use"), ("evil", "failing")] {
+        let status = of("phasemeter.policy.status", policy);
+        assert_eq!(text(&status.attributes, "phasemeter.policy.state").as_deref(), Some(state));
+    }
+    let generation = last.metric("phasemeter.policy.generation").unwrap();
+    let Some(Data::Gauge(generation)) = &generation.data else { panic!("{generation:?}") };
+    assert_eq!(whole(generation.data_points[0].clone()), 1);
 }
 
 #[test]
