@@ -51,7 +51,10 @@ fn survey(bytes: &[u8]) -> Result<Binary, wasmparser::BinaryReaderError> {
             Payload::ExportSection(section) if depth == 0 => {
                 for export in section {
                     // `phasemeter:policy/policy@0.1.0#describe`
-                    if let Some((interface, _)) = export?.name.split_once('#') {
+                    if let Some((interface, _)) = export?.name.split_once('#')
+                        && !interface.starts_with("cabi_post_")
+                        && !binary.exports.iter().any(|known| known == interface)
+                    {
                         binary.exports.push(interface.to_owned());
                     }
                 }

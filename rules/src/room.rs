@@ -39,6 +39,19 @@ pub enum Level {
     Error,
 }
 
+impl Level {
+    /// As it stands before a line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
 impl Room {
     pub(crate) fn new(limits: Limits) -> Self {
         Self { guard: Guard::new(limits), log: Log::default() }

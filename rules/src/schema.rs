@@ -15,7 +15,10 @@ const ANNOTATIONS: [&str; 6] = ["$schema", "$id", "$comment", "title", "descript
 
 /// What settings must be. The default takes none.
 #[derive(Clone, Debug)]
-pub struct Schema(Node);
+pub struct Schema {
+    root: Node,
+    text: String,
+}
 
 #[derive(Clone, Debug)]
 struct Node {
@@ -54,7 +57,8 @@ impl Default for Schema {
     fn default() -> Self {
         let shape =
             Shape::Object { properties: BTreeMap::new(), required: BTreeSet::new(), rest: None };
-        Self(Node { shape, one_of: None, default: None })
+        let root = Node { shape, one_of: None, default: None };
+        Self { root, text: String::new() }
     }
 }
 
@@ -71,9 +75,15 @@ impl Schema {
         let json = serde_json::from_str(text).map_err(|error| wrong("", error.to_string()))?;
         let root = Node::parse(&json, "")?;
         match root.shape {
-            Shape::Object { .. } => Ok(Self(root)),
+            Shape::Object { .. } => Ok(Self { root, text: text.to_owned() }),
             _ => Err(wrong("", "its type must be object")),
         }
+    }
+
+    /// As the policy wrote it; empty where it takes no settings.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// Checks settings, fills defaults in and flattens them to dotted paths.
@@ -82,7 +92,7 @@ impl Schema {
     /// Everything that is wrong with them, in order.
     pub fn settle(&self, given: &Map<String, Json>) -> Result<Settings, Vec<SettingError>> {
         let mut out = Out::default();
-        self.0.settle(&Json::Object(given.clone()), "", &mut out);
+        self.root.settle(&Json::Object(given.clone()), "", &mut out);
         if out.errors.is_empty() { Ok(out.settings) } else { Err(out.errors) }
     }
 }

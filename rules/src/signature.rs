@@ -1,15 +1,18 @@
 //! Who vouches for a file: an ed25519 signature over all its bytes, 64 bytes beside it.
 //!
-//! It is what `openssl pkeyutl -sign -rawin` writes. This room must not know what was signed.
+//! It is what `openssl pkeyutl -sign -rawin` writes, with keys as openssl writes them. This room
+//! must not know what was signed.
 
 use std::fmt;
 use std::str::FromStr;
 
-use ed25519_dalek::{Signature, VerifyingKey};
+use ed25519_dalek::pkcs8::{DecodePrivateKey, DecodePublicKey};
+use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 
 use crate::digest::hex;
+use crate::fault::plain;
 
-/// The key of someone whose policies are trusted, written as 64 hexadecimal digits.
+/// The key of someone whose policies are trusted, written as 64 hexadecimal digits or as PEM.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
@@ -17,11 +20,12 @@ impl FromStr for PublicKey {
     type Err = NotAKey;
 
     fn from_str(text: &str) -> Result<Self, NotAKey> {
-        hex(text)
-            .and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok())
-            .filter(|key| !key.is_weak())
-            .map(Self)
-            .ok_or_else(|| NotAKey(text.to_owned()))
+        let text = text.trim();
+        let key = match hex(text) {
+            Some(bytes) => VerifyingKey::from_bytes(&bytes).ok(),
+            None => VerifyingKey::from_public_key_pem(text).ok(),
+        };
+        key.filter(|key| !key.is_weak()).map(Self).ok_or_else(|| NotAKey::shown(text))
     }
 }
 
@@ -39,8 +43,49 @@ impl fmt::Debug for PublicKey {
 
 /// The text is no [`PublicKey`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no ed25519 public key: give its 32 bytes as 64 hexadecimal digits")]
+#[error(
+    "'{0}' is no ed25519 public key: give its 32 bytes as 64 hexadecimal digits, or what \
+     'openssl pkey -pubout' writes"
+)]
 pub struct NotAKey(String);
+
+impl NotAKey {
+    /// The first line of a text is enough to know it by.
+    fn shown(text: &str) -> Self {
+        Self(plain(text.lines().next().unwrap_or_default(), 80))
+    }
+}
+
+/// A key that signs, read from the PEM that `openssl genpkey -algorithm ed25519` writes. It shows
+/// itself to nobody.
+pub struct SecretKey(SigningKey);
+
+impl FromStr for SecretKey {
+    type Err = NotASecretKey;
+
+    fn from_str(pem: &str) -> Result<Self, NotASecretKey> {
+        SigningKey::from_pkcs8_pem(pem.trim()).map(Self).map_err(|_| NotASecretKey)
+    }
+}
+
+impl SecretKey {
+    /// The key that tells its signatures.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        PublicKey(self.0.verifying_key())
+    }
+
+    /// The signature over these bytes.
+    #[must_use]
+    pub fn sign(&self, bytes: &[u8]) -> [u8; 64] {
+        self.0.sign(bytes).to_bytes()
+    }
+}
+
+/// The text is no [`SecretKey`]. What it is instead is not said: it may be another secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no ed25519 private key: give what 'openssl genpkey -algorithm ed25519' writes")]
+pub struct NotASecretKey;
 
 /// Why a file is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +102,10 @@ pub enum SignatureFault {
 }
 
 /// Whether one of `keys` signed `bytes`.
-pub(crate) fn verify(
+///
+/// # Errors
+/// Why not.
+pub fn verify(
     keys: &[PublicKey],
     bytes: &[u8],
     signature: Option<&[u8]>,
@@ -100,5 +148,22 @@ mod tests {
         // The identity: every signature by it could be forged.
         let weak = format!("01{}", "00".repeat(31));
         assert!(weak.parse::<PublicKey>().is_err());
+    }
+
+    /// The pair of RFC 8410, section 10, as openssl writes it.
+    #[test]
+    fn keys_are_read_as_openssl_writes_them() {
+        let secret = "-----BEGIN PRIVATE KEY-----\n\
+            MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
+            -----END PRIVATE KEY-----\n";
+        let public = "-----BEGIN PUBLIC KEY-----\n\
+            MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n\
+            -----END PUBLIC KEY-----\n";
+        let key: SecretKey = secret.parse().unwrap();
+        assert_eq!(public.parse(), Ok(key.public()));
+        assert_eq!(verify(&[key.public()], b"policy", Some(&key.sign(b"policy"))), Ok(()));
+        assert_eq!(public.parse::<SecretKey>().err(), Some(NotASecretKey));
+        let refusal = secret.parse::<PublicKey>().unwrap_err().to_string();
+        assert!(!refusal.contains("MC4CAQ"), "a secret was shown: {refusal}");
     }
 }

@@ -39,8 +39,8 @@ fn advice_text(advice: &[Recommendation]) -> String {
     String::from_utf8(text).unwrap()
 }
 
-fn part(of: f64) -> Fraction {
-    Fraction::new(of).unwrap()
+fn fraction(value: f64) -> Fraction {
+    Fraction::new(value).unwrap()
 }
 
 fn advice() -> Vec<Recommendation> {
@@ -51,8 +51,8 @@ fn advice() -> Vec<Recommendation> {
         title: "Share it".to_owned(),
         action: "Put two jobs on it.".to_owned(),
         rationale: "It is \"idle\".\nMostly.".to_owned(),
-        saving: Saving { low: part(0.1), expected: part(1.0 / 3.0), high: part(1.0) },
-        confidence: part(0.8),
+        saving: Saving { low: fraction(0.1), expected: fraction(1.0 / 3.0), high: Fraction::ONE },
+        confidence: fraction(0.8),
         evidence: BTreeMap::from([("idle.seconds".to_owned(), 1_200.0)]),
         gpus: vec!["GPU-0".to_owned(), "GPU-1".to_owned()],
     }]
@@ -237,16 +237,18 @@ prop_compose! {
 prop_compose! {
     fn recommendation()(
         code in text(), title in text(), action in text(), rationale in text(),
-        target in select(Target::ALL.to_vec()),
-        lever in select(Lever::ALL.to_vec()), saving in [0.0..=1.0, 0.0..=1.0, 0.0..=1.0],
-        confidence in 0.0..=1.0,
+        target in select(vec![Target::Pool(Pool::Starvation), Target::Pool(Pool::Idle),
+            Target::Pool(Pool::Occupancy), Target::Rate, Target::Throughput]),
+        lever in select(Lever::ALL.to_vec()),
+        saving in [0.0..=1.0, 0.0..=1.0, 0.0..=1.0].prop_map(|parts| parts.map(fraction)),
+        confidence in (0.0..=1.0).prop_map(fraction),
         evidence in btree_map(text(), proptest::num::f64::NORMAL, 0..3),
         gpus in vec(text(), 0..3),
     ) -> Recommendation {
-        let [low, expected, high] = saving.map(part);
+        let [low, expected, high] = saving;
         Recommendation {
             code, target, lever, title, action, rationale, saving: Saving { low, expected, high },
-            confidence: part(confidence), evidence, gpus,
+            confidence, evidence, gpus,
         }
     }
 }
