@@ -7,11 +7,16 @@
 
 mod advice;
 mod metering;
+mod policy;
 mod value;
 
 pub use advice::{AdviceArgs, Limit, WindowArgs};
 pub use metering::{
     ExperimentArgs, Format, MeterArgs, MeteringArgs, PriceArgs, ReportArgs, SendArgs, WorkUnit,
+};
+pub use policy::{
+    BenchArgs, BuildArgs, CheckArgs, CompileArgs, GuestArgs, HostArgs, InspectArgs, Language,
+    NewArgs, PolicyCommand, RunPolicyArgs, ShownArgs, SignArgs, TestArgs, VerifyArgs,
 };
 
 use std::ffi::OsString;
@@ -90,6 +95,9 @@ pub enum Command {
     Record(RecordArgs),
     /// Meter a made-up fleet of eight GPUs: no GPU, no configuration needed.
     Demo(Box<DemoArgs>),
+    /// Write policies: start, build, test, sign and look into them.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Compile the policy on standard input, with limits of its own, to standard output.
     #[command(name = COMPILE, hide = true)]
     Compile {

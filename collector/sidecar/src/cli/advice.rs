@@ -117,7 +117,7 @@ fn named(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-fn limit(text: &str) -> Result<(Limit, u64), String> {
+pub(super) fn limit(text: &str) -> Result<(Limit, u64), String> {
     let (name, value) =
         text.split_once('=').ok_or("give a limit and a number, like fuel=1000000")?;
     let known = LIMITS.iter().find(|(known, _)| *known == name);

@@ -16,12 +16,7 @@ use crate::cli::{AdviceArgs, COMPILE, Limit};
 
 /// The policies in use; `None` where there are none, and then nothing of them is paid for.
 pub(super) fn policies(args: &AdviceArgs) -> Result<Option<Arc<Policies>>, Failure> {
-    let refused = |source| Failure::System { what: "this program cannot be found", source };
-    let mut limits = Limits::default();
-    let mut compiler = Child::of_this_program(COMPILE).map_err(refused)?;
-    for (limit, value) in &args.limits {
-        set(&mut limits, &mut compiler, *limit, *value);
-    }
+    let (limits, compiler) = limits(&args.limits)?;
     let choice = Choice {
         shipped: !args.no_default_policies,
         files: args.files.clone(),
@@ -43,6 +38,17 @@ pub(super) fn policies(args: &AdviceArgs) -> Result<Option<Arc<Policies>>, Failu
     }
 }
 
+/// What a run may use up, and what compiling may.
+pub(super) fn limits(given: &[(Limit, u64)]) -> Result<(Limits, Child), Failure> {
+    let refused = |source| Failure::System { what: "this program cannot be found", source };
+    let mut limits = Limits::default();
+    let mut compiler = Child::of_this_program(COMPILE).map_err(refused)?;
+    for (limit, value) in given {
+        set(&mut limits, &mut compiler, *limit, *value);
+    }
+    Ok((limits, compiler))
+}
+
 fn set(limits: &mut Limits, compiler: &mut Child, limit: Limit, value: u64) {
     let count = || usize::try_from(value).unwrap_or(usize::MAX);
     match limit {
@@ -61,7 +67,7 @@ fn set(limits: &mut Limits, compiler: &mut Child, limit: Limit, value: u64) {
 
 /// Where programs keep what they can make again, by the XDG base directories; a path that is not
 /// absolute counts for nothing.
-fn usual_cache() -> Option<PathBuf> {
+pub(super) fn usual_cache() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
     Some(caches.join("phasemeter").join("policies"))

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use phasemeter_rules::host::HostError;
 
+use super::PolicyFailure;
 use super::delivery::Arrival;
 use crate::advice::OpenError;
 use crate::otlp::client::{ConfigErrors, StartError};
@@ -19,13 +20,13 @@ use crate::source::nvml::DriverError;
 use crate::source::nvml::select::SelectError;
 
 /// Data that cannot be used.
-const EX_DATAERR: u8 = 65;
+pub(super) const EX_DATAERR: u8 = 65;
 /// An input that cannot be opened or read.
-const EX_NOINPUT: u8 = 66;
+pub(super) const EX_NOINPUT: u8 = 66;
 /// What is needed is not there.
 const EX_UNAVAILABLE: u8 = 69;
 /// The operating system refuses what it should not.
-const EX_OSERR: u8 = 71;
+pub(super) const EX_OSERR: u8 = 71;
 /// An output that cannot be written.
 const EX_IOERR: u8 = 74;
 /// The command line or the environment says what cannot be done.
@@ -68,6 +69,9 @@ pub enum Failure {
     /// Policies cannot be used as they were asked for.
     #[error(transparent)]
     Policies(#[from] OpenError),
+    /// A policy is not what its author meant it to be.
+    #[error(transparent)]
+    Policy(#[from] PolicyFailure),
     /// What says where OTLP goes cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
@@ -107,6 +111,7 @@ impl Failure {
                 EX_IOERR
             }
             Self::Policies(OpenError::Unreadable { .. }) => EX_NOINPUT,
+            Self::Policy(failure) => failure.exit_code(),
             Self::Driver(_) | Self::Select(_) => EX_UNAVAILABLE,
             Self::Policies(
                 OpenError::Settings(_) | OpenError::NoSuchPolicy { .. } | OpenError::Key { .. },
@@ -126,10 +131,13 @@ impl Failure {
         let mut lines = Vec::new();
         let mut cause: Option<&dyn Error> = Some(self);
         while let Some(error) = cause {
-            lines.push(clean(&error.to_string().replace('\n', "; ")));
+            let line = clean(&error.to_string().replace('\n', "; "));
+            // Some say their cause themselves.
+            if !lines.last().is_some_and(|last: &String| last.ends_with(&line)) {
+                lines.push(line);
+            }
             cause = error.source();
         }
-        lines.dedup();
         lines.join(": ")
     }
 }

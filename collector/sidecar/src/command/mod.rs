@@ -12,12 +12,14 @@ mod gpus;
 mod live;
 mod metering;
 mod outlets;
+mod policy;
 mod progress;
 mod record;
 mod run;
 mod wakes;
 
 pub use failure::Failure;
+pub use policy::PolicyFailure;
 
 use std::process::ExitCode;
 
@@ -35,6 +37,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Record(args) => record::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Policy(command) => policy::run(command),
         Command::Compile { args } => Ok(child_main(args)),
     }
 }

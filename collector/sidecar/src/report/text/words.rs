@@ -192,7 +192,7 @@ pub(super) fn percent(fraction: f64) -> String {
 }
 
 /// Any number: whole above a hundred, else to three digits or four decimals.
-pub(super) fn number(number: f64) -> String {
+pub(crate) fn number(number: f64) -> String {
     let magnitude = number.abs();
     let decimals = match magnitude {
         _ if magnitude >= 100.0 => 0,
@@ -207,7 +207,7 @@ pub(super) fn number(number: f64) -> String {
 }
 
 /// `1,234,567`.
-pub(super) fn grouped(number: u128) -> String {
+pub(crate) fn grouped(number: u128) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (place, digit) in digits.chars().enumerate() {

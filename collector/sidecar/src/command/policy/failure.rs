@@ -1,0 +1,127 @@
+//! How a command of an author can fail.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use phasemeter_rules::fault::{Fault, LoadFault};
+use phasemeter_rules::host::HostError;
+use phasemeter_rules::recorded::Unusable;
+use phasemeter_rules::signature::{NotAKey, NotASecretKey, SignatureFault};
+
+use crate::command::failure::{EX_DATAERR, EX_NOINPUT, EX_OSERR};
+
+/// An output that cannot be made.
+const EX_CANTCREAT: u8 = 73;
+
+/// Why an author's command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyFailure {
+    /// A file is not there, or cannot be read.
+    #[error("{}: cannot be read; check that it is there and readable", path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The folder of a new policy is there already.
+    #[error("{}: is there already; give another name, or remove it", .0.display())]
+    Exists(PathBuf),
+    /// No policy can be run on this machine.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// It would not be taken into use.
+    #[error("{file}: {}: {fault}", fault.kind())]
+    Refused {
+        /// The policy.
+        file: String,
+        /// Why.
+        fault: Fault,
+    },
+    /// It gave no advice on a window.
+    #[error("{file}: {}: shown {shown}: {fault}", fault.kind())]
+    Silent {
+        /// The policy.
+        file: String,
+        /// Where the window is from.
+        shown: String,
+        /// Why.
+        fault: Fault,
+    },
+    /// It does not advise.
+    #[error("{0}: it is a pricer: it is asked for prices, and shown no windows")]
+    Pricer(String),
+    /// A recorded window or advice is none.
+    #[error(transparent)]
+    Recorded(#[from] Unusable),
+    /// A folder does not say how it is built.
+    #[error("{}: {source}; it must say {}", path.display(), super::project::LIKE)]
+    Project {
+        /// The file that should.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// The tools of its language failed, and said why.
+    #[error("{command}: ended with {status}")]
+    Build {
+        /// What was run.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// In a log is nothing to show.
+    #[error("{0}: has no readings to show a policy")]
+    Unseen(String),
+    /// There is nothing to test against.
+    #[error("{}: has no NAME.window.json: 'phasemeter audit --dump-windows' writes them", .0.display())]
+    NoTests(PathBuf),
+    /// What should sign is no key.
+    #[error("{}: {source}", path.display())]
+    SecretKey {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: NotASecretKey,
+    },
+    /// What should tell a signature is no key.
+    #[error("{}: {source}", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: NotAKey,
+    },
+    /// None of the keys signed it.
+    #[error("{}: {source}", path.display())]
+    Unsigned {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: SignatureFault,
+    },
+}
+
+impl PolicyFailure {
+    /// The exit status, after sysexits.h.
+    pub(in crate::command) const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Unreadable { .. }
+            | Self::NoTests(_)
+            | Self::Refused { fault: Fault::Load(LoadFault::File { .. }), .. } => EX_NOINPUT,
+            Self::Exists(_) => EX_CANTCREAT,
+            Self::Host(_) => EX_OSERR,
+            Self::Refused { .. }
+            | Self::Silent { .. }
+            | Self::Pricer(_)
+            | Self::Recorded(_)
+            | Self::Unseen(_)
+            | Self::Project { .. }
+            | Self::Build { .. }
+            | Self::SecretKey { .. }
+            | Self::Key { .. }
+            | Self::Unsigned { .. } => EX_DATAERR,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a policy is shown: a window that was recorded, or that of a whole log.
+//!
+//! This room must not know what is said of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use phasemeter_meter::gpu::MeterConfig;
+use phasemeter_rules::recorded;
+use phasemeter_rules::window::Window;
+
+use super::{PolicyFailure, desk};
+use crate::advice::Verdicts;
+use crate::cli::{PriceArgs, ShownArgs};
+use crate::command::{Failure, metering};
+use crate::experiment::{Attributes, ExperimentRequest};
+use crate::pipeline::{Pipeline, PipelineError, Settings};
+use crate::source::Source;
+use crate::source::nvidia_smi::{Input, LogOptions, Logs};
+
+/// A window, and where it is from, for people.
+pub(super) struct Shown {
+    pub(super) from: String,
+    pub(super) window: Window,
+}
+
+impl Shown {
+    /// What the command line names.
+    pub(super) fn of(args: &ShownArgs) -> Result<Self, Failure> {
+        match &args.what.window {
+            Some(path) => Ok(Self::recorded(path)?),
+            None => Self::of_logs(&args.what.logs, &args.price),
+        }
+    }
+
+    /// A recorded window.
+    pub(super) fn recorded(path: &Path) -> Result<Self, PolicyFailure> {
+        let from = path.display().to_string();
+        let window = recorded::read_window(&from, &desk::read(path)?)?;
+        Ok(Self { from, window })
+    }
+
+    /// The window that an audit of these logs would show at its end.
+    fn of_logs(paths: &[PathBuf], price: &PriceArgs) -> Result<Self, Failure> {
+        let inputs: Vec<Input> = paths.iter().cloned().map(Input::from).collect();
+        let from = inputs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let mut source = Logs::open(&inputs, &LogOptions::default())?;
+        let settings = Settings {
+            meter: MeterConfig::default(),
+            pricing: metering::pricing(price, None),
+            host: Attributes::new(),
+            work: BTreeMap::new(),
+            export: None,
+        };
+        let mut pipeline = Pipeline::of_log(settings, ExperimentRequest::default());
+        pipeline.run(&mut source, |_| ()).map_err(failed)?;
+        let mut shown = None;
+        let keep = |window: Option<Window>| {
+            shown = window;
+            Verdicts::default()
+        };
+        pipeline.finish(source.gpus(), keep).map_err(failed)?;
+        let window = shown.ok_or_else(|| PolicyFailure::Unseen(from.clone()))?;
+        Ok(Self { from, window })
+    }
+}
+
+fn failed(error: PipelineError) -> Failure {
+    match error {
+        PipelineError::Source(error) => error.into(),
+        error @ PipelineError::Export(_) => error.into(),
+    }
+}

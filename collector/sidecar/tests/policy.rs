@@ -1,0 +1,235 @@
+//! `phasemeter policy`, as authors use it, on a policy that ships.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on stops"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// The pair of RFC 8410, section 10: known to everyone, and so worth nothing.
+const SECRET: &str = "-----BEGIN PRIVATE KEY-----\n\
+    MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
+    -----END PRIVATE KEY-----\n";
+const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\n\
+    MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n\
+    -----END PUBLIC KEY-----\n";
+/// Another one: that of RFC 8032, 7.1, test 1.
+const STRANGER: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a\n";
+
+/// A folder of an author, with a policy in it that is there already.
+struct Desk(TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let desk = Self(TempDir::new().unwrap());
+        fs::create_dir(desk.at("tests")).unwrap();
+        for window in ["fleet", "nothing"] {
+            let name = format!("tests/{window}.window.json");
+            fs::copy(root.join("wasm-rules/templates").join(&name), desk.at(&name)).unwrap();
+        }
+        fs::copy(root.join("wasm-rules/dist/input.wasm"), desk.at("input.wasm")).unwrap();
+        desk.write("policy.json", r#"{"build": "echo built", "wasm": "input.wasm"}"#);
+        desk
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.at(name), text).unwrap();
+    }
+
+    /// The exit status, and all that was printed.
+    fn policy(&self, args: &[&str]) -> (i32, String) {
+        let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_phasemeter"))
+            .arg("policy")
+            .args(args)
+            .current_dir(self.0.path())
+            .env("XDG_CACHE_HOME", self.at("cache"))
+            .output()
+            .unwrap();
+        let text = [stdout, stderr].concat();
+        (status.code().unwrap(), String::from_utf8(text).unwrap())
+    }
+}
+
+#[test]
+fn a_policy_that_is_fine_is_said_to_be() {
+    let desk = Desk::new();
+    let fine = "input.wasm: fine: input 0.1.0, a recommender\n".to_owned();
+    assert_eq!(desk.policy(&["check", "input.wasm"]), (0, fine.clone()));
+    assert_eq!(desk.policy(&["build"]), (0, format!("built\n./{fine}")));
+    let (status, text) = desk.policy(&["inspect", "input.wasm"]);
+    assert_eq!(status, 0, "{text}");
+    for line in [
+        "exports   phasemeter:policy/policy@0.1.0",
+        "kind      recommender",
+        "settings  least_lost: default 0.05, maximum 1.0, minimum 0.0, type \"number\"",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn what_is_refused_says_why_and_ends_with_65() {
+    let desk = Desk::new();
+    desk.write("text.wasm", "no WebAssembly");
+    let wasm = fs::read(desk.at("input.wasm")).unwrap();
+    fs::write(desk.at("torn.wasm"), &wasm[..wasm.len() / 2]).unwrap();
+    desk.write("wrong.json", r#"{"least_lost": 2, "other": true}"#);
+    desk.write("tests/torn.window.json", "{");
+    fs::create_dir(desk.at("made")).unwrap();
+    desk.write("made/policy.json", "{}");
+    for (args, status, said) in [
+        (&["check", "text.wasm"][..], 65, "text.wasm: load.unreadable: "),
+        (&["inspect", "torn.wasm"], 65, "torn.wasm: load.unreadable: "),
+        (&["check", "none.wasm"], 66, "none.wasm"),
+        (
+            &["check", "input.wasm", "--settings", "wrong.json"],
+            65,
+            "settings: its settings are wrong: least_lost: 2 is not at most 1; other: no such setting",
+        ),
+        (
+            &["check", "input.wasm", "--limit", "fuel=10"],
+            65,
+            "out_of_fuel: it used up its fuel of 10",
+        ),
+        (&["run", "input.wasm", "--window", "tests/torn.window.json"], 65, "torn.window.json: EOF"),
+        (&["test", "made"], 65, "made/policy.json: missing field `build`"),
+        (&["new", "--lang", "c", "Big"], 2, "a letter first"),
+        (&["new", "--lang", "c", "made"], 73, "made: is there already"),
+        (&["sign", "input.wasm", "--key", "policy.json"], 65, "no ed25519 private key"),
+    ] {
+        let (ended, text) = desk.policy(args);
+        assert!(ended == status && text.contains(said), "{args:?}: {ended}: {text}");
+    }
+}
+
+#[test]
+fn a_test_shows_what_is_not_as_expected() {
+    let desk = Desk::new();
+    let (status, text) = desk.policy(&["test"]);
+    assert_eq!(status, 1);
+    assert!(text.contains("fleet.window.json: nothing is expected yet: --bless"), "{text}");
+
+    assert_eq!(desk.policy(&["test", "--bless"]).0, 0);
+    let (status, text) = desk.policy(&["test"]);
+    assert!(status == 0 && text.ends_with("2 windows, 0 failed\n"), "{text}");
+    let (_, advice) = desk.policy(&[
+        "run",
+        "input.wasm",
+        "--window",
+        "tests/fleet.window.json",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(advice, fs::read_to_string(desk.at("tests/fleet.advice.json")).unwrap());
+
+    desk.write("tests/fleet.advice.json", &advice.replace("\"starvation\"", "\"idle\""));
+    let (status, text) = desk.policy(&["test"]);
+    assert_eq!(status, 1);
+    assert!(
+        text.contains("  -    \"target\": \"idle\",\n  +    \"target\": \"starvation\",\n"),
+        "{text}"
+    );
+
+    // Settings of one window are for that window only.
+    desk.write("tests/nothing.settings.json", r#"{"least_lost": 1.5}"#);
+    let (status, text) = desk.policy(&["test"]);
+    assert!(status == 65 && text.contains("least_lost: 1.5 is not at most 1"), "{text}");
+}
+
+/// Guarantee: a policy is shown of a log what an audit of it shows.
+#[test]
+fn a_log_is_shown_as_an_audit_shows_it() {
+    let desk = Desk::new();
+    let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/logs/bounces.csv");
+    fs::copy(log, desk.at("bounces.csv")).unwrap();
+    let audit = Command::new(env!("CARGO_BIN_EXE_phasemeter"))
+        .args(["audit", "bounces.csv", "--price", "3", "--no-default-policies"])
+        .args(["--dump-windows", "bounces.window.json"])
+        .current_dir(desk.0.path())
+        .output()
+        .unwrap();
+    assert!(audit.status.success(), "{audit:?}");
+    let run = |shown: &[&str]| {
+        let (status, text) =
+            desk.policy(&[&["run", "input.wasm", "--format", "json"], shown].concat());
+        assert_eq!(status, 0, "{text}");
+        text
+    };
+    let advice = run(&["--log", "bounces.csv", "--price", "3"]);
+    assert!(advice.contains("\"target\": \"starvation\""), "{advice}");
+    assert_eq!(advice, run(&["--window", "bounces.window.json"]));
+}
+
+#[test]
+fn what_was_signed_is_verified_and_what_was_changed_is_not() {
+    let desk = Desk::new();
+    desk.write("key.pem", SECRET);
+    desk.write("pub.pem", PUBLIC);
+    desk.write("stranger.txt", STRANGER);
+    let verify = |keys: &[&str]| {
+        let keys = keys.iter().flat_map(|key| ["--key", key]);
+        desk.policy(&["verify", "input.wasm"].into_iter().chain(keys).collect::<Vec<_>>())
+    };
+    let (status, text) = verify(&["pub.pem"]);
+    assert!(status == 65 && text.contains("it is not signed"), "{text}");
+    let (status, text) = desk.policy(&["sign", "input.wasm", "--key", "key.pem"]);
+    let public = "19bf44096984cdfe8541bac167dc3b96c85086aa30b6b6cb0c5c38ad703166e1";
+    assert_eq!((status, text), (0, format!("input.wasm.sig: by {public}\n")));
+    assert_eq!(fs::read(desk.at("input.wasm.sig")).unwrap().len(), 64);
+    assert_eq!(verify(&["stranger.txt", "pub.pem"]).0, 0);
+    let (status, text) = verify(&["stranger.txt"]);
+    assert!(status == 65 && text.contains("none of the configured keys signed it"), "{text}");
+
+    let mut wasm = fs::read(desk.at("input.wasm")).unwrap();
+    wasm.push(0);
+    fs::write(desk.at("input.wasm"), wasm).unwrap();
+    assert_eq!(verify(&["pub.pem"]).0, 65);
+}
+
+/// Guarantee: what was compiled and signed by an author is what a sidecar takes in place of
+/// compiling: with no memory to compile, it is used, and unsigned it is not.
+#[test]
+fn what_was_compiled_elsewhere_is_used() {
+    let desk = Desk::new();
+    desk.write("key.pem", SECRET);
+    desk.write("pub.pem", PUBLIC);
+    let demo = || {
+        let out = Command::new(env!("CARGO_BIN_EXE_phasemeter"))
+            .args(["demo", "--format", "json", "--no-default-policies", "--policy", "input.wasm"])
+            .args(["--policy-key", "pub.pem", "--policy-limit", "compile_memory_mib=1"])
+            .args(["--policy-cache", "nothing-yet"])
+            .current_dir(desk.0.path())
+            .output()
+            .unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        report["policies"][0]["fault"]["kind"].as_str().map(str::to_owned)
+    };
+    assert_eq!(desk.policy(&["sign", "input.wasm", "--key", "key.pem"]).0, 0);
+    let (status, text) = desk.policy(&["compile", "input.wasm"]);
+    assert!(status == 0 && text.starts_with("input.aot: "), "{text}");
+    assert_eq!(demo().as_deref(), Some("load.compile_limit"));
+    assert_eq!(desk.policy(&["sign", "input.aot", "--key", "key.pem"]).0, 0);
+    assert_eq!(demo(), None);
+}
+
+#[test]
+fn a_bench_says_what_a_run_takes_and_may_take() {
+    let desk = Desk::new();
+    let window = ["--window", "tests/fleet.window.json", "--runs", "3"];
+    let (status, text) = desk.policy(&[&["bench", "input.wasm"], &window[..]].concat());
+    assert_eq!(status, 0, "{text}");
+    for line in ["input.wasm: 3 runs", "  fuel    ", " of 500,000,000\n", " of 65,536 KiB\n"] {
+        assert!(text.contains(line), "{text}");
+    }
+}
