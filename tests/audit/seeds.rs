@@ -37,3 +37,8 @@ fn the_traceparent_target_holds() {
 fn the_environment_target_holds() {
     on_each("fuzz/seeds/otlp_environment", 4, properties::otlp_environment);
 }
+
+#[test]
+fn the_window_target_holds() {
+    on_each("fuzz/seeds/window", 4, properties::window);
+}

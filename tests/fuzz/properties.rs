@@ -27,6 +27,8 @@ use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::{Account, Thresholds};
 use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
+use phasemeter_rules::recorded;
+use phasemeter_rules::window::Window;
 
 /// Rows without a header are read by these columns.
 const COLUMNS: &str = "timestamp, index, utilization.gpu, memory.used, memory.total, power.draw";
@@ -59,6 +61,19 @@ pub(crate) fn traceparent(bytes: &[u8]) {
     if let Ok(state) = text.parse::<TraceState>() {
         assert_eq!(state.as_str(), text);
     }
+}
+
+/// A recorded window of these bytes is refused, or what is written of it reads as it does.
+pub(crate) fn window(bytes: &[u8]) {
+    let Ok(window) = recorded::read_window("window", bytes) else { return };
+    let written = |window: &Window| {
+        let mut text = Vec::new();
+        recorded::write_window(window, &mut text).unwrap();
+        text
+    };
+    let text = written(&window);
+    let again = recorded::read_window("window", &text).unwrap();
+    assert_eq!(written(&again), text);
 }
 
 /// An environment, NAME=VALUE a line, is taken or warned of; an experiment can always be opened.
