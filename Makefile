@@ -11,6 +11,8 @@ DENY := $(TOOLS)/bin/cargo-deny
 FUZZ := RUSTUP_TOOLCHAIN=nightly $(TOOLS)/bin/cargo-fuzz
 FUZZ_DIR := --fuzz-dir tests/fuzz
 VENV := target/bench-venv
+TOOLCHAINS := target/toolchains
+TEMPLATES := wasm-rules/templates
 COLLECTOR := otel-config/collector/build.sh
 # Parts of the bench, by default all.
 PARTS ?=
@@ -20,8 +22,8 @@ POLICIES := $(notdir $(wildcard wasm-rules/policies/*))
 POLICIES_BUILT := wasm-rules/target/wasm32-unknown-unknown/release
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test policies bench fuzz advisories collector build-policies test-policies \
-    cargo-deny cargo-fuzz peers
+.PHONY: help demo test policies bench fuzz advisories collector toolchains build-policies \
+    test-policies cargo-deny cargo-fuzz peers
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +86,14 @@ test-policies: build-policies
 	    fi && \
 	    echo "$$policy.wasm $$(wc -c < wasm-rules/dist/$$policy.wasm) bytes, $${shipped%% *}"; \
 	done
+
+toolchains: ## what the templates of policies are built with: zig, componentize-py, QuickJS
+	python3 -m venv $(TOOLCHAINS)/python
+	$(TOOLCHAINS)/python/bin/pip install --quiet --disable-pip-version-check \
+	    -r $(TEMPLATES)/c/requirements.txt -r $(TEMPLATES)/python/requirements.txt
+	mkdir -p $(TOOLCHAINS)/js
+	cp $(TEMPLATES)/js/package.json $(TOOLCHAINS)/js
+	npm install --prefix $(TOOLCHAINS)/js --no-audit --no-fund --loglevel error
 
 # Cargo does nothing where this version is there.
 cargo-deny:
