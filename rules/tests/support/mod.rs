@@ -216,16 +216,21 @@ pub(crate) fn named(name: &str, version: char) -> Vec<u8> {
     ))
 }
 
-/// The policy of `tests/guests`, built by its own toolchain.
+/// The policy of `tests/guests`.
+pub(crate) fn mirror() -> Vec<u8> {
+    guest("tests/guests", "mirror")
+}
+
+/// A policy of this crate's, in a folder of its own, built by its own toolchain.
 ///
 /// # Panics
 /// Where it cannot be built: a test that needs it must not pass without.
-pub(crate) fn mirror() -> Vec<u8> {
+pub(crate) fn guest(folder: &str, name: &str) -> Vec<u8> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--release", "--locked", "--target", "wasm32-unknown-unknown"])
         .arg("--manifest-path")
-        .arg(home().join("tests/guests/Cargo.toml"))
+        .arg(home().join(folder).join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&target)
         // What is set for this crate is not meant for another target.
@@ -237,5 +242,5 @@ pub(crate) fn mirror() -> Vec<u8> {
         status.success(),
         "the guest was not built: is there a target? rustup target add wasm32-unknown-unknown"
     );
-    fs::read(target.join("wasm32-unknown-unknown/release/mirror.wasm")).unwrap()
+    fs::read(target.join(format!("wasm32-unknown-unknown/release/{name}.wasm"))).unwrap()
 }

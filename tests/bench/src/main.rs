@@ -14,6 +14,7 @@ mod memory;
 mod meter;
 mod place;
 mod polars;
+mod policies;
 mod speed;
 
 use std::io;
@@ -24,7 +25,7 @@ use fake_nvml::install::InstallError;
 use place::Place;
 
 /// What there is to measure, in the order in which it is.
-const PARTS: [&str; 3] = ["live", "speed", "memory"];
+const PARTS: [&str; 4] = ["live", "speed", "memory", "policies"];
 
 fn main() -> ExitCode {
     match bench() {
@@ -47,6 +48,7 @@ fn bench() -> Result<(), BenchError> {
             "live" => live::bench(&place)?,
             "speed" => speed::bench(&place)?,
             "memory" => memory::bench(&place)?,
+            "policies" => policies::bench()?,
             _ => return Err(BenchError::NoPart(part)),
         }
     }

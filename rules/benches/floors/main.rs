@@ -1,6 +1,6 @@
 //! What a policy costs: a run, a load, a kill, a reload, each beside its floor or budget.
 //!
-//! Times are the median and the 99th percentile of many; run it with `cargo bench`.
+//! Times are the median and the 99th percentile of many; `make bench` runs it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,7 +10,8 @@
     reason = "a test that cannot go on stops, and knows its numbers"
 )]
 
-#[path = "../tests/support/mod.rs"]
+mod json;
+#[path = "../../tests/support/mod.rs"]
 mod support;
 
 use std::hint::black_box;
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 use phasemeter_rules::generation::Generations;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::limits::Limits;
+use phasemeter_rules::manifest::Kind;
+use phasemeter_rules::policy::Policy;
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine, Store};
 use wit_component::ComponentEncoder;
@@ -31,46 +34,30 @@ fn main() {
     let host = Host::new(options.clone()).unwrap();
     let candidate = |name: &str, bytes: &[u8]| Candidate::new(name, bytes.to_vec());
 
+    println!("What a policy costs: median and 99th percentile\n");
     println!("{:44} {:>10} {:>10}   budget, or floor", "", "p50", "p99");
     let small = support::evil("honest");
     let tiny = host.load(candidate("tiny", &small)).unwrap();
     let rust = host.load(candidate("mirror", &mirror)).unwrap();
     let pricer = host.load(candidate("pricer", &support::evil("honest-pricer"))).unwrap();
     warm();
-    let request = support::request();
-    show("fresh run, quote", "26 µs", 5_000, || pricer.quote(&request).unwrap().answer.unwrap());
-    for (gpus, points) in [(1, 0), (1, 600), (8, 600)] {
-        let window = support::window(gpus, points);
-        show(&format!("fresh run, {gpus} GPU × {points} points, tiny"), "40 µs", 5_000, || {
-            tiny.recommend(&window).unwrap().answer.unwrap()
-        });
-        show(&format!("fresh run, {gpus} GPU × {points} points, Rust"), "40 µs", 5_000, || {
-            rust.recommend(&window).unwrap().answer.unwrap()
-        });
-    }
-
-    let window = support::window(8, 600);
-    for (name, module) in support::shipped() {
-        let policy = host.load(candidate(&name, &module)).unwrap();
-        let what = format!("fresh run, {name}, {} KB", module.len() / 1_000);
-        show(&what, "40 µs", 2_000, || match policy.recommend(&window) {
-            Some(run) => run.answer.map(drop),
-            None => policy.quote(&request).unwrap().answer.map(drop),
-        });
-        show(&format!("load from AOT with trial, {name}"), "1 ms", 200, || {
-            host.load(candidate(&name, &module)).unwrap()
-        });
+    ask("tiny", &pricer);
+    ask("tiny", &tiny);
+    ask("Rust", &rust);
+    let shipped = support::shipped();
+    for (name, bytes) in &shipped {
+        ask(name, &host.load(candidate(name, bytes)).unwrap());
     }
 
     show(&format!("compile, Rust, {} KB", mirror.len() / 1_000), "14–240 ms", 10, || {
         Host::new(Options::default()).unwrap().load(candidate("mirror", &mirror)).unwrap()
     });
-    show("load from AOT with trial, tiny", "1 ms", 500, || {
-        host.load(candidate("tiny", &small)).unwrap()
-    });
-    show("load from AOT with trial, Rust", "1 ms", 500, || {
-        host.load(candidate("mirror", &mirror)).unwrap()
-    });
+    let made = [("tiny".to_owned(), small), ("Rust".to_owned(), mirror)];
+    for (name, bytes) in made.iter().chain(&shipped) {
+        show(&format!("load from AOT with trial, {name}"), "1 ms", 500, || {
+            host.load(candidate(name, bytes)).unwrap()
+        });
+    }
 
     let deadline = Duration::from_millis(20);
     let endless = Limits { fuel: u64::MAX / 2, deadline, ..Limits::default() };
@@ -94,6 +81,24 @@ fn main() {
     show("reload that changes nothing", "–", 500, || {
         generations.reload(versions[turn % 2].iter().cloned().map(Ok).collect())
     });
+    json::compare(&host);
+}
+
+/// Fresh runs of a policy, configured.
+fn ask(name: &str, policy: &Policy) {
+    let request = support::request();
+    match policy.kind() {
+        Kind::Pricer => show(&format!("fresh run, quote, {name}"), "40 µs", 5_000, || {
+            policy.quote(&request).unwrap().answer.unwrap()
+        }),
+        Kind::Recommender => {
+            for (gpus, points) in [(1, 0), (1, 600), (8, 600)] {
+                let window = support::window(gpus, points);
+                let name = format!("fresh run, {gpus} GPU × {points} points, {name}");
+                show(&name, "40 µs", 5_000, || policy.recommend(&window).unwrap().answer.unwrap());
+            }
+        }
+    }
 }
 
 /// A call of an instance that stays, as no run here does: what a fresh store a run costs is the
@@ -118,23 +123,32 @@ fn warm() {
     });
 }
 
-/// Times what is done `times` times.
-fn show<T>(name: &str, budget: &str, times: usize, mut what: impl FnMut() -> T) {
+/// Prints the time of what is done `times` times.
+fn show<T>(name: &str, budget: &str, times: usize, what: impl FnMut() -> T) {
+    line(name, budget, &mut clock(times, what));
+}
+
+/// Times what is done `times` times, after a tenth of that to warm up.
+fn clock<T>(times: usize, mut what: impl FnMut() -> T) -> Vec<Duration> {
     for _ in 0..times / 10 {
         black_box(what());
     }
-    let mut took: Vec<_> = (0..times)
+    (0..times)
         .map(|_| {
             let started = Instant::now();
             black_box(what());
             started.elapsed()
         })
-        .collect();
-    line(name, budget, &mut took);
+        .collect()
 }
 
 fn line(name: &str, budget: &str, took: &mut [Duration]) {
+    let [p50, p99] = percentiles(took).map(|time| format!("{time:.1?}"));
+    println!("{name:44} {p50:>10} {p99:>10}   {budget}");
+}
+
+/// The median and the 99th percentile.
+fn percentiles(took: &mut [Duration]) -> [Duration; 2] {
     took.sort();
-    let at = |percent: usize| format!("{:.1?}", took[(took.len() - 1) * percent / 100]);
-    println!("{name:44} {:>10} {:>10}   {budget}", at(50), at(99));
+    [50, 99].map(|percent| took[(took.len() - 1) * percent / 100])
 }

@@ -1,0 +1,16 @@
+//! What a policy costs: the bench of the crate that runs them, as cargo builds and starts it.
+
+use std::process::Command;
+
+use crate::BenchError;
+
+/// Builds it, and runs it to its end.
+pub(crate) fn bench() -> Result<(), BenchError> {
+    let mut cargo = Command::new("cargo");
+    let bench = cargo.args(["bench", "--locked", "-p", "phasemeter-rules", "--bench", "floors"]);
+    let program = || "cargo bench".to_owned();
+    let started = bench.spawn().map_err(|source| BenchError::Start { program: program(), source });
+    let status =
+        started?.wait().map_err(|source| BenchError::Wait { program: program(), source })?;
+    if status.success() { Ok(()) } else { Err(BenchError::Failed { program: program(), status }) }
+}
