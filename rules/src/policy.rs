@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 use wasmtime::component::InstancePre;
 use wasmtime::{Store, Trap};
 
-use crate::contract::{Call, Contract, GuestSettings};
+use crate::contract::{Call, Contract};
 use crate::digest::Digest;
 use crate::engine::Runtime;
 use crate::fault::{Fault, MemoryFault};
@@ -64,7 +64,7 @@ impl Policy {
         let manifest = guest.run(|call| guest.contract.describe(call)).answer?;
         let given = candidate.settings_of(&manifest.name).clone();
         let settings = manifest.schema.settle(&given).map_err(Fault::Settings)?;
-        let guest = Guest { settings: (&settings).into(), ..guest };
+        let guest = Guest { settings, ..guest };
         let policy = Self { file: candidate.file, digest, manifest, given, guest };
         policy.guest.configured(|call| policy.guest.contract.self_test(call)).answer?;
         Ok(policy)
@@ -123,12 +123,12 @@ pub(crate) struct Guest {
     runtime: Arc<Runtime>,
     pre: InstancePre<Room>,
     contract: Contract,
-    settings: GuestSettings,
+    settings: Settings,
 }
 
 impl Guest {
     pub(crate) fn new(runtime: Arc<Runtime>, pre: InstancePre<Room>, contract: Contract) -> Self {
-        Self { runtime, pre, contract, settings: (&Settings::default()).into() }
+        Self { runtime, pre, contract, settings: Settings::default() }
     }
 
     /// Asks in a fresh store, after `configure`.

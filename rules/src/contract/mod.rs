@@ -7,7 +7,7 @@
 mod check;
 mod v0_1;
 
-pub(crate) use v0_1::{Contract, GuestSettings, link};
+pub(crate) use v0_1::{Contract, link};
 
 use wasmtime::Store;
 use wasmtime::component::Instance;

@@ -15,7 +15,7 @@ use crate::manifest::{Kind, Manifest};
 use crate::quote::{Quote, QuoteRequest};
 use crate::recommendation::Recommendation;
 use crate::room::{Level, Room};
-use crate::settings::{SettingError, Settings, Value};
+use crate::settings::{SettingError, Settings};
 use crate::window::Window;
 
 use generated::exports::phasemeter::policy as wit;
@@ -42,6 +42,7 @@ mod generated {
                 export phasemeter:policy/self-test@0.1.0;
             }",
         world: "phasemeter:host/every",
+        ownership: Borrowing { duplicate_if_necessary: false },
     });
 }
 
@@ -62,20 +63,6 @@ impl log::Host for Room {
             log::Level::Error => Level::Error,
         };
         self.write(level, &message);
-    }
-}
-
-/// Settings as guests get them.
-pub(crate) struct GuestSettings(Vec<(String, wit::policy::Value)>);
-
-impl From<&Settings> for GuestSettings {
-    fn from(settings: &Settings) -> Self {
-        let value = |value: &Value| match value {
-            Value::Flag(flag) => wit::policy::Value::Flag(*flag),
-            Value::Number(number) => wit::policy::Value::Number(*number),
-            Value::Text(text) => wit::policy::Value::Text(text.clone()),
-        };
-        Self(settings.iter().map(|(path, v)| (path.to_owned(), value(v))).collect())
     }
 }
 
@@ -165,14 +152,11 @@ impl Contract {
         said::manifest(guest.call_describe(&mut *call.store).map_err(call.fault)?)
     }
 
-    pub(crate) fn configure(
-        &self,
-        call: &mut Call<'_>,
-        settings: &GuestSettings,
-    ) -> Result<(), Fault> {
+    pub(crate) fn configure(&self, call: &mut Call<'_>, settings: &Settings) -> Result<(), Fault> {
         let guest = self.policy.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
-        let answer = guest.call_configure(&mut *call.store, &settings.0).map_err(call.fault)?;
+        let answer = guest.call_configure(&mut *call.store, &told::settings(settings));
+        let answer = answer.map_err(call.fault)?;
         answer.map_err(|errors| {
             let error = |error: wit::policy::SettingError| SettingError {
                 path: plain(&error.path, 200),
@@ -200,7 +184,7 @@ impl Recommender {
     ) -> Result<Vec<Recommendation>, Fault> {
         let guest = self.0.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
-        let answer = guest.call_recommend(&mut *call.store, &window.into());
+        let answer = told::window(window, |told| guest.call_recommend(&mut *call.store, told));
         said::recommendations(answer.map_err(call.fault)?.map_err(|words| says(&words))?, window)
     }
 }
@@ -214,7 +198,7 @@ impl Pricer {
     ) -> Result<Option<Quote>, Fault> {
         let guest = self.0.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
-        let answer = guest.call_quote_price(&mut *call.store, &request.into());
+        let answer = told::request(request, |told| guest.call_quote_price(&mut *call.store, told));
         let answer = answer.map_err(call.fault)?.map_err(|words| says(&words))?;
         answer.map(|answer| said::quote(answer, request)).transpose()
     }

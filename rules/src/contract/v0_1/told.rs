@@ -1,6 +1,7 @@
 //! What a guest is told: the plain types of this crate, written as the contract has them.
 //!
-//! This room must not know what the guest makes of it.
+//! Text and columns are lent, not copied: they are copied once, into the guest. This room must not
+//! know what the guest makes of it.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +13,117 @@ use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM};
 use super::generated::exports::phasemeter::policy as wit;
 use super::generated::phasemeter::policy::types;
 use crate::quote::QuoteRequest;
+use crate::settings::{Settings, Value};
 use crate::window::{Account, Accounts, Gpu, Window};
 
 fn nano_usd(money: NanoUsd) -> u64 {
     u64::try_from(money.0.max(0)).unwrap_or(u64::MAX)
 }
 
-fn pairs<T: Clone>(map: &BTreeMap<String, T>) -> Vec<(String, T)> {
-    map.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+/// Settings as guests get them.
+pub(super) fn settings(settings: &Settings) -> Vec<(&str, wit::policy::Value<'_>)> {
+    let value = |value| match value {
+        &Value::Flag(flag) => wit::policy::Value::Flag(flag),
+        &Value::Number(number) => wit::policy::Value::Number(number),
+        Value::Text(text) => wit::policy::Value::Text(text),
+    };
+    settings.iter().map(|(path, said)| (path, value(said))).collect()
+}
+
+/// Asks with a window.
+pub(super) fn window<T>(window: &Window, ask: impl FnOnce(wit::recommender::Window<'_>) -> T) -> T {
+    let lent: Vec<_> = window.gpus.iter().map(Lent::by).collect();
+    let gpus: Vec<_> = window.gpus.iter().zip(&lent).map(|(gpu, lent)| told(gpu, lent)).collect();
+    let attributes = window.attributes.iter();
+    let attributes: Vec<_> = attributes.map(|(name, value)| (&**name, &**value)).collect();
+    ask(wit::recommender::Window {
+        start: window.start.as_nanos(),
+        end: window.end.as_nanos(),
+        last: window.last,
+        experiment_id: &window.experiment_id,
+        trace_id: &window.trace_id,
+        attributes: &attributes,
+        step_seconds: window.step.as_secs_f64(),
+        gpus: &gpus,
+        metrics: &numbers(&window.metrics),
+    })
+}
+
+/// Asks with a request.
+pub(super) fn request<T>(
+    request: &QuoteRequest,
+    ask: impl FnOnce(wit::pricer::QuoteRequest<'_>) -> T,
+) -> T {
+    let day = request.listed.as_ref().and_then(day);
+    ask(wit::pricer::QuoteRequest {
+        model: &request.model,
+        provider: request.provider.as_deref(),
+        region: request.region.as_deref(),
+        instance_type: request.instance_type.as_deref(),
+        plan: request.plan.map(Into::into),
+        time: request.time.as_nanos(),
+        listed: request.listed.as_ref().map(|listed| price(listed, day.as_deref())),
+    })
+}
+
+/// What of a GPU is not there as it is lent.
+struct Lent<'a> {
+    work_done: Vec<(&'a str, f64)>,
+    metrics: Vec<(&'a str, f64)>,
+    day: Option<String>,
+}
+
+impl<'a> Lent<'a> {
+    fn by(gpu: &'a Gpu) -> Self {
+        Self {
+            work_done: numbers(&gpu.work_done),
+            metrics: numbers(&gpu.metrics),
+            day: gpu.price.as_ref().and_then(day),
+        }
+    }
+}
+
+fn numbers(map: &BTreeMap<String, f64>) -> Vec<(&str, f64)> {
+    map.iter().map(|(name, value)| (&**name, *value)).collect()
+}
+
+fn day(price: &Price) -> Option<String> {
+    price.as_of.map(|day| day.to_string())
+}
+
+fn price<'a>(price: &'a Price, day: Option<&'a str>) -> types::Price<'a> {
+    types::Price {
+        nano_usd_per_gpu_hour: price.rate.nano_usd_per_hour(),
+        plan: price.plan.map(Into::into),
+        provider: price.provider.as_deref(),
+        region: price.region.as_deref(),
+        instance_type: price.instance_type.as_deref(),
+        source: &price.source,
+        day,
+        estimated: price.estimate.is_some(),
+    }
+}
+
+fn told<'a>(gpu: &'a Gpu, lent: &'a Lent<'_>) -> wit::recommender::Gpu<'a> {
+    wit::recommender::Gpu {
+        id: &gpu.id,
+        model: &gpu.model,
+        memory_total_bytes: gpu.memory_total.map(Bytes::get),
+        power_limit_watts: gpu.power_limit.map(Milliwatts::watts),
+        accounts: gpu.accounts.into(),
+        waste: wit::recommender::Waste {
+            starvation: nano_usd(gpu.waste.starvation),
+            idle: nano_usd(gpu.waste.idle),
+            occupancy: nano_usd(gpu.waste.occupancy),
+        },
+        pattern: gpu.pattern.map(Into::into),
+        price: gpu.price.as_ref().map(|listed| price(listed, lent.day.as_deref())),
+        work_done: &lent.work_done,
+        utilization: &gpu.utilization,
+        power: &gpu.power,
+        memory: &gpu.memory,
+        metrics: &lent.metrics,
+    }
 }
 
 impl From<Plan> for types::Plan {
@@ -30,75 +134,6 @@ impl From<Plan> for types::Plan {
             Plan::Reserved1y => Self::ReservedOneYear,
             Plan::Reserved3y => Self::ReservedThreeYears,
             Plan::Own => Self::Owned,
-        }
-    }
-}
-
-impl From<&Price> for types::Price {
-    fn from(price: &Price) -> Self {
-        Self {
-            nano_usd_per_gpu_hour: price.rate.nano_usd_per_hour(),
-            plan: price.plan.map(Into::into),
-            provider: price.provider.clone(),
-            region: price.region.clone(),
-            instance_type: price.instance_type.clone(),
-            source: price.source.clone(),
-            day: price.as_of.map(|day| day.to_string()),
-            estimated: price.estimate.is_some(),
-        }
-    }
-}
-
-impl From<&QuoteRequest> for wit::pricer::QuoteRequest {
-    fn from(request: &QuoteRequest) -> Self {
-        Self {
-            model: request.model.clone(),
-            provider: request.provider.clone(),
-            region: request.region.clone(),
-            instance_type: request.instance_type.clone(),
-            plan: request.plan.map(Into::into),
-            time: request.time.as_nanos(),
-            listed: request.listed.as_ref().map(Into::into),
-        }
-    }
-}
-
-impl From<&Window> for wit::recommender::Window {
-    fn from(window: &Window) -> Self {
-        Self {
-            start: window.start.as_nanos(),
-            end: window.end.as_nanos(),
-            last: window.last,
-            experiment_id: window.experiment_id.clone(),
-            trace_id: window.trace_id.clone(),
-            attributes: pairs(&window.attributes),
-            step_seconds: window.step.as_secs_f64(),
-            gpus: window.gpus.iter().map(Into::into).collect(),
-            metrics: pairs(&window.metrics),
-        }
-    }
-}
-
-impl From<&Gpu> for wit::recommender::Gpu {
-    fn from(gpu: &Gpu) -> Self {
-        Self {
-            id: gpu.id.clone(),
-            model: gpu.model.clone(),
-            memory_total_bytes: gpu.memory_total.map(Bytes::get),
-            power_limit_watts: gpu.power_limit.map(Milliwatts::watts),
-            accounts: gpu.accounts.into(),
-            waste: wit::recommender::Waste {
-                starvation: nano_usd(gpu.waste.starvation),
-                idle: nano_usd(gpu.waste.idle),
-                occupancy: nano_usd(gpu.waste.occupancy),
-            },
-            pattern: gpu.pattern.map(Into::into),
-            price: gpu.price.as_ref().map(Into::into),
-            work_done: pairs(&gpu.work_done),
-            utilization: gpu.utilization.clone(),
-            power: gpu.power.clone(),
-            memory: gpu.memory.clone(),
-            metrics: pairs(&gpu.metrics),
         }
     }
 }
