@@ -87,10 +87,11 @@ test-policies: build-policies
 	    echo "$$policy.wasm $$(wc -c < wasm-rules/dist/$$policy.wasm) bytes, $${shipped%% *}"; \
 	done
 
-toolchains: ## what the templates of policies are built with: zig, componentize-py, QuickJS
+toolchains: ## what tests take from other languages: zig, componentize-py, QuickJS, nvidia-ml-py
 	python3 -m venv $(TOOLCHAINS)/python
 	$(TOOLCHAINS)/python/bin/pip install --quiet --disable-pip-version-check \
-	    -r $(TEMPLATES)/c/requirements.txt -r $(TEMPLATES)/python/requirements.txt
+	    -r $(TEMPLATES)/c/requirements.txt -r $(TEMPLATES)/python/requirements.txt \
+	    -r tests/fake-nvml/requirements.txt
 	mkdir -p $(TOOLCHAINS)/js
 	cp $(TEMPLATES)/js/package.json $(TOOLCHAINS)/js
 	npm install --prefix $(TOOLCHAINS)/js --no-audit --no-fund --loglevel error
