@@ -9,14 +9,14 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
-/// A thread that watches. Dropping it ends the thread, after the call in progress.
+/// A thread that watches, until this is dropped. A call in progress goes on to its end, and nobody
+/// waits for it: it may compile for a minute.
 #[derive(Debug)]
 pub struct Watch {
-    stop: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _stop: mpsc::Sender<()>,
 }
 
 /// What is in a folder, as far as it shows without reading it: name, inode, size and time of each.
@@ -61,18 +61,8 @@ impl Watch {
                 last = now;
             }
         };
-        let thread = thread::Builder::new().name("policy-watch".to_owned()).spawn(watch)?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // It can only have panicked in the caller's code; then it has ended all the same.
-            let _ = thread.join();
-        }
+        thread::Builder::new().name("policy-watch".to_owned()).spawn(watch)?;
+        Ok(Self { _stop: stop })
     }
 }
 
