@@ -23,6 +23,8 @@ pub struct MeterConfig {
     /// A session ends at multiples of this, whole seconds, and the next begins; zero for never. Its
     /// end is a boundary.
     pub session_every: Nanos,
+    /// Where sessions end, so much before the one in progress is recent.
+    pub window: Nanos,
 }
 
 impl MeterConfig {
@@ -38,6 +40,18 @@ impl MeterConfig {
     /// How long a session lasts where nobody can say when the run will end: to the next whole hour
     /// of UTC, so that a session is an hour's bill, and the sessions of all GPUs stand side by side.
     pub const SESSION: Nanos = Nanos::from_secs(3_600);
+
+    /// What is recent where nobody can say when the run will end: the hour in progress and the 24
+    /// before it, so that each hour of a day is in it.
+    pub const WINDOW: Nanos = Nanos::from_secs(24 * 3_600);
+
+    /// What is recent at `end` began here; of a run without sessions all is.
+    pub(crate) fn recent_from(&self, end: Timestamp) -> Timestamp {
+        match self.session_every {
+            Nanos::ZERO => Timestamp::EPOCH,
+            every => end.floor(every).saturating_sub(self.window),
+        }
+    }
 
     /// The first boundary after `at`.
     pub(crate) fn boundary_after(&self, at: Timestamp) -> Timestamp {
@@ -97,6 +111,7 @@ impl Default for MeterConfig {
             basis: Basis::NvmlGpu,
             boundary_every: Nanos::ZERO,
             session_every: Nanos::ZERO,
+            window: Self::WINDOW,
         }
     }
 }

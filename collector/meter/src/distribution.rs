@@ -3,7 +3,7 @@
 //! Fixed bins, so memory does not grow: 0.1 % for utilization, 1 MiB for memory. This room must
 //! not know what the values mean.
 
-use crate::units::{Bytes, Nanos, Utilization};
+use crate::units::{Bytes, Nanos, PPM, Utilization};
 
 /// ppm in one bin of utilization: 0.1 %.
 const BIN: u32 = 1_000;
@@ -16,21 +16,52 @@ const BINS: usize = 1_001;
 pub struct UtilizationDistribution {
     time: Vec<u64>,
     readings: Vec<u64>,
-    sum_ppm: u64,
+    all: Readings,
 }
 
 impl Default for UtilizationDistribution {
     fn default() -> Self {
-        Self { time: vec![0; BINS], readings: vec![0; BINS], sum_ppm: 0 }
+        Self { time: vec![0; BINS], readings: vec![0; BINS], all: Readings::default() }
     }
 }
+
+/// Readings of utilization, added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readings {
+    /// How many.
+    pub count: u64,
+    /// Σ utilization in ppm.
+    pub sum_ppm: u64,
+}
+
+impl Readings {
+    /// Those that came since there were `earlier`.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self { count: self.count - earlier.count, sum_ppm: self.sum_ppm - earlier.sum_ppm }
+    }
+
+    /// Their mean, 0–1; `None` where there is none.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a mean is for judging")]
+    pub fn mean(self) -> Option<f64> {
+        let sum = self.sum_ppm as f64 / f64::from(PPM);
+        (self.count > 0).then(|| sum / self.count as f64)
+    }
+}
+
+/// The time at each tenth of a percent at an instant, where there was any; by default, before
+/// everything.
+#[derive(Clone, Debug, Default)]
+pub struct Mark(Vec<(u16, u64)>);
 
 impl UtilizationDistribution {
     /// A reading said so.
     pub fn count(&mut self, utilization: Utilization) {
         if let Some(readings) = self.readings.get_mut(bin(utilization)) {
             *readings += 1;
-            self.sum_ppm += u64::from(utilization.ppm());
+            self.all.count += 1;
+            self.all.sum_ppm += u64::from(utilization.ppm());
         }
     }
 
@@ -51,9 +82,27 @@ impl UtilizationDistribution {
     /// `None` where no time was covered.
     #[must_use]
     pub fn percentile(&self, percent: u32) -> Option<Utilization> {
-        let weights = self.time.iter().enumerate().map(|(bin, weight)| (bin, *weight));
-        let bin = percentile(weights, percent)?;
+        self.percentile_since(&Mark::default(), percent)
+    }
+
+    /// As [`Self::percentile`], of the time since a mark of this distribution.
+    #[must_use]
+    pub fn percentile_since(&self, Mark(marked): &Mark, percent: u32) -> Option<Utilization> {
+        let mut weights = self.time.clone();
+        for (bin, before) in marked {
+            if let Some(weight) = weights.get_mut(usize::from(*bin)) {
+                *weight -= before;
+            }
+        }
+        let bin = percentile(weights.iter().copied().enumerate(), percent)?;
         Utilization::from_ppm(u32::try_from(bin).ok()? * BIN)
+    }
+
+    /// The time so far.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        let bins = (0..).zip(&self.time).filter(|(_, time)| **time > 0);
+        Mark(bins.map(|(bin, time)| (bin, *time)).collect())
     }
 
     /// Readings at each utilization that occurred, rising.
@@ -65,14 +114,8 @@ impl UtilizationDistribution {
 
     /// All readings with utilization.
     #[must_use]
-    pub fn reading_count(&self) -> u64 {
-        self.readings.iter().sum()
-    }
-
-    /// Σ utilization of those readings, in ppm.
-    #[must_use]
-    pub const fn reading_sum_ppm(&self) -> u64 {
-        self.sum_ppm
+    pub const fn all_readings(&self) -> Readings {
+        self.all
     }
 }
 

@@ -3,6 +3,10 @@
 //! It owns all that is known of that GPU, in memory that does not grow with the run, and tells an
 //! [`Observer`] what is settled. It must not know who observes, nor of other GPUs.
 
+mod recent;
+
+use self::recent::Day;
+pub use self::recent::Recent;
 use crate::books::Books;
 pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
@@ -11,7 +15,7 @@ use crate::hold;
 use crate::measure::Measure;
 use crate::money::Rate;
 use crate::order::{Late, Order};
-use crate::pattern::{Bounces, Pattern};
+use crate::pattern::Bounces;
 use crate::reading::{Absent, Basis, Interval, Reading};
 use crate::series::{Quantity, Series};
 use crate::span::Segment;
@@ -58,6 +62,8 @@ pub struct GpuMeter {
     energy: Energy,
     series: Series,
     unobserved: Unobserved,
+    /// Where sessions end.
+    day: Option<Day>,
 }
 
 impl GpuMeter {
@@ -85,6 +91,7 @@ impl GpuMeter {
             energy: Energy::default(),
             series: Series::new(start),
             unobserved: Unobserved::default(),
+            day: None,
         }
     }
 
@@ -143,24 +150,23 @@ impl GpuMeter {
     /// What is known so far.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        let accounts = self.books.accounts;
-        let confirmed = self.bounces.confirmed();
-        let billed = self.chosen().unwrap_or(&self.polled);
+        let Recent { span, accounts, pools, pattern, energy, .. } = self.all();
+        let billed = self.billed();
         Summary {
-            span: self.start.map(|start| (start, self.told)),
+            span,
             rate: self.books.tariff.as_ref().map(Tariff::rate),
             accounts,
             holding_known: self.timeline.holding_known(),
             unobserved: self.unobserved,
-            pools: self.books.stretches.pools(&accounts, confirmed),
-            pattern: Pattern::of(&self.bounces, billed.distribution(), accounts.observed().time),
+            pools,
+            pattern,
             basis: billed.basis(),
             update_period: billed.update_period(),
             utilization_p50: billed.distribution().percentile(50),
             utilization_p95: billed.distribution().percentile(95),
             memory_peak: self.memory.peak(),
             memory_p95: self.memory.percentile(95),
-            energy: self.energy.joules(self.series.sum(Quantity::Power)),
+            energy,
         }
     }
 
@@ -233,6 +239,7 @@ impl GpuMeter {
         self.next_boundary = self.config.boundary_after(start);
         self.timeline = Timeline::new(start, self.config.thresholds);
         self.series = Series::new(start);
+        self.day = (self.config.session_every > Nanos::ZERO).then(|| Day::new(&self.config, start));
         if let Some(tariff) = &mut self.books.tariff {
             tariff.begin(start);
         }
@@ -272,6 +279,9 @@ impl GpuMeter {
         }
         self.told = boundary;
         self.next_boundary = self.config.boundary_after(boundary);
+        if ends_session {
+            self.mark();
+        }
         observer.boundary(boundary, self);
         if ends_session {
             observer.session(boundary);
@@ -296,10 +306,10 @@ impl GpuMeter {
         }
         if let Some(used) = reading.memory_used {
             self.memory.add(used, time);
-            self.series.hold(Quantity::Memory, from, to, used.get());
+            self.follow(Quantity::Memory, from, to, used.get());
         }
         if let Some(power) = reading.power {
-            self.series.hold(Quantity::Power, from, to, power.get().into());
+            self.follow(Quantity::Power, from, to, power.get().into());
         }
         self.pass(from, to, reading.utilization.map_err(Some), observer);
     }
@@ -320,7 +330,7 @@ impl GpuMeter {
                 Ok(utilization) => {
                     self.watch(at, utilization, observer);
                     let ppm = utilization.ppm().into();
-                    self.series.hold(Quantity::Utilization, at, until, ppm);
+                    self.follow(Quantity::Utilization, at, until, ppm);
                     self.observe(at, until, utilization, observer);
                 }
                 Err(absent) => {
@@ -335,6 +345,18 @@ impl GpuMeter {
         }
     }
 
+    fn follow(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
+        self.series.hold(quantity, from, to, value);
+        if let Some(day) = &mut self.day {
+            day.series.hold(quantity, from, to, value);
+        }
+    }
+
+    /// The measure that the bill is made from.
+    fn billed(&self) -> &Measure {
+        self.chosen().unwrap_or(&self.polled)
+    }
+
     /// The measure that the bill is made from, where it is another than polling and says anything.
     fn chosen(&self) -> Option<&Measure> {
         self.measures.iter().find(|measure| measure.basis() == self.config.basis)
@@ -347,6 +369,7 @@ impl GpuMeter {
             let confirmed = self.bounces.confirmed();
             if let Some(turn) = self.bounces.observe(at, utilization) {
                 self.books.stretches.turn(turn, confirmed);
+                self.day.iter_mut().for_each(|day| day.turn(turn, confirmed));
             }
         }
     }

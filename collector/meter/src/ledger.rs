@@ -42,6 +42,15 @@ impl Tally {
         self.effective += charge.effective;
     }
 
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            time: self.time - earlier.time,
+            weighted: self.weighted - earlier.weighted,
+            cost: self.cost - earlier.cost,
+            effective: self.effective - earlier.effective,
+        }
+    }
+
     /// Σ utilization × cost: floored, and at most the cost.
     #[must_use]
     pub fn effective_cost(&self) -> NanoUsd {
@@ -88,6 +97,16 @@ impl Accounts {
     /// Books a charge.
     pub fn enter(&mut self, charge: &Charge) {
         self.0[charge.piece.account as usize].enter(charge);
+    }
+
+    /// What was booked since they were `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = *self;
+        for (mine, theirs) in since.0.iter_mut().zip(&earlier.0) {
+            *mine = mine.since(theirs);
+        }
+        since
     }
 
     /// The sum of the accounts of one phase.

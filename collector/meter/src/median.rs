@@ -9,6 +9,13 @@ use crate::units::Nanos;
 const EXACT: u64 = 10_000;
 const STEPS: u64 = EXACT - EXACT / 10;
 
+/// How often each duration was counted at an instant; by default, before everything.
+#[derive(Clone, Debug, Default)]
+pub struct Mark {
+    counts: Vec<(u32, u32)>,
+    total: u64,
+}
+
 /// Counts durations and tells their median.
 #[derive(Clone, Debug, Default)]
 pub struct DurationMedian {
@@ -39,12 +46,34 @@ impl DurationMedian {
     /// The median, the upper one of two; `None` where nothing was counted.
     #[must_use]
     pub fn median(&self) -> Option<Nanos> {
+        self.median_since(&Mark::default())
+    }
+
+    /// As [`Self::median`], of what was counted since a mark of it.
+    #[must_use]
+    pub fn median_since(&self, mark: &Mark) -> Option<Nanos> {
+        let mut marked = mark.counts.iter().copied().peekable();
         let mut before = 0;
-        let slot = self.counts.iter().position(|count| {
-            before += u64::from(*count);
-            before > self.total / 2
+        let slot = (0..).zip(&self.counts).position(|(slot, count)| {
+            let earlier = marked.next_if(|(marked, _)| *marked == slot).map_or(0, |(_, it)| it);
+            before += u64::from(*count - earlier);
+            before > (self.total - mark.total) / 2
         })?;
         Some(duration_of(slot))
+    }
+
+    /// How many were counted since a mark of it.
+    #[must_use]
+    pub const fn count_since(&self, mark: &Mark) -> u64 {
+        self.total - mark.total
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        let counts = (0..).zip(&self.counts).filter(|(_, count)| **count > 0);
+        let counts = counts.map(|(slot, count)| (slot, *count)).collect();
+        Mark { counts, total: self.total }
     }
 }
 

@@ -3,8 +3,7 @@
 //! Found from readings, not from seconds: a job that bounces between 0 and 100 % within a second
 //! has a mean of 50 % in each, and would look steady. This room must not know of money.
 
-use crate::distribution::UtilizationDistribution;
-use crate::median::DurationMedian;
+use crate::median::{self, DurationMedian};
 use crate::units::{Nanos, PPM, Timestamp, Utilization};
 
 /// Below this a GPU starves: 10 %.
@@ -67,22 +66,19 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The pattern of a window; `None` where there is too little to tell.
+    /// The pattern of a window in which no bouncing was found: so many readings over so much
+    /// observed time, of these percentiles. `None` where there is too little to tell.
     #[must_use]
-    pub fn of(
-        bounces: &Bounces,
-        utilization: &UtilizationDistribution,
+    pub fn calm(
+        percentile: impl Fn(u32) -> Option<Utilization>,
+        readings: u64,
         observed: Nanos,
     ) -> Option<Self> {
-        if let Some((period, duty)) = bounces.found() {
-            let kind = PatternKind::Bouncing;
-            return Some(Self { kind, period: Some(period), duty: Some(duty) });
-        }
-        if observed < LEAST_TIME || utilization.reading_count() < LEAST_READINGS {
+        if observed < LEAST_TIME || readings < LEAST_READINGS {
             return None;
         }
-        let low = utilization.percentile(100 - NEARLY_ALL)?.ppm();
-        let high = utilization.percentile(NEARLY_ALL)?.ppm();
+        let low = percentile(100 - NEARLY_ALL)?.ppm();
+        let high = percentile(NEARLY_ALL)?.ppm();
         let kind = if high < LOW {
             PatternKind::Idle
         } else if high - low <= BAND {
@@ -108,6 +104,14 @@ pub enum Turn {
 struct Open {
     rise: Timestamp,
     fall: Option<Timestamp>,
+}
+
+/// The cycles that were counted at an instant; by default, before everything.
+#[derive(Clone, Debug, Default)]
+pub struct Mark {
+    periods: median::Mark,
+    high: u128,
+    total: u128,
 }
 
 /// Finds the cycles between low and high, and the stretches of them, in constant memory.
@@ -165,11 +169,24 @@ impl Bounces {
         self.cycles >= CYCLES
     }
 
-    /// The median period and the duty in ppm of all stretches so far; `None` where there is none.
+    /// The bouncing since a mark of it: the median period and the duty of all its stretches; `None`
+    /// where there were too few cycles.
     #[must_use]
-    pub fn found(&self) -> Option<(Nanos, u32)> {
-        let duty = (self.high * u128::from(PPM)).checked_div(self.total)?;
-        Some((self.periods.median()?, u32::try_from(duty).unwrap_or(PPM)))
+    pub fn found_since(&self, mark: &Mark) -> Option<Pattern> {
+        if self.periods.count_since(&mark.periods) < CYCLES as u64 {
+            return None;
+        }
+        let period = self.periods.median_since(&mark.periods);
+        let (high, total) = (self.high - mark.high, self.total - mark.total);
+        let duty = (high * u128::from(PPM)).checked_div(total)?;
+        let duty = u32::try_from(duty).unwrap_or(PPM);
+        Some(Pattern { kind: PatternKind::Bouncing, period, duty: Some(duty) })
+    }
+
+    /// The cycles so far.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark { periods: self.periods.mark(), high: self.high, total: self.total }
     }
 
     fn rise(&mut self, at: Timestamp, before: Option<Open>) -> Option<Turn> {

@@ -115,10 +115,11 @@ impl Stretches {
         }
     }
 
-    /// The waste `total` by pool, if the stretch in progress ended now. The pools sum to it.
+    /// The waste `total` of what was booked since they were `earlier`, by pool, if the stretch in
+    /// progress ended now. The pools sum to it. `earlier` has followed each turn since.
     #[must_use]
-    pub fn pools(&self, total: &Accounts, confirmed: bool) -> Pools {
-        let starved = self.starved(confirmed);
+    pub fn pools_since(&self, earlier: &Self, total: &Accounts, confirmed: bool) -> Pools {
+        let starved = self.starved(confirmed).since(&earlier.starved(confirmed));
         let mut pools = Pools::default();
         for account in Account::OBSERVED {
             let waste = total[account].waste();

@@ -1,5 +1,5 @@
 //! What a GPU did over a whole run as a fixed number of points, whose width doubles as time goes
-//! on: its utilization, its power, its memory.
+//! on: its utilization, its power, its memory. Or what it did lately, in points that widen no more.
 //!
 //! Points stand at multiples of their width since the epoch, so two series can be laid side by
 //! side whenever each began. This room must not know how they are drawn, nor who reads them.
@@ -55,6 +55,8 @@ impl Point {
 /// Quantities over time.
 #[derive(Clone, Debug)]
 pub struct Series {
+    /// So much of it is kept at least.
+    keep: Nanos,
     /// The width of a point in seconds, a power of two.
     step: u64,
     /// The first point stands at `first × step` seconds since the epoch.
@@ -75,7 +77,14 @@ impl Series {
     /// Begins with the second of `start`. Nothing is observed before it.
     #[must_use]
     pub fn new(start: Timestamp) -> Self {
-        Self { step: 1, first: start.whole_second(), columns: Default::default() }
+        Self::of_last(Nanos(u64::MAX), start)
+    }
+
+    /// As [`Series::new`]; what is older than `keep` may be forgotten, so that points do not widen
+    /// for ever.
+    #[must_use]
+    pub fn of_last(keep: Nanos, start: Timestamp) -> Self {
+        Self { keep, step: 1, first: start.whole_second(), columns: Default::default() }
     }
 
     /// The width of a point.
@@ -111,7 +120,7 @@ impl Series {
     #[cold]
     fn hold_beyond(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
         self.reach(to);
-        let mut at = from;
+        let mut at = from.max(self.start(self.first));
         while at < to {
             let slot = at.whole_second() / self.step;
             let end = self.start(slot + 1);
@@ -126,10 +135,18 @@ impl Series {
         }
     }
 
-    /// Makes room up to `to`, widening the points where they would be too many.
+    /// Makes room up to `to`: where there would be too many points, forgets those that need not be
+    /// kept, or else widens them.
     fn reach(&mut self, to: Timestamp) {
         let last_second = to.saturating_sub(Nanos(1)).whole_second();
         while (last_second / self.step).saturating_sub(self.first) >= POINTS as u64 {
+            let kept = to.saturating_sub(self.keep).whole_second() / self.step;
+            if self.first < kept {
+                let forgotten = usize::try_from(kept - self.first).unwrap_or(usize::MAX);
+                self.columns.iter_mut().for_each(|column| column.forget(forgotten));
+                self.first = kept;
+                continue;
+            }
             for column in &mut self.columns {
                 column.widen(self.first);
             }
@@ -145,6 +162,11 @@ impl Series {
 }
 
 impl Column {
+    /// Drops so many points, the oldest first.
+    fn forget(&mut self, points: usize) {
+        self.points.drain(..points.min(self.points.len()));
+    }
+
     /// Joins two points into one, where `first` is the slot of the first.
     fn widen(&mut self, first: u64) {
         let mut wider: Vec<Point> = Vec::with_capacity(self.points.len() / 2 + 1);
@@ -205,6 +227,35 @@ mod tests {
             prop_assert_eq!(series.sum(Quantity::Power).observed, Nanos::from_millis(all));
             prop_assert!(series.points(Quantity::Power).count() <= POINTS);
             prop_assert_eq!(series.points(Quantity::Memory).count(), 0);
+        }
+
+        /// What is to be kept is there, in points as wide as it needs and no wider.
+        #[test]
+        fn the_last_of_it_is_kept(
+            keep in 1_u64..100_000,
+            steps in prop::collection::vec(
+                (prop_oneof![9 => Just(0), 1 => 0_u64..200_000], 1_u64..4_000), 1..200,
+            ),
+        ) {
+            let mut series = Series::of_last(Nanos::from_secs(keep), at(0));
+            let (mut now, mut held) = (0, Vec::new());
+            for (pause, length) in steps {
+                let (from, to) = (now + pause, now + pause + length);
+                let [start, end] = [from, to].map(|second| at(second * 1_000));
+                series.hold(Quantity::Power, start, end, 1);
+                held.push((from, to));
+                now = to;
+            }
+            let from = now.saturating_sub(keep);
+            let expected: u64 = held.iter().map(|(a, b)| b.saturating_sub(*a.max(&from))).sum();
+            let width = series.step().0 / 1_000_000_000;
+            let points = || series.points(Quantity::Power);
+            let kept = points().filter(|(begin, _)| begin.whole_second() + width > from);
+            let kept: Nanos = kept.map(|(_, point)| point.observed).sum();
+            prop_assert!(kept >= Nanos::from_secs(expected));
+            prop_assert!(kept <= Nanos::from_secs(expected + width));
+            prop_assert!(points().count() <= POINTS);
+            prop_assert!(width == 1 || width * POINTS as u64 <= 4 * keep);
         }
     }
 

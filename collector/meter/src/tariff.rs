@@ -5,7 +5,7 @@
 //! a stretch of it costs: charges add up to ⌊C(end)⌋ to the nano-dollar, and none is negative.
 //! This room must not know what the GPU did in that time, or where a rate came from.
 
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Sub};
 
 use crate::money::{NanoUsd, Rate};
 use crate::units::{NANOS_PER_HOUR, PPM, Timestamp};
@@ -179,6 +179,14 @@ impl EffectiveCost {
     #[must_use]
     pub const fn floor(self) -> NanoUsd {
         NanoUsd(self.0 / (NANOS_PER_HOUR as i128 * PPM as i128))
+    }
+}
+
+impl Sub for EffectiveCost {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
     }
 }
 

@@ -7,9 +7,12 @@ mod oracle;
 
 use oracle::{BOOKS, Booked, Oracle, Row};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
-use phasemeter_meter::money::Rate;
-use phasemeter_meter::pattern::PatternKind;
+use phasemeter_meter::ledger::Accounts;
+use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::pattern::{Pattern, PatternKind};
+use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::series::{POINTS, Quantity};
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 use proptest::prelude::*;
@@ -20,7 +23,11 @@ const START: u64 = 1_785_110_400_000;
 const RATE: u64 = 3_600_000_000;
 
 fn summary(rows: &[Row]) -> Summary {
-    let mut meter = GpuMeter::new(MeterConfig::default(), Rate::new(RATE), None);
+    meter(MeterConfig::default(), rows).summary()
+}
+
+fn meter(config: MeterConfig, rows: &[Row]) -> GpuMeter {
+    let mut meter = GpuMeter::new(config, Rate::new(RATE), None);
     for row in rows {
         let ppm = row.ppm.map(|ppm| u32::try_from(ppm).unwrap());
         let utilization = ppm.and_then(Utilization::from_ppm).ok_or(Absent::Unreadable);
@@ -28,7 +35,7 @@ fn summary(rows: &[Row]) -> Summary {
         meter.push(Reading { utilization, ..Reading::at(at) }, &mut ()).unwrap();
     }
     meter.finish(&mut ());
-    meter.summary()
+    meter
 }
 
 /// Readings every 100 ms of a load given as a function of the milliseconds since the start.
@@ -157,34 +164,103 @@ fn any_rows() -> impl Strategy<Value = Vec<Row>> {
     })
 }
 
+/// Waste by pool since an instant: starvation inside stretches as hindsight finds them, idle in idle
+/// seconds elsewhere, occupancy the rest.
+fn pools(rows: &[Row], oracle: &Oracle) -> [i128; 3] {
+    let stretches = stretches(rows);
+    let starved = |ms: u64| {
+        let second = ms / 1_000 * 1_000;
+        stretches.iter().any(|(from, to)| *from <= second && second < *to)
+    };
+    let (mut starvation, mut idle, mut occupancy) = (0, 0, 0);
+    for booked in BOOKS.into_iter().filter(|booked| *booked != Booked::Unobserved) {
+        let of = |inside: Option<bool>| {
+            let mine = (oracle.start..).zip(&oracle.millis).filter(|(ms, (b, _))| {
+                *b == booked && inside.is_none_or(|inside| starved(*ms) == inside)
+            });
+            let (time, weight) = mine.fold((0, 0), |(n, w), (_, (_, ppm))| (n + 1, w + ppm));
+            time * 1_000 - weight * 1_000 / 1_000_000
+        };
+        let (all, inside) = (of(None), of(Some(true)));
+        starvation += inside;
+        if booked.label() == "idle" { idle += all - inside } else { occupancy += all - inside }
+    }
+    [starvation, idle, occupancy].map(i128::from)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Each second's waste lies in exactly one pool: starvation inside stretches as hindsight
-    /// finds them, idle in idle seconds elsewhere, occupancy the rest.
+    /// Each second's waste lies in exactly one pool.
     #[test]
     fn pools_are_what_hindsight_says(rows in any_rows()) {
-        let oracle = Oracle::of(&rows);
-        let stretches = stretches(&rows);
-        let starved = |ms: u64| {
-            let second = ms / 1_000 * 1_000;
-            stretches.iter().any(|(from, to)| *from <= second && second < *to)
-        };
-        let (mut starvation, mut idle, mut occupancy) = (0, 0, 0);
-        for booked in BOOKS.into_iter().filter(|booked| *booked != Booked::Unobserved) {
-            let of = |inside: Option<bool>| {
-                let mine = (oracle.start..).zip(&oracle.millis).filter(|(ms, (b, _))| {
-                    *b == booked && inside.is_none_or(|inside| starved(*ms) == inside)
-                });
-                let (time, weight) = mine.fold((0, 0), |(n, w), (_, (_, ppm))| (n + 1, w + ppm));
-                time * 1_000 - weight * 1_000 / 1_000_000
-            };
-            let (all, inside) = (of(None), of(Some(true)));
-            starvation += inside;
-            if booked.label() == "idle" { idle += all - inside } else { occupancy += all - inside }
-        }
-        let pools = summary(&rows).pools;
-        let found = [pools.starvation, pools.idle, pools.occupancy].map(|pool| pool.0);
-        prop_assert_eq!(found, [starvation, idle, occupancy].map(i128::from));
+        let found = summary(&rows).pools;
+        let found = [found.starvation, found.idle, found.occupancy].map(|pool| pool.0);
+        prop_assert_eq!(found, pools(&rows, &Oracle::of(&rows)));
     }
+
+    /// What is recent has the accounts and pools of its time, as hindsight knows them, also where a
+    /// stretch of cycles began before it.
+    #[test]
+    fn the_recent_is_what_hindsight_says(
+        rows in any_rows(), session in 1_u64..60, window in 0_u64..60,
+    ) {
+        let config = MeterConfig {
+            session_every: Nanos::from_secs(session),
+            window: Nanos::from_secs(window),
+            ..MeterConfig::default()
+        };
+        let (start, end) = (rows[0].at, rows[rows.len() - 1].at);
+        let recent = meter(config, &rows).recent(Timestamp::from_millis(end).unwrap());
+        let session = session * 1_000;
+        let from = (end / session * session).saturating_sub(window * 1_000);
+        let ends = oracle::session_ends(&rows, session);
+        let from = if start < from { ends.into_iter().find(|at| from <= *at).unwrap() } else { start };
+        let oracle = Oracle::of(&rows).part(from, end);
+
+        let [from, end] = [from, end].map(|at| Timestamp::from_millis(at).unwrap());
+        prop_assert_eq!(recent.span, Some((from, end)));
+        for (account, booked) in Account::ALL.into_iter().zip(BOOKS) {
+            let tally = recent.accounts[account];
+            prop_assert_eq!(tally.time, Nanos::from_millis(oracle.millis_in(booked)));
+            prop_assert_eq!(tally.weighted, u128::from(oracle.weight_in(booked)) * 1_000_000);
+            prop_assert_eq!(tally.cost.0, i128::from(oracle.millis_in(booked)) * 1_000);
+        }
+        let found = recent.pools;
+        let found = [found.starvation, found.idle, found.occupancy].map(|pool| pool.0);
+        prop_assert_eq!(found, pools(&rows, &oracle));
+    }
+}
+
+/// A sidecar that runs for days: what was so then is not so now, and what is kept does not grow.
+#[test]
+fn of_a_run_without_an_end_the_last_day_is_recent() {
+    const HOUR: u64 = 3_600_000;
+    let config = MeterConfig { session_every: MeterConfig::SESSION, ..MeterConfig::default() };
+    // Two days of 40 s between 0 and 100 %, then two of 60 %; the last hour is in progress.
+    let (turn, end) = (START + 48 * HOUR, START + 96 * HOUR + HOUR / 2);
+    let bounces = |ms: u64| if ms % 40_000 < 20_000 { 0 } else { 1_000_000 };
+    let row = |at| Row { at, ppm: Some(if at < turn { bounces(at) } else { 600_000 }), held: None };
+    let rows: Vec<_> = (START..=end).step_by(2_000).map(row).collect();
+    let meter = meter(config, &rows);
+
+    let kind = |pattern: Option<Pattern>| pattern.map(|pattern| pattern.kind);
+    assert_eq!(kind(meter.summary().pattern), Some(PatternKind::Bouncing));
+    let at = |ms| Timestamp::from_millis(ms).unwrap();
+    let recent = meter.recent(at(end));
+    assert_eq!(recent.span, Some((at(START + 72 * HOUR), at(end))));
+    assert_eq!(kind(recent.pattern), Some(PatternKind::Steady));
+    assert_eq!(recent.accounts.all().cost.0, i128::from(24 * HOUR + HOUR / 2) * 1_000);
+    assert_eq!(recent.pools.starvation, NanoUsd::ZERO);
+    assert_eq!(recent.pools.sum(), recent.accounts.waste());
+
+    let series = meter.recent_series();
+    assert_eq!(series.step(), Nanos::from_secs(256));
+    let points: Vec<_> = series.points(Quantity::Utilization).collect();
+    assert!(points[0].0 <= at(START + 72 * HOUR) && points.len() <= POINTS);
+    assert!(meter.series().points(Quantity::Utilization).next().unwrap().0 <= at(START));
+
+    // A day later nothing of it is recent.
+    let silent = meter.recent(at(end + 48 * HOUR));
+    assert_eq!((silent.span, silent.accounts), (None, Accounts::default()));
 }

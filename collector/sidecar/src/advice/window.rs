@@ -5,17 +5,15 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::columns::{Columns, Grid};
-use phasemeter_meter::gpu::GpuMeter;
-use phasemeter_meter::measure::Measure;
+use phasemeter_meter::gpu::{GpuMeter, Recent};
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity};
-use phasemeter_meter::summary::Summary;
-use phasemeter_meter::units::{Bytes, PPM};
+use phasemeter_meter::units::Bytes;
 use phasemeter_rules::window::{Gpu, Window};
 
 use crate::experiment::Experiment;
 
-/// Joules since the first reading.
+/// Joules in the window.
 const ENERGY: &str = "energy.joules";
 
 /// How busy the tensor cores were where that was measured: 0–1.
@@ -34,8 +32,8 @@ pub struct Shown<'a> {
     pub price: Option<&'a Price>,
 }
 
-/// All that is known of these GPUs, which stand in the order of the report; `None` where there is
-/// no time yet to show.
+/// What is known of these GPUs, which stand in the order of the report: all of it, or of a run
+/// without an end the last day; `None` where there is no time yet to show.
 #[must_use]
 pub fn window(
     experiment: &Experiment,
@@ -43,10 +41,11 @@ pub fn window(
     work: &BTreeMap<String, u64>,
     last: bool,
 ) -> Option<Window> {
-    let start = gpus.iter().filter_map(|gpu| Some(gpu.meter.summary().span?.0)).min()?;
     // While a run goes on, up to what was read last; all but the last moments of it are booked.
     let end = gpus.iter().filter_map(|gpu| Some(gpu.meter.last()?.at)).max()?;
-    let grid = Grid::over(start, end, gpus.iter().map(|gpu| gpu.meter.series()));
+    let recent: Vec<Recent> = gpus.iter().map(|gpu| gpu.meter.recent(end)).collect();
+    let start = recent.iter().filter_map(|recent| Some(recent.span?.0)).min()?;
+    let grid = Grid::over(start, end, gpus.iter().map(|gpu| gpu.meter.recent_series()));
     let work = work.iter().map(|(unit, count)| (unit.clone(), *count as f64));
     let work: BTreeMap<String, f64> = work.collect();
     // What several did together cannot be told apart.
@@ -60,39 +59,36 @@ pub fn window(
         trace_id: experiment.trace_id.to_string(),
         attributes: experiment.attributes.clone(),
         step: grid.step,
-        gpus: gpus.iter().map(|gpu| gpu.shown(&grid, alone.clone())).collect(),
+        gpus: gpus.iter().zip(&recent).map(|it| it.0.shown(it.1, &grid, alone.clone())).collect(),
         metrics: metrics.collect(),
     })
 }
 
 impl Shown<'_> {
-    fn shown(&self, grid: &Grid, work_done: BTreeMap<String, f64>) -> Gpu {
-        let summary = self.meter.summary();
-        let Columns { utilization, power, memory } = Columns::of(self.meter.series(), grid);
+    fn shown(&self, recent: &Recent, grid: &Grid, work_done: BTreeMap<String, f64>) -> Gpu {
+        let series = self.meter.recent_series();
+        let Columns { utilization, power, memory } = Columns::of(series, grid);
         Gpu {
             id: self.identity.name.clone(),
             model: self.identity.model.clone().unwrap_or_default(),
             memory_total: self.memory_total,
             power_limit: None,
-            accounts: (&summary.accounts).into(),
-            waste: summary.pools,
-            pattern: summary.pattern,
+            accounts: (&recent.accounts).into(),
+            waste: recent.pools,
+            pattern: recent.pattern,
             price: self.price.cloned(),
             work_done,
             utilization,
             power,
             memory,
-            metrics: self.metrics(&summary),
+            metrics: metrics(recent),
         }
     }
+}
 
-    /// What the contract has no field for.
-    fn metrics(&self, summary: &Summary) -> BTreeMap<String, f64> {
-        let energy = summary.energy.map(|(joules, _)| (ENERGY.to_owned(), joules));
-        let tensor = self.meter.measures().find(|it| it.basis() == Basis::GpmTensor);
-        let readings = tensor.map(Measure::distribution).filter(|it| it.reading_count() > 0);
-        let mean = readings.map(|it| it.reading_sum_ppm() as f64 / it.reading_count() as f64);
-        let tensor = mean.map(|ppm| (TENSOR.to_owned(), ppm / f64::from(PPM)));
-        energy.into_iter().chain(tensor).collect()
-    }
+/// What the contract has no field for.
+fn metrics(recent: &Recent) -> BTreeMap<String, f64> {
+    let energy = recent.energy.map(|(joules, _)| (ENERGY.to_owned(), joules));
+    let tensor = recent.mean_reading(Basis::GpmTensor).map(|mean| (TENSOR.to_owned(), mean));
+    energy.into_iter().chain(tensor).collect()
 }

@@ -98,10 +98,16 @@ impl<'a> Live<'a> {
         if late > 0 {
             notes.push(format!("{late} readings came too late and are left out"));
         }
-        Ok(Over {
-            run: self.pipeline.finish(self.gpus, |window| self.advisor.finish(window))?,
-            notes,
-        })
+        let mut shown = None;
+        let run = self.pipeline.finish(self.gpus, |window| {
+            shown = window.as_ref().map(|window| window.start);
+            self.advisor.finish(window)
+        })?;
+        let begins = run.gpus.iter().filter_map(|gpu| gpu.meter.begins()).min();
+        if begins < shown && !run.verdicts.each.is_empty() {
+            notes.push("policies were shown the last day of it".to_owned());
+        }
+        Ok(Over { run, notes })
     }
 
     fn take(&mut self, Observation { gpu, what }: Observation) -> Result<(), PipelineError> {

@@ -5,6 +5,7 @@
 use opentelemetry_proto::tonic::metrics::v1::{
     Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, exemplar,
 };
+use phasemeter_meter::distribution::Readings;
 use phasemeter_meter::measure::Measure;
 use phasemeter_meter::units::PPM;
 
@@ -38,12 +39,12 @@ fn tell_measure(
     batch: &mut Batch,
 ) {
     let readings = measure.distribution();
-    let count = readings.reading_count();
+    let Readings { count, sum_ppm } = readings.all_readings();
     if count == 0 {
         return;
     }
     let attributes = export.labels.of_basis(measure.basis());
-    let sum = Some(readings.reading_sum_ppm() as f64 / f64::from(PPM));
+    let sum = Some(sum_ppm as f64 / f64::from(PPM));
     let When { start: start_time_unix_nano, time: time_unix_nano } = export.when;
     match aggregation {
         Aggregation::Explicit => batch.explicit.push(HistogramDataPoint {

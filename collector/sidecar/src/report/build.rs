@@ -73,7 +73,8 @@ impl Gpu {
     fn build(gpu: &GpuInput<'_>, summary: &Summary, first_use: Option<Timestamp>) -> Self {
         let sums = Sums::of(summary, gpu.price.is_ok());
         let priced = gpu.price.as_ref().ok();
-        let read = gpu.meter.measures().any(|measure| measure.distribution().reading_count() > 0);
+        let read =
+            gpu.meter.measures().any(|measure| measure.distribution().all_readings().count > 0);
         Self {
             gpu: gpu.identity.name.clone(),
             index: gpu.identity.index,

@@ -1,0 +1,77 @@
+//! What policies are shown of a run that nobody ends: its last day, however long it ran.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::collections::BTreeMap;
+
+use phasemeter::advice::{Shown, window};
+use phasemeter::experiment::{ExperimentRequest, Opening, TraceId};
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::units::{NANOS_PER_SECOND, Timestamp, Utilization};
+
+const START: u64 = 1_785_110_400;
+const HOUR: u64 = 3_600;
+
+fn at(second: u64) -> Timestamp {
+    Timestamp::from_nanos(second * NANOS_PER_SECOND).unwrap()
+}
+
+/// A GPU at $3.60 an hour that is read each second from the start to `end` and works at `percent`.
+fn meter(end: u64, percent: impl Fn(u64) -> u32) -> GpuMeter {
+    let config = MeterConfig {
+        session_every: MeterConfig::SESSION,
+        lateness: MeterConfig::LIVE_LATENESS,
+        ..MeterConfig::default()
+    };
+    let mut meter = GpuMeter::new(config, Rate::new(3_600_000_000), None);
+    for second in START..=end {
+        let utilization = Utilization::from_percent(percent(second)).unwrap();
+        let reading = Reading { utilization: Ok(utilization), ..Reading::at(at(second)) };
+        meter.push(reading, &mut ()).unwrap();
+    }
+    meter
+}
+
+#[test]
+fn a_sidecar_shows_its_last_day() {
+    let end = START + 60 * HOUR + 600;
+    // Idle for two days, then full; and one that was lost on the first of them.
+    let busy = meter(end, |second| if second < START + 48 * HOUR { 0 } else { 100 });
+    let silent = meter(START + 20 * HOUR, |_| 50);
+    let request = ExperimentRequest::default();
+    let experiment = request.open(at(START), Opening::Sidecar { trace: TraceId::random() });
+    let names = ["busy", "silent"]
+        .map(|name| GpuIdentity { name: name.to_owned(), ..GpuIdentity::default() });
+    let gpus: Vec<_> = [&busy, &silent]
+        .into_iter()
+        .zip(&names)
+        .map(|(meter, identity)| Shown { identity, meter, memory_total: None, price: None })
+        .collect();
+    let window = window(&experiment, &gpus, &BTreeMap::new(), false).unwrap();
+
+    // From the hour a day before the one in progress, to the step in which that begins.
+    let (from, step) = (START + 36 * HOUR, window.step.0 / NANOS_PER_SECOND);
+    assert_eq!(step, 256);
+    assert_eq!(window.start, at(from / step * step));
+    // What a driver may still tell of is not settled.
+    let end = end - 16;
+    assert_eq!(window.end, at(end));
+    let [busy, silent] = &window.gpus[..] else { panic!("{} GPUs", window.gpus.len()) };
+
+    let accounts = busy.accounts;
+    assert_eq!(accounts.idle_unknown.time.0, 12 * HOUR * NANOS_PER_SECOND);
+    assert_eq!(accounts.idle_unknown.cost, NanoUsd(43_200_000_000));
+    let waiting = (end - START - 48 * HOUR) * NANOS_PER_SECOND - accounts.compute_bound.time.0;
+    assert!(waiting <= NANOS_PER_SECOND, "the second in progress, at most: {waiting} ns");
+    assert_eq!(busy.waste.idle, accounts.idle_unknown.cost);
+    let middle = usize::try_from((START + 48 * HOUR - from / step * step) / step).unwrap();
+    assert!(busy.utilization[..middle].iter().all(|mean| *mean < 0.001));
+    assert!(busy.utilization[middle + 1..].iter().all(|mean| *mean > 0.999));
+    assert_eq!(busy.utilization.len() as u64, (end - from / step * step).div_ceil(step));
+
+    assert_eq!(silent.accounts, phasemeter_rules::window::Accounts::default());
+    assert_eq!(silent.pattern, None);
+    assert!(silent.utilization.iter().all(|mean| mean.is_nan()));
+}
