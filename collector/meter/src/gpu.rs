@@ -3,10 +3,10 @@
 //! It owns all that is known of that GPU, in memory that does not grow with the run, and tells an
 //! [`Observer`] what is settled. It must not know who observes, nor of other GPUs.
 
-mod recent;
+mod known;
 
-use self::recent::Day;
-pub use self::recent::Recent;
+use self::known::Day;
+pub use self::known::Recent;
 use crate::books::Books;
 pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
@@ -19,8 +19,8 @@ use crate::pattern::Bounces;
 use crate::reading::{Absent, Basis, Interval, Reading};
 use crate::series::{Quantity, Series};
 use crate::span::Segment;
-use crate::summary::{Summary, Unobserved};
-use crate::tariff::{RateChangeError, Tariff};
+use crate::summary::Unobserved;
+use crate::tariff::RateChangeError;
 use crate::timeline::Timeline;
 use crate::units::{Bytes, Nanos, Timestamp, Utilization};
 
@@ -145,29 +145,6 @@ impl GpuMeter {
     /// Of so much memory more than 1 % holds the GPU, in readings that count from now on.
     pub const fn know_memory_total(&mut self, total: Option<Bytes>) {
         self.memory_total = total;
-    }
-
-    /// What is known so far.
-    #[must_use]
-    pub fn summary(&self) -> Summary {
-        let Recent { span, accounts, pools, pattern, energy, .. } = self.all();
-        let billed = self.billed();
-        Summary {
-            span,
-            rate: self.books.tariff.as_ref().map(Tariff::rate),
-            accounts,
-            holding_known: self.timeline.holding_known(),
-            unobserved: self.unobserved,
-            pools,
-            pattern,
-            basis: billed.basis(),
-            update_period: billed.update_period(),
-            utilization_p50: billed.distribution().percentile(50),
-            utilization_p95: billed.distribution().percentile(95),
-            memory_peak: self.memory.peak(),
-            memory_p95: self.memory.percentile(95),
-            energy,
-        }
     }
 
     /// The measures of utilization: what polling reads first.

@@ -1,8 +1,7 @@
-//! What a GPU did lately: of a run whose sessions end, and which so perhaps never does, the last
-//! day.
+//! What is known of a GPU: of all its run, and lately.
 //!
-//! All sums of a meter only grow. They are marked at the end of each session, and what came since a
-//! mark is a difference: so the accounts of the hours cost nothing while they are made. This room
+//! All sums of a meter only grow. Where sessions end they are marked, and what came since a mark is
+//! a difference: so the accounts of the last day's hours cost nothing while they are made. This room
 //! must not know who looks at them.
 
 use std::collections::VecDeque;
@@ -16,6 +15,8 @@ use crate::pattern::{self, Pattern, Turn};
 use crate::pool::{Pools, Stretches};
 use crate::reading::Basis;
 use crate::series::{Quantity, Series};
+use crate::summary::Summary;
+use crate::tariff::Tariff;
 use crate::units::{Nanos, Timestamp};
 
 /// What is known of one GPU since an instant.
@@ -77,6 +78,29 @@ impl Day {
 }
 
 impl GpuMeter {
+    /// What is known so far.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let Recent { span, accounts, pools, pattern, energy, .. } = self.all();
+        let billed = self.billed();
+        Summary {
+            span,
+            rate: self.books.tariff.as_ref().map(Tariff::rate),
+            accounts,
+            holding_known: self.timeline.holding_known(),
+            unobserved: self.unobserved,
+            pools,
+            pattern,
+            basis: billed.basis(),
+            update_period: billed.update_period(),
+            utilization_p50: billed.distribution().percentile(50),
+            utilization_p95: billed.distribution().percentile(95),
+            memory_peak: self.memory.peak(),
+            memory_p95: self.memory.percentile(95),
+            energy,
+        }
+    }
+
     /// What is recent at `end`: where sessions end, from the first end of one that is; else all.
     #[must_use]
     pub fn recent(&self, end: Timestamp) -> Recent {
@@ -100,7 +124,7 @@ impl GpuMeter {
     }
 
     /// All that is known.
-    pub(super) fn all(&self) -> Recent {
+    fn all(&self) -> Recent {
         self.since(&Mark::default())
     }
 
