@@ -1,6 +1,5 @@
 // Advises what to do with GPUs that are idle most of the time.
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +48,17 @@ bool exports_phasemeter_policy_policy_configure(
   return true;
 }
 
+// printf would do, but with it wasi-libc imports WASI, which no policy gets.
+static void append_whole(char *text, unsigned number) {
+  char digits[12];
+  char *first = digits + sizeof digits;
+  *--first = '\0';
+  do {
+    *--first = (char)('0' + number % 10);
+  } while (number /= 10);
+  strcat(text, first);
+}
+
 static uint64_t bill(const accounts *of) {
   return of->idle_held.cost + of->idle_free.cost + of->idle_unknown.cost + of->underutilized.cost +
          of->productive.cost + of->compute_bound.cost + of->unobserved.cost;
@@ -65,10 +75,10 @@ static bool advise(const gpu *gpu, recommendation *advice) {
   double lost = (double)gpu->waste.idle / (double)bill(of);
   bool held = of->idle_held.seconds > of->idle_free.seconds;
 
-  char rationale[200];
-  snprintf(rationale, sizeof rationale, "It was idle for %d %% of its time, and %s.",
-           (int)(share * 100),
-           held ? "held by a process for most of that" : "free for most of that");
+  char rationale[200] = "It was idle for ";
+  append_whole(rationale, (unsigned)(share * 100));
+  strcat(rationale, held ? " % of its time, and held by a process for most of that."
+                         : " % of its time, and free for most of that.");
 
   advice->code = text(held ? "idle.bin_pack" : "idle.schedule");
   advice->target = EXPORTS_PHASEMETER_POLICY_RECOMMENDER_TARGET_IDLE;
