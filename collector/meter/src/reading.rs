@@ -147,4 +147,9 @@ pub struct GpuIdentity {
     pub model: Option<String>,
     /// `nvmlDeviceGetMemoryInfo().total`, where the source gave it.
     pub memory_total: Option<Bytes>,
+    /// The most it may draw, never zero: `nvmlDeviceGetEnforcedPowerLimit`, or else
+    /// `nvmlDeviceGetPowerManagementLimit`; `enforced.power.limit`, or else `power.limit`. An
+    /// administrator may set another one at any time. A log tells it row by row; a driver is asked
+    /// once, when the GPU is found.
+    pub power_limit: Option<Milliwatts>,
 }

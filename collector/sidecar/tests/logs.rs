@@ -115,8 +115,10 @@ fn list_gpu(index: usize, gpu: &GpuIdentity, out: &mut String) {
     write!(out, "GPU {index} is '{}'", gpu.name).unwrap();
     let index = gpu.index.map(|index| index.to_string());
     let total = gpu.memory_total.map(|total| format!("{} bytes", total.get()));
-    let facts = [&gpu.uuid, &gpu.bus_id, &index, &gpu.model, &total];
-    for (name, fact) in ["uuid", "bus id", "index", "model", "memory"].iter().zip(facts) {
+    let limit = gpu.power_limit.map(|limit| format!("{} mW", limit.get()));
+    let facts = [&gpu.uuid, &gpu.bus_id, &index, &gpu.model, &total, &limit];
+    let names = ["uuid", "bus id", "index", "model", "memory", "limit"];
+    for (name, fact) in names.iter().zip(facts) {
         if let Some(fact) = fact {
             write!(out, ", {name} {fact}").unwrap();
         }

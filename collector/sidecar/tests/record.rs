@@ -100,7 +100,8 @@ fn an_audit_of_the_recording_finds_what_was_true_and_what_a_run_beside_it_did() 
         )
     };
     let device = [
-        "[[device]]\ndriver = { window_ms = 0 }\nmemory_total_mib = 1000\n".to_owned(),
+        "[[device]]\ndriver = { window_ms = 0 }\nmemory_total_mib = 1000\npower_limit_w = 312.5\n"
+            .to_owned(),
         phase("idle", 0, 1_000),
         phase("productive", 45, 1_000),
         phase("compute_bound", 100, 1_000),
@@ -156,7 +157,15 @@ fn an_audit_of_the_recording_finds_what_was_true_and_what_a_run_beside_it_did() 
     let unobserved = report["gpus"][1]["unobserved_seconds"].as_f64().unwrap();
     assert!((0.8..2.5).contains(&unobserved), "{unobserved} s without the GPU");
     let rows = fs::read_to_string(&file).unwrap();
-    assert!(rows.contains("[GPU is lost], [GPU is lost], 1000 MiB"), "{rows}");
+    let lost = "[GPU is lost], [GPU is lost], 1000 MiB, [GPU is lost], 312.500 W, [GPU is lost]";
+    assert!(rows.contains(lost), "{rows}");
+    let window = rig.file("window.json");
+    let dump = ["audit", log, "--dump-windows", window.to_str().unwrap()];
+    assert_eq!(rig.run(&dump).status.code(), Some(0));
+    let window: Value = serde_json::from_slice(&fs::read(window).unwrap()).unwrap();
+    for gpu in window["window"]["gpus"].as_array().unwrap() {
+        assert_eq!(gpu["power_limit_milliwatts"], 312_500);
+    }
     assert!(!report["assumptions"].to_string().contains("UTC"), "{report:#}");
 }
 
@@ -179,7 +188,7 @@ fn a_signal_ends_it_with_whole_rows() {
         GzDecoder::new(fs::File::open(&file).unwrap()).read_to_string(&mut rows).unwrap();
         assert!(rows.starts_with(&soon) && rows.ends_with('\n'));
         let cells = |row: &str| row.split(", ").count();
-        assert!(rows.lines().all(|row| cells(row) == 14), "{rows}");
+        assert!(rows.lines().all(|row| cells(row) == 15), "{rows}");
         assert_eq!(rig.audit(file.to_str().unwrap())["gpus"].as_array().unwrap().len(), 2);
     }
 }

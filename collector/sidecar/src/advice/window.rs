@@ -72,7 +72,7 @@ impl Shown<'_> {
             id: self.identity.name.clone(),
             model: self.identity.model.clone().unwrap_or_default(),
             memory_total: self.memory_total,
-            power_limit: None,
+            power_limit: self.identity.power_limit,
             accounts: (&recent.accounts).into(),
             waste: recent.pools,
             pattern: recent.pattern,

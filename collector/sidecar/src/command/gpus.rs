@@ -1,7 +1,7 @@
 //! Which GPUs of this machine a command is about.
 
 use phasemeter_meter::reading::GpuIdentity;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::Failure;
 use crate::source::nvml::Discovery;
@@ -16,6 +16,13 @@ pub(super) fn choose(
 ) -> Result<(Selection, Vec<GpuIdentity>), Failure> {
     for silent in &discovery.silent {
         warn!("{silent}: {}", silent.source);
+    }
+    // What a GPU does not have is no news to its owner.
+    for gpu in &discovery.gpus {
+        let GpuIdentity { name, index, .. } = &gpu.identity;
+        for untold in &gpu.untold {
+            debug!(gpu = index, "{name}: {untold}: {}", untold.source);
+        }
     }
     let all: Vec<_> = discovery.gpus.iter().map(|found| found.identity.clone()).collect();
     let selection = select(asked, |name| std::env::var(name).ok(), &all)?;

@@ -28,6 +28,8 @@ const STEPS: u32 = 7_200 * SECOND;
 const MODEL: &str = "NVIDIA H100 80GB HBM3";
 /// What the driver gives as the total of that model, in MiB.
 const MEMORY_TOTAL: u64 = 81_559;
+/// What it may draw, in milliwatts.
+const POWER_LIMIT: u32 = 700_000;
 /// PCI buses of the eight sockets.
 const BUSES: [&str; 8] = ["19", "3B", "4C", "5D", "9B", "BB", "CB", "DB"];
 
@@ -177,6 +179,7 @@ fn identity(index: u32, bus: &str, chance: &mut Chance) -> GpuIdentity {
         index: Some(index),
         model: Some(MODEL.to_owned()),
         memory_total: Bytes::from_mebibytes(MEMORY_TOTAL),
+        power_limit: Milliwatts::new(POWER_LIMIT),
     }
 }
 
@@ -356,6 +359,7 @@ mod tests {
         assert_eq!(first.name, "GPU-63cbe1e4-5932-0dd7-044c-3cd7f43c661c");
         assert_eq!(first.bus_id.as_deref(), Some("00000000:19:00.0"));
         assert_eq!(first.model.as_deref(), Some(MODEL));
+        assert_eq!(first.power_limit, Milliwatts::new(700_000));
     }
 
     #[test]

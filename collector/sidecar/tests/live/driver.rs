@@ -2,7 +2,7 @@
 
 use phasemeter::source::nvml::select::{By, select};
 use phasemeter::source::nvml::{Driver, DriverError};
-use phasemeter_meter::units::Bytes;
+use phasemeter_meter::units::{Bytes, Milliwatts};
 
 use crate::Rig;
 
@@ -15,7 +15,8 @@ fn gpus_are_known_by_all_their_names() {
         name = \"NVIDIA A100-PCIE-40GB\"
         uuid = \"GPU-5e5ba0b2\"
         bus_id = \"00000000:17:00.0\"
-        memory_total_mib = 40960",
+        memory_total_mib = 40960
+        power_limit_w = 250",
     );
     let discovery = rig.driver().discover().unwrap();
     assert_eq!(discovery.version.as_deref(), Some("580.95.05"));
@@ -27,11 +28,46 @@ fn gpus_are_known_by_all_their_names() {
     assert_eq!(second.index, Some(1));
     assert_eq!(second.model.as_deref(), Some("NVIDIA A100-PCIE-40GB"));
     assert_eq!(second.memory_total, Bytes::from_mebibytes(40_960));
+    assert_eq!(second.power_limit, Milliwatts::new(250_000));
+    assert!(discovery.gpus.iter().all(|found| found.untold.is_empty()));
 
     let one = |name: &str| (name == "CUDA_VISIBLE_DEVICES").then(|| "1".to_owned());
     let selection = select(&[], one, &identities).unwrap();
     assert_eq!(selection.gpus, [1]);
     assert_eq!(selection.by, By::Variable("CUDA_VISIBLE_DEVICES"));
+}
+
+/// Scenario: the first GPU tells no power limit, the second no enforced limit, the third a
+/// limit of nothing.
+/// Guarantee: what is not told is unknown and named, and every GPU is metered.
+#[test]
+fn what_a_gpu_does_not_tell_of_itself_is_unknown() {
+    let rig = Rig::new(
+        "[[device]]
+        [[device]]
+        power_limit_w = 250
+        [[device]]
+        power_limit_w = 0
+        [[fault]]
+        device = 0
+        functions = [
+            \"nvmlDeviceGetEnforcedPowerLimit\", \"nvmlDeviceGetPowerManagementLimit\",
+        ]
+        refuse = \"not_supported\"
+        [[fault]]
+        device = 1
+        functions = [\"nvmlDeviceGetEnforcedPowerLimit\"]
+        refuse = \"function_not_found\"",
+    );
+    let discovery = rig.driver().discover().unwrap();
+    let limits: Vec<_> = discovery.gpus.iter().map(|found| found.identity.power_limit).collect();
+    assert_eq!(limits, [None, Milliwatts::new(250_000), None]);
+    let [first, others @ ..] = &discovery.gpus[..] else { panic!("no GPU was found") };
+    assert!(first.identity.memory_total.is_some());
+    let untold: Vec<_> = first.untold.iter().map(|untold| untold.fact).collect();
+    assert_eq!(untold, ["power limit"]);
+    assert_eq!(first.untold[0].to_string(), "no power limit");
+    assert!(others.iter().all(|found| found.untold.is_empty()));
 }
 
 #[test]

@@ -84,9 +84,7 @@ impl Census {
     #[inline]
     pub(super) fn learn(&mut self, gpu: usize, row: &Row<'_>) {
         let Some(gpu) = self.gpus.get_mut(gpu) else { return };
-        if gpu.identity.memory_total.is_none() {
-            gpu.identity.memory_total = row.memory_total;
-        }
+        row.limits.fill(&mut gpu.identity);
         if gpu.identity.model.is_none() && gpu.rows < MODEL_ROWS {
             gpu.rows += 1;
             gpu.identity.model = word(row.name).map(str::to_owned);

@@ -18,6 +18,8 @@ pub(super) enum Column {
     MemoryUsed,
     MemoryTotal,
     Power(PowerColumn),
+    EnforcedLimit,
+    SetLimit,
     Energy,
     Temperature,
     SmClock,
@@ -63,7 +65,7 @@ pub enum ToldApartBy {
 }
 
 /// The names that columns go by.
-const KNOWN: [(&str, Column); 22] = [
+const KNOWN: [(&str, Column); 24] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
     ("gpu_uuid", Column::Uuid),
@@ -78,6 +80,8 @@ const KNOWN: [(&str, Column); 22] = [
     ("power.draw", Column::Power(PowerColumn::Draw)),
     ("power.draw.average", Column::Power(PowerColumn::Average)),
     ("power.draw.instant", Column::Power(PowerColumn::Instant)),
+    ("enforced.power.limit", Column::EnforcedLimit),
+    ("power.limit", Column::SetLimit),
     // nvidia-smi has no such columns; Phasemeter's own recordings do.
     ("total_energy_consumption", Column::Energy),
     ("compute_processes", Column::Processes),
@@ -165,7 +169,7 @@ impl Column {
         match self {
             Self::Utilization => "%",
             Self::MemoryUsed | Self::MemoryTotal => "MiB",
-            Self::Power(_) => "W",
+            Self::Power(_) | Self::EnforcedLimit | Self::SetLimit => "W",
             Self::Energy => "mJ",
             Self::Temperature => "C",
             Self::SmClock | Self::MemoryClock => "MHz",

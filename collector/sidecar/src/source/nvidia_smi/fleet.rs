@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_meter::units::Bytes;
 
 use super::identity;
+use super::limits::Limits;
 
 /// The GPUs of all logs, in order of first appearance.
 #[derive(Default)]
@@ -88,13 +88,11 @@ impl Fleet {
         }
     }
 
-    /// Takes what a reading said of the size of its GPU's memory.
+    /// Takes what came with a reading of it.
     #[inline]
-    pub(super) fn set_memory_total(&mut self, index: usize, total: Option<Bytes>) {
-        if total.is_some()
-            && let Some(gpu) = self.gpus.get_mut(index)
-        {
-            gpu.memory_total = total;
+    pub(super) fn set_limits(&mut self, index: usize, limits: Limits) {
+        if let Some(gpu) = self.gpus.get_mut(index) {
+            limits.set(gpu);
         }
     }
 

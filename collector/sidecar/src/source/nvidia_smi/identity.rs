@@ -24,6 +24,7 @@ pub(super) fn gain(known: &mut GpuIdentity, other: &GpuIdentity) -> bool {
         fill(&mut known.index, &other.index),
         fill(&mut known.model, &other.model),
         fill(&mut known.memory_total, &other.memory_total),
+        fill(&mut known.power_limit, &other.power_limit),
     ];
     gains.contains(&true)
 }

@@ -214,7 +214,7 @@ impl Source for Logs {
         let Some(part) = self.parts.get(self.current) else { return Ok(None) };
         let entry = part.log.entry();
         let Some(gpu) = part.gpus.get(entry.gpu) else { return Ok(None) };
-        self.fleet.set_memory_total(*gpu, entry.memory_total);
+        self.fleet.set_limits(*gpu, entry.limits);
         Ok(Some((*gpu, entry.reading)))
     }
 

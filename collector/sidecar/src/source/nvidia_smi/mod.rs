@@ -16,6 +16,7 @@ mod columns;
 mod fleet;
 mod identity;
 mod interleave;
+mod limits;
 mod lines;
 mod log;
 mod logs;

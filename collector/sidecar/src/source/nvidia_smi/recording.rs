@@ -12,8 +12,9 @@ use time::UtcDateTime;
 
 /// What stands above the rows. `nvidia-smi` has no such columns as the last two.
 const HEADER: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu [%], \
-    memory.used [MiB], memory.total [MiB], power.draw [W], temperature.gpu, clocks.sm [MHz], \
-    clocks.mem [MHz], total_energy_consumption [mJ], compute_processes\n";
+    memory.used [MiB], memory.total [MiB], power.draw [W], enforced.power.limit [W], \
+    temperature.gpu, clocks.sm [MHz], clocks.mem [MHz], total_energy_consumption [mJ], \
+    compute_processes\n";
 
 /// What a cell says that has no value.
 const NOT_AVAILABLE: &str = "[N/A]";
@@ -45,7 +46,7 @@ pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> 
         |bytes: Option<Bytes>| cell(bytes.map(|bytes| bytes.get() / Bytes::MEBIBYTE), none, " MiB");
     writeln!(
         out,
-        "{}, {}, {}, {}, {}, {utilization}, {}, {}, {}, {}, {}, {}, {}, {}",
+        "{}, {}, {}, {}, {}, {utilization}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
         Instant(reading.at),
         cell(gpu.index, NOT_AVAILABLE, ""),
         cell(gpu.uuid.as_deref().map(Word), NOT_AVAILABLE, ""),
@@ -54,6 +55,7 @@ pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> 
         mebibytes(reading.memory_used),
         mebibytes(gpu.memory_total),
         cell(reading.power.map(Watts), none, " W"),
+        cell(gpu.power_limit.map(Watts), none, " W"),
         cell(reading.temperature.map(|temperature| temperature.0), none, ""),
         cell(reading.sm_clock.map(|clock| clock.0), none, " MHz"),
         cell(reading.memory_clock.map(|clock| clock.0), none, " MHz"),
@@ -155,6 +157,7 @@ mod tests {
             index: Some(3),
             model: Some("NVIDIA H100, \n80GB".to_owned()),
             memory_total: Bytes::from_mebibytes(81_559),
+            power_limit: Milliwatts::new(700_000),
             ..GpuIdentity::default()
         };
         let ids = "2026/07/27 00:22:27.123Z, 3, GPU-5e5ba0b2, 00000000:17:00.0, NVIDIA H100 80GB";
@@ -167,11 +170,17 @@ mod tests {
         };
         assert_eq!(
             written(&gpu, &reading),
-            format!("{ids}, 87 %, 12345 MiB, 81559 MiB, 312.040 W, -3, [N/A], [N/A], [N/A], [N/A]")
+            format!(
+                "{ids}, 87 %, 12345 MiB, 81559 MiB, 312.040 W, 700.000 W, -3, [N/A], [N/A], [N/A], \
+                 [N/A]"
+            )
         );
         let lost = Reading { utilization: Err(Absent::Lost), ..Reading::at(reading.at) };
         let cells = written(&gpu, &lost);
-        let lost = format!("{ids}, {LOST}, {LOST}, 81559 MiB, {}", [LOST; 6].join(", "));
+        let lost = format!(
+            "{ids}, {LOST}, {LOST}, 81559 MiB, {LOST}, 700.000 W, {}",
+            [LOST; 5].join(", ")
+        );
         assert_eq!(cells, lost);
     }
 
@@ -216,12 +225,14 @@ mod tests {
         fn a_reading_survives_the_log(
             reading in readings(), index in option::of(any::<u32>()), uuid in "[!-+\\--~]{1,40}",
             model in "[A-Z][ -+\\--~]{0,40}[A-Z]", total in 0..=Bytes::MAX / Bytes::MEBIBYTE,
+            limit in option::of(1..=1_000_000_000_u32),
         ) {
             let gpu = GpuIdentity {
                 index,
                 uuid: Some(uuid.clone()),
                 model: Some(model.clone()),
                 memory_total: Bytes::from_mebibytes(total),
+                power_limit: limit.and_then(Milliwatts::new),
                 ..GpuIdentity::default()
             };
             let columns = Columns::read(HEADER.trim_end().as_bytes(), None).unwrap();
@@ -229,7 +240,8 @@ mod tests {
             let read = Row::read(row.as_bytes(), &columns, &mut clock).unwrap();
             prop_assert_eq!(read.reading, reading);
             prop_assert!(!clock.assumed_utc());
-            prop_assert_eq!(read.memory_total, gpu.memory_total);
+            prop_assert_eq!(read.limits.memory_total, gpu.memory_total);
+            prop_assert_eq!(read.limits.power, gpu.power_limit);
             let index = index.map_or(NOT_AVAILABLE.to_owned(), |index| index.to_string());
             prop_assert_eq!(read.ids.index, index.as_bytes());
             prop_assert_eq!(read.ids.uuid, uuid.as_bytes());

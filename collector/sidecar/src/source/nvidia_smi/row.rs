@@ -9,7 +9,8 @@ use phasemeter_meter::units::{
 };
 
 use super::cell::{Cells, NUMBER_ONE, absence};
-use super::columns::{Column, Columns, PowerColumn};
+use super::columns::{Column, Columns};
+use super::limits::Limits;
 use super::timestamp::Clock;
 
 /// Above this a clock is a misreading.
@@ -21,7 +22,7 @@ const MAX_CELSIUS: i16 = 300;
 /// What a row says, its texts still in the bytes it was read from.
 pub(super) struct Row<'a> {
     pub(super) reading: Reading,
-    pub(super) memory_total: Option<Bytes>,
+    pub(super) limits: Limits,
     pub(super) ids: Ids<'a>,
     pub(super) name: &'a [u8],
 }
@@ -51,7 +52,8 @@ impl<'a> Row<'a> {
     #[inline]
     pub(super) fn read(row: &'a [u8], columns: &Columns, clock: &mut Clock) -> Option<Self> {
         let mut cells = Cells::of(row);
-        let mut memory_total = None;
+        let mut limits = Limits::default();
+        let mut set_limit = None;
         let mut reading = Reading::at(Timestamp::default());
         let mut ids = Ids::default();
         let mut name: &[u8] = &[];
@@ -65,8 +67,10 @@ impl<'a> Row<'a> {
                 Column::Name => name = cells.text(),
                 Column::Utilization => reading.utilization = utilization(&mut cells),
                 Column::MemoryUsed => reading.memory_used = mebibytes(&mut cells),
-                Column::MemoryTotal => memory_total = mebibytes(&mut cells),
-                Column::Power(power) => reading.power = milliwatts(&mut cells, power),
+                Column::MemoryTotal => limits.memory_total = mebibytes(&mut cells),
+                Column::Power(_) => reading.power = milliwatts(&mut cells, column),
+                Column::EnforcedLimit => limits.power = power_limit(&mut cells, column),
+                Column::SetLimit => set_limit = power_limit(&mut cells, column),
                 Column::Energy => reading.energy = millijoules(&mut cells),
                 Column::Temperature => reading.temperature = celsius(&mut cells),
                 Column::SmClock => reading.sm_clock = megahertz(&mut cells),
@@ -74,7 +78,8 @@ impl<'a> Row<'a> {
                 Column::Processes => reading.compute_processes = count(&mut cells),
             }
         }
-        cells.all_taken().then_some(Self { reading, memory_total, ids, name })
+        limits.power = limits.power.or(set_limit);
+        cells.all_taken().then_some(Self { reading, limits, ids, name })
     }
 }
 
@@ -88,9 +93,14 @@ fn mebibytes(cells: &mut Cells<'_>) -> Option<Bytes> {
     whole(cells.number(Column::MemoryUsed.unit())).and_then(Bytes::from_mebibytes)
 }
 
-fn milliwatts(cells: &mut Cells<'_>, column: PowerColumn) -> Option<Milliwatts> {
-    let milliwatts = cells.number(Column::Power(column).unit()).ok()? / (NUMBER_ONE / 1_000);
+fn milliwatts(cells: &mut Cells<'_>, column: Column) -> Option<Milliwatts> {
+    let milliwatts = cells.number(column.unit()).ok()? / (NUMBER_ONE / 1_000);
     u32::try_from(milliwatts).ok().and_then(Milliwatts::new)
+}
+
+/// A limit of nothing is none.
+fn power_limit(cells: &mut Cells<'_>, column: Column) -> Option<Milliwatts> {
+    milliwatts(cells, column).filter(|limit| limit.get() > 0)
 }
 
 fn megahertz(cells: &mut Cells<'_>) -> Option<Megahertz> {
@@ -130,8 +140,12 @@ mod tests {
         total_energy_consumption [mJ]";
 
     fn read(row: &str) -> Option<Reading> {
-        let columns = Columns::read(HEADER.as_bytes(), None).unwrap();
-        Row::read(row.as_bytes(), &columns, &mut Clock::new(None)).map(|row| row.reading)
+        under(HEADER, row).map(|row| row.reading)
+    }
+
+    fn under<'a>(header: &str, row: &'a str) -> Option<Row<'a>> {
+        let columns = Columns::read(header.as_bytes(), None).unwrap();
+        Row::read(row.as_bytes(), &columns, &mut Clock::new(None))
     }
 
     fn of(cells: &str) -> Reading {
@@ -168,6 +182,26 @@ mod tests {
         }
         assert_eq!(of("0.5, 1, 1, 1, -3, 1, 1").utilization.unwrap().ppm(), 5_000);
         assert_eq!(of("0.5, 1, 1, 1, -3, 1, 1").temperature, Some(Celsius(-3)));
+    }
+
+    #[test]
+    fn the_enforced_limit_goes_before_the_one_that_was_set() {
+        for (set, enforced, expected) in [
+            ("700.00 W", "650.00 W", 650_000),
+            ("700.00", "[N/A]", 700_000),
+            ("700.00 W", "0.00 W", 700_000),
+            ("[N/A]", "312.5", 312_500),
+            ("[N/A]", "[Not Supported]", 0),
+            ("0.00 W", "", 0),
+            ("700 mW", "9999999999 W", 0),
+        ] {
+            let header = "timestamp, power.draw [W], power.limit [W], enforced.power.limit [W]";
+            let row = format!("2026/07/27 00:22:27.123, 71.25 W, {set}, {enforced}");
+            let row = under(header, &row).unwrap();
+            let expected = Milliwatts::new(expected).filter(|limit| limit.get() > 0);
+            assert_eq!(row.limits.power, expected, "{set}, {enforced}");
+            assert_eq!(row.reading.power, Milliwatts::new(71_250));
+        }
     }
 
     #[test]

@@ -3,11 +3,12 @@
 //! It takes a log line by line, and says what each was. It must not know where lines come from.
 
 use phasemeter_meter::reading::Reading;
-use phasemeter_meter::units::{Bytes, Timestamp};
+use phasemeter_meter::units::Timestamp;
 
 use super::LogOptions;
 use super::census::Census;
 use super::columns::{Columns, PowerColumn, ToldApartBy};
+use super::limits::Limits;
 use super::lines::Line;
 use super::rejected::Refusal;
 use super::row::Row;
@@ -36,14 +37,14 @@ pub(super) struct Entry {
     pub(super) reading: Reading,
     /// The GPU, as the census of its log numbers it.
     pub(super) gpu: usize,
-    pub(super) memory_total: Option<Bytes>,
+    pub(super) limits: Limits,
     pub(super) line: u64,
 }
 
 impl Default for Entry {
     fn default() -> Self {
         let reading = Reading::at(Timestamp::default());
-        Self { reading, gpu: 0, memory_total: None, line: 0 }
+        Self { reading, gpu: 0, limits: Limits::default(), line: 0 }
     }
 }
 
@@ -139,7 +140,7 @@ impl Sheet {
         self.pass_place();
         entry.reading = row.reading;
         entry.gpu = gpu;
-        entry.memory_total = row.memory_total;
+        entry.limits = row.limits;
         Taken::Reading
     }
 

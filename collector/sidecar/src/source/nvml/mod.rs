@@ -12,12 +12,12 @@ use std::time::Duration;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_meter::units::Bytes;
 
 mod counters;
 mod error;
 mod gpm;
 mod gpu;
+mod identity;
 mod metric;
 mod observation;
 mod refusal;
@@ -56,12 +56,24 @@ pub struct Discovery {
 }
 
 /// A GPU that answers.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Found {
     /// Who it is. It has a uuid and an index.
     pub identity: GpuIdentity,
     /// Whether it is partitioned (MIG): then its utilization is known through GPM alone.
     pub mig: bool,
+    /// What it does not tell of itself.
+    pub untold: Vec<Untold>,
+}
+
+/// A fact that a GPU does not tell.
+#[derive(Debug, thiserror::Error)]
+#[error("no {fact}")]
+pub struct Untold {
+    /// Which.
+    pub fact: &'static str,
+    /// What the driver said.
+    pub source: NvmlError,
 }
 
 /// A GPU that is there but cannot be metered.
@@ -125,7 +137,7 @@ impl Driver {
         let nvml = self.open()?;
         let (mut gpus, mut silent) = (Vec::new(), Vec::new());
         for index in 0..nvml.device_count()? {
-            match identify(&nvml, index) {
+            match identity::identify(&nvml, index) {
                 Ok(found) => gpus.push(found),
                 Err(source) => silent.push(Silent { index, source }),
             }
@@ -136,19 +148,4 @@ impl Driver {
         let version = nvml.sys_driver_version().ok();
         Ok(Discovery { nvml: Arc::new(nvml), driver: self, version, gpus, silent })
     }
-}
-
-fn identify(nvml: &Nvml, index: u32) -> Result<Found, NvmlError> {
-    let device = nvml.device_by_index(index)?;
-    let uuid = device.uuid()?;
-    let memory_total = device.memory_info().ok().and_then(|memory| Bytes::new(memory.total));
-    let identity = GpuIdentity {
-        name: uuid.clone(),
-        uuid: Some(uuid),
-        bus_id: device.pci_info().ok().map(|pci| pci.bus_id),
-        index: Some(index),
-        model: device.name().ok(),
-        memory_total,
-    };
-    Ok(Found { identity, mig: device.mig_mode().is_ok_and(|mode| mode.current != 0) })
 }
