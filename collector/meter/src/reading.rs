@@ -152,4 +152,23 @@ pub struct GpuIdentity {
     /// administrator may set another one at any time. A log tells it row by row; a driver is asked
     /// once, when the GPU is found.
     pub power_limit: Option<Milliwatts>,
+    /// What only a driver tells.
+    pub board: Board,
+}
+
+/// What a driver tells of a GPU once, when it is found. A log tells none of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Board {
+    /// The number on the board (`nvmlDeviceGetSerial`).
+    pub serial_number: Option<String>,
+    /// The version of its VBIOS (`nvmlDeviceGetVbiosVersion`).
+    pub firmware_version: Option<String>,
+    /// The version of the driver (`nvmlSystemGetDriverVersion`).
+    pub driver_version: Option<String>,
+    /// Where the hardware slows itself down
+    /// (`nvmlDeviceGetTemperatureThreshold(SLOWDOWN)`; newer GPUs may not tell).
+    pub slowdown: Option<Celsius>,
+    /// Where it turns itself off, to protect itself
+    /// (`nvmlDeviceGetTemperatureThreshold(SHUTDOWN)`; newer GPUs may not tell).
+    pub shutdown: Option<Celsius>,
 }

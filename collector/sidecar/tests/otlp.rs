@@ -18,7 +18,7 @@ use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::hold::MaxHold;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::price::{Plan, Price};
-use phasemeter_meter::reading::{Absent, GpuIdentity, Reading};
+use phasemeter_meter::reading::{Absent, Board, GpuIdentity, Reading};
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Timestamp, Utilization,
@@ -586,6 +586,13 @@ fn a_small_file_reads_so() {
     });
     let mut busy = Made::new(0, "3", busy.collect());
     busy.identity.uuid = Some("GPU-7b1a6b40-0000-4000-8000-000000000000".into());
+    busy.identity.board = Board {
+        serial_number: Some("1652823054567".into()),
+        firmware_version: Some("96.00.74.00.01".into()),
+        driver_version: Some("575.57.08".into()),
+        slowdown: Some(Celsius(89)),
+        shutdown: Some(Celsius(92)),
+    };
     let silent = steady(1, 4, 0).chain(steady(9, 2, 40)).collect();
     let silent = Made { price: None, memory_total: None, ..Made::new(1, "0", silent) };
     let request = ExperimentRequest {

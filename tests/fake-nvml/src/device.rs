@@ -5,7 +5,7 @@
 //! know NVML's calls or a clock.
 
 use phasemeter_meter::units::{
-    Bytes, Megahertz, Millijoules, Milliwatts, NANOS_PER_SECOND, Nanos, Utilization,
+    Bytes, Celsius, Megahertz, Millijoules, Milliwatts, NANOS_PER_SECOND, Nanos, Utilization,
 };
 
 use crate::track::{Process, Rate, State, Track};
@@ -19,6 +19,8 @@ pub struct Identity {
     pub uuid: String,
     /// Number of the board.
     pub serial: String,
+    /// Version of its VBIOS.
+    pub vbios: String,
     /// Where it is.
     pub bus: BusId,
     /// Its generation.
@@ -29,6 +31,10 @@ pub struct Identity {
     pub memory_reserved: Bytes,
     /// What it may draw.
     pub power_limit: Milliwatts,
+    /// Where the hardware slows itself down.
+    pub slowdown: Celsius,
+    /// Where it turns itself off.
+    pub shutdown: Celsius,
     /// The fastest clock of the multiprocessors.
     pub sm_clock_max: Megahertz,
     /// The fastest clock of the memory.

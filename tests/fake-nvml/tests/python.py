@@ -48,6 +48,12 @@ pci = nv.nvmlDeviceGetPciInfo(gpu)
 expect((pci.busId, pci.busIdLegacy, pci.bus), ("00000000:17:00.0", "0000:17:00.0", 0x17))
 expect(nv.nvmlDeviceGetCudaComputeCapability(gpu), (9, 0))
 expect(nv.nvmlDeviceGetMigMode(gpu), [0, 0])
+expect(nv.nvmlDeviceGetSerial(other), "0000000000002")
+expect(nv.nvmlDeviceGetVbiosVersion(gpu), "96.00.74.00.01")
+expect(nv.nvmlDeviceGetEnforcedPowerLimit(gpu), 700_000)
+expect(nv.nvmlDeviceGetPowerManagementLimit(gpu), 700_000)
+expect(nv.nvmlDeviceGetTemperatureThreshold(gpu, nv.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN), 89)
+expect(nv.nvmlDeviceGetTemperatureThreshold(gpu, nv.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN), 92)
 
 # Readings.
 rates = nv.nvmlDeviceGetUtilizationRates(gpu)

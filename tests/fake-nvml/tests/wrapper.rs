@@ -8,7 +8,7 @@ use fake_nvml::{Control, Fake};
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enum_wrappers::device::{
-    Clock, PcieUtilCounter, PerformanceState, Sampling, TemperatureSensor,
+    Clock, PcieUtilCounter, PerformanceState, Sampling, TemperatureSensor, TemperatureThreshold,
 };
 use nvml_wrapper::enums::device::{DeviceArchitecture, SampleValue, UsedGpuMemory};
 use nvml_wrapper::enums::event::XidError;
@@ -88,6 +88,11 @@ ecc_uncorrected = 1
 name = 'NVIDIA A100-SXM4-40GB'
 architecture = 'ampere'
 memory_total_mib = 40960
+serial = '1652823054567'
+vbios_version = '92.00.19.00.13'
+power_limit_w = 400
+slowdown_c = 85
+shutdown_c = 95
 ";
 
 #[test]
@@ -108,6 +113,14 @@ fn devices_say_who_they_are() {
     assert_eq!(second.uuid().unwrap(), "GPU-00000000-0000-0000-0000-000000000001");
     assert_eq!(second.cuda_compute_capability().unwrap().major, 8);
     assert!(!second.gpm_support().unwrap());
+    assert_eq!(second.serial().unwrap(), "1652823054567");
+    assert_eq!(second.vbios_version().unwrap(), "92.00.19.00.13");
+    assert_eq!(second.enforced_power_limit().unwrap(), 400_000);
+    assert_eq!(second.power_management_limit().unwrap(), 400_000);
+    let limit = |which| second.temperature_threshold(which);
+    assert_eq!(limit(TemperatureThreshold::Slowdown).unwrap(), 85);
+    assert_eq!(limit(TemperatureThreshold::Shutdown).unwrap(), 95);
+    assert!(matches!(limit(TemperatureThreshold::MemoryMax), Err(NvmlError::NotSupported)));
 
     assert!(matches!(driver.nvml.device_by_index(2), Err(NvmlError::InvalidArg)));
     assert!(matches!(driver.nvml.device_by_uuid("GPU-c"), Err(NvmlError::NotFound)));

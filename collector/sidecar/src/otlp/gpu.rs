@@ -85,7 +85,7 @@ impl GpuExport {
             labels: Labels::new(id, gpu),
             session: None,
             told: None,
-            hardware: Hardware::new(gpu.memory_total),
+            hardware: Hardware::new(gpu),
             accounts: AccountPoints::new(gpu.memory_total),
             measurements: Measurements::default(),
             exemplars: Exemplars::default(),

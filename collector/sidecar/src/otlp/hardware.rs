@@ -5,17 +5,20 @@
 use phasemeter_meter::energy::EnergyBasis;
 use phasemeter_meter::ledger::Tally;
 use phasemeter_meter::reading::{Absent, Reading};
-use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
+use phasemeter_meter::units::{Bytes, Celsius, Nanos, Timestamp};
 
 use super::batch::Batch;
 use super::gpu::Export;
 use super::instruments as metrics;
+use super::labels::GpuDescription;
 use super::values::{When, double, integer, text, weighted_seconds};
 
 /// What is remembered from one export to the next.
 #[derive(Clone, Debug)]
 pub(super) struct Hardware {
     memory_total: Option<Bytes>,
+    /// Where the hardware steps in, by the type of limit that conventions have for it.
+    temperature_limits: [(&'static str, Option<Celsius>); 2],
     /// The time observed until the last export.
     observed: Tally,
     /// What energy is found from, and where the sum begins.
@@ -24,22 +27,45 @@ pub(super) struct Hardware {
 
 impl Hardware {
     /// Nothing is told yet.
-    pub(super) fn new(memory_total: Option<Bytes>) -> Self {
-        Self { memory_total, observed: Tally::default(), energy: None }
+    pub(super) fn new(gpu: &GpuDescription) -> Self {
+        let board = &gpu.identity.board;
+        Self {
+            memory_total: gpu.memory_total,
+            temperature_limits: [
+                ("high.degraded", board.slowdown),
+                ("high.critical", board.shutdown),
+            ],
+            observed: Tally::default(),
+            energy: None,
+        }
     }
 
     /// Adds the points of one export.
     pub(super) fn tell(&mut self, export: &Export, batch: &mut Batch) {
         self.tell_utilization(export, batch);
         self.tell_energy(export, batch);
-        if let Some(total) = self.memory_total {
-            let point = integer(export.when, export.labels.of_gpu(), total.get());
-            batch.hardware.add(&metrics::HW_MEMORY_LIMIT, point);
-        }
+        self.tell_limits(export, batch);
         // What was read at one instant is told as of that instant, and once.
         let last = export.meter.last().filter(|reading| reading.at >= export.since);
         if let Some(reading) = last {
             self.tell_reading(reading, export, batch);
+        }
+    }
+
+    /// What it has and may do.
+    fn tell_limits(&self, export: &Export, batch: &mut Batch) {
+        if let Some(total) = self.memory_total {
+            let point = integer(export.when, export.labels.of_gpu(), total.get());
+            batch.hardware.add(&metrics::HW_MEMORY_LIMIT, point);
+        }
+        for (kind, limit) in self.temperature_limits {
+            if let Some(limit) = limit {
+                let when = When { start: 0, ..export.when };
+                let mut labels = export.labels.of_hardware("hw.sensor_location", "gpu");
+                labels.push(text("hw.limit_type", kind));
+                let point = double(when, labels, f64::from(limit.0));
+                batch.hardware.add(&metrics::HW_TEMPERATURE_LIMIT, point);
+            }
         }
     }
 

@@ -64,6 +64,13 @@ pub(super) const HW_TEMPERATURE: Instrument = Instrument {
     kind: Kind::Gauge,
     description: "Temperature of the die.",
 };
+pub(super) const HW_TEMPERATURE_LIMIT: Instrument = Instrument {
+    name: "hw.temperature.limit",
+    unit: "Cel",
+    kind: Kind::Gauge,
+    description: "Temperature of the die at which the hardware slows down (high.degraded), or turns \
+                  itself off (high.critical).",
+};
 pub(super) const HW_IO: Instrument = Instrument {
     name: "hw.gpu.io",
     unit: "By",

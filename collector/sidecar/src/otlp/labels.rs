@@ -40,7 +40,14 @@ impl Labels {
         let name = identity.index.map(|index| text("hw.name", format!("GPU {index}")));
         let hardware: Vec<_> = [id.clone()].into_iter().chain(name).collect();
         let model = identity.model.as_deref().map(|model| text("hw.model", model));
-        let details = model.into_iter().chain([text("hw.vendor", VENDOR)]);
+        let board = &identity.board;
+        let told = [
+            ("hw.serial_number", &board.serial_number),
+            ("hw.driver_version", &board.driver_version),
+            ("hw.firmware_version", &board.firmware_version),
+        ];
+        let told = told.into_iter().filter_map(|(key, value)| Some(text(key, value.as_deref()?)));
+        let details = model.into_iter().chain([text("hw.vendor", VENDOR)]).chain(told);
         let price = gpu.price.map(|price| {
             let plan = price.plan.map(|plan| text("phasemeter.price.plan", plan.as_str()));
             let source = text("phasemeter.price.source", &price.source);

@@ -180,6 +180,7 @@ fn identity(index: u32, bus: &str, chance: &mut Chance) -> GpuIdentity {
         model: Some(MODEL.to_owned()),
         memory_total: Bytes::from_mebibytes(MEMORY_TOTAL),
         power_limit: Milliwatts::new(POWER_LIMIT),
+        ..GpuIdentity::default()
     }
 }
 

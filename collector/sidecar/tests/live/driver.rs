@@ -2,7 +2,8 @@
 
 use phasemeter::source::nvml::select::{By, select};
 use phasemeter::source::nvml::{Driver, DriverError};
-use phasemeter_meter::units::{Bytes, Milliwatts};
+use phasemeter_meter::reading::Board;
+use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
 
 use crate::Rig;
 
@@ -16,7 +17,11 @@ fn gpus_are_known_by_all_their_names() {
         uuid = \"GPU-5e5ba0b2\"
         bus_id = \"00000000:17:00.0\"
         memory_total_mib = 40960
-        power_limit_w = 250",
+        power_limit_w = 250
+        serial = \"1652823054567\"
+        vbios_version = \"92.00.19.00.13\"
+        slowdown_c = 85
+        shutdown_c = 95",
     );
     let discovery = rig.driver().discover().unwrap();
     assert_eq!(discovery.version.as_deref(), Some("580.95.05"));
@@ -29,6 +34,14 @@ fn gpus_are_known_by_all_their_names() {
     assert_eq!(second.model.as_deref(), Some("NVIDIA A100-PCIE-40GB"));
     assert_eq!(second.memory_total, Bytes::from_mebibytes(40_960));
     assert_eq!(second.power_limit, Milliwatts::new(250_000));
+    let board = Board {
+        serial_number: Some("1652823054567".to_owned()),
+        firmware_version: Some("92.00.19.00.13".to_owned()),
+        driver_version: Some("580.95.05".to_owned()),
+        slowdown: Some(Celsius(85)),
+        shutdown: Some(Celsius(95)),
+    };
+    assert_eq!(second.board, board);
     assert!(discovery.gpus.iter().all(|found| found.untold.is_empty()));
 
     let one = |name: &str| (name == "CUDA_VISIBLE_DEVICES").then(|| "1".to_owned());
@@ -37,9 +50,9 @@ fn gpus_are_known_by_all_their_names() {
     assert_eq!(selection.by, By::Variable("CUDA_VISIBLE_DEVICES"));
 }
 
-/// Scenario: the first GPU tells no power limit, the second no enforced limit, the third a
+/// Scenario: the first GPU tells nothing but its name, the second no enforced limit, the third a
 /// limit of nothing.
-/// Guarantee: what is not told is unknown and named, and every GPU is metered.
+/// Guarantee: what is not told is unknown, each fact is named once, and every GPU is metered.
 #[test]
 fn what_a_gpu_does_not_tell_of_itself_is_unknown() {
     let rig = Rig::new(
@@ -52,6 +65,8 @@ fn what_a_gpu_does_not_tell_of_itself_is_unknown() {
         device = 0
         functions = [
             \"nvmlDeviceGetEnforcedPowerLimit\", \"nvmlDeviceGetPowerManagementLimit\",
+            \"nvmlDeviceGetSerial\", \"nvmlDeviceGetVbiosVersion\",
+            \"nvmlDeviceGetTemperatureThreshold\",
         ]
         refuse = \"not_supported\"
         [[fault]]
@@ -63,9 +78,20 @@ fn what_a_gpu_does_not_tell_of_itself_is_unknown() {
     let limits: Vec<_> = discovery.gpus.iter().map(|found| found.identity.power_limit).collect();
     assert_eq!(limits, [None, Milliwatts::new(250_000), None]);
     let [first, others @ ..] = &discovery.gpus[..] else { panic!("no GPU was found") };
+    let board = Board { driver_version: discovery.version.clone(), ..Board::default() };
+    assert_eq!(first.identity.board, board);
     assert!(first.identity.memory_total.is_some());
     let untold: Vec<_> = first.untold.iter().map(|untold| untold.fact).collect();
-    assert_eq!(untold, ["power limit"]);
+    assert_eq!(
+        untold,
+        [
+            "power limit",
+            "slowdown temperature",
+            "shutdown temperature",
+            "serial number",
+            "VBIOS version"
+        ]
+    );
     assert_eq!(first.untold[0].to_string(), "no power limit");
     assert!(others.iter().all(|found| found.untold.is_empty()));
 }

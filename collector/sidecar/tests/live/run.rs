@@ -406,7 +406,9 @@ fn points(file: &Path, name: &str) -> BTreeMap<String, f64> {
     };
     let own = |attribute: &&Value| {
         let key = attribute["key"].as_str().unwrap();
-        !["hw.id", "hw.name", "hw.model", "hw.vendor", "hw.type"].contains(&key)
+        let whose = ["id", "name", "type", "model", "vendor", "serial_number"];
+        let whose = [&whose[..], &["driver_version", "firmware_version"]].concat();
+        !key.strip_prefix("hw.").is_some_and(|key| whose.contains(&key))
     };
     let text = |attribute: &Value| {
         let value = &attribute["value"];
@@ -481,6 +483,60 @@ fn what_is_measured_beside_the_readings_is_sent() {
     let events = told(&file, ["resourceLogs", "scopeLogs", "logRecords"]);
     let names: Vec<_> = events.iter().map(|event| event["eventName"].as_str().unwrap()).collect();
     assert_eq!(names, ["phasemeter.gpu.xid", "phasemeter.gpu.stuck", "phasemeter.gpu.unstuck"]);
+}
+
+/// Scenario: of two GPUs one does not tell where its hardware steps in, nor its serial number.
+/// Guarantee: what the driver tells once stands on the points of the GPU and in its window; what it
+/// does not is left out, and said a line each to whoever looks closely.
+#[test]
+fn what_a_gpu_is_and_may_do_is_sent() {
+    let rig = Rig::new(
+        "[[device]]
+        power_limit_w = 312.5
+        [[device]]
+        [[fault]]
+        device = 1
+        functions = [\"nvmlDeviceGetTemperatureThreshold\", \"nvmlDeviceGetSerial\"]
+        refuse = \"not_supported\"",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let [file, window] = ["otlp.json", "window.json"].map(|name| folder.path().join(name));
+    let arguments = format!(
+        "--duration 1.5 --log-level debug --otlp-file {} --dump-windows {}",
+        file.display(),
+        window.display()
+    );
+    let output = phasemeter(&rig, &arguments).output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    for fact in ["slowdown temperature", "shutdown temperature", "serial number"] {
+        let line = format!("000000000001: no {fact}: ");
+        assert_eq!(said.matches(&line).count(), 1, "{said}");
+    }
+
+    let limits = points(&file, "hw.temperature.limit");
+    let one = |which: &str, degrees| (format!("gpu {which}"), degrees);
+    let expected = BTreeMap::from([one("high.degraded", 89.0), one("high.critical", 92.0)]);
+    assert_eq!(limits, expected);
+    let metrics = told(&file, ["resourceMetrics", "scopeMetrics", "metrics"]);
+    let of_gpus = |metric: &&Value| metric["name"].as_str().unwrap().starts_with("hw.gpu.");
+    for metric in metrics.iter().filter(of_gpus) {
+        let data = metric.get("sum").unwrap_or(&metric["gauge"]);
+        for point in data["dataPoints"].as_array().unwrap() {
+            let attributes = point["attributes"].as_array().unwrap();
+            let of = |key: &str| {
+                let it = attributes.iter().find(|it| it["key"] == key)?;
+                it["value"]["stringValue"].as_str()
+            };
+            assert_eq!(of("hw.driver_version"), Some("575.57.08"), "{metric}");
+            assert_eq!(of("hw.firmware_version"), Some("96.00.74.00.01"), "{metric}");
+            let first = of("hw.name") == Some("GPU 0");
+            assert_eq!(of("hw.serial_number"), first.then_some("0000000000001"), "{metric}");
+        }
+    }
+    let window: Value = serde_json::from_slice(&fs::read(window).unwrap()).unwrap();
+    let limit = |gpu: usize| &window["window"]["gpus"][gpu]["power_limit_milliwatts"];
+    assert_eq!([limit(0), limit(1)], [312_500, 700_000]);
 }
 
 /// Requests as they arrived: path and body.

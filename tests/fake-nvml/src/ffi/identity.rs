@@ -95,6 +95,8 @@ device_functions! {
         uuid.put(length, &call.device.identity.uuid);
     fn nvmlDeviceGetSerial(call, serial: Buffer, length: u32)
         serial.put(length, &call.device.identity.serial);
+    fn nvmlDeviceGetVbiosVersion(call, version: Buffer, length: u32)
+        version.put(length, &call.device.identity.vbios);
     fn nvmlDeviceGetIndex(call, index: Out<'_, u32>) put(index, number(call.index));
     fn nvmlDeviceGetMinorNumber(call, minor: Out<'_, u32>) put(minor, number(call.index));
     fn nvmlDeviceGetBrand(_call, brand: Out<'_, u32>)

@@ -78,6 +78,17 @@ device_functions! {
         put(celsius, u32::try_from(degrees).unwrap_or(0))
     };
 
+    // Shutdown, slowdown; the others are of other GPUs.
+    fn nvmlDeviceGetTemperatureThreshold(call, which: u32, celsius: Out<'_, u32>) {
+        let identity = &call.device.identity;
+        let degrees = match which {
+            0 => identity.shutdown,
+            1 => identity.slowdown,
+            _ => return Err(Refusal::NotSupported),
+        };
+        put(celsius, u32::try_from(degrees.0).unwrap_or(0))
+    };
+
     fn nvmlDeviceGetTemperatureV(call, out: InOut<'_, nvmlTemperature_v1_t>) {
         let out = out.ok_or(Refusal::InvalidArgument)?;
         require_version::<nvmlTemperature_v1_t>(out.version, 1)?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use phasemeter_meter::units::{Megahertz, Millijoules, Nanos};
+use phasemeter_meter::units::{Celsius, Megahertz, Millijoules, Nanos};
 use serde::Deserialize;
 
 use super::phase::PhaseText;
@@ -71,11 +71,14 @@ pub(super) struct DeviceText {
     name: String,
     uuid: Option<String>,
     serial: Option<String>,
+    vbios_version: String,
     bus_id: Option<BusText>,
     architecture: Architecture,
     memory_total_mib: Mebibytes,
     memory_reserved_mib: Mebibytes,
     power_limit_w: Watts,
+    slowdown_c: i16,
+    shutdown_c: i16,
     sm_clock_max_mhz: u32,
     memory_clock_max_mhz: u32,
     mig: bool,
@@ -92,11 +95,14 @@ impl Default for DeviceText {
             name: "NVIDIA H100 80GB HBM3".to_owned(),
             uuid: None,
             serial: None,
+            vbios_version: "96.00.74.00.01".to_owned(),
             bus_id: None,
             architecture: Architecture::Hopper,
             memory_total_mib: Mebibytes::of(81_559),
             memory_reserved_mib: Mebibytes::of(551),
             power_limit_w: Watts::of(700),
+            slowdown_c: 89,
+            shutdown_c: 92,
             sm_clock_max_mhz: 1_980,
             memory_clock_max_mhz: 2_619,
             mig: false,
@@ -131,11 +137,14 @@ impl DeviceText {
             name: self.name,
             uuid: self.uuid.unwrap_or_else(|| format!("GPU-00000000-0000-0000-0000-{index:012}")),
             serial: self.serial.unwrap_or_else(|| format!("{:013}", index + 1)),
+            vbios: self.vbios_version,
             bus: self.bus_id.map_or(BusId { domain: 0, bus: slot, device: 0 }, |text| text.0),
             architecture: self.architecture,
             memory_total: self.memory_total_mib.0,
             memory_reserved: self.memory_reserved_mib.0,
             power_limit: self.power_limit_w.0,
+            slowdown: Celsius(self.slowdown_c),
+            shutdown: Celsius(self.shutdown_c),
             sm_clock_max: Megahertz(self.sm_clock_max_mhz),
             memory_clock_max: Megahertz(self.memory_clock_max_mhz),
             mig: self.mig,

@@ -3,9 +3,10 @@
 //! What it does not tell stays unknown. This room must not know of readings.
 
 use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::device::TemperatureThreshold;
 use nvml_wrapper::error::NvmlError;
-use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_meter::units::{Bytes, Milliwatts};
+use phasemeter_meter::reading::{Board, GpuIdentity};
+use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
 
 use super::{Found, Untold};
 
@@ -13,13 +14,23 @@ use super::{Found, Untold};
 ///
 /// # Errors
 /// Where there is no such GPU, or it does not even tell its uuid.
-pub(super) fn identify(nvml: &Nvml, index: u32) -> Result<Found, NvmlError> {
+pub(super) fn identify(
+    nvml: &Nvml,
+    index: u32,
+    driver_version: Option<String>,
+) -> Result<Found, NvmlError> {
     let device = nvml.device_by_index(index)?;
     let uuid = device.uuid()?;
     let mut answers = Answers::default();
     let memory = answers.take("size of its memory", device.memory_info());
     let limit = device.enforced_power_limit().or_else(|_| device.power_management_limit());
     let limit = answers.take("power limit", limit).and_then(Milliwatts::new);
+    let mut threshold = |fact, which| {
+        let degrees = answers.take(fact, device.temperature_threshold(which))?;
+        i16::try_from(degrees).ok().map(Celsius)
+    };
+    let slowdown = threshold("slowdown temperature", TemperatureThreshold::Slowdown);
+    let shutdown = threshold("shutdown temperature", TemperatureThreshold::Shutdown);
     let identity = GpuIdentity {
         bus_id: answers.take("bus id", device.pci_info()).map(|pci| pci.bus_id),
         index: Some(index),
@@ -27,6 +38,13 @@ pub(super) fn identify(nvml: &Nvml, index: u32) -> Result<Found, NvmlError> {
         memory_total: memory.and_then(|memory| Bytes::new(memory.total)),
         // A limit of nothing is none.
         power_limit: limit.filter(|limit| limit.get() > 0),
+        board: Board {
+            serial_number: answers.take("serial number", device.serial()),
+            firmware_version: answers.take("VBIOS version", device.vbios_version()),
+            driver_version,
+            slowdown,
+            shutdown,
+        },
         name: uuid.clone(),
         uuid: Some(uuid),
     };

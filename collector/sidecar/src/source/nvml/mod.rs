@@ -135,9 +135,10 @@ impl Driver {
 
     fn list(self) -> Result<Discovery, DriverError> {
         let nvml = self.open()?;
+        let version = nvml.sys_driver_version().ok();
         let (mut gpus, mut silent) = (Vec::new(), Vec::new());
         for index in 0..nvml.device_count()? {
-            match identity::identify(&nvml, index) {
+            match identity::identify(&nvml, index, version.clone()) {
                 Ok(found) => gpus.push(found),
                 Err(source) => silent.push(Silent { index, source }),
             }
@@ -145,7 +146,6 @@ impl Driver {
         if gpus.is_empty() {
             return Err(DriverError::NoGpus { silent: silent.into_iter().next() });
         }
-        let version = nvml.sys_driver_version().ok();
         Ok(Discovery { nvml: Arc::new(nvml), driver: self, version, gpus, silent })
     }
 }
