@@ -107,7 +107,10 @@ impl Page {
         if all.len() > lines {
             all.truncate(lines);
             if let Some(last) = all.last_mut() {
-                *last = format!("{}…", chunks(last, WIDTH - FACTS - 1).swap_remove(0).trim_end());
+                let room = WIDTH - FACTS - 1;
+                let kept = last.rsplit_once(' ').filter(|_| width(last) > room);
+                let kept = kept.map_or(last.as_str(), |(kept, _)| kept);
+                *last = format!("{}…", chunks(kept, room).swap_remove(0).trim_end());
             }
         }
         self.beside(label, Style::Plain, &all);
@@ -244,6 +247,22 @@ mod tests {
         assert_eq!(wrapped(&["one two three"], 8), ["one two", "three"]);
         assert_eq!(wrapped(&["abcdefgh", "i"], 5), ["abcde", "fgh", "i"]);
         assert_eq!(wrapped(&["日本語日本"], 5), ["日本", "語日", "本"]);
+    }
+
+    #[test]
+    fn a_passage_that_is_too_long_ends_with_a_whole_word() {
+        let first = |words: &str| {
+            let mut page = Page::new(false);
+            page.passage("Why", words, 1);
+            page.into_text().split_off(FACTS)
+        };
+        let room = WIDTH - FACTS;
+        let full = format!("{} word", "a".repeat(room - 5));
+        assert_eq!(first(&full), format!("{full}\n"));
+        assert_eq!(first(&format!("{full} more")), format!("{}…\n", "a".repeat(room - 5)));
+        assert_eq!(first("short, but not all"), "short, but not all\n");
+        let long = "a".repeat(2 * room);
+        assert_eq!(first(&long), format!("{}…\n", "a".repeat(room - 1)));
     }
 
     #[test]
