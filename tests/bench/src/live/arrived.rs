@@ -1,6 +1,6 @@
 //! What the run told: the Collector's file, and the report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use crate::BenchError;
 
 /// What is read out of both.
 pub(super) struct Arrived {
-    /// How often metrics were exported.
-    pub(super) exports: u64,
+    /// How often the metrics of a GPU were exported, all GPUs together.
+    pub(super) exports: usize,
     /// Spans of phases.
     pub(super) phase_spans: u64,
     /// Utilization of the GPU with bursts in percent, as the bill has it and as polling reads it.
@@ -42,7 +42,7 @@ impl Arrived {
         let drained = percent(&gpu["effective_seconds"]);
 
         let text = fs::read_to_string(file).map_err(BenchError::at(file))?;
-        let (mut exports, mut phase_spans) = (0, 0);
+        let (mut exports, mut phase_spans) = (BTreeSet::new(), 0);
         let (mut polled, polling) = (None, Value::from("nvml.gpu"));
         for line in text.lines() {
             let line: Value = serde_json::from_str(line).unwrap_or_default();
@@ -50,9 +50,13 @@ impl Arrived {
                 .filter(|span| attributes(span).contains_key("phasemeter.phase"))
                 .count() as u64;
             for metric in all(&line, ["resourceMetrics", "scopeMetrics", "metrics"]) {
-                exports += u64::from(metric["name"] == "phasemeter.gpu.time");
-                if metric["name"] == "phasemeter.gpu.effective_time" {
-                    let mut points = metric["sum"]["dataPoints"].as_array().into_iter().flatten();
+                let mut points = metric["sum"]["dataPoints"].as_array().into_iter().flatten();
+                if metric["name"] == "phasemeter.gpu.time" {
+                    exports.extend(points.map(|point| {
+                        let gpu = attributes(point).get("hw.id").map(ToString::to_string);
+                        (gpu, point["timeUnixNano"].to_string())
+                    }));
+                } else if metric["name"] == "phasemeter.gpu.effective_time" {
                     let last = points.rfind(|point| {
                         let labels = attributes(point);
                         let is = |key: &str, value| labels.get(key) == Some(&value);
@@ -65,7 +69,7 @@ impl Arrived {
         let (Some(drained), Some(polled)) = (drained, polled) else {
             return Err(missing(file, "exports with both measures of utilization"));
         };
-        Ok(Self { exports, phase_spans, drained, polled, lateness })
+        Ok(Self { exports: exports.len(), phase_spans, drained, polled, lateness })
     }
 }
 

@@ -108,7 +108,7 @@ impl Measured {
         // Every export is as large as the next; spans are as many as the time is long.
         let hours = RUN as f64 / SECONDS_AN_HOUR;
         let metrics_an_hour = *metrics as f64 / arrived.exports as f64 * EXPORTS_AN_HOUR;
-        let bytes = (metrics_an_hour + *traces as f64 / hours) / f64::from(GPUS);
+        let bytes = metrics_an_hour + *traces as f64 / hours / f64::from(GPUS);
         let spans = arrived.phase_spans as f64 / hours / f64::from(GPUS);
         println!(
             "on the wire       {:.2} MiB and {spans:.0} spans an hour a GPU (budget 1 MiB, 720)",
