@@ -21,7 +21,9 @@ mod otlp;
 #[path = "../../../../rules/tests/support/mod.rs"]
 mod policies;
 mod run;
+mod sent;
 mod telemetry;
+mod traces;
 mod values;
 
 /// A driver with a script that starts now.
