@@ -24,10 +24,10 @@ fn log(percent: u64) -> String {
 }
 
 /// Policies in files of their own.
-struct Shelf(TempDir);
+pub(crate) struct Shelf(TempDir);
 
 impl Shelf {
-    fn of(policies: &[(&str, Vec<u8>)]) -> Self {
+    pub(crate) fn of(policies: &[(&str, Vec<u8>)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, bytes) in policies {
             fs::write(folder.path().join(format!("{name}.wasm")), bytes).unwrap();
@@ -35,12 +35,12 @@ impl Shelf {
         Self(folder)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
     /// An audit that asks all of these, in this order, and nobody else.
-    fn audit(&self, names: &[&str]) -> Phasemeter {
+    pub(crate) fn audit(&self, names: &[&str]) -> Phasemeter {
         let run = Phasemeter::audit().within(self.0.path());
         let run = run.args(["-", "--no-default-policies", "--policy-cache", "cache"]);
         names.iter().fold(run, |run, name| run.args(["--policy", &format!("{name}.wasm")]))
@@ -274,7 +274,9 @@ fn a_quote_stands_between_the_users_word_and_the_book() {
     assert!(quoted["policies"][0]["fuel"].as_u64() > Some(0));
 
     let assumed = quoted["assumptions"].to_string();
-    let ended = "the price quoted by evil ended at 2026-07-27T00:30:00Z, and was held on to";
+    let ended = "quoted by evil ended at 2026-07-27T00:30:00Z, and was held on to";
+    // It says the same again, and may not: a quote ends after the time of the request.
+    assert_eq!(quoted["policies"][0]["fault"]["kind"], "invalid");
     assert!(assumed.contains(ended), "{assumed}");
 
     let given = priced(&["quoting"], &["--price", "3"]);

@@ -36,6 +36,7 @@ mod demo;
 mod fixtures;
 mod golden;
 mod hostile;
+mod prices;
 mod sameness;
 mod seeds;
 mod status;

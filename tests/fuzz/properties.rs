@@ -17,7 +17,7 @@ use phasemeter::environment::Environment;
 use phasemeter::experiment::{Attributes, ExperimentRequest, Opening, TraceParent, TraceState};
 use phasemeter::otlp::{ExportSettings, OtlpFile, Request};
 use phasemeter::pipeline::{Finished, Outlet, Pipeline, Settings};
-use phasemeter::pricing::Pricing;
+use phasemeter::pricing::{Pricing, Wanted};
 use phasemeter::report::bar::Bars;
 use phasemeter::report::{self, AdviceInput, GpuInput, Report};
 use phasemeter::source::nvidia_smi::{Input, LogOptions, Logs};
@@ -126,15 +126,11 @@ fn audit(path: &Path, options: &LogOptions) {
     let rate = Rate::new(3_300_000_001).unwrap();
     let settings = Settings {
         meter: MeterConfig::default(),
-        pricing: Pricing {
-            given: Some(rate),
-            provider: None,
-            region: None,
-            instance_type: None,
-            plan: None,
-            quotes: Quotes::default(),
-            book: BOOK.clone(),
-        },
+        pricing: Pricing::new(
+            Wanted { given: Some(rate), ..Wanted::default() },
+            Quotes::default(),
+            BOOK.clone(),
+        ),
         host: Attributes::new(),
         work: BTreeMap::new(),
         export: Some((ExportSettings::default(), outlet)),
@@ -169,6 +165,7 @@ fn can_be_shown(source: &Logs, run: &Finished) {
         identity,
         meter: &gpu.meter,
         price: &gpu.price,
+        earlier: &gpu.earlier,
         memory_total: identity.memory_total,
         power_basis: None,
     });
@@ -181,7 +178,7 @@ fn can_be_shown(source: &Logs, run: &Finished) {
         rejected_rows: Vec::new(),
         rejected_total: source.rejected().total,
         assumptions: Vec::new(),
-        advice: AdviceInput { verdicts: &run.verdicts, asked: run.quotes.asked(), timed: false },
+        advice: AdviceInput { verdicts: &run.verdicts, asked: run.pricing.asked(), timed: false },
     };
     let report = Report::build(&input);
     report::json::write(&report, io::sink()).unwrap();

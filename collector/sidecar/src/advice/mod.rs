@@ -20,7 +20,7 @@ mod worker;
 
 pub use choice::{Cache, Choice, OpenError};
 pub use policies::Policies;
-pub use quotes::{Asked, Quotes};
+pub use quotes::{Answer, Asked, QuoteEnd, Quoted, Quotes};
 pub use tally::Tally;
 pub use verdict::{Verdict, Verdicts};
 pub use window::{Shown, window};

@@ -21,7 +21,7 @@ use crate::environment::Environment;
 use crate::experiment::{Attributes, ExperimentRequest};
 use crate::otlp::OtlpFile;
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings, in_order};
-use crate::pricing::Pricing;
+use crate::pricing::{Held, Pricing, Wanted};
 use crate::report::bar::Bars;
 use crate::report::{self, AdviceInput, GpuInput, Input, RejectedRow, Report, Utc};
 use crate::source::Source;
@@ -104,11 +104,8 @@ pub(super) fn input<'a>(
         assumptions.push(format!("phases begin at {thresholds}, as given"));
     }
     let ends = run.gpus.iter().filter_map(|gpu| Some(gpu.meter.summary().span?.1));
-    for (end, policy) in run.quotes.ended_before(ends.max().unwrap_or_default()) {
-        let end = Utc(end);
-        assumptions
-            .push(format!("the price quoted by {policy} ended at {end}, and was held on to"));
-    }
+    let held = run.pricing.held(ends.max().unwrap_or_default());
+    assumptions.extend(held.map(|(model, held)| was_held(model, &held)));
     Input {
         title: provenance.title,
         experiment: report::Experiment {
@@ -123,7 +120,7 @@ pub(super) fn input<'a>(
         assumptions,
         advice: AdviceInput {
             verdicts: &run.verdicts,
-            asked: run.quotes.asked(),
+            asked: run.pricing.asked(),
             timed: provenance.timed,
         },
     }
@@ -175,14 +172,23 @@ pub(super) fn work(args: &MeteringArgs) -> BTreeMap<String, u64> {
 
 pub(super) fn pricing(args: &PriceArgs, policies: Option<Arc<Policies>>) -> Pricing {
     let PriceArgs { price, provider, region, instance_type, plan } = args.clone();
-    Pricing {
-        given: price,
-        provider,
-        region,
-        instance_type,
-        plan,
-        quotes: Quotes::of(policies),
-        book: PriceBook::shipped(),
+    let wanted = Wanted { given: price, provider, region, instance_type, plan };
+    Pricing::new(wanted, Quotes::of(policies), PriceBook::shipped())
+}
+
+/// That a price was used after its end.
+fn was_held(model: &str, held: &Held) -> String {
+    let Held { end, prices, until } = held;
+    let (by, first) = (&end.by, Utc(end.at));
+    let until = until.map(|until| format!(" until {}", Utc(until))).unwrap_or_default();
+    match prices {
+        0 | 1 => format!(
+            "the price of {model} quoted by {by} ended at {first}, and was held on to{until}"
+        ),
+        some => format!(
+            "{some} prices of {model} quoted by {by} ended, the first at {first}, before there was \
+             another, and were held on to{until}"
+        ),
     }
 }
 
@@ -207,6 +213,7 @@ fn gpus<'a>(
             identity,
             meter: &gpu.meter,
             price: &gpu.price,
+            earlier: &gpu.earlier,
             memory_total: identity.memory_total,
             power_basis,
         })

@@ -77,7 +77,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let mut pricing = metering::pricing(&args.metering.price, policies.clone());
     // Asked before anything is metered: then nothing waits for a policy.
     for gpu in &gpus {
-        let _known = pricing.price(gpu.model.as_deref(), clock.now());
+        let now = clock.now();
+        let _known = pricing.at(gpu.model.as_deref(), now, now);
     }
     let host = host::attributes(&experiment.attributes);
     let outlet = outlet(delivery.as_ref(), &mut otlp_file);

@@ -5,6 +5,7 @@
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::ledger::Accounts;
+use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::span::Segment;
 use phasemeter_meter::summary::Summary;
@@ -98,6 +99,11 @@ impl GpuExport {
         self.measurements.take(measurement);
     }
 
+    /// From `at` on it costs this; nothing was told of that time yet.
+    pub fn change_price(&mut self, at: Timestamp, price: &Price) {
+        self.labels.change_price(at, price);
+    }
+
     /// The attribute that names it.
     pub(super) fn id(&self) -> KeyValue {
         self.labels.id()
@@ -110,6 +116,7 @@ impl GpuExport {
             self.told = Some(Told { first: at, at, time });
             self.next_session(at, experiment);
         }
+        self.labels.reach(reading.at);
         self.accounts.hear(reading);
         self.measurements.settle(reading.at);
         let is_sampled = self.session.as_ref().is_some_and(|it| it.place.span.flags.is_sampled());
@@ -163,6 +170,7 @@ impl GpuExport {
         // the boundary that was told before it was heard.
         told.time = at.as_nanos().max(told.time.saturating_add(1));
         let when = When { start: start.as_nanos(), time: told.time };
+        self.labels.reach(at);
         let summary = meter.summary();
         let export = Export { labels: &self.labels, meter, summary, start, since, when };
         self.hardware.tell(&export, batch);

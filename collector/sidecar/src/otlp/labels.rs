@@ -2,10 +2,12 @@
 //!
 //! This room must not know of any value.
 
+use std::collections::VecDeque;
+
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity};
-use phasemeter_meter::units::Bytes;
+use phasemeter_meter::units::{Bytes, Timestamp};
 
 use super::values::text;
 
@@ -30,6 +32,8 @@ pub(super) struct Labels {
     hardware: Vec<KeyValue>,
     gpu: Vec<KeyValue>,
     price: Option<Vec<KeyValue>>,
+    /// Those of prices to come, each from when on: of as much time as readings may be late.
+    coming: VecDeque<(Timestamp, Vec<KeyValue>)>,
 }
 
 impl Labels {
@@ -48,12 +52,25 @@ impl Labels {
         ];
         let told = told.into_iter().filter_map(|(key, value)| Some(text(key, value.as_deref()?)));
         let details = model.into_iter().chain([text("hw.vendor", VENDOR)]).chain(told);
-        let price = gpu.price.map(|price| {
-            let plan = price.plan.map(|plan| text("phasemeter.price.plan", plan.as_str()));
-            let source = text("phasemeter.price.source", &price.source);
-            plan.into_iter().chain([source]).collect()
-        });
-        Self { gpu: hardware.iter().cloned().chain(details).collect(), hardware, id, price }
+        Self {
+            gpu: hardware.iter().cloned().chain(details).collect(),
+            hardware,
+            id,
+            price: gpu.price.map(of_price),
+            coming: VecDeque::new(),
+        }
+    }
+
+    /// From `at` on, after all prices that are known, it has this one.
+    pub(super) fn change_price(&mut self, at: Timestamp, price: &Price) {
+        self.coming.push_back((at, of_price(price)));
+    }
+
+    /// What follows is told of this instant.
+    pub(super) fn reach(&mut self, at: Timestamp) {
+        while let Some((_, price)) = self.coming.pop_front_if(|(from, _)| *from <= at) {
+            self.price = Some(price);
+        }
     }
 
     /// Its name alone.
@@ -91,4 +108,10 @@ impl Labels {
         let price = self.price.as_ref()?;
         Some([self.id.clone()].into_iter().chain(price.iter().cloned()).collect())
     }
+}
+
+fn of_price(price: &Price) -> Vec<KeyValue> {
+    let plan = price.plan.map(|plan| text("phasemeter.price.plan", plan.as_str()));
+    let source = text("phasemeter.price.source", &price.source);
+    plan.into_iter().chain([source]).collect()
 }

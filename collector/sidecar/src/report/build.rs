@@ -73,6 +73,7 @@ impl Gpu {
     fn build(gpu: &GpuInput<'_>, summary: &Summary, first_use: Option<Timestamp>) -> Self {
         let sums = Sums::of(summary, gpu.price.is_ok());
         let priced = gpu.price.as_ref().ok();
+        let earlier = earlier(gpu, summary, first_use);
         let read =
             gpu.meter.measures().any(|measure| measure.distribution().all_readings().count > 0);
         Self {
@@ -83,6 +84,8 @@ impl Gpu {
             end: summary.span.map(|(_, end)| Utc(end)),
             rate_usd_per_gpu_hour: priced.map(|price| price.rate),
             price: priced.map(|price| PriceTag::of(price, first_use)),
+            earlier_prices_total: earlier.0,
+            earlier_prices: earlier.1,
             unpriced_reason: gpu.price.as_ref().err().map(Unpriced::to_string),
             cost_usd: sums.usd(sums.bill()),
             effective_usd: sums.usd(sums.effective),
@@ -286,6 +289,24 @@ impl Share {
             cost_usd: cost.map(|(Usd(a), Usd(b))| Usd(a + b)),
         }
     }
+}
+
+/// How many prices ended in the time of a GPU, and the last of them.
+fn earlier(
+    gpu: &GpuInput<'_>,
+    summary: &Summary,
+    first_use: Option<Timestamp>,
+) -> (u64, Vec<EarlierPrice>) {
+    let start = summary.span.map(|(start, _)| start);
+    let terms = gpu.earlier.terms.iter();
+    // Its very first readings may have come after the price that was in force before.
+    let before = terms.clone().take_while(|term| Some(term.until) <= start).count();
+    let each = terms.skip(before).map(|term| EarlierPrice {
+        until: Utc(term.until),
+        rate_usd_per_gpu_hour: term.price.rate,
+        price: PriceTag::of(&term.price, first_use),
+    });
+    (gpu.earlier.total - before as u64, each.collect())
 }
 
 /// Σ utilization × time, from ppm·ns.

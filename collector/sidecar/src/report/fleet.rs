@@ -10,6 +10,7 @@ use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 
 use super::{AdviceInput, Experiment, GpuInput, Input};
 use crate::advice::Verdicts;
+use crate::pricing::EarlierPrices;
 
 /// 2026-07-27 00:22:27 UTC.
 pub(super) const START: u64 = 1_785_111_747;
@@ -25,6 +26,7 @@ pub(super) struct Made {
     pub(super) identity: GpuIdentity,
     pub(super) meter: GpuMeter,
     pub(super) price: Result<Price, Unpriced>,
+    pub(super) earlier: EarlierPrices,
     pub(super) memory_total: Option<Bytes>,
     pub(super) power_basis: Option<&'static str>,
 }
@@ -53,7 +55,8 @@ impl Made {
             memory_total,
             ..GpuIdentity::default()
         };
-        Self { identity, meter, price, memory_total, power_basis: Some("power.draw") }
+        let (earlier, power_basis) = (EarlierPrices::default(), Some("power.draw"));
+        Self { identity, meter, price, earlier, memory_total, power_basis }
     }
 }
 
@@ -71,6 +74,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [Made]) -> Input<'a> {
                 identity: &gpu.identity,
                 meter: &gpu.meter,
                 price: &gpu.price,
+                earlier: &gpu.earlier,
                 memory_total: gpu.memory_total,
                 power_basis: gpu.power_basis,
             })

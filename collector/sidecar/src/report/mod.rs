@@ -23,6 +23,7 @@ pub use model::*;
 pub use value::{Seconds, Usd, Utc};
 
 use crate::advice::{Asked, Verdicts};
+use crate::pricing::EarlierPrices;
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::{Price, Unpriced};
@@ -68,10 +69,12 @@ pub struct AdviceInput<'a> {
 pub struct GpuInput<'a> {
     /// Who it is.
     pub identity: &'a GpuIdentity,
-    /// What is known of it. It was begun with the rate of `price`, or with none.
+    /// What is known of it. Its rate is that of `price`, or none.
     pub meter: &'a GpuMeter,
-    /// What it costs, or why nobody knows.
+    /// What it costs now, or why nobody knows.
     pub price: &'a Result<Price, Unpriced>,
+    /// What it cost before.
+    pub earlier: &'a EarlierPrices,
     /// Its memory as measured: from the driver or the log, never from a table of models.
     pub memory_total: Option<Bytes>,
     /// The name of the power its energy is the integral of, where it has no counter: `power.draw`.

@@ -76,11 +76,15 @@ pub struct Gpu {
     pub start: Option<Utc>,
     /// Its last reading.
     pub end: Option<Utc>,
-    /// What an hour of it costs.
+    /// What an hour of it costs, at its last reading.
     #[serde(serialize_with = "rate")]
     pub rate_usd_per_gpu_hour: Option<Rate>,
     /// Where that rate is from.
     pub price: Option<PriceTag>,
+    /// The last prices that it had before, oldest first; most GPUs have one price.
+    pub earlier_prices: Vec<EarlierPrice>,
+    /// How many there were.
+    pub earlier_prices_total: u64,
     /// Why it has no rate.
     pub unpriced_reason: Option<String>,
     /// What it cost: phases + unobserved, and effective + waste + unobserved.
@@ -207,7 +211,7 @@ pub struct Memory {
 /// none has, they are `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// What an hour of each costs; `None` unless all cost the same.
+    /// What an hour of each costs, at its last reading; `None` unless all cost the same.
     #[serde(serialize_with = "rate")]
     pub rate_usd_per_gpu_hour: Option<Rate>,
     /// GPU time, observed or not, in hours.
@@ -247,6 +251,18 @@ pub struct WastePools {
     pub idle: Option<Usd>,
     /// The rest.
     pub occupancy: Option<Usd>,
+}
+
+/// A price that has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EarlierPrice {
+    /// From when on the next one is charged.
+    pub until: Utc,
+    /// What an hour cost.
+    #[serde(serialize_with = "a_rate")]
+    pub rate_usd_per_gpu_hour: Rate,
+    /// Where that rate was from.
+    pub price: PriceTag,
 }
 
 /// Where a rate is from.

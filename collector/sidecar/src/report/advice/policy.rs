@@ -53,7 +53,7 @@ pub(super) fn all(advice: &AdviceInput<'_>) -> Vec<Policy> {
     let each = generation.policies.iter().map(|policy| {
         let is_it = |other: &policy::Policy| other.manifest().name == policy.manifest().name;
         let verdict = advice.verdicts.each.iter().find(|verdict| is_it(&verdict.policy));
-        let asked = advice.asked.iter().find(|asked| is_it(&asked.policy));
+        let asked = advice.asked.iter().find(|asked| asked.name == policy.manifest().name);
         let fault = verdict
             .and_then(|verdict| verdict.answer.as_ref().err())
             .or_else(|| asked?.fault.as_ref());

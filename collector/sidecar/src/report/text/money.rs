@@ -5,7 +5,7 @@
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::projection::{MONTHLY_BASIS, YEARLY_BASIS};
 
-use crate::report::{Cost, Gpu, PriceTag, Report, Usd};
+use crate::report::{Cost, EarlierPrice, Gpu, PriceTag, Report, Usd};
 
 use super::layout::{Page, SEPARATOR};
 use super::model;
@@ -87,13 +87,16 @@ fn projection(page: &mut Page, cost: &Cost) {
     page.fact("Projected", &items, SEPARATOR);
 }
 
-/// Each price there is, with the GPUs that have it where not all have the same.
+/// Each price there is, with the GPUs that have it where not all have the same, and what they cost
+/// before.
 fn prices(report: &Report) -> Vec<Vec<String>> {
     let mut groups: Vec<(&Gpu, Rate, &PriceTag, usize)> = Vec::new();
     for gpu in &report.gpus {
         let (Some(rate), Some(price)) = (gpu.rate_usd_per_gpu_hour, &gpu.price) else { continue };
         let same = |group: &&mut (&Gpu, Rate, &PriceTag, usize)| {
-            group.0.model == gpu.model && group.1 == rate && group.2 == price
+            group.0.model == gpu.model
+                && (group.1, group.2) == (rate, price)
+                && group.0.earlier_prices == gpu.earlier_prices
         };
         match groups.iter_mut().find(same) {
             Some((.., count)) => *count += 1,
@@ -102,14 +105,29 @@ fn prices(report: &Report) -> Vec<Vec<String>> {
     }
     groups
         .into_iter()
-        .map(|(gpu, rate, price, count)| {
+        .flat_map(|(gpu, rate, price, count)| {
             let which = format!("{count} × {}:", model(gpu.model.as_deref()));
             let rate = format!("{} a GPU-hour", words::rate(rate));
             let all = count == report.gpus.len();
             let first = if all { rate } else { format!("{which} {rate}") };
-            std::iter::once(first).chain(provenance(price)).collect()
+            let now = std::iter::once(first).chain(provenance(price)).collect();
+            std::iter::once(now).chain(before(gpu))
         })
         .collect()
+}
+
+/// What a GPU cost before its price changed, and when that was; of several changes, the last.
+fn before(gpu: &Gpu) -> Option<Vec<String>> {
+    let EarlierPrice { until, rate_usd_per_gpu_hour: rate, price } = gpu.earlier_prices.last()?;
+    let first = format!("{} until {}", words::rate(*rate), words::instant(*until));
+    let more = gpu.earlier_prices_total.saturating_sub(1);
+    let more = (more > 0).then(|| format!("{} more before", words::grouped(more.into())));
+    Some(
+        [Some(first), plan(price), Some(price.source.clone()), more]
+            .into_iter()
+            .flatten()
+            .collect(),
+    )
 }
 
 fn provenance(price: &PriceTag) -> Vec<String> {
@@ -130,7 +148,10 @@ fn provenance(price: &PriceTag) -> Vec<String> {
     };
     let old = price.age_days.filter(|_| price.old);
     let old = old.map(|days| format!("old: {days} days from the first day of use"));
-    let plan = price.plan.map(|plan| plan.replace('_', " "));
     let place = (!place.is_empty()).then(|| place.join(" "));
-    [plan, place, estimate, Some(source), old].into_iter().flatten().collect()
+    [plan(price), place, estimate, Some(source), old].into_iter().flatten().collect()
+}
+
+fn plan(price: &PriceTag) -> Option<String> {
+    price.plan.map(|plan| plan.replace('_', " "))
 }

@@ -162,6 +162,12 @@ pub(super) fn range(from: Utc, to: Utc) -> String {
     }
 }
 
+/// `27 Jul 2026 00:22:27 UTC`.
+pub(super) fn instant(at: Utc) -> String {
+    let at = at.civil();
+    format!("{} {} UTC", day(at), clock(at))
+}
+
 fn day(at: OffsetDateTime) -> String {
     let month: String = at.month().to_string().chars().take(3).collect();
     format!("{} {month} {}", at.day(), at.year())

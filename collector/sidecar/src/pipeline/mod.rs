@@ -4,20 +4,22 @@
 //! the meters tell to the exporter. This room must not know where readings come from, nor where
 //! requests go.
 
+mod gpu;
+
+pub use gpu::MeteredGpu;
+
 use std::collections::BTreeMap;
 use std::io;
 
-use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
-use phasemeter_meter::gpu_facts::GpuFacts;
+use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::order::{CAPACITY, Late};
-use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, Interval, Reading};
-use phasemeter_meter::units::{Bytes, Timestamp};
+use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::window::Window;
 
-use crate::advice::{self, Quotes, Shown, Verdicts};
+use crate::advice::{self, Shown, Verdicts};
 use crate::experiment::{Attributes, Experiment, ExperimentRequest, Opening, gpu_id};
-use crate::otlp::{ExportSettings, Exporter, GpuDescription, GpuEvent, GpuExport, Request};
+use crate::otlp::{ExportSettings, Exporter, GpuEvent, Request};
 use crate::pricing::Pricing;
 use crate::source::measurement::Measurement;
 use crate::source::{Source, SourceError};
@@ -50,24 +52,14 @@ pub enum PipelineError {
     Export(#[source] io::Error),
 }
 
-/// A GPU on the line.
-pub struct MeteredGpu {
-    /// All that is known of it.
-    pub meter: GpuMeter,
-    /// What it costs, or why nobody knows.
-    pub price: Result<Price, Unpriced>,
-    memory_total: Option<Bytes>,
-    export: Option<GpuExport>,
-}
-
 /// A run that is over.
 pub struct Finished {
     /// Whose run it was.
     pub experiment: Experiment,
     /// Its GPUs, as the source numbered them.
     pub gpus: Vec<MeteredGpu>,
-    /// What pricing policies said.
-    pub quotes: Quotes,
+    /// What was found out about prices.
+    pub pricing: Pricing,
     /// What other policies said of all of it.
     pub verdicts: Verdicts,
 }
@@ -150,6 +142,9 @@ impl<'a> Pipeline<'a> {
         identities: &[GpuIdentity],
     ) -> Result<Result<(), Late>, PipelineError> {
         self.meet(reading.at, identities);
+        if self.gpus.get(gpu).is_some_and(|gpu| gpu.price_ends <= reading.at) {
+            self.reprice(gpu, reading.at);
+        }
         let taken = self.push(gpu, reading, identities);
         self.send()?;
         Ok(taken)
@@ -229,13 +224,7 @@ impl<'a> Pipeline<'a> {
     ) -> Result<Finished, PipelineError> {
         let experiment = self.open(identities);
         for gpu in &mut self.gpus {
-            match (&mut self.exporter, gpu.export.take()) {
-                (Some(exporter), Some(mut export)) => {
-                    gpu.meter.finish(&mut exporter.observe(&mut export));
-                    exporter.end(export);
-                }
-                _ => gpu.meter.finish(&mut ()),
-            }
+            gpu.finish(self.exporter.as_mut());
         }
         self.send()?;
         let window = self.window(identities, true);
@@ -245,7 +234,7 @@ impl<'a> Pipeline<'a> {
         if let (Some(exporter), Some((_, outlet))) = (self.exporter, &mut self.export) {
             exporter.finish().try_for_each(outlet).map_err(PipelineError::Export)?;
         }
-        Ok(Finished { experiment, gpus: self.gpus, quotes: self.pricing.quotes, verdicts })
+        Ok(Finished { experiment, gpus: self.gpus, pricing: self.pricing, verdicts })
     }
 
     /// A reading of this instant is next: opens the experiment where its time has come, and
@@ -278,7 +267,7 @@ impl<'a> Pipeline<'a> {
         self.begin_export(experiment.clone());
         if let Some(exporter) = &mut self.exporter {
             for (gpu, identity) in self.gpus.iter_mut().zip(identities) {
-                gpu.export = Some(exporter.begin(&gpu.describe(identity)));
+                gpu.begin_export(exporter, identity);
             }
         }
         experiment
@@ -290,17 +279,30 @@ impl<'a> Pipeline<'a> {
     }
 
     fn begin(&mut self, identity: &GpuIdentity, at: Timestamp) -> MeteredGpu {
-        let model = identity.model.as_deref();
-        let price = self.pricing.price(model, at);
-        let rate = price.as_ref().ok().map(|price| price.rate);
-        let by_model = || GpuFacts::of(model?)?.memory;
-        let memory_total = identity.memory_total.or_else(by_model);
-        let meter = GpuMeter::new(self.meter, rate, memory_total);
-        let mut gpu = MeteredGpu { meter, price, memory_total, export: None };
+        // An older reading may still come.
+        let first = at.saturating_sub(self.meter.lateness);
+        let term = self.pricing.at(identity.model.as_deref(), first, at);
+        let mut gpu = MeteredGpu::new(self.meter, identity, term);
         if let Some(exporter) = &mut self.exporter {
-            gpu.export = Some(exporter.begin(&gpu.describe(identity)));
+            gpu.begin_export(exporter, identity);
         }
         gpu
+    }
+
+    /// A reading of this GPU at `read` is next, and its price ends before: finds out what follows.
+    ///
+    /// Policies are asked here, on the thread of the pipeline: each may take as long as its deadline
+    /// (a second) says, for each model. Sampling goes on meanwhile on threads of its own, and what
+    /// is sampled in 15 s has room to wait.
+    fn reprice(&mut self, gpu: usize, read: Timestamp) {
+        let Some(gpu) = self.gpus.get_mut(gpu) else { return };
+        while gpu.price_ends <= read && gpu.price_ends < Timestamp::LAST {
+            let term = self.pricing.at(gpu.model.as_deref(), gpu.price_ends, read);
+            match term {
+                Ok(term) => gpu.follow(term),
+                Err(_) => gpu.price_ends = Timestamp::LAST,
+            }
+        }
     }
 
     /// Gives a reading to the meter of its GPU.
@@ -313,16 +315,7 @@ impl<'a> Pipeline<'a> {
         let (Some(metered), Some(identity)) = (self.gpus.get_mut(gpu), identities.get(gpu)) else {
             return Ok(());
         };
-        if identity.memory_total.is_some() && identity.memory_total != metered.memory_total {
-            metered.memory_total = identity.memory_total;
-            metered.meter.know_memory_total(identity.memory_total);
-        }
-        match (&mut self.exporter, &mut metered.export) {
-            (Some(exporter), Some(export)) => {
-                metered.meter.push(*reading, &mut exporter.observe(export))
-            }
-            _ => metered.meter.push(*reading, &mut ()),
-        }
+        metered.push(reading, identity, self.exporter.as_mut())
     }
 
     /// Sends what is ready.
@@ -333,13 +326,6 @@ impl<'a> Pipeline<'a> {
             }
             _ => Ok(()),
         }
-    }
-}
-
-impl MeteredGpu {
-    fn describe<'a>(&'a self, identity: &'a GpuIdentity) -> GpuDescription<'a> {
-        let (memory_total, price) = (self.memory_total, self.price.as_ref().ok());
-        GpuDescription { identity, memory_total, price }
     }
 }
 

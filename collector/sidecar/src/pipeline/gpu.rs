@@ -1,0 +1,115 @@
+//! A GPU on the line: its meter, its price, and what is exported of it.
+//!
+//! This room must not know of other GPUs, nor who says what the next price is.
+
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::gpu_facts::GpuFacts;
+use phasemeter_meter::order::Late;
+use phasemeter_meter::price::{Price, Unpriced};
+use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::units::{Bytes, Timestamp};
+
+use crate::otlp::{Exporter, GpuDescription, GpuExport};
+use crate::pricing::{EarlierPrices, Term};
+
+/// A GPU on the line.
+pub struct MeteredGpu {
+    /// All that is known of it.
+    pub meter: GpuMeter,
+    /// What it costs now, or why nobody knows.
+    pub price: Result<Price, Unpriced>,
+    /// What it cost before.
+    pub earlier: EarlierPrices,
+    /// Since when it costs that.
+    price_from: Timestamp,
+    /// When it is asked for again; [`Timestamp::LAST`] for never.
+    pub(super) price_ends: Timestamp,
+    /// The model that it is priced as.
+    pub(super) model: Option<String>,
+    pub(super) memory_total: Option<Bytes>,
+    pub(super) export: Option<GpuExport>,
+}
+
+impl MeteredGpu {
+    /// Begins a GPU that costs this at first.
+    pub(super) fn new(
+        config: MeterConfig,
+        identity: &GpuIdentity,
+        term: Result<Term, Unpriced>,
+    ) -> Self {
+        let rate = term.as_ref().ok().map(|term| term.price.rate);
+        let by_model = || GpuFacts::of(identity.model.as_deref()?)?.memory;
+        let memory_total = identity.memory_total.or_else(by_model);
+        Self {
+            meter: GpuMeter::new(config, rate, memory_total),
+            earlier: EarlierPrices::default(),
+            price_from: Timestamp::EPOCH,
+            price_ends: term.as_ref().map_or(Timestamp::LAST, |term| term.until),
+            price: term.map(|term| term.price),
+            model: identity.model.clone(),
+            memory_total,
+            export: None,
+        }
+    }
+
+    /// Its price has ended, and this one follows.
+    ///
+    /// Nothing is charged from there on yet: each reading that was taken was before the end of the
+    /// price, else it had asked for the next.
+    pub(super) fn follow(&mut self, term: Term) {
+        let from = self.price_ends.max(term.from);
+        self.price_ends = term.until;
+        let Ok(price) = &mut self.price else { return };
+        if *price != term.price && self.meter.change_rate(from, term.price.rate).is_ok() {
+            if let Some(export) = &mut self.export {
+                export.change_price(from, &term.price);
+            }
+            let price = std::mem::replace(price, term.price);
+            let earlier = Term { price, from: self.price_from, until: from };
+            self.earlier.push(earlier);
+            self.price_from = from;
+        }
+    }
+
+    /// From its first reading on it is exported, with all prices that it has had by now.
+    pub(super) fn begin_export(&mut self, exporter: &mut Exporter, identity: &GpuIdentity) {
+        let earlier = self.earlier.terms.iter().map(|term| &term.price);
+        let mut prices = earlier.chain(self.price.as_ref().ok());
+        let (memory_total, price) = (self.memory_total, prices.next());
+        let mut export = exporter.begin(&GpuDescription { identity, memory_total, price });
+        for (before, price) in self.earlier.terms.iter().zip(prices) {
+            export.change_price(before.until, price);
+        }
+        self.export = Some(export);
+    }
+
+    /// Meters a reading; whether it came in time.
+    pub(super) fn push(
+        &mut self,
+        reading: &Reading,
+        identity: &GpuIdentity,
+        exporter: Option<&mut Exporter>,
+    ) -> Result<(), Late> {
+        if identity.memory_total.is_some() && identity.memory_total != self.memory_total {
+            self.memory_total = identity.memory_total;
+            self.meter.know_memory_total(identity.memory_total);
+        }
+        match (exporter, &mut self.export) {
+            (Some(exporter), Some(export)) => {
+                self.meter.push(*reading, &mut exporter.observe(export))
+            }
+            _ => self.meter.push(*reading, &mut ()),
+        }
+    }
+
+    /// Nothing follows: settles what is open.
+    pub(super) fn finish(&mut self, exporter: Option<&mut Exporter>) {
+        match (exporter, self.export.take()) {
+            (Some(exporter), Some(mut export)) => {
+                self.meter.finish(&mut exporter.observe(&mut export));
+                exporter.end(export);
+            }
+            _ => self.meter.finish(&mut ()),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Prices that end in the middle of a run: policies are asked again, and the bill closes.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::advice::Shelf;
+use crate::otlp;
+use crate::phasemeter::Phasemeter;
+use crate::policies::policy;
+use crate::report::{self, list, nanos};
+
+/// 27 July 2026 at midnight, UTC.
+const MIDNIGHT: u64 = 1_785_110_400;
+
+const L4: &str = "NVIDIA L4";
+
+/// Who is read, and when: seconds from midnight.
+type Row = (&'static str, i64);
+
+/// A log of these rows.
+fn log(rows: &[Row]) -> String {
+    let head = "timestamp, uuid, name, utilization.gpu [%]\n".to_owned();
+    rows.iter().fold(head, |log, (gpu, second)| {
+        let (day, second) = (27 + second.div_euclid(86_400), second.rem_euclid(86_400));
+        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        log + &format!(
+            "2026/07/{day:02} {hour:02}:{minute:02}:{second:02}.000, {gpu}, {L4}, 50 %\n"
+        )
+    })
+}
+
+/// Every half minute of these seconds, GPU-1 seven seconds after GPU-0.
+fn two(from: i64, to: i64) -> Vec<Row> {
+    let ticks = (from..=to).step_by(30);
+    ticks.flat_map(|second| [("GPU-0", second), ("GPU-1", second + 7)]).collect()
+}
+
+/// A pricer whose quote is $2 and, in nano-dollars, the microseconds between midnight and the
+/// instant that it was asked about; it holds for so many nanoseconds.
+fn clockwork(holds: u64) -> Vec<u8> {
+    let midnight = MIDNIGHT * 1_000_000_000;
+    policy(&format!(
+        r#";; world: pricing-policy
+        (data (i32.const 4096) "a clockwork")
+        (data (i32.const 4112) "2026-07-20")
+        (data (i32.const 4352) "\00\00\00\00\00\00\00\00" "\01\00\00\00\00\00\00\00"
+          "\00\00\00\00\00\00\00\00" "\00\00\00\00" "\00\10\00\00\0b\00\00\00"
+          "\10\10\00\00\0a\00\00\00" "\00\00\00\00" "\01\00\00\00\00\00\00\00"
+          "\00\00\00\00\00\00\00\00")
+        (func (export "phasemeter:policy/pricer@0.1.0#quote-price")
+          (param $request i32) (result i32) (local $time i64)
+          (local.set $time (i64.load offset=48 (local.get $request)))
+          (i64.store (i32.const 4368) (i64.add (i64.const 2000000000)
+            (i64.div_u (i64.sub (local.get $time) (i64.const {midnight})) (i64.const 1000))))
+          (i64.store (i32.const 4408) (i64.add (local.get $time) (i64.const {holds})))
+          (i32.const 4352))"#
+    ))
+}
+
+/// A pricer that quotes $2 until half an hour after midnight, and from then on fails.
+fn failing() -> Vec<u8> {
+    let end = (MIDNIGHT + 1_800) * 1_000_000_000;
+    policy(&format!(
+        r#";; world: pricing-policy
+        (data (i32.const 4096) "a promise")
+        (data (i32.const 4112) "2026-07-20")
+        (data (i32.const 4352) "\00\00\00\00\00\00\00\00" "\01\00\00\00\00\00\00\00"
+          "\00\94\35\77\00\00\00\00" "\00\00\00\00" "\00\10\00\00\09\00\00\00"
+          "\10\10\00\00\0a\00\00\00" "\00\00\00\00" "\01\00\00\00\00\00\00\00"
+          "\00\00\00\00\00\00\00\00")
+        (func (export "phasemeter:policy/pricer@0.1.0#quote-price")
+          (param $request i32) (result i32)
+          (if (i64.ge_u (i64.load offset=48 (local.get $request)) (i64.const {end}))
+            (then (unreachable)))
+          (i64.store (i32.const 4408) (i64.const {end}))
+          (i32.const 4352))"#
+    ))
+}
+
+/// What a GPU costs, by its rates in nano-dollars an hour, each with its seconds.
+fn bill(terms: &[(u64, u64)]) -> Option<i128> {
+    let exact: u128 = terms.iter().map(|(rate, time)| u128::from(rate * time)).sum();
+    i128::try_from(exact / 3_600).ok()
+}
+
+/// A rate of the clockwork, so many seconds after midnight.
+fn at(second: u64) -> u64 {
+    2_000_000_000 + second * 1_000_000
+}
+
+/// The prices a GPU had before: until when, and how much.
+fn earlier(gpu: &Value) -> Vec<(&str, &str)> {
+    let each = list(&gpu["earlier_prices"]).iter();
+    each.map(|price| {
+        (price["until"].as_str().unwrap(), price["rate_usd_per_gpu_hour"].as_str().unwrap())
+    })
+    .collect()
+}
+
+/// Scenario: a commitment ends at midnight, while two GPUs are metered; a third comes later.
+/// Guarantee: both cost what the commitment says to the very instant and what the book says from
+/// then on, to the nano-dollar; the report says so; what is sent changes at that instant too.
+#[test]
+fn a_commitment_that_ends_leaves_its_gpus_to_the_book() {
+    let shelf = Shelf::of(&[]);
+    let terms = r#"{"contract": "order 4711", "day": "2026-01-01", "commitments": [
+        {"model": "NVIDIA L4", "usd_per_gpu_hour": 0.41, "until": "2026-07-26"}]}"#;
+    fs::write(shelf.path("terms.json"), terms).unwrap();
+    let mut rows = two(-1_800, 1_800);
+    rows.extend((600..=1_800).step_by(30).map(|second| ("GPU-2", second + 11)));
+    rows.sort_by_key(|(_, second)| *second);
+    let run = || {
+        let run = Phasemeter::new("audit").within(&shelf.path(""));
+        let run = run.args(["-", "--policy-settings", "negotiated=terms.json"]);
+        run.args(["--instance-type", "g6.2xlarge", "--provider", "aws"]).stdin(log(&rows))
+    };
+    let report = run().args(["--format", "json", "--otlp-file", "otlp.jsonl"]).report();
+    report::check(&report);
+    let (committed, listed) = (410_000_000, 977_600_000);
+    let wanted = [
+        bill(&[(committed, 1_800), (listed, 1_800)]),
+        bill(&[(committed, 1_793), (listed, 1_807)]),
+        bill(&[(listed, 1_200)]),
+    ];
+    for (gpu, wanted) in list(&report["gpus"]).iter().zip(wanted) {
+        assert_eq!(nanos(&gpu["cost_usd"]), wanted, "{gpu:#}");
+        assert_eq!(gpu["rate_usd_per_gpu_hour"], "0.977600000");
+        assert_eq!(gpu["price"]["plan"], "on_demand");
+    }
+    let before = [("2026-07-27T00:00:00Z", "0.410000000")];
+    let told = list(&report["gpus"]);
+    assert_eq!([0, 1, 2].map(|gpu| earlier(&told[gpu])), [&before[..], &before[..], &[]]);
+    let contract = &told[0]["earlier_prices"][0]["price"]["source"];
+    assert_eq!(contract, "order 4711, quoted by negotiated");
+    assert_eq!(report["cost"]["hourly_usd"], "2.932800000", "what they cost from now on");
+    assert!(!report["assumptions"].to_string().contains("held on to"), "{report:#}");
+
+    let text = run().run().out;
+    let line = "$0.41 until 27 Jul 2026 00:00:00 UTC · reserved 1y";
+    assert_eq!(text.matches(line).count(), 1, "{text}");
+
+    let sent = otlp::read(&fs::read_to_string(shelf.path("otlp.jsonl")).unwrap());
+    let midnight = MIDNIGHT * 1_000_000_000;
+    for (labels, stream) in sent.streams("phasemeter.gpu.rate") {
+        let is_old = labels["phasemeter.price.source"].contains("order 4711");
+        let rate = if is_old { 0.41 } else { 0.9776 };
+        for point in &stream.points {
+            assert_eq!((point.time < midnight, point.value), (is_old, rate), "{labels:?}");
+        }
+    }
+}
+
+/// Scenario: quotes of twenty minutes, each another; readings in two orders of arrival.
+/// Guarantee: each costs its own time, GPUs change at the same instants, and the order is nothing.
+#[test]
+fn gpus_of_a_model_change_at_the_same_instants_in_whatever_order_they_are_read() {
+    let shelf = Shelf::of(&[("clockwork", clockwork(1_200 * 1_000_000_000))]);
+    let rows: Vec<Row> =
+        (0..=3_000).flat_map(|second| [("GPU-0", second), ("GPU-1", second)]).collect();
+    let mut late = rows.clone();
+    late[2..].chunks_mut(6).for_each(<[Row]>::reverse);
+    let audit = |rows: &[Row]| shelf.audit(&["clockwork"]).stdin(log(rows)).report();
+    let (report, other) = (audit(&rows), audit(&late));
+    report::check(&report);
+    assert_eq!(report["cost"], other["cost"]);
+    let gpus = |report: &Value| {
+        let mut gpus = list(&report["gpus"]).to_vec();
+        gpus.sort_by_key(|gpu| gpu["gpu"].to_string());
+        gpus
+    };
+    assert_eq!(gpus(&report), gpus(&other));
+    let wanted = bill(&[(at(0), 1_200), (at(1_200), 1_200), (at(2_400), 600)]);
+    for gpu in gpus(&report) {
+        assert_eq!(nanos(&gpu["cost_usd"]), wanted);
+        let changes =
+            [("2026-07-27T00:20:00Z", "2.000000000"), ("2026-07-27T00:40:00Z", "3.200000000")];
+        assert_eq!(earlier(&gpu), changes);
+    }
+    let once = shelf.audit(&["clockwork"]).stdin(log(&rows[..2_000])).report();
+    let fuel = |report: &Value| report["policies"][0]["fuel"].as_u64().unwrap();
+    assert_eq!(fuel(&report), 3 * fuel(&once), "a question a model");
+}
+
+/// Scenario: a policy whose quotes end as they begin.
+/// Guarantee: it is asked once a minute, its prices are held for so long, and that is said.
+#[test]
+fn a_quote_of_a_nanosecond_is_held_for_a_minute() {
+    let shelf = Shelf::of(&[("hostile", clockwork(1))]);
+    let audit = |seconds| shelf.audit(&["hostile"]).stdin(log(&two(0, seconds))).report();
+    let report = audit(9_000);
+    report::check(&report);
+    let minutes: Vec<_> = (0..150).map(|minute| (at(minute * 60), 60)).collect();
+    assert_eq!(nanos(&report["gpus"][0]["cost_usd"]), bill(&minutes));
+    assert_eq!(report["gpus"][0]["earlier_prices_total"], 150);
+    assert_eq!(list(&report["gpus"][0]["earlier_prices"]).len(), 100);
+    let fuel = |report: &Value| report["policies"][0]["fuel"].as_u64().unwrap();
+    assert_eq!(fuel(&report), 151 * fuel(&audit(30)));
+    let assumed = report["assumptions"].to_string();
+    let held = "151 prices of NVIDIA L4 quoted by evil ended, the first at 2026-07-27T00:00:00";
+    assert!(assumed.contains(held), "{assumed}");
+}
+
+/// Scenario: a policy fails when it is asked again; or the readings stop for a day.
+/// Guarantee: what it said last is held, that is said, and the bill is of that rate.
+#[test]
+fn what_nobody_knows_any_more_is_held() {
+    let shelf = Shelf::of(&[("failing", failing()), ("hourly", clockwork(3_600 * 1_000_000_000))]);
+    let report = shelf.audit(&["failing"]).stdin(log(&two(0, 3_600))).report();
+    report::check(&report);
+    assert_eq!(nanos(&report["gpus"][0]["cost_usd"]), bill(&[(2_000_000_000, 3_600)]));
+    assert_eq!(report["gpus"][0]["earlier_prices_total"], 0);
+    assert_eq!(report["policies"][0]["fault"]["kind"], "trap");
+    let assumed = report["assumptions"].to_string();
+    let held =
+        "the price of NVIDIA L4 quoted by evil ended at 2026-07-27T00:30:00Z, and was held on to\"";
+    assert!(assumed.contains(held), "{assumed}");
+
+    let mut rows = two(0, 60);
+    rows.extend(two(86_400, 86_460));
+    let report = shelf.audit(&["hourly"]).stdin(log(&rows)).report();
+    report::check(&report);
+    let terms = [(at(0), 3_600), (at(3_600), 86_400 - 3_600), (at(86_400), 60)];
+    assert_eq!(nanos(&report["gpus"][0]["cost_usd"]), bill(&terms));
+    let assumed = report["assumptions"].to_string();
+    let held = "ended at 2026-07-27T02:00:00Z, and was held on to until 2026-07-28T00:00:00Z";
+    assert!(assumed.contains(held), "{assumed}");
+}
