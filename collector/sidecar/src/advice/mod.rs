@@ -9,6 +9,7 @@
 //! This room must not know how advice is shown, nor what the savings add up to.
 
 mod choice;
+mod in_use;
 mod policies;
 mod quotes;
 mod shelf;
@@ -19,9 +20,10 @@ mod window;
 mod worker;
 
 pub use choice::{Cache, Choice, OpenError};
+pub use in_use::{InUse, Watched};
 pub use policies::Policies;
 pub use quotes::{Answer, Asked, QuoteEnd, Quoted, Quotes};
-pub use tally::Tally;
+pub use tally::{Member, Tallies, Tally};
 pub use verdict::{Verdict, Verdicts};
 pub use window::{Shown, window};
 pub use worker::Worker;

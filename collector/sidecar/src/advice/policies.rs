@@ -2,22 +2,19 @@
 //!
 //! This room must not know what a window is made from, nor when one is judged.
 
-use std::collections::BTreeMap;
 use std::io;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use phasemeter_rules::fault::Fault;
 use phasemeter_rules::generation::{Generation, Generations, Rejection};
-use phasemeter_rules::policy::{Policy, Usage};
 use phasemeter_rules::watch::Watch;
 use phasemeter_rules::window::Window;
-use phasemeter_rules::{Level, Log};
-use tracing::{debug, error, warn};
 
 use super::choice::{Choice, OpenError};
+use super::in_use::{InUse, Watched};
 use super::shelf::Shelf;
-use super::tally::{Tallies, Tally};
 use super::verdict::{Verdict, Verdicts};
 
 /// How often a folder is looked at.
@@ -27,9 +24,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub struct Policies {
     shelf: Shelf,
     generations: Generations,
+    current: Mutex<InUse>,
+    /// Who is told of each generation.
+    watcher: Mutex<Option<Sender<Watched>>>,
     /// Why the folder could not be read the last time.
     unreadable: Mutex<Option<Arc<Rejection>>>,
-    tallies: Tallies,
 }
 
 impl Policies {
@@ -52,11 +51,13 @@ impl Policies {
             return Ok(None);
         }
         let host = choice.host()?;
+        let generations = Generations::new(Arc::new(host));
         let policies = Self {
             shelf,
-            generations: Generations::new(Arc::new(host)),
+            current: Mutex::new(InUse::new(generations.current())),
+            generations,
+            watcher: Mutex::default(),
             unreadable: Mutex::default(),
-            tallies: Tallies::default(),
         };
         policies.reload();
         policies.are_all_there()?;
@@ -66,27 +67,30 @@ impl Policies {
     /// Reads the shelf again, and takes into use what is on it. Where its folder cannot be read,
     /// everything stays as it is.
     pub fn reload(&self) -> Arc<Generation> {
-        let candidates = self.shelf.candidates();
-        match candidates {
+        match self.shelf.candidates() {
             Ok(candidates) => {
-                *self.unreadable() = None;
-                let generation = self.generations.reload(candidates);
-                for Rejection { file, fault } in &generation.rejected {
-                    self.tallies.refuse(file, fault);
-                }
-                generation
+                *lock(&self.unreadable) = None;
+                self.take_into_use(self.generations.reload(candidates))
             }
             Err(rejection) => {
-                self.tallies.refuse(&rejection.file, &rejection.fault);
-                *self.unreadable() = Some(Arc::new(rejection));
-                self.generations.current()
+                let current = self.current();
+                current.refuse(std::iter::once(&rejection).map(told));
+                *lock(&self.unreadable) = Some(Arc::new(rejection));
+                current.generation
             }
         }
     }
 
-    fn unreadable(&self) -> MutexGuard<'_, Option<Arc<Rejection>>> {
-        // Whole between any two statements.
-        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
+    fn take_into_use(&self, generation: Arc<Generation>) -> Arc<Generation> {
+        let mut current = lock(&self.current);
+        let is_new = generation.number != current.generation.number;
+        *current = current.followed_by(Arc::clone(&generation));
+        current.refuse(generation.rejected.iter().map(told));
+        if is_new && let Some(watcher) = lock(&self.watcher).as_ref() {
+            // Who has stopped watching needs no news.
+            let _ = watcher.send(current.watched());
+        }
+        generation
     }
 
     /// Reloads whenever the folder changes, until the watch is dropped; `None` without a folder.
@@ -105,47 +109,45 @@ impl Policies {
 
     /// The policies in use now. Whoever holds them keeps them whole.
     #[must_use]
-    pub fn current(&self) -> Arc<Generation> {
-        self.generations.current()
+    pub fn current(&self) -> InUse {
+        lock(&self.current).clone()
+    }
+
+    /// The generation in use and each that follows, for one who watches what is counted of them;
+    /// until [`Self::unwatch`].
+    pub fn watched(&self) -> Receiver<Watched> {
+        let (watcher, begun) = mpsc::channel();
+        let current = lock(&self.current);
+        // The receiver is here.
+        let _ = watcher.send(current.watched());
+        *lock(&self.watcher) = Some(watcher);
+        begun
+    }
+
+    /// Whoever watches is told of no generation any more.
+    pub fn unwatch(&self) {
+        *lock(&self.watcher) = None;
     }
 
     /// Shows a window to every recommender. Without one nobody is asked.
     #[must_use]
     pub fn judge(&self, window: Option<&Window>) -> Verdicts {
-        let generation = self.current();
+        let current = self.current();
         let asked = window.map(|window| {
-            generation.policies.iter().filter_map(|policy| Verdict::of(policy, window))
+            let policies = current.generation.policies.iter();
+            policies.filter_map(|policy| Verdict::of(policy, window))
         });
         let each: Vec<_> = asked.into_iter().flatten().collect();
         for Verdict { policy, answer, usage, log } in &each {
-            self.count(policy, usage, answer.as_ref().err(), log);
+            current.count(policy, usage, answer.as_ref().err(), log);
         }
-        Verdicts { each, generation, unreadable: self.unreadable().clone() }
-    }
-
-    /// A policy was asked: it is counted, and what it logged is said.
-    pub(super) fn count(&self, policy: &Policy, usage: &Usage, fault: Option<&Fault>, log: &Log) {
-        let name = policy.manifest().name.as_str();
-        self.tallies.count(name, usage, fault);
-        for (level, line) in &log.lines {
-            match level {
-                // What it informs of stands in the report.
-                Level::Debug | Level::Info => debug!(policy = name, "{name}: {line}"),
-                Level::Warn => warn!(policy = name, "{name}: {line}"),
-                Level::Error => error!(policy = name, "{name}: {line}"),
-            }
-        }
-    }
-
-    /// What was counted of each since the start, by name; of a file that is no policy by that.
-    #[must_use]
-    pub fn tallies(&self) -> BTreeMap<String, Tally> {
-        self.tallies.all()
+        let unreadable = lock(&self.unreadable).clone();
+        Verdicts { each, generation: Arc::clone(&current.generation), unreadable }
     }
 
     /// Settings that no policy gets are a mistake, unless it may still come or could not be told.
     fn are_all_there(&self) -> Result<(), OpenError> {
-        let generation = self.current();
+        let generation = self.current().generation;
         if self.shelf.folder.is_some() || !generation.rejected.is_empty() {
             return Ok(());
         }
@@ -162,4 +164,14 @@ impl Policies {
             }
         }
     }
+}
+
+/// The file and the fault of what was not taken into use.
+fn told(rejection: &Rejection) -> (&str, &Fault) {
+    (&rejection.file, &rejection.fault)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What these hold is whole between any two statements.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -71,9 +71,10 @@ impl Quotes {
     pub fn ask(&mut self, request: &QuoteRequest) -> Answer {
         let Some(policies) = self.policies.clone() else { return Answer::NotMine };
         let mut answer = Answer::NotMine;
-        for policy in &policies.current().policies {
+        let current = policies.current();
+        for policy in &current.generation.policies {
             let Some(run) = policy.quote(request) else { continue };
-            policies.count(policy, &run.usage, run.answer.as_ref().err(), &run.log);
+            current.count(policy, &run.usage, run.answer.as_ref().err(), &run.log);
             let asked = self.of_policy(policy);
             asked.usage.fuel += run.usage.fuel;
             asked.usage.time += run.usage.time;

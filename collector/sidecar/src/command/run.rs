@@ -106,8 +106,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let advisor = Advisor::new(worker, dump, every);
     let mut live = Live::new(sampler, pipeline, &gpus, clock, advisor);
     let telling = delivery.as_ref().filter(|_| !environment.sdk_disabled);
-    let telemetry = telling.and_then(|it| it.telemetry(environment.export.every, &host));
-    if let Some(telemetry) = &telemetry {
+    let mut telemetry = telling.and_then(|it| it.telemetry(environment.export.every, &host));
+    if let Some(telemetry) = &mut telemetry {
         live.tell(telemetry);
         policies.iter().for_each(|policies| telemetry.watch_policies(policies));
     }

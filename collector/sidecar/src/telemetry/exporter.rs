@@ -1,10 +1,11 @@
 //! The SDK's way out: the exporter of `opentelemetry-otlp`, on a runtime of its own.
 //!
-//! The SDK's thread waits for the exporter, and nobody waits for that thread. This room must not
-//! know what is collected.
+//! The SDK's threads wait for the exporter, and nobody waits for those threads. All of them share
+//! one, with its connection. This room must not know what is collected.
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -16,9 +17,12 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use tokio::runtime::Handle;
 use tracing::{info, warn};
 
-/// What the SDK exports with.
+/// What the SDK exports with. A clone is the same exporter.
+#[derive(Clone, Debug)]
+pub(super) struct Exporter(Arc<Shared>);
+
 #[derive(Debug)]
-pub(super) struct Exporter {
+struct Shared {
     inner: MetricExporter,
     runtime: Handle,
     /// Where it goes, for people.
@@ -28,10 +32,12 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    pub(super) const fn new(inner: MetricExporter, runtime: Handle, target: String) -> Self {
-        Self { inner, runtime, target, failing: AtomicBool::new(false) }
+    pub(super) fn new(inner: MetricExporter, runtime: Handle, target: String) -> Self {
+        Self(Arc::new(Shared { inner, runtime, target, failing: AtomicBool::new(false) }))
     }
+}
 
+impl Shared {
     /// Tells when exports begin to fail, and when they are taken again.
     fn tell(&self, result: &OTelSdkResult) {
         let target = &self.target;
@@ -47,26 +53,28 @@ impl Exporter {
 
 impl PushMetricExporter for Exporter {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
-        let mut exporting = pin!(self.inner.export(metrics));
+        let Shared { inner, runtime, .. } = self.0.as_ref();
+        let mut exporting = pin!(inner.export(metrics));
         // The SDK's thread is none of the runtime's: it goes inside for each step.
         let step = poll_fn(|context| {
-            let _inside = self.runtime.enter();
+            let _inside = runtime.enter();
             exporting.as_mut().poll(context)
         });
         let result = step.await;
-        self.tell(&result);
+        self.0.tell(&result);
         result
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        self.inner.force_flush()
+        self.0.inner.force_flush()
     }
 
-    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.inner.shutdown_with_timeout(timeout)
+    /// It ends when nobody has it any more: one that has told all is not the last.
+    fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
+        Ok(())
     }
 
     fn temporality(&self) -> Temporality {
-        self.inner.temporality()
+        self.0.inner.temporality()
     }
 }

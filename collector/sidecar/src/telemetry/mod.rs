@@ -6,12 +6,14 @@
 //!
 //! Whoever works counts, in atomics of its own; the SDK's thread looks at them when it is time to
 //! export, so that neither the sampler nor the pipeline ever waits for it. It goes where the metrics
-//! of the GPUs go, by an exporter of its own: what it sends is not counted as sent of the GPUs. This
-//! room must not know what GPUs say.
+//! of the GPUs go, by an exporter of its own: what it sends is not counted as sent of the GPUs. Each
+//! generation of policies is another resource than the sidecar, over the same exporter. This room
+//! must not know what GPUs say.
 
 mod delivery;
 mod distribution;
 mod exporter;
+mod generations;
 pub mod log;
 mod policies;
 mod process;
@@ -20,8 +22,9 @@ mod sampling;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -34,20 +37,35 @@ use opentelemetry_sdk::resource::TelemetryResourceDetector;
 use phasemeter_meter::units::Nanos;
 use tokio::runtime;
 use tokio::sync::oneshot;
+use tracing::warn;
 
 use self::exporter::Exporter;
+use self::generations::Generations;
 use crate::advice::Policies;
 use crate::experiment::Attributes;
 use crate::otlp::client::{Config, Signal, Stats};
 use crate::sampler::Gauges;
 
 /// The sidecar's own metrics, while it runs. Dropped without [`Telemetry::finish`] it stops at once.
-#[derive(Debug)]
 pub struct Telemetry {
+    line: Line,
     provider: SdkMeterProvider,
     meter: Meter,
+    policies: Option<Generations>,
+    /// Dropped by each that has told all; then the other side knows.
+    done: Sender<()>,
+    ended: Receiver<()>,
     /// The runtime of the exporter runs until this is dropped.
     _runtime: oneshot::Sender<()>,
+}
+
+/// Where metrics go, and whose they are.
+#[derive(Clone)]
+struct Line {
+    exporter: Exporter,
+    every: Duration,
+    /// The sidecar.
+    resource: Resource,
 }
 
 /// Why the sidecar cannot tell of itself.
@@ -82,16 +100,13 @@ impl Telemetry {
         thread::Builder::new()
             .name("telemetry".to_owned())
             .spawn(move || runtime.block_on(ended))?;
-        let reader = PeriodicReader::builder(exporter).with_interval(Duration::from_nanos(every.0));
-        let provider = SdkMeterProvider::builder()
-            .with_resource(resource(host))
-            .with_reader(reader.build())
-            .build();
-        let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
-            .with_version(env!("CARGO_PKG_VERSION"));
-        let meter = provider.meter_with_scope(scope.build());
+        let every = Duration::from_nanos(every.0);
+        let line = Line { exporter, every, resource: resource(host) };
+        let provider = line.provider([]);
+        let meter = meter(&provider);
         process::watch(&meter);
-        Ok(Some(Self { provider, meter, _runtime: running }))
+        let (done, ended) = mpsc::channel();
+        Ok(Some(Self { line, provider, meter, policies: None, done, ended, _runtime: running }))
     }
 
     /// Makes instruments, for whoever has more to tell. A callback runs on the SDK's thread.
@@ -111,25 +126,49 @@ impl Telemetry {
         delivery::watch(&self.meter, stats, config);
     }
 
-    /// Tells what policies take, and which of them fail.
-    pub fn watch_policies(&self, policies: &Arc<Policies>) {
-        policies::watch(&self.meter, policies);
+    /// Tells what policies take, and which of them fail, a generation after the other.
+    pub fn watch_policies(&mut self, policies: &Arc<Policies>) {
+        match Generations::follow(policies, self.line.clone(), self.done.clone()) {
+            Ok(generations) => self.policies = Some(generations),
+            Err(error) => warn!("self-telemetry, policies: no thread can be started: {error}"),
+        }
     }
 
     /// Collects a last time, and sends within `grace` what it can.
     pub fn finish(self, grace: Duration) {
-        let (done, ended) = mpsc::channel();
-        let provider = self.provider.clone();
+        let Self { provider, policies, done, ended, _runtime, .. } = self;
         // The SDK waits for a backend as long as it likes; on a thread that nobody waits for.
         let last = thread::Builder::new().name("telemetry-end".to_owned()).spawn(move || {
             // A last collection that failed leaves what was collected before it.
             let _ = provider.shutdown();
-            let _ = done.send(());
+            drop(done);
         });
+        drop(policies);
         if last.is_ok() {
+            // Nothing is ever received: it ends when all are done.
             let _ = ended.recv_timeout(grace);
         }
     }
+}
+
+impl Line {
+    /// Begins to export under the sidecar's resource and what else tells it apart.
+    fn provider<const N: usize>(&self, more: [KeyValue; N]) -> SdkMeterProvider {
+        let sidecar = self.resource.iter();
+        let sidecar = sidecar.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+        let resource = Resource::builder_empty().with_attributes(sidecar.chain(more));
+        let reader = PeriodicReader::builder(self.exporter.clone()).with_interval(self.every);
+        SdkMeterProvider::builder()
+            .with_resource(resource.build())
+            .with_reader(reader.build())
+            .build()
+    }
+}
+
+fn meter(provider: &SdkMeterProvider) -> Meter {
+    let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
+        .with_version(env!("CARGO_PKG_VERSION"));
+    provider.meter_with_scope(scope.build())
 }
 
 /// Who tells: the sidecar, not the workload that the environment describes, on this machine.

@@ -8,8 +8,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::Rig;
+use crate::backend::Backend;
 use crate::policies::{evil, named, policy};
 use crate::run::{assert_observed, assumptions, phasemeter, reported, stderr, told};
+use crate::telemetry::{arrived, generation};
 
 /// A GPU that the guests advise on.
 const ONE: &str = "[[device]]\nuuid = \"GPU-0\"\n[[device.phase]]\nutilization = 50";
@@ -93,7 +95,10 @@ fn a_folder_is_reloaded_and_the_last_good_policy_kept() {
         "--duration 8 --window-interval 0.3 --no-default-policies --policies {}",
         folder.path().display()
     );
-    let (output, report) = reported(&rig, &arguments, |_| {});
+    let backend = Backend::start([]);
+    let (output, report) = reported(&rig, &arguments, |command| {
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", backend.address));
+    });
     swaps.join().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_observed(&report["gpus"][0]);
@@ -111,6 +116,9 @@ fn a_folder_is_reloaded_and_the_last_good_policy_kept() {
     assert_eq!(policies(&report)[0]["generation"], 2, "the broken file made no generation");
     let said = stderr(&output);
     assert!(said.contains("generation 2"), "{said}");
+    // Each is told of when it is over, and the last at the end; the minute of exports was not.
+    let told: Vec<_> = arrived(&backend.rest()).generations.iter().filter_map(generation).collect();
+    assert_eq!(told, [1, 2]);
 }
 
 /// Advice that stays the same is told once, however many windows are judged: those of the last

@@ -15,6 +15,7 @@ mod advice;
 mod backend;
 mod driver;
 mod faults;
+mod generations;
 mod lost;
 #[path = "../../../../tests/otlp/mod.rs"]
 mod otlp;

@@ -19,16 +19,18 @@ use crate::run::{assert_observed, phasemeter, reported, stderr};
 
 /// What arrived, told apart by whom it is about.
 #[derive(Default)]
-struct Arrived {
+pub(crate) struct Arrived {
     /// Of the sidecar, a request each.
     own: Vec<ResourceMetrics>,
+    /// Of generations of its policies, a request each.
+    pub(crate) generations: Vec<ResourceMetrics>,
     /// Data points, spans and log records of everything else.
     points: u64,
     spans: u64,
     logs: u64,
 }
 
-fn arrived(seen: &[Seen]) -> Arrived {
+pub(crate) fn arrived(seen: &[Seen]) -> Arrived {
     let mut arrived = Arrived::default();
     for Seen { path, body, .. } in seen {
         // gRPC puts a flag and a length before it.
@@ -39,7 +41,9 @@ fn arrived(seen: &[Seen]) -> Arrived {
             for resource in request.resource_metrics {
                 let about = &resource.resource.as_ref().unwrap().attributes;
                 if text(about, "service.name").as_deref() == Some("phasemeter") {
-                    arrived.own.push(resource);
+                    let is_own = generation(&resource).is_none();
+                    let of = if is_own { &mut arrived.own } else { &mut arrived.generations };
+                    of.push(resource);
                 } else {
                     let metrics = resource.scope_metrics.iter().flat_map(|scope| &scope.metrics);
                     arrived.points += metrics.map(points).sum::<u64>();
@@ -58,7 +62,17 @@ fn arrived(seen: &[Seen]) -> Arrived {
     arrived
 }
 
-fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
+/// The number of the generation that a resource is.
+pub(crate) fn generation(resource: &ResourceMetrics) -> Option<i64> {
+    let about = &resource.resource.as_ref().unwrap().attributes;
+    let found = about.iter().find(|it| it.key == "phasemeter.policy.generation")?;
+    match found.value.as_ref()?.value.as_ref()? {
+        any_value::Value::IntValue(number) => Some(*number),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     let found = attributes.iter().find(|attribute| attribute.key == key)?;
     match found.value.as_ref()?.value.as_ref()? {
         any_value::Value::StringValue(text) => Some(text.clone()),
@@ -78,15 +92,15 @@ fn points(metric: &Metric) -> u64 {
 }
 
 /// The last export of the sidecar.
-struct Last<'a>(&'a ResourceMetrics);
+pub(crate) struct Last<'a>(pub(crate) &'a ResourceMetrics);
 
 impl Last<'_> {
-    fn metric(&self, name: &str) -> Option<&Metric> {
+    pub(crate) fn metric(&self, name: &str) -> Option<&Metric> {
         let mut metrics = self.0.scope_metrics.iter().flat_map(|scope| &scope.metrics);
         metrics.find(|metric| metric.name == name)
     }
 
-    fn sum(&self, name: &str) -> &[NumberDataPoint] {
+    pub(crate) fn sum(&self, name: &str) -> &[NumberDataPoint] {
         match self.metric(name).map(|metric| metric.data.as_ref().unwrap()) {
             Some(Data::Sum(sum)) => &sum.data_points,
             other => panic!("{name} is {other:?}"),
@@ -132,7 +146,7 @@ fn what_the_sidecar_tells_of_itself_is_true_and_stands_apart() {
             command.env("OTEL_SERVICE_NAME", "trainer");
         });
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let Arrived { own, points, spans, logs } = arrived(&backend.rest());
+        let Arrived { own, points, spans, logs, .. } = arrived(&backend.rest());
         assert!(own.len() >= 2, "an export a second, and one at the end");
         let last = Last(own.last().unwrap());
 
@@ -193,8 +207,8 @@ fn policies_are_told_of_and_a_failing_one_is_seen() {
         command.env("OTEL_METRIC_EXPORT_INTERVAL", "500");
     });
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let Arrived { own, .. } = arrived(&backend.rest());
-    let last = Last(own.last().unwrap());
+    let Arrived { own, generations, .. } = arrived(&backend.rest());
+    let last = Last(generations.last().unwrap());
     let of = |name: &str, policy: &str| {
         let points = last.sum(name).iter();
         let is_it = |point: &&NumberDataPoint| {
@@ -219,9 +233,16 @@ fn policies_are_told_of_and_a_failing_one_is_seen() {
         let status = of("phasemeter.policy.status", policy);
         assert_eq!(text(&status.attributes, "phasemeter.policy.state").as_deref(), Some(state));
     }
-    let generation = last.metric("phasemeter.policy.generation").unwrap();
-    let Some(Data::Gauge(generation)) = &generation.data else { panic!("{generation:?}") };
-    assert_eq!(whole(generation.data_points[0].clone()), 1);
+    assert_eq!(generation(last.0), Some(1));
+    // The generation is another resource than the sidecar that it runs in.
+    let sidecar = Last(own.last().unwrap());
+    let names = sidecar.0.scope_metrics.iter().flat_map(|scope| &scope.metrics);
+    let names: Vec<_> = names.map(|metric| metric.name.as_str()).collect();
+    assert!(names.iter().all(|name| !name.starts_with("phasemeter.policy")), "{names:?}");
+    let about = |it: &Last<'_>| it.0.resource.as_ref().unwrap().attributes.clone();
+    let instance = |it: &Last<'_>| text(&about(it), "service.instance.id").unwrap();
+    assert_eq!(instance(&last), instance(&sidecar));
+    assert_eq!(text(&about(&last), "phasemeter.policies.digest").unwrap().len(), 64);
 }
 
 #[test]

@@ -1,0 +1,144 @@
+//! Generations of policies as resources of their own, in a process that swaps them without a pause.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::{ResourceMetrics, number_data_point};
+use phasemeter::advice::{Cache, Choice, Policies};
+use phasemeter::experiment::Attributes;
+use phasemeter::otlp::client::{Config, Destination};
+use phasemeter::telemetry::Telemetry;
+use phasemeter_meter::units::Nanos;
+use phasemeter_rules::compile::Child;
+use phasemeter_rules::limits::Limits;
+
+use crate::backend::{Backend, Reply};
+use crate::policies::{named, window};
+use crate::telemetry::{Last, arrived, generation};
+
+/// Policies of this folder, compiled by the product.
+fn policies(folder: &Path) -> Arc<Policies> {
+    let compiler = Child::of_this_program(phasemeter::cli::COMPILE).unwrap();
+    let choice = Choice {
+        shipped: false,
+        files: Vec::new(),
+        folder: Some(folder.join("policies")),
+        settings: Vec::new(),
+        keys: Vec::new(),
+        limits: Limits::default(),
+        compiler: Child { program: env!("CARGO_BIN_EXE_phasemeter").into(), ..compiler },
+        stub_imports: false,
+        cache: Cache::Given(folder.join("cache")),
+    };
+    Policies::open(&choice).unwrap().unwrap()
+}
+
+fn telemetry(backend: &Backend, every: Nanos) -> Telemetry {
+    let endpoint = format!("http://{}", backend.address);
+    let config = Config::read(Destination::Given(&endpoint), |_| None).unwrap().unwrap();
+    Telemetry::start(&config, every, &Attributes::new()).unwrap().unwrap()
+}
+
+/// The sum of a metric over its points, and when they begin.
+fn sum(of: &ResourceMetrics, name: &str) -> (i64, Option<u64>) {
+    let last = Last(of);
+    let Some(metric) = last.metric(name) else { return (0, None) };
+    let Some(Data::Sum(sum)) = &metric.data else { panic!("{metric:?}") };
+    let value = |value| match value {
+        Some(number_data_point::Value::AsInt(value)) => value,
+        other => panic!("{other:?}"),
+    };
+    let points = sum.data_points.iter();
+    let start = points.clone().map(|point| point.start_time_unix_nano).min();
+    (points.map(|point| value(point.value)).sum(), start)
+}
+
+/// Scenario: two policies are swapped for their other versions a thousand times, while two threads
+/// judge windows without a pause.
+/// Guarantee: each generation is a resource, whose sums begin at its start and end complete: no run
+/// is lost, or counted of another. Nothing of one that is over is kept.
+#[test]
+fn each_of_a_thousand_generations_is_told_of_completely() {
+    const RELOADS: i64 = 1_000;
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = folder.path().join("policies");
+    fs::create_dir(&shelf).unwrap();
+    let versions =
+        ['1', '2'].map(|version| ["alfa", "bravo"].map(|name| (name, named(name, version))));
+    let put = |reload: i64| {
+        for (name, bytes) in &versions[usize::try_from(reload % 2).unwrap()] {
+            fs::write(shelf.join(format!("{name}.wasm")), bytes).unwrap();
+        }
+    };
+    put(0);
+    let policies = policies(folder.path());
+    let backend = Backend::start([]);
+    let mut telemetry = telemetry(&backend, Nanos::from_secs(3_600));
+    telemetry.watch_policies(&policies);
+    let (over, judged, shown) = (AtomicBool::new(false), AtomicU64::new(0), window(1, 60));
+    let mut kept: Vec<Weak<_>> = Vec::new();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let verdicts = policies.judge(Some(&shown));
+                    judged.fetch_add(verdicts.each.len() as u64, Ordering::Relaxed);
+                }
+            });
+        }
+        for reload in 1..=RELOADS {
+            put(reload);
+            kept.push(Arc::downgrade(&policies.current().generation));
+            assert_eq!(i64::try_from(policies.reload().number).unwrap(), reload + 1);
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    telemetry.finish(Duration::from_secs(60));
+
+    assert_eq!(kept.iter().filter(|generation| generation.strong_count() > 0).count(), 0);
+    let generations = arrived(&backend.rest()).generations;
+    let last: BTreeMap<i64, &ResourceMetrics> =
+        generations.iter().map(|it| (generation(it).unwrap(), it)).collect();
+    assert_eq!(last.keys().copied().collect::<Vec<_>>(), (1..=RELOADS + 1).collect::<Vec<_>>());
+    let runs: i64 = last.values().map(|it| sum(it, "phasemeter.policy.runs").0).sum();
+    assert_eq!(runs, i64::try_from(judged.into_inner()).unwrap());
+    let starts = last.values().filter_map(|it| sum(it, "phasemeter.policy.status").1);
+    let starts: Vec<_> = starts.collect();
+    assert!(starts.is_sorted_by(|a, b| a < b), "each begins anew");
+    for (number, resource) in last {
+        let wanted = if number > RELOADS { 2 } else { 0 };
+        assert_eq!(sum(resource, "phasemeter.policy.status").0, wanted, "{number}");
+    }
+}
+
+/// Scenario: the backend never answers, and policies are swapped.
+/// Guarantee: neither a reload nor a verdict waits for it, and the end no longer than it may.
+#[test]
+fn a_dead_backend_delays_neither_reload_nor_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let shelf = folder.path().join("policies");
+    fs::create_dir(&shelf).unwrap();
+    let put = |version| fs::write(shelf.join("alfa.wasm"), named("alfa", version)).unwrap();
+    put('1');
+    let policies = policies(folder.path());
+    put('2');
+    policies.reload();
+    let backend = Backend::start(std::iter::repeat_n(Reply::Silence, 1_000));
+    let mut telemetry = telemetry(&backend, Nanos::from_secs(1));
+    telemetry.watch_policies(&policies);
+    let began = Instant::now();
+    for reload in 0..50 {
+        put(if reload % 2 == 0 { '1' } else { '2' });
+        policies.reload();
+        assert_eq!(policies.judge(Some(&window(1, 60))).each.len(), 1);
+    }
+    telemetry.finish(Duration::from_secs(1));
+    // An answer is waited for as long as ten seconds, and there are fifty to wait for.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}
