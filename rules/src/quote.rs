@@ -9,7 +9,7 @@ use phasemeter_meter::units::Timestamp;
 /// What does a GPU-hour cost here?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuoteRequest {
-    /// As the driver names it, like `NVIDIA H100 80GB HBM3`.
+    /// As the driver names it, like `NVIDIA H100 80GB HBM3`. Not empty.
     pub model: String,
     /// Like `aws`.
     pub provider: Option<String>,

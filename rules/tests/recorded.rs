@@ -1,4 +1,4 @@
-//! Recorded windows and advice: what is read back is what was written.
+//! What is recorded of questions and answers: what is read back is what was written.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,6 +11,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
@@ -19,24 +20,39 @@ use phasemeter_meter::price::{Day, Estimate, Plan, Price};
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 use phasemeter_rules::lever::Lever;
+use phasemeter_rules::quote::{Quote, QuoteRequest};
 use phasemeter_rules::recommendation::{Recommendation, Saving, Target};
-use phasemeter_rules::recorded::{read_advice, read_window, write_advice, write_window};
+use phasemeter_rules::recorded::{
+    read_advice, read_quote, read_request, read_window, write_advice, write_quote, write_request,
+    write_window,
+};
 use phasemeter_rules::window::{Account, Accounts, Gpu, Window};
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-fn window_text(window: &Window) -> String {
+/// What is written.
+fn text_of(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
     let mut text = Vec::new();
-    write_window(window, &mut text).unwrap();
+    write(&mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 
+fn window_text(window: &Window) -> String {
+    text_of(|out| write_window(window, out))
+}
+
 fn advice_text(advice: &[Recommendation]) -> String {
-    let mut text = Vec::new();
-    write_advice(advice, &mut text).unwrap();
-    String::from_utf8(text).unwrap()
+    text_of(|out| write_advice(advice, out))
+}
+
+fn request_text(request: &QuoteRequest) -> String {
+    text_of(|out| write_request(request, out))
+}
+
+fn quote_text(quote: Option<&Quote>) -> String {
+    text_of(|out| write_quote(quote, out))
 }
 
 fn fraction(value: f64) -> Fraction {
@@ -58,13 +74,26 @@ fn advice() -> Vec<Recommendation> {
     }]
 }
 
-/// Scenario: a window and advice that have everything.
+fn a_quote() -> Quote {
+    Quote {
+        rate: Rate::parse("5.16").unwrap(),
+        plan: Plan::Reserved1y,
+        source: "order 4711".to_owned(),
+        day: "2026-01-01".parse().unwrap(),
+        valid_until: Timestamp::from_nanos(1_798_761_600_000_000_000),
+    }
+}
+
+/// Scenario: questions and answers that have everything, and the quote that is none.
 /// Guarantee: they are written as the files beside this test, which authors have in theirs too.
 #[test]
 fn the_format_stays_as_it_is() {
     for (name, text) in [
         ("every.window.json", window_text(&support::window(2, 4))),
         ("every.advice.json", advice_text(&advice())),
+        ("every.request.json", request_text(&support::request())),
+        ("every.quote.json", quote_text(Some(&a_quote()))),
+        ("none.quote.json", quote_text(None)),
     ] {
         let kept = fs::read_to_string(support::home().join("tests/recorded").join(name)).unwrap();
         assert_eq!(text, kept, "{name}");
@@ -83,16 +112,19 @@ fn what_is_wrong_is_named() {
         if path.extension().is_some_and(|end| end == "json") {
             let name = path.file_name().unwrap().to_str().unwrap();
             let json = fs::read(&path).unwrap();
-            let refusal = match name.contains(".advice.") {
-                true => read_advice(name, &json).unwrap_err(),
-                false => read_window(name, &json).unwrap_err(),
+            let refusal = match name.split('.').nth(1).unwrap() {
+                "window" => read_window(name, &json).unwrap_err(),
+                "advice" => read_advice(name, &json).unwrap_err(),
+                "request" => read_request(name, &json).unwrap_err(),
+                "quote" => read_quote(name, &json).unwrap_err(),
+                other => panic!("{other} is no kind of file"),
             };
             let expected = fs::read_to_string(path.with_extension("txt")).unwrap();
             assert_eq!(refusal.to_string(), expected.trim_end());
             tried += 1;
         }
     }
-    assert_eq!(tried, 10);
+    assert_eq!(tried, 15);
 }
 
 /// Scenario: the shortest window, as an author would write it.
@@ -116,6 +148,13 @@ fn what_may_be_absent_may_be_left_out() {
     let [gpu] = window.gpus.as_slice() else { panic!("{window:?}") };
     assert_eq!(gpu.accounts, Accounts::default());
     assert!(gpu.price.is_none() && gpu.pattern.is_none() && gpu.utilization.is_empty());
+
+    let json = r#"{
+        "schema": "phasemeter.quote-request/0.1",
+        "request": {"model": "NVIDIA L4", "time_unix_nanos": 0}
+    }"#;
+    let request = read_request("short.request.json", json.as_bytes()).unwrap();
+    assert!(request.plan.is_none() && request.listed.is_none());
 }
 
 fn text() -> impl Strategy<Value = String> {
@@ -128,6 +167,10 @@ fn nano_usd() -> impl Strategy<Value = NanoUsd> {
 
 fn rate() -> impl Strategy<Value = Rate> {
     (0..=Rate::MAX).prop_map(|rate| Rate::new(rate).unwrap())
+}
+
+fn instant() -> impl Strategy<Value = Timestamp> {
+    (0..Timestamp::END).prop_map(|nanos| Timestamp::from_nanos(nanos).unwrap())
 }
 
 /// A number, or none.
@@ -160,12 +203,11 @@ prop_compose! {
     fn price()(
         rate in rate(), plan in of(select(Plan::ALL.to_vec())), provider in of(text()),
         region in of(text()), instance_type in of(text()), source in text(),
-        day in of(0..Timestamp::END),
+        as_of in of(instant().prop_map(Day::of)),
         estimate in of((any::<usize>(), rate(), rate())),
     ) -> Price {
         Price {
-            rate, plan, provider, region, instance_type, source,
-            as_of: day.map(|nanos| Day::of(Timestamp::from_nanos(nanos).unwrap())),
+            rate, plan, provider, region, instance_type, source, as_of,
             estimate: estimate.map(|(rows, low, high)| Estimate { rows, low, high }),
         }
     }
@@ -212,13 +254,12 @@ prop_compose! {
 
 prop_compose! {
     fn window()(
-        times in [0..Timestamp::END, 0..Timestamp::END], last: bool,
+        times in [instant(), instant()], last: bool,
         experiment_id in "[ -~]{1,12}", trace_id in "[0-9a-f]{32}",
         attributes in btree_map(text(), text(), 0..3), step in 1..u64::MAX,
         gpus in vec(gpu(), 0..3), columns in columns(),
         metrics in btree_map(text(), number(), 0..3),
     ) -> Window {
-        let at = |nanos| Timestamp::from_nanos(nanos).unwrap();
         let [utilization, power, memory] = columns;
         let gpus = gpus.into_iter().enumerate().map(|(i, gpu)| Gpu {
             id: format!("GPU-{i}"),
@@ -228,7 +269,7 @@ prop_compose! {
             ..gpu
         });
         Window {
-            start: at(times[0].min(times[1])), end: at(times[0].max(times[1])), last,
+            start: times[0].min(times[1]), end: times[0].max(times[1]), last,
             experiment_id, trace_id, attributes, step: Nanos(step), gpus: gpus.collect(), metrics,
         }
     }
@@ -253,6 +294,25 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn request()(
+        model in "[ -~]{1,12}", provider in of(text()), region in of(text()),
+        instance_type in of(text()), plan in of(select(Plan::ALL.to_vec())), time in instant(),
+        listed in of(price()),
+    ) -> QuoteRequest {
+        QuoteRequest { model, provider, region, instance_type, plan, time, listed }
+    }
+}
+
+prop_compose! {
+    fn quote()(
+        rate in rate(), plan in select(Plan::ALL.to_vec()), source in text(),
+        day in instant().prop_map(Day::of), valid_until in of(instant()),
+    ) -> Quote {
+        Quote { rate, plan, source, day, valid_until }
+    }
+}
+
 proptest! {
     /// Guarantee: a window that is read back is the one that was written. A NaN is none, whatever
     /// its bits, so that the debug form tells them apart as `==` does not.
@@ -269,5 +329,18 @@ proptest! {
     fn advice_is_read_as_it_was_written(advice in vec(recommendation(), 0..4)) {
         let text = advice_text(&advice);
         prop_assert_eq!(read_advice("x", text.as_bytes()).unwrap(), advice);
+    }
+    /// Guarantee: so is a quote request.
+    #[test]
+    fn a_request_is_read_as_it_was_written(request in request()) {
+        let text = request_text(&request);
+        prop_assert_eq!(read_request("x", text.as_bytes()).unwrap(), request);
+    }
+
+    /// Guarantee: so is a quote, and that there is none.
+    #[test]
+    fn a_quote_is_read_as_it_was_written(quote in of(quote())) {
+        let text = quote_text(quote.as_ref());
+        prop_assert_eq!(read_quote("x", text.as_bytes()).unwrap(), quote);
     }
 }

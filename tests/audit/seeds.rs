@@ -39,6 +39,6 @@ fn the_environment_target_holds() {
 }
 
 #[test]
-fn the_window_target_holds() {
-    on_each("fuzz/seeds/window", 4, properties::window);
+fn the_recorded_target_holds() {
+    on_each("fuzz/seeds/recorded", 8, properties::recorded);
 }

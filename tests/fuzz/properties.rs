@@ -27,8 +27,10 @@ use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::{Account, Thresholds};
 use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
-use phasemeter_rules::recorded;
-use phasemeter_rules::window::Window;
+use phasemeter_rules::recorded::{
+    Unusable, read_advice, read_quote, read_request, read_window, write_advice, write_quote,
+    write_request, write_window,
+};
 
 /// Rows without a header are read by these columns.
 const COLUMNS: &str = "timestamp, index, utilization.gpu, memory.used, memory.total, power.draw";
@@ -63,16 +65,28 @@ pub(crate) fn traceparent(bytes: &[u8]) {
     }
 }
 
-/// A recorded window of these bytes is refused, or what is written of it reads as it does.
-pub(crate) fn window(bytes: &[u8]) {
-    let Ok(window) = recorded::read_window("window", bytes) else { return };
-    let written = |window: &Window| {
+/// A recorded file of these bytes is refused, or what is written of it reads as it does: a window,
+/// a quote request, or an answer.
+pub(crate) fn recorded(bytes: &[u8]) {
+    reads_as_written(bytes, read_window, |window, out| write_window(window, out));
+    reads_as_written(bytes, read_advice, |advice, out| write_advice(advice, out));
+    reads_as_written(bytes, read_request, |request, out| write_request(request, out));
+    reads_as_written(bytes, read_quote, |quote, out| write_quote(quote.as_ref(), out));
+}
+
+fn reads_as_written<T>(
+    bytes: &[u8],
+    read: impl Fn(&str, &[u8]) -> Result<T, Unusable>,
+    write: impl Fn(&T, &mut Vec<u8>) -> io::Result<()>,
+) {
+    let Ok(value) = read("recorded", bytes) else { return };
+    let written = |value| {
         let mut text = Vec::new();
-        recorded::write_window(window, &mut text).unwrap();
+        write(value, &mut text).unwrap();
         text
     };
-    let text = written(&window);
-    let again = recorded::read_window("window", &text).unwrap();
+    let text = written(&value);
+    let again = read("recorded", &text).unwrap();
     assert_eq!(written(&again), text);
 }
 

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::pool::Pools;
-use phasemeter_meter::price::{Day, Estimate, Plan, Price};
+use phasemeter_meter::price::Price;
 use phasemeter_meter::series::POINTS;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -164,38 +164,6 @@ enum KindName {
     Bouncing,
     Mixed,
 }
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Price", deny_unknown_fields)]
-struct PriceFields {
-    #[serde(rename = "nano_usd_per_gpu_hour", with = "one")]
-    rate: Rate,
-    #[serde(default, with = "maybe")]
-    plan: Option<Plan>,
-    #[serde(default)]
-    provider: Option<String>,
-    #[serde(default)]
-    region: Option<String>,
-    #[serde(default)]
-    instance_type: Option<String>,
-    source: String,
-    #[serde(rename = "day", default, with = "maybe")]
-    as_of: Option<Day>,
-    #[serde(default, with = "maybe")]
-    estimate: Option<Estimate>,
-}
-record!(Price, PriceFields);
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Estimate", deny_unknown_fields)]
-struct EstimateFields {
-    rows: usize,
-    #[serde(rename = "low_nano_usd_per_gpu_hour", with = "one")]
-    low: Rate,
-    #[serde(rename = "high_nano_usd_per_gpu_hour", with = "one")]
-    high: Rate,
-}
-record!(Estimate, EstimateFields);
 
 /// What the contract promises of a window and this one does not keep: a policy that is tested on it
 /// would be tested on nothing.

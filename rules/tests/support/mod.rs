@@ -12,7 +12,7 @@ use std::process::Command;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::pool::Pools;
-use phasemeter_meter::price::{Plan, Price};
+use phasemeter_meter::price::{Estimate, Plan, Price};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
 use phasemeter_rules::quote::QuoteRequest;
 use phasemeter_rules::window::{Account, Accounts, Gpu, Window};
@@ -169,7 +169,20 @@ pub(crate) fn request() -> QuoteRequest {
         instance_type: Some("p5.48xlarge".to_owned()),
         plan: Some(Plan::Spot),
         time: Timestamp::from_nanos(1_785_110_400_000_000_000).unwrap(),
-        listed: Some(Price::given(Rate::parse("6.88").unwrap(), None, "the price book")),
+        listed: Some(Price {
+            rate: Rate::parse("6.88").unwrap(),
+            plan: Some(Plan::Spot),
+            provider: Some("aws".to_owned()),
+            region: Some("us-east-1".to_owned()),
+            instance_type: Some("p5.48xlarge".to_owned()),
+            source: "the price book".to_owned(),
+            as_of: "2026-07-20".parse().ok(),
+            estimate: Some(Estimate {
+                rows: 3,
+                low: Rate::parse("6.5").unwrap(),
+                high: Rate::parse("14.6").unwrap(),
+            }),
+        }),
     }
 }
 
