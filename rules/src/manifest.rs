@@ -25,6 +25,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All there are.
+    pub const ALL: [Self; 2] = [Self::Recommender, Self::Pricer];
+
     /// As it stands in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {

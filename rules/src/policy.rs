@@ -54,6 +54,13 @@ pub struct Run<T> {
     pub log: Log,
 }
 
+impl<T> Run<T> {
+    /// The same run, its answer in another form.
+    pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Run<U> {
+        Run { answer: self.answer.map(form), usage: self.usage, log: self.log }
+    }
+}
+
 impl Policy {
     /// Tries a policy out: who it is, whether its settings are right, whether its own test passes.
     pub(crate) fn try_out(

@@ -23,11 +23,9 @@ use phasemeter_meter::price::{Plan, Price};
 use phasemeter_meter::reading::{Absent, Reading};
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
-use phasemeter_rules::fault::Fault;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::Policy;
-use phasemeter_rules::quote::QuoteRequest;
 use phasemeter_rules::recommendation::{Recommendation, Target};
 use phasemeter_rules::window::{Accounts, Gpu, Window};
 use proptest::prelude::*;
@@ -49,15 +47,6 @@ fn policies() -> Vec<Policy> {
 /// Those that advise.
 fn recommenders() -> Vec<Policy> {
     policies().into_iter().filter(|policy| policy.kind() == Kind::Recommender).collect()
-}
-
-/// The one that prices, with settings.
-fn negotiated(settings: &str) -> Result<Policy, Fault> {
-    let mut shipped = support::shipped().into_iter();
-    let (name, module) = shipped.find(|(name, _)| name == "negotiated").unwrap();
-    let settings = serde_json::from_str(settings).unwrap();
-    let host = Host::new(Options::default()).unwrap();
-    host.load(Candidate { settings, ..Candidate::new(name, module) })
 }
 
 /// What a GPU does in a second.
@@ -393,27 +382,16 @@ proptest! {
     }
 }
 
-/// Scenario: prices by a contract, in the settings as its page shows them.
-/// Guarantee: what was negotiated is quoted, and what was not is left to the next.
+/// Scenario: terms of a contract that does not say from when on they hold.
+/// Guarantee: the policy that prices is not taken into use, and names what is missing.
 #[test]
-fn negotiated_prices_are_quoted() {
-    let quote =
-        |policy: &Policy, request: &QuoteRequest| policy.quote(request).unwrap().answer.unwrap();
-    let request = QuoteRequest { plan: None, ..support::request() };
-    assert_eq!(quote(&negotiated("{}").unwrap(), &request), None);
-    let settings = r#"{
-        "contract": "order 4711", "day": "2026-01-01",
-        "discounts": {"aws": 0.12, "NVIDIA H100 80GB HBM3": 0.25},
-        "commitments": [{"model": "NVIDIA L4", "usd_per_gpu_hour": 0.41, "until": "2026-12-31"}]
-    }"#;
-    let policy = negotiated(settings).unwrap();
-    let discounted = quote(&policy, &request).unwrap();
-    assert_eq!(discounted.rate, Rate::parse("5.16").unwrap());
-    assert_eq!(discounted.source, "order 4711: 25 % off the list");
-    let l4 = QuoteRequest { model: "NVIDIA L4".to_owned(), ..request };
-    assert_eq!(quote(&policy, &l4).unwrap().rate, Rate::parse("0.41").unwrap());
-    let undated = negotiated(r#"{"discounts": {"aws": 0.12}}"#).unwrap_err();
-    assert!(undated.to_string().contains("day"), "{undated}");
+fn undated_terms_are_refused() {
+    let mut shipped = support::shipped().into_iter();
+    let (name, module) = shipped.find(|(name, _)| name == "negotiated").unwrap();
+    let settings = serde_json::from_str(r#"{"discounts": {"aws": 0.12}}"#).unwrap();
+    let host = Host::new(Options::default()).unwrap();
+    let undated = host.load(Candidate { settings, ..Candidate::new(name, module) }).unwrap_err();
+    assert!(undated.to_string().contains("day: is needed"), "{undated}");
 }
 
 /// Scenario: the folder of modules that ship.

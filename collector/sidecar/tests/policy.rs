@@ -1,4 +1,4 @@
-//! `phasemeter policy`, as authors use it, on a policy that ships.
+//! `phasemeter policy`, as authors use it, on policies that ship.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,20 +22,36 @@ const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\n\
 /// Another one: that of RFC 8032, 7.1, test 1.
 const STRANGER: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a\n";
 
+/// A file or folder of `wasm-rules`.
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wasm-rules").join(name)
+}
+
 /// A folder of an author, with a policy in it that is there already.
 struct Desk(TempDir);
 
 impl Desk {
+    /// With one that advises, and windows to try it on.
     fn new() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        Self::with("input", "templates", &["fleet.window.json", "nothing.window.json"])
+    }
+
+    /// With one that prices, and a request to try it on.
+    fn pricer() -> Self {
+        let files = ["commitment.request.json", "commitment.settings.json"];
+        Self::with("negotiated", "policies/negotiated", &files)
+    }
+
+    fn with(policy: &str, from: &str, tests: &[&str]) -> Self {
         let desk = Self(TempDir::new().unwrap());
         fs::create_dir(desk.at("tests")).unwrap();
-        for window in ["fleet", "nothing"] {
-            let name = format!("tests/{window}.window.json");
-            fs::copy(root.join("wasm-rules/templates").join(&name), desk.at(&name)).unwrap();
+        for test in tests {
+            let test = format!("tests/{test}");
+            fs::copy(shipped(from).join(&test), desk.at(&test)).unwrap();
         }
-        fs::copy(root.join("wasm-rules/dist/input.wasm"), desk.at("input.wasm")).unwrap();
-        desk.write("policy.json", r#"{"build": "echo built", "wasm": "input.wasm"}"#);
+        let wasm = format!("{policy}.wasm");
+        fs::copy(shipped("dist").join(&wasm), desk.at(&wasm)).unwrap();
+        desk.write("policy.json", &format!(r#"{{"build": "echo built", "wasm": "{wasm}"}}"#));
         desk
     }
 
@@ -122,7 +138,7 @@ fn a_test_shows_what_is_not_as_expected() {
 
     assert_eq!(desk.policy(&["test", "--bless"]).0, 0);
     let (status, text) = desk.policy(&["test"]);
-    assert!(status == 0 && text.ends_with("2 windows, 0 failed\n"), "{text}");
+    assert!(status == 0 && text.ends_with("2 tests, 0 failed\n"), "{text}");
     let (_, advice) = desk.policy(&[
         "run",
         "input.wasm",
@@ -145,6 +161,99 @@ fn a_test_shows_what_is_not_as_expected() {
     desk.write("tests/nothing.settings.json", r#"{"least_lost": 1.5}"#);
     let (status, text) = desk.policy(&["test"]);
     assert!(status == 65 && text.contains("least_lost: 1.5 is not at most 1"), "{text}");
+}
+
+#[test]
+fn a_pricer_is_tested_as_a_recommender_is() {
+    let desk = Desk::pricer();
+    let (status, text) = desk.policy(&["test"]);
+    assert_eq!(status, 1);
+    assert!(text.contains("commitment.request.json: nothing is expected yet: --bless"), "{text}");
+
+    assert_eq!(desk.policy(&["test", "--bless"]).0, 0);
+    let (status, text) = desk.policy(&["test"]);
+    assert!(status == 0 && text.ends_with("1 test, 0 failed\n"), "{text}");
+
+    let quote = fs::read_to_string(desk.at("tests/commitment.quote.json")).unwrap();
+    desk.write("tests/commitment.quote.json", &quote.replace("reserved_1y", "reserved_3y"));
+    let (status, text) = desk.policy(&["test"]);
+    assert_eq!(status, 1);
+    assert!(
+        text.contains("  -    \"plan\": \"reserved_3y\",\n  +    \"plan\": \"reserved_1y\",\n"),
+        "{text}"
+    );
+
+    // Without terms it has no price for anyone.
+    fs::remove_file(desk.at("tests/commitment.settings.json")).unwrap();
+    let (status, text) = desk.policy(&["test"]);
+    assert!(status == 1 && text.contains("\n  +  \"quote\": null\n"), "{text}");
+}
+
+#[test]
+fn a_quote_is_told_to_people_and_written_for_tests() {
+    let desk = Desk::pricer();
+    let request = ["run", "negotiated.wasm", "--request", "tests/commitment.request.json"];
+    let terms = ["--settings", "tests/commitment.settings.json"];
+    let told = "$0.41 a GPU-hour, reserved 1y\n  by    order 4711\n  as of 2026-01-01\n  \
+                ends  2027-01-01T00:00:00Z\n";
+    assert_eq!(desk.policy(&[&request[..], &terms].concat()), (0, told.to_owned()));
+    let none = "no quote: the next is asked\n".to_owned();
+    assert_eq!(desk.policy(&request), (0, none));
+
+    let json = [&request[..], &terms, &["--format", "json"]].concat();
+    let quote = shipped("policies/negotiated/tests/commitment.quote.json");
+    assert_eq!(desk.policy(&json), (0, fs::read_to_string(quote).unwrap()));
+}
+
+/// Guarantee: what is meant for the other kind of policy is refused, with what this one is and what
+/// it is to be given.
+#[test]
+fn a_policy_is_asked_only_what_its_kind_is_asked() {
+    let (recommender, pricer) = (Desk::new(), Desk::pricer());
+    let (window, request) = ("tests/fleet.window.json", "tests/commitment.request.json");
+    fs::copy(recommender.at(window), pricer.at(window)).unwrap();
+    fs::copy(pricer.at(request), recommender.at(request)).unwrap();
+    let log = shipped("../tests/fixtures/logs/bounces.csv");
+    let log = log.to_str().unwrap();
+    let wants_window = [
+        "input.wasm: it is a recommender, and is not shown ",
+        ": give it a window: NAME.window.json, --window or --log",
+    ];
+    let wants_request = [
+        "negotiated.wasm: it is a pricer, and is not shown ",
+        ": give it a quote request: NAME.request.json or --request",
+    ];
+    for (desk, args, said) in [
+        (&recommender, &["run", "input.wasm", "--request", request][..], wants_window),
+        (&recommender, &["bench", "input.wasm", "--request", request], wants_window),
+        (&recommender, &["test"], wants_window),
+        (&pricer, &["run", "negotiated.wasm", "--window", window], wants_request),
+        (&pricer, &["bench", "negotiated.wasm", "--window", window], wants_request),
+        (&pricer, &["run", "negotiated.wasm", "--log", log], wants_request),
+    ] {
+        let (status, text) = desk.policy(args);
+        let all = said.iter().all(|said| text.contains(said));
+        assert!(status == 65 && all, "{args:?}: {status}: {text}");
+    }
+    fs::remove_file(pricer.at(request)).unwrap();
+    let (status, text) = pricer.policy(&["test"]);
+    assert!(status == 65 && wants_request.iter().all(|said| text.contains(said)), "{text}");
+    fs::remove_file(pricer.at(window)).unwrap();
+    let (status, text) = pricer.policy(&["test"]);
+    assert!(status == 66 && text.contains("no NAME.request.json for a pricer"), "{text}");
+}
+
+/// Guarantee: each policy that ships with tests passes them as it ships.
+#[test]
+fn what_ships_passes_its_own_tests() {
+    let desk = Desk::pricer();
+    let folders = fs::read_dir(shipped("policies")).unwrap().map(|entry| entry.unwrap().path());
+    let folders: Vec<_> = folders.filter(|folder| folder.join("policy.json").exists()).collect();
+    assert!(!folders.is_empty());
+    for folder in folders {
+        let (status, text) = desk.policy(&["test", folder.to_str().unwrap()]);
+        assert_eq!(status, 0, "{text}");
+    }
 }
 
 /// Guarantee: a policy is shown of a log what an audit of it shows.
@@ -232,4 +341,8 @@ fn a_bench_says_what_a_run_takes_and_may_take() {
     for line in ["input.wasm: 3 runs", "  fuel    ", " of 500,000,000\n", " of 65,536 KiB\n"] {
         assert!(text.contains(line), "{text}");
     }
+    let request = ["--request", "tests/commitment.request.json", "--runs", "3"];
+    let (status, text) =
+        Desk::pricer().policy(&[&["bench", "negotiated.wasm"], &request[..]].concat());
+    assert!(status == 0 && text.starts_with("negotiated.wasm: 3 runs\n"), "{text}");
 }

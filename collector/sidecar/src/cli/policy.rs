@@ -19,9 +19,9 @@ pub enum PolicyCommand {
     Build(BuildArgs),
     /// Say whether a policy would be taken into use, and if not, why.
     Check(CheckArgs),
-    /// Show a policy its recorded windows, and compare its advice with the expected.
+    /// Ask a policy all that its folder has recorded, and compare its answers with the expected.
     Test(TestArgs),
-    /// Show a policy a window, and print its advice.
+    /// Show a recommender a window, or a pricer a quote request, and print its answer.
     Run(RunPolicyArgs),
     /// Measure what a policy takes: fuel, time, memory.
     Bench(BenchArgs),
@@ -91,24 +91,28 @@ pub struct GuestArgs {
 #[derive(Clone, Debug, Args)]
 pub struct ShownArgs {
     #[command(flatten)]
-    pub what: WindowOrLog,
+    pub what: WhatArgs,
 
     #[command(flatten)]
     pub price: PriceArgs,
 }
 
-/// One of these.
+/// One of these: a window for a recommender, or a quote request for a pricer.
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
-pub struct WindowOrLog {
-    /// A window that `audit --dump-windows` wrote.
+pub struct WhatArgs {
+    /// For a recommender: a window that `audit --dump-windows` wrote.
     #[arg(long, value_name = "FILE")]
     pub window: Option<PathBuf>,
 
-    /// A log that `nvidia-smi` wrote, as `audit` would show it; repeatable, as there. One that has
-    /// to be explained, as by its --gpus, is for `audit --dump-windows`.
+    /// For a recommender: a log that `nvidia-smi` wrote, as `audit` would show it; repeatable, as
+    /// there. One that has to be explained, as by its --gpus, is for `audit --dump-windows`.
     #[arg(long = "log", value_name = "LOG")]
     pub logs: Vec<PathBuf>,
+
+    /// For a pricer: a quote request, like NAME.request.json of its tests.
+    #[arg(long, value_name = "FILE")]
+    pub request: Option<PathBuf>,
 }
 
 /// `phasemeter policy build`.
@@ -136,7 +140,7 @@ pub struct TestArgs {
     #[arg(value_name = "FOLDER", default_value = ".")]
     pub folder: PathBuf,
 
-    /// Write the advice down as the expected.
+    /// Write the answers down as the expected.
     #[arg(long)]
     pub bless: bool,
 
@@ -153,7 +157,7 @@ pub struct RunPolicyArgs {
     #[command(flatten)]
     pub shown: ShownArgs,
 
-    /// How the advice is written: for people, or as in NAME.advice.json.
+    /// How the answer is written: for people, or as in NAME.advice.json and NAME.quote.json.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }

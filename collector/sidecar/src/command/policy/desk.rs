@@ -12,9 +12,9 @@ use phasemeter_rules::generation::Rejection;
 use phasemeter_rules::host::{Candidate, Host, HostError, Options};
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::policy::{Policy, Usage};
-use phasemeter_rules::recommendation::Recommendation;
 
 use super::PolicyFailure;
+use super::answer::Answer;
 use super::shown::Shown;
 use crate::cli::{GuestArgs, HostArgs};
 use crate::command::{Failure, advice};
@@ -77,13 +77,13 @@ pub(super) fn candidate(file: &Path) -> Result<Candidate, PolicyFailure> {
         .map_err(|Rejection { file, fault }| PolicyFailure::Refused { file, fault })
 }
 
-/// What a policy says of a window, and what that took. What it logs goes to standard error.
-pub(super) fn ask(
-    policy: &Policy,
-    shown: &Shown,
-) -> Result<(Vec<Recommendation>, Usage), PolicyFailure> {
-    let run = policy.recommend(&shown.window);
-    let run = run.ok_or_else(|| PolicyFailure::Pricer(policy.file().to_owned()))?;
+/// What a policy answers, and what that took. What it logs goes to standard error.
+pub(super) fn ask(policy: &Policy, shown: &Shown) -> Result<(Answer, Usage), PolicyFailure> {
+    let run = Answer::of(policy, &shown.question).ok_or_else(|| PolicyFailure::OtherKind {
+        file: policy.file().to_owned(),
+        kind: policy.kind(),
+        shown: shown.from.clone(),
+    })?;
     let name = &policy.manifest().name;
     for (level, line) in &run.log.lines {
         eprintln!("{name}: {}: {line}", level.name());

@@ -6,6 +6,7 @@ use std::process::ExitStatus;
 
 use phasemeter_rules::fault::{Fault, LoadFault};
 use phasemeter_rules::host::HostError;
+use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::recorded::Unusable;
 use phasemeter_rules::signature::{NotAKey, NotASecretKey, SignatureFault};
 
@@ -39,20 +40,27 @@ pub enum PolicyFailure {
         /// Why.
         fault: Fault,
     },
-    /// It gave no advice on a window.
+    /// It gave no answer.
     #[error("{file}: {}: shown {shown}: {fault}", fault.kind())]
     Silent {
         /// The policy.
         file: String,
-        /// Where the window is from.
+        /// Where what it was shown is from.
         shown: String,
         /// Why.
         fault: Fault,
     },
-    /// It does not advise.
-    #[error("{0}: it is a pricer: it is asked for prices, and shown no windows")]
-    Pricer(String),
-    /// A recorded window or advice is none.
+    /// What it would be shown is for policies of the other kind.
+    #[error("{file}: it is a {}, and is not shown {shown}: give it {}", kind.name(), takes(*kind))]
+    OtherKind {
+        /// The policy.
+        file: String,
+        /// What it is.
+        kind: Kind,
+        /// Where what it would be shown is from.
+        shown: String,
+    },
+    /// What is recorded in a file is none of what it should be.
     #[error(transparent)]
     Recorded(#[from] Unusable),
     /// A folder does not say how it is built.
@@ -75,7 +83,11 @@ pub enum PolicyFailure {
     #[error("{0}: has no readings to show a policy")]
     Unseen(String),
     /// There is nothing to test against.
-    #[error("{}: has no NAME.window.json: 'phasemeter audit --dump-windows' writes them", .0.display())]
+    #[error(
+        "{}: has no NAME.window.json, which 'phasemeter audit --dump-windows' writes, and no \
+         NAME.request.json for a pricer",
+        .0.display()
+    )]
     NoTests(PathBuf),
     /// What should sign is no key.
     #[error("{}: {source}", path.display())]
@@ -103,6 +115,14 @@ pub enum PolicyFailure {
     },
 }
 
+/// What a policy of a kind is shown, and how that is given.
+const fn takes(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Recommender => "a window: NAME.window.json, --window or --log",
+        Kind::Pricer => "a quote request: NAME.request.json or --request",
+    }
+}
+
 impl PolicyFailure {
     /// The exit status, after sysexits.h.
     pub(in crate::command) const fn exit_code(&self) -> u8 {
@@ -114,7 +134,7 @@ impl PolicyFailure {
             Self::Host(_) => EX_OSERR,
             Self::Refused { .. }
             | Self::Silent { .. }
-            | Self::Pricer(_)
+            | Self::OtherKind { .. }
             | Self::Recorded(_)
             | Self::Unseen(_)
             | Self::Project { .. }

@@ -2,6 +2,7 @@
 //!
 //! What is taken or refused here is what a running sidecar takes or refuses: it is the same host.
 
+mod answer;
 mod bench;
 mod build;
 mod check;

@@ -1,4 +1,5 @@
-//! What a policy is shown: a window that was recorded, or that of a whole log.
+//! What a policy is shown: a window or a quote request that was recorded, or the window of a whole
+//! log.
 //!
 //! This room must not know what is said of it.
 
@@ -6,6 +7,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use phasemeter_meter::gpu::MeterConfig;
+use phasemeter_rules::manifest::Kind;
+use phasemeter_rules::quote::QuoteRequest;
 use phasemeter_rules::recorded;
 use phasemeter_rules::window::Window;
 
@@ -18,26 +21,38 @@ use crate::pipeline::{Pipeline, PipelineError, Settings};
 use crate::source::Source;
 use crate::source::nvidia_smi::{Input, LogOptions, Logs};
 
-/// A window, and where it is from, for people.
+/// What is asked, and where it is from, for people.
 pub(super) struct Shown {
     pub(super) from: String,
-    pub(super) window: Window,
+    pub(super) question: Question,
+}
+
+/// What a policy is asked.
+pub(super) enum Question {
+    /// Of a recommender: what to do.
+    Window(Window),
+    /// Of a pricer: what it costs.
+    Request(QuoteRequest),
 }
 
 impl Shown {
     /// What the command line names.
     pub(super) fn of(args: &ShownArgs) -> Result<Self, Failure> {
-        match &args.what.window {
-            Some(path) => Ok(Self::recorded(path)?),
-            None => Self::of_logs(&args.what.logs, &args.price),
+        match (&args.what.window, &args.what.request) {
+            (Some(path), _) => Ok(Self::recorded(Kind::Recommender, path)?),
+            (None, Some(path)) => Ok(Self::recorded(Kind::Pricer, path)?),
+            (None, None) => Self::of_logs(&args.what.logs, &args.price),
         }
     }
 
-    /// A recorded window.
-    pub(super) fn recorded(path: &Path) -> Result<Self, PolicyFailure> {
-        let from = path.display().to_string();
-        let window = recorded::read_window(&from, &desk::read(path)?)?;
-        Ok(Self { from, window })
+    /// What was recorded for policies of this kind.
+    pub(super) fn recorded(kind: Kind, path: &Path) -> Result<Self, PolicyFailure> {
+        let (from, json) = (path.display().to_string(), desk::read(path)?);
+        let question = match kind {
+            Kind::Recommender => Question::Window(recorded::read_window(&from, &json)?),
+            Kind::Pricer => Question::Request(recorded::read_request(&from, &json)?),
+        };
+        Ok(Self { from, question })
     }
 
     /// The window that an audit of these logs would show at its end.
@@ -61,7 +76,7 @@ impl Shown {
         };
         pipeline.finish(source.gpus(), keep).map_err(failed)?;
         let window = shown.ok_or_else(|| PolicyFailure::Unseen(from.clone()))?;
-        Ok(Self { from, window })
+        Ok(Self { from, question: Question::Window(window) })
     }
 }
 

@@ -1,9 +1,11 @@
-//! `phasemeter policy test`: recorded windows, and the advice that is expected on each.
+//! `phasemeter policy test`: recorded windows or quote requests, and the answer expected to each.
 //!
 //! ```text
-//! tests/NAME.window.json     what the policy is shown
+//! tests/NAME.window.json     what a recommender is shown
 //! tests/NAME.advice.json     what it should answer; --bless writes it
-//! tests/NAME.settings.json   its settings for that; without it the defaults
+//! tests/NAME.request.json    what a pricer is asked
+//! tests/NAME.quote.json      what it should answer; --bless writes it
+//! tests/NAME.settings.json   the settings for that; without it the defaults
 //! ```
 
 use std::collections::BTreeMap;
@@ -11,12 +13,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::Policy;
-use phasemeter_rules::recommendation::Recommendation;
-use phasemeter_rules::recorded;
 use similar::{ChangeTag, TextDiff};
 
 use super::PolicyFailure;
+use super::answer::Answer;
 use super::desk::{self, Desk};
 use super::project::Project;
 use super::shown::Shown;
@@ -27,13 +29,21 @@ use crate::report::text::clean;
 /// Lines around a difference.
 const AROUND: usize = 3;
 
-/// Shows the policy every window, and says where its advice is not the expected.
+/// What the recorded files of a kind of policy are called: the question, and its answer.
+const fn names(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Recommender => ("window", "advice"),
+        Kind::Pricer => ("request", "quote"),
+    }
+}
+
+/// Asks the policy everything, and says where its answer is not the expected.
 pub(super) fn run(args: &TestArgs) -> Result<ExitCode, Failure> {
     let wasm = Project::open(&args.folder)?.wasm();
     let folder = args.folder.join("tests");
     let cases = cases(&folder)?;
     let desk = Desk::open(&args.host)?;
-    // Most cases have the same settings, and so the same policy.
+    // Cases without settings of their own have the same policy.
     let mut policies: BTreeMap<Option<PathBuf>, Policy> = BTreeMap::new();
     let mut failed = 0;
     for case in &cases {
@@ -43,20 +53,22 @@ pub(super) fn run(args: &TestArgs) -> Result<ExitCode, Failure> {
         }
         let Some(policy) = policies.get(&settings) else { continue };
         let outcome = case.try_with(policy, args.bless)?;
-        println!("{}: {}", clean(&case.window.display().to_string()), outcome.name());
+        println!("{}: {}", clean(&case.asked.display().to_string()), outcome.name());
         if let Outcome::Differs(difference) = &outcome {
             print!("{difference}");
         }
         failed += usize::from(!outcome.is_fine());
     }
     let tried = cases.len();
-    println!("{tried} {}, {failed} failed", if tried == 1 { "window" } else { "windows" });
+    println!("{tried} {}, {failed} failed", if tried == 1 { "test" } else { "tests" });
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A window to be tried.
+/// A question to be asked.
 struct Case {
-    window: PathBuf,
+    /// Which policies it is for.
+    kind: Kind,
+    asked: PathBuf,
 }
 
 /// What came of it.
@@ -76,36 +88,37 @@ impl Outcome {
         match self {
             Self::Same => "as expected",
             Self::Blessed => "written down",
-            Self::Missing => "nothing is expected yet: --bless writes its advice down",
+            Self::Missing => "nothing is expected yet: --bless writes its answer down",
             Self::Differs(_) => "differs",
         }
     }
 }
 
-/// The windows of a folder, in byte order of their names.
+/// The questions of a folder, in byte order of their names.
 fn cases(folder: &Path) -> Result<Vec<Case>, PolicyFailure> {
     let unreadable = |source| PolicyFailure::Unreadable { path: folder.to_owned(), source };
     let mut cases = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
-        let window = entry.map_err(unreadable)?.path();
-        if window.to_str().is_some_and(|path| path.ends_with(".window.json")) {
-            cases.push(Case { window });
-        }
+        let asked = entry.map_err(unreadable)?.path();
+        let name = asked.to_str().unwrap_or_default();
+        let is_for = |kind: &Kind| name.ends_with(&format!(".{}.json", names(*kind).0));
+        let kind = Kind::ALL.into_iter().find(is_for);
+        cases.extend(kind.map(|kind| Case { kind, asked }));
     }
-    cases.sort_by(|a, b| a.window.cmp(&b.window));
+    cases.sort_by(|a, b| a.asked.cmp(&b.asked));
     if cases.is_empty() { Err(PolicyFailure::NoTests(folder.to_owned())) } else { Ok(cases) }
 }
 
 impl Case {
-    /// `NAME.KIND.json` of `NAME.window.json`.
-    fn beside(&self, kind: &str) -> PathBuf {
-        self.window.with_extension("").with_extension(format!("{kind}.json"))
+    /// `NAME.WHAT.json`, where the question is `NAME.window.json` or `NAME.request.json`.
+    fn beside(&self, what: &str) -> PathBuf {
+        self.asked.with_extension("").with_extension(format!("{what}.json"))
     }
 
     fn try_with(&self, policy: &Policy, bless: bool) -> Result<Outcome, Failure> {
-        let (advice, _) = desk::ask(policy, &Shown::recorded(&self.window)?)?;
-        let path = self.beside("advice");
-        let found = text(&advice)?;
+        let (answer, _) = desk::ask(policy, &Shown::recorded(self.kind, &self.asked)?)?;
+        let path = self.beside(names(self.kind).1);
+        let found = text(&answer)?;
         if bless {
             desk::write(&path, found.as_bytes())?;
             return Ok(Outcome::Blessed);
@@ -114,9 +127,7 @@ impl Case {
             return Ok(Outcome::Missing);
         }
         // Read and written again, so that only what it says counts, and not its blanks.
-        let shown = path.display().to_string();
-        let expected = recorded::read_advice(&shown, &desk::read(&path)?);
-        let expected = text(&expected.map_err(PolicyFailure::from)?)?;
+        let expected = text(&Answer::recorded(self.kind, &path)?)?;
         Ok(if found == expected {
             Outcome::Same
         } else {
@@ -125,9 +136,9 @@ impl Case {
     }
 }
 
-fn text(advice: &[Recommendation]) -> Result<String, Failure> {
+fn text(answer: &Answer) -> Result<String, Failure> {
     let mut text = Vec::new();
-    recorded::write_advice(advice, &mut text).map_err(Failure::Output)?;
+    answer.write(&mut text).map_err(Failure::Output)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 

@@ -17,7 +17,7 @@ use std::ffi::OsStr;
 
 pub(crate) use layout::clean;
 use layout::{Page, SEPARATOR, Style};
-pub(crate) use words::{grouped, number};
+pub(crate) use words::{grouped, number, rate};
 
 use super::Report;
 use super::bar::Bars;

@@ -84,7 +84,7 @@ impl fmt::Display for Dollars {
 }
 
 /// A rate exactly, with at least two decimals.
-pub(super) fn rate(rate: Rate) -> String {
+pub(crate) fn rate(rate: Rate) -> String {
     let exact = rate.hourly().to_string();
     let (whole, decimals) = exact.split_once('.').unwrap_or((&exact, ""));
     format!("${}.{:0<2}", with_commas(whole), decimals.trim_end_matches('0'))
