@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::logs::Plan;
 use crate::otlp;
 use crate::phasemeter::Phasemeter;
-use crate::policies::{evil, policy, says, texts};
+use crate::policies::{evil, named_with, policy, says, texts};
 use crate::report::{self, list};
 
 /// A GPU that the guests advise on, an hour and a quarter at this utilization.
@@ -50,23 +50,16 @@ impl Shelf {
 /// A recommender that promises this on a target, by its number in the contract.
 fn promising(name: &str, target: u8, saving: [f64; 3]) -> Vec<u8> {
     let [low, expected, high] = saving;
-    let size = name.len();
-    policy(&format!(
-        r#"(data (i32.const 512) "{name}")
-        (data (i32.const 600) "1")
-        (data (i32.const 1024)
-          "\00\02\00\00\{size:02x}\00\00\00" "\58\02\00\00\01\00\00\00"
-          "\58\02\00\00\01\00\00\00" "\00\00\00\00\00\00\00\00")
-        (func (export "phasemeter:policy/policy@0.1.0#describe") (result i32)
-          (i32.const 1024))
-        (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
+    let recommend = format!(
+        r#"(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
           (drop (call $advise))
           (i32.store8 (i32.const 2056) (i32.const {target}))
           (f64.store (i32.const 2096) (f64.const {low}))
           (f64.store (i32.const 2104) (f64.const {expected}))
           (f64.store (i32.const 2112) (f64.const {high}))
           (i32.const 1792))"#
-    ))
+    );
+    named_with(name, '1', &recommend)
 }
 
 /// A pricer that quotes $2 an hour, bound for a year, by contract 4711; until half an hour into the

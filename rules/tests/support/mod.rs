@@ -217,6 +217,11 @@ pub(crate) fn shipped() -> Vec<(String, Vec<u8>)> {
 
 /// A recommender of this name and version, of one character.
 pub(crate) fn named(name: &str, version: char) -> Vec<u8> {
+    named_with(name, version, "")
+}
+
+/// The same, with more in the place of what it has by default.
+pub(crate) fn named_with(name: &str, version: char, more: &str) -> Vec<u8> {
     let size = name.len();
     policy(&format!(
         r#"(data (i32.const 512) "{name}")
@@ -225,7 +230,8 @@ pub(crate) fn named(name: &str, version: char) -> Vec<u8> {
           "\00\02\00\00\{size:02x}\00\00\00" "\58\02\00\00\01\00\00\00"
           "\58\02\00\00\01\00\00\00" "\00\00\00\00\00\00\00\00")
         (func (export "phasemeter:policy/policy@0.1.0#describe") (result i32)
-          (i32.const 1024))"#
+          (i32.const 1024))
+        {more}"#
     ))
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Rig;
 use crate::backend::Backend;
-use crate::policies::{evil, named, policy};
+use crate::policies::{evil, named, named_with};
 use crate::run::{assert_observed, assumptions, phasemeter, reported, stderr, told};
 use crate::telemetry::{arrived, generation};
 
@@ -29,19 +29,13 @@ fn policies(report: &Value) -> &[Value] {
 
 /// A policy of this name that never comes back.
 fn spinning(name: &str) -> Vec<u8> {
-    let size = name.len();
-    policy(&format!(
-        r#"(data (i32.const 512) "{name}")
-        (data (i32.const 600) "1")
-        (data (i32.const 1024)
-          "\00\02\00\00\{size:02x}\00\00\00" "\58\02\00\00\01\00\00\00"
-          "\58\02\00\00\01\00\00\00" "\00\00\00\00\00\00\00\00")
-        (func (export "phasemeter:policy/policy@0.1.0#describe") (result i32)
-          (i32.const 1024))
-        (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
+    named_with(
+        name,
+        '1',
+        r#"(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
           (loop $again (br $again))
-          (unreachable))"#
-    ))
+          (unreachable))"#,
+    )
 }
 
 /// Scenario: from the moment that readings are settled, guests spin without a pause, each for as
