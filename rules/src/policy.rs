@@ -149,11 +149,11 @@ impl Guest {
     /// Asks in a fresh store.
     fn run<T>(&self, ask: impl FnOnce(&mut Call<'_>) -> Result<T, Fault>) -> Run<T> {
         let limits = &self.runtime.limits;
-        let _inside = self.runtime.ticker.enter();
+        let inside = self.runtime.ticker.enter();
         let started = Instant::now();
         let mut store = Store::new(&self.runtime.engine, Room::new(*limits));
         store.limiter(|room| &mut room.guard);
-        store.set_epoch_deadline(limits.ticks());
+        store.set_epoch_deadline(limits.ticks().saturating_add(inside.behind));
         store.set_hostcall_fuel(limits.output);
         let answer = store
             .set_fuel(limits.fuel)

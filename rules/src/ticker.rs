@@ -34,9 +34,20 @@ struct State {
     inside: usize,
     /// Runs that wait for a slot.
     waiting: usize,
-    /// Whether the thread sleeps until someone enters.
-    parked: bool,
+    /// Since when the thread ticks; `None` while it sleeps until someone enters.
+    awake: Option<Instant>,
+    /// How often it did since then.
+    ticks: u64,
     closed: bool,
+}
+
+impl State {
+    /// The ticks that are due by now: a sleep is longer than it was asked to be, and those that it
+    /// missed are made up for all at once.
+    fn due(&self) -> u64 {
+        let awake = self.awake.map(|since| since.elapsed().as_nanos() / TICK.as_nanos());
+        awake.map_or(self.ticks, |due| u64::try_from(due).unwrap_or(u64::MAX).max(self.ticks))
+    }
 }
 
 impl Shared {
@@ -69,10 +80,10 @@ impl Ticker {
             state.waiting -= 1;
         }
         state.inside += 1;
-        if state.parked {
+        if state.awake.is_none() {
             self.shared.changed.notify_all();
         }
-        Inside(&self.shared)
+        Inside { shared: &self.shared, behind: state.due() - state.ticks }
     }
 }
 
@@ -84,42 +95,61 @@ impl Drop for Ticker {
 }
 
 /// A run that is inside.
-pub(crate) struct Inside<'a>(&'a Shared);
+pub(crate) struct Inside<'a> {
+    shared: &'a Shared,
+    /// Ticks from before it entered that are still to come: none of its time.
+    pub(crate) behind: u64,
+}
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         state.inside -= 1;
         if state.waiting > 0 {
-            self.0.changed.notify_all();
+            self.shared.changed.notify_all();
         }
     }
 }
 
 fn tick(shared: &Shared, engine: &EngineWeak) {
-    let mut awake = Instant::now();
-    let mut ticks = 0_u128;
+    let mut state = shared.lock();
     loop {
-        let mut state = shared.lock();
-        if state.inside == 0 && !state.closed {
-            state.parked = true;
-            while state.inside == 0 && !state.closed {
-                state = shared.wait(state);
-            }
-            state.parked = false;
-            (awake, ticks) = (Instant::now(), 0);
+        if state.inside == 0 {
+            (state.awake, state.ticks) = (None, 0);
+        }
+        while state.inside == 0 && !state.closed {
+            state = shared.wait(state);
         }
         if state.closed {
             return;
         }
+        state.awake.get_or_insert_with(Instant::now);
         drop(state);
         thread::sleep(TICK);
         let Some(engine) = engine.upgrade() else { return };
-        // A sleep is longer than it was asked to be; the ticks it missed are made up for.
-        let due = awake.elapsed().as_nanos() / TICK.as_nanos();
-        for _ in ticks..due {
+        // Nobody enters between these: what is behind then is known.
+        state = shared.lock();
+        let due = state.due();
+        for _ in state.ticks..due {
             engine.increment_epoch();
         }
-        ticks = due;
+        state.ticks = due;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn ticks_that_were_missed_before_a_run_are_none_of_its_time() {
+        let ticker = Ticker { shared: Arc::default() };
+        assert_eq!(ticker.enter().behind, 0, "it sleeps");
+        let mut state = ticker.shared.lock();
+        (state.awake, state.ticks) = (Instant::now().checked_sub(Duration::from_millis(50)), 10);
+        drop(state);
+        assert!(ticker.enter().behind >= 40, "50 ms are over, and 10 ticks are told");
     }
 }
