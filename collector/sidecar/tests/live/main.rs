@@ -125,6 +125,13 @@ impl Run {
         self.of(gpu).filter_map(measurement).collect()
     }
 
+    /// What befell a GPU. How often it is asked is no matter of the GPU alone but of how busy the
+    /// machine is, and has a test of its own.
+    fn befell(&self, gpu: usize) -> Vec<Event> {
+        let events = self.events(gpu).into_iter();
+        events.filter(|event| !matches!(event, Event::Cadence(..))).collect()
+    }
+
     fn events(&self, gpu: usize) -> Vec<Event> {
         let event = |seen| match seen {
             Observed::Event(event) => Some(event),

@@ -44,7 +44,7 @@ fn readings_say_what_the_driver_says() {
     let joules = last.energy.unwrap().joules() - first.energy.unwrap().joules();
     let truth = 400.0 * last.at.since(first.at).as_secs_f64();
     assert!((joules - truth).abs() <= 80.0, "{joules} J, true {truth} J");
-    assert_eq!(run.events(0), []);
+    assert_eq!(run.befell(0), []);
     assert_eq!(run.stats.dropped(), 0);
 }
 
@@ -211,7 +211,7 @@ fn what_a_gpu_does_not_count_is_not_told() {
     );
     let run = rig.sample(1.0);
     let lacks = [Metric::Counters, Metric::Video].map(|it| Event::Unsupported(it, Lack::Device));
-    assert_eq!(run.events(0), lacks);
+    assert_eq!(run.befell(0), lacks);
     assert_eq!(run.measurements(0), []);
 }
 
