@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::logs::Plan;
 use crate::otlp;
 use crate::phasemeter::Phasemeter;
-use crate::policies::{evil, named_with, policy, says, texts};
+use crate::policies::{evil, named_with, pricer, says, texts};
 use crate::report::{self, list};
 
 /// A GPU that the guests advise on, an hour and a quarter at this utilization.
@@ -66,21 +66,12 @@ fn promising(name: &str, target: u8, saving: [f64; 3]) -> Vec<u8> {
 /// log.
 fn quoting() -> Vec<u8> {
     let until = (1_785_110_400_u64 + 1_800) * 1_000_000_000;
-    let until: String = until.to_le_bytes().iter().map(|byte| format!("\\{byte:02x}")).collect();
-    policy(
-        &r#";; world: pricing-policy
-        (data (i32.const 4096) "contract 4711")
-        (data (i32.const 4112) "2026-07-20")
-        (data (i32.const 4352) "\00\00\00\00\00\00\00\00" "\01\00\00\00\00\00\00\00"
-          "\00\94\35\77\00\00\00\00" "\02\00\00\00" "\00\10\00\00\0d\00\00\00"
-          "\10\10\00\00\0a\00\00\00" "\00\00\00\00" "\01\00\00\00\00\00\00\00"
-          "UNTIL")
-        (func (export "phasemeter:policy/pricer@0.1.0#quote-price") (param i32) (result i32)
-          (i32.const 4352))"#
-            .replace("UNTIL", &until),
-    )
+    let quote = format!("(i64.store (i32.const 4408) (i64.const {until}))");
+    pricer("contract 4711", RESERVED_ONE_YEAR, &quote)
 }
 
+/// A plan, and targets, by their numbers in the contract.
+const RESERVED_ONE_YEAR: u8 = 2;
 const OCCUPANCY: u8 = 2;
 const RATE: u8 = 3;
 

@@ -7,13 +7,16 @@ use serde_json::Value;
 use crate::advice::Shelf;
 use crate::otlp;
 use crate::phasemeter::Phasemeter;
-use crate::policies::policy;
+use crate::policies::pricer;
 use crate::report::{self, list, nanos};
 
 /// 27 July 2026 at midnight, UTC.
 const MIDNIGHT: u64 = 1_785_110_400;
 
 const L4: &str = "NVIDIA L4";
+
+/// A plan, by its number in the contract.
+const ON_DEMAND: u8 = 0;
 
 /// Who is read, and when: seconds from midnight.
 type Row = (&'static str, i64);
@@ -40,42 +43,22 @@ fn two(from: i64, to: i64) -> Vec<Row> {
 /// instant that it was asked about; it holds for so many nanoseconds.
 fn clockwork(holds: u64) -> Vec<u8> {
     let midnight = MIDNIGHT * 1_000_000_000;
-    policy(&format!(
-        r#";; world: pricing-policy
-        (data (i32.const 4096) "a clockwork")
-        (data (i32.const 4112) "2026-07-20")
-        (data (i32.const 4352) "\00\00\00\00\00\00\00\00" "\01\00\00\00\00\00\00\00"
-          "\00\00\00\00\00\00\00\00" "\00\00\00\00" "\00\10\00\00\0b\00\00\00"
-          "\10\10\00\00\0a\00\00\00" "\00\00\00\00" "\01\00\00\00\00\00\00\00"
-          "\00\00\00\00\00\00\00\00")
-        (func (export "phasemeter:policy/pricer@0.1.0#quote-price")
-          (param $request i32) (result i32) (local $time i64)
-          (local.set $time (i64.load offset=48 (local.get $request)))
-          (i64.store (i32.const 4368) (i64.add (i64.const 2000000000)
-            (i64.div_u (i64.sub (local.get $time) (i64.const {midnight})) (i64.const 1000))))
-          (i64.store (i32.const 4408) (i64.add (local.get $time) (i64.const {holds})))
-          (i32.const 4352))"#
-    ))
+    let quote = format!(
+        "(i64.store (i32.const 4368) (i64.add (i64.const 2000000000)
+          (i64.div_u (i64.sub (local.get $time) (i64.const {midnight})) (i64.const 1000))))
+        (i64.store (i32.const 4408) (i64.add (local.get $time) (i64.const {holds})))"
+    );
+    pricer("a clockwork", ON_DEMAND, &quote)
 }
 
 /// A pricer that quotes $2 until half an hour after midnight, and from then on fails.
 fn failing() -> Vec<u8> {
     let end = (MIDNIGHT + 1_800) * 1_000_000_000;
-    policy(&format!(
-        r#";; world: pricing-policy
-        (data (i32.const 4096) "a promise")
-        (data (i32.const 4112) "2026-07-20")
-        (data (i32.const 4352) "\00\00\00\00\00\00\00\00" "\01\00\00\00\00\00\00\00"
-          "\00\94\35\77\00\00\00\00" "\00\00\00\00" "\00\10\00\00\09\00\00\00"
-          "\10\10\00\00\0a\00\00\00" "\00\00\00\00" "\01\00\00\00\00\00\00\00"
-          "\00\00\00\00\00\00\00\00")
-        (func (export "phasemeter:policy/pricer@0.1.0#quote-price")
-          (param $request i32) (result i32)
-          (if (i64.ge_u (i64.load offset=48 (local.get $request)) (i64.const {end}))
-            (then (unreachable)))
-          (i64.store (i32.const 4408) (i64.const {end}))
-          (i32.const 4352))"#
-    ))
+    let quote = format!(
+        "(if (i64.ge_u (local.get $time) (i64.const {end})) (then (unreachable)))
+        (i64.store (i32.const 4408) (i64.const {end}))"
+    );
+    pricer("a promise", ON_DEMAND, &quote)
 }
 
 /// What a GPU costs, by its rates in nano-dollars an hour, each with its seconds.

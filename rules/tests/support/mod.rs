@@ -235,6 +235,27 @@ pub(crate) fn named_with(name: &str, version: char, more: &str) -> Vec<u8> {
     ))
 }
 
+/// A pricer that quotes $2 an hour under a plan, by its number in the contract, from a source of at
+/// most 16 bytes. `quote` runs before: it knows the time that is asked about as `$time`, and may
+/// store another rate (at 4368); until when the quote holds it must store (at 4408).
+pub(crate) fn pricer(source: &str, plan: u8, quote: &str) -> Vec<u8> {
+    let size = source.len();
+    policy(&format!(
+        r#";; world: pricing-policy
+        (data (i32.const 4096) "{source}")
+        (data (i32.const 4112) "2026-07-20")
+        (data (i32.const 4352) "\00\00\00\00\00\00\00\00" "\01\00\00\00\00\00\00\00"
+          "\00\94\35\77\00\00\00\00" "\{plan:02x}\00\00\00" "\00\10\00\00\{size:02x}\00\00\00"
+          "\10\10\00\00\0a\00\00\00" "\00\00\00\00" "\01\00\00\00\00\00\00\00"
+          "\00\00\00\00\00\00\00\00")
+        (func (export "phasemeter:policy/pricer@0.1.0#quote-price")
+          (param $request i32) (result i32) (local $time i64)
+          (local.set $time (i64.load offset=48 (local.get $request)))
+          {quote}
+          (i32.const 4352))"#
+    ))
+}
+
 /// The policy of `tests/guests`.
 pub(crate) fn mirror() -> Vec<u8> {
     guest("tests/guests", "mirror")
