@@ -1,69 +1,83 @@
-# The front door. It needs rustup, which takes the toolchain from rust-toolchain.toml, and a C
-# compiler; what else it needs it brings into target/.
+# Every task of this repository. Needs rustup and a C compiler, and installs what else it needs:
+# compiled programs into the user's cache directory, so that every clone shares them.
 
 CARGO_DENY_VERSION := 0.20.2
 CARGO_FUZZ_VERSION := 0.13.2
-# How long each target is fuzzed.
+# Seconds per fuzz target.
 FUZZ_SECONDS ?= 60
+# Parts of the benchmark; if empty, all.
+PARTS ?=
+# How the demo is built, and how many crates that compiles at most. tests/conventions checks it.
+DEMO_FLAGS :=
+DEMO_CRATES := 225
 
-TOOLS := target/tools
-DENY := $(TOOLS)/bin/cargo-deny
-FUZZ := RUSTUP_TOOLCHAIN=nightly $(TOOLS)/bin/cargo-fuzz
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/phasemeter
+DENY := $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
+FUZZ_BIN := $(CACHE)/cargo-fuzz-$(CARGO_FUZZ_VERSION)/bin/cargo-fuzz
+FUZZ := RUSTUP_TOOLCHAIN=nightly $(FUZZ_BIN)
 FUZZ_DIR := --fuzz-dir tests/fuzz
 VENV := target/bench-venv
-TOOLCHAINS := target/toolchains
-TEMPLATES := wasm-rules/templates
 COLLECTOR := otel-config/collector/build.sh
-# Parts of the bench, by default all.
-PARTS ?=
 
-# The policies that ship: each is built to a module of its name.
+# The default policies. Each is built to a module of its name.
 POLICIES := $(notdir $(wildcard wasm-rules/policies/*))
 POLICIES_BUILT := wasm-rules/target/wasm32-unknown-unknown/release
+IN_POLICIES := cd wasm-rules &&
+BUILT := $${CARGO_TARGET_DIR:-target}/debug/phasemeter
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test policies bench fuzz advisories collector toolchains build-policies \
-    test-policies cargo-deny cargo-fuzz peers
+.PHONY: help demo test test-backends policies bench fuzz advisories collector toolchain \
+    build-policies compare-policies deny peers
 
-help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## a report of eight GPUs and two hours, made up: no GPU needed
-	cargo run -p phasemeter -- demo
+demo: toolchain ## report on eight simulated GPUs; no GPU needed
+	@[ -x $(BUILT) ] || echo "Building the demo: up to $(DEMO_CRATES) crates, about 3 minutes on two cores. No GPU is needed."
+	@cargo run $$([ ! -x $(BUILT) ] || echo --quiet) --locked -p phasemeter $(DEMO_FLAGS) -- demo
 
-test: cargo-deny test-policies ## all that must hold: format, lints, tests, licences and sources
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-	@# Without Go there is no Collector, and the tests that need one say so.
-	@! command -v go >/dev/null || $(COLLECTOR)
-	cargo test --workspace --locked
-	$(DENY) check bans licenses sources
-	$(DENY) --manifest-path wasm-rules/Cargo.toml --config deny.toml check bans licenses sources
+test: toolchain ## check everything written in Rust: format, lints, tests, policies, licenses
+	@.ci/steps \
+	    'format: cargo fmt --all --check' \
+	    'lints: cargo clippy --workspace --all-targets --locked -- -D warnings' \
+	    'tests: cargo test --workspace --locked --no-fail-fast' \
+	    'policies, format: $(IN_POLICIES) cargo fmt --all --check' \
+	    'policies, lints: $(IN_POLICIES) cargo clippy --workspace --all-targets --locked -- -D warnings' \
+	    'policies, tests: $(IN_POLICIES) cargo test --workspace --locked --no-fail-fast' \
+	    'policies, committed builds: $(MAKE) --no-print-directory compare-policies' \
+	    'dependencies: $(MAKE) --no-print-directory deny'
 
-policies: build-policies ## the policies that ship, built anew into wasm-rules/dist
+test-backends: toolchain ## run the tests with a real Collector, other languages and NVML's Python client
+	@.ci/backends
+
+policies: build-policies ## rebuild the default policies into wasm-rules/dist
 	install -m 644 $(POLICIES:%=$(POLICIES_BUILT)/%.wasm) wasm-rules/dist/
 
-bench: peers ## what it costs, beside what it is compared with
+bench: toolchain peers ## measure cost and memory, beside other programs that do the same
 	cargo build --release --locked -p phasemeter -p phasemeter-bench
 	OTELCOL=$$($(COLLECTOR)) target/release/phasemeter-bench $(PARTS)
 
-fuzz: cargo-fuzz ## each fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain
+fuzz: $(FUZZ_BIN) ## run each fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain
 	@targets=$$($(FUZZ) list $(FUZZ_DIR)) && for target in $$targets; do \
 	    mkdir -p tests/fuzz/corpus/$$target; \
 	    $(FUZZ) run $(FUZZ_DIR) $$target tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target \
 	        -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
 
-advisories: cargo-deny ## known holes in what it is built from; needs the network
+advisories: $(DENY) ## check the dependencies for known vulnerabilities; needs the network
 	@$(DENY) fetch db || { \
-	    echo 'The advisory database cannot be reached from here. Nothing was checked.'; exit 1; }
+	    echo 'The advisory database cannot be reached. Nothing was checked.'; exit 1; }
 	$(DENY) check --disable-fetch advisories
 
-collector: ## a real OpenTelemetry Collector, built once; needs Go, or OTELCOL=/path/to/otelcol
+collector: ## build an OpenTelemetry Collector and print its path; needs Go
 	@$(COLLECTOR)
 
-# The same bytes from any folder and any home: what else would stand in them of paths is replaced.
-build-policies:
+# What rust-toolchain.toml names. Costs nothing if it is installed.
+toolchain:
+	@.ci/toolchain
+
+# Gives the same bytes in every directory: paths in the modules are replaced.
+build-policies: toolchain
 	@sysroot=$$(rustc --print sysroot) && commit=$$(rustc -vV | sed -n 's/^commit-hash: //p') && \
 	flags="--remap-path-prefix=$$sysroot/lib/rustlib/src/rust=/rustc/$$commit" && \
 	for crates in "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/*; do \
@@ -72,38 +86,36 @@ build-policies:
 	RUSTFLAGS="$$flags" cargo build --release --locked --target wasm32-unknown-unknown \
 	    --manifest-path wasm-rules/Cargo.toml $(POLICIES:%=-p %)
 
-# What is committed must be what its source says.
-test-policies: build-policies
-	cd wasm-rules && cargo fmt --all --check
-	cd wasm-rules && cargo clippy --workspace --all-targets --locked -- -D warnings
-	cd wasm-rules && cargo test --workspace --locked
-	@for policy in $(POLICIES); do \
+# The committed modules must be what their sources build.
+compare-policies: build-policies
+	@status=0; for policy in $(POLICIES); do \
 	    built=$$(sha256sum < $(POLICIES_BUILT)/$$policy.wasm) && \
-	    shipped=$$(sha256sum < wasm-rules/dist/$$policy.wasm) && \
-	    if [ "$$built" != "$$shipped" ]; then \
-	        echo "wasm-rules/dist/$$policy.wasm is not what its source builds: run make policies"; \
-	        exit 1; \
-	    fi && \
-	    echo "$$policy.wasm $$(wc -c < wasm-rules/dist/$$policy.wasm) bytes, $${shipped%% *}"; \
-	done
+	    committed=$$(sha256sum < wasm-rules/dist/$$policy.wasm) && \
+	    if [ "$$built" = "$$committed" ]; then \
+	        echo "$$policy.wasm $$(wc -c < wasm-rules/dist/$$policy.wasm) bytes, $${committed%% *}"; \
+	    else \
+	        echo "wasm-rules/dist/$$policy.wasm differs from its build: run make policies"; \
+	        status=1; \
+	    fi || status=1; \
+	done; exit $$status
 
-toolchains: ## what tests take from other languages: zig, componentize-py, QuickJS, nvidia-ml-py
-	python3 -m venv $(TOOLCHAINS)/python
-	$(TOOLCHAINS)/python/bin/pip install --quiet --disable-pip-version-check \
-	    -r $(TEMPLATES)/c/requirements.txt -r $(TEMPLATES)/python/requirements.txt \
-	    -r tests/fake-nvml/requirements.txt
-	mkdir -p $(TOOLCHAINS)/js
-	cp $(TEMPLATES)/js/package.json $(TOOLCHAINS)/js
-	npm install --prefix $(TOOLCHAINS)/js --no-audit --no-fund --loglevel error
+# Bans, licenses and sources of all dependencies. Skipped if cargo-deny cannot be installed; if CI
+# is set, that fails.
+deny:
+	@if ! $(MAKE) --no-print-directory $(DENY); then \
+	    echo 'SKIPPED: dependencies (cargo-deny, which checks them, cannot be installed)'; \
+	    [ -z "$$CI" ]; exit; \
+	fi; \
+	$(DENY) check bans licenses sources && \
+	$(DENY) --manifest-path wasm-rules/Cargo.toml --config deny.toml check bans licenses sources
 
-# Cargo does nothing where this version is there.
-cargo-deny:
-	cargo install cargo-deny --locked --version $(CARGO_DENY_VERSION) --root $(TOOLS)
+$(DENY):
+	cargo install cargo-deny --locked --version $(CARGO_DENY_VERSION) --root $(@:/bin/cargo-deny=)
 
-cargo-fuzz:
-	cargo install cargo-fuzz --locked --version $(CARGO_FUZZ_VERSION) --root $(TOOLS)
+$(FUZZ_BIN):
+	cargo install cargo-fuzz --locked --version $(CARGO_FUZZ_VERSION) --root $(@:/bin/cargo-fuzz=)
 
-# The bench goes on without them, and without a Collector.
+# The benchmark runs without those that cannot be installed.
 peers:
 	@python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet -r tests/bench/requirements.txt \
-	    || echo 'Not all of tests/bench/requirements.txt can be installed here: the bench goes on without.'
+	    || echo 'Not all of tests/bench/requirements.txt can be installed: the benchmark runs without.'

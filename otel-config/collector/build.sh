@@ -1,35 +1,35 @@
 #!/bin/sh
-# Says where the Collector is that builder.yaml describes. Builds it first where it is not there yet:
-# into target/collector/, in a folder named by the manifest's digest. Needs Go; OTELCOL=/path/to/otelcol
-# takes one that is there.
+# Prints the path of the Collector that builder.yaml describes. Builds it the first time, into the
+# user's cache directory, keyed by the manifest. Needs Go 1.26. If OTELCOL is set, prints that.
 set -eu
 
-# The builder has the version of the components.
+# Must match the version of the components.
 builder=go.opentelemetry.io/collector/cmd/builder@v0.161.0
 
 if [ -n "${OTELCOL:-}" ]; then
     echo "$OTELCOL"
     exit
 fi
-cd "$(dirname "$0")/../.."
-manifest=otel-config/collector/builder.yaml
-folder=$PWD/target/collector/$(sha256sum "$manifest" | cut -c -16)
+manifest=$(cd "$(dirname "$0")" && pwd)/builder.yaml
+key=$({ echo "$builder"; cat "$manifest"; } | sha256sum | cut -c -16)
+directory=${XDG_CACHE_HOME:-$HOME/.cache}/phasemeter/otelcol/$key
 
-if [ ! -x "$folder/otelcol" ]; then
+if [ ! -x "$directory/otelcol" ]; then
     if ! command -v go >/dev/null; then
-        echo "$0: this needs Go 1.26; or name a Collector that is there: OTELCOL=/path/to/otelcol" >&2
+        echo "$0: no Go: install Go 1.26, or set OTELCOL=/path/to/otelcol" >&2
         exit 69
     fi
-    mkdir -p "$folder"
-    # A folder of its own: it may be built twice at a time, and an interrupted build leaves nothing.
-    work=$(mktemp -d "$folder/build.XXXXXX")
+    mkdir -p "$directory"
+    # Each build has its own directory: builds may run concurrently, and an interrupted one leaves
+    # nothing behind.
+    work=$(mktemp -d "$directory/build.XXXXXX")
     trap 'rm -rf "$work"' EXIT
     cp "$manifest" "$work"
     cd "$work"
-    # Without C it runs on any Linux.
+    # Static, so that it runs on any Linux.
     export CGO_ENABLED=0
     GOBIN=$work go install "$builder" >&2
     ./builder --config builder.yaml >&2
-    mv build/otelcol "$folder"
+    mv build/otelcol "$directory"
 fi
-echo "$folder/otelcol"
+echo "$directory/otelcol"

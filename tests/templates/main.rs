@@ -1,7 +1,7 @@
 //! The templates of policies, each built by the real tools of its language: they say the same, byte
 //! for byte, and run within the limits that are the default.
 //!
-//! `make toolchains` brings the tools. Without them this says that it was skipped; in CI it fails.
+//! `make test-backends` installs the tools and runs this. Plain `cargo test` reports it as skipped.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
