@@ -1,5 +1,5 @@
-//! Writes the functions of `symbols.txt` that `src/ffi` does not implement, so that the list is
-//! the single source of what the library exports: they answer `NVML_ERROR_NOT_SUPPORTED`.
+//! Generates stubs, returning `NVML_ERROR_NOT_SUPPORTED`, for the functions of `symbols.txt` that
+//! `src/ffi` does not implement, so that `symbols.txt` is the single list of exports.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -13,13 +13,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let symbols = fs::read_to_string("symbols.txt")?;
     let listed: BTreeSet<&str> = symbols.lines().collect();
-    let written = written_by_hand()?;
-    if let Some(stray) = written.iter().find(|name| !listed.contains(name.as_str())) {
-        return Err(format!("src/ffi defines {stray}, which symbols.txt does not list").into());
+    let implemented = implemented()?;
+    if let Some(stray) = implemented.iter().find(|name| !listed.contains(name.as_str())) {
+        return Err(format!("src/ffi defines {stray}; add it to symbols.txt").into());
     }
 
     let mut stubs = String::from("stubs! {\n");
-    for name in listed.into_iter().filter(|name| !written.contains(*name)) {
+    for name in listed.into_iter().filter(|name| !implemented.contains(*name)) {
         writeln!(stubs, "    fn {name}();")?;
     }
     stubs.push_str("}\n");
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Every `fn nvml…` in `src/ffi`.
-fn written_by_hand() -> Result<BTreeSet<String>, Box<dyn Error>> {
+fn implemented() -> Result<BTreeSet<String>, Box<dyn Error>> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir("src/ffi")? {
         let source = fs::read_to_string(entry?.path())?;

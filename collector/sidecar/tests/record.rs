@@ -114,7 +114,7 @@ fn an_audit_of_the_recording_finds_what_was_true_and_what_a_run_beside_it_did() 
         device = 1
         at_ms = 2000
         for_ms = 1000
-        refuse = \"gpu_is_lost\"";
+        error = \"gpu_is_lost\"";
     let rig = Rig::new(&format!("{device}{device}{lost}"));
     let file = rig.file("log.csv");
     let log = file.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! A handle on a loaded fake: which script it plays, and its virtual time.
+//! Controls a loaded fake: its script and its virtual time.
 #![allow(unsafe_code, reason = "loading a library and calling into it cannot be checked")]
 
 use std::ffi::{CString, c_char};
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use libloading::Library;
 use phasemeter_meter::units::Nanos;
 
-/// A fake NVML that is loaded into this process. While it is held the library is not unloaded, so
-/// a driver reload needs it dropped first.
+/// A fake NVML loaded into this process. The library stays loaded for as long as this exists, so
+/// drop it before testing a driver reload.
 #[derive(Debug)]
 pub struct Control {
     library: Library,
@@ -19,15 +19,15 @@ pub struct Control {
 /// Why a fake cannot be controlled.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// It cannot be loaded, or is no fake.
-    #[error("{path} is not a fake NVML that can be loaded")]
+    /// The library cannot be loaded or is not a fake NVML.
+    #[error("cannot load {path} as a fake NVML")]
     Load {
         /// The library.
         path: PathBuf,
-        /// What the loader says.
+        /// The loader's error.
         source: libloading::Error,
     },
-    /// A path that C cannot say.
+    /// A path that cannot be passed to C.
     #[error("{path} contains a zero byte")]
     ZeroByte {
         /// The path.
@@ -36,23 +36,23 @@ pub enum ControlError {
 }
 
 impl Control {
-    /// Loads a fake. Whoever loads the same path in this process gets the same one.
+    /// Loads a fake. Loading the same path again in this process returns the same library.
     ///
     /// # Errors
-    /// Where the file cannot be loaded.
+    /// Returns an error if the file cannot be loaded.
     pub fn open(path: &Path) -> Result<Self, ControlError> {
-        // SAFETY: the fake's initializers are Rust's own; any other library at this path is the
+        // SAFETY: the fake has only Rust's own initializers; loading any other library is the
         // test's mistake, and no worse than running it.
         let loaded = unsafe { Library::new(path) };
         let load = |source| ControlError::Load { path: path.to_owned(), source };
         Ok(Self { library: loaded.map_err(load)?, path: path.to_owned() })
     }
 
-    /// Moves virtual time to `t` after the script's start; calls that wait for it go on. Real time
-    /// ignores it.
+    /// Sets virtual time to `t` after the script's start and wakes calls that wait for it. No effect
+    /// in real time.
     ///
     /// # Errors
-    /// Where the library is no fake.
+    /// Returns an error if the library is not a fake NVML.
     pub fn set_time(&self, t: Nanos) -> Result<(), ControlError> {
         // SAFETY: `ffi::control` defines it with this signature.
         let found = unsafe { self.library.get::<extern "C" fn(u64)>(b"fakeNvmlSetTime\0") };
@@ -60,10 +60,10 @@ impl Control {
         Ok(())
     }
 
-    /// Names the script that the next `nvmlInit` plays, instead of the environment's.
+    /// Sets the script that the next `nvmlInit` plays, overriding the environment.
     ///
     /// # Errors
-    /// Where the library is no fake or the path contains a zero byte.
+    /// Returns an error if the library is not a fake NVML or the path contains a zero byte.
     pub fn set_script(&self, path: &Path) -> Result<(), ControlError> {
         let zero = |_| ControlError::ZeroByte { path: path.to_owned() };
         let text = CString::new(path.as_os_str().as_bytes()).map_err(zero)?;

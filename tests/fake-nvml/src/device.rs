@@ -1,8 +1,8 @@
-//! What a driver says of one GPU at an instant: the truth of its [`Track`], averaged over windows,
-//! held, rounded and refreshed as drivers do.
+//! What a driver reports for one GPU at an instant: the ground truth of its [`Track`], averaged over
+//! windows, held, rounded and refreshed as drivers do.
 //!
-//! Every answer is a pure function of the script and the time since its start. This room must not
-//! know NVML's calls or a clock.
+//! Every value is a pure function of the script and the time since its start. Must not depend on
+//! NVML's calls or on a clock.
 
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, NANOS_PER_SECOND, Nanos, Utilization,
@@ -10,38 +10,38 @@ use phasemeter_meter::units::{
 
 use crate::track::{Process, Rate, State, Track};
 
-/// What does not change about a GPU.
+/// A GPU's fixed properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// As the driver spells the model.
+    /// Model name as the driver spells it.
     pub name: String,
     /// `GPU-…`.
     pub uuid: String,
-    /// Number of the board.
+    /// Serial number of the board.
     pub serial: String,
-    /// Version of its VBIOS.
+    /// VBIOS version.
     pub vbios: String,
-    /// Where it is.
+    /// PCI address.
     pub bus: BusId,
-    /// Its generation.
+    /// Architecture generation.
     pub architecture: Architecture,
-    /// All of its memory.
+    /// Total memory.
     pub memory_total: Bytes,
-    /// What the driver keeps of it for itself.
+    /// Memory reserved by the driver.
     pub memory_reserved: Bytes,
-    /// What it may draw.
+    /// Power limit.
     pub power_limit: Milliwatts,
-    /// Where the hardware slows itself down.
+    /// Temperature at which the hardware slows down.
     pub slowdown: Celsius,
-    /// Where it turns itself off.
+    /// Temperature at which it shuts down.
     pub shutdown: Celsius,
-    /// The fastest clock of the multiprocessors.
+    /// Maximum SM clock.
     pub sm_clock_max: Megahertz,
-    /// The fastest clock of the memory.
+    /// Maximum memory clock.
     pub memory_clock_max: Megahertz,
-    /// Whether it is partitioned: then utilization is told through GPM alone.
+    /// Whether MIG mode is on; utilization is then available through GPM only.
     pub mig: bool,
-    /// Whether it has GPM.
+    /// Whether it supports GPM.
     pub gpm: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct BusId {
 }
 
 impl BusId {
-    /// From `00000000:17:00.0`, or with a shorter domain or none, as NVML takes it.
+    /// Parses `00000000:17:00.0`; as in NVML, the domain may be shorter or absent.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.').next()?.rsplit(':');
@@ -75,7 +75,7 @@ impl std::fmt::Display for BusId {
     }
 }
 
-/// A generation of GPUs.
+/// A GPU architecture generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Architecture {
@@ -87,7 +87,7 @@ pub enum Architecture {
     Ampere,
     /// L40S.
     Ada,
-    /// H100; the first with GPM.
+    /// H100, the first with GPM.
     Hopper,
     /// B200.
     Blackwell,
@@ -121,75 +121,75 @@ impl Architecture {
     }
 }
 
-/// How a driver turns the truth into what it says.
+/// How a driver derives reported values from the ground truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// Utilization is the mean of the last whole window, and before the first one ends the value at
-    /// the start. Zero: the value of the instant.
+    /// Utilization is the mean of the last complete window; before the first one ends, the value at
+    /// the start. Zero: the instantaneous value.
     pub window: Nanos,
-    /// The ring of utilization samples.
+    /// Ring buffer of utilization samples.
     pub samples: Ring,
-    /// The ring of power samples.
+    /// Ring buffer of power samples.
     pub power_samples: Ring,
-    /// Whether the ring of utilization takes no samples while nothing runs.
-    pub dry_when_idle: bool,
-    /// Whether rings are handed out as they lie: newest first, with an unused slot.
-    pub untidy: bool,
-    /// Power is the mean of so much time before the call.
+    /// Whether the utilization ring records no samples while the GPU is idle.
+    pub empty_when_idle: bool,
+    /// Whether rings are returned newest first, with an unused slot.
+    pub unordered: bool,
+    /// Power is the mean over this window before the call.
     pub power_window: Nanos,
-    /// The energy counter moves only so often.
+    /// Refresh interval of the energy counter.
     pub energy_refresh: Nanos,
-    /// What the energy counter showed at the start of the script.
+    /// Energy counter at the start of the script.
     pub energy_start: Millijoules,
-    /// The counters behind GPM move only so often.
+    /// Refresh interval of the counters behind GPM.
     pub gpm_refresh: Nanos,
-    /// The PCIe byte counters wrap after so many bits, 1 to 64.
+    /// Width of the PCIe byte counters in bits, 1 to 64.
     pub pcie_counter_bits: u32,
 }
 
-/// A ring of samples: one a period, each the mean of its period.
+/// A ring buffer with one sample per period, each the mean of its period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
     /// Time between samples.
     pub period: Nanos,
-    /// How many are kept.
+    /// Number of samples kept.
     pub depth: u32,
 }
 
 /// One sample of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The end of the period it averages, since the start of the script; `None`: an unused slot.
+    /// End of the averaged period since the start of the script; `None` for an unused slot.
     pub at: Option<Nanos>,
     /// Percent or milliwatts.
     pub value: u32,
 }
 
-/// A process's part in the work of a GPU over some time.
+/// A process's share of a GPU's busy time over an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessShare {
-    /// Its id on the host.
+    /// Process ID on the host.
     pub pid: u32,
-    /// Percent of that time in which it ran a kernel.
+    /// Percent of the interval in which it ran a kernel.
     pub busy: u32,
-    /// The end of that time, since the start of the script.
+    /// End of the interval since the start of the script.
     pub at: Nanos,
 }
 
 /// One GPU of a script.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// What does not change about it.
+    /// Its fixed properties.
     pub identity: Identity,
     /// How its driver behaves.
     pub driver: Driver,
-    /// What it really does.
+    /// What it really does: the ground truth.
     pub track: Track,
 }
 
 impl Device {
-    /// Percent of the last whole window in which a kernel ran (`Rate::Busy`), or in which memory
-    /// moved (`Rate::Dram`).
+    /// Percent of the last complete window in which a kernel ran (`Rate::Busy`) or memory was
+    /// transferred (`Rate::Dram`).
     #[must_use]
     pub fn utilization(&self, rate: Rate, t: Nanos) -> u32 {
         let end = floor(t, self.driver.window);
@@ -216,7 +216,7 @@ impl Device {
         Millijoules(self.driver.energy_start.0.saturating_add(used))
     }
 
-    /// The counter of bytes over PCIe at `t`, in the direction of `rate`.
+    /// PCIe byte counter at `t` for the direction of `rate`.
     #[must_use]
     pub fn pcie_bytes(&self, rate: Rate, t: Nanos) -> u64 {
         let bytes = per_second(self.track.between(rate, Nanos::ZERO, t));
@@ -226,33 +226,36 @@ impl Device {
                 .unwrap_or(0)
     }
 
-    /// What holds at `t` and is no rate.
+    /// State at `t`.
     #[must_use]
     pub fn state(&self, t: Nanos) -> &State {
         self.track.state(t)
     }
 
-    /// Memory free at `t`.
+    /// Free memory at `t`.
     #[must_use]
     pub fn memory_free(&self, t: Nanos) -> u64 {
         let held = self.identity.memory_reserved.get() + self.state(t).memory_used.get();
         self.identity.memory_total.get().saturating_sub(held)
     }
 
-    /// How long any of the reasons in `bits` has held its clocks back until `t`.
+    /// Total time until `t` with any of the throttle reasons in `bits` active.
     #[must_use]
     pub fn throttled(&self, bits: u64, t: Nanos) -> Nanos {
-        let held = self.track.stretches(Nanos::ZERO, t);
-        held.filter(|(phase, ..)| phase.state.throttle & bits != 0).map(|(_, a, b)| b - a).sum()
+        let throttled = self.track.phases_between(Nanos::ZERO, t);
+        throttled
+            .filter(|(phase, ..)| phase.state.throttle & bits != 0)
+            .map(|(_, a, b)| b - a)
+            .sum()
     }
 
-    /// The ring that samples of a rate lie in: `Rate::Power` has its own.
+    /// The ring buffer for a rate's samples: `Rate::Power` has its own.
     #[must_use]
     pub fn ring(&self, rate: Rate) -> Ring {
         if rate == Rate::Power { self.driver.power_samples } else { self.driver.samples }
     }
 
-    /// The samples of a ring at `t`, oldest first unless the driver is untidy.
+    /// The samples of a ring at `t`, oldest first unless the driver is `unordered`.
     #[must_use]
     pub fn samples(&self, rate: Rate, t: Nanos) -> Vec<Sample> {
         let (power, ring) = (rate == Rate::Power, self.ring(rate));
@@ -261,29 +264,29 @@ impl Device {
         let sample = |k: u64| {
             let (from, end) = (Nanos(k * ring.period.0), Nanos((k + 1) * ring.period.0));
             let mean = self.track.mean(rate, from, end);
-            let dry = self.driver.dry_when_idle
+            let empty = self.driver.empty_when_idle
                 && !power
                 && self.track.between(Rate::Busy, from, end) == 0;
             let value = if power { saturated(mean) } else { percent(mean) };
-            (!dry).then_some(Sample { at: Some(end), value })
+            (!empty).then_some(Sample { at: Some(end), value })
         };
         let mut samples: Vec<Sample> = (oldest..newest).filter_map(sample).collect();
-        if self.driver.untidy && !samples.is_empty() {
+        if self.driver.unordered && !samples.is_empty() {
             samples.reverse();
             samples.push(Sample { at: None, value: u32::MAX });
         }
         samples
     }
 
-    /// What each process did between `since` and the last sample before `t`, at most as far back
-    /// as the ring reaches.
+    /// Each process's share between `since` and the last sample before `t`, at most as far back as
+    /// the ring reaches.
     #[must_use]
     pub fn process_shares(&self, since: Nanos, t: Nanos) -> Vec<ProcessShare> {
         let Ring { period, depth } = self.driver.samples;
         let end = floor(t, period);
         let from = since.max(end - period.saturating_mul(u64::from(depth)));
         let mut work: Vec<(u32, u128)> = Vec::new();
-        for (phase, a, b) in self.track.stretches(from, end) {
+        for (phase, a, b) in self.track.phases_between(from, end) {
             for process in &phase.state.processes {
                 let ppm = u128::from(process.share.ppm());
                 let busy = self.track.between(Rate::Busy, a, b) * ppm;
@@ -301,22 +304,22 @@ impl Device {
         work.into_iter().filter_map(share).collect()
     }
 
-    /// The processes listed at `t`.
+    /// Processes listed at `t`.
     #[must_use]
     pub fn processes(&self, t: Nanos) -> &[Process] {
         &self.state(t).processes
     }
 
-    /// The instant whose counters a GPM sample taken at `t` holds.
+    /// The refresh instant whose counters a GPM sample taken at `t` contains.
     #[must_use]
     pub fn gpm_instant(&self, t: Nanos) -> Nanos {
         floor(t, self.driver.gpm_refresh)
     }
 
-    /// The true mean of a GPM metric between two such instants, in the unit that `nvml.h` gives
-    /// it: percent or MiB/s. `None`: no such metric here.
+    /// The true mean of a GPM metric between two such instants in the unit of `nvml.h`: percent or
+    /// MiB/s. `None` if the metric is not supported.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "GPM hands out doubles")]
+    #[expect(clippy::cast_precision_loss, reason = "GPM values are doubles")]
     pub fn gpm(&self, metric: u32, a: Nanos, b: Nanos) -> Option<f64> {
         const PPM_IN_PERCENT: f64 = 10_000.0;
         const BYTES_IN_MIB: f64 = (1 << 20) as f64;
@@ -336,12 +339,12 @@ impl Device {
     }
 }
 
-/// The last multiple of `step` that is not after `t`; `t` itself where the step is zero.
+/// The last multiple of `step` not after `t`; `t` itself if the step is zero.
 fn floor(t: Nanos, step: Nanos) -> Nanos {
     t - Nanos(t.0.checked_rem(step.0).unwrap_or(0))
 }
 
-/// Whole percent, to the nearest.
+/// Rounds to whole percent.
 fn percent(ppm: u64) -> u32 {
     saturated((ppm + 5_000) / 10_000)
 }
@@ -350,7 +353,7 @@ fn saturated(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// Bytes from B/s × ns, millijoules from mW × ns.
+/// Converts B/s × ns to bytes and mW × ns to millijoules.
 fn per_second(integral: u128) -> u64 {
     u64::try_from(integral / u128::from(NANOS_PER_SECOND)).unwrap_or(u64::MAX)
 }

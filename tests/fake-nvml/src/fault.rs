@@ -1,74 +1,74 @@
-//! What goes wrong, and when.
+//! Injected faults and their effect on calls.
 //!
-//! This room must not know devices or time beyond the instants it is given.
+//! Must not depend on devices or on a clock: instants are arguments.
 
 use phasemeter_meter::units::Nanos;
 
-use crate::refusal::Refusal;
+use crate::error_code::ErrorCode;
 
-/// Something that goes wrong for calls between two instants.
+/// A fault that affects calls between two instants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// When it begins.
+    /// Start.
     pub from: Nanos,
-    /// When it is over.
+    /// End, exclusive.
     pub until: Nanos,
-    /// The device whose calls it meets; `None`: every call.
+    /// The device whose calls are affected; `None`: every call.
     pub device: Option<usize>,
-    /// The functions it meets; empty: all.
+    /// The functions affected; empty: all.
     pub functions: Vec<String>,
-    /// What happens to such a call.
+    /// The effect on such a call.
     pub effect: Effect,
 }
 
-/// What happens to a call.
+/// The effect of a fault on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It is refused.
-    Refuse(Refusal),
-    /// It takes so much longer.
+    /// The call returns this error.
+    Fail(ErrorCode),
+    /// The call takes this much longer.
     Delay(Nanos),
-    /// It does not come back before the fault is over.
+    /// The call does not return before the fault ends.
     Hang,
 }
 
 /// An XID: an error that the driver reports as an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Xid {
-    /// When.
+    /// Instant of the event.
     pub at: Nanos,
-    /// Which device; `None`: all of them.
+    /// The device; `None`: all devices.
     pub device: Option<usize>,
-    /// Which error.
+    /// XID number.
     pub code: u64,
 }
 
-/// What a call meets before it is answered.
+/// The combined effect of all faults on one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
-    /// Nothing before this instant.
+pub enum FaultOutcome {
+    /// The call hangs until this instant.
     HangUntil(Nanos),
-    /// A wait, and after it perhaps a refusal.
-    After(Nanos, Option<Refusal>),
+    /// A delay, followed by an error if there is one.
+    After(Nanos, Option<ErrorCode>),
 }
 
-/// What a call of `function` at `t` meets. The first refusal counts; delays add up.
+/// The effect of `faults` on a call of `function` at `t`. The first error wins; delays add up.
 #[must_use]
-pub fn obstacle(faults: &[Fault], function: &str, device: Option<usize>, t: Nanos) -> Obstacle {
+pub fn outcome(faults: &[Fault], function: &str, device: Option<usize>, t: Nanos) -> FaultOutcome {
     let mut delay = Nanos::ZERO;
-    let mut refusal = None;
-    for fault in faults.iter().filter(|fault| fault.meets(function, device, t)) {
+    let mut error = None;
+    for fault in faults.iter().filter(|fault| fault.affects(function, device, t)) {
         match fault.effect {
-            Effect::Hang => return Obstacle::HangUntil(fault.until),
+            Effect::Hang => return FaultOutcome::HangUntil(fault.until),
             Effect::Delay(by) => delay += by,
-            Effect::Refuse(code) => refusal = refusal.or(Some(code)),
+            Effect::Fail(code) => error = error.or(Some(code)),
         }
     }
-    Obstacle::After(delay, refusal)
+    FaultOutcome::After(delay, error)
 }
 
 impl Fault {
-    fn meets(&self, function: &str, device: Option<usize>, t: Nanos) -> bool {
+    fn affects(&self, function: &str, device: Option<usize>, t: Nanos) -> bool {
         self.from <= t
             && t < self.until
             && (self.device.is_none() || self.device == device)

@@ -1,7 +1,7 @@
-//! The built library where programs look for it.
+//! Installs the built library where programs look for it.
 //!
-//! Every test installs its own copy: a library keeps its state by its path, so tests in one process
-//! do not meet.
+//! Every test installs its own copy: a library keeps its state per path, so tests in one process do
+//! not share any.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use crate::script::ScriptError;
 /// The environment variable that names the script.
 pub const SCRIPT_VARIABLE: &str = "FAKE_NVML_SCRIPT";
 
-/// What cargo calls the shared library.
+/// Cargo's file name for the shared library.
 const BUILT: &str = "libfake_nvml.so";
 
-/// A fake NVML in a folder, with its script.
+/// A fake NVML in a directory, with its script.
 #[derive(Clone, Debug)]
 pub struct Fake {
-    folder: PathBuf,
+    dir: PathBuf,
 }
 
 /// Why a fake could not be installed.
@@ -32,76 +32,76 @@ pub enum InstallError {
              that depends on fake-nvml"
     )]
     NotBuilt {
-        /// The executable that asks.
+        /// The running executable.
         executable: PathBuf,
     },
     /// A file cannot be written.
-    #[error("cannot install the fake NVML in {folder}")]
+    #[error("cannot install the fake NVML in {dir}")]
     Write {
-        /// Where it should go.
-        folder: PathBuf,
-        /// What the system says.
+        /// The target directory.
+        dir: PathBuf,
+        /// The I/O error.
         source: io::Error,
     },
 }
 
 impl Fake {
-    /// Copies the library into `folder` as `libnvidia-ml.so.1` and writes its script beside it.
+    /// Copies the library into `dir` as `libnvidia-ml.so.1` and writes its script beside it.
     ///
     /// # Errors
-    /// Where the library was not built or the folder cannot be written.
-    pub fn install(folder: &Path, script: &str) -> Result<Self, InstallError> {
-        let write = |source| InstallError::Write { folder: folder.to_owned(), source };
-        let fake = Self { folder: folder.to_owned() };
+    /// Returns an error if the library was not built or the directory cannot be written.
+    pub fn install(dir: &Path, script: &str) -> Result<Self, InstallError> {
+        let write = |source| InstallError::Write { dir: dir.to_owned(), source };
+        let fake = Self { dir: dir.to_owned() };
         fs::copy(built()?, fake.library()).map_err(write)?;
         fs::write(fake.script(), script).map_err(write)?;
         Ok(fake)
     }
 
-    /// The library: for `Nvml::builder().lib_path(…)`.
+    /// Path of the library, for `Nvml::builder().lib_path(…)`.
     #[must_use]
     pub fn library(&self) -> PathBuf {
-        self.folder.join("libnvidia-ml.so.1")
+        self.dir.join("libnvidia-ml.so.1")
     }
 
-    /// The script.
+    /// Path of the script.
     #[must_use]
     pub fn script(&self) -> PathBuf {
-        self.folder.join("script.toml")
+        self.dir.join("script.toml")
     }
 
-    /// What a program's environment needs to find this driver and no other.
+    /// The environment with which a program loads this driver and no other.
     #[must_use]
     pub fn environment(&self) -> [(&'static str, OsString); 2] {
         [
-            ("LD_LIBRARY_PATH", self.folder.clone().into_os_string()),
+            ("LD_LIBRARY_PATH", self.dir.clone().into_os_string()),
             (SCRIPT_VARIABLE, self.script().into_os_string()),
         ]
     }
 
-    /// Loads the library into this process and hands it the script.
+    /// Loads the library into this process and sets its script.
     ///
     /// # Errors
-    /// Where the library cannot be loaded.
+    /// Returns an error if the library cannot be loaded.
     pub fn load(&self) -> Result<Control, ControlError> {
         let control = Control::open(&self.library())?;
         control.set_script(&self.script())?;
         Ok(control)
     }
 
-    /// The same script as the library's, to ask what was true.
+    /// The model of the same script, for the ground truth.
     ///
     /// # Errors
-    /// Where the script cannot be read or understood.
+    /// Returns an error if the script cannot be read or is invalid.
     pub fn model(&self) -> Result<Model, ScriptError> {
         Model::load(&self.script())
     }
 }
 
-/// The built library: beside a test's executable, or in `deps` beside any other.
+/// Finds the built library: beside a test's executable, or in `deps` beside any other.
 fn built() -> Result<PathBuf, InstallError> {
     let executable = env::current_exe().unwrap_or_default();
-    let folder = executable.parent().unwrap_or(Path::new(""));
-    let places = [folder.join(BUILT), folder.join("deps").join(BUILT)];
-    places.into_iter().find(|place| place.is_file()).ok_or(InstallError::NotBuilt { executable })
+    let dir = executable.parent().unwrap_or(Path::new(""));
+    let candidates = [dir.join(BUILT), dir.join("deps").join(BUILT)];
+    candidates.into_iter().find(|path| path.is_file()).ok_or(InstallError::NotBuilt { executable })
 }

@@ -1,24 +1,24 @@
-//! A scripted `libnvidia-ml.so.1`: GPUs, faults and time as a test wants them.
+//! A scripted `libnvidia-ml.so.1`: tests choose GPUs, faults and time.
 //!
 //! ```text
-//! script (TOML, nvidia-smi logs) → Model: Track (the truth) → Device (what a driver makes of it)
-//!                                                              → ffi (the C library)
+//! script (TOML, nvidia-smi logs) → Model: Track (ground truth) → Device (reported values)
+//!                                                               → ffi (the C library)
 //! ```
 //!
-//! All values are pure functions of the script and the time since its start. Built as a shared
-//! library it serves whatever speaks NVML (the Rust wrapper, `pynvml` and what stands on it); as a
-//! Rust library it offers the same model, so that a test can ask what was true. Integration tests
-//! begin with [`Fake::install`].
+//! All values are pure functions of the script and the time since its start. The shared library
+//! serves any NVML client (the Rust wrapper, `pynvml` and their users); the Rust library provides
+//! the same model, so that a test can compare with the ground truth. Integration tests start with
+//! [`Fake::install`].
 //!
-//! `example.toml` beside this crate is a script with every key, explained.
+//! `example.toml` in this crate documents every key of a script.
 
 pub mod control;
 pub mod device;
+pub mod error_code;
 pub mod fault;
 mod ffi;
 pub mod install;
 pub mod model;
-pub mod refusal;
 pub mod replay;
 pub mod script;
 pub mod track;
@@ -28,5 +28,5 @@ pub use control::Control;
 pub use install::Fake;
 pub use model::Model;
 
-/// Every function that the library exports, one a line.
+/// Every function that the library exports, one per line.
 pub const SYMBOLS: &str = include_str!("../symbols.txt");

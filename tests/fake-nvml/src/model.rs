@@ -1,44 +1,44 @@
-//! A script, understood: devices, faults and the machine around them. Everything the library
-//! answers is a function of this and of the time since the script's start.
+//! A validated script: devices, faults and the machine. Everything the library returns is a function
+//! of this model and the time since the script's start.
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 
 use crate::device::Device;
 use crate::fault::{Fault, Xid};
 
-/// Whose time it is.
+/// The clock that a script runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Time {
-    /// The machine's.
+pub enum Clock {
+    /// The machine's clock.
     #[default]
     Real,
-    /// The test's: it stands still but when the test moves it.
+    /// Advanced by the test only.
     Virtual,
 }
 
-/// A script, understood.
+/// A validated script.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// What the machine says of itself.
+    /// Driver and library versions.
     pub system: System,
-    /// Whose time it is.
-    pub time: Time,
-    /// When the script starts; `None`: when NVML is first initialized.
+    /// The clock it runs on.
+    pub clock: Clock,
+    /// Start of the script; `None`: the first initialization of NVML.
     pub start: Option<Timestamp>,
-    /// Timestamps count from this long before the script's start, not from 1970.
+    /// If set, timestamps count from this long before the script's start instead of from 1970.
     pub uptime: Option<Nanos>,
-    /// How long the script is.
+    /// Length of the script.
     pub length: Nanos,
-    /// Its GPUs, in the order of their indices.
+    /// GPUs by index.
     pub devices: Vec<Device>,
-    /// What goes wrong.
+    /// Faults.
     pub faults: Vec<Fault>,
-    /// What the driver reports, earliest first.
+    /// XID events, earliest first.
     pub xids: Vec<Xid>,
 }
 
-/// What a machine says of itself.
+/// Versions that a machine reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct System {
     /// `nvmlSystemGetDriverVersion`.
@@ -50,7 +50,7 @@ pub struct System {
 }
 
 impl System {
-    /// Whether fields 251 to 273 have the numbers of NVML 13 Update 1: from driver 580.82 on.
+    /// Whether fields 251 to 273 are numbered as in NVML 13 Update 1 (driver 580.82 or later).
     #[must_use]
     pub fn renumbers_fields(&self) -> bool {
         let mut parts = self.driver_version.split('.').map(|part| part.parse().unwrap_or(0_u32));

@@ -1,7 +1,7 @@
-//! A recorded `nvidia-smi` log as phases: each row holds until the next.
+//! Turns a recorded `nvidia-smi` log into phases: each row holds until the next.
 //!
-//! Columns are found by name, `nvidia-smi --query-gpu=… --format=csv` with or without units. What a
-//! row does not say is as in the row before, at first as on an idle GPU.
+//! Columns are found by name, `nvidia-smi --query-gpu=… --format=csv` with or without units. A value
+//! missing from a row is taken from the row before, initially from an idle GPU.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use crate::track::{Phase, Rate};
 /// Why a log cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// There is no such file, or it cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {path}")]
     Read {
         /// The log.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// No column tells the time.
+    /// No timestamp column.
     #[error("{path}: line 1 has no column `timestamp`")]
     NoTimestamp {
         /// The log.
         path: PathBuf,
     },
-    /// A cell is neither a value nor `[N/A]` and its like.
+    /// A cell is neither a value nor a placeholder such as `[N/A]`.
     #[error("{path}: line {line}: cannot read {column} `{cell}`")]
     Cell {
         /// The log.
@@ -37,25 +37,25 @@ pub enum ReplayError {
         line: usize,
         /// The column's name without its unit.
         column: String,
-        /// What stands there.
+        /// The cell's text.
         cell: String,
     },
-    /// Nothing in it is of the GPU that was asked for.
-    #[error("{path}: no rows{of}: `gpu` is an index, uuid or bus id that the log names",
+    /// The log has no rows for the requested GPU.
+    #[error("{path}: no rows{of}; set `gpu` to an index, UUID or bus ID in the log",
         of = gpu.as_ref().map_or(String::new(), |gpu| format!(" of GPU {gpu}")))]
     Empty {
         /// The log.
         path: PathBuf,
-        /// The GPU that was asked for.
+        /// The requested GPU.
         gpu: Option<String>,
     },
 }
 
-/// The phases of the rows of one GPU, told by its index, uuid or bus id, or of all rows. The last
-/// row lasts as long as the one before it. `idle` gives what no row says.
+/// Reads the rows of one GPU, selected by index, UUID or bus ID, or all rows, as phases. The last
+/// row lasts as long as the one before it. `idle` supplies values missing from every row.
 ///
 /// # Errors
-/// Where the log cannot be read, has no timestamps, or has no such rows.
+/// Returns an error if the log cannot be read, has no timestamps or no such rows.
 pub fn phases(path: &Path, gpu: Option<&str>, idle: &Phase) -> Result<Vec<Phase>, ReplayError> {
     let read = |source| ReplayError::Read { path: path.to_owned(), source };
     let text = fs::read_to_string(path).map_err(read)?;
@@ -72,13 +72,13 @@ pub fn phases(path: &Path, gpu: Option<&str>, idle: &Phase) -> Result<Vec<Phase>
     for (line, row) in lines {
         let cells: Vec<&str> = row.split(',').map(str::trim).collect();
         let named = || columns.iter().copied().zip(cells.iter().copied());
-        let is_asked = |gpu: &str| {
+        let is_selected = |gpu: &str| {
             named().any(|(column, cell)| {
                 matches!(column, "index" | "uuid" | "gpu_uuid" | "pci.bus_id") && cell == gpu
             })
         };
-        // A torn row is no row.
-        if cells.len() != columns.len() || !gpu.is_none_or(is_asked) {
+        // Skip truncated rows.
+        if cells.len() != columns.len() || !gpu.is_none_or(is_selected) {
             continue;
         }
         let mut at = None;
@@ -98,7 +98,7 @@ pub fn phases(path: &Path, gpu: Option<&str>, idle: &Phase) -> Result<Vec<Phase>
         let since = |last: i128| u64::try_from(at.unwrap_or_default() - last).unwrap_or(0);
         if let (Some(last), Some(last_at)) = (phases.last_mut(), last_at) {
             match since(last_at) {
-                // Two rows of one instant: the first has the word.
+                // Two rows with one timestamp: keep the first.
                 0 => continue,
                 length => last.length = Nanos(length),
             }
@@ -113,12 +113,12 @@ pub fn phases(path: &Path, gpu: Option<&str>, idle: &Phase) -> Result<Vec<Phase>
     Ok(phases)
 }
 
-/// `power.draw [W]` is `power.draw`.
+/// Strips the unit: `power.draw [W]` becomes `power.draw`.
 fn column_name(header: &str) -> &str {
     header.split('[').next().unwrap_or(header).trim()
 }
 
-/// Takes over one cell; `None` where it cannot be read. Columns that say nothing to us are read.
+/// Applies one cell; `None` if it cannot be parsed. Unknown columns are accepted and ignored.
 fn apply(column: &str, cell: &str, phase: &mut Phase) -> Option<()> {
     let number = cell.split(' ').next().unwrap_or(cell);
     match column {
@@ -154,7 +154,7 @@ fn set(phase: &mut Phase, rate: Rate, value: u64) {
     phase.off = phase.off.with(rate, value);
 }
 
-/// `2023/07/14 10:12:46.483` as UTC.
+/// Parses `2023/07/14 10:12:46.483` as UTC.
 fn unix_nanos(text: &str) -> Option<i128> {
     let (date, clock) = text.split_once(' ')?;
     let mut date = date.split('/');

@@ -1,32 +1,32 @@
-//! What a GPU really does, as a function of time: phases, and the exact integral of every rate.
+//! What a GPU really does as a function of time: phases and the exact integral of every rate.
 //!
-//! All arithmetic is on integers, so that the energy between two instants is the same whichever
-//! way it is added up. This room must not know what a driver makes of the truth.
+//! All arithmetic is on integers, so that the energy between two instants does not depend on the
+//! order of summation. Must not depend on how a driver reports these values.
 
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Nanos, Utilization};
 
-/// What is measured as a rate: its integral counts as much as its value.
+/// A quantity measured as a rate, with a value and an integral.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Some kernel was running, ppm.
+    /// Time with a running kernel, ppm.
     Busy,
-    /// Multiprocessors with work, ppm.
+    /// Active multiprocessors, ppm.
     Sm,
-    /// Warps held of those that fit, ppm.
+    /// Resident warps of the maximum, ppm.
     Occupancy,
-    /// Tensor cores at work, ppm.
+    /// Active tensor cores, ppm.
     Tensor,
     /// Memory bandwidth in use, ppm.
     Dram,
-    /// Bytes a second sent over PCIe.
+    /// Bytes per second sent over PCIe.
     PcieTx,
-    /// Bytes a second received over PCIe.
+    /// Bytes per second received over PCIe.
     PcieRx,
-    /// Bytes a second sent over NVLink.
+    /// Bytes per second sent over NVLink.
     NvlinkTx,
-    /// Bytes a second received over NVLink.
+    /// Bytes per second received over NVLink.
     NvlinkRx,
-    /// Milliwatts.
+    /// Power, milliwatts.
     Power,
 }
 
@@ -53,7 +53,7 @@ const RATES: usize = Rate::ALL.len();
 pub struct Rates([u64; RATES]);
 
 impl Rates {
-    /// These rates with one of them set.
+    /// Returns these rates with one of them set.
     #[must_use]
     pub const fn with(mut self, rate: Rate, value: u64) -> Self {
         self.0[rate as usize] = value;
@@ -83,58 +83,57 @@ pub enum ProcessKind {
 /// A process on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its id on the host.
+    /// Process ID on the host.
     pub pid: u32,
-    /// Its executable.
+    /// Name of the executable.
     pub name: String,
-    /// Memory it holds; `None` where the driver cannot tell.
+    /// Memory it holds; `None` if the driver does not report it.
     pub memory: Option<Bytes>,
     /// Why it is listed.
     pub kind: ProcessKind,
-    /// Its share of the time that the GPU is busy.
+    /// Its share of the GPU's busy time.
     pub share: Utilization,
 }
 
-/// What holds for the whole of a phase.
+/// State that is constant during a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Memory in use, without what the driver reserves.
+    /// Memory in use, excluding the driver's reservation.
     pub memory_used: Bytes,
-    /// Temperature of the die.
+    /// Die temperature.
     pub temperature: Celsius,
-    /// Clock of the multiprocessors.
+    /// SM clock.
     pub sm_clock: Megahertz,
-    /// Clock of the memory.
+    /// Memory clock.
     pub memory_clock: Megahertz,
     /// Bits of `nvmlClocksEventReason…`.
     pub throttle: u64,
-    /// What the counters of errors of memory stand at: corrected and not.
+    /// ECC error counters: corrected and uncorrected.
     pub ecc: [u64; 2],
-    /// The load of the video encoder and the decoder.
+    /// Utilization of the video encoder and decoder.
     pub video: [Utilization; 2],
     /// Performance state, 0 (fastest) to 15.
     pub performance_state: u8,
-    /// Who is on the GPU.
+    /// Processes on the GPU.
     pub processes: Vec<Process>,
 }
 
-/// A stretch of time in which a GPU does one thing: it alternates between `on` and `off`, or is
-/// always on.
+/// A period of constant behavior: the GPU alternates between `on` and `off`, or is always on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// What tests call it.
+    /// Name for tests.
     pub name: String,
-    /// How long it lasts.
+    /// Duration.
     pub length: Nanos,
     /// The rates of the first [`Phase::on_for`] of each period.
     pub on: Rates,
     /// The rates of the rest of each period.
     pub off: Rates,
-    /// How long a period is.
+    /// Duration of a period.
     pub period: Nanos,
-    /// How much of a period is on: at most the period.
+    /// Duration of the on part, at most the period.
     pub on_for: Nanos,
-    /// All that is no rate.
+    /// Everything that is not a rate.
     pub state: State,
 }
 
@@ -155,8 +154,8 @@ impl Phase {
     }
 }
 
-/// The phases of one GPU from the start of the script on. After the last one they begin again, or
-/// the last one goes on for ever.
+/// The phases of one GPU from the start of the script. After the last one they repeat, or the last
+/// one continues indefinitely.
 #[derive(Clone, Debug)]
 pub struct Track {
     entries: Vec<Entry>,
@@ -185,7 +184,7 @@ impl Entry {
 }
 
 impl Track {
-    /// A track of `first`, then `rest`.
+    /// Creates a track of `first`, then `rest`.
     #[must_use]
     pub fn new(first: Phase, rest: Vec<Phase>, repeats: bool) -> Self {
         let mut last = Entry { start: Nanos::ZERO, before: [0; RATES], phase: first };
@@ -199,19 +198,19 @@ impl Track {
         Self { entries, last, length, repeats }
     }
 
-    /// When the last phase ends or the first begins again.
+    /// End of the last phase.
     #[must_use]
     pub const fn length(&self) -> Nanos {
         self.length
     }
 
-    /// Whether the phases begin again.
+    /// Whether the phases repeat.
     #[must_use]
     pub const fn repeats(&self) -> bool {
         self.repeats
     }
 
-    /// What holds at `t`.
+    /// State at `t`.
     #[must_use]
     pub fn state(&self, t: Nanos) -> &State {
         &self.entry(self.fold(t).1).phase.state
@@ -225,13 +224,13 @@ impl Track {
         entry.phase.rates_at(t - entry.start).get(rate)
     }
 
-    /// The exact integral of a rate over [a, b), in the rate's unit × ns; 0 where b ≤ a.
+    /// The exact integral of a rate over [a, b), in the rate's unit × ns; 0 if b ≤ a.
     #[must_use]
     pub fn between(&self, rate: Rate, a: Nanos, b: Nanos) -> u128 {
         self.integral(rate, b).saturating_sub(self.integral(rate, a))
     }
 
-    /// The mean of a rate over [a, b), to the nearest unit; its value at `b` where b ≤ a.
+    /// The mean of a rate over [a, b), to the nearest unit; its value at `b` if b ≤ a.
     #[must_use]
     pub fn mean(&self, rate: Rate, a: Nanos, b: Nanos) -> u64 {
         let width = u128::from((b - a).0);
@@ -242,8 +241,12 @@ impl Track {
         u64::try_from(mean).unwrap_or(u64::MAX)
     }
 
-    /// The phases of [a, b), each with the part of that time it fills.
-    pub fn stretches(&self, a: Nanos, b: Nanos) -> impl Iterator<Item = (&Phase, Nanos, Nanos)> {
+    /// The phases in [a, b), each with the interval it covers.
+    pub fn phases_between(
+        &self,
+        a: Nanos,
+        b: Nanos,
+    ) -> impl Iterator<Item = (&Phase, Nanos, Nanos)> {
         let mut from = a;
         std::iter::from_fn(move || {
             if from >= b {
@@ -253,9 +256,9 @@ impl Track {
             let entry = self.entry(into);
             let endless = !self.repeats && into >= self.last.start;
             let until = if endless { b } else { b.min(cycle + entry.end()) };
-            let stretch = (&entry.phase, from, until);
+            let interval = (&entry.phase, from, until);
             from = until;
-            Some(stretch)
+            Some(interval)
         })
     }
 
@@ -267,7 +270,7 @@ impl Track {
         u128::from(cycles) * cycle + self.entry(folded).integral(rate, folded)
     }
 
-    /// Where the cycle of `t` began, and how far into it `t` is.
+    /// The start of the cycle that contains `t`, and the offset of `t` in it.
     fn fold(&self, t: Nanos) -> (Nanos, Nanos) {
         let into = if self.repeats { t.0.checked_rem(self.length.0).unwrap_or(0) } else { t.0 };
         (t - Nanos(into), Nanos(into))

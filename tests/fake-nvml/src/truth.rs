@@ -1,7 +1,7 @@
-//! What a measurement is compared with: what the script says really happened.
+//! The ground truth that measurements are compared with.
 //!
-//! Instants count from the script's start. Nothing here goes through the driver's windows, rounding
-//! or refreshes.
+//! Instants count from the script's start. No value passes through the driver's windows, rounding or
+//! refreshes.
 
 use phasemeter_meter::units::{Nanos, Utilization};
 
@@ -18,14 +18,14 @@ impl Picojoules {
 }
 
 impl Device {
-    /// How much of [a, b) was spent in phases of that name.
+    /// Time in [a, b) spent in phases with this name.
     #[must_use]
     pub fn true_time_in(&self, phase_name: &str, a: Nanos, b: Nanos) -> Nanos {
-        let stretches = self.track.stretches(a, b);
-        stretches.filter(|(phase, ..)| phase.name == phase_name).map(|(_, a, b)| b - a).sum()
+        let phases = self.track.phases_between(a, b);
+        phases.filter(|(phase, ..)| phase.name == phase_name).map(|(_, a, b)| b - a).sum()
     }
 
-    /// The share of [a, b) in which a kernel ran, to the nearest ppm.
+    /// The share of [a, b) with a running kernel, to the nearest ppm.
     #[must_use]
     pub fn true_utilization(&self, a: Nanos, b: Nanos) -> Utilization {
         let mean = u32::try_from(self.track.mean(Rate::Busy, a, b)).ok();

@@ -7,9 +7,9 @@ use fake_nvml::{Fake, SYMBOLS};
 use object::{Object, ObjectSymbol};
 
 #[test]
-fn every_listed_name_is_exported() {
-    let folder = tempfile::tempdir().unwrap();
-    let fake = Fake::install(folder.path(), "").unwrap();
+fn library_exports_every_listed_symbol() {
+    let dir = tempfile::tempdir().unwrap();
+    let fake = Fake::install(dir.path(), "").unwrap();
     let bytes = fs::read(fake.library()).unwrap();
     let library = object::File::parse(&*bytes).unwrap();
     let defined = library.dynamic_symbols().filter(ObjectSymbol::is_definition);

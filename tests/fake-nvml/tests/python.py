@@ -1,6 +1,6 @@
 """Reads every kind of value from the fake through nvidia-ml-py, and checks it.
 
-Its structures were written independently of those that the fake was built with.
+Its structures are independent of those that the fake is built with.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ import pynvml as nv
 fake = ctypes.CDLL(sys.argv[1])
 
 
-def at(milliseconds):
+def set_time(milliseconds):
     fake.fakeNvmlSetTime(ctypes.c_uint64(milliseconds * 1_000_000))
 
 
@@ -19,13 +19,13 @@ def expect(value, expected):
     assert value == expected, f"{value!r}, expected {expected!r}"
 
 
-def refused(code, call, *arguments):
+def expect_error(code, call, *arguments):
     try:
         call(*arguments)
     except nv.NVMLError as error:
         expect(error.value, code)
     else:
-        raise AssertionError(f"{call.__name__} was not refused")
+        raise AssertionError(f"{call.__name__} returned no error")
 
 
 def fields(device, ids):
@@ -33,9 +33,9 @@ def fields(device, ids):
     return [(value.valueType, value.nvmlReturn, value.value.ullVal) for value in values]
 
 
-refused(nv.NVML_ERROR_UNINITIALIZED, nv.nvmlDeviceGetCount)
+expect_error(nv.NVML_ERROR_UNINITIALIZED, nv.nvmlDeviceGetCount)
 nv.nvmlInit()
-at(5_000)
+set_time(5_000)
 
 # Identity.
 expect(nv.nvmlDeviceGetCount(), 2)
@@ -69,7 +69,7 @@ expect(nv.nvmlDeviceGetTemperatureV(gpu, nv.NVML_TEMPERATURE_GPU), 65)
 expect(nv.nvmlDeviceGetClockInfo(gpu, nv.NVML_CLOCK_MEM), 2619)
 expect(nv.nvmlDeviceGetPerformanceState(gpu), 0)
 expect(nv.nvmlDeviceGetCurrentClocksEventReasons(gpu), 0)
-refused(nv.NVML_ERROR_NOT_SUPPORTED, nv.nvmlDeviceGetFanSpeed, gpu)
+expect_error(nv.NVML_ERROR_NOT_SUPPORTED, nv.nvmlDeviceGetFanSpeed, gpu)
 expect(
     fields(gpu, [186, 83, 197, 82]),
     [(1, 0, 500_000), (3, 0, 2_500_000), (3, 0, 100 << 20), (0, nv.NVML_ERROR_NOT_SUPPORTED, 0)],
@@ -81,7 +81,7 @@ expect((kind, len(samples)), (nv.NVML_VALUE_TYPE_UNSIGNED_INT, 50))
 expect({sample.sampleValue.uiVal for sample in samples}, {80})
 last = samples[-1].timeStamp
 expect(last, (1_767_225_600 + 5) * 1_000_000)
-refused(
+expect_error(
     nv.NVML_ERROR_NOT_FOUND, nv.nvmlDeviceGetSamples, gpu, nv.NVML_GPU_UTILIZATION_SAMPLES, last
 )
 
@@ -98,7 +98,7 @@ expect(nv.nvmlSystemGetProcessName(11), "python")
 expect(nv.nvmlGpmQueryDeviceSupport(gpu).isSupportedDevice, 1)
 before, after = nv.nvmlGpmSampleAlloc(), nv.nvmlGpmSampleAlloc()
 nv.nvmlGpmSampleGet(gpu, before)
-at(5_200)
+set_time(5_200)
 nv.nvmlGpmSampleGet(gpu, after)
 request = nv.c_nvmlGpmMetricsGet_t()
 request.version, request.numMetrics = nv.NVML_GPM_METRICS_GET_VERSION, 2
@@ -109,24 +109,24 @@ nv.nvmlGpmMetricsGet(request)
 expect([request.metrics[i].value for i in range(2)], [60.0, 20.0])
 nv.nvmlGpmSampleFree(before)
 nv.nvmlGpmSampleFree(after)
-refused(nv.NVML_ERROR_INVALID_ARGUMENT, nv.nvmlGpmSampleFree, after)
+expect_error(nv.NVML_ERROR_INVALID_ARGUMENT, nv.nvmlGpmSampleFree, after)
 
 # Events.
 events = nv.nvmlEventSetCreate()
 nv.nvmlDeviceRegisterEvents(gpu, nv.nvmlEventTypeXidCriticalError, events)
-refused(nv.NVML_ERROR_TIMEOUT, nv.nvmlEventSetWait, events, 1)
-at(7_000)
+expect_error(nv.NVML_ERROR_TIMEOUT, nv.nvmlEventSetWait, events, 1)
+set_time(7_000)
 event = nv.nvmlEventSetWait(events, 1)
 expect((event.eventType, event.eventData), (nv.nvmlEventTypeXidCriticalError, 63))
 expect(nv.nvmlDeviceGetUUID(event.device), "GPU-a")
 nv.nvmlEventSetFree(events)
 
 # A GPU is lost.
-at(8_000)
-refused(nv.NVML_ERROR_GPU_IS_LOST, nv.nvmlDeviceGetPowerUsage, other)
-refused(nv.NVML_ERROR_GPU_IS_LOST, nv.nvmlDeviceGetHandleByIndex, 1)
+set_time(8_000)
+expect_error(nv.NVML_ERROR_GPU_IS_LOST, nv.nvmlDeviceGetPowerUsage, other)
+expect_error(nv.NVML_ERROR_GPU_IS_LOST, nv.nvmlDeviceGetHandleByIndex, 1)
 expect(nv.nvmlDeviceGetPowerUsage(gpu), 500_000)
 
 nv.nvmlShutdown()
-refused(nv.NVML_ERROR_UNINITIALIZED, nv.nvmlShutdown)
+expect_error(nv.NVML_ERROR_UNINITIALIZED, nv.nvmlShutdown)
 print("read everything")

@@ -1,4 +1,4 @@
-//! What the driver says agrees with what the script says really happened.
+//! Reported values agree with the ground truth of the script.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::Path;
@@ -20,16 +20,16 @@ fn seconds(seconds: u64) -> Nanos {
     Nanos::from_secs(seconds)
 }
 
-/// A phase of a script as a test sees it: milliseconds, percent and watts, and perhaps a burst.
+/// A phase of a script: milliseconds, percent and watts, optionally a burst.
 #[derive(Clone, Debug)]
-struct Written {
+struct PhaseSpec {
     for_ms: u64,
     utilization: u32,
     power_w: u32,
     burst: Option<(u64, u64, u32)>,
 }
 
-impl Written {
+impl PhaseSpec {
     fn text(&self) -> String {
         let Self { for_ms, utilization, power_w, burst } = self;
         let rates = match burst {
@@ -51,13 +51,13 @@ impl Written {
     }
 }
 
-fn script(phases: &[Written], repeat: bool, driver: &str) -> String {
-    let phases: String = phases.iter().map(Written::text).collect();
+fn script(phases: &[PhaseSpec], repeat: bool, driver: &str) -> String {
+    let phases: String = phases.iter().map(PhaseSpec::text).collect();
     format!("[driver]\n{driver}\n[[device]]\nrepeat = {repeat}\n{phases}")
 }
 
-/// Every millisecond of `phases` until `end`: the slow way to know the truth.
-fn milliseconds(phases: &[Written], repeat: bool, end: u64) -> Vec<(u32, u32)> {
+/// Every millisecond of `phases` until `end`: the reference model.
+fn milliseconds(phases: &[PhaseSpec], repeat: bool, end: u64) -> Vec<(u32, u32)> {
     let mut all = Vec::new();
     loop {
         for (index, phase) in phases.iter().enumerate() {
@@ -72,11 +72,11 @@ fn milliseconds(phases: &[Written], repeat: bool, end: u64) -> Vec<(u32, u32)> {
     }
 }
 
-fn phase() -> impl Strategy<Value = Written> {
+fn phase() -> impl Strategy<Value = PhaseSpec> {
     let burst = (1_u64..400, 0_u64..400, 0_u32..300);
     let burst = burst.prop_map(|(period, on, off)| (period, on.min(period), off));
     (1_u64..3_000, 0_u32..=100, 0_u32..800, proptest::option::of(burst)).prop_map(
-        |(for_ms, utilization, power_w, burst)| Written { for_ms, utilization, power_w, burst },
+        |(for_ms, utilization, power_w, burst)| PhaseSpec { for_ms, utilization, power_w, burst },
     )
 }
 
@@ -84,7 +84,7 @@ proptest! {
     /// Guarantee: whatever the phases, the energy and the busy time between two instants are the
     /// sums over the milliseconds between them.
     #[test]
-    fn integrals_are_exact(
+    fn integrals_equal_millisecond_sums(
         phases in proptest::collection::vec(phase(), 1..6),
         repeat: bool,
         a in 0_u64..8_000,
@@ -104,7 +104,7 @@ proptest! {
 
     /// Guarantee: the energy counter is the integral of power, to the millijoule and the refresh.
     #[test]
-    fn the_energy_counter_is_the_integral(
+    fn energy_counter_equals_integral(
         phases in proptest::collection::vec(phase(), 1..6),
         a in 0_u64..8_000,
         width in 0_u64..8_000,
@@ -112,17 +112,17 @@ proptest! {
     ) {
         let device = device(&script(&phases, false, &format!("energy_refresh_ms = {refresh}")));
         let held = |ms: u64| Nanos((ms - ms % refresh) * MILLISECOND);
-        let said = device.energy(Nanos((a + width) * MILLISECOND)).0
+        let reported = device.energy(Nanos((a + width) * MILLISECOND)).0
             - device.energy(Nanos(a * MILLISECOND)).0;
         let Picojoules(used) = device.true_energy(held(a), held(a + width));
-        let off = u128::from(said).abs_diff(used / Picojoules::IN_MILLIJOULE);
-        prop_assert!(off <= 1, "{said} mJ said, {used} pJ used");
+        let off = u128::from(reported).abs_diff(used / Picojoules::IN_MILLIJOULE);
+        prop_assert!(off <= 1, "{reported} mJ reported, {used} pJ used");
     }
 
-    /// Guarantee: draining the ring often enough loses nothing, and the mean of what is drained is
-    /// the true mean, to the rounding of a sample to whole percent.
+    /// Guarantee: draining the ring often enough loses no sample, and the mean of the samples is the
+    /// true mean, up to the rounding of samples to whole percent.
     #[test]
-    fn drained_samples_mean_the_truth(
+    fn drained_samples_average_to_true_mean(
         phases in proptest::collection::vec(phase(), 1..6),
         repeat: bool,
         period in 20_u64..400,
@@ -152,7 +152,7 @@ proptest! {
 
     /// Guarantee: the phases between two instants tile the time between them.
     #[test]
-    fn stretches_tile(
+    fn phases_between_tile_the_interval(
         phases in proptest::collection::vec(phase(), 1..6),
         repeat: bool,
         a in 0_u64..8_000_000_000,
@@ -161,7 +161,7 @@ proptest! {
         let device = device(&script(&phases, repeat, ""));
         let (from, to) = (Nanos(a), Nanos(a + width));
         let mut at = from;
-        for (_, start, end) in device.track.stretches(from, to) {
+        for (_, start, end) in device.track.phases_between(from, to) {
             prop_assert_eq!(start, at);
             prop_assert!(end > start);
             at = end;
@@ -186,13 +186,16 @@ power_w = 500
 #[test]
 fn utilization_is_held_over_the_window() {
     let device = device(BURSTS);
-    // Of the window [0, 200 ms) 50 ms were busy; it is told during the next.
-    let told = |ms| device.utilization(Rate::Busy, Nanos(ms * MILLISECOND));
-    assert_eq!([told(200), told(399), told(400), told(1_199), told(1_200)], [25, 25, 0, 0, 25]);
+    // 50 ms of the window [0, 200 ms) are busy; the driver reports it during the next.
+    let reported = |ms| device.utilization(Rate::Busy, Nanos(ms * MILLISECOND));
+    assert_eq!(
+        [reported(200), reported(399), reported(400), reported(1_199), reported(1_200)],
+        [25, 25, 0, 0, 25]
+    );
 }
 
 #[test]
-fn draining_bursts_is_unbiased() {
+fn drained_bursts_are_unbiased() {
     let device = device(BURSTS);
     let samples = device.samples(Rate::Busy, seconds(10));
     let total: u32 = samples.iter().map(|sample| sample.value).sum();
@@ -202,8 +205,8 @@ fn draining_bursts_is_unbiased() {
 }
 
 #[test]
-fn a_driver_may_be_dry_and_untidy() {
-    let driver = "sample_period_ms = 200\ndry_when_idle = true\nuntidy = true";
+fn ring_may_be_unordered_and_empty_when_idle() {
+    let driver = "sample_period_ms = 200\nempty_when_idle = true\nunordered = true";
     let device = device(&BURSTS.replace("sample_period_ms = 200", driver));
     let samples = device.samples(Rate::Busy, seconds(3));
     let at: Vec<Option<u64>> = samples.iter().map(|s| s.at.map(|at| at.0 / MILLISECOND)).collect();
@@ -211,7 +214,7 @@ fn a_driver_may_be_dry_and_untidy() {
 }
 
 #[test]
-fn counters_wrap() {
+fn pcie_counter_wraps_at_its_width() {
     let device = device(
         "[driver]\npcie_counter_bits = 24\n[[device]]\n[[device.phase]]\npcie_tx_mib_s = 10\n",
     );
@@ -220,19 +223,19 @@ fn counters_wrap() {
 }
 
 #[test]
-fn a_log_is_played_back() {
+fn replay_reproduces_recorded_rows() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     let model = Model::load(&manifest.join("example.toml")).unwrap();
     let device = &model.devices[1];
-    let told = |ms| {
+    let reported = |ms| {
         let at = Nanos(ms * MILLISECOND);
         (device.utilization(Rate::Busy, at), device.power(at), device.state(at).temperature.0)
     };
-    assert_eq!(told(0), (20, 61_250, 41));
-    assert_eq!(told(999), (20, 61_250, 41));
-    // Power was not told in this row: as before.
-    assert_eq!(told(1_000), (90, 61_250, 42));
-    assert_eq!(told(2_999), (90, 61_250, 42));
-    assert_eq!(told(3_000), (0, 60_500, 40));
+    assert_eq!(reported(0), (20, 61_250, 41));
+    assert_eq!(reported(999), (20, 61_250, 41));
+    // This row has no power: the previous value holds.
+    assert_eq!(reported(1_000), (90, 61_250, 42));
+    assert_eq!(reported(2_999), (90, 61_250, 42));
+    assert_eq!(reported(3_000), (0, 60_500, 40));
     assert_eq!(device.track.length(), seconds(5));
 }

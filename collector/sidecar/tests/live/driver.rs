@@ -68,11 +68,11 @@ fn what_a_gpu_does_not_tell_of_itself_is_unknown() {
             \"nvmlDeviceGetSerial\", \"nvmlDeviceGetVbiosVersion\",
             \"nvmlDeviceGetTemperatureThreshold\",
         ]
-        refuse = \"not_supported\"
+        error = \"not_supported\"
         [[fault]]
         device = 1
         functions = [\"nvmlDeviceGetEnforcedPowerLimit\"]
-        refuse = \"function_not_found\"",
+        error = \"function_not_found\"",
     );
     let discovery = rig.driver().discover().unwrap();
     let limits: Vec<_> = discovery.gpus.iter().map(|found| found.identity.power_limit).collect();
@@ -105,7 +105,7 @@ fn a_gpu_that_does_not_answer_renumbers_nobody() {
         [[device]]
         [[fault]]
         device = 1
-        refuse = \"gpu_is_lost\"",
+        error = \"gpu_is_lost\"",
     );
     let discovery = rig.driver().discover().unwrap();
     let indices: Vec<_> = discovery.gpus.iter().map(|found| found.identity.index).collect();
@@ -124,7 +124,7 @@ fn no_driver_is_one_clear_error() {
         "[[device]]
         [[fault]]
         functions = [\"nvmlInit_v2\"]
-        refuse = \"driver_not_loaded\"",
+        error = \"driver_not_loaded\"",
     );
     let error = rig.driver().discover().unwrap_err();
     assert!(matches!(error, DriverError::NotLoaded(_)), "{error:?}");

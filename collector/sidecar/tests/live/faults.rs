@@ -38,7 +38,7 @@ fn assert_undisturbed(run: &Run, gpus: &[usize]) {
 
 #[test]
 fn a_lost_gpu_says_so_until_it_returns_to_its_place() {
-    let rig = three("device = 1\nat_ms = 1000\nfor_ms = 1000\nrefuse = \"gpu_is_lost\"");
+    let rig = three("device = 1\nat_ms = 1000\nfor_ms = 1000\nerror = \"gpu_is_lost\"");
     let run = rig.sample(3.5);
     assert_eq!(run.befell(1), [Event::Lost(Loss::Gpu), Event::Returned]);
     let lost: Vec<_> =
@@ -54,7 +54,7 @@ fn a_lost_gpu_says_so_until_it_returns_to_its_place() {
 
 #[test]
 fn a_driver_that_was_reloaded_is_opened_again() {
-    let rig = three("at_ms = 800\nfor_ms = 500\nrefuse = \"uninitialized\"");
+    let rig = three("at_ms = 800\nfor_ms = 500\nerror = \"uninitialized\"");
     let run = rig.sample(3.0);
     for gpu in 0..3 {
         assert_eq!(run.befell(gpu), [Event::Lost(Loss::Driver), Event::Returned]);
@@ -141,7 +141,7 @@ fn what_a_driver_lacks_is_said_once() {
     let rig = three(
         "device = 0
         functions = [\"nvmlDeviceGetTotalEnergyConsumption\"]
-        refuse = \"function_not_found\"",
+        error = \"function_not_found\"",
     );
     let run = rig.sample(2.5);
     assert_eq!(run.befell(0), [Event::Unsupported(Metric::Energy, Lack::Driver)]);

@@ -21,7 +21,7 @@ fn a_lost_gpu_is_unobserved_and_costs_the_others_nothing() {
         [[fault]]
         device = 1
         at_ms = 1000
-        refuse = \"gpu_is_lost\"
+        error = \"gpu_is_lost\"
         [[fault]]
         device = 0
         at_ms = 800
@@ -115,7 +115,7 @@ fn a_gpu_that_returns_continues_its_accounts() {
         device = 1
         at_ms = 1200
         for_ms = 1000
-        refuse = \"gpu_is_lost\"",
+        error = \"gpu_is_lost\"",
     );
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("otlp.json");

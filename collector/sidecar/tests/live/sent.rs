@@ -121,7 +121,7 @@ fn what_a_gpu_is_and_may_do_is_sent() {
         [[fault]]
         device = 1
         functions = [\"nvmlDeviceGetTemperatureThreshold\", \"nvmlDeviceGetSerial\"]
-        refuse = \"not_supported\"",
+        error = \"not_supported\"",
     );
     let folder = tempfile::tempdir().unwrap();
     let [file, window] = ["otlp.json", "window.json"].map(|name| folder.path().join(name));

@@ -123,7 +123,7 @@ fn draining_the_ring_finds_the_truth() {
 
 #[test]
 fn draining_an_untidy_ring_that_counts_from_boot_finds_the_truth() {
-    draining_finds_the_truth("uptime_s = 86400\n[driver]\nuntidy = true");
+    draining_finds_the_truth("uptime_s = 86400\n[driver]\nunordered = true");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn what_a_gpu_does_not_count_is_not_told() {
         "[[device]]
         [[fault]]
         functions = [\"nvmlDeviceGetFieldValues\", \"nvmlDeviceGetEncoderUtilization\"]
-        refuse = \"not_supported\"",
+        error = \"not_supported\"",
     );
     let run = rig.sample(1.0);
     let lacks = [Metric::Counters, Metric::Video].map(|it| Event::Unsupported(it, Lack::Device));

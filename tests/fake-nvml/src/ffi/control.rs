@@ -1,17 +1,17 @@
-//! What tests steer the library with: `crate::Control` from Rust, `ctypes` from Python.
+//! Test controls of the library: `crate::Control` calls them from Rust, `ctypes` from Python.
 
 use std::path::PathBuf;
 
 use super::raw::Text;
 use super::session;
 
-/// Moves virtual time to `nanos` after the script's start.
+/// Sets virtual time to `nanos` after the script's start.
 #[unsafe(no_mangle)]
 extern "C" fn fakeNvmlSetTime(nanos: u64) {
     session::set_virtual_time(nanos);
 }
 
-/// Names the script that the next `nvmlInit` plays.
+/// Sets the script that the next `nvmlInit` plays.
 #[unsafe(no_mangle)]
 extern "C" fn fakeNvmlSetScript(path: Text) {
     if let Ok(path) = path.get() {

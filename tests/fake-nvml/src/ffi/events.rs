@@ -1,4 +1,4 @@
-//! Events: the driver's XIDs, delivered to sets of devices.
+//! Events: XIDs, delivered to event sets.
 
 use std::time::{Duration, Instant};
 
@@ -10,26 +10,26 @@ use phasemeter_meter::units::Nanos;
 use super::call::{device_functions, handle_of, system_functions};
 use super::raw::{Out, put};
 use super::session::Session;
-use crate::fault::{Obstacle, Xid, obstacle};
-use crate::refusal::Refusal;
+use crate::error_code::ErrorCode;
+use crate::fault::{FaultOutcome, Xid, outcome};
 
-/// The one type of event there is.
+/// The only supported event type.
 const XID: u64 = nvmlEventTypeXidCriticalError as u64;
 
-/// Devices whose events are waited for.
+/// The devices registered for events.
 #[derive(Default)]
 pub(super) struct EventSet(Vec<Registration>);
 
 struct Registration {
     device: usize,
-    /// XIDs before this instant are not its business.
+    /// Registration time: earlier XIDs are not delivered.
     since: Nanos,
-    /// How many of them it has had.
+    /// XIDs delivered so far.
     delivered: usize,
 }
 
 impl Registration {
-    /// The XIDs that this registration has not had yet, earliest first.
+    /// XIDs not yet delivered to this registration, earliest first.
     fn outstanding<'a>(&self, xids: &'a [Xid]) -> impl Iterator<Item = &'a Xid> {
         let (device, since) = (self.device, self.since);
         xids.iter()
@@ -45,7 +45,7 @@ device_functions! {
         let mut handles = call.session.handles();
         let EventSet(registrations) = handles.event_sets.get(set.addr())?;
         if types & !XID != 0 {
-            return Err(Refusal::NotSupported);
+            return Err(ErrorCode::NotSupported);
         }
         if types & XID != 0 {
             registrations.push(Registration { device: call.index, since: call.now, delivered: 0 });
@@ -77,9 +77,9 @@ system_functions! {
     };
 }
 
-/// Waits for the next event of a set: its device, and the last XID that the machine has seen,
-/// whichever device's it was. So the real one has it.
-fn wait(session: &Session, set: usize, timeout: Duration) -> Result<(usize, u64), Refusal> {
+/// Waits for the next event of a set. Like the real driver, returns the event's device and the last
+/// XID of the whole machine, whichever device caused it.
+fn wait(session: &Session, set: usize, timeout: Duration) -> Result<(usize, u64), ErrorCode> {
     let began = Instant::now();
     let xids = &session.model.xids;
     loop {
@@ -100,19 +100,19 @@ fn wait(session: &Session, set: usize, timeout: Duration) -> Result<(usize, u64)
                 next => next.map(|(at, _)| at),
             };
             if registrations.iter().any(|registration| is_lost(session, registration.device, now)) {
-                return Err(Refusal::GpuIsLost);
+                return Err(ErrorCode::GpuIsLost);
             }
             (now, next)
         };
         let left = timeout.saturating_sub(began.elapsed());
         if left.is_zero() {
-            return Err(Refusal::Timeout);
+            return Err(ErrorCode::Timeout);
         }
         session.wait_until(next.map_or(Nanos(u64::MAX), |at| at.max(now)), left);
     }
 }
 
 fn is_lost(session: &Session, device: usize, now: Nanos) -> bool {
-    let met = obstacle(&session.model.faults, "nvmlEventSetWait_v2", Some(device), now);
-    matches!(met, Obstacle::After(_, Some(Refusal::GpuIsLost)))
+    let outcome = outcome(&session.model.faults, "nvmlEventSetWait_v2", Some(device), now);
+    matches!(outcome, FaultOutcome::After(_, Some(ErrorCode::GpuIsLost)))
 }

@@ -1,4 +1,4 @@
-//! GPU performance monitoring: what was true between two samples.
+//! GPU performance monitoring (GPM): true means between two samples.
 
 use nvml_wrapper_sys::bindings::{
     nvmlGpmMetric_t, nvmlGpmSample_st, nvmlGpmSample_t, nvmlGpmSupport_t,
@@ -7,16 +7,16 @@ use phasemeter_meter::units::Nanos;
 
 use super::call::{device_functions, system_functions};
 use super::raw::{Headed, InOut, Out, put};
-use crate::refusal::Refusal;
+use crate::error_code::ErrorCode;
 
-/// GPM's structures have plain versions.
+/// GPM structures have plain version numbers.
 const VERSION: u32 = 1;
 
-/// A sample: of which device and instant, once it was taken.
+/// A sample: device and instant, once taken.
 pub(super) type GpmSample = Option<(usize, Nanos)>;
 
-/// `nvmlGpmMetricsGet_t` up to its array, whose length differs between headers: there are as many
-/// entries as `metrics` says.
+/// `nvmlGpmMetricsGet_t` without its array, whose length differs between headers: it has `metrics`
+/// entries.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Request {
@@ -28,9 +28,9 @@ struct Request {
 
 device_functions! {
     fn nvmlGpmQueryDeviceSupport(call, support: InOut<'_, nvmlGpmSupport_t>) {
-        let support = support.ok_or(Refusal::InvalidArgument)?;
+        let support = support.ok_or(ErrorCode::InvalidArgument)?;
         if support.version != VERSION {
-            return Err(Refusal::VersionMismatch);
+            return Err(ErrorCode::VersionMismatch);
         }
         support.isSupportedDevice = u32::from(call.device.identity.gpm);
         Ok(())
@@ -38,7 +38,7 @@ device_functions! {
 
     fn nvmlGpmSampleGet(call, sample: nvmlGpmSample_t) {
         if !call.device.identity.gpm {
-            return Err(Refusal::NotSupported);
+            return Err(ErrorCode::NotSupported);
         }
         let taken = call.device.gpm_instant(call.now);
         *call.session.handles().gpm_samples.get(sample.addr())? = Some((call.index, taken));
@@ -58,25 +58,25 @@ system_functions! {
     fn nvmlGpmMetricsGet(session, request: Headed<Request, nvmlGpmMetric_t>) {
         let (request, mut metrics) = request.parts()?;
         if request.version != VERSION {
-            return Err(Refusal::VersionMismatch);
+            return Err(ErrorCode::VersionMismatch);
         }
         let taken = |sample: nvmlGpmSample_t| {
-            (*session.handles().gpm_samples.get(sample.addr())?).ok_or(Refusal::InvalidArgument)
+            (*session.handles().gpm_samples.get(sample.addr())?).ok_or(ErrorCode::InvalidArgument)
         };
         let ((device, a), (other, b)) = (taken(request.first)?, taken(request.second)?);
         if device != other || b < a {
-            return Err(Refusal::InvalidArgument);
+            return Err(ErrorCode::InvalidArgument);
         }
-        let device = session.model.devices.get(device).ok_or(Refusal::InvalidArgument)?;
+        let device = session.model.devices.get(device).ok_or(ErrorCode::InvalidArgument)?;
         for metric in metrics.entries(request.metrics)? {
-            // Two samples of one refresh have nothing between them.
+            // Two samples of the same refresh have no interval between them.
             let value = match device.gpm(metric.metricId, a, b) {
-                None => Err(Refusal::NotSupported),
-                Some(_) if a == b => Err(Refusal::NoData),
+                None => Err(ErrorCode::NotSupported),
+                Some(_) if a == b => Err(ErrorCode::NoData),
                 Some(value) => Ok(value),
             };
             metric.value = value.unwrap_or(0.0);
-            metric.nvmlReturn = value.map_or_else(Refusal::code, |_| 0);
+            metric.nvmlReturn = value.map_or_else(ErrorCode::code, |_| 0);
         }
         Ok(())
     };

@@ -1,4 +1,4 @@
-//! Which devices there are, and what does not change about them.
+//! Device enumeration and fixed properties.
 
 use nvml_wrapper_sys::bindings::{
     NVML_BUS_TYPE_PCIE, nvmlBrandType_enum_NVML_BRAND_NVIDIA, nvmlDevice_t,
@@ -9,23 +9,23 @@ use nvml_wrapper_sys::bindings::{
 use super::call::{code, device_functions, find_device, system_functions};
 use super::raw::{Buffer, Out, Text, put};
 use crate::device::{BusId, Device};
-use crate::refusal::Refusal;
+use crate::error_code::ErrorCode;
 
-/// Gives the handle of the device that is wanted, or refuses: `absent` where there is none.
-fn hand_out(
+/// Writes the handle of the matching device, or returns `absent` if there is none.
+fn write_handle(
     function: &str,
     out: Out<'_, nvmlDevice_t>,
-    absent: Refusal,
+    absent: ErrorCode,
     wanted: impl Fn(usize, &Device) -> bool,
 ) -> nvmlReturn_t {
     let found = find_device(function, wanted);
-    let found = found.map_err(|why| if why == Refusal::NotFound { absent } else { why });
+    let found = found.map_err(|code| if code == ErrorCode::NotFound { absent } else { code });
     code(found.and_then(|handle| put(out, handle)))
 }
 
 fn by_index(function: &str, wanted: u32, out: Out<'_, nvmlDevice_t>) -> nvmlReturn_t {
     let is_wanted = |index, _: &Device| u32::try_from(index) == Ok(wanted);
-    hand_out(function, out, Refusal::InvalidArgument, is_wanted)
+    write_handle(function, out, ErrorCode::InvalidArgument, is_wanted)
 }
 
 fn by_text(
@@ -35,8 +35,8 @@ fn by_text(
     is: impl Fn(&Device, &str) -> bool,
 ) -> nvmlReturn_t {
     match text.get() {
-        Ok(text) => hand_out(function, out, Refusal::NotFound, |_, device| is(device, text)),
-        Err(refusal) => refusal.code(),
+        Ok(text) => write_handle(function, out, ErrorCode::NotFound, |_, device| is(device, text)),
+        Err(error) => error.code(),
     }
 }
 
@@ -135,24 +135,24 @@ device_functions! {
     fn nvmlDeviceGetComputeMode(_call, mode: Out<'_, u32>) put(mode, 0);
 }
 
-/// The parts of a device's address, and its text in the long and the old form.
+/// A device's PCI address: its parts and its text in the current and the legacy form.
 fn pci_info(bus: BusId) -> nvmlPciInfo_t {
     let text = bus.to_string();
-    // The old form has four digits of the domain.
+    // The legacy form has a four-digit domain.
     let legacy = text.get(4..).unwrap_or(&text);
     nvmlPciInfo_t {
         busIdLegacy: characters(legacy),
         domain: bus.domain,
         bus: u32::from(bus.bus),
         device: u32::from(bus.device),
-        // NVIDIA's vendor number, and no device's.
+        // NVIDIA's vendor ID, without a device ID.
         pciDeviceId: 0x10DE,
         pciSubSystemId: 0x10DE,
         busId: characters(&text),
     }
 }
 
-/// Text in a field of `N` characters, of which the last is zero.
+/// Copies text into a zero-terminated field of `N` characters.
 fn characters<const N: usize>(text: &str) -> [std::ffi::c_char; N] {
     let mut field = [0; N];
     for (to, from) in field.iter_mut().take(N - 1).zip(text.bytes()) {

@@ -1,19 +1,19 @@
-//! Initialization, and what the machine says of itself.
+//! Initialization and system queries.
 
 use std::ffi::c_char;
 
 use nvml_wrapper_sys::bindings::nvmlReturn_t;
 
-use super::call::{code, meet, system_functions};
+use super::call::{apply_faults, code, system_functions};
 use super::raw::{Buffer, Out, put};
 use super::session;
-use crate::refusal::Refusal;
+use crate::error_code::ErrorCode;
 
-/// A fault may refuse to initialize: then nothing has begun.
+/// A fault may fail initialization; then no session is left open.
 fn init(function: &str) -> nvmlReturn_t {
-    code(session::begin().and_then(|session| match meet(&session, function, None) {
+    code(session::begin().and_then(|session| match apply_faults(&session, function, None) {
         Ok(_) => Ok(()),
-        Err(refusal) => session::end().and(Err(refusal)),
+        Err(error) => session::end().and(Err(error)),
     }))
 }
 
@@ -34,7 +34,7 @@ extern "C" fn nvmlInitWithFlags(_flags: u32) -> nvmlReturn_t {
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlErrorString(result: nvmlReturn_t) -> *const c_char {
-    Refusal::text(result).as_ptr()
+    ErrorCode::text(result).as_ptr()
 }
 
 system_functions! {
@@ -55,7 +55,7 @@ system_functions! {
     fn nvmlSystemGetProcessName(session, pid: u32, name: Buffer, length: u32) {
         let now = session.now();
         let mut all = session.model.devices.iter().flat_map(|device| device.processes(now));
-        let found = all.find(|process| process.pid == pid).ok_or(Refusal::NotFound)?;
+        let found = all.find(|process| process.pid == pid).ok_or(ErrorCode::NotFound)?;
         name.put(length, &found.name)
     };
 }

@@ -1,11 +1,11 @@
-//! The C library: NVML's functions over a [`Model`](crate::Model), each a line or two.
+//! The C library: NVML's functions on a [`Model`](crate::Model), each a line or two.
 //!
-//! A parameter's type says what NVML's contract says of it ([`raw`]), so that only that room, and
-//! the exports as such, are unsafe. Nothing here panics: pointers are checked for null, handles are
-//! numbers looked up in tables, locks are recovered from poison.
+//! A parameter's type expresses its NVML contract ([`raw`]), so that only that module and the
+//! exports themselves are unsafe. Nothing here panics: pointers are checked for null, handles are
+//! numbers looked up in tables, poisoned locks are recovered.
 //!
-//! What is not written here answers `NVML_ERROR_NOT_SUPPORTED` ([`stubs`]).
-#![allow(unsafe_code, reason = "C calls it: exported names, and pointers that C gives")]
+//! Functions not implemented here return `NVML_ERROR_NOT_SUPPORTED` ([`stubs`]).
+#![allow(unsafe_code, reason = "called from C: exported names and raw pointers")]
 #![allow(non_snake_case, reason = "NVML's names")]
 
 mod call;

@@ -1,4 +1,4 @@
-//! Who is on a device, and what they did.
+//! Processes on a device and their utilization.
 
 use nvml_wrapper_sys::bindings::{
     nvmlProcessInfo_t, nvmlProcessInfo_v1_t, nvmlProcessUtilizationSample_t,
@@ -6,15 +6,15 @@ use nvml_wrapper_sys::bindings::{
 use phasemeter_meter::units::Bytes;
 
 use super::call::{Call, device_functions};
-use super::raw::{Answer, Array, InOut};
-use super::readings::refuse_on_mig;
-use crate::refusal::Refusal;
+use super::raw::{Array, InOut, NvmlResult};
+use super::readings::reject_mig;
+use crate::error_code::ErrorCode;
 use crate::track::{Process, ProcessKind};
 
-/// What the driver writes where it does not know how much memory a process holds.
+/// The driver's value for unknown process memory.
 const MEMORY_UNKNOWN: u64 = u64::MAX;
 
-/// What it writes where there is no partition.
+/// The driver's value for a process outside any MIG instance.
 const NO_INSTANCE: u32 = u32::MAX;
 
 device_functions! {
@@ -51,10 +51,10 @@ device_functions! {
     fn nvmlDeviceGetProcessUtilization(
         call, samples: Array<nvmlProcessUtilizationSample_t>, count: InOut<'_, u32>, last_seen: u64
     ) {
-        refuse_on_mig(call)?;
+        reject_mig(call)?;
         let shares = call.device.process_shares(call.session.instant(last_seen), call.now);
         if shares.is_empty() {
-            return Err(Refusal::NotFound);
+            return Err(ErrorCode::NotFound);
         }
         samples.fill(count, shares.into_iter().map(|share| nvmlProcessUtilizationSample_t {
             pid: share.pid,
@@ -73,7 +73,7 @@ fn list<T>(
     count: InOut<'_, u32>,
     infos: Array<T>,
     info: impl Fn(&Process) -> T,
-) -> Answer {
+) -> NvmlResult {
     let processes = call.device.processes(call.now).iter();
     let listed: Vec<T> = processes.filter(|process| process.kind == kind).map(info).collect();
     infos.fill(count, listed.into_iter())

@@ -1,45 +1,45 @@
-//! Parameters as C gives them, with what NVML's contract promises of them as their type.
+//! C parameters whose types express the guarantees of NVML's contract.
 //!
-//! The types can be made by a C caller only, so a value of one is that caller's promise.
+//! Only a C caller can construct these types, so a value carries that caller's guarantee.
 
 use std::ffi::{CStr, c_char};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::slice;
 
-use crate::refusal::Refusal;
+use crate::error_code::ErrorCode;
 
-/// What a call comes to.
-pub(super) type Answer = Result<(), Refusal>;
+/// The result of a call.
+pub(super) type NvmlResult = Result<(), ErrorCode>;
 
-/// Where a value is to be written; null or valid.
+/// An output parameter; null or valid.
 pub(super) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
-/// A value to be read and written; null or valid and initialized.
+/// An input and output parameter; null or valid and initialized.
 pub(super) type InOut<'a, T> = Option<&'a mut T>;
 
 /// Writes a value.
-pub(super) fn put<T>(out: Out<'_, T>, value: T) -> Answer {
-    out.ok_or(Refusal::InvalidArgument)?.write(value);
+pub(super) fn put<T>(out: Out<'_, T>, value: T) -> NvmlResult {
+    out.ok_or(ErrorCode::InvalidArgument)?.write(value);
     Ok(())
 }
 
-/// Room for text; null or valid for as many bytes as the parameter beside it says.
+/// A text buffer; null or valid for as many bytes as its length parameter specifies.
 #[repr(transparent)]
 pub(super) struct Buffer(*mut c_char);
 
 impl Buffer {
     /// Writes `text` and a zero byte.
-    pub(super) fn put(self, length: u32, text: &str) -> Answer {
+    pub(super) fn put(self, length: u32, text: &str) -> NvmlResult {
         if self.0.is_null() {
-            return Err(Refusal::InvalidArgument);
+            return Err(ErrorCode::InvalidArgument);
         }
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if text.len() >= length {
-            return Err(Refusal::InsufficientSize);
+            return Err(ErrorCode::InsufficientSize);
         }
-        // SAFETY: not null, so by contract valid for `length` bytes, and nobody else's during the
-        // call. Bytes have no alignment and may be anything.
+        // SAFETY: not null, so by contract valid for `length` bytes and not shared during the
+        // call. Bytes need no alignment and may have any value.
         let bytes = unsafe { slice::from_raw_parts_mut(self.0.cast::<MaybeUninit<u8>>(), length) };
         for (to, from) in bytes.iter_mut().zip(text.bytes().chain([0])) {
             to.write(from);
@@ -48,24 +48,24 @@ impl Buffer {
     }
 }
 
-/// Text that ends with a zero byte; null or valid.
+/// Zero-terminated text; null or valid.
 #[repr(transparent)]
 pub(super) struct Text(*const c_char);
 
 impl Text {
-    /// The text, where it is UTF-8.
-    pub(super) fn get(&self) -> Result<&str, Refusal> {
+    /// Returns the text if it is UTF-8.
+    pub(super) fn get(&self) -> Result<&str, ErrorCode> {
         if self.0.is_null() {
-            return Err(Refusal::InvalidArgument);
+            return Err(ErrorCode::InvalidArgument);
         }
-        // SAFETY: not null, so by contract it ends with a zero byte and stays as it is for the
-        // call, which this borrow does not outlive.
+        // SAFETY: not null, so by contract zero-terminated and unchanged during the call, which
+        // this borrow does not outlive.
         let text = unsafe { CStr::from_ptr(self.0) };
-        text.to_str().map_err(|_| Refusal::InvalidArgument)
+        text.to_str().map_err(|_| ErrorCode::InvalidArgument)
     }
 }
 
-/// An array; null or valid and initialized for as many entries as the parameter beside it says.
+/// An array; null or valid and initialized for as many entries as its count parameter specifies.
 #[repr(transparent)]
 pub(super) struct Array<T>(*mut T);
 
@@ -75,31 +75,31 @@ impl<T> Array<T> {
     }
 
     /// The entries.
-    pub(super) fn entries(&mut self, count: u32) -> Result<&mut [T], Refusal> {
-        let count = usize::try_from(count).map_err(|_| Refusal::InvalidArgument)?;
+    pub(super) fn entries(&mut self, count: u32) -> Result<&mut [T], ErrorCode> {
+        let count = usize::try_from(count).map_err(|_| ErrorCode::InvalidArgument)?;
         if self.0.is_null() || !self.0.is_aligned() {
-            return Err(Refusal::InvalidArgument);
+            return Err(ErrorCode::InvalidArgument);
         }
-        // SAFETY: not null and aligned, so by contract valid and initialized for `count` entries,
-        // and nobody else's during the call, which this borrow does not outlive.
+        // SAFETY: not null and aligned, so by contract valid and initialized for `count` entries
+        // and not shared during the call, which this borrow does not outlive.
         Ok(unsafe { slice::from_raw_parts_mut(self.0, count) })
     }
 
-    /// Hands out a list as NVML does: `count` says how much room there is, and then how much there
-    /// is to say. Where that is more, nothing is written.
+    /// Returns a list as NVML does: `count` is the capacity on input and the list's length on output.
+    /// If the capacity is too small, no entry is written.
     pub(super) fn fill(
         mut self,
         count: InOut<'_, u32>,
         list: impl ExactSizeIterator<Item = T>,
-    ) -> Answer {
-        let count = count.ok_or(Refusal::InvalidArgument)?;
-        let room = *count;
-        *count = u32::try_from(list.len()).map_err(|_| Refusal::Unknown)?;
+    ) -> NvmlResult {
+        let count = count.ok_or(ErrorCode::InvalidArgument)?;
+        let capacity = *count;
+        *count = u32::try_from(list.len()).map_err(|_| ErrorCode::Unknown)?;
         if *count == 0 {
             return Ok(());
         }
-        if self.is_null() || room < *count {
-            return Err(Refusal::InsufficientSize);
+        if self.is_null() || capacity < *count {
+            return Err(ErrorCode::InsufficientSize);
         }
         for (to, from) in self.entries(*count)?.iter_mut().zip(list) {
             *to = from;
@@ -108,26 +108,26 @@ impl<T> Array<T> {
     }
 }
 
-/// A structure that an array follows; null or valid, the array for as many entries as the structure
-/// says.
+/// A structure followed by an array; null or valid, the array for as many entries as the structure
+/// specifies.
 #[repr(transparent)]
 pub(super) struct Headed<H, T>(*mut H, PhantomData<*mut T>);
 
 impl<H: Copy, T> Headed<H, T> {
     /// The structure and its array.
-    pub(super) fn parts(self) -> Result<(H, Array<T>), Refusal> {
+    pub(super) fn parts(self) -> Result<(H, Array<T>), ErrorCode> {
         if self.0.is_null() || !self.0.is_aligned() {
-            return Err(Refusal::InvalidArgument);
+            return Err(ErrorCode::InvalidArgument);
         }
         // SAFETY: not null and aligned, so by contract valid and initialized.
         let head = unsafe { self.0.read() };
-        // SAFETY: just behind the structure, which is valid.
+        // SAFETY: directly after the structure, which is valid.
         let array = unsafe { self.0.add(1) };
         Ok((head, Array(array.cast())))
     }
 }
 
-/// Structures say their own version as size and number, and so does this.
+/// NVML's structure version: size and number.
 pub(super) fn version<T>(number: u32) -> u32 {
     u32::try_from(size_of::<T>()).unwrap_or(0) | number << 24
 }

@@ -1,4 +1,4 @@
-//! What a device says of itself at the instant of the call.
+//! Readings at the instant of the call.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use nvml_wrapper_sys::bindings::{
 };
 
 use super::call::{Call, device_functions};
-use super::raw::{Answer, InOut, Out, put, version};
-use crate::refusal::Refusal;
+use super::raw::{InOut, NvmlResult, Out, put, version};
+use crate::error_code::ErrorCode;
 use crate::track::Rate;
 
-/// `nvmlDeviceGetPcieThroughput` keeps the caller waiting for so long, counting bytes.
+/// `nvmlDeviceGetPcieThroughput` blocks this long while it counts bytes.
 const PCIE_WINDOW: Duration = Duration::from_millis(20);
 
-/// The load of the video engines is told of so long.
+/// Sampling period of the video engines.
 const VIDEO_PERIOD_US: u32 = 200_000;
 
 const PPM_IN_PERCENT: u32 = 10_000;
 
 device_functions! {
     fn nvmlDeviceGetUtilizationRates(call, out: Out<'_, nvmlUtilization_t>) {
-        refuse_on_mig(call)?;
+        reject_mig(call)?;
         let share = |rate| call.device.utilization(rate, call.now);
         put(out, nvmlUtilization_t { gpu: share(Rate::Busy), memory: share(Rate::Dram) })
     };
@@ -38,12 +38,12 @@ device_functions! {
     fn nvmlDeviceGetMemoryInfo(call, out: Out<'_, nvmlMemory_t>) {
         let total = call.device.identity.memory_total.get();
         let free = call.device.memory_free(call.now);
-        // The first version counts as used what the driver keeps for itself.
+        // The first version includes the driver's reservation in `used`.
         put(out, nvmlMemory_t { total, free, used: total.saturating_sub(free) })
     };
 
     fn nvmlDeviceGetMemoryInfo_v2(call, out: InOut<'_, nvmlMemory_v2_t>) {
-        let out = out.ok_or(Refusal::InvalidArgument)?;
+        let out = out.ok_or(ErrorCode::InvalidArgument)?;
         require_version::<nvmlMemory_v2_t>(out.version, 2)?;
         *out = nvmlMemory_v2_t {
             version: out.version,
@@ -74,23 +74,23 @@ device_functions! {
 
     fn nvmlDeviceGetTemperature(call, sensor: u32, celsius: Out<'_, u32>) {
         let degrees = temperature(call, sensor)?;
-        // The old call cannot say that it freezes.
+        // The old call cannot return negative temperatures.
         put(celsius, u32::try_from(degrees).unwrap_or(0))
     };
 
-    // Shutdown, slowdown; the others are of other GPUs.
+    // Shutdown and slowdown only.
     fn nvmlDeviceGetTemperatureThreshold(call, which: u32, celsius: Out<'_, u32>) {
         let identity = &call.device.identity;
         let degrees = match which {
             0 => identity.shutdown,
             1 => identity.slowdown,
-            _ => return Err(Refusal::NotSupported),
+            _ => return Err(ErrorCode::NotSupported),
         };
         put(celsius, u32::try_from(degrees.0).unwrap_or(0))
     };
 
     fn nvmlDeviceGetTemperatureV(call, out: InOut<'_, nvmlTemperature_v1_t>) {
-        let out = out.ok_or(Refusal::InvalidArgument)?;
+        let out = out.ok_or(ErrorCode::InvalidArgument)?;
         require_version::<nvmlTemperature_v1_t>(out.version, 1)?;
         out.temperature = temperature(call, out.sensorType)?;
         Ok(())
@@ -122,7 +122,7 @@ device_functions! {
         let rate = match counter {
             0 => Rate::PcieTx,
             1 => Rate::PcieRx,
-            _ => return Err(Refusal::InvalidArgument),
+            _ => return Err(ErrorCode::InvalidArgument),
         };
         std::thread::sleep(PCIE_WINDOW);
         let bytes = call.device.track.rate(rate, call.session.now());
@@ -130,30 +130,30 @@ device_functions! {
     };
 }
 
-/// A partitioned GPU does not tell its utilization.
-pub(super) fn refuse_on_mig(call: &Call<'_>) -> Answer {
-    if call.device.identity.mig { Err(Refusal::NotSupported) } else { Ok(()) }
+/// In MIG mode utilization is not supported.
+pub(super) fn reject_mig(call: &Call<'_>) -> NvmlResult {
+    if call.device.identity.mig { Err(ErrorCode::NotSupported) } else { Ok(()) }
 }
 
-/// Refuses structures of another version.
-pub(super) fn require_version<T>(given: u32, number: u32) -> Answer {
-    if given == version::<T>(number) { Ok(()) } else { Err(Refusal::VersionMismatch) }
+/// Rejects structures of another version.
+pub(super) fn require_version<T>(given: u32, number: u32) -> NvmlResult {
+    if given == version::<T>(number) { Ok(()) } else { Err(ErrorCode::VersionMismatch) }
 }
 
-/// Degrees Celsius of a sensor: there is one, the die's.
-fn temperature(call: &Call<'_>, sensor: u32) -> Result<i32, Refusal> {
+/// Degrees Celsius of a sensor; only the die has one.
+fn temperature(call: &Call<'_>, sensor: u32) -> Result<i32, ErrorCode> {
     if sensor == 0 {
         Ok(i32::from(call.device.state(call.now).temperature.0))
     } else {
-        Err(Refusal::InvalidArgument)
+        Err(ErrorCode::InvalidArgument)
     }
 }
 
-/// The value of a clock: graphics, multiprocessors and video run as one, memory on its own.
-fn of_clock(kind: u32, sm: u32, memory: u32) -> Result<u32, Refusal> {
+/// The value of a clock: graphics, SM and video share one, memory has its own.
+fn of_clock(kind: u32, sm: u32, memory: u32) -> Result<u32, ErrorCode> {
     match kind {
         0 | 1 | 3 => Ok(sm),
         2 => Ok(memory),
-        _ => Err(Refusal::InvalidArgument),
+        _ => Err(ErrorCode::InvalidArgument),
     }
 }

@@ -1,4 +1,4 @@
-//! The driver's rings of samples, and values by field number.
+//! The driver's sample rings, and values by field ID.
 
 use nvml_wrapper_sys::bindings::{
     nvmlFieldValue_t, nvmlSample_t, nvmlValue_t,
@@ -8,12 +8,12 @@ use nvml_wrapper_sys::bindings::{
 
 use super::call::{Call, device_functions};
 use super::raw::{Array, InOut, Out, put};
-use super::readings::refuse_on_mig;
-use crate::refusal::Refusal;
+use super::readings::reject_mig;
+use crate::error_code::ErrorCode;
 use crate::track::Rate;
 
 device_functions! {
-    // Without room it says how many samples the ring can hold, else how many it wrote.
+    // `count` becomes the ring's capacity if there is no buffer, else the number of samples written.
     fn nvmlDeviceGetSamples(
         call, kind: u32, last_seen: u64, value_type: Out<'_, u32>, count: InOut<'_, u32>,
         samples: Array<nvmlSample_t>
@@ -22,10 +22,10 @@ device_functions! {
             0 => Rate::Power,
             1 => Rate::Busy,
             2 => Rate::Dram,
-            _ => return Err(Refusal::NotSupported),
+            _ => return Err(ErrorCode::NotSupported),
         };
         if rate != Rate::Power {
-            refuse_on_mig(call)?;
+            reject_mig(call)?;
         }
         let mut samples = samples;
         let found: Vec<nvmlSample_t> = call.device.samples(rate, call.now).into_iter()
@@ -35,18 +35,18 @@ device_functions! {
             })
             .filter(|sample| sample.timeStamp > last_seen || sample.timeStamp == 0)
             .collect();
-        // An unused slot is nothing new.
+        // An unused slot is not a new sample.
         if found.iter().all(|sample| sample.timeStamp == 0) {
-            return Err(Refusal::NotFound);
+            return Err(ErrorCode::NotFound);
         }
         put(value_type, UNSIGNED_INT)?;
-        let count = count.ok_or(Refusal::InvalidArgument)?;
+        let count = count.ok_or(ErrorCode::InvalidArgument)?;
         if samples.is_null() {
             *count = call.device.ring(rate).depth;
             return Ok(());
         }
         if *count == 0 {
-            return Err(Refusal::InvalidArgument);
+            return Err(ErrorCode::InvalidArgument);
         }
         let mut written = 0;
         for (to, from) in samples.entries(*count)?.iter_mut().zip(found) {
@@ -58,7 +58,7 @@ device_functions! {
     };
 
     fn nvmlDeviceGetFieldValues(call, count: i32, values: Array<nvmlFieldValue_t>) {
-        let count = u32::try_from(count).map_err(|_| Refusal::InvalidArgument)?;
+        let count = u32::try_from(count).map_err(|_| ErrorCode::InvalidArgument)?;
         let mut values = values;
         for value in values.entries(count)? {
             value.timestamp = i64::try_from(call.session.stamp(call.now)).unwrap_or(i64::MAX);
@@ -69,16 +69,16 @@ device_functions! {
                     value.value = nvmlValue_t { ullVal: number };
                     value.nvmlReturn = 0;
                 }
-                Err(refusal) => value.nvmlReturn = refusal.code(),
+                Err(error) => value.nvmlReturn = error.code(),
             }
         }
         Ok(())
     };
 }
 
-/// The value of a field of `NVML_FI_…` and its type. Only the GPU itself is in scope, no module,
-/// memory or link.
-fn field(call: &Call<'_>, id: u32, scope: u32) -> Result<(u32, u64), Refusal> {
+/// The type and value of a field `NVML_FI_…`. Only the scope of the GPU itself is supported, not
+/// modules, memory or links.
+fn field(call: &Call<'_>, id: u32, scope: u32) -> Result<(u32, u64), ErrorCode> {
     /// Bits of `nvmlClocksEventReason…`.
     const SW_POWER_CAP: u64 = 0x04;
     const SYNC_BOOST: u64 = 0x10;
@@ -87,7 +87,7 @@ fn field(call: &Call<'_>, id: u32, scope: u32) -> Result<(u32, u64), Refusal> {
     const HW_POWER_BRAKE: u64 = 0x80;
 
     if scope != 0 {
-        return Err(Refusal::NotSupported);
+        return Err(ErrorCode::NotSupported);
     }
     let (device, now) = (call.device, call.now);
     let small = |value: u32| Ok((UNSIGNED_INT, u64::from(value)));
@@ -109,6 +109,6 @@ fn field(call: &Call<'_>, id: u32, scope: u32) -> Result<(u32, u64), Refusal> {
         id if id == reasons => throttled(SW_THERMAL),
         id if id == reasons + 1 => throttled(HW_THERMAL),
         id if id == reasons + 2 => throttled(HW_POWER_BRAKE),
-        _ => Err(Refusal::NotSupported),
+        _ => Err(ErrorCode::NotSupported),
     }
 }

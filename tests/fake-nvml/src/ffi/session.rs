@@ -1,4 +1,4 @@
-//! What lives between the first `nvmlInit` and the last `nvmlShutdown`.
+//! State between the first `nvmlInit` and the last `nvmlShutdown`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::events::EventSet;
 use super::gpm::GpmSample;
+use crate::error_code::ErrorCode;
 use crate::install::SCRIPT_VARIABLE;
-use crate::model::{Model, Time};
-use crate::refusal::Refusal;
+use crate::model::{Clock, Model};
 
 /// One initialization of NVML.
 pub(super) struct Session {
@@ -22,48 +22,48 @@ pub(super) struct Session {
     handles: Mutex<Handles>,
 }
 
-/// What callers hold, by the number that they hold it by.
+/// Objects held by callers, by handle.
 #[derive(Default)]
 pub(super) struct Handles {
     pub(super) event_sets: Table<EventSet>,
     pub(super) gpm_samples: Table<GpmSample>,
 }
 
-/// The session, and how many initializations it has.
+/// The session and its number of initializations.
 static SESSION: RwLock<Option<(Arc<Session>, u64)>> = RwLock::new(None);
 
-/// The script that a test named.
+/// The script set by a test.
 static SCRIPT: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Virtual time, in nanoseconds since the script's start.
 static VIRTUAL_NOW: AtomicU64 = AtomicU64::new(0);
 
-/// When a script in virtual time starts unless it says so: 2026-01-01T00:00:00Z.
+/// Default start of a script in virtual time: 2026-01-01T00:00:00Z.
 const VIRTUAL_START_MILLIS: u64 = 1_767_225_600_000;
 
-/// How long virtual time is left alone between looks at it.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// Polling interval for virtual time.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Begins a session or joins it.
-pub(super) fn begin() -> Result<Arc<Session>, Refusal> {
+/// Begins or joins the session.
+pub(super) fn begin() -> Result<Arc<Session>, ErrorCode> {
     let mut session = SESSION.write().unwrap_or_else(PoisonError::into_inner);
     if let Some((session, users)) = session.as_mut() {
         *users += 1;
         return Ok(Arc::clone(session));
     }
-    let begun = Arc::new(Session::load().map_err(|complaint| {
-        // NVML has no way to say what is wrong with a script.
-        eprintln!("fake-nvml: {complaint}");
-        Refusal::Unknown
+    let begun = Arc::new(Session::load().map_err(|error| {
+        // NVML cannot return the reason.
+        eprintln!("fake-nvml: {error}");
+        ErrorCode::Unknown
     })?);
     *session = Some((Arc::clone(&begun), 1));
     Ok(begun)
 }
 
-/// Leaves the session, and ends it where nobody else is in it.
-pub(super) fn end() -> Result<(), Refusal> {
+/// Leaves the session; the last to leave ends it.
+pub(super) fn end() -> Result<(), ErrorCode> {
     let mut session = SESSION.write().unwrap_or_else(PoisonError::into_inner);
-    let (_, users) = session.as_mut().ok_or(Refusal::Uninitialized)?;
+    let (_, users) = session.as_mut().ok_or(ErrorCode::Uninitialized)?;
     *users -= 1;
     if *users == 0 {
         *session = None;
@@ -71,18 +71,18 @@ pub(super) fn end() -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The session that has begun.
-pub(super) fn current() -> Result<Arc<Session>, Refusal> {
+/// The current session.
+pub(super) fn current() -> Result<Arc<Session>, ErrorCode> {
     let session = SESSION.read().unwrap_or_else(PoisonError::into_inner);
-    session.as_ref().map(|(session, _)| Arc::clone(session)).ok_or(Refusal::Uninitialized)
+    session.as_ref().map(|(session, _)| Arc::clone(session)).ok_or(ErrorCode::Uninitialized)
 }
 
-/// Names the script of the next session.
+/// Sets the script of the next session.
 pub(super) fn set_script(path: PathBuf) {
     *SCRIPT.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
 }
 
-/// Moves virtual time.
+/// Sets virtual time.
 pub(super) fn set_virtual_time(nanos: u64) {
     VIRTUAL_NOW.store(nanos, Ordering::Release);
 }
@@ -92,27 +92,27 @@ impl Session {
         let named = SCRIPT.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let path = named
             .or_else(|| std::env::var_os(SCRIPT_VARIABLE).map(PathBuf::from))
-            .ok_or_else(|| format!("set {SCRIPT_VARIABLE} to the script to play"))?;
-        let model = Model::load(&path).map_err(|error| described(&error))?;
-        let start = match (model.start, model.time) {
+            .ok_or_else(|| format!("no script; set {SCRIPT_VARIABLE}"))?;
+        let model = Model::load(&path).map_err(|error| error_chain(&error))?;
+        let start = match (model.start, model.clock) {
             (Some(start), _) => start,
-            (None, Time::Virtual) => {
+            (None, Clock::Virtual) => {
                 Timestamp::from_millis(VIRTUAL_START_MILLIS).unwrap_or_default()
             }
-            (None, Time::Real) => unix_now(),
+            (None, Clock::Real) => unix_now(),
         };
         Ok(Self { model, start, handles: Mutex::default() })
     }
 
     /// Time since the script's start.
     pub(super) fn now(&self) -> Nanos {
-        match self.model.time {
-            Time::Real => unix_now().since(self.start),
-            Time::Virtual => Nanos(VIRTUAL_NOW.load(Ordering::Acquire)),
+        match self.model.clock {
+            Clock::Real => unix_now().since(self.start),
+            Clock::Virtual => Nanos(VIRTUAL_NOW.load(Ordering::Acquire)),
         }
     }
 
-    /// Waits until `t` after the script's start, at most so long on the caller's clock.
+    /// Waits until `t` after the script's start, for at most `at_most` of real time.
     pub(super) fn wait_until(&self, t: Nanos, at_most: Duration) {
         let began = Instant::now();
         loop {
@@ -121,15 +121,14 @@ impl Session {
             if missing == Nanos::ZERO || left.is_zero() {
                 return;
             }
-            thread::sleep(left.min(match self.model.time {
-                Time::Real => Duration::from_nanos(missing.0),
-                Time::Virtual => LOOK_AGAIN,
+            thread::sleep(left.min(match self.model.clock {
+                Clock::Real => Duration::from_nanos(missing.0),
+                Clock::Virtual => POLL_INTERVAL,
             }));
         }
     }
 
-    /// An instant as the driver stamps it, in microseconds: since 1970, or since the machine was
-    /// switched on.
+    /// The driver's timestamp of an instant: microseconds since 1970 or since boot.
     pub(super) fn stamp(&self, t: Nanos) -> u64 {
         let at = match self.model.uptime {
             Some(uptime) => (uptime + t).0,
@@ -138,19 +137,19 @@ impl Session {
         at / 1_000
     }
 
-    /// The instant of a stamp; the script's start where that is later.
+    /// The instant of a timestamp, but not before the script's start.
     pub(super) fn instant(&self, stamp: u64) -> Nanos {
         let zero = self.stamp(Nanos::ZERO);
         Nanos(stamp.saturating_sub(zero).saturating_mul(1_000))
     }
 
-    /// What callers hold.
+    /// The objects held by callers.
     pub(super) fn handles(&self) -> MutexGuard<'_, Handles> {
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Things by number. Numbers are never used again, so that a handle freed twice is found out.
+/// Objects by handle. Handles are never reused, so that a double free is detected.
 pub(super) struct Table<T> {
     entries: BTreeMap<usize, T>,
     last: usize,
@@ -169,12 +168,12 @@ impl<T> Table<T> {
         self.last
     }
 
-    pub(super) fn get(&mut self, handle: usize) -> Result<&mut T, Refusal> {
-        self.entries.get_mut(&handle).ok_or(Refusal::InvalidArgument)
+    pub(super) fn get(&mut self, handle: usize) -> Result<&mut T, ErrorCode> {
+        self.entries.get_mut(&handle).ok_or(ErrorCode::InvalidArgument)
     }
 
-    pub(super) fn remove(&mut self, handle: usize) -> Result<(), Refusal> {
-        self.entries.remove(&handle).map(drop).ok_or(Refusal::InvalidArgument)
+    pub(super) fn remove(&mut self, handle: usize) -> Result<(), ErrorCode> {
+        self.entries.remove(&handle).map(drop).ok_or(ErrorCode::InvalidArgument)
     }
 }
 
@@ -183,8 +182,8 @@ fn unix_now() -> Timestamp {
     u64::try_from(since.as_nanos()).ok().and_then(Timestamp::from_nanos).unwrap_or_default()
 }
 
-/// An error with all that caused it.
-fn described(error: &dyn std::error::Error) -> String {
+/// An error with its causes.
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {

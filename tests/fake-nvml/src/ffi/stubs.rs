@@ -1,12 +1,12 @@
-//! Every function of `symbols.txt` that no other room defines. `build.rs` writes the list.
+//! Every function of `symbols.txt` that no other module defines. `build.rs` generates the list.
 
 use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlReturn_t};
 
-use super::call::{code, index_of, meet};
+use super::call::{apply_faults, code, index_of};
 use super::session;
-use crate::refusal::Refusal;
+use crate::error_code::ErrorCode;
 
-/// Whatever a function's parameters are, C lets it look at the first only.
+/// In the C calling convention a function may ignore all parameters but the first.
 macro_rules! stubs {
     ($(fn $name:ident();)*) => {$(
         #[unsafe(no_mangle)]
@@ -18,13 +18,13 @@ macro_rules! stubs {
 
 include!(concat!(env!("OUT_DIR"), "/stubs.rs"));
 
-/// Not supported, unless a fault says otherwise. What stands first is a device's handle where it
-/// could be one: a GPU that is lost says so on every call.
+/// Returns "not supported" unless a fault applies. If the first parameter can be a device handle it is
+/// treated as one, since a lost GPU fails every call.
 fn unsupported(function: &str, first: nvmlDevice_t) -> nvmlReturn_t {
     code(session::current().and_then(|session| {
         let index = index_of(first).filter(|index| *index < session.model.devices.len());
         let device = index.filter(|_| function.starts_with("nvmlDevice"));
-        meet(&session, function, device)?;
-        Err(Refusal::NotSupported)
+        apply_faults(&session, function, device)?;
+        Err(ErrorCode::NotSupported)
     }))
 }

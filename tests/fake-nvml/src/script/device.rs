@@ -19,8 +19,8 @@ pub(super) struct DriverText {
     sample_depth: u32,
     power_sample_period_ms: Millis,
     power_sample_depth: u32,
-    dry_when_idle: bool,
-    untidy: bool,
+    empty_when_idle: bool,
+    unordered: bool,
     power_window_ms: u64,
     energy_refresh_ms: u64,
     energy_start_mj: u64,
@@ -36,8 +36,8 @@ impl Default for DriverText {
             sample_depth: 100,
             power_sample_period_ms: Millis::of(100),
             power_sample_depth: 120,
-            dry_when_idle: false,
-            untidy: false,
+            empty_when_idle: false,
+            unordered: false,
             power_window_ms: 1_000,
             energy_refresh_ms: 100,
             energy_start_mj: 0,
@@ -48,14 +48,14 @@ impl Default for DriverText {
 }
 
 impl DriverText {
-    pub(super) fn understood(&self) -> Driver {
+    pub(super) fn to_driver(&self) -> Driver {
         let ring = |period: Millis, depth| Ring { period: period.nanos(), depth };
         Driver {
             window: Nanos::from_millis(self.window_ms),
             samples: ring(self.sample_period_ms, self.sample_depth),
             power_samples: ring(self.power_sample_period_ms, self.power_sample_depth),
-            dry_when_idle: self.dry_when_idle,
-            untidy: self.untidy,
+            empty_when_idle: self.empty_when_idle,
+            unordered: self.unordered,
             power_window: Nanos::from_millis(self.power_window_ms),
             energy_refresh: Nanos::from_millis(self.energy_refresh_ms),
             energy_start: Millijoules(self.energy_start_mj),
@@ -116,7 +116,7 @@ impl Default for DeviceText {
 }
 
 impl DeviceText {
-    pub(super) fn understood(
+    pub(super) fn validate(
         self,
         index: usize,
         driver: &DriverText,
@@ -124,13 +124,13 @@ impl DeviceText {
     ) -> Result<Device, ReplayError> {
         let mut phases = Vec::new();
         if let Some(ReplayText { file, gpu }) = &self.replay {
-            let beside = script.parent().unwrap_or(Path::new("")).join(file);
-            let idle = PhaseText::default().understood();
-            phases = replay::phases(&beside, gpu.as_deref(), &idle)?;
+            let log = script.parent().unwrap_or(Path::new("")).join(file);
+            let idle = PhaseText::default().into_phase();
+            phases = replay::phases(&log, gpu.as_deref(), &idle)?;
         }
-        phases.extend(self.phase.into_iter().map(PhaseText::understood));
+        phases.extend(self.phase.into_iter().map(PhaseText::into_phase));
         let mut phases = phases.into_iter();
-        let first = phases.next().unwrap_or_else(|| PhaseText::default().understood());
+        let first = phases.next().unwrap_or_else(|| PhaseText::default().into_phase());
 
         let slot = u8::try_from(index + 1).unwrap_or(u8::MAX);
         let identity = Identity {
@@ -150,7 +150,7 @@ impl DeviceText {
             mig: self.mig,
             gpm: self.gpm.unwrap_or(self.architecture >= Architecture::Hopper),
         };
-        let driver = self.driver.as_ref().unwrap_or(driver).understood();
+        let driver = self.driver.as_ref().unwrap_or(driver).to_driver();
         Ok(Device { identity, driver, track: Track::new(first, phases.collect(), self.repeat) })
     }
 }

@@ -1,12 +1,12 @@
-//! `[[fault]]`: what goes wrong.
+//! `[[fault]]`: an injected fault.
 
 use phasemeter_meter::units::Nanos;
 use serde::Deserialize;
 
 use super::scalar::Millis;
 use crate::SYMBOLS;
+use crate::error_code::ErrorCode;
 use crate::fault::{Effect, Fault, Xid};
-use crate::refusal::Refusal;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,46 +17,49 @@ pub(super) struct FaultText {
     device: Option<usize>,
     #[serde(default)]
     functions: Vec<String>,
-    refuse: Option<Refusal>,
+    error: Option<ErrorCode>,
     delay_ms: Option<Millis>,
     #[serde(default)]
     hang: bool,
     xid: Option<u64>,
 }
 
-/// What a `[[fault]]` is.
-pub(super) enum Trouble {
+/// A validated `[[fault]]`.
+pub(super) enum ScriptedFault {
     Fault(Fault),
     Xid(Xid),
 }
 
 impl FaultText {
-    /// What it is in a script of `length` with so many `devices`, or what is wrong with it.
-    pub(super) fn understood(self, length: Nanos, devices: usize) -> Result<Trouble, String> {
+    /// Validates it for a script of `length` with this many devices.
+    ///
+    /// # Errors
+    /// Returns the problem and its fix.
+    pub(super) fn validate(self, length: Nanos, devices: usize) -> Result<ScriptedFault, String> {
         if let Some(device) = self.device.filter(|device| *device >= devices) {
-            return Err(format!("there is no device {device}: the script has {devices}"));
+            return Err(format!("no device {device}; the script has {devices}"));
         }
         let listed = |name: &String| SYMBOLS.lines().any(|symbol| symbol == name);
         if let Some(name) = self.functions.iter().find(|name| !listed(name)) {
-            return Err(format!("NVML has no function {name}: see symbols.txt"));
+            return Err(format!("unknown NVML function {name}; see symbols.txt"));
         }
         let at = Nanos::from_millis(self.at_ms);
-        let effect = match (self.refuse, self.delay_ms, self.hang, self.xid) {
-            (Some(refusal), None, false, None) => Effect::Refuse(refusal),
+        let effect = match (self.error, self.delay_ms, self.hang, self.xid) {
+            (Some(code), None, false, None) => Effect::Fail(code),
             (None, Some(delay), false, None) => Effect::Delay(delay.nanos()),
             (None, None, true, None) => Effect::Hang,
             (None, None, false, Some(code)) => {
-                return Ok(Trouble::Xid(Xid { at, device: self.device, code }));
+                return Ok(ScriptedFault::Xid(Xid { at, device: self.device, code }));
             }
-            _ => return Err("give one of refuse, delay_ms, hang and xid".to_owned()),
+            _ => return Err("expected exactly one of error, delay_ms, hang and xid".to_owned()),
         };
         let until = match self.for_ms {
             Some(lasts) => at + lasts.nanos(),
-            // A call that hangs comes back at the end of the script, so that tests end.
+            // A hanging call returns at the end of the script, so that tests end.
             None if effect == Effect::Hang => length,
             None => Nanos(u64::MAX),
         };
         let (device, functions) = (self.device, self.functions);
-        Ok(Trouble::Fault(Fault { from: at, until, device, functions, effect }))
+        Ok(ScriptedFault::Fault(Fault { from: at, until, device, functions, effect }))
     }
 }

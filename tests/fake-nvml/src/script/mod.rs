@@ -1,8 +1,8 @@
-//! The file that a script comes in: TOML, whose keys these types are.
+//! The TOML format of a script.
 //!
-//! Everything has a default: a script of nothing but `[[device]]` is one idle H100. Unknown keys,
-//! values out of range and names that NVML does not have are refused, with file and line where
-//! there is one. `example.toml` beside this crate explains every key.
+//! Everything has a default: a script with only `[[device]]` is one idle H100. Unknown keys, values
+//! out of range and unknown NVML names are rejected with file and line. `example.toml` in this crate
+//! documents every key.
 
 mod device;
 mod fault;
@@ -16,77 +16,77 @@ use phasemeter_meter::units::Nanos;
 use serde::Deserialize;
 
 use crate::device::Device;
-use crate::model::{Model, System, Time};
+use crate::model::{Clock, Model, System};
 use crate::replay::ReplayError;
 use device::{DeviceText, DriverText};
-use fault::{FaultText, Trouble};
+use fault::{FaultText, ScriptedFault};
 use scalar::{Millis, UnixMillis};
 
 /// Why a script cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    /// There is no such file, or it cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the script {path}")]
     Read {
         /// The script.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// It is not TOML, or says what a script cannot say.
-    #[error("{path} is no script")]
+    /// The text is not TOML or not a script.
+    #[error("{path}: invalid script")]
     Parse {
         /// The script.
         path: PathBuf,
-        /// Where, and what.
+        /// Position and problem.
         source: Box<toml::de::Error>,
     },
-    /// A fault names what there is not.
+    /// A fault is invalid.
     #[error("{path}: fault {number}: {problem}")]
     Fault {
         /// The script.
         path: PathBuf,
-        /// Which fault, counted from 1.
+        /// Number of the fault, counted from 1.
         number: usize,
-        /// What is wrong with it, and what to do.
+        /// The problem and its fix.
         problem: String,
     },
     /// A recorded log cannot be used.
-    #[error("{path}: the replay of device {device}")]
+    #[error("{path}: cannot replay a log on device {device}")]
     Replay {
         /// The script.
         path: PathBuf,
         /// The index of the device.
         device: usize,
-        /// What is wrong with the log.
+        /// The problem with the log.
         source: ReplayError,
     },
 }
 
 impl Model {
-    /// The model of a script file. Logs it replays are looked for beside it.
+    /// Loads a script file. Logs are relative to its directory.
     ///
     /// # Errors
-    /// Where the file or a log it names cannot be read or understood.
+    /// Returns an error if the file or one of its logs cannot be read or is invalid.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
         let read = |source| ScriptError::Read { path: path.to_owned(), source };
         Self::parse(&fs::read_to_string(path).map_err(read)?, path)
     }
 
-    /// The model of a script's text; errors name `path`.
+    /// Parses a script's text; errors name `path`.
     ///
     /// # Errors
-    /// Where the text or a log it names cannot be read or understood.
+    /// Returns an error if the text or one of its logs cannot be read or is invalid.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ScriptError> {
         let parse = |source| ScriptError::Parse { path: path.to_owned(), source: Box::new(source) };
-        toml::from_str::<ScriptText>(text).map_err(parse)?.understood(path)
+        toml::from_str::<ScriptText>(text).map_err(parse)?.validate(path)
     }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct ScriptText {
-    time: Time,
+    time: Clock,
     start_unix_ms: Option<UnixMillis>,
     length_ms: Option<Millis>,
     uptime_s: Option<u64>,
@@ -101,7 +101,7 @@ struct ScriptText {
 impl Default for ScriptText {
     fn default() -> Self {
         Self {
-            time: Time::Real,
+            time: Clock::Real,
             start_unix_ms: None,
             length_ms: None,
             uptime_s: None,
@@ -116,12 +116,12 @@ impl Default for ScriptText {
 }
 
 impl ScriptText {
-    fn understood(self, path: &Path) -> Result<Model, ScriptError> {
+    fn validate(self, path: &Path) -> Result<Model, ScriptError> {
         let mut devices = Vec::with_capacity(self.device.len());
         for (index, device) in self.device.into_iter().enumerate() {
             let replay =
                 |source| ScriptError::Replay { path: path.to_owned(), device: index, source };
-            devices.push(device.understood(index, &self.driver, path).map_err(replay)?);
+            devices.push(device.validate(index, &self.driver, path).map_err(replay)?);
         }
         let longest = devices.iter().map(|device: &Device| device.track.length()).max();
         let length = self.length_ms.map_or(longest.unwrap_or_default(), Millis::nanos);
@@ -129,10 +129,10 @@ impl ScriptText {
         let mut faults = Vec::new();
         let mut xids = Vec::new();
         for (number, fault) in (1..).zip(self.fault) {
-            let wrong = |problem| ScriptError::Fault { path: path.to_owned(), number, problem };
-            match fault.understood(length, devices.len()).map_err(wrong)? {
-                Trouble::Fault(fault) => faults.push(fault),
-                Trouble::Xid(xid) => xids.push(xid),
+            let invalid = |problem| ScriptError::Fault { path: path.to_owned(), number, problem };
+            match fault.validate(length, devices.len()).map_err(invalid)? {
+                ScriptedFault::Fault(fault) => faults.push(fault),
+                ScriptedFault::Xid(xid) => xids.push(xid),
             }
         }
         xids.sort_by_key(|xid| xid.at);
@@ -143,7 +143,7 @@ impl ScriptText {
                 nvml_version: self.nvml_version,
                 cuda_version: self.cuda_version,
             },
-            time: self.time,
+            clock: self.time,
             start: self.start_unix_ms.map(|start| start.0),
             uptime: self.uptime_s.map(Nanos::from_secs),
             length,

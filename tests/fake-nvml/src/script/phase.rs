@@ -1,4 +1,4 @@
-//! `[[device.phase]]`: what a GPU does for a while.
+//! `[[device.phase]]`: a period of constant GPU behavior.
 
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Nanos, Utilization};
 use serde::Deserialize;
@@ -67,13 +67,13 @@ impl Default for PhaseText {
 }
 
 impl PhaseText {
-    pub(super) fn understood(self) -> Phase {
+    pub(super) fn into_phase(self) -> Phase {
         let bytes = |mib: u32| u64::from(mib) * Bytes::MEBIBYTE;
         let ppm = |percent: Percent| u64::from(percent.0.ppm());
         let power = |watts: Watts| u64::from(watts.0.get());
-        // A burst is a kernel that runs: unless told otherwise, all the time that it is on.
-        let usual = if self.burst.is_some() { Utilization::FULL } else { Utilization::ZERO };
-        let busy = self.utilization.unwrap_or(Percent(usual));
+        // A burst is a running kernel: fully utilized while on unless specified otherwise.
+        let default = if self.burst.is_some() { Utilization::FULL } else { Utilization::ZERO };
+        let busy = self.utilization.unwrap_or(Percent(default));
         let on = Rates::default()
             .with(Rate::Busy, ppm(busy))
             .with(Rate::Sm, ppm(self.sm.unwrap_or(busy)))
@@ -93,7 +93,7 @@ impl PhaseText {
                 let on_for = Nanos::from_millis(on_ms).min(period);
                 (Rates::default().with(Rate::Power, power(watts)), period, on_for)
             }
-            // For ever: the last phase may go on after its length.
+            // The last phase may continue past its length.
             None => (on, Nanos(u64::MAX), Nanos(u64::MAX)),
         };
         let state = State {
@@ -105,7 +105,7 @@ impl PhaseText {
             ecc: [self.ecc_corrected, self.ecc_uncorrected],
             video: [self.encoder.0, self.decoder.0],
             performance_state: self.performance_state,
-            processes: self.processes.into_iter().map(ProcessText::understood).collect(),
+            processes: self.processes.into_iter().map(ProcessText::into_process).collect(),
         };
         Phase { name: self.name, length, on, off, period, on_for, state }
     }
@@ -133,7 +133,7 @@ struct ProcessText {
 }
 
 impl ProcessText {
-    fn understood(self) -> Process {
+    fn into_process(self) -> Process {
         Process {
             pid: self.pid,
             name: self.name,
@@ -144,7 +144,7 @@ impl ProcessText {
     }
 }
 
-/// Why clocks are held back.
+/// Reason for throttled clocks.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Throttle {

@@ -1,12 +1,11 @@
-//! Single values of a script: each refuses nonsense where it stands, so that the error names the
-//! line.
+//! Single values of a script. Each is validated while parsing, so that errors name the line.
 
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp, Utilization};
 use serde::Deserialize;
 
 use crate::device::BusId;
 
-/// A length of time in milliseconds, never zero.
+/// A duration in milliseconds, never zero.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "u64")]
 pub(super) struct Millis(u64);
@@ -25,7 +24,7 @@ impl TryFrom<u64> for Millis {
     type Error = &'static str;
 
     fn try_from(millis: u64) -> Result<Self, Self::Error> {
-        if millis == 0 { Err("must be at least one millisecond") } else { Ok(Self(millis)) }
+        if millis == 0 { Err("expected at least one millisecond") } else { Ok(Self(millis)) }
     }
 }
 
@@ -38,11 +37,11 @@ impl TryFrom<u64> for UnixMillis {
     type Error = &'static str;
 
     fn try_from(millis: u64) -> Result<Self, Self::Error> {
-        Timestamp::from_millis(millis).map(Self).ok_or("must be before 2262")
+        Timestamp::from_millis(millis).map(Self).ok_or("expected an instant before 2262")
     }
 }
 
-/// Percent, 0–100, of which four decimals count.
+/// Percent, 0–100, rounded to four decimals.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "f64")]
 pub(super) struct Percent(pub(super) Utilization);
@@ -58,11 +57,11 @@ impl TryFrom<f64> for Percent {
 
     fn try_from(percent: f64) -> Result<Self, Self::Error> {
         let ppm = scaled(percent, f64::from(PPM) / 100.0);
-        ppm.and_then(Utilization::from_ppm).map(Self).ok_or("must be a percentage, 0 to 100")
+        ppm.and_then(Utilization::from_ppm).map(Self).ok_or("expected a percentage, 0 to 100")
     }
 }
 
-/// Watts, of which three decimals count.
+/// Watts, rounded to three decimals.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "f64")]
 pub(super) struct Watts(pub(super) Milliwatts);
@@ -79,7 +78,7 @@ impl TryFrom<f64> for Watts {
 
     fn try_from(watts: f64) -> Result<Self, Self::Error> {
         let milliwatts = scaled(watts, 1_000.0);
-        milliwatts.and_then(Milliwatts::new).map(Self).ok_or("must be 0 to 1,000,000 watts")
+        milliwatts.and_then(Milliwatts::new).map(Self).ok_or("expected 0 to 1,000,000 watts")
     }
 }
 
@@ -98,11 +97,11 @@ impl TryFrom<u64> for Mebibytes {
     type Error = &'static str;
 
     fn try_from(mebibytes: u64) -> Result<Self, Self::Error> {
-        Bytes::from_mebibytes(mebibytes).map(Self).ok_or("must be at most 4 TiB")
+        Bytes::from_mebibytes(mebibytes).map(Self).ok_or("expected at most 4 TiB")
     }
 }
 
-/// The width of a counter.
+/// The width of a counter in bits.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "u32")]
 pub(super) struct Bits(pub(super) u32);
@@ -111,7 +110,7 @@ impl TryFrom<u32> for Bits {
     type Error = &'static str;
 
     fn try_from(bits: u32) -> Result<Self, Self::Error> {
-        if (1..=u64::BITS).contains(&bits) { Ok(Self(bits)) } else { Err("must be 1 to 64 bits") }
+        if (1..=u64::BITS).contains(&bits) { Ok(Self(bits)) } else { Err("expected 1 to 64 bits") }
     }
 }
 
@@ -124,17 +123,17 @@ impl TryFrom<String> for BusText {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        BusId::parse(&text).map(Self).ok_or("must read like 00000000:17:00.0")
+        BusId::parse(&text).map(Self).ok_or("expected a PCI address such as 00000000:17:00.0")
     }
 }
 
-/// `value × by` to the nearest whole number; `None` where that is negative or too large.
+/// `value × by`, rounded; `None` if negative or too large.
 fn scaled(value: f64, by: f64) -> Option<u32> {
     let scaled = (value * by).round();
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "in range, as the line before says"
+        reason = "the range check comes first"
     )]
     (0.0..=f64::from(u32::MAX)).contains(&scaled).then_some(scaled as u32)
 }

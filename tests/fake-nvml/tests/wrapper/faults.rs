@@ -1,4 +1,4 @@
-//! Calls that fail, hang or are not there, and a driver that is loaded anew.
+//! Calls that fail, hang or are missing, and driver reloads.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,17 @@ use nvml_wrapper::error::NvmlError;
 use crate::{Driver, TWO, open};
 
 #[test]
-fn a_gpu_is_lost_and_returns() {
+fn lost_gpu_fails_calls_until_it_returns() {
     let driver = Driver::with(
         "[[device]]\n[[device]]\nuuid = 'GPU-b'\n
-         [[fault]]\nat_ms = 1000\nfor_ms = 500\ndevice = 0\nrefuse = 'gpu_is_lost'",
+         [[fault]]\nat_ms = 1000\nfor_ms = 500\ndevice = 0\nerror = 'gpu_is_lost'",
     );
     let device = driver.device(0);
     driver.at(1_000);
     assert!(matches!(device.utilization_rates(), Err(NvmlError::GpuLost)));
     assert!(matches!(device.fan_speed(0), Err(NvmlError::GpuLost)));
     assert!(matches!(driver.nvml.device_by_index(0), Err(NvmlError::GpuLost)));
-    // The other keeps its index, and is well.
+    // The other GPU keeps its index and works.
     assert_eq!(driver.nvml.device_count().unwrap(), 2);
     assert_eq!(driver.device(1).uuid().unwrap(), "GPU-b");
     assert!(driver.device(1).utilization_rates().is_ok());
@@ -28,11 +28,11 @@ fn a_gpu_is_lost_and_returns() {
 }
 
 #[test]
-fn calls_may_be_missing_slow_or_hang() {
+fn faults_fail_delay_and_hang_calls() {
     let driver = Driver::with(
         "[[device]]\n
          [[fault]]\nfunctions = ['nvmlDeviceGetTotalEnergyConsumption']\n
-         refuse = 'function_not_found'\n
+         error = 'function_not_found'\n
          [[fault]]\nfunctions = ['nvmlDeviceGetPowerUsage']\ndelay_ms = 50\n
          [[fault]]\nat_ms = 2000\nfor_ms = 1000\nhang = true\n
          functions = ['nvmlDeviceGetUtilizationRates']",
@@ -55,20 +55,20 @@ fn calls_may_be_missing_slow_or_hang() {
 }
 
 #[test]
-fn initialization_may_fail() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = "[[fault]]\nrefuse = 'driver_not_loaded'\nfunctions = ['nvmlInit_v2']";
-    let fake = Fake::install(folder.path(), script).unwrap();
+fn fault_fails_initialization() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "[[fault]]\nerror = 'driver_not_loaded'\nfunctions = ['nvmlInit_v2']";
+    let fake = Fake::install(dir.path(), script).unwrap();
     let _control = fake.load().unwrap();
     assert!(matches!(open(&fake), Err(NvmlError::DriverNotLoaded)));
 }
 
 #[test]
-fn a_reload_plays_the_script_on() {
+fn reload_continues_the_script() {
     let driver = Driver::with(TWO);
     driver.at(5_000);
     let fake = driver.fake.clone();
-    let (before, Driver { nvml, control, _folder, .. }) =
+    let (before, Driver { nvml, control, _dir, .. }) =
         (driver.device(0).total_energy_consumption().unwrap(), driver);
     nvml.shutdown().unwrap();
     let again = open(&fake).unwrap();

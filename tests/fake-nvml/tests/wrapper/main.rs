@@ -1,9 +1,10 @@
-//! The fake through nvml-wrapper, unchanged, as the sidecar reads a driver.
+//! The fake through an unmodified nvml-wrapper, as the sidecar reads a driver.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod faults;
 
 use std::ffi::OsStr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use fake_nvml::{Control, Fake};
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
@@ -26,15 +27,15 @@ struct Driver {
     nvml: Nvml,
     control: Control,
     fake: Fake,
-    _folder: TempDir,
+    _dir: TempDir,
 }
 
 impl Driver {
     fn with(script: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let fake = Fake::install(folder.path(), &format!("time = 'virtual'\n{script}")).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let fake = Fake::install(dir.path(), &format!("time = 'virtual'\n{script}")).unwrap();
         let control = fake.load().unwrap();
-        Self { nvml: open(&fake).unwrap(), control, fake, _folder: folder }
+        Self { nvml: open(&fake).unwrap(), control, fake, _dir: dir }
     }
 
     fn at(&self, ms: u64) {
@@ -97,7 +98,7 @@ shutdown_c = 95
 ";
 
 #[test]
-fn devices_say_who_they_are() {
+fn devices_report_identity() {
     let driver = Driver::with(TWO);
     assert_eq!(driver.nvml.device_count().unwrap(), 2);
     assert_eq!(driver.nvml.sys_driver_version().unwrap(), "575.57.08");
@@ -159,7 +160,7 @@ fn readings_follow_the_script() {
 }
 
 #[test]
-fn utilization_is_held_over_the_window() {
+fn utilization_is_held_for_the_next_window() {
     let bursts = "
         [driver]
         window_ms = 100
@@ -169,15 +170,18 @@ fn utilization_is_held_over_the_window() {
         burst = { period_ms = 1000, on_ms = 50 }
     ";
     let driver = Driver::with(bursts);
-    let told = |ms| {
+    let reported = |ms| {
         driver.at(ms);
         driver.device(0).utilization_rates().unwrap().gpu
     };
-    assert_eq!([told(1_100), told(1_150), told(1_199), told(1_200)], [50, 50, 50, 0]);
+    assert_eq!(
+        [reported(1_100), reported(1_150), reported(1_199), reported(1_200)],
+        [50, 50, 50, 0]
+    );
 }
 
 #[test]
-fn the_ring_gives_what_is_newer_than_last_seen() {
+fn samples_are_newer_than_last_seen() {
     let driver = Driver::with("[driver]\nsample_period_ms = 100\nsample_depth = 20\n[[device]]");
     let device = driver.device(0);
     let drain = |last| device.samples(Sampling::GpuUtilization, last);
@@ -200,7 +204,7 @@ fn the_ring_gives_what_is_newer_than_last_seen() {
 }
 
 #[test]
-fn timestamps_may_count_from_boot() {
+fn timestamps_count_from_boot_with_uptime() {
     let driver = Driver::with("uptime_s = 10\n[[device]]");
     driver.at(2_000);
     let samples = driver.device(0).samples(Sampling::GpuUtilization, None).unwrap();
@@ -208,7 +212,7 @@ fn timestamps_may_count_from_boot() {
 }
 
 #[test]
-fn processes_are_listed() {
+fn processes_report_memory_and_utilization() {
     let driver = Driver::with(&format!("[driver]\nsample_period_ms = 100\n{TWO}"));
     let device = driver.device(0);
     let compute = device.running_compute_processes().unwrap();
@@ -224,14 +228,14 @@ fn processes_are_listed() {
     let shares = device.process_utilization_stats(None).unwrap();
     let seen: Vec<_> = shares.iter().map(|share| (share.pid, share.sm_util)).collect();
     assert_eq!(seen, [(11, 80), (12, 40), (13, 80)]);
-    // Half of the time since then nobody was there.
+    // For half of the time since then no process was there.
     driver.at(15_000);
     let since = shares[0].timestamp;
     assert_eq!(device.process_utilization_stats(since).unwrap()[0].sm_util, 40);
 }
 
 #[test]
-fn fields_are_read_by_number() {
+fn field_values_follow_the_script() {
     let driver = Driver::with(TWO);
     let device = driver.device(0);
     driver.at(10_250);
@@ -250,12 +254,12 @@ fn fields_are_read_by_number() {
 }
 
 #[test]
-fn fields_move_with_the_driver() {
+fn fields_are_renumbered_by_driver_version() {
     let throttled = "[[device]]\n[[device.phase]]\nfor_ms = 1000\nthrottle = ['hw_thermal']";
     for version in ["575.57.08", "580.95.05"] {
         let driver = Driver::with(&format!("driver_version = '{version}'\n{throttled}"));
         driver.at(500);
-        // The wrapper takes the old number and renumbers it.
+        // The wrapper accepts the old number and renumbers it.
         let mut values = driver.device(0).field_values_for(&[FieldId(252)]).unwrap();
         let value = values.remove(0).unwrap().value.unwrap();
         assert_eq!(value, SampleValue::U64(500_000_000), "driver {version}");
@@ -263,7 +267,7 @@ fn fields_move_with_the_driver() {
 }
 
 #[test]
-fn gpm_tells_the_mean_between_two_samples() {
+fn gpm_reports_mean_between_samples() {
     let driver = Driver::with(TWO);
     let device = driver.device(0);
     let metrics = [
@@ -282,18 +286,18 @@ fn gpm_tells_the_mean_between_two_samples() {
     driver.at(11_000);
     let second = device.gpm_sample().unwrap();
 
-    let told = gpm_metrics_get(&driver.nvml, &first, &second, &metrics).unwrap();
-    let values: Vec<_> = told.iter().flatten().map(|metric| metric.value.round()).collect();
+    let reported = gpm_metrics_get(&driver.nvml, &first, &second, &metrics).unwrap();
+    let values: Vec<_> = reported.iter().flatten().map(|metric| metric.value.round()).collect();
     assert_eq!(values, [30.0, 15.0, 13.0, 20.0, 10.0, 5.0]);
-    assert!(matches!(told[6], Err(NvmlError::NotSupported)));
+    assert!(matches!(reported[6], Err(NvmlError::NotSupported)));
 
-    let told = gpm_metrics_get(&driver.nvml, &first, &same_refresh, &metrics[..1]).unwrap();
-    assert!(matches!(told[0], Err(NvmlError::NoData)));
+    let reported = gpm_metrics_get(&driver.nvml, &first, &same_refresh, &metrics[..1]).unwrap();
+    assert!(matches!(reported[0], Err(NvmlError::NoData)));
     assert!(matches!(driver.device(1).gpm_sample(), Err(NvmlError::NotSupported)));
 }
 
 #[test]
-fn in_mig_mode_only_gpm_tells_utilization() {
+fn mig_mode_reports_utilization_through_gpm_only() {
     let driver = Driver::with("[[device]]\nmig = true");
     let device = driver.device(0);
     driver.at(5_000);
@@ -305,14 +309,14 @@ fn in_mig_mode_only_gpm_tells_utilization() {
 }
 
 #[test]
-fn xids_arrive_as_events() {
+fn xids_are_delivered_as_events() {
     let driver = Driver::with(
         "[[device]]\n[[device]]\n[[fault]]\nat_ms = 1000\ndevice = 1\nxid = 79\n
-         [[fault]]\nat_ms = 1000\ndevice = 1\nrefuse = 'gpu_is_lost'",
+         [[fault]]\nat_ms = 1000\ndevice = 1\nerror = 'gpu_is_lost'",
     );
     let set = driver.nvml.create_event_set().unwrap();
     let set = driver.device(1).register_events(EventTypes::CRITICAL_XID_ERROR, set);
-    let set = set.map_err(|refused| refused.error).unwrap();
+    let set = set.map_err(|failed| failed.error).unwrap();
     assert!(matches!(set.wait(0), Err(NvmlError::Timeout)));
 
     driver.at(1_000);
@@ -324,15 +328,24 @@ fn xids_arrive_as_events() {
 }
 
 #[test]
-fn real_time_starts_when_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let start = now.as_millis() - 5_000;
+fn real_time_starts_at_start_unix_ms() {
+    let dir = tempfile::tempdir().unwrap();
+    let unix_nanos = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        u64::try_from(now.as_nanos()).unwrap()
+    };
+    let start = unix_nanos() / 1_000_000 - 5_000;
     let script = format!("start_unix_ms = {start}\n{TWO}");
-    let fake = Fake::install(folder.path(), &script).unwrap();
+    let fake = Fake::install(dir.path(), &script).unwrap();
     let _control = fake.load().unwrap();
     let nvml = open(&fake).unwrap();
-    let energy = nvml.device_by_index(0).unwrap().total_energy_consumption().unwrap();
-    // 500 W since five seconds, and a while longer where the machine is busy.
-    assert!((2_450_000..4_000_000).contains(&energy), "{energy} mJ");
+    let device = nvml.device_by_index(0).unwrap();
+    let expected =
+        || fake.model().unwrap().devices[0].energy(Nanos(unix_nanos() - start * 1_000_000));
+    // The call happens between two readings of the clock, however busy the machine is.
+    let earliest = expected().0;
+    let energy = device.total_energy_consumption().unwrap();
+    let latest = expected().0;
+    assert!(earliest >= 2_450_000, "the script started 5 s ago: {earliest} mJ");
+    assert!((earliest..=latest).contains(&energy), "{energy} mJ of {earliest} to {latest}");
 }

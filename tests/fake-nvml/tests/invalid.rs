@@ -1,5 +1,4 @@
-//! Scripts that cannot be used are refused in one clear message: `refused/*.toml`, each with its
-//! message beside it.
+//! Each invalid script in `invalid/*.toml` is rejected with the message in its `.err` file.
 
 use std::error::Error;
 use std::fs;
@@ -8,31 +7,31 @@ use std::path::Path;
 use fake_nvml::Model;
 
 #[test]
-fn each_wrong_script_is_refused_with_its_message() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refused");
+fn script_invalid_reports_expected_message() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/invalid");
     let mut seen = 0;
-    for entry in fs::read_dir(&folder).unwrap() {
+    for entry in fs::read_dir(&dir).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|extension| extension != "toml") {
             continue;
         }
         let error = Model::load(&path).expect_err(&path.display().to_string());
-        let mut said = error.to_string();
+        let mut message = error.to_string();
         let mut cause = error.source();
         while let Some(source) = cause {
-            said = format!("{said}: {source}");
+            message = format!("{message}: {source}");
             cause = source.source();
         }
-        let said = said.replace(&format!("{}/", folder.display()), "");
+        let message = message.replace(&format!("{}/", dir.display()), "");
         let expected = fs::read_to_string(path.with_extension("err")).unwrap();
-        assert_eq!(said.trim(), expected.trim(), "{}", path.display());
+        assert_eq!(message.trim(), expected.trim(), "{}", path.display());
         seen += 1;
     }
-    assert!(seen >= 5, "only {seen} wrong scripts found");
+    assert!(seen >= 5, "only {seen} invalid scripts found");
 }
 
 #[test]
-fn the_example_is_understood() {
+fn example_script_is_valid() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("example.toml");
     let model = Model::load(&path).unwrap();
     assert_eq!(model.devices.len(), 2);

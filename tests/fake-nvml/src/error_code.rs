@@ -1,43 +1,43 @@
-//! Why NVML does not answer: the return codes that this library knows.
+//! The NVML return codes that this library uses.
 
 use std::ffi::CStr;
 
 /// A return code other than success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Refusal {
+pub enum ErrorCode {
     /// `nvmlInit` was not called.
     Uninitialized,
     /// A null pointer, an unknown handle, a number out of range.
     InvalidArgument,
-    /// Not here.
+    /// Not supported by this device.
     NotSupported,
-    /// Not for this user.
+    /// Missing permission.
     NoPermission,
-    /// Nothing of the kind.
+    /// No such object.
     NotFound,
-    /// The buffer is too small; where a count was given, it now tells the right one.
+    /// The buffer is too small; the count parameter, if any, holds the required size.
     InsufficientSize,
-    /// There is no driver.
+    /// No driver is loaded.
     DriverNotLoaded,
-    /// Nothing happened in time.
+    /// Timed out.
     Timeout,
     /// The driver lacks the function.
     FunctionNotFound,
     /// The GPU has fallen off the bus.
     GpuIsLost,
-    /// The GPU wants a reset.
+    /// The GPU requires a reset.
     ResetRequired,
-    /// Nothing measured.
+    /// No data.
     NoData,
-    /// A structure of another version.
+    /// Structure version mismatch.
     VersionMismatch,
-    /// Anything else.
+    /// Unknown error.
     Unknown,
 }
 
-impl Refusal {
-    /// Every refusal.
+impl ErrorCode {
+    /// Every code.
     const ALL: [Self; 14] = [
         Self::Uninitialized,
         Self::InvalidArgument,
@@ -76,13 +76,13 @@ impl Refusal {
         }
     }
 
-    /// What `nvmlErrorString` says of a return code.
+    /// The text of `nvmlErrorString` for a return code.
     #[must_use]
     pub fn text(code: u32) -> &'static CStr {
         if code == 0 {
             return c"Success";
         }
-        match Self::ALL.into_iter().find(|refusal| refusal.code() == code) {
+        match Self::ALL.into_iter().find(|error| error.code() == code) {
             Some(Self::Uninitialized) => c"Uninitialized",
             Some(Self::InvalidArgument) => c"Invalid Argument",
             Some(Self::NotSupported) => c"Not Supported",
