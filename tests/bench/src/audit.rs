@@ -6,25 +6,25 @@ use std::process::Command;
 
 use crate::BenchError;
 use crate::child::{self, Usage};
-use crate::place::Place;
+use crate::paths::Paths;
 
-/// Audits the log once, and asks nobody for advice: that is what it is compared with.
-pub(crate) fn run(place: &Place, log: &Path) -> Result<Usage, BenchError> {
-    audit(place, log, &["--no-default-policies"])
+/// Audits the log once without policies, for comparison.
+pub(crate) fn run(paths: &Paths, log: &Path) -> Result<Usage, BenchError> {
+    audit(paths, log, &["--no-default-policies"])
 }
 
-/// Audits the log once, and asks the policies that ship.
-pub(crate) fn advised(place: &Place, log: &Path) -> Result<Usage, BenchError> {
-    audit(place, log, &[])
+/// Audits the log once with the default policies.
+pub(crate) fn run_with_policies(paths: &Paths, log: &Path) -> Result<Usage, BenchError> {
+    audit(paths, log, &[])
 }
 
-fn audit(place: &Place, log: &Path, options: &[&str]) -> Result<Usage, BenchError> {
-    let report = place.file("audit.json");
-    let mut command = Command::new(place.phasemeter());
+fn audit(paths: &Paths, log: &Path, options: &[&str]) -> Result<Usage, BenchError> {
+    let report = paths.file("audit.json");
+    let mut command = Command::new(paths.phasemeter());
     command.arg("audit").arg(log).args(["--format", "json"]).args(options);
     let usage = child::run(&mut command, &report)?;
     match fs::metadata(&report).map_err(BenchError::at(&report))?.len() {
-        0 => Err(BenchError::Output { path: report, what: "a report" }),
+        0 => Err(BenchError::Output { path: report, expected: "a report" }),
         _ => Ok(usage),
     }
 }

@@ -1,4 +1,4 @@
-//! A child process, run to its end, and what it used.
+//! Runs a child process to completion and returns its resource usage.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,17 +9,17 @@ use wait4::Wait4;
 
 use crate::BenchError;
 
-/// What a process used.
+/// Resource usage of a process.
 #[derive(Clone, Copy)]
 pub(crate) struct Usage {
     /// User and system time.
     pub(crate) cpu: Duration,
-    /// Most memory resident at once, in bytes. Linux counts no less than this program itself held
-    /// when it started the child: about 3 MiB, as long as nothing here reads a log into memory.
+    /// Peak resident memory in bytes. Linux reports at least what this program held when it started
+    /// the child: about 3 MiB, as long as nothing here reads a log into memory.
     pub(crate) peak: u64,
 }
 
-/// Runs it to its end, with what it prints in a file.
+/// Runs a command to completion with its output in a file.
 pub(crate) fn run(command: &mut Command, output: &Path) -> Result<Usage, BenchError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let file = File::create(output).map_err(BenchError::at(output))?;

@@ -1,4 +1,4 @@
-//! CPU times of runs that do the same, and how they read as a row of a table.
+//! CPU times of repeated runs, printed as a table row.
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// No runs yet, over this many rows.
+    /// No runs yet; each processes this many rows.
     pub(crate) const fn over(rows: u64) -> Self {
         Self { rows, times: Vec::new() }
     }
 
-    /// One more run.
+    /// Adds a run.
     pub(crate) fn add(&mut self, time: Duration) {
         self.times.push(time);
         self.times.sort_unstable();
     }
 
-    /// Nanoseconds a row in the best run.
+    /// Nanoseconds per row in the best run.
     fn best(&self) -> Option<f64> {
-        self.times.first().map(|time| self.nanos_a_row(*time))
+        self.times.first().map(|time| self.nanos_per_row(*time))
     }
 
-    /// Nanoseconds a row in the middle run.
+    /// Nanoseconds per row in the median run.
     fn median(&self) -> Option<f64> {
-        self.times.get(self.times.len() / 2).map(|time| self.nanos_a_row(*time))
+        self.times.get(self.times.len() / 2).map(|time| self.nanos_per_row(*time))
     }
 
-    fn nanos_a_row(&self, time: Duration) -> f64 {
+    fn nanos_per_row(&self, time: Duration) -> f64 {
         time.as_secs_f64() * 1e9 / self.rows as f64
     }
 
-    /// Prints best, median, rows a second at best, and its best as a part of another's best.
+    /// Prints best, median, peak rows per second, and the ratio to another's best.
     pub(crate) fn print(&self, name: &str, other: &Self) {
         let (Some(best), Some(median)) = (self.best(), self.median()) else {
             return;
@@ -45,13 +45,13 @@ impl Costs {
     }
 }
 
-/// A number with a comma at every thousand.
+/// A number with thousands separators.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
-    for (place, digit) in (0..digits.len()).rev().zip(digits.chars()) {
+    for (position, digit) in (0..digits.len()).rev().zip(digits.chars()) {
         text.push(digit);
-        if place > 0 && place % 3 == 0 {
+        if position > 0 && position % 3 == 0 {
             text.push(',');
         }
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_run_stands_between() {
+    fn costs_report_best_and_median() {
         let mut costs = Costs::over(1_000);
         for millis in [3, 1, 2] {
             costs.add(Duration::from_millis(millis));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_are_grouped() {
+    fn grouped_separates_thousands() {
         assert_eq!([0, 999, 1_000, 10_000_000].map(grouped), ["0", "999", "1,000", "10,000,000"]);
     }
 }

@@ -1,7 +1,7 @@
-//! The log that is audited: eight GPUs at 10 Hz, as `nvidia-smi --query-gpu=… --format=csv,nounits`
-//! writes it.
+//! Generates the audited log: eight GPUs at 10 Hz in the format of
+//! `nvidia-smi --query-gpu=… --format=csv,nounits`.
 //!
-//! The same rows every time. This room must not know what they are for.
+//! Deterministic. Must not depend on how the rows are used.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -9,14 +9,14 @@ use std::path::Path;
 
 /// The first tick: 2026-07-27T00:00:00Z, in milliseconds since the epoch.
 const START: u64 = 1_785_110_400_000;
-/// GPUs in it.
+/// Number of GPUs.
 pub(crate) const GPUS: u64 = 8;
-/// Memory of each, in MiB.
+/// Memory of each GPU in MiB.
 pub(crate) const MEMORY_TOTAL: u64 = 81_559;
 const HEADER: &str = "timestamp, index, utilization.gpu [%], memory.used [MiB], \
                       memory.total [MiB], power.draw [W], temperature.gpu";
 
-/// Writes a log of this many rows, unless it is there. Whole, or not at all.
+/// Writes a log with this many rows unless it exists. A partial log is never left at `path`.
 pub(crate) fn write(path: &Path, rows: u64) -> io::Result<()> {
     if path.exists() {
         return Ok(());
@@ -31,7 +31,7 @@ pub(crate) fn write(path: &Path, rows: u64) -> io::Result<()> {
     fs::rename(unfinished, path)
 }
 
-/// What one GPU said at one tick.
+/// One GPU at one tick.
 pub(crate) struct Row {
     /// Milliseconds since the epoch.
     pub(crate) millis: u64,
@@ -45,12 +45,12 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The same for the same tick and GPU.
+    /// A pure function of tick and GPU.
     pub(crate) fn at(tick: u64, gpu: u64) -> Self {
-        // The driver holds a value for two ticks.
+        // A driver updates its value every two ticks.
         let noise = scatter((tick / 2) * GPUS + gpu);
-        let waits = (tick / (200 + 40 * gpu)).is_multiple_of(3);
-        let percent = if waits { noise % 4 } else { 60 + noise % 41 };
+        let starved = (tick / (200 + 40 * gpu)).is_multiple_of(3);
+        let percent = if starved { noise % 4 } else { 60 + noise % 41 };
         Self {
             millis: START + tick * 100,
             gpu,
@@ -60,7 +60,7 @@ impl Row {
         }
     }
 
-    /// As `nvidia-smi` does. July has room for five days: 34,560,000 rows.
+    /// Writes it in the format of `nvidia-smi`. Only July 27 to 31 is supported: 34,560,000 rows.
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let Self { millis, gpu, percent, mebibytes, centiwatts } = self;
         let (second, fraction) = ((millis - START) / 1_000, (millis - START) % 1_000);
@@ -72,7 +72,7 @@ impl Row {
     }
 }
 
-/// A number that looks like chance, below 2^31, from any other.
+/// A pseudo-random number below 2^31, a pure function of its argument.
 fn scatter(of: u64) -> u32 {
     let z = of.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((z ^ (z >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33) as u32
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_reads_as_nvidia_smi_writes_it() {
+    fn row_matches_nvidia_smi_format() {
         let mut out = Vec::new();
         Row::at(863_999, 7).write(&mut out).unwrap();
         let row = String::from_utf8(out).unwrap();

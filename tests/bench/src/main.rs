@@ -1,7 +1,7 @@
-//! What Phasemeter costs, beside what it is compared with, in one run.
+//! Measures the overhead of Phasemeter beside comparable tools, in one run.
 //!
-//! `make bench` builds what is measured here and starts this. Each part prints a table of its own;
-//! `make bench PARTS=live` does some of them.
+//! `make bench` builds everything and runs this program. Each part prints a table; `make bench
+//! PARTS=live` runs selected parts.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ mod live;
 mod log;
 mod memory;
 mod meter;
-mod place;
+mod paths;
 mod polars;
 mod policies;
 mod speed;
@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 
 use fake_nvml::install::InstallError;
-use place::Place;
+use paths::Paths;
 
-/// What there is to measure, in the order in which it is.
+/// All parts in execution order.
 const PARTS: [&str; 4] = ["live", "speed", "memory", "policies"];
 
 fn main() -> ExitCode {
@@ -38,50 +38,50 @@ fn main() -> ExitCode {
 }
 
 fn bench() -> Result<(), BenchError> {
-    let place = Place::find()?;
+    let paths = Paths::find()?;
     let mut parts: Vec<_> = std::env::args().skip(1).collect();
     if parts.is_empty() {
         parts = PARTS.map(str::to_owned).to_vec();
     }
     for part in parts {
         match part.as_str() {
-            "live" => live::bench(&place)?,
-            "speed" => speed::bench(&place)?,
-            "memory" => memory::bench(&place)?,
+            "live" => live::bench(&paths)?,
+            "speed" => speed::bench(&paths)?,
+            "memory" => memory::bench(&paths)?,
             "policies" => policies::bench()?,
-            _ => return Err(BenchError::NoPart(part)),
+            _ => return Err(BenchError::UnknownPart(part)),
         }
     }
     Ok(())
 }
 
-/// Why there is no figure.
+/// Why a part could not be measured.
 #[derive(Debug, thiserror::Error)]
 enum BenchError {
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("cannot find out where this program is: {0}")]
-    Place(io::Error),
-    #[error("{program} does not start: {source}; is it built?")]
+    #[error("cannot determine the path of this program: {0}")]
+    CurrentExe(io::Error),
+    #[error("cannot start {program}: {source}; build it first")]
     Start { program: String, source: io::Error },
     #[error("cannot wait for {program}: {source}")]
     Wait { program: String, source: io::Error },
-    #[error("{program} failed, {status}")]
+    #[error("{program} failed: {status}")]
     Failed { program: String, status: ExitStatus },
-    #[error("the scripted driver cannot be put there: {0}")]
+    #[error("cannot install the scripted driver: {0}")]
     Driver(#[from] InstallError),
-    #[error("what runs on this machine cannot be reached: {0}")]
+    #[error("cannot reach a local process: {0}")]
     Network(io::Error),
-    #[error("there is no part `{0}`; there are {list}", list = PARTS.join(", "))]
-    NoPart(String),
-    #[error("the core refused a reading that is in order")]
-    Refused,
-    #[error("{}: this is not what was asked for: {what}", path.display())]
-    Output { path: PathBuf, what: &'static str },
+    #[error("unknown part `{0}`; expected one of {list}", list = PARTS.join(", "))]
+    UnknownPart(String),
+    #[error("the core rejected a valid reading")]
+    RejectedReading,
+    #[error("{}: unexpected output: expected {expected}", path.display())]
+    Output { path: PathBuf, expected: &'static str },
 }
 
 impl BenchError {
-    /// For `map_err`, where a file is at fault.
+    /// For `map_err` on file operations.
     fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
         |source| Self::File { path: path.to_owned(), source }
     }

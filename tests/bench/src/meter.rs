@@ -1,4 +1,4 @@
-//! The core alone: one GPU's readings through order, timeline, price and ledger.
+//! The core alone: one GPU's readings through the whole meter pipeline.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp, Utilization};
 use crate::BenchError;
 use crate::log::{MEMORY_TOTAL, Row};
 
-/// Readings made at once, outside the time that counts.
+/// Readings generated per batch, outside the measured time.
 const BATCH: u64 = 1_000;
 
-/// Meters this many readings, in whole batches, those of the log's first GPU, and gives the time it took.
+/// Meters this many readings of the log's first GPU in whole batches and returns the time taken.
 pub(crate) fn run(readings: u64) -> Result<Duration, BenchError> {
     let (rate, memory) = (Rate::new(3_000_000_000), Bytes::from_mebibytes(MEMORY_TOTAL));
     let mut meter = GpuMeter::new(MeterConfig::default(), rate, memory);
@@ -23,7 +23,7 @@ pub(crate) fn run(readings: u64) -> Result<Duration, BenchError> {
         let batch: Vec<_> = (first..first + BATCH).map(reading).collect();
         let start = Instant::now();
         for reading in batch {
-            meter.push(reading, &mut ()).map_err(|_| BenchError::Refused)?;
+            meter.push(reading, &mut ()).map_err(|_| BenchError::RejectedReading)?;
         }
         took += start.elapsed();
     }

@@ -1,40 +1,40 @@
-//! Where things are: all in the target folder that this program was built into.
+//! Paths of the bench, all in the target directory that this program was built into.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use crate::{BenchError, log};
 
-/// The target folder.
-pub(crate) struct Place(PathBuf);
+/// The target directory.
+pub(crate) struct Paths(PathBuf);
 
-impl Place {
-    /// Finds it from where this program stands, and makes the folder for logs.
+impl Paths {
+    /// Derives it from the path of this program and creates the directory for logs.
     pub(crate) fn find() -> Result<Self, BenchError> {
-        let program = env::current_exe().map_err(BenchError::Place)?;
+        let program = env::current_exe().map_err(BenchError::CurrentExe)?;
         let target = program.ancestors().nth(2).unwrap_or(Path::new("target"));
-        let place = Self(target.to_owned());
-        let files = place.file("");
+        let paths = Self(target.to_owned());
+        let files = paths.file("");
         fs::create_dir_all(&files).map_err(BenchError::at(&files))?;
-        Ok(place)
+        Ok(paths)
     }
 
-    /// The program that is measured.
+    /// The measured program.
     pub(crate) fn phasemeter(&self) -> PathBuf {
         self.0.join("release").join("phasemeter")
     }
 
-    /// The Python that has polars, where there is one.
+    /// The Python with polars, if installed.
     pub(crate) fn python(&self) -> PathBuf {
         self.0.join("bench-venv").join("bin").join("python")
     }
 
-    /// A file of this bench.
+    /// A file in the directory of the bench.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.join("bench").join(name)
     }
 
-    /// The log of this many rows, written now if it is not there.
+    /// The log with this many rows, written if it does not exist.
     pub(crate) fn log(&self, rows: u64) -> Result<PathBuf, BenchError> {
         let path = self.file(&format!("{rows}.csv"));
         log::write(&path, rows).map_err(BenchError::at(&path))?;

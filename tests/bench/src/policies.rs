@@ -1,10 +1,10 @@
-//! What a policy costs: the bench of the crate that runs them, as cargo builds and starts it.
+//! The overhead of a policy: runs the bench of the policy host through cargo.
 
 use std::process::Command;
 
 use crate::BenchError;
 
-/// Builds it, and runs it to its end.
+/// Builds and runs it.
 pub(crate) fn bench() -> Result<(), BenchError> {
     let mut cargo = Command::new("cargo");
     let bench = cargo.args(["bench", "--locked", "-p", "phasemeter-rules", "--bench", "floors"]);

@@ -1,4 +1,4 @@
-//! The GPUs that are metered: the driver's script, with GPM and rings as on an H100.
+//! The metered GPUs: a driver script with GPM and sample rings as on an H100.
 
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,15 +6,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fake_nvml::Fake;
 
 use crate::BenchError;
-use crate::place::Place;
+use crate::paths::Paths;
 
-/// GPUs in it.
+/// Number of GPUs.
 pub(super) const GPUS: u32 = 8;
-/// The place of the one that works 50 ms in every second, and what that is in percent.
+/// Index of the GPU that is busy for 50 ms of every second, and its utilization in percent.
 pub(super) const BURST: usize = 7;
 pub(super) const BURST_PERCENT: f64 = 5.0;
 
-/// Training that waits for its input: cycles of twelve seconds.
+/// Input-bound training in cycles of twelve seconds.
 const STARVED: &str = "
 [[device]]
 repeat = true
@@ -54,16 +54,16 @@ memory_used_mib = 30000
 processes = [{ pid = 4713, memory_mib = 29000 }]
 ";
 
-/// They have been at work for so long, so that rings are full.
+/// Time since the start of the script, long enough for full rings.
 const BEFORE: Duration = Duration::from_secs(60);
 
-/// The driver with its script, where programs look for it.
-pub(super) fn install(place: &Place) -> Result<Fake, BenchError> {
-    let folder = place.file("driver");
-    fs::create_dir_all(&folder).map_err(BenchError::at(&folder))?;
+/// Installs the driver with its script.
+pub(super) fn install(paths: &Paths) -> Result<Fake, BenchError> {
+    let dir = paths.file("driver");
+    fs::create_dir_all(&dir).map_err(BenchError::at(&dir))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = now.saturating_sub(BEFORE).as_millis();
     let gpus = [STARVED.repeat(4), STEADY.repeat(3), BURSTS.to_owned()].concat();
     let script = format!("start_unix_ms = {start}\nlength_ms = 600000\n{gpus}");
-    Ok(Fake::install(&folder, &script)?)
+    Ok(Fake::install(&dir, &script)?)
 }

@@ -1,4 +1,5 @@
-//! The Collector that is exported to: `otel-config/collector/collector.yaml` as it stands.
+//! The Collector that receives the exports, running the unmodified
+//! `otel-config/collector/collector.yaml`.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -11,16 +12,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::free_port;
 use super::process::Process;
 use crate::BenchError;
-use crate::place::Place;
+use crate::paths::Paths;
 
 const PIPELINE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../otel-config/collector/collector.yaml");
-/// Its own metrics would go to a port that is the same for all Collectors.
+/// Internal metrics of a Collector use a fixed port.
 const NO_METRICS: &str = "yaml:service::telemetry::metrics::level: none";
-/// It does not take longer to be ready.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Deadline for startup.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A Collector that runs.
+/// A running Collector.
 pub(super) struct Otelcol {
     process: Process,
     pub(super) http: SocketAddr,
@@ -28,13 +29,13 @@ pub(super) struct Otelcol {
 }
 
 impl Otelcol {
-    /// Starts the one that `OTELCOL` names, as `make bench` does; `None` where it names none.
-    pub(super) fn start(place: &Place) -> Result<Option<Self>, BenchError> {
+    /// Starts the Collector set in `OTELCOL`, as `make bench` does; `None` if unset.
+    pub(super) fn start(paths: &Paths) -> Result<Option<Self>, BenchError> {
         let Some(program) = env::var_os("OTELCOL").filter(|path| !path.is_empty()) else {
             return Ok(None);
         };
-        let file = place.file("live.jsonl");
-        // It would write on where the run before ended. There may have been none.
+        let file = paths.file("live.jsonl");
+        // The Collector appends to an existing file. There may be none.
         _ = fs::remove_file(&file);
         let mut command = Command::new(program);
         command.args(["--config", PIPELINE, "--config", NO_METRICS]).env("OTELCOL_FILE", &file);
@@ -43,19 +44,19 @@ impl Otelcol {
         for other in ["OTELCOL_GRPC", "OTELCOL_PROMETHEUS", "OTELCOL_HEALTH"] {
             command.env(other, free_port()?.to_string());
         }
-        let process = Process::start(&mut command, &place.file("otelcol.txt"))?;
+        let process = Process::start(&mut command, &paths.file("otelcol.txt"))?;
         let began = Instant::now();
         while TcpStream::connect(http).is_err() {
-            if began.elapsed() > PATIENCE {
-                let what = "that it is ready";
-                return Err(BenchError::Output { path: place.file("otelcol.txt"), what });
+            if began.elapsed() > START_TIMEOUT {
+                let expected = "a ready Collector";
+                return Err(BenchError::Output { path: paths.file("otelcol.txt"), expected });
             }
             thread::sleep(Duration::from_millis(50));
         }
         Ok(Some(Self { process, http, file }))
     }
 
-    /// Stops it; the file that has all that arrived.
+    /// Stops it and returns the file with everything it received.
     pub(super) fn stop(self) -> Result<PathBuf, BenchError> {
         let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {

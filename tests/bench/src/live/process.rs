@@ -1,4 +1,4 @@
-//! A child process while it runs, and what it uses.
+//! A running child process and its resource usage.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use crate::BenchError;
 
-/// What `/proc` counts CPU time in.
+/// The unit of CPU time in `/proc`.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A process that ends with its owner.
+/// A process, killed when this is dropped.
 pub(super) struct Process {
     child: Child,
     program: String,
 }
 
-/// What a process used.
+/// Resource usage of a process.
 pub(super) struct Used {
     /// User and system time.
     pub(super) cpu: Duration,
-    /// Most memory resident at once, in bytes.
+    /// Peak resident memory in bytes.
     pub(super) peak: u64,
 }
 
 impl Process {
-    /// Starts it with what it prints in a file.
+    /// Starts a command with its output in a file.
     pub(super) fn start(command: &mut Command, output: &Path) -> Result<Self, BenchError> {
         let program = command.get_program().to_string_lossy().into_owned();
         let file = File::create(output).map_err(BenchError::at(output))?;
@@ -37,21 +37,21 @@ impl Process {
         }
     }
 
-    /// Its id.
+    /// Process ID.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The CPU time it has used so far, of all its threads.
+    /// CPU time used so far by all threads.
     pub(super) fn cpu(&self) -> Result<Duration, BenchError> {
         let stat = self.proc("stat")?;
-        // Its name stands in parentheses and may hold anything; the third field comes after that.
+        // The name is in parentheses and may contain anything; the third field follows it.
         let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
         let ticks: u32 = fields.skip(11).take(2).filter_map(|it| it.parse::<u32>().ok()).sum();
         Ok(TICK * ticks)
     }
 
-    /// What it used since it had used so much CPU time.
+    /// Usage since the CPU time was `before`.
     pub(super) fn used_since(&self, before: Duration) -> Result<Used, BenchError> {
         let status = self.proc("status")?;
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -60,7 +60,7 @@ impl Process {
         Ok(Used { cpu, peak: kibibytes.unwrap_or_default() * 1024 })
     }
 
-    /// Waits for it to end well.
+    /// Waits for a successful end.
     pub(super) fn end(mut self) -> Result<(), BenchError> {
         let program = self.program.clone();
         let status = self.child.wait();
@@ -76,10 +76,10 @@ impl Process {
     }
 }
 
-/// However the bench ends, what it started ends with it.
+/// Ends the process however the bench ends.
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! What the run told: the Collector's file, and the report.
+//! Reads the results of a run: the Collector's file and the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,19 +9,19 @@ use serde_json::Value;
 use super::fleet::BURST;
 use crate::BenchError;
 
-/// What is read out of both.
-pub(super) struct Arrived {
-    /// How often the metrics of a GPU were exported, all GPUs together.
+/// Values from both.
+pub(super) struct Received {
+    /// Metric exports, counted per GPU and summed.
     pub(super) exports: usize,
-    /// Spans of phases.
+    /// Number of phase spans.
     pub(super) phase_spans: u64,
-    /// Utilization of the GPU with bursts in percent, as the bill has it and as polling reads it.
+    /// Utilization of the burst GPU in percent: as billed, and as polled.
     pub(super) drained: f64,
     pub(super) polled: f64,
     pub(super) lateness: Lateness,
 }
 
-/// How punctual the sampler was, in milliseconds.
+/// Tick lateness of the sampler in milliseconds.
 pub(super) struct Lateness {
     pub(super) p50: f64,
     pub(super) p99: f64,
@@ -29,13 +29,14 @@ pub(super) struct Lateness {
     pub(super) missed: f64,
 }
 
-impl Arrived {
-    /// From the Collector's file and the report.
+impl Received {
+    /// Reads the Collector's file and the report.
     pub(super) fn read(file: &Path, report: &Path) -> Result<Self, BenchError> {
-        let missing = |path: &Path, what| BenchError::Output { path: path.to_owned(), what };
+        let missing =
+            |path: &Path, expected| BenchError::Output { path: path.to_owned(), expected };
         let text = fs::read_to_string(report).map_err(BenchError::at(report))?;
         let json: Value = serde_json::from_str(&text).unwrap_or_default();
-        let lateness = lateness(&json).ok_or_else(|| missing(report, "how punctual it was"))?;
+        let lateness = lateness(&json).ok_or_else(|| missing(report, "the tick lateness"))?;
         let gpu = &json["gpus"][BURST];
         let span = gpu["span_seconds"].as_f64().unwrap_or(f64::NAN);
         let percent = |seconds: &Value| seconds.as_f64().map(|it| it / span * 100.0);
@@ -67,13 +68,13 @@ impl Arrived {
             }
         }
         let (Some(drained), Some(polled)) = (drained, polled) else {
-            return Err(missing(file, "exports with both measures of utilization"));
+            return Err(missing(file, "exports with both bases of utilization"));
         };
         Ok(Self { exports: exports.len(), phase_spans, drained, polled, lateness })
     }
 }
 
-/// What lies down this path of lists.
+/// All elements under a path of nested lists.
 fn all<'a>(line: &'a Value, path: [&str; 3]) -> impl Iterator<Item = &'a Value> {
     let list = |value: &'a Value, key: &str| value[key].as_array().into_iter().flatten();
     let [first, second, third] = path.map(str::to_owned);
@@ -85,7 +86,7 @@ fn attributes(of: &Value) -> BTreeMap<&str, &Value> {
     pairs.filter_map(|pair| Some((pair["key"].as_str()?, &pair["value"]["stringValue"]))).collect()
 }
 
-/// The report says it in a sentence.
+/// Parses the sentence in the report.
 fn lateness(report: &Value) -> Option<Lateness> {
     let mut notes = report["assumptions"].as_array()?.iter().filter_map(Value::as_str);
     let sentence = notes.find(|note| note.contains("came within"))?;

@@ -1,4 +1,4 @@
-//! What really goes over the wire: every byte to an address passes through here and is counted.
+//! Counts the bytes on the wire: a TCP relay to an address.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,14 +8,14 @@ use std::thread;
 
 use crate::BenchError;
 
-/// A port of this machine that leads to another.
+/// A local port that forwards to another.
 pub(super) struct Relay {
     pub(super) address: SocketAddr,
     sent: Arc<AtomicU64>,
 }
 
 impl Relay {
-    /// Opens it. It ends with the program.
+    /// Opens a relay, which runs until the program ends.
     pub(super) fn to(target: SocketAddr) -> Result<Self, BenchError> {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(BenchError::Network)?;
         let address = listener.local_addr().map_err(BenchError::Network)?;
@@ -24,14 +24,14 @@ impl Relay {
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let counted = Arc::clone(&counted);
-                // Whoever connects finds out by itself when this breaks.
+                // The client notices a broken connection itself.
                 thread::spawn(move || _ = relay(client, target, &counted));
             }
         });
         Ok(Self { address, sent })
     }
 
-    /// Bytes that went through so far, towards the target.
+    /// Bytes sent to the target so far.
     pub(super) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -39,9 +39,9 @@ impl Relay {
 
 fn relay(mut client: TcpStream, target: SocketAddr, counted: &AtomicU64) -> io::Result<()> {
     let mut server = TcpStream::connect(target)?;
-    let (mut answers, mut back) = (server.try_clone()?, client.try_clone()?);
+    let (mut responses, mut back) = (server.try_clone()?, client.try_clone()?);
     thread::spawn(move || {
-        let copied = io::copy(&mut answers, &mut back);
+        let copied = io::copy(&mut responses, &mut back);
         copied.and_then(|_| back.shutdown(Shutdown::Write))
     });
     let mut buffer = [0; 8 * 1024];
