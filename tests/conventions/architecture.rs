@@ -1,0 +1,136 @@
+//! ARCHITECTURE.md names the test behind each invariant. Every one of them must exist.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+
+use crate::repository::{files, read};
+
+/// One row of the table: its line, its invariant, and what its last cell names in backticks.
+#[derive(Debug)]
+struct Row {
+    line: usize,
+    invariant: String,
+    proofs: Vec<String>,
+}
+
+/// Rows of the table whose last column is "proved by".
+fn rows(document: &str) -> Vec<Row> {
+    let code = Regex::new("`([^`]+)`").unwrap();
+    let mut rows = Vec::new();
+    let mut inside = false;
+    for (index, line) in document.lines().enumerate() {
+        let cells: Vec<_> = line.trim().trim_matches('|').split(" | ").map(str::trim).collect();
+        if !line.starts_with('|') {
+            inside = false;
+        } else if cells.last().is_some_and(|last| last.eq_ignore_ascii_case("proved by")) {
+            inside = true;
+        } else if inside && !line.starts_with("|-") {
+            let last = cells.last().unwrap();
+            rows.push(Row {
+                line: index + 1,
+                invariant: cells[0].to_owned(),
+                proofs: code.captures_iter(last).map(|found| found[1].to_owned()).collect(),
+            });
+        }
+    }
+    rows
+}
+
+/// Paths that end with `name`: files, and files in directories that do. A name may continue the
+/// directory of `before`.
+fn matching(all: &[String], name: &str, before: &[String]) -> Vec<String> {
+    let name = name.trim_end_matches('/');
+    let sibling: Vec<_> = before
+        .iter()
+        .filter_map(|path| Some(format!("{}/{name}", path.rsplit_once('/')?.0)))
+        .filter(|path| all.contains(path))
+        .collect();
+    if !sibling.is_empty() {
+        return sibling;
+    }
+    let file = format!("/{name}");
+    let directory = format!("/{name}/");
+    all.iter()
+        .filter(|path| {
+            let path = format!("/{path}");
+            path.ends_with(&file) || path.contains(&directory)
+        })
+        .cloned()
+        .collect()
+}
+
+/// What a row names and the repository lacks.
+fn missing(row: &Row, all: &[String], read: &dyn Fn(&str) -> String) -> Vec<String> {
+    let targets: BTreeSet<String> = read("Makefile")
+        .lines()
+        .filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned()))
+        .collect();
+    let mut problems = Vec::new();
+    let mut current: Vec<String> = Vec::new();
+    for proof in &row.proofs {
+        if let Some(target) = proof.strip_prefix("make ") {
+            if !targets.contains(target) {
+                problems.push(format!("no target `{target}` in the Makefile"));
+            }
+        } else if proof.contains('/') || proof.contains('.') {
+            current = matching(all, proof, &current);
+            if current.is_empty() {
+                problems.push(format!("no file or directory `{proof}`"));
+            }
+        } else {
+            let name = proof.rsplit("::").next().unwrap();
+            let function = Regex::new(&format!(r"\bfn {}\s*[(<]", regex::escape(name))).unwrap();
+            let exists =
+                current.iter().any(|path| path.ends_with(".rs") && function.is_match(&read(path)));
+            if !exists && !targets.contains(proof) {
+                problems.push(format!("no test `{proof}` in {}", current.join(", ")));
+            }
+        }
+    }
+    if row.proofs.is_empty() {
+        problems.push("names no test".to_owned());
+    }
+    problems
+}
+
+#[test]
+fn tests_named_by_invariants_exist() {
+    let rows = rows(&read("ARCHITECTURE.md"));
+    assert!(rows.len() > 20, "the table of invariants was not found");
+    let all = files("");
+    let problems: Vec<_> = rows
+        .iter()
+        .flat_map(|row| {
+            let at = format!("ARCHITECTURE.md:{}: {}", row.line, row.invariant);
+            let problems = missing(row, &all, &read);
+            problems.into_iter().map(move |problem| format!("{at}: {problem}"))
+        })
+        .collect();
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+#[test]
+fn missing_proofs_are_reported() {
+    let document = "| invariant | why | proved by |\n|---|---|---|\n\
+        | a | b | `meter/tests/line.rs` `holds`, `fails`; `other.rs`; `nowhere.rs` |\n\
+        | c | d | `make test` (`deny`), `make tea` |\n\
+        | e | f | by hand |\n";
+    let all = ["collector/meter/tests/line.rs", "collector/meter/tests/other.rs"];
+    let all: Vec<_> = all.iter().map(|&path| path.to_owned()).collect();
+    let read = |path: &str| match path {
+        "Makefile" => "test: all\ndeny:\n".to_owned(),
+        _ => "fn holds() {}".to_owned(),
+    };
+    let problems: Vec<_> =
+        rows(document).iter().flat_map(|row| missing(row, &all, &read)).collect();
+    assert_eq!(
+        problems,
+        [
+            "no test `fails` in collector/meter/tests/line.rs",
+            "no file or directory `nowhere.rs`",
+            "no target `tea` in the Makefile",
+            "names no test",
+        ]
+    );
+}

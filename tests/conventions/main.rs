@@ -1,0 +1,8 @@
+//! Checks of the repository itself: names, layers, documented invariants, size of the demo.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod architecture;
+mod demo_crates;
+mod layering;
+mod repository;
