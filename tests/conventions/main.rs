@@ -5,4 +5,5 @@
 mod architecture;
 mod demo_crates;
 mod layering;
+mod naming;
 mod repository;
