@@ -16,7 +16,7 @@
 )]
 
 // What the tests stand on.
-#[path = "../../collector/sidecar/tests/backend/mod.rs"]
+#[path = "../../collector/otlp/tests/backend/mod.rs"]
 mod backend;
 mod otelcol;
 #[path = "../otlp/mod.rs"]

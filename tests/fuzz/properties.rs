@@ -14,23 +14,27 @@ use std::thread;
 
 use phasemeter::advice::{Quotes, Verdicts};
 use phasemeter::environment::Environment;
-use phasemeter::experiment::{Attributes, ExperimentRequest, Opening, TraceParent, TraceState};
-use phasemeter::otlp::{ExportSettings, OtlpFile, Request};
 use phasemeter::pipeline::{Finished, Outlet, Pipeline, Settings};
 use phasemeter::pricing::{Pricing, Wanted};
 use phasemeter::report::bar::Bars;
 use phasemeter::report::{self, AdviceInput, GpuInput, Report};
-use phasemeter::source::nvidia_smi::{Input, LogOptions, Logs};
-use phasemeter::source::{Source, SourceError};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::{Account, Thresholds};
 use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
+use phasemeter_otlp::Request;
+use phasemeter_otlp::delivery::OtlpFile;
+use phasemeter_otlp::encode::ExportSettings;
+use phasemeter_otlp::experiment::{
+    Attributes, ExperimentRequest, Opening, TraceParent, TraceState,
+};
 use phasemeter_rules::recorded::{
     Unusable, read_advice, read_quote, read_request, read_window, write_advice, write_quote,
     write_request, write_window,
 };
+use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
+use phasemeter_sources::{Source, SourceError};
 
 /// Rows without a header are read by these columns.
 const COLUMNS: &str = "timestamp, index, utilization.gpu, memory.used, memory.total, power.draw";

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 // What everything is said in.
+pub mod device_metric;
 pub mod money;
 pub mod reading;
 pub mod units;

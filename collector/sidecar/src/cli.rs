@@ -10,28 +10,27 @@ mod metering;
 mod policy;
 mod value;
 
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
 pub use advice::{AdviceArgs, Limit, WindowArgs};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use metering::{
     ExperimentArgs, Format, MeterArgs, MeteringArgs, PriceArgs, ReportArgs, SendArgs, WorkUnit,
 };
+use phasemeter_meter::gpu::MeterConfig;
+use phasemeter_meter::hold::MaxHold;
+use phasemeter_meter::reading::Basis;
+use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::experiment::Traces;
+use phasemeter_sources::nvidia_smi::UtcOffset;
 pub use policy::{
     BenchArgs, BuildArgs, CheckArgs, CompileArgs, GuestArgs, HostArgs, InspectArgs, Language,
     NewArgs, PolicyCommand, RunPolicyArgs, ShownArgs, SignArgs, TestArgs, VerifyArgs,
 };
 
-use std::ffi::OsString;
-use std::num::NonZeroU32;
-use std::path::PathBuf;
-
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use phasemeter_meter::gpu::MeterConfig;
-use phasemeter_meter::hold::MaxHold;
-use phasemeter_meter::reading::Basis;
-use phasemeter_meter::units::Nanos;
-
 use self::value::{basis, interval, seconds, traces};
-use crate::experiment::Traces;
-use crate::source::nvidia_smi::UtcOffset;
 
 /// Meters GPUs: readings become phases, phases become dollars, all of it OpenTelemetry.
 #[derive(Debug, Parser)]

@@ -4,12 +4,11 @@
 //! must not stop a meter. This room must not know the process it runs in: it asks a function.
 
 use phasemeter_meter::units::Nanos;
-
-use crate::experiment::{
+use phasemeter_otlp::encode::{Aggregation, ExportSettings};
+use phasemeter_otlp::experiment::{
     AttributesError, ExperimentRequest, Ratio, Sampler, TraceParentError, TraceStateError,
     parse_attributes,
 };
-use crate::otlp::{Aggregation, ExportSettings};
 
 /// What the environment says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -152,8 +151,9 @@ fn sdk_disabled(lookup: &impl Fn(&str) -> Option<String>, warnings: &mut Vec<Ign
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_otlp::experiment::Root;
+
     use super::*;
-    use crate::experiment::Root;
 
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use crate::experiment::Attributes;
+use phasemeter_otlp::experiment::Attributes;
 
 /// Where a Linux machine keeps an id of its own; a container often has none.
 const MACHINE_ID: &str = "/etc/machine-id";

@@ -10,16 +10,11 @@
 
 pub mod advice;
 pub mod cli;
-pub mod clock;
 pub mod command;
-pub mod durations;
 pub mod environment;
-pub mod experiment;
 pub mod host;
-pub mod otlp;
 pub mod pipeline;
 pub mod pricing;
 pub mod report;
 pub mod sampler;
-pub mod source;
 pub mod telemetry;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+#[path = "../../otlp/tests/backend/mod.rs"]
 mod backend;
 
 use std::fmt::Write as _;
@@ -12,7 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backend::{Backend, Reply, Seen};
 use http::StatusCode;
-use phasemeter::otlp::{OtlpFile, Request};
+use phasemeter_otlp::Request;
+use phasemeter_otlp::delivery::OtlpFile;
 use prost::Message;
 use serde_json::Value;
 use tempfile::TempDir;

@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fake_nvml::{Fake, Model};
 use flate2::read::GzDecoder;
-use phasemeter::source::Source;
-use phasemeter::source::nvidia_smi::{Input, LogOptions, Logs};
 use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_sources::Source;
+use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
 use serde_json::Value;
 use tempfile::TempDir;
 

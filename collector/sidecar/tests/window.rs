@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use phasemeter::advice::{Shown, window};
-use phasemeter::experiment::{ExperimentRequest, Opening, TraceId};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{NANOS_PER_SECOND, Timestamp, Utilization};
+use phasemeter_otlp::experiment::{ExperimentRequest, Opening, TraceId};
 
 const START: u64 = 1_785_110_400;
 const HOUR: u64 = 3_600;

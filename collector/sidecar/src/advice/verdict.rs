@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use phasemeter_meter::savings::fraction::Fraction;
+use phasemeter_otlp::encode::{PolicyErrorEvent, RecommendationEvent};
 use phasemeter_rules::Log;
 use phasemeter_rules::fault::Fault;
 use phasemeter_rules::generation::{Generation, Rejection};
@@ -57,6 +59,25 @@ impl Verdicts {
         })
     }
 
+    /// The recommendations as they are exported.
+    #[must_use]
+    pub fn recommendation_events(&self) -> Vec<RecommendationEvent<'_>> {
+        self.recommendations().map(|(policy, it)| recommendation_event(policy, it)).collect()
+    }
+
+    /// The errors as they are exported.
+    #[must_use]
+    pub fn error_events(&self) -> Vec<PolicyErrorEvent<'_>> {
+        let failed = self.faults();
+        failed
+            .map(|(name, fault)| PolicyErrorEvent {
+                name,
+                kind: fault.kind(),
+                message: fault.to_string(),
+            })
+            .collect()
+    }
+
     /// All that failed, by the name of the policy, else of its file.
     pub fn faults(&self) -> impl Iterator<Item = (&str, &Fault)> {
         let failed = self.each.iter().filter_map(|verdict| {
@@ -64,5 +85,22 @@ impl Verdicts {
         });
         let rejected = self.generation.rejected.iter().chain(self.unreadable.as_deref());
         failed.chain(rejected.map(|rejection| (rejection.file.as_str(), &rejection.fault)))
+    }
+}
+
+fn recommendation_event<'a>(policy: &'a Policy, it: &'a Recommendation) -> RecommendationEvent<'a> {
+    RecommendationEvent {
+        policy_name: &policy.manifest().name,
+        policy_version: &policy.manifest().version,
+        code: &it.code,
+        target: it.target.name(),
+        lever: it.lever.to_string(),
+        title: &it.title,
+        action: &it.action,
+        rationale: &it.rationale,
+        saving: it.saving.map(Fraction::as_f64),
+        confidence: it.confidence.as_f64(),
+        evidence: &it.evidence,
+        gpus: &it.gpus,
     }
 }

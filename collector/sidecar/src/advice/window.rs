@@ -9,9 +9,8 @@ use phasemeter_meter::gpu::{GpuMeter, Recent};
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::Bytes;
+use phasemeter_otlp::experiment::Experiment;
 use phasemeter_rules::window::{Gpu, Window};
-
-use crate::experiment::Experiment;
 
 /// Joules in the window.
 const ENERGY: &str = "energy.joules";

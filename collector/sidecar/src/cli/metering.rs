@@ -12,10 +12,10 @@ use phasemeter_meter::money::Rate;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::Plan;
 use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::experiment::TraceParent;
 
 use super::AdviceArgs;
 use super::value::{seconds, thresholds, work};
-use crate::experiment::TraceParent;
 
 /// What every command that meters can be told.
 #[derive(Clone, Debug, Args)]

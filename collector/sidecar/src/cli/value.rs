@@ -6,9 +6,9 @@ use clap::ValueEnum;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{Nanos, Utilization};
+use phasemeter_otlp::experiment::Traces;
 
 use super::WorkUnit;
-use crate::experiment::Traces;
 use crate::sampler::SamplerConfig;
 
 pub(super) fn traces(text: &str) -> Result<Traces, String> {

@@ -1,12 +1,13 @@
 //! `phasemeter audit`: recorded logs through the line.
 
+use phasemeter_sources::nvidia_smi::{self, Input, LogOptions, Logs, PowerColumn, ToldApartBy};
+
 use super::Failure;
 use super::metering::{self, Provenance};
 use super::outlets::Outlets;
 use super::progress::Progress;
 use crate::cli::AuditArgs;
 use crate::report::RejectedRow;
-use crate::source::nvidia_smi::{self, Input, LogOptions, Logs, PowerColumn, ToldApartBy};
 
 /// Meters the logs and reports.
 pub(super) fn run(args: AuditArgs) -> Result<(), Failure> {

@@ -6,12 +6,13 @@ use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::Request;
+use phasemeter_otlp::delivery::{Account, Client, Config, Destination, Outcome};
+use phasemeter_otlp::experiment::Attributes;
+use phasemeter_otlp::{BySignal, Signal};
 use tracing::warn;
 
 use super::Failure;
-use crate::experiment::Attributes;
-use crate::otlp::Request;
-use crate::otlp::client::{Account, BySignal, Client, Config, Destination, Outcome, Signal};
 use crate::telemetry::Telemetry;
 
 /// Sends until it is finished.
@@ -123,8 +124,9 @@ fn fate(signal: Signal, account: &Account) -> String {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_otlp::delivery::Count;
+
     use super::*;
-    use crate::otlp::client::Count;
 
     #[test]
     fn all_of_it_is_one_line() {

@@ -1,13 +1,14 @@
 //! `phasemeter demo`: a made-up fleet through the same line.
 
+use phasemeter_sources::Source;
+use phasemeter_sources::demo::Demo;
+use phasemeter_sources::paced::Paced;
+
 use super::Failure;
 use super::metering::{self, Provenance};
 use super::outlets::Outlets;
 use super::wakes::Wakes;
 use crate::cli::{DemoArgs, MeteringArgs};
-use crate::source::Source;
-use crate::source::demo::Demo;
-use crate::source::paced::Paced;
 
 /// Meters the fleet of this seed and reports.
 pub(super) fn run(args: DemoArgs) -> Result<(), Failure> {

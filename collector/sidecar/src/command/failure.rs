@@ -7,17 +7,17 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use phasemeter_otlp::delivery::{ConfigErrors, StartError};
 use phasemeter_rules::host::HostError;
+use phasemeter_sources::SourceError;
+use phasemeter_sources::nvml::DriverError;
+use phasemeter_sources::nvml::select::SelectError;
 
 use super::PolicyFailure;
 use super::delivery::Arrival;
 use crate::advice::OpenError;
-use crate::otlp::client::{ConfigErrors, StartError};
 use crate::pipeline::PipelineError;
 use crate::report::text::clean;
-use crate::source::SourceError;
-use crate::source::nvml::DriverError;
-use crate::source::nvml::select::SelectError;
 
 /// Data that cannot be used.
 pub(super) const EX_DATAERR: u8 = 65;

@@ -1,11 +1,11 @@
 //! Which GPUs of this machine a command is about.
 
 use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_sources::nvml::Discovery;
+use phasemeter_sources::nvml::select::{Selection, select};
 use tracing::{debug, warn};
 
 use super::Failure;
-use crate::source::nvml::Discovery;
-use crate::source::nvml::select::{Selection, select};
 
 /// The GPUs that are chosen, as places in the discovery and by who they are. `asked` is what
 /// `--gpu` names; where that is nothing, the environment chooses. What the user should know of it

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_otlp::encode::{EventKind, GpuEvent};
+use phasemeter_sources::clock::Clock;
+use phasemeter_sources::nvml::{Event, Observation, Observed};
 use tracing::{debug, info, warn};
 
 use super::advisor::Advisor;
-use crate::clock::Clock;
-use crate::otlp::{EventKind, GpuEvent};
 use crate::pipeline::{Finished, Pipeline, PipelineError};
 use crate::sampler::{Sampler, SamplerStats};
-use crate::source::nvml::{Event, Observation, Observed};
 use crate::telemetry::Telemetry;
 
 /// A thread that has not ended by then hangs in the driver.
@@ -123,11 +123,11 @@ impl<'a> Live<'a> {
                 for interval in activity.intervals() {
                     self.pipeline.take_interval(gpu, interval);
                 }
-                for measurement in activity.measurements() {
-                    self.pipeline.measure(gpu, measurement);
+                for metric in activity.device_metrics() {
+                    self.pipeline.measure(gpu, metric);
                 }
             }
-            Observed::Measurement(measurement) => self.pipeline.measure(gpu, measurement),
+            Observed::DeviceMetric(metric) => self.pipeline.measure(gpu, metric),
             Observed::Event(event) => {
                 self.say(gpu, event);
                 if let Some(kind) = kind(event) {

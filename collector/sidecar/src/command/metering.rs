@@ -9,7 +9,10 @@ use std::sync::Arc;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_otlp::delivery::OtlpFile;
+use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
 use phasemeter_rules::window::Window;
+use phasemeter_sources::Source;
 use tracing::warn;
 
 use super::dump::Dump;
@@ -18,13 +21,10 @@ use super::{Failure, advice};
 use crate::advice::{Policies, Quotes};
 use crate::cli::{Format, MeteringArgs, PriceArgs};
 use crate::environment::Environment;
-use crate::experiment::{Attributes, ExperimentRequest};
-use crate::otlp::OtlpFile;
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings, in_order};
 use crate::pricing::{Held, Pricing, Wanted};
 use crate::report::bar::Bars;
 use crate::report::{self, AdviceInput, GpuInput, Input, RejectedRow, Report, Utc};
-use crate::source::Source;
 
 /// What only the source can say of a run.
 pub(super) struct Provenance {

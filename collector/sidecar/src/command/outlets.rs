@@ -7,13 +7,14 @@ use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use phasemeter_otlp::Request;
+use phasemeter_otlp::delivery::Destination;
+use phasemeter_otlp::delivery::OtlpFile;
 use tracing::info;
 
 use super::delivery::Delivery;
 use super::{Failure, metering};
 use crate::cli::{ReportArgs, SendArgs};
-use crate::otlp::client::Destination;
-use crate::otlp::{OtlpFile, Request};
 use crate::pipeline::Outlet;
 
 /// How long a backend may take nothing while requests wait, and how long what is left at the end

@@ -3,8 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::source::nvidia_smi::Logs;
+use phasemeter_sources::nvidia_smi::Logs;
 
 /// Readings between two looks at how far it is.
 const EVERY: u32 = 1 << 16;

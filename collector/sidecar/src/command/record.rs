@@ -9,6 +9,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::Nanos;
+use phasemeter_sources::nvidia_smi::recording;
+use phasemeter_sources::nvml::{Driver, Observation, Observed};
 use tracing::{info, warn};
 
 use super::Failure;
@@ -16,8 +18,6 @@ use super::gpus;
 use super::wakes::Wakes;
 use crate::cli::RecordArgs;
 use crate::sampler::{Sampler, SamplerConfig};
-use crate::source::nvidia_smi::recording;
-use crate::source::nvml::{Driver, Observation, Observed};
 
 /// What was observed is fetched so often, and hanging calls are found out.
 const ROUND: Duration = Duration::from_millis(250);

@@ -11,6 +11,13 @@ use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::Request;
+use phasemeter_otlp::delivery::Destination;
+use phasemeter_otlp::delivery::OtlpFile;
+use phasemeter_otlp::experiment::{ExperimentRequest, Opening, TraceId};
+use phasemeter_sources::clock::Clock;
+use phasemeter_sources::nvml::Driver;
+use phasemeter_sources::nvml::select::{By, Selection};
 use tracing::{error, info, warn};
 
 use super::advisor::Advisor;
@@ -23,16 +30,10 @@ use super::wakes::{Wake, Wakes};
 use super::{Failure, advice, gpus};
 use crate::advice::Worker;
 use crate::cli::RunArgs;
-use crate::clock::Clock;
-use crate::experiment::{ExperimentRequest, Opening, TraceId};
 use crate::host;
-use crate::otlp::client::Destination;
-use crate::otlp::{OtlpFile, Request};
 use crate::pipeline::{Finished, Outlet, Pipeline, Settings};
 use crate::report::{Input, Report, json};
 use crate::sampler::{Sampler, SamplerConfig};
-use crate::source::nvml::Driver;
-use crate::source::nvml::select::{By, Selection};
 
 /// What was observed is metered so often, and hanging calls are found out.
 const ROUND: Duration = Duration::from_millis(250);

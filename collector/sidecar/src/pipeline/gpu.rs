@@ -8,8 +8,8 @@ use phasemeter_meter::order::Late;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Bytes, Timestamp};
+use phasemeter_otlp::encode::{Exporter, GpuDescription, GpuExport};
 
-use crate::otlp::{Exporter, GpuDescription, GpuExport};
 use crate::pricing::{EarlierPrices, Term};
 
 /// A GPU on the line.

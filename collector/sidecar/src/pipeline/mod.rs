@@ -6,23 +6,23 @@
 
 mod gpu;
 
-pub use gpu::MeteredGpu;
-
 use std::collections::BTreeMap;
 use std::io;
 
+pub use gpu::MeteredGpu;
+use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::order::{CAPACITY, Late};
 use phasemeter_meter::reading::{GpuIdentity, Interval, Reading};
 use phasemeter_meter::units::Timestamp;
+use phasemeter_otlp::Request;
+use phasemeter_otlp::encode::{ExportSettings, Exporter, GpuEvent};
+use phasemeter_otlp::experiment::{Attributes, Experiment, ExperimentRequest, Opening, gpu_id};
 use phasemeter_rules::window::Window;
+use phasemeter_sources::{Source, SourceError};
 
 use crate::advice::{self, Shown, Verdicts};
-use crate::experiment::{Attributes, Experiment, ExperimentRequest, Opening, gpu_id};
-use crate::otlp::{ExportSettings, Exporter, GpuEvent, Request};
 use crate::pricing::Pricing;
-use crate::source::measurement::Measurement;
-use crate::source::{Source, SourceError};
 
 /// Where requests go.
 pub type Outlet<'a> = Box<dyn FnMut(Request) -> io::Result<()> + 'a>;
@@ -164,9 +164,9 @@ impl<'a> Pipeline<'a> {
 
     /// Takes in what is only exported. Before the first reading of any GPU there is nothing to
     /// export.
-    pub fn measure(&mut self, gpu: usize, measurement: Measurement) {
+    pub fn measure(&mut self, gpu: usize, metric: DeviceMetric) {
         let export = self.gpus.get_mut(gpu).and_then(|gpu| gpu.export.as_mut());
-        export.into_iter().for_each(|export| export.measure(measurement));
+        export.into_iter().for_each(|export| export.measure(metric));
     }
 
     /// Tells what happened to a GPU.
@@ -193,7 +193,9 @@ impl<'a> Pipeline<'a> {
         at: Timestamp,
     ) -> Result<(), PipelineError> {
         if let Some(exporter) = &mut self.exporter {
-            exporter.advise(verdicts, identities, at);
+            let (recommendations, errors) =
+                (verdicts.recommendation_events(), verdicts.error_events());
+            exporter.advise(&recommendations, &errors, identities, at);
         }
         self.send()
     }

@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::duration_histogram::{Counts, Durations, quantiles};
+use phasemeter_sources::nvml::Metric;
 
 use super::stats::{GpuStats, MetricStats, SamplerStats};
 use super::ticker::Tick;
-use crate::clock::nanos;
-use crate::durations::{Counts, Durations, quantiles};
-use crate::source::nvml::Metric;
 
 const METRICS: usize = Metric::ALL.len();
 
@@ -125,7 +124,7 @@ impl Gauge {
     }
 
     fn micros(&self, now: Instant) -> u64 {
-        nanos(now.saturating_duration_since(self.start)).0 / 1_000
+        Nanos::from(now.saturating_duration_since(self.start)).0 / 1_000
     }
 }
 

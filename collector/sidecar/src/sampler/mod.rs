@@ -23,10 +23,9 @@ mod ticker;
 mod worker;
 
 pub use gauge::Gauges;
-pub use stats::{GpuStats, MetricStats, Quantiles, SamplerStats};
-
-use crate::source::nvml::{Discovery, Event, Observation, Observed};
 use gauge::{Call, Gauge};
+use phasemeter_sources::nvml::{Discovery, Event, Observation, Observed};
+pub use stats::{GpuStats, MetricStats, Quantiles, SamplerStats};
 use worker::Worker;
 
 /// The ticks of two GPUs are so far apart: longer than the calls of one usually take, so that they

@@ -1,9 +1,8 @@
 //! What sampling costs and how well it keeps time.
 
 use phasemeter_meter::units::Nanos;
-
-pub use crate::durations::Quantiles;
-use crate::source::nvml::Metric;
+pub use phasemeter_otlp::duration_histogram::Quantiles;
+use phasemeter_sources::nvml::Metric;
 
 /// The sampler, so far.
 #[derive(Clone, Debug)]

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use phasemeter_meter::units::Nanos;
 
-use crate::clock::nanos;
-
 /// Waits for ticks.
 #[derive(Debug)]
 pub(crate) struct Ticker {
@@ -49,7 +47,7 @@ impl Ticker {
     /// The tick that is due, or how long it is until then. Deadlines that passed a whole period ago
     /// are missed.
     fn come(&mut self, now: Instant) -> Result<Tick, Duration> {
-        let since = nanos(now.saturating_duration_since(self.start));
+        let since = Nanos::from(now.saturating_duration_since(self.start));
         let deadline = self.period.saturating_mul(self.next);
         let early = (self.start + Duration::from_nanos(deadline.0)).checked_duration_since(now);
         if let Some(early) = early.filter(|early| !early.is_zero()) {

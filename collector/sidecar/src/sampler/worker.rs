@@ -5,17 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
-use nvml_wrapper::Nvml;
 use phasemeter_meter::reading::{Absent, Reading};
 use phasemeter_meter::units::Nanos;
+use phasemeter_sources::clock::Clock;
+use phasemeter_sources::nvml::{
+    Driver, Event, Gpu, Lack, Loss, Metric, Nvml, Observation, Observed, Refusal, forget,
+};
 
 use super::cadence::Cadence;
 use super::gauge::Gauge;
 use super::ticker::Ticker;
-use crate::clock::{Clock, nanos};
-use crate::source::nvml::{
-    Driver, Event, Gpu, Lack, Loss, Metric, Observation, Observed, Refusal, forget,
-};
 
 /// A GPU that is gone is looked for after a second, and each time twice as much later.
 const RETRY_FIRST: Nanos = Nanos::SECOND;
@@ -124,7 +123,7 @@ impl Worker {
             self.follow_clock(state, None);
             state.values.at = state.clock.now();
             self.tell(Observed::Reading(state.values));
-            if nanos(began.elapsed()) >= wait {
+            if Nanos::from(began.elapsed()) >= wait {
                 return;
             }
         }
@@ -145,7 +144,7 @@ impl Worker {
         let mut read_at = None;
         for metric in metrics {
             let due = due(metric);
-            let age = nanos(now.saturating_duration_since(metric.asked));
+            let age = Nanos::from(now.saturating_duration_since(metric.asked));
             if due {
                 self.call(metric, gpu, clock, values, tick)?;
             } else if age > FRESH && metric.lack.is_none() {
@@ -181,7 +180,7 @@ impl Worker {
         self.gauge.begin(metric, began);
         let answer = gpu.ask(metric, clock, values, |observed| self.tell(observed));
         state.asked = Instant::now();
-        let cost = nanos(state.asked - began);
+        let cost = Nanos::from(state.asked - began);
         self.gauge.end(metric, cost, answer.is_err());
 
         let tell = |event| self.tell(Observed::Event(event));

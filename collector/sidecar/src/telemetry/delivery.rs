@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
+use phasemeter_otlp::Signal;
+use phasemeter_otlp::delivery::{Account, AttemptEnd, Config, Stats};
 
 use super::distribution::{Distribution, SLOW, seconds};
-use crate::otlp::client::{Account, AttemptEnd, Config, Signal, Stats};
 
 const ERROR_TYPE: &str = "error.type";
 

@@ -7,8 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
-
-use crate::durations::Counts;
+use phasemeter_otlp::duration_histogram::Counts;
 
 /// The bounds of buckets for what is quick, in seconds.
 pub(super) const QUICK: [f64; 14] =

@@ -35,6 +35,9 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::resource::TelemetryResourceDetector;
 use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::Signal;
+use phasemeter_otlp::delivery::{Config, Stats};
+use phasemeter_otlp::experiment::Attributes;
 use tokio::runtime;
 use tokio::sync::oneshot;
 use tracing::warn;
@@ -42,8 +45,6 @@ use tracing::warn;
 use self::exporter::Exporter;
 use self::generations::Generations;
 use crate::advice::Policies;
-use crate::experiment::Attributes;
-use crate::otlp::client::{Config, Signal, Stats};
 use crate::sampler::Gauges;
 
 /// The sidecar's own metrics, while it runs. Dropped without [`Telemetry::finish`] it stops at once.

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
+use phasemeter_sources::nvml::Metric;
 
 use super::distribution::{Distribution, QUICK, seconds};
 use crate::sampler::Gauges;
-use crate::source::nvml::Metric;
 
 /// Which metric a call asks for.
 const CALL: &str = "phasemeter.nvml.call";

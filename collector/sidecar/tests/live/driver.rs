@@ -1,9 +1,9 @@
 //! What the driver shows, or why it shows nothing.
 
-use phasemeter::source::nvml::select::{By, select};
-use phasemeter::source::nvml::{Driver, DriverError};
 use phasemeter_meter::reading::Board;
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
+use phasemeter_sources::nvml::select::{By, select};
+use phasemeter_sources::nvml::{Driver, DriverError};
 
 use crate::Rig;
 

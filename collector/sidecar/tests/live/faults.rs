@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use phasemeter::source::nvml::{Event, Lack, Loss, Metric};
 use phasemeter_meter::reading::Absent;
 use phasemeter_meter::units::{Nanos, Utilization};
+use phasemeter_sources::nvml::{Event, Lack, Loss, Metric};
 
 use crate::{Rig, Run, watch};
 

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{ResourceMetrics, number_data_point};
 use phasemeter::advice::{Cache, Choice, Policies};
-use phasemeter::experiment::Attributes;
-use phasemeter::otlp::client::{Config, Destination};
 use phasemeter::telemetry::Telemetry;
 use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::delivery::{Config, Destination};
+use phasemeter_otlp::experiment::Attributes;
 use phasemeter_rules::compile::Child;
 use phasemeter_rules::limits::Limits;
 

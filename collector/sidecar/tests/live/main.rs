@@ -5,13 +5,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fake_nvml::{Control, Fake, Model};
 use phasemeter::sampler::{Sampler, SamplerConfig, SamplerStats};
-use phasemeter::source::measurement::Measurement;
-use phasemeter::source::nvml::{Driver, Event, Observation, Observed};
+use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::reading::{Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
 
 mod advice;
-#[path = "../backend/mod.rs"]
+#[path = "../../../otlp/tests/backend/mod.rs"]
 mod backend;
 mod driver;
 mod faults;
@@ -111,18 +111,18 @@ impl Run {
         let intervals = |seen| match seen {
             Observed::Interval(interval) => vec![interval],
             Observed::Activity(activity) => activity.intervals().collect(),
-            Observed::Reading(_) | Observed::Measurement(_) | Observed::Event(_) => Vec::new(),
+            Observed::Reading(_) | Observed::DeviceMetric(_) | Observed::Event(_) => Vec::new(),
         };
         self.of(gpu).flat_map(intervals).collect()
     }
 
     /// What is known beside, without the activity.
-    fn measurements(&self, gpu: usize) -> Vec<Measurement> {
-        let measurement = |seen| match seen {
-            Observed::Measurement(measurement) => Some(measurement),
+    fn device_metrics(&self, gpu: usize) -> Vec<DeviceMetric> {
+        let metric = |seen| match seen {
+            Observed::DeviceMetric(metric) => Some(metric),
             _ => None,
         };
-        self.of(gpu).filter_map(measurement).collect()
+        self.of(gpu).filter_map(metric).collect()
     }
 
     /// What befell a GPU. How often it is asked is no matter of the GPU alone but of how busy the

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use phasemeter::source::measurement::{Counter, Measured, Share};
-use phasemeter::source::nvml::{Event, Lack, Metric, Observed};
+use phasemeter_meter::device_metric::{Counter, DeviceValue, Engine};
 use phasemeter_meter::reading::{Absent, Basis, Interval};
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Milliwatts, Nanos, Utilization};
+use phasemeter_sources::nvml::{Event, Lack, Metric, Observed};
 
 use crate::Rig;
 
@@ -169,8 +169,8 @@ fn counters_stand_where_the_driver_says() {
     );
     let run = rig.sample(2.5);
     let stood = |wanted: Counter| -> Vec<_> {
-        let mine = run.measurements(0).into_iter().filter_map(|it| match it.value {
-            Measured::Stood { counter, at } if counter == wanted => Some((it.at, at)),
+        let mine = run.device_metrics(0).into_iter().filter_map(|it| match it.value {
+            DeviceValue::Count { counter, total } if counter == wanted => Some((it.at, total)),
             _ => None,
         });
         mine.collect()
@@ -191,13 +191,16 @@ fn counters_stand_where_the_driver_says() {
     {
         assert!(stood(counter).iter().all(|(_, stood)| *stood == at), "{counter:?}");
     }
-    let video = |wanted: Share| {
-        run.measurements(0).into_iter().find_map(|it| match it.value {
-            Measured::Mean { share, mean, .. } if share == wanted => Some(mean),
+    let video = |wanted: Engine| {
+        run.device_metrics(0).into_iter().find_map(|it| match it.value {
+            DeviceValue::Activity { engine, mean, .. } if engine == wanted => Some(mean),
             _ => None,
         })
     };
-    assert_eq!([Share::Encoder, Share::Decoder].map(video), [Some(percent(12)), Some(percent(34))]);
+    assert_eq!(
+        [Engine::Encoder, Engine::Decoder].map(video),
+        [Some(percent(12)), Some(percent(34))]
+    );
 }
 
 /// A driver of long ago has no such fields, a GPU of today no such engine.
@@ -212,7 +215,7 @@ fn what_a_gpu_does_not_count_is_not_told() {
     let run = rig.sample(1.0);
     let lacks = [Metric::Counters, Metric::Video].map(|it| Event::Unsupported(it, Lack::Device));
     assert_eq!(run.befell(0), lacks);
-    assert_eq!(run.measurements(0), []);
+    assert_eq!(run.device_metrics(0), []);
 }
 
 #[test]

@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use phasemeter_meter::gpu::MeterConfig;
+use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::quote::QuoteRequest;
 use phasemeter_rules::recorded;
 use phasemeter_rules::window::Window;
+use phasemeter_sources::Source;
+use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
 
 use super::{PolicyFailure, desk};
 use crate::advice::Verdicts;
 use crate::cli::{PriceArgs, ShownArgs};
 use crate::command::{Failure, metering};
-use crate::experiment::{Attributes, ExperimentRequest};
 use crate::pipeline::{Pipeline, PipelineError, Settings};
-use crate::source::Source;
-use crate::source::nvidia_smi::{Input, LogOptions, Logs};
 
 /// What is asked, and where it is from, for people.
 pub(super) struct Shown {

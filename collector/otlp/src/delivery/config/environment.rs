@@ -1,0 +1,166 @@
+//! Asks the environment, signal by signal, and gathers all that is wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio_rustls::rustls::ClientConfig;
+
+use super::destination::Destination;
+use super::endpoint::Endpoint;
+use super::error::{ConfigError, ConfigErrors};
+use super::headers;
+use super::protocol::{Compression, Protocol};
+use super::setting::Setting;
+use super::target::Target;
+use super::tls::{Files, Tls};
+use crate::signal::{BySignal, Signal};
+
+/// How long an attempt may take where nothing is said.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest that can be said, in milliseconds: an hour.
+const LONGEST_TIMEOUT: u64 = 3_600_000;
+
+/// The targets of all signals, or all that is wrong.
+pub(super) fn targets(
+    destination: Destination<'_>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<BySignal<Option<Target>>, ConfigErrors> {
+    let mut reader = Reader { destination, env, errors: ConfigErrors::default(), tls: Vec::new() };
+    let targets = BySignal::each(|signal| reader.target(signal));
+    if reader.errors.as_slice().is_empty() { Ok(targets) } else { Err(reader.errors) }
+}
+
+struct Reader<'a> {
+    destination: Destination<'a>,
+    env: &'a dyn Fn(&str) -> Option<String>,
+    errors: ConfigErrors,
+    /// What was read from files so far: most often all signals have the same.
+    tls: Vec<(Files, Option<Arc<ClientConfig>>)>,
+}
+
+impl Reader<'_> {
+    /// None where the signal has no endpoint, or where something is wrong.
+    fn target(&mut self, signal: Signal) -> Option<Target> {
+        // A protocol that is wrong is reported; the rest is read as if it were the default.
+        let protocol = self.read(signal, "PROTOCOL", protocol).unwrap_or(Protocol::HttpProtobuf);
+        let endpoint = self.endpoint(signal, protocol)?;
+        let headers = self.read(signal, "HEADERS", header_list);
+        let timeout = self.read(signal, "TIMEOUT", timeout);
+        let compression = self.read(signal, "COMPRESSION", compression);
+        let tls = match endpoint.server_name.clone() {
+            None => None,
+            Some(name) => Some(Tls { config: self.tls(signal, protocol)?, name }),
+        };
+        Some(Target {
+            protocol,
+            endpoint,
+            headers: headers.unwrap_or_else(headers::ours),
+            timeout: timeout.unwrap_or(TIMEOUT),
+            compression: compression.unwrap_or(Compression::None),
+            tls,
+        })
+    }
+
+    fn endpoint(&mut self, signal: Signal, protocol: Protocol) -> Option<Endpoint> {
+        let given =
+            |value: &str| Setting { variable: "--otlp".to_owned(), value: value.to_owned() };
+        let own = self.own(signal, "ENDPOINT");
+        let (setting, own) = match (self.destination, own, self.general("ENDPOINT")) {
+            (Destination::Given(value), ..) => (given(value), false),
+            (_, Some(setting), _) => (setting, true),
+            (_, None, Some(setting)) => (setting, false),
+            (Destination::Standard, None, None) => (given(standard(protocol)), false),
+            (Destination::Environment, None, None) => return None,
+        };
+        let path = (protocol == Protocol::HttpProtobuf && !own).then(|| signal.http_path());
+        let insecure = self.read(signal, "INSECURE", insecure).unwrap_or(false);
+        let endpoint = Endpoint::parse(&setting.value, protocol, path, insecure);
+        self.errors.keep(endpoint.map_err(|reason| setting.endpoint(reason)))
+    }
+
+    fn tls(&mut self, signal: Signal, protocol: Protocol) -> Option<Arc<ClientConfig>> {
+        let certificate = self.find(signal, "CLIENT_CERTIFICATE");
+        let identity = match (certificate, self.find(signal, "CLIENT_KEY")) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            (Some(set), None) => return self.half(set, "CLIENT_KEY"),
+            (None, Some(set)) => return self.half(set, "CLIENT_CERTIFICATE"),
+        };
+        let files = Files { trusted: self.find(signal, "CERTIFICATE"), identity, protocol };
+        if let Some((_, config)) = self.tls.iter().find(|(known, _)| *known == files) {
+            return config.clone();
+        }
+        let config = files.config(&mut self.errors);
+        self.tls.push((files, config.clone()));
+        config
+    }
+
+    /// Of certificate and key only one is set.
+    fn half<T>(&mut self, set: Setting, missing: &str) -> Option<T> {
+        let given = set.variable;
+        let missing = format!("OTEL_EXPORTER_OTLP_{missing}");
+        self.errors.keep(Err(ConfigError::HalfIdentity { given, missing }))
+    }
+
+    /// What is set, as its type; none where it is unset or wrong.
+    fn read<T>(
+        &mut self,
+        signal: Signal,
+        name: &str,
+        parse: impl FnOnce(Setting) -> Result<T, ConfigError>,
+    ) -> Option<T> {
+        let setting = self.find(signal, name)?;
+        self.errors.keep(parse(setting))
+    }
+
+    fn find(&self, signal: Signal, name: &str) -> Option<Setting> {
+        self.own(signal, name).or_else(|| self.general(name))
+    }
+
+    fn own(&self, signal: Signal, name: &str) -> Option<Setting> {
+        self.look_up(format!("OTEL_EXPORTER_OTLP_{}_{name}", signal.in_variable()))
+    }
+
+    fn general(&self, name: &str) -> Option<Setting> {
+        self.look_up(format!("OTEL_EXPORTER_OTLP_{name}"))
+    }
+
+    /// An empty variable is as good as unset: the specification wants it so.
+    fn look_up(&self, variable: String) -> Option<Setting> {
+        let value = (self.env)(&variable)?.trim().to_owned();
+        (!value.is_empty()).then_some(Setting { variable, value })
+    }
+}
+
+const fn standard(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Grpc => "http://localhost:4317",
+        Protocol::HttpProtobuf => "http://localhost:4318",
+    }
+}
+
+fn protocol(setting: Setting) -> Result<Protocol, ConfigError> {
+    let words = [("grpc", Protocol::Grpc), ("http/protobuf", Protocol::HttpProtobuf)];
+    setting.choose(words, "grpc or http/protobuf")
+}
+
+fn compression(setting: Setting) -> Result<Compression, ConfigError> {
+    setting.choose([("gzip", Compression::Gzip), ("none", Compression::None)], "gzip or none")
+}
+
+fn insecure(setting: Setting) -> Result<bool, ConfigError> {
+    setting.choose([("true", true), ("false", false)], "true or false")
+}
+
+fn timeout(setting: Setting) -> Result<Duration, ConfigError> {
+    match setting.value.parse() {
+        Ok(millis @ 1..=LONGEST_TIMEOUT) => Ok(Duration::from_millis(millis)),
+        _ => Err(setting.refuse("whole milliseconds from 1 to 3600000, as 10000 for 10 s")),
+    }
+}
+
+fn header_list(setting: Setting) -> Result<HeaderMap, ConfigError> {
+    headers::parse(&setting.value)
+        .map_err(|entry| ConfigError::Header { variable: setting.variable, entry })
+}

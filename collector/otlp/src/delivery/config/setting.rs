@@ -1,0 +1,38 @@
+//! A variable that is set, and its value as its type.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::error::{ConfigError, EndpointError};
+
+/// A variable that is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Setting {
+    pub(super) variable: String,
+    pub(super) value: String,
+}
+
+impl Display for Setting {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.variable, self.value)
+    }
+}
+
+impl Setting {
+    pub(super) fn endpoint(self, reason: EndpointError) -> ConfigError {
+        ConfigError::Endpoint { variable: self.variable, reason }
+    }
+
+    /// What the word stands for, in whatever case.
+    pub(super) fn choose<T>(
+        self,
+        words: [(&str, T); 2],
+        wanted: &'static str,
+    ) -> Result<T, ConfigError> {
+        let found = words.into_iter().find(|(word, _)| self.value.eq_ignore_ascii_case(word));
+        found.map(|(_, meaning)| meaning).ok_or_else(|| self.refuse(wanted))
+    }
+
+    pub(super) fn refuse(self, wanted: &'static str) -> ConfigError {
+        ConfigError::Value { variable: self.variable, value: self.value, wanted }
+    }
+}

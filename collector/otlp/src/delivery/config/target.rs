@@ -1,0 +1,65 @@
+//! The backend of one signal: its endpoint, and how requests are sent there.
+
+use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
+
+use http::HeaderMap;
+
+use super::endpoint::{Address, Endpoint};
+use super::protocol::{Compression, Protocol};
+use super::tls::Tls;
+use crate::signal::Signal;
+
+/// Where one signal goes, and how. Shown as `grpc to https://collector:4317`: never its headers,
+/// nor a query that may hold a token.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub(crate) protocol: Protocol,
+    pub(crate) endpoint: Endpoint,
+    /// With their values marked sensitive: not shown by `Debug`.
+    pub(crate) headers: HeaderMap,
+    /// Of one attempt, connecting included.
+    pub(crate) timeout: Duration,
+    pub(crate) compression: Compression,
+    /// None where the endpoint is plain text.
+    pub(crate) tls: Option<Tls>,
+}
+
+impl Target {
+    /// What OpenTelemetry calls a sender of this kind, as in `otel.component.type`.
+    #[must_use]
+    pub const fn exporter_type(&self, signal: Signal) -> &'static str {
+        match (self.protocol, signal) {
+            (Protocol::Grpc, Signal::Traces) => "otlp_grpc_span_exporter",
+            (Protocol::Grpc, Signal::Metrics) => "otlp_grpc_metric_exporter",
+            (Protocol::Grpc, Signal::Logs) => "otlp_grpc_log_exporter",
+            (Protocol::HttpProtobuf, Signal::Traces) => "otlp_http_span_exporter",
+            (Protocol::HttpProtobuf, Signal::Metrics) => "otlp_http_metric_exporter",
+            (Protocol::HttpProtobuf, Signal::Logs) => "otlp_http_log_exporter",
+        }
+    }
+
+    /// What may be wrong where somebody listens and the two do not understand each other. The
+    /// protocol is never guessed from the port, but two ports have a custom. A server that wants
+    /// to know who we are hangs up, and its reason is easily lost on the way.
+    pub(crate) fn doubt(&self) -> Option<&'static str> {
+        match (self.protocol, &self.endpoint.address) {
+            (Protocol::HttpProtobuf, Address::Tcp { port: 4317, .. }) => {
+                Some("4317 is by custom gRPC's port: OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
+            }
+            (Protocol::Grpc, Address::Tcp { port: 4318, .. }) => {
+                Some("4318 is by custom HTTP's port: OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf")
+            }
+            _ if self.tls.as_ref().is_some_and(Tls::is_anonymous) => {
+                Some("it may want to know us: OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE")
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Display for Target {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.protocol, self.endpoint)
+    }
+}

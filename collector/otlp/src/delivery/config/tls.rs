@@ -1,0 +1,126 @@
+//! Whom to trust, and who we are: reads certificates and keys into what rustls wants.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls;
+
+use super::error::{ConfigError, ConfigErrors};
+use super::protocol::Protocol;
+use super::setting::Setting;
+
+/// How to speak TLS with one backend.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls {
+    pub(crate) config: Arc<ClientConfig>,
+    /// Whom its certificate must name.
+    pub(crate) name: ServerName<'static>,
+}
+
+impl Tls {
+    /// Whether we do not say who we are.
+    pub(super) fn is_anonymous(&self) -> bool {
+        !self.config.client_auth_cert_resolver.has_certs()
+    }
+}
+
+/// Where certificates and keys are. What is read from the same files is read once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Files {
+    /// Whom to trust; none where it is whom this machine trusts.
+    pub(super) trusted: Option<Setting>,
+    /// Who we are: the certificate and its key.
+    pub(super) identity: Option<(Setting, Setting)>,
+    /// Which protocol to agree on inside TLS.
+    pub(super) protocol: Protocol,
+}
+
+impl Files {
+    /// Reads them all; none where anything is wrong with them.
+    pub(super) fn config(&self, errors: &mut ConfigErrors) -> Option<Arc<ClientConfig>> {
+        let roots = errors.keep(self.trusted.as_ref().map_or_else(machine_roots, roots));
+        let identity = match &self.identity {
+            None => None,
+            Some((certificate, key)) => {
+                let chain = errors.keep(certificates(certificate));
+                let secret = errors.keep(private_key(key));
+                Some((chain?, secret?))
+            }
+        };
+        let config = self.assemble(roots?, identity).map_err(|source| ConfigError::Tls {
+            certificate: self.identity.as_ref().map_or_else(String::new, |(c, _)| c.to_string()),
+            source,
+        });
+        errors.keep(config).map(Arc::new)
+    }
+
+    fn assemble(
+        &self,
+        roots: RootCertStore,
+        identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+    ) -> Result<ClientConfig, rustls::Error> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => builder.with_client_auth_cert(chain, key)?,
+        };
+        let inside: &[u8] = match self.protocol {
+            Protocol::Grpc => b"h2",
+            Protocol::HttpProtobuf => b"http/1.1",
+        };
+        config.alpn_protocols = vec![inside.to_vec()];
+        Ok(config)
+    }
+}
+
+/// A certificate that was named is trusted, and no other.
+fn roots(setting: &Setting) -> Result<RootCertStore, ConfigError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(setting)? {
+        roots.add(certificate).map_err(|source| ConfigError::Untrusted {
+            variable: setting.variable.clone(),
+            path: PathBuf::from(&setting.value),
+            source,
+        })?;
+    }
+    Ok(roots)
+}
+
+fn machine_roots() -> Result<RootCertStore, ConfigError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() { Err(ConfigError::NobodyTrusted) } else { Ok(roots) }
+}
+
+fn certificates(setting: &Setting) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let pem = read(setting)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    match chain {
+        Ok(chain) if !chain.is_empty() => Ok(chain),
+        _ => Err(not_pem(setting, "certificate")),
+    }
+}
+
+fn private_key(setting: &Setting) -> Result<PrivateKeyDer<'static>, ConfigError> {
+    PrivateKeyDer::from_pem_slice(&read(setting)?).map_err(|_| not_pem(setting, "private key"))
+}
+
+fn read(setting: &Setting) -> Result<Vec<u8>, ConfigError> {
+    fs::read(&setting.value).map_err(|source| ConfigError::File {
+        variable: setting.variable.clone(),
+        path: PathBuf::from(&setting.value),
+        source,
+    })
+}
+
+fn not_pem(setting: &Setting, what: &'static str) -> ConfigError {
+    let path = PathBuf::from(&setting.value);
+    ConfigError::NotPem { variable: setting.variable.clone(), path, what }
+}

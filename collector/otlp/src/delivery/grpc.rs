@@ -1,0 +1,182 @@
+//! OTLP over gRPC. The request is bytes already: gRPC frames them and never looks inside.
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes};
+use http::uri::PathAndQuery;
+use hyper_util::client::legacy;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use prost::Message;
+use tonic::body::Body;
+use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::metadata::MetadataMap;
+use tonic::{Code, Request, Status, client};
+use tonic_types::StatusExt;
+
+use super::answer::{Answer, printable};
+use super::config::{Compression, Target};
+use super::connector::Connector;
+use crate::signal::Signal;
+
+/// One signal's service on one backend.
+pub(super) struct Grpc {
+    client: client::Grpc<legacy::Client<Connector, Body>>,
+    method: PathAndQuery,
+    metadata: MetadataMap,
+    timeout: Duration,
+    doubt: Option<&'static str>,
+}
+
+impl Grpc {
+    pub(super) fn new(
+        signal: Signal,
+        target: &Target,
+        client: legacy::Client<Connector, Body>,
+    ) -> Self {
+        let client = client::Grpc::with_origin(client, target.endpoint.uri.clone());
+        let client = match target.compression {
+            Compression::None => client,
+            Compression::Gzip => client.send_compressed(CompressionEncoding::Gzip),
+        };
+        Self {
+            client: client.accept_compressed(CompressionEncoding::Gzip),
+            method: signal.grpc_method(),
+            metadata: MetadataMap::from_headers(target.headers.clone()),
+            timeout: target.timeout,
+            doubt: target.doubt(),
+        }
+    }
+
+    pub(super) async fn send(&mut self, body: Bytes) -> Answer {
+        if let Err(error) = self.client.ready().await {
+            return Answer::unreached(&error, self.doubt);
+        }
+        let mut request = Request::new(body);
+        *request.metadata_mut() = self.metadata.clone();
+        request.set_timeout(self.timeout);
+        match self.client.unary(request, self.method.clone(), Encoded).await {
+            Ok(response) => Answer::accepted(response.into_inner()),
+            Err(status) => judge(&status, self.doubt),
+        }
+    }
+}
+
+/// What the protocol makes of a status: which codes may be tried again is its list.
+fn judge(status: &Status, doubt: Option<&str>) -> Answer {
+    // A status with a cause was made on this side: the line broke before the backend had spoken.
+    if let Some(error) = status.source() {
+        return Answer::unreached(error, doubt);
+    }
+    let reason = match printable(status.message()) {
+        message if message.is_empty() => format!("{:?}", status.code()),
+        message => format!("{:?}: {message}", status.code()),
+    };
+    let retry_info = status.get_details_retry_info();
+    let retry = match status.code() {
+        Code::Cancelled
+        | Code::DeadlineExceeded
+        | Code::Aborted
+        | Code::OutOfRange
+        | Code::Unavailable
+        | Code::DataLoss => true,
+        // The backend says with it that it expects to recover.
+        Code::ResourceExhausted => retry_info.is_some(),
+        Code::Ok
+        | Code::Unknown
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::FailedPrecondition
+        | Code::Unimplemented
+        | Code::Internal
+        | Code::Unauthenticated => false,
+    };
+    if retry {
+        Answer::Retry { after: retry_info.and_then(|info| info.retry_delay), reason }
+    } else {
+        Answer::Refused { reason }
+    }
+}
+
+/// Requests are encoded, responses are not.
+#[derive(Clone, Copy)]
+struct Encoded;
+
+impl Codec for Encoded {
+    type Encode = Bytes;
+    type Decode = ExportTraceServiceResponse;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Encoded {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, body: Bytes, frame: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        frame.reserve(body.len());
+        frame.put(body);
+        Ok(())
+    }
+}
+
+impl Decoder for Encoded {
+    type Item = ExportTraceServiceResponse;
+    type Error = Status;
+
+    /// An answer that cannot be read is an answer all the same: the backend has the request.
+    fn decode(&mut self, frame: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
+        let response = Self::Item::decode(frame.copy_to_bytes(frame.remaining()));
+        Ok(Some(response.unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Code, judge};
+    use std::time::Duration;
+    use tonic::Status;
+    use tonic_types::{ErrorDetails, StatusExt};
+
+    #[test]
+    fn the_protocol_lists_what_may_be_tried_again() {
+        let retryable: Vec<Code> = (0..17)
+            .map(Code::from_i32)
+            .filter(|&code| matches!(judge(&Status::new(code, ""), None), Answer::Retry { .. }))
+            .collect();
+        let listed = [
+            Code::Cancelled,
+            Code::DeadlineExceeded,
+            Code::Aborted,
+            Code::OutOfRange,
+            Code::Unavailable,
+            Code::DataLoss,
+        ];
+        assert_eq!(retryable.len(), listed.len());
+        assert!(listed.iter().all(|code| retryable.contains(code)));
+    }
+
+    #[test]
+    fn an_exhausted_backend_is_tried_again_where_it_says_when() {
+        let exhausted = |details| {
+            judge(&Status::with_error_details(Code::ResourceExhausted, "quota\n", details), None)
+        };
+        let after = Some(Duration::from_millis(1500));
+        let reason = "ResourceExhausted: quota".to_owned();
+        assert_eq!(
+            exhausted(ErrorDetails::with_retry_info(after)),
+            Answer::Retry { after, reason: reason.clone() }
+        );
+        assert_eq!(exhausted(ErrorDetails::new()), Answer::Refused { reason });
+    }
+}

@@ -1,0 +1,46 @@
+//! Carries encoded OTLP to a backend: gRPC or http/protobuf, to wherever the `OTEL_EXPORTER_OTLP_…`
+//! variables say.
+//!
+//! The pipeline is synchronous and must never wait for a network. So a queue stands between the
+//! two, and the client has a thread of its own, `otlp`, with one worker a signal. What is sent
+//! again is the same bytes; a backend may see a request twice, and the protocol allows it. What the
+//! data says is not known here.
+//!
+//! ```no_run
+//! # use phasemeter_otlp::Export;
+//! # use phasemeter_otlp::delivery::{Client, Config, Destination};
+//! # use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let request = ExportTraceServiceRequest::default();
+//! let env = |name: &str| std::env::var(name).ok();
+//! if let Some(config) = Config::read(Destination::Environment, env)? {
+//!     let client = Client::start(&config)?;
+//!     client.enqueue(Export::traces(&request));
+//!     let outcome = client.flush(std::time::Duration::from_secs(5));
+//!     assert!(outcome.all_sent());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod answer;
+mod attempts;
+mod client;
+mod config;
+mod connector;
+mod file;
+mod grpc;
+mod http;
+mod outcome;
+mod queue;
+mod retry;
+mod sdk;
+mod transport;
+mod worker;
+
+pub use self::attempts::AttemptEnd;
+pub use self::client::{Client, StartError, Stats};
+pub use self::config::{Config, ConfigError, ConfigErrors, Destination, QUEUE_BYTES, Target};
+pub use self::file::OtlpFile;
+pub use self::outcome::{Account, Count, Outcome};
+pub use self::retry::Retry;

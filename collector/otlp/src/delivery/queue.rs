@@ -1,0 +1,321 @@
+//! What stands between the pipeline and the network: requests in memory, in order within a signal,
+//! bounded in bytes over all signals. When it is full the oldest goes, of whichever signal; one
+//! backend that is down loses its own old requests before another's new ones.
+//!
+//! Every request is counted here from its arrival to its end, under one lock, so that the counts
+//! add up at every moment. The lock is held for no longer than it takes to move a pointer. This
+//! room must not know the network; a store on disk can take its place.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::answer::Answer;
+use super::outcome::{Count, Outcome};
+use crate::request::Export;
+use crate::signal::{BySignal, Signal};
+
+/// The `sending_queue` of the Collector, in memory.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// In encoded bytes, those on their way to the backend included.
+    capacity: u64,
+    state: Mutex<State>,
+    /// Wakes the worker of a signal.
+    arrived: BySignal<Notify>,
+    /// Wakes who waits for room.
+    room: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: BySignal<VecDeque<Queued>>,
+    outcome: Outcome,
+    /// The number of the next arrival.
+    next: u64,
+    /// No request has left since someone waited for room in vain.
+    stalled: bool,
+}
+
+/// A request with its place in the order of arrival.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Queued {
+    number: u64,
+    pub(super) export: Export,
+}
+
+impl Queue {
+    pub(super) fn new(capacity: u64) -> Self {
+        Self {
+            capacity,
+            state: Mutex::default(),
+            arrived: BySignal::default(),
+            room: Condvar::new(),
+        }
+    }
+
+    /// Takes a request in, and never waits: where there is no room the oldest ones go.
+    pub(super) fn push(&self, export: Export) {
+        let signal = export.signal();
+        self.lock().push(export, self.capacity);
+        self.arrived.of(signal).notify_one();
+    }
+
+    /// Waits until this request fits. It gives up when nothing has left for as long as `patience`,
+    /// and does not wait again until something has.
+    pub(super) fn wait_for_room(&self, export: &Export, patience: Duration) {
+        let size = Count::of(export).bytes;
+        let mut state = self.lock();
+        while !state.stalled && size <= self.capacity && state.bytes() + size > self.capacity {
+            let woken = self.room.wait_timeout(state, patience);
+            let (next, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+            state = next;
+            state.stalled |= timeout.timed_out();
+        }
+    }
+
+    /// The oldest request of a signal, to be sent. Until it is settled it still counts as held,
+    /// but can no longer be dropped.
+    pub(super) fn take(&self, signal: Signal) -> Option<Queued> {
+        self.lock().waiting.of_mut(signal).pop_front()
+    }
+
+    /// Returns when a request may have come since the last call.
+    pub(super) async fn arrived(&self, signal: Signal) {
+        self.arrived.of(signal).notified().await;
+    }
+
+    /// Counts a request by its answer. One that is to be sent again goes back to its place.
+    pub(super) fn settle(&self, queued: Queued, answer: &Answer) {
+        let mut state = self.lock();
+        let account = state.outcome.of_mut(queued.export.signal());
+        let count = Count::of(&queued.export);
+        match answer {
+            Answer::Accepted { rejected, message } => {
+                let rejected = (*rejected).min(count.items);
+                account.left_unsent -= count;
+                account.sent += Count { items: count.items - rejected, ..count };
+                account.rejected_partial += rejected;
+                if !message.is_empty() {
+                    account.last_error = Some(message.clone());
+                }
+            }
+            Answer::Refused { reason } => {
+                account.left_unsent -= count;
+                account.refused += count;
+                account.last_error = Some(reason.clone());
+            }
+            Answer::Retry { reason, .. } => {
+                account.failed_attempts += 1;
+                account.last_error = Some(reason.clone());
+                state.waiting.of_mut(queued.export.signal()).push_front(queued);
+                return;
+            }
+        }
+        state.stalled = false;
+        drop(state);
+        self.room.notify_all();
+    }
+
+    /// What has become of everything so far.
+    pub(super) fn outcome(&self) -> Outcome {
+        self.lock().outcome.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn push(&mut self, export: Export, capacity: u64) {
+        let signal = export.signal();
+        let size = Count::of(&export);
+        if size.bytes > capacity {
+            self.outcome.of_mut(signal).dropped_full += size;
+            return;
+        }
+        self.outcome.of_mut(signal).left_unsent += size;
+        let number = self.next;
+        self.next += 1;
+        self.waiting.of_mut(signal).push_back(Queued { number, export });
+        while self.bytes() > capacity && self.drop_oldest() {}
+    }
+
+    /// False where nothing waits.
+    fn drop_oldest(&mut self) -> bool {
+        let fronts = self.waiting.iter().filter_map(|(_, waiting)| waiting.front());
+        let Some(signal) = fronts.min_by_key(|queued| queued.number).map(|q| q.export.signal())
+        else {
+            return false;
+        };
+        let account = self.outcome.of_mut(signal);
+        if let Some(oldest) = self.waiting.of_mut(signal).pop_front() {
+            let size = Count::of(&oldest.export);
+            account.left_unsent -= size;
+            account.dropped_full += size;
+        }
+        true
+    }
+
+    fn bytes(&self) -> u64 {
+        self.outcome.queued().bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Count, Export, Queue, Queued, Signal};
+    use proptest::prelude::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    const CAPACITY: u64 = 100;
+    const AT_ONCE: Duration = Duration::ZERO;
+
+    fn export(signal: Signal, items: u64, bytes: usize) -> Export {
+        Export::new(signal, items, vec![0; bytes].into())
+    }
+
+    fn accepted() -> Answer {
+        Answer::Accepted { rejected: 0, message: String::new() }
+    }
+
+    fn retry() -> Answer {
+        Answer::Retry { after: None, reason: "down".to_owned() }
+    }
+
+    #[test]
+    fn the_oldest_goes_whichever_signal_it_is_of() {
+        let queue = Queue::new(CAPACITY);
+        queue.push(export(Signal::Traces, 1, 40));
+        queue.push(export(Signal::Metrics, 2, 40));
+        queue.push(export(Signal::Metrics, 3, 40));
+        queue.push(export(Signal::Logs, 4, 40));
+        let outcome = queue.outcome();
+        assert_eq!(outcome.traces.dropped_full, Count { requests: 1, items: 1, bytes: 40 });
+        assert_eq!(outcome.metrics.dropped_full, Count { requests: 1, items: 2, bytes: 40 });
+        assert_eq!(outcome.logs.dropped_full, Count::default());
+        assert_eq!(queue.take(Signal::Metrics).map(|queued| queued.export.items()), Some(3));
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_not_dropped_but_counts() {
+        let queue = Queue::new(CAPACITY);
+        queue.push(export(Signal::Traces, 1, 60));
+        let sent = queue.take(Signal::Traces).unwrap();
+        queue.push(export(Signal::Traces, 2, 60));
+        assert_eq!(queue.take(Signal::Traces), None, "the newer one had to go");
+        queue.settle(sent, &accepted());
+        let account = queue.outcome().traces;
+        assert_eq!((account.sent.items, account.dropped_full.items), (1, 2));
+        assert_eq!(account.left_unsent, Count::default());
+    }
+
+    #[test]
+    fn waiting_for_room_ends_with_room_or_with_patience() {
+        let queue = Queue::new(CAPACITY);
+        queue.push(export(Signal::Traces, 1, 60));
+        let next = export(Signal::Traces, 2, 60);
+        queue.wait_for_room(&next, AT_ONCE);
+        assert!(queue.lock().stalled, "nothing left in time");
+
+        let sent = queue.take(Signal::Traces).unwrap();
+        queue.settle(sent, &accepted());
+        assert!(!queue.lock().stalled, "something left");
+
+        queue.push(next.clone());
+        let sent = queue.take(Signal::Traces).unwrap();
+        let (done, waits) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                queue.wait_for_room(&next, Duration::MAX);
+                done.send(()).unwrap();
+            });
+            queue.settle(sent, &accepted());
+            waits.recv_timeout(Duration::from_secs(60)).unwrap();
+        });
+    }
+
+    /// What a queue may live through.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Push(Signal, u64, usize),
+        Take(Signal),
+        Settle(Signal, Answer),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let signal = || prop::sample::select(Signal::ALL.to_vec());
+        let answer = prop_oneof![
+            (0_u64..9)
+                .prop_map(|rejected| Answer::Accepted { rejected, message: "partly".to_owned() }),
+            Just(Answer::Refused { reason: "no".to_owned() }),
+            Just(retry()),
+        ];
+        prop_oneof![
+            (signal(), 1_u64..9, 1_usize..=120).prop_map(|(s, i, b)| Step::Push(s, i, b)),
+            signal().prop_map(Step::Take),
+            (signal(), answer).prop_map(|(s, a)| Step::Settle(s, a)),
+        ]
+    }
+
+    proptest! {
+        /// At every moment: the bound holds, every item is in exactly one count, and a signal's
+        /// requests leave in the order in which they came.
+        #[test]
+        fn nothing_is_lost_in_silence(steps in prop::collection::vec(step(), 0..200)) {
+            let queue = Queue::new(CAPACITY);
+            let mut pushed = 0;
+            let mut flying: super::BySignal<Option<Queued>> = super::BySignal::default();
+            let mut done: super::BySignal<Option<u64>> = super::BySignal::default();
+            for step in steps {
+                match step {
+                    Step::Push(signal, items, bytes) => {
+                        pushed += items;
+                        queue.push(export(signal, items, bytes));
+                    }
+                    Step::Take(signal) => {
+                        let flying = flying.of_mut(signal);
+                        if flying.is_none() {
+                            *flying = queue.take(signal);
+                        }
+                    }
+                    Step::Settle(signal, answer) => {
+                        if let Some(queued) = flying.of_mut(signal).take() {
+                            if !matches!(answer, Answer::Retry { .. }) {
+                                prop_assert!(*done.of(signal) < Some(queued.number));
+                                *done.of_mut(signal) = Some(queued.number);
+                            }
+                            queue.settle(queued, &answer);
+                        }
+                    }
+                }
+                let outcome = queue.outcome();
+                prop_assert!(outcome.queued().bytes <= CAPACITY);
+                let counted: u64 = outcome
+                    .iter()
+                    .map(|(_, account)| {
+                        account.sent.items
+                            + account.rejected_partial
+                            + account.refused.items
+                            + account.dropped_full.items
+                            + account.left_unsent.items
+                    })
+                    .sum();
+                prop_assert_eq!(counted, pushed);
+                let held: usize = queue
+                    .lock()
+                    .waiting
+                    .iter()
+                    .flat_map(|(_, waiting)| waiting)
+                    .chain(flying.iter().filter_map(|(_, queued)| queued.as_ref()))
+                    .map(|queued| queued.export.body().len())
+                    .sum();
+                prop_assert_eq!(held as u64, outcome.queued().bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The same way to a backend for the exporter of the OpenTelemetry SDK: our line, with its
+//! certificates and sockets.
+//!
+//! What goes over it is the SDK's own affair: `opentelemetry-otlp` encodes, and reads headers,
+//! compression and temporality from the same variables itself.
+
+use opentelemetry_http::hyper::HyperClient;
+use opentelemetry_otlp::{
+    ExporterBuildError, MetricExporter, RetryPolicy, WithExportConfig, WithHttpConfig,
+    WithTonicConfig,
+};
+use tonic::transport::Endpoint;
+
+use super::config::{Protocol, Target};
+use super::connector::Connector;
+
+impl Target {
+    /// An exporter of metrics to this target. It is made and polled inside a tokio runtime.
+    ///
+    /// # Errors
+    /// Where the SDK does not take what the environment says.
+    pub fn metric_exporter(&self) -> Result<MetricExporter, ExporterBuildError> {
+        let (uri, connector) = (&self.endpoint.uri, Connector::new(self));
+        // Sums are cumulative: the next export says again what this one could not.
+        let once = RetryPolicy::disabled();
+        match self.protocol {
+            Protocol::Grpc => {
+                let endpoint = Endpoint::from(uri.clone()).timeout(self.timeout);
+                MetricExporter::builder()
+                    .with_tonic()
+                    .with_channel(endpoint.connect_with_connector_lazy(connector))
+                    .with_retry_policy(once)
+                    .with_timeout(self.timeout)
+                    .build()
+            }
+            Protocol::HttpProtobuf => MetricExporter::builder()
+                .with_http()
+                .with_http_client(HyperClient::new(connector, self.timeout, None))
+                .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
+                .with_endpoint(uri.to_string())
+                .with_retry_policy(once)
+                .with_timeout(self.timeout)
+                .build(),
+        }
+    }
+}

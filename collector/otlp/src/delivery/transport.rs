@@ -1,0 +1,39 @@
+//! What carries a request: gRPC or http/protobuf, as the target says.
+
+use bytes::Bytes;
+use hyper_util::client::legacy;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use super::answer::Answer;
+use super::config::{Protocol, Target};
+use super::connector::Connector;
+use super::grpc::Grpc;
+use super::http::Http;
+use crate::signal::Signal;
+
+/// One of the two ways that OTLP travels. It connects when it is first used, and again when the
+/// connection is gone.
+pub(super) enum Transport {
+    Grpc(Grpc),
+    Http(Http),
+}
+
+impl Transport {
+    pub(super) fn new(signal: Signal, target: &Target) -> Self {
+        let connector = Connector::new(target);
+        let mut client = legacy::Client::builder(TokioExecutor::new());
+        client.pool_timer(TokioTimer::new()).http2_only(target.protocol == Protocol::Grpc);
+        match target.protocol {
+            Protocol::Grpc => Self::Grpc(Grpc::new(signal, target, client.build(connector))),
+            Protocol::HttpProtobuf => Self::Http(Http::new(target, client.build(connector))),
+        }
+    }
+
+    /// One attempt.
+    pub(super) async fn send(&mut self, body: Bytes) -> Answer {
+        match self {
+            Self::Grpc(grpc) => grpc.send(body).await,
+            Self::Http(http) => http.send(body).await,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What is measured of a GPU beside its readings: the points of its activity, throttling, traffic
+//! and errors.
+//!
+//! A metric counts when the readings have come to its time, so that an export tells what was so
+//! until then. A gauge is the mean since the last export, weighted by time, a stretch counted where
+//! it ends; a sum is what a counter rose by since it was first seen. This room must not know how
+//! anything was measured.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use phasemeter_meter::device_metric::{Counter, DeviceMetric, DeviceValue, Engine};
+use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};
+
+use super::batch::Batch;
+use super::context::Export;
+use super::instruments as metrics;
+use super::values::{When, double, integer, text, weighted_seconds, whole};
+
+/// The most device metrics that wait for the readings of their time; beyond it the oldest counts
+/// early. A GPU makes two dozen a second, and readings come up to 15 s after their time.
+const CAPACITY: usize = 1_024;
+
+/// What was measured, in a memory that does not grow.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DeviceMetrics {
+    waiting: VecDeque<DeviceMetric>,
+    activities: [Mean; Engine::ALL.len()],
+    counters: [Option<Rise>; Counter::ALL.len()],
+    /// How often each code was reported. There are some two hundred.
+    xids: BTreeMap<u64, u64>,
+}
+
+/// An activity since the last export.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    /// Σ activity × time in ppm·ns.
+    weighted: u128,
+    time: Nanos,
+}
+
+/// What a counter rose by since it was first seen.
+#[derive(Clone, Copy, Debug)]
+struct Rise {
+    last: u64,
+    by: u64,
+}
+
+impl DeviceMetrics {
+    /// Something was measured.
+    pub(super) fn take(&mut self, metric: DeviceMetric) {
+        self.waiting.push_back(metric);
+        if self.waiting.len() > CAPACITY
+            && let Some(oldest) = self.waiting.pop_front()
+        {
+            self.count(&oldest);
+        }
+    }
+
+    /// The driver reported an error. It counts at once: the last may come after the last reading, and
+    /// none may be lost. Its event has the time.
+    pub(super) fn count_xid(&mut self, code: u64) {
+        *self.xids.entry(code).or_default() += 1;
+    }
+
+    /// All readings up to `at` are there.
+    pub(super) fn settle(&mut self, at: Timestamp) {
+        while let Some(next) = self.waiting.pop_front_if(|next| next.at <= at) {
+            self.count(&next);
+        }
+    }
+
+    fn count(&mut self, metric: &DeviceMetric) {
+        match metric.value {
+            DeviceValue::Activity { engine, from, mean } => {
+                if let Some(known) = self.activities.get_mut(engine as usize) {
+                    let time = metric.at.since(from);
+                    known.weighted += u128::from(mean.ppm()) * u128::from(time.0);
+                    known.time += time;
+                }
+            }
+            DeviceValue::Count { counter, total } => {
+                if let Some(known) = self.counters.get_mut(counter as usize) {
+                    let Rise { last, by } = known.unwrap_or(Rise { last: total, by: 0 });
+                    // A counter that falls was reset with its driver.
+                    let rise = total.checked_sub(last).unwrap_or(total);
+                    *known = Some(Rise { last: total, by: by.saturating_add(rise) });
+                }
+            }
+        }
+    }
+
+    /// Adds the points of one export.
+    pub(super) fn tell(&mut self, export: &Export, batch: &mut Batch) {
+        for (engine, mean) in Engine::ALL.into_iter().zip(&mut self.activities) {
+            let Mean { weighted, time } = std::mem::take(mean);
+            if time > Nanos::ZERO {
+                tell_activity(
+                    engine,
+                    weighted_seconds(weighted) / time.as_secs_f64(),
+                    export,
+                    batch,
+                );
+            }
+        }
+        for (counter, rise) in Counter::ALL.into_iter().zip(&self.counters) {
+            if let Some(rise) = rise {
+                tell_counter(counter, rise.by, export, batch);
+            }
+        }
+        for (code, count) in &self.xids {
+            let labels = vec![export.labels.id(), whole("phasemeter.gpu.xid.code", *code)];
+            batch.workload.add(&metrics::XID, integer(export.when, labels, *count));
+        }
+    }
+}
+
+fn tell_activity(engine: Engine, mean: f64, export: &Export, batch: &mut Batch) {
+    let when = When { start: export.since.as_nanos(), ..export.when };
+    let ours = || double(when, vec![export.labels.id()], mean);
+    let hardware = |task| {
+        let mut labels = export.labels.of_gpu();
+        labels.push(text("hw.gpu.task", task));
+        double(when, labels, mean)
+    };
+    match engine {
+        Engine::Sm => batch.workload.add(&metrics::SM_ACTIVITY, ours()),
+        Engine::Tensor => batch.workload.add(&metrics::TENSOR_ACTIVITY, ours()),
+        Engine::Dram => batch.workload.add(&metrics::DRAM_ACTIVITY, ours()),
+        Engine::Encoder => batch.hardware.add(&metrics::HW_UTILIZATION, hardware("encoder")),
+        Engine::Decoder => batch.hardware.add(&metrics::HW_UTILIZATION, hardware("decoder")),
+    }
+}
+
+fn tell_counter(counter: Counter, by: u64, export: &Export, batch: &mut Batch) {
+    let (when, labels) = (export.when, export.labels);
+    let mut throttle = |reason| {
+        let labels = labels.of_ours("phasemeter.throttle.reason", reason);
+        let seconds = by as f64 / NANOS_PER_SECOND as f64;
+        batch.workload.add(&metrics::THROTTLE_TIME, double(when, labels, seconds));
+    };
+    match counter {
+        Counter::PowerCap => throttle("sw_power_cap"),
+        Counter::SyncBoost => throttle("sync_boost"),
+        Counter::SoftwareThermal => throttle("sw_thermal"),
+        Counter::HardwareThermal => throttle("hw_thermal"),
+        Counter::PowerBrake => throttle("hw_power_brake"),
+        Counter::Received | Counter::Transmitted => {
+            let direction = if counter == Counter::Received { "receive" } else { "transmit" };
+            let mut labels = labels.of_gpu();
+            labels.push(text("network.io.direction", direction));
+            batch.hardware.add(&metrics::HW_IO, integer(when, labels, by));
+        }
+        Counter::Corrected | Counter::Uncorrected => {
+            let corrected = counter == Counter::Corrected;
+            let kind = if corrected { "ecc_corrected" } else { "ecc_uncorrected" };
+            let mut labels = labels.of_hardware("hw.type", "gpu");
+            labels.push(text("error.type", kind));
+            batch.hardware.add(&metrics::HW_ERRORS, integer(when, labels, by));
+        }
+    }
+}

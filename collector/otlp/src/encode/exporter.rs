@@ -1,0 +1,262 @@
+//! The exporter: what the meters of an experiment say becomes requests.
+//!
+//! It holds the spans and the points that wait for company, and the requests that wait to be
+//! fetched: memory does not grow with the length of the run. This room must not know where
+//! requests go.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use phasemeter_meter::gpu::{GpuMeter, Observer};
+use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::span::Segment;
+use phasemeter_meter::units::Timestamp;
+
+use super::batch::Batch;
+use super::events::{self, Event, EventKind, GpuEvent};
+use super::gpu::{GpuExport, Session};
+use super::labels::GpuDescription;
+use super::policies::{PolicyErrorEvent, RecommendationEvent, Told};
+use super::settings::{Aggregation, ExportSettings};
+use super::spans::{self, MAX_SPANS, Stretch};
+use super::values::{resource, text};
+use crate::experiment::{Attributes, Experiment, GpuKey, Place, TraceParent, gpu_id};
+use crate::request::Request;
+
+/// Makes requests of what the meters of one experiment say.
+///
+/// Each GPU is [begun](Self::begin), [observed](Self::observe) by its meter, and [ended](Self::end)
+/// when that has finished; [`Self::finish`] ends the experiment. After each step
+/// [`Self::requests`] gives out what is ready.
+#[derive(Debug)]
+pub struct Exporter {
+    experiment: Experiment,
+    aggregation: Aggregation,
+    host: Resource,
+    workload: Resource,
+    /// How many GPUs there were of each id, and the ids on the wire that are taken.
+    namesakes: BTreeMap<String, u64>,
+    taken: BTreeSet<String>,
+    /// What each GPU is called on the wire, as they were begun.
+    on_the_wire: Vec<String>,
+    /// What was told of what policies said.
+    advice: Told,
+    /// GPUs that are begun and not ended.
+    running: usize,
+    /// The sessions that are ended, together.
+    ended: Option<Stretch>,
+    spans: Vec<Span>,
+    batch: Batch,
+    /// Counts batches, and the GPUs in this one.
+    batch_number: u64,
+    batch_gpus: usize,
+    ready: VecDeque<Request>,
+}
+
+impl Exporter {
+    /// Begins an experiment. `host`: what describes the machine that the GPUs are in; empty for a
+    /// log, which does not say.
+    #[must_use]
+    pub fn new(experiment: Experiment, host: &Attributes, settings: ExportSettings) -> Self {
+        Self {
+            aggregation: settings.aggregation,
+            host: resource(host),
+            workload: resource(&experiment.attributes),
+            experiment,
+            namesakes: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            on_the_wire: Vec::new(),
+            advice: Told::default(),
+            running: 0,
+            ended: None,
+            spans: Vec::new(),
+            batch: Batch::default(),
+            batch_number: 0,
+            batch_gpus: 0,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// The experiment.
+    #[must_use]
+    pub const fn experiment(&self) -> &Experiment {
+        &self.experiment
+    }
+
+    /// Begins a GPU.
+    pub fn begin(&mut self, gpu: &GpuDescription) -> GpuExport {
+        let identity = gpu.identity;
+        let id = gpu_id(identity);
+        let count = self.namesakes.entry(id.clone()).or_default();
+        let key = GpuKey { id, namesakes: *count };
+        *count += 1;
+        let index = || identity.index.map(|index| index.to_string());
+        let on_the_wire = identity
+            .uuid
+            .clone()
+            .or_else(index)
+            .filter(|id| !self.taken.contains(id))
+            .unwrap_or_else(|| identity.name.clone());
+        self.taken.insert(on_the_wire.clone());
+        self.on_the_wire.push(on_the_wire.clone());
+        self.running += 1;
+        GpuExport::new(key, on_the_wire, gpu)
+    }
+
+    /// Who the meter of this GPU tells.
+    pub const fn observe<'a>(&'a mut self, gpu: &'a mut GpuExport) -> GpuObserver<'a> {
+        GpuObserver { exporter: self, gpu }
+    }
+
+    /// Tells at once what happened to a GPU: in its session that is open, else in the one that is
+    /// going to begin at `begins`, whose readings still wait for older ones.
+    pub fn event(&mut self, gpu: &mut GpuExport, event: &GpuEvent, begins: Option<Timestamp>) {
+        if let EventKind::Xid(code) = event.kind {
+            gpu.device_metrics.count_xid(code);
+        }
+        let open = gpu.session.as_ref().map(|session| session.place.span);
+        let next = || Some(self.experiment.session(&gpu.key, begins?, None).span);
+        let context = open.or_else(next).or_else(|| self.experiment.context());
+        self.tell_of(vec![Event::of_gpu(event, gpu.id())], event.at, context);
+    }
+
+    /// Tells what is new of what policies said. `gpus`: those that were begun, in that order.
+    pub fn advise(
+        &mut self,
+        recommendations: &[RecommendationEvent<'_>],
+        errors: &[PolicyErrorEvent<'_>],
+        gpus: &[GpuIdentity],
+        at: Timestamp,
+    ) {
+        let hw_id = |name: &str| {
+            let place = gpus.iter().position(|gpu| gpu.name == name)?;
+            self.on_the_wire.get(place).cloned()
+        };
+        let news = self.advice.news(recommendations, errors, hw_id);
+        if !news.is_empty() {
+            self.tell_of(news, at, self.experiment.context());
+        }
+    }
+
+    fn tell_of(&mut self, events: Vec<Event>, at: Timestamp, context: Option<TraceParent>) {
+        let id = &self.experiment.id;
+        let request = events::request(events, at, id, context, &self.workload);
+        self.ready.push_back(Request::Logs(request));
+    }
+
+    /// Ends a GPU: its meter has finished.
+    pub fn end(&mut self, gpu: GpuExport) {
+        self.running = self.running.saturating_sub(1);
+        let id = gpu.id();
+        if let Some(session) = gpu.session {
+            self.close(session, id);
+        }
+    }
+
+    /// Ends the experiment; gives out what remains.
+    pub fn finish(mut self) -> impl Iterator<Item = Request> {
+        if let (Some(mut stretch), Some(place)) = (self.ended.take(), self.experiment.place()) {
+            stretch.from = stretch.from.min(self.experiment.first);
+            self.push_span(&place, "experiment", Vec::new(), &stretch);
+        }
+        self.flush();
+        self.ready.into_iter()
+    }
+
+    /// Gives out the requests that are ready, oldest first.
+    pub fn requests(&mut self) -> impl Iterator<Item = Request> {
+        self.ready.drain(..)
+    }
+
+    /// Points of `gpu` join those of the others; a batch holds each GPU once.
+    fn tell(&mut self, at: Timestamp, meter: &GpuMeter, gpu: &mut GpuExport) {
+        if gpu.batch == Some(self.batch_number) {
+            self.flush();
+        }
+        gpu.batch = Some(self.batch_number);
+        self.batch_gpus += 1;
+        gpu.tell(at, meter, &self.experiment, self.aggregation, &mut self.batch);
+        if self.batch_gpus >= self.running {
+            self.flush();
+        }
+    }
+
+    fn end_phase(&mut self, span: &Segment, gpu: &mut GpuExport) {
+        let stretch = gpu.end_phase(span);
+        if let Some(session) = &gpu.session {
+            let (place, name) = (session.place.phase(&gpu.key, span.from), span.label.name());
+            let attributes = vec![gpu.id(), text("phasemeter.phase", name)];
+            self.push_span(&place, name, attributes, &stretch);
+        }
+    }
+
+    /// A session of a GPU is over.
+    fn close(&mut self, session: Session, gpu: KeyValue) {
+        self.push_span(&session.place, "gpu session", vec![gpu], &session.stretch);
+        match &mut self.ended {
+            Some(ended) => ended.join(&session.stretch),
+            None => self.ended = Some(session.stretch),
+        }
+    }
+
+    fn push_span(
+        &mut self,
+        place: &Place,
+        name: &str,
+        attributes: Vec<KeyValue>,
+        stretch: &Stretch,
+    ) {
+        if place.span.flags.is_sampled() {
+            self.spans.push(spans::span(&self.experiment, place, name, attributes, stretch));
+            if self.spans.len() >= MAX_SPANS {
+                self.flush_spans();
+            }
+        }
+    }
+
+    fn flush_spans(&mut self) {
+        if !self.spans.is_empty() {
+            let spans = std::mem::take(&mut self.spans);
+            self.ready.push_back(Request::Traces(spans::request(spans, &self.workload)));
+        }
+    }
+
+    /// Spans go before the exemplars that name them, as far as they are over.
+    fn flush(&mut self) {
+        self.flush_spans();
+        let batch = std::mem::take(&mut self.batch);
+        let request = batch.into_request(&self.host, &self.workload);
+        self.ready.extend(request.map(Request::Metrics));
+        self.batch_number += 1;
+        self.batch_gpus = 0;
+    }
+}
+
+/// Who the meter of one GPU tells.
+#[derive(Debug)]
+pub struct GpuObserver<'a> {
+    exporter: &'a mut Exporter,
+    gpu: &'a mut GpuExport,
+}
+
+impl Observer for GpuObserver<'_> {
+    fn reading(&mut self, reading: &Reading) {
+        self.gpu.hear(reading, &self.exporter.experiment);
+    }
+
+    fn span(&mut self, span: &Segment) {
+        self.exporter.end_phase(span, self.gpu);
+    }
+
+    fn boundary(&mut self, at: Timestamp, gpu: &GpuMeter) {
+        self.exporter.tell(at, gpu, self.gpu);
+    }
+
+    fn session(&mut self, at: Timestamp) {
+        if let Some(session) = self.gpu.next_session(at, &self.exporter.experiment) {
+            self.exporter.close(session, self.gpu.id());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What a GPU says of itself as hardware: the points of `hw.*`, and its clocks.
+//!
+//! This room must not know of phases or money.
+
+use phasemeter_meter::energy::EnergyBasis;
+use phasemeter_meter::ledger::Tally;
+use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::units::{Bytes, Celsius, Nanos, Timestamp};
+
+use super::batch::Batch;
+use super::context::Export;
+use super::instruments as metrics;
+use super::labels::GpuDescription;
+use super::values::{When, double, integer, text, weighted_seconds};
+
+/// What is remembered from one export to the next.
+#[derive(Clone, Debug)]
+pub(super) struct Hardware {
+    memory_total: Option<Bytes>,
+    /// Where the hardware steps in, by the type of limit that conventions have for it.
+    temperature_limits: [(&'static str, Option<Celsius>); 2],
+    /// The time observed until the last export.
+    observed: Tally,
+    /// What energy is found from, and where the sum begins.
+    energy: Option<(EnergyBasis, Timestamp)>,
+}
+
+impl Hardware {
+    /// Nothing is told yet.
+    pub(super) fn new(gpu: &GpuDescription) -> Self {
+        let board = &gpu.identity.board;
+        Self {
+            memory_total: gpu.memory_total,
+            temperature_limits: [
+                ("high.degraded", board.slowdown),
+                ("high.critical", board.shutdown),
+            ],
+            observed: Tally::default(),
+            energy: None,
+        }
+    }
+
+    /// Adds the points of one export.
+    pub(super) fn tell(&mut self, export: &Export, batch: &mut Batch) {
+        self.tell_utilization(export, batch);
+        self.tell_energy(export, batch);
+        self.tell_limits(export, batch);
+        // What was read at one instant is told as of that instant, and once.
+        let last = export.meter.last().filter(|reading| reading.at >= export.since);
+        if let Some(reading) = last {
+            self.tell_reading(reading, export, batch);
+        }
+    }
+
+    /// What it has and may do.
+    fn tell_limits(&self, export: &Export, batch: &mut Batch) {
+        if let Some(total) = self.memory_total {
+            let point = integer(export.when, export.labels.of_gpu(), total.get());
+            batch.hardware.add(&metrics::HW_MEMORY_LIMIT, point);
+        }
+        for (kind, limit) in self.temperature_limits {
+            if let Some(limit) = limit {
+                let when = When { start: 0, ..export.when };
+                let mut labels = export.labels.of_hardware("hw.sensor_location", "gpu");
+                labels.push(text("hw.limit_type", kind));
+                let point = double(when, labels, f64::from(limit.0));
+                batch.hardware.add(&metrics::HW_TEMPERATURE_LIMIT, point);
+            }
+        }
+    }
+
+    /// The mean since the last export, where anything was observed.
+    fn tell_utilization(&mut self, export: &Export, batch: &mut Batch) {
+        let observed = export.summary.accounts.observed();
+        let before = std::mem::replace(&mut self.observed, observed);
+        let time = observed.time - before.time;
+        if time > Nanos::ZERO {
+            let weighted = observed.weighted.saturating_sub(before.weighted);
+            let mean = weighted_seconds(weighted) / time.as_secs_f64();
+            let when = When { start: export.since.as_nanos(), ..export.when };
+            let mut labels = export.labels.of_gpu();
+            labels.push(text("hw.gpu.task", "general"));
+            batch.hardware.add(&metrics::HW_UTILIZATION, double(when, labels, mean));
+        }
+    }
+
+    /// A sum on another basis is another sum: it begins at the last point of the one before.
+    fn tell_energy(&mut self, export: &Export, batch: &mut Batch) {
+        let Some((joules, basis)) = export.summary.energy else { return };
+        let start = match self.energy {
+            Some((known, start)) if known == basis => start,
+            Some(_) => export.since,
+            None => export.start,
+        };
+        self.energy = Some((basis, start));
+        let when = When { start: start.as_nanos(), ..export.when };
+        let labels = export.labels.of_hardware("hw.type", "gpu");
+        batch.hardware.add(&metrics::HW_ENERGY, double(when, labels, joules));
+    }
+
+    fn tell_reading(&self, reading: &Reading, export: &Export, batch: &mut Batch) {
+        let labels = export.labels;
+        let numbers = &mut batch.hardware;
+        let gauge = When { start: 0, time: reading.at.as_nanos() };
+        let is_lost = reading.utilization == Err(Absent::Lost);
+        for (state, holds) in [("ok", !is_lost), ("failed", is_lost)] {
+            let when = When { start: export.when.start, ..gauge };
+            let mut labels = labels.of_hardware("hw.type", "gpu");
+            labels.push(text("hw.state", state));
+            numbers.add(&metrics::HW_STATUS, integer(when, labels, u64::from(holds)));
+        }
+        if let Some(used) = reading.memory_used {
+            let when = When { start: export.when.start, ..gauge };
+            numbers.add(&metrics::HW_MEMORY_USAGE, integer(when, labels.of_gpu(), used.get()));
+            if let Some(total) = self.memory_total.filter(|total| total.get() > 0) {
+                let fraction = used.get() as f64 / total.get() as f64;
+                let point = double(gauge, labels.of_gpu(), fraction);
+                numbers.add(&metrics::HW_MEMORY_UTILIZATION, point);
+            }
+        }
+        if let Some(power) = reading.power {
+            let labels = labels.of_hardware("hw.type", "gpu");
+            numbers.add(&metrics::HW_POWER, double(gauge, labels, power.watts()));
+        }
+        if let Some(temperature) = reading.temperature {
+            let labels = labels.of_hardware("hw.sensor_location", "gpu");
+            let celsius = f64::from(temperature.0);
+            numbers.add(&metrics::HW_TEMPERATURE, double(gauge, labels, celsius));
+        }
+        for (clock, frequency) in [("sm", reading.sm_clock), ("memory", reading.memory_clock)] {
+            if let Some(frequency) = frequency {
+                let labels = labels.of_ours("phasemeter.clock", clock);
+                let hertz = f64::from(frequency.0) * 1e6;
+                batch.workload.add(&metrics::CLOCK, double(gauge, labels, hertz));
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Encoding: turns what meters report into OTLP requests.
+//!
+//! Must not depend on where requests go.
+
+mod accounts;
+mod batch;
+mod context;
+mod device_metrics;
+mod events;
+mod exemplars;
+mod exporter;
+mod gpu;
+mod hardware;
+mod histogram;
+mod instruments;
+mod labels;
+mod policies;
+mod settings;
+mod spans;
+mod utilization;
+mod values;
+
+pub use events::{EventKind, GpuEvent};
+pub use exporter::{Exporter, GpuObserver};
+pub use gpu::GpuExport;
+pub use labels::GpuDescription;
+pub use policies::{PolicyErrorEvent, RecommendationEvent};
+pub use settings::{Aggregation, ExportSettings};

@@ -1,0 +1,91 @@
+//! How busy a GPU was, reading by reading: the histogram of them all, with exemplars.
+//!
+//! This room must not know how buckets are bounded.
+
+use opentelemetry_proto::tonic::metrics::v1::{
+    Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, exemplar,
+};
+use phasemeter_meter::distribution::Readings;
+use phasemeter_meter::measure::Measure;
+use phasemeter_meter::units::PPM;
+
+use super::batch::Batch;
+use super::context::{Export, Trace};
+use super::exemplars::Candidate;
+use super::histogram;
+use super::settings::Aggregation;
+use super::values::{When, text};
+use crate::experiment::EXPERIMENT_ID;
+
+/// Adds the histograms of all readings so far, one a measure. Exemplars are of what polling reads.
+pub(super) fn tell(
+    export: &Export,
+    exemplars: Vec<Exemplar>,
+    aggregation: Aggregation,
+    batch: &mut Batch,
+) {
+    let mut exemplars = Some(exemplars);
+    for measure in export.meter.measures() {
+        let exemplars = exemplars.take().unwrap_or_default();
+        tell_measure(export, measure, exemplars, aggregation, batch);
+    }
+}
+
+fn tell_measure(
+    export: &Export,
+    measure: &Measure,
+    exemplars: Vec<Exemplar>,
+    aggregation: Aggregation,
+    batch: &mut Batch,
+) {
+    let readings = measure.distribution();
+    let Readings { count, sum_ppm } = readings.all_readings();
+    if count == 0 {
+        return;
+    }
+    let attributes = export.labels.of_basis(measure.basis());
+    let sum = Some(sum_ppm as f64 / f64::from(PPM));
+    let When { start: start_time_unix_nano, time: time_unix_nano } = export.when;
+    match aggregation {
+        Aggregation::Explicit => batch.explicit.push(HistogramDataPoint {
+            attributes,
+            start_time_unix_nano,
+            time_unix_nano,
+            count,
+            sum,
+            bucket_counts: histogram::explicit(readings),
+            explicit_bounds: histogram::bounds(),
+            exemplars,
+            ..HistogramDataPoint::default()
+        }),
+        Aggregation::Exponential => {
+            let counted = histogram::exponential(readings);
+            batch.exponential.push(ExponentialHistogramDataPoint {
+                attributes,
+                start_time_unix_nano,
+                time_unix_nano,
+                count,
+                sum,
+                scale: counted.scale,
+                zero_count: counted.zeros,
+                positive: Some(counted.buckets),
+                exemplars,
+                ..ExponentialHistogramDataPoint::default()
+            });
+        }
+    }
+}
+
+/// An exemplar names the phase span that holds its reading where that is settled, else its
+/// session.
+pub(super) fn exemplar(candidate: &Candidate, trace: &Trace) -> Exemplar {
+    let session = trace.session;
+    let span = candidate.span.map_or(session.span, |start| session.phase_span(trace.gpu, start));
+    Exemplar {
+        filtered_attributes: vec![text(EXPERIMENT_ID, &trace.experiment.id)],
+        time_unix_nano: candidate.at.as_nanos(),
+        span_id: span.span_id.as_bytes().to_vec(),
+        trace_id: span.trace_id.as_bytes().to_vec(),
+        value: Some(exemplar::Value::AsDouble(candidate.utilization.ratio())),
+    }
+}

@@ -1,0 +1,184 @@
+//! What is known of an experiment before its first reading, and how it is opened.
+
+use phasemeter_meter::units::Timestamp;
+
+use super::attributes::Attributes;
+use super::ids::{SpanId, Subject, TraceId};
+use super::open::{EXPERIMENT_ID, Experiment};
+use super::place::Traces;
+use super::sampler::Sampler;
+use super::traceparent::{TraceParent, TraceState};
+
+/// The attribute that names the workload.
+const SERVICE_NAME: &str = "service.name";
+
+/// What the workload is called where nobody names it, as OpenTelemetry asks.
+const UNKNOWN_SERVICE: &str = "unknown_service";
+
+/// What is known of an experiment before its first reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExperimentRequest {
+    /// What the user calls it.
+    pub id: Option<String>,
+    /// The span it hangs under.
+    pub parent: Option<TraceParent>,
+    /// What is passed along with that.
+    pub state: Option<TraceState>,
+    /// What the workload's services tell each other; passed on as it came.
+    pub baggage: Option<String>,
+    /// Whether its trace is recorded.
+    pub sampler: Sampler,
+    /// Which traces its sessions stand in.
+    pub traces: Traces,
+    /// What describes the workload.
+    pub attributes: Attributes,
+}
+
+impl ExperimentRequest {
+    /// The same under another span; what was passed along with the first stays behind.
+    #[must_use]
+    pub fn under(self, parent: TraceParent) -> Self {
+        Self { parent: Some(parent), state: None, ..self }
+    }
+
+    /// Opens the experiment: its ids are settled from here on. `first`: where it begins.
+    #[must_use]
+    pub fn open(self, first: Timestamp, opening: Opening<'_>) -> Experiment {
+        let mut attributes = self.attributes;
+        let given = self.id.or_else(|| attributes.get(EXPERIMENT_ID).cloned());
+        let given = given.filter(|id| !id.is_empty());
+        let (trace, own_span) = match opening {
+            Opening::Log { gpus } => (TraceId::of_content(given.as_deref(), first, gpus), true),
+            Opening::Command { trace } => (trace, true),
+            Opening::Sidecar { trace } => (trace, false),
+        };
+        let trace_id = self.parent.map_or(trace, |parent| parent.trace_id);
+        let traces =
+            if own_span || self.parent.is_some() { self.traces } else { Traces::PerSession };
+        let sampled =
+            self.sampler.samples(&trace_id, self.parent.map(|parent| parent.flags.is_sampled()));
+        attributes.entry(SERVICE_NAME.to_owned()).or_insert_with(|| UNKNOWN_SERVICE.to_owned());
+        Experiment {
+            id: given.unwrap_or_else(|| trace_id.to_string()),
+            trace_id,
+            span_id: own_span.then(|| SpanId::of_content(&trace_id, &Subject::Experiment, first)),
+            parent: self.parent.map(|parent| parent.span_id),
+            flags: self.parent.map(|parent| parent.flags).unwrap_or_default().with_sampled(sampled),
+            state: self.state,
+            baggage: self.baggage,
+            sampler: self.sampler,
+            traces,
+            attributes,
+            first,
+        }
+    }
+}
+
+/// What opens an experiment. It decides on the trace where none is given, and on whether the
+/// experiment has a span of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening<'a> {
+    /// A log. The same log opens the same trace: it follows from what is in it.
+    Log {
+        /// The [`gpu_id`]s of those seen within the lateness window after the first reading.
+        gpus: &'a [&'a str],
+    },
+    /// A command, whose end ends the experiment.
+    Command {
+        /// A trace of its own.
+        trace: TraceId,
+    },
+    /// A sidecar. It cannot know when what it stands beside ends, so there is no span that would
+    /// have to end with it.
+    Sidecar {
+        /// A trace of its own.
+        trace: TraceId,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Root, TraceFlags};
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    fn open(request: ExperimentRequest) -> Experiment {
+        opened(request, Opening::Log { gpus: &["GPU-0"] })
+    }
+
+    fn opened(request: ExperimentRequest, opening: Opening<'_>) -> Experiment {
+        request.open(Timestamp::from_millis(1_000).unwrap(), opening)
+    }
+
+    #[test]
+    fn without_a_word_it_is_named_by_its_trace() {
+        let experiment = open(ExperimentRequest::default());
+        assert_eq!(experiment.id, experiment.trace_id.to_string());
+        assert_eq!(experiment.parent, None);
+        assert!(experiment.flags.is_sampled());
+        assert_eq!(experiment.attributes[SERVICE_NAME], UNKNOWN_SERVICE);
+        assert_eq!(experiment, open(ExperimentRequest::default()));
+    }
+
+    #[test]
+    fn a_name_that_is_given_goes_into_the_ids() {
+        let named = ExperimentRequest { id: Some("tuning".into()), ..Default::default() };
+        let by_attribute = ExperimentRequest {
+            attributes: Attributes::from([(EXPERIMENT_ID.into(), "tuning".into())]),
+            ..Default::default()
+        };
+        assert_eq!(open(named.clone()).id, "tuning");
+        assert_eq!(open(named.clone()).trace_id, open(by_attribute).trace_id);
+        assert_ne!(open(named).trace_id, open(ExperimentRequest::default()).trace_id);
+    }
+
+    #[test]
+    fn under_a_parent_it_is_in_its_trace() {
+        let parent: TraceParent = PARENT.parse().unwrap();
+        let request = ExperimentRequest {
+            state: "a=1".parse().ok(),
+            baggage: Some("user=ada".into()),
+            ..Default::default()
+        };
+        let experiment = open(ExperimentRequest { parent: Some(parent), ..request.clone() });
+        assert_eq!(experiment.trace_id, parent.trace_id);
+        assert_eq!(experiment.parent, Some(parent.span_id));
+        let own = experiment.span_id.unwrap();
+        assert_ne!(own, parent.span_id);
+        let [child, state, baggage] = experiment.carriers();
+        let expected = PARENT.replace("b7ad6b7169203331", &own.to_string());
+        assert_eq!(child, ("TRACEPARENT", Some(expected)));
+        assert_eq!(state, ("TRACESTATE", Some("a=1".into())));
+        assert_eq!(baggage, ("BAGGAGE", Some("user=ada".into())));
+
+        let other = open(request.under(parent));
+        assert_eq!(other.state, None, "a state belongs to its own parent");
+    }
+
+    #[test]
+    fn live_the_trace_that_is_opened_is_the_one_given() {
+        let trace = TraceId::new([7; 16]).unwrap();
+        let command = opened(ExperimentRequest::default(), Opening::Command { trace });
+        assert_eq!((command.trace_id, command.parent), (trace, None));
+        assert!(command.span_id.is_some());
+
+        let sidecar = opened(ExperimentRequest::default(), Opening::Sidecar { trace });
+        assert_eq!((sidecar.trace_id, sidecar.innermost()), (trace, None));
+        let parent: TraceParent = PARENT.parse().unwrap();
+        let under = ExperimentRequest::default().under(parent);
+        let sidecar = opened(under, Opening::Sidecar { trace });
+        assert_eq!((sidecar.trace_id, sidecar.span_id), (parent.trace_id, None));
+        assert_eq!(sidecar.innermost(), Some(parent.span_id));
+    }
+
+    #[test]
+    fn a_parent_that_is_not_recorded_has_children_that_are_not() {
+        let parent = TraceParent { flags: TraceFlags::RANDOM, ..PARENT.parse().unwrap() };
+        let request = ExperimentRequest::default().under(parent);
+        assert!(!open(request.clone()).flags.is_sampled());
+        let always = Sampler { asks_parent: false, root: Root::AlwaysOn };
+        let experiment = open(ExperimentRequest { sampler: always, ..request });
+        assert_eq!(experiment.flags.bits(), 0b11);
+    }
+}

@@ -1,0 +1,21 @@
+//! OTLP: the experiments that telemetry belongs to, the requests made from meters, and their way
+//! to a file or a backend.
+//!
+//! ```text
+//! GpuMeter → Observer → encode::Exporter → Request → delivery::{OtlpFile, Client}
+//! ```
+//!
+//! The only crate with the types of the protocol. [`encode`] and [`delivery`] must not depend on
+//! each other; neither depends on where readings come from, nor on policies.
+
+#![forbid(unsafe_code)]
+
+pub mod delivery;
+pub mod duration_histogram;
+pub mod encode;
+pub mod experiment;
+mod request;
+mod signal;
+
+pub use request::{Export, Request};
+pub use signal::{BySignal, Signal};

@@ -1,0 +1,113 @@
+//! A request as it is kept and sent: encoded once, so that sending it again sends the same bytes.
+//! This room must not know what the data says; it counts it.
+
+use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use prost::Message;
+
+use crate::signal::Signal;
+
+/// One export request, as a backend gets it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Points of metrics.
+    Metrics(ExportMetricsServiceRequest),
+    /// Spans.
+    Traces(ExportTraceServiceRequest),
+    /// Events.
+    Logs(ExportLogsServiceRequest),
+}
+
+impl Request {
+    /// As a client keeps and sends it.
+    #[must_use]
+    pub fn encode(&self) -> Export {
+        match self {
+            Self::Metrics(request) => Export::metrics(request),
+            Self::Traces(request) => Export::traces(request),
+            Self::Logs(request) => Export::logs(request),
+        }
+    }
+}
+
+/// One encoded request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    signal: Signal,
+    items: u64,
+    body: Bytes,
+}
+
+impl Export {
+    /// Bytes that are encoded already, and how many spans, data points or log records they hold. A
+    /// request without any says nothing and is never sent.
+    #[must_use]
+    pub const fn new(signal: Signal, items: u64, body: Bytes) -> Self {
+        Self { signal, items, body }
+    }
+
+    /// Spans, which are what is counted.
+    #[must_use]
+    pub fn traces(request: &ExportTraceServiceRequest) -> Self {
+        let scopes = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
+        let items = scopes.map(|scope| len(&scope.spans)).sum();
+        Self::new(Signal::Traces, items, encode(request))
+    }
+
+    /// Metrics, whose data points are counted.
+    #[must_use]
+    pub fn metrics(request: &ExportMetricsServiceRequest) -> Self {
+        let scopes = request.resource_metrics.iter().flat_map(|resource| &resource.scope_metrics);
+        let items = scopes.flat_map(|scope| &scope.metrics).map(data_points).sum();
+        Self::new(Signal::Metrics, items, encode(request))
+    }
+
+    /// Log records, which are what is counted.
+    #[must_use]
+    pub fn logs(request: &ExportLogsServiceRequest) -> Self {
+        let scopes = request.resource_logs.iter().flat_map(|resource| &resource.scope_logs);
+        let items = scopes.map(|scope| len(&scope.log_records)).sum();
+        Self::new(Signal::Logs, items, encode(request))
+    }
+
+    /// What kind of data it is.
+    #[must_use]
+    pub const fn signal(&self) -> Signal {
+        self.signal
+    }
+
+    /// Spans, data points or log records.
+    #[must_use]
+    pub const fn items(&self) -> u64 {
+        self.items
+    }
+
+    /// The request as the protocol has it, before any compression.
+    #[must_use]
+    pub const fn body(&self) -> &Bytes {
+        &self.body
+    }
+}
+
+fn encode(request: &impl Message) -> Bytes {
+    request.encode_to_vec().into()
+}
+
+fn data_points(metric: &Metric) -> u64 {
+    match &metric.data {
+        None => 0,
+        Some(Data::Gauge(gauge)) => len(&gauge.data_points),
+        Some(Data::Sum(sum)) => len(&sum.data_points),
+        Some(Data::Histogram(histogram)) => len(&histogram.data_points),
+        Some(Data::ExponentialHistogram(histogram)) => len(&histogram.data_points),
+        Some(Data::Summary(summary)) => len(&summary.data_points),
+    }
+}
+
+const fn len<T>(items: &[T]) -> u64 {
+    items.len() as u64
+}

@@ -1,0 +1,137 @@
+//! The client beside a server that shows a certificate, and asks for one.
+
+use std::sync::Arc;
+
+use opentelemetry_sdk::metrics::data::ResourceMetrics;
+use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
+use phasemeter_otlp::Signal;
+use phasemeter_otlp::delivery::{Client, Config};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use tempfile::TempDir;
+use tokio::runtime;
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::backend::Backend;
+use crate::{AT_ONCE, PROTOCOLS, config, items, send, spans, until};
+
+/// An authority, and what it signed: a server on this machine, a client.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: TempDir,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        Self { issuer, folder: TempDir::new().unwrap() }
+    }
+
+    /// Certificate and key, in PEM.
+    fn sign(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    /// A client that trusts this authority, and that it vouches for.
+    fn client(&self, backend: &Backend, protocol: &str) -> Config {
+        let trusted = self.file("ca.pem", &self.issuer.pem());
+        let (certificate, key) = self.sign("phasemeter");
+        let certificate = self.file("client.pem", &certificate);
+        let key = self.file("client.key", &key);
+        let more = [
+            ("PROTOCOL", protocol),
+            ("CERTIFICATE", &trusted),
+            ("CLIENT_CERTIFICATE", &certificate),
+            ("CLIENT_KEY", &key),
+        ];
+        config(&format!("https://localhost:{}", backend.address.port()), &more)
+    }
+
+    /// A server that this authority vouches for; where `asks` it wants a client that it does.
+    fn server(&self, asks: bool) -> rustls::ServerConfig {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let (certificate, key) = self.sign("localhost");
+        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(self.issuer.der().clone()).unwrap();
+        let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
+            Arc::new(roots),
+            Arc::clone(&provider),
+        );
+        let builder = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = if asks {
+            builder.with_client_cert_verifier(verifier.build().unwrap())
+        } else {
+            builder.with_no_client_auth()
+        };
+        let mut config = builder.with_single_cert(chain, key).unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config
+    }
+}
+
+#[test]
+fn tls_knows_the_server_by_the_given_authority_and_shows_who_we_are() {
+    let authority = Authority::new("ours");
+    for protocol in PROTOCOLS {
+        for asks in [false, true] {
+            let backend = Backend::with_tls([], authority.server(asks));
+            let sent = send(&authority.client(&backend, protocol));
+            assert_eq!(items(&sent), [3, 0, 0, 0, 0], "{sent:?}");
+        }
+    }
+}
+
+/// What the sidecar tells of itself is exported by the SDK, over the same line.
+#[test]
+fn the_exporter_of_the_sdk_does_so_too() {
+    let authority = Authority::new("ours");
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for protocol in PROTOCOLS {
+        let backend = Backend::with_tls([], authority.server(true));
+        let config = authority.client(&backend, protocol);
+        runtime.block_on(async {
+            let exporter = config.target(Signal::Metrics).unwrap().metric_exporter().unwrap();
+            exporter.export(&ResourceMetrics::default()).await.unwrap();
+        });
+        assert_eq!(backend.rest().len(), 1, "{protocol}");
+    }
+}
+
+#[test]
+fn tls_says_whose_certificate_is_wrong() {
+    let (authority, other) = (Authority::new("ours"), Authority::new("another"));
+    let trusted = authority.file("ca.pem", &authority.issuer.pem());
+    let wrong = other.file("ca.pem", &other.issuer.pem());
+    for protocol in PROTOCOLS {
+        let unknown = [(&trusted, "CLIENT_CERTIFICATE"), (&wrong, "UnknownIssuer")];
+        for (trusted, word) in unknown {
+            let backend = Backend::with_tls([], authority.server(true));
+            let endpoint = format!("https://localhost:{}", backend.address.port());
+            let more = [("PROTOCOL", protocol), ("CERTIFICATE", trusted)];
+            let client = Client::start(&config(&endpoint, &more)).unwrap();
+            client.enqueue(spans("step", 3));
+            until(&client, |outcome| outcome.traces.failed_attempts > 0);
+            let account = client.flush(AT_ONCE).traces;
+            assert_eq!(items(&account), [0, 0, 0, 0, 3]);
+            let reason = account.last_error.unwrap();
+            assert!(reason.contains(word), "{protocol}: {reason}");
+        }
+    }
+}

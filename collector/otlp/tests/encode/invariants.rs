@@ -1,0 +1,264 @@
+//! What holds of whatever GPUs say, and however often it is exported.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use phasemeter_meter::gpu::MeterConfig;
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::Request;
+use phasemeter_otlp::experiment::{ExperimentRequest, Opening, TraceId, TraceParent, Traces};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::PARENT;
+use crate::file::{Span, list, long, nanos, number, of, text};
+use crate::made::{Made, Run, any_gpus, any_settings, any_traces, run, run_as};
+
+/// Sums never fall and keep their start; the times of points rise.
+pub(crate) fn check_points(run: &Run) -> Result<(), TestCaseError> {
+    for stream in run.metrics() {
+        for pair in stream.points.windows(2) {
+            let time = |point: &Value| long(&point["timeUnixNano"]);
+            prop_assert!(time(&pair[0]) < time(&pair[1]), "{:?}", stream);
+            if stream.monotonic {
+                let value = |point: &Value| number(&point["asDouble"]);
+                prop_assert_eq!(&pair[0]["startTimeUnixNano"], &pair[1]["startTimeUnixNano"]);
+                prop_assert!(value(&pair[0]) <= value(&pair[1]), "{:?}", stream);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Each exemplar names a span of its GPU that holds it; one a bucket and export.
+fn check_exemplars(run: &Run) -> Result<(), TestCaseError> {
+    let spans = run.spans();
+    let by_id: BTreeMap<_, _> = spans.iter().map(|span| (span.id.as_str(), span)).collect();
+    for stream in of(&run.metrics(), "phasemeter.gpu.utilization") {
+        let mut since = 0;
+        for point in &stream.points {
+            let exemplars = list(&point["exemplars"]);
+            for exemplar in exemplars {
+                let at = long(&exemplar["timeUnixNano"]);
+                let until = long(&point["timeUnixNano"]);
+                prop_assert!(since <= at && at <= until, "only from this interval");
+                let span = by_id[exemplar["spanId"].as_str().unwrap()];
+                prop_assert_eq!(&span.trace, &text(&exemplar["traceId"]));
+                prop_assert_eq!(&span.attributes["hw.id"], &stream.attributes["hw.id"]);
+                prop_assert!(span.from <= at && at <= span.to);
+            }
+            let values: BTreeSet<_> =
+                exemplars.iter().map(|exemplar| exemplar["asDouble"].to_string()).collect();
+            prop_assert_eq!(values.len(), exemplars.len(), "one a bucket");
+            since = long(&point["timeUnixNano"]);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn the_last_points_sum_to_the_bill_and_to_the_time(
+        made in any_gpus(), settings in any_settings(),
+    ) {
+        let run = run(&made, ExperimentRequest::default(), settings);
+        let streams = run.metrics();
+        for (made, summary) in made.iter().zip(&run.summaries) {
+            let id = made.identity.index.unwrap().to_string();
+            let sum = |name| -> i128 {
+                let mine = of(&streams, name).into_iter().filter(|it| it.attributes["hw.id"] == id);
+                mine.map(|stream| nanos(stream.last())).sum()
+            };
+            prop_assert_eq!(NanoUsd(sum("phasemeter.gpu.cost")), summary.accounts.all().cost);
+            prop_assert_eq!(sum("phasemeter.gpu.time"), i128::from(summary.length().0));
+            let slack = sum("phasemeter.gpu.waste") - summary.accounts.waste().0;
+            prop_assert!((0..1_000).contains(&slack), "less than a millionth of a dollar: {}", slack);
+        }
+    }
+
+    #[test]
+    fn sums_never_fall_and_their_times_rise(made in any_gpus(), settings in any_settings()) {
+        check_points(&run(&made, ExperimentRequest::default(), settings))?;
+    }
+
+    #[test]
+    fn every_reading_is_counted_once(made in any_gpus(), settings in any_settings()) {
+        let streams = run(&made, ExperimentRequest::default(), settings).metrics();
+        for stream in of(&streams, "phasemeter.gpu.utilization") {
+            for point in &stream.points {
+                let buckets = match point.get("positive") {
+                    Some(positive) => &positive["bucketCounts"],
+                    None => &point["bucketCounts"],
+                };
+                let zeros = point.get("zeroCount").map_or(0, long);
+                let counted = zeros + list(buckets).iter().map(long).sum::<u64>();
+                prop_assert_eq!(long(&point["count"]), counted);
+            }
+        }
+        let counted = |made: &Made| {
+            made.readings.iter().filter(|reading| reading.utilization.is_ok()).count() as u64
+        };
+        let told: u64 = of(&streams, "phasemeter.gpu.utilization")
+            .iter()
+            .map(|stream| long(&stream.points.last().unwrap()["count"]))
+            .sum();
+        prop_assert_eq!(told, made.iter().map(counted).sum::<u64>());
+    }
+
+    #[test]
+    fn spans_are_one_tree_and_phases_tile_it(made in any_gpus(), settings in any_settings()) {
+        let request = ExperimentRequest::default().under(PARENT.parse::<TraceParent>().unwrap());
+        let run = run(&made, request, settings);
+        let spans = run.spans();
+        let by_id: BTreeMap<_, _> = spans.iter().map(|span| (span.id.clone(), span)).collect();
+        prop_assert_eq!(by_id.len(), spans.len(), "no id occurs twice");
+        let sessions = made.iter().filter(|made| !made.readings.is_empty()).count();
+        let named = |name: &str| spans.iter().filter(|span| span.name == name).collect::<Vec<_>>();
+        prop_assert_eq!(named("gpu session").len(), sessions);
+        prop_assert_eq!(named("experiment").len(), usize::from(sessions > 0));
+
+        for span in &spans {
+            prop_assert_eq!(&span.trace, "0af7651916cd43dd8448eb211c80319c");
+            prop_assert_eq!(&span.attributes["phasemeter.experiment.id"], &span.trace);
+            let parent = span.parent.as_ref().unwrap();
+            if span.name == "experiment" {
+                prop_assert_eq!(parent, "b7ad6b7169203331");
+                continue;
+            }
+            let parent = by_id[parent];
+            let depth = if span.name == "gpu session" { "experiment" } else { "gpu session" };
+            prop_assert_eq!(&parent.name, depth);
+            prop_assert!(parent.from <= span.from && span.to <= parent.to);
+        }
+        for session in named("gpu session") {
+            let mut phases: Vec<_> =
+                spans.iter().filter(|span| span.parent.as_ref() == Some(&session.id)).collect();
+            phases.sort_by_key(|span| span.from);
+            let mut reached = session.from;
+            for phase in phases {
+                prop_assert_eq!(phase.from, reached);
+                prop_assert_eq!(&phase.attributes["phasemeter.phase"], &phase.name);
+                prop_assert_eq!(&phase.attributes["hw.id"], &session.attributes["hw.id"]);
+                reached = phase.to;
+            }
+            prop_assert_eq!(reached, session.to);
+        }
+        let cost: i128 = named("experiment").iter().map(|span| span.cost()).sum();
+        let bill: NanoUsd = run.summaries.iter().map(|summary| summary.accounts.all().cost).sum();
+        prop_assert_eq!(NanoUsd(cost), bill);
+    }
+
+    #[test]
+    fn an_exemplar_names_the_span_that_holds_it(made in any_gpus(), settings in any_settings()) {
+        check_exemplars(&run(&made, ExperimentRequest::default(), settings))?;
+    }
+
+    /// A session is an hour's bill, wherever it stands: here an hour is shorter.
+    #[test]
+    fn sessions_tile_the_run_and_each_tells_its_own_bill(
+        made in any_gpus(), settings in any_settings(), hour in 20..400_u64, under: bool, traces in any_traces(),
+    ) {
+        let given = PARENT.parse::<TraceParent>().ok().filter(|_| under);
+        let request = ExperimentRequest { parent: given, traces, ..ExperimentRequest::default() };
+        let config = MeterConfig { session_every: Nanos::from_secs(hour), ..MeterConfig::default() };
+        let trace = TraceId::new([7; 16]).unwrap();
+        let run = run_as(config, &made, settings, |first| {
+            request.open(first, Opening::Sidecar { trace })
+        });
+        check_points(&run)?;
+        check_exemplars(&run)?;
+
+        let spans = run.spans();
+        prop_assert!(spans.iter().all(|span| span.name != "experiment"), "nobody knows its end");
+        let ids: BTreeSet<_> = spans.iter().map(|span| &span.attributes["phasemeter.experiment.id"]).collect();
+        prop_assert!(ids.len() <= 1, "{:?}", ids);
+        let given = given.map(|given| (given.trace_id.to_string(), given.span_id.to_string()));
+        let shared = given.clone().filter(|_| traces == Traces::Shared);
+        let mut seen = BTreeSet::new();
+        for (made, summary) in made.iter().zip(&run.summaries) {
+            let id = made.identity.index.unwrap().to_string();
+            let mut mine: Vec<_> = spans.iter().filter(|span| span.attributes["hw.id"] == id).collect();
+            mine.sort_by_key(|span| span.from);
+            let (sessions, phases): (Vec<_>, Vec<_>) =
+                mine.into_iter().partition(|span| span.name == "gpu session");
+            let mut before: Option<&Span> = None;
+            for session in &sessions {
+                let first = made.readings[0].at.as_nanos();
+                prop_assert_eq!(session.from, before.map_or(first, |before| before.to));
+                let follows = before.map(|before| (before.trace.clone(), before.id.clone()));
+                let follows = follows.or_else(|| given.clone().filter(|_| shared.is_none()));
+                prop_assert_eq!(session.links.first(), follows.as_ref());
+                prop_assert_eq!(&session.parent, &shared.clone().map(|(_, parent)| parent));
+                match &shared {
+                    Some((trace, _)) => prop_assert_eq!(&session.trace, trace),
+                    None => prop_assert!(seen.insert(session.trace.clone()), "a trace of its own"),
+                }
+
+                let (mut reached, mut cost) = (session.from, 0);
+                for phase in phases.iter().filter(|span| span.parent.as_ref() == Some(&session.id)) {
+                    prop_assert_eq!((&phase.trace, phase.from), (&session.trace, reached));
+                    (reached, cost) = (phase.to, cost + phase.cost());
+                }
+                prop_assert_eq!(reached, session.to);
+                let rate = summary.rate.unwrap().nano_usd_per_hour();
+                let until = |at: u64| i128::from(rate) * i128::from(at - first) / 3_600_000_000_000;
+                prop_assert_eq!(session.cost(), until(session.to) - until(session.from));
+                prop_assert_eq!(cost, session.cost());
+                before = Some(session);
+            }
+            let inner = sessions.split_last().map(|(_, inner)| inner).unwrap_or_default();
+            prop_assert!(inner.iter().all(|session| session.to % (hour * 1_000_000_000) == 0));
+            let end = made.readings.last().map(|last| last.at.as_nanos());
+            prop_assert_eq!(before.map(|last| last.to), end);
+        }
+    }
+
+    #[test]
+    fn a_file_says_what_the_requests_said_and_says_it_again(
+        made in any_gpus(), settings in any_settings(),
+    ) {
+        let first = run(&made, ExperimentRequest::default(), settings);
+        let file = first.file();
+        prop_assert_eq!(&file, &run(&made, ExperimentRequest::default(), settings).file());
+        prop_assert_eq!(file.lines().count(), first.requests.len());
+        for (line, request) in file.lines().zip(&first.requests) {
+            prop_assert!(!line.contains("null"));
+            match request {
+                Request::Metrics(request) => {
+                    let read: ExportMetricsServiceRequest = serde_json::from_str(line).unwrap();
+                    prop_assert_eq!(&read, request);
+                }
+                Request::Traces(request) => {
+                    let read: ExportTraceServiceRequest = serde_json::from_str(line).unwrap();
+                    prop_assert_eq!(&read, request);
+                }
+                Request::Logs(request) => {
+                    let read: ExportLogsServiceRequest = serde_json::from_str(line).unwrap();
+                    prop_assert_eq!(&read, request);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_trace_that_is_not_recorded_changes_no_metric(
+        made in any_gpus(), settings in any_settings(),
+    ) {
+        let parent = PARENT.replace("-01", "-00").parse::<TraceParent>().unwrap();
+        let silent = run(&made, ExperimentRequest::default().under(parent), settings);
+        prop_assert!(silent.spans().is_empty());
+        let told = run(&made, ExperimentRequest::default(), settings);
+        for (mut silent, mut told) in silent.metrics().into_iter().zip(told.metrics()) {
+            prop_assert!(silent.points.iter().all(|point| point.get("exemplars").is_none()));
+            for point in told.points.iter_mut().chain(&mut silent.points) {
+                point.as_object_mut().unwrap().remove("exemplars");
+            }
+            prop_assert_eq!((silent.name, silent.points), (told.name, told.points));
+        }
+    }
+}

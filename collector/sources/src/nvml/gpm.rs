@@ -1,0 +1,110 @@
+//! Hardware counters: what was true between two samples of them.
+
+use nvml_wrapper::enums::gpm::GpmMetricId;
+use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
+use nvml_wrapper::{Device, Nvml};
+use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
+
+use super::observation::Activity;
+use super::refusal::{Lack, Refusal};
+
+/// Over less the counters mean nothing: NVIDIA wants more than 100 ms, and our clock is not theirs.
+const SHORTEST: Nanos = Nanos::from_millis(150);
+
+/// Rounding may say a little more than everything. More than that is no metric.
+const MOST_PERCENT: f64 = 101.0;
+
+const METRICS: [GpmMetricId; 3] =
+    [GpmMetricId::SmUtil, GpmMetricId::AnyTensorUtil, GpmMetricId::DramBwUtil];
+
+/// The counters of one GPU, as last sampled. Each pair begins where the one before ended.
+#[derive(Debug, Default)]
+pub(super) struct Gpm<'d> {
+    last: Option<(GpmSample<'d>, Timestamp)>,
+}
+
+impl<'d> Gpm<'d> {
+    /// Samples the counters; `None` where there is nothing to compare them with yet.
+    pub(super) fn ask(
+        &mut self,
+        nvml: &'d Nvml,
+        device: &Device<'d>,
+        now: Timestamp,
+    ) -> Result<Option<Activity>, Refusal> {
+        let last = match self.last.take() {
+            Some((sample, at)) if now.since(at) < SHORTEST => {
+                self.last = Some((sample, at));
+                return Ok(None);
+            }
+            None => {
+                supported(nvml, device)?;
+                None
+            }
+            last => last,
+        };
+        let sample = device.gpm_sample()?;
+        let activity = match &last {
+            Some((before, from)) => compare(nvml, before, &sample, *from, now)?,
+            None => None,
+        };
+        self.last = Some((sample, now));
+        Ok(activity)
+    }
+
+    /// Our clock was set: there is nothing to compare with.
+    pub(super) fn forget_clock(&mut self) {
+        self.last = None;
+    }
+}
+
+/// A sample that cannot be freed must not be taken: the wrapper would panic on it.
+fn supported(nvml: &Nvml, device: &Device<'_>) -> Result<(), Refusal> {
+    if nvml.lib().nvmlGpmSampleFree.is_err() {
+        return Err(Refusal::Unsupported(Lack::Driver));
+    }
+    if device.gpm_support()? { Ok(()) } else { Err(Refusal::Unsupported(Lack::Device)) }
+}
+
+fn compare<'d>(
+    nvml: &'d Nvml,
+    before: &GpmSample<'d>,
+    after: &GpmSample<'d>,
+    from: Timestamp,
+    to: Timestamp,
+) -> Result<Option<Activity>, Refusal> {
+    let mut means = [None; METRICS.len()];
+    let answers = gpm_metrics_get(nvml, before, after, &METRICS)?;
+    for (mean, answer) in means.iter_mut().zip(answers) {
+        *mean = answer.ok().and_then(|answer| of_percent(answer.value));
+    }
+    let [sm, tensor, dram] = means;
+    let told = means.iter().any(Option::is_some);
+    Ok(told.then_some(Activity { from, to, sm, tensor, dram }))
+}
+
+fn of_percent(percent: f64) -> Option<Utilization> {
+    if !(0.0..=MOST_PERCENT).contains(&percent) {
+        return None;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "in range, as the line before says"
+    )]
+    let ppm = (percent * 10_000.0).round() as u32;
+    Some(Utilization::from_ppm(ppm).unwrap_or(Utilization::FULL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_share_is_not_told() {
+        assert_eq!(of_percent(12.345_6), Utilization::from_ppm(123_456));
+        assert_eq!(of_percent(100.4), Some(Utilization::FULL));
+        for nonsense in [f64::NAN, -0.1, 250.0, f64::INFINITY] {
+            assert_eq!(of_percent(nonsense), None);
+        }
+    }
+}

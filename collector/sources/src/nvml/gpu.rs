@@ -1,0 +1,206 @@
+//! One GPU of one generation of the driver: every question that is asked of it.
+//!
+//! It asks and translates; when to ask is the sampler's business. A GPU holds handles of the
+//! driver: it goes when the GPU is lost or the driver is, and is found again by its uuid.
+
+use nvml_wrapper::bitmasks::event::EventTypes;
+use nvml_wrapper::enum_wrappers::device::{Clock as ClockDomain, Sampling, TemperatureSensor};
+use nvml_wrapper::enums::event::XidError;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::structs::device::UtilizationInfo;
+use nvml_wrapper::{Device, EventSet, Nvml};
+use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::units::{
+    Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Utilization,
+};
+
+use super::counters;
+use super::gpm::Gpm;
+use super::metric::Metric;
+use super::observation::{Event, Observed};
+use super::refusal::{Lack, Refusal};
+use super::ring::{Ring, Sample};
+use super::value::whole;
+use crate::clock::Clock;
+use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue, Engine};
+
+/// The driver is asked for the next XID at most so often in a row: it may not keep us.
+const XIDS_AT_ONCE: usize = 16;
+
+/// What the driver calls an XID that it does not know.
+const XID_UNKNOWN: u64 = 999;
+
+/// A GPU that answers.
+#[derive(Debug)]
+pub struct Gpu<'d> {
+    nvml: &'d Nvml,
+    device: Device<'d>,
+    events: Option<EventSet<'d>>,
+    ring: Ring,
+    gpm: Gpm<'d>,
+}
+
+impl<'d> Gpu<'d> {
+    /// Looks a GPU up. A driver sample covers at most `max_hold`.
+    ///
+    /// # Errors
+    /// Where it is not there, or is but does not answer.
+    pub fn find(nvml: &'d Nvml, uuid: &str, max_hold: Nanos) -> Result<Self, Refusal> {
+        let device = nvml.device_by_uuid(uuid)?;
+        // A GPU that is lost may still have a handle.
+        if let Err(Refusal::Gone(loss)) = device.utilization_rates().map_err(Refusal::from) {
+            return Err(Refusal::Gone(loss));
+        }
+        Ok(Self { nvml, device, events: None, ring: Ring::new(max_hold), gpm: Gpm::default() })
+    }
+
+    /// How often a metric is worth asking here; zero: at every tick.
+    #[must_use]
+    pub const fn period(&self, metric: Metric) -> Nanos {
+        match metric {
+            Metric::Samples => self.ring.drain_every(),
+            other => other.period(),
+        }
+    }
+
+    /// Asks one metric. What belongs in a reading goes into `values`, the rest is told.
+    ///
+    /// # Errors
+    /// Where there is no answer; then `values` has none either.
+    pub fn ask(
+        &mut self,
+        metric: Metric,
+        clock: &Clock,
+        values: &mut Reading,
+        mut tell: impl FnMut(Observed),
+    ) -> Result<(), Refusal> {
+        forget(metric, values);
+        let device = &self.device;
+        match metric {
+            Metric::Memory => values.memory_used = Bytes::new(device.memory_info()?.used),
+            Metric::Power => values.power = Milliwatts::new(device.power_usage()?),
+            Metric::Energy => {
+                values.energy = Some(Millijoules(device.total_energy_consumption()?));
+            }
+            Metric::Temperature => {
+                let degrees = device.temperature(TemperatureSensor::Gpu)?;
+                values.temperature = i16::try_from(degrees).ok().map(Celsius);
+            }
+            Metric::Clocks => {
+                values.sm_clock = Some(Megahertz(device.clock_info(ClockDomain::SM)?));
+                values.memory_clock = Some(Megahertz(device.clock_info(ClockDomain::Memory)?));
+            }
+            Metric::Utilization => {
+                let answer = device.utilization_rates().map_err(Refusal::from);
+                values.utilization = match &answer {
+                    Ok(rates) => Utilization::from_percent(rates.gpu).ok_or(Absent::Unreadable),
+                    Err(Refusal::Unsupported(_)) => Err(Absent::NotSupported),
+                    Err(Refusal::Gone(_)) => Err(Absent::Lost),
+                    Err(Refusal::Failed) => Err(Absent::Unreadable),
+                };
+                return answer.map(drop);
+            }
+            Metric::Processes => {
+                values.compute_processes = Some(device.running_compute_processes_count()?);
+            }
+            Metric::Events => self.drain_events(|event| tell(Observed::Event(event)))?,
+            Metric::Samples => {
+                let mut samples = self.samples()?;
+                let tell = |interval| tell(Observed::Interval(interval));
+                self.ring.take(&mut samples, clock.now(), tell);
+            }
+            Metric::Gpm => {
+                let activity = self.gpm.ask(self.nvml, device, clock.now())?;
+                activity.into_iter().for_each(|activity| tell(Observed::Activity(activity)));
+            }
+            Metric::Counters => {
+                let at = clock.now();
+                counters::ask(device, |counter, stood| {
+                    let value = DeviceValue::Count { counter, total: stood };
+                    tell(Observed::DeviceMetric(DeviceMetric { at, value }));
+                })?;
+            }
+            Metric::Video => {
+                let engines = [
+                    (Engine::Encoder, device.encoder_utilization()?),
+                    (Engine::Decoder, device.decoder_utilization()?),
+                ];
+                let at = clock.now();
+                for (engine, UtilizationInfo { utilization, sampling_period }) in engines {
+                    // Of a driver that does not say how long it looked.
+                    let micros = u64::from(sampling_period.max(1));
+                    let from = at.saturating_sub(Nanos(micros * 1_000));
+                    if let Some(mean) = Utilization::from_percent(utilization) {
+                        let value = DeviceValue::Activity { engine, from, mean };
+                        tell(Observed::DeviceMetric(DeviceMetric { at, value }));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Our clock was set: nothing is compared with what was stamped before.
+    pub fn forget_clock(&mut self) {
+        self.ring.forget_clock();
+        self.gpm.forget_clock();
+    }
+
+    /// The whole ring. That there is nothing in it is an answer.
+    fn samples(&self) -> Result<Vec<Sample>, Refusal> {
+        let samples = match self.device.samples(Sampling::GpuUtilization, None) {
+            Err(NvmlError::NotFound) => Vec::new(),
+            answer => answer?,
+        };
+        let plain = samples.iter().filter_map(|sample| {
+            Some(Sample { stamp: sample.timestamp, value: whole(&sample.value)? })
+        });
+        Ok(plain.collect())
+    }
+
+    /// Tells the XIDs that came since the last time, without waiting for any.
+    fn drain_events(&mut self, mut tell: impl FnMut(Event)) -> Result<(), Refusal> {
+        let events = match &mut self.events {
+            Some(events) => events,
+            none => none.insert(register(self.nvml, &self.device)?),
+        };
+        for _ in 0..XIDS_AT_ONCE {
+            match events.wait(0) {
+                Ok(event) => match event.event_data {
+                    Some(XidError::Value(code)) => tell(Event::Xid(code)),
+                    Some(XidError::Unknown) => tell(Event::Xid(XID_UNKNOWN)),
+                    None => {}
+                },
+                Err(NvmlError::Timeout) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes a metric's values out of a reading: they are not known, or no longer.
+pub fn forget(metric: Metric, values: &mut Reading) {
+    match metric {
+        Metric::Memory => values.memory_used = None,
+        Metric::Power => values.power = None,
+        Metric::Energy => values.energy = None,
+        Metric::Temperature => values.temperature = None,
+        Metric::Clocks => (values.sm_clock, values.memory_clock) = (None, None),
+        Metric::Utilization => values.utilization = Err(Absent::NotAsked),
+        Metric::Processes => values.compute_processes = None,
+        Metric::Events | Metric::Samples | Metric::Gpm | Metric::Counters | Metric::Video => {}
+    }
+}
+
+/// A set of its own for each GPU: where registering fails, the driver takes the set with it. A set
+/// that cannot be freed must not be made: the wrapper would panic on it.
+fn register<'d>(nvml: &'d Nvml, device: &Device<'d>) -> Result<EventSet<'d>, Refusal> {
+    if nvml.lib().nvmlEventSetFree.is_err() {
+        return Err(Refusal::Unsupported(Lack::Driver));
+    }
+    let set = nvml.create_event_set()?;
+    device
+        .register_events(EventTypes::CRITICAL_XID_ERROR, set)
+        .map_err(|failed| failed.error.into())
+}

@@ -1,0 +1,148 @@
+//! Logs as they come, each case a folder of `fixtures/logs`: the logs, `expected`, which lists
+//! what is read from them, and `args` where there are options, one word a line. A new case needs
+//! no Rust: `PHASEMETER_BLESS=1 cargo test --test logs` writes what is expected, to be read.
+#![expect(clippy::unwrap_used, reason = "a test stops where a fixture is not what it should be")]
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
+use phasemeter_sources::{Source, SourceError};
+
+const NOTES: [&str; 2] = ["args", "expected"];
+
+#[test]
+fn every_log_reads_as_expected() {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs");
+    let bless = env::var_os("PHASEMETER_BLESS").is_some();
+    let mut wrong = Vec::new();
+    let mut cases: Vec<_> = fs::read_dir(cases).unwrap().map(|case| case.unwrap().path()).collect();
+    cases.sort();
+    assert!(cases.len() > 30, "fixtures are missing");
+    for case in cases.iter().filter(|case| case.is_dir()) {
+        let listing = listing_of(case);
+        let expected = case.join("expected");
+        if bless {
+            fs::write(expected, listing).unwrap();
+        } else if fs::read_to_string(expected).unwrap_or_default() != listing {
+            wrong.push(format!("== {} gives\n{listing}", case.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn listing_of(case: &Path) -> String {
+    // Messages name files as they were given, so they are given from where they are.
+    env::set_current_dir(case).unwrap();
+    let (inputs, options) = arguments();
+    let mut listing = String::new();
+    if let Err(error) = list(&inputs, &options, &mut listing) {
+        let status = if matches!(error, SourceError::Unusable(_)) { 65 } else { 66 };
+        writeln!(listing, "error {status}: {error}").unwrap();
+        if let Some(source) = error.source() {
+            writeln!(listing, "  {source}").unwrap();
+        }
+    }
+    listing
+}
+
+/// Options and logs of the case; without any named, all its logs by name.
+fn arguments() -> (Vec<Input>, LogOptions) {
+    let args = fs::read_to_string("args").unwrap_or_default();
+    let (mut inputs, mut options, mut args) = (Vec::new(), LogOptions::default(), args.lines());
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().unwrap().to_owned();
+        match arg {
+            "--gpus" => options.gpus = Some(value().parse().unwrap()),
+            "--columns" => options.columns = Some(value()),
+            "--gpu-model" => options.gpu_model = Some(value()),
+            "--utc-offset" => options.utc_offset = Some(value().parse().unwrap()),
+            log => inputs.push(Input::from(PathBuf::from(log))),
+        }
+    }
+    if inputs.is_empty() {
+        let files = fs::read_dir(".").unwrap().map(|file| file.unwrap().file_name());
+        let mut files: Vec<_> =
+            files.filter(|file| !NOTES.contains(&file.to_str().unwrap())).collect();
+        files.sort();
+        inputs = files.into_iter().map(|file| Input::from(PathBuf::from(file))).collect();
+    }
+    (inputs, options)
+}
+
+/// Lists every reading, every GPU as it is known at its first reading and whenever that changes,
+/// then what is known of each log and what was left out.
+fn list(inputs: &[Input], options: &LogOptions, out: &mut String) -> Result<(), SourceError> {
+    let mut logs = Logs::open(inputs, options)?;
+    let mut known: Vec<GpuIdentity> = Vec::new();
+    while let Some((gpu, reading)) = logs.next()? {
+        if known != logs.gpus() {
+            for (index, identity) in logs.gpus().iter().enumerate() {
+                if known.get(index) != Some(identity) {
+                    list_gpu(index, identity, out);
+                }
+            }
+            known = logs.gpus().to_vec();
+        }
+        list_reading(gpu, &reading, out);
+    }
+    for log in logs.facts() {
+        write!(out, "{}: {} GPUs by {:?}", log.file, log.gpus, log.told_apart_by).unwrap();
+        match log.power {
+            Some(power) => write!(out, ", {}", power.name()).unwrap(),
+            None => out.push_str(", no power"),
+        }
+        let zone = if log.assumed_utc { "local time taken as UTC" } else { "UTC known" };
+        write!(out, ", {zone}").unwrap();
+        if let Some(before) = log.continues {
+            write!(out, ", continues {before}").unwrap();
+        }
+        out.push('\n');
+    }
+    writeln!(out, "{} rejected", logs.rejected().total).unwrap();
+    for row in &logs.rejected().first {
+        writeln!(out, "  {}, line {}: {}", row.file, row.line, row.reason).unwrap();
+    }
+    let (read, size) = logs.progress();
+    assert_eq!(Some(read), size, "all of it was read");
+    Ok(())
+}
+
+fn list_gpu(index: usize, gpu: &GpuIdentity, out: &mut String) {
+    write!(out, "GPU {index} is '{}'", gpu.name).unwrap();
+    let index = gpu.index.map(|index| index.to_string());
+    let total = gpu.memory_total.map(|total| format!("{} bytes", total.get()));
+    let limit = gpu.power_limit.map(|limit| format!("{} mW", limit.get()));
+    let facts = [&gpu.uuid, &gpu.bus_id, &index, &gpu.model, &total, &limit];
+    let names = ["uuid", "bus id", "index", "model", "memory", "limit"];
+    for (name, fact) in names.iter().zip(facts) {
+        if let Some(fact) = fact {
+            write!(out, ", {name} {fact}").unwrap();
+        }
+    }
+    out.push('\n');
+}
+
+fn list_reading(gpu: usize, reading: &Reading, out: &mut String) {
+    let at = time::UtcDateTime::from_unix_timestamp_nanos(reading.at.as_nanos().into()).unwrap();
+    write!(out, "{at} GPU {gpu}: ").unwrap();
+    match reading.utilization {
+        Ok(utilization) => write!(out, "{utilization}").unwrap(),
+        Err(absent) => write!(out, "{}", absent.reason()).unwrap(),
+    }
+    let facts = [
+        reading.memory_used.map(|used| format!("{} bytes", used.get())),
+        reading.power.map(|power| format!("{} mW", power.get())),
+        reading.energy.map(|energy| format!("{} mJ", energy.0)),
+        reading.temperature.map(|temperature| format!("{} °C", temperature.0)),
+        reading.sm_clock.map(|clock| format!("SM {} MHz", clock.0)),
+        reading.memory_clock.map(|clock| format!("memory {} MHz", clock.0)),
+    ];
+    for fact in facts.iter().flatten() {
+        write!(out, ", {fact}").unwrap();
+    }
+    out.push('\n');
+}
