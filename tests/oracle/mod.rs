@@ -1,24 +1,24 @@
-//! What a report must say, worked out a second way: millisecond by millisecond, with everything
-//! in memory. Slow, plain, and written from the definitions, not from the product's code.
+//! The oracle: expected results computed independently, millisecond by millisecond, with everything
+//! in memory. Slow and simple, written from the definitions and not from the product's code.
 //!
-//! It must not use any of the product's code, and works on logs whose times are whole
-//! milliseconds, as `nvidia-smi` writes them.
+//! Must not depend on the product's code. Timestamps must be whole milliseconds, as `nvidia-smi`
+//! writes them.
 
 #![allow(dead_code, unreachable_pub, reason = "each test that includes it uses a part")]
 #![allow(missing_docs, clippy::cast_possible_truncation, reason = "plain on purpose")]
 
-/// A reading as the oracle sees it.
+/// A reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Milliseconds since 1970.
     pub at: u64,
-    /// Utilization in ppm, where it could be read.
+    /// Utilization in ppm, if readable.
     pub ppm: Option<u64>,
-    /// Whether the GPU was held, where that is known.
+    /// Whether the GPU was held, if known.
     pub held: Option<bool>,
 }
 
-/// What each millisecond is booked to.
+/// The account of a millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Booked {
     IdleHeld,
@@ -40,13 +40,13 @@ pub const BOOKS: [Booked; 7] = [
     Booked::Unobserved,
 ];
 
-/// One entry a millisecond from the first row to the last: the account and the utilization.
+/// One entry per millisecond from the first row to the last: account and utilization in ppm.
 pub struct Oracle {
     pub start: u64,
     pub millis: Vec<(Booked, u64)>,
 }
 
-/// Three times the median of the first 101 intervals (the upper of two), at least a second.
+/// 3 × the median of the first 101 intervals (the upper of two), at min_length 1 s.
 pub fn max_hold(rows: &[Row]) -> u64 {
     let mut intervals: Vec<u64> =
         rows.windows(2).take(101).map(|pair| pair[1].at - pair[0].at).collect();
@@ -54,8 +54,8 @@ pub fn max_hold(rows: &[Row]) -> u64 {
     if intervals.is_empty() { 1_000 } else { (intervals[intervals.len() / 2] * 3).max(1_000) }
 }
 
-/// Where one session ends and the next begins: at each multiple of `every` milliseconds, but those
-/// between two rows are one session from the first such multiple to the last.
+/// Session ends: every multiple of `every` milliseconds. Of those between two rows only the first
+/// and the last count.
 pub fn session_ends(rows: &[Row], every: u64) -> Vec<u64> {
     let mut ends = Vec::new();
     for pair in rows.windows(2) {
@@ -70,29 +70,29 @@ pub fn session_ends(rows: &[Row], every: u64) -> Vec<u64> {
 }
 
 impl Oracle {
-    /// Rows in the order of time; of those at one instant, the last one counts.
+    /// `rows` in time order. Of rows with equal times, the last counts.
     pub fn of(rows: &[Row]) -> Self {
         let (start, end) = (rows[0].at, rows[rows.len() - 1].at);
-        let hold = max_hold(rows);
-        let mut seen: Vec<Option<u64>> = Vec::new();
+        let stale_after = max_hold(rows);
+        let mut observed: Vec<Option<u64>> = Vec::new();
         let mut row = 0;
         for now in start..end {
             while row + 1 < rows.len() && rows[row + 1].at <= now {
                 row += 1;
             }
-            seen.push(if now < rows[row].at + hold { rows[row].ppm } else { None });
+            observed.push(if now < rows[row].at + stale_after { rows[row].ppm } else { None });
         }
         let mut millis = Vec::new();
         let mut now = start;
         while now < end {
             let next = (now / 1_000 + 1) * 1_000;
             let second: Vec<_> =
-                (now..next.min(end)).map(|ms| seen[(ms - start) as usize]).collect();
-            let observed: Vec<u64> = second.iter().flatten().copied().collect();
-            let booked = if observed.is_empty() {
+                (now..next.min(end)).map(|ms| observed[(ms - start) as usize]).collect();
+            let values: Vec<u64> = second.iter().flatten().copied().collect();
+            let booked = if values.is_empty() {
                 Booked::Unobserved
             } else {
-                let (sum, count) = (observed.iter().sum::<u64>(), observed.len() as u64);
+                let (sum, count) = (values.iter().sum::<u64>(), values.len() as u64);
                 book(sum, count, held(rows, now / 1_000 * 1_000, next))
             };
             for ms in second {
@@ -106,10 +106,10 @@ impl Oracle {
         Self { start, millis }
     }
 
-    /// The part of it from one instant to another.
+    /// The part from one instant to another.
     pub fn part(&self, from: u64, to: u64) -> Self {
-        let place = |at: u64| (at - self.start) as usize;
-        Self { start: from, millis: self.millis[place(from)..place(to)].to_vec() }
+        let index = |at: u64| (at - self.start) as usize;
+        Self { start: from, millis: self.millis[index(from)..index(to)].to_vec() }
     }
 
     /// Milliseconds in an account.
@@ -117,12 +117,12 @@ impl Oracle {
         self.millis.iter().filter(|(booked, _)| *booked == account).count() as u64
     }
 
-    /// Σ utilization × time in ppm·ms in an account.
+    /// Σ utilization × time in an account, in ppm·ms.
     pub fn weight_in(&self, account: Booked) -> u64 {
         self.millis.iter().filter(|(booked, _)| *booked == account).map(|(_, ppm)| ppm).sum()
     }
 
-    /// Segments: (label, from, to) in milliseconds since 1970.
+    /// Segments: (label, from, to), in milliseconds since 1970.
     pub fn segments(&self) -> Vec<(&'static str, u64, u64)> {
         let mut segments: Vec<(&'static str, u64, u64)> = Vec::new();
         for (now, (booked, _)) in (self.start..).zip(&self.millis) {
@@ -134,29 +134,29 @@ impl Oracle {
         segments
     }
 
-    /// Spans of at least `least` milliseconds, in three passes over the whole list.
-    pub fn spans(&self, least: u64) -> Vec<(&'static str, u64, u64)> {
+    /// Spans of at min_length `min_length` milliseconds, in three passes over the whole list.
+    pub fn spans(&self, min_length: u64) -> Vec<(&'static str, u64, u64)> {
         // Runs of short segments become one entry each.
         let mut runs: Vec<(&'static str, u64, u64)> = Vec::new();
         let mut previous_short = false;
         for (label, from, to) in self.segments() {
-            let short = to - from < least;
+            let short = to - from < min_length;
             match runs.last_mut() {
                 Some(run) if short && previous_short => *run = ("mixed", run.1, to),
                 _ => runs.push((label, from, to)),
             }
             previous_short = short;
         }
-        // A run that is short all together joins the span before it.
+        // A run shorter than the minimum joins the span before it.
         let mut spans: Vec<(&'static str, u64, u64)> = Vec::new();
         for run in runs {
             match spans.last_mut() {
-                Some(before) if run.2 - run.1 < least => before.2 = run.2,
+                Some(before) if run.2 - run.1 < min_length => before.2 = run.2,
                 _ => spans.push(run),
             }
         }
-        // At the very start it joins the one after.
-        if spans.len() > 1 && spans[0].2 - spans[0].1 < least {
+        // At the start of a session it joins the span after it.
+        if spans.len() > 1 && spans[0].2 - spans[0].1 < min_length {
             let first = spans.remove(0);
             spans[0].1 = first.1;
         }
@@ -188,7 +188,7 @@ fn book(sum: u64, count: u64, held: Option<bool>) -> Booked {
     }
 }
 
-/// Held in any reading of that second; else what the last reading before it knew.
+/// Held if any reading of the second found it held; otherwise as last reported.
 fn held(rows: &[Row], from: u64, to: u64) -> Option<bool> {
     let inside: Vec<bool> = rows
         .iter()

@@ -1,17 +1,17 @@
-//! Where a piece of time is charged, and booked everywhere it belongs.
+//! The ledger of one GPU: charges time slices and posts them to accounts, waste categories and
+//! spans.
 //!
-//! This room must not know what was observed in it.
+//! Must not depend on observers or on readings.
 
-use crate::gpu::Observer;
 use crate::ledger::{Accounts, Charge};
 use crate::money::{NanoUsd, Rate};
 use crate::pool::Stretches;
-use crate::span::Spans;
+use crate::span::{Segment, Spans};
 use crate::tariff::{Cost, EffectiveCost, Tariff};
 use crate::timeline::Piece;
 use crate::units::{Nanos, Timestamp};
 
-/// The books of one GPU.
+/// The ledger of one GPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Books {
     pub(crate) tariff: Option<Tariff>,
@@ -21,7 +21,7 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    /// Nothing is booked yet. `rate`: what the GPU costs; `None` where nobody knows.
+    /// An empty ledger. `rate` is the GPU's price; `None` if it is unpriced.
     pub(crate) fn new(rate: Option<Rate>, min_span: Nanos) -> Self {
         Self {
             tariff: rate.map(|rate| Tariff::new(Timestamp::EPOCH, rate)),
@@ -31,8 +31,9 @@ impl Books {
         }
     }
 
-    /// Charges the next piece and books it.
-    pub(crate) fn enter(&mut self, piece: Piece, observer: &mut impl Observer) {
+    /// Charges the next time slice and posts the charge. `emit` receives the spans that end with
+    /// it.
+    pub(crate) fn enter(&mut self, piece: Piece, emit: &mut impl FnMut(&Segment)) {
         let charge = match &mut self.tariff {
             Some(tariff) => {
                 let Cost { cost, rate } = tariff.charge(piece.to);
@@ -42,6 +43,6 @@ impl Books {
         };
         self.accounts.enter(&charge);
         self.stretches.enter(&charge);
-        self.spans.enter(&charge, &mut |span| observer.span(span));
+        self.spans.enter(&charge, emit);
     }
 }

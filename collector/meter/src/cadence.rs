@@ -1,15 +1,15 @@
-//! How often a value changes: the update period of a source, whatever the rate of polling.
+//! Update period: the median time between value changes of a source, whatever the polling rate.
 //!
-//! A driver holds its utilization for a window; polling faster reads the same value again. This
-//! room must not know what the value means.
+//! A driver holds its utilization for a while; faster polling reads the same value again. Must not
+//! depend on the meaning of the value.
 
 use crate::median::DurationMedian;
 use crate::units::{Nanos, Timestamp, Utilization};
 
-/// Fewer changes than this tell no period.
-const CHANGES: u64 = 10;
+/// Minimum number of changes for a median.
+const MIN_CHANGES: u64 = 10;
 
-/// Watches one value for changes.
+/// Measures the time between changes of one value.
 #[derive(Clone, Debug, Default)]
 pub struct UpdatePeriod {
     value: Option<Utilization>,
@@ -19,7 +19,7 @@ pub struct UpdatePeriod {
 }
 
 impl UpdatePeriod {
-    /// The value at this instant; whether it is another than before.
+    /// Records the value at this instant. Returns whether it changed.
     pub fn observe(&mut self, at: Timestamp, value: Utilization) -> bool {
         let before = self.value.replace(value);
         if before == Some(value) {
@@ -34,16 +34,16 @@ impl UpdatePeriod {
         true
     }
 
-    /// Nothing is known for a while: the time to the next change can't be told.
+    /// Discards the current period after a gap in observations.
     pub fn interrupt(&mut self) {
         self.value = None;
         self.changed = None;
     }
 
-    /// The median time between changes; `None` under ten changes.
+    /// The median time between changes; `None` if there are fewer than ten changes.
     #[must_use]
     pub fn median(&self) -> Option<Nanos> {
-        if self.changes < CHANGES { None } else { self.periods.median() }
+        if self.changes < MIN_CHANGES { None } else { self.periods.median() }
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn polling_faster_does_not_shorten_it() {
+    fn median_is_independent_of_polling_rate() {
         let mut period = UpdatePeriod::default();
         for tick in 0..60_u64 {
             let value = Utilization::from_percent(u32::try_from(tick / 5 % 2).unwrap()).unwrap();

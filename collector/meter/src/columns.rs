@@ -1,24 +1,24 @@
-//! The series of several GPUs side by side: columns of means on one grid, as policies see them.
+//! Columns: the series of several GPUs as means on one grid, the input of policies.
 //!
-//! Money and accounts stay integers; a mean is for judging, so it is a float. This room must not
-//! know who judges.
+//! Accounts stay integers; a mean is a float. Must not depend on policies.
 
 use crate::series::{POINTS, Point, Quantity, Series};
 use crate::units::{Nanos, PPM, Timestamp};
 
-/// Where the points of columns stand: the first at `start`, each `step` after the one before.
+/// The time grid of columns: points begin at `start` and every `step` from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// Where the first point begins: a multiple of `step` since the epoch.
+    /// Start of the first point, a multiple of `step` since the epoch.
     pub start: Timestamp,
-    /// From one point to the next: whole seconds, a power of two of them.
+    /// Distance between points: a power of two, in whole seconds.
     pub step: Nanos,
-    /// How many there are: at most [`POINTS`].
+    /// Number of points, at most [`POINTS`].
     pub points: usize,
 }
 
 impl Grid {
-    /// The finest grid on which the time from `from` to `to` and every point of `series` fits.
+    /// The finest grid that fits the time from `from` to `to` and aligns with every point of
+    /// `series`.
     #[must_use]
     pub fn over<'a>(
         from: Timestamp,
@@ -36,13 +36,13 @@ impl Grid {
         }
     }
 
-    fn place(&self, at: Timestamp) -> Option<usize> {
+    fn index_of(&self, at: Timestamp) -> Option<usize> {
         usize::try_from(at.as_nanos().checked_sub(self.start.as_nanos())? / self.step.0).ok()
     }
 }
 
-/// The columns of one GPU on a grid. Each has all its points, NaN where nothing was observed, or is
-/// empty where nothing was ever observed.
+/// The columns of one GPU on a grid. Each has all points, NaN if unobserved, or is empty if the
+/// quantity was never observed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Columns {
     /// Mean utilization, 0–1.
@@ -54,7 +54,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// What of `series` lies on the grid.
+    /// The part of `series` on the grid.
     #[must_use]
     pub fn of(series: &Series, grid: &Grid) -> Self {
         Self {
@@ -65,8 +65,8 @@ impl Columns {
     }
 }
 
-/// `unit`: so many of the quantity's own are one of the column's.
-#[expect(clippy::cast_precision_loss, reason = "means are for judging")]
+/// `unit`: units of the quantity per unit of the column.
+#[expect(clippy::cast_precision_loss, reason = "means for evaluation, not for accounts")]
 fn column(series: &Series, quantity: Quantity, grid: &Grid, unit: f64) -> Vec<f64> {
     let mut points = series.points(quantity).peekable();
     if points.peek().is_none() {
@@ -74,7 +74,7 @@ fn column(series: &Series, quantity: Quantity, grid: &Grid, unit: f64) -> Vec<f6
     }
     let mut sums = vec![Point::default(); grid.points];
     for (at, point) in points {
-        if let Some(sum) = grid.place(at).and_then(|place| sums.get_mut(place)) {
+        if let Some(sum) = grid.index_of(at).and_then(|index| sums.get_mut(index)) {
             sum.add(point);
         }
     }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_observed_is_no_number_and_a_column_that_was_not_there_is_empty() {
+    fn unobserved_point_is_nan_and_missing_quantity_is_empty() {
         let mut series = Series::new(at(10));
         series.hold(Quantity::Utilization, at(10), at(12), 250_000);
         series.hold(Quantity::Utilization, at(13), at(14), 1_000_000);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_has_no_points() {
+    fn empty_range_has_no_points() {
         let series = Series::new(at(7));
         let grid = Grid::over(at(7), at(7), [&series]);
         assert_eq!(grid.points, 0);
@@ -119,10 +119,9 @@ mod tests {
     }
 
     proptest! {
-        /// GPUs that began when they liked and reach as far as they like stand on one grid, and
-        /// each second of them in its point.
+        /// GPUs of any start and length are on one grid, and each of their seconds is in its point.
         #[test]
-        fn every_second_stands_in_its_point(
+        fn each_second_is_in_its_point(
             gpus in prop::collection::vec((0_u64..3_000, 1_u64..3_000), 1..4),
         ) {
             let value = |second: u64| second * 7_919 % 1_000;

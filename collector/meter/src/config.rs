@@ -1,51 +1,52 @@
-//! How a GPU is metered: what a user may decide, and what holds where they do not.
+//! Settings of a meter and their defaults.
 
 use crate::hold::MaxHold;
 use crate::phase::Thresholds;
 use crate::reading::Basis;
 use crate::units::{Nanos, Timestamp};
 
-/// How a GPU is metered.
+/// Settings of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeterConfig {
-    /// Where one phase ends and the next begins.
+    /// Utilization bounds between phases.
     pub thresholds: Thresholds,
-    /// How late a reading may come.
+    /// How far a reading may trail the newest one.
     pub lateness: Nanos,
-    /// How long a reading holds.
+    /// How long a reading represents the present.
     pub max_hold: MaxHold,
-    /// The shortest phase span.
+    /// Minimum length of a phase span.
     pub min_span: Nanos,
-    /// The measure that the bill is made from; what polling reads where it says nothing.
+    /// The utilization source used for billing; polled values fill its gaps.
     pub basis: Basis,
-    /// The observer is told of the state at multiples of this, whole seconds; zero for never.
+    /// Interval of boundaries, in whole seconds; zero for none. At each multiple of it since the
+    /// epoch the observer receives the meter's state.
     pub boundary_every: Nanos,
-    /// A session ends at multiples of this, whole seconds, and the next begins; zero for never. Its
-    /// end is a boundary.
+    /// Interval of session ends, in whole seconds; zero for a single session. A session ends at
+    /// each multiple of it since the epoch, and that end is also a boundary.
     pub session_every: Nanos,
-    /// Where sessions end, so much before the one in progress is recent.
+    /// With session ends: length of the recent window before the session in progress.
     pub window: Nanos,
 }
 
 impl MeterConfig {
-    /// How late a reading in a log may be.
+    /// Allowed lateness for logs.
     pub const LOG_LATENESS: Nanos = Nanos::from_secs(2);
 
-    /// How late a live reading may be: a driver's ring of samples is drained every 10 s.
+    /// Allowed lateness for live runs: the driver's sample buffer is drained every 10 s.
     pub const LIVE_LATENESS: Nanos = Nanos::from_secs(15);
 
-    /// The shortest span a person wants to see.
+    /// Default minimum length of a phase span.
     pub const MIN_SPAN: Nanos = Nanos::from_secs(5);
 
-    /// How long a session lasts where nobody can say when the run will end: to the next whole hour
-    /// of UTC, so that a session is an hour's bill, and the sessions of all GPUs stand side by side.
+    /// Session length if the end of the run is unknown. Sessions end at whole UTC hours, so that
+    /// each is one hour's bill and the sessions of all GPUs align.
     pub const SESSION: Nanos = Nanos::from_secs(3_600);
 
-    /// What is recent where nobody can say when the run will end: the hour in progress and the 24
-    /// before it, so that each hour of a day is in it.
+    /// Recent window if the end of the run is unknown: the 24 hours before the hour in progress, so
+    /// that it contains each hour of the day.
     pub const WINDOW: Nanos = Nanos::from_secs(24 * 3_600);
 
-    /// What is recent at `end` began here; of a run without sessions all is.
+    /// Start of the recent window at `end`; the epoch if there are no session ends.
     pub(crate) fn recent_from(&self, end: Timestamp) -> Timestamp {
         match self.session_every {
             Nanos::ZERO => Timestamp::EPOCH,
@@ -58,13 +59,13 @@ impl MeterConfig {
         after(self.boundary_every, at).min(after(self.session_every, at))
     }
 
-    /// Whether this boundary is the end of a session.
+    /// Whether `boundary` is the end of a session.
     pub(crate) fn ends_session(&self, boundary: Timestamp) -> bool {
         self.session_every > Nanos::ZERO && boundary.floor(self.session_every) == boundary
     }
 
-    /// The boundaries after one reading, and not after the next. However many there are, three tell
-    /// it all: where the session ended, where the one without a reading did, and the last of all.
+    /// The boundaries in (`reading`, `next`], at most three however long the gap: the first session
+    /// end, the last session end, and the last boundary.
     pub(crate) fn boundaries(
         &self,
         reading: Timestamp,
@@ -75,11 +76,11 @@ impl MeterConfig {
             before(self.session_every, next),
             before(self.boundary_every, next),
         ];
-        let mut told = reading;
+        let mut emitted = reading;
         ends.into_iter().filter(move |end| {
-            let is_news = told < *end && *end <= next;
-            told = if is_news { *end } else { told };
-            is_news
+            let is_new = emitted < *end && *end <= next;
+            emitted = if is_new { *end } else { emitted };
+            is_new
         })
     }
 }
@@ -92,7 +93,7 @@ fn after(every: Nanos, at: Timestamp) -> Timestamp {
     }
 }
 
-/// The last multiple of `every` that is not after `at`.
+/// The last multiple of `every` at or before `at`.
 fn before(every: Nanos, at: Timestamp) -> Timestamp {
     match every {
         Nanos::ZERO => Timestamp::EPOCH,
@@ -100,7 +101,7 @@ fn before(every: Nanos, at: Timestamp) -> Timestamp {
     }
 }
 
-/// As for logs; no boundaries, one session.
+/// Settings for logs: one session, no boundaries.
 impl Default for MeterConfig {
     fn default() -> Self {
         Self {

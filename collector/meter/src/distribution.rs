@@ -1,17 +1,17 @@
-//! How utilization and memory were distributed, weighted by the time they lasted.
+//! Distributions of utilization and memory, weighted by time.
 //!
-//! Fixed bins, so memory does not grow: 0.1 % for utilization, 1 MiB for memory. This room must
-//! not know what the values mean.
+//! Fixed bins keep memory constant: 0.1% for utilization, 1 MiB for memory. Must not depend on the
+//! meaning of the values.
 
 use crate::units::{Bytes, Nanos, PPM, Utilization};
 
-/// ppm in one bin of utilization: 0.1 %.
+/// Width of a utilization bin in ppm: 0.1%.
 const BIN: u32 = 1_000;
 
-/// Bins from 0 to 100 %.
+/// Bins from 0% to 100%.
 const BINS: usize = 1_001;
 
-/// Utilization: time at each tenth of a percent, and readings.
+/// Distribution of utilization: time and number of readings per 0.1%.
 #[derive(Clone, Debug)]
 pub struct UtilizationDistribution {
     time: Vec<u64>,
@@ -25,39 +25,38 @@ impl Default for UtilizationDistribution {
     }
 }
 
-/// Readings of utilization, added up.
+/// Count and sum of utilization readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readings {
-    /// How many.
+    /// Number of readings.
     pub count: u64,
     /// Σ utilization in ppm.
     pub sum_ppm: u64,
 }
 
 impl Readings {
-    /// Those that came since there were `earlier`.
+    /// The difference to an `earlier` state.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self { count: self.count - earlier.count, sum_ppm: self.sum_ppm - earlier.sum_ppm }
     }
 
-    /// Their mean, 0–1; `None` where there is none.
+    /// The mean, 0–1; `None` if there are no readings.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a mean is for judging")]
+    #[expect(clippy::cast_precision_loss, reason = "a mean for evaluation, not for accounts")]
     pub fn mean(self) -> Option<f64> {
         let sum = self.sum_ppm as f64 / f64::from(PPM);
         (self.count > 0).then(|| sum / self.count as f64)
     }
 }
 
-/// The time at each tenth of a percent at an instant, where there was any; by default, before
-/// everything.
+/// Time per non-empty bin at an instant. The default is the state before the first reading.
 #[derive(Clone, Debug, Default)]
-pub struct Mark(Vec<(u16, u64)>);
+pub struct Snapshot(Vec<(u16, u64)>);
 
 impl UtilizationDistribution {
-    /// A reading said so.
-    pub fn count(&mut self, utilization: Utilization) {
+    /// Records a reading.
+    pub fn record(&mut self, utilization: Utilization) {
         if let Some(readings) = self.readings.get_mut(bin(utilization)) {
             *readings += 1;
             self.all.count += 1;
@@ -65,31 +64,35 @@ impl UtilizationDistribution {
         }
     }
 
-    /// It was so for this long.
+    /// Adds time at this utilization.
     pub fn add(&mut self, utilization: Utilization, time: Nanos) {
         if let Some(bin) = self.time.get_mut(bin(utilization)) {
             *bin += time.0;
         }
     }
 
-    /// Whether any time was covered.
+    /// Whether any time was added.
     #[must_use]
     pub fn is_timed(&self) -> bool {
         self.time.iter().any(|time| *time > 0)
     }
 
-    /// The smallest tenth of a percent with at least `percent` of the time at or below it;
-    /// `None` where no time was covered.
+    /// The smallest multiple of 0.1% with at least `percent` of the time at or below it; `None` if
+    /// no time was added.
     #[must_use]
     pub fn percentile(&self, percent: u32) -> Option<Utilization> {
-        self.percentile_since(&Mark::default(), percent)
+        self.percentile_since(&Snapshot::default(), percent)
     }
 
-    /// As [`Self::percentile`], of the time since a mark of this distribution.
+    /// Like [`Self::percentile`], for the time since a snapshot of this distribution.
     #[must_use]
-    pub fn percentile_since(&self, Mark(marked): &Mark, percent: u32) -> Option<Utilization> {
+    pub fn percentile_since(
+        &self,
+        Snapshot(earlier): &Snapshot,
+        percent: u32,
+    ) -> Option<Utilization> {
         let mut weights = self.time.clone();
-        for (bin, before) in marked {
+        for (bin, before) in earlier {
             if let Some(weight) = weights.get_mut(usize::from(*bin)) {
                 *weight -= before;
             }
@@ -98,36 +101,36 @@ impl UtilizationDistribution {
         Utilization::from_ppm(u32::try_from(bin).ok()? * BIN)
     }
 
-    /// The time so far.
+    /// Takes a snapshot.
     #[must_use]
-    pub fn mark(&self) -> Mark {
+    pub fn snapshot(&self) -> Snapshot {
         let bins = (0..).zip(&self.time).filter(|(_, time)| **time > 0);
-        Mark(bins.map(|(bin, time)| (bin, *time)).collect())
+        Snapshot(bins.map(|(bin, time)| (bin, *time)).collect())
     }
 
-    /// Readings at each utilization that occurred, rising.
+    /// Number of readings per utilization that occurred, in ascending order.
     pub fn readings(&self) -> impl Iterator<Item = (Utilization, u64)> {
         (0_u32..).zip(&self.readings).filter(|(_, count)| **count > 0).filter_map(|(bin, count)| {
             Utilization::from_ppm(bin * BIN).map(|utilization| (utilization, *count))
         })
     }
 
-    /// All readings with utilization.
+    /// All readings.
     #[must_use]
     pub const fn all_readings(&self) -> Readings {
         self.all
     }
 }
 
-/// Which bin, rounded to the nearest.
+/// The nearest bin.
 const fn bin(utilization: Utilization) -> usize {
     ((utilization.ppm() + BIN / 2) / BIN) as usize
 }
 
-/// Mebibytes on a page. A GPU touches few of the at most 8,192 pages; the others stay empty.
+/// Bins per page. A GPU uses few of the at most 8,192 pages; the others stay unallocated.
 const PAGE: usize = 512;
 
-/// Memory: time at each mebibyte.
+/// Distribution of memory in use: time per mebibyte.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDistribution {
     pages: Vec<Vec<u64>>,
@@ -135,12 +138,12 @@ pub struct MemoryDistribution {
 }
 
 impl MemoryDistribution {
-    /// A reading said so.
-    pub fn see(&mut self, used: Bytes) {
+    /// Records the memory in use.
+    pub fn record(&mut self, used: Bytes) {
         self.peak = self.peak.max(Some(used));
     }
 
-    /// It was so for this long.
+    /// Adds time at this memory use.
     pub fn add(&mut self, used: Bytes, time: Nanos) {
         let Ok(mebibytes) = usize::try_from((used.get() + Bytes::MEBIBYTE / 2) / Bytes::MEBIBYTE)
         else {
@@ -149,12 +152,12 @@ impl MemoryDistribution {
         let (page, bin) = (mebibytes / PAGE, mebibytes % PAGE);
         match self.pages.get_mut(page).and_then(|page| page.get_mut(bin)) {
             Some(weight) => *weight += time.0,
-            None => *self.turn_to(page, bin) += time.0,
+            None => *self.page_slot(page, bin) += time.0,
         }
     }
 
     #[cold]
-    fn turn_to(&mut self, page: usize, bin: usize) -> &mut u64 {
+    fn page_slot(&mut self, page: usize, bin: usize) -> &mut u64 {
         if self.pages.len() <= page {
             self.pages.resize(page + 1, Vec::new());
         }
@@ -162,14 +165,14 @@ impl MemoryDistribution {
         &mut self.pages[page][bin]
     }
 
-    /// The most that was ever in use.
+    /// Maximum memory in use.
     #[must_use]
     pub const fn peak(&self) -> Option<Bytes> {
         self.peak
     }
 
-    /// The smallest mebibyte with at least `percent` of the time at or below it; `None` where no
-    /// time was covered.
+    /// The smallest multiple of 1 MiB with at least `percent` of the time at or below it; `None` if
+    /// no time was added.
     #[must_use]
     pub fn percentile(&self, percent: u32) -> Option<Bytes> {
         let weights = self.pages.iter().enumerate().flat_map(|(page, weights)| {
@@ -201,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_weighted_by_time() {
+    fn percentile_is_weighted_by_time() {
         let mut all = UtilizationDistribution::default();
         assert_eq!(all.percentile(50), None);
         let at = |percent| Utilization::from_percent(percent).unwrap();
@@ -215,12 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_to_the_mebibyte() {
+    fn memory_percentile_has_mebibyte_resolution() {
         let mut all = MemoryDistribution::default();
         let mib = |n| Bytes::from_mebibytes(n).unwrap();
         all.add(mib(100), Nanos(95));
         all.add(mib(81_559), Nanos(5));
-        all.see(mib(81_559));
+        all.record(mib(81_559));
         assert_eq!(all.peak(), Some(mib(81_559)));
         assert_eq!(all.percentile(95), Some(mib(100)));
         assert_eq!(all.percentile(99), Some(mib(81_559)));

@@ -1,21 +1,20 @@
-//! The energy a GPU used: the difference of its counter where it has one, else the integral of
-//! its power.
+//! Energy of a GPU: the difference of its energy counter, else the integral of its power.
 //!
-//! This room must not know where either came from.
+//! Must not depend on the source of either.
 
 use crate::series::Point;
 use crate::units::{Millijoules, Nanos};
 
-/// What the energy was found from.
+/// What energy is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnergyBasis {
-    /// The difference of the driver's counter.
+    /// Differences of the driver's energy counter.
     Counter,
-    /// Power × the time that power readings cover.
+    /// Power × the time covered by power readings.
     Power,
 }
 
-/// Adds energy up.
+/// Accumulates energy.
 #[derive(Clone, Debug, Default)]
 pub struct Energy {
     last: Option<Millijoules>,
@@ -23,18 +22,18 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// The counter said so. A counter that falls was reset (the driver was loaded anew): what it
-    /// counted in between is not known, and not guessed.
-    pub fn count(&mut self, counter: Millijoules) {
+    /// Records the energy counter. A falling counter was reset (the driver was reloaded): energy
+    /// used in between is unknown and not estimated.
+    pub fn record(&mut self, counter: Millijoules) {
         let step = self.last.map_or(0, |last| counter.0.saturating_sub(last.0));
         self.counted = Some(self.counted.unwrap_or(0).saturating_add(step));
         self.last = Some(counter);
     }
 
-    /// The energy in joules since the first reading, and its basis; `None` where nothing told.
-    /// `drawn`: the power that readings cover, in mW·ns, which is pJ.
+    /// Energy in joules since the first reading, and its basis; `None` if there was neither counter
+    /// nor power. `drawn`: the power covered by readings, in mW·ns, which is pJ.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "joules are for people and the wire")]
+    #[expect(clippy::cast_precision_loss, reason = "exported as a double")]
     pub fn joules(&self, drawn: Point) -> Option<(f64, EnergyBasis)> {
         match self.counted {
             Some(millijoules) => Some((Millijoules(millijoules).joules(), EnergyBasis::Counter)),
@@ -49,14 +48,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_counter_goes_before_the_integral() {
+    fn counter_takes_precedence_over_power() {
         let mut energy = Energy::default();
         assert_eq!(energy.joules(Point::default()), None);
         let time = Nanos::from_secs(10);
         let drawn = Point { observed: time, weighted: 300_000 * u128::from(time.0) };
         assert_eq!(energy.joules(drawn), Some((3_000.0, EnergyBasis::Power)));
         for counter in [5_000, 7_500, 100, 1_100] {
-            energy.count(Millijoules(counter));
+            energy.record(Millijoules(counter));
         }
         assert_eq!(energy.joules(drawn), Some((3.5, EnergyBasis::Counter)));
     }

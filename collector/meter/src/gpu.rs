@@ -1,12 +1,13 @@
-//! The meter of one GPU: the whole line from its readings to its accounts.
+//! The meter of one GPU: the whole pipeline from readings to accounts.
 //!
-//! It owns all that is known of that GPU, in memory that does not grow with the run, and tells an
-//! [`Observer`] what is settled. It must not know who observes, nor of other GPUs.
+//! It owns the state of one GPU, in memory that does not grow with the length of the run, and emits
+//! finalized results to an [`Observer`]. Must not depend on observers or on other GPUs.
 
-mod known;
+mod rolling;
+mod totals;
 
-use self::known::Day;
-pub use self::known::Recent;
+pub use self::rolling::Recent;
+use self::rolling::RollingWindow;
 use crate::books::Books;
 pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
@@ -21,18 +22,18 @@ use crate::series::{Quantity, Series};
 use crate::span::Segment;
 use crate::summary::Unobserved;
 use crate::tariff::RateChangeError;
-use crate::timeline::Timeline;
+use crate::timeline::{Piece, Timeline};
 use crate::units::{Bytes, Nanos, Timestamp, Utilization};
 
-/// Who is told what is settled. `()` is who does not listen.
+/// Receives finalized results. `()` is the no-op observer.
 pub trait Observer {
-    /// A reading counts from now on. They come in the order of their time.
+    /// A reading has been ingested. Readings arrive in time order.
     fn reading(&mut self, _reading: &Reading) {}
-    /// A span is over.
+    /// A span has ended.
     fn span(&mut self, _span: &Segment) {}
-    /// `gpu` holds what is true at the instant `at`: all before it, and nothing after.
+    /// The state of `gpu` at the instant `at`: everything before it and nothing after it.
     fn boundary(&mut self, _at: Timestamp, _gpu: &GpuMeter) {}
-    /// A session ends at `at`, and the next begins. Its spans and its boundary are told.
+    /// A session ended at `at` and the next begins. Its spans and its boundary have been emitted.
     fn session(&mut self, _at: Timestamp) {}
 }
 
@@ -43,18 +44,18 @@ impl Observer for () {}
 pub struct GpuMeter {
     config: MeterConfig,
     order: Order,
-    /// The first readings, until they have told `max_hold`.
-    first: Vec<Reading>,
+    /// The first readings, buffered until `stale_after` is estimated.
+    warmup: Vec<Reading>,
     max_hold: Option<Nanos>,
     start: Option<Timestamp>,
     last: Option<Reading>,
-    /// Everything before this instant is settled and told.
-    told: Timestamp,
+    /// Watermark: everything earlier is final and has been emitted.
+    watermark: Timestamp,
     next_boundary: Timestamp,
     timeline: Timeline,
     books: Books,
     bounces: Bounces,
-    /// What polling reads, and the other measures there are.
+    /// The polled utilization, and the other utilization feeds.
     polled: Measure,
     measures: Vec<Measure>,
     memory: MemoryDistribution,
@@ -62,24 +63,24 @@ pub struct GpuMeter {
     energy: Energy,
     series: Series,
     unobserved: Unobserved,
-    /// Where sessions end.
-    day: Option<Day>,
+    /// The recent window, if sessions end.
+    window: Option<RollingWindow>,
 }
 
 impl GpuMeter {
-    /// Begins a GPU. `rate`: what it costs; `None` where nobody knows. `memory_total`: what more
-    /// than 1 % of holds it; `None` where nobody knows.
+    /// A meter without readings. `rate`: the price, `None` if unpriced. `memory_total`: more than
+    /// 1% of it in use means held; `None` if unknown.
     #[must_use]
     pub fn new(config: MeterConfig, rate: Option<Rate>, memory_total: Option<Bytes>) -> Self {
         let start = Timestamp::default();
         Self {
             config,
             order: Order::new(config.lateness),
-            first: Vec::new(),
+            warmup: Vec::new(),
             max_hold: config.max_hold.stated(),
             start: None,
             last: None,
-            told: start,
+            watermark: start,
             next_boundary: Timestamp::LAST,
             timeline: Timeline::new(start, config.thresholds),
             books: Books::new(rate, config.min_span),
@@ -91,63 +92,64 @@ impl GpuMeter {
             energy: Energy::default(),
             series: Series::new(start),
             unobserved: Unobserved::default(),
-            day: None,
+            window: None,
         }
     }
 
-    /// Takes a reading in, in whatever order within the lateness window.
+    /// Adds a reading; readings may arrive out of order within the allowed lateness.
     ///
     /// # Errors
-    /// Where it is too late.
+    /// Returns an error if the reading is older than the watermark.
     pub fn push(&mut self, reading: Reading, observer: &mut impl Observer) -> Result<(), Late> {
         self.order.push(reading)?;
         while let Some(next) = self.order.pop() {
-            self.arrive(&next, observer);
+            self.ingest(&next, observer);
         }
         Ok(())
     }
 
-    /// Takes in what another measure than polling says of a stretch of time; whether it came in
-    /// time to say anything.
+    /// Adds an interval of a utilization feed other than polling. Returns whether any part of it
+    /// was accepted, that is neither final nor covered already.
     pub fn push_interval(&mut self, interval: Interval) -> bool {
         let same = |measure: &Measure| measure.basis() == interval.basis;
-        let place = self.measures.iter().position(same).unwrap_or_else(|| {
+        let index = self.measures.iter().position(same).unwrap_or_else(|| {
             self.measures.push(Measure::new(interval.basis));
             self.measures.len() - 1
         });
-        self.measures[place].push(interval, self.told)
+        self.measures[index].push(interval, self.watermark)
     }
 
-    /// Nothing follows. The last reading covers nothing, and its time is the end.
+    /// Ends the input. The last reading covers no time; its time is the end of the run.
     pub fn finish(&mut self, observer: &mut impl Observer) {
         while let Some(next) = self.order.drain() {
-            self.arrive(&next, observer);
+            self.ingest(&next, observer);
         }
-        self.begin_with_first(observer);
+        self.drain_warmup(observer);
         let Some(end) = self.last.map(|last| last.at) else { return };
-        self.timeline.settle(end, &mut |piece| self.books.enter(piece, observer));
+        self.timeline.finalize(end, &mut post_to(&mut self.books, observer));
         self.books.spans.finish(&mut |span| observer.span(span));
-        self.told = end;
+        self.watermark = end;
         if self.config.boundary_every > Nanos::ZERO {
             observer.boundary(end, self);
         }
     }
 
-    /// From `at` on it costs `rate`.
+    /// Changes the rate from `at` on.
     ///
     /// # Errors
-    /// Where time after `at` is charged already, or the GPU has no price.
+    /// Returns an error if time after `at` has been charged, or the GPU is unpriced.
     pub fn change_rate(&mut self, at: Timestamp, rate: Rate) -> Result<(), RateChangeError> {
         let tariff = self.books.tariff.as_mut().ok_or(RateChangeError::Unpriced)?;
         Ok(tariff.change(at, rate)?)
     }
 
-    /// Of so much memory more than 1 % holds the GPU, in readings that count from now on.
+    /// Sets the memory size, for readings ingested from now on: more than 1% of it in use means
+    /// held.
     pub const fn know_memory_total(&mut self, total: Option<Bytes>) {
         self.memory_total = total;
     }
 
-    /// The measures of utilization: what polling reads first.
+    /// The utilization feeds, polled values first.
     pub fn measures(&self) -> impl Iterator<Item = &Measure> {
         std::iter::once(&self.polled).chain(&self.measures)
     }
@@ -158,72 +160,75 @@ impl GpuMeter {
         &self.series
     }
 
-    /// The last reading that counts.
+    /// The last ingested reading.
     #[must_use]
     pub const fn last(&self) -> Option<&Reading> {
         self.last.as_ref()
     }
 
-    /// Where it begins, as far as is known: until the first reading counts, an older one may come.
+    /// Time of the first reading. Until one is ingested, an older reading may still arrive.
     #[must_use]
     pub fn begins(&self) -> Option<Timestamp> {
-        let first = || self.first.first().map(|reading| reading.at);
+        let first = || self.warmup.first().map(|reading| reading.at);
         self.start.or_else(first).or_else(|| self.order.next_at())
     }
 
-    /// The start of the phase span that holds `at`, where that is settled.
+    /// Start of the phase span that contains `at`, if that start is final.
     #[must_use]
     pub fn settled_span_start(&self, at: Timestamp) -> Option<Timestamp> {
-        self.books.spans.settled_start(at)
+        self.books.spans.final_start(at)
     }
 
-    /// The readings of a log wait until they have told how long each holds.
-    fn arrive(&mut self, reading: &Reading, observer: &mut impl Observer) {
+    /// Ingests a reading. The first readings of a log are buffered until `stale_after` is
+    /// estimated.
+    fn ingest(&mut self, reading: &Reading, observer: &mut impl Observer) {
         if let Some(max_hold) = self.max_hold {
             self.advance(reading, max_hold, observer);
         } else {
-            self.first.push(*reading);
-            if self.first.len() == hold::READINGS {
-                self.begin_with_first(observer);
+            self.warmup.push(*reading);
+            if self.warmup.len() == hold::READINGS_NEEDED {
+                self.drain_warmup(observer);
             }
         }
     }
 
-    fn begin_with_first(&mut self, observer: &mut impl Observer) {
-        let first = std::mem::take(&mut self.first);
-        let times = first.iter().map(|reading| reading.at);
+    fn drain_warmup(&mut self, observer: &mut impl Observer) {
+        let readings = std::mem::take(&mut self.warmup);
+        let times = readings.iter().map(|reading| reading.at);
         let max_hold = *self.max_hold.get_or_insert_with(|| hold::estimate(times));
-        for reading in &first {
+        for reading in &readings {
             self.advance(reading, max_hold, observer);
         }
     }
 
-    /// The time up to this reading is settled: book it, then let the reading speak.
+    /// Posts the time up to `reading`, then records its values.
     fn advance(&mut self, reading: &Reading, max_hold: Nanos, observer: &mut impl Observer) {
         match self.last {
-            Some(last) => self.elapse(&last, reading.at, max_hold, observer),
+            Some(last) => self.post_until(&last, reading.at, max_hold, observer),
             None => self.begin(reading.at),
         }
-        self.timeline.advance(reading.at, &mut |piece| self.books.enter(piece, observer));
-        self.hear(reading);
+        self.timeline.advance(reading.at, &mut post_to(&mut self.books, observer));
+        self.record(reading);
         observer.reading(reading);
         self.last = Some(*reading);
     }
 
     fn begin(&mut self, start: Timestamp) {
         self.start = Some(start);
-        self.told = start;
+        self.watermark = start;
         self.next_boundary = self.config.boundary_after(start);
         self.timeline = Timeline::new(start, self.config.thresholds);
         self.series = Series::new(start);
-        self.day = (self.config.session_every > Nanos::ZERO).then(|| Day::new(&self.config, start));
+        let sessions_end = self.config.session_every > Nanos::ZERO;
+        self.window = sessions_end.then(|| RollingWindow::new(&self.config, start));
         if let Some(tariff) = &mut self.books.tariff {
             tariff.begin(start);
         }
     }
 
-    /// `last` covers the time to `next`, at most `max_hold`; what is left is not known.
-    fn elapse(
+    /// Posts the time from `last` to `next`: `last` covers at most `stale_after` of it, and the
+    /// rest is unobserved. Closes the boundaries in between.
+    fn post_until(
         &mut self,
         last: &Reading,
         next: Timestamp,
@@ -234,30 +239,31 @@ impl GpuMeter {
         let mut from = last.at;
         if next >= self.next_boundary {
             for boundary in self.config.boundaries(last.at, next) {
-                self.cover(last, from, until.min(boundary), observer);
-                self.pass(until.max(from).min(boundary), boundary, Err(None), observer);
-                self.reach(boundary, observer);
+                self.post_covered(last, from, until.min(boundary), observer);
+                self.post_range(until.max(from).min(boundary), boundary, Err(None), observer);
+                self.close_boundary(boundary, observer);
                 from = boundary;
             }
         }
-        self.cover(last, from, until, observer);
+        self.post_covered(last, from, until, observer);
         if until < next {
-            self.pass(until.max(from), next, Err(None), observer);
+            self.post_range(until.max(from), next, Err(None), observer);
             self.polled.interrupt();
         }
     }
 
-    /// Everything before `boundary` is settled: tells it. A session ends with all its spans.
-    fn reach(&mut self, boundary: Timestamp, observer: &mut impl Observer) {
-        self.timeline.settle(boundary, &mut |piece| self.books.enter(piece, observer));
+    /// Finalizes everything before `boundary` and emits the boundary, and the session's end if it
+    /// is one.
+    fn close_boundary(&mut self, boundary: Timestamp, observer: &mut impl Observer) {
+        self.timeline.finalize(boundary, &mut post_to(&mut self.books, observer));
         let ends_session = self.config.ends_session(boundary);
         if ends_session {
             self.books.spans.finish(&mut |span| observer.span(span));
         }
-        self.told = boundary;
+        self.watermark = boundary;
         self.next_boundary = self.config.boundary_after(boundary);
         if ends_session {
-            self.mark();
+            self.push_snapshot();
         }
         observer.boundary(boundary, self);
         if ends_session {
@@ -265,9 +271,17 @@ impl GpuMeter {
         }
     }
 
-    /// What `reading` said was so from `from` to `to`.
+    /// Adds a snapshot at the end of a session to the recent window.
+    fn push_snapshot(&mut self) {
+        let (from, snapshot) = (self.watermark.saturating_sub(self.config.window), self.snapshot());
+        if let Some(window) = &mut self.window {
+            window.push(snapshot, from);
+        }
+    }
+
+    /// Posts the time from `from` to `to` with the values of `reading`.
     #[inline]
-    fn cover(
+    fn post_covered(
         &mut self,
         reading: &Reading,
         from: Timestamp,
@@ -283,17 +297,17 @@ impl GpuMeter {
         }
         if let Some(used) = reading.memory_used {
             self.memory.add(used, time);
-            self.follow(Quantity::Memory, from, to, used.get());
+            self.record_series(Quantity::Memory, from, to, used.get());
         }
         if let Some(power) = reading.power {
-            self.follow(Quantity::Power, from, to, power.get().into());
+            self.record_series(Quantity::Power, from, to, power.get().into());
         }
-        self.pass(from, to, reading.utilization.map_err(Some), observer);
+        self.post_range(from, to, reading.utilization.map_err(Some), observer);
     }
 
-    /// The time from `from` to `to` passes: at each instant the measure that the bill is made
-    /// from counts, else what polling read, else why it read nothing.
-    fn pass(
+    /// Posts the time from `from` to `to`. At each instant the billed feed counts, else the polled
+    /// utilization, else the reason why it is missing.
+    fn post_range(
         &mut self,
         from: Timestamp,
         to: Timestamp,
@@ -302,13 +316,14 @@ impl GpuMeter {
     ) {
         let mut at = from;
         while at < to {
-            let (chosen, until) = self.chosen().map_or((None, to), |measure| measure.at(at, to));
+            let (chosen, until) =
+                self.configured_feed().map_or((None, to), |measure| measure.at(at, to));
             match chosen.map_or(polled, Ok) {
                 Ok(utilization) => {
-                    self.watch(at, utilization, observer);
+                    self.detect_cycles(at, utilization, observer);
                     let ppm = utilization.ppm().into();
-                    self.follow(Quantity::Utilization, at, until, ppm);
-                    self.observe(at, until, utilization, observer);
+                    self.record_series(Quantity::Utilization, at, until, ppm);
+                    self.post_observed(at, until, utilization, observer);
                 }
                 Err(absent) => {
                     self.bounces.interrupt();
@@ -318,41 +333,48 @@ impl GpuMeter {
             at = until;
         }
         for measure in &mut self.measures {
-            measure.settle(from, to);
+            measure.finalize(from, to);
         }
     }
 
-    fn follow(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
+    fn record_series(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
         self.series.hold(quantity, from, to, value);
-        if let Some(day) = &mut self.day {
-            day.series.hold(quantity, from, to, value);
+        if let Some(window) = &mut self.window {
+            window.series.hold(quantity, from, to, value);
         }
     }
 
-    /// The measure that the bill is made from.
-    fn billed(&self) -> &Measure {
-        self.chosen().unwrap_or(&self.polled)
+    /// The feed used for billing.
+    fn billed_feed(&self) -> &Measure {
+        self.configured_feed().unwrap_or(&self.polled)
     }
 
-    /// The measure that the bill is made from, where it is another than polling and says anything.
-    fn chosen(&self) -> Option<&Measure> {
+    /// The feed of the configured basis, if that is not polling and has data.
+    fn configured_feed(&self) -> Option<&Measure> {
         self.measures.iter().find(|measure| measure.basis() == self.config.basis)
     }
 
-    /// Looks for cycles. The seconds before are decided first: they lie in the stretch or not.
-    fn watch(&mut self, at: Timestamp, utilization: Utilization, observer: &mut impl Observer) {
-        if self.bounces.is_news(utilization) {
-            self.timeline.advance(at, &mut |piece| self.books.enter(piece, observer));
-            let confirmed = self.bounces.confirmed();
+    /// Detects cycles. Posts the seconds before `at` first, since a cycle change applies from `at`
+    /// on.
+    fn detect_cycles(
+        &mut self,
+        at: Timestamp,
+        utilization: Utilization,
+        observer: &mut impl Observer,
+    ) {
+        if self.bounces.is_change(utilization) {
+            self.timeline.advance(at, &mut post_to(&mut self.books, observer));
+            let confirmed = self.bounces.is_confirmed();
             if let Some(turn) = self.bounces.observe(at, utilization) {
-                self.books.stretches.turn(turn, confirmed);
-                self.day.iter_mut().for_each(|day| day.turn(turn, confirmed));
+                self.books.stretches.apply(turn, confirmed);
+                self.window.iter_mut().for_each(|window| window.apply(turn, confirmed));
             }
         }
     }
 
-    /// Cuts at each change of the rate, so that a piece has one.
-    fn observe(
+    /// Observes the time from `from` to `to`, cut at each change of the rate so that a time slice
+    /// has one rate.
+    fn post_observed(
         &mut self,
         mut from: Timestamp,
         to: Timestamp,
@@ -362,8 +384,8 @@ impl GpuMeter {
         while from < to {
             let change = self.books.tariff.as_ref().and_then(|tariff| tariff.next_change(from));
             let until = change.map_or(to, |change| change.min(to));
-            let mut book = |piece| self.books.enter(piece, observer);
-            self.timeline.observe(from, until, utilization, &mut book);
+            let mut post = post_to(&mut self.books, observer);
+            self.timeline.observe(from, until, utilization, &mut post);
             if until < to {
                 self.timeline.cut();
             }
@@ -371,19 +393,24 @@ impl GpuMeter {
         }
     }
 
-    fn hear(&mut self, reading: &Reading) {
+    fn record(&mut self, reading: &Reading) {
         if let Some(held) = reading.holds(self.memory_total) {
-            self.timeline.hold(held);
+            self.timeline.record_held(held);
         }
         match reading.utilization {
-            Ok(utilization) => self.polled.hear(reading.at, utilization),
+            Ok(utilization) => self.polled.record(reading.at, utilization),
             Err(_) => self.polled.interrupt(),
         }
         if let Some(used) = reading.memory_used {
-            self.memory.see(used);
+            self.memory.record(used);
         }
         if let Some(counter) = reading.energy {
-            self.energy.count(counter);
+            self.energy.record(counter);
         }
     }
+}
+
+/// Posts time slices to `books` and emits the spans that end.
+fn post_to(books: &mut Books, observer: &mut impl Observer) -> impl FnMut(Piece) {
+    move |piece| books.enter(piece, &mut |span| observer.span(span))
 }

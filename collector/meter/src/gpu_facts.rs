@@ -1,60 +1,60 @@
-//! What is publicly known of a GPU model: memory, nominal peaks, power.
+//! Vendor specifications of GPU models: memory, nominal peaks, power.
 //!
-//! The table is `data/gpus.csv`; its README tells sources and doubts. This room must not know what
-//! any GPU is doing, or what it costs.
+//! The table is `data/gpus.csv`; its README lists sources and known issues. Must not depend on
+//! readings or prices.
 
 use crate::table;
 use crate::units::Bytes;
 
 const TABLE: &str = include_str!("../data/gpus.csv");
 
-/// Facts of one GPU, as its vendor states them: nominal peaks, dense (without 2:4 sparsity). What
-/// the GPU lacks, or what is not known, is `None`, never zero.
+/// Specifications of one GPU as its vendor states them: nominal peaks, dense (without 2:4
+/// sparsity). Values that do not apply or are unknown are `None`, never zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GpuFacts {
-    /// The name as `nvmlDeviceGetName` gives it.
+    /// The name as returned by `nvmlDeviceGetName`.
     pub model: &'static str,
     /// `Hopper`, `Ada Lovelace`, …
     pub architecture: &'static str,
     /// CUDA compute capability, `9.0`.
     pub compute_capability: &'static str,
-    /// Nominal memory, the gigabytes of the datasheet taken as GiB. The driver reports a few per
-    /// cent less.
+    /// Nominal memory: the gigabytes of the datasheet, taken as GiB. Drivers report a few percent
+    /// less.
     pub memory: Option<Bytes>,
     /// Peak memory bandwidth in decimal GB/s.
     pub memory_bandwidth_gb_s: Option<f64>,
-    /// FP32 of the ordinary cores: no tensor cores, no TF32.
+    /// FP32 without tensor cores and TF32.
     pub fp32_tflops: Option<f64>,
-    /// BF16 of the tensor cores, FP32 accumulation.
+    /// BF16 tensor core throughput, FP32 accumulation.
     pub bf16_tflops: Option<f64>,
-    /// FP16 of the tensor cores, FP32 accumulation; of the ordinary cores on Pascal.
+    /// FP16 tensor core throughput, FP32 accumulation; without tensor cores on Pascal.
     pub fp16_tflops: Option<f64>,
-    /// FP8 of the tensor cores, FP32 accumulation.
+    /// FP8 tensor core throughput, FP32 accumulation.
     pub fp8_tflops: Option<f64>,
-    /// INT8 of the tensor cores; of the ordinary cores on Pascal.
+    /// INT8 tensor core throughput; without tensor cores on Pascal.
     pub int8_tops: Option<f64>,
-    /// Power limit in watts, the upper end where the vendor gives a range.
+    /// Power limit in watts; the upper end if the vendor gives a range.
     pub tdp_watts: Option<f64>,
-    /// The most MIG instances it can be divided into; `None` without MIG.
+    /// Maximum number of MIG instances; `None` without MIG.
     pub mig_instances: Option<u8>,
-    /// Whether the part has NVLink. Whether a bridge is fitted is not known.
+    /// Whether the part supports NVLink. Whether a bridge is installed is unknown.
     pub nvlink: bool,
     /// `SXM5`, `PCIe`, `superchip`, …
     pub form_factor: &'static str,
-    /// Short names of the sources, told in the README of the table.
+    /// Short names of the sources, listed in the table's README.
     pub source: &'static str,
-    /// False where some figure has one source only.
+    /// Whether every value has more than one source.
     pub sure: bool,
 }
 
 impl GpuFacts {
-    /// The facts of a model, found by [`same_model`]; `None` for a model that is not in the table.
+    /// The specifications of a model, matched by [`same_model`]; `None` if it is not in the table.
     #[must_use]
     pub fn of(model: &str) -> Option<Self> {
         Self::all().find(|facts| same_model(facts.model, model))
     }
 
-    /// All models there are facts of, the oldest architecture first.
+    /// All models, oldest architecture first.
     pub fn all() -> impl Iterator<Item = Self> {
         table::rows(TABLE).filter_map(|cells| Self::parse(cells?))
     }
@@ -100,8 +100,8 @@ impl GpuFacts {
     }
 }
 
-/// Whether two spellings name the same model: they are equal but for case and for the `NVIDIA `
-/// that drivers before R470 leave out. Nothing fuzzy: an A100 of 40 GB is none of 80.
+/// Whether two names are the same model: equal except for case and the `NVIDIA ` prefix, which
+/// drivers before R470 omit. Never fuzzy: an A100 with 40 GB is not one with 80 GB.
 #[must_use]
 pub fn same_model(one: &str, other: &str) -> bool {
     without_vendor(one).eq_ignore_ascii_case(without_vendor(other))
@@ -115,7 +115,7 @@ fn without_vendor(model: &str) -> &str {
     }
 }
 
-/// An empty cell is `Some(None)`; a cell that can't be read is `None`. So too below.
+/// `Some(None)` for an empty cell, `None` if the cell is invalid; likewise below.
 fn figure(cell: &str) -> Option<Option<f64>> {
     if cell.is_empty() { Some(None) } else { cell.parse().ok().map(Some) }
 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_read_and_no_model_stands_twice() {
+    fn table_rows_parse_and_models_are_unique() {
         let all: Vec<_> = GpuFacts::all().collect();
         assert_eq!(all.len(), TABLE.lines().count() - 1);
         for facts in &all {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_found_as_any_driver_spells_it() {
+    fn model_matches_any_driver_spelling() {
         for spelling in ["NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB", "nvidia a100-sxm4-80gb"] {
             let facts = GpuFacts::of(spelling).unwrap();
             assert_eq!(facts.memory.unwrap().get(), 80 << 30);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_never_guessed() {
+    fn unknown_model_has_no_specs() {
         for model in ["", "NVIDIA ", "A100", "NVIDIA A100-SXM4-80GB MIG", "NVIDIÄ A10"] {
             assert_eq!(GpuFacts::of(model), None, "{model:?}");
         }

@@ -1,7 +1,7 @@
-//! The ledger: time, money and effective time of one GPU, account by account.
+//! Accounts of one GPU: time, cost and utilized cost per account.
 //!
-//! Accounts add up: phases + unobserved = bill, to the nano-dollar. This room must not know how
-//! a charge was found, nor why time was wasted.
+//! Phases + unobserved = bill, to the nano-dollar. Must not depend on how a charge was computed or
+//! why time was wasted.
 
 use std::ops::{AddAssign, Index};
 
@@ -11,25 +11,25 @@ use crate::tariff::EffectiveCost;
 use crate::timeline::Piece;
 use crate::units::Nanos;
 
-/// A piece with its price.
+/// A time slice and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// What is charged for.
+    /// The time charged for.
     pub piece: Piece,
-    /// ⌊C(to)⌋ − ⌊C(from)⌋, where C is the exact cost since the first reading.
+    /// ⌊C(to)⌋ − ⌊C(from)⌋, with C the exact cost since the first reading.
     pub cost: NanoUsd,
     /// Σ utilization × cost, exact.
     pub effective: EffectiveCost,
 }
 
-/// One account.
+/// The balance of one account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Time in it.
+    /// Total time.
     pub time: Nanos,
-    /// Σ utilization × time in ppm·ns.
+    /// Σ utilization × time, in ppm·ns.
     pub weighted: u128,
-    /// What that time cost.
+    /// Cost of that time.
     pub cost: NanoUsd,
     effective: EffectiveCost,
 }
@@ -51,13 +51,13 @@ impl Tally {
         }
     }
 
-    /// Σ utilization × cost: floored, and at most the cost.
+    /// Σ utilization × cost, rounded down; at most the cost.
     #[must_use]
     pub fn effective_cost(&self) -> NanoUsd {
         self.effective.floor().min(self.cost)
     }
 
-    /// What was paid for nothing: cost − effective cost.
+    /// Cost − utilized cost.
     #[must_use]
     pub fn waste(&self) -> NanoUsd {
         self.cost - self.effective_cost()
@@ -73,7 +73,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// One tally an account.
+/// The balance of every account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accounts([Tally; Account::ALL.len()]);
 
@@ -94,12 +94,12 @@ impl AddAssign<&Self> for Accounts {
 }
 
 impl Accounts {
-    /// Books a charge.
+    /// Posts a charge to its account.
     pub fn enter(&mut self, charge: &Charge) {
         self.0[charge.piece.account as usize].enter(charge);
     }
 
-    /// What was booked since they were `earlier`.
+    /// The difference to `earlier` balances of the same accounts.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = *self;
@@ -109,31 +109,31 @@ impl Accounts {
         since
     }
 
-    /// The sum of the accounts of one phase.
+    /// Sum of the accounts of one phase.
     #[must_use]
     pub fn phase(&self, phase: Phase) -> Tally {
         self.sum(|account| account.phase() == Some(phase))
     }
 
-    /// The sum of everything observed.
+    /// Sum of the accounts of observed time.
     #[must_use]
     pub fn observed(&self) -> Tally {
         self.sum(|account| account.phase().is_some())
     }
 
-    /// The sum of everything.
+    /// Sum of all accounts: the bill.
     #[must_use]
     pub fn all(&self) -> Tally {
         self.sum(|_| true)
     }
 
-    /// Effective cost: each account's, summed.
+    /// Utilized cost: the sum over accounts of observed time.
     #[must_use]
     pub fn effective_cost(&self) -> NanoUsd {
         Account::OBSERVED.iter().map(|account| self[*account].effective_cost()).sum()
     }
 
-    /// Waste: observed cost − effective cost.
+    /// Waste: observed cost − utilized cost.
     #[must_use]
     pub fn waste(&self) -> NanoUsd {
         Account::OBSERVED.iter().map(|account| self[*account].waste()).sum()

@@ -1,31 +1,32 @@
-//! The median of many durations, in memory that does not grow with their number.
+//! Median of any number of durations, in constant memory.
 //!
-//! To the millisecond below ten seconds, to four digits above. This room must not know what the
-//! durations are of.
+//! Resolution: 1 ms below ten seconds, four digits above. Must not depend on the meaning of the
+//! durations.
 
 use crate::units::Nanos;
 
-/// Milliseconds told apart one by one; above, each decade has as many steps of its own.
+/// Durations below this many milliseconds have a bin per millisecond; each decade above has
+/// `STEPS`.
 const EXACT: u64 = 10_000;
 const STEPS: u64 = EXACT - EXACT / 10;
 
-/// How often each duration was counted at an instant; by default, before everything.
+/// Counts per duration at an instant. The default is the state before the first duration.
 #[derive(Clone, Debug, Default)]
-pub struct Mark {
+pub struct Snapshot {
     counts: Vec<(u32, u32)>,
     total: u64,
 }
 
-/// Counts durations and tells their median.
+/// Counts durations and computes their median.
 #[derive(Clone, Debug, Default)]
 pub struct DurationMedian {
-    /// A count a duration, up to the longest seen: at most 0.4 MB, mostly a few hundred bytes.
+    /// Counts per duration, up to the longest so far: at most 0.4 MB, usually a few hundred bytes.
     counts: Vec<u32>,
     total: u64,
 }
 
 impl DurationMedian {
-    /// Counts a duration.
+    /// Adds a duration.
     pub fn add(&mut self, duration: Nanos) {
         let slot = slot_of(duration);
         if slot >= self.counts.len() {
@@ -37,43 +38,43 @@ impl DurationMedian {
         }
     }
 
-    /// How many were counted.
+    /// Number of durations.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.total
     }
 
-    /// The median, the upper one of two; `None` where nothing was counted.
+    /// The median, the upper of two; `None` if there are no durations.
     #[must_use]
     pub fn median(&self) -> Option<Nanos> {
-        self.median_since(&Mark::default())
+        self.median_since(&Snapshot::default())
     }
 
-    /// As [`Self::median`], of what was counted since a mark of it.
+    /// Like [`Self::median`], for durations added since a snapshot.
     #[must_use]
-    pub fn median_since(&self, mark: &Mark) -> Option<Nanos> {
-        let mut marked = mark.counts.iter().copied().peekable();
+    pub fn median_since(&self, snapshot: &Snapshot) -> Option<Nanos> {
+        let mut earlier = snapshot.counts.iter().copied().peekable();
         let mut before = 0;
         let slot = (0..).zip(&self.counts).position(|(slot, count)| {
-            let earlier = marked.next_if(|(marked, _)| *marked == slot).map_or(0, |(_, it)| it);
+            let earlier = earlier.next_if(|(earlier, _)| *earlier == slot).map_or(0, |(_, it)| it);
             before += u64::from(*count - earlier);
-            before > (self.total - mark.total) / 2
+            before > (self.total - snapshot.total) / 2
         })?;
         Some(duration_of(slot))
     }
 
-    /// How many were counted since a mark of it.
+    /// Number of durations added since a snapshot.
     #[must_use]
-    pub const fn count_since(&self, mark: &Mark) -> u64 {
-        self.total - mark.total
+    pub const fn count_since(&self, snapshot: &Snapshot) -> u64 {
+        self.total - snapshot.total
     }
 
-    /// What was counted so far.
+    /// Takes a snapshot.
     #[must_use]
-    pub fn mark(&self) -> Mark {
+    pub fn snapshot(&self) -> Snapshot {
         let counts = (0..).zip(&self.counts).filter(|(_, count)| **count > 0);
         let counts = counts.map(|(slot, count)| (slot, *count)).collect();
-        Mark { counts, total: self.total }
+        Snapshot { counts, total: self.total }
     }
 }
 
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_upper_one_of_two() {
+    fn median_is_upper_of_two() {
         let mut median = DurationMedian::default();
         assert_eq!(median.median(), None);
         for millis in [170, 10, 1_000, 171] {
@@ -114,9 +115,9 @@ mod tests {
     }
 
     proptest! {
-        /// A duration comes back to a millisecond, or to a thousandth of itself.
+        /// A duration is restored to within 1 ms, or a thousandth of itself.
         #[test]
-        fn four_digits_are_kept(nanos in 0_u64..9_000_000_000_000_000_000) {
+        fn duration_keeps_four_digits(nanos in 0_u64..9_000_000_000_000_000_000) {
             let back = duration_of(slot_of(Nanos(nanos)));
             prop_assert!(back.0.abs_diff(nanos) <= 500_000.max(nanos / 1_000));
         }

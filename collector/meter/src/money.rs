@@ -1,12 +1,12 @@
-//! Money is an integer: nano-dollars in an `i128`, and rates in whole nano-dollars a GPU-hour.
+//! Money as integers: amounts in nano-dollars (`i128`), rates in whole nano-dollars per GPU-hour.
 //!
-//! Nothing here rounds but where it says so. This room must not know what is paid for.
+//! Each operation that rounds documents how. Must not depend on what is charged for.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
 
-/// Nano-dollars in a dollar.
+/// Nano-dollars per dollar.
 pub const NANOS_PER_USD: u64 = 1_000_000_000;
 
 /// An amount of money in nano-USD.
@@ -14,31 +14,31 @@ pub const NANOS_PER_USD: u64 = 1_000_000_000;
 pub struct NanoUsd(pub i128);
 
 impl NanoUsd {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// Dollars as a float: for the wire, whose values are doubles, and for nothing else.
+    /// Dollars as a double, for OTLP and JSON only.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "doubles on the wire; accounts stay integers")]
+    #[expect(clippy::cast_precision_loss, reason = "exported as a double; accounts stay integers")]
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / NANOS_PER_USD as f64
     }
 
-    /// This amount `n` times.
+    /// This amount times `n`.
     #[must_use]
     pub const fn times(self, n: u64) -> Self {
         Self(self.0.saturating_mul(n as i128))
     }
 
-    /// This amount × `numerator` ÷ `denominator`, rounded half to even; `None` where the
-    /// denominator is not positive.
+    /// This amount × `numerator` ÷ `denominator`, rounded half to even; `None` if the denominator
+    /// is not positive or the product overflows.
     #[must_use]
     pub fn ratio(self, numerator: i128, denominator: i128) -> Option<Self> {
         div_half_even(self.0.checked_mul(numerator)?, denominator).map(Self)
     }
 }
 
-/// `a ÷ b` rounded half to even; `None` where `b` is not positive.
+/// `a ÷ b`, rounded half to even; `None` if `b` is not positive.
 #[must_use]
 pub fn div_half_even(a: i128, b: i128) -> Option<i128> {
     if b <= 0 {
@@ -53,7 +53,7 @@ pub fn div_half_even(a: i128, b: i128) -> Option<i128> {
     Some(quotient + i128::from(up))
 }
 
-/// Dollars with all nine decimals, so that anyone can add the accounts up.
+/// Dollars with all nine decimals, so that accounts can be added up exactly.
 impl fmt::Display for NanoUsd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
@@ -91,25 +91,25 @@ impl Sum for NanoUsd {
     }
 }
 
-/// What a GPU costs: nano-USD an hour, 0 to $10,000.
+/// The hourly price of one GPU: 0 to $10,000, in nano-USD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// The highest rate there is, $10,000 a GPU-hour: with it, rate × ppm × all the time there is
-    /// still fits an `i128`.
+    /// The maximum rate, $10,000 per GPU-hour. It keeps rate × utilization (ppm) × time within an
+    /// `i128` for every [`Timestamp`](crate::units::Timestamp).
     pub const MAX: u64 = 10_000 * NANOS_PER_USD;
 
-    /// From nano-USD a GPU-hour; `None` above [`Rate::MAX`].
+    /// From nano-USD per GPU-hour; `None` above [`Rate::MAX`].
     #[must_use]
     pub const fn new(nano_usd_per_hour: u64) -> Option<Self> {
         if nano_usd_per_hour <= Self::MAX { Some(Self(nano_usd_per_hour)) } else { None }
     }
 
-    /// From dollars in decimal notation (`3`, `2.48`, `.5`); at most nine decimals.
+    /// From dollars in decimal notation (`3`, `2.48`, `.5`), with at most nine decimals.
     ///
     /// # Errors
-    /// Where the text is no such number, or above [`Rate::MAX`].
+    /// Returns an error if the text is not such a number, or exceeds [`Rate::MAX`].
     pub fn parse(text: &str) -> Result<Self, RateError> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
@@ -117,7 +117,7 @@ impl Rate {
             return Err(RateError::NotANumber(text.to_owned()));
         }
         if fraction.len() > 9 {
-            return Err(RateError::TooFine(text.to_owned()));
+            return Err(RateError::TooManyDecimals(text.to_owned()));
         }
         format!("{whole}{fraction:0<9}")
             .parse()
@@ -126,38 +126,38 @@ impl Rate {
             .ok_or_else(|| RateError::TooHigh(text.to_owned()))
     }
 
-    /// An instance's hourly price divided among its GPUs, rounded half to even; `None` for no
-    /// GPUs or above [`Rate::MAX`].
+    /// An instance's hourly price divided by its number of GPUs, rounded half to even; `None` if
+    /// there are no GPUs or the result exceeds [`Rate::MAX`].
     #[must_use]
     pub fn of_instance(nano_usd_per_hour: u64, gpus: u32) -> Option<Self> {
         let each = div_half_even(i128::from(nano_usd_per_hour), i128::from(gpus))?;
         u64::try_from(each).ok().and_then(Self::new)
     }
 
-    /// Nano-USD a GPU-hour.
+    /// Nano-USD per GPU-hour.
     #[must_use]
     pub const fn nano_usd_per_hour(self) -> u64 {
         self.0
     }
 
-    /// What one GPU costs in one hour.
+    /// The cost of one GPU for one hour.
     #[must_use]
     pub const fn hourly(self) -> NanoUsd {
         NanoUsd(self.0 as i128)
     }
 }
 
-/// Why a text is no rate.
+/// Why a text is not a valid rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
-    /// It is no plain decimal number.
-    #[error("'{0}' is no price: give dollars a GPU-hour as a plain number, like 2.48")]
+    /// Not a plain decimal number.
+    #[error("invalid price '{0}': expected USD per GPU-hour as a plain number, such as 2.48")]
     NotANumber(String),
-    /// It has parts of a nano-dollar.
-    #[error("'{0}' is finer than a nano-dollar: give at most nine decimals")]
-    TooFine(String),
-    /// It is above [`Rate::MAX`].
-    #[error("'{0}' is above $10,000 a GPU-hour, the highest price there is here")]
+    /// More than nine decimals.
+    #[error("invalid price '{0}': expected at most nine decimals")]
+    TooManyDecimals(String),
+    /// Above [`Rate::MAX`].
+    #[error("invalid price '{0}': expected at most $10,000 per GPU-hour")]
     TooHigh(String),
 }
 
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_read_exactly() {
+    fn rate_parses_exactly() {
         assert_eq!(rate("3"), 3_000_000_000);
         assert_eq!(rate("2.48"), 2_480_000_000);
         assert_eq!(rate(".5"), 500_000_000);
@@ -179,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused() {
+    fn rate_rejects_invalid_text() {
         for text in ["", ".", "-1", "+1", "1e3", "nan", "1,5", " 1", "0.0000000001", "10001"] {
-            assert!(Rate::parse(text).is_err(), "{text:?} was taken");
+            assert!(Rate::parse(text).is_err(), "{text:?} was accepted");
         }
     }
 
     #[test]
-    fn halves_go_to_even() {
+    fn division_rounds_half_to_even() {
         assert_eq!(div_half_even(5, 2), Some(2));
         assert_eq!(div_half_even(7, 2), Some(4));
         assert_eq!(div_half_even(-5, 2), Some(-2));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn money_shows_nine_decimals() {
+    fn amount_displays_nine_decimals() {
         assert_eq!(NanoUsd(1_162_000_000).to_string(), "1.162000000");
         assert_eq!(NanoUsd(-1).to_string(), "-0.000000001");
     }

@@ -1,90 +1,89 @@
-//! Readings in the order of their time, although they may arrive out of it.
+//! Reorder buffer: releases readings in timestamp order once the watermark has passed them.
 //!
-//! A reading waits here until nothing older can come any more. This room must not know what a
-//! reading says beside its time.
+//! Must not depend on any value of a reading but its time.
 
 use std::collections::VecDeque;
 
 use crate::reading::Reading;
 use crate::units::{Nanos, Timestamp};
 
-/// The most readings that wait for one GPU; beyond it the oldest goes on early. It bounds memory
-/// at 6 MiB a GPU under a hostile log; at 1 kHz and 15 s of lateness a quarter of it is used.
+/// Maximum number of buffered readings per GPU; beyond it the oldest is released early. It bounds
+/// memory at 6 MiB per GPU under a hostile log; 1 kHz with 15 s of allowed lateness uses a quarter.
 pub const CAPACITY: usize = 65_536;
 
-/// It came later than the lateness window allows: what it would change is settled.
+/// A reading older than the watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{:.3} s older than the newest, which is more than the {:.0} s that are waited", .behind.as_secs_f64(), .lateness.as_secs_f64())]
+#[error("{:.3} s behind the newest reading; allowed lateness is {:.0} s", .behind.as_secs_f64(), .lateness.as_secs_f64())]
 pub struct Late {
-    /// How far behind the newest reading it is.
+    /// How far it trails the newest reading.
     pub behind: Nanos,
-    /// How far behind it may be.
+    /// How far it may trail.
     pub lateness: Nanos,
 }
 
-/// The readings of one GPU that are not settled yet.
+/// The readings of one GPU that the watermark has not passed.
 #[derive(Clone, Debug)]
 pub struct Order {
-    waiting: VecDeque<Reading>,
+    pending: VecDeque<Reading>,
     lateness: Nanos,
-    /// The newest time seen.
+    /// Time of the newest reading.
     newest: Timestamp,
-    /// Nothing before this is taken any more.
-    settled: Timestamp,
+    /// Earlier readings are rejected.
+    watermark: Timestamp,
 }
 
 impl Order {
-    /// Waits `lateness` for stragglers.
+    /// A buffer that allows readings to trail the newest by `lateness`.
     #[must_use]
     pub fn new(lateness: Nanos) -> Self {
         Self {
-            waiting: VecDeque::new(),
+            pending: VecDeque::new(),
             lateness,
             newest: Timestamp::default(),
-            settled: Timestamp::default(),
+            watermark: Timestamp::default(),
         }
     }
 
-    /// Takes a reading in. Readings of the same instant keep the order in which they came.
+    /// Adds a reading. Readings with equal times keep their order of arrival.
     ///
     /// # Errors
-    /// Where it is too late.
+    /// Returns an error if the reading is older than the watermark.
     pub fn push(&mut self, reading: Reading) -> Result<(), Late> {
-        if reading.at < self.settled {
+        if reading.at < self.watermark {
             let behind = self.newest.since(reading.at);
             return Err(Late { behind, lateness: self.lateness });
         }
         if reading.at >= self.newest {
             self.newest = reading.at;
-            self.settled = self.settled.max(reading.at.saturating_sub(self.lateness));
-            self.waiting.push_back(reading);
+            self.watermark = self.watermark.max(reading.at.saturating_sub(self.lateness));
+            self.pending.push_back(reading);
         } else {
-            let place = self.waiting.partition_point(|other| other.at <= reading.at);
-            self.waiting.insert(place, reading);
+            let position = self.pending.partition_point(|other| other.at <= reading.at);
+            self.pending.insert(position, reading);
         }
         Ok(())
     }
 
-    /// The next reading that nothing can come before any more.
+    /// Releases the oldest reading if the watermark has passed it.
     pub fn pop(&mut self) -> Option<Reading> {
-        let oldest = self.waiting.front()?;
-        if oldest.at < self.settled || self.waiting.len() > CAPACITY {
-            self.settled = self.settled.max(oldest.at);
-            self.waiting.pop_front()
+        let oldest = self.pending.front()?;
+        if oldest.at < self.watermark || self.pending.len() > CAPACITY {
+            self.watermark = self.watermark.max(oldest.at);
+            self.pending.pop_front()
         } else {
             None
         }
     }
 
-    /// The time of the next reading; an older one may still come.
+    /// Time of the oldest buffered reading; an older one may still arrive.
     #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {
-        self.waiting.front().map(|reading| reading.at)
+        self.pending.front().map(|reading| reading.at)
     }
 
-    /// The next reading, although others might still have come: for the end.
+    /// Releases the oldest reading regardless of the watermark, at the end of input.
     pub fn drain(&mut self) -> Option<Reading> {
-        self.waiting.pop_front()
+        self.pending.pop_front()
     }
 }
 
@@ -99,27 +98,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_late_is_refused() {
-        let mut order = Order::new(Nanos::from_secs(2));
-        order.push(reading(10_000)).unwrap();
-        assert!(order.push(reading(8_000)).is_ok());
-        let late = order.push(reading(7_999)).unwrap_err();
+    fn push_rejects_late_reading() {
+        let mut buffer = Order::new(Nanos::from_secs(2));
+        buffer.push(reading(10_000)).unwrap();
+        assert!(buffer.push(reading(8_000)).is_ok());
+        let late = buffer.push(reading(7_999)).unwrap_err();
         assert_eq!(late.behind, Nanos::from_millis(2_001));
     }
 
     proptest! {
-        /// Whatever the order of arrival within the window, readings come out sorted and whole.
+        /// For any order of arrival within the allowed lateness, all readings come out sorted.
         #[test]
-        fn comes_out_sorted(times in prop::collection::vec(0_u64..2_000, 1..200)) {
-            let mut order = Order::new(Nanos::from_secs(2));
+        fn readings_are_released_sorted(times in prop::collection::vec(0_u64..2_000, 1..200)) {
+            let mut buffer = Order::new(Nanos::from_secs(2));
             let mut out = Vec::new();
             for millis in &times {
-                order.push(reading(*millis)).unwrap();
-                while let Some(next) = order.pop() {
+                buffer.push(reading(*millis)).unwrap();
+                while let Some(next) = buffer.pop() {
                     out.push(next.at);
                 }
             }
-            while let Some(next) = order.drain() {
+            while let Some(next) = buffer.drain() {
                 out.push(next.at);
             }
             let mut sorted: Vec<_> = times.iter().map(|m| reading(*m).at).collect();

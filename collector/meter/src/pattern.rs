@@ -1,48 +1,48 @@
-//! How a GPU's utilization moves: idle, steady, bouncing or mixed.
+//! Utilization patterns of a GPU: idle, steady, bouncing or mixed.
 //!
-//! Found from readings, not from seconds: a job that bounces between 0 and 100 % within a second
-//! has a mean of 50 % in each, and would look steady. This room must not know of money.
+//! Detected from readings, not from seconds: a job that bounces between 0% and 100% within a second
+//! has a mean of 50% in each second and would look steady. Must not depend on money.
 
 use crate::median::{self, DurationMedian};
 use crate::units::{Nanos, PPM, Timestamp, Utilization};
 
-/// Below this a GPU starves: 10 %.
+/// Below this, utilization is low: 10%.
 const LOW: u32 = 100_000;
 
-/// From this on it is fed: 70 %.
+/// From this on, utilization is high: 70%.
 const HIGH: u32 = 700_000;
 
-/// The longest cycle, and the longest pause between two cycles of one stretch.
-const LONGEST: Nanos = Nanos::from_secs(120);
+/// Maximum length of a cycle, and of a pause between two cycles of one stretch.
+const MAX_CYCLE: Nanos = Nanos::from_secs(120);
 
-/// Fewer cycles than this are no pattern.
-const CYCLES: usize = 10;
+/// Minimum number of cycles of a bouncing stretch.
+const MIN_CYCLES: usize = 10;
 
-/// In less observed time than this, or in fewer readings, nothing but bouncing can be told.
-const LEAST_TIME: Nanos = Nanos::from_secs(30);
-const LEAST_READINGS: u64 = 10;
+/// Minimum observed time and readings for any pattern but bouncing.
+const MIN_TIME: Nanos = Nanos::from_secs(30);
+const MIN_READINGS: u64 = 10;
 
-/// "Nearly all the time" leaves out a twentieth: of idle at the top, of steady at both ends.
-const NEARLY_ALL: u32 = 95;
+/// Percentile that stands for "nearly all the time".
+const UPPER_PERCENTILE: u32 = 95;
 
-/// The widest band that is steady: 30 points.
-const BAND: u32 = 300_000;
+/// Maximum width of a steady band: 30 percentage points.
+const MAX_STEADY_BAND: u32 = 300_000;
 
-/// What kind of movement it is.
+/// The kind of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternKind {
-    /// Below 10 % nearly all the time.
+    /// Below 10% nearly all the time.
     Idle,
-    /// Nearly all the time within a narrow band.
+    /// Within a narrow band nearly all the time.
     Steady,
-    /// At least ten cycles between below 10 and at least 70 % that follow one another.
+    /// At least ten consecutive cycles between below 10% and at least 70%.
     Bouncing,
     /// None of these.
     Mixed,
 }
 
 impl PatternKind {
-    /// As it stands in reports.
+    /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,34 +54,34 @@ impl PatternKind {
     }
 }
 
-/// The movement of a GPU over a window.
+/// The utilization pattern of a GPU over a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// What kind it is.
+    /// The kind.
     pub kind: PatternKind,
-    /// The median time of a cycle, to the millisecond; where it bounces.
+    /// Median length of a cycle, to the millisecond; only if bouncing.
     pub period: Option<Nanos>,
-    /// The share of a cycle at high utilization, in ppm; where it bounces.
+    /// Share of a cycle at high utilization, in ppm; only if bouncing.
     pub duty: Option<u32>,
 }
 
 impl Pattern {
-    /// The pattern of a window in which no bouncing was found: so many readings over so much
-    /// observed time, of these percentiles. `None` where there is too little to tell.
+    /// The pattern of a window without bouncing, from the number of readings, the observed time and
+    /// percentiles. `None` if there is too little data.
     #[must_use]
-    pub fn calm(
+    pub fn without_bouncing(
         percentile: impl Fn(u32) -> Option<Utilization>,
         readings: u64,
         observed: Nanos,
     ) -> Option<Self> {
-        if observed < LEAST_TIME || readings < LEAST_READINGS {
+        if observed < MIN_TIME || readings < MIN_READINGS {
             return None;
         }
-        let low = percentile(100 - NEARLY_ALL)?.ppm();
-        let high = percentile(NEARLY_ALL)?.ppm();
+        let low = percentile(100 - UPPER_PERCENTILE)?.ppm();
+        let high = percentile(UPPER_PERCENTILE)?.ppm();
         let kind = if high < LOW {
             PatternKind::Idle
-        } else if high - low <= BAND {
+        } else if high - low <= MAX_STEADY_BAND {
             PatternKind::Steady
         } else {
             PatternKind::Mixed
@@ -90,122 +90,124 @@ impl Pattern {
     }
 }
 
-/// What a reading changed for the stretch of cycles in progress.
+/// A change of the stretch of cycles in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// The stretch in progress ended before this instant, at which another may begin.
+    /// The stretch ended before this instant, at which another may begin.
     Begins(Timestamp),
-    /// The stretch in progress reaches up to this instant, at which a cycle ended.
+    /// The stretch now extends to this instant, at which a cycle ended.
     Reaches(Timestamp),
 }
 
-/// A cycle that may begin: utilization rose at `rise`.
+/// A cycle that may have begun: utilization rose at `rise`.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenCycle {
     rise: Timestamp,
     fall: Option<Timestamp>,
 }
 
-/// The cycles that were counted at an instant; by default, before everything.
+/// Totals of the counted cycles at an instant. The default is the state before the first cycle.
 #[derive(Clone, Debug, Default)]
-pub struct Mark {
-    periods: median::Mark,
+pub struct Snapshot {
+    periods: median::Snapshot,
     high: u128,
     total: u128,
 }
 
-/// Finds the cycles between low and high, and the stretches of them, in constant memory.
+/// Detects cycles between low and high utilization, and stretches of them, in constant memory.
 #[derive(Clone, Debug, Default)]
 pub struct Bounces {
-    /// What was seen last.
+    /// The last utilization.
     last: Option<Utilization>,
-    /// Utilization was low last, so that the next high is a rise.
-    low: bool,
-    open: Option<Open>,
-    /// Where the stretch in progress begins or reaches to.
-    reached: Option<Timestamp>,
-    /// The cycles of the stretch in progress, and the first of them until they are enough.
+    /// Utilization was low, so the next high value is a rise.
+    was_low: bool,
+    open: Option<OpenCycle>,
+    /// Start of the stretch in progress, or the end of its last cycle.
+    stretch_end: Option<Timestamp>,
+    /// Number of cycles of the stretch in progress, and their (period, high time) until there are
+    /// enough.
     cycles: usize,
-    first: Vec<(Nanos, Nanos)>,
+    unconfirmed: Vec<(Nanos, Nanos)>,
     periods: DurationMedian,
     high: u128,
     total: u128,
 }
 
 impl Bounces {
-    /// Whether it is another utilization than the last.
+    /// Whether the utilization differs from the last.
     #[must_use]
-    pub fn is_news(&self, utilization: Utilization) -> bool {
+    pub fn is_change(&self, utilization: Utilization) -> bool {
         self.last != Some(utilization)
     }
 
-    /// Takes the utilization from `at` on in.
+    /// Records the utilization from `at` on.
     pub fn observe(&mut self, at: Timestamp, utilization: Utilization) -> Option<Turn> {
         self.last = Some(utilization);
         if utilization.ppm() < LOW {
-            self.low = true;
+            self.was_low = true;
             if let Some(open) = &mut self.open {
                 open.fall.get_or_insert(at);
             }
             None
-        } else if utilization.ppm() >= HIGH && std::mem::take(&mut self.low) {
-            let before = self.open.replace(Open { rise: at, fall: None });
-            self.rise(at, before)
+        } else if utilization.ppm() >= HIGH && std::mem::take(&mut self.was_low) {
+            let previous = self.open.replace(OpenCycle { rise: at, fall: None });
+            self.rise(at, previous)
         } else {
             None
         }
     }
 
-    /// Nothing is known for a while: the cycle in progress can't be told.
+    /// Discards the current cycle after a gap in observations.
     pub fn interrupt(&mut self) {
         self.last = None;
-        self.low = false;
+        self.was_low = false;
         self.open = None;
     }
 
-    /// Whether the stretch in progress has enough cycles.
+    /// Whether the stretch in progress has enough cycles to be a bouncing stretch.
     #[must_use]
-    pub fn confirmed(&self) -> bool {
-        self.cycles >= CYCLES
+    pub fn is_confirmed(&self) -> bool {
+        self.cycles >= MIN_CYCLES
     }
 
-    /// The bouncing since a mark of it: the median period and the duty of all its stretches; `None`
-    /// where there were too few cycles.
+    /// The bouncing pattern since a snapshot: median period and duty cycle over all stretches.
+    /// `None` if there are too few cycles.
     #[must_use]
-    pub fn found_since(&self, mark: &Mark) -> Option<Pattern> {
-        if self.periods.count_since(&mark.periods) < CYCLES as u64 {
+    pub fn bouncing_since(&self, snapshot: &Snapshot) -> Option<Pattern> {
+        if self.periods.count_since(&snapshot.periods) < MIN_CYCLES as u64 {
             return None;
         }
-        let period = self.periods.median_since(&mark.periods);
-        let (high, total) = (self.high - mark.high, self.total - mark.total);
+        let period = self.periods.median_since(&snapshot.periods);
+        let (high, total) = (self.high - snapshot.high, self.total - snapshot.total);
         let duty = (high * u128::from(PPM)).checked_div(total)?;
         let duty = u32::try_from(duty).unwrap_or(PPM);
         Some(Pattern { kind: PatternKind::Bouncing, period, duty: Some(duty) })
     }
 
-    /// The cycles so far.
+    /// Takes a snapshot.
     #[must_use]
-    pub fn mark(&self) -> Mark {
-        Mark { periods: self.periods.mark(), high: self.high, total: self.total }
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot { periods: self.periods.snapshot(), high: self.high, total: self.total }
     }
 
-    fn rise(&mut self, at: Timestamp, before: Option<Open>) -> Option<Turn> {
-        let cycle = before.and_then(|open| {
+    fn rise(&mut self, at: Timestamp, previous: Option<OpenCycle>) -> Option<Turn> {
+        let cycle = previous.and_then(|open| {
             let (period, fall) = (at.since(open.rise), open.fall?);
-            (period <= LONGEST).then(|| (period, fall.since(open.rise)))
+            (period <= MAX_CYCLE).then(|| (period, fall.since(open.rise)))
         });
-        let near = self.reached.is_some_and(|reached| at.since(reached) <= LONGEST);
+        let in_stretch =
+            self.stretch_end.is_some_and(|stretch_end| at.since(stretch_end) <= MAX_CYCLE);
         match cycle {
             Some((period, high)) => {
                 self.count(period, high);
-                self.reached = Some(at);
+                self.stretch_end = Some(at);
                 Some(Turn::Reaches(at))
             }
-            None if near && self.cycles > 0 => None,
+            None if in_stretch && self.cycles > 0 => None,
             None => {
                 self.cycles = 0;
-                self.first.clear();
-                self.reached = Some(at);
+                self.unconfirmed.clear();
+                self.stretch_end = Some(at);
                 Some(Turn::Begins(at))
             }
         }
@@ -213,9 +215,9 @@ impl Bounces {
 
     fn count(&mut self, period: Nanos, high: Nanos) {
         self.cycles += 1;
-        self.first.push((period, high));
-        if self.confirmed() {
-            for (period, high) in self.first.drain(..) {
+        self.unconfirmed.push((period, high));
+        if self.is_confirmed() {
+            for (period, high) in self.unconfirmed.drain(..) {
                 self.periods.add(period);
                 self.high += u128::from(high.0);
                 self.total += u128::from(period.0);

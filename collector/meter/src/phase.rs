@@ -1,26 +1,26 @@
-//! Phases, and the accounts that time and money are booked to.
+//! Phases, and the accounts to which time and cost are posted.
 //!
-//! A phase is decided a whole second at a time, from the mean utilization of what was observed in
-//! it. This room must not know what a phase costs or what to do about it.
+//! A phase is the utilization class of one second, by the mean utilization of its observed part.
+//! Must not depend on costs or recommendations.
 
 use std::fmt;
 
 use crate::units::{Nanos, Utilization};
 
-/// What a GPU was doing in one second.
+/// The utilization class of one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// Below 10 %.
+    /// Below 10%.
     Idle,
-    /// From 10 to below 70 %.
+    /// From 10% to below 70%.
     Underutilized,
-    /// From 70 to below 90 %.
+    /// From 70% to below 90%.
     Productive,
-    /// From 90 %.
+    /// 90% and above.
     ComputeBound,
 }
 
-/// Where one phase ends and the next begins. Each bound belongs to the higher phase.
+/// The utilization bounds between phases. Each bound belongs to the higher phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     idle: Utilization,
@@ -28,16 +28,18 @@ pub struct Thresholds {
     compute_bound: Utilization,
 }
 
-/// As it is given: `10 %, 70 %, 90 %`.
+/// As configured: `10%, 70%, 90%`.
 impl fmt::Display for Thresholds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}, {}", self.idle, self.productive, self.compute_bound)
     }
 }
 
-/// The bounds do not rise, or leave their range.
+/// The bounds are not in ascending order or out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("thresholds must rise from above 0 to 100 %, like 10,70,90")]
+#[error(
+    "invalid thresholds: expected ascending percentages above 0 and up to 100, such as 10,70,90"
+)]
 pub struct ThresholdError;
 
 impl Default for Thresholds {
@@ -46,7 +48,7 @@ impl Default for Thresholds {
     }
 }
 
-/// A percentage that is known to be one.
+/// From a percentage known to be valid.
 const fn percent(percent: u32) -> Utilization {
     match Utilization::from_percent(percent) {
         Some(utilization) => utilization,
@@ -55,10 +57,11 @@ const fn percent(percent: u32) -> Utilization {
 }
 
 impl Thresholds {
-    /// Idle below the first, underutilized below the second, productive below the third.
+    /// Creates thresholds: idle below the first, underutilized below the second, productive below
+    /// the third, compute-bound from there on.
     ///
     /// # Errors
-    /// Unless 0 < idle < productive < compute-bound.
+    /// Returns an error unless 0 < `idle` < `productive` < `compute_bound`.
     pub fn new(
         idle: Utilization,
         productive: Utilization,
@@ -71,8 +74,8 @@ impl Thresholds {
         }
     }
 
-    /// The phase of `observed` time whose utilization × time is `weighted` ppm·ns. Exact: no
-    /// division, so a mean of just under a bound stays under it.
+    /// The phase of `observed` time whose Σ utilization × time is `weighted` ppm·ns. Exact: there
+    /// is no division, so a mean just below a bound stays below it.
     #[must_use]
     pub fn classify(&self, weighted: u64, observed: Nanos) -> Phase {
         let below = |bound: Utilization| {
@@ -90,39 +93,38 @@ impl Thresholds {
     }
 }
 
-/// Whether an idle GPU is kept from others: by a compute process, or by more than 1 % of its
-/// memory.
+/// Whether a GPU is held: by a compute process, or by more than 1% of its memory in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
-    /// Nobody said.
+    /// No reading has reported it.
     Unknown,
-    /// Nothing holds it.
+    /// Not held.
     Free,
-    /// Something holds it.
+    /// Held.
     Held,
 }
 
 /// The leaf accounts. Every nanosecond and every nano-dollar of a GPU is in exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Account {
-    /// Idle, and held.
+    /// Idle and held.
     IdleHeld,
-    /// Idle, and free for others.
+    /// Idle and free.
     IdleFree,
-    /// Idle, where holding is not known.
+    /// Idle, with held or free unknown.
     IdleUnknown,
-    /// See [`Phase::Underutilized`].
+    /// [`Phase::Underutilized`].
     Underutilized,
-    /// See [`Phase::Productive`].
+    /// [`Phase::Productive`].
     Productive,
-    /// See [`Phase::ComputeBound`].
+    /// [`Phase::ComputeBound`].
     ComputeBound,
-    /// No reading with utilization covers it. Never idle, never zero.
+    /// Not covered by a reading with utilization. Never counted as idle or zero.
     Unobserved,
 }
 
 impl Account {
-    /// Every account, in the order of reports.
+    /// All accounts, in report order.
     pub const ALL: [Self; 7] = [
         Self::IdleHeld,
         Self::IdleFree,
@@ -156,7 +158,7 @@ impl Account {
         }
     }
 
-    /// The phase whose account this is; `None` for unobserved time.
+    /// The phase of this account; `None` for unobserved time.
     #[must_use]
     pub const fn phase(self) -> Option<Phase> {
         match self {
@@ -191,9 +193,9 @@ mod tests {
         Thresholds::default().classify(ppm * 1_000_000_000, Nanos::SECOND)
     }
 
-    /// The buckets of the audit method: < 10 idle, < 70 underutilized, < 90 productive.
+    /// Below 10% idle, below 70% underutilized, below 90% productive.
     #[test]
-    fn each_bound_belongs_to_the_higher_phase() {
+    fn bounds_belong_to_higher_phase() {
         assert_eq!(phase_of(0), Phase::Idle);
         assert_eq!(phase_of(99_999), Phase::Idle);
         assert_eq!(phase_of(100_000), Phase::Underutilized);
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_must_rise() {
+    fn thresholds_reject_unordered_bounds() {
         let p = |n| Utilization::from_percent(n).unwrap();
         assert!(Thresholds::new(p(0), p(70), p(90)).is_err());
         assert!(Thresholds::new(p(70), p(70), p(90)).is_err());

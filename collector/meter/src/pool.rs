@@ -1,9 +1,9 @@
-//! Pools: every second's waste lies in exactly one, named by why it was wasted.
+//! Waste by category: each second's waste is in exactly one.
 //!
-//! Starvation is the waste inside bouncing stretches, where a GPU waits for its input; idle the
-//! waste of idle seconds elsewhere; occupancy the rest. Whether a second lies in a bouncing
-//! stretch is known only afterwards, so it waits in a tail until then. This room must not know
-//! what could be done about it.
+//! Starvation is the waste in bouncing stretches, during which a GPU waits for input; idle is the
+//! waste of idle seconds elsewhere; underload is the rest. Whether a second lies in a bouncing
+//! stretch is known only once the next cycle ends, so its waste is kept in a tail until then. Must
+//! not depend on remedies.
 
 use std::ops::Index;
 
@@ -13,22 +13,22 @@ use crate::pattern::Turn;
 use crate::phase::{Account, Phase};
 use crate::units::Timestamp;
 
-/// Why something was wasted.
+/// The cause of waste.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pool {
-    /// The GPU waited for its input: waste inside bouncing stretches.
+    /// Waste in bouncing stretches: the GPU waited for input.
     Starvation,
-    /// Nothing ran: waste of idle seconds elsewhere.
+    /// Waste of idle seconds elsewhere.
     Idle,
-    /// It was not full: all other waste.
+    /// All other waste: the GPU worked below capacity.
     Occupancy,
 }
 
 impl Pool {
-    /// All pools, in the order reports list them.
+    /// All categories, in report order.
     pub const ALL: [Self; 3] = [Self::Starvation, Self::Idle, Self::Occupancy];
 
-    /// As it stands in reports and on the wire.
+    /// The name in reports and telemetry.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,10 +39,10 @@ impl Pool {
     }
 }
 
-/// The waste of each pool.
+/// Waste per category.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pools {
-    /// Waste inside bouncing stretches.
+    /// Waste in bouncing stretches.
     pub starvation: NanoUsd,
     /// Waste of idle seconds elsewhere.
     pub idle: NanoUsd,
@@ -51,7 +51,7 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// All waste.
+    /// The sum of all categories.
     #[must_use]
     pub fn sum(&self) -> NanoUsd {
         Pool::ALL.into_iter().map(|pool| self[pool]).sum()
@@ -70,21 +70,21 @@ impl Index<Pool> for Pools {
     }
 }
 
-/// Sorts charges into inside and outside of bouncing stretches.
+/// Splits charges into those inside and outside bouncing stretches.
 #[derive(Clone, Debug, Default)]
 pub struct Stretches {
-    /// From where the stretch in progress runs, and up to where it reaches.
+    /// Start and current end of the stretch in progress.
     stretch: Option<(Timestamp, Timestamp)>,
-    /// Inside stretches that are over.
+    /// Charges inside finished stretches.
     starved: Accounts,
-    /// Inside the stretch in progress.
+    /// Charges inside the stretch in progress.
     inside: Accounts,
-    /// After it, and inside if another cycle follows.
+    /// Charges after its current end: inside if another cycle follows.
     tail: Accounts,
 }
 
 impl Stretches {
-    /// Books a charge. A second belongs to the stretch in which it begins.
+    /// Posts a charge. A second belongs to the stretch in which it begins.
     pub fn enter(&mut self, charge: &Charge) {
         let Some((from, to)) = self.stretch else { return };
         let second = charge.piece.from.floor_second();
@@ -96,8 +96,8 @@ impl Stretches {
         }
     }
 
-    /// Follows what a reading changed. `confirmed`: the stretch that ends here is a bouncing one.
-    pub fn turn(&mut self, turn: Turn, confirmed: bool) {
+    /// Applies a cycle change. `confirmed`: the stretch ending here is a bouncing stretch.
+    pub fn apply(&mut self, turn: Turn, confirmed: bool) {
         match turn {
             Turn::Begins(at) => {
                 self.starved = self.starved(confirmed);
@@ -115,8 +115,9 @@ impl Stretches {
         }
     }
 
-    /// The waste `total` of what was booked since they were `earlier`, by pool, if the stretch in
-    /// progress ended now. The pools sum to it. `earlier` has followed each turn since.
+    /// Splits the waste of `total`, the charges posted since `earlier`, by category, as if the
+    /// stretch in progress ended now. The categories sum to that waste. Every cycle change since
+    /// must have been applied to `earlier`, too.
     #[must_use]
     pub fn pools_since(&self, earlier: &Self, total: &Accounts, confirmed: bool) -> Pools {
         let starved = self.starved(confirmed).since(&earlier.starved(confirmed));

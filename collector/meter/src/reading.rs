@@ -1,36 +1,36 @@
-//! A reading: what one GPU said of itself at one instant.
+//! Readings: one GPU's values at one instant, and the identity of that GPU.
 //!
-//! The first noun on the line. Sources make readings; nothing after this room knows whether they
-//! came from a log, a driver or a demonstration.
+//! Sources produce readings. Must not depend on the kind of source: a log, a driver, OTLP or the
+//! demonstration.
 
 use crate::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization};
 
-/// What one GPU said of itself at one instant. What it did not say is `None`, never zero.
+/// One GPU's values at one instant. A missing value is `None`, never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// When it was read.
+    /// Time of the reading.
     pub at: Timestamp,
-    /// How busy the GPU was, or why that is not known
-    /// (`nvmlDeviceGetUtilizationRates().gpu`, `nvidia-smi` `utilization.gpu`).
+    /// Utilization, or why it is missing (`nvmlDeviceGetUtilizationRates().gpu`, `nvidia-smi`
+    /// `utilization.gpu`).
     pub utilization: Result<Utilization, Absent>,
     /// Memory in use (`nvmlDeviceGetMemoryInfo`, `memory.used`).
     pub memory_used: Option<Bytes>,
-    /// Processes that compute on it (`nvmlDeviceGetComputeRunningProcesses`).
+    /// Number of compute processes (`nvmlDeviceGetComputeRunningProcesses`).
     pub compute_processes: Option<u32>,
-    /// Power drawn (`nvmlDeviceGetPowerUsage`, `power.draw`).
+    /// Power draw (`nvmlDeviceGetPowerUsage`, `power.draw`).
     pub power: Option<Milliwatts>,
-    /// Energy since the driver was loaded (`nvmlDeviceGetTotalEnergyConsumption`).
+    /// Energy counter since the driver was loaded (`nvmlDeviceGetTotalEnergyConsumption`).
     pub energy: Option<Millijoules>,
-    /// Temperature of the die (`nvmlDeviceGetTemperature`, `temperature.gpu`).
+    /// Die temperature (`nvmlDeviceGetTemperature`, `temperature.gpu`).
     pub temperature: Option<Celsius>,
-    /// Clock of the streaming multiprocessors (`nvmlDeviceGetClockInfo(SM)`, `clocks.sm`).
+    /// SM clock (`nvmlDeviceGetClockInfo(SM)`, `clocks.sm`).
     pub sm_clock: Option<Megahertz>,
-    /// Clock of the memory (`nvmlDeviceGetClockInfo(MEM)`, `clocks.mem`).
+    /// Memory clock (`nvmlDeviceGetClockInfo(MEM)`, `clocks.mem`).
     pub memory_clock: Option<Megahertz>,
 }
 
 impl Reading {
-    /// A reading that says nothing but its time, to be filled in.
+    /// A reading with every value missing, to be filled in.
     #[must_use]
     pub const fn at(at: Timestamp) -> Self {
         Self {
@@ -46,8 +46,8 @@ impl Reading {
         }
     }
 
-    /// Whether something holds the GPU: a compute process, or more than 1 % of its memory.
-    /// `None` where the reading does not tell.
+    /// Whether the GPU is held: by a compute process, or by more than 1% of its memory in use.
+    /// `None` if the reading has neither value.
     #[must_use]
     pub fn holds(&self, memory_total: Option<Bytes>) -> Option<bool> {
         let processes = self.compute_processes.map(|processes| processes > 0);
@@ -60,24 +60,24 @@ impl Reading {
     }
 }
 
-/// Why a reading has no utilization. Time under it is unobserved, for this reason.
+/// Why a reading has no utilization. The time it covers is unobserved for this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Absent {
-    /// The source has no such column or did not ask.
+    /// The source has no such column, or did not collect it.
     NotAsked,
-    /// The driver does not support it here (`[N/A]`, `[Not Supported]`, NVML `NOT_SUPPORTED`).
+    /// Not supported by the driver or GPU (`[N/A]`, `[Not Supported]`, NVML `NOT_SUPPORTED`).
     NotSupported,
     /// The GPU fell off the bus (`[GPU is lost]`, NVML `GPU_IS_LOST`).
     Lost,
-    /// There was a value, but no one could read it, or it was out of range.
+    /// The value could not be parsed or was out of range.
     Unreadable,
 }
 
 impl Absent {
-    /// All reasons, in the order reports list them.
+    /// All reasons, in report order.
     pub const ALL: [Self; 4] = [Self::NotAsked, Self::NotSupported, Self::Lost, Self::Unreadable];
 
-    /// The reason in words, for reports.
+    /// Text for reports.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
@@ -89,23 +89,23 @@ impl Absent {
     }
 }
 
-/// What a utilization is a measure of. Several stand side by side; one is chosen for the bill.
+/// The source of a utilization value. A GPU may have several; one is chosen for billing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Basis {
-    /// The driver's own utilization, polled: some kernel was running
+    /// The driver's utilization, polled: the share of time in which any kernel ran
     /// (`nvmlDeviceGetUtilizationRates().gpu`).
     NvmlGpu,
-    /// The same from the driver's ring of samples, of which none is missed
+    /// The same from the driver's sample buffer, which misses nothing between polls
     /// (`nvmlDeviceGetSamples`).
     NvmlSamples,
-    /// Multiprocessors that had work, measured by the hardware (GPM, Hopper and newer).
+    /// SM activity from hardware counters (GPM, Hopper and newer).
     GpmSm,
-    /// Tensor cores at work, measured by the hardware (GPM, Hopper and newer).
+    /// Tensor core activity from hardware counters (GPM, Hopper and newer).
     GpmTensor,
 }
 
 impl Basis {
-    /// Its name in reports and on the wire.
+    /// The name in reports and telemetry.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -117,25 +117,25 @@ impl Basis {
     }
 }
 
-/// The mean utilization of a stretch of time, where a source measures stretches: a driver's sample,
-/// a pair of hardware counters. (A [`Reading`] tells an instant.)
+/// Mean utilization over a half-open time range, for sources that measure ranges: driver samples
+/// and hardware counter pairs. (A [`Reading`] is a value at one instant.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// What was measured.
+    /// The source of the value.
     pub basis: Basis,
-    /// Where the stretch begins.
+    /// Start of the range.
     pub from: Timestamp,
-    /// Where it ends, after `from`.
+    /// End of the range (exclusive), after `from`.
     pub to: Timestamp,
-    /// The mean of it.
+    /// Mean over the range.
     pub utilization: Utilization,
 }
 
-/// What is known of a GPU beside its readings. Filled in by the source as it learns.
+/// A GPU's identity and static properties. Sources fill it in as they learn more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuIdentity {
-    /// The name reports use: the uuid, else the bus id, else the index, with the file before it
-    /// where two files would otherwise share a name.
+    /// Display name: the UUID, else the bus ID, else the index; prefixed with the file name if two
+    /// files would otherwise share a name.
     pub name: String,
     /// `nvmlDeviceGetUUID`.
     pub uuid: Option<String>,
@@ -143,32 +143,32 @@ pub struct GpuIdentity {
     pub bus_id: Option<String>,
     /// `nvmlDeviceGetIndex`.
     pub index: Option<u32>,
-    /// `nvmlDeviceGetName`, as the driver spells it.
+    /// `nvmlDeviceGetName`, as spelled by the driver.
     pub model: Option<String>,
-    /// `nvmlDeviceGetMemoryInfo().total`, where the source gave it.
+    /// `nvmlDeviceGetMemoryInfo().total`, if the source provides it.
     pub memory_total: Option<Bytes>,
-    /// The most it may draw, never zero: `nvmlDeviceGetEnforcedPowerLimit`, or else
-    /// `nvmlDeviceGetPowerManagementLimit`; `enforced.power.limit`, or else `power.limit`. An
-    /// administrator may set another one at any time. A log tells it row by row; a driver is asked
-    /// once, when the GPU is found.
+    /// Power limit, never zero: `nvmlDeviceGetEnforcedPowerLimit`, else
+    /// `nvmlDeviceGetPowerManagementLimit`; `enforced.power.limit`, else `power.limit`. It can
+    /// change at any time: a log carries it per row, while a driver is queried once, when the GPU
+    /// is discovered.
     pub power_limit: Option<Milliwatts>,
-    /// What only a driver tells.
+    /// Properties that only a driver provides.
     pub board: Board,
 }
 
-/// What a driver tells of a GPU once, when it is found. A log tells none of it.
+/// Properties queried from the driver once, when a GPU is discovered. Logs have none of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Board {
-    /// The number on the board (`nvmlDeviceGetSerial`).
+    /// Serial number of the board (`nvmlDeviceGetSerial`).
     pub serial_number: Option<String>,
-    /// The version of its VBIOS (`nvmlDeviceGetVbiosVersion`).
+    /// VBIOS version (`nvmlDeviceGetVbiosVersion`).
     pub firmware_version: Option<String>,
-    /// The version of the driver (`nvmlSystemGetDriverVersion`).
+    /// Driver version (`nvmlSystemGetDriverVersion`).
     pub driver_version: Option<String>,
-    /// Where the hardware slows itself down
-    /// (`nvmlDeviceGetTemperatureThreshold(SLOWDOWN)`; newer GPUs may not tell).
+    /// Temperature at which the hardware throttles (`nvmlDeviceGetTemperatureThreshold(SLOWDOWN)`;
+    /// not supported by some newer GPUs).
     pub slowdown: Option<Celsius>,
-    /// Where it turns itself off, to protect itself
-    /// (`nvmlDeviceGetTemperatureThreshold(SHUTDOWN)`; newer GPUs may not tell).
+    /// Temperature at which the hardware shuts down (`nvmlDeviceGetTemperatureThreshold(SHUTDOWN)`;
+    /// not supported by some newer GPUs).
     pub shutdown: Option<Celsius>,
 }

@@ -1,18 +1,18 @@
-//! What a GPU did over a whole run as a fixed number of points, whose width doubles as time goes
-//! on: its utilization, its power, its memory. Or what it did lately, in points that widen no more.
+//! Time series of utilization, power and memory, with a bounded number of points.
 //!
-//! Points stand at multiples of their width since the epoch, so two series can be laid side by
-//! side whenever each began. This room must not know how they are drawn, nor who reads them.
+//! A series covers either the whole run, in points whose width doubles as it grows, or a recent
+//! window. Points begin at multiples of their width since the epoch, so that series of different
+//! GPUs align. Must not depend on how they are displayed.
 
 use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 
-/// The most points there are.
+/// Maximum number of points.
 pub const POINTS: usize = 600;
 
-/// What is followed over time.
+/// A quantity recorded over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// How busy the GPU was, in ppm.
+    /// Utilization, in ppm.
     Utilization,
     /// Power, in milliwatts.
     Power,
@@ -25,17 +25,17 @@ impl Quantity {
     pub const ALL: [Self; 3] = [Self::Utilization, Self::Power, Self::Memory];
 }
 
-/// One point: the observed part of its time.
+/// One point: the observed part of its time range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Point {
-    /// Time observed.
+    /// Observed time.
     pub observed: Nanos,
     /// Σ value × time, in the unit of the quantity × ns.
     pub weighted: u128,
 }
 
 impl Point {
-    /// The mean in the unit of the quantity, rounded down; `None` where nothing was observed.
+    /// The mean in the unit of the quantity, rounded down; `None` if nothing was observed.
     #[must_use]
     pub fn mean(&self) -> Option<u128> {
         self.weighted.checked_div(u128::from(self.observed.0))
@@ -52,38 +52,38 @@ impl Point {
     }
 }
 
-/// Quantities over time.
+/// The time series of one GPU.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// So much of it is kept at least.
+    /// Minimum length kept.
     keep: Nanos,
-    /// The width of a point in seconds, a power of two.
+    /// Width of a point in seconds, a power of two.
     step: u64,
-    /// The first point stands at `first × step` seconds since the epoch.
+    /// The first point begins at `first × step` seconds since the epoch.
     first: u64,
-    /// In the order of [`Quantity::ALL`].
+    /// One column per quantity, in the order of [`Quantity::ALL`].
     columns: [Column; Quantity::ALL.len()],
 }
 
-/// The points of one quantity, as far as it was observed.
+/// The points of one quantity, up to the last observed one.
 #[derive(Clone, Debug, Default)]
 struct Column {
     points: Vec<Point>,
-    /// Where the last of them ends.
+    /// End of the last point.
     end: Timestamp,
 }
 
 impl Series {
-    /// Begins with the second of `start`. Nothing is observed before it.
+    /// A series of the whole run, starting in the second of `start`.
     #[must_use]
     pub fn new(start: Timestamp) -> Self {
-        Self::of_last(Nanos(u64::MAX), start)
+        Self::recent(Nanos(u64::MAX), start)
     }
 
-    /// As [`Series::new`]; what is older than `keep` may be forgotten, so that points do not widen
-    /// for ever.
+    /// A series of a recent window: data older than `keep` may be dropped, which bounds the width
+    /// of points.
     #[must_use]
-    pub fn of_last(keep: Nanos, start: Timestamp) -> Self {
+    pub fn recent(keep: Nanos, start: Timestamp) -> Self {
         Self { keep, step: 1, first: start.whole_second(), columns: Default::default() }
     }
 
@@ -93,13 +93,13 @@ impl Series {
         Nanos::from_secs(self.step)
     }
 
-    /// Where each point begins, and the point; those before and after them are unobserved.
+    /// The start of each point, and the point. Time before and after them is unobserved.
     pub fn points(&self, quantity: Quantity) -> impl Iterator<Item = (Timestamp, Point)> {
         let points = &self.columns[quantity as usize].points;
         (self.first..).zip(points).map(|(slot, point)| (self.start(slot), *point))
     }
 
-    /// All of a quantity that was ever observed.
+    /// The sum of all points of a quantity.
     #[must_use]
     pub fn sum(&self, quantity: Quantity) -> Point {
         let mut sum = Point::default();
@@ -107,48 +107,48 @@ impl Series {
         sum
     }
 
-    /// From `from` to `to` it was `value`. A quantity is told in the order of time.
+    /// Records `value` from `from` to `to`. Values of a quantity must be in time order.
     pub fn hold(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
         let column = &mut self.columns[quantity as usize];
         match column.points.last_mut() {
             Some(last) if to <= column.end => last.hold(value, to.since(from)),
-            _ => self.hold_beyond(quantity, from, to, value),
+            _ => self.record_beyond(quantity, from, to, value),
         }
     }
 
-    /// As [`Series::hold`], beyond the last point.
+    /// Like [`Series::hold`], for time after the last point.
     #[cold]
-    fn hold_beyond(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
-        self.reach(to);
+    fn record_beyond(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
+        self.extend_to(to);
         let mut at = from.max(self.start(self.first));
         while at < to {
             let slot = at.whole_second() / self.step;
             let end = self.start(slot + 1);
             let column = &mut self.columns[quantity as usize];
-            let place = usize::try_from(slot.saturating_sub(self.first)).unwrap_or(POINTS);
-            if column.points.len() <= place {
-                column.points.resize(place + 1, Point::default());
+            let index = usize::try_from(slot.saturating_sub(self.first)).unwrap_or(POINTS);
+            if column.points.len() <= index {
+                column.points.resize(index + 1, Point::default());
             }
-            column.points[place].hold(value, end.min(to).since(at));
+            column.points[index].hold(value, end.min(to).since(at));
             column.end = end;
             at = end;
         }
     }
 
-    /// Makes room up to `to`: where there would be too many points, forgets those that need not be
-    /// kept, or else widens them.
-    fn reach(&mut self, to: Timestamp) {
+    /// Extends the series up to `to`. If there would be too many points, drops those older than the
+    /// kept window, or else doubles the width of points.
+    fn extend_to(&mut self, to: Timestamp) {
         let last_second = to.saturating_sub(Nanos(1)).whole_second();
         while (last_second / self.step).saturating_sub(self.first) >= POINTS as u64 {
             let kept = to.saturating_sub(self.keep).whole_second() / self.step;
             if self.first < kept {
-                let forgotten = usize::try_from(kept - self.first).unwrap_or(usize::MAX);
-                self.columns.iter_mut().for_each(|column| column.forget(forgotten));
+                let dropped = usize::try_from(kept - self.first).unwrap_or(usize::MAX);
+                self.columns.iter_mut().for_each(|column| column.drop_oldest(dropped));
                 self.first = kept;
                 continue;
             }
             for column in &mut self.columns {
-                column.widen(self.first);
+                column.downsample(self.first);
             }
             self.first /= 2;
             self.step *= 2;
@@ -162,22 +162,22 @@ impl Series {
 }
 
 impl Column {
-    /// Drops so many points, the oldest first.
-    fn forget(&mut self, points: usize) {
-        self.points.drain(..points.min(self.points.len()));
+    /// Drops the oldest `count` points.
+    fn drop_oldest(&mut self, count: usize) {
+        self.points.drain(..count.min(self.points.len()));
     }
 
-    /// Joins two points into one, where `first` is the slot of the first.
-    fn widen(&mut self, first: u64) {
-        let mut wider: Vec<Point> = Vec::with_capacity(self.points.len() / 2 + 1);
+    /// Joins points in pairs. `first` is the slot of the first point.
+    fn downsample(&mut self, first: u64) {
+        let mut merged: Vec<Point> = Vec::with_capacity(self.points.len() / 2 + 1);
         for (slot, point) in (first..).zip(&self.points) {
-            let place = usize::try_from(slot / 2 - first / 2).unwrap_or(POINTS);
-            match wider.get_mut(place) {
-                Some(wide) => wide.add(*point),
-                None => wider.push(*point),
+            let index = usize::try_from(slot / 2 - first / 2).unwrap_or(POINTS);
+            match merged.get_mut(index) {
+                Some(joined) => joined.add(*point),
+                None => merged.push(*point),
             }
         }
-        self.points = wider;
+        self.points = merged;
     }
 }
 
@@ -196,10 +196,10 @@ mod tests {
     }
 
     proptest! {
-        /// However far it reaches: nothing is lost, there are at most 600 points, and each holds
-        /// what was so in its time.
+        /// At any length: nothing is lost, there are at most 600 points, and each covers exactly
+        /// its time.
         #[test]
-        fn nothing_is_lost(
+        fn downsampling_loses_nothing(
             start in 0_u64..10_000_000,
             steps in prop::collection::vec(
                 (prop_oneof![Just(0), 0_u64..5_000_000], 1_u64..1_000_000, 0_u64..1_000), 1..60,
@@ -229,15 +229,15 @@ mod tests {
             prop_assert_eq!(series.points(Quantity::Memory).count(), 0);
         }
 
-        /// What is to be kept is there, in points as wide as it needs and no wider.
+        /// The kept window is complete, in points no wider than necessary.
         #[test]
-        fn the_last_of_it_is_kept(
+        fn recent_window_is_kept(
             keep in 1_u64..100_000,
             steps in prop::collection::vec(
                 (prop_oneof![9 => Just(0), 1 => 0_u64..200_000], 1_u64..4_000), 1..200,
             ),
         ) {
-            let mut series = Series::of_last(Nanos::from_secs(keep), at(0));
+            let mut series = Series::recent(Nanos::from_secs(keep), at(0));
             let (mut now, mut held) = (0, Vec::new());
             for (pause, length) in steps {
                 let (from, to) = (now + pause, now + pause + length);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn points_stand_at_multiples_of_their_width() {
+    fn points_begin_at_multiples_of_their_width() {
         let mut series = Series::new(at(3_000));
         hold(&mut series, 3_000, 4_000, 1_000_000);
         hold(&mut series, 700_000, 1_300_000, 500_000);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_time_is_reached() {
+    fn series_extends_to_last_timestamp() {
         let mut series = Series::new(Timestamp::EPOCH);
         series.hold(Quantity::Power, Timestamp::EPOCH, Timestamp::LAST, 1);
         assert_eq!(series.sum(Quantity::Power).observed, Timestamp::LAST.since(Timestamp::EPOCH));

@@ -1,26 +1,25 @@
 //! Segments, and the phase spans cut from them.
 //!
-//! A segment is a run of time of one phase. A span is what a person wants to see in a trace: a
-//! segment that lasts, or a `mixed` stretch of short ones. Both tile the timeline. This room must
-//! not know what a trace is.
+//! A segment is contiguous time of one phase. A span is a segment of at least the minimum length,
+//! or a `mixed` run of shorter ones. Both tile the timeline. Must not depend on tracing.
 
 use crate::ledger::{Accounts, Charge};
 use crate::phase::{Account, Phase};
 use crate::units::{Nanos, Timestamp};
 
-/// What a segment or a span is called.
+/// The label of a phase span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Label {
-    /// One phase.
+    /// A single phase.
     Phase(Phase),
-    /// Nothing was observed.
+    /// Unobserved time.
     Unobserved,
-    /// Segments of several phases, each too short to be a span: only spans are.
+    /// Segments of several phases, each shorter than the minimum length.
     Mixed,
 }
 
 impl Label {
-    /// The value of the attribute `phasemeter.phase` on spans.
+    /// The value of the span attribute `phasemeter.phase`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,21 +37,21 @@ impl Label {
     }
 }
 
-/// A segment or a span.
+/// A phase span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Where it begins.
+    /// Start.
     pub from: Timestamp,
-    /// Where it ends, itself not in it.
+    /// End (exclusive).
     pub to: Timestamp,
-    /// What it is.
+    /// Its phase, or `mixed`.
     pub label: Label,
-    /// The exact time and money of each account in it.
+    /// Exact time and cost by account.
     pub accounts: Accounts,
 }
 
 impl Segment {
-    /// How long it lasts.
+    /// Its length.
     #[must_use]
     pub const fn length(&self) -> Nanos {
         self.to.since(self.from)
@@ -65,19 +64,19 @@ impl Segment {
         Self { from: piece.from, to: piece.to, label: Label::of(piece.account), accounts }
     }
 
-    /// Takes in the segment that follows it.
+    /// Appends the segment that follows.
     fn join(&mut self, next: &Self) {
         self.to = next.to;
         self.accounts += &next.accounts;
     }
 }
 
-/// Joins pieces to segments and cuts spans from them, in constant memory.
+/// Joins time slices to segments and cuts spans from them, in constant memory.
 #[derive(Clone, Debug)]
 pub struct Spans {
-    least: Nanos,
-    /// The span before, which may yet take in a short run.
-    before: Option<Segment>,
+    min_length: Nanos,
+    /// The previous span, which may still absorb a short run.
+    previous: Option<Segment>,
     /// The run of short segments after it.
     short: Option<Segment>,
     /// The segment in progress.
@@ -85,14 +84,14 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// A span lasts at least `least`.
+    /// A builder of spans of at least `min_length`.
     #[must_use]
-    pub const fn new(least: Nanos) -> Self {
-        Self { least, before: None, short: None, open: None }
+    pub const fn new(min_length: Nanos) -> Self {
+        Self { min_length, previous: None, short: None, open: None }
     }
 
-    /// Takes the next piece in. `out` gets the spans that are over.
-    pub fn enter(&mut self, charge: &Charge, out: &mut impl FnMut(&Segment)) {
+    /// Posts the next charge. `emit` receives the spans that end.
+    pub fn enter(&mut self, charge: &Charge, emit: &mut impl FnMut(&Segment)) {
         match &mut self.open {
             Some(open) if open.label == Label::of(charge.piece.account) => {
                 open.to = charge.piece.to;
@@ -101,50 +100,50 @@ impl Spans {
             _ => {
                 let next = Segment::of(charge);
                 if let Some(over) = self.open.replace(next) {
-                    self.close(over, out);
+                    self.close(over, emit);
                 }
             }
         }
     }
 
-    /// Nothing follows: `out` gets the spans that remain.
-    pub fn finish(&mut self, out: &mut impl FnMut(&Segment)) {
+    /// Ends the session: `emit` receives the remaining spans.
+    pub fn finish(&mut self, emit: &mut impl FnMut(&Segment)) {
         if let Some(open) = self.open.take() {
-            self.close(open, out);
+            self.close(open, emit);
         }
-        match (self.before.take(), self.short.take()) {
-            (Some(mut before), Some(short)) if short.length() < self.least => {
-                before.join(&short);
-                out(&before);
+        match (self.previous.take(), self.short.take()) {
+            (Some(mut previous), Some(short)) if short.length() < self.min_length => {
+                previous.join(&short);
+                emit(&previous);
             }
-            (before, short) => {
-                before.iter().for_each(&mut *out);
-                short.iter().for_each(&mut *out);
+            (previous, short) => {
+                previous.iter().for_each(&mut *emit);
+                short.iter().for_each(&mut *emit);
             }
         }
     }
 
-    /// The start of the span that will hold `at`, where that is already settled.
+    /// Start of the span that will contain `at`, if that start is final.
     #[must_use]
-    pub fn settled_start(&self, at: Timestamp) -> Option<Timestamp> {
-        let lasts = |span: &&Segment| span.length() >= self.least;
+    pub fn final_start(&self, at: Timestamp) -> Option<Timestamp> {
+        let lasts = |span: &&Segment| span.length() >= self.min_length;
         let open = self.open.as_ref().filter(lasts);
         let short = self.short.as_ref();
-        if let (None, Some(short), Some(open)) = (&self.before, short, open)
+        if let (None, Some(short), Some(open)) = (&self.previous, short, open)
             && !lasts(&short)
         {
-            // At the very start a short run joins the span after it.
+            // At the start of a session a short run joins the span after it.
             return (short.from <= at && at < open.to).then_some(short.from);
         }
-        [self.before.as_ref(), short.filter(lasts), open]
+        [self.previous.as_ref(), short.filter(lasts), open]
             .into_iter()
             .flatten()
             .find(|span| span.from <= at && at < span.to)
             .map(|span| span.from)
     }
 
-    fn close(&mut self, segment: Segment, out: &mut impl FnMut(&Segment)) {
-        if segment.length() < self.least {
+    fn close(&mut self, segment: Segment, emit: &mut impl FnMut(&Segment)) {
+        if segment.length() < self.min_length {
             match &mut self.short {
                 Some(short) => {
                     short.join(&segment);
@@ -155,20 +154,20 @@ impl Spans {
             return;
         }
         let mut span = segment;
-        match (self.before.take(), self.short.take()) {
-            (Some(mut before), Some(short)) if short.length() < self.least => {
-                before.join(&short);
-                out(&before);
+        match (self.previous.take(), self.short.take()) {
+            (Some(mut previous), Some(short)) if short.length() < self.min_length => {
+                previous.join(&short);
+                emit(&previous);
             }
-            (None, Some(short)) if short.length() < self.least => {
+            (None, Some(short)) if short.length() < self.min_length => {
                 span.from = short.from;
                 span.accounts += &short.accounts;
             }
-            (before, short) => {
-                before.iter().for_each(&mut *out);
-                short.iter().for_each(&mut *out);
+            (previous, short) => {
+                previous.iter().for_each(&mut *emit);
+                short.iter().for_each(&mut *emit);
             }
         }
-        self.before = Some(span);
+        self.previous = Some(span);
     }
 }

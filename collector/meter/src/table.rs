@@ -1,9 +1,10 @@
-//! The tables that ship with the core (`data/*.csv`), taken apart into rows and cells.
+//! Parser of the built-in tables (`data/*.csv`).
 //!
-//! They are ours: one header, no quotes, no empty lines. Tests of the rooms that read them prove
-//! that every row can be read. This room must not know what a column means.
+//! The files have one header, no quotes and no empty lines; the tests of the modules that read them
+//! check every row. Must not depend on the meaning of columns.
 
-/// The rows of a table as cells, without the header. A row without exactly `N` cells is `None`.
+/// The rows of a table as cells, without the header; `None` for a row that does not have exactly
+/// `N` cells.
 pub(crate) fn rows<const N: usize>(
     text: &'static str,
 ) -> impl Iterator<Item = Option<[&'static str; N]>> {
@@ -24,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_has_exactly_its_cells() {
+    fn row_requires_exact_number_of_cells() {
         let read: Vec<_> = rows::<2>("h,h\na,b\na\na,b,c\n,\n").collect();
         assert_eq!(read, [Some(["a", "b"]), None, None, Some(["", ""])]);
     }

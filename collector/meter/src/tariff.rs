@@ -1,55 +1,57 @@
-//! What one GPU has cost since its first reading, exactly, while rates change at instants.
+//! Exact accrual of one GPU's cost since its first reading, with rates that change at instants.
 //!
-//! C(t) is the exact cost up to t: the sum of rate × time, a rational with one hour of nanoseconds
-//! under it. The charge of [a, b) is ⌊C(b)⌋ − ⌊C(a)⌋, so that no way of cutting time changes what
-//! a stretch of it costs: charges add up to ⌊C(end)⌋ to the nano-dollar, and none is negative.
-//! This room must not know what the GPU did in that time, or where a rate came from.
+//! C(t) is the exact cost up to t: Σ rate × time, a rational number with the nanoseconds of an hour
+//! as denominator. The charge of [a, b) is ⌊C(b)⌋ − ⌊C(a)⌋. Charges are therefore never negative
+//! and sum to ⌊C(end)⌋ to the nano-dollar, however time is cut. Must not depend on utilization or
+//! on the source of a rate.
 
 use std::ops::{AddAssign, Sub};
 
 use crate::money::{NanoUsd, Rate};
 use crate::units::{NANOS_PER_HOUR, PPM, Timestamp};
 
-/// The running cost of one GPU. It walks forward only.
+/// Accrues the cost of one GPU, forward in time only.
 #[derive(Clone, Debug)]
 pub struct Tariff {
-    /// Up to here all is charged.
+    /// Everything before this instant is charged.
     charged: Timestamp,
-    /// The rate in force there.
+    /// The rate at that instant.
     rate: Rate,
-    /// What ⌊C(charged)⌋ cut off, in nano-USD ÷ [`NANOS_PER_HOUR`]; less than one nano-USD.
+    /// The fraction cut off by ⌊C(charged)⌋, in nano-USD ÷ [`NANOS_PER_HOUR`]; less than one
+    /// nano-USD.
     fraction: u64,
-    /// Rates to come, all after `charged`, the next one last.
+    /// Future rate changes, all after `charged`, the next one last.
     changes: Vec<(Timestamp, Rate)>,
 }
 
-/// What a stretch of time cost.
+/// The cost of a time range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// ⌊C(to)⌋ − ⌊C(from)⌋, never negative.
     pub cost: NanoUsd,
-    /// The rate at its start: of all of it, where it was cut at [`Tariff::next_change`].
+    /// The rate at the start of the range; of all of it if the range was cut at
+    /// [`Tariff::next_change`].
     pub rate: Rate,
 }
 
 impl Tariff {
-    /// A GPU first read at `start`, at this rate from then on.
+    /// Accrual from `start` on, at this rate.
     #[must_use]
     pub const fn new(start: Timestamp, rate: Rate) -> Self {
         Self { charged: start, rate, fraction: 0, changes: Vec::new() }
     }
 
-    /// Nothing before `start` is charged for.
+    /// Moves the start of accrual forward to `start`.
     pub fn begin(&mut self, start: Timestamp) {
         self.charge(start);
         self.fraction = 0;
     }
 
-    /// Changes the rate from `at` on, up to the next change that is known. A second change at the
-    /// same instant replaces the first.
+    /// Changes the rate from `at` on, until the next scheduled change. A second change at the same
+    /// instant replaces the first.
     ///
     /// # Errors
-    /// Where time after `at` has been charged already.
+    /// Returns an error if time after `at` has been charged.
     pub fn change(&mut self, at: Timestamp, rate: Rate) -> Result<(), AlreadyCharged> {
         if at < self.charged {
             return Err(AlreadyCharged { at, charged: self.charged });
@@ -64,27 +66,27 @@ impl Tariff {
         Ok(())
     }
 
-    /// Up to here all is charged.
+    /// The instant up to which time is charged.
     #[must_use]
     pub const fn charged(&self) -> Timestamp {
         self.charged
     }
 
-    /// The rate in force at [`Tariff::charged`].
+    /// The rate at [`Tariff::charged`].
     #[must_use]
     pub const fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// The first change of rate that is known after `after`. What is weighted by rate is cut
-    /// there: each part then has one rate.
+    /// The first scheduled rate change after `after`. Values weighted by the rate are cut there, so
+    /// that each part has one rate.
     #[must_use]
     pub fn next_change(&self, after: Timestamp) -> Option<Timestamp> {
         self.changes.iter().rev().map(|&(at, _)| at).find(|&at| at > after)
     }
 
-    /// Charges the time from [`Tariff::charged`] to `to`, whatever changes of rate lie in it.
-    /// Nothing where `to` is not later.
+    /// Charges the time from [`Tariff::charged`] to `to`, across any rate changes; zero if `to` is
+    /// not later.
     pub fn charge(&mut self, to: Timestamp) -> Cost {
         let rate = self.rate;
         let mut cost = NanoUsd::ZERO;
@@ -99,10 +101,10 @@ impl Tariff {
         Cost { cost, rate }
     }
 
-    /// Walks to `to` at the rate in force.
+    /// Accrues cost up to `to` at the current rate.
     ///
-    /// A second of any GPU up to $18 an hour fits 64 bits, where dividing by the constant is a
-    /// multiplication; only longer or dearer stretches need the 128-bit division.
+    /// One second of a GPU of up to $18 per hour fits 64 bits, in which dividing by the constant
+    /// compiles to a multiplication; only longer ranges or higher rates need the 128-bit division.
     fn walk(&mut self, to: Timestamp) -> NanoUsd {
         let time = to.since(self.charged).0;
         let exact = u128::from(self.rate.nano_usd_per_hour()) * u128::from(time)
@@ -117,8 +119,8 @@ impl Tariff {
         }
     }
 
-    /// Cuts the fraction off a large sum. It is at most [`Rate::MAX`] × all the time there is,
-    /// 1e13 × 9.3e18 < 2^107, so that the quotient fits an `i128`.
+    /// Splits off the fraction of a large sum. The sum is at most [`Rate::MAX`] × the maximum time,
+    /// 1e13 × 9.3e18 < 2^107, so the quotient fits an `i128`.
     #[cold]
     #[expect(
         clippy::cast_possible_truncation,
@@ -131,51 +133,51 @@ impl Tariff {
     }
 }
 
-/// A change of rate came too late: its time has been charged.
+/// A rate change at an instant whose following time has been charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the rate cannot change at {} ns: time is charged up to {} ns (since 1970)",
+    "rate change at {} ns rejected: time is charged up to {} ns (since 1970)",
     .at.as_nanos(),
     .charged.as_nanos()
 )]
 pub struct AlreadyCharged {
-    /// When the rate was to change.
+    /// When the rate should have changed.
     pub at: Timestamp,
-    /// Up to when time is charged.
+    /// The instant up to which time is charged.
     pub charged: Timestamp,
 }
 
-/// Why a rate cannot change.
+/// Why a rate change was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateChangeError {
     /// Its time has been charged.
     #[error(transparent)]
     AlreadyCharged(#[from] AlreadyCharged),
-    /// The GPU has no price, and time without one is never $0.
-    #[error("the rate of a GPU without a price cannot change")]
+    /// The GPU is unpriced; the cost of its time is unknown, not $0.
+    #[error("rate change rejected: the GPU is unpriced")]
     Unpriced,
 }
 
-/// The exact cost of effective time, Σ u·rate·dt, in ppm × nano-USD an hour × ns. It is summed
-/// unrounded and cut to nano-USD once, when an account is read.
+/// Exact utilized cost, Σ u·rate·dt, in ppm × nano-USD per hour × ns. It is summed unrounded and
+/// converted to nano-USD once, when an account is read.
 ///
-/// It cannot overflow on one GPU: one million ppm × [`Rate::MAX`] × all the time there is,
-/// 1e6 × 1e13 × 9.3e18 = 9.3e37, is less than 2^127 = 1.7e38. Sums of several GPUs saturate there.
+/// A single GPU cannot overflow it: one million ppm × [`Rate::MAX`] × the maximum time, 1e6 × 1e13
+/// × 9.3e18 = 9.3e37, is less than 2^127 = 1.7e38. Sums of several GPUs saturate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EffectiveCost(i128);
 
 impl EffectiveCost {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// Of effective time Σ u·dt in ppm × ns, all of it at one rate.
+    /// From effective time Σ u·dt in ppm × ns, all at one rate.
     #[must_use]
     pub fn of(effective_time: u128, rate: Rate) -> Self {
         let time = i128::try_from(effective_time).unwrap_or(i128::MAX);
         Self(time.saturating_mul(i128::from(rate.nano_usd_per_hour())))
     }
 
-    /// Whole nano-USD, rounded down.
+    /// In whole nano-USD, rounded down.
     #[must_use]
     pub const fn floor(self) -> NanoUsd {
         NanoUsd(self.0 / (NANOS_PER_HOUR as i128 * PPM as i128))
@@ -212,8 +214,8 @@ mod tests {
         Rate::new(nano_usd).unwrap()
     }
 
-    /// ⌊C(end)⌋ by the definition: each stretch between two changes, then one division.
-    fn by_definition(start: u64, first: Rate, changes: &[(u64, Rate)], end: u64) -> i128 {
+    /// ⌊C(end)⌋ by the definition: exact cost per constant rate, then one division.
+    fn reference_cost(start: u64, first: Rate, changes: &[(u64, Rate)], end: u64) -> i128 {
         let mut known = vec![(start, first)];
         for &(at, rate) in changes {
             known.retain(|&(other, _)| other != at);
@@ -231,19 +233,19 @@ mod tests {
         i128::try_from(exact / u128::from(HOUR)).unwrap()
     }
 
-    /// Cheap and dear, so that both ways of dividing are taken.
+    /// Low and high rates, so that both divisions are exercised.
     fn any_rate() -> impl Strategy<Value = Rate> {
         prop_oneof![0..=20_000_000_000_u64, 0..=Rate::MAX].prop_map(rate)
     }
 
-    /// Seconds, days, and all the time there is.
+    /// From seconds to the whole time range.
     fn any_time() -> impl Strategy<Value = u64> {
         prop_oneof![0..3_000_000_000_u64, 0..100 * HOUR, 0..Timestamp::END / 2]
     }
 
     proptest! {
         #[test]
-        fn no_split_and_no_change_of_rate_loses_or_adds_a_nano(
+        fn charges_sum_exactly_over_splits_and_rate_changes(
             start in 0..Timestamp::END / 2,
             first in any_rate(),
             changes in prop::collection::vec((any_time(), any_rate()), 0..6),
@@ -261,12 +263,12 @@ mod tests {
                 let charge = tariff.charge(at(start + cut));
                 prop_assert!(charge.cost.0 >= 0);
                 total += charge.cost.0;
-                prop_assert_eq!(total, by_definition(start, first, &changes, start + cut));
+                prop_assert_eq!(total, reference_cost(start, first, &changes, start + cut));
             }
         }
 
         #[test]
-        fn a_rate_may_change_as_late_as_the_last_charge(
+        fn rate_changes_up_to_last_charge(
             first in any_rate(),
             steps in prop::collection::vec((any_time(), any_rate()), 1..8),
         ) {
@@ -279,11 +281,11 @@ mod tests {
                 changes.push((now, rate));
                 prop_assert_eq!(tariff.rate(), rate);
             }
-            prop_assert_eq!(total, by_definition(0, first, &changes, now));
+            prop_assert_eq!(total, reference_cost(0, first, &changes, now));
         }
 
         #[test]
-        fn cut_at_changes_each_part_has_one_rate(
+        fn parts_cut_at_rate_changes_have_one_rate(
             first in any_rate(),
             changes in prop::collection::vec((any_time(), any_rate()), 0..6),
             end in any_time(),
@@ -292,7 +294,7 @@ mod tests {
             for &(when, rate) in &changes {
                 tariff.change(at(when), rate).unwrap();
             }
-            // A GPU that is busy all the time: what is effective is what it costs.
+            // At 100% utilization the utilized cost is the cost.
             let mut effective = EffectiveCost::ZERO;
             let mut total = NanoUsd::ZERO;
             while tariff.charged() < at(end) {
@@ -308,17 +310,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_charged_stays_charged() {
+    fn charged_time_is_final() {
         let mut tariff = Tariff::new(at(HOUR), rate(7));
         assert_eq!(tariff.charge(at(2 * HOUR)).cost, NanoUsd(7));
-        assert_eq!(tariff.charge(at(HOUR)).cost, NanoUsd::ZERO, "time does not run back");
+        assert_eq!(tariff.charge(at(HOUR)).cost, NanoUsd::ZERO, "accrual never moves back");
         assert_eq!(tariff.charged(), at(2 * HOUR));
         let late = AlreadyCharged { at: at(HOUR), charged: at(2 * HOUR) };
         assert_eq!(tariff.change(at(HOUR), rate(8)), Err(late));
     }
 
     #[test]
-    fn the_dearest_gpu_of_all_time_fits() {
+    fn maximum_rate_and_time_fit() {
         let end = Timestamp::END - 1;
         let time = u128::from(end) * u128::from(PPM);
         let effective = EffectiveCost::of(time, rate(Rate::MAX));
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_gpus_at_8_dollars_for_an_hour_and_a_quarter_cost_80_dollars() {
+    fn eight_gpus_at_8_usd_for_75_minutes_cost_80_usd() {
         let gpu = || Tariff::new(at(0), Rate::parse("8").unwrap()).charge(at(HOUR / 4 * 5)).cost;
         let bill: NanoUsd = (0..8).map(|_| gpu()).sum();
         assert_eq!(bill.to_string(), "80.000000000");

@@ -1,99 +1,98 @@
 //! The timeline of one GPU, cut at whole UTC seconds.
 //!
-//! In go intervals of known utilization, in order; out come pieces, each wholly in one account.
-//! Pieces tile the time from the first reading to the last. A second is decided when it is over,
-//! from the time-weighted mean of what was observed in it. This room must not know of money.
+//! Takes utilization intervals in time order and emits time slices, each in exactly one account.
+//! Slices tile the time from the first reading to the last. A second is classified once it is over,
+//! by the time-weighted mean of its observed part. Must not depend on money.
 
 use crate::phase::{Account, Holding, Thresholds};
 use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp, Utilization};
 
-/// A piece of a segment: time in one account. It lies in one second, or is whole seconds of one
-/// utilization, or is unobserved.
+/// Time in one account: within one second, whole seconds of one utilization, or unobserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it begins.
+    /// Start.
     pub from: Timestamp,
-    /// Where it ends, itself not in it.
+    /// End (exclusive).
     pub to: Timestamp,
-    /// The account all of it belongs to.
+    /// The account of all of it.
     pub account: Account,
-    /// Σ utilization × time in ppm·ns.
+    /// Σ utilization × time, in ppm·ns.
     pub weighted: u128,
 }
 
-/// Observed time without a gap, in the second that is being decided.
+/// Contiguous observed time in the current second.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct ObservedRange {
     from: Timestamp,
     to: Timestamp,
-    /// ppm·ns: at most 10¹⁵ in one second.
+    /// Σ utilization × time in ppm·ns: at most 10¹⁵ in one second.
     weighted: u64,
 }
 
-/// Cuts observed intervals at whole seconds and decides each second's account.
+/// Cuts observed intervals at whole seconds and classifies each second.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     thresholds: Thresholds,
-    /// All time before this has gone out in pieces.
-    told: Timestamp,
-    /// The start of the second that is being decided.
+    /// Everything before this instant has been emitted.
+    emitted_until: Timestamp,
+    /// Start of the current second.
     second: Timestamp,
-    /// What was observed in that second.
-    runs: Vec<Run>,
-    /// Whether a reading of that second found the GPU held.
+    /// Observed ranges in the current second.
+    ranges: Vec<ObservedRange>,
+    /// Whether a reading in the current second found the GPU held.
     held_in_second: Option<bool>,
-    /// What the last reading that knew said of it.
-    held_last: Option<bool>,
-    /// The next run begins anew although it may follow the last without a gap.
+    /// Holding as last reported.
+    last_held: Option<bool>,
+    /// Start a new range, even if the next interval is contiguous.
     cut: bool,
 }
 
 impl Timeline {
-    /// Begins at the first reading.
+    /// A timeline that begins at the first reading.
     #[must_use]
     pub fn new(start: Timestamp, thresholds: Thresholds) -> Self {
         Self {
             thresholds,
-            told: start,
+            emitted_until: start,
             second: start.floor_second(),
-            runs: Vec::new(),
+            ranges: Vec::new(),
             held_in_second: None,
-            held_last: None,
+            last_held: None,
             cut: false,
         }
     }
 
-    /// A reading of the second being decided knows whether the GPU is held.
-    pub fn hold(&mut self, held: bool) {
+    /// Records whether the GPU was held, by a reading in the current second.
+    pub fn record_held(&mut self, held: bool) {
         self.held_in_second = Some(held || self.held_in_second == Some(true));
-        self.held_last = Some(held);
+        self.last_held = Some(held);
     }
 
-    /// Whether any reading so far knew if the GPU is held.
+    /// Whether any reading so far reported holding.
     #[must_use]
     pub const fn holding_known(&self) -> bool {
-        self.held_last.is_some()
+        self.last_held.is_some()
     }
 
-    /// Ends the run in progress, so that a piece ends where a rate changes.
+    /// Ends the current range, so that a time slice ends at a rate change.
     pub fn cut(&mut self) {
         self.cut = true;
     }
 
-    /// Time `from`..`to` was observed at this utilization. Intervals come in order.
+    /// Adds the time `from`..`to` at this utilization. Intervals must be in time order.
     pub fn observe(
         &mut self,
         from: Timestamp,
         to: Timestamp,
         utilization: Utilization,
-        out: &mut impl FnMut(Piece),
+        emit: &mut impl FnMut(Piece),
     ) {
         let mut at = from;
         while at < to {
-            self.advance(at, out);
-            let end = if at == self.second && to.since(at) > Nanos::SECOND && self.steady() {
+            self.advance(at, emit);
+            let end = if at == self.second && to.since(at) > Nanos::SECOND && self.is_constant() {
                 let end = to.floor_second();
-                self.tell_whole_seconds(at, end, utilization, out);
+                self.emit_whole_seconds(at, end, utilization, emit);
                 end
             } else {
                 let end = to.min(self.second + Nanos::SECOND);
@@ -104,83 +103,83 @@ impl Timeline {
         }
     }
 
-    /// Decides the seconds that are over at `now`.
-    pub fn advance(&mut self, now: Timestamp, out: &mut impl FnMut(Piece)) {
+    /// Emits the current second if it is over at `now`.
+    pub fn advance(&mut self, now: Timestamp, emit: &mut impl FnMut(Piece)) {
         if now.since(self.second) >= Nanos::SECOND {
-            self.decide(out);
+            self.emit_second(emit);
             self.second = now.floor_second();
             self.held_in_second = None;
         }
     }
 
-    /// Tells everything up to `end`, the rest of it as unobserved. Nothing more may be observed
+    /// Emits everything up to `end`, as unobserved if nothing was observed. No interval may follow
     /// in the second of `end`, unless `end` is a whole second.
-    pub fn settle(&mut self, end: Timestamp, out: &mut impl FnMut(Piece)) {
-        self.advance(end, out);
+    pub fn finalize(&mut self, end: Timestamp, emit: &mut impl FnMut(Piece)) {
+        self.advance(end, emit);
         if end > self.second {
-            self.decide(out);
+            self.emit_second(emit);
         }
-        self.tell_gap(end, out);
+        self.emit_gap(end, emit);
     }
 
-    /// Whether whole seconds of one utilization need not be decided one by one.
-    fn steady(&self) -> bool {
-        self.runs.is_empty()
-            && (self.held_in_second.is_none() || self.held_in_second == self.held_last)
+    /// Whether whole seconds of one utilization can be emitted as one slice.
+    fn is_constant(&self) -> bool {
+        self.ranges.is_empty()
+            && (self.held_in_second.is_none() || self.held_in_second == self.last_held)
     }
 
     fn extend(&mut self, from: Timestamp, to: Timestamp, weighted: u64) {
-        match self.runs.last_mut() {
-            Some(run) if run.to == from && !self.cut => {
-                run.to = to;
-                run.weighted += weighted;
+        match self.ranges.last_mut() {
+            Some(range) if range.to == from && !self.cut => {
+                range.to = to;
+                range.weighted += weighted;
             }
-            _ => self.runs.push(Run { from, to, weighted }),
+            _ => self.ranges.push(ObservedRange { from, to, weighted }),
         }
         self.cut = false;
     }
 
-    fn tell_whole_seconds(
+    fn emit_whole_seconds(
         &mut self,
         from: Timestamp,
         to: Timestamp,
         utilization: Utilization,
-        out: &mut impl FnMut(Piece),
+        emit: &mut impl FnMut(Piece),
     ) {
-        let a_second = u64::from(utilization.ppm()) * NANOS_PER_SECOND;
-        let phase = self.thresholds.classify(a_second, Nanos::SECOND);
-        let account = Account::of(phase, holding(self.held_last));
+        let one_second = u64::from(utilization.ppm()) * NANOS_PER_SECOND;
+        let phase = self.thresholds.classify(one_second, Nanos::SECOND);
+        let account = Account::of(phase, holding(self.last_held));
         let weighted = u128::from(utilization.ppm()) * u128::from(to.since(from).0);
-        self.tell_gap(from, out);
-        out(Piece { from, to, account, weighted });
-        self.told = to;
+        self.emit_gap(from, emit);
+        emit(Piece { from, to, account, weighted });
+        self.emitted_until = to;
         self.second = to;
         self.held_in_second = None;
         self.cut = false;
     }
 
-    fn decide(&mut self, out: &mut impl FnMut(Piece)) {
-        let observed: Nanos = self.runs.iter().map(|run| run.to.since(run.from)).sum();
+    fn emit_second(&mut self, emit: &mut impl FnMut(Piece)) {
+        let observed: Nanos = self.ranges.iter().map(|range| range.to.since(range.from)).sum();
         if observed == Nanos::ZERO {
             return;
         }
-        let weighted = self.runs.iter().map(|run| run.weighted).sum();
+        let weighted = self.ranges.iter().map(|range| range.weighted).sum();
         let phase = self.thresholds.classify(weighted, observed);
-        let account = Account::of(phase, holding(self.held_in_second.or(self.held_last)));
-        let mut runs = std::mem::take(&mut self.runs);
-        for run in runs.drain(..) {
-            self.tell_gap(run.from, out);
-            let weighted = u128::from(run.weighted);
-            out(Piece { from: run.from, to: run.to, account, weighted });
-            self.told = run.to;
+        let account = Account::of(phase, holding(self.held_in_second.or(self.last_held)));
+        let mut ranges = std::mem::take(&mut self.ranges);
+        for range in ranges.drain(..) {
+            self.emit_gap(range.from, emit);
+            let weighted = u128::from(range.weighted);
+            emit(Piece { from: range.from, to: range.to, account, weighted });
+            self.emitted_until = range.to;
         }
-        self.runs = runs;
+        self.ranges = ranges;
     }
 
-    fn tell_gap(&mut self, to: Timestamp, out: &mut impl FnMut(Piece)) {
-        if self.told < to {
-            out(Piece { from: self.told, to, account: Account::Unobserved, weighted: 0 });
-            self.told = to;
+    fn emit_gap(&mut self, to: Timestamp, emit: &mut impl FnMut(Piece)) {
+        if self.emitted_until < to {
+            emit(Piece { from: self.emitted_until, to, account: Account::Unobserved, weighted: 0 });
+            self.emitted_until = to;
         }
     }
 }

@@ -1,33 +1,33 @@
-//! The units everything is measured in. A number without its unit does not travel on the line.
+//! Newtypes for every unit: time, utilization, memory, power, energy, temperature, clocks.
 //!
-//! Each constructor of outside data refuses nonsense by returning `None`; what is missing after
-//! that is missing as a value. This room must not know where a number came from.
+//! Constructors for external data return `None` if a value is out of range. Must not depend on
+//! where a value came from.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// Nanoseconds in a second.
+/// Nanoseconds per second.
 pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds in an hour, the time unit of every rate.
+/// Nanoseconds per hour, the time unit of every rate.
 pub const NANOS_PER_HOUR: u64 = 3_600 * NANOS_PER_SECOND;
 
-/// Ppm in one.
+/// Parts per million in one.
 pub const PPM: u32 = 1_000_000;
 
-/// An instant: nanoseconds since 1970-01-01T00:00:00Z, before 2262-01-01T00:00:00Z.
+/// An instant in nanoseconds since the Unix epoch, before 2262-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The first instant that can no longer be told: 2262-01-01T00:00:00Z.
+    /// The first instant out of range, 2262-01-01T00:00:00Z, in nanoseconds.
     pub const END: u64 = 9_214_646_400 * NANOS_PER_SECOND;
 
-    /// The first instant that can be told: 1970-01-01T00:00:00Z.
+    /// The first instant: 1970-01-01T00:00:00Z.
     pub const EPOCH: Self = Self(0);
 
-    /// The last instant that can be told.
+    /// The last instant.
     pub const LAST: Self = Self(Self::END - 1);
 
     /// From nanoseconds since the epoch; `None` from 2262 on.
@@ -48,38 +48,38 @@ impl Timestamp {
         self.0
     }
 
-    /// The whole UTC second this instant lies in, as seconds since the epoch.
+    /// The UTC second that contains this instant, in seconds since the epoch.
     #[must_use]
     pub const fn whole_second(self) -> u64 {
         self.0 / NANOS_PER_SECOND
     }
 
-    /// The start of the UTC second this instant lies in.
+    /// Start of the UTC second that contains this instant.
     #[must_use]
     pub const fn floor_second(self) -> Self {
         self.floor(Nanos::SECOND)
     }
 
-    /// The last multiple of `step` since the epoch that is not after this instant.
+    /// This instant rounded down to a multiple of `step` since the epoch.
     #[must_use]
     pub const fn floor(self, step: Nanos) -> Self {
         if step.0 == 0 { self } else { Self(self.0 - self.0 % step.0) }
     }
 
-    /// The time since `earlier`, zero if that is later.
+    /// Time since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This instant moved back, at most to 1970.
+    /// This instant minus `by`; saturates at 1970.
     #[must_use]
     pub const fn saturating_sub(self, by: Nanos) -> Self {
         Self(self.0.saturating_sub(by.0))
     }
 }
 
-/// Saturates at [`Timestamp::LAST`]: time cannot leave its range by arithmetic.
+/// Saturates at [`Timestamp::LAST`].
 impl Add<Nanos> for Timestamp {
     type Output = Self;
 
@@ -88,7 +88,7 @@ impl Add<Nanos> for Timestamp {
     }
 }
 
-/// A length of time in nanoseconds, never negative.
+/// A duration in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
@@ -100,31 +100,31 @@ impl From<Duration> for Nanos {
 }
 
 impl Nanos {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
     /// One second.
     pub const SECOND: Self = Self(NANOS_PER_SECOND);
 
-    /// Whole seconds.
+    /// From whole seconds.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self(seconds.saturating_mul(NANOS_PER_SECOND))
     }
 
-    /// Whole milliseconds.
+    /// From whole milliseconds.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// Seconds as a float, for what people read; sums stay integers.
+    /// Seconds as a float, for display; sums stay integers.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for display only")]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / NANOS_PER_SECOND as f64
     }
 
-    /// Three times as long, for `max_hold`.
+    /// This duration times `by`; saturates at the maximum.
     #[must_use]
     pub const fn saturating_mul(self, by: u64) -> Self {
         Self(self.0.saturating_mul(by))
@@ -159,14 +159,14 @@ impl std::iter::Sum for Nanos {
     }
 }
 
-/// How busy a GPU was: parts per million, 0 to 1,000,000.
+/// Utilization in parts per million, 0 to 1,000,000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Utilization(u32);
 
 impl Utilization {
-    /// Nothing ran.
+    /// 0%.
     pub const ZERO: Self = Self(0);
-    /// Something ran all the time.
+    /// 100%.
     pub const FULL: Self = Self(PPM);
 
     /// From parts per million; `None` above one million.
@@ -175,7 +175,7 @@ impl Utilization {
         if ppm <= PPM { Some(Self(ppm)) } else { None }
     }
 
-    /// From a whole percentage, as NVML gives it; `None` above 100.
+    /// From whole percent, the unit of NVML; `None` above 100.
     #[must_use]
     pub const fn from_percent(percent: u32) -> Option<Self> {
         if percent <= 100 { Some(Self(percent * (PPM / 100))) } else { None }
@@ -187,13 +187,13 @@ impl Utilization {
         self.0
     }
 
-    /// Percent, 0–100, for what people read.
+    /// Percent, 0–100, for display.
     #[must_use]
     pub fn percent(self) -> f64 {
         f64::from(self.0) / 10_000.0
     }
 
-    /// A fraction, 0–1, for the wire.
+    /// Ratio, 0–1, for OTLP and JSON.
     #[must_use]
     pub fn ratio(self) -> f64 {
         f64::from(self.0) / f64::from(PPM)
@@ -202,7 +202,7 @@ impl Utilization {
 
 impl fmt::Display for Utilization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} %", self.percent())
+        write!(f, "{}%", self.percent())
     }
 }
 
@@ -213,7 +213,7 @@ pub struct Bytes(u64);
 impl Bytes {
     /// One mebibyte, the unit of `nvidia-smi`.
     pub const MEBIBYTE: u64 = 1 << 20;
-    /// More than any GPU has: above it a value is a misreading. 4 TiB.
+    /// Upper bound, 4 TiB: larger values are misreadings.
     pub const MAX: u64 = 1 << 42;
 
     /// From bytes; `None` above [`Bytes::MAX`].
@@ -232,7 +232,7 @@ impl Bytes {
         }
     }
 
-    /// Bytes.
+    /// In bytes.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -244,19 +244,19 @@ impl Bytes {
 pub struct Milliwatts(u32);
 
 impl Milliwatts {
-    /// From milliwatts; `None` above a megawatt.
+    /// From milliwatts; `None` above 1 MW.
     #[must_use]
     pub const fn new(milliwatts: u32) -> Option<Self> {
         if milliwatts <= 1_000_000_000 { Some(Self(milliwatts)) } else { None }
     }
 
-    /// Milliwatts.
+    /// In milliwatts.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
     }
 
-    /// Watts, for the wire.
+    /// In watts, for OTLP and JSON.
     #[must_use]
     pub fn watts(self) -> f64 {
         f64::from(self.0) / 1_000.0
@@ -268,7 +268,7 @@ impl Milliwatts {
 pub struct Millijoules(pub u64);
 
 impl Millijoules {
-    /// Joules, for the wire.
+    /// In joules, for OTLP and JSON.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "2^53 mJ is 285 years at 1 kW")]
     pub fn joules(self) -> f64 {
@@ -280,7 +280,7 @@ impl Millijoules {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Celsius(pub i16);
 
-/// A clock in megahertz.
+/// Clock frequency in megahertz.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Megahertz(pub u32);
 
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_ends_before_2262() {
+    fn timestamp_saturates_before_2262() {
         assert!(Timestamp::from_nanos(Timestamp::END - 1).is_some());
         assert!(Timestamp::from_nanos(Timestamp::END).is_none());
         let last = Timestamp::from_nanos(Timestamp::END - 1).unwrap();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn constructors_reject_out_of_range_values() {
         assert!(Utilization::from_percent(101).is_none());
         assert!(Utilization::from_ppm(PPM + 1).is_none());
         assert!(Bytes::from_mebibytes(u64::MAX).is_none());

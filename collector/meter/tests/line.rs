@@ -1,4 +1,4 @@
-//! The whole line of one GPU beside the oracle, on readings that nobody chose.
+//! The whole pipeline of one GPU against the oracle, on generated readings.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -34,17 +34,17 @@ fn reading(row: &Row) -> Reading {
     }
 }
 
-/// What an observer is told.
+/// What an observer receives.
 #[derive(Default)]
-struct Told {
+struct Received {
     readings: usize,
     spans: Vec<Segment>,
     boundaries: Vec<(Timestamp, Accounts)>,
-    /// Where sessions end, and how many spans are told by then.
+    /// Session ends, and the number of spans emitted by then.
     sessions: Vec<(Timestamp, usize)>,
 }
 
-impl Observer for Told {
+impl Observer for Received {
     fn reading(&mut self, _reading: &Reading) {
         self.readings += 1;
     }
@@ -58,32 +58,36 @@ impl Observer for Told {
     }
 
     fn session(&mut self, at: Timestamp) {
-        assert_eq!(self.boundaries.last().map(|(told, _)| *told), Some(at), "a boundary before");
+        assert_eq!(
+            self.boundaries.last().map(|(boundary, _)| *boundary),
+            Some(at),
+            "the boundary comes first"
+        );
         self.sessions.push((at, self.spans.len()));
     }
 }
 
-fn meter(rows: &[Row], rate: Rate) -> (GpuMeter, Told) {
+fn meter(rows: &[Row], rate: Rate) -> (GpuMeter, Received) {
     let boundary_every = Nanos::from_secs(10);
     meter_with(MeterConfig { boundary_every, ..MeterConfig::default() }, rows, rate)
 }
 
-fn meter_with(config: MeterConfig, rows: &[Row], rate: Rate) -> (GpuMeter, Told) {
+fn meter_with(config: MeterConfig, rows: &[Row], rate: Rate) -> (GpuMeter, Received) {
     let mut meter = GpuMeter::new(config, Some(rate), total());
-    let mut told = Told::default();
+    let mut received = Received::default();
     for row in rows {
-        meter.push(reading(row), &mut told).unwrap();
+        meter.push(reading(row), &mut received).unwrap();
     }
-    meter.finish(&mut told);
-    (meter, told)
+    meter.finish(&mut received);
+    (meter, received)
 }
 
 fn millis(at: Timestamp) -> u64 {
     at.as_nanos() / 1_000_000
 }
 
-/// Spans as the oracle gives them.
-fn shown(spans: &[Segment]) -> Vec<(&'static str, u64, u64)> {
+/// Spans in the oracle's format.
+fn labeled(spans: &[Segment]) -> Vec<(&'static str, u64, u64)> {
     spans.iter().map(|span| (span.label.name(), millis(span.from), millis(span.to))).collect()
 }
 
@@ -93,7 +97,7 @@ fn sum(spans: &[Segment]) -> Accounts {
     sum
 }
 
-/// Cadences from 5 ms to 20 s with gaps, values that hold and values that jump, what is missing.
+/// Reading intervals from 5 ms to 20 s, gaps, constant and jumping values, missing values.
 fn any_rows() -> impl Strategy<Value = Vec<Row>> {
     let step = prop_oneof![
         8 => 5_u64..200, 4 => Just(100_u64), 2 => 200_u64..3_000, 1 => 3_000_u64..20_000, 1 => Just(0_u64)
@@ -125,9 +129,9 @@ fn any_rate() -> impl Strategy<Value = Rate> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Time and effective time of every account, by definition, to the millisecond.
+    /// Time and effective time of every account match the oracle to the millisecond.
     #[test]
-    fn accounts_are_what_the_oracle_says(rows in any_rows()) {
+    fn accounts_match_oracle(rows in any_rows()) {
         let oracle = Oracle::of(&rows);
         let summary = meter(&rows, Rate::new(0).unwrap()).0.summary();
         for (account, booked) in Account::ALL.into_iter().zip(BOOKS) {
@@ -140,18 +144,18 @@ proptest! {
         prop_assert_eq!(reasons + summary.unobserved.no_reading, unobserved);
     }
 
-    /// Spans are cut as by definition; they tile the session, and their accounts sum to the bill.
+    /// Spans match the oracle, tile the session, and sum to the bill.
     #[test]
-    fn spans_tile_the_session(rows in any_rows(), rate in any_rate()) {
-        let (meter, told) = meter(&rows, rate);
-        prop_assert!(told.sessions.is_empty(), "one session");
-        prop_assert_eq!(shown(&told.spans), Oracle::of(&rows).spans(5_000));
-        prop_assert_eq!(sum(&told.spans), meter.summary().accounts);
+    fn spans_tile_session_and_sum_to_bill(rows in any_rows(), rate in any_rate()) {
+        let (meter, received) = meter(&rows, rate);
+        prop_assert!(received.sessions.is_empty(), "one session");
+        prop_assert_eq!(labeled(&received.spans), Oracle::of(&rows).spans(5_000));
+        prop_assert_eq!(sum(&received.spans), meter.summary().accounts);
     }
 
-    /// Over sessions as well: each is cut as if it were alone, and costs what its time costs.
+    /// With session ends, each session is cut as if alone and costs what its time costs.
     #[test]
-    fn spans_tile_each_session(
+    fn spans_tile_each_session_and_sum_to_its_bill(
         rows in any_rows(), rate in any_rate(), session in 1_u64..100, boundary in 0_u64..30,
     ) {
         let config = MeterConfig {
@@ -159,33 +163,33 @@ proptest! {
             boundary_every: Nanos::from_secs(boundary),
             ..MeterConfig::default()
         };
-        let (meter, told) = meter_with(config, &rows, rate);
+        let (meter, received) = meter_with(config, &rows, rate);
         let oracle = Oracle::of(&rows);
-        let ends: Vec<_> = told.sessions.iter().map(|(at, _)| millis(*at)).collect();
+        let ends: Vec<_> = received.sessions.iter().map(|(at, _)| millis(*at)).collect();
         prop_assert_eq!(&ends, &session_ends(&rows, session * 1_000));
 
         let first = rows[0].at;
-        let last = (at(rows[rows.len() - 1].at), told.spans.len());
+        let last = (at(rows[rows.len() - 1].at), received.spans.len());
         let cost = |end| {
             let time = i128::from(at(end).since(at(first)).0);
             i128::from(rate.nano_usd_per_hour()) * time / i128::from(NANOS_PER_HOUR)
         };
-        let (mut from, mut seen, mut before) = (first, 0, Accounts::default());
-        for (to, spans) in told.sessions.iter().copied().chain([last]) {
-            let (mine, to) = (&told.spans[seen..spans], millis(to));
-            prop_assert_eq!(shown(mine), oracle.part(from, to).spans(5_000));
+        let (mut from, mut seen, mut total) = (first, 0, Accounts::default());
+        for (to, spans) in received.sessions.iter().copied().chain([last]) {
+            let (mine, to) = (&received.spans[seen..spans], millis(to));
+            prop_assert_eq!(labeled(mine), oracle.part(from, to).spans(5_000));
             prop_assert_eq!(sum(mine).all().cost, NanoUsd(cost(to) - cost(from)));
-            before += &sum(mine);
-            let boundary = told.boundaries.iter().find(|(at, _)| millis(*at) == to);
-            prop_assert!(boundary.is_none_or(|(_, accounts)| *accounts == before));
+            total += &sum(mine);
+            let boundary = received.boundaries.iter().find(|(at, _)| millis(*at) == to);
+            prop_assert!(boundary.is_none_or(|(_, accounts)| *accounts == total));
             (from, seen) = (to, spans);
         }
-        prop_assert_eq!(before, meter.summary().accounts);
+        prop_assert_eq!(total, meter.summary().accounts);
     }
 
-    /// Phases + unobserved = rate × time, to the nano-dollar; waste and its pools close as well.
+    /// Phases + unobserved = rate × time, to the nano-dollar; waste categories sum to the waste.
     #[test]
-    fn the_bill_closes(rows in any_rows(), rate in any_rate()) {
+    fn accounts_sum_to_bill(rows in any_rows(), rate in any_rate()) {
         let summary = meter(&rows, rate).0.summary();
         let time = i128::from(summary.length().0);
         let exact = i128::from(rate.nano_usd_per_hour()) * time / i128::from(NANOS_PER_HOUR);
@@ -199,10 +203,9 @@ proptest! {
         }
     }
 
-    /// A rate may change at any instant: the bill is the sum of what each rate cost, and a GPU
-    /// that was busy all the time wasted nothing.
+    /// The bill is the sum of the cost at each rate, and a GPU at 100% wastes nothing.
     #[test]
-    fn the_bill_closes_over_changes_of_rate(
+    fn accounts_sum_to_bill_over_rate_changes(
         seconds in 1_u64..100,
         rates in prop::collection::vec((0_u64..100_000, any_rate()), 1..5),
         first in any_rate(),
@@ -233,9 +236,9 @@ proptest! {
         prop_assert_eq!(accounts.waste(), NanoUsd::ZERO);
     }
 
-    /// Arrival out of order within the lateness window changes nothing.
+    /// Arrival order within the allowed lateness changes nothing.
     #[test]
-    fn order_of_arrival_does_not_matter(rows in any_rows(), swaps in prop::collection::vec(0_usize..600, 0..80)) {
+    fn arrival_order_changes_nothing(rows in any_rows(), swaps in prop::collection::vec(0_usize..600, 0..80)) {
         let mut distinct = rows;
         distinct.dedup_by_key(|row| row.at);
         let expected = meter(&distinct, Rate::new(3_000_000_000).unwrap());
@@ -257,15 +260,15 @@ proptest! {
         prop_assert_eq!(found.1.boundaries, expected.1.boundaries);
     }
 
-    /// At a boundary the meter holds what is true at that instant: all before it, nothing after.
-    /// Sums never fall, and the last boundary is the end.
+    /// At a boundary the meter contains everything before it and nothing after it. Totals never
+    /// fall, and the last boundary is the end.
     #[test]
-    fn boundaries_tell_the_truth_of_their_instant(rows in any_rows()) {
+    fn boundary_contains_exactly_what_precedes_it(rows in any_rows()) {
         let oracle = Oracle::of(&rows);
-        let (meter, told) = meter(&rows, Rate::new(3_000_000_000).unwrap());
-        prop_assert_eq!(told.readings, rows.len());
+        let (meter, received) = meter(&rows, Rate::new(3_000_000_000).unwrap());
+        prop_assert_eq!(received.readings, rows.len());
         let mut before = NanoUsd::ZERO;
-        for (at, accounts) in &told.boundaries {
+        for (at, accounts) in &received.boundaries {
             let millis = usize::try_from(at.as_nanos() / 1_000_000 - oracle.start).unwrap();
             for (account, booked) in Account::ALL.into_iter().zip(BOOKS) {
                 let expected = oracle.millis[..millis].iter().filter(|(b, _)| *b == booked).count();
@@ -274,24 +277,24 @@ proptest! {
             prop_assert!(accounts.all().cost >= before);
             before = accounts.all().cost;
         }
-        let last = told.boundaries.last().unwrap();
+        let last = received.boundaries.last().unwrap();
         prop_assert_eq!(last.1, meter.summary().accounts);
     }
 
-    /// A start that was called settled is the start of a span in the end.
+    /// A span start reported as final is the start of an emitted span.
     #[test]
-    fn settled_starts_are_starts(rows in any_rows()) {
+    fn final_span_start_is_start_of_emitted_span(rows in any_rows()) {
         let mut meter = GpuMeter::new(MeterConfig::default(), None, total());
-        let mut told = Told::default();
-        let mut settled = Vec::new();
+        let mut received = Received::default();
+        let mut starts = Vec::new();
         for row in &rows {
-            meter.push(reading(row), &mut told).unwrap();
-            let asked = at(row.at.saturating_sub(3_000));
-            settled.extend(meter.settled_span_start(asked).map(|start| (asked, start)));
+            meter.push(reading(row), &mut received).unwrap();
+            let instant = at(row.at.saturating_sub(3_000));
+            starts.extend(meter.settled_span_start(instant).map(|start| (instant, start)));
         }
-        meter.finish(&mut told);
-        for (asked, start) in settled {
-            let span = told.spans.iter().find(|span| span.from <= asked && asked < span.to).unwrap();
+        meter.finish(&mut received);
+        for (instant, start) in starts {
+            let span = received.spans.iter().find(|span| span.from <= instant && instant < span.to).unwrap();
             prop_assert_eq!(span.from, start);
         }
     }

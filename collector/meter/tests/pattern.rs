@@ -1,4 +1,4 @@
-//! Patterns of made-up loads, and the pools beside hindsight.
+//! Patterns of synthetic loads, and waste categories against an independent classification.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -19,7 +19,8 @@ use proptest::prelude::*;
 
 const START: u64 = 1_785_110_400_000;
 
-/// $3.60 an hour is 1,000 nano-USD a millisecond: no charge of whole milliseconds is rounded.
+/// $3.60 per hour is 1,000 nano-USD per millisecond, so charges of whole milliseconds are not
+/// rounded.
 const RATE: u64 = 3_600_000_000;
 
 fn summary(rows: &[Row]) -> Summary {
@@ -38,7 +39,7 @@ fn meter(config: MeterConfig, rows: &[Row]) -> GpuMeter {
     meter
 }
 
-/// Readings every 100 ms of a load given as a function of the milliseconds since the start.
+/// Readings every 100 ms of a load in percent, a function of the milliseconds since the start.
 fn load(seconds: u64, percent: impl Fn(u64) -> u64) -> Vec<Row> {
     (0..=seconds * 10)
         .map(|tick| Row {
@@ -53,9 +54,9 @@ fn kind(rows: &[Row]) -> Option<PatternKind> {
     summary(rows).pattern.map(|pattern| pattern.kind)
 }
 
-/// The bucket trap: the same mean of 50 %, once bouncing and once steady.
+/// One mean of 50%, once bouncing and once steady.
 #[test]
-fn the_same_mean_has_two_patterns() {
+fn bouncing_and_steady_loads_with_equal_mean_differ() {
     let bouncing = load(600, |ms| if ms % 40_000 < 20_000 { 100 } else { 0 });
     let steady = load(600, |ms| 48 + ms / 100 % 5);
     let summary = summary(&bouncing);
@@ -66,9 +67,9 @@ fn the_same_mean_has_two_patterns() {
     assert_eq!(kind(&steady), Some(PatternKind::Steady));
 }
 
-/// Within a second the mean hides it; the readings do not.
+/// The mean of a second hides it; the readings do not.
 #[test]
-fn fast_bouncing_is_found_from_readings() {
+fn bouncing_within_a_second_is_detected() {
     let rows = load(60, |ms| if ms % 400 < 200 { 100 } else { 0 });
     let pattern = summary(&rows).pattern.unwrap();
     assert_eq!(pattern.kind, PatternKind::Bouncing);
@@ -76,7 +77,7 @@ fn fast_bouncing_is_found_from_readings() {
 }
 
 #[test]
-fn nine_cycles_are_no_pattern_and_ten_are() {
+fn bouncing_requires_ten_cycles() {
     // A cycle ends when the next begins: n rises are n - 1 cycles.
     let rises = |n: u64| {
         load(n * 10 + 5, move |ms| if ms < n * 10_000 && ms % 10_000 >= 5_000 { 100 } else { 0 })
@@ -86,7 +87,7 @@ fn nine_cycles_are_no_pattern_and_ten_are() {
 }
 
 #[test]
-fn idle_and_mixed_and_too_little_to_tell() {
+fn idle_mixed_steady_and_insufficient_data() {
     assert_eq!(
         kind(&load(600, |ms| if ms % 300_000 < 3_000 { 60 } else { 2 })),
         Some(PatternKind::Idle)
@@ -96,14 +97,15 @@ fn idle_and_mixed_and_too_little_to_tell() {
     assert_eq!(kind(&load(30, |_| 97)), Some(PatternKind::Steady));
 }
 
-/// Stretches in hindsight: (from, to) of at least ten cycles, in milliseconds.
+/// Bouncing stretches found with all rows at hand: (from, to) in milliseconds, of at least ten
+/// cycles.
 fn stretches(rows: &[Row]) -> Vec<(u64, u64)> {
-    let hold = oracle::max_hold(rows);
+    let stale_after = oracle::max_hold(rows);
     let (mut low, mut rise) = (false, None);
     let mut cycles: Vec<(u64, u64)> = Vec::new();
-    // The last reading covers nothing: it says nothing.
+    // The last reading covers no time.
     for (index, row) in rows.iter().enumerate().take(rows.len() - 1) {
-        let unknown = index > 0 && row.at > rows[index - 1].at + hold;
+        let unknown = index > 0 && row.at > rows[index - 1].at + stale_after;
         if unknown || row.ppm.is_none() {
             (low, rise) = (false, None);
         }
@@ -136,7 +138,7 @@ fn stretches(rows: &[Row]) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Square waves of any period, steps and gaps, one after the other.
+/// Square waves of any period, steps and gaps in sequence.
 fn any_rows() -> impl Strategy<Value = Vec<Row>> {
     let wave = (200_u64..30_000, 1_u64..9, 1_u64..16)
         .prop_map(|(period, duty, cycles)| (period, period * duty / 10, cycles));
@@ -164,8 +166,8 @@ fn any_rows() -> impl Strategy<Value = Vec<Row>> {
     })
 }
 
-/// Waste by pool since an instant: starvation inside stretches as hindsight finds them, idle in idle
-/// seconds elsewhere, occupancy the rest.
+/// Waste by category: starvation inside `stretches`, idle in idle seconds elsewhere, underload the
+/// rest.
 fn pools(rows: &[Row], oracle: &Oracle) -> [i128; 3] {
     let stretches = stretches(rows);
     let starved = |ms: u64| {
@@ -191,18 +193,18 @@ fn pools(rows: &[Row], oracle: &Oracle) -> [i128; 3] {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Each second's waste lies in exactly one pool.
+    /// Each second's waste is in exactly one category.
     #[test]
-    fn pools_are_what_hindsight_says(rows in any_rows()) {
+    fn waste_categories_match_reference(rows in any_rows()) {
         let found = summary(&rows).pools;
         let found = [found.starvation, found.idle, found.occupancy].map(|pool| pool.0);
         prop_assert_eq!(found, pools(&rows, &Oracle::of(&rows)));
     }
 
-    /// What is recent has the accounts and pools of its time, as hindsight knows them, also where a
-    /// stretch of cycles began before it.
+    /// The recent window has the accounts and waste of its time, even if a bouncing stretch began
+    /// before it.
     #[test]
-    fn the_recent_is_what_hindsight_says(
+    fn recent_window_matches_reference(
         rows in any_rows(), session in 1_u64..60, window in 0_u64..60,
     ) {
         let config = MeterConfig {
@@ -232,15 +234,16 @@ proptest! {
     }
 }
 
-/// A sidecar that runs for days: what was so then is not so now, and what is kept does not grow.
+/// A run of several days: the recent window is the last day, and its size is bounded.
 #[test]
-fn of_a_run_without_an_end_the_last_day_is_recent() {
+fn recent_window_of_endless_run_is_last_day() {
     const HOUR: u64 = 3_600_000;
     let config = MeterConfig { session_every: MeterConfig::SESSION, ..MeterConfig::default() };
-    // Two days of 40 s between 0 and 100 %, then two of 60 %; the last hour is in progress.
-    let (turn, end) = (START + 48 * HOUR, START + 96 * HOUR + HOUR / 2);
-    let bounces = |ms: u64| if ms % 40_000 < 20_000 { 0 } else { 1_000_000 };
-    let row = |at| Row { at, ppm: Some(if at < turn { bounces(at) } else { 600_000 }), held: None };
+    // Two days of 40 s cycles between 0% and 100%, then two at 60%; the last hour is in progress.
+    let (change, end) = (START + 48 * HOUR, START + 96 * HOUR + HOUR / 2);
+    let bouncing = |ms: u64| if ms % 40_000 < 20_000 { 0 } else { 1_000_000 };
+    let row =
+        |at| Row { at, ppm: Some(if at < change { bouncing(at) } else { 600_000 }), held: None };
     let rows: Vec<_> = (START..=end).step_by(2_000).map(row).collect();
     let meter = meter(config, &rows);
 
@@ -260,7 +263,7 @@ fn of_a_run_without_an_end_the_last_day_is_recent() {
     assert!(points[0].0 <= at(START + 72 * HOUR) && points.len() <= POINTS);
     assert!(meter.series().points(Quantity::Utilization).next().unwrap().0 <= at(START));
 
-    // A day later nothing of it is recent.
-    let silent = meter.recent(at(end + 48 * HOUR));
-    assert_eq!((silent.span, silent.accounts), (None, Accounts::default()));
+    // Two days later the recent window is empty.
+    let empty = meter.recent(at(end + 48 * HOUR));
+    assert_eq!((empty.span, empty.accounts), (None, Accounts::default()));
 }

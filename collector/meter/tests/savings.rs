@@ -1,4 +1,4 @@
-//! What advice saves: the numbers that are known, and what holds whatever is advised.
+//! Savings: worked examples, and invariants for any recommendations.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -28,13 +28,13 @@ fn rate(dollars: &str) -> Rate {
     Rate::parse(dollars).unwrap()
 }
 
-/// A GPU that cost `bill` dollars, of which so many were wasted in each pool.
+/// A GPU with a bill of `bill` dollars and this waste per category.
 fn gpu(id: &str, bill: i128, [starvation, idle, occupancy]: [i128; 3]) -> Gpu<'_> {
     let waste = Pools { starvation: usd(starvation), idle: usd(idle), occupancy: usd(occupancy) };
     Gpu { id, rate: rate("3"), bill: usd(bill), waste, tensor_measured: false }
 }
 
-/// Expected to save `expected`; nothing at worst, and twice that at best.
+/// A recommendation that saves `expected`, nothing at low and twice that at high.
 fn advice<'a>(code: &'a str, target: Target, expected: f64, gpus: &'a [String]) -> Advice<'a> {
     let high = fraction((expected * 2.0).min(1.0));
     let saving = Saving { low: Fraction::ZERO, expected: fraction(expected), high };
@@ -46,7 +46,7 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn forty_percent_by_better_use_and_sixty_by_the_rate_are_76() {
+fn utilization_40_and_rate_60_percent_combine_to_76() {
     let a = names(&["a"]);
     let advice = [advice("mig", IDLE, 0.4, &a), advice("spot", Target::Rate, 0.6, &a)];
     let savings = Savings::of(&[gpu("a", 100, [0, 50, 0])], &advice).unwrap();
@@ -55,9 +55,9 @@ fn forty_percent_by_better_use_and_sixty_by_the_rate_are_76() {
     assert_eq!(savings.total.fraction.expected, fraction(0.76));
     assert_eq!(savings.total.usd.expected, usd(76));
     assert_eq!(savings.naive_sum, fraction(0.4).plus(fraction(0.6)));
-    // $3 × 24 × 30 = $2,160 a month.
+    // $3 × 24 × 30 = $2,160 per month.
     assert_eq!(savings.monthly_usd.expected.to_string(), "1641.600000000");
-    // At best 80 % by better use, of which only 50 % are waste, and a rate of nothing.
+    // High: 80% by utilization, of which only 50% is waste, and a rate of zero.
     assert_eq!(savings.utilization.fraction.high, fraction(0.5));
     assert_eq!(savings.total.fraction.high, Fraction::ONE);
     assert_eq!(savings.total.fraction.low, Fraction::ZERO);
@@ -65,7 +65,7 @@ fn forty_percent_by_better_use_and_sixty_by_the_rate_are_76() {
 }
 
 #[test]
-fn of_200_000_dollars_58_percent_less_are_84_000() {
+fn bill_of_200_000_usd_drops_by_58_percent_to_84_000() {
     let a = names(&["a"]);
     let advice = [advice("dali", STARVATION, 0.3, &a), advice("reserved", Target::Rate, 0.4, &a)];
     let savings = Savings::of(&[gpu("a", 200_000, [60_000, 0, 0])], &advice).unwrap();
@@ -74,7 +74,7 @@ fn of_200_000_dollars_58_percent_less_are_84_000() {
 }
 
 #[test]
-fn two_levers_on_one_pool_recover_the_same_waste() {
+fn recommendations_for_one_category_recover_the_same_waste() {
     let a = names(&["a"]);
     let advice = [
         advice("dali", STARVATION, 0.2, &a),
@@ -83,21 +83,21 @@ fn two_levers_on_one_pool_recover_the_same_waste() {
     ];
     let savings = Savings::of(&[gpu("a", 100, [40, 10, 0])], &advice).unwrap();
     let [waterfall] = savings.gpus.as_slice() else { panic!("one GPU") };
-    let told: Vec<_> = waterfall.steps.iter().map(|step| (step.advice, step.capped())).collect();
-    assert_eq!(told, [(1, true), (2, true)], "0.3 is 0.6 at best, and there is 0.4");
+    let counted: Vec<_> = waterfall.steps.iter().map(|step| (step.advice, step.capped())).collect();
+    assert_eq!(counted, [(1, true), (2, true)], "0.3 is 0.6 at high, capped at 0.4");
     assert_eq!(waterfall.steps[0].counted.expected, fraction(0.3));
-    assert_eq!(waterfall.steps[1].counted.expected, fraction(0.1), "and not 0.5");
+    assert_eq!(waterfall.steps[1].counted.expected, fraction(0.1), "capped from 0.5");
     assert_eq!(waterfall.steps[1].fraction.expected, fraction(0.37), "1 − 0.7 × 0.9");
     assert_eq!(waterfall.steps[1].usd.expected, usd(37));
-    assert_eq!(savings.pools[0], (Pool::Starvation, waterfall_saved(&[1], 0, 30, 40)));
-    assert_eq!(savings.pools[1], (Pool::Idle, waterfall_saved(&[2], 0, 10, 10)));
-    assert_eq!(savings.pools[2], (Pool::Occupancy, waterfall_saved(&[], 0, 0, 0)));
+    assert_eq!(savings.pools[0], (Pool::Starvation, saved_percent(&[1], 0, 30, 40)));
+    assert_eq!(savings.pools[1], (Pool::Idle, saved_percent(&[2], 0, 10, 10)));
+    assert_eq!(savings.pools[2], (Pool::Occupancy, saved_percent(&[], 0, 0, 0)));
     assert_eq!(savings.counted, [false, true, true]);
     assert!(savings.capped);
 }
 
-/// So many of 100 dollars.
-fn waterfall_saved(from: &[usize], low: u8, expected: u8, high: u8) -> Saved {
+/// Savings in percent of 100 dollars.
+fn saved_percent(from: &[usize], low: u8, expected: u8, high: u8) -> Saved {
     let percent = Estimate { low, expected, high };
     Saved {
         from: from.to_vec(),
@@ -107,17 +107,17 @@ fn waterfall_saved(from: &[usize], low: u8, expected: u8, high: u8) -> Saved {
 }
 
 #[test]
-fn of_equal_savings_the_first_code_counts_then_the_first_policy() {
+fn equal_savings_tie_break_by_code_then_policy() {
     let a = names(&["a"]);
     let mps = advice("mps", IDLE, 0.2, &a);
     let mig = advice("mig", IDLE, 0.2, &a);
-    let theirs = Advice { policy: "another", ..mig };
-    let savings = Savings::of(&[gpu("a", 100, [0, 90, 0])], &[mps, mig, theirs]).unwrap();
+    let other_policy = Advice { policy: "another", ..mig };
+    let savings = Savings::of(&[gpu("a", 100, [0, 90, 0])], &[mps, mig, other_policy]).unwrap();
     assert_eq!(savings.counted, [false, false, true]);
 }
 
 #[test]
-fn throughput_counts_where_tensor_activity_was_measured() {
+fn throughput_counts_only_if_tensor_activity_is_measured() {
     let both = names(&["a", "b"]);
     let advice = [advice("bf16", Target::Throughput, 0.5, &both)];
     let measured = Gpu { tensor_measured: true, ..gpu("b", 300, [0; 3]) };
@@ -129,16 +129,16 @@ fn throughput_counts_where_tensor_activity_was_measured() {
 }
 
 #[test]
-fn what_costs_nothing_cannot_cost_less() {
+fn zero_bill_has_no_savings() {
     let a = names(&["a"]);
     let advice = [advice("spot", Target::Rate, 0.6, &a)];
     assert_eq!(Savings::of(&[gpu("a", 0, [0; 3])], &advice), None);
     assert_eq!(Savings::of(&[], &advice), None);
 }
 
-/// Eight GPUs bound for one year at $1.82, for three at $1.31, instead of $3.06 on demand.
+/// Eight GPUs committed for one year at $1.82, or for three at $1.31, instead of $3.06 on demand.
 #[test]
-fn a_commitment_saves_what_its_owner_was_told() {
+fn commitment_savings_match_worked_example() {
     let yearly = |dollars| rate(dollars).hourly().times(8 * HOURS_A_MONTH * 12);
     let on_demand = yearly("3.06");
     assert_eq!(on_demand.to_string(), "211507.200000000");
@@ -155,9 +155,9 @@ fn a_commitment_saves_what_its_owner_was_told() {
     assert_eq!(Projection::of(rate("1.31").hourly()).yearly.to_string(), "11475.600000000");
 }
 
-/// Advice that owns its names.
+/// A recommendation that owns its GPU IDs.
 #[derive(Clone, Debug)]
-struct Advised {
+struct OwnedRecommendation {
     policy: &'static str,
     code: &'static str,
     target: Target,
@@ -165,7 +165,7 @@ struct Advised {
     gpus: Vec<String>,
 }
 
-impl Advised {
+impl OwnedRecommendation {
     fn advice(&self) -> Advice<'_> {
         let Self { policy, code, target, saving, ref gpus } = *self;
         Advice { policy, code, target, saving, gpus }
@@ -183,18 +183,24 @@ fn any_saving() -> impl Strategy<Value = Saving> {
     })
 }
 
-fn any_advice() -> impl Strategy<Value = Vec<Advised>> {
+fn any_advice() -> impl Strategy<Value = Vec<OwnedRecommendation>> {
     let policy = select(vec!["x", "y"]);
     let code = select(vec!["one", "two", "three"]);
     let target = select(Target::ALL.to_vec());
     let gpus = subsequence(names(&GPUS), 1..=GPUS.len());
-    let advised = (policy, code, target, any_saving(), gpus).prop_map(
-        |(policy, code, target, saving, gpus)| Advised { policy, code, target, saving, gpus },
+    let owned = (policy, code, target, any_saving(), gpus).prop_map(
+        |(policy, code, target, saving, gpus)| OwnedRecommendation {
+            policy,
+            code,
+            target,
+            saving,
+            gpus,
+        },
     );
-    prop::collection::vec(advised, 0..12)
+    prop::collection::vec(owned, 0..12)
 }
 
-/// Bills from nothing to beyond a billion dollars, of which anything was wasted.
+/// Bills from zero to beyond a billion dollars, with any waste.
 fn any_gpus() -> impl Strategy<Value = Vec<Gpu<'static>>> {
     let amount = || prop_oneof![Just(0), 0..1_000_i128, 0..1_i128 << 60];
     let gpu = (prop::array::uniform4(amount()), 0..=Rate::MAX, any::<bool>());
@@ -209,16 +215,16 @@ fn any_gpus() -> impl Strategy<Value = Vec<Gpu<'static>>> {
     })
 }
 
-fn savings(gpus: &[Gpu<'_>], advised: &[Advised]) -> Option<Savings> {
-    let advice: Vec<_> = advised.iter().map(Advised::advice).collect();
+fn savings(gpus: &[Gpu<'_>], owned: &[OwnedRecommendation]) -> Option<Savings> {
+    let advice: Vec<_> = owned.iter().map(OwnedRecommendation::advice).collect();
     Savings::of(gpus, &advice)
 }
 
-fn rises<T: Ord + Copy>(estimate: Estimate<T>) -> bool {
+fn is_ordered<T: Ord + Copy>(estimate: Estimate<T>) -> bool {
     estimate.low <= estimate.expected && estimate.expected <= estimate.high
 }
 
-/// Everything but where the advice stood.
+/// Everything but indexes of recommendations.
 fn amounts(savings: Savings) -> impl PartialEq + std::fmt::Debug {
     let parts = [savings.utilization, savings.throughput, savings.rate, savings.total];
     let pools = savings.pools.map(|(_, saved)| saved);
@@ -238,11 +244,11 @@ fn amounts(savings: Savings) -> impl PartialEq + std::fmt::Debug {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Better use saves no more than was wasted, in each pool and in all, on each GPU and on all
-    /// of them; all together saves no more than the bill.
+    /// Utilization savings never exceed the waste, per category and in total, per GPU and over the
+    /// fleet; all savings together never exceed the bill.
     #[test]
-    fn never_above_the_waste_nor_the_bill(gpus in any_gpus(), advised in any_advice()) {
-        let Some(savings) = savings(&gpus, &advised) else { return Ok(()) };
+    fn savings_never_exceed_waste_or_bill(gpus in any_gpus(), owned in any_advice()) {
+        let Some(savings) = savings(&gpus, &owned) else { return Ok(()) };
         for (gpu, waterfall) in gpus.iter().zip(&savings.gpus) {
             for pool in Pool::ALL {
                 let part = waterfall.on(Target::Pool(pool)).high.part_of(gpu.bill);
@@ -260,24 +266,24 @@ proptest! {
         prop_assert!(savings.total.fraction.high <= Fraction::ONE);
     }
 
-    /// Low ≤ expected ≤ high everywhere, though a cap may make them one.
+    /// Low ≤ expected ≤ high everywhere; a cap may make them equal.
     #[test]
-    fn estimates_rise(gpus in any_gpus(), advised in any_advice()) {
-        let Some(savings) = savings(&gpus, &advised) else { return Ok(()) };
+    fn estimates_are_ordered(gpus in any_gpus(), owned in any_advice()) {
+        let Some(savings) = savings(&gpus, &owned) else { return Ok(()) };
         for step in savings.gpus.iter().flat_map(|gpu| &gpu.steps) {
-            prop_assert!(rises(step.counted) && rises(step.fraction) && rises(step.usd));
+            prop_assert!(is_ordered(step.counted) && is_ordered(step.fraction) && is_ordered(step.usd));
         }
         for saved in [&savings.utilization, &savings.throughput, &savings.rate, &savings.total] {
-            prop_assert!(rises(saved.usd) && rises(saved.fraction));
+            prop_assert!(is_ordered(saved.usd) && is_ordered(saved.fraction));
         }
-        prop_assert!(rises(savings.monthly_usd));
+        prop_assert!(is_ordered(savings.monthly_usd));
     }
 
-    /// Dollars of GPUs sum to the fleet's; pools together are at least what they save as one, and
-    /// a fleet's fraction is its dollars ÷ its bill, but for what was rounded.
+    /// Dollars of GPUs sum to the fleet's. Categories add up to at least their combined saving. The
+    /// fleet's fraction is its dollars ÷ its bill, up to rounding.
     #[test]
-    fn dollars_add_up(gpus in any_gpus(), advised in any_advice()) {
-        let Some(savings) = savings(&gpus, &advised) else { return Ok(()) };
+    fn fleet_dollars_are_sum_of_gpus(gpus in any_gpus(), owned in any_advice()) {
+        let Some(savings) = savings(&gpus, &owned) else { return Ok(()) };
         let last = savings.gpus.iter().filter_map(|gpu| gpu.steps.last());
         let sum: NanoUsd = last.map(|step| step.usd.expected).sum();
         prop_assert_eq!(savings.total.usd.expected, sum);
@@ -293,35 +299,35 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_advice_does_not_matter(
+    fn recommendation_order_changes_nothing(
         gpus in any_gpus(),
-        (advised, shuffled) in any_advice().prop_flat_map(|advised| {
-            (Just(advised.clone()), Just(advised).prop_shuffle())
+        (owned, shuffled) in any_advice().prop_flat_map(|owned| {
+            (Just(owned.clone()), Just(owned).prop_shuffle())
         }),
     ) {
-        let (one, other) = (savings(&gpus, &advised), savings(&gpus, &shuffled));
+        let (one, other) = (savings(&gpus, &owned), savings(&gpus, &shuffled));
         prop_assert_eq!(one.map(amounts), other.map(amounts));
     }
 
-    /// Advice with a smaller expected saving than other advice on the same target of the same
-    /// GPUs changes nothing but the sum that is not used.
+    /// A recommendation with a smaller expected saving than another for the same target and GPUs
+    /// changes only the naive sum.
     #[test]
-    fn smaller_advice_on_the_same_target_changes_nothing(
+    fn smaller_saving_on_same_target_changes_nothing(
         gpus in any_gpus(),
-        mut advised in any_advice(),
-        larger in any_advice().prop_filter_map("no advice", |advised| advised.first().cloned()),
+        mut owned in any_advice(),
+        larger in any_advice().prop_filter_map("no recommendation", |owned| owned.first().cloned()),
         other in any_saving(),
     ) {
         let mut larger = larger;
         prop_assume!(other.expected != larger.saving.expected);
-        let mut smaller = Advised { saving: other, ..larger.clone() };
+        let mut smaller = OwnedRecommendation { saving: other, ..larger.clone() };
         if other.expected > larger.saving.expected {
             std::mem::swap(&mut larger, &mut smaller);
         }
-        advised.push(larger);
-        let before = savings(&gpus, &advised);
-        advised.push(smaller);
-        let after = savings(&gpus, &advised);
+        owned.push(larger);
+        let before = savings(&gpus, &owned);
+        owned.push(smaller);
+        let after = savings(&gpus, &owned);
         prop_assert_eq!(before.is_some(), after.is_some());
         let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
         prop_assert_eq!(&before.total, &after.total);

@@ -1,4 +1,4 @@
-//! A day of the calendar, UTC.
+//! Calendar dates in UTC.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,22 +7,22 @@ use time::{Date, Duration, Month, OffsetDateTime};
 
 use crate::units::Timestamp;
 
-/// Seconds in a day.
-const SECONDS: u64 = 24 * 3_600;
+/// Seconds per day.
+const SECONDS_PER_DAY: u64 = 24 * 3_600;
 
-/// A day of the calendar, UTC, written `2026-07-20`.
+/// A calendar date in UTC, formatted as `2026-07-20`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Day(Date);
 
 impl Day {
-    /// The day an instant lies in.
+    /// The date of an instant.
     #[must_use]
     pub fn of(at: Timestamp) -> Self {
-        let days = i64::try_from(at.whole_second() / SECONDS).unwrap_or(i64::MAX);
+        let days = i64::try_from(at.whole_second() / SECONDS_PER_DAY).unwrap_or(i64::MAX);
         Self(OffsetDateTime::UNIX_EPOCH.date().saturating_add(Duration::days(days)))
     }
 
-    /// How many days lie between two days, in either direction.
+    /// Days between two dates, in either direction.
     #[must_use]
     pub fn days_between(self, other: Self) -> u64 {
         (self.0 - other.0).whole_days().unsigned_abs()
@@ -59,9 +59,9 @@ fn parse(text: &str) -> Option<Date> {
         .ok()
 }
 
-/// The text is no day of the calendar.
+/// The text is not a calendar date.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no day: give it as year-month-day, like 2026-07-20")]
+#[error("invalid date '{0}': expected YYYY-MM-DD")]
 pub struct NotADay(String);
 
 #[cfg(test)]
@@ -69,21 +69,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_is_read_as_it_is_written() {
+    fn date_parses_as_displayed() {
         for text in ["1970-01-01", "2024-02-29", "2026-07-20", "9999-12-31", "0001-01-01"] {
             assert_eq!(text.parse::<Day>().unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn what_is_no_day_is_refused() {
+    fn date_rejects_invalid_text() {
         for text in ["", "2026-7-20", "2026-02-29", "2026-13-01", "2026-07-20-", "+026-07-20"] {
-            assert!(text.parse::<Day>().is_err(), "{text:?} was taken");
+            assert!(text.parse::<Day>().is_err(), "{text:?} was accepted");
         }
     }
 
     #[test]
-    fn an_instant_lies_in_its_day() {
+    fn date_contains_instant() {
         let of = |nanos| Day::of(Timestamp::from_nanos(nanos).unwrap()).to_string();
         assert_eq!(of(0), "1970-01-01");
         assert_eq!(of(1_785_110_399_999_999_999), "2026-07-26");

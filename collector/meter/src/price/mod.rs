@@ -1,8 +1,7 @@
-//! What a GPU-hour costs, and how we know: a rate with its provenance.
+//! Prices: a rate per GPU-hour with its provenance.
 //!
 //! A price is given by the user, quoted by a policy, or found in the [`PriceBook`], in that order.
-//! Where none of them knows, a GPU is [`Unpriced`], which is not free. This room must not know
-//! which GPUs there are, or how long they ran.
+//! Otherwise the GPU is [`Unpriced`], which is not free. Must not depend on GPUs or their usage.
 
 mod book;
 mod day;
@@ -17,34 +16,34 @@ pub use unpriced::Unpriced;
 
 use crate::money::Rate;
 
-/// A price is old when its day is more than this many days from the first day of use: list prices
-/// fall in large steps.
+/// A price is stale if its date is more than this many days from the first day of use: list prices
+/// change in large steps.
 pub const OLD_AFTER_DAYS: u64 = 180;
 
-/// What a GPU-hour costs, and how we know.
+/// The price of a GPU-hour and its provenance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Price {
-    /// What is charged.
+    /// The rate charged.
     pub rate: Rate,
-    /// How it is paid for, where that is known.
+    /// The payment plan, if known.
     pub plan: Option<Plan>,
-    /// Who sells it: `aws`. `None` where that is not known, or where an estimate mixes several;
-    /// so too below.
+    /// The provider, such as `aws`; `None` if unknown, or if an estimate spans several (likewise
+    /// below).
     pub provider: Option<String>,
-    /// Where: `us-east-1`.
+    /// The region, such as `us-east-1`.
     pub region: Option<String>,
-    /// In what: `p5.48xlarge`.
+    /// The instance type, such as `p5.48xlarge`.
     pub instance_type: Option<String>,
-    /// Who says so, in words for people.
+    /// The source, for display.
     pub source: String,
-    /// The day it was true; of an estimate, the oldest day in it.
+    /// The date of the price; of an estimate, the oldest date in it.
     pub as_of: Option<Day>,
-    /// What it was picked from, where it is no exact price.
+    /// The range it was selected from, if it is an estimate.
     pub estimate: Option<Estimate>,
 }
 
 impl Price {
-    /// A price that someone gave. It has no day, and never grows old.
+    /// A price given by the user. It has no date and never becomes stale.
     #[must_use]
     pub fn given(rate: Rate, plan: Option<Plan>, source: impl Into<String>) -> Self {
         Self {
@@ -59,28 +58,28 @@ impl Price {
         }
     }
 
-    /// How many days lie between the day of this price and the first day of use, whichever came
-    /// first; `None` where the price has no day.
+    /// Days between the date of this price and the first day of use, in either direction; `None` if
+    /// the price has no date.
     #[must_use]
     pub fn age(&self, first_use: Day) -> Option<u64> {
         self.as_of.map(|day| day.days_between(first_use))
     }
 
-    /// Whether it is too far from the first day of use to be trusted without a word.
+    /// Whether it is too far from the first day of use to be used without a warning.
     #[must_use]
     pub fn is_old(&self, first_use: Day) -> bool {
         self.age(first_use).is_some_and(|days| days > OLD_AFTER_DAYS)
     }
 }
 
-/// The prices that an estimate was picked from: it is their lower median.
+/// The prices of which an estimate is the lower median.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// How many there were.
+    /// Number of rows.
     pub rows: usize,
-    /// The lowest of them.
+    /// The lowest price.
     pub low: Rate,
-    /// The highest of them.
+    /// The highest price.
     pub high: Rate,
 }
 
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_is_old_after_180_days_in_either_direction() {
+    fn price_is_stale_after_180_days_in_either_direction() {
         let given = Price::given(Rate::new(1).unwrap(), None, "a test");
         let price = Price { as_of: Some(day("2026-07-20")), ..given.clone() };
         for (first_use, age, old) in [
@@ -106,6 +105,6 @@ mod tests {
             assert_eq!(price.age(day(first_use)), Some(age), "{first_use}");
             assert_eq!(price.is_old(day(first_use)), old, "{first_use}");
         }
-        assert!(!given.is_old(day("1970-01-01")), "what was given has no day");
+        assert!(!given.is_old(day("1970-01-01")), "a given price has no date");
     }
 }

@@ -1,4 +1,4 @@
-//! How a GPU is paid for.
+//! Payment plans.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,24 +6,24 @@ use std::str::FromStr;
 /// How a GPU is paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Plan {
-    /// By the hour, at the list price.
+    /// Hourly, at the list price.
     OnDemand,
-    /// By the hour, for as long as nobody else wants it.
+    /// Hourly, interruptible.
     Spot,
-    /// Bound for one year.
+    /// Committed for one year.
     Reserved1y,
-    /// Bound for three years.
+    /// Committed for three years.
     Reserved3y,
-    /// Bought: an hour of it is a share of what it cost.
+    /// Purchased: an hour costs a share of the purchase price.
     Own,
 }
 
 impl Plan {
-    /// All plans, the most usual first.
+    /// All plans, most common first.
     pub const ALL: [Self; 5] =
         [Self::OnDemand, Self::Spot, Self::Reserved1y, Self::Reserved3y, Self::Own];
 
-    /// Its name on the command line and on the wire.
+    /// The name on the command line and in telemetry.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,9 +53,9 @@ impl FromStr for Plan {
     }
 }
 
-/// The text names no [`Plan`].
+/// The text is not the name of a [`Plan`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no plan: give on_demand, spot, reserved_1y, reserved_3y or own")]
+#[error("invalid plan '{0}': expected on_demand, spot, reserved_1y, reserved_3y or own")]
 pub struct NotAPlan(String);
 
 #[cfg(test)]
@@ -63,15 +63,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_read_as_it_is_written() {
+    fn plan_parses_as_displayed() {
         for plan in Plan::ALL {
             assert_eq!(plan.to_string().parse(), Ok(plan));
         }
     }
 
     #[test]
-    fn the_refusal_names_every_plan() {
-        let refusal = "on-demand".parse::<Plan>().unwrap_err().to_string();
-        assert!(Plan::ALL.iter().all(|plan| refusal.contains(plan.as_str())), "{refusal}");
+    fn parse_error_lists_every_plan() {
+        let error = "on-demand".parse::<Plan>().unwrap_err().to_string();
+        assert!(Plan::ALL.iter().all(|plan| error.contains(plan.as_str())), "{error}");
     }
 }

@@ -1,75 +1,74 @@
-//! Why there is no price, in one sentence for people.
+//! Why the price book has no price: one-line errors with a fix.
 
 use super::Plan;
 
-/// Why the price book has no price. What is unpriced is shown as such, never as $0.
+/// Why the price book has no price. Unpriced time is reported as such, never as $0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unpriced {
-    /// There was nothing to look up.
-    #[error("neither the GPU's model nor its instance type is known: give one of them, or a price")]
+    /// Neither model nor instance type is known.
+    #[error("unpriced GPU: model and instance type are unknown; specify one of them, or a price")]
     NothingKnown,
     /// No row has this GPU model.
-    #[error("the price book has no GPU model '{model}'{}", did_you_mean(.near))]
+    #[error("unknown GPU model '{model}'{}", did_you_mean(.near))]
     UnknownModel {
-        /// As it was asked for.
+        /// As queried.
         model: String,
-        /// Models that are spelled like it.
+        /// Similar models.
         near: Vec<&'static str>,
     },
     /// No row has this instance type.
-    #[error("the price book has no instance type '{instance_type}'{}", did_you_mean(.near))]
+    #[error("unknown instance type '{instance_type}'{}", did_you_mean(.near))]
     UnknownInstanceType {
-        /// As it was asked for.
+        /// As queried.
         instance_type: String,
-        /// Instance types that are spelled like it.
+        /// Similar instance types.
         near: Vec<&'static str>,
     },
     /// No row has this provider.
-    #[error("the price book has no provider '{provider}': it knows {}", listed(.known, "and"))]
+    #[error("unknown provider '{provider}': expected {}", join_with_or(.known))]
     UnknownProvider {
-        /// As it was asked for.
+        /// As queried.
         provider: String,
-        /// All that there are.
+        /// All providers in the book.
         known: Vec<&'static str>,
     },
-    /// No row has this region, or none of the provider that was asked for.
+    /// No row has this region, or none of the queried provider.
     #[error(
-        "the price book has no region '{region}'{}{}",
+        "unknown region '{region}'{}{}",
         of(.provider.as_deref()),
         did_you_mean(.near)
     )]
     UnknownRegion {
-        /// As it was asked for.
+        /// As queried.
         region: String,
-        /// The provider that was asked for.
+        /// The queried provider.
         provider: Option<String>,
-        /// Regions that are spelled like it.
+        /// Similar regions.
         near: Vec<&'static str>,
     },
-    /// The book lists no prices of this plan at all.
-    #[error("the price book lists on_demand and spot prices, none for {0}: give the price itself")]
+    /// The book has no prices of this plan.
+    #[error("no list prices for plan {0}, only for on_demand and spot; specify the price")]
     PlanNotListed(Plan),
-    /// The book has the instance type or model, but not of this plan at this place.
+    /// The book has the instance type or model, but not with this plan in this location.
     #[error(
-        "the price book lists no {plan} price for '{what}'{}{}: another plan, provider or region \
-         has one",
+        "no {plan} list price for '{what}'{}{}; try another plan, provider or region",
         of(.provider.as_deref()),
         within(.region.as_deref())
     )]
     NotListed {
-        /// The instance type or model that was asked for.
+        /// The queried instance type or model.
         what: String,
-        /// The plan that was asked for, or on demand.
+        /// The queried plan; on demand by default.
         plan: Plan,
-        /// The provider that was asked for.
+        /// The queried provider.
         provider: Option<String>,
-        /// The region that was asked for.
+        /// The queried region.
         region: Option<String>,
     },
 }
 
 fn did_you_mean(near: &[&str]) -> String {
-    if near.is_empty() { String::new() } else { format!(": did you mean {}?", listed(near, "or")) }
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", join_with_or(near)) }
 }
 
 fn of(provider: Option<&str>) -> String {
@@ -80,11 +79,11 @@ fn within(region: Option<&str>) -> String {
     region.map(|region| format!(" in {region}")).unwrap_or_default()
 }
 
-/// `a, b and c`.
-fn listed(names: &[&str], last_word: &str) -> String {
+/// `a, b or c`.
+fn join_with_or(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [one] => (*one).to_owned(),
-        [first @ .., last] => format!("{} {last_word} {last}", first.join(", ")),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
 }

@@ -1,7 +1,7 @@
-//! What advice promises: to save a fraction of the bill of some GPUs, on a pool of waste or on an
-//! axis of its own.
+//! Recommendations as far as savings are concerned: a fraction of the bill of some GPUs, saved from
+//! a waste category or on another axis.
 //!
-//! This room must not know what is advised, nor whether it is counted.
+//! Must not depend on the text of a recommendation or on whether it counts.
 
 use super::estimate::Estimate;
 use super::fraction::Fraction;
@@ -10,19 +10,19 @@ use crate::pool::Pool;
 /// Fractions of a bill: 0 ≤ low ≤ expected ≤ high ≤ 1.
 pub type Saving = Estimate<Fraction>;
 
-/// What advice acts on: a pool of waste, or an axis of its own.
+/// What a recommendation acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
-    /// Waste, of which no more can be saved than there is.
+    /// A waste category, whose waste caps the saving.
     Pool(Pool),
-    /// What an hour gets done.
+    /// Work per GPU-hour.
     Throughput,
-    /// What an hour costs.
+    /// Price per GPU-hour.
     Rate,
 }
 
 impl Target {
-    /// Every target, in the order in which they are counted.
+    /// All targets, in the order of the waterfall.
     pub const ALL: [Self; 5] = [
         Self::Pool(Pool::Starvation),
         Self::Pool(Pool::Idle),
@@ -31,7 +31,7 @@ impl Target {
         Self::Rate,
     ];
 
-    /// As it stands in reports and on the wire.
+    /// The name in reports and telemetry.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,17 +42,17 @@ impl Target {
     }
 }
 
-/// One piece of advice, as far as savings go.
+/// One recommendation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advice<'a> {
-    /// Who gave it.
+    /// The policy that returned it.
     pub policy: &'a str,
-    /// What that policy calls it.
+    /// The policy's code for it.
     pub code: &'a str,
-    /// What it acts on.
+    /// Its target.
     pub target: Target,
-    /// What it saves, of the bill of `gpus`.
+    /// The saving, as a fraction of the bill of `gpus`.
     pub saving: Saving,
-    /// The GPUs it is for.
+    /// IDs of the GPUs it applies to.
     pub gpus: &'a [String],
 }

@@ -1,20 +1,20 @@
-//! A fraction of a bill, kept as an integer, so that 1 − 0.4 × 0.6 is 0.76 and nothing else.
+//! Fractions of a bill as integers, so that 1 − 0.4 × 0.6 is exactly 0.76.
 //!
-//! Each operation says how it rounds. This room must not know what is saved, nor why.
+//! Each operation documents its rounding. Must not depend on what is saved.
 
 use crate::money::{NanoUsd, div_half_even};
 
-/// Parts in one.
+/// Parts per one.
 const PARTS: u32 = 1_000_000_000;
 
-/// A fraction in billionths: 0–1. Only a sum of several may be more than one.
+/// A fraction in billionths, 0–1; only a naive sum can exceed one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fraction(u64);
 
 impl Fraction {
-    /// Nothing.
+    /// 0%.
     pub const ZERO: Self = Self(0);
-    /// All of it.
+    /// 100%.
     pub const ONE: Self = Self(PARTS as u64);
 
     /// From a float, rounded to the nearest billionth; `None` outside 0–1 and for NaN.
@@ -25,48 +25,47 @@ impl Fraction {
         fits.then(|| Self((value * f64::from(PARTS)).round() as u64))
     }
 
-    /// `part ÷ whole`, rounded down; what is negative is zero. `None` where the whole is not
-    /// positive.
+    /// `part ÷ whole`, rounded down; a negative part is zero. `None` if `whole` is not positive.
     #[must_use]
     pub fn of(part: NanoUsd, whole: NanoUsd) -> Option<Self> {
         Self::ratio(part.0.saturating_mul(i128::from(PARTS)), whole)
     }
 
-    /// As a float, for the wire and for people.
+    /// As a float, for display, OTLP and JSON.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "exact to 9 million")]
+    #[expect(clippy::cast_precision_loss, reason = "exact up to 9 million")]
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / f64::from(PARTS)
     }
 
-    /// What both save, one after the other: 1 − (1 − this)(1 − other), to the nearest billionth,
-    /// half to even. Never more than their sum, and never more than one.
+    /// The combined saving of both: 1 − (1 − self)(1 − other), to the nearest billionth, rounded
+    /// half to even. At most their sum, and at most one.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let left = |fraction: Self| i128::from(Self::ONE.0.saturating_sub(fraction.0));
-        let product = div_half_even(left(self) * left(other), i128::from(PARTS));
+        let remaining = |fraction: Self| i128::from(Self::ONE.0.saturating_sub(fraction.0));
+        let product = div_half_even(remaining(self) * remaining(other), i128::from(PARTS));
         let product = product.and_then(|product| u64::try_from(product).ok());
         Self(Self::ONE.0.saturating_sub(product.unwrap_or_default()))
     }
 
-    /// The sum, which may be more than one.
+    /// The sum, which may exceed one.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// So much of an amount, rounded down to the nano-dollar.
+    /// This fraction of an amount, rounded down to the nano-dollar.
     #[must_use]
     pub fn part_of(self, whole: NanoUsd) -> NanoUsd {
         NanoUsd(self.weight(whole).div_euclid(i128::from(PARTS)))
     }
 
-    /// So much of an amount, exactly: in billionths of a nano-dollar.
+    /// This fraction of an amount, exactly, in billionths of a nano-dollar.
     pub(super) fn weight(self, whole: NanoUsd) -> i128 {
         whole.0.saturating_mul(i128::from(self.0))
     }
 
-    /// The inverse of [`Fraction::weight`], rounded down; as [`Fraction::of`].
+    /// The inverse of [`Fraction::weight`], rounded down. `None` if `whole` is not positive.
     pub(super) fn ratio(weight: i128, whole: NanoUsd) -> Option<Self> {
         if whole <= NanoUsd::ZERO {
             return None;
@@ -86,22 +85,22 @@ mod tests {
     }
 
     #[test]
-    fn forty_percent_and_sixty_percent_are_76() {
+    fn combining_40_and_60_percent_yields_76() {
         assert_eq!(fraction(0.4).and(fraction(0.6)), fraction(0.76));
         assert_eq!(fraction(0.6).and(fraction(0.4)).as_f64().to_string(), "0.76");
     }
 
     #[test]
-    fn what_is_no_fraction_is_refused() {
+    fn fraction_rejects_values_outside_0_to_1() {
         for value in [-0.1, 1.000_000_1, f64::NAN, f64::INFINITY, -f64::INFINITY] {
-            assert_eq!(Fraction::new(value), None, "{value} was taken");
+            assert_eq!(Fraction::new(value), None, "{value} was accepted");
         }
         assert_eq!(Fraction::new(-0.0), Some(Fraction::ZERO));
         assert_eq!(Fraction::new(1.0), Some(Fraction::ONE));
     }
 
     #[test]
-    fn a_fraction_of_nothing_is_not_known() {
+    fn fraction_of_zero_is_none() {
         assert_eq!(Fraction::of(NanoUsd(1), NanoUsd::ZERO), None);
         assert_eq!(Fraction::of(NanoUsd(-1), NanoUsd(2)), Some(Fraction::ZERO));
         assert_eq!(Fraction::of(NanoUsd(2), NanoUsd(3)), Some(Fraction(666_666_666)));
@@ -109,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn two_fractions_save_more_than_either_and_less_than_their_sum(
+        fn combined_fraction_is_between_maximum_and_sum(
             a in 0..=Fraction::ONE.0,
             b in 0..=Fraction::ONE.0,
         ) {
@@ -120,7 +119,7 @@ mod tests {
         }
 
         #[test]
-        fn a_part_of_an_amount_is_never_more_than_it_was_made_from(
+        fn part_of_whole_never_exceeds_original_part(
             part in 0..=1_i128 << 80,
             more in 0..=1_i128 << 80,
         ) {

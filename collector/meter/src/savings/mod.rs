@@ -1,10 +1,10 @@
-//! Savings: what advice from many policies saves together, counted so that no dollar is saved
-//! twice.
+//! Savings: the combined saving of recommendations from several policies, without double counting.
 //!
-//! All is worked out a GPU, and dollars are then summed. Two levers on one pool recover the same
-//! waste, so of them the larger counts; different pools are different waste, so what is left after
-//! one is left to the next: 1 − ∏(1 − f). Then the same with throughput, where tensor activity was
-//! measured, and with the rate. This room must not know what the advice says in words.
+//! Savings are computed per GPU, and dollars are then summed. Two recommendations for one waste
+//! category recover the same waste, so only the larger counts. Different categories are different
+//! waste, so each applies to what the ones before leave: 1 − ∏(1 − f). Throughput (if tensor
+//! activity was measured) and the rate follow in the same way. Must not depend on the text of
+//! recommendations.
 
 pub mod advice;
 pub mod estimate;
@@ -22,47 +22,46 @@ use crate::money::NanoUsd;
 use crate::pool::Pool;
 use crate::projection::Projection;
 
-/// What a fleet saves.
+/// The savings of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Savings {
-    /// What there is to save by better use.
+    /// Total waste.
     pub waste: NanoUsd,
-    /// One a GPU, in the order they were given.
+    /// One waterfall per GPU, in input order.
     pub gpus: Vec<Waterfall>,
-    /// What each pool saves on its own, in the order of [`Pool::ALL`].
+    /// The saving of each waste category alone, in the order of [`Pool::ALL`].
     pub pools: [(Pool, Saved); Pool::ALL.len()],
-    /// What all pools save together: never more than the waste.
+    /// The combined saving of all waste categories; at most the waste.
     pub utilization: Saved,
-    /// What the throughput axis saves on its own.
+    /// The saving of the throughput axis alone.
     pub throughput: Saved,
-    /// What the rate axis saves on its own.
+    /// The saving of the rate axis alone.
     pub rate: Saved,
-    /// What all of it saves together: never more than the bill.
+    /// The combined saving; at most the bill.
     pub total: Saved,
-    /// The same in a month of 24 × 30 hours, in which every GPU is kept.
+    /// The combined saving per month of 24 × 30 hours, if every GPU is kept.
     pub monthly_usd: Estimate<NanoUsd>,
-    /// Whether any advice promised more than there is to save.
+    /// Whether any saving was capped.
     pub capped: bool,
-    /// The expected fractions of all advice, added up: may be more than one. Not used.
+    /// Sum of all expected fractions, which may exceed one. Shown for comparison only.
     pub naive_sum: Fraction,
-    /// Whether each piece of advice saves anything on any GPU, in the order they were given.
+    /// Whether each recommendation saves anything on any GPU, in input order.
     pub counted: Vec<bool>,
 }
 
-/// What something saves of the bill of a fleet.
+/// A saving of the bill of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// The advice that counts: its places in the advice given, rising.
+    /// Indexes of the recommendations that count, ascending.
     pub from: Vec<usize>,
-    /// The sum over GPUs.
+    /// Sum over GPUs, in dollars.
     pub usd: Estimate<NanoUsd>,
-    /// Of the bill of all GPUs, rounded down.
+    /// Fraction of the bill of all GPUs, rounded down.
     pub fraction: Saving,
 }
 
 impl Savings {
-    /// What `advice` saves on `gpus`, each of which has a name of its own. `None` where they cost
-    /// nothing: there is no bill to save a part of.
+    /// The savings of recommendations on `gpus`, whose IDs are unique. `None` if the bill is zero.
     #[must_use]
     pub fn of(gpus: &[Gpu<'_>], advice: &[Advice<'_>]) -> Option<Self> {
         let fleet = Fleet::of(gpus, advice)?;
@@ -116,7 +115,7 @@ impl Fleet {
         self.gpus.iter().flat_map(|gpu| &gpu.steps)
     }
 
-    /// What some steps save: `fraction` of each GPU's bill.
+    /// The saving of the given steps: `fraction` of each GPU's bill.
     fn saved(
         &self,
         steps: impl Fn(&Step) -> bool,

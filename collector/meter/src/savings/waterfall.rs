@@ -1,10 +1,9 @@
-//! The savings of one GPU, step by step: what is left of its bill after each piece of advice that
-//! counts.
+//! The savings waterfall of one GPU: the remaining bill after each recommendation that counts.
 //!
-//! Advice on one target competes: the largest expected saving counts, whole and alone. Each pool
-//! is capped by its own waste, and what several pools save together is never more than the sum of
-//! what each does: so all of them stay below all waste without another cap. This room must not
-//! know of other GPUs.
+//! Recommendations for one target compete: only the one with the largest expected saving counts.
+//! The saving of each waste category is capped by its waste. Several categories combine to at most
+//! the sum of their savings, and so to at most all waste, without another cap. Must not depend on
+//! other GPUs.
 
 use std::cmp::Reverse;
 
@@ -15,31 +14,30 @@ use crate::money::{NanoUsd, Rate};
 use crate::pool::Pools;
 use crate::summary::Summary;
 
-/// A GPU whose bill could be smaller. One without a price has no bill to save a part of.
+/// A GPU with a price. Without one there is no bill to save from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gpu<'a> {
-    /// Its name in advice.
+    /// Its ID in recommendations.
     pub id: &'a str,
-    /// What it costs now.
+    /// Its current rate.
     pub rate: Rate,
-    /// What it cost, observed or not.
+    /// Its bill, observed or not.
     pub bill: NanoUsd,
-    /// What of that was wasted.
+    /// Its waste.
     pub waste: Pools,
-    /// Whether the activity of its tensor cores was measured. Without that nobody knows what
-    /// throughput there is to gain.
+    /// Whether tensor activity was measured. Without it the possible throughput gain is unknown.
     pub tensor_measured: bool,
 }
 
 impl<'a> Gpu<'a> {
-    /// From what is known of it; `None` where it has no price.
+    /// From its summary; `None` if unpriced.
     #[must_use]
     pub fn new(id: &'a str, summary: &Summary, tensor_measured: bool) -> Option<Self> {
         let bill = summary.accounts.all().cost;
         Some(Self { id, rate: summary.rate?, bill, waste: summary.pools, tensor_measured })
     }
 
-    /// The most that can be saved on a target; `None` where it is not counted at all.
+    /// The maximum saving on a target; `None` if the target does not count.
     fn cap(&self, target: Target) -> Option<Fraction> {
         match target {
             Target::Pool(pool) => Fraction::of(self.waste[pool], self.bill),
@@ -49,94 +47,93 @@ impl<'a> Gpu<'a> {
     }
 }
 
-/// What the advice on one target adds.
+/// The saving of one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// What it acts on.
     pub target: Target,
-    /// Which advice counts: its place in the advice given.
+    /// Index of the recommendation that counts.
     pub advice: usize,
-    /// What that promises.
+    /// The saving it claims.
     pub promised: Saving,
-    /// What of it counts: at most the waste that there is.
+    /// The saving that counts: capped by the waste.
     pub counted: Saving,
-    /// What this step and those before it save of the bill.
+    /// Combined saving of this and all previous steps.
     pub fraction: Saving,
-    /// The same in dollars, each rounded down.
+    /// The same in dollars, rounded down.
     pub usd: Estimate<NanoUsd>,
 }
 
 impl Step {
-    /// Whether more was promised than there is to save.
+    /// Whether the saving was capped.
     #[must_use]
     pub fn capped(&self) -> bool {
         self.counted != self.promised
     }
 
-    /// Whether anything was saved at all.
+    /// Whether it saves anything.
     pub(super) fn saves(&self) -> bool {
         self.counted.high > Fraction::ZERO
     }
 }
 
-/// The savings of one GPU.
+/// The savings waterfall of one GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waterfall {
-    /// The GPU.
+    /// Its ID.
     pub gpu: String,
-    /// What it cost.
+    /// Its bill.
     pub bill: NanoUsd,
-    /// What it costs now.
+    /// Its current rate.
     pub rate: Rate,
-    /// One step for each target with advice, in the order of [`Target::ALL`].
+    /// One step per target with a recommendation, in the order of [`Target::ALL`].
     pub steps: Vec<Step>,
-    /// The expected savings of all its advice, added up as if each saved on its own. Not used:
-    /// beside the total it shows what that would have claimed.
+    /// Sum of the expected savings of all its recommendations, for comparison only.
     pub naive_sum: Fraction,
 }
 
 impl Waterfall {
-    /// `advice`: what names this GPU, each with its place in the advice given.
+    /// `recommendations`: those for this GPU, with their index.
     pub(super) fn of(gpu: &Gpu<'_>, advice: &[(usize, &Advice<'_>)]) -> Self {
         let mut steps = Vec::new();
         let mut saved = Saving::default();
         for target in Target::ALL {
             let Some(cap) = gpu.cap(target) else { continue };
-            let Some((place, best)) = best(advice, target) else { continue };
+            let Some((index, best)) = best(advice, target) else { continue };
             let counted = best.saving.map(|fraction| fraction.min(cap));
             saved = saved.zip(counted, Fraction::and);
             let usd = saved.map(|fraction| fraction.part_of(gpu.bill));
             let promised = best.saving;
-            steps.push(Step { target, advice: place, promised, counted, fraction: saved, usd });
+            steps.push(Step { target, advice: index, promised, counted, fraction: saved, usd });
         }
         let all = advice.iter().map(|(_, advice)| advice.saving.expected);
         let naive_sum = all.fold(Fraction::ZERO, Fraction::plus);
         Self { gpu: gpu.id.to_owned(), bill: gpu.bill, rate: gpu.rate, steps, naive_sum }
     }
 
-    /// What one target saves of the bill on its own.
+    /// The saving of one target alone.
     #[must_use]
     pub fn on(&self, target: Target) -> Saving {
         let step = self.steps.iter().find(|step| step.target == target);
         step.map(|step| step.counted).unwrap_or_default()
     }
 
-    /// What all pools save of the bill together: never more than the waste.
+    /// The combined saving of all waste categories; at most the waste.
     #[must_use]
     pub fn utilization(&self) -> Saving {
         let pools = |step: &&Step| matches!(step.target, Target::Pool(_));
         self.steps.iter().rfind(pools).map(|step| step.fraction).unwrap_or_default()
     }
 
-    /// What all steps save of the bill together.
+    /// The combined saving of all steps.
     #[must_use]
     pub fn total(&self) -> Saving {
         self.steps.last().map(|step| step.fraction).unwrap_or_default()
     }
 }
 
-/// The advice on a target that counts: the largest expected saving; of equals the first code, then
-/// the first policy, then the largest at worst and at best.
+/// The recommendation that counts for a target: the largest expected saving; ties go to the first
+/// code, then the first policy, then the larger low and high.
 fn best<'a>(advice: &[(usize, &'a Advice<'a>)], target: Target) -> Option<(usize, &'a Advice<'a>)> {
     let candidates = advice.iter().filter(|(_, advice)| advice.target == target).copied();
     candidates.min_by_key(|(_, advice)| {

@@ -91,7 +91,7 @@ mod tests {
     fn of(percents: &[u32]) -> UtilizationDistribution {
         let mut readings = UtilizationDistribution::default();
         for percent in percents {
-            readings.count(Utilization::from_percent(*percent).unwrap());
+            readings.record(Utilization::from_percent(*percent).unwrap());
         }
         readings
     }
@@ -118,7 +118,7 @@ mod tests {
         fn no_reading_is_lost(ppm in prop::collection::vec(0..=PPM, 0..200)) {
             let mut readings = UtilizationDistribution::default();
             for ppm in &ppm {
-                readings.count(Utilization::from_ppm(*ppm).unwrap());
+                readings.record(Utilization::from_ppm(*ppm).unwrap());
             }
             prop_assert_eq!(explicit(&readings).iter().sum::<u64>(), ppm.len() as u64);
             let Exponential { zeros, buckets, .. } = exponential(&readings);

@@ -1,0 +1,88 @@
+//! Totals of one GPU over a time range, and the rolling window of snapshots they are taken from.
+//!
+//! Must not depend on the meter.
+
+use std::collections::VecDeque;
+
+use crate::config::MeterConfig;
+use crate::distribution::{self, Readings};
+use crate::energy::EnergyBasis;
+use crate::ledger::Accounts;
+use crate::pattern::{self, Pattern, Turn};
+use crate::pool::{Pools, Stretches};
+use crate::reading::Basis;
+use crate::series::Series;
+use crate::units::Timestamp;
+
+/// Totals of one GPU over the whole run or over its recent window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recent {
+    /// The time range; `None` if there is nothing in it.
+    pub span: Option<(Timestamp, Timestamp)>,
+    /// Time and cost by account.
+    pub accounts: Accounts,
+    /// Waste by category.
+    pub pools: Pools,
+    /// The utilization pattern; `None` if there is too little data.
+    pub pattern: Option<Pattern>,
+    /// Energy in joules, and its basis.
+    pub energy: Option<(f64, EnergyBasis)>,
+    pub(super) readings: Vec<(Basis, Readings)>,
+}
+
+impl Recent {
+    /// The mean of the readings of this basis, 0–1; `None` if there are none.
+    #[must_use]
+    pub fn mean_reading(&self, of: Basis) -> Option<f64> {
+        self.readings.iter().find(|(basis, _)| *basis == of)?.1.mean()
+    }
+}
+
+/// All totals at an instant. The default is the state before the first reading.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshot {
+    pub(super) at: Timestamp,
+    pub(super) accounts: Accounts,
+    pub(super) stretches: Stretches,
+    pub(super) cycles: pattern::Snapshot,
+    /// The distribution of the billed feed.
+    pub(super) billed: Option<(Basis, distribution::Snapshot)>,
+    pub(super) readings: Vec<(Basis, Readings)>,
+    pub(super) energy: Option<(f64, EnergyBasis)>,
+}
+
+/// The recent window: its time series, and a snapshot at the end of each session in it.
+///
+/// Totals only grow, so the totals of the window are differences to a snapshot, and keeping them
+/// current costs nothing between session ends.
+#[derive(Clone, Debug)]
+pub(super) struct RollingWindow {
+    /// Utilization, power and memory over at least the window.
+    pub(super) series: Series,
+    /// In time order.
+    snapshots: VecDeque<Snapshot>,
+}
+
+impl RollingWindow {
+    pub(super) fn new(config: &MeterConfig, start: Timestamp) -> Self {
+        let keep = config.window + config.session_every;
+        Self { series: Series::recent(keep, start), snapshots: VecDeque::new() }
+    }
+
+    /// Applies a cycle change to all snapshots: waste before one may turn out later to lie in a
+    /// bouncing stretch.
+    pub(super) fn apply(&mut self, turn: Turn, confirmed: bool) {
+        self.snapshots.iter_mut().for_each(|snapshot| snapshot.stretches.apply(turn, confirmed));
+    }
+
+    /// Adds the latest snapshot and drops those before `from`.
+    pub(super) fn push(&mut self, snapshot: Snapshot, from: Timestamp) {
+        self.snapshots.retain(|snapshot| from <= snapshot.at);
+        self.snapshots.push_back(snapshot);
+    }
+
+    /// The first snapshot at or after `from`.
+    pub(super) fn first_since(&self, from: Timestamp) -> Option<&Snapshot> {
+        self.snapshots.iter().find(|snapshot| from <= snapshot.at)
+    }
+}

@@ -1,0 +1,127 @@
+//! Summary and totals of one GPU, of the whole run and of the recent window.
+//!
+//! Must not depend on who reads them.
+
+use super::GpuMeter;
+use super::rolling::{Recent, Snapshot};
+use crate::distribution::{self, Readings};
+use crate::energy::EnergyBasis;
+use crate::pattern::Pattern;
+use crate::reading::Basis;
+use crate::series::{Quantity, Series};
+use crate::summary::Summary;
+use crate::tariff::Tariff;
+use crate::units::{Nanos, Timestamp};
+
+impl GpuMeter {
+    /// The summary of the run so far.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let Recent { span, accounts, pools, pattern, energy, .. } = self.all();
+        let billed = self.billed_feed();
+        Summary {
+            span,
+            rate: self.books.tariff.as_ref().map(Tariff::rate),
+            accounts,
+            holding_known: self.timeline.holding_known(),
+            unobserved: self.unobserved,
+            pools,
+            pattern,
+            basis: billed.basis(),
+            update_period: billed.update_period(),
+            utilization_p50: billed.distribution().percentile(50),
+            utilization_p95: billed.distribution().percentile(95),
+            memory_peak: self.memory.peak(),
+            memory_p95: self.memory.percentile(95),
+            energy,
+        }
+    }
+
+    /// The totals of the recent window at `end`, from the first session end in it; without session
+    /// ends, of the whole run.
+    #[must_use]
+    pub fn recent(&self, end: Timestamp) -> Recent {
+        let from = self.config.recent_from(end);
+        match &self.window {
+            Some(window) if self.start.is_some_and(|start| start < from) => {
+                match window.first_since(from) {
+                    Some(snapshot) => self.since(snapshot),
+                    // No session has ended in the window.
+                    None => Recent { span: None, ..self.since(&self.snapshot()) },
+                }
+            }
+            _ => self.all(),
+        }
+    }
+
+    /// Utilization, power and memory over at least the window of [`GpuMeter::recent`].
+    #[must_use]
+    pub fn recent_series(&self) -> &Series {
+        self.window.as_ref().map_or(&self.series, |window| &window.series)
+    }
+
+    /// All totals at the watermark.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let billed = self.billed_feed();
+        Snapshot {
+            at: self.watermark,
+            accounts: self.books.accounts,
+            stretches: self.books.stretches.clone(),
+            cycles: self.bounces.snapshot(),
+            billed: Some((billed.basis(), billed.distribution().snapshot())),
+            readings: self.readings().collect(),
+            energy: self.joules(),
+        }
+    }
+
+    /// The totals of the whole run.
+    fn all(&self) -> Recent {
+        self.since(&Snapshot::default())
+    }
+
+    fn since(&self, earlier: &Snapshot) -> Recent {
+        let accounts = self.books.accounts.since(&earlier.accounts);
+        let stretches = &self.books.stretches;
+        let confirmed = self.bounces.is_confirmed();
+        let readings_before = |of: Basis| {
+            let readings = earlier.readings.iter().find(|(basis, _)| *basis == of);
+            readings.map(|(_, readings)| *readings).unwrap_or_default()
+        };
+        let billed_before = readings_before(self.billed_feed().basis());
+        let readings =
+            self.readings().map(|(basis, all)| (basis, all.since(readings_before(basis))));
+        Recent {
+            span: self.start.map(|start| (start.max(earlier.at), self.watermark)),
+            accounts,
+            pools: stretches.pools_since(&earlier.stretches, &accounts, confirmed),
+            pattern: self.pattern(earlier, billed_before, accounts.observed().time),
+            energy: match (self.joules(), earlier.energy) {
+                (Some((now, basis)), Some((before, same))) if basis == same => {
+                    Some((now - before, basis))
+                }
+                (now, _) => now,
+            },
+            readings: readings.collect(),
+        }
+    }
+
+    fn pattern(&self, earlier: &Snapshot, before: Readings, observed: Nanos) -> Option<Pattern> {
+        let feed = self.billed_feed();
+        let initial = distribution::Snapshot::default();
+        let billed = earlier.billed.as_ref().filter(|(basis, _)| *basis == feed.basis());
+        let billed = billed.map_or(&initial, |(_, snapshot)| snapshot);
+        let distribution = feed.distribution();
+        let readings = distribution.all_readings().since(before).count;
+        let percentile = |percent| distribution.percentile_since(billed, percent);
+        let without_bouncing = || Pattern::without_bouncing(percentile, readings, observed);
+        self.bounces.bouncing_since(&earlier.cycles).or_else(without_bouncing)
+    }
+
+    fn readings(&self) -> impl Iterator<Item = (Basis, Readings)> {
+        self.measures().map(|measure| (measure.basis(), measure.distribution().all_readings()))
+    }
+
+    fn joules(&self) -> Option<(f64, EnergyBasis)> {
+        self.energy.joules(self.series.sum(Quantity::Power))
+    }
+}
