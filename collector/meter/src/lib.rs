@@ -40,7 +40,7 @@ pub mod pattern;
 pub mod series;
 
 // What things cost.
-pub mod gpu_facts;
+pub mod gpu_specs;
 pub mod price;
 mod table;
 

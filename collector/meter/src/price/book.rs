@@ -4,7 +4,7 @@
 //! exactly or not at all; similar names are only suggested in the error.
 
 use super::{Day, Estimate, Plan, Price, Unpriced, near::near};
-use crate::gpu_facts::same_model;
+use crate::gpu_specs::same_model;
 use crate::money::Rate;
 use crate::table;
 
@@ -212,7 +212,7 @@ fn sources(rows: &[(Rate, Row)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu_facts::GpuFacts;
+    use crate::gpu_specs::GpuSpecs;
 
     fn price_of(query: Query<'_>) -> Result<Price, Unpriced> {
         PriceBook::shipped().price(&query)
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(book.rows.len(), TABLE.lines().count() - 1);
         for row in &book.rows {
             assert!(SOURCES.iter().any(|(provider, _)| *provider == row.provider), "{row:?}");
-            assert!(GpuFacts::of(row.model).is_some(), "{row:?}");
+            assert!(GpuSpecs::of(row.model).is_some(), "{row:?}");
             assert!(row.on_demand.is_some_and(|rate| rate.nano_usd_per_hour() > 0), "{row:?}");
         }
     }

@@ -3,7 +3,7 @@
 //! This room must not know of other GPUs, nor who says what the next price is.
 
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
-use phasemeter_meter::gpu_facts::GpuFacts;
+use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_meter::order::Late;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
@@ -38,7 +38,7 @@ impl MeteredGpu {
         term: Result<Term, Unpriced>,
     ) -> Self {
         let rate = term.as_ref().ok().map(|term| term.price.rate);
-        let by_model = || GpuFacts::of(identity.model.as_deref()?)?.memory;
+        let by_model = || GpuSpecs::of(identity.model.as_deref()?)?.memory;
         let memory_total = identity.memory_total.or_else(by_model);
         Self {
             meter: GpuMeter::new(config, rate, memory_total),

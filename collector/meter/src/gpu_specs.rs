@@ -11,7 +11,7 @@ const TABLE: &str = include_str!("../data/gpus.csv");
 /// Specifications of one GPU as its vendor states them: nominal peaks, dense (without 2:4
 /// sparsity). Values that do not apply or are unknown are `None`, never zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GpuFacts {
+pub struct GpuSpecs {
     /// The name as returned by `nvmlDeviceGetName`.
     pub model: &'static str,
     /// `Hopper`, `Ada Lovelace`, …
@@ -44,14 +44,14 @@ pub struct GpuFacts {
     /// Short names of the sources, listed in the table's README.
     pub source: &'static str,
     /// Whether every value has more than one source.
-    pub sure: bool,
+    pub confirmed: bool,
 }
 
-impl GpuFacts {
+impl GpuSpecs {
     /// The specifications of a model, matched by [`same_model`]; `None` if it is not in the table.
     #[must_use]
     pub fn of(model: &str) -> Option<Self> {
-        Self::all().find(|facts| same_model(facts.model, model))
+        Self::all().find(|specs| same_model(specs.model, model))
     }
 
     /// All models, oldest architecture first.
@@ -76,7 +76,7 @@ impl GpuFacts {
             nvlink,
             form_factor,
             source,
-            sure,
+            confirmed,
         ] = cells;
         let mig: u8 = mig.parse().ok()?;
         Some(Self {
@@ -92,10 +92,10 @@ impl GpuFacts {
             int8_tops: figure(int8)?,
             tdp_watts: figure(tdp)?,
             mig_instances: (mig > 0).then_some(mig),
-            nvlink: yes(nvlink)?,
+            nvlink: yes_or_no(nvlink)?,
             form_factor,
             source,
-            sure: yes(sure)?,
+            confirmed: yes_or_no(confirmed)?,
         })
     }
 }
@@ -128,7 +128,7 @@ fn memory(gib: &str) -> Option<Option<Bytes>> {
     Bytes::from_mebibytes(gib.checked_mul(1024)?).map(Some)
 }
 
-fn yes(cell: &str) -> Option<bool> {
+fn yes_or_no(cell: &str) -> Option<bool> {
     match cell {
         "yes" => Some(true),
         "no" => Some(false),
@@ -142,28 +142,28 @@ mod tests {
 
     #[test]
     fn table_rows_parse_and_models_are_unique() {
-        let all: Vec<_> = GpuFacts::all().collect();
+        let all: Vec<_> = GpuSpecs::all().collect();
         assert_eq!(all.len(), TABLE.lines().count() - 1);
-        for facts in &all {
-            assert_eq!(all.iter().filter(|f| same_model(f.model, facts.model)).count(), 1);
+        for specs in &all {
+            assert_eq!(all.iter().filter(|f| same_model(f.model, specs.model)).count(), 1);
         }
     }
 
     #[test]
     fn model_matches_any_driver_spelling() {
         for spelling in ["NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB", "nvidia a100-sxm4-80gb"] {
-            let facts = GpuFacts::of(spelling).unwrap();
-            assert_eq!(facts.memory.unwrap().get(), 80 << 30);
-            assert_eq!(facts.bf16_tflops, Some(312.0));
-            assert_eq!(facts.fp8_tflops, None, "an A100 has no FP8");
-            assert_eq!(facts.mig_instances, Some(7));
+            let specs = GpuSpecs::of(spelling).unwrap();
+            assert_eq!(specs.memory.unwrap().get(), 80 << 30);
+            assert_eq!(specs.bf16_tflops, Some(312.0));
+            assert_eq!(specs.fp8_tflops, None, "an A100 has no FP8");
+            assert_eq!(specs.mig_instances, Some(7));
         }
     }
 
     #[test]
     fn unknown_model_has_no_specs() {
         for model in ["", "NVIDIA ", "A100", "NVIDIA A100-SXM4-80GB MIG", "NVIDIÄ A10"] {
-            assert_eq!(GpuFacts::of(model), None, "{model:?}");
+            assert_eq!(GpuSpecs::of(model), None, "{model:?}");
         }
     }
 }
