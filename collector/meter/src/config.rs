@@ -11,7 +11,7 @@ pub struct MeterConfig {
     /// Utilization bounds between phases.
     pub thresholds: Thresholds,
     /// How far a reading may trail the newest one.
-    pub lateness: Nanos,
+    pub allowed_lateness: Nanos,
     /// How long a reading represents the present.
     pub max_hold: MaxHold,
     /// Minimum length of a phase span.
@@ -30,10 +30,10 @@ pub struct MeterConfig {
 
 impl MeterConfig {
     /// Allowed lateness for logs.
-    pub const LOG_LATENESS: Nanos = Nanos::from_secs(2);
+    pub const LOG_ALLOWED_LATENESS: Nanos = Nanos::from_secs(2);
 
     /// Allowed lateness for live runs: the driver's sample buffer is drained every 10 s.
-    pub const LIVE_LATENESS: Nanos = Nanos::from_secs(15);
+    pub const LIVE_ALLOWED_LATENESS: Nanos = Nanos::from_secs(15);
 
     /// Default minimum length of a phase span.
     pub const MIN_SPAN: Nanos = Nanos::from_secs(5);
@@ -106,7 +106,7 @@ impl Default for MeterConfig {
     fn default() -> Self {
         Self {
             thresholds: Thresholds::default(),
-            lateness: Self::LOG_LATENESS,
+            allowed_lateness: Self::LOG_ALLOWED_LATENESS,
             max_hold: MaxHold::Estimated,
             min_span: Self::MIN_SPAN,
             basis: Basis::NvmlGpu,

@@ -15,9 +15,9 @@ use crate::energy::Energy;
 use crate::hold;
 use crate::measure::Measure;
 use crate::money::Rate;
-use crate::order::{Late, Order};
 use crate::pattern::Bounces;
 use crate::reading::{Absent, Basis, Interval, Reading};
+use crate::reorder::{LateReading, ReorderBuffer};
 use crate::series::{Quantity, Series};
 use crate::span::Segment;
 use crate::summary::Unobserved;
@@ -43,7 +43,7 @@ impl Observer for () {}
 #[derive(Clone, Debug)]
 pub struct GpuMeter {
     config: MeterConfig,
-    order: Order,
+    reorder: ReorderBuffer,
     /// The first readings, buffered until `stale_after` is estimated.
     warmup: Vec<Reading>,
     max_hold: Option<Nanos>,
@@ -75,7 +75,7 @@ impl GpuMeter {
         let start = Timestamp::default();
         Self {
             config,
-            order: Order::new(config.lateness),
+            reorder: ReorderBuffer::new(config.allowed_lateness),
             warmup: Vec::new(),
             max_hold: config.max_hold.stated(),
             start: None,
@@ -100,9 +100,13 @@ impl GpuMeter {
     ///
     /// # Errors
     /// Returns an error if the reading is older than the watermark.
-    pub fn push(&mut self, reading: Reading, observer: &mut impl Observer) -> Result<(), Late> {
-        self.order.push(reading)?;
-        while let Some(next) = self.order.pop() {
+    pub fn push(
+        &mut self,
+        reading: Reading,
+        observer: &mut impl Observer,
+    ) -> Result<(), LateReading> {
+        self.reorder.push(reading)?;
+        while let Some(next) = self.reorder.pop() {
             self.ingest(&next, observer);
         }
         Ok(())
@@ -121,7 +125,7 @@ impl GpuMeter {
 
     /// Ends the input. The last reading covers no time; its time is the end of the run.
     pub fn finish(&mut self, observer: &mut impl Observer) {
-        while let Some(next) = self.order.drain() {
+        while let Some(next) = self.reorder.drain() {
             self.ingest(&next, observer);
         }
         self.drain_warmup(observer);
@@ -170,7 +174,7 @@ impl GpuMeter {
     #[must_use]
     pub fn begins(&self) -> Option<Timestamp> {
         let first = || self.warmup.first().map(|reading| reading.at);
-        self.start.or_else(first).or_else(|| self.order.next_at())
+        self.start.or_else(first).or_else(|| self.reorder.next_at())
     }
 
     /// Start of the phase span that contains `at`, if that start is final.

@@ -230,7 +230,7 @@ impl RunArgs {
         let MeterArgs { thresholds, max_hold } = self.metering.meter;
         MeterConfig {
             thresholds,
-            lateness: MeterConfig::LIVE_LATENESS,
+            allowed_lateness: MeterConfig::LIVE_ALLOWED_LATENESS,
             max_hold: max_hold.map_or(MaxHold::of_cadence(self.interval), MaxHold::Fixed),
             basis: self.basis,
             session_every: if self.ends_sessions() { MeterConfig::SESSION } else { Nanos::ZERO },

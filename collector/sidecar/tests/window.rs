@@ -22,7 +22,7 @@ fn at(second: u64) -> Timestamp {
 fn meter(end: u64, percent: impl Fn(u64) -> u32) -> GpuMeter {
     let config = MeterConfig {
         session_every: MeterConfig::SESSION,
-        lateness: MeterConfig::LIVE_LATENESS,
+        allowed_lateness: MeterConfig::LIVE_ALLOWED_LATENESS,
         ..MeterConfig::default()
     };
     let mut meter = GpuMeter::new(config, Rate::new(3_600_000_000), None);

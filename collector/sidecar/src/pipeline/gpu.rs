@@ -4,9 +4,9 @@
 
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::gpu_specs::GpuSpecs;
-use phasemeter_meter::order::Late;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::reorder::LateReading;
 use phasemeter_meter::units::{Bytes, Timestamp};
 use phasemeter_otlp::encode::{Exporter, GpuDescription, GpuExport};
 
@@ -89,7 +89,7 @@ impl MeteredGpu {
         reading: &Reading,
         identity: &GpuIdentity,
         exporter: Option<&mut Exporter>,
-    ) -> Result<(), Late> {
+    ) -> Result<(), LateReading> {
         if identity.memory_total.is_some() && identity.memory_total != self.memory_total {
             self.memory_total = identity.memory_total;
             self.meter.know_memory_total(identity.memory_total);

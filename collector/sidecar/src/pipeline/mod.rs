@@ -12,8 +12,8 @@ use std::io;
 pub use gpu::MeteredGpu;
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::gpu::MeterConfig;
-use phasemeter_meter::order::{CAPACITY, Late};
 use phasemeter_meter::reading::{GpuIdentity, Interval, Reading};
+use phasemeter_meter::reorder::{CAPACITY, LateReading};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::Request;
 use phasemeter_otlp::encode::{ExportSettings, Exporter, GpuEvent};
@@ -140,7 +140,7 @@ impl<'a> Pipeline<'a> {
         gpu: usize,
         reading: &Reading,
         identities: &[GpuIdentity],
-    ) -> Result<Result<(), Late>, PipelineError> {
+    ) -> Result<Result<(), LateReading>, PipelineError> {
         self.meet(reading.at, identities);
         if self.gpus.get(gpu).is_some_and(|gpu| gpu.price_ends <= reading.at) {
             self.reprice(gpu, reading.at);
@@ -243,7 +243,7 @@ impl<'a> Pipeline<'a> {
     /// begins the GPUs that are new.
     fn meet(&mut self, at: Timestamp, identities: &[GpuIdentity]) {
         if let Run::Asked { first, readings, .. } = &mut self.run {
-            if at.since(*first) > self.meter.lateness || *readings == CAPACITY {
+            if at.since(*first) > self.meter.allowed_lateness || *readings == CAPACITY {
                 self.open(identities.get(..self.gpus.len()).unwrap_or(identities));
             } else {
                 *first = at.min(*first);
@@ -282,7 +282,7 @@ impl<'a> Pipeline<'a> {
 
     fn begin(&mut self, identity: &GpuIdentity, at: Timestamp) -> MeteredGpu {
         // An older reading may still come.
-        let first = at.saturating_sub(self.meter.lateness);
+        let first = at.saturating_sub(self.meter.allowed_lateness);
         let term = self.pricing.at(identity.model.as_deref(), first, at);
         let mut gpu = MeteredGpu::new(self.meter, identity, term);
         if let Some(exporter) = &mut self.exporter {
@@ -313,7 +313,7 @@ impl<'a> Pipeline<'a> {
         gpu: usize,
         reading: &Reading,
         identities: &[GpuIdentity],
-    ) -> Result<(), Late> {
+    ) -> Result<(), LateReading> {
         let (Some(metered), Some(identity)) = (self.gpus.get_mut(gpu), identities.get(gpu)) else {
             return Ok(());
         };

@@ -13,32 +13,32 @@ pub const CAPACITY: usize = 65_536;
 
 /// A reading older than the watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{:.3} s behind the newest reading; allowed lateness is {:.0} s", .behind.as_secs_f64(), .lateness.as_secs_f64())]
-pub struct Late {
+#[error("{:.3} s behind the newest reading; allowed lateness is {:.0} s", .behind.as_secs_f64(), .allowed.as_secs_f64())]
+pub struct LateReading {
     /// How far it trails the newest reading.
     pub behind: Nanos,
     /// How far it may trail.
-    pub lateness: Nanos,
+    pub allowed: Nanos,
 }
 
 /// The readings of one GPU that the watermark has not passed.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct ReorderBuffer {
     pending: VecDeque<Reading>,
-    lateness: Nanos,
+    allowed_lateness: Nanos,
     /// Time of the newest reading.
     newest: Timestamp,
     /// Earlier readings are rejected.
     watermark: Timestamp,
 }
 
-impl Order {
-    /// A buffer that allows readings to trail the newest by `lateness`.
+impl ReorderBuffer {
+    /// A buffer that allows readings to trail the newest by `allowed_lateness`.
     #[must_use]
-    pub fn new(lateness: Nanos) -> Self {
+    pub fn new(allowed_lateness: Nanos) -> Self {
         Self {
             pending: VecDeque::new(),
-            lateness,
+            allowed_lateness,
             newest: Timestamp::default(),
             watermark: Timestamp::default(),
         }
@@ -48,14 +48,14 @@ impl Order {
     ///
     /// # Errors
     /// Returns an error if the reading is older than the watermark.
-    pub fn push(&mut self, reading: Reading) -> Result<(), Late> {
+    pub fn push(&mut self, reading: Reading) -> Result<(), LateReading> {
         if reading.at < self.watermark {
             let behind = self.newest.since(reading.at);
-            return Err(Late { behind, lateness: self.lateness });
+            return Err(LateReading { behind, allowed: self.allowed_lateness });
         }
         if reading.at >= self.newest {
             self.newest = reading.at;
-            self.watermark = self.watermark.max(reading.at.saturating_sub(self.lateness));
+            self.watermark = self.watermark.max(reading.at.saturating_sub(self.allowed_lateness));
             self.pending.push_back(reading);
         } else {
             let position = self.pending.partition_point(|other| other.at <= reading.at);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn push_rejects_late_reading() {
-        let mut buffer = Order::new(Nanos::from_secs(2));
+        let mut buffer = ReorderBuffer::new(Nanos::from_secs(2));
         buffer.push(reading(10_000)).unwrap();
         assert!(buffer.push(reading(8_000)).is_ok());
         let late = buffer.push(reading(7_999)).unwrap_err();
@@ -110,7 +110,7 @@ mod tests {
         /// For any order of arrival within the allowed lateness, all readings come out sorted.
         #[test]
         fn readings_are_released_sorted(times in prop::collection::vec(0_u64..2_000, 1..200)) {
-            let mut buffer = Order::new(Nanos::from_secs(2));
+            let mut buffer = ReorderBuffer::new(Nanos::from_secs(2));
             let mut out = Vec::new();
             for millis in &times {
                 buffer.push(reading(*millis)).unwrap();
