@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::calendar;
-use crate::oracle::{BOOKS, Booked, Oracle, Row, max_hold};
+use crate::oracle::{BOOKS, Booked, Oracle, Row, stale_after};
 
 /// Everything that is known of one GPU.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ impl Gpu {
     /// At this rate, in nano-dollars an hour.
     pub(crate) fn expected(&self, rate: i128) -> Expected {
         let rows: Vec<Row> = self.rows.iter().map(Seen::as_row).collect();
-        let hold = max_hold(&rows);
+        let hold = stale_after(&rows);
         let oracle = Oracle::of(&rows);
         let (start, end) = (rows[0].at, rows[rows.len() - 1].at);
         let covered: Vec<(&Seen, u64)> = self

@@ -47,7 +47,7 @@ pub struct Oracle {
 }
 
 /// 3 × the median of the first 101 intervals (the upper of two), at min_length 1 s.
-pub fn max_hold(rows: &[Row]) -> u64 {
+pub fn stale_after(rows: &[Row]) -> u64 {
     let mut intervals: Vec<u64> =
         rows.windows(2).take(101).map(|pair| pair[1].at - pair[0].at).collect();
     intervals.sort_unstable();
@@ -73,7 +73,7 @@ impl Oracle {
     /// `rows` in time order. Of rows with equal times, the last counts.
     pub fn of(rows: &[Row]) -> Self {
         let (start, end) = (rows[0].at, rows[rows.len() - 1].at);
-        let stale_after = max_hold(rows);
+        let stale_after = stale_after(rows);
         let mut observed: Vec<Option<u64>> = Vec::new();
         let mut row = 0;
         for now in start..end {

@@ -1,8 +1,8 @@
 //! Settings of a meter and their defaults.
 
-use crate::hold::MaxHold;
 use crate::phase::Thresholds;
 use crate::reading::Basis;
+use crate::staleness::StaleAfter;
 use crate::units::{Nanos, Timestamp};
 
 /// Settings of a meter.
@@ -13,7 +13,7 @@ pub struct MeterConfig {
     /// How far a reading may trail the newest one.
     pub allowed_lateness: Nanos,
     /// How long a reading represents the present.
-    pub max_hold: MaxHold,
+    pub stale_after: StaleAfter,
     /// Minimum length of a phase span.
     pub min_span: Nanos,
     /// The utilization source used for billing; polled values fill its gaps.
@@ -107,7 +107,7 @@ impl Default for MeterConfig {
         Self {
             thresholds: Thresholds::default(),
             allowed_lateness: Self::LOG_ALLOWED_LATENESS,
-            max_hold: MaxHold::Estimated,
+            stale_after: StaleAfter::Estimated,
             min_span: Self::MIN_SPAN,
             basis: Basis::NvmlGpu,
             boundary_every: Nanos::ZERO,

@@ -12,7 +12,6 @@ use crate::books::Books;
 pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
 use crate::energy::Energy;
-use crate::hold;
 use crate::measure::Measure;
 use crate::money::Rate;
 use crate::pattern::Bounces;
@@ -20,6 +19,7 @@ use crate::reading::{Absent, Basis, Interval, Reading};
 use crate::reorder::{LateReading, ReorderBuffer};
 use crate::series::{Quantity, Series};
 use crate::span::Segment;
+use crate::staleness;
 use crate::summary::Unobserved;
 use crate::tariff::RateChangeError;
 use crate::timeline::{Piece, Timeline};
@@ -46,7 +46,7 @@ pub struct GpuMeter {
     reorder: ReorderBuffer,
     /// The first readings, buffered until `stale_after` is estimated.
     warmup: Vec<Reading>,
-    max_hold: Option<Nanos>,
+    stale_after: Option<Nanos>,
     start: Option<Timestamp>,
     last: Option<Reading>,
     /// Watermark: everything earlier is final and has been emitted.
@@ -77,7 +77,7 @@ impl GpuMeter {
             config,
             reorder: ReorderBuffer::new(config.allowed_lateness),
             warmup: Vec::new(),
-            max_hold: config.max_hold.stated(),
+            stale_after: config.stale_after.fixed(),
             start: None,
             last: None,
             watermark: start,
@@ -186,11 +186,11 @@ impl GpuMeter {
     /// Ingests a reading. The first readings of a log are buffered until `stale_after` is
     /// estimated.
     fn ingest(&mut self, reading: &Reading, observer: &mut impl Observer) {
-        if let Some(max_hold) = self.max_hold {
-            self.advance(reading, max_hold, observer);
+        if let Some(stale_after) = self.stale_after {
+            self.advance(reading, stale_after, observer);
         } else {
             self.warmup.push(*reading);
-            if self.warmup.len() == hold::READINGS_NEEDED {
+            if self.warmup.len() == staleness::READINGS_NEEDED {
                 self.drain_warmup(observer);
             }
         }
@@ -199,16 +199,16 @@ impl GpuMeter {
     fn drain_warmup(&mut self, observer: &mut impl Observer) {
         let readings = std::mem::take(&mut self.warmup);
         let times = readings.iter().map(|reading| reading.at);
-        let max_hold = *self.max_hold.get_or_insert_with(|| hold::estimate(times));
+        let stale_after = *self.stale_after.get_or_insert_with(|| staleness::estimate(times));
         for reading in &readings {
-            self.advance(reading, max_hold, observer);
+            self.advance(reading, stale_after, observer);
         }
     }
 
     /// Posts the time up to `reading`, then records its values.
-    fn advance(&mut self, reading: &Reading, max_hold: Nanos, observer: &mut impl Observer) {
+    fn advance(&mut self, reading: &Reading, stale_after: Nanos, observer: &mut impl Observer) {
         match self.last {
-            Some(last) => self.post_until(&last, reading.at, max_hold, observer),
+            Some(last) => self.post_until(&last, reading.at, stale_after, observer),
             None => self.begin(reading.at),
         }
         self.timeline.advance(reading.at, &mut post_to(&mut self.books, observer));
@@ -236,10 +236,10 @@ impl GpuMeter {
         &mut self,
         last: &Reading,
         next: Timestamp,
-        max_hold: Nanos,
+        stale_after: Nanos,
         observer: &mut impl Observer,
     ) {
-        let until = next.min(last.at + max_hold);
+        let until = next.min(last.at + stale_after);
         let mut from = last.at;
         if next >= self.next_boundary {
             for boundary in self.config.boundaries(last.at, next) {

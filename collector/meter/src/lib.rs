@@ -21,12 +21,12 @@ pub mod units;
 mod books;
 mod config;
 pub mod gpu;
-pub mod hold;
 pub mod ledger;
 pub mod phase;
 pub mod pool;
 pub mod reorder;
 pub mod span;
+pub mod staleness;
 pub mod tariff;
 pub mod timeline;
 

@@ -100,7 +100,7 @@ fn idle_mixed_steady_and_insufficient_data() {
 /// Bouncing stretches found with all rows at hand: (from, to) in milliseconds, of at least ten
 /// cycles.
 fn stretches(rows: &[Row]) -> Vec<(u64, u64)> {
-    let stale_after = oracle::max_hold(rows);
+    let stale_after = oracle::stale_after(rows);
     let (mut low, mut rise) = (false, None);
     let mut cycles: Vec<(u64, u64)> = Vec::new();
     // The last reading covers no time.

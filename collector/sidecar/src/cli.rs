@@ -20,8 +20,8 @@ pub use metering::{
     ExperimentArgs, Format, MeterArgs, MeteringArgs, PriceArgs, ReportArgs, SendArgs, WorkUnit,
 };
 use phasemeter_meter::gpu::MeterConfig;
-use phasemeter_meter::hold::MaxHold;
 use phasemeter_meter::reading::Basis;
+use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::Traces;
 use phasemeter_sources::nvidia_smi::UtcOffset;
@@ -231,7 +231,8 @@ impl RunArgs {
         MeterConfig {
             thresholds,
             allowed_lateness: MeterConfig::LIVE_ALLOWED_LATENESS,
-            max_hold: max_hold.map_or(MaxHold::of_cadence(self.interval), MaxHold::Fixed),
+            stale_after: max_hold
+                .map_or(StaleAfter::from_interval(self.interval), StaleAfter::Fixed),
             basis: self.basis,
             session_every: if self.ends_sessions() { MeterConfig::SESSION } else { Nanos::ZERO },
             ..MeterConfig::default()

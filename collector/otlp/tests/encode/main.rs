@@ -13,8 +13,8 @@ use invariants::check_points;
 use made::{Made, Run, at, reading, run, run_with, settings};
 use phasemeter_meter::device_metric::{Counter, DeviceMetric, DeviceValue, Engine};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
-use phasemeter_meter::hold::MaxHold;
 use phasemeter_meter::reading::{Board, GpuIdentity, Reading};
+use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Utilization,
 };
@@ -82,8 +82,8 @@ fn points_of_one_boundary_go_together_and_what_is_late_goes_later() {
         ids
     };
     let run = |made: &[Made]| {
-        let max_hold = MaxHold::Fixed(Nanos::from_secs(3));
-        let config = MeterConfig { max_hold, ..MeterConfig::default() };
+        let stale_after = StaleAfter::Fixed(Nanos::from_secs(3));
+        let config = MeterConfig { stale_after, ..MeterConfig::default() };
         let settings = settings(30, Aggregation::Explicit);
         run_with(config, made, ExperimentRequest::default(), settings)
     };

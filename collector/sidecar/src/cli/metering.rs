@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use phasemeter_meter::gpu::MeterConfig;
-use phasemeter_meter::hold::MaxHold;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::Plan;
+use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::TraceParent;
 
@@ -151,7 +151,7 @@ impl MeterArgs {
     pub fn config(&self) -> MeterConfig {
         MeterConfig {
             thresholds: self.thresholds,
-            max_hold: self.max_hold.map_or(MaxHold::Estimated, MaxHold::Fixed),
+            stale_after: self.max_hold.map_or(StaleAfter::Estimated, StaleAfter::Fixed),
             ..MeterConfig::default()
         }
     }

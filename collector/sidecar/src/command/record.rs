@@ -37,7 +37,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), Failure> {
     // Where the file cannot be made, nothing was begun.
     let unwritten = |source| Failure::Write { path: shown(&args.file).into(), source };
     let mut log = Log::create(&args.file, &gpus).map_err(unwritten)?;
-    let config = SamplerConfig { tick: args.interval, max_hold: Nanos::SECOND };
+    let config = SamplerConfig { tick: args.interval, stale_after: Nanos::SECOND };
     let mut sampler = Sampler::start(discovery, &selection.gpus, config)
         .map_err(refused("the threads that ask the driver cannot be started"))?;
 

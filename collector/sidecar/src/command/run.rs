@@ -98,8 +98,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let worker = policies.clone().map(Worker::start).transpose();
     let worker = worker.map_err(refused("the thread that policies run on cannot be started"))?;
     let wakes = Wakes::listen(command.is_some()).map_err(refused("signals cannot be received"))?;
-    let max_hold = meter.max_hold.stated().unwrap_or(Nanos::SECOND);
-    let config = SamplerConfig { tick: args.interval, max_hold };
+    let stale_after = meter.stale_after.fixed().unwrap_or(Nanos::SECOND);
+    let config = SamplerConfig { tick: args.interval, stale_after };
     let sampler = Sampler::start(discovery, &selection.gpus, config)
         .map_err(refused("the threads that ask the driver cannot be started"))?;
     let every = Duration::from_nanos(args.windows.window_interval.0);

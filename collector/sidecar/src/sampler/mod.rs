@@ -58,7 +58,7 @@ pub struct SamplerConfig {
     /// The time between ticks: that of the fastest metrics.
     pub tick: Nanos,
     /// How long a sample of the driver may cover.
-    pub max_hold: Nanos,
+    pub stale_after: Nanos,
 }
 
 impl SamplerConfig {
@@ -109,7 +109,7 @@ impl Sampler {
                 uuid: uuid.unwrap_or_default(),
                 driver: driver.clone(),
                 tick,
-                max_hold: config.max_hold,
+                stale_after: config.stale_after,
                 start: start + Duration::from_nanos(apart.0 * turn),
                 sender: sender.clone(),
                 gauge: Arc::clone(&gauge),

@@ -33,7 +33,7 @@ pub(super) struct Worker {
     pub(super) uuid: String,
     pub(super) driver: Driver,
     pub(super) tick: Nanos,
-    pub(super) max_hold: Nanos,
+    pub(super) stale_after: Nanos,
     /// When tick 0 is due.
     pub(super) start: Instant,
     pub(super) sender: SyncSender<Observation>,
@@ -86,7 +86,7 @@ impl Worker {
     fn generation(&self, open: Option<Arc<Nvml>>, state: &mut State) -> Option<Loss> {
         let open = open.map_or_else(|| self.driver.open().map(Arc::new), Ok);
         let Ok(nvml) = open else { return Some(Loss::Driver) };
-        match Gpu::find(&nvml, &self.uuid, self.max_hold) {
+        match Gpu::find(&nvml, &self.uuid, self.stale_after) {
             Ok(gpu) => {
                 if state.retry.take().is_some() {
                     self.tell(Observed::Event(Event::Returned));

@@ -63,7 +63,7 @@ impl Rig {
     fn sampler(&self) -> Sampler {
         let discovery = self.driver().discover().unwrap();
         let all: Vec<usize> = (0..discovery.gpus.len()).collect();
-        let config = SamplerConfig { tick: SamplerConfig::TICK, max_hold: Nanos::SECOND };
+        let config = SamplerConfig { tick: SamplerConfig::TICK, stale_after: Nanos::SECOND };
         Sampler::start(discovery, &all, config).unwrap()
     }
 

@@ -41,17 +41,17 @@ pub struct Gpu<'d> {
 }
 
 impl<'d> Gpu<'d> {
-    /// Looks a GPU up. A driver sample covers at most `max_hold`.
+    /// Looks a GPU up. A driver sample covers at most `stale_after`.
     ///
     /// # Errors
     /// Where it is not there, or is but does not answer.
-    pub fn find(nvml: &'d Nvml, uuid: &str, max_hold: Nanos) -> Result<Self, Refusal> {
+    pub fn find(nvml: &'d Nvml, uuid: &str, stale_after: Nanos) -> Result<Self, Refusal> {
         let device = nvml.device_by_uuid(uuid)?;
         // A GPU that is lost may still have a handle.
         if let Err(Refusal::Gone(loss)) = device.utilization_rates().map_err(Refusal::from) {
             return Err(Refusal::Gone(loss));
         }
-        Ok(Self { nvml, device, events: None, ring: Ring::new(max_hold), gpm: Gpm::default() })
+        Ok(Self { nvml, device, events: None, ring: Ring::new(stale_after), gpm: Gpm::default() })
     }
 
     /// How often a metric is worth asking here; zero: at every tick.

@@ -34,7 +34,7 @@ pub(super) struct Sample {
 /// A ring, between drains.
 #[derive(Debug)]
 pub(super) struct Ring {
-    max_hold: Nanos,
+    stale_after: Nanos,
     /// The stamp of the last sample taken, and its end in our time.
     last: Option<(u64, Timestamp)>,
     /// Our time less the driver's, in nanoseconds, where they differ.
@@ -43,9 +43,9 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A sample covers at most `max_hold`.
-    pub(super) const fn new(max_hold: Nanos) -> Self {
-        Self { max_hold, last: None, offset: None, drain_every: DRAIN_UNKNOWN }
+    /// A sample covers at most `stale_after`.
+    pub(super) const fn new(stale_after: Nanos) -> Self {
+        Self { stale_after, last: None, offset: None, drain_every: DRAIN_UNKNOWN }
     }
 
     /// How often it wants to be drained: twice in its depth.
@@ -76,7 +76,7 @@ impl Ring {
         };
         let newest = newest.stamp;
         let offset = self.anchor(newest, now);
-        let period = period(samples).unwrap_or(self.max_hold);
+        let period = period(samples).unwrap_or(self.stale_after);
         let depth = period.saturating_mul(u64::try_from(samples.len()).unwrap_or(u64::MAX));
         self.drain_every = Nanos(depth.0 / 2).clamp(DRAIN_AT_MOST, DRAIN_AT_LEAST);
 
@@ -90,7 +90,7 @@ impl Ring {
         for sample in samples.iter().skip(news) {
             let gap = micros(sample.stamp - before);
             // Where samples are missing, this one speaks for its own period alone.
-            let covers = if gap <= self.max_hold { gap } else { period.min(self.max_hold) };
+            let covers = if gap <= self.stale_after { gap } else { period.min(self.stale_after) };
             before = sample.stamp;
             let Some(to) = in_our_time(sample.stamp, offset) else { continue };
             let from = to.saturating_sub(covers).max(end);

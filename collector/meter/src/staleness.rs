@@ -16,7 +16,7 @@ const MIN_STALE_AFTER: Nanos = Nanos::SECOND;
 
 /// How `stale_after` is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MaxHold {
+pub enum StaleAfter {
     /// 3 × the median of the first 101 intervals, at least 1 s: for logs, which do not state their
     /// reading interval.
     Estimated,
@@ -24,16 +24,16 @@ pub enum MaxHold {
     Fixed(Nanos),
 }
 
-impl MaxHold {
+impl StaleAfter {
     /// For readings polled every `interval`.
     #[must_use]
-    pub fn of_cadence(interval: Nanos) -> Self {
+    pub fn from_interval(interval: Nanos) -> Self {
         Self::Fixed(interval.saturating_mul(INTERVALS_UNTIL_STALE).max(MIN_STALE_AFTER))
     }
 
     /// The configured value; `None` if it is estimated.
     #[must_use]
-    pub const fn stated(self) -> Option<Nanos> {
+    pub const fn fixed(self) -> Option<Nanos> {
         match self {
             Self::Estimated => None,
             Self::Fixed(stale_after) => Some(stale_after),
