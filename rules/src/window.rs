@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_meter::ledger;
+use phasemeter_meter::accounts;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::pattern::Pattern;
 use phasemeter_meter::phase::Account as Name;
@@ -100,20 +100,20 @@ pub struct Account {
     pub effective_cost: NanoUsd,
 }
 
-impl From<&ledger::Tally> for Account {
-    fn from(tally: &ledger::Tally) -> Self {
-        let effective = tally.weighted / u128::from(PPM);
+impl From<&accounts::Balance> for Account {
+    fn from(balance: &accounts::Balance) -> Self {
+        let effective = balance.weighted / u128::from(PPM);
         Self {
-            time: tally.time,
+            time: balance.time,
             effective_time: Nanos(u64::try_from(effective).unwrap_or(u64::MAX)),
-            cost: tally.cost,
-            effective_cost: tally.effective_cost(),
+            cost: balance.cost,
+            effective_cost: balance.effective_cost(),
         }
     }
 }
 
-impl From<&ledger::Accounts> for Accounts {
-    fn from(ledger: &ledger::Accounts) -> Self {
+impl From<&accounts::Accounts> for Accounts {
+    fn from(ledger: &accounts::Accounts) -> Self {
         Self {
             idle_held: (&ledger[Name::IdleHeld]).into(),
             idle_free: (&ledger[Name::IdleFree]).into(),

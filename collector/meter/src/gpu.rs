@@ -8,10 +8,10 @@ mod totals;
 
 pub use self::rolling::Recent;
 use self::rolling::RollingWindow;
-use crate::books::Books;
 pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
 use crate::energy::Energy;
+use crate::ledger::Ledger;
 use crate::measure::Measure;
 use crate::money::Rate;
 use crate::pattern::Bounces;
@@ -53,7 +53,7 @@ pub struct GpuMeter {
     watermark: Timestamp,
     next_boundary: Timestamp,
     timeline: Timeline,
-    books: Books,
+    ledger: Ledger,
     bounces: Bounces,
     /// The polled utilization, and the other utilization feeds.
     polled: Measure,
@@ -83,7 +83,7 @@ impl GpuMeter {
             watermark: start,
             next_boundary: Timestamp::LAST,
             timeline: Timeline::new(start, config.thresholds),
-            books: Books::new(rate, config.min_span),
+            ledger: Ledger::new(rate, config.min_span),
             bounces: Bounces::default(),
             polled: Measure::new(Basis::NvmlGpu),
             measures: Vec::new(),
@@ -130,8 +130,8 @@ impl GpuMeter {
         }
         self.drain_warmup(observer);
         let Some(end) = self.last.map(|last| last.at) else { return };
-        self.timeline.finalize(end, &mut post_to(&mut self.books, observer));
-        self.books.spans.finish(&mut |span| observer.span(span));
+        self.timeline.finalize(end, &mut post_to(&mut self.ledger, observer));
+        self.ledger.spans.finish(&mut |span| observer.span(span));
         self.watermark = end;
         if self.config.boundary_every > Nanos::ZERO {
             observer.boundary(end, self);
@@ -143,7 +143,7 @@ impl GpuMeter {
     /// # Errors
     /// Returns an error if time after `at` has been charged, or the GPU is unpriced.
     pub fn change_rate(&mut self, at: Timestamp, rate: Rate) -> Result<(), RateChangeError> {
-        let tariff = self.books.tariff.as_mut().ok_or(RateChangeError::Unpriced)?;
+        let tariff = self.ledger.tariff.as_mut().ok_or(RateChangeError::Unpriced)?;
         Ok(tariff.change(at, rate)?)
     }
 
@@ -180,7 +180,7 @@ impl GpuMeter {
     /// Start of the phase span that contains `at`, if that start is final.
     #[must_use]
     pub fn settled_span_start(&self, at: Timestamp) -> Option<Timestamp> {
-        self.books.spans.final_start(at)
+        self.ledger.spans.final_start(at)
     }
 
     /// Ingests a reading. The first readings of a log are buffered until `stale_after` is
@@ -211,7 +211,7 @@ impl GpuMeter {
             Some(last) => self.post_until(&last, reading.at, stale_after, observer),
             None => self.begin(reading.at),
         }
-        self.timeline.advance(reading.at, &mut post_to(&mut self.books, observer));
+        self.timeline.advance(reading.at, &mut post_to(&mut self.ledger, observer));
         self.record(reading);
         observer.reading(reading);
         self.last = Some(*reading);
@@ -225,7 +225,7 @@ impl GpuMeter {
         self.series = Series::new(start);
         let sessions_end = self.config.session_every > Nanos::ZERO;
         self.window = sessions_end.then(|| RollingWindow::new(&self.config, start));
-        if let Some(tariff) = &mut self.books.tariff {
+        if let Some(tariff) = &mut self.ledger.tariff {
             tariff.begin(start);
         }
     }
@@ -259,10 +259,10 @@ impl GpuMeter {
     /// Finalizes everything before `boundary` and emits the boundary, and the session's end if it
     /// is one.
     fn close_boundary(&mut self, boundary: Timestamp, observer: &mut impl Observer) {
-        self.timeline.finalize(boundary, &mut post_to(&mut self.books, observer));
+        self.timeline.finalize(boundary, &mut post_to(&mut self.ledger, observer));
         let ends_session = self.config.ends_session(boundary);
         if ends_session {
-            self.books.spans.finish(&mut |span| observer.span(span));
+            self.ledger.spans.finish(&mut |span| observer.span(span));
         }
         self.watermark = boundary;
         self.next_boundary = self.config.boundary_after(boundary);
@@ -367,10 +367,10 @@ impl GpuMeter {
         observer: &mut impl Observer,
     ) {
         if self.bounces.is_change(utilization) {
-            self.timeline.advance(at, &mut post_to(&mut self.books, observer));
+            self.timeline.advance(at, &mut post_to(&mut self.ledger, observer));
             let confirmed = self.bounces.is_confirmed();
             if let Some(turn) = self.bounces.observe(at, utilization) {
-                self.books.stretches.apply(turn, confirmed);
+                self.ledger.stretches.apply(turn, confirmed);
                 self.window.iter_mut().for_each(|window| window.apply(turn, confirmed));
             }
         }
@@ -386,9 +386,9 @@ impl GpuMeter {
         observer: &mut impl Observer,
     ) {
         while from < to {
-            let change = self.books.tariff.as_ref().and_then(|tariff| tariff.next_change(from));
+            let change = self.ledger.tariff.as_ref().and_then(|tariff| tariff.next_change(from));
             let until = change.map_or(to, |change| change.min(to));
-            let mut post = post_to(&mut self.books, observer);
+            let mut post = post_to(&mut self.ledger, observer);
             self.timeline.observe(from, until, utilization, &mut post);
             if until < to {
                 self.timeline.cut();
@@ -414,7 +414,7 @@ impl GpuMeter {
     }
 }
 
-/// Posts time slices to `books` and emits the spans that end.
-fn post_to(books: &mut Books, observer: &mut impl Observer) -> impl FnMut(Piece) {
-    move |piece| books.enter(piece, &mut |span| observer.span(span))
+/// Posts time slices to `ledger` and emits the spans that end.
+fn post_to(ledger: &mut Ledger, observer: &mut impl Observer) -> impl FnMut(Piece) {
+    move |piece| ledger.post(piece, &mut |span| observer.span(span))
 }

@@ -1,149 +1,48 @@
-//! Accounts of one GPU: time, cost and utilized cost per account.
+//! The ledger of one GPU: charges time slices and posts them to accounts, waste categories and
+//! spans.
 //!
-//! Phases + unobserved = bill, to the nano-dollar. Must not depend on how a charge was computed or
-//! why time was wasted.
+//! Must not depend on observers or on readings.
 
-use std::ops::{AddAssign, Index};
-
-use crate::money::NanoUsd;
-use crate::phase::{Account, Phase};
-use crate::tariff::EffectiveCost;
+use crate::accounts::{Accounts, Charge};
+use crate::money::{NanoUsd, Rate};
+use crate::pool::Stretches;
+use crate::span::{Segment, Spans};
+use crate::tariff::{Cost, EffectiveCost, Tariff};
 use crate::timeline::Piece;
-use crate::units::Nanos;
+use crate::units::{Nanos, Timestamp};
 
-/// A time slice and its cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Charge {
-    /// The time charged for.
-    pub piece: Piece,
-    /// ⌊C(to)⌋ − ⌊C(from)⌋, with C the exact cost since the first reading.
-    pub cost: NanoUsd,
-    /// Σ utilization × cost, exact.
-    pub effective: EffectiveCost,
+/// The ledger of one GPU.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    pub(crate) tariff: Option<Tariff>,
+    pub(crate) accounts: Accounts,
+    pub(crate) stretches: Stretches,
+    pub(crate) spans: Spans,
 }
 
-/// The balance of one account.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Total time.
-    pub time: Nanos,
-    /// Σ utilization × time, in ppm·ns.
-    pub weighted: u128,
-    /// Cost of that time.
-    pub cost: NanoUsd,
-    effective: EffectiveCost,
-}
-
-impl Tally {
-    fn enter(&mut self, charge: &Charge) {
-        self.time += charge.piece.to.since(charge.piece.from);
-        self.weighted += charge.piece.weighted;
-        self.cost += charge.cost;
-        self.effective += charge.effective;
-    }
-
-    fn since(&self, earlier: &Self) -> Self {
+impl Ledger {
+    /// An empty ledger. `rate` is the GPU's price; `None` if it is unpriced.
+    pub(crate) fn new(rate: Option<Rate>, min_span: Nanos) -> Self {
         Self {
-            time: self.time - earlier.time,
-            weighted: self.weighted - earlier.weighted,
-            cost: self.cost - earlier.cost,
-            effective: self.effective - earlier.effective,
+            tariff: rate.map(|rate| Tariff::new(Timestamp::EPOCH, rate)),
+            accounts: Accounts::default(),
+            stretches: Stretches::default(),
+            spans: Spans::new(min_span),
         }
     }
 
-    /// Σ utilization × cost, rounded down; at most the cost.
-    #[must_use]
-    pub fn effective_cost(&self) -> NanoUsd {
-        self.effective.floor().min(self.cost)
-    }
-
-    /// Cost − utilized cost.
-    #[must_use]
-    pub fn waste(&self) -> NanoUsd {
-        self.cost - self.effective_cost()
-    }
-}
-
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        self.time += other.time;
-        self.weighted += other.weighted;
-        self.cost += other.cost;
-        self.effective += other.effective;
-    }
-}
-
-/// The balance of every account.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Accounts([Tally; Account::ALL.len()]);
-
-impl Index<Account> for Accounts {
-    type Output = Tally;
-
-    fn index(&self, account: Account) -> &Tally {
-        &self.0[account as usize]
-    }
-}
-
-impl AddAssign<&Self> for Accounts {
-    fn add_assign(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
-            *mine += *theirs;
-        }
-    }
-}
-
-impl Accounts {
-    /// Posts a charge to its account.
-    pub fn enter(&mut self, charge: &Charge) {
-        self.0[charge.piece.account as usize].enter(charge);
-    }
-
-    /// The difference to `earlier` balances of the same accounts.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        let mut since = *self;
-        for (mine, theirs) in since.0.iter_mut().zip(&earlier.0) {
-            *mine = mine.since(theirs);
-        }
-        since
-    }
-
-    /// Sum of the accounts of one phase.
-    #[must_use]
-    pub fn phase(&self, phase: Phase) -> Tally {
-        self.sum(|account| account.phase() == Some(phase))
-    }
-
-    /// Sum of the accounts of observed time.
-    #[must_use]
-    pub fn observed(&self) -> Tally {
-        self.sum(|account| account.phase().is_some())
-    }
-
-    /// Sum of all accounts: the bill.
-    #[must_use]
-    pub fn all(&self) -> Tally {
-        self.sum(|_| true)
-    }
-
-    /// Utilized cost: the sum over accounts of observed time.
-    #[must_use]
-    pub fn effective_cost(&self) -> NanoUsd {
-        Account::OBSERVED.iter().map(|account| self[*account].effective_cost()).sum()
-    }
-
-    /// Waste: observed cost − utilized cost.
-    #[must_use]
-    pub fn waste(&self) -> NanoUsd {
-        Account::OBSERVED.iter().map(|account| self[*account].waste()).sum()
-    }
-
-    fn sum(&self, belongs: impl Fn(Account) -> bool) -> Tally {
-        let mut sum = Tally::default();
-        for account in Account::ALL.into_iter().filter(|account| belongs(*account)) {
-            sum += self[account];
-        }
-        sum
+    /// Charges the next time slice and posts the charge. `emit` receives the spans that end with
+    /// it.
+    pub(crate) fn post(&mut self, piece: Piece, emit: &mut impl FnMut(&Segment)) {
+        let charge = match &mut self.tariff {
+            Some(tariff) => {
+                let Cost { cost, rate } = tariff.charge(piece.to);
+                Charge { piece, cost, effective: EffectiveCost::of(piece.weighted, rate) }
+            }
+            None => Charge { piece, cost: NanoUsd::ZERO, effective: EffectiveCost::ZERO },
+        };
+        self.accounts.post(&charge);
+        self.stretches.post(&charge);
+        self.spans.post(&charge, emit);
     }
 }

@@ -18,10 +18,10 @@ pub mod reading;
 pub mod units;
 
 // The line: readings in order, covering time, cut into seconds, charged, booked.
-mod books;
+pub mod accounts;
 mod config;
 pub mod gpu;
-pub mod ledger;
+mod ledger;
 pub mod phase;
 pub mod pool;
 pub mod reorder;

@@ -7,7 +7,7 @@
 
 use std::ops::Index;
 
-use crate::ledger::{Accounts, Charge};
+use crate::accounts::{Accounts, Charge};
 use crate::money::NanoUsd;
 use crate::pattern::Turn;
 use crate::phase::{Account, Phase};
@@ -85,14 +85,14 @@ pub struct Stretches {
 
 impl Stretches {
     /// Posts a charge. A second belongs to the stretch in which it begins.
-    pub fn enter(&mut self, charge: &Charge) {
+    pub fn post(&mut self, charge: &Charge) {
         let Some((from, to)) = self.stretch else { return };
         let second = charge.piece.from.floor_second();
         if charge.piece.account == Account::Unobserved || second < from {
         } else if second < to {
-            self.inside.enter(charge);
+            self.inside.post(charge);
         } else {
-            self.tail.enter(charge);
+            self.tail.post(charge);
         }
     }
 

@@ -3,7 +3,7 @@
 //! A segment is contiguous time of one phase. A span is a segment of at least the minimum length,
 //! or a `mixed` run of shorter ones. Both tile the timeline. Must not depend on tracing.
 
-use crate::ledger::{Accounts, Charge};
+use crate::accounts::{Accounts, Charge};
 use crate::phase::{Account, Phase};
 use crate::units::{Nanos, Timestamp};
 
@@ -59,7 +59,7 @@ impl Segment {
 
     fn of(charge: &Charge) -> Self {
         let mut accounts = Accounts::default();
-        accounts.enter(charge);
+        accounts.post(charge);
         let piece = &charge.piece;
         Self { from: piece.from, to: piece.to, label: Label::of(piece.account), accounts }
     }
@@ -91,11 +91,11 @@ impl Spans {
     }
 
     /// Posts the next charge. `emit` receives the spans that end.
-    pub fn enter(&mut self, charge: &Charge, emit: &mut impl FnMut(&Segment)) {
+    pub fn post(&mut self, charge: &Charge, emit: &mut impl FnMut(&Segment)) {
         match &mut self.open {
             Some(open) if open.label == Label::of(charge.piece.account) => {
                 open.to = charge.piece.to;
-                open.accounts.enter(charge);
+                open.accounts.post(charge);
             }
             _ => {
                 let next = Segment::of(charge);

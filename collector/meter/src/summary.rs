@@ -2,8 +2,8 @@
 //!
 //! Must not depend on how they were computed.
 
+use crate::accounts::Accounts;
 use crate::energy::EnergyBasis;
-use crate::ledger::Accounts;
 use crate::money::Rate;
 use crate::pattern::Pattern;
 use crate::pool::Pools;

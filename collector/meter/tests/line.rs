@@ -6,8 +6,8 @@
 mod oracle;
 
 use oracle::{BOOKS, Oracle, Row, session_ends};
+use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
-use phasemeter_meter::ledger::Accounts;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::{Absent, Reading};
@@ -135,9 +135,9 @@ proptest! {
         let oracle = Oracle::of(&rows);
         let summary = meter(&rows, Rate::new(0).unwrap()).0.summary();
         for (account, booked) in Account::ALL.into_iter().zip(BOOKS) {
-            let tally = summary.accounts[account];
-            prop_assert_eq!(tally.time.0, oracle.millis_in(booked) * 1_000_000, "{:?}", account);
-            prop_assert_eq!(tally.weighted, u128::from(oracle.weight_in(booked)) * 1_000_000);
+            let balance = summary.accounts[account];
+            prop_assert_eq!(balance.time.0, oracle.millis_in(booked) * 1_000_000, "{:?}", account);
+            prop_assert_eq!(balance.weighted, u128::from(oracle.weight_in(booked)) * 1_000_000);
         }
         let reasons: Nanos = summary.unobserved.absent.into_iter().sum();
         let unobserved = summary.accounts[Account::Unobserved].time;

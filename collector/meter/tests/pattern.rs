@@ -6,8 +6,8 @@
 mod oracle;
 
 use oracle::{BOOKS, Booked, Oracle, Row};
+use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
-use phasemeter_meter::ledger::Accounts;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::phase::Account;
@@ -223,10 +223,10 @@ proptest! {
         let [from, end] = [from, end].map(|at| Timestamp::from_millis(at).unwrap());
         prop_assert_eq!(recent.span, Some((from, end)));
         for (account, booked) in Account::ALL.into_iter().zip(BOOKS) {
-            let tally = recent.accounts[account];
-            prop_assert_eq!(tally.time, Nanos::from_millis(oracle.millis_in(booked)));
-            prop_assert_eq!(tally.weighted, u128::from(oracle.weight_in(booked)) * 1_000_000);
-            prop_assert_eq!(tally.cost.0, i128::from(oracle.millis_in(booked)) * 1_000);
+            let balance = recent.accounts[account];
+            prop_assert_eq!(balance.time, Nanos::from_millis(oracle.millis_in(booked)));
+            prop_assert_eq!(balance.weighted, u128::from(oracle.weight_in(booked)) * 1_000_000);
+            prop_assert_eq!(balance.cost.0, i128::from(oracle.millis_in(booked)) * 1_000);
         }
         let found = recent.pools;
         let found = [found.starvation, found.idle, found.occupancy].map(|pool| pool.0);

@@ -4,10 +4,10 @@
 
 use std::collections::VecDeque;
 
+use crate::accounts::Accounts;
 use crate::config::MeterConfig;
 use crate::distribution::{self, Readings};
 use crate::energy::EnergyBasis;
-use crate::ledger::Accounts;
 use crate::pattern::{self, Pattern, Turn};
 use crate::pool::{Pools, Stretches};
 use crate::reading::Basis;

@@ -21,7 +21,7 @@ impl GpuMeter {
         let billed = self.billed_feed();
         Summary {
             span,
-            rate: self.books.tariff.as_ref().map(Tariff::rate),
+            rate: self.ledger.tariff.as_ref().map(Tariff::rate),
             accounts,
             holding_known: self.timeline.holding_known(),
             unobserved: self.unobserved,
@@ -65,8 +65,8 @@ impl GpuMeter {
         let billed = self.billed_feed();
         Snapshot {
             at: self.watermark,
-            accounts: self.books.accounts,
-            stretches: self.books.stretches.clone(),
+            accounts: self.ledger.accounts,
+            stretches: self.ledger.stretches.clone(),
             cycles: self.bounces.snapshot(),
             billed: Some((billed.basis(), billed.distribution().snapshot())),
             readings: self.readings().collect(),
@@ -80,8 +80,8 @@ impl GpuMeter {
     }
 
     fn since(&self, earlier: &Snapshot) -> Recent {
-        let accounts = self.books.accounts.since(&earlier.accounts);
-        let stretches = &self.books.stretches;
+        let accounts = self.ledger.accounts.since(&earlier.accounts);
+        let stretches = &self.ledger.stretches;
         let confirmed = self.bounces.is_confirmed();
         let readings_before = |of: Basis| {
             let readings = earlier.readings.iter().find(|(basis, _)| *basis == of);

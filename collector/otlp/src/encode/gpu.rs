@@ -3,8 +3,8 @@
 //! This room must not know of other GPUs, or of requests.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::GpuMeter;
-use phasemeter_meter::ledger::Accounts;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::span::Segment;

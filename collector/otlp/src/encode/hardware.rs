@@ -2,8 +2,8 @@
 //!
 //! This room must not know of phases or money.
 
+use phasemeter_meter::accounts::Balance;
 use phasemeter_meter::energy::EnergyBasis;
-use phasemeter_meter::ledger::Tally;
 use phasemeter_meter::reading::{Absent, Reading};
 use phasemeter_meter::units::{Bytes, Celsius, Nanos, Timestamp};
 
@@ -20,7 +20,7 @@ pub(super) struct Hardware {
     /// Where the hardware steps in, by the type of limit that conventions have for it.
     temperature_limits: [(&'static str, Option<Celsius>); 2],
     /// The time observed until the last export.
-    observed: Tally,
+    observed: Balance,
     /// What energy is found from, and where the sum begins.
     energy: Option<(EnergyBasis, Timestamp)>,
 }
@@ -35,7 +35,7 @@ impl Hardware {
                 ("high.degraded", board.slowdown),
                 ("high.critical", board.shutdown),
             ],
-            observed: Tally::default(),
+            observed: Balance::default(),
             energy: None,
         }
     }

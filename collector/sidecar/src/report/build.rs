@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
+use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::energy::EnergyBasis;
-use phasemeter_meter::ledger::Accounts;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::percent::{Percent, percents};
 use phasemeter_meter::phase::Account;
@@ -241,9 +241,9 @@ impl Sums {
     fn phases(&self) -> Phases {
         let shares = percents(Account::OBSERVED.map(|account| self.accounts[account].time));
         let share = |account: Account| {
-            let tally = self.accounts[account];
+            let balance = self.accounts[account];
             let percent = shares.and_then(|shares| shares.get(account as usize).copied());
-            Share { seconds: Seconds(tally.time), percent, cost_usd: self.usd(tally.cost) }
+            Share { seconds: Seconds(balance.time), percent, cost_usd: self.usd(balance.cost) }
         };
         let [held, free] = [Account::IdleHeld, Account::IdleFree].map(share);
         let holding = self.holding_known && !self.holding_unknown;

@@ -1,0 +1,149 @@
+//! Accounts of one GPU: time, cost and utilized cost per account.
+//!
+//! Phases + unobserved = bill, to the nano-dollar. Must not depend on how a charge was computed or
+//! why time was wasted.
+
+use std::ops::{AddAssign, Index};
+
+use crate::money::NanoUsd;
+use crate::phase::{Account, Phase};
+use crate::tariff::EffectiveCost;
+use crate::timeline::Piece;
+use crate::units::Nanos;
+
+/// A time slice and its cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// The time charged for.
+    pub piece: Piece,
+    /// ⌊C(to)⌋ − ⌊C(from)⌋, with C the exact cost since the first reading.
+    pub cost: NanoUsd,
+    /// Σ utilization × cost, exact.
+    pub effective: EffectiveCost,
+}
+
+/// The balance of one account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Total time.
+    pub time: Nanos,
+    /// Σ utilization × time, in ppm·ns.
+    pub weighted: u128,
+    /// Cost of that time.
+    pub cost: NanoUsd,
+    effective: EffectiveCost,
+}
+
+impl Balance {
+    fn post(&mut self, charge: &Charge) {
+        self.time += charge.piece.to.since(charge.piece.from);
+        self.weighted += charge.piece.weighted;
+        self.cost += charge.cost;
+        self.effective += charge.effective;
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            time: self.time - earlier.time,
+            weighted: self.weighted - earlier.weighted,
+            cost: self.cost - earlier.cost,
+            effective: self.effective - earlier.effective,
+        }
+    }
+
+    /// Σ utilization × cost, rounded down; at most the cost.
+    #[must_use]
+    pub fn effective_cost(&self) -> NanoUsd {
+        self.effective.floor().min(self.cost)
+    }
+
+    /// Cost − utilized cost.
+    #[must_use]
+    pub fn waste(&self) -> NanoUsd {
+        self.cost - self.effective_cost()
+    }
+}
+
+impl AddAssign for Balance {
+    fn add_assign(&mut self, other: Self) {
+        self.time += other.time;
+        self.weighted += other.weighted;
+        self.cost += other.cost;
+        self.effective += other.effective;
+    }
+}
+
+/// The balance of every account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accounts([Balance; Account::ALL.len()]);
+
+impl Index<Account> for Accounts {
+    type Output = Balance;
+
+    fn index(&self, account: Account) -> &Balance {
+        &self.0[account as usize]
+    }
+}
+
+impl AddAssign<&Self> for Accounts {
+    fn add_assign(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine += *theirs;
+        }
+    }
+}
+
+impl Accounts {
+    /// Posts a charge to its account.
+    pub fn post(&mut self, charge: &Charge) {
+        self.0[charge.piece.account as usize].post(charge);
+    }
+
+    /// The difference to `earlier` balances of the same accounts.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = *self;
+        for (mine, theirs) in since.0.iter_mut().zip(&earlier.0) {
+            *mine = mine.since(theirs);
+        }
+        since
+    }
+
+    /// Sum of the accounts of one phase.
+    #[must_use]
+    pub fn phase(&self, phase: Phase) -> Balance {
+        self.sum(|account| account.phase() == Some(phase))
+    }
+
+    /// Sum of the accounts of observed time.
+    #[must_use]
+    pub fn observed(&self) -> Balance {
+        self.sum(|account| account.phase().is_some())
+    }
+
+    /// Sum of all accounts: the bill.
+    #[must_use]
+    pub fn all(&self) -> Balance {
+        self.sum(|_| true)
+    }
+
+    /// Utilized cost: the sum over accounts of observed time.
+    #[must_use]
+    pub fn effective_cost(&self) -> NanoUsd {
+        Account::OBSERVED.iter().map(|account| self[*account].effective_cost()).sum()
+    }
+
+    /// Waste: observed cost − utilized cost.
+    #[must_use]
+    pub fn waste(&self) -> NanoUsd {
+        Account::OBSERVED.iter().map(|account| self[*account].waste()).sum()
+    }
+
+    fn sum(&self, belongs: impl Fn(Account) -> bool) -> Balance {
+        let mut sum = Balance::default();
+        for account in Account::ALL.into_iter().filter(|account| belongs(*account)) {
+            sum += self[account];
+        }
+        sum
+    }
+}
