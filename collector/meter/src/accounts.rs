@@ -5,9 +5,9 @@
 
 use std::ops::{AddAssign, Index};
 
+use crate::accrual::EffectiveCost;
 use crate::money::NanoUsd;
 use crate::phase::{Account, Phase};
-use crate::tariff::EffectiveCost;
 use crate::timeline::Piece;
 use crate::units::Nanos;
 

@@ -8,6 +8,7 @@ mod totals;
 
 pub use self::rolling::Recent;
 use self::rolling::RollingWindow;
+use crate::accrual::RateChangeError;
 pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
 use crate::energy::Energy;
@@ -21,7 +22,6 @@ use crate::series::{Quantity, Series};
 use crate::span::Segment;
 use crate::staleness;
 use crate::summary::Unobserved;
-use crate::tariff::RateChangeError;
 use crate::timeline::{Piece, Timeline};
 use crate::units::{Bytes, Nanos, Timestamp, Utilization};
 
@@ -143,8 +143,8 @@ impl GpuMeter {
     /// # Errors
     /// Returns an error if time after `at` has been charged, or the GPU is unpriced.
     pub fn change_rate(&mut self, at: Timestamp, rate: Rate) -> Result<(), RateChangeError> {
-        let tariff = self.ledger.tariff.as_mut().ok_or(RateChangeError::Unpriced)?;
-        Ok(tariff.change(at, rate)?)
+        let accrual = self.ledger.accrual.as_mut().ok_or(RateChangeError::Unpriced)?;
+        Ok(accrual.change_rate(at, rate)?)
     }
 
     /// Sets the memory size, for readings ingested from now on: more than 1% of it in use means
@@ -225,8 +225,8 @@ impl GpuMeter {
         self.series = Series::new(start);
         let sessions_end = self.config.session_every > Nanos::ZERO;
         self.window = sessions_end.then(|| RollingWindow::new(&self.config, start));
-        if let Some(tariff) = &mut self.ledger.tariff {
-            tariff.begin(start);
+        if let Some(accrual) = &mut self.ledger.accrual {
+            accrual.begin(start);
         }
     }
 
@@ -386,7 +386,7 @@ impl GpuMeter {
         observer: &mut impl Observer,
     ) {
         while from < to {
-            let change = self.ledger.tariff.as_ref().and_then(|tariff| tariff.next_change(from));
+            let change = self.ledger.accrual.as_ref().and_then(|accrual| accrual.next_change(from));
             let until = change.map_or(to, |change| change.min(to));
             let mut post = post_to(&mut self.ledger, observer);
             self.timeline.observe(from, until, utilization, &mut post);

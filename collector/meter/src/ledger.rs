@@ -4,17 +4,17 @@
 //! Must not depend on observers or on readings.
 
 use crate::accounts::{Accounts, Charge};
+use crate::accrual::{Accrual, Cost, EffectiveCost};
 use crate::money::{NanoUsd, Rate};
 use crate::pool::Stretches;
 use crate::span::{Segment, Spans};
-use crate::tariff::{Cost, EffectiveCost, Tariff};
 use crate::timeline::Piece;
 use crate::units::{Nanos, Timestamp};
 
 /// The ledger of one GPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
-    pub(crate) tariff: Option<Tariff>,
+    pub(crate) accrual: Option<Accrual>,
     pub(crate) accounts: Accounts,
     pub(crate) stretches: Stretches,
     pub(crate) spans: Spans,
@@ -24,7 +24,7 @@ impl Ledger {
     /// An empty ledger. `rate` is the GPU's price; `None` if it is unpriced.
     pub(crate) fn new(rate: Option<Rate>, min_span: Nanos) -> Self {
         Self {
-            tariff: rate.map(|rate| Tariff::new(Timestamp::EPOCH, rate)),
+            accrual: rate.map(|rate| Accrual::new(Timestamp::EPOCH, rate)),
             accounts: Accounts::default(),
             stretches: Stretches::default(),
             spans: Spans::new(min_span),
@@ -34,9 +34,9 @@ impl Ledger {
     /// Charges the next time slice and posts the charge. `emit` receives the spans that end with
     /// it.
     pub(crate) fn post(&mut self, piece: Piece, emit: &mut impl FnMut(&Segment)) {
-        let charge = match &mut self.tariff {
-            Some(tariff) => {
-                let Cost { cost, rate } = tariff.charge(piece.to);
+        let charge = match &mut self.accrual {
+            Some(accrual) => {
+                let Cost { cost, rate } = accrual.charge(piece.to);
                 Charge { piece, cost, effective: EffectiveCost::of(piece.weighted, rate) }
             }
             None => Charge { piece, cost: NanoUsd::ZERO, effective: EffectiveCost::ZERO },

@@ -19,6 +19,7 @@ pub mod units;
 
 // The line: readings in order, covering time, cut into seconds, charged, booked.
 pub mod accounts;
+pub mod accrual;
 mod config;
 pub mod gpu;
 mod ledger;
@@ -27,7 +28,6 @@ pub mod pool;
 pub mod reorder;
 pub mod span;
 pub mod staleness;
-pub mod tariff;
 pub mod timeline;
 
 // What is measured beside it.

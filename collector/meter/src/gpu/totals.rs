@@ -4,13 +4,13 @@
 
 use super::GpuMeter;
 use super::rolling::{Recent, Snapshot};
+use crate::accrual::Accrual;
 use crate::distribution::{self, Readings};
 use crate::energy::EnergyBasis;
 use crate::pattern::Pattern;
 use crate::reading::Basis;
 use crate::series::{Quantity, Series};
 use crate::summary::Summary;
-use crate::tariff::Tariff;
 use crate::units::{Nanos, Timestamp};
 
 impl GpuMeter {
@@ -21,7 +21,7 @@ impl GpuMeter {
         let billed = self.billed_feed();
         Summary {
             span,
-            rate: self.ledger.tariff.as_ref().map(Tariff::rate),
+            rate: self.ledger.accrual.as_ref().map(Accrual::rate),
             accounts,
             holding_known: self.timeline.holding_known(),
             unobserved: self.unobserved,

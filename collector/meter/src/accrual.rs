@@ -12,7 +12,7 @@ use crate::units::{NANOS_PER_HOUR, PPM, Timestamp};
 
 /// Accrues the cost of one GPU, forward in time only.
 #[derive(Clone, Debug)]
-pub struct Tariff {
+pub struct Accrual {
     /// Everything before this instant is charged.
     charged: Timestamp,
     /// The rate at that instant.
@@ -30,11 +30,11 @@ pub struct Cost {
     /// ⌊C(to)⌋ − ⌊C(from)⌋, never negative.
     pub cost: NanoUsd,
     /// The rate at the start of the range; of all of it if the range was cut at
-    /// [`Tariff::next_change`].
+    /// [`Accrual::next_change`].
     pub rate: Rate,
 }
 
-impl Tariff {
+impl Accrual {
     /// Accrual from `start` on, at this rate.
     #[must_use]
     pub const fn new(start: Timestamp, rate: Rate) -> Self {
@@ -52,7 +52,7 @@ impl Tariff {
     ///
     /// # Errors
     /// Returns an error if time after `at` has been charged.
-    pub fn change(&mut self, at: Timestamp, rate: Rate) -> Result<(), AlreadyCharged> {
+    pub fn change_rate(&mut self, at: Timestamp, rate: Rate) -> Result<(), AlreadyCharged> {
         if at < self.charged {
             return Err(AlreadyCharged { at, charged: self.charged });
         }
@@ -72,7 +72,7 @@ impl Tariff {
         self.charged
     }
 
-    /// The rate at [`Tariff::charged`].
+    /// The rate at [`Accrual::charged`].
     #[must_use]
     pub const fn rate(&self) -> Rate {
         self.rate
@@ -85,7 +85,7 @@ impl Tariff {
         self.changes.iter().rev().map(|&(at, _)| at).find(|&at| at > after)
     }
 
-    /// Charges the time from [`Tariff::charged`] to `to`, across any rate changes; zero if `to` is
+    /// Charges the time from [`Accrual::charged`] to `to`, across any rate changes; zero if `to` is
     /// not later.
     pub fn charge(&mut self, to: Timestamp) -> Cost {
         let rate = self.rate;
@@ -93,11 +93,11 @@ impl Tariff {
         while let Some(&(at, next)) = self.changes.last()
             && at <= to
         {
-            cost += self.walk(at);
+            cost += self.accrue(at);
             self.rate = next;
             self.changes.pop();
         }
-        cost += self.walk(to);
+        cost += self.accrue(to);
         Cost { cost, rate }
     }
 
@@ -105,7 +105,7 @@ impl Tariff {
     ///
     /// One second of a GPU of up to $18 per hour fits 64 bits, in which dividing by the constant
     /// compiles to a multiplication; only longer ranges or higher rates need the 128-bit division.
-    fn walk(&mut self, to: Timestamp) -> NanoUsd {
+    fn accrue(&mut self, to: Timestamp) -> NanoUsd {
         let time = to.since(self.charged).0;
         let exact = u128::from(self.rate.nano_usd_per_hour()) * u128::from(time)
             + u128::from(self.fraction);
@@ -253,14 +253,14 @@ mod tests {
         ) {
             let changes: Vec<_> =
                 changes.into_iter().map(|(after, rate)| (start + after, rate)).collect();
-            let mut tariff = Tariff::new(at(start), first);
+            let mut accrual = Accrual::new(at(start), first);
             for &(when, rate) in &changes {
-                tariff.change(at(when), rate).unwrap();
+                accrual.change_rate(at(when), rate).unwrap();
             }
             cuts.sort_unstable();
             let mut total = 0;
             for cut in cuts {
-                let charge = tariff.charge(at(start + cut));
+                let charge = accrual.charge(at(start + cut));
                 prop_assert!(charge.cost.0 >= 0);
                 total += charge.cost.0;
                 prop_assert_eq!(total, reference_cost(start, first, &changes, start + cut));
@@ -272,14 +272,14 @@ mod tests {
             first in any_rate(),
             steps in prop::collection::vec((any_time(), any_rate()), 1..8),
         ) {
-            let (mut tariff, mut now, mut total) = (Tariff::new(at(0), first), 0_u64, 0);
+            let (mut accrual, mut now, mut total) = (Accrual::new(at(0), first), 0_u64, 0);
             let mut changes = Vec::new();
             for (step, rate) in steps {
                 now = (now + step).min(Timestamp::END - 1);
-                total += tariff.charge(at(now)).cost.0;
-                tariff.change(at(now), rate).unwrap();
+                total += accrual.charge(at(now)).cost.0;
+                accrual.change_rate(at(now), rate).unwrap();
                 changes.push((now, rate));
-                prop_assert_eq!(tariff.rate(), rate);
+                prop_assert_eq!(accrual.rate(), rate);
             }
             prop_assert_eq!(total, reference_cost(0, first, &changes, now));
         }
@@ -290,18 +290,18 @@ mod tests {
             changes in prop::collection::vec((any_time(), any_rate()), 0..6),
             end in any_time(),
         ) {
-            let mut tariff = Tariff::new(at(0), first);
+            let mut accrual = Accrual::new(at(0), first);
             for &(when, rate) in &changes {
-                tariff.change(at(when), rate).unwrap();
+                accrual.change_rate(at(when), rate).unwrap();
             }
             // At 100% utilization the utilized cost is the cost.
             let mut effective = EffectiveCost::ZERO;
             let mut total = NanoUsd::ZERO;
-            while tariff.charged() < at(end) {
-                let next = tariff.next_change(tariff.charged());
+            while accrual.charged() < at(end) {
+                let next = accrual.next_change(accrual.charged());
                 let to = next.map_or(at(end), |next| next.min(at(end)));
-                let time = u128::from(to.since(tariff.charged()).0) * u128::from(PPM);
-                let charge = tariff.charge(to);
+                let time = u128::from(to.since(accrual.charged()).0) * u128::from(PPM);
+                let charge = accrual.charge(to);
                 effective += EffectiveCost::of(time, charge.rate);
                 total += charge.cost;
             }
@@ -311,12 +311,12 @@ mod tests {
 
     #[test]
     fn charged_time_is_final() {
-        let mut tariff = Tariff::new(at(HOUR), rate(7));
-        assert_eq!(tariff.charge(at(2 * HOUR)).cost, NanoUsd(7));
-        assert_eq!(tariff.charge(at(HOUR)).cost, NanoUsd::ZERO, "accrual never moves back");
-        assert_eq!(tariff.charged(), at(2 * HOUR));
+        let mut accrual = Accrual::new(at(HOUR), rate(7));
+        assert_eq!(accrual.charge(at(2 * HOUR)).cost, NanoUsd(7));
+        assert_eq!(accrual.charge(at(HOUR)).cost, NanoUsd::ZERO, "accrual never moves back");
+        assert_eq!(accrual.charged(), at(2 * HOUR));
         let late = AlreadyCharged { at: at(HOUR), charged: at(2 * HOUR) };
-        assert_eq!(tariff.change(at(HOUR), rate(8)), Err(late));
+        assert_eq!(accrual.change_rate(at(HOUR), rate(8)), Err(late));
     }
 
     #[test]
@@ -324,14 +324,14 @@ mod tests {
         let end = Timestamp::END - 1;
         let time = u128::from(end) * u128::from(PPM);
         let effective = EffectiveCost::of(time, rate(Rate::MAX));
-        let cost = Tariff::new(at(0), rate(Rate::MAX)).charge(at(end)).cost;
+        let cost = Accrual::new(at(0), rate(Rate::MAX)).charge(at(end)).cost;
         assert_eq!(effective.floor(), cost);
         assert!(effective.0 < i128::MAX);
     }
 
     #[test]
     fn eight_gpus_at_8_usd_for_75_minutes_cost_80_usd() {
-        let gpu = || Tariff::new(at(0), Rate::parse("8").unwrap()).charge(at(HOUR / 4 * 5)).cost;
+        let gpu = || Accrual::new(at(0), Rate::parse("8").unwrap()).charge(at(HOUR / 4 * 5)).cost;
         let bill: NanoUsd = (0..8).map(|_| gpu()).sum();
         assert_eq!(bill.to_string(), "80.000000000");
     }
