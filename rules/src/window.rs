@@ -107,7 +107,7 @@ impl From<&accounts::Balance> for Account {
             time: balance.time,
             effective_time: Nanos(u64::try_from(effective).unwrap_or(u64::MAX)),
             cost: balance.cost,
-            effective_cost: balance.effective_cost(),
+            effective_cost: balance.utilized_cost(),
         }
     }
 }

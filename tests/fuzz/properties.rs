@@ -170,7 +170,7 @@ fn closes(run: &Finished, rate: Rate) {
         let exact = i128::try_from(exact / u128::from(NANOS_PER_HOUR)).unwrap();
         assert_eq!(accounts.all().time, summary.length());
         assert_eq!(accounts.all().cost, NanoUsd(exact));
-        assert_eq!(accounts.effective_cost() + accounts.waste(), accounts.observed().cost);
+        assert_eq!(accounts.utilized_cost() + accounts.waste(), accounts.observed().cost);
         let pools = summary.pools;
         assert_eq!(pools.starvation + pools.idle + pools.occupancy, accounts.waste());
         let absent: Nanos = summary.unobserved.absent.into_iter().sum();

@@ -5,7 +5,7 @@
 
 use std::ops::{AddAssign, Index};
 
-use crate::accrual::EffectiveCost;
+use crate::accrual::UtilizedCost;
 use crate::money::NanoUsd;
 use crate::phase::{Account, Phase};
 use crate::timeline::Piece;
@@ -19,7 +19,7 @@ pub struct Charge {
     /// ⌊C(to)⌋ − ⌊C(from)⌋, with C the exact cost since the first reading.
     pub cost: NanoUsd,
     /// Σ utilization × cost, exact.
-    pub effective: EffectiveCost,
+    pub utilized: UtilizedCost,
 }
 
 /// The balance of one account.
@@ -31,7 +31,7 @@ pub struct Balance {
     pub weighted: u128,
     /// Cost of that time.
     pub cost: NanoUsd,
-    effective: EffectiveCost,
+    utilized: UtilizedCost,
 }
 
 impl Balance {
@@ -39,7 +39,7 @@ impl Balance {
         self.time += charge.piece.to.since(charge.piece.from);
         self.weighted += charge.piece.weighted;
         self.cost += charge.cost;
-        self.effective += charge.effective;
+        self.utilized += charge.utilized;
     }
 
     fn since(&self, earlier: &Self) -> Self {
@@ -47,20 +47,20 @@ impl Balance {
             time: self.time - earlier.time,
             weighted: self.weighted - earlier.weighted,
             cost: self.cost - earlier.cost,
-            effective: self.effective - earlier.effective,
+            utilized: self.utilized - earlier.utilized,
         }
     }
 
     /// Σ utilization × cost, rounded down; at most the cost.
     #[must_use]
-    pub fn effective_cost(&self) -> NanoUsd {
-        self.effective.floor().min(self.cost)
+    pub fn utilized_cost(&self) -> NanoUsd {
+        self.utilized.floor().min(self.cost)
     }
 
     /// Cost − utilized cost.
     #[must_use]
     pub fn waste(&self) -> NanoUsd {
-        self.cost - self.effective_cost()
+        self.cost - self.utilized_cost()
     }
 }
 
@@ -69,7 +69,7 @@ impl AddAssign for Balance {
         self.time += other.time;
         self.weighted += other.weighted;
         self.cost += other.cost;
-        self.effective += other.effective;
+        self.utilized += other.utilized;
     }
 }
 
@@ -129,8 +129,8 @@ impl Accounts {
 
     /// Utilized cost: the sum over accounts of observed time.
     #[must_use]
-    pub fn effective_cost(&self) -> NanoUsd {
-        Account::OBSERVED.iter().map(|account| self[*account].effective_cost()).sum()
+    pub fn utilized_cost(&self) -> NanoUsd {
+        Account::OBSERVED.iter().map(|account| self[*account].utilized_cost()).sum()
     }
 
     /// Waste: observed cost − utilized cost.

@@ -164,9 +164,9 @@ pub enum RateChangeError {
 /// A single GPU cannot overflow it: one million ppm × [`Rate::MAX`] × the maximum time, 1e6 × 1e13
 /// × 9.3e18 = 9.3e37, is less than 2^127 = 1.7e38. Sums of several GPUs saturate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct EffectiveCost(i128);
+pub struct UtilizedCost(i128);
 
-impl EffectiveCost {
+impl UtilizedCost {
     /// Zero.
     pub const ZERO: Self = Self(0);
 
@@ -184,7 +184,7 @@ impl EffectiveCost {
     }
 }
 
-impl Sub for EffectiveCost {
+impl Sub for UtilizedCost {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {
@@ -192,7 +192,7 @@ impl Sub for EffectiveCost {
     }
 }
 
-impl AddAssign for EffectiveCost {
+impl AddAssign for UtilizedCost {
     fn add_assign(&mut self, other: Self) {
         self.0 = self.0.saturating_add(other.0);
     }
@@ -295,17 +295,17 @@ mod tests {
                 accrual.change_rate(at(when), rate).unwrap();
             }
             // At 100% utilization the utilized cost is the cost.
-            let mut effective = EffectiveCost::ZERO;
+            let mut utilized = UtilizedCost::ZERO;
             let mut total = NanoUsd::ZERO;
             while accrual.charged() < at(end) {
                 let next = accrual.next_change(accrual.charged());
                 let to = next.map_or(at(end), |next| next.min(at(end)));
                 let time = u128::from(to.since(accrual.charged()).0) * u128::from(PPM);
                 let charge = accrual.charge(to);
-                effective += EffectiveCost::of(time, charge.rate);
+                utilized += UtilizedCost::of(time, charge.rate);
                 total += charge.cost;
             }
-            prop_assert_eq!(effective.floor(), total);
+            prop_assert_eq!(utilized.floor(), total);
         }
     }
 
@@ -323,10 +323,10 @@ mod tests {
     fn maximum_rate_and_time_fit() {
         let end = Timestamp::END - 1;
         let time = u128::from(end) * u128::from(PPM);
-        let effective = EffectiveCost::of(time, rate(Rate::MAX));
+        let utilized = UtilizedCost::of(time, rate(Rate::MAX));
         let cost = Accrual::new(at(0), rate(Rate::MAX)).charge(at(end)).cost;
-        assert_eq!(effective.floor(), cost);
-        assert!(effective.0 < i128::MAX);
+        assert_eq!(utilized.floor(), cost);
+        assert!(utilized.0 < i128::MAX);
     }
 
     #[test]

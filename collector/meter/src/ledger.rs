@@ -4,7 +4,7 @@
 //! Must not depend on observers or on readings.
 
 use crate::accounts::{Accounts, Charge};
-use crate::accrual::{Accrual, Cost, EffectiveCost};
+use crate::accrual::{Accrual, Cost, UtilizedCost};
 use crate::money::{NanoUsd, Rate};
 use crate::pool::Stretches;
 use crate::span::{Segment, Spans};
@@ -37,9 +37,9 @@ impl Ledger {
         let charge = match &mut self.accrual {
             Some(accrual) => {
                 let Cost { cost, rate } = accrual.charge(piece.to);
-                Charge { piece, cost, effective: EffectiveCost::of(piece.weighted, rate) }
+                Charge { piece, cost, utilized: UtilizedCost::of(piece.weighted, rate) }
             }
-            None => Charge { piece, cost: NanoUsd::ZERO, effective: EffectiveCost::ZERO },
+            None => Charge { piece, cost: NanoUsd::ZERO, utilized: UtilizedCost::ZERO },
         };
         self.accounts.post(&charge);
         self.stretches.post(&charge);

@@ -78,7 +78,7 @@ impl fmt::Display for UnitCost {
 /// ns, to the nano-dollar, rounded half to even. `None` if the effective time is zero or the cost
 /// exceeds $47 billion.
 #[must_use]
-pub fn effective_hour(observed_cost: NanoUsd, effective_time: u128) -> Option<NanoUsd> {
+pub fn cost_per_effective_hour(observed_cost: NanoUsd, effective_time: u128) -> Option<NanoUsd> {
     let hour = i128::from(NANOS_PER_HOUR) * i128::from(PPM);
     observed_cost.ratio(hour, i128::try_from(effective_time).ok()?)
 }
@@ -100,7 +100,7 @@ mod tests {
         let effective_time = u128::from(NANOS_PER_HOUR) * 10 * 600_000;
         assert_eq!(bill, usd("80"));
         assert_eq!(effective_time, u128::from(NANOS_PER_HOUR) * 6 * u128::from(PPM));
-        assert_eq!(effective_hour(bill, effective_time), Some(usd("13.333333333")));
+        assert_eq!(cost_per_effective_hour(bill, effective_time), Some(usd("13.333333333")));
     }
 
     #[test]
@@ -158,9 +158,9 @@ mod tests {
     #[test]
     fn zero_count_or_overflow_has_no_unit_cost() {
         assert_eq!(UnitCost::of(usd("80"), 0), None);
-        assert_eq!(effective_hour(usd("80"), 0), None);
+        assert_eq!(cost_per_effective_hour(usd("80"), 0), None);
         assert_eq!(UnitCost::of(NanoUsd(i128::MAX), 1), None);
-        assert_eq!(effective_hour(NanoUsd(i128::MAX), 1), None);
+        assert_eq!(cost_per_effective_hour(NanoUsd(i128::MAX), 1), None);
     }
 
     proptest! {

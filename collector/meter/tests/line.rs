@@ -195,7 +195,7 @@ proptest! {
         let exact = i128::from(rate.nano_usd_per_hour()) * time / i128::from(NANOS_PER_HOUR);
         let accounts = summary.accounts;
         prop_assert_eq!(accounts.all().cost, NanoUsd(exact));
-        prop_assert_eq!(accounts.effective_cost() + accounts.waste(), accounts.observed().cost);
+        prop_assert_eq!(accounts.utilized_cost() + accounts.waste(), accounts.observed().cost);
         let pools = summary.pools;
         prop_assert_eq!(pools.starvation + pools.idle + pools.occupancy, accounts.waste());
         for account in Account::ALL {

@@ -13,7 +13,7 @@ use phasemeter_meter::percent::{Percent, percents};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::pool::Pools;
 use phasemeter_meter::price::{Day, Plan, Price, Unpriced};
-use phasemeter_meter::projection::{Projection, UnitCost, effective_hour};
+use phasemeter_meter::projection::{Projection, UnitCost, cost_per_effective_hour};
 use phasemeter_meter::reading::Absent;
 use phasemeter_meter::summary::{self, Summary};
 use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, PPM, Timestamp, Utilization as Busy};
@@ -138,8 +138,11 @@ impl Cost {
             waste_usd: sums.usd(sums.waste),
             waste_pools_usd: sums.pools(),
             unobserved_usd: sums.usd(sums.unobserved_cost()),
-            cost_per_effective_gpu_hour_usd: effective_hour(observed, sums.priced_weighted)
-                .map(Usd),
+            cost_per_effective_gpu_hour_usd: cost_per_effective_hour(
+                observed,
+                sums.priced_weighted,
+            )
+            .map(Usd),
             hourly_usd: sums.usd(projection.hourly),
             monthly_usd: sums.usd(projection.monthly),
             yearly_usd: sums.usd(projection.yearly),
@@ -196,7 +199,7 @@ impl Sums {
         let untold = accounts[Account::IdleUnknown].time;
         Self {
             accounts,
-            effective: accounts.effective_cost(),
+            effective: accounts.utilized_cost(),
             waste: accounts.waste(),
             pools: summary.pools,
             unobserved: summary.unobserved,
