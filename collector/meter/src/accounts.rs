@@ -8,14 +8,14 @@ use std::ops::{AddAssign, Index};
 use crate::accrual::UtilizedCost;
 use crate::money::NanoUsd;
 use crate::phase::{Account, Phase};
-use crate::timeline::Piece;
+use crate::timeline::TimeSlice;
 use crate::units::Nanos;
 
 /// A time slice and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// The time charged for.
-    pub piece: Piece,
+    pub slice: TimeSlice,
     /// ⌊C(to)⌋ − ⌊C(from)⌋, with C the exact cost since the first reading.
     pub cost: NanoUsd,
     /// Σ utilization × cost, exact.
@@ -36,8 +36,8 @@ pub struct Balance {
 
 impl Balance {
     fn post(&mut self, charge: &Charge) {
-        self.time += charge.piece.to.since(charge.piece.from);
-        self.weighted += charge.piece.weighted;
+        self.time += charge.slice.to.since(charge.slice.from);
+        self.weighted += charge.slice.weighted;
         self.cost += charge.cost;
         self.utilized += charge.utilized;
     }
@@ -96,7 +96,7 @@ impl AddAssign<&Self> for Accounts {
 impl Accounts {
     /// Posts a charge to its account.
     pub fn post(&mut self, charge: &Charge) {
-        self.0[charge.piece.account as usize].post(charge);
+        self.0[charge.slice.account as usize].post(charge);
     }
 
     /// The difference to `earlier` balances of the same accounts.

@@ -22,7 +22,7 @@ use crate::series::{Quantity, Series};
 use crate::span::Segment;
 use crate::staleness;
 use crate::summary::Unobserved;
-use crate::timeline::{Piece, Timeline};
+use crate::timeline::{TimeSlice, Timeline};
 use crate::units::{Bytes, Nanos, Timestamp, Utilization};
 
 /// Receives finalized results. `()` is the no-op observer.
@@ -415,6 +415,6 @@ impl GpuMeter {
 }
 
 /// Posts time slices to `ledger` and emits the spans that end.
-fn post_to(ledger: &mut Ledger, observer: &mut impl Observer) -> impl FnMut(Piece) {
-    move |piece| ledger.post(piece, &mut |span| observer.span(span))
+fn post_to(ledger: &mut Ledger, observer: &mut impl Observer) -> impl FnMut(TimeSlice) {
+    move |slice| ledger.post(slice, &mut |span| observer.span(span))
 }

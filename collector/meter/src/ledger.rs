@@ -8,7 +8,7 @@ use crate::accrual::{Accrual, Cost, UtilizedCost};
 use crate::money::{NanoUsd, Rate};
 use crate::pool::Stretches;
 use crate::span::{Segment, Spans};
-use crate::timeline::Piece;
+use crate::timeline::TimeSlice;
 use crate::units::{Nanos, Timestamp};
 
 /// The ledger of one GPU.
@@ -33,13 +33,13 @@ impl Ledger {
 
     /// Charges the next time slice and posts the charge. `emit` receives the spans that end with
     /// it.
-    pub(crate) fn post(&mut self, piece: Piece, emit: &mut impl FnMut(&Segment)) {
+    pub(crate) fn post(&mut self, slice: TimeSlice, emit: &mut impl FnMut(&Segment)) {
         let charge = match &mut self.accrual {
             Some(accrual) => {
-                let Cost { cost, rate } = accrual.charge(piece.to);
-                Charge { piece, cost, utilized: UtilizedCost::of(piece.weighted, rate) }
+                let Cost { cost, rate } = accrual.charge(slice.to);
+                Charge { slice, cost, utilized: UtilizedCost::of(slice.weighted, rate) }
             }
-            None => Charge { piece, cost: NanoUsd::ZERO, utilized: UtilizedCost::ZERO },
+            None => Charge { slice, cost: NanoUsd::ZERO, utilized: UtilizedCost::ZERO },
         };
         self.accounts.post(&charge);
         self.stretches.post(&charge);

@@ -87,8 +87,8 @@ impl Stretches {
     /// Posts a charge. A second belongs to the stretch in which it begins.
     pub fn post(&mut self, charge: &Charge) {
         let Some((from, to)) = self.stretch else { return };
-        let second = charge.piece.from.floor_second();
-        if charge.piece.account == Account::Unobserved || second < from {
+        let second = charge.slice.from.floor_second();
+        if charge.slice.account == Account::Unobserved || second < from {
         } else if second < to {
             self.inside.post(charge);
         } else {

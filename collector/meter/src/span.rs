@@ -60,8 +60,8 @@ impl Segment {
     fn of(charge: &Charge) -> Self {
         let mut accounts = Accounts::default();
         accounts.post(charge);
-        let piece = &charge.piece;
-        Self { from: piece.from, to: piece.to, label: Label::of(piece.account), accounts }
+        let slice = &charge.slice;
+        Self { from: slice.from, to: slice.to, label: Label::of(slice.account), accounts }
     }
 
     /// Appends the segment that follows.
@@ -93,8 +93,8 @@ impl Spans {
     /// Posts the next charge. `emit` receives the spans that end.
     pub fn post(&mut self, charge: &Charge, emit: &mut impl FnMut(&Segment)) {
         match &mut self.open {
-            Some(open) if open.label == Label::of(charge.piece.account) => {
-                open.to = charge.piece.to;
+            Some(open) if open.label == Label::of(charge.slice.account) => {
+                open.to = charge.slice.to;
                 open.accounts.post(charge);
             }
             _ => {

@@ -9,7 +9,7 @@ use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp, Utilization};
 
 /// Time in one account: within one second, whole seconds of one utilization, or unobserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct TimeSlice {
     /// Start.
     pub from: Timestamp,
     /// End (exclusive).
@@ -85,7 +85,7 @@ impl Timeline {
         from: Timestamp,
         to: Timestamp,
         utilization: Utilization,
-        emit: &mut impl FnMut(Piece),
+        emit: &mut impl FnMut(TimeSlice),
     ) {
         let mut at = from;
         while at < to {
@@ -104,7 +104,7 @@ impl Timeline {
     }
 
     /// Emits the current second if it is over at `now`.
-    pub fn advance(&mut self, now: Timestamp, emit: &mut impl FnMut(Piece)) {
+    pub fn advance(&mut self, now: Timestamp, emit: &mut impl FnMut(TimeSlice)) {
         if now.since(self.second) >= Nanos::SECOND {
             self.emit_second(emit);
             self.second = now.floor_second();
@@ -114,7 +114,7 @@ impl Timeline {
 
     /// Emits everything up to `end`, as unobserved if nothing was observed. No interval may follow
     /// in the second of `end`, unless `end` is a whole second.
-    pub fn finalize(&mut self, end: Timestamp, emit: &mut impl FnMut(Piece)) {
+    pub fn finalize(&mut self, end: Timestamp, emit: &mut impl FnMut(TimeSlice)) {
         self.advance(end, emit);
         if end > self.second {
             self.emit_second(emit);
@@ -144,21 +144,21 @@ impl Timeline {
         from: Timestamp,
         to: Timestamp,
         utilization: Utilization,
-        emit: &mut impl FnMut(Piece),
+        emit: &mut impl FnMut(TimeSlice),
     ) {
         let one_second = u64::from(utilization.ppm()) * NANOS_PER_SECOND;
         let phase = self.thresholds.classify(one_second, Nanos::SECOND);
         let account = Account::of(phase, holding(self.last_held));
         let weighted = u128::from(utilization.ppm()) * u128::from(to.since(from).0);
         self.emit_gap(from, emit);
-        emit(Piece { from, to, account, weighted });
+        emit(TimeSlice { from, to, account, weighted });
         self.emitted_until = to;
         self.second = to;
         self.held_in_second = None;
         self.cut = false;
     }
 
-    fn emit_second(&mut self, emit: &mut impl FnMut(Piece)) {
+    fn emit_second(&mut self, emit: &mut impl FnMut(TimeSlice)) {
         let observed: Nanos = self.ranges.iter().map(|range| range.to.since(range.from)).sum();
         if observed == Nanos::ZERO {
             return;
@@ -170,15 +170,20 @@ impl Timeline {
         for range in ranges.drain(..) {
             self.emit_gap(range.from, emit);
             let weighted = u128::from(range.weighted);
-            emit(Piece { from: range.from, to: range.to, account, weighted });
+            emit(TimeSlice { from: range.from, to: range.to, account, weighted });
             self.emitted_until = range.to;
         }
         self.ranges = ranges;
     }
 
-    fn emit_gap(&mut self, to: Timestamp, emit: &mut impl FnMut(Piece)) {
+    fn emit_gap(&mut self, to: Timestamp, emit: &mut impl FnMut(TimeSlice)) {
         if self.emitted_until < to {
-            emit(Piece { from: self.emitted_until, to, account: Account::Unobserved, weighted: 0 });
+            emit(TimeSlice {
+                from: self.emitted_until,
+                to,
+                account: Account::Unobserved,
+                weighted: 0,
+            });
             self.emitted_until = to;
         }
     }
