@@ -19,7 +19,7 @@ use crate::pattern::Bounces;
 use crate::reading::{Absent, Basis, Interval, Reading};
 use crate::reorder::{LateReading, ReorderBuffer};
 use crate::series::{Quantity, Series};
-use crate::span::Segment;
+use crate::span::PhaseSpan;
 use crate::staleness;
 use crate::summary::Unobserved;
 use crate::timeline::{TimeSlice, Timeline};
@@ -30,7 +30,7 @@ pub trait Observer {
     /// A reading has been ingested. Readings arrive in time order.
     fn reading(&mut self, _reading: &Reading) {}
     /// A span has ended.
-    fn span(&mut self, _span: &Segment) {}
+    fn span(&mut self, _span: &PhaseSpan) {}
     /// The state of `gpu` at the instant `at`: everything before it and nothing after it.
     fn boundary(&mut self, _at: Timestamp, _gpu: &GpuMeter) {}
     /// A session ended at `at` and the next begins. Its spans and its boundary have been emitted.

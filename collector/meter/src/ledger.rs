@@ -7,7 +7,7 @@ use crate::accounts::{Accounts, Charge};
 use crate::accrual::{Accrual, Cost, UtilizedCost};
 use crate::money::{NanoUsd, Rate};
 use crate::pool::Stretches;
-use crate::span::{Segment, Spans};
+use crate::span::{PhaseSpan, SpanBuilder};
 use crate::timeline::TimeSlice;
 use crate::units::{Nanos, Timestamp};
 
@@ -17,7 +17,7 @@ pub(crate) struct Ledger {
     pub(crate) accrual: Option<Accrual>,
     pub(crate) accounts: Accounts,
     pub(crate) stretches: Stretches,
-    pub(crate) spans: Spans,
+    pub(crate) spans: SpanBuilder,
 }
 
 impl Ledger {
@@ -27,13 +27,13 @@ impl Ledger {
             accrual: rate.map(|rate| Accrual::new(Timestamp::EPOCH, rate)),
             accounts: Accounts::default(),
             stretches: Stretches::default(),
-            spans: Spans::new(min_span),
+            spans: SpanBuilder::new(min_span),
         }
     }
 
     /// Charges the next time slice and posts the charge. `emit` receives the spans that end with
     /// it.
-    pub(crate) fn post(&mut self, slice: TimeSlice, emit: &mut impl FnMut(&Segment)) {
+    pub(crate) fn post(&mut self, slice: TimeSlice, emit: &mut impl FnMut(&PhaseSpan)) {
         let charge = match &mut self.accrual {
             Some(accrual) => {
                 let Cost { cost, rate } = accrual.charge(slice.to);

@@ -4,12 +4,12 @@
 //! or a `mixed` run of shorter ones. Both tile the timeline. Must not depend on tracing.
 
 use crate::accounts::{Accounts, Charge};
-use crate::phase::{Account, Phase};
+use crate::phase::Phase;
 use crate::units::{Nanos, Timestamp};
 
 /// The label of a phase span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Label {
+pub enum SpanLabel {
     /// A single phase.
     Phase(Phase),
     /// Unobserved time.
@@ -18,7 +18,7 @@ pub enum Label {
     Mixed,
 }
 
-impl Label {
+impl SpanLabel {
     /// The value of the span attribute `phasemeter.phase`.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -32,58 +32,76 @@ impl Label {
         }
     }
 
-    fn of(account: Account) -> Self {
-        account.phase().map_or(Self::Unobserved, Self::Phase)
+    fn of(phase: Option<Phase>) -> Self {
+        phase.map_or(Self::Unobserved, Self::Phase)
     }
 }
 
 /// A phase span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct PhaseSpan {
     /// Start.
     pub from: Timestamp,
     /// End (exclusive).
     pub to: Timestamp,
     /// Its phase, or `mixed`.
-    pub label: Label,
+    pub label: SpanLabel,
     /// Exact time and cost by account.
     pub accounts: Accounts,
 }
 
-impl Segment {
+impl PhaseSpan {
     /// Its length.
     #[must_use]
     pub const fn length(&self) -> Nanos {
         self.to.since(self.from)
     }
 
-    fn of(charge: &Charge) -> Self {
-        let mut accounts = Accounts::default();
-        accounts.post(charge);
-        let slice = &charge.slice;
-        Self { from: slice.from, to: slice.to, label: Label::of(slice.account), accounts }
-    }
-
-    /// Appends the segment that follows.
+    /// Appends the span that follows.
     fn join(&mut self, next: &Self) {
         self.to = next.to;
         self.accounts += &next.accounts;
     }
 }
 
+/// Contiguous time of one phase, or unobserved.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    from: Timestamp,
+    to: Timestamp,
+    /// `None` if unobserved.
+    phase: Option<Phase>,
+    accounts: Accounts,
+}
+
+impl Segment {
+    fn of(charge: &Charge) -> Self {
+        let slice = &charge.slice;
+        let mut accounts = Accounts::default();
+        accounts.post(charge);
+        Self { from: slice.from, to: slice.to, phase: slice.account.phase(), accounts }
+    }
+}
+
+impl From<Segment> for PhaseSpan {
+    fn from(Segment { from, to, phase, accounts }: Segment) -> Self {
+        Self { from, to, label: SpanLabel::of(phase), accounts }
+    }
+}
+
 /// Joins time slices to segments and cuts spans from them, in constant memory.
 #[derive(Clone, Debug)]
-pub struct Spans {
+pub struct SpanBuilder {
     min_length: Nanos,
     /// The previous span, which may still absorb a short run.
-    previous: Option<Segment>,
+    previous: Option<PhaseSpan>,
     /// The run of short segments after it.
-    short: Option<Segment>,
+    short: Option<PhaseSpan>,
     /// The segment in progress.
     open: Option<Segment>,
 }
 
-impl Spans {
+impl SpanBuilder {
     /// A builder of spans of at least `min_length`.
     #[must_use]
     pub const fn new(min_length: Nanos) -> Self {
@@ -91,23 +109,22 @@ impl Spans {
     }
 
     /// Posts the next charge. `emit` receives the spans that end.
-    pub fn post(&mut self, charge: &Charge, emit: &mut impl FnMut(&Segment)) {
+    pub fn post(&mut self, charge: &Charge, emit: &mut impl FnMut(&PhaseSpan)) {
         match &mut self.open {
-            Some(open) if open.label == Label::of(charge.slice.account) => {
+            Some(open) if open.phase == charge.slice.account.phase() => {
                 open.to = charge.slice.to;
                 open.accounts.post(charge);
             }
             _ => {
-                let next = Segment::of(charge);
-                if let Some(over) = self.open.replace(next) {
-                    self.close(over, emit);
+                if let Some(ended) = self.open.replace(Segment::of(charge)) {
+                    self.close(ended, emit);
                 }
             }
         }
     }
 
     /// Ends the session: `emit` receives the remaining spans.
-    pub fn finish(&mut self, emit: &mut impl FnMut(&Segment)) {
+    pub fn finish(&mut self, emit: &mut impl FnMut(&PhaseSpan)) {
         if let Some(open) = self.open.take() {
             self.close(open, emit);
         }
@@ -126,34 +143,34 @@ impl Spans {
     /// Start of the span that will contain `at`, if that start is final.
     #[must_use]
     pub fn final_start(&self, at: Timestamp) -> Option<Timestamp> {
-        let lasts = |span: &&Segment| span.length() >= self.min_length;
-        let open = self.open.as_ref().filter(lasts);
-        let short = self.short.as_ref();
-        if let (None, Some(short), Some(open)) = (&self.previous, short, open)
+        let lasts = |span: &PhaseSpan| span.length() >= self.min_length;
+        let open = self.open.map(PhaseSpan::from).filter(lasts);
+        let short = self.short;
+        if let (None, Some(short), Some(open)) = (self.previous, short, open)
             && !lasts(&short)
         {
             // At the start of a session a short run joins the span after it.
             return (short.from <= at && at < open.to).then_some(short.from);
         }
-        [self.previous.as_ref(), short.filter(lasts), open]
+        [self.previous, short.filter(lasts), open]
             .into_iter()
             .flatten()
             .find(|span| span.from <= at && at < span.to)
             .map(|span| span.from)
     }
 
-    fn close(&mut self, segment: Segment, emit: &mut impl FnMut(&Segment)) {
-        if segment.length() < self.min_length {
+    fn close(&mut self, segment: Segment, emit: &mut impl FnMut(&PhaseSpan)) {
+        let mut span = PhaseSpan::from(segment);
+        if span.length() < self.min_length {
             match &mut self.short {
                 Some(short) => {
-                    short.join(&segment);
-                    short.label = Label::Mixed;
+                    short.join(&span);
+                    short.label = SpanLabel::Mixed;
                 }
-                None => self.short = Some(segment),
+                None => self.short = Some(span),
             }
             return;
         }
-        let mut span = segment;
         match (self.previous.take(), self.short.take()) {
             (Some(mut previous), Some(short)) if short.length() < self.min_length => {
                 previous.join(&short);

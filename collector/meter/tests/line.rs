@@ -11,7 +11,7 @@ use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::{Absent, Reading};
-use phasemeter_meter::span::Segment;
+use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, Timestamp, Utilization};
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn reading(row: &Row) -> Reading {
 #[derive(Default)]
 struct Received {
     readings: usize,
-    spans: Vec<Segment>,
+    spans: Vec<PhaseSpan>,
     boundaries: Vec<(Timestamp, Accounts)>,
     /// Session ends, and the number of spans emitted by then.
     sessions: Vec<(Timestamp, usize)>,
@@ -49,7 +49,7 @@ impl Observer for Received {
         self.readings += 1;
     }
 
-    fn span(&mut self, span: &Segment) {
+    fn span(&mut self, span: &PhaseSpan) {
         self.spans.push(*span);
     }
 
@@ -87,11 +87,11 @@ fn millis(at: Timestamp) -> u64 {
 }
 
 /// Spans in the oracle's format.
-fn labeled(spans: &[Segment]) -> Vec<(&'static str, u64, u64)> {
+fn labeled(spans: &[PhaseSpan]) -> Vec<(&'static str, u64, u64)> {
     spans.iter().map(|span| (span.label.name(), millis(span.from), millis(span.to))).collect()
 }
 
-fn sum(spans: &[Segment]) -> Accounts {
+fn sum(spans: &[PhaseSpan]) -> Accounts {
     let mut sum = Accounts::default();
     spans.iter().for_each(|span| sum += &span.accounts);
     sum

@@ -4,7 +4,7 @@
 //! settled by then. This room must not know how a span is named.
 
 use phasemeter_meter::gpu::GpuMeter;
-use phasemeter_meter::span::Segment;
+use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::{Timestamp, Utilization};
 
 use super::histogram::{BUCKETS, bucket};
@@ -33,7 +33,7 @@ impl Exemplars {
     }
 
     /// A span is over: it holds the readings in it.
-    pub(super) fn settle(&mut self, span: &Segment) {
+    pub(super) fn settle(&mut self, span: &PhaseSpan) {
         for candidate in self.0.iter_mut().flatten() {
             if (span.from..span.to).contains(&candidate.at) {
                 candidate.span = Some(span.from);

@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use phasemeter_meter::gpu::{GpuMeter, Observer};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
-use phasemeter_meter::span::Segment;
+use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::Timestamp;
 
 use super::batch::Batch;
@@ -183,7 +183,7 @@ impl Exporter {
         }
     }
 
-    fn end_phase(&mut self, span: &Segment, gpu: &mut GpuExport) {
+    fn end_phase(&mut self, span: &PhaseSpan, gpu: &mut GpuExport) {
         let stretch = gpu.end_phase(span);
         if let Some(session) = &gpu.session {
             let (place, name) = (session.place.phase(&gpu.key, span.from), span.label.name());
@@ -246,7 +246,7 @@ impl Observer for GpuObserver<'_> {
         self.gpu.hear(reading, &self.exporter.experiment);
     }
 
-    fn span(&mut self, span: &Segment) {
+    fn span(&mut self, span: &PhaseSpan) {
         self.exporter.end_phase(span, self.gpu);
     }
 

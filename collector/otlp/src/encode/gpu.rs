@@ -7,7 +7,7 @@ use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::Reading;
-use phasemeter_meter::span::Segment;
+use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::Timestamp;
 
 use super::accounts::AccountPoints;
@@ -122,7 +122,7 @@ impl GpuExport {
     }
 
     /// A phase span is over; gives it out as a stretch of its session.
-    pub(super) fn end_phase(&mut self, span: &Segment) -> Stretch {
+    pub(super) fn end_phase(&mut self, span: &PhaseSpan) -> Stretch {
         self.exemplars.settle(span);
         let priced = self.labels.is_priced();
         let phase = Stretch { from: span.from, to: span.to, accounts: span.accounts, priced };
