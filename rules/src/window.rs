@@ -9,9 +9,9 @@ use phasemeter_meter::accounts;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::pattern::Pattern;
 use phasemeter_meter::phase::Account as Name;
-use phasemeter_meter::pool::Pools;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
+use phasemeter_meter::waste::WasteByCategory;
 
 /// What was measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,7 @@ pub struct Gpu {
     /// Where its time and money went.
     pub accounts: Accounts,
     /// Its waste, by pool.
-    pub waste: Pools,
+    pub waste: WasteByCategory,
     /// How its utilization moves; `None` where there is too little to tell.
     pub pattern: Option<Pattern>,
     /// What it costs; `None` where it is unpriced.

@@ -10,9 +10,9 @@
 
 mod support;
 
-use phasemeter_meter::pool::Pool;
 use phasemeter_meter::savings::estimate::Estimate;
 use phasemeter_meter::savings::fraction::Fraction;
+use phasemeter_meter::waste::WasteCategory;
 use phasemeter_rules::fault::Fault;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::lever::Lever;
@@ -42,7 +42,7 @@ fn every_field_of_a_window_arrives() {
     let advice = run.answer.unwrap();
     let [advice] = advice.as_slice() else { panic!("{advice:?}") };
     assert_eq!(advice.code, "mirror.seen");
-    let target = Target::Pool(Pool::Starvation);
+    let target = Target::Waste(WasteCategory::Starvation);
     assert_eq!((advice.target, advice.lever), (target, "dali".parse().unwrap()));
     let saving = Estimate { low: 0.0, expected: 0.25, high: 1.0 };
     assert_eq!(advice.saving, saving.map(|value| Fraction::new(value).unwrap()));

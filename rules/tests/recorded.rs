@@ -15,10 +15,10 @@ use std::io;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
-use phasemeter_meter::pool::{Pool, Pools};
 use phasemeter_meter::price::{Day, Estimate, Plan, Price};
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
+use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
 use phasemeter_rules::lever::Lever;
 use phasemeter_rules::quote::{Quote, QuoteRequest};
 use phasemeter_rules::recommendation::{Recommendation, Saving, Target};
@@ -62,7 +62,7 @@ fn fraction(value: f64) -> Fraction {
 fn advice() -> Vec<Recommendation> {
     vec![Recommendation {
         code: "idle.share".to_owned(),
-        target: Target::Pool(Pool::Idle),
+        target: Target::Waste(WasteCategory::Idle),
         lever: "bin_pack".parse().unwrap(),
         title: "Share it".to_owned(),
         action: "Put two jobs on it.".to_owned(),
@@ -241,12 +241,12 @@ prop_compose! {
         work_done in btree_map(text(), number(), 0..3),
         metrics in btree_map(text(), number(), 0..3),
     ) -> Gpu {
-        let [starvation, idle, occupancy] = waste;
+        let [starvation, idle, underload] = waste;
         Gpu {
             id: String::new(), model,
             memory_total: memory_total.and_then(Bytes::new),
             power_limit: power_limit.and_then(Milliwatts::new),
-            accounts, waste: Pools { starvation, idle, occupancy }, pattern, price, work_done,
+            accounts, waste: WasteByCategory { starvation, idle, underload }, pattern, price, work_done,
             utilization: Vec::new(), power: Vec::new(), memory: Vec::new(), metrics,
         }
     }
@@ -278,8 +278,8 @@ prop_compose! {
 prop_compose! {
     fn recommendation()(
         code in text(), title in text(), action in text(), rationale in text(),
-        target in select(vec![Target::Pool(Pool::Starvation), Target::Pool(Pool::Idle),
-            Target::Pool(Pool::Occupancy), Target::Rate, Target::Throughput]),
+        target in select(vec![Target::Waste(WasteCategory::Starvation), Target::Waste(WasteCategory::Idle),
+            Target::Waste(WasteCategory::Underload), Target::Rate, Target::Throughput]),
         lever in select(Lever::ALL.to_vec()),
         saving in [0.0..=1.0, 0.0..=1.0, 0.0..=1.0].prop_map(|parts| parts.map(fraction)),
         confidence in (0.0..=1.0).prop_map(fraction),

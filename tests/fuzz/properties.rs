@@ -171,8 +171,8 @@ fn closes(run: &Finished, rate: Rate) {
         assert_eq!(accounts.all().time, summary.length());
         assert_eq!(accounts.all().cost, NanoUsd(exact));
         assert_eq!(accounts.utilized_cost() + accounts.waste(), accounts.observed().cost);
-        let pools = summary.pools;
-        assert_eq!(pools.starvation + pools.idle + pools.occupancy, accounts.waste());
+        let waste = summary.waste;
+        assert_eq!(waste.starvation + waste.idle + waste.underload, accounts.waste());
         let absent: Nanos = summary.unobserved.absent.into_iter().sum();
         assert_eq!(absent + summary.unobserved.no_reading, accounts[Account::Unobserved].time);
     }

@@ -370,7 +370,7 @@ impl GpuMeter {
             self.timeline.advance(at, &mut post_to(&mut self.ledger, observer));
             let confirmed = self.bounces.is_confirmed();
             if let Some(turn) = self.bounces.observe(at, utilization) {
-                self.ledger.stretches.apply(turn, confirmed);
+                self.ledger.waste.apply(turn, confirmed);
                 self.window.iter_mut().for_each(|window| window.apply(turn, confirmed));
             }
         }

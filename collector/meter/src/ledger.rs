@@ -6,17 +6,17 @@
 use crate::accounts::{Accounts, Charge};
 use crate::accrual::{Accrual, Cost, UtilizedCost};
 use crate::money::{NanoUsd, Rate};
-use crate::pool::Stretches;
 use crate::span::{PhaseSpan, SpanBuilder};
 use crate::timeline::TimeSlice;
 use crate::units::{Nanos, Timestamp};
+use crate::waste::WasteClassifier;
 
 /// The ledger of one GPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     pub(crate) accrual: Option<Accrual>,
     pub(crate) accounts: Accounts,
-    pub(crate) stretches: Stretches,
+    pub(crate) waste: WasteClassifier,
     pub(crate) spans: SpanBuilder,
 }
 
@@ -26,7 +26,7 @@ impl Ledger {
         Self {
             accrual: rate.map(|rate| Accrual::new(Timestamp::EPOCH, rate)),
             accounts: Accounts::default(),
-            stretches: Stretches::default(),
+            waste: WasteClassifier::default(),
             spans: SpanBuilder::new(min_span),
         }
     }
@@ -42,7 +42,7 @@ impl Ledger {
             None => Charge { slice, cost: NanoUsd::ZERO, utilized: UtilizedCost::ZERO },
         };
         self.accounts.post(&charge);
-        self.stretches.post(&charge);
+        self.waste.post(&charge);
         self.spans.post(&charge, emit);
     }
 }

@@ -24,11 +24,11 @@ mod config;
 pub mod gpu;
 mod ledger;
 pub mod phase;
-pub mod pool;
 pub mod reorder;
 pub mod span;
 pub mod staleness;
 pub mod timeline;
+pub mod waste;
 
 // What is measured beside it.
 pub mod cadence;

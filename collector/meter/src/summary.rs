@@ -6,9 +6,9 @@ use crate::accounts::Accounts;
 use crate::energy::EnergyBasis;
 use crate::money::Rate;
 use crate::pattern::Pattern;
-use crate::pool::Pools;
 use crate::reading::{Absent, Basis};
 use crate::units::{Bytes, Nanos, Timestamp, Utilization};
+use crate::waste::WasteByCategory;
 
 /// Unobserved time by reason. Sums to the time of the account `unobserved`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Summary {
     /// Unobserved time by reason.
     pub unobserved: Unobserved,
     /// Waste by category.
-    pub pools: Pools,
+    pub waste: WasteByCategory,
     /// The utilization pattern; `None` if there is too little data.
     pub pattern: Option<Pattern>,
     /// The basis used for billing.

@@ -196,8 +196,8 @@ proptest! {
         let accounts = summary.accounts;
         prop_assert_eq!(accounts.all().cost, NanoUsd(exact));
         prop_assert_eq!(accounts.utilized_cost() + accounts.waste(), accounts.observed().cost);
-        let pools = summary.pools;
-        prop_assert_eq!(pools.starvation + pools.idle + pools.occupancy, accounts.waste());
+        let waste = summary.waste;
+        prop_assert_eq!(waste.starvation + waste.idle + waste.underload, accounts.waste());
         for account in Account::ALL {
             prop_assert!(accounts[account].waste() >= NanoUsd::ZERO);
         }

@@ -168,13 +168,13 @@ fn any_rows() -> impl Strategy<Value = Vec<Row>> {
 
 /// Waste by category: starvation inside `stretches`, idle in idle seconds elsewhere, underload the
 /// rest.
-fn pools(rows: &[Row], oracle: &Oracle) -> [i128; 3] {
+fn reference_waste(rows: &[Row], oracle: &Oracle) -> [i128; 3] {
     let stretches = stretches(rows);
     let starved = |ms: u64| {
         let second = ms / 1_000 * 1_000;
         stretches.iter().any(|(from, to)| *from <= second && second < *to)
     };
-    let (mut starvation, mut idle, mut occupancy) = (0, 0, 0);
+    let (mut starvation, mut idle, mut underload) = (0, 0, 0);
     for booked in BOOKS.into_iter().filter(|booked| *booked != Booked::Unobserved) {
         let of = |inside: Option<bool>| {
             let mine = (oracle.start..).zip(&oracle.millis).filter(|(ms, (b, _))| {
@@ -185,9 +185,9 @@ fn pools(rows: &[Row], oracle: &Oracle) -> [i128; 3] {
         };
         let (all, inside) = (of(None), of(Some(true)));
         starvation += inside;
-        if booked.label() == "idle" { idle += all - inside } else { occupancy += all - inside }
+        if booked.label() == "idle" { idle += all - inside } else { underload += all - inside }
     }
-    [starvation, idle, occupancy].map(i128::from)
+    [starvation, idle, underload].map(i128::from)
 }
 
 proptest! {
@@ -196,9 +196,9 @@ proptest! {
     /// Each second's waste is in exactly one category.
     #[test]
     fn waste_categories_match_reference(rows in any_rows()) {
-        let found = summary(&rows).pools;
-        let found = [found.starvation, found.idle, found.occupancy].map(|pool| pool.0);
-        prop_assert_eq!(found, pools(&rows, &Oracle::of(&rows)));
+        let found = summary(&rows).waste;
+        let found = [found.starvation, found.idle, found.underload].map(|waste| waste.0);
+        prop_assert_eq!(found, reference_waste(&rows, &Oracle::of(&rows)));
     }
 
     /// The recent window has the accounts and waste of its time, even if a bouncing stretch began
@@ -228,9 +228,9 @@ proptest! {
             prop_assert_eq!(balance.weighted, u128::from(oracle.weight_in(booked)) * 1_000_000);
             prop_assert_eq!(balance.cost.0, i128::from(oracle.millis_in(booked)) * 1_000);
         }
-        let found = recent.pools;
-        let found = [found.starvation, found.idle, found.occupancy].map(|pool| pool.0);
-        prop_assert_eq!(found, pools(&rows, &oracle));
+        let found = recent.waste;
+        let found = [found.starvation, found.idle, found.underload].map(|waste| waste.0);
+        prop_assert_eq!(found, reference_waste(&rows, &oracle));
     }
 }
 
@@ -254,8 +254,8 @@ fn recent_window_of_endless_run_is_last_day() {
     assert_eq!(recent.span, Some((at(START + 72 * HOUR), at(end))));
     assert_eq!(kind(recent.pattern), Some(PatternKind::Steady));
     assert_eq!(recent.accounts.all().cost.0, i128::from(24 * HOUR + HOUR / 2) * 1_000);
-    assert_eq!(recent.pools.starvation, NanoUsd::ZERO);
-    assert_eq!(recent.pools.sum(), recent.accounts.waste());
+    assert_eq!(recent.waste.starvation, NanoUsd::ZERO);
+    assert_eq!(recent.waste.sum(), recent.accounts.waste());
 
     let series = meter.recent_series();
     assert_eq!(series.step(), Nanos::from_secs(256));

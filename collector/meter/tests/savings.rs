@@ -3,18 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use phasemeter_meter::money::{NanoUsd, Rate};
-use phasemeter_meter::pool::{Pool, Pools};
 use phasemeter_meter::projection::{HOURS_A_MONTH, Projection};
 use phasemeter_meter::savings::advice::{Advice, Saving, Target};
 use phasemeter_meter::savings::estimate::Estimate;
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::savings::waterfall::Gpu;
 use phasemeter_meter::savings::{Saved, Savings};
+use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-const STARVATION: Target = Target::Pool(Pool::Starvation);
-const IDLE: Target = Target::Pool(Pool::Idle);
+const STARVATION: Target = Target::Waste(WasteCategory::Starvation);
+const IDLE: Target = Target::Waste(WasteCategory::Idle);
 
 fn fraction(value: f64) -> Fraction {
     Fraction::new(value).unwrap()
@@ -29,8 +29,9 @@ fn rate(dollars: &str) -> Rate {
 }
 
 /// A GPU with a bill of `bill` dollars and this waste per category.
-fn gpu(id: &str, bill: i128, [starvation, idle, occupancy]: [i128; 3]) -> Gpu<'_> {
-    let waste = Pools { starvation: usd(starvation), idle: usd(idle), occupancy: usd(occupancy) };
+fn gpu(id: &str, bill: i128, [starvation, idle, underload]: [i128; 3]) -> Gpu<'_> {
+    let waste =
+        WasteByCategory { starvation: usd(starvation), idle: usd(idle), underload: usd(underload) };
     Gpu { id, rate: rate("3"), bill: usd(bill), waste, tensor_measured: false }
 }
 
@@ -89,9 +90,9 @@ fn recommendations_for_one_category_recover_the_same_waste() {
     assert_eq!(waterfall.steps[1].counted.expected, fraction(0.1), "capped from 0.5");
     assert_eq!(waterfall.steps[1].fraction.expected, fraction(0.37), "1 − 0.7 × 0.9");
     assert_eq!(waterfall.steps[1].usd.expected, usd(37));
-    assert_eq!(savings.pools[0], (Pool::Starvation, saved_percent(&[1], 0, 30, 40)));
-    assert_eq!(savings.pools[1], (Pool::Idle, saved_percent(&[2], 0, 10, 10)));
-    assert_eq!(savings.pools[2], (Pool::Occupancy, saved_percent(&[], 0, 0, 0)));
+    assert_eq!(savings.by_category[0], (WasteCategory::Starvation, saved_percent(&[1], 0, 30, 40)));
+    assert_eq!(savings.by_category[1], (WasteCategory::Idle, saved_percent(&[2], 0, 10, 10)));
+    assert_eq!(savings.by_category[2], (WasteCategory::Underload, saved_percent(&[], 0, 0, 0)));
     assert_eq!(savings.counted, [false, true, true]);
     assert!(savings.capped);
 }
@@ -206,8 +207,8 @@ fn any_gpus() -> impl Strategy<Value = Vec<Gpu<'static>>> {
     let gpu = (prop::array::uniform4(amount()), 0..=Rate::MAX, any::<bool>());
     prop::array::uniform3(gpu).prop_map(|gpus| {
         let gpus = GPUS.into_iter().zip(gpus).map(|(id, (parts, nanos, tensor_measured))| {
-            let [starvation, idle, occupancy, useful] = parts.map(NanoUsd);
-            let waste = Pools { starvation, idle, occupancy };
+            let [starvation, idle, underload, useful] = parts.map(NanoUsd);
+            let waste = WasteByCategory { starvation, idle, underload };
             let rate = Rate::new(nanos).unwrap();
             Gpu { id, rate, bill: waste.sum() + useful, waste, tensor_measured }
         });
@@ -227,9 +228,9 @@ fn is_ordered<T: Ord + Copy>(estimate: Estimate<T>) -> bool {
 /// Everything but indexes of recommendations.
 fn amounts(savings: Savings) -> impl PartialEq + std::fmt::Debug {
     let parts = [savings.utilization, savings.throughput, savings.rate, savings.total];
-    let pools = savings.pools.map(|(_, saved)| saved);
+    let categories = savings.by_category.map(|(_, saved)| saved);
     let amounts: Vec<_> =
-        parts.into_iter().chain(pools).map(|saved| (saved.usd, saved.fraction)).collect();
+        parts.into_iter().chain(categories).map(|saved| (saved.usd, saved.fraction)).collect();
     let steps: Vec<_> = savings
         .gpus
         .into_iter()
@@ -250,16 +251,16 @@ proptest! {
     fn savings_never_exceed_waste_or_bill(gpus in any_gpus(), owned in any_advice()) {
         let Some(savings) = savings(&gpus, &owned) else { return Ok(()) };
         for (gpu, waterfall) in gpus.iter().zip(&savings.gpus) {
-            for pool in Pool::ALL {
-                let part = waterfall.on(Target::Pool(pool)).high.part_of(gpu.bill);
-                prop_assert!(part <= gpu.waste[pool]);
+            for category in WasteCategory::ALL {
+                let part = waterfall.on(Target::Waste(category)).high.part_of(gpu.bill);
+                prop_assert!(part <= gpu.waste[category]);
             }
             let utilization = waterfall.utilization().high;
             prop_assert!(utilization.part_of(gpu.bill) <= gpu.waste.sum());
             prop_assert!(waterfall.total().high <= Fraction::ONE);
         }
-        for (pool, saved) in &savings.pools {
-            prop_assert!(saved.usd.high <= gpus.iter().map(|gpu| gpu.waste[*pool]).sum());
+        for (category, saved) in &savings.by_category {
+            prop_assert!(saved.usd.high <= gpus.iter().map(|gpu| gpu.waste[*category]).sum());
         }
         prop_assert!(savings.utilization.usd.high <= savings.waste);
         prop_assert!(savings.total.usd.high <= gpus.iter().map(|gpu| gpu.bill).sum());
@@ -287,9 +288,9 @@ proptest! {
         let last = savings.gpus.iter().filter_map(|gpu| gpu.steps.last());
         let sum: NanoUsd = last.map(|step| step.usd.expected).sum();
         prop_assert_eq!(savings.total.usd.expected, sum);
-        let pools: NanoUsd = savings.pools.iter().map(|(_, saved)| saved.usd.expected).sum();
-        let rounded = i128::try_from(GPUS.len() * Pool::ALL.len()).unwrap();
-        prop_assert!(savings.utilization.usd.expected <= pools + NanoUsd(rounded));
+        let categories: NanoUsd = savings.by_category.iter().map(|(_, saved)| saved.usd.expected).sum();
+        let rounded = i128::try_from(GPUS.len() * WasteCategory::ALL.len()).unwrap();
+        prop_assert!(savings.utilization.usd.expected <= categories + NanoUsd(rounded));
         let bill: NanoUsd = gpus.iter().map(|gpu| gpu.bill).sum();
         for saved in [&savings.utilization, &savings.rate, &savings.total] {
             let of_bill = saved.fraction.expected.part_of(bill);
@@ -331,7 +332,7 @@ proptest! {
         prop_assert_eq!(before.is_some(), after.is_some());
         let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
         prop_assert_eq!(&before.total, &after.total);
-        prop_assert_eq!(&before.pools, &after.pools);
+        prop_assert_eq!(&before.by_category, &after.by_category);
         prop_assert_eq!(&before.utilization, &after.utilization);
         prop_assert_eq!(before.monthly_usd, after.monthly_usd);
         prop_assert_eq!(before.capped, after.capped);

@@ -81,7 +81,7 @@ fn gpu(gpu: &Gpu) -> Value {
         "waste": {
             "starvation": nano_usd(gpu.waste.starvation),
             "idle": nano_usd(gpu.waste.idle),
-            "occupancy": nano_usd(gpu.waste.occupancy),
+            "occupancy": nano_usd(gpu.waste.underload),
         },
         "pattern": {"kind": "Bouncing", "period_seconds": 42.0, "duty": 0.5},
         "price": {

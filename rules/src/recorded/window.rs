@@ -8,10 +8,10 @@ use std::ops::RangeInclusive;
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::pattern::{Pattern, PatternKind};
-use phasemeter_meter::pool::Pools;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::series::POINTS;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
+use phasemeter_meter::waste::WasteByCategory;
 use serde::{Deserialize, Serialize};
 
 use super::value::{each, maybe, named, one, record};
@@ -77,8 +77,8 @@ struct GpuFields {
     power_limit: Option<Milliwatts>,
     #[serde(with = "AccountsFields")]
     accounts: Accounts,
-    #[serde(rename = "waste_nano_usd", with = "PoolsFields")]
-    waste: Pools,
+    #[serde(rename = "waste_nano_usd", with = "WasteFields")]
+    waste: WasteByCategory,
     #[serde(default, with = "maybe")]
     pattern: Option<Pattern>,
     #[serde(default, with = "maybe")]
@@ -134,14 +134,14 @@ struct AccountFields {
 record!(Account, AccountFields);
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Pools", deny_unknown_fields)]
-struct PoolsFields {
+#[serde(remote = "WasteByCategory", deny_unknown_fields)]
+struct WasteFields {
     #[serde(with = "one")]
     starvation: NanoUsd,
     #[serde(with = "one")]
     idle: NanoUsd,
-    #[serde(with = "one")]
-    occupancy: NanoUsd,
+    #[serde(rename = "occupancy", with = "one")]
+    underload: NanoUsd,
 }
 
 #[derive(Serialize, Deserialize)]

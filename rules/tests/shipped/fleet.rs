@@ -73,7 +73,7 @@ fn gpu(index: usize, meter: &GpuMeter, grid: &Grid) -> Gpu {
         memory_total: (!memory.is_empty()).then(total).flatten(),
         power_limit: Milliwatts::new(700_000),
         accounts: (&summary.accounts).into(),
-        waste: summary.pools,
+        waste: summary.waste,
         pattern: summary.pattern,
         price: Some(Price::given(rate(), Some(Plan::OnDemand), "a test")),
         work_done: BTreeMap::new(),

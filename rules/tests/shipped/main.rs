@@ -18,8 +18,8 @@ use std::cmp::Reverse;
 
 use fleet::{Does, Recorded, any_fleet, bouncing, fleet, metered, window};
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::pool::Pools;
 use phasemeter_meter::savings::fraction::Fraction;
+use phasemeter_meter::waste::WasteByCategory;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::Policy;
@@ -58,7 +58,7 @@ fn advice(policies: &[Policy], window: &Window) -> Vec<Recommendation> {
 
 /// The means that act on waste, that which saves most first.
 fn levers(all: &[Recommendation]) -> Vec<&'static str> {
-    let on_waste = all.iter().filter(|one| matches!(one.target, Target::Pool(_)));
+    let on_waste = all.iter().filter(|one| matches!(one.target, Target::Waste(_)));
     on_waste.map(|one| one.lever.name()).collect()
 }
 
@@ -204,7 +204,7 @@ fn without_a_price_the_means_are_the_same() {
     let policies = recommenders();
     let priced = window(&fleet());
     let free = |gpu: &Gpu| {
-        let mut gpu = Gpu { price: None, waste: Pools::default(), ..gpu.clone() };
+        let mut gpu = Gpu { price: None, waste: WasteByCategory::default(), ..gpu.clone() };
         let accounts = &mut gpu.accounts;
         for account in [
             &mut accounts.idle_held,
@@ -239,8 +239,8 @@ proptest! {
         for one in ALL.with(|all| advice(all, &window)) {
             let named = || window.gpus.iter().filter(|gpu| one.gpus.contains(&gpu.id));
             let sum = |of: &dyn Fn(&Gpu) -> NanoUsd| named().map(|gpu| of(gpu).0).sum::<i128>() as f64;
-            let Target::Pool(pool) = one.target else { continue };
-            let waste = sum(&|gpu| gpu.waste[pool]);
+            let Target::Waste(category) = one.target else { continue };
+            let waste = sum(&|gpu| gpu.waste[category]);
             let bill = sum(&|gpu| {
                 let Accounts { idle_held, idle_free, idle_unknown, .. } = gpu.accounts;
                 let Accounts { underutilized, productive, compute_bound, unobserved, .. } = gpu.accounts;

@@ -11,9 +11,9 @@ use std::process::Command;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
-use phasemeter_meter::pool::Pools;
 use phasemeter_meter::price::{Estimate, Plan, Price};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
+use phasemeter_meter::waste::WasteByCategory;
 use phasemeter_rules::quote::QuoteRequest;
 use phasemeter_rules::window::{Account, Accounts, Gpu, Window};
 use wit_component::StringEncoding;
@@ -130,10 +130,10 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
             compute_bound: account(1_000),
             unobserved: account(100),
         },
-        waste: Pools {
+        waste: WasteByCategory {
             starvation: NanoUsd(1_000_000_000),
             idle: NanoUsd(500_000_000),
-            occupancy: NanoUsd(250_000_000),
+            underload: NanoUsd(250_000_000),
         },
         pattern: Some(Pattern {
             kind: PatternKind::Bouncing,

@@ -9,10 +9,10 @@ use crate::config::MeterConfig;
 use crate::distribution::{self, Readings};
 use crate::energy::EnergyBasis;
 use crate::pattern::{self, Pattern, Turn};
-use crate::pool::{Pools, Stretches};
 use crate::reading::Basis;
 use crate::series::Series;
 use crate::units::Timestamp;
+use crate::waste::{WasteByCategory, WasteClassifier};
 
 /// Totals of one GPU over the whole run or over its recent window.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub struct Recent {
     /// Time and cost by account.
     pub accounts: Accounts,
     /// Waste by category.
-    pub pools: Pools,
+    pub waste: WasteByCategory,
     /// The utilization pattern; `None` if there is too little data.
     pub pattern: Option<Pattern>,
     /// Energy in joules, and its basis.
@@ -43,7 +43,7 @@ impl Recent {
 pub(super) struct Snapshot {
     pub(super) at: Timestamp,
     pub(super) accounts: Accounts,
-    pub(super) stretches: Stretches,
+    pub(super) waste: WasteClassifier,
     pub(super) cycles: pattern::Snapshot,
     /// The distribution of the billed feed.
     pub(super) billed: Option<(Basis, distribution::Snapshot)>,
@@ -72,7 +72,7 @@ impl RollingWindow {
     /// Applies a cycle change to all snapshots: waste before one may turn out later to lie in a
     /// bouncing stretch.
     pub(super) fn apply(&mut self, turn: Turn, confirmed: bool) {
-        self.snapshots.iter_mut().for_each(|snapshot| snapshot.stretches.apply(turn, confirmed));
+        self.snapshots.iter_mut().for_each(|snapshot| snapshot.waste.apply(turn, confirmed));
     }
 
     /// Adds the latest snapshot and drops those before `from`.

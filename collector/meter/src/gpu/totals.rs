@@ -17,7 +17,7 @@ impl GpuMeter {
     /// The summary of the run so far.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        let Recent { span, accounts, pools, pattern, energy, .. } = self.all();
+        let Recent { span, accounts, waste, pattern, energy, .. } = self.all();
         let billed = self.billed_feed();
         Summary {
             span,
@@ -25,7 +25,7 @@ impl GpuMeter {
             accounts,
             holding_known: self.timeline.holding_known(),
             unobserved: self.unobserved,
-            pools,
+            waste,
             pattern,
             basis: billed.basis(),
             update_period: billed.update_period(),
@@ -66,7 +66,7 @@ impl GpuMeter {
         Snapshot {
             at: self.watermark,
             accounts: self.ledger.accounts,
-            stretches: self.ledger.stretches.clone(),
+            waste: self.ledger.waste.clone(),
             cycles: self.bounces.snapshot(),
             billed: Some((billed.basis(), billed.distribution().snapshot())),
             readings: self.readings().collect(),
@@ -81,7 +81,7 @@ impl GpuMeter {
 
     fn since(&self, earlier: &Snapshot) -> Recent {
         let accounts = self.ledger.accounts.since(&earlier.accounts);
-        let stretches = &self.ledger.stretches;
+        let waste = &self.ledger.waste;
         let confirmed = self.bounces.is_confirmed();
         let readings_before = |of: Basis| {
             let readings = earlier.readings.iter().find(|(basis, _)| *basis == of);
@@ -93,7 +93,7 @@ impl GpuMeter {
         Recent {
             span: self.start.map(|start| (start.max(earlier.at), self.watermark)),
             accounts,
-            pools: stretches.pools_since(&earlier.stretches, &accounts, confirmed),
+            waste: waste.by_category_since(&earlier.waste, &accounts, confirmed),
             pattern: self.pattern(earlier, billed_before, accounts.observed().time),
             energy: match (self.joules(), earlier.energy) {
                 (Some((now, basis)), Some((before, same))) if basis == same => {

@@ -5,7 +5,7 @@
 
 use super::estimate::Estimate;
 use super::fraction::Fraction;
-use crate::pool::Pool;
+use crate::waste::WasteCategory;
 
 /// Fractions of a bill: 0 ≤ low ≤ expected ≤ high ≤ 1.
 pub type Saving = Estimate<Fraction>;
@@ -14,7 +14,7 @@ pub type Saving = Estimate<Fraction>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// A waste category, whose waste caps the saving.
-    Pool(Pool),
+    Waste(WasteCategory),
     /// Work per GPU-hour.
     Throughput,
     /// Price per GPU-hour.
@@ -24,9 +24,9 @@ pub enum Target {
 impl Target {
     /// All targets, in the order of the waterfall.
     pub const ALL: [Self; 5] = [
-        Self::Pool(Pool::Starvation),
-        Self::Pool(Pool::Idle),
-        Self::Pool(Pool::Occupancy),
+        Self::Waste(WasteCategory::Starvation),
+        Self::Waste(WasteCategory::Idle),
+        Self::Waste(WasteCategory::Underload),
         Self::Throughput,
         Self::Rate,
     ];
@@ -35,7 +35,7 @@ impl Target {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Pool(pool) => pool.name(),
+            Self::Waste(category) => category.name(),
             Self::Throughput => "throughput",
             Self::Rate => "rate",
         }

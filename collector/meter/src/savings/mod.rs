@@ -19,8 +19,8 @@ use self::estimate::Estimate;
 use self::fraction::Fraction;
 use self::waterfall::{Gpu, Step, Waterfall};
 use crate::money::NanoUsd;
-use crate::pool::Pool;
 use crate::projection::Projection;
+use crate::waste::WasteCategory;
 
 /// The savings of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +29,8 @@ pub struct Savings {
     pub waste: NanoUsd,
     /// One waterfall per GPU, in input order.
     pub gpus: Vec<Waterfall>,
-    /// The saving of each waste category alone, in the order of [`Pool::ALL`].
-    pub pools: [(Pool, Saved); Pool::ALL.len()],
+    /// The saving of each waste category alone, in the order of [`WasteCategory::ALL`].
+    pub by_category: [(WasteCategory, Saved); WasteCategory::ALL.len()],
     /// The combined saving of all waste categories; at most the waste.
     pub utilization: Saved,
     /// The saving of the throughput axis alone.
@@ -66,7 +66,7 @@ impl Savings {
     pub fn of(gpus: &[Gpu<'_>], advice: &[Advice<'_>]) -> Option<Self> {
         let fleet = Fleet::of(gpus, advice)?;
         let on = |target| fleet.saved(|step| step.target == target, |gpu| gpu.on(target));
-        let is_pool = |step: &Step| matches!(step.target, Target::Pool(_));
+        let is_waste = |step: &Step| matches!(step.target, Target::Waste(_));
         let total = fleet.saved(|_| true, Waterfall::total);
         let monthly = |gpu: &Waterfall| {
             let cost = Projection::of(gpu.rate.hourly()).monthly;
@@ -75,8 +75,8 @@ impl Savings {
         let capped = fleet.steps().any(Step::capped);
         Some(Self {
             waste: gpus.iter().map(|gpu| gpu.waste.sum()).sum(),
-            pools: Pool::ALL.map(|pool| (pool, on(Target::Pool(pool)))),
-            utilization: fleet.saved(is_pool, Waterfall::utilization),
+            by_category: WasteCategory::ALL.map(|category| (category, on(Target::Waste(category)))),
+            utilization: fleet.saved(is_waste, Waterfall::utilization),
             throughput: on(Target::Throughput),
             rate: on(Target::Rate),
             monthly_usd: sum(fleet.gpus.iter().map(monthly)),

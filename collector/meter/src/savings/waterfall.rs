@@ -11,8 +11,8 @@ use super::advice::{Advice, Saving, Target};
 use super::estimate::Estimate;
 use super::fraction::Fraction;
 use crate::money::{NanoUsd, Rate};
-use crate::pool::Pools;
 use crate::summary::Summary;
+use crate::waste::WasteByCategory;
 
 /// A GPU with a price. Without one there is no bill to save from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Gpu<'a> {
     /// Its bill, observed or not.
     pub bill: NanoUsd,
     /// Its waste.
-    pub waste: Pools,
+    pub waste: WasteByCategory,
     /// Whether tensor activity was measured. Without it the possible throughput gain is unknown.
     pub tensor_measured: bool,
 }
@@ -34,13 +34,13 @@ impl<'a> Gpu<'a> {
     #[must_use]
     pub fn new(id: &'a str, summary: &Summary, tensor_measured: bool) -> Option<Self> {
         let bill = summary.accounts.all().cost;
-        Some(Self { id, rate: summary.rate?, bill, waste: summary.pools, tensor_measured })
+        Some(Self { id, rate: summary.rate?, bill, waste: summary.waste, tensor_measured })
     }
 
     /// The maximum saving on a target; `None` if the target does not count.
     fn cap(&self, target: Target) -> Option<Fraction> {
         match target {
-            Target::Pool(pool) => Fraction::of(self.waste[pool], self.bill),
+            Target::Waste(category) => Fraction::of(self.waste[category], self.bill),
             Target::Throughput => self.tensor_measured.then_some(Fraction::ONE),
             Target::Rate => Some(Fraction::ONE),
         }
@@ -121,8 +121,8 @@ impl Waterfall {
     /// The combined saving of all waste categories; at most the waste.
     #[must_use]
     pub fn utilization(&self) -> Saving {
-        let pools = |step: &&Step| matches!(step.target, Target::Pool(_));
-        self.steps.iter().rfind(pools).map(|step| step.fraction).unwrap_or_default()
+        let is_waste = |step: &&Step| matches!(step.target, Target::Waste(_));
+        self.steps.iter().rfind(is_waste).map(|step| step.fraction).unwrap_or_default()
     }
 
     /// The combined saving of all steps.

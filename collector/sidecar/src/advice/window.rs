@@ -73,7 +73,7 @@ impl Shown<'_> {
             memory_total: self.memory_total,
             power_limit: self.identity.power_limit,
             accounts: (&recent.accounts).into(),
-            waste: recent.pools,
+            waste: recent.waste,
             pattern: recent.pattern,
             price: self.price.cloned(),
             work_done,

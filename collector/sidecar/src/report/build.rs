@@ -11,12 +11,12 @@ use phasemeter_meter::energy::EnergyBasis;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::percent::{Percent, percents};
 use phasemeter_meter::phase::Account;
-use phasemeter_meter::pool::Pools;
 use phasemeter_meter::price::{Day, Plan, Price, Unpriced};
 use phasemeter_meter::projection::{Projection, UnitCost, cost_per_effective_hour};
 use phasemeter_meter::reading::Absent;
 use phasemeter_meter::summary::{self, Summary};
 use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, PPM, Timestamp, Utilization as Busy};
+use phasemeter_meter::waste::WasteByCategory;
 
 use super::advice::Advice;
 use super::model::*;
@@ -179,7 +179,7 @@ struct Sums {
     accounts: Accounts,
     effective: NanoUsd,
     waste: NanoUsd,
-    pools: Pools,
+    waste_by_category: WasteByCategory,
     unobserved: summary::Unobserved,
     /// Σ utilization × time in ppm·ns: of all, and of those that have a price.
     weighted: u128,
@@ -201,7 +201,7 @@ impl Sums {
             accounts,
             effective: accounts.utilized_cost(),
             waste: accounts.waste(),
-            pools: summary.pools,
+            waste_by_category: summary.waste,
             unobserved: summary.unobserved,
             weighted,
             priced_weighted: if priced { weighted } else { 0 },
@@ -226,9 +226,9 @@ impl Sums {
 
     fn pools(&self) -> WastePools {
         WastePools {
-            starvation: self.usd(self.pools.starvation),
-            idle: self.usd(self.pools.idle),
-            occupancy: self.usd(self.pools.occupancy),
+            starvation: self.usd(self.waste_by_category.starvation),
+            idle: self.usd(self.waste_by_category.idle),
+            occupancy: self.usd(self.waste_by_category.underload),
         }
     }
 
@@ -266,9 +266,9 @@ impl AddAssign<&Self> for Sums {
         self.accounts += &other.accounts;
         self.effective += other.effective;
         self.waste += other.waste;
-        self.pools.starvation += other.pools.starvation;
-        self.pools.idle += other.pools.idle;
-        self.pools.occupancy += other.pools.occupancy;
+        self.waste_by_category.starvation += other.waste_by_category.starvation;
+        self.waste_by_category.idle += other.waste_by_category.idle;
+        self.waste_by_category.underload += other.waste_by_category.underload;
         self.unobserved.no_reading += other.unobserved.no_reading;
         for (mine, theirs) in self.unobserved.absent.iter_mut().zip(other.unobserved.absent) {
             *mine += theirs;

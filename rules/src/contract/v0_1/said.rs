@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::pool::Pool;
 use phasemeter_meter::price::Plan;
 use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::waste::WasteCategory;
 
 use super::generated::exports::phasemeter::policy as wit;
 use super::generated::phasemeter::policy::types;
@@ -148,9 +148,9 @@ pub(super) fn quote(said: wit::pricer::Quote, request: &QuoteRequest) -> Result<
 impl From<wit::recommender::Target> for Target {
     fn from(target: wit::recommender::Target) -> Self {
         match target {
-            wit::recommender::Target::Starvation => Self::Pool(Pool::Starvation),
-            wit::recommender::Target::Idle => Self::Pool(Pool::Idle),
-            wit::recommender::Target::Occupancy => Self::Pool(Pool::Occupancy),
+            wit::recommender::Target::Starvation => Self::Waste(WasteCategory::Starvation),
+            wit::recommender::Target::Idle => Self::Waste(WasteCategory::Idle),
+            wit::recommender::Target::Occupancy => Self::Waste(WasteCategory::Underload),
             wit::recommender::Target::Rate => Self::Rate,
             wit::recommender::Target::Throughput => Self::Throughput,
         }

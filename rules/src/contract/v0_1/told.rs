@@ -114,7 +114,7 @@ fn told<'a>(gpu: &'a Gpu, lent: &'a Lent<'_>) -> wit::recommender::Gpu<'a> {
         waste: wit::recommender::Waste {
             starvation: nano_usd(gpu.waste.starvation),
             idle: nano_usd(gpu.waste.idle),
-            occupancy: nano_usd(gpu.waste.occupancy),
+            occupancy: nano_usd(gpu.waste.underload),
         },
         pattern: gpu.pattern.map(Into::into),
         price: gpu.price.as_ref().map(|listed| price(listed, lent.day.as_deref())),

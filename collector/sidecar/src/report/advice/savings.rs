@@ -97,7 +97,11 @@ impl Savings {
         Self {
             waste_usd: Usd(savings.waste),
             gpus: savings.gpus.iter().map(|gpu| GpuSavings::build(gpu, advice)).collect(),
-            pools: savings.pools.iter().map(|(name, saved)| pool(name.name(), saved)).collect(),
+            pools: savings
+                .by_category
+                .iter()
+                .map(|(name, saved)| pool(name.name(), saved))
+                .collect(),
             utilization_fraction: savings.utilization.fraction.into(),
             utilization_usd: savings.utilization.usd.into(),
             capped: savings.capped,

@@ -15,18 +15,18 @@ use crate::units::Timestamp;
 
 /// The cause of waste.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Pool {
+pub enum WasteCategory {
     /// Waste in bouncing stretches: the GPU waited for input.
     Starvation,
     /// Waste of idle seconds elsewhere.
     Idle,
     /// All other waste: the GPU worked below capacity.
-    Occupancy,
+    Underload,
 }
 
-impl Pool {
+impl WasteCategory {
     /// All categories, in report order.
-    pub const ALL: [Self; 3] = [Self::Starvation, Self::Idle, Self::Occupancy];
+    pub const ALL: [Self; 3] = [Self::Starvation, Self::Idle, Self::Underload];
 
     /// The name in reports and telemetry.
     #[must_use]
@@ -34,45 +34,45 @@ impl Pool {
         match self {
             Self::Starvation => "starvation",
             Self::Idle => "idle",
-            Self::Occupancy => "occupancy",
+            Self::Underload => "occupancy",
         }
     }
 }
 
 /// Waste per category.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pools {
+pub struct WasteByCategory {
     /// Waste in bouncing stretches.
     pub starvation: NanoUsd,
     /// Waste of idle seconds elsewhere.
     pub idle: NanoUsd,
     /// All other waste.
-    pub occupancy: NanoUsd,
+    pub underload: NanoUsd,
 }
 
-impl Pools {
+impl WasteByCategory {
     /// The sum of all categories.
     #[must_use]
     pub fn sum(&self) -> NanoUsd {
-        Pool::ALL.into_iter().map(|pool| self[pool]).sum()
+        WasteCategory::ALL.into_iter().map(|category| self[category]).sum()
     }
 }
 
-impl Index<Pool> for Pools {
+impl Index<WasteCategory> for WasteByCategory {
     type Output = NanoUsd;
 
-    fn index(&self, pool: Pool) -> &NanoUsd {
-        match pool {
-            Pool::Starvation => &self.starvation,
-            Pool::Idle => &self.idle,
-            Pool::Occupancy => &self.occupancy,
+    fn index(&self, category: WasteCategory) -> &NanoUsd {
+        match category {
+            WasteCategory::Starvation => &self.starvation,
+            WasteCategory::Idle => &self.idle,
+            WasteCategory::Underload => &self.underload,
         }
     }
 }
 
 /// Splits charges into those inside and outside bouncing stretches.
 #[derive(Clone, Debug, Default)]
-pub struct Stretches {
+pub struct WasteClassifier {
     /// Start and current end of the stretch in progress.
     stretch: Option<(Timestamp, Timestamp)>,
     /// Charges inside finished stretches.
@@ -83,7 +83,7 @@ pub struct Stretches {
     tail: Accounts,
 }
 
-impl Stretches {
+impl WasteClassifier {
     /// Posts a charge. A second belongs to the stretch in which it begins.
     pub fn post(&mut self, charge: &Charge) {
         let Some((from, to)) = self.stretch else { return };
@@ -119,20 +119,25 @@ impl Stretches {
     /// stretch in progress ended now. The categories sum to that waste. Every cycle change since
     /// must have been applied to `earlier`, too.
     #[must_use]
-    pub fn pools_since(&self, earlier: &Self, total: &Accounts, confirmed: bool) -> Pools {
+    pub fn by_category_since(
+        &self,
+        earlier: &Self,
+        total: &Accounts,
+        confirmed: bool,
+    ) -> WasteByCategory {
         let starved = self.starved(confirmed).since(&earlier.starved(confirmed));
-        let mut pools = Pools::default();
+        let mut waste = WasteByCategory::default();
         for account in Account::OBSERVED {
-            let waste = total[account].waste();
-            let inside = starved[account].waste().min(waste);
-            pools.starvation += inside;
+            let all = total[account].waste();
+            let inside = starved[account].waste().min(all);
+            waste.starvation += inside;
             if account.phase() == Some(Phase::Idle) {
-                pools.idle += waste - inside;
+                waste.idle += all - inside;
             } else {
-                pools.occupancy += waste - inside;
+                waste.underload += all - inside;
             }
         }
-        pools
+        waste
     }
 
     fn starved(&self, confirmed: bool) -> Accounts {
