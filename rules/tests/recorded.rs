@@ -217,9 +217,9 @@ prop_compose! {
     fn pattern()(
         kind in select(vec![PatternKind::Idle, PatternKind::Steady, PatternKind::Bouncing,
             PatternKind::Mixed]),
-        period in of(any::<u64>().prop_map(Nanos)), duty in of(0..=PPM),
+        period in of(any::<u64>().prop_map(Nanos)), duty_cycle in of(0..=PPM),
     ) -> Pattern {
-        Pattern { kind, period, duty }
+        Pattern { kind, period, duty_cycle }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::energy::Energy;
 use crate::ledger::Ledger;
 use crate::measure::Measure;
 use crate::money::Rate;
-use crate::pattern::Bounces;
+use crate::pattern::CycleDetector;
 use crate::reading::{Absent, Basis, Interval, Reading};
 use crate::reorder::{LateReading, ReorderBuffer};
 use crate::series::{Quantity, Series};
@@ -54,7 +54,7 @@ pub struct GpuMeter {
     next_boundary: Timestamp,
     timeline: Timeline,
     ledger: Ledger,
-    bounces: Bounces,
+    cycle_detector: CycleDetector,
     /// The polled utilization, and the other utilization feeds.
     polled: Measure,
     measures: Vec<Measure>,
@@ -84,7 +84,7 @@ impl GpuMeter {
             next_boundary: Timestamp::LAST,
             timeline: Timeline::new(start, config.thresholds),
             ledger: Ledger::new(rate, config.min_span),
-            bounces: Bounces::default(),
+            cycle_detector: CycleDetector::default(),
             polled: Measure::new(Basis::NvmlGpu),
             measures: Vec::new(),
             memory: MemoryDistribution::default(),
@@ -330,7 +330,7 @@ impl GpuMeter {
                     self.post_observed(at, until, utilization, observer);
                 }
                 Err(absent) => {
-                    self.bounces.interrupt();
+                    self.cycle_detector.interrupt();
                     *self.unobserved.of(absent) += until.since(at);
                 }
             }
@@ -366,12 +366,12 @@ impl GpuMeter {
         utilization: Utilization,
         observer: &mut impl Observer,
     ) {
-        if self.bounces.is_change(utilization) {
+        if self.cycle_detector.is_change(utilization) {
             self.timeline.advance(at, &mut post_to(&mut self.ledger, observer));
-            let confirmed = self.bounces.is_confirmed();
-            if let Some(turn) = self.bounces.observe(at, utilization) {
-                self.ledger.waste.apply(turn, confirmed);
-                self.window.iter_mut().for_each(|window| window.apply(turn, confirmed));
+            let confirmed = self.cycle_detector.is_confirmed();
+            if let Some(change) = self.cycle_detector.observe(at, utilization) {
+                self.ledger.waste.apply(change, confirmed);
+                self.window.iter_mut().for_each(|window| window.apply(change, confirmed));
             }
         }
     }

@@ -62,7 +62,7 @@ pub struct Pattern {
     /// Median length of a cycle, to the millisecond; only if bouncing.
     pub period: Option<Nanos>,
     /// Share of a cycle at high utilization, in ppm; only if bouncing.
-    pub duty: Option<u32>,
+    pub duty_cycle: Option<u32>,
 }
 
 impl Pattern {
@@ -86,17 +86,17 @@ impl Pattern {
         } else {
             PatternKind::Mixed
         };
-        Some(Self { kind, period: None, duty: None })
+        Some(Self { kind, period: None, duty_cycle: None })
     }
 }
 
 /// A change of the stretch of cycles in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum CycleChange {
     /// The stretch ended before this instant, at which another may begin.
-    Begins(Timestamp),
+    StretchStarted(Timestamp),
     /// The stretch now extends to this instant, at which a cycle ended.
-    Reaches(Timestamp),
+    StretchExtended(Timestamp),
 }
 
 /// A cycle that may have begun: utilization rose at `rise`.
@@ -116,7 +116,7 @@ pub struct Snapshot {
 
 /// Detects cycles between low and high utilization, and stretches of them, in constant memory.
 #[derive(Clone, Debug, Default)]
-pub struct Bounces {
+pub struct CycleDetector {
     /// The last utilization.
     last: Option<Utilization>,
     /// Utilization was low, so the next high value is a rise.
@@ -133,7 +133,7 @@ pub struct Bounces {
     total: u128,
 }
 
-impl Bounces {
+impl CycleDetector {
     /// Whether the utilization differs from the last.
     #[must_use]
     pub fn is_change(&self, utilization: Utilization) -> bool {
@@ -141,7 +141,7 @@ impl Bounces {
     }
 
     /// Records the utilization from `at` on.
-    pub fn observe(&mut self, at: Timestamp, utilization: Utilization) -> Option<Turn> {
+    pub fn observe(&mut self, at: Timestamp, utilization: Utilization) -> Option<CycleChange> {
         self.last = Some(utilization);
         if utilization.ppm() < LOW {
             self.was_low = true;
@@ -179,9 +179,9 @@ impl Bounces {
         }
         let period = self.periods.median_since(&snapshot.periods);
         let (high, total) = (self.high - snapshot.high, self.total - snapshot.total);
-        let duty = (high * u128::from(PPM)).checked_div(total)?;
-        let duty = u32::try_from(duty).unwrap_or(PPM);
-        Some(Pattern { kind: PatternKind::Bouncing, period, duty: Some(duty) })
+        let duty_cycle = (high * u128::from(PPM)).checked_div(total)?;
+        let duty_cycle = u32::try_from(duty_cycle).unwrap_or(PPM);
+        Some(Pattern { kind: PatternKind::Bouncing, period, duty_cycle: Some(duty_cycle) })
     }
 
     /// Takes a snapshot.
@@ -190,7 +190,7 @@ impl Bounces {
         Snapshot { periods: self.periods.snapshot(), high: self.high, total: self.total }
     }
 
-    fn rise(&mut self, at: Timestamp, previous: Option<OpenCycle>) -> Option<Turn> {
+    fn rise(&mut self, at: Timestamp, previous: Option<OpenCycle>) -> Option<CycleChange> {
         let cycle = previous.and_then(|open| {
             let (period, fall) = (at.since(open.rise), open.fall?);
             (period <= MAX_CYCLE).then(|| (period, fall.since(open.rise)))
@@ -201,14 +201,14 @@ impl Bounces {
             Some((period, high)) => {
                 self.count(period, high);
                 self.stretch_end = Some(at);
-                Some(Turn::Reaches(at))
+                Some(CycleChange::StretchExtended(at))
             }
             None if in_stretch && self.cycles > 0 => None,
             None => {
                 self.cycles = 0;
                 self.unconfirmed.clear();
                 self.stretch_end = Some(at);
-                Some(Turn::Begins(at))
+                Some(CycleChange::StretchStarted(at))
             }
         }
     }

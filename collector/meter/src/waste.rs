@@ -9,7 +9,7 @@ use std::ops::Index;
 
 use crate::accounts::{Accounts, Charge};
 use crate::money::NanoUsd;
-use crate::pattern::Turn;
+use crate::pattern::CycleChange;
 use crate::phase::{Account, Phase};
 use crate::units::Timestamp;
 
@@ -97,15 +97,15 @@ impl WasteClassifier {
     }
 
     /// Applies a cycle change. `confirmed`: the stretch ending here is a bouncing stretch.
-    pub fn apply(&mut self, turn: Turn, confirmed: bool) {
-        match turn {
-            Turn::Begins(at) => {
+    pub fn apply(&mut self, change: CycleChange, confirmed: bool) {
+        match change {
+            CycleChange::StretchStarted(at) => {
                 self.starved = self.starved(confirmed);
                 self.inside = Accounts::default();
                 self.tail = Accounts::default();
                 self.stretch = Some((at, at));
             }
-            Turn::Reaches(at) => {
+            CycleChange::StretchExtended(at) => {
                 self.inside += &self.tail;
                 self.tail = Accounts::default();
                 if let Some((_, to)) = &mut self.stretch {

@@ -63,7 +63,7 @@ fn bouncing_and_steady_loads_with_equal_mean_differ() {
     let pattern = summary.pattern.unwrap();
     assert_eq!(pattern.kind, PatternKind::Bouncing);
     assert_eq!(pattern.period, Some(Nanos::from_secs(40)));
-    assert_eq!(pattern.duty, Some(500_000));
+    assert_eq!(pattern.duty_cycle, Some(500_000));
     assert_eq!(kind(&steady), Some(PatternKind::Steady));
 }
 
@@ -141,7 +141,7 @@ fn stretches(rows: &[Row]) -> Vec<(u64, u64)> {
 /// Square waves of any period, steps and gaps in sequence.
 fn any_rows() -> impl Strategy<Value = Vec<Row>> {
     let wave = (200_u64..30_000, 1_u64..9, 1_u64..16)
-        .prop_map(|(period, duty, cycles)| (period, period * duty / 10, cycles));
+        .prop_map(|(period, duty_cycle, cycles)| (period, period * duty_cycle / 10, cycles));
     let pause = prop_oneof![Just(0_u64), 0_u64..5_000, 100_000_u64..140_000];
     let steady = (0_u64..=100, 1_u64..80);
     prop::collection::vec((wave, pause, steady), 1..5).prop_map(|parts| {

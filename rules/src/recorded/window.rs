@@ -152,7 +152,7 @@ struct PatternFields {
     #[serde(rename = "period_nanos", default, with = "maybe")]
     period: Option<Nanos>,
     #[serde(rename = "duty_ppm", default)]
-    duty: Option<u32>,
+    duty_cycle: Option<u32>,
 }
 record!(Pattern, PatternFields);
 
@@ -199,8 +199,8 @@ pub(super) fn violations(window: &Window) -> Vec<Violation> {
                 "is more effective than it is".to_owned(),
             );
         }
-        let duty = gpu.pattern.and_then(|pattern| pattern.duty).unwrap_or(0);
-        must(duty <= PPM, &at("pattern.duty_ppm"), format!("is {duty}, above {PPM}"));
+        let duty_cycle = gpu.pattern.and_then(|pattern| pattern.duty_cycle).unwrap_or(0);
+        must(duty_cycle <= PPM, &at("pattern.duty_ppm"), format!("is {duty_cycle}, above {PPM}"));
         for (name, column, range) in columns(gpu) {
             let at = at(name);
             let length = column.len();

@@ -138,7 +138,7 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
         pattern: Some(Pattern {
             kind: PatternKind::Bouncing,
             period: Some(Nanos::from_secs(42)),
-            duty: Some(500_000),
+            duty_cycle: Some(500_000),
         }),
         price: Some(price.clone()),
         work_done: BTreeMap::from([("samples".to_owned(), 200_000.0)]),

@@ -8,7 +8,7 @@ use crate::accounts::Accounts;
 use crate::config::MeterConfig;
 use crate::distribution::{self, Readings};
 use crate::energy::EnergyBasis;
-use crate::pattern::{self, Pattern, Turn};
+use crate::pattern::{self, CycleChange, Pattern};
 use crate::reading::Basis;
 use crate::series::Series;
 use crate::units::Timestamp;
@@ -71,8 +71,8 @@ impl RollingWindow {
 
     /// Applies a cycle change to all snapshots: waste before one may turn out later to lie in a
     /// bouncing stretch.
-    pub(super) fn apply(&mut self, turn: Turn, confirmed: bool) {
-        self.snapshots.iter_mut().for_each(|snapshot| snapshot.waste.apply(turn, confirmed));
+    pub(super) fn apply(&mut self, change: CycleChange, confirmed: bool) {
+        self.snapshots.iter_mut().for_each(|snapshot| snapshot.waste.apply(change, confirmed));
     }
 
     /// Adds the latest snapshot and drops those before `from`.

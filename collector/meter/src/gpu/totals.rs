@@ -67,7 +67,7 @@ impl GpuMeter {
             at: self.watermark,
             accounts: self.ledger.accounts,
             waste: self.ledger.waste.clone(),
-            cycles: self.bounces.snapshot(),
+            cycles: self.cycle_detector.snapshot(),
             billed: Some((billed.basis(), billed.distribution().snapshot())),
             readings: self.readings().collect(),
             energy: self.joules(),
@@ -82,7 +82,7 @@ impl GpuMeter {
     fn since(&self, earlier: &Snapshot) -> Recent {
         let accounts = self.ledger.accounts.since(&earlier.accounts);
         let waste = &self.ledger.waste;
-        let confirmed = self.bounces.is_confirmed();
+        let confirmed = self.cycle_detector.is_confirmed();
         let readings_before = |of: Basis| {
             let readings = earlier.readings.iter().find(|(basis, _)| *basis == of);
             readings.map(|(_, readings)| *readings).unwrap_or_default()
@@ -114,7 +114,7 @@ impl GpuMeter {
         let readings = distribution.all_readings().since(before).count;
         let percentile = |percent| distribution.percentile_since(billed, percent);
         let without_bouncing = || Pattern::without_bouncing(percentile, readings, observed);
-        self.bounces.bouncing_since(&earlier.cycles).or_else(without_bouncing)
+        self.cycle_detector.bouncing_since(&earlier.cycles).or_else(without_bouncing)
     }
 
     fn readings(&self) -> impl Iterator<Item = (Basis, Readings)> {

@@ -107,7 +107,7 @@ impl Gpu {
             pattern: summary.pattern.map(|pattern| Pattern {
                 kind: pattern.kind.name(),
                 period_seconds: pattern.period.map(Seconds),
-                duty: pattern.duty.map(|ppm| f64::from(ppm) / f64::from(PPM)),
+                duty: pattern.duty_cycle.map(|ppm| f64::from(ppm) / f64::from(PPM)),
             }),
             memory: Memory {
                 total_bytes: gpu.memory_total.map(Bytes::get),

@@ -174,7 +174,7 @@ impl From<Pattern> for wit::recommender::Pattern {
         Self {
             kind,
             period_seconds: pattern.period.map(Nanos::as_secs_f64),
-            duty: pattern.duty.map(|ppm| f64::from(ppm) / f64::from(PPM)),
+            duty: pattern.duty_cycle.map(|ppm| f64::from(ppm) / f64::from(PPM)),
         }
     }
 }
