@@ -13,7 +13,6 @@ pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
 use crate::energy::Energy;
 use crate::ledger::Ledger;
-use crate::measure::Measure;
 use crate::money::Rate;
 use crate::pattern::CycleDetector;
 use crate::reading::{Absent, Basis, Interval, Reading};
@@ -24,6 +23,7 @@ use crate::staleness;
 use crate::summary::Unobserved;
 use crate::timeline::{TimeSlice, Timeline};
 use crate::units::{Bytes, Nanos, Timestamp, Utilization};
+use crate::utilization_feed::UtilizationFeed;
 
 /// Receives finalized results. `()` is the no-op observer.
 pub trait Observer {
@@ -56,8 +56,8 @@ pub struct GpuMeter {
     ledger: Ledger,
     cycle_detector: CycleDetector,
     /// The polled utilization, and the other utilization feeds.
-    polled: Measure,
-    measures: Vec<Measure>,
+    polled: UtilizationFeed,
+    feeds: Vec<UtilizationFeed>,
     memory: MemoryDistribution,
     memory_total: Option<Bytes>,
     energy: Energy,
@@ -85,8 +85,8 @@ impl GpuMeter {
             timeline: Timeline::new(start, config.thresholds),
             ledger: Ledger::new(rate, config.min_span),
             cycle_detector: CycleDetector::default(),
-            polled: Measure::new(Basis::NvmlGpu),
-            measures: Vec::new(),
+            polled: UtilizationFeed::new(Basis::NvmlGpu),
+            feeds: Vec::new(),
             memory: MemoryDistribution::default(),
             memory_total,
             energy: Energy::default(),
@@ -115,12 +115,12 @@ impl GpuMeter {
     /// Adds an interval of a utilization feed other than polling. Returns whether any part of it
     /// was accepted, that is neither final nor covered already.
     pub fn push_interval(&mut self, interval: Interval) -> bool {
-        let same = |measure: &Measure| measure.basis() == interval.basis;
-        let index = self.measures.iter().position(same).unwrap_or_else(|| {
-            self.measures.push(Measure::new(interval.basis));
-            self.measures.len() - 1
+        let same = |feed: &UtilizationFeed| feed.basis() == interval.basis;
+        let index = self.feeds.iter().position(same).unwrap_or_else(|| {
+            self.feeds.push(UtilizationFeed::new(interval.basis));
+            self.feeds.len() - 1
         });
-        self.measures[index].push(interval, self.watermark)
+        self.feeds[index].push(interval, self.watermark)
     }
 
     /// Ends the input. The last reading covers no time; its time is the end of the run.
@@ -154,8 +154,8 @@ impl GpuMeter {
     }
 
     /// The utilization feeds, polled values first.
-    pub fn measures(&self) -> impl Iterator<Item = &Measure> {
-        std::iter::once(&self.polled).chain(&self.measures)
+    pub fn feeds(&self) -> impl Iterator<Item = &UtilizationFeed> {
+        std::iter::once(&self.polled).chain(&self.feeds)
     }
 
     /// Utilization, power and memory over time.
@@ -320,8 +320,7 @@ impl GpuMeter {
     ) {
         let mut at = from;
         while at < to {
-            let (chosen, until) =
-                self.configured_feed().map_or((None, to), |measure| measure.at(at, to));
+            let (chosen, until) = self.configured_feed().map_or((None, to), |feed| feed.at(at, to));
             match chosen.map_or(polled, Ok) {
                 Ok(utilization) => {
                     self.detect_cycles(at, utilization, observer);
@@ -336,8 +335,8 @@ impl GpuMeter {
             }
             at = until;
         }
-        for measure in &mut self.measures {
-            measure.finalize(from, to);
+        for feed in &mut self.feeds {
+            feed.finalize(from, to);
         }
     }
 
@@ -349,13 +348,13 @@ impl GpuMeter {
     }
 
     /// The feed used for billing.
-    fn billed_feed(&self) -> &Measure {
+    fn billed_feed(&self) -> &UtilizationFeed {
         self.configured_feed().unwrap_or(&self.polled)
     }
 
     /// The feed of the configured basis, if that is not polling and has data.
-    fn configured_feed(&self) -> Option<&Measure> {
-        self.measures.iter().find(|measure| measure.basis() == self.config.basis)
+    fn configured_feed(&self) -> Option<&UtilizationFeed> {
+        self.feeds.iter().find(|feed| feed.basis() == self.config.basis)
     }
 
     /// Detects cycles. Posts the seconds before `at` first, since a cycle change applies from `at`

@@ -31,13 +31,13 @@ pub mod timeline;
 pub mod waste;
 
 // What is measured beside it.
-pub mod cadence;
 pub mod distribution;
 pub mod energy;
-pub mod measure;
 pub mod median;
 pub mod pattern;
 pub mod series;
+pub mod update_period;
+pub mod utilization_feed;
 
 // What things cost.
 pub mod gpu_specs;

@@ -118,7 +118,7 @@ impl GpuMeter {
     }
 
     fn readings(&self) -> impl Iterator<Item = (Basis, Readings)> {
-        self.measures().map(|measure| (measure.basis(), measure.distribution().all_readings()))
+        self.feeds().map(|feed| (feed.basis(), feed.distribution().all_readings()))
     }
 
     fn joules(&self) -> Option<(f64, EnergyBasis)> {

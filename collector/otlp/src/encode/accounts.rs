@@ -76,9 +76,9 @@ impl AccountPoints {
                 numbers.add(&metrics::WASTE, point(waste.as_f64()));
             }
         }
-        for measure in export.meter.measures().filter(|measure| measure.is_measured()) {
-            let seconds = weighted_seconds(measure.weighted());
-            let labels = export.labels.of_basis(measure.basis());
+        for feed in export.meter.feeds().filter(|feed| feed.is_measured()) {
+            let seconds = weighted_seconds(feed.weighted());
+            let labels = export.labels.of_basis(feed.basis());
             numbers.add(&metrics::EFFECTIVE_TIME, double(export.when, labels, seconds));
         }
         if let Some((labels, rate)) = price {

@@ -6,8 +6,8 @@ use opentelemetry_proto::tonic::metrics::v1::{
     Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, exemplar,
 };
 use phasemeter_meter::distribution::Readings;
-use phasemeter_meter::measure::Measure;
 use phasemeter_meter::units::PPM;
+use phasemeter_meter::utilization_feed::UtilizationFeed;
 
 use super::batch::Batch;
 use super::context::{Export, Trace};
@@ -17,7 +17,7 @@ use super::settings::Aggregation;
 use super::values::{When, text};
 use crate::experiment::EXPERIMENT_ID;
 
-/// Adds the histograms of all readings so far, one a measure. Exemplars are of what polling reads.
+/// Adds the histograms of all readings so far, one a feed. Exemplars are of what polling reads.
 pub(super) fn tell(
     export: &Export,
     exemplars: Vec<Exemplar>,
@@ -25,25 +25,25 @@ pub(super) fn tell(
     batch: &mut Batch,
 ) {
     let mut exemplars = Some(exemplars);
-    for measure in export.meter.measures() {
+    for feed in export.meter.feeds() {
         let exemplars = exemplars.take().unwrap_or_default();
-        tell_measure(export, measure, exemplars, aggregation, batch);
+        tell_measure(export, feed, exemplars, aggregation, batch);
     }
 }
 
 fn tell_measure(
     export: &Export,
-    measure: &Measure,
+    feed: &UtilizationFeed,
     exemplars: Vec<Exemplar>,
     aggregation: Aggregation,
     batch: &mut Batch,
 ) {
-    let readings = measure.distribution();
+    let readings = feed.distribution();
     let Readings { count, sum_ppm } = readings.all_readings();
     if count == 0 {
         return;
     }
-    let attributes = export.labels.of_basis(measure.basis());
+    let attributes = export.labels.of_basis(feed.basis());
     let sum = Some(sum_ppm as f64 / f64::from(PPM));
     let When { start: start_time_unix_nano, time: time_unix_nano } = export.when;
     match aggregation {

@@ -74,8 +74,7 @@ impl Gpu {
         let sums = Sums::of(summary, gpu.price.is_ok());
         let priced = gpu.price.as_ref().ok();
         let earlier = earlier(gpu, summary, first_use);
-        let read =
-            gpu.meter.measures().any(|measure| measure.distribution().all_readings().count > 0);
+        let read = gpu.meter.feeds().any(|feed| feed.distribution().all_readings().count > 0);
         Self {
             gpu: gpu.identity.name.clone(),
             index: gpu.identity.index,

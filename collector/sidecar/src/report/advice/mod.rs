@@ -53,7 +53,7 @@ impl Advice {
 
 /// A GPU whose bill could be smaller; `None` where it has no price.
 fn priced<'a>(gpu: &GpuInput<'a>, summary: &Summary) -> Option<waterfall::Gpu<'a>> {
-    let mut measures = gpu.meter.measures();
-    let tensor = measures.any(|it| it.basis() == Basis::GpmTensor && it.is_measured());
+    let mut feeds = gpu.meter.feeds();
+    let tensor = feeds.any(|it| it.basis() == Basis::GpmTensor && it.is_measured());
     waterfall::Gpu::new(&gpu.identity.name, summary, tensor)
 }

@@ -6,17 +6,17 @@
 
 use std::collections::VecDeque;
 
-use crate::cadence::UpdatePeriod;
 use crate::distribution::UtilizationDistribution;
 use crate::reading::{Basis, Interval};
 use crate::units::{Nanos, Timestamp, Utilization};
+use crate::update_period::UpdatePeriod;
 
 /// Maximum number of pending intervals: three hours of a driver's samples, 1/6 s each.
 const CAPACITY: usize = 65_536;
 
 /// One source of utilization.
 #[derive(Clone, Debug)]
-pub struct Measure {
+pub struct UtilizationFeed {
     basis: Basis,
     /// Intervals not yet final, in time order and without overlaps.
     pending: VecDeque<Interval>,
@@ -28,7 +28,7 @@ pub struct Measure {
     weighted: u128,
 }
 
-impl Measure {
+impl UtilizationFeed {
     /// An empty feed of this basis.
     #[must_use]
     pub fn new(basis: Basis) -> Self {
@@ -153,29 +153,29 @@ mod tests {
     /// 50 ms bursts in each second, a utilization of 5% of which a drained buffer misses nothing.
     #[test]
     fn finalize_stops_at_instant() {
-        let mut measure = Measure::new(Basis::NvmlSamples);
+        let mut feed = UtilizationFeed::new(Basis::NvmlSamples);
         for second in 0..10 {
-            assert!(measure.push(interval(second * 1_000, second * 1_000 + 50, 100), START));
-            assert!(measure.push(interval(second * 1_000 + 50, second * 1_000 + 1_000, 0), START));
+            assert!(feed.push(interval(second * 1_000, second * 1_000 + 50, 100), START));
+            assert!(feed.push(interval(second * 1_000 + 50, second * 1_000 + 1_000, 0), START));
         }
         let at = |millis| Timestamp::from_millis(millis).unwrap();
-        measure.finalize(at(0), at(4_500));
-        assert_eq!(measure.weighted(), 4 * 50_000_000 * 1_000_000 + 50_000_000 * 1_000_000);
-        assert_eq!(measure.at(at(5_000), at(6_000)).1, at(5_050));
-        assert!(!measure.push(interval(1_000, 4_000, 50), START), "final time is rejected");
+        feed.finalize(at(0), at(4_500));
+        assert_eq!(feed.weighted(), 4 * 50_000_000 * 1_000_000 + 50_000_000 * 1_000_000);
+        assert_eq!(feed.at(at(5_000), at(6_000)).1, at(5_050));
+        assert!(!feed.push(interval(1_000, 4_000, 50), START), "final time is rejected");
     }
 
     #[test]
     fn overlaps_are_cut_and_gaps_kept() {
-        let mut measure = Measure::new(Basis::GpmSm);
-        assert!(measure.push(interval(0, 1_000, 10), START));
-        assert!(measure.push(interval(500, 2_000, 20), START));
-        assert!(measure.push(interval(3_000, 4_000, 30), START));
+        let mut feed = UtilizationFeed::new(Basis::GpmSm);
+        assert!(feed.push(interval(0, 1_000, 10), START));
+        assert!(feed.push(interval(500, 2_000, 20), START));
+        assert!(feed.push(interval(3_000, 4_000, 30), START));
         let at = |millis| Timestamp::from_millis(millis).unwrap();
         let percent = |n| Utilization::from_percent(n);
-        assert_eq!(measure.at(at(0), at(9_000)), (percent(10), at(1_000)));
-        assert_eq!(measure.at(at(1_000), at(9_000)), (percent(20), at(2_000)));
-        assert_eq!(measure.at(at(2_000), at(9_000)), (None, at(3_000)));
-        assert_eq!(measure.at(at(4_000), at(9_000)), (None, at(9_000)));
+        assert_eq!(feed.at(at(0), at(9_000)), (percent(10), at(1_000)));
+        assert_eq!(feed.at(at(1_000), at(9_000)), (percent(20), at(2_000)));
+        assert_eq!(feed.at(at(2_000), at(9_000)), (None, at(3_000)));
+        assert_eq!(feed.at(at(4_000), at(9_000)), (None, at(9_000)));
     }
 }
