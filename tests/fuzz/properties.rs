@@ -173,8 +173,8 @@ fn closes(run: &Finished, rate: Rate) {
         assert_eq!(accounts.utilized_cost() + accounts.waste(), accounts.observed().cost);
         let waste = summary.waste;
         assert_eq!(waste.starvation + waste.idle + waste.underload, accounts.waste());
-        let absent: Nanos = summary.unobserved.absent.into_iter().sum();
-        assert_eq!(absent + summary.unobserved.no_reading, accounts[Account::Unobserved].time);
+        let missing: Nanos = summary.unobserved.missing.into_iter().sum();
+        assert_eq!(missing + summary.unobserved.no_reading, accounts[Account::Unobserved].time);
     }
 }
 

@@ -15,7 +15,7 @@ use crate::energy::Energy;
 use crate::ledger::Ledger;
 use crate::money::Rate;
 use crate::pattern::CycleDetector;
-use crate::reading::{Absent, Basis, Interval, Reading};
+use crate::reading::{Basis, Interval, MissingReason, Reading};
 use crate::reorder::{LateReading, ReorderBuffer};
 use crate::series::{Quantity, Series};
 use crate::span::PhaseSpan;
@@ -315,7 +315,7 @@ impl GpuMeter {
         &mut self,
         from: Timestamp,
         to: Timestamp,
-        polled: Result<Utilization, Option<Absent>>,
+        polled: Result<Utilization, Option<MissingReason>>,
         observer: &mut impl Observer,
     ) {
         let mut at = from;
@@ -328,9 +328,9 @@ impl GpuMeter {
                     self.record_series(Quantity::Utilization, at, until, ppm);
                     self.post_observed(at, until, utilization, observer);
                 }
-                Err(absent) => {
+                Err(reason) => {
                     self.cycle_detector.interrupt();
-                    *self.unobserved.of(absent) += until.since(at);
+                    *self.unobserved.time_mut(reason) += until.since(at);
                 }
             }
             at = until;

@@ -12,7 +12,7 @@ pub struct Reading {
     pub at: Timestamp,
     /// Utilization, or why it is missing (`nvmlDeviceGetUtilizationRates().gpu`, `nvidia-smi`
     /// `utilization.gpu`).
-    pub utilization: Result<Utilization, Absent>,
+    pub utilization: Result<Utilization, MissingReason>,
     /// Memory in use (`nvmlDeviceGetMemoryInfo`, `memory.used`).
     pub memory_used: Option<Bytes>,
     /// Number of compute processes (`nvmlDeviceGetComputeRunningProcesses`).
@@ -35,7 +35,7 @@ impl Reading {
     pub const fn at(at: Timestamp) -> Self {
         Self {
             at,
-            utilization: Err(Absent::NotAsked),
+            utilization: Err(MissingReason::NotCollected),
             memory_used: None,
             compute_processes: None,
             power: None,
@@ -62,9 +62,9 @@ impl Reading {
 
 /// Why a reading has no utilization. The time it covers is unobserved for this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Absent {
+pub enum MissingReason {
     /// The source has no such column, or did not collect it.
-    NotAsked,
+    NotCollected,
     /// Not supported by the driver or GPU (`[N/A]`, `[Not Supported]`, NVML `NOT_SUPPORTED`).
     NotSupported,
     /// The GPU fell off the bus (`[GPU is lost]`, NVML `GPU_IS_LOST`).
@@ -73,15 +73,16 @@ pub enum Absent {
     Unreadable,
 }
 
-impl Absent {
+impl MissingReason {
     /// All reasons, in report order.
-    pub const ALL: [Self; 4] = [Self::NotAsked, Self::NotSupported, Self::Lost, Self::Unreadable];
+    pub const ALL: [Self; 4] =
+        [Self::NotCollected, Self::NotSupported, Self::Lost, Self::Unreadable];
 
     /// Text for reports.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::NotAsked => "no utilization column",
+            Self::NotCollected => "no utilization column",
             Self::NotSupported => "utilization not supported",
             Self::Lost => "GPU lost",
             Self::Unreadable => "unreadable value",

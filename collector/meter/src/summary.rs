@@ -6,7 +6,7 @@ use crate::accounts::Accounts;
 use crate::energy::EnergyBasis;
 use crate::money::Rate;
 use crate::pattern::Pattern;
-use crate::reading::{Absent, Basis};
+use crate::reading::{Basis, MissingReason};
 use crate::units::{Bytes, Nanos, Timestamp, Utilization};
 use crate::waste::WasteByCategory;
 
@@ -15,15 +15,15 @@ use crate::waste::WasteByCategory;
 pub struct Unobserved {
     /// Not covered by a reading.
     pub no_reading: Nanos,
-    /// Covered by a reading without utilization, by reason in the order of [`Absent::ALL`].
-    pub absent: [Nanos; Absent::ALL.len()],
+    /// Covered by a reading without utilization, by reason in the order of [`MissingReason::ALL`].
+    pub missing: [Nanos; MissingReason::ALL.len()],
 }
 
 impl Unobserved {
     /// The time for this reason; `None` stands for time not covered by a reading.
-    pub(crate) fn of(&mut self, reason: Option<Absent>) -> &mut Nanos {
+    pub(crate) fn time_mut(&mut self, reason: Option<MissingReason>) -> &mut Nanos {
         match reason {
-            Some(absent) => &mut self.absent[absent as usize],
+            Some(reason) => &mut self.missing[reason as usize],
             None => &mut self.no_reading,
         }
     }

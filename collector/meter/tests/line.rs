@@ -10,7 +10,7 @@ use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::Account;
-use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, Timestamp, Utilization};
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn total() -> Option<Bytes> {
 fn reading(row: &Row) -> Reading {
     let utilization = row.ppm.map(|ppm| u32::try_from(ppm).unwrap());
     Reading {
-        utilization: utilization.and_then(Utilization::from_ppm).ok_or(Absent::Unreadable),
+        utilization: utilization.and_then(Utilization::from_ppm).ok_or(MissingReason::Unreadable),
         memory_used: row.held.and_then(|held| Bytes::from_mebibytes(if held { 11 } else { 10 })),
         ..Reading::at(at(row.at))
     }
@@ -139,7 +139,7 @@ proptest! {
             prop_assert_eq!(balance.time.0, oracle.millis_in(booked) * 1_000_000, "{:?}", account);
             prop_assert_eq!(balance.weighted, u128::from(oracle.weight_in(booked)) * 1_000_000);
         }
-        let reasons: Nanos = summary.unobserved.absent.into_iter().sum();
+        let reasons: Nanos = summary.unobserved.missing.into_iter().sum();
         let unobserved = summary.accounts[Account::Unobserved].time;
         prop_assert_eq!(reasons + summary.unobserved.no_reading, unobserved);
     }

@@ -11,7 +11,7 @@ use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::phase::Account;
-use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::series::{POINTS, Quantity};
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
@@ -31,7 +31,7 @@ fn meter(config: MeterConfig, rows: &[Row]) -> GpuMeter {
     let mut meter = GpuMeter::new(config, Rate::new(RATE), None);
     for row in rows {
         let ppm = row.ppm.map(|ppm| u32::try_from(ppm).unwrap());
-        let utilization = ppm.and_then(Utilization::from_ppm).ok_or(Absent::Unreadable);
+        let utilization = ppm.and_then(Utilization::from_ppm).ok_or(MissingReason::Unreadable);
         let at = Timestamp::from_millis(row.at).unwrap();
         meter.push(Reading { utilization, ..Reading::at(at) }, &mut ()).unwrap();
     }

@@ -7,7 +7,7 @@
 use std::iter::{Cycle, repeat_n};
 use std::slice::Iter;
 
-use phasemeter_meter::reading::{Absent, GpuIdentity, Reading};
+use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Timestamp, Utilization,
 };
@@ -232,7 +232,7 @@ impl Gpu {
         let reading = Reading::at(Timestamp::default() + Nanos::from_millis(START + millis));
         match self.now.answer {
             Answer::Everything => Some(self.describe(reading)),
-            Answer::Lost => Some(Reading { utilization: Err(Absent::Lost), ..reading }),
+            Answer::Lost => Some(Reading { utilization: Err(MissingReason::Lost), ..reading }),
             Answer::Nothing => None,
         }
     }
@@ -259,7 +259,7 @@ impl Gpu {
         let above = self.power.saturating_sub(600_000) / 10_000;
         let sm_clock = if self.holds() { 1_980 - 15 * above } else { 345 };
         Reading {
-            utilization: Utilization::from_percent(self.percent).ok_or(Absent::Unreadable),
+            utilization: Utilization::from_percent(self.percent).ok_or(MissingReason::Unreadable),
             memory_used: Bytes::from_mebibytes(self.now.memory),
             compute_processes: Some(self.holds().into()),
             power: Milliwatts::new(self.power),
@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn the_lost_gpu_is_lost_then_unseen_then_back() {
         let gpu = &fleet(SEED)[7];
-        let lost = gpu.iter().filter(|r| r.utilization == Err(Absent::Lost)).count();
+        let lost = gpu.iter().filter(|r| r.utilization == Err(MissingReason::Lost)).count();
         assert_eq!(lost, 150 * SECOND as usize);
         let gaps: Vec<_> = gpu.windows(2).map(|w| w[1].at.since(w[0].at)).collect();
         assert_eq!(gaps.iter().max(), Some(&(Nanos::from_secs(540) + Nanos::from_millis(STEP))));

@@ -8,7 +8,7 @@ use phasemeter_meter::columns::{Columns, Grid};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Plan, Price};
-use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_rules::window::{Gpu, Window};
 use proptest::prelude::*;
@@ -53,7 +53,7 @@ fn meter(does: &[Does]) -> GpuMeter {
     for (second, now) in (START..).zip(does) {
         let Some(percent) = now.percent else { continue };
         let reading = Reading {
-            utilization: Utilization::from_percent(percent).ok_or(Absent::Unreadable),
+            utilization: Utilization::from_percent(percent).ok_or(MissingReason::Unreadable),
             memory_used: now.memory_mib.and_then(Bytes::from_mebibytes),
             power: now.watts.and_then(|watts| Milliwatts::new(watts * 1_000)),
             ..Reading::at(Timestamp::from_millis(second * 1_000).unwrap())

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp, Utilization};
 
 use crate::BenchError;
@@ -36,7 +36,7 @@ pub(crate) fn run(readings: u64) -> Result<Duration, BenchError> {
 fn reading(tick: u64) -> Reading {
     let row = Row::at(tick, 0);
     Reading {
-        utilization: Utilization::from_percent(row.percent).ok_or(Absent::Unreadable),
+        utilization: Utilization::from_percent(row.percent).ok_or(MissingReason::Unreadable),
         memory_used: Bytes::from_mebibytes(row.mebibytes),
         power: Milliwatts::new(row.centiwatts * 10),
         ..Reading::at(Timestamp::from_millis(row.millis).unwrap_or_default())

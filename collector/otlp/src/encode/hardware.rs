@@ -4,7 +4,7 @@
 
 use phasemeter_meter::accounts::Balance;
 use phasemeter_meter::energy::EnergyBasis;
-use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Celsius, Nanos, Timestamp};
 
 use super::batch::Batch;
@@ -102,7 +102,7 @@ impl Hardware {
         let labels = export.labels;
         let numbers = &mut batch.hardware;
         let gauge = When { start: 0, time: reading.at.as_nanos() };
-        let is_lost = reading.utilization == Err(Absent::Lost);
+        let is_lost = reading.utilization == Err(MissingReason::Lost);
         for (state, holds) in [("ok", !is_lost), ("failed", is_lost)] {
             let when = When { start: export.when.start, ..gauge };
             let mut labels = labels.of_hardware("hw.type", "gpu");

@@ -5,7 +5,7 @@
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Plan, Price};
-use phasemeter_meter::reading::{Absent, GpuIdentity, Reading};
+use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_otlp::Request;
@@ -52,7 +52,7 @@ pub(crate) fn at(millis: u64) -> Timestamp {
 }
 
 pub(crate) fn reading(millis: u64, percent: u32) -> Reading {
-    let utilization = Utilization::from_percent(percent).ok_or(Absent::Unreadable);
+    let utilization = Utilization::from_percent(percent).ok_or(MissingReason::Unreadable);
     Reading { utilization, ..Reading::at(at(millis)) }
 }
 

@@ -13,7 +13,7 @@ use phasemeter_meter::percent::{Percent, percents};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::price::{Day, Plan, Price, Unpriced};
 use phasemeter_meter::projection::{Projection, UnitCost, cost_per_effective_hour};
-use phasemeter_meter::reading::Absent;
+use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::summary::{self, Summary};
 use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, PPM, Timestamp, Utilization as Busy};
 use phasemeter_meter::waste::WasteByCategory;
@@ -232,9 +232,10 @@ impl Sums {
     }
 
     fn reasons(&self) -> Vec<Reason> {
-        let absent = Absent::ALL.map(Absent::reason).into_iter().zip(self.unobserved.absent);
+        let missing =
+            MissingReason::ALL.map(MissingReason::reason).into_iter().zip(self.unobserved.missing);
         std::iter::once(("no reading", self.unobserved.no_reading))
-            .chain(absent)
+            .chain(missing)
             .filter(|(_, time)| *time > Nanos::ZERO)
             .map(|(reason, time)| Reason { reason, seconds: Seconds(time) })
             .collect()
@@ -269,7 +270,7 @@ impl AddAssign<&Self> for Sums {
         self.waste_by_category.idle += other.waste_by_category.idle;
         self.waste_by_category.underload += other.waste_by_category.underload;
         self.unobserved.no_reading += other.unobserved.no_reading;
-        for (mine, theirs) in self.unobserved.absent.iter_mut().zip(other.unobserved.absent) {
+        for (mine, theirs) in self.unobserved.missing.iter_mut().zip(other.unobserved.missing) {
             *mine += theirs;
         }
         self.weighted += other.weighted;

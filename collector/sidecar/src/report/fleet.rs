@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Estimate, Plan, Price, Unpriced};
-use phasemeter_meter::reading::{Absent, GpuIdentity, Reading};
+use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 
 use super::{AdviceInput, Experiment, GpuInput, Input};
@@ -142,6 +142,6 @@ pub(super) fn bouncing(second: u64) -> u32 {
 /// A GPU that was lost for a while.
 pub(super) fn lost(readings: &mut [Reading], from: usize, to: usize) {
     for reading in readings.iter_mut().take(to).skip(from) {
-        *reading = Reading { utilization: Err(Absent::Lost), ..Reading::at(reading.at) };
+        *reading = Reading { utilization: Err(MissingReason::Lost), ..Reading::at(reading.at) };
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
-use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Utilization};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -113,7 +113,10 @@ fn colour_adds_nothing_but_colour() {
 #[test]
 fn power_alone_and_one_reading_are_unobserved() {
     let power: Vec<Reading> = (0..=90)
-        .map(|second| Reading { utilization: Err(Absent::NotAsked), ..full(second, 0, 1_000) })
+        .map(|second| Reading {
+            utilization: Err(MissingReason::NotCollected),
+            ..full(second, 0, 1_000)
+        })
         .collect();
     let gpus = [Made::new(0, unpriced(), &power), Made::new(1, unpriced(), &[reading(30, 50)])];
     let input = input("power.csv", &gpus);
@@ -282,7 +285,7 @@ fn any_reading() -> impl Strategy<Value = (u64, Reading)> {
     let pause = prop_oneof![0..5_000_u64, Just(1_000), 0..10_000_000_000_u64];
     let utilization = prop_oneof![
         4 => (0..=100_u32).prop_map(|percent| Ok(Utilization::from_percent(percent).unwrap())),
-        1 => prop::sample::select(Absent::ALL.to_vec()).prop_map(Err),
+        1 => prop::sample::select(MissingReason::ALL.to_vec()).prop_map(Err),
     ];
     let memory = prop::option::of((0..100_000_u64).prop_map(|n| Bytes::from_mebibytes(n).unwrap()));
     (pause, utilization, memory).prop_map(|(pause, utilization, memory_used)| {

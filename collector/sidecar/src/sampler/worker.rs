@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
-use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::Nanos;
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::{
@@ -152,7 +152,7 @@ impl Worker {
             }
             // A GPU without utilization still tells the rest; one whose utilization is slow tells
             // nothing in between.
-            let is_read = due || values.utilization == Err(Absent::NotSupported);
+            let is_read = due || values.utilization == Err(MissingReason::NotSupported);
             if metric.metric == Metric::Utilization && is_read {
                 read_at = Some(clock.now());
             }
@@ -239,7 +239,8 @@ impl State {
 
     /// The GPU is gone: nothing is known of it, and all is asked at once when it is back.
     fn lose(&mut self) {
-        self.values = Reading { utilization: Err(Absent::Lost), ..Reading::at(self.values.at) };
+        self.values =
+            Reading { utilization: Err(MissingReason::Lost), ..Reading::at(self.values.at) };
         for metric in &mut self.metrics {
             metric.cadence = Cadence::new(metric.metric as u64 + 1);
         }

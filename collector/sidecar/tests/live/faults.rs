@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use phasemeter_meter::reading::Absent;
+use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::units::{Nanos, Utilization};
 use phasemeter_sources::nvml::{Event, Lack, Loss, Metric};
 
@@ -42,7 +42,7 @@ fn a_lost_gpu_says_so_until_it_returns_to_its_place() {
     let run = rig.sample(3.5);
     assert_eq!(run.befell(1), [Event::Lost(Loss::Gpu), Event::Returned]);
     let lost: Vec<_> =
-        run.readings(1).into_iter().filter(|r| r.utilization == Err(Absent::Lost)).collect();
+        run.readings(1).into_iter().filter(|r| r.utilization == Err(MissingReason::Lost)).collect();
     assert!(lost.len() >= 6, "{} readings say that it is lost", lost.len());
     assert!(lost.iter().all(|r| r.memory_used.is_none() && r.energy.is_none()));
     let back = run.readings(1).last().copied().unwrap();

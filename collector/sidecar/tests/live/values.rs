@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use phasemeter_meter::device_metric::{Counter, DeviceValue, Engine};
-use phasemeter_meter::reading::{Absent, Basis, Interval};
+use phasemeter_meter::reading::{Basis, Interval, MissingReason};
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Milliwatts, Nanos, Utilization};
 use phasemeter_sources::nvml::{Event, Lack, Metric, Observed};
 
@@ -238,7 +238,7 @@ fn a_partitioned_gpu_has_no_utilization_but_all_the_rest() {
     for gpu in [0, 1] {
         let readings = run.readings(gpu);
         assert!(readings.len() >= 7, "{} readings in 1 s", readings.len());
-        assert!(readings.iter().all(|r| r.utilization == Err(Absent::NotSupported)));
+        assert!(readings.iter().all(|r| r.utilization == Err(MissingReason::NotSupported)));
     }
     assert_eq!(run.readings(0).last().unwrap().memory_used, Bytes::from_mebibytes(1_000));
     let measured = |gpu| run.intervals(gpu).iter().any(|i| i.basis == Basis::GpmSm);

@@ -2,7 +2,7 @@
 //!
 //! It copies nothing. It must not know which column a cell stands in.
 
-use phasemeter_meter::reading::Absent;
+use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::units::Timestamp;
 
 use super::timestamp::Clock;
@@ -172,11 +172,11 @@ const fn first_digits(bytes: [u8; 8]) -> (u64, u32) {
 }
 
 /// Why a cell that should hold a utilization holds this text instead.
-pub(super) fn absence(text: &[u8]) -> Absent {
+pub(super) fn absence(text: &[u8]) -> MissingReason {
     match unbracketed(text) {
-        b"N/A" | b"Not Supported" => Absent::NotSupported,
-        b"GPU is lost" => Absent::Lost,
-        _ => Absent::Unreadable,
+        b"N/A" | b"Not Supported" => MissingReason::NotSupported,
+        b"GPU is lost" => MissingReason::Lost,
+        _ => MissingReason::Unreadable,
     }
 }
 
@@ -235,12 +235,12 @@ mod tests {
 
     #[test]
     fn an_absence_has_its_reason() {
-        assert_eq!(absence(b"[N/A]"), Absent::NotSupported);
-        assert_eq!(absence(b"[Not Supported]"), Absent::NotSupported);
-        assert_eq!(absence(b"N/A"), Absent::NotSupported);
-        assert_eq!(absence(b"[GPU is lost]"), Absent::Lost);
-        assert_eq!(absence(b"[Unknown Error]"), Absent::Unreadable);
-        assert_eq!(absence(b""), Absent::Unreadable);
+        assert_eq!(absence(b"[N/A]"), MissingReason::NotSupported);
+        assert_eq!(absence(b"[Not Supported]"), MissingReason::NotSupported);
+        assert_eq!(absence(b"N/A"), MissingReason::NotSupported);
+        assert_eq!(absence(b"[GPU is lost]"), MissingReason::Lost);
+        assert_eq!(absence(b"[Unknown Error]"), MissingReason::Unreadable);
+        assert_eq!(absence(b""), MissingReason::Unreadable);
     }
 
     proptest! {

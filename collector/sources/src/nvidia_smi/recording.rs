@@ -6,7 +6,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 
-use phasemeter_meter::reading::{Absent, GpuIdentity, Reading};
+use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp, Utilization};
 use time::UtcDateTime;
 
@@ -35,11 +35,11 @@ pub fn write_header(out: &mut impl Write) -> io::Result<()> {
 /// Where `out` cannot be written.
 pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> io::Result<()> {
     let none = match reading.utilization {
-        Err(Absent::Lost) => LOST,
+        Err(MissingReason::Lost) => LOST,
         _ => NOT_AVAILABLE,
     };
     let utilization = match reading.utilization {
-        Err(Absent::Unreadable) => Cell { value: None, none: "[Unknown Error]", unit: "" },
+        Err(MissingReason::Unreadable) => Cell { value: None, none: "[Unknown Error]", unit: "" },
         utilization => cell(utilization.ok().map(Percent), none, " %"),
     };
     let mebibytes =
@@ -175,7 +175,7 @@ mod tests {
                  [N/A]"
             )
         );
-        let lost = Reading { utilization: Err(Absent::Lost), ..Reading::at(reading.at) };
+        let lost = Reading { utilization: Err(MissingReason::Lost), ..Reading::at(reading.at) };
         let cells = written(&gpu, &lost);
         let lost = format!(
             "{ids}, {LOST}, {LOST}, 81559 MiB, {LOST}, 700.000 W, {}",
@@ -188,9 +188,9 @@ mod tests {
         let utilization = prop_oneof![
             (0..=1_000_000_u32).prop_map(|ppm| Ok(Utilization::from_ppm(ppm).unwrap())),
             (0..=100_u32).prop_map(|percent| Ok(Utilization::from_percent(percent).unwrap())),
-            Just(Err(Absent::NotSupported)),
-            Just(Err(Absent::Lost)),
-            Just(Err(Absent::Unreadable)),
+            Just(Err(MissingReason::NotSupported)),
+            Just(Err(MissingReason::Lost)),
+            Just(Err(MissingReason::Unreadable)),
         ];
         (
             (0..Timestamp::END / 1_000_000, utilization),

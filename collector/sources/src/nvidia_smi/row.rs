@@ -3,7 +3,7 @@
 //! This is where an audit spends its time. It allocates nothing, and must not know which GPU
 //! comes next.
 
-use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization,
 };
@@ -84,9 +84,9 @@ impl<'a> Row<'a> {
 }
 
 /// Percent in units of 1/[`NUMBER_ONE`] are ppm.
-fn utilization(cells: &mut Cells<'_>) -> Result<Utilization, Absent> {
+fn utilization(cells: &mut Cells<'_>) -> Result<Utilization, MissingReason> {
     let ppm = cells.number(Column::Utilization.unit()).map_err(absence)?;
-    u32::try_from(ppm).ok().and_then(Utilization::from_ppm).ok_or(Absent::Unreadable)
+    u32::try_from(ppm).ok().and_then(Utilization::from_ppm).ok_or(MissingReason::Unreadable)
 }
 
 fn mebibytes(cells: &mut Cells<'_>) -> Option<Bytes> {
@@ -168,7 +168,8 @@ mod tests {
     #[test]
     fn what_is_not_there_is_missing_not_zero() {
         let none = of("[N/A], [N/A], [N/A], [Unknown Error], N/A, , [Not Supported]");
-        let expected = Reading { utilization: Err(Absent::NotSupported), ..Reading::at(none.at) };
+        let expected =
+            Reading { utilization: Err(MissingReason::NotSupported), ..Reading::at(none.at) };
         assert_eq!(none, expected);
     }
 
@@ -176,7 +177,7 @@ mod tests {
     fn what_is_out_of_range_is_missing() {
         for utilization in ["101", "1000000000", "-3", "12 MiB", "[Unknown Error]"] {
             let reading = of(&format!("{utilization}, 1, 1, 9999999999, -301, 100001, -1"));
-            assert_eq!(reading.utilization, Err(Absent::Unreadable), "{utilization}");
+            assert_eq!(reading.utilization, Err(MissingReason::Unreadable), "{utilization}");
             assert_eq!((reading.power, reading.temperature), (None, None));
             assert_eq!((reading.sm_clock, reading.energy), (None, None));
         }

@@ -9,7 +9,7 @@ use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::structs::device::UtilizationInfo;
 use nvml_wrapper::{Device, EventSet, Nvml};
-use phasemeter_meter::reading::{Absent, Reading};
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Utilization,
 };
@@ -93,10 +93,12 @@ impl<'d> Gpu<'d> {
             Metric::Utilization => {
                 let answer = device.utilization_rates().map_err(Refusal::from);
                 values.utilization = match &answer {
-                    Ok(rates) => Utilization::from_percent(rates.gpu).ok_or(Absent::Unreadable),
-                    Err(Refusal::Unsupported(_)) => Err(Absent::NotSupported),
-                    Err(Refusal::Gone(_)) => Err(Absent::Lost),
-                    Err(Refusal::Failed) => Err(Absent::Unreadable),
+                    Ok(rates) => {
+                        Utilization::from_percent(rates.gpu).ok_or(MissingReason::Unreadable)
+                    }
+                    Err(Refusal::Unsupported(_)) => Err(MissingReason::NotSupported),
+                    Err(Refusal::Gone(_)) => Err(MissingReason::Lost),
+                    Err(Refusal::Failed) => Err(MissingReason::Unreadable),
                 };
                 return answer.map(drop);
             }
@@ -187,7 +189,7 @@ pub fn forget(metric: Metric, values: &mut Reading) {
         Metric::Energy => values.energy = None,
         Metric::Temperature => values.temperature = None,
         Metric::Clocks => (values.sm_clock, values.memory_clock) = (None, None),
-        Metric::Utilization => values.utilization = Err(Absent::NotAsked),
+        Metric::Utilization => values.utilization = Err(MissingReason::NotCollected),
         Metric::Processes => values.compute_processes = None,
         Metric::Events | Metric::Samples | Metric::Gpm | Metric::Counters | Metric::Video => {}
     }
