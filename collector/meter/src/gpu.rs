@@ -6,8 +6,8 @@
 mod rolling;
 mod totals;
 
-pub use self::rolling::Recent;
 use self::rolling::RollingWindow;
+pub use self::rolling::WindowTotals;
 use crate::accrual::RateChangeError;
 pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
@@ -149,7 +149,7 @@ impl GpuMeter {
 
     /// Sets the memory size, for readings ingested from now on: more than 1% of it in use means
     /// held.
-    pub const fn know_memory_total(&mut self, total: Option<Bytes>) {
+    pub const fn set_memory_total(&mut self, total: Option<Bytes>) {
         self.memory_total = total;
     }
 
@@ -166,20 +166,20 @@ impl GpuMeter {
 
     /// The last ingested reading.
     #[must_use]
-    pub const fn last(&self) -> Option<&Reading> {
+    pub const fn last_reading(&self) -> Option<&Reading> {
         self.last.as_ref()
     }
 
     /// Time of the first reading. Until one is ingested, an older reading may still arrive.
     #[must_use]
-    pub fn begins(&self) -> Option<Timestamp> {
+    pub fn first_reading_at(&self) -> Option<Timestamp> {
         let first = || self.warmup.first().map(|reading| reading.at);
         self.start.or_else(first).or_else(|| self.reorder.next_at())
     }
 
     /// Start of the phase span that contains `at`, if that start is final.
     #[must_use]
-    pub fn settled_span_start(&self, at: Timestamp) -> Option<Timestamp> {
+    pub fn final_span_start(&self, at: Timestamp) -> Option<Timestamp> {
         self.ledger.spans.final_start(at)
     }
 
@@ -397,7 +397,7 @@ impl GpuMeter {
     }
 
     fn record(&mut self, reading: &Reading) {
-        if let Some(held) = reading.holds(self.memory_total) {
+        if let Some(held) = reading.is_held(self.memory_total) {
             self.timeline.record_held(held);
         }
         match reading.utilization {

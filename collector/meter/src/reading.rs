@@ -49,7 +49,7 @@ impl Reading {
     /// Whether the GPU is held: by a compute process, or by more than 1% of its memory in use.
     /// `None` if the reading has neither value.
     #[must_use]
-    pub fn holds(&self, memory_total: Option<Bytes>) -> Option<bool> {
+    pub fn is_held(&self, memory_total: Option<Bytes>) -> Option<bool> {
         let processes = self.compute_processes.map(|processes| processes > 0);
         let memory = self.memory_used.zip(memory_total);
         let memory = memory.map(|(used, total)| used.get() * 100 > total.get());

@@ -70,7 +70,7 @@ impl Timeline {
 
     /// Whether any reading so far reported holding.
     #[must_use]
-    pub const fn holding_known(&self) -> bool {
+    pub const fn is_holding_known(&self) -> bool {
         self.last_held.is_some()
     }
 

@@ -290,7 +290,7 @@ proptest! {
         for row in &rows {
             meter.push(reading(row), &mut received).unwrap();
             let instant = at(row.at.saturating_sub(3_000));
-            starts.extend(meter.settled_span_start(instant).map(|start| (instant, start)));
+            starts.extend(meter.final_span_start(instant).map(|start| (instant, start)));
         }
         meter.finish(&mut received);
         for (instant, start) in starts {

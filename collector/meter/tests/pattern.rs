@@ -213,7 +213,7 @@ proptest! {
             ..MeterConfig::default()
         };
         let (start, end) = (rows[0].at, rows[rows.len() - 1].at);
-        let recent = meter(config, &rows).recent(Timestamp::from_millis(end).unwrap());
+        let recent = meter(config, &rows).window_totals(Timestamp::from_millis(end).unwrap());
         let session = session * 1_000;
         let from = (end / session * session).saturating_sub(window * 1_000);
         let ends = oracle::session_ends(&rows, session);
@@ -250,20 +250,20 @@ fn recent_window_of_endless_run_is_last_day() {
     let kind = |pattern: Option<Pattern>| pattern.map(|pattern| pattern.kind);
     assert_eq!(kind(meter.summary().pattern), Some(PatternKind::Bouncing));
     let at = |ms| Timestamp::from_millis(ms).unwrap();
-    let recent = meter.recent(at(end));
+    let recent = meter.window_totals(at(end));
     assert_eq!(recent.span, Some((at(START + 72 * HOUR), at(end))));
     assert_eq!(kind(recent.pattern), Some(PatternKind::Steady));
     assert_eq!(recent.accounts.all().cost.0, i128::from(24 * HOUR + HOUR / 2) * 1_000);
     assert_eq!(recent.waste.starvation, NanoUsd::ZERO);
     assert_eq!(recent.waste.sum(), recent.accounts.waste());
 
-    let series = meter.recent_series();
+    let series = meter.window_series();
     assert_eq!(series.step(), Nanos::from_secs(256));
     let points: Vec<_> = series.points(Quantity::Utilization).collect();
     assert!(points[0].0 <= at(START + 72 * HOUR) && points.len() <= POINTS);
     assert!(meter.series().points(Quantity::Utilization).next().unwrap().0 <= at(START));
 
     // Two days later the recent window is empty.
-    let empty = meter.recent(at(end + 48 * HOUR));
+    let empty = meter.window_totals(at(end + 48 * HOUR));
     assert_eq!((empty.span, empty.accounts), (None, Accounts::default()));
 }

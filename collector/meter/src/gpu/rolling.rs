@@ -16,7 +16,7 @@ use crate::waste::{WasteByCategory, WasteClassifier};
 
 /// Totals of one GPU over the whole run or over its recent window.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recent {
+pub struct WindowTotals {
     /// The time range; `None` if there is nothing in it.
     pub span: Option<(Timestamp, Timestamp)>,
     /// Time and cost by account.
@@ -30,7 +30,7 @@ pub struct Recent {
     pub(super) readings: Vec<(Basis, Readings)>,
 }
 
-impl Recent {
+impl WindowTotals {
     /// The mean of the readings of this basis, 0–1; `None` if there are none.
     #[must_use]
     pub fn mean_reading(&self, of: Basis) -> Option<f64> {

@@ -3,7 +3,7 @@
 //! Must not depend on who reads them.
 
 use super::GpuMeter;
-use super::rolling::{Recent, Snapshot};
+use super::rolling::{Snapshot, WindowTotals};
 use crate::accrual::Accrual;
 use crate::distribution::{self, Readings};
 use crate::energy::EnergyBasis;
@@ -17,13 +17,13 @@ impl GpuMeter {
     /// The summary of the run so far.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        let Recent { span, accounts, waste, pattern, energy, .. } = self.all();
+        let WindowTotals { span, accounts, waste, pattern, energy, .. } = self.all();
         let billed = self.billed_feed();
         Summary {
             span,
             rate: self.ledger.accrual.as_ref().map(Accrual::rate),
             accounts,
-            holding_known: self.timeline.holding_known(),
+            holding_known: self.timeline.is_holding_known(),
             unobserved: self.unobserved,
             waste,
             pattern,
@@ -40,14 +40,14 @@ impl GpuMeter {
     /// The totals of the recent window at `end`, from the first session end in it; without session
     /// ends, of the whole run.
     #[must_use]
-    pub fn recent(&self, end: Timestamp) -> Recent {
+    pub fn window_totals(&self, end: Timestamp) -> WindowTotals {
         let from = self.config.recent_from(end);
         match &self.window {
             Some(window) if self.start.is_some_and(|start| start < from) => {
                 match window.first_since(from) {
                     Some(snapshot) => self.since(snapshot),
                     // No session has ended in the window.
-                    None => Recent { span: None, ..self.since(&self.snapshot()) },
+                    None => WindowTotals { span: None, ..self.since(&self.snapshot()) },
                 }
             }
             _ => self.all(),
@@ -56,7 +56,7 @@ impl GpuMeter {
 
     /// Utilization, power and memory over at least the window of [`GpuMeter::recent`].
     #[must_use]
-    pub fn recent_series(&self) -> &Series {
+    pub fn window_series(&self) -> &Series {
         self.window.as_ref().map_or(&self.series, |window| &window.series)
     }
 
@@ -75,11 +75,11 @@ impl GpuMeter {
     }
 
     /// The totals of the whole run.
-    fn all(&self) -> Recent {
+    fn all(&self) -> WindowTotals {
         self.since(&Snapshot::default())
     }
 
-    fn since(&self, earlier: &Snapshot) -> Recent {
+    fn since(&self, earlier: &Snapshot) -> WindowTotals {
         let accounts = self.ledger.accounts.since(&earlier.accounts);
         let waste = &self.ledger.waste;
         let confirmed = self.cycle_detector.is_confirmed();
@@ -90,7 +90,7 @@ impl GpuMeter {
         let billed_before = readings_before(self.billed_feed().basis());
         let readings =
             self.readings().map(|(basis, all)| (basis, all.since(readings_before(basis))));
-        Recent {
+        WindowTotals {
             span: self.start.map(|start| (start.max(earlier.at), self.watermark)),
             accounts,
             waste: waste.by_category_since(&earlier.waste, &accounts, confirmed),

@@ -43,7 +43,7 @@ impl Exemplars {
 
     /// Gives them out and begins anew.
     pub(super) fn take(&mut self, meter: &GpuMeter) -> impl Iterator<Item = Candidate> {
-        let settled = |at| meter.settled_span_start(at);
+        let settled = |at| meter.final_span_start(at);
         std::mem::take(&mut self.0).into_iter().flatten().map(move |candidate| Candidate {
             span: candidate.span.or_else(|| settled(candidate.at)),
             ..candidate

@@ -46,7 +46,7 @@ impl Hardware {
         self.tell_energy(export, batch);
         self.tell_limits(export, batch);
         // What was read at one instant is told as of that instant, and once.
-        let last = export.meter.last().filter(|reading| reading.at >= export.since);
+        let last = export.meter.last_reading().filter(|reading| reading.at >= export.since);
         if let Some(reading) = last {
             self.tell_reading(reading, export, batch);
         }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::columns::{Columns, Grid};
-use phasemeter_meter::gpu::{GpuMeter, Recent};
+use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::Bytes;
@@ -41,10 +41,10 @@ pub fn window(
     last: bool,
 ) -> Option<Window> {
     // While a run goes on, up to what was read last; all but the last moments of it are booked.
-    let end = gpus.iter().filter_map(|gpu| Some(gpu.meter.last()?.at)).max()?;
-    let recent: Vec<Recent> = gpus.iter().map(|gpu| gpu.meter.recent(end)).collect();
+    let end = gpus.iter().filter_map(|gpu| Some(gpu.meter.last_reading()?.at)).max()?;
+    let recent: Vec<WindowTotals> = gpus.iter().map(|gpu| gpu.meter.window_totals(end)).collect();
     let start = recent.iter().filter_map(|recent| Some(recent.span?.0)).min()?;
-    let grid = Grid::over(start, end, gpus.iter().map(|gpu| gpu.meter.recent_series()));
+    let grid = Grid::over(start, end, gpus.iter().map(|gpu| gpu.meter.window_series()));
     let work = work.iter().map(|(unit, count)| (unit.clone(), *count as f64));
     let work: BTreeMap<String, f64> = work.collect();
     // What several did together cannot be told apart.
@@ -64,8 +64,8 @@ pub fn window(
 }
 
 impl Shown<'_> {
-    fn shown(&self, recent: &Recent, grid: &Grid, work_done: BTreeMap<String, f64>) -> Gpu {
-        let series = self.meter.recent_series();
+    fn shown(&self, recent: &WindowTotals, grid: &Grid, work_done: BTreeMap<String, f64>) -> Gpu {
+        let series = self.meter.window_series();
         let Columns { utilization, power, memory } = Columns::of(series, grid);
         Gpu {
             id: self.identity.name.clone(),
@@ -86,7 +86,7 @@ impl Shown<'_> {
 }
 
 /// What the contract has no field for.
-fn metrics(recent: &Recent) -> BTreeMap<String, f64> {
+fn metrics(recent: &WindowTotals) -> BTreeMap<String, f64> {
     let energy = recent.energy.map(|(joules, _)| (ENERGY.to_owned(), joules));
     let tensor = recent.mean_reading(Basis::GpmTensor).map(|mean| (TENSOR.to_owned(), mean));
     energy.into_iter().chain(tensor).collect()

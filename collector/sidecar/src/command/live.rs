@@ -103,7 +103,7 @@ impl<'a> Live<'a> {
             shown = window.as_ref().map(|window| window.start);
             self.advisor.finish(window)
         })?;
-        let begins = run.gpus.iter().filter_map(|gpu| gpu.meter.begins()).min();
+        let begins = run.gpus.iter().filter_map(|gpu| gpu.meter.first_reading_at()).min();
         if begins < shown && !run.verdicts.each.is_empty() {
             notes.push("policies were shown the last day of it".to_owned());
         }

@@ -92,7 +92,7 @@ impl MeteredGpu {
     ) -> Result<(), LateReading> {
         if identity.memory_total.is_some() && identity.memory_total != self.memory_total {
             self.memory_total = identity.memory_total;
-            self.meter.know_memory_total(identity.memory_total);
+            self.meter.set_memory_total(identity.memory_total);
         }
         match (exporter, &mut self.export) {
             (Some(exporter), Some(export)) => {

@@ -153,7 +153,7 @@ impl<'a> Pipeline<'a> {
     /// The first reading of a GPU, as far as is known.
     #[must_use]
     pub fn begins(&self, gpu: usize) -> Option<Timestamp> {
-        self.gpus.get(gpu)?.meter.begins()
+        self.gpus.get(gpu)?.meter.first_reading_at()
     }
 
     /// Meters what another measure than polling says of a stretch of time; whether it came in time
@@ -177,7 +177,7 @@ impl<'a> Pipeline<'a> {
         if let (Some(exporter), Some(gpu)) = (&mut self.exporter, self.gpus.get_mut(gpu))
             && let Some(export) = &mut gpu.export
         {
-            exporter.event(export, event, gpu.meter.begins());
+            exporter.event(export, event, gpu.meter.first_reading_at());
         }
         self.send()
     }
