@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn unobserved_point_is_nan_and_missing_quantity_is_empty() {
         let mut series = Series::new(at(10));
-        series.hold(Quantity::Utilization, at(10), at(12), 250_000);
-        series.hold(Quantity::Utilization, at(13), at(14), 1_000_000);
-        series.hold(Quantity::Power, at(12), at(13), 300_500);
+        series.record(Quantity::Utilization, at(10), at(12), 250_000);
+        series.record(Quantity::Utilization, at(13), at(14), 1_000_000);
+        series.record(Quantity::Power, at(12), at(13), 300_500);
         let grid = Grid::over(at(10), at(15), [&series]);
         assert_eq!(grid, Grid { start: at(10), step: Nanos::SECOND, points: 5 });
         let columns = Columns::of(&series, &grid);
@@ -131,7 +131,7 @@ mod tests {
                     let mut series = Series::new(at(from));
                     for second in from..from + length {
                         let (from, to) = (at(second), at(second + 1));
-                        series.hold(Quantity::Memory, from, to, value(second));
+                        series.record(Quantity::Memory, from, to, value(second));
                     }
                     series
                 })

@@ -341,9 +341,9 @@ impl GpuMeter {
     }
 
     fn record_series(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
-        self.series.hold(quantity, from, to, value);
+        self.series.record(quantity, from, to, value);
         if let Some(window) = &mut self.window {
-            window.series.hold(quantity, from, to, value);
+            window.series.record(quantity, from, to, value);
         }
     }
 

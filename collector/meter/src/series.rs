@@ -46,7 +46,7 @@ impl Point {
         self.weighted += other.weighted;
     }
 
-    fn hold(&mut self, value: u64, time: Nanos) {
+    fn add_value(&mut self, value: u64, time: Nanos) {
         self.observed += time;
         self.weighted += u128::from(value) * u128::from(time.0);
     }
@@ -108,17 +108,23 @@ impl Series {
     }
 
     /// Records `value` from `from` to `to`. Values of a quantity must be in time order.
-    pub fn hold(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
+    pub fn record(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
         let column = &mut self.columns[quantity as usize];
         match column.points.last_mut() {
-            Some(last) if to <= column.end => last.hold(value, to.since(from)),
-            _ => self.record_beyond(quantity, from, to, value),
+            Some(last) if to <= column.end => last.add_value(value, to.since(from)),
+            _ => self.record_beyond_end(quantity, from, to, value),
         }
     }
 
     /// Like [`Series::hold`], for time after the last point.
     #[cold]
-    fn record_beyond(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
+    fn record_beyond_end(
+        &mut self,
+        quantity: Quantity,
+        from: Timestamp,
+        to: Timestamp,
+        value: u64,
+    ) {
         self.extend_to(to);
         let mut at = from.max(self.start(self.first));
         while at < to {
@@ -129,7 +135,7 @@ impl Series {
             if column.points.len() <= index {
                 column.points.resize(index + 1, Point::default());
             }
-            column.points[index].hold(value, end.min(to).since(at));
+            column.points[index].add_value(value, end.min(to).since(at));
             column.end = end;
             at = end;
         }
@@ -191,8 +197,8 @@ mod tests {
         Timestamp::from_millis(millis).unwrap()
     }
 
-    fn hold(series: &mut Series, from: u64, to: u64, ppm: u64) {
-        series.hold(Quantity::Utilization, at(from), at(to), ppm);
+    fn record(series: &mut Series, from: u64, to: u64, ppm: u64) {
+        series.record(Quantity::Utilization, at(from), at(to), ppm);
     }
 
     proptest! {
@@ -209,7 +215,7 @@ mod tests {
             let (mut now, mut held) = (start, Vec::new());
             for (pause, length, value) in steps {
                 let (from, to) = (now + pause, now + pause + length);
-                series.hold(Quantity::Power, at(from), at(to), value);
+                series.record(Quantity::Power, at(from), at(to), value);
                 held.push((from, to, value));
                 now = to;
             }
@@ -242,7 +248,7 @@ mod tests {
             for (pause, length) in steps {
                 let (from, to) = (now + pause, now + pause + length);
                 let [start, end] = [from, to].map(|second| at(second * 1_000));
-                series.hold(Quantity::Power, start, end, 1);
+                series.record(Quantity::Power, start, end, 1);
                 held.push((from, to));
                 now = to;
             }
@@ -262,8 +268,8 @@ mod tests {
     #[test]
     fn points_begin_at_multiples_of_their_width() {
         let mut series = Series::new(at(3_000));
-        hold(&mut series, 3_000, 4_000, 1_000_000);
-        hold(&mut series, 700_000, 1_300_000, 500_000);
+        record(&mut series, 3_000, 4_000, 1_000_000);
+        record(&mut series, 700_000, 1_300_000, 500_000);
         assert_eq!(series.step(), Nanos::from_secs(4));
         let first = series.points(Quantity::Utilization).next();
         assert_eq!(first.map(|(at, point)| (at, point.mean())), Some((at(0), Some(1_000_000))));
@@ -272,7 +278,7 @@ mod tests {
     #[test]
     fn series_extends_to_last_timestamp() {
         let mut series = Series::new(Timestamp::EPOCH);
-        series.hold(Quantity::Power, Timestamp::EPOCH, Timestamp::LAST, 1);
+        series.record(Quantity::Power, Timestamp::EPOCH, Timestamp::LAST, 1);
         assert_eq!(series.sum(Quantity::Power).observed, Timestamp::LAST.since(Timestamp::EPOCH));
     }
 }
