@@ -2,8 +2,9 @@
 //!
 //! This room must not know which policy is asked, nor in which order.
 
+use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{Day, Plan, Price};
+use phasemeter_meter::price::{Plan, Price};
 use phasemeter_meter::units::Timestamp;
 
 /// What does a GPU-hour cost here?
@@ -35,7 +36,7 @@ pub struct Quote {
     /// On whose word: one line of at most 200 bytes.
     pub source: String,
     /// The day it was true.
-    pub day: Day,
+    pub day: Date,
     /// Until when; after the time of the request.
     pub valid_until: Option<Timestamp>,
 }

@@ -13,9 +13,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 
+use phasemeter_meter::date::Date;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
-use phasemeter_meter::price::{Day, Estimate, Plan, Price};
+use phasemeter_meter::price::{Plan, Price, PriceRange};
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
@@ -203,12 +204,12 @@ prop_compose! {
     fn price()(
         rate in rate(), plan in of(select(Plan::ALL.to_vec())), provider in of(text()),
         region in of(text()), instance_type in of(text()), source in text(),
-        as_of in of(instant().prop_map(Day::of)),
+        as_of in of(instant().prop_map(Date::of)),
         estimate in of((any::<usize>(), rate(), rate())),
     ) -> Price {
         Price {
             rate, plan, provider, region, instance_type, source, as_of,
-            estimate: estimate.map(|(rows, low, high)| Estimate { rows, low, high }),
+            estimate: estimate.map(|(rows, low, high)| PriceRange { rows, low, high }),
         }
     }
 }
@@ -307,7 +308,7 @@ prop_compose! {
 prop_compose! {
     fn quote()(
         rate in rate(), plan in select(Plan::ALL.to_vec()), source in text(),
-        day in instant().prop_map(Day::of), valid_until in of(instant()),
+        day in instant().prop_map(Date::of), valid_until in of(instant()),
     ) -> Quote {
         Quote { rate, plan, source, day, valid_until }
     }

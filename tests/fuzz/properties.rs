@@ -39,7 +39,7 @@ use phasemeter_sources::{Source, SourceError};
 /// Rows without a header are read by these columns.
 const COLUMNS: &str = "timestamp, index, utilization.gpu, memory.used, memory.total, power.draw";
 
-static BOOK: LazyLock<PriceBook> = LazyLock::new(PriceBook::shipped);
+static BOOK: LazyLock<PriceBook> = LazyLock::new(PriceBook::built_in);
 
 /// A log of these bytes is refused, or metered, exported and reported; and the accounts add up.
 pub(crate) fn log(bytes: &[u8]) {

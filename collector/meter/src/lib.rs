@@ -40,6 +40,7 @@ pub mod update_period;
 pub mod utilization_feed;
 
 // What things cost.
+pub mod date;
 pub mod gpu_specs;
 pub mod price;
 mod table;

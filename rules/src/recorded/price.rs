@@ -2,8 +2,9 @@
 //!
 //! This room must not know what it is the price of.
 
+use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{Day, Estimate, Plan, Price};
+use phasemeter_meter::price::{Plan, Price, PriceRange};
 use serde::{Deserialize, Serialize};
 
 use super::value::{maybe, one, record};
@@ -23,19 +24,19 @@ struct PriceFields {
     instance_type: Option<String>,
     source: String,
     #[serde(rename = "day", default, with = "maybe")]
-    as_of: Option<Day>,
+    as_of: Option<Date>,
     #[serde(default, with = "maybe")]
-    estimate: Option<Estimate>,
+    estimate: Option<PriceRange>,
 }
 record!(Price, PriceFields);
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Estimate", deny_unknown_fields)]
-struct EstimateFields {
+#[serde(remote = "PriceRange", deny_unknown_fields)]
+struct PriceRangeFields {
     rows: usize,
     #[serde(rename = "low_nano_usd_per_gpu_hour", with = "one")]
     low: Rate,
     #[serde(rename = "high_nano_usd_per_gpu_hour", with = "one")]
     high: Rate,
 }
-record!(Estimate, EstimateFields);
+record!(PriceRange, PriceRangeFields);

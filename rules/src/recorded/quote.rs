@@ -2,8 +2,9 @@
 //!
 //! This room must not know who gave it.
 
+use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{Day, Plan};
+use phasemeter_meter::price::Plan;
 use phasemeter_meter::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +47,7 @@ struct QuoteFields {
     plan: Plan,
     source: String,
     #[serde(with = "one")]
-    day: Day,
+    day: Date,
     #[serde(rename = "valid_until_unix_nanos", default, with = "maybe")]
     valid_until: Option<Timestamp>,
 }

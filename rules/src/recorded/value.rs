@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::date::Date;
 use phasemeter_meter::money::{NanoUsd, Rate};
-use phasemeter_meter::price::{Day, Plan};
+use phasemeter_meter::price::Plan;
 use phasemeter_meter::savings::advice::Target;
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
@@ -94,7 +95,7 @@ macro_rules! text {
 }
 
 text!(Plan);
-text!(Day);
+text!(Date);
 text!(Lever);
 
 impl Recorded for Target {

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
-use phasemeter_meter::price::{Estimate, Plan, Price};
+use phasemeter_meter::price::{Plan, Price, PriceRange};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
 use phasemeter_meter::waste::WasteByCategory;
 use phasemeter_rules::quote::QuoteRequest;
@@ -177,7 +177,7 @@ pub(crate) fn request() -> QuoteRequest {
             instance_type: Some("p5.48xlarge".to_owned()),
             source: "the price book".to_owned(),
             as_of: "2026-07-20".parse().ok(),
-            estimate: Some(Estimate {
+            estimate: Some(PriceRange {
                 rows: 3,
                 low: Rate::parse("6.5").unwrap(),
                 high: Rate::parse("14.6").unwrap(),

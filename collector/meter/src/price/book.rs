@@ -3,7 +3,11 @@
 //! The table is `data/gpu-instances.csv`; its README lists sources and known issues. Names match
 //! exactly or not at all; similar names are only suggested in the error.
 
-use super::{Day, Estimate, Plan, Price, Unpriced, near::near};
+use super::plan::Plan;
+use super::priced::{Price, PriceRange};
+use super::suggest::suggest;
+use super::unpriced::Unpriced;
+use crate::date::Date;
 use crate::gpu_specs::same_model;
 use crate::money::Rate;
 use crate::table;
@@ -33,7 +37,7 @@ struct Row {
     /// Price per GPU-hour, like `spot`; `None` if unknown.
     on_demand: Option<Rate>,
     spot: Option<Rate>,
-    as_of: Day,
+    as_of: Date,
 }
 
 /// A query of the price book. Names are case-insensitive.
@@ -55,7 +59,7 @@ impl PriceBook {
     /// The built-in price book. Parsing it takes well under a millisecond; keep it for repeated
     /// queries.
     #[must_use]
-    pub fn shipped() -> Self {
+    pub fn built_in() -> Self {
         Self { rows: table::rows(TABLE).filter_map(|cells| Row::parse(cells?)).collect() }
     }
 
@@ -72,7 +76,7 @@ impl PriceBook {
         let rate: fn(&Row) -> Option<Rate> = match plan {
             Plan::OnDemand => |row| row.on_demand,
             Plan::Spot => |row| row.spot,
-            Plan::Reserved1y | Plan::Reserved3y | Plan::Own => {
+            Plan::Reserved1y | Plan::Reserved3y | Plan::Owned => {
                 return Err(Unpriced::PlanNotListed(plan));
             }
         };
@@ -98,7 +102,7 @@ impl PriceBook {
             instance_type: common_value(&priced, |row| row.instance_type),
             source: sources(&priced),
             as_of: priced.iter().map(|(_, row)| row.as_of).min(),
-            estimate: (!exact).then_some(Estimate { rows: priced.len(), low, high }),
+            estimate: (!exact).then_some(PriceRange { rows: priced.len(), low, high }),
         })
     }
 
@@ -117,7 +121,7 @@ impl PriceBook {
             return Err(Unpriced::UnknownRegion {
                 region: region.to_owned(),
                 provider: query.provider.map(str::to_owned),
-                near: near(region, provider_rows().map(|row| row.region)),
+                suggestions: suggest(region, provider_rows().map(|row| row.region)),
             });
         }
         Ok(())
@@ -139,11 +143,11 @@ impl PriceBook {
         Err(match (instance_type, model) {
             (Some(name), _) => Unpriced::UnknownInstanceType {
                 instance_type: name.to_owned(),
-                near: near(name, self.rows.iter().map(|row| row.instance_type)),
+                suggestions: suggest(name, self.rows.iter().map(|row| row.instance_type)),
             },
             (None, Some(name)) => Unpriced::UnknownModel {
                 model: name.to_owned(),
-                near: near(name, self.rows.iter().map(|row| row.model)),
+                suggestions: suggest(name, self.rows.iter().map(|row| row.model)),
             },
             (None, None) => Unpriced::NothingKnown,
         })
@@ -215,7 +219,7 @@ mod tests {
     use crate::gpu_specs::GpuSpecs;
 
     fn price_of(query: Query<'_>) -> Result<Price, Unpriced> {
-        PriceBook::shipped().price(&query)
+        PriceBook::built_in().price(&query)
     }
 
     fn error_of(query: Query<'_>) -> String {
@@ -228,7 +232,7 @@ mod tests {
 
     #[test]
     fn rows_parse_and_have_source_and_specs() {
-        let book = PriceBook::shipped();
+        let book = PriceBook::built_in();
         assert_eq!(book.rows.len(), TABLE.lines().count() - 1);
         for row in &book.rows {
             assert!(SOURCES.iter().any(|(provider, _)| *provider == row.provider), "{row:?}");
@@ -267,7 +271,7 @@ mod tests {
         let query = Query { model: Some("a10g"), provider: Some("aws"), ..Query::default() };
         let price = price_of(query).unwrap();
         let (low, high) = (usd("1.006"), usd("4.096"));
-        assert_eq!(price.estimate, Some(Estimate { rows: 8, low, high }));
+        assert_eq!(price.estimate, Some(PriceRange { rows: 8, low, high }));
         assert_eq!(price.rate, usd("1.624"), "fourth of eight");
         assert_eq!(price.instance_type, None);
         assert_eq!(price.region.as_deref(), Some("us-east-1"));
@@ -285,7 +289,7 @@ mod tests {
     fn model_in_one_row_is_estimate() {
         let price = price_of(Query { model: Some("NVIDIA B200"), ..Query::default() }).unwrap();
         let rate = usd("14.2416");
-        assert_eq!(price.estimate, Some(Estimate { rows: 1, low: rate, high: rate }));
+        assert_eq!(price.estimate, Some(PriceRange { rows: 1, low: rate, high: rate }));
     }
 
     #[test]

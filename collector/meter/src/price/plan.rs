@@ -15,13 +15,13 @@ pub enum Plan {
     /// Committed for three years.
     Reserved3y,
     /// Purchased: an hour costs a share of the purchase price.
-    Own,
+    Owned,
 }
 
 impl Plan {
     /// All plans, most common first.
     pub const ALL: [Self; 5] =
-        [Self::OnDemand, Self::Spot, Self::Reserved1y, Self::Reserved3y, Self::Own];
+        [Self::OnDemand, Self::Spot, Self::Reserved1y, Self::Reserved3y, Self::Owned];
 
     /// The name on the command line and in telemetry.
     #[must_use]
@@ -31,7 +31,7 @@ impl Plan {
             Self::Spot => "spot",
             Self::Reserved1y => "reserved_1y",
             Self::Reserved3y => "reserved_3y",
-            Self::Own => "own",
+            Self::Owned => "own",
         }
     }
 }
@@ -43,20 +43,20 @@ impl fmt::Display for Plan {
 }
 
 impl FromStr for Plan {
-    type Err = NotAPlan;
+    type Err = ParsePlanError;
 
-    fn from_str(text: &str) -> Result<Self, NotAPlan> {
+    fn from_str(text: &str) -> Result<Self, ParsePlanError> {
         Self::ALL
             .into_iter()
             .find(|plan| plan.as_str() == text)
-            .ok_or_else(|| NotAPlan(text.to_owned()))
+            .ok_or_else(|| ParsePlanError(text.to_owned()))
     }
 }
 
 /// The text is not the name of a [`Plan`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid plan '{0}': expected on_demand, spot, reserved_1y, reserved_3y or own")]
-pub struct NotAPlan(String);
+pub struct ParsePlanError(String);
 
 #[cfg(test)]
 mod tests {

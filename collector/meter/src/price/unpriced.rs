@@ -1,6 +1,6 @@
 //! Why the price book has no price: one-line errors with a fix.
 
-use super::Plan;
+use super::plan::Plan;
 
 /// Why the price book has no price. Unpriced time is reported as such, never as $0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -9,20 +9,20 @@ pub enum Unpriced {
     #[error("unpriced GPU: model and instance type are unknown; specify one of them, or a price")]
     NothingKnown,
     /// No row has this GPU model.
-    #[error("unknown GPU model '{model}'{}", did_you_mean(.near))]
+    #[error("unknown GPU model '{model}'{}", did_you_mean(.suggestions))]
     UnknownModel {
         /// As queried.
         model: String,
         /// Similar models.
-        near: Vec<&'static str>,
+        suggestions: Vec<&'static str>,
     },
     /// No row has this instance type.
-    #[error("unknown instance type '{instance_type}'{}", did_you_mean(.near))]
+    #[error("unknown instance type '{instance_type}'{}", did_you_mean(.suggestions))]
     UnknownInstanceType {
         /// As queried.
         instance_type: String,
         /// Similar instance types.
-        near: Vec<&'static str>,
+        suggestions: Vec<&'static str>,
     },
     /// No row has this provider.
     #[error("unknown provider '{provider}': expected {}", join_with_or(.known))]
@@ -36,7 +36,7 @@ pub enum Unpriced {
     #[error(
         "unknown region '{region}'{}{}",
         of(.provider.as_deref()),
-        did_you_mean(.near)
+        did_you_mean(.suggestions)
     )]
     UnknownRegion {
         /// As queried.
@@ -44,7 +44,7 @@ pub enum Unpriced {
         /// The queried provider.
         provider: Option<String>,
         /// Similar regions.
-        near: Vec<&'static str>,
+        suggestions: Vec<&'static str>,
     },
     /// The book has no prices of this plan.
     #[error("no list prices for plan {0}, only for on_demand and spot; specify the price")]
@@ -67,8 +67,12 @@ pub enum Unpriced {
     },
 }
 
-fn did_you_mean(near: &[&str]) -> String {
-    if near.is_empty() { String::new() } else { format!("; did you mean {}?", join_with_or(near)) }
+fn did_you_mean(suggestions: &[&str]) -> String {
+    if suggestions.is_empty() {
+        String::new()
+    } else {
+        format!("; did you mean {}?", join_with_or(suggestions))
+    }
 }
 
 fn of(provider: Option<&str>) -> String {

@@ -173,7 +173,7 @@ pub(super) fn work(args: &MeteringArgs) -> BTreeMap<String, u64> {
 pub(super) fn pricing(args: &PriceArgs, policies: Option<Arc<Policies>>) -> Pricing {
     let PriceArgs { price, provider, region, instance_type, plan } = args.clone();
     let wanted = Wanted { given: price, provider, region, instance_type, plan };
-    Pricing::new(wanted, Quotes::of(policies), PriceBook::shipped())
+    Pricing::new(wanted, Quotes::of(policies), PriceBook::built_in())
 }
 
 /// That a price was used after its end.

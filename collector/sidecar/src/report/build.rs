@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use phasemeter_meter::accounts::Accounts;
+use phasemeter_meter::date::Date;
 use phasemeter_meter::energy::EnergyBasis;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::percent::{Percent, percents};
 use phasemeter_meter::phase::Account;
-use phasemeter_meter::price::{Day, Plan, Price, Unpriced};
+use phasemeter_meter::price::{Plan, Price, Unpriced};
 use phasemeter_meter::projection::{Projection, UnitCost, cost_per_effective_hour};
 use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::summary::{self, Summary};
@@ -153,7 +154,7 @@ impl Cost {
 
 impl PriceTag {
     fn of(price: &Price, first_use: Option<Timestamp>) -> Self {
-        let first_use = first_use.map(Day::of);
+        let first_use = first_use.map(Date::of);
         Self {
             plan: price.plan.map(Plan::as_str),
             provider: price.provider.clone(),
@@ -162,7 +163,7 @@ impl PriceTag {
             source: price.source.clone(),
             as_of: price.as_of.map(|day| day.to_string()),
             age_days: first_use.and_then(|day| price.age(day)),
-            old: first_use.is_some_and(|day| price.is_old(day)),
+            old: first_use.is_some_and(|day| price.is_stale(day)),
             estimate: price.estimate.map(|estimate| EstimateTag {
                 rows: estimate.rows,
                 low_usd_per_gpu_hour: estimate.low,

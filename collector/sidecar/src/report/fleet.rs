@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{Estimate, Plan, Price, Unpriced};
+use phasemeter_meter::price::{Plan, Price, PriceRange, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 
@@ -101,13 +101,13 @@ pub(super) fn estimated() -> Result<Price, Unpriced> {
         instance_type: None,
         source: "aws/karpenter-provider-aws".to_owned(),
         as_of: Some("2025-07-20".parse().unwrap()),
-        estimate: Some(Estimate { rows: 12, low: rate("5.5"), high: rate("12.25") }),
+        estimate: Some(PriceRange { rows: 12, low: rate("5.5"), high: rate("12.25") }),
     })
 }
 
 pub(super) fn unpriced() -> Result<Price, Unpriced> {
-    let near = vec!["NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3"];
-    Err(Unpriced::UnknownModel { model: "NVIDIA H100X".to_owned(), near })
+    let suggestions = vec!["NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3"];
+    Err(Unpriced::UnknownModel { model: "NVIDIA H100X".to_owned(), suggestions })
 }
 
 /// A reading `seconds` after the start.

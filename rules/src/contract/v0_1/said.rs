@@ -164,7 +164,7 @@ impl From<types::Plan> for Plan {
             types::Plan::Spot => Self::Spot,
             types::Plan::ReservedOneYear => Self::Reserved1y,
             types::Plan::ReservedThreeYears => Self::Reserved3y,
-            types::Plan::Owned => Self::Own,
+            types::Plan::Owned => Self::Owned,
         }
     }
 }

@@ -133,7 +133,7 @@ impl From<Plan> for types::Plan {
             Plan::Spot => Self::Spot,
             Plan::Reserved1y => Self::ReservedOneYear,
             Plan::Reserved3y => Self::ReservedThreeYears,
-            Plan::Own => Self::Owned,
+            Plan::Owned => Self::Owned,
         }
     }
 }

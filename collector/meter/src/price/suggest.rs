@@ -11,7 +11,10 @@ const SCALE: usize = 1_000;
 
 /// The most similar names, best first: by number of shared words, then of shared letter pairs.
 /// Case-insensitive.
-pub(super) fn near(name: &str, known: impl IntoIterator<Item = &'static str>) -> Vec<&'static str> {
+pub(super) fn suggest(
+    name: &str,
+    known: impl IntoIterator<Item = &'static str>,
+) -> Vec<&'static str> {
     let name = name.to_ascii_lowercase();
     let mut known: Vec<_> = known.into_iter().collect();
     known.sort_unstable();
@@ -64,22 +67,22 @@ mod tests {
 
     #[test]
     fn shared_words_rank_first() {
-        assert_eq!(near("h100", MODELS), ["NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3"]);
-        assert_eq!(near("NVIDIA A100", MODELS)[..2], [MODELS[1], MODELS[2]]);
-        assert_eq!(near("V100", MODELS), ["Tesla V100-SXM2-16GB"]);
+        assert_eq!(suggest("h100", MODELS), ["NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3"]);
+        assert_eq!(suggest("NVIDIA A100", MODELS)[..2], [MODELS[1], MODELS[2]]);
+        assert_eq!(suggest("V100", MODELS), ["Tesla V100-SXM2-16GB"]);
     }
 
     #[test]
     fn typo_finds_intended_name() {
         let types = ["p4d.24xlarge", "p5.4xlarge", "p5.48xlarge", "p5.48xlarge"];
-        assert_eq!(near("p5.48xlrge", types)[0], "p5.48xlarge");
-        assert_eq!(near("us-central", ["us-central1", "us-east1", "eastus"])[0], "us-central1");
+        assert_eq!(suggest("p5.48xlrge", types)[0], "p5.48xlarge");
+        assert_eq!(suggest("us-central", ["us-central1", "us-east1", "eastus"])[0], "us-central1");
     }
 
     #[test]
     fn dissimilar_name_has_no_suggestions() {
         for name in ["", "X", "Radeon", "東京"] {
-            assert!(near(name, MODELS).is_empty(), "{name:?}");
+            assert!(suggest(name, MODELS).is_empty(), "{name:?}");
         }
     }
 }

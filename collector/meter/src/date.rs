@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use time::{Date, Duration, Month, OffsetDateTime};
+use time::{Duration, Month, OffsetDateTime};
 
 use crate::units::Timestamp;
 
@@ -12,9 +12,9 @@ const SECONDS_PER_DAY: u64 = 24 * 3_600;
 
 /// A calendar date in UTC, formatted as `2026-07-20`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Day(Date);
+pub struct Date(time::Date);
 
-impl Day {
+impl Date {
     /// The date of an instant.
     #[must_use]
     pub fn of(at: Timestamp) -> Self {
@@ -29,21 +29,21 @@ impl Day {
     }
 }
 
-impl fmt::Display for Day {
+impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }
 }
 
-impl FromStr for Day {
-    type Err = NotADay;
+impl FromStr for Date {
+    type Err = ParseDateError;
 
-    fn from_str(text: &str) -> Result<Self, NotADay> {
-        parse(text).map(Self).ok_or_else(|| NotADay(text.to_owned()))
+    fn from_str(text: &str) -> Result<Self, ParseDateError> {
+        parse(text).map(Self).ok_or_else(|| ParseDateError(text.to_owned()))
     }
 }
 
-fn parse(text: &str) -> Option<Date> {
+fn parse(text: &str) -> Option<time::Date> {
     let mut parts = text.split('-');
     let mut part = |length: usize| {
         let digits = parts.next()?;
@@ -55,14 +55,18 @@ fn parse(text: &str) -> Option<Date> {
         return None;
     }
     let month: u8 = month.parse().ok()?;
-    Date::from_calendar_date(year.parse().ok()?, Month::try_from(month).ok()?, day.parse().ok()?)
-        .ok()
+    time::Date::from_calendar_date(
+        year.parse().ok()?,
+        Month::try_from(month).ok()?,
+        day.parse().ok()?,
+    )
+    .ok()
 }
 
 /// The text is not a calendar date.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid date '{0}': expected YYYY-MM-DD")]
-pub struct NotADay(String);
+pub struct ParseDateError(String);
 
 #[cfg(test)]
 mod tests {
@@ -71,20 +75,20 @@ mod tests {
     #[test]
     fn date_parses_as_displayed() {
         for text in ["1970-01-01", "2024-02-29", "2026-07-20", "9999-12-31", "0001-01-01"] {
-            assert_eq!(text.parse::<Day>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<Date>().unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn date_rejects_invalid_text() {
         for text in ["", "2026-7-20", "2026-02-29", "2026-13-01", "2026-07-20-", "+026-07-20"] {
-            assert!(text.parse::<Day>().is_err(), "{text:?} was accepted");
+            assert!(text.parse::<Date>().is_err(), "{text:?} was accepted");
         }
     }
 
     #[test]
     fn date_contains_instant() {
-        let of = |nanos| Day::of(Timestamp::from_nanos(nanos).unwrap()).to_string();
+        let of = |nanos| Date::of(Timestamp::from_nanos(nanos).unwrap()).to_string();
         assert_eq!(of(0), "1970-01-01");
         assert_eq!(of(1_785_110_399_999_999_999), "2026-07-26");
         assert_eq!(of(1_785_110_400_000_000_000), "2026-07-27");
