@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_meter::savings::advice::Advice;
-pub use phasemeter_meter::savings::advice::{Saving, Target};
 use phasemeter_meter::savings::fraction::Fraction;
+use phasemeter_meter::savings::recommendation;
+pub use phasemeter_meter::savings::recommendation::{Saving, Target};
 
 use crate::lever::Lever;
 
@@ -38,8 +38,8 @@ pub struct Recommendation {
 impl Recommendation {
     /// As far as savings go. `policy`: who said it.
     #[must_use]
-    pub fn advice<'a>(&'a self, policy: &'a str) -> Advice<'a> {
+    pub fn advice<'a>(&'a self, policy: &'a str) -> recommendation::Recommendation<'a> {
         let Self { ref code, target, saving, ref gpus, .. } = *self;
-        Advice { policy, code, target, saving, gpus }
+        recommendation::Recommendation { policy, code, target, saving, gpus }
     }
 }

@@ -4,10 +4,10 @@
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::projection::{HOURS_A_MONTH, Projection};
-use phasemeter_meter::savings::advice::{Advice, Saving, Target};
 use phasemeter_meter::savings::estimate::Estimate;
 use phasemeter_meter::savings::fraction::Fraction;
-use phasemeter_meter::savings::waterfall::Gpu;
+use phasemeter_meter::savings::recommendation::{Recommendation, Saving, Target};
+use phasemeter_meter::savings::waterfall::PricedGpu;
 use phasemeter_meter::savings::{Saved, Savings};
 use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
 use proptest::prelude::*;
@@ -29,17 +29,22 @@ fn rate(dollars: &str) -> Rate {
 }
 
 /// A GPU with a bill of `bill` dollars and this waste per category.
-fn gpu(id: &str, bill: i128, [starvation, idle, underload]: [i128; 3]) -> Gpu<'_> {
+fn gpu(id: &str, bill: i128, [starvation, idle, underload]: [i128; 3]) -> PricedGpu<'_> {
     let waste =
         WasteByCategory { starvation: usd(starvation), idle: usd(idle), underload: usd(underload) };
-    Gpu { id, rate: rate("3"), bill: usd(bill), waste, tensor_measured: false }
+    PricedGpu { id, rate: rate("3"), bill: usd(bill), waste, tensor_measured: false }
 }
 
 /// A recommendation that saves `expected`, nothing at low and twice that at high.
-fn advice<'a>(code: &'a str, target: Target, expected: f64, gpus: &'a [String]) -> Advice<'a> {
+fn recommendation<'a>(
+    code: &'a str,
+    target: Target,
+    expected: f64,
+    gpus: &'a [String],
+) -> Recommendation<'a> {
     let high = fraction((expected * 2.0).min(1.0));
     let saving = Saving { low: Fraction::ZERO, expected: fraction(expected), high };
-    Advice { policy: "test", code, target, saving, gpus }
+    Recommendation { policy: "test", code, target, saving, gpus }
 }
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -49,8 +54,9 @@ fn names(names: &[&str]) -> Vec<String> {
 #[test]
 fn utilization_40_and_rate_60_percent_combine_to_76() {
     let a = names(&["a"]);
-    let advice = [advice("mig", IDLE, 0.4, &a), advice("spot", Target::Rate, 0.6, &a)];
-    let savings = Savings::of(&[gpu("a", 100, [0, 50, 0])], &advice).unwrap();
+    let recommendations =
+        [recommendation("mig", IDLE, 0.4, &a), recommendation("spot", Target::Rate, 0.6, &a)];
+    let savings = Savings::of(&[gpu("a", 100, [0, 50, 0])], &recommendations).unwrap();
     assert_eq!(savings.utilization.fraction.expected, fraction(0.4));
     assert_eq!(savings.rate.fraction.expected, fraction(0.6));
     assert_eq!(savings.total.fraction.expected, fraction(0.76));
@@ -68,8 +74,11 @@ fn utilization_40_and_rate_60_percent_combine_to_76() {
 #[test]
 fn bill_of_200_000_usd_drops_by_58_percent_to_84_000() {
     let a = names(&["a"]);
-    let advice = [advice("dali", STARVATION, 0.3, &a), advice("reserved", Target::Rate, 0.4, &a)];
-    let savings = Savings::of(&[gpu("a", 200_000, [60_000, 0, 0])], &advice).unwrap();
+    let recommendations = [
+        recommendation("dali", STARVATION, 0.3, &a),
+        recommendation("reserved", Target::Rate, 0.4, &a),
+    ];
+    let savings = Savings::of(&[gpu("a", 200_000, [60_000, 0, 0])], &recommendations).unwrap();
     assert_eq!(savings.total.fraction.expected, fraction(0.58));
     assert_eq!(usd(200_000) - savings.total.usd.expected, usd(84_000));
 }
@@ -77,14 +86,15 @@ fn bill_of_200_000_usd_drops_by_58_percent_to_84_000() {
 #[test]
 fn recommendations_for_one_category_recover_the_same_waste() {
     let a = names(&["a"]);
-    let advice = [
-        advice("dali", STARVATION, 0.2, &a),
-        advice("storage", STARVATION, 0.3, &a),
-        advice("mig", IDLE, 0.5, &a),
+    let recommendations = [
+        recommendation("dali", STARVATION, 0.2, &a),
+        recommendation("storage", STARVATION, 0.3, &a),
+        recommendation("mig", IDLE, 0.5, &a),
     ];
-    let savings = Savings::of(&[gpu("a", 100, [40, 10, 0])], &advice).unwrap();
+    let savings = Savings::of(&[gpu("a", 100, [40, 10, 0])], &recommendations).unwrap();
     let [waterfall] = savings.gpus.as_slice() else { panic!("one GPU") };
-    let counted: Vec<_> = waterfall.steps.iter().map(|step| (step.advice, step.capped())).collect();
+    let counted: Vec<_> =
+        waterfall.steps.iter().map(|step| (step.recommendation, step.capped())).collect();
     assert_eq!(counted, [(1, true), (2, true)], "0.3 is 0.6 at high, capped at 0.4");
     assert_eq!(waterfall.steps[0].counted.expected, fraction(0.3));
     assert_eq!(waterfall.steps[1].counted.expected, fraction(0.1), "capped from 0.5");
@@ -98,10 +108,10 @@ fn recommendations_for_one_category_recover_the_same_waste() {
 }
 
 /// Savings in percent of 100 dollars.
-fn saved_percent(from: &[usize], low: u8, expected: u8, high: u8) -> Saved {
+fn saved_percent(sources: &[usize], low: u8, expected: u8, high: u8) -> Saved {
     let percent = Estimate { low, expected, high };
     Saved {
-        from: from.to_vec(),
+        sources: sources.to_vec(),
         usd: percent.map(|percent| usd(percent.into())),
         fraction: percent.map(|percent| fraction(f64::from(percent) / 100.0)),
     }
@@ -110,9 +120,9 @@ fn saved_percent(from: &[usize], low: u8, expected: u8, high: u8) -> Saved {
 #[test]
 fn equal_savings_tie_break_by_code_then_policy() {
     let a = names(&["a"]);
-    let mps = advice("mps", IDLE, 0.2, &a);
-    let mig = advice("mig", IDLE, 0.2, &a);
-    let other_policy = Advice { policy: "another", ..mig };
+    let mps = recommendation("mps", IDLE, 0.2, &a);
+    let mig = recommendation("mig", IDLE, 0.2, &a);
+    let other_policy = Recommendation { policy: "another", ..mig };
     let savings = Savings::of(&[gpu("a", 100, [0, 90, 0])], &[mps, mig, other_policy]).unwrap();
     assert_eq!(savings.counted, [false, false, true]);
 }
@@ -120,9 +130,9 @@ fn equal_savings_tie_break_by_code_then_policy() {
 #[test]
 fn throughput_counts_only_if_tensor_activity_is_measured() {
     let both = names(&["a", "b"]);
-    let advice = [advice("bf16", Target::Throughput, 0.5, &both)];
-    let measured = Gpu { tensor_measured: true, ..gpu("b", 300, [0; 3]) };
-    let savings = Savings::of(&[gpu("a", 100, [0; 3]), measured], &advice).unwrap();
+    let recommendations = [recommendation("bf16", Target::Throughput, 0.5, &both)];
+    let measured = PricedGpu { tensor_measured: true, ..gpu("b", 300, [0; 3]) };
+    let savings = Savings::of(&[gpu("a", 100, [0; 3]), measured], &recommendations).unwrap();
     assert_eq!(savings.gpus[0].steps, []);
     assert_eq!(savings.throughput.usd.expected, usd(150));
     assert_eq!(savings.total.fraction.expected, fraction(0.375), "150 of 400 dollars");
@@ -132,9 +142,9 @@ fn throughput_counts_only_if_tensor_activity_is_measured() {
 #[test]
 fn zero_bill_has_no_savings() {
     let a = names(&["a"]);
-    let advice = [advice("spot", Target::Rate, 0.6, &a)];
-    assert_eq!(Savings::of(&[gpu("a", 0, [0; 3])], &advice), None);
-    assert_eq!(Savings::of(&[], &advice), None);
+    let recommendations = [recommendation("spot", Target::Rate, 0.6, &a)];
+    assert_eq!(Savings::of(&[gpu("a", 0, [0; 3])], &recommendations), None);
+    assert_eq!(Savings::of(&[], &recommendations), None);
 }
 
 /// Eight GPUs committed for one year at $1.82, or for three at $1.31, instead of $3.06 on demand.
@@ -167,9 +177,9 @@ struct OwnedRecommendation {
 }
 
 impl OwnedRecommendation {
-    fn advice(&self) -> Advice<'_> {
+    fn borrowed(&self) -> Recommendation<'_> {
         let Self { policy, code, target, saving, ref gpus } = *self;
-        Advice { policy, code, target, saving, gpus }
+        Recommendation { policy, code, target, saving, gpus }
     }
 }
 
@@ -184,7 +194,7 @@ fn any_saving() -> impl Strategy<Value = Saving> {
     })
 }
 
-fn any_advice() -> impl Strategy<Value = Vec<OwnedRecommendation>> {
+fn any_recommendations() -> impl Strategy<Value = Vec<OwnedRecommendation>> {
     let policy = select(vec!["x", "y"]);
     let code = select(vec!["one", "two", "three"]);
     let target = select(Target::ALL.to_vec());
@@ -202,7 +212,7 @@ fn any_advice() -> impl Strategy<Value = Vec<OwnedRecommendation>> {
 }
 
 /// Bills from zero to beyond a billion dollars, with any waste.
-fn any_gpus() -> impl Strategy<Value = Vec<Gpu<'static>>> {
+fn any_gpus() -> impl Strategy<Value = Vec<PricedGpu<'static>>> {
     let amount = || prop_oneof![Just(0), 0..1_000_i128, 0..1_i128 << 60];
     let gpu = (prop::array::uniform4(amount()), 0..=Rate::MAX, any::<bool>());
     prop::array::uniform3(gpu).prop_map(|gpus| {
@@ -210,15 +220,15 @@ fn any_gpus() -> impl Strategy<Value = Vec<Gpu<'static>>> {
             let [starvation, idle, underload, useful] = parts.map(NanoUsd);
             let waste = WasteByCategory { starvation, idle, underload };
             let rate = Rate::new(nanos).unwrap();
-            Gpu { id, rate, bill: waste.sum() + useful, waste, tensor_measured }
+            PricedGpu { id, rate, bill: waste.sum() + useful, waste, tensor_measured }
         });
         gpus.collect()
     })
 }
 
-fn savings(gpus: &[Gpu<'_>], owned: &[OwnedRecommendation]) -> Option<Savings> {
-    let advice: Vec<_> = owned.iter().map(OwnedRecommendation::advice).collect();
-    Savings::of(gpus, &advice)
+fn savings(gpus: &[PricedGpu<'_>], owned: &[OwnedRecommendation]) -> Option<Savings> {
+    let recommendations: Vec<_> = owned.iter().map(OwnedRecommendation::borrowed).collect();
+    Savings::of(gpus, &recommendations)
 }
 
 fn is_ordered<T: Ord + Copy>(estimate: Estimate<T>) -> bool {
@@ -236,7 +246,7 @@ fn amounts(savings: Savings) -> impl PartialEq + std::fmt::Debug {
         .into_iter()
         .map(|gpu| {
             let steps: Vec<_> = gpu.steps.iter().map(|step| (step.counted, step.usd)).collect();
-            (gpu.gpu, gpu.bill, gpu.naive_sum, steps)
+            (gpu.id, gpu.bill, gpu.naive_sum, steps)
         })
         .collect();
     (amounts, steps, savings.monthly_usd, savings.capped, savings.naive_sum)
@@ -248,7 +258,7 @@ proptest! {
     /// Utilization savings never exceed the waste, per category and in total, per GPU and over the
     /// fleet; all savings together never exceed the bill.
     #[test]
-    fn savings_never_exceed_waste_or_bill(gpus in any_gpus(), owned in any_advice()) {
+    fn savings_never_exceed_waste_or_bill(gpus in any_gpus(), owned in any_recommendations()) {
         let Some(savings) = savings(&gpus, &owned) else { return Ok(()) };
         for (gpu, waterfall) in gpus.iter().zip(&savings.gpus) {
             for category in WasteCategory::ALL {
@@ -269,7 +279,7 @@ proptest! {
 
     /// Low ≤ expected ≤ high everywhere; a cap may make them equal.
     #[test]
-    fn estimates_are_ordered(gpus in any_gpus(), owned in any_advice()) {
+    fn estimates_are_ordered(gpus in any_gpus(), owned in any_recommendations()) {
         let Some(savings) = savings(&gpus, &owned) else { return Ok(()) };
         for step in savings.gpus.iter().flat_map(|gpu| &gpu.steps) {
             prop_assert!(is_ordered(step.counted) && is_ordered(step.fraction) && is_ordered(step.usd));
@@ -283,7 +293,7 @@ proptest! {
     /// Dollars of GPUs sum to the fleet's. Categories add up to at least their combined saving. The
     /// fleet's fraction is its dollars ÷ its bill, up to rounding.
     #[test]
-    fn fleet_dollars_are_sum_of_gpus(gpus in any_gpus(), owned in any_advice()) {
+    fn fleet_dollars_are_sum_of_gpus(gpus in any_gpus(), owned in any_recommendations()) {
         let Some(savings) = savings(&gpus, &owned) else { return Ok(()) };
         let last = savings.gpus.iter().filter_map(|gpu| gpu.steps.last());
         let sum: NanoUsd = last.map(|step| step.usd.expected).sum();
@@ -302,7 +312,7 @@ proptest! {
     #[test]
     fn recommendation_order_changes_nothing(
         gpus in any_gpus(),
-        (owned, shuffled) in any_advice().prop_flat_map(|owned| {
+        (owned, shuffled) in any_recommendations().prop_flat_map(|owned| {
             (Just(owned.clone()), Just(owned).prop_shuffle())
         }),
     ) {
@@ -315,8 +325,8 @@ proptest! {
     #[test]
     fn smaller_saving_on_same_target_changes_nothing(
         gpus in any_gpus(),
-        mut owned in any_advice(),
-        larger in any_advice().prop_filter_map("no recommendation", |owned| owned.first().cloned()),
+        mut owned in any_recommendations(),
+        larger in any_recommendations().prop_filter_map("no recommendation", |owned| owned.first().cloned()),
         other in any_saving(),
     ) {
         let mut larger = larger;

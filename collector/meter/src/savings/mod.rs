@@ -6,18 +6,18 @@
 //! activity was measured) and the rate follow in the same way. Must not depend on the text of
 //! recommendations.
 
-pub mod advice;
 pub mod estimate;
 pub mod fraction;
+pub mod recommendation;
 pub mod waterfall;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Add;
 
-use self::advice::{Advice, Saving, Target};
 use self::estimate::Estimate;
 use self::fraction::Fraction;
-use self::waterfall::{Gpu, Step, Waterfall};
+use self::recommendation::{Recommendation, Saving, Target};
+use self::waterfall::{PricedGpu, Step, Waterfall};
 use crate::money::NanoUsd;
 use crate::projection::Projection;
 use crate::waste::WasteCategory;
@@ -53,7 +53,7 @@ pub struct Savings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     /// Indexes of the recommendations that count, ascending.
-    pub from: Vec<usize>,
+    pub sources: Vec<usize>,
     /// Sum over GPUs, in dollars.
     pub usd: Estimate<NanoUsd>,
     /// Fraction of the bill of all GPUs, rounded down.
@@ -63,8 +63,8 @@ pub struct Saved {
 impl Savings {
     /// The savings of recommendations on `gpus`, whose IDs are unique. `None` if the bill is zero.
     #[must_use]
-    pub fn of(gpus: &[Gpu<'_>], advice: &[Advice<'_>]) -> Option<Self> {
-        let fleet = Fleet::of(gpus, advice)?;
+    pub fn of(gpus: &[PricedGpu<'_>], recommendations: &[Recommendation<'_>]) -> Option<Self> {
+        let fleet = Fleet::of(gpus, recommendations)?;
         let on = |target| fleet.saved(|step| step.target == target, |gpu| gpu.on(target));
         let is_waste = |step: &Step| matches!(step.target, Target::Waste(_));
         let total = fleet.saved(|_| true, Waterfall::total);
@@ -82,8 +82,8 @@ impl Savings {
             monthly_usd: sum(fleet.gpus.iter().map(monthly)),
             capped,
             naive_sum: fleet.mean(|gpu| Estimate::of(gpu.naive_sum)).expected,
-            counted: (0..advice.len())
-                .map(|place| total.from.binary_search(&place).is_ok())
+            counted: (0..recommendations.len())
+                .map(|index| total.sources.binary_search(&index).is_ok())
                 .collect(),
             total,
             gpus: fleet.gpus,
@@ -98,16 +98,16 @@ struct Fleet {
 }
 
 impl Fleet {
-    fn of(gpus: &[Gpu<'_>], advice: &[Advice<'_>]) -> Option<Self> {
-        let mut naming: BTreeMap<&str, Vec<_>> = BTreeMap::new();
-        for (place, advice) in advice.iter().enumerate() {
-            for gpu in advice.gpus {
-                naming.entry(gpu).or_default().push((place, advice));
+    fn of(gpus: &[PricedGpu<'_>], recommendations: &[Recommendation<'_>]) -> Option<Self> {
+        let mut by_gpu: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        for (index, recommendation) in recommendations.iter().enumerate() {
+            for gpu in recommendation.gpus {
+                by_gpu.entry(gpu).or_default().push((index, recommendation));
             }
         }
-        let naming = |id| naming.get(id).map(Vec::as_slice).unwrap_or_default();
+        let for_gpu = |id| by_gpu.get(id).map(Vec::as_slice).unwrap_or_default();
         let bill = gpus.iter().map(|gpu| gpu.bill).sum();
-        let gpus = gpus.iter().map(|gpu| Waterfall::of(gpu, naming(gpu.id))).collect();
+        let gpus = gpus.iter().map(|gpu| Waterfall::of(gpu, for_gpu(gpu.id))).collect();
         (bill > NanoUsd::ZERO).then_some(Self { gpus, bill })
     }
 
@@ -122,10 +122,10 @@ impl Fleet {
         fraction: impl Fn(&Waterfall) -> Saving,
     ) -> Saved {
         let counted = self.steps().filter(|step| step.saves() && steps(step));
-        let from: BTreeSet<_> = counted.map(|step| step.advice).collect();
+        let sources: BTreeSet<_> = counted.map(|step| step.recommendation).collect();
         let usd = |gpu: &Waterfall| fraction(gpu).map(|fraction| fraction.part_of(gpu.bill));
         Saved {
-            from: from.into_iter().collect(),
+            sources: sources.into_iter().collect(),
             usd: sum(self.gpus.iter().map(usd)),
             fraction: self.mean(fraction),
         }

@@ -7,16 +7,16 @@
 
 use std::cmp::Reverse;
 
-use super::advice::{Advice, Saving, Target};
 use super::estimate::Estimate;
 use super::fraction::Fraction;
+use super::recommendation::{Recommendation, Saving, Target};
 use crate::money::{NanoUsd, Rate};
 use crate::summary::Summary;
 use crate::waste::WasteByCategory;
 
 /// A GPU with a price. Without one there is no bill to save from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gpu<'a> {
+pub struct PricedGpu<'a> {
     /// Its ID in recommendations.
     pub id: &'a str,
     /// Its current rate.
@@ -29,7 +29,7 @@ pub struct Gpu<'a> {
     pub tensor_measured: bool,
 }
 
-impl<'a> Gpu<'a> {
+impl<'a> PricedGpu<'a> {
     /// From its summary; `None` if unpriced.
     #[must_use]
     pub fn new(id: &'a str, summary: &Summary, tensor_measured: bool) -> Option<Self> {
@@ -53,7 +53,7 @@ pub struct Step {
     /// What it acts on.
     pub target: Target,
     /// Index of the recommendation that counts.
-    pub advice: usize,
+    pub recommendation: usize,
     /// The saving it claims.
     pub promised: Saving,
     /// The saving that counts: capped by the waste.
@@ -81,7 +81,7 @@ impl Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waterfall {
     /// Its ID.
-    pub gpu: String,
+    pub id: String,
     /// Its bill.
     pub bill: NanoUsd,
     /// Its current rate.
@@ -94,21 +94,31 @@ pub struct Waterfall {
 
 impl Waterfall {
     /// `recommendations`: those for this GPU, with their index.
-    pub(super) fn of(gpu: &Gpu<'_>, advice: &[(usize, &Advice<'_>)]) -> Self {
+    pub(super) fn of(
+        gpu: &PricedGpu<'_>,
+        recommendations: &[(usize, &Recommendation<'_>)],
+    ) -> Self {
         let mut steps = Vec::new();
         let mut saved = Saving::default();
         for target in Target::ALL {
             let Some(cap) = gpu.cap(target) else { continue };
-            let Some((index, best)) = best(advice, target) else { continue };
+            let Some((index, best)) = best(recommendations, target) else { continue };
             let counted = best.saving.map(|fraction| fraction.min(cap));
             saved = saved.zip(counted, Fraction::and);
             let usd = saved.map(|fraction| fraction.part_of(gpu.bill));
             let promised = best.saving;
-            steps.push(Step { target, advice: index, promised, counted, fraction: saved, usd });
+            steps.push(Step {
+                target,
+                recommendation: index,
+                promised,
+                counted,
+                fraction: saved,
+                usd,
+            });
         }
-        let all = advice.iter().map(|(_, advice)| advice.saving.expected);
+        let all = recommendations.iter().map(|(_, recommendation)| recommendation.saving.expected);
         let naive_sum = all.fold(Fraction::ZERO, Fraction::plus);
-        Self { gpu: gpu.id.to_owned(), bill: gpu.bill, rate: gpu.rate, steps, naive_sum }
+        Self { id: gpu.id.to_owned(), bill: gpu.bill, rate: gpu.rate, steps, naive_sum }
     }
 
     /// The saving of one target alone.
@@ -134,10 +144,16 @@ impl Waterfall {
 
 /// The recommendation that counts for a target: the largest expected saving; ties go to the first
 /// code, then the first policy, then the larger low and high.
-fn best<'a>(advice: &[(usize, &'a Advice<'a>)], target: Target) -> Option<(usize, &'a Advice<'a>)> {
-    let candidates = advice.iter().filter(|(_, advice)| advice.target == target).copied();
-    candidates.min_by_key(|(_, advice)| {
-        let Saving { low, expected, high } = advice.saving;
-        (Reverse(expected), advice.code, advice.policy, Reverse(low), Reverse(high))
+fn best<'a>(
+    recommendations: &[(usize, &'a Recommendation<'a>)],
+    target: Target,
+) -> Option<(usize, &'a Recommendation<'a>)> {
+    let candidates = recommendations
+        .iter()
+        .filter(|(_, recommendation)| recommendation.target == target)
+        .copied();
+    candidates.min_by_key(|(_, recommendation)| {
+        let Saving { low, expected, high } = recommendation.saving;
+        (Reverse(expected), recommendation.code, recommendation.policy, Reverse(low), Reverse(high))
     })
 }

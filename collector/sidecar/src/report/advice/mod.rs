@@ -52,8 +52,8 @@ impl Advice {
 }
 
 /// A GPU whose bill could be smaller; `None` where it has no price.
-fn priced<'a>(gpu: &GpuInput<'a>, summary: &Summary) -> Option<waterfall::Gpu<'a>> {
+fn priced<'a>(gpu: &GpuInput<'a>, summary: &Summary) -> Option<waterfall::PricedGpu<'a>> {
     let mut feeds = gpu.meter.feeds();
     let tensor = feeds.any(|it| it.basis() == Basis::GpmTensor && it.is_measured());
-    waterfall::Gpu::new(&gpu.identity.name, summary, tensor)
+    waterfall::PricedGpu::new(&gpu.identity.name, summary, tensor)
 }

@@ -1,9 +1,9 @@
 //! What is not known but estimated: low, expected and high.
 
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::savings::advice::Saving;
 use phasemeter_meter::savings::estimate::Estimate;
 use phasemeter_meter::savings::fraction::Fraction;
+use phasemeter_meter::savings::recommendation::Saving;
 use serde::Serialize;
 
 use crate::report::Usd;

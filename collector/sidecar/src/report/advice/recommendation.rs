@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::savings::waterfall::Gpu;
+use phasemeter_meter::savings::waterfall::PricedGpu;
 use phasemeter_rules::policy::Policy;
 use phasemeter_rules::recommendation;
 use serde::Serialize;
@@ -49,7 +49,7 @@ impl Recommendation {
     pub(super) fn build(
         policy: &Policy,
         given: &recommendation::Recommendation,
-        priced: &[Gpu<'_>],
+        priced: &[PricedGpu<'_>],
         counted: bool,
     ) -> Self {
         let bill = |id: &String| priced.iter().find(|gpu| gpu.id == id).map(|gpu| gpu.bill);

@@ -1,6 +1,6 @@
 //! What all advice saves together, as the report has it.
 
-use phasemeter_meter::savings::advice::Advice;
+use phasemeter_meter::savings::recommendation::Recommendation;
 use phasemeter_meter::savings::waterfall::Waterfall;
 use phasemeter_meter::savings::{self, Saved};
 use serde::Serialize;
@@ -87,10 +87,10 @@ pub struct Source {
 
 impl Savings {
     /// `advice`: what `savings` was worked out from.
-    pub(super) fn build(savings: &savings::Savings, advice: &[Advice<'_>]) -> Self {
+    pub(super) fn build(savings: &savings::Savings, advice: &[Recommendation<'_>]) -> Self {
         let pool = |name: &'static str, saved: &Saved| PoolSavings {
             pool: name,
-            from: saved.from.iter().filter_map(|place| Source::of(advice, *place)).collect(),
+            from: saved.sources.iter().filter_map(|place| Source::of(advice, *place)).collect(),
             usd: saved.usd.into(),
             fraction: saved.fraction.into(),
         };
@@ -116,23 +116,23 @@ impl Savings {
 }
 
 impl GpuSavings {
-    fn build(waterfall: &Waterfall, advice: &[Advice<'_>]) -> Self {
+    fn build(waterfall: &Waterfall, advice: &[Recommendation<'_>]) -> Self {
         let steps = waterfall.steps.iter().filter_map(|step| {
             Some(Step {
                 pool: step.target.name(),
-                from: Source::of(advice, step.advice)?,
+                from: Source::of(advice, step.recommendation)?,
                 promised_fraction: step.promised.into(),
                 counted_fraction: step.counted.into(),
                 fraction: step.fraction.into(),
                 usd: step.usd.into(),
             })
         });
-        Self { gpu: waterfall.gpu.clone(), steps: steps.collect() }
+        Self { gpu: waterfall.id.clone(), steps: steps.collect() }
     }
 }
 
 impl Source {
-    fn of(advice: &[Advice<'_>], place: usize) -> Option<Self> {
+    fn of(advice: &[Recommendation<'_>], place: usize) -> Option<Self> {
         let advice = advice.get(place)?;
         Some(Self { policy: advice.policy.to_owned(), code: advice.code.to_owned() })
     }

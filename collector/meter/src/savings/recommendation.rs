@@ -44,7 +44,7 @@ impl Target {
 
 /// One recommendation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Advice<'a> {
+pub struct Recommendation<'a> {
     /// The policy that returned it.
     pub policy: &'a str,
     /// The policy's code for it.
