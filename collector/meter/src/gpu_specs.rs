@@ -3,7 +3,7 @@
 //! The table is `data/gpus.csv`; its README lists sources and known issues. Must not depend on
 //! readings or prices.
 
-use crate::table;
+use crate::csv;
 use crate::units::Bytes;
 
 const TABLE: &str = include_str!("../data/gpus.csv");
@@ -56,7 +56,7 @@ impl GpuSpecs {
 
     /// All models, oldest architecture first.
     pub fn all() -> impl Iterator<Item = Self> {
-        table::rows(TABLE).filter_map(|cells| Self::parse(cells?))
+        csv::rows(TABLE).filter_map(|cells| Self::parse(cells?))
     }
 
     fn parse(cells: [&'static str; 16]) -> Option<Self> {

@@ -40,10 +40,10 @@ pub mod update_period;
 pub mod utilization_feed;
 
 // What things cost.
+mod csv;
 pub mod date;
 pub mod gpu_specs;
 pub mod price;
-mod table;
 
 // What reports and policies read.
 pub mod columns;

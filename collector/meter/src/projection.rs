@@ -9,11 +9,11 @@ use crate::money::{NANOS_PER_USD, NanoUsd, div_half_even};
 use crate::units::{NANOS_PER_HOUR, PPM};
 
 /// Hours in a month of 30 days.
-pub const HOURS_A_MONTH: u64 = 24 * 30;
+pub const HOURS_PER_MONTH: u64 = 24 * 30;
 /// The basis of [`Projection::monthly`], for reports.
 pub const MONTHLY_BASIS: &str = "× 24 × 30";
 /// Hours in a year of 365 days.
-pub const HOURS_A_YEAR: u64 = 24 * 365;
+pub const HOURS_PER_YEAR: u64 = 24 * 365;
 /// The basis of [`Projection::yearly`], for reports.
 pub const YEARLY_BASIS: &str = "× 24 × 365";
 
@@ -22,9 +22,9 @@ pub const YEARLY_BASIS: &str = "× 24 × 365";
 pub struct Projection {
     /// Cost per hour: the sum of the rates.
     pub hourly: NanoUsd,
-    /// Cost of [`HOURS_A_MONTH`] hours.
+    /// Cost of [`HOURS_PER_MONTH`] hours.
     pub monthly: NanoUsd,
-    /// Cost of [`HOURS_A_YEAR`] hours.
+    /// Cost of [`HOURS_PER_YEAR`] hours.
     pub yearly: NanoUsd,
 }
 
@@ -32,7 +32,11 @@ impl Projection {
     /// From the hourly cost of the GPUs.
     #[must_use]
     pub const fn of(hourly: NanoUsd) -> Self {
-        Self { hourly, monthly: hourly.times(HOURS_A_MONTH), yearly: hourly.times(HOURS_A_YEAR) }
+        Self {
+            hourly,
+            monthly: hourly.times(HOURS_PER_MONTH),
+            yearly: hourly.times(HOURS_PER_YEAR),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use phasemeter_meter::money::{NanoUsd, Rate};
-use phasemeter_meter::projection::{HOURS_A_MONTH, Projection};
+use phasemeter_meter::projection::{HOURS_PER_MONTH, Projection};
 use phasemeter_meter::savings::estimate::Estimate;
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::savings::recommendation::{Recommendation, Saving, Target};
@@ -150,7 +150,7 @@ fn zero_bill_has_no_savings() {
 /// Eight GPUs committed for one year at $1.82, or for three at $1.31, instead of $3.06 on demand.
 #[test]
 fn commitment_savings_match_worked_example() {
-    let yearly = |dollars| rate(dollars).hourly().times(8 * HOURS_A_MONTH * 12);
+    let yearly = |dollars| rate(dollars).hourly().times(8 * HOURS_PER_MONTH * 12);
     let on_demand = yearly("3.06");
     assert_eq!(on_demand.to_string(), "211507.200000000");
     for (dollars, cost, saved, percent) in [

@@ -7,10 +7,10 @@ use super::plan::Plan;
 use super::priced::{Price, PriceRange};
 use super::suggest::suggest;
 use super::unpriced::Unpriced;
+use crate::csv;
 use crate::date::Date;
 use crate::gpu_specs::same_model;
 use crate::money::Rate;
-use crate::table;
 
 const TABLE: &str = include_str!("../../data/gpu-instances.csv");
 
@@ -60,7 +60,7 @@ impl PriceBook {
     /// queries.
     #[must_use]
     pub fn built_in() -> Self {
-        Self { rows: table::rows(TABLE).filter_map(|cells| Row::parse(cells?)).collect() }
+        Self { rows: csv::rows(TABLE).filter_map(|cells| Row::parse(cells?)).collect() }
     }
 
     /// The price per GPU-hour: by instance type if given, else by model.
