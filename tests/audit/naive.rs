@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::calendar;
-use crate::oracle::{BOOKS, Booked, Oracle, Row, stale_after};
+use crate::oracle::{ORACLE_ACCOUNTS, Oracle, OracleAccount, Row, stale_after};
 
 /// Everything that is known of one GPU.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ fn first_word(cell: &str) -> &str {
 pub(crate) struct Expected {
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// In the order of [`BOOKS`].
+    /// In the order of [`ORACLE_ACCOUNTS`].
     pub(crate) time: [u64; 7],
     pub(crate) cost: [i128; 7],
     /// Σ utilization × time, in ppm·ms.
@@ -105,7 +105,7 @@ impl Gpu {
             .collect();
         let mut busy = BTreeMap::new();
         for (booked, ppm) in &oracle.millis {
-            if *booked != Booked::Unobserved {
+            if *booked != OracleAccount::Unobserved {
                 *busy.entry((ppm + 500) / 1_000).or_default() += 1;
             }
         }
@@ -117,16 +117,16 @@ impl Gpu {
         }
         let power: Vec<_> =
             covered.iter().filter_map(|(row, t)| Some(row.milliwatts? * t)).collect();
-        let effective = BOOKS.map(|book| {
+        let effective = ORACLE_ACCOUNTS.map(|book| {
             let exact = rate * i128::from(oracle.weight_in(book)) / 3_600_000_000_000;
             exact.min(cost_of(&oracle, book, rate))
         });
         Expected {
             start,
             end,
-            time: BOOKS.map(|book| oracle.millis_in(book)),
-            cost: BOOKS.map(|book| cost_of(&oracle, book, rate)),
-            weight: BOOKS.iter().map(|book| oracle.weight_in(*book)).sum(),
+            time: ORACLE_ACCOUNTS.map(|book| oracle.millis_in(book)),
+            cost: ORACLE_ACCOUNTS.map(|book| cost_of(&oracle, book, rate)),
+            weight: ORACLE_ACCOUNTS.iter().map(|book| oracle.weight_in(*book)).sum(),
             effective: effective.iter().sum(),
             bill: rate * i128::from(end - start) / 3_600_000,
             knows_held: rows.iter().any(|row| row.held.is_some()),
@@ -150,7 +150,7 @@ impl Seen {
 }
 
 /// C(t) is what the time since the start costs; a run of one account costs ⌊C(to)⌋ − ⌊C(from)⌋.
-fn cost_of(oracle: &Oracle, account: Booked, rate: i128) -> i128 {
+fn cost_of(oracle: &Oracle, account: OracleAccount, rate: i128) -> i128 {
     let cost = |millis: usize| rate * millis as i128 / 3_600_000;
     let mut sum = 0;
     let mut from = 0;

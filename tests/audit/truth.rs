@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::logs::{Ids, Plan};
 use crate::naive::{self, Expected};
-use crate::oracle::{BOOKS, Booked};
+use crate::oracle::{ORACLE_ACCOUNTS, OracleAccount};
 use crate::phasemeter::Phasemeter;
 use crate::report::{self, list, millis, nanos};
 use crate::{calendar, otlp, trace};
@@ -145,22 +145,23 @@ fn check(name: &str, text: &str, args: &[&str], gpus: usize, ahead: u64) {
     }
 }
 
-fn seconds_of(expected: &Expected, books: &[Booked]) -> (u64, i128) {
-    let of = BOOKS.iter().zip(expected.time.iter().zip(expected.cost));
+fn seconds_of(expected: &Expected, books: &[OracleAccount]) -> (u64, i128) {
+    let of = ORACLE_ACCOUNTS.iter().zip(expected.time.iter().zip(expected.cost));
     let of = of.filter(|(book, _)| books.contains(book));
     of.fold((0, 0), |(time, cost), (_, (more, dearer))| (time + more, cost + dearer))
 }
 
-const IDLE: [Booked; 3] = [Booked::IdleHeld, Booked::IdleFree, Booked::IdleUnknown];
+const IDLE: [OracleAccount; 3] =
+    [OracleAccount::IdleHeld, OracleAccount::IdleFree, OracleAccount::IdleUnknown];
 
 /// What each field of the report is the sum of.
-const FIELDS: [(&str, &[Booked]); 6] = [
+const FIELDS: [(&str, &[OracleAccount]); 6] = [
     ("idle", &IDLE),
-    ("idle_held", &[Booked::IdleHeld]),
-    ("idle_free", &[Booked::IdleFree]),
-    ("underutilized", &[Booked::Underutilized]),
-    ("productive", &[Booked::Productive]),
-    ("compute_bound", &[Booked::ComputeBound]),
+    ("idle_held", &[OracleAccount::IdleHeld]),
+    ("idle_free", &[OracleAccount::IdleFree]),
+    ("underutilized", &[OracleAccount::Underutilized]),
+    ("productive", &[OracleAccount::Productive]),
+    ("compute_bound", &[OracleAccount::ComputeBound]),
 ];
 
 fn check_time(name: &str, gpu: &Value, expected: &Expected, ahead: u64) {
@@ -170,7 +171,7 @@ fn check_time(name: &str, gpu: &Value, expected: &Expected, ahead: u64) {
         assert_eq!(gpu[field], written, "{name}");
     }
     assert_eq!(millis(&gpu["span_seconds"]), expected.end - expected.start, "{name}");
-    let (unobserved, _) = seconds_of(expected, &[Booked::Unobserved]);
+    let (unobserved, _) = seconds_of(expected, &[OracleAccount::Unobserved]);
     assert_eq!(millis(&gpu["unobserved_seconds"]), unobserved, "{name}");
     let told = seconds_of(expected, &IDLE[..2]).0;
     let untold = seconds_of(expected, &IDLE[2..]).0;
@@ -188,7 +189,7 @@ fn check_time(name: &str, gpu: &Value, expected: &Expected, ahead: u64) {
 }
 
 fn check_money(name: &str, gpu: &Value, expected: &Expected) {
-    let unobserved = seconds_of(expected, &[Booked::Unobserved]).1;
+    let unobserved = seconds_of(expected, &[OracleAccount::Unobserved]).1;
     for (field, exact) in [
         ("rate_usd_per_gpu_hour", RATE),
         ("cost_usd", expected.bill),
@@ -213,7 +214,7 @@ fn check_measured(name: &str, gpu: &Value, expected: &Expected) {
             None => assert!(utilization[field].is_null(), "{name}: {field}"),
         }
     }
-    let unobserved = seconds_of(expected, &[Booked::Unobserved]).0;
+    let unobserved = seconds_of(expected, &[OracleAccount::Unobserved]).0;
     match expected.weight.checked_div(expected.end - expected.start - unobserved) {
         Some(ppm) => near(&utilization["mean"], ppm as f64 / 10_000.0, "mean"),
         None => assert!(utilization["mean"].is_null(), "{name}"),
@@ -255,10 +256,12 @@ fn check_otlp(name: &str, told: &otlp::Told, gpu: &str, expected: &Expected, ahe
     assert_eq!(told.readings(gpu), expected.readings, "{name}");
 
     let mut time = BTreeMap::new();
-    for (book, (millis, cost)) in BOOKS.into_iter().zip(expected.time.iter().zip(expected.cost)) {
+    for (book, (millis, cost)) in
+        ORACLE_ACCOUNTS.into_iter().zip(expected.time.iter().zip(expected.cost))
+    {
         let account = match book {
-            Booked::IdleHeld => "idle_held",
-            Booked::IdleFree => "idle_free",
+            OracleAccount::IdleHeld => "idle_held",
+            OracleAccount::IdleFree => "idle_free",
             other => other.label(),
         };
         time.insert(account, (*millis, cost));

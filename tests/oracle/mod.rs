@@ -20,7 +20,7 @@ pub struct Row {
 
 /// The account of a millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Booked {
+pub enum OracleAccount {
     IdleHeld,
     IdleFree,
     IdleUnknown,
@@ -30,20 +30,20 @@ pub enum Booked {
     Unobserved,
 }
 
-pub const BOOKS: [Booked; 7] = [
-    Booked::IdleHeld,
-    Booked::IdleFree,
-    Booked::IdleUnknown,
-    Booked::Underutilized,
-    Booked::Productive,
-    Booked::ComputeBound,
-    Booked::Unobserved,
+pub const ORACLE_ACCOUNTS: [OracleAccount; 7] = [
+    OracleAccount::IdleHeld,
+    OracleAccount::IdleFree,
+    OracleAccount::IdleUnknown,
+    OracleAccount::Underutilized,
+    OracleAccount::Productive,
+    OracleAccount::ComputeBound,
+    OracleAccount::Unobserved,
 ];
 
 /// One entry per millisecond from the first row to the last: account and utilization in ppm.
 pub struct Oracle {
     pub start: u64,
-    pub millis: Vec<(Booked, u64)>,
+    pub millis: Vec<(OracleAccount, u64)>,
 }
 
 /// 3 × the median of the first 101 intervals (the upper of two), at min_length 1 s.
@@ -89,16 +89,16 @@ impl Oracle {
             let second: Vec<_> =
                 (now..next.min(end)).map(|ms| observed[(ms - start) as usize]).collect();
             let values: Vec<u64> = second.iter().flatten().copied().collect();
-            let booked = if values.is_empty() {
-                Booked::Unobserved
+            let account = if values.is_empty() {
+                OracleAccount::Unobserved
             } else {
                 let (sum, count) = (values.iter().sum::<u64>(), values.len() as u64);
-                book(sum, count, held(rows, now / 1_000 * 1_000, next))
+                classify(sum, count, held(rows, now / 1_000 * 1_000, next))
             };
             for ms in second {
                 millis.push(match ms {
-                    Some(ppm) => (booked, ppm),
-                    None => (Booked::Unobserved, 0),
+                    Some(ppm) => (account, ppm),
+                    None => (OracleAccount::Unobserved, 0),
                 });
             }
             now = next;
@@ -113,22 +113,22 @@ impl Oracle {
     }
 
     /// Milliseconds in an account.
-    pub fn millis_in(&self, account: Booked) -> u64 {
-        self.millis.iter().filter(|(booked, _)| *booked == account).count() as u64
+    pub fn millis_in(&self, account: OracleAccount) -> u64 {
+        self.millis.iter().filter(|(other, _)| *other == account).count() as u64
     }
 
     /// Σ utilization × time in an account, in ppm·ms.
-    pub fn weight_in(&self, account: Booked) -> u64 {
-        self.millis.iter().filter(|(booked, _)| *booked == account).map(|(_, ppm)| ppm).sum()
+    pub fn weight_in(&self, account: OracleAccount) -> u64 {
+        self.millis.iter().filter(|(other, _)| *other == account).map(|(_, ppm)| ppm).sum()
     }
 
     /// Segments: (label, from, to), in milliseconds since 1970.
     pub fn segments(&self) -> Vec<(&'static str, u64, u64)> {
         let mut segments: Vec<(&'static str, u64, u64)> = Vec::new();
-        for (now, (booked, _)) in (self.start..).zip(&self.millis) {
+        for (now, (account, _)) in (self.start..).zip(&self.millis) {
             match segments.last_mut() {
-                Some((label, _, to)) if *label == booked.label() => *to = now + 1,
-                _ => segments.push((booked.label(), now, now + 1)),
+                Some((label, _, to)) if *label == account.label() => *to = now + 1,
+                _ => segments.push((account.label(), now, now + 1)),
             }
         }
         segments
@@ -164,7 +164,7 @@ impl Oracle {
     }
 }
 
-impl Booked {
+impl OracleAccount {
     pub fn label(self) -> &'static str {
         match self {
             Self::IdleHeld | Self::IdleFree | Self::IdleUnknown => "idle",
@@ -176,15 +176,15 @@ impl Booked {
     }
 }
 
-fn book(sum: u64, count: u64, held: Option<bool>) -> Booked {
+fn classify(sum: u64, count: u64, held: Option<bool>) -> OracleAccount {
     let mean_is_below = |percent: u64| sum < percent * 10_000 * count;
     match held {
-        Some(true) if mean_is_below(10) => Booked::IdleHeld,
-        Some(false) if mean_is_below(10) => Booked::IdleFree,
-        None if mean_is_below(10) => Booked::IdleUnknown,
-        _ if mean_is_below(70) => Booked::Underutilized,
-        _ if mean_is_below(90) => Booked::Productive,
-        _ => Booked::ComputeBound,
+        Some(true) if mean_is_below(10) => OracleAccount::IdleHeld,
+        Some(false) if mean_is_below(10) => OracleAccount::IdleFree,
+        None if mean_is_below(10) => OracleAccount::IdleUnknown,
+        _ if mean_is_below(70) => OracleAccount::Underutilized,
+        _ if mean_is_below(90) => OracleAccount::Productive,
+        _ => OracleAccount::ComputeBound,
     }
 }
 

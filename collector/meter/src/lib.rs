@@ -17,7 +17,7 @@ pub mod money;
 pub mod reading;
 pub mod units;
 
-// The line: readings in order, covering time, cut into seconds, charged, booked.
+// The line: readings in order, covering time, cut into seconds, charged, oracle_account.
 pub mod accounts;
 pub mod accrual;
 mod config;

@@ -5,7 +5,7 @@
 #[path = "../../../tests/oracle/mod.rs"]
 mod oracle;
 
-use oracle::{BOOKS, Booked, Oracle, Row};
+use oracle::{ORACLE_ACCOUNTS, Oracle, OracleAccount, Row};
 use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
@@ -175,17 +175,24 @@ fn reference_waste(rows: &[Row], oracle: &Oracle) -> [i128; 3] {
         stretches.iter().any(|(from, to)| *from <= second && second < *to)
     };
     let (mut starvation, mut idle, mut underload) = (0, 0, 0);
-    for booked in BOOKS.into_iter().filter(|booked| *booked != Booked::Unobserved) {
+    for oracle_account in ORACLE_ACCOUNTS
+        .into_iter()
+        .filter(|oracle_account| *oracle_account != OracleAccount::Unobserved)
+    {
         let of = |inside: Option<bool>| {
             let mine = (oracle.start..).zip(&oracle.millis).filter(|(ms, (b, _))| {
-                *b == booked && inside.is_none_or(|inside| starved(*ms) == inside)
+                *b == oracle_account && inside.is_none_or(|inside| starved(*ms) == inside)
             });
             let (time, weight) = mine.fold((0, 0), |(n, w), (_, (_, ppm))| (n + 1, w + ppm));
             time * 1_000 - weight * 1_000 / 1_000_000
         };
         let (all, inside) = (of(None), of(Some(true)));
         starvation += inside;
-        if booked.label() == "idle" { idle += all - inside } else { underload += all - inside }
+        if oracle_account.label() == "idle" {
+            idle += all - inside
+        } else {
+            underload += all - inside
+        }
     }
     [starvation, idle, underload].map(i128::from)
 }
@@ -222,11 +229,11 @@ proptest! {
 
         let [from, end] = [from, end].map(|at| Timestamp::from_millis(at).unwrap());
         prop_assert_eq!(recent.span, Some((from, end)));
-        for (account, booked) in Account::ALL.into_iter().zip(BOOKS) {
+        for (account, oracle_account) in Account::ALL.into_iter().zip(ORACLE_ACCOUNTS) {
             let balance = recent.accounts[account];
-            prop_assert_eq!(balance.time, Nanos::from_millis(oracle.millis_in(booked)));
-            prop_assert_eq!(balance.weighted, u128::from(oracle.weight_in(booked)) * 1_000_000);
-            prop_assert_eq!(balance.cost.0, i128::from(oracle.millis_in(booked)) * 1_000);
+            prop_assert_eq!(balance.time, Nanos::from_millis(oracle.millis_in(oracle_account)));
+            prop_assert_eq!(balance.weighted, u128::from(oracle.weight_in(oracle_account)) * 1_000_000);
+            prop_assert_eq!(balance.cost.0, i128::from(oracle.millis_in(oracle_account)) * 1_000);
         }
         let found = recent.waste;
         let found = [found.starvation, found.idle, found.underload].map(|waste| waste.0);

@@ -5,7 +5,7 @@
 #[path = "../../../tests/oracle/mod.rs"]
 mod oracle;
 
-use oracle::{BOOKS, Oracle, Row, session_ends};
+use oracle::{ORACLE_ACCOUNTS, Oracle, Row, session_ends};
 use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
 use phasemeter_meter::money::{NanoUsd, Rate};
@@ -134,10 +134,10 @@ proptest! {
     fn accounts_match_oracle(rows in any_rows()) {
         let oracle = Oracle::of(&rows);
         let summary = meter(&rows, Rate::new(0).unwrap()).0.summary();
-        for (account, booked) in Account::ALL.into_iter().zip(BOOKS) {
+        for (account, oracle_account) in Account::ALL.into_iter().zip(ORACLE_ACCOUNTS) {
             let balance = summary.accounts[account];
-            prop_assert_eq!(balance.time.0, oracle.millis_in(booked) * 1_000_000, "{:?}", account);
-            prop_assert_eq!(balance.weighted, u128::from(oracle.weight_in(booked)) * 1_000_000);
+            prop_assert_eq!(balance.time.0, oracle.millis_in(oracle_account) * 1_000_000, "{:?}", account);
+            prop_assert_eq!(balance.weighted, u128::from(oracle.weight_in(oracle_account)) * 1_000_000);
         }
         let reasons: Nanos = summary.unobserved.missing.into_iter().sum();
         let unobserved = summary.accounts[Account::Unobserved].time;
@@ -270,8 +270,8 @@ proptest! {
         let mut before = NanoUsd::ZERO;
         for (at, accounts) in &received.boundaries {
             let millis = usize::try_from(at.as_nanos() / 1_000_000 - oracle.start).unwrap();
-            for (account, booked) in Account::ALL.into_iter().zip(BOOKS) {
-                let expected = oracle.millis[..millis].iter().filter(|(b, _)| *b == booked).count();
+            for (account, oracle_account) in Account::ALL.into_iter().zip(ORACLE_ACCOUNTS) {
+                let expected = oracle.millis[..millis].iter().filter(|(b, _)| *b == oracle_account).count();
                 prop_assert_eq!(accounts[account].time, Nanos::from_millis(expected as u64));
             }
             prop_assert!(accounts.all().cost >= before);
