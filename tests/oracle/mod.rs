@@ -46,7 +46,7 @@ pub struct Oracle {
     pub millis: Vec<(OracleAccount, u64)>,
 }
 
-/// 3 × the median of the first 101 intervals (the upper of two), at min_length 1 s.
+/// 3 × the median of the first 101 intervals (the upper of two), at least 1 s.
 pub fn stale_after(rows: &[Row]) -> u64 {
     let mut intervals: Vec<u64> =
         rows.windows(2).take(101).map(|pair| pair[1].at - pair[0].at).collect();
@@ -134,7 +134,7 @@ impl Oracle {
         segments
     }
 
-    /// Spans of at min_length `min_length` milliseconds, in three passes over the whole list.
+    /// Spans of at least `min_length` milliseconds, in three passes over the whole list.
     pub fn spans(&self, min_length: u64) -> Vec<(&'static str, u64, u64)> {
         // Runs of short segments become one entry each.
         let mut runs: Vec<(&'static str, u64, u64)> = Vec::new();

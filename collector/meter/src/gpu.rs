@@ -3,8 +3,8 @@
 //! It owns the state of one GPU, in memory that does not grow with the length of the run, and emits
 //! finalized results to an [`Observer`]. Must not depend on observers or on other GPUs.
 
+mod queries;
 mod rolling;
-mod totals;
 
 use self::rolling::RollingWindow;
 pub use self::rolling::WindowTotals;
@@ -153,36 +153,6 @@ impl GpuMeter {
         self.memory_total = total;
     }
 
-    /// The utilization feeds, polled values first.
-    pub fn feeds(&self) -> impl Iterator<Item = &UtilizationFeed> {
-        std::iter::once(&self.polled).chain(&self.feeds)
-    }
-
-    /// Utilization, power and memory over time.
-    #[must_use]
-    pub const fn series(&self) -> &Series {
-        &self.series
-    }
-
-    /// The last ingested reading.
-    #[must_use]
-    pub const fn last_reading(&self) -> Option<&Reading> {
-        self.last.as_ref()
-    }
-
-    /// Time of the first reading. Until one is ingested, an older reading may still arrive.
-    #[must_use]
-    pub fn first_reading_at(&self) -> Option<Timestamp> {
-        let first = || self.warmup.first().map(|reading| reading.at);
-        self.start.or_else(first).or_else(|| self.reorder.next_at())
-    }
-
-    /// Start of the phase span that contains `at`, if that start is final.
-    #[must_use]
-    pub fn final_span_start(&self, at: Timestamp) -> Option<Timestamp> {
-        self.ledger.spans.final_start(at)
-    }
-
     /// Ingests a reading. The first readings of a log are buffered until `stale_after` is
     /// estimated.
     fn ingest(&mut self, reading: &Reading, observer: &mut impl Observer) {
@@ -320,8 +290,8 @@ impl GpuMeter {
     ) {
         let mut at = from;
         while at < to {
-            let (chosen, until) = self.configured_feed().map_or((None, to), |feed| feed.at(at, to));
-            match chosen.map_or(polled, Ok) {
+            let (value, until) = self.configured_feed().map_or((None, to), |feed| feed.at(at, to));
+            match value.map_or(polled, Ok) {
                 Ok(utilization) => {
                     self.detect_cycles(at, utilization, observer);
                     let ppm = utilization.ppm().into();
@@ -345,11 +315,6 @@ impl GpuMeter {
         if let Some(window) = &mut self.window {
             window.series.record(quantity, from, to, value);
         }
-    }
-
-    /// The feed used for billing.
-    fn billed_feed(&self) -> &UtilizationFeed {
-        self.configured_feed().unwrap_or(&self.polled)
     }
 
     /// The feed of the configured basis, if that is not polling and has data.

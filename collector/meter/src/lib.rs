@@ -1,23 +1,24 @@
 //! The pure core of Phasemeter: readings become phases, phases become dollars.
 //!
 //! ```text
-//! Reading → order, hold → Timeline → Piece → Tariff → Charge → Accounts, Pools, Segments
+//! Reading → ReorderBuffer → Timeline → TimeSlice → Accrual → Charge → Accounts, waste, spans
 //! ```
 //!
-//! [`gpu::GpuMeter`] is the whole line of one GPU; each room of it is a module here, grouped
-//! below. Nothing here does I/O, reads a clock, logs or waits: time is an argument, and the same
-//! readings give the same accounts. It cannot fail but on bad input, which constructors refuse.
-//! Memory does not grow with the length of a run.
+//! [`gpu::GpuMeter`] is the whole pipeline of one GPU; its stages are the modules below. There is
+//! no I/O, clock, logging or waiting here: time is an argument, and the same readings always give
+//! the same accounts. Nothing fails except on invalid input, which constructors reject. Memory does
+//! not grow with the length of a run.
 
 #![forbid(unsafe_code)]
 
-// What everything is said in.
+// Values and units.
+pub mod date;
 pub mod device_metric;
 pub mod money;
 pub mod reading;
 pub mod units;
 
-// The line: readings in order, covering time, cut into seconds, charged, oracle_account.
+// The pipeline: order readings, cut time into seconds, charge it, post it.
 pub mod accounts;
 pub mod accrual;
 mod config;
@@ -30,7 +31,7 @@ pub mod staleness;
 pub mod timeline;
 pub mod waste;
 
-// What is measured beside it.
+// Measurements beside the pipeline.
 pub mod distribution;
 pub mod energy;
 pub mod median;
@@ -39,13 +40,12 @@ pub mod series;
 pub mod update_period;
 pub mod utilization_feed;
 
-// What things cost.
+// Prices and specifications.
 mod csv;
-pub mod date;
 pub mod gpu_specs;
 pub mod price;
 
-// What reports and policies read.
+// Inputs of reports and policies.
 pub mod columns;
 pub mod percent;
 pub mod projection;

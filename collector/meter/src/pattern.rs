@@ -22,7 +22,7 @@ const MIN_CYCLES: usize = 10;
 const MIN_TIME: Nanos = Nanos::from_secs(30);
 const MIN_READINGS: u64 = 10;
 
-/// Percentile that stands for "nearly all the time".
+/// Percentile taken as "nearly all the time".
 const UPPER_PERCENTILE: u32 = 95;
 
 /// Maximum width of a steady band: 30 percentage points.

@@ -116,7 +116,7 @@ impl Series {
         }
     }
 
-    /// Like [`Series::hold`], for time after the last point.
+    /// Like [`Series::record`], for time after the last point.
     #[cold]
     fn record_beyond_end(
         &mut self,

@@ -143,20 +143,21 @@ impl SpanBuilder {
     /// Start of the span that will contain `at`, if that start is final.
     #[must_use]
     pub fn final_start(&self, at: Timestamp) -> Option<Timestamp> {
-        let lasts = |span: &PhaseSpan| span.length() >= self.min_length;
-        let open = self.open.map(PhaseSpan::from).filter(lasts);
-        let short = self.short;
-        if let (None, Some(short), Some(open)) = (self.previous, short, open)
+        let lasts = |&(from, to): &(Timestamp, Timestamp)| to.since(from) >= self.min_length;
+        let previous = self.previous.as_ref().map(|span| (span.from, span.to));
+        let short = self.short.as_ref().map(|span| (span.from, span.to));
+        let open = self.open.as_ref().map(|segment| (segment.from, segment.to)).filter(lasts);
+        if let (None, Some(short), Some((_, end))) = (previous, short, open)
             && !lasts(&short)
         {
             // At the start of a session a short run joins the span after it.
-            return (short.from <= at && at < open.to).then_some(short.from);
+            return (short.0 <= at && at < end).then_some(short.0);
         }
-        [self.previous, short.filter(lasts), open]
+        [previous, short.filter(lasts), open]
             .into_iter()
             .flatten()
-            .find(|span| span.from <= at && at < span.to)
-            .map(|span| span.from)
+            .find(|&(from, to)| from <= at && at < to)
+            .map(|(from, _)| from)
     }
 
     fn close(&mut self, segment: Segment, emit: &mut impl FnMut(&PhaseSpan)) {

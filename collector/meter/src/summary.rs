@@ -20,7 +20,7 @@ pub struct Unobserved {
 }
 
 impl Unobserved {
-    /// The time for this reason; `None` stands for time not covered by a reading.
+    /// The time for this reason; `None` for time not covered by a reading.
     pub(crate) fn time_mut(&mut self, reason: Option<MissingReason>) -> &mut Nanos {
         match reason {
             Some(reason) => &mut self.missing[reason as usize],

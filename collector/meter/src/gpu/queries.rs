@@ -1,6 +1,6 @@
-//! Summary and totals of one GPU, of the whole run and of the recent window.
+//! Read access to a meter: its summary, the totals of the recent window, feeds and series.
 //!
-//! Must not depend on who reads them.
+//! Must not depend on reports, exporters or policies.
 
 use super::GpuMeter;
 use super::rolling::{Snapshot, WindowTotals};
@@ -8,10 +8,11 @@ use crate::accrual::Accrual;
 use crate::distribution::{self, Readings};
 use crate::energy::EnergyBasis;
 use crate::pattern::Pattern;
-use crate::reading::Basis;
+use crate::reading::{Basis, Reading};
 use crate::series::{Quantity, Series};
 use crate::summary::Summary;
 use crate::units::{Nanos, Timestamp};
+use crate::utilization_feed::UtilizationFeed;
 
 impl GpuMeter {
     /// The summary of the run so far.
@@ -54,10 +55,40 @@ impl GpuMeter {
         }
     }
 
-    /// Utilization, power and memory over at least the window of [`GpuMeter::recent`].
+    /// Utilization, power and memory over at least the window of [`GpuMeter::window_totals`].
     #[must_use]
     pub fn window_series(&self) -> &Series {
         self.window.as_ref().map_or(&self.series, |window| &window.series)
+    }
+
+    /// The utilization feeds, polled values first.
+    pub fn feeds(&self) -> impl Iterator<Item = &UtilizationFeed> {
+        std::iter::once(&self.polled).chain(&self.feeds)
+    }
+
+    /// Utilization, power and memory over time.
+    #[must_use]
+    pub const fn series(&self) -> &Series {
+        &self.series
+    }
+
+    /// The last ingested reading.
+    #[must_use]
+    pub const fn last_reading(&self) -> Option<&Reading> {
+        self.last.as_ref()
+    }
+
+    /// Time of the first reading. Until one is ingested, an older reading may still arrive.
+    #[must_use]
+    pub fn first_reading_at(&self) -> Option<Timestamp> {
+        let first = || self.warmup.first().map(|reading| reading.at);
+        self.start.or_else(first).or_else(|| self.reorder.next_at())
+    }
+
+    /// Start of the phase span that contains `at`, if that start is final.
+    #[must_use]
+    pub fn final_span_start(&self, at: Timestamp) -> Option<Timestamp> {
+        self.ledger.spans.final_start(at)
     }
 
     /// All totals at the watermark.
@@ -115,6 +146,11 @@ impl GpuMeter {
         let percentile = |percent| distribution.percentile_since(billed, percent);
         let without_bouncing = || Pattern::without_bouncing(percentile, readings, observed);
         self.cycle_detector.bouncing_since(&earlier.cycles).or_else(without_bouncing)
+    }
+
+    /// The feed used for billing.
+    fn billed_feed(&self) -> &UtilizationFeed {
+        self.configured_feed().unwrap_or(&self.polled)
     }
 
     fn readings(&self) -> impl Iterator<Item = (Basis, Readings)> {
