@@ -1,4 +1,4 @@
-//! Days counted one by one: slow, and nothing to get wrong.
+//! A calendar that counts days one by one: slow but obviously correct.
 
 const DAY: u64 = 86_400_000;
 
@@ -14,8 +14,8 @@ fn days_in(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Milliseconds since 1970 as `nvidia-smi` writes them.
-pub(crate) fn written(millis: u64) -> String {
+/// Formats milliseconds since 1970 as `nvidia-smi` does.
+pub(crate) fn format_millis(millis: u64) -> String {
     let (mut day, mut year, mut month) = (millis / DAY, 1970, 1);
     while day >= days_in(year, month) {
         day -= days_in(year, month);
@@ -27,8 +27,8 @@ pub(crate) fn written(millis: u64) -> String {
     format!("{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02}.{milli:03}")
 }
 
-/// The other way round; `None` where it is no such text.
-pub(crate) fn read(text: &str) -> Option<u64> {
+/// Parses that format; `None` if the text has another shape.
+pub(crate) fn parse(text: &str) -> Option<u64> {
     let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     if shape != "0000/00/00 00:00:00.000" {
         return None;
@@ -45,10 +45,10 @@ pub(crate) fn read(text: &str) -> Option<u64> {
 }
 
 #[test]
-fn it_is_a_calendar() {
-    assert_eq!(written(0), "1970/01/01 00:00:00.000");
-    assert_eq!(written(1_785_111_747_123), "2026/07/27 00:22:27.123");
+fn calendar_round_trips() {
+    assert_eq!(format_millis(0), "1970/01/01 00:00:00.000");
+    assert_eq!(format_millis(1_785_111_747_123), "2026/07/27 00:22:27.123");
     for millis in [951_782_399_999, 951_782_400_000, 1_709_251_200_000, 1_798_761_599_999] {
-        assert_eq!(read(&written(millis)), Some(millis));
+        assert_eq!(parse(&format_millis(millis)), Some(millis));
     }
 }

@@ -1,7 +1,6 @@
-//! The demonstration: it repeats itself to the byte, and the report finds out what was put in.
+//! The demo is deterministic to the byte, and its report finds the scripted problems.
 
 use std::fs;
-use std::time::Instant;
 
 use serde_json::Value;
 
@@ -16,33 +15,36 @@ fn demo(args: &[&str]) -> Value {
 }
 
 #[test]
-fn the_same_seed_prints_the_same_bytes() {
-    let folder = tempfile::tempdir().unwrap();
+fn demo_is_byte_identical_for_same_seed() {
+    let dir = tempfile::tempdir().unwrap();
     for args in [&["--format", "text"][..], &["--format", "json"], &["--seed", "7"]] {
         let run = || {
             let file = ["--otlp-file", "demo.jsonl"];
-            let run = Phasemeter::new("demo").within(folder.path()).args(args).args(file).run();
+            let run = Phasemeter::new("demo").within(dir.path()).args(args).args(file).run();
             assert_eq!((run.status, run.err.as_str()), (0, ""));
-            (run.out, fs::read_to_string(folder.path().join("demo.jsonl")).unwrap())
+            (run.out, fs::read_to_string(dir.path().join("demo.jsonl")).unwrap())
         };
         let (first, second) = (run(), run());
         assert!(first == second, "{args:?}");
     }
     let of = |seed| Phasemeter::new("demo").args(["--seed", seed]).run().out;
     assert_ne!(of("7"), of("8"));
-    assert_eq!(Phasemeter::new("demo").run().out, of("1"), "it has a seed of its own");
+    assert_eq!(Phasemeter::new("demo").run().out, of("1"), "the default seed is 1");
 }
 
 #[test]
-fn the_readme_shows_what_it_prints() {
+fn readme_contains_demo_report() {
     let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
     let readme = fs::read_to_string(readme).unwrap();
-    assert!(readme.contains(&Phasemeter::new("demo").run().out), "README.md shows another report");
+    assert!(
+        readme.contains(&Phasemeter::new("demo").run().out),
+        "README.md contains another report"
+    );
 }
 
-/// Each problem of the fleet is advised on, by its pattern and not by its mean.
+/// Every problem of the fleet gets a recommendation that depends on its pattern, not its mean.
 #[test]
-fn each_problem_is_advised_on() {
+fn demo_recommends_levers_by_pattern() {
     let report = demo(&[]);
     let gpus: Vec<_> = list(&report["gpus"]).iter().map(|gpu| &gpu["gpu"]).collect();
     let advice = |gpu: usize| {
@@ -57,7 +59,7 @@ fn each_problem_is_advised_on() {
     for starved in [0, 1] {
         assert_eq!(advice(starved)[0], ("starvation", "num_workers"));
     }
-    // The same mean, but steady.
+    // The same mean, steady.
     assert_eq!(advice(2)[0].0, "occupancy");
     assert_eq!(advice(3)[0], ("occupancy", "dynamic_batching"));
     for bound in [4, 5] {
@@ -69,10 +71,8 @@ fn each_problem_is_advised_on() {
 }
 
 #[test]
-fn the_report_tells_the_story() {
-    let started = Instant::now();
+fn demo_report_finds_scripted_problems() {
     let report = demo(&[]);
-    eprintln!("the report stood after {:.2} s", started.elapsed().as_secs_f64());
     let gpus = list(&report["gpus"]);
     assert_eq!(gpus.len(), 8);
     let kind = |gpu: usize| gpus[gpu]["pattern"]["kind"].as_str().unwrap();
@@ -80,7 +80,7 @@ fn the_report_tells_the_story() {
     let mean = |gpu: usize| number(&gpus[gpu]["utilization"]["mean"]);
     let percent = |gpu: usize, phase: &str| number(&gpus[gpu]["phases"][phase]["percent"]);
 
-    // Starved training bounces; its waste is starvation.
+    // Input-bound training is bouncing; its waste is starvation.
     for starved in [0, 1] {
         assert_eq!(kind(starved), "bouncing");
         let pattern = &gpus[starved]["pattern"];
@@ -102,11 +102,11 @@ fn the_report_tells_the_story() {
     for bound in [4, 5] {
         assert!(mean(bound) > 95.0 && percent(bound, "compute_bound") > 95.0);
     }
-    // A notebook that holds memory and idles.
+    // An idle notebook that holds memory.
     assert_eq!(kind(6), "idle");
     assert!(percent(6, "idle_held") > 95.0 && percent(6, "idle_free") < 0.1);
     assert!(number(&gpus[6]["memory"]["used_peak_bytes"]) > 3e10);
-    // One was lost, then out of sight, then free; it is not idle meanwhile.
+    // One was lost, then unobserved, then free; lost and unobserved time is not idle.
     let unobserved = &gpus[7]["unobserved_reasons"];
     let reason = |reason: &str| {
         let found = list(unobserved).iter().find(|entry| entry["reason"] == reason);
@@ -116,20 +116,20 @@ fn the_report_tells_the_story() {
     assert!((reason("no reading") - 540.0).abs() < 2.0, "{unobserved}");
     assert!((number(&gpus[7]["phases"]["idle_free"]["seconds"]) - 210.0).abs() < 2.0);
     let mut others = gpus[..7].iter();
-    assert!(others.all(|gpu| gpu["unobserved_seconds"] == 0.0), "nobody else was out of sight");
+    assert!(others.all(|gpu| gpu["unobserved_seconds"] == 0.0), "all others are always observed");
 }
 
 #[test]
-fn the_page_names_every_pattern() {
+fn demo_text_names_every_pattern() {
     let page = Phasemeter::new("demo").run().out;
-    for told in ["bouncing", "steady", "idle, held", "free for others", "unobserved", "GPU lost"] {
-        assert!(page.contains(told), "no {told:?} in\n{page}");
+    for label in ["bouncing", "steady", "idle, held", "free for others", "unobserved", "GPU lost"] {
+        assert!(page.contains(label), "no {label:?} in\n{page}");
     }
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
 }
 
 #[test]
-fn options_of_an_audit_work() {
+fn demo_accepts_audit_options() {
     let report =
         demo(&["--price", "2", "--plan", "own", "--work", "tokens=1000", "--experiment", "mine"]);
     let cost = &report["cost"];
@@ -141,7 +141,7 @@ fn options_of_an_audit_work() {
     );
     let total = nanos(&cost["total_usd"]).unwrap();
     let each = report["work"]["tokens"]["cost_each_usd"].as_str().unwrap();
-    // The bill, its point three places to the left.
+    // The bill divided by 1000.
     assert_eq!(
         each.replace('.', "").trim_start_matches('0'),
         total.to_string().trim_end_matches('0')
@@ -149,20 +149,16 @@ fn options_of_an_audit_work() {
 
     let lower = demo(&["--thresholds", "5,40,60"]);
     let productive = |report: &Value| report["gpus"][2]["phases"]["productive"]["percent"].as_f64();
-    assert!(productive(&lower) > Some(99.0), "51 % is productive from 40 % on");
+    assert!(productive(&lower) > Some(99.0), "51% is productive above 40%");
     let longer = demo(&["--max-hold", "600"]);
     let missed = |report: &Value| list(&report["gpus"][7]["unobserved_reasons"]).len();
-    assert_eq!(
-        (missed(&lower), missed(&longer)),
-        (2, 1),
-        "a lost GPU covers the time out of sight"
-    );
+    assert_eq!((missed(&lower), missed(&longer)), (2, 1), "the last reading covers the gap");
 
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let args = ["--traceparent", parent, "--otlp-file", "demo.jsonl"];
-    assert_eq!(Phasemeter::new("demo").within(folder.path()).args(args).run().status, 0);
-    let told = otlp::read(&fs::read_to_string(folder.path().join("demo.jsonl")).unwrap());
-    assert_eq!(told.named("gpu session").len(), 8);
-    assert_eq!(told.named("experiment")[0].parent_span_id[0], 0xb7);
+    assert_eq!(Phasemeter::new("demo").within(dir.path()).args(args).run().status, 0);
+    let captured = otlp::read(&fs::read_to_string(dir.path().join("demo.jsonl")).unwrap());
+    assert_eq!(captured.named("gpu session").len(), 8);
+    assert_eq!(captured.named("experiment")[0].parent_span_id[0], 0xb7);
 }

@@ -1,6 +1,6 @@
-//! Logs worth keeping: `tests/fixtures/logs/NAME.csv`, and beside it what comes of it. `NAME.err`
-//! is the one line of its refusal; `NAME.json` is a part of its report. `NAME.args` are options,
-//! one a line. A new case needs no Rust.
+//! Log fixtures: `tests/fixtures/logs/NAME.csv` with the expected result. `NAME.err` is the error
+//! line; `NAME.json` is a part of the report. `NAME.args` has options, one per line. Adding a case
+//! needs no Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use serde_json::Value;
 use crate::phasemeter::Phasemeter;
 use crate::report;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/logs");
+const DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/logs");
 
 fn logs() -> Vec<PathBuf> {
-    let entries = fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().path());
+    let entries = fs::read_dir(DIR).unwrap().map(|entry| entry.unwrap().path());
     let is_log = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "csv");
     let mut logs: Vec<_> = entries.filter(is_log).collect();
     logs.sort();
@@ -21,19 +21,19 @@ fn logs() -> Vec<PathBuf> {
 }
 
 #[test]
-fn each_log_gives_what_stands_beside_it() {
+fn log_fixtures_match_expected_results() {
     let logs = logs();
     assert!(logs.len() >= 25, "only {} logs", logs.len());
     for log in logs {
         let name = log.file_name().unwrap().to_str().unwrap();
-        let beside = |extension: &str| fs::read_to_string(log.with_extension(extension)).ok();
-        let args = beside("args").unwrap_or_default();
-        let outcome =
-            Phasemeter::audit().within(Path::new(FOLDER)).arg(name).args(args.lines()).run();
-        match (beside("err"), beside("json")) {
+        let expected_file =
+            |extension: &str| fs::read_to_string(log.with_extension(extension)).ok();
+        let args = expected_file("args").unwrap_or_default();
+        let outcome = Phasemeter::audit().within(Path::new(DIR)).arg(name).args(args.lines()).run();
+        match (expected_file("err"), expected_file("json")) {
             (Some(expected), None) => {
                 assert_eq!(outcome.status, 65, "{name}: {outcome:?}");
-                assert_eq!(outcome.refusal(), expected.trim_end(), "{name}");
+                assert_eq!(outcome.error_line(), expected.trim_end(), "{name}");
             }
             (None, Some(expected)) => {
                 assert_eq!((outcome.status, outcome.err.as_str()), (0, ""), "{name}");
@@ -47,13 +47,13 @@ fn each_log_gives_what_stands_beside_it() {
     }
 }
 
-/// Objects may have more fields than expected; everything else is the same.
+/// Objects may have more fields than expected; everything else must be equal.
 fn assert_part(expected: &Value, found: &Value, path: &str) {
     match (expected, found) {
         (Value::Object(expected), Value::Object(found)) => {
             for (field, value) in expected {
                 let path = format!("{path} {field}");
-                let found = found.get(field).unwrap_or_else(|| panic!("{path} is not there"));
+                let found = found.get(field).unwrap_or_else(|| panic!("{path} is missing"));
                 assert_part(value, found, &path);
             }
         }

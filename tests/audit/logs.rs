@@ -1,4 +1,4 @@
-//! Logs made up, and written in the many ways in which such logs are written.
+//! Generates logs in the many formats that occur in practice.
 
 use std::fmt::Write;
 use std::io::Write as _;
@@ -7,14 +7,14 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::calendar;
-use crate::chance::Chance;
+use crate::prng::Prng;
 
-/// 2026-07-26T23:59:57.250Z: soon there is another minute, hour and day.
+/// 2026-07-26T23:59:57.250Z, shortly before a new minute, hour and day.
 const START: u64 = 1_785_110_397_250;
 
 pub(crate) const MODEL: &str = "NVIDIA H100 80GB HBM3";
 
-/// What names GPUs.
+/// The columns that identify GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ids {
     Index,
@@ -23,22 +23,22 @@ pub(crate) enum Ids {
     Nothing,
 }
 
-/// A log to make.
+/// Parameters of a generated log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) gpus: usize,
-    /// Milliseconds from tick to tick, and how much later a tick may be.
+    /// Milliseconds between ticks, and the maximum delay of a tick.
     pub(crate) every: u64,
     pub(crate) jitter: u64,
     pub(crate) ticks: u64,
     pub(crate) ids: Ids,
-    /// After so many ticks nothing is written for so many milliseconds; 0 for never.
+    /// After every `pause_after` ticks (0: never) nothing is logged for `pause` milliseconds.
     pub(crate) pause_after: u64,
     pub(crate) pause: u64,
-    /// Of a thousand values, so many cannot be told.
+    /// Missing values per thousand.
     pub(crate) missing: u64,
-    /// Rows are written up to so many milliseconds late.
+    /// Rows are written up to this many milliseconds late.
     pub(crate) late: u64,
 }
 
@@ -59,52 +59,52 @@ impl Default for Plan {
     }
 }
 
-/// What one GPU said at one instant.
+/// One GPU at one instant.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) at: u64,
     pub(crate) gpu: usize,
-    /// Percent; or what stands there instead.
+    /// Percent, or the placeholder in its place.
     pub(crate) percent: Result<u64, &'static str>,
     pub(crate) mebibytes: u64,
     /// Hundredths of a watt.
     pub(crate) power: u64,
 }
 
-/// How a log is written.
+/// The format of a log.
 #[derive(Clone, Debug)]
 pub(crate) struct Style {
     pub(crate) columns: Vec<&'static str>,
     /// `71.25 W` instead of `71.25`.
     pub(crate) units: bool,
     pub(crate) line_end: &'static str,
-    /// The header stands again after so many rows.
+    /// The header is repeated after this many rows.
     pub(crate) header_again: Option<usize>,
 }
 
 impl Plan {
-    /// Its rows in the order of the file.
+    /// The rows in file order.
     pub(crate) fn rows(self) -> Vec<Row> {
-        let mut chance = Chance(self.seed);
+        let mut prng = Prng(self.seed);
         let mut gpus: Vec<Load> = (0..self.gpus).map(|_| Load::default()).collect();
         let mut rows = Vec::new();
         let mut tick_at = START;
         for tick in 0..self.ticks {
-            // The rows of a tick come one after the other.
-            let mut at = tick_at + chance.below(self.jitter + 1);
+            // The rows of a tick follow one another.
+            let mut at = tick_at + prng.below(self.jitter + 1);
             for (gpu, load) in gpus.iter_mut().enumerate() {
-                let percent = load.next(&mut chance);
-                let missing = chance.below(1_000) < self.missing;
-                let instead =
+                let percent = load.next(&mut prng);
+                let missing = prng.below(1_000) < self.missing;
+                let placeholders =
                     ["[N/A]", "[Not Supported]", "[Unknown Error]", "[GPU is lost]", "101", ""];
                 rows.push(Row {
                     at,
                     gpu,
-                    percent: if missing { Err(chance.one_of(&instead)) } else { Ok(percent) },
+                    percent: if missing { Err(prng.one_of(&placeholders)) } else { Ok(percent) },
                     mebibytes: load.mebibytes,
-                    power: 7_000 + 600 * percent + chance.below(99),
+                    power: 7_000 + 600 * percent + prng.below(99),
                 });
-                at += chance.below(1 + self.every / (10 * self.gpus as u64).max(20));
+                at += prng.below(1 + self.every / (10 * self.gpus as u64).max(20));
             }
             tick_at += self.every;
             if self.pause_after > 0 && tick % self.pause_after == self.pause_after - 1 {
@@ -112,12 +112,12 @@ impl Plan {
             }
         }
         if self.late > 0 {
-            rows.sort_by_cached_key(|row| row.at + chance.below(self.late + 1));
+            rows.sort_by_cached_key(|row| row.at + prng.below(self.late + 1));
         }
         rows
     }
 
-    /// All columns, values with their units, as `nvidia-smi` does without being told otherwise.
+    /// All columns, values with units: the default of `nvidia-smi`.
     pub(crate) fn style(self) -> Style {
         let ids: &[&str] = match self.ids {
             Ids::Index => &["index"],
@@ -136,7 +136,7 @@ impl Plan {
     }
 }
 
-/// What a GPU is at.
+/// The state of a GPU.
 #[derive(Default)]
 struct Load {
     ticks: u64,
@@ -146,11 +146,11 @@ struct Load {
 }
 
 impl Load {
-    /// Every phase, every bound, values that hold and values that jump, held and free.
-    fn next(&mut self, chance: &mut Chance) -> u64 {
+    /// Covers every phase and threshold, constant and changing values, held and free.
+    fn next(&mut self, prng: &mut Prng) -> u64 {
         if self.ticks == 0 {
-            self.ticks = 1 + chance.below(60);
-            self.levels = chance.one_of(&[
+            self.ticks = 1 + prng.below(60);
+            self.levels = prng.one_of(&[
                 &[0][..],
                 &[0, 1, 2],
                 &[9, 10, 11],
@@ -161,11 +161,11 @@ impl Load {
                 &[0, 100],
                 &[5, 20, 60, 80, 97],
             ]);
-            self.mebibytes = chance.one_of(&[0, 4, 815, 816, 817, 40_000, 81_000]);
+            self.mebibytes = prng.one_of(&[0, 4, 815, 816, 817, 40_000, 81_000]);
         }
         self.ticks -= 1;
-        if chance.below(3) == 0 || !self.levels.contains(&self.percent) {
-            self.percent = chance.one_of(self.levels);
+        if prng.below(3) == 0 || !self.levels.contains(&self.percent) {
+            self.percent = prng.one_of(self.levels);
         }
         self.percent
     }
@@ -187,7 +187,7 @@ impl Style {
     pub(crate) fn row(&self, row: &Row) -> String {
         let unit = |unit| if self.units { unit } else { "" };
         let cell = |name: &&str| match *name {
-            "timestamp" => calendar::written(row.at),
+            "timestamp" => calendar::format_millis(row.at),
             "index" => row.gpu.to_string(),
             "pci.bus_id" => format!("00000000:{:02X}:00.0", 16 + row.gpu),
             "uuid" => format!("GPU-7b1a6b40-0000-4000-8000-{:012x}", row.gpu),
@@ -195,14 +195,14 @@ impl Style {
             "pstate" => "P0".to_owned(),
             "utilization.gpu" => match row.percent {
                 Ok(percent) => format!("{percent}{}", unit(" %")),
-                Err(instead) => instead.to_owned(),
+                Err(placeholder) => placeholder.to_owned(),
             },
             "memory.used" => format!("{}{}", row.mebibytes, unit(" MiB")),
             "memory.total" => format!("81559{}", unit(" MiB")),
             "power.draw" => {
                 format!("{}.{:02}{}", row.power / 100, row.power % 100, unit(" W"))
             }
-            name => panic!("no column {name}"),
+            name => panic!("unknown column {name}"),
         };
         self.columns.iter().map(cell).collect::<Vec<_>>().join(", ") + self.line_end
     }
@@ -225,7 +225,7 @@ pub(crate) fn gzipped(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     zipped.finish().unwrap()
 }
 
-/// UTF-16 with its byte order mark.
+/// UTF-16 with a byte order mark.
 pub(crate) fn utf16(text: &str, unit: fn(u16) -> [u8; 2]) -> Vec<u8> {
     "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(unit).collect()
 }

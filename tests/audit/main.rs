@@ -1,11 +1,11 @@
-//! What Phasemeter promises, proved from outside: the binary as users run it.
+//! Black-box tests of the binary as users run it.
 //!
 //! ```text
-//! log, made or recorded ─→ phasemeter ─→ report, OTLP file ─┐
-//!           └─→ naive reader ─→ oracle ─────────────────────┴─→ the same
+//! generated or recorded log ─→ phasemeter ─→ report, OTLP file ─┐
+//!            └─→ reference reader ─→ oracle ────────────────────┴─→ equal
 //! ```
 //!
-//! Nothing here may read a log, work out a phase or add up a bill with the product's own code.
+//! Must not read logs or compute phases and bills with the product's own code.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,11 +16,9 @@
     reason = "a test may fail, and its numbers are small"
 )]
 
-// What the tests stand on.
+// Test support.
 mod calendar;
-mod chance;
 mod logs;
-mod naive;
 #[path = "../oracle/mod.rs"]
 mod oracle;
 #[path = "../otlp/mod.rs"]
@@ -28,17 +26,19 @@ mod otlp;
 mod phasemeter;
 #[path = "../../rules/tests/support/mod.rs"]
 mod policies;
+mod prng;
+mod reference;
 mod report;
 
-// What must hold.
-mod advice;
+// Tests.
+mod accuracy;
 mod demo;
+mod determinism;
+mod exit_status;
 mod fixtures;
-mod golden;
+mod fuzz_seeds;
 mod hostile;
 mod prices;
-mod sameness;
-mod seeds;
-mod status;
+mod recommendations;
 mod trace;
-mod truth;
+mod worked_examples;

@@ -1,4 +1,4 @@
-//! Runs the binary in an environment of its own and tells what came of it.
+//! Runs the binary in an isolated environment and returns its outcome.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// A run to come.
+/// A run that has not started.
 pub(crate) struct Phasemeter {
     command: Command,
     input: Vec<u8>,
 }
 
-/// What came of it.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) status: i32,
@@ -22,8 +22,7 @@ pub(crate) struct Outcome {
 }
 
 impl Phasemeter {
-    /// `phasemeter SUBCOMMAND`, with nothing in its environment but a place to keep compiled
-    /// policies in.
+    /// `phasemeter SUBCOMMAND` with an empty environment except for the cache of compiled policies.
     pub(crate) fn new(subcommand: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
         command.env_clear().env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR")).arg(subcommand);
@@ -50,8 +49,8 @@ impl Phasemeter {
         self
     }
 
-    pub(crate) fn within(mut self, folder: &Path) -> Self {
-        self.command.current_dir(folder);
+    pub(crate) fn within(mut self, dir: &Path) -> Self {
+        self.command.current_dir(dir);
         self
     }
 
@@ -60,7 +59,7 @@ impl Phasemeter {
         self
     }
 
-    /// What it writes goes there instead.
+    /// Redirects standard output.
     pub(crate) fn stdout(mut self, to: impl Into<Stdio>) -> Self {
         self.command.stdout(to);
         self
@@ -71,19 +70,19 @@ impl Phasemeter {
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let output = std::thread::scope(|scope| {
-            // It may have read enough before all is written.
+            // It may stop reading early.
             scope.spawn(move || _ = stdin.write_all(&input));
             child.wait_with_output().unwrap()
         });
-        let text = |bytes| String::from_utf8(bytes).expect("it writes UTF-8");
+        let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
         Outcome {
-            status: output.status.code().expect("no signal ended it"),
+            status: output.status.code().expect("ended by a signal"),
             out: text(output.stdout),
             err: text(output.stderr),
         }
     }
 
-    /// The report of a run that went well.
+    /// The report of a successful run.
     pub(crate) fn report(self) -> Value {
         let outcome = self.run();
         assert_eq!((outcome.status, outcome.err.as_str()), (0, ""));
@@ -96,11 +95,11 @@ impl Outcome {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error} in {}", self.out))
     }
 
-    /// The one line of a refusal.
-    pub(crate) fn refusal(&self) -> &str {
-        let line = self.err.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self:?}"));
-        assert!(!line.chars().any(char::is_control), "more than a line: {line:?}");
+    /// The single error line.
+    pub(crate) fn error_line(&self) -> &str {
+        let line = self.err.strip_suffix('\n').unwrap_or_else(|| panic!("no error line: {self:?}"));
+        assert!(!line.chars().any(char::is_control), "more than one line: {line:?}");
         assert_eq!(self.out, "", "{line}");
-        line.strip_prefix("phasemeter: ").unwrap_or_else(|| panic!("by whom? {line}"))
+        line.strip_prefix("phasemeter: ").unwrap_or_else(|| panic!("no prefix: {line}"))
     }
 }

@@ -1,13 +1,13 @@
-//! Prices that end in the middle of a run: policies are asked again, and the bill closes.
+//! Prices that expire during a run: policies quote again, and the accounts sum to the bill.
 
 use std::fs;
 
 use serde_json::Value;
 
-use crate::advice::Shelf;
 use crate::otlp;
 use crate::phasemeter::Phasemeter;
 use crate::policies::pricer;
+use crate::recommendations::PolicyFiles;
 use crate::report::{self, list, nanos};
 
 /// 27 July 2026 at midnight, UTC.
@@ -15,13 +15,13 @@ const MIDNIGHT: u64 = 1_785_110_400;
 
 const L4: &str = "NVIDIA L4";
 
-/// A plan, by its number in the contract.
+/// A plan by its number in the contract.
 const ON_DEMAND: u8 = 0;
 
-/// Who is read, and when: seconds from midnight.
+/// GPU and seconds from midnight.
 type Row = (&'static str, i64);
 
-/// A log of these rows.
+/// A log with these rows.
 fn log(rows: &[Row]) -> String {
     let head = "timestamp, uuid, name, utilization.gpu [%]\n".to_owned();
     rows.iter().fold(head, |log, (gpu, second)| {
@@ -33,25 +33,25 @@ fn log(rows: &[Row]) -> String {
     })
 }
 
-/// Every half minute of these seconds, GPU-1 seven seconds after GPU-0.
+/// Rows of two GPUs every half minute, GPU-1 seven seconds after GPU-0.
 fn two(from: i64, to: i64) -> Vec<Row> {
     let ticks = (from..=to).step_by(30);
     ticks.flat_map(|second| [("GPU-0", second), ("GPU-1", second + 7)]).collect()
 }
 
-/// A pricer whose quote is $2 and, in nano-dollars, the microseconds between midnight and the
-/// instant that it was asked about; it holds for so many nanoseconds.
-fn clockwork(holds: u64) -> Vec<u8> {
+/// A pricer that quotes $2 plus one nano-dollar per microsecond between midnight and the requested
+/// instant, valid for `valid_for` nanoseconds.
+fn rising(valid_for: u64) -> Vec<u8> {
     let midnight = MIDNIGHT * 1_000_000_000;
     let quote = format!(
         "(i64.store (i32.const 4368) (i64.add (i64.const 2000000000)
           (i64.div_u (i64.sub (local.get $time) (i64.const {midnight})) (i64.const 1000))))
-        (i64.store (i32.const 4408) (i64.add (local.get $time) (i64.const {holds})))"
+        (i64.store (i32.const 4408) (i64.add (local.get $time) (i64.const {valid_for})))"
     );
-    pricer("a clockwork", ON_DEMAND, &quote)
+    pricer("a rising price", ON_DEMAND, &quote)
 }
 
-/// A pricer that quotes $2 until half an hour after midnight, and from then on fails.
+/// A pricer that quotes $2 until half an hour after midnight and fails from then on.
 fn failing() -> Vec<u8> {
     let end = (MIDNIGHT + 1_800) * 1_000_000_000;
     let quote = format!(
@@ -61,18 +61,18 @@ fn failing() -> Vec<u8> {
     pricer("a promise", ON_DEMAND, &quote)
 }
 
-/// What a GPU costs, by its rates in nano-dollars an hour, each with its seconds.
+/// The cost of a GPU for pairs of rate in nano-dollars per hour and seconds.
 fn bill(terms: &[(u64, u64)]) -> Option<i128> {
     let exact: u128 = terms.iter().map(|(rate, time)| u128::from(rate * time)).sum();
     i128::try_from(exact / 3_600).ok()
 }
 
-/// A rate of the clockwork, so many seconds after midnight.
-fn at(second: u64) -> u64 {
+/// The quote of [`rising`] this many seconds after midnight.
+fn rate_at(second: u64) -> u64 {
     2_000_000_000 + second * 1_000_000
 }
 
-/// The prices a GPU had before: until when, and how much.
+/// The earlier prices of a GPU: end and rate.
 fn earlier(gpu: &Value) -> Vec<(&str, &str)> {
     let each = list(&gpu["earlier_prices"]).iter();
     each.map(|price| {
@@ -81,20 +81,20 @@ fn earlier(gpu: &Value) -> Vec<(&str, &str)> {
     .collect()
 }
 
-/// Scenario: a commitment ends at midnight, while two GPUs are metered; a third comes later.
-/// Guarantee: both cost what the commitment says to the very instant and what the book says from
-/// then on, to the nano-dollar; the report says so; what is sent changes at that instant too.
+/// Scenario: a commitment ends at midnight while two GPUs are metered; a third starts later.
+/// Guarantee: both cost the committed price until exactly that instant and the price book's price
+/// from then on, to the nano-dollar. The report shows both; exports change at the same instant.
 #[test]
-fn a_commitment_that_ends_leaves_its_gpus_to_the_book() {
-    let shelf = Shelf::of(&[]);
+fn expired_commitment_falls_back_to_price_book() {
+    let files = PolicyFiles::new(&[]);
     let terms = r#"{"contract": "order 4711", "day": "2026-01-01", "commitments": [
         {"model": "NVIDIA L4", "usd_per_gpu_hour": 0.41, "until": "2026-07-26"}]}"#;
-    fs::write(shelf.path("terms.json"), terms).unwrap();
+    fs::write(files.path("terms.json"), terms).unwrap();
     let mut rows = two(-1_800, 1_800);
     rows.extend((600..=1_800).step_by(30).map(|second| ("GPU-2", second + 11)));
     rows.sort_by_key(|(_, second)| *second);
     let run = || {
-        let run = Phasemeter::new("audit").within(&shelf.path(""));
+        let run = Phasemeter::new("audit").within(&files.path(""));
         let run = run.args(["-", "--policy-settings", "negotiated=terms.json"]);
         run.args(["--instance-type", "g6.2xlarge", "--provider", "aws"]).stdin(log(&rows))
     };
@@ -112,18 +112,18 @@ fn a_commitment_that_ends_leaves_its_gpus_to_the_book() {
         assert_eq!(gpu["price"]["plan"], "on_demand");
     }
     let before = [("2026-07-27T00:00:00Z", "0.410000000")];
-    let told = list(&report["gpus"]);
-    assert_eq!([0, 1, 2].map(|gpu| earlier(&told[gpu])), [&before[..], &before[..], &[]]);
-    let contract = &told[0]["earlier_prices"][0]["price"]["source"];
+    let reported = list(&report["gpus"]);
+    assert_eq!([0, 1, 2].map(|gpu| earlier(&reported[gpu])), [&before[..], &before[..], &[]]);
+    let contract = &reported[0]["earlier_prices"][0]["price"]["source"];
     assert_eq!(contract, "order 4711, quoted by negotiated");
-    assert_eq!(report["cost"]["hourly_usd"], "2.932800000", "what they cost from now on");
+    assert_eq!(report["cost"]["hourly_usd"], "2.932800000", "the current rate");
     assert!(!report["assumptions"].to_string().contains("held on to"), "{report:#}");
 
     let text = run().run().out;
     let line = "$0.41 until 27 Jul 2026 00:00:00 UTC · reserved 1y";
     assert_eq!(text.matches(line).count(), 1, "{text}");
 
-    let sent = otlp::read(&fs::read_to_string(shelf.path("otlp.jsonl")).unwrap());
+    let sent = otlp::read(&fs::read_to_string(files.path("otlp.jsonl")).unwrap());
     let midnight = MIDNIGHT * 1_000_000_000;
     for (labels, stream) in sent.streams("phasemeter.gpu.rate") {
         let is_old = labels["phasemeter.price.source"].contains("order 4711");
@@ -134,16 +134,17 @@ fn a_commitment_that_ends_leaves_its_gpus_to_the_book() {
     }
 }
 
-/// Scenario: quotes of twenty minutes, each another; readings in two orders of arrival.
-/// Guarantee: each costs its own time, GPUs change at the same instants, and the order is nothing.
+/// Scenario: quotes valid for twenty minutes, all different; readings in two orders of arrival.
+/// Guarantee: each quote applies to its own time, GPUs change at the same instants, and the order of
+/// arrival changes nothing.
 #[test]
-fn gpus_of_a_model_change_at_the_same_instants_in_whatever_order_they_are_read() {
-    let shelf = Shelf::of(&[("clockwork", clockwork(1_200 * 1_000_000_000))]);
+fn price_changes_do_not_depend_on_order_of_arrival() {
+    let files = PolicyFiles::new(&[("rising", rising(1_200 * 1_000_000_000))]);
     let rows: Vec<Row> =
         (0..=3_000).flat_map(|second| [("GPU-0", second), ("GPU-1", second)]).collect();
     let mut late = rows.clone();
     late[2..].chunks_mut(6).for_each(<[Row]>::reverse);
-    let audit = |rows: &[Row]| shelf.audit(&["clockwork"]).stdin(log(rows)).report();
+    let audit = |rows: &[Row]| files.audit(&["rising"]).stdin(log(rows)).report();
     let (report, other) = (audit(&rows), audit(&late));
     report::check(&report);
     assert_eq!(report["cost"], other["cost"]);
@@ -153,27 +154,28 @@ fn gpus_of_a_model_change_at_the_same_instants_in_whatever_order_they_are_read()
         gpus
     };
     assert_eq!(gpus(&report), gpus(&other));
-    let wanted = bill(&[(at(0), 1_200), (at(1_200), 1_200), (at(2_400), 600)]);
+    let wanted = bill(&[(rate_at(0), 1_200), (rate_at(1_200), 1_200), (rate_at(2_400), 600)]);
     for gpu in gpus(&report) {
         assert_eq!(nanos(&gpu["cost_usd"]), wanted);
         let changes =
             [("2026-07-27T00:20:00Z", "2.000000000"), ("2026-07-27T00:40:00Z", "3.200000000")];
         assert_eq!(earlier(&gpu), changes);
     }
-    let once = shelf.audit(&["clockwork"]).stdin(log(&rows[..2_000])).report();
+    let once = files.audit(&["rising"]).stdin(log(&rows[..2_000])).report();
     let fuel = |report: &Value| report["policies"][0]["fuel"].as_u64().unwrap();
-    assert_eq!(fuel(&report), 3 * fuel(&once), "a question a model");
+    assert_eq!(fuel(&report), 3 * fuel(&once), "one request per model");
 }
 
-/// Scenario: a policy whose quotes end as they begin.
-/// Guarantee: it is asked once a minute, its prices are held for so long, and that is said.
+/// Scenario: quotes that expire immediately.
+/// Guarantee: a quote is requested once per minute, prices are held in between, and the report notes
+/// it.
 #[test]
-fn a_quote_of_a_nanosecond_is_held_for_a_minute() {
-    let shelf = Shelf::of(&[("hostile", clockwork(1))]);
-    let audit = |seconds| shelf.audit(&["hostile"]).stdin(log(&two(0, seconds))).report();
+fn quote_is_requested_at_most_once_per_minute() {
+    let files = PolicyFiles::new(&[("hostile", rising(1))]);
+    let audit = |seconds| files.audit(&["hostile"]).stdin(log(&two(0, seconds))).report();
     let report = audit(9_000);
     report::check(&report);
-    let minutes: Vec<_> = (0..150).map(|minute| (at(minute * 60), 60)).collect();
+    let minutes: Vec<_> = (0..150).map(|minute| (rate_at(minute * 60), 60)).collect();
     assert_eq!(nanos(&report["gpus"][0]["cost_usd"]), bill(&minutes));
     assert_eq!(report["gpus"][0]["earlier_prices_total"], 150);
     assert_eq!(list(&report["gpus"][0]["earlier_prices"]).len(), 100);
@@ -184,12 +186,13 @@ fn a_quote_of_a_nanosecond_is_held_for_a_minute() {
     assert!(assumed.contains(held), "{assumed}");
 }
 
-/// Scenario: a policy fails when it is asked again; or the readings stop for a day.
-/// Guarantee: what it said last is held, that is said, and the bill is of that rate.
+/// Scenario: a policy fails to quote again, or readings stop for a day.
+/// Guarantee: the last price is held, the report notes it, and the bill uses that rate.
 #[test]
-fn what_nobody_knows_any_more_is_held() {
-    let shelf = Shelf::of(&[("failing", failing()), ("hourly", clockwork(3_600 * 1_000_000_000))]);
-    let report = shelf.audit(&["failing"]).stdin(log(&two(0, 3_600))).report();
+fn expired_price_is_held_without_new_quote() {
+    let files =
+        PolicyFiles::new(&[("failing", failing()), ("hourly", rising(3_600 * 1_000_000_000))]);
+    let report = files.audit(&["failing"]).stdin(log(&two(0, 3_600))).report();
     report::check(&report);
     assert_eq!(nanos(&report["gpus"][0]["cost_usd"]), bill(&[(2_000_000_000, 3_600)]));
     assert_eq!(report["gpus"][0]["earlier_prices_total"], 0);
@@ -201,9 +204,9 @@ fn what_nobody_knows_any_more_is_held() {
 
     let mut rows = two(0, 60);
     rows.extend(two(86_400, 86_460));
-    let report = shelf.audit(&["hourly"]).stdin(log(&rows)).report();
+    let report = files.audit(&["hourly"]).stdin(log(&rows)).report();
     report::check(&report);
-    let terms = [(at(0), 3_600), (at(3_600), 86_400 - 3_600), (at(86_400), 60)];
+    let terms = [(rate_at(0), 3_600), (rate_at(3_600), 86_400 - 3_600), (rate_at(86_400), 60)];
     assert_eq!(nanos(&report["gpus"][0]["cost_usd"]), bill(&terms));
     let assumed = report["assumptions"].to_string();
     let held = "ended at 2026-07-27T02:00:00Z, and was held on to until 2026-07-28T00:00:00Z";

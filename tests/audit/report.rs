@@ -1,4 +1,4 @@
-//! The JSON report as a stranger reads it: by the schema, and with a pocket calculator.
+//! Checks the JSON report against its schema and its sums.
 
 use std::sync::LazyLock;
 
@@ -16,10 +16,10 @@ pub(crate) fn nanos(usd: &Value) -> Option<i128> {
     Some(format!("{whole}{decimals}").parse().unwrap())
 }
 
-/// Milliseconds of a number of seconds that is a whole number of them.
+/// Whole milliseconds of a number of seconds.
 pub(crate) fn millis(seconds: &Value) -> u64 {
     let millis = seconds.as_f64().unwrap() * 1_000.0;
-    assert!((millis - millis.round()).abs() < 1e-4, "{seconds} s is no whole millisecond");
+    assert!((millis - millis.round()).abs() < 1e-4, "{seconds} s: expected whole milliseconds");
     millis.round() as u64
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn list(value: &Value) -> &[Value] {
 
 const PHASES: [&str; 4] = ["idle", "underutilized", "productive", "compute_bound"];
 
-/// It follows the schema, and everything in it adds up.
+/// Checks that a report follows the schema and that its sums are consistent.
 pub(crate) fn check(report: &Value) {
     if let Err(error) = VALIDATOR.validate(report) {
         panic!("{error} at {} in {report:#}", error.instance_path());
@@ -56,12 +56,12 @@ pub(crate) fn check(report: &Value) {
         assert_eq!(nanos(&cost["monthly_usd"]), Some(hourly * 24 * 30));
         assert_eq!(nanos(&cost["yearly_usd"]), Some(hourly * 24 * 365));
     }
-    check_advice(report);
+    check_recommendations(report);
     let listed = list(&report["rejected_rows"]).len() as u64;
     assert_eq!(listed, report["rejected_total"].as_u64().unwrap().min(100));
 }
 
-/// Seconds of the phases and unobserved are the span; percentages sum to 100.
+/// Phases and unobserved time sum to the span; percentages sum to 100.
 fn check_time(of: &Value) {
     let seconds = |phase: &str| of["phases"][phase]["seconds"].as_f64().unwrap();
     let near =
@@ -78,7 +78,8 @@ fn check_time(of: &Value) {
     assert_eq!(all, (observed > 0.0).then_some(1_000.0), "{of:#}");
 }
 
-/// Phases and unobserved are the bill; so are effective, waste and unobserved; pools are the waste.
+/// Phases and unobserved cost sum to the bill, as do utilized, wasted and unobserved cost; waste
+/// categories sum to the waste.
 fn check_money(of: &Value, bill: &Value, phases: &Value) {
     let Some(bill) = nanos(bill) else { return };
     let usd = |value: &Value| nanos(value).unwrap();
@@ -94,14 +95,19 @@ fn check_money(of: &Value, bill: &Value, phases: &Value) {
     }
 }
 
-/// Advice stands in falling order of what it saves; all of it saves no more than there is.
-fn check_advice(report: &Value) {
-    let advice = list(&report["recommendations"]);
-    let expected = advice.iter().filter_map(|advice| nanos(&advice["saving_usd"]["expected"]));
+/// Recommendations are sorted by saving; together they save no more than possible.
+fn check_recommendations(report: &Value) {
+    let recommendations = list(&report["recommendations"]);
+    let expected = recommendations
+        .iter()
+        .filter_map(|recommendation| nanos(&recommendation["saving_usd"]["expected"]));
     assert!(expected.is_sorted_by(|a, b| a >= b), "{report:#}");
     let names: Vec<_> = list(&report["gpus"]).iter().map(|gpu| &gpu["gpu"]).collect();
-    for advice in advice {
-        assert!(list(&advice["gpus"]).iter().all(|gpu| names.contains(&gpu)), "{advice:#}");
+    for recommendation in recommendations {
+        assert!(
+            list(&recommendation["gpus"]).iter().all(|gpu| names.contains(&gpu)),
+            "{recommendation:#}"
+        );
     }
     let savings = &report["savings"];
     if savings.is_null() {
@@ -117,19 +123,20 @@ fn check_advice(report: &Value) {
         let waste = &report["cost"]["waste_pools_usd"][pool["pool"].as_str().unwrap()];
         assert!(usd(&pool["usd"])[2] <= nanos(waste).unwrap(), "{pool:#}");
     }
-    // What every GPU saves in its last step is what all of them save.
+    // The last steps of all GPUs sum to the total.
     let last = list(&savings["gpus"]).iter().filter_map(|gpu| list(&gpu["steps"]).last());
     let last: i128 = last.map(|step| usd(&step["usd"])[1]).sum();
     assert_eq!(last, total[1], "{savings:#}");
-    // What counts is part of a step of one of its GPUs, and the other way round.
-    for advice in advice {
-        let own = |gpu: &&Value| list(&advice["gpus"]).contains(&gpu["gpu"]);
+    // A recommendation counts if and only if it is part of a step of one of its GPUs.
+    for recommendation in recommendations {
+        let own = |gpu: &&Value| list(&recommendation["gpus"]).contains(&gpu["gpu"]);
         let steps = list(&savings["gpus"]).iter().filter(own).flat_map(|gpu| list(&gpu["steps"]));
         let mut counted = steps.filter(|step| {
             let from = &step["from"];
-            let is_it = from["code"] == advice["code"] && from["policy"] == advice["policy"];
+            let is_it = from["code"] == recommendation["code"]
+                && from["policy"] == recommendation["policy"];
             is_it && step["counted_fraction"]["high"].as_f64() > Some(0.0)
         });
-        assert_eq!(advice["counted"], counted.next().is_some(), "{advice:#}");
+        assert_eq!(recommendation["counted"], counted.next().is_some(), "{recommendation:#}");
     }
 }

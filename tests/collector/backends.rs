@@ -1,42 +1,42 @@
-//! A dead, a slow and a refusing Collector change no reading and no dollar.
+//! Unreachable, slow and rejecting Collectors do not change the report.
 
 use std::iter;
 use std::thread;
 
 use http::StatusCode;
 
-use crate::backend::{Backend, Reply};
+use crate::backend::{Backend, Reply, Unreachable};
+use crate::output::print;
 use crate::run::{RATE, Report, Run, billionths, nano_usd};
 use crate::script::{BOUND, FREE, HELD, Plan, Script, UNDER};
-use crate::shown::show;
 
 const PLANS: [Plan; 2] = [
-    Plan { edge: FREE, doings: &[(BOUND, 2), (HELD, 2), (UNDER, 1)] },
-    Plan { edge: HELD, doings: &[(UNDER, 3), (BOUND, 2)] },
+    Plan { edge: FREE, activities: &[(BOUND, 2), (HELD, 2), (UNDER, 1)] },
+    Plan { edge: HELD, activities: &[(UNDER, 3), (BOUND, 2)] },
 ];
 
-/// More requests than any of these runs makes.
+/// More requests than any of these runs sends.
 const ALWAYS: usize = 10_000;
 
-/// The same script once without a Collector and once beside each of those, all at the same time.
+/// Runs one script concurrently without a Collector and with each of the failing ones.
 #[test]
-fn a_dead_a_slow_and_a_refusing_collector_change_no_reading_and_no_dollar() {
+fn failing_collectors_do_not_change_report() {
     let always = |reply: Reply| Backend::start(iter::repeat_n(reply, ALWAYS));
     let slow = always(Reply::Silence);
-    let refusing = always(Reply::Http(StatusCode::BAD_REQUEST, None, "not here"));
+    let rejecting = always(Reply::Http(StatusCode::BAD_REQUEST, None, "not here"));
+    let unreachable = Unreachable::reserve();
     let url = |address| format!("http://{address}");
     let collectors = [
         ("none", None),
-        // Nobody listens on the port that is for discarding.
-        ("dead", Some(url("127.0.0.1:9".parse().unwrap()))),
+        ("dead", Some(url(unreachable.address))),
         ("slow", Some(url(slow.address))),
-        ("refusing", Some(url(refusing.address))),
+        ("rejecting", Some(url(rejecting.address))),
     ];
     let script = Script::begin(&PLANS);
     let run = |endpoint: &Option<String>| {
-        let run = Run::of(&script).env("OTEL_METRIC_EXPORT_INTERVAL", "1000");
+        let run = Run::new(&script).env("OTEL_METRIC_EXPORT_INTERVAL", "1000");
         match endpoint {
-            Some(endpoint) => run.to(endpoint, "http/protobuf").report(),
+            Some(endpoint) => run.export_to(endpoint, "http/protobuf").report(),
             None => run.report(),
         }
     };
@@ -46,17 +46,17 @@ fn a_dead_a_slow_and_a_refusing_collector_change_no_reading_and_no_dollar() {
     });
     for ((collector, _), report) in collectors.iter().zip(&reports) {
         check(&script, report);
-        show(&format!("Collector: {collector:8}  {}", report.note("of the readings came within")));
+        print(&format!("Collector: {collector:8}  {}", report.note("of the readings came within")));
     }
     assert!(reports[1].note("spans").contains("left unsent"));
     assert!(reports[2].note("spans").contains("left unsent"));
     assert!(reports[3].note("spans").contains("refused"));
 }
 
-/// Each account of the report has the seconds of the script, and the bill is that of its time.
+/// Each account has the script's seconds, and the bill covers the whole time.
 fn check(script: &Script, report: &Report) {
-    for (place, gpu) in report.gpus().iter().enumerate() {
-        let truth = script.gpu(place);
+    for (index, gpu) in report.gpus().iter().enumerate() {
+        let truth = script.gpu(index);
         for (account, nanos) in truth.known() {
             let phase = &gpu["phases"][account];
             assert_eq!(billionths(phase["seconds"].as_f64().unwrap()), nanos, "{account}: {gpu:#}");

@@ -1,11 +1,11 @@
-//! The whole way, as it runs beside a GPU: scripted driver, the binary, a real Collector, its file.
+//! End-to-end tests: scripted driver, the binary, a real Collector and its file.
 //!
 //! ```text
 //! script ─→ fake driver ─→ phasemeter run ─→ otelcol ─→ file ─┐
-//!    └─→ seconds, dollars and joules that are known ──────────┴─→ the same
+//!    └─→ known seconds, dollars and joules ───────────────────┴─→ equal
 //! ```
 //!
-//! Nothing here may work out a phase or a bill with the product's own code.
+//! Must not compute phases or bills with the product's own code.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,18 +15,18 @@
     reason = "a test may fail, and its numbers are small"
 )]
 
-// What the tests stand on.
+// Test support.
 #[path = "../../collector/otlp/tests/backend/mod.rs"]
 mod backend;
 mod otelcol;
 #[path = "../otlp/mod.rs"]
 mod otlp;
+mod output;
 mod run;
 mod script;
-mod shown;
 
-// What must hold.
+// Tests.
 mod backends;
 mod configuration;
-mod forwarded;
-mod whole;
+mod end_to_end;
+mod forwarding;

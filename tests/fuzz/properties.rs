@@ -1,4 +1,4 @@
-//! What holds of any input: the bodies of the fuzz targets, which the tests run on the seeds.
+//! Properties that hold for any input: the bodies of the fuzz targets. Tests run them on the seeds.
 
 #![allow(dead_code, reason = "each fuzz target uses one")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
@@ -36,12 +36,12 @@ use phasemeter_rules::recorded::{
 use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
 use phasemeter_sources::{Source, SourceError};
 
-/// Rows without a header are read by these columns.
+/// Columns for rows without a header.
 const COLUMNS: &str = "timestamp, index, utilization.gpu, memory.used, memory.total, power.draw";
 
 static BOOK: LazyLock<PriceBook> = LazyLock::new(PriceBook::built_in);
 
-/// A log of these bytes is refused, or metered, exported and reported; and the accounts add up.
+/// A log is rejected, or metered, exported and reported with consistent accounts.
 pub(crate) fn log(bytes: &[u8]) {
     let file = LogFile::of(bytes);
     let option = |options| audit(&file.0, &options);
@@ -50,7 +50,7 @@ pub(crate) fn log(bytes: &[u8]) {
     option(LogOptions { gpus: 3.try_into().ok(), ..LogOptions::default() });
 }
 
-/// A trace context is refused, or means the same when it is written and read again.
+/// A trace context is rejected or survives a round trip.
 pub(crate) fn traceparent(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(parent) = text.parse::<TraceParent>() {
@@ -69,16 +69,15 @@ pub(crate) fn traceparent(bytes: &[u8]) {
     }
 }
 
-/// A recorded file of these bytes is refused, or what is written of it reads as it does: a window,
-/// a quote request, or an answer.
+/// A fixture (window, quote request or result) is rejected or survives a round trip.
 pub(crate) fn recorded(bytes: &[u8]) {
-    reads_as_written(bytes, read_window, |window, out| write_window(window, out));
-    reads_as_written(bytes, read_advice, |advice, out| write_advice(advice, out));
-    reads_as_written(bytes, read_request, |request, out| write_request(request, out));
-    reads_as_written(bytes, read_quote, |quote, out| write_quote(quote.as_ref(), out));
+    round_trips(bytes, read_window, |window, out| write_window(window, out));
+    round_trips(bytes, read_advice, |advice, out| write_advice(advice, out));
+    round_trips(bytes, read_request, |request, out| write_request(request, out));
+    round_trips(bytes, read_quote, |quote, out| write_quote(quote.as_ref(), out));
 }
 
-fn reads_as_written<T>(
+fn round_trips<T>(
     bytes: &[u8],
     read: impl Fn(&str, &[u8]) -> Result<T, Unusable>,
     write: impl Fn(&T, &mut Vec<u8>) -> io::Result<()>,
@@ -94,7 +93,8 @@ fn reads_as_written<T>(
     assert_eq!(written(&again), text);
 }
 
-/// An environment, NAME=VALUE a line, is taken or warned of; an experiment can always be opened.
+/// An environment, one NAME=VALUE per line, is accepted or causes warnings; an experiment can always
+/// be opened.
 pub(crate) fn otlp_environment(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let variables: BTreeMap<&str, &str> =
@@ -104,8 +104,8 @@ pub(crate) fn otlp_environment(bytes: &[u8]) {
     assert_eq!(environment, read());
     for warning in &environment.warnings {
         let name = warning.to_string();
-        let name = name.split_once(" is ignored: ").expect("a warning says what is ignored").0;
-        assert!(variables.contains_key(name), "{name} was not said");
+        let name = name.split_once(" is ignored: ").expect("a warning names the variable").0;
+        assert!(variables.contains_key(name), "{name} is not in the environment");
     }
     assert!(environment.export.every >= Nanos::SECOND);
     let experiment =
@@ -113,15 +113,15 @@ pub(crate) fn otlp_environment(bytes: &[u8]) {
     assert!(!experiment.id.is_empty() && experiment.attributes.contains_key("service.name"));
 }
 
-/// A file that goes away again, in memory where there is a place for that.
+/// A temporary file, in memory if possible.
 struct LogFile(PathBuf);
 
 impl LogFile {
     fn of(bytes: &[u8]) -> Self {
         let memory = Path::new("/dev/shm");
-        let folder = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
+        let dir = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
         let name = format!("phasemeter-{}-{:?}", process::id(), thread::current().id());
-        let path = folder.join(name);
+        let path = dir.join(name);
         fs::write(&path, bytes).unwrap();
         Self(path)
     }
@@ -137,7 +137,7 @@ fn audit(path: &Path, options: &LogOptions) {
     let mut source = match Logs::open(&[Input::File(path.to_owned())], options) {
         Ok(source) => source,
         Err(SourceError::Unusable(why)) => return assert!(!why.to_string().contains('\n')),
-        Err(other) => panic!("the file is there: {other}"),
+        Err(other) => panic!("cannot read the file: {other}"),
     };
     let mut file = OtlpFile::new(io::sink());
     let outlet: Outlet<'_> = Box::new(move |request: Request| file.write(&request));
@@ -154,15 +154,15 @@ fn audit(path: &Path, options: &LogOptions) {
         export: Some((ExportSettings::default(), outlet)),
     };
     let mut pipeline = Pipeline::of_log(settings, ExperimentRequest::default());
-    pipeline.run(&mut source, |_| {}).expect("damage is told of, not fatal");
+    pipeline.run(&mut source, |_| {}).expect("damaged rows are not fatal");
     let run = pipeline.finish(source.gpus(), |_| Verdicts::default()).unwrap();
     assert_eq!(run.gpus.len(), source.gpus().len());
-    closes(&run, rate);
-    can_be_shown(&source, &run);
+    accounts_sum_to_bill(&run, rate);
+    can_be_rendered(&source, &run);
 }
 
-/// Every account of every GPU adds up.
-fn closes(run: &Finished, rate: Rate) {
+/// The accounts of every GPU sum to its bill.
+fn accounts_sum_to_bill(run: &Finished, rate: Rate) {
     for gpu in &run.gpus {
         let summary = gpu.meter.summary();
         let accounts = summary.accounts;
@@ -178,7 +178,7 @@ fn closes(run: &Finished, rate: Rate) {
     }
 }
 
-fn can_be_shown(source: &Logs, run: &Finished) {
+fn can_be_rendered(source: &Logs, run: &Finished) {
     let gpus = source.gpus().iter().zip(&run.gpus).map(|(identity, gpu)| GpuInput {
         identity,
         meter: &gpu.meter,

@@ -1,8 +1,8 @@
-//! An OTLP file as a stranger reads it: with the published types of the protocol.
+//! Reads OTLP files with the protocol's published types.
 //!
-//! Phasemeter writes such files, and so does the Collector. It must not know who wrote this one.
+//! Phasemeter and the Collector both write such files. Must not depend on which program wrote one.
 
-#![allow(dead_code, reason = "each test that includes it uses a part")]
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::Value;
 
-/// What stands in a file.
+/// The contents of a file.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    /// The attributes of each resource, with the names of what stands under it.
+pub(crate) struct Captured {
+    /// Attributes of each resource, with the names of its metrics, spans and events.
     pub(crate) resources: Vec<(Attributes, Vec<String>)>,
     pub(crate) metrics: Vec<Metric>,
     pub(crate) spans: Vec<Span>,
@@ -45,9 +45,9 @@ pub(crate) struct Point {
 
 pub(crate) type Attributes = BTreeMap<String, String>;
 
-/// Reads a file: one request a line, and each is of one kind.
-pub(crate) fn read(file: &str) -> Told {
-    let mut told = Told::default();
+/// Reads a file with one request of one signal per line.
+pub(crate) fn read(file: &str) -> Captured {
+    let mut captured = Captured::default();
     for line in file.lines() {
         let json: Value = serde_json::from_str(line).unwrap();
         if json.get("resourceMetrics").is_some() {
@@ -55,29 +55,29 @@ pub(crate) fn read(file: &str) -> Told {
             for group in request.resource_metrics {
                 let metrics = group.scope_metrics.into_iter().flat_map(|scope| scope.metrics);
                 let metrics: Vec<_> = metrics.collect();
-                told.group(group.resource, metrics.iter().map(|metric| &metric.name));
-                told.metrics.extend(metrics);
+                captured.group(group.resource, metrics.iter().map(|metric| &metric.name));
+                captured.metrics.extend(metrics);
             }
         } else if json.get("resourceSpans").is_some() {
             let request: ExportTraceServiceRequest = serde_json::from_str(line).unwrap();
             for group in request.resource_spans {
                 let spans = group.scope_spans.into_iter().flat_map(|scope| scope.spans);
                 let spans: Vec<_> = spans.collect();
-                told.group(group.resource, spans.iter().map(|span| &span.name));
-                told.spans.extend(spans);
+                captured.group(group.resource, spans.iter().map(|span| &span.name));
+                captured.spans.extend(spans);
             }
         } else {
-            assert!(json.get("resourceLogs").is_some(), "no request: {line}");
+            assert!(json.get("resourceLogs").is_some(), "not an OTLP request: {line}");
             let request: ExportLogsServiceRequest = serde_json::from_str(line).unwrap();
             for group in request.resource_logs {
                 let events = group.scope_logs.into_iter().flat_map(|scope| scope.log_records);
                 let events: Vec<_> = events.collect();
-                told.group(group.resource, events.iter().map(|event| &event.event_name));
-                told.events.extend(events);
+                captured.group(group.resource, events.iter().map(|event| &event.event_name));
+                captured.events.extend(events);
             }
         }
     }
-    told
+    captured
 }
 
 pub(crate) fn attributes(of: &[KeyValue]) -> Attributes {
@@ -94,24 +94,24 @@ fn text(value: any_value::Value) -> String {
             let each = list.values.into_iter().map(|value| text(value.value.unwrap()));
             each.collect::<Vec<_>>().join(" ")
         }
-        other => panic!("an attribute of no kind that was promised: {other:?}"),
+        other => panic!("unexpected attribute type: {other:?}"),
     }
 }
 
-impl Told {
+impl Captured {
     fn group<'a>(&mut self, resource: Option<Resource>, names: impl Iterator<Item = &'a String>) {
         let attributes = attributes(&resource.unwrap().attributes);
         self.resources.push((attributes, names.cloned().collect()));
     }
 
-    /// The points of a metric, by their attributes.
+    /// The points of a metric by attributes.
     pub(crate) fn streams(&self, name: &str) -> BTreeMap<Attributes, Stream> {
         let mut streams: BTreeMap<_, Stream> = BTreeMap::new();
         for metric in self.metrics.iter().filter(|metric| metric.name == name) {
             let (is_sum, points) = match metric.data.as_ref().unwrap() {
                 Data::Sum(sum) => (sum.is_monotonic, &sum.data_points),
                 Data::Gauge(gauge) => (false, &gauge.data_points),
-                other => panic!("{name} is no number: {other:?}"),
+                other => panic!("{name} is not numeric: {other:?}"),
             };
             for point in points {
                 let stream = streams.entry(attributes(&point.attributes)).or_default();
@@ -122,7 +122,7 @@ impl Told {
         streams
     }
 
-    /// The names of metrics that are numbers.
+    /// The names of numeric metrics.
     pub(crate) fn numbers(&self) -> Vec<&str> {
         let is_number = |data: &Data| matches!(data, Data::Sum(_) | Data::Gauge(_));
         let numbers = self.metrics.iter().filter(|it| it.data.as_ref().is_some_and(is_number));
@@ -132,17 +132,17 @@ impl Told {
         names
     }
 
-    /// The last values of a metric of one GPU, by phase.
+    /// The last value of a metric of one GPU by phase.
     pub(crate) fn last(&self, name: &str, gpu: &str) -> BTreeMap<String, f64> {
         let streams = self.streams(name).into_iter();
-        let mine = streams.filter(|(attributes, _)| attributes["hw.id"] == gpu);
-        mine.map(|(attributes, stream)| {
+        let own = streams.filter(|(attributes, _)| attributes["hw.id"] == gpu);
+        own.map(|(attributes, stream)| {
             (attributes["phasemeter.phase"].clone(), stream.points.last().unwrap().value)
         })
         .collect()
     }
 
-    /// How many readings the histogram of a GPU counted in the end.
+    /// The final count of a GPU's utilization histogram.
     pub(crate) fn readings(&self, gpu: &str) -> u64 {
         let points =
             self.histograms().filter(|point| attributes(&point.attributes)["hw.id"] == gpu);
@@ -185,8 +185,8 @@ impl Told {
         self.spans.iter().filter(|span| span.name == name).collect()
     }
 
-    /// What hangs under a span, in the order of time.
-    pub(crate) fn under(&self, parent: &Span) -> Vec<&Span> {
+    /// The children of a span in time order.
+    pub(crate) fn children(&self, parent: &Span) -> Vec<&Span> {
         let mut children: Vec<_> =
             self.spans.iter().filter(|span| span.parent_span_id == parent.span_id).collect();
         children.sort_by_key(|span| span.start_time_unix_nano);

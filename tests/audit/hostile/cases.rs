@@ -1,7 +1,7 @@
-//! Files made to be wrong: the same ones every time.
+//! Deterministic malformed files.
 
-use crate::chance::Chance;
 use crate::logs::{Ids, Plan, gzipped, utf16};
+use crate::prng::Prng;
 
 pub(super) const HEADER: &str = "timestamp, index, name, utilization.gpu [%], memory.used [MiB], memory.total [MiB], power.draw [W]\n";
 
@@ -16,7 +16,7 @@ fn case(what: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Case {
     Case { what: what.into(), bytes: bytes.into(), args: Vec::new() }
 }
 
-/// A row of a GPU at so many seconds.
+/// A row of a GPU at this second.
 fn row(second: u64, gpu: &str, percent: &str) -> String {
     let (minute, second) = (second / 60, second % 60);
     format!(
@@ -30,12 +30,11 @@ pub(super) fn rows(seconds: impl IntoIterator<Item = u64>) -> String {
 
 pub(super) fn all() -> Vec<Case> {
     let kinds =
-        [cut(), encodings(), clocks(), values(), sizes(), words(), nothing_to_read(), noise()];
+        [cut(), encodings(), clocks(), values(), sizes(), texts(), nothing_to_read(), noise()];
     kinds.into_iter().flatten().collect()
 }
 
-/// Cut at every kind of place: in the header, in a cell, between lines, in a code unit, in a
-/// compressed block.
+/// Truncated in the header, in a cell, between lines, in a code unit and in a compressed block.
 fn cut() -> Vec<Case> {
     let text = Plan { ticks: 8, every: 1_000, ids: Ids::Uuid, ..Plan::default() }.text();
     let crlf = utf16(&text.replace('\n', "\r\n"), u16::to_le_bytes);
@@ -57,16 +56,16 @@ fn encodings() -> Vec<Case> {
     let utf32: Vec<u8> = text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
     let nul_row = text.replacen("50 %", "\0\0\0", 3);
     vec![
-        case("UTF-16 without a mark", without_mark),
+        case("UTF-16 without a byte order mark", without_mark),
         case("UTF-32", utf32),
-        case("UTF-16 with half a pair", {
+        case("UTF-16 with an unpaired surrogate", {
             let mut bytes = utf16(HEADER, u16::to_le_bytes);
             bytes.extend([0x00, 0xD8, b'\n', 0, 0xDC]);
             bytes
         }),
-        case("a mark alone", *b"\xEF\xBB\xBF"),
-        case("half a mark", *b"\xEF\xBB"),
-        case("a UTF-16 mark alone", *b"\xFF\xFE"),
+        case("a byte order mark only", *b"\xEF\xBB\xBF"),
+        case("half a byte order mark", *b"\xEF\xBB"),
+        case("a UTF-16 byte order mark only", *b"\xFF\xFE"),
         case("Latin-1", text.replace("NVIDIA L4", "GPU\u{1}").into_bytes().map_byte(1, 0xE9)),
         case("NULs in rows", nul_row),
         case("NULs for a header", format!("{}\n{text}", "\0".repeat(99))),
@@ -83,8 +82,8 @@ fn encodings() -> Vec<Case> {
         case("gzip of gzip", gzipped(gzipped(HEADER))),
         case("gzip of nothing", gzipped("")),
         case(
-            "gzip with something behind",
-            [gzipped(HEADER.to_owned() + &rows(0..9)), b"behind".to_vec()].concat(),
+            "gzip with trailing bytes",
+            [gzipped(HEADER.to_owned() + &rows(0..9)), b"trailing".to_vec()].concat(),
         ),
         case("gzip with a wrong checksum", {
             let mut bytes = gzipped(HEADER.to_owned() + &rows(0..9));
@@ -92,7 +91,7 @@ fn encodings() -> Vec<Case> {
             bytes[end] ^= 0xFF;
             bytes
         }),
-        case("much of nothing in gzip", gzipped(vec![b'\n'; 20_000_000])),
+        case("20 MB of empty lines in gzip", gzipped(vec![b'\n'; 20_000_000])),
         case("a long line in gzip", gzipped(vec![b'x'; 20_000_000])),
         case("zip", *b"PK\x03\x04\x14\x00\x00\x00\x08\x00"),
     ]
@@ -114,7 +113,7 @@ fn clocks() -> Vec<Case> {
     let mut cases = vec![
         case("a clock that steps back a second", log(rows((0..30).chain(29..60)))),
         case("a clock that steps back an hour", log(rows((1_800..1_830).chain(0..30)))),
-        case("a clock that stands", log(rows([5; 500]))),
+        case("a clock that does not advance", log(rows([5; 500]))),
         case("a clock that runs backwards", log(rows((0..600).rev()))),
         case(
             "a clock that skips centuries",
@@ -170,12 +169,12 @@ fn values() -> Vec<Case> {
         "999999999999999",
         "0.0000000000000000000001",
     ] {
-        for place in 0..cells.len() {
+        for column in 0..cells.len() {
             let mut cells = cells;
-            cells[place] = value;
+            cells[column] = value;
             let odd = |second| format!("2026/07/27 10:00:{second:02}.500, {}\n", cells.join(", "));
             let log = format!("{HEADER}{}{}{}", rows(0..9), odd(9), rows(10..20));
-            cases.push(case(format!("{value:?} in column {place}"), log));
+            cases.push(case(format!("{value:?} in column {column}"), log));
         }
         let all = cells.map(|_| value).join(", ");
         let log: String =
@@ -195,7 +194,8 @@ fn sizes() -> Vec<Case> {
         let tick = |second: u64| (0..gpus).map(move |gpu| row(second, &gpu.to_string(), "50 %"));
         (0..5).flat_map(tick).collect()
     };
-    let in_turn = Plan { gpus: 65, every: 5_000, ticks: 20, ids: Ids::Nothing, ..Plan::default() };
+    let interleaved =
+        Plan { gpus: 65, every: 5_000, ticks: 20, ids: Ids::Nothing, ..Plan::default() };
     let mut cases = vec![
         case("a megabyte without a line end", vec![b'x'; mega]),
         case("a megabyte of commas", vec![b','; mega]),
@@ -223,22 +223,22 @@ fn sizes() -> Vec<Case> {
         case("one column 1,000 times", "timestamp, ".repeat(1_000) + "\n" + &rows(0..3)),
         case("65 GPUs", format!("{HEADER}{}", gpus(65))),
         case("1,500 GPUs", format!("{HEADER}{}", gpus(1_500))),
-        case("65 GPUs in turn", in_turn.text()),
+        case("65 interleaved GPUs", interleaved.text()),
         case("10,000 torn rows", format!("{HEADER}{}{}", rows(0..9), "torn\n".repeat(10_000))),
         case("a thousand headers", HEADER.repeat(1_000)),
         case("a thousand headers with rows", format!("{HEADER}{}", row(1, "0", "5")).repeat(1_000)),
     ];
-    let mut asked = case("65 GPUs asked for", in_turn.text());
-    asked.args = vec!["--gpus", "65"];
-    let mut many = case("as many GPUs as there are numbers", in_turn.text());
+    let mut exact = case("65 GPUs with --gpus 65", interleaved.text());
+    exact.args = vec!["--gpus", "65"];
+    let mut many = case("--gpus u32::MAX", interleaved.text());
     many.args = vec!["--gpus", "4294967295"];
-    cases.extend([asked, many]);
+    cases.extend([exact, many]);
     cases
 }
 
-fn words() -> Vec<Case> {
+fn texts() -> Vec<Case> {
     let mut cases = Vec::new();
-    for word in [
+    for text in [
         "\u{202e}gnp.exe",
         "\u{1b}[31mred\u{1b}[0m",
         "\u{1b}]0;title\u{7}",
@@ -258,23 +258,23 @@ fn words() -> Vec<Case> {
         "GPU-\u{0}",
         "x".repeat(5_000).as_str(),
     ] {
-        let named = |second| row(second, word, "50 %").replace("NVIDIA L4", word);
+        let named = |second| row(second, text, "50 %").replace("NVIDIA L4", text);
         let log: String = (0..20).map(named).collect();
-        cases.push(case(format!("the name {word:.20?}"), format!("{HEADER}{log}")));
-        let model = |second| row(second, "0", "50 %").replace("NVIDIA L4", word);
+        cases.push(case(format!("the name {text:.20?}"), format!("{HEADER}{log}")));
+        let model = |second| row(second, "0", "50 %").replace("NVIDIA L4", text);
         let log: String = (0..20).map(model).collect();
-        cases.push(case(format!("the model {word:.20?}"), format!("{HEADER}{log}")));
+        cases.push(case(format!("the model {text:.20?}"), format!("{HEADER}{log}")));
         let uuids = HEADER.replace("index", "uuid");
-        let log: String = (0..20).map(|second| row(second, word, "50 %")).collect();
-        cases.push(case(format!("the uuid {word:.20?}"), format!("{uuids}{log}")));
-        let header = HEADER.replace("name", word);
-        cases.push(case(format!("the column {word:.20?}"), format!("{header}{}", rows(0..9))));
+        let log: String = (0..20).map(|second| row(second, text, "50 %")).collect();
+        cases.push(case(format!("the uuid {text:.20?}"), format!("{uuids}{log}")));
+        let header = HEADER.replace("name", text);
+        cases.push(case(format!("the column {text:.20?}"), format!("{header}{}", rows(0..9))));
         cases.push(case(
-            format!("the first line {word:.20?}"),
-            format!("{word}\n{HEADER}{}", rows(0..9)),
+            format!("the first line {text:.20?}"),
+            format!("{text}\n{HEADER}{}", rows(0..9)),
         ));
     }
-    let mut columns = case("options that are no columns", rows(0..9));
+    let mut columns = case("invalid --columns", rows(0..9));
     columns.args = vec!["--columns", "\u{1b}[2J, \u{202e}"];
     cases.push(columns);
     cases
@@ -290,12 +290,12 @@ fn nothing_to_read() -> Vec<Case> {
         case("rows without a header", rows(0..9)),
         case("blank lines", "\n\r\n  \n\t\n"),
         case(
-            "what a broken driver says",
+            "error of a broken driver",
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running.\n\n",
         ),
-        case("what a machine without GPUs says", "No devices were found\n"),
+        case("error without GPUs", "No devices were found\n"),
         case(
-            "what an old driver says",
+            "error of an old driver",
             "Field \"power.draw.instant\" is not a valid field to query.\n\n",
         ),
         case("HTML", "<!DOCTYPE html>\n<html><body>404</body></html>\n"),
@@ -328,36 +328,36 @@ fn nothing_to_read() -> Vec<Case> {
     ]
 }
 
-/// Bytes by chance: any, such as logs have, and logs in which some were changed.
+/// Random bytes, random characters of logs, and randomly changed logs.
 fn noise() -> Vec<Case> {
-    let mut chance = Chance(71);
+    let mut prng = Prng(71);
     let good = format!("{HEADER}{}", rows(0..40)).into_bytes();
     let alphabet = b"0123456789, ./:%[]\n\r-NAtimestampuilzo\"GPU";
     let mut cases = Vec::new();
     for number in 0..40 {
-        let count = 1 << chance.below(13);
-        cases.push(case(format!("any bytes, {number}"), chance.bytes(count)));
-        let soup: Vec<u8> = (0..count).map(|_| chance.one_of(alphabet)).collect();
+        let count = 1 << prng.below(13);
+        cases.push(case(format!("any bytes, {number}"), prng.bytes(count)));
+        let soup: Vec<u8> = (0..count).map(|_| prng.one_of(alphabet)).collect();
         cases.push(case(format!("soup, {number}"), soup.clone()));
         cases.push(case(
             format!("soup under a header, {number}"),
             [HEADER.as_bytes(), &soup].concat(),
         ));
         let mut changed = good.clone();
-        for _ in 0..=chance.below(30) {
-            let at = chance.below(changed.len() as u64) as usize;
-            match chance.below(4) {
-                0 => changed[at] = chance.draw() as u8,
+        for _ in 0..=prng.below(30) {
+            let at = prng.below(changed.len() as u64) as usize;
+            match prng.below(4) {
+                0 => changed[at] = prng.next() as u8,
                 1 => drop(changed.remove(at)),
-                2 => changed.insert(at, chance.one_of(alphabet)),
+                2 => changed.insert(at, prng.one_of(alphabet)),
                 _ => changed.truncate(at.max(changed.len() / 2)),
             }
         }
         cases.push(case(format!("changed, {number}"), changed.clone()));
         cases.push(case(format!("changed, in gzip, {number}"), gzipped(&changed)));
         let mut zipped = gzipped(&good);
-        let at = chance.below(zipped.len() as u64) as usize;
-        zipped[at] ^= 1 << chance.below(8);
+        let at = prng.below(zipped.len() as u64) as usize;
+        zipped[at] ^= 1 << prng.below(8);
         cases.push(case(format!("gzip with a bit turned, {number}"), zipped));
     }
     cases

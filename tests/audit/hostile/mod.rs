@@ -1,7 +1,7 @@
-//! Logs that nobody should write, and everybody has: cut, mixed up, mistaken, malicious.
+//! Malformed and malicious logs.
 //!
-//! Whatever is in a file, the binary does not panic; it reports what it could read, or says in
-//! one line which file is to blame and why.
+//! For any input the binary does not panic. It reports what it could read, or prints one line with the
+//! file and the reason.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,17 +19,17 @@ use crate::{otlp, report, trace};
 mod cases;
 
 #[test]
-fn hostile_logs_are_refused_in_one_clear_line() {
+fn hostile_logs_never_panic_and_fail_with_one_line() {
     let cases = cases::all();
     assert!(cases.len() >= 200, "only {}", cases.len());
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let next = AtomicUsize::new(0);
     let failed = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let audit = || audit(folder.path(), case);
+                    let audit = || audit(dir.path(), case);
                     if catch_unwind(AssertUnwindSafe(audit)).is_err() {
                         failed.lock().unwrap().push(&case.what);
                     }
@@ -41,8 +41,8 @@ fn hostile_logs_are_refused_in_one_clear_line() {
     assert!(failed.is_empty(), "{} of {}: {failed:#?}", failed.len(), cases.len());
 }
 
-fn audit(folder: &Path, case: &Case) {
-    let own = tempfile::tempdir_in(folder).unwrap();
+fn audit(dir: &Path, case: &Case) {
+    let own = tempfile::tempdir_in(dir).unwrap();
     fs::write(own.path().join("hostile.csv"), &case.bytes).unwrap();
     let run = |format| {
         let run =
@@ -57,10 +57,10 @@ fn audit(folder: &Path, case: &Case) {
     assert_eq!(json.status, text.status, "{}", case.what);
     if json.status == 0 {
         check_report(case, &json, &text);
-        let told = otlp::read(&fs::read_to_string(own.path().join("otlp.jsonl")).unwrap());
-        trace::check_sums(&json.json(), &told);
+        let captured = otlp::read(&fs::read_to_string(own.path().join("otlp.jsonl")).unwrap());
+        trace::check_sums(&json.json(), &captured);
     } else {
-        check_refusal(case, json.refusal());
+        check_error(case, json.error_line());
         assert_eq!(json.err, text.err, "{}", case.what);
     }
 }
@@ -75,50 +75,55 @@ fn check_report(case: &Case, json: &Outcome, text: &Outcome) {
         let reason = row["reason"].as_str().unwrap();
         assert!(!reason.is_empty() && reason.len() < 1_000, "{}: {row}", case.what);
     }
-    // Nothing that a terminal obeys, and nothing that turns what follows around.
-    let obeyed = |c: char| {
+    // No terminal control characters and no bidirectional overrides.
+    let is_unsafe = |c: char| {
         (c.is_control() && c != '\n')
             || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    assert!(!text.out.contains(obeyed), "{}: {:?}", case.what, text.out);
+    assert!(!text.out.contains(is_unsafe), "{}: {:?}", case.what, text.out);
     let wide = text.out.lines().find(|line| line.width() > 80);
     assert_eq!(wide, None, "{}", case.what);
 }
 
-fn check_refusal(case: &Case, line: &str) {
+fn check_error(case: &Case, line: &str) {
     let Some(rest) = line.strip_prefix("hostile.csv").or(line.strip_prefix("--columns")) else {
         panic!("{}: no file: {line}", case.what);
     };
     assert!(line.len() < 1_000, "{}: {line}", case.what);
-    // These say something of the whole file.
-    let of_all = ["has no rows", "looks like", "do not come in turns", "is too short", "no header"];
+    // These errors concern the whole file.
+    let whole_file =
+        ["has no rows", "looks like", "do not come in turns", "is too short", "no header"];
     let names_line = rest.starts_with(", line ") || rest.contains("(line ");
-    assert!(names_line || of_all.iter().any(|what| rest.contains(what)), "{}: {line}", case.what);
+    assert!(
+        names_line || whole_file.iter().any(|what| rest.contains(what)),
+        "{}: {line}",
+        case.what
+    );
     assert!(rest.contains(": ") && rest.len() > 20, "{}: no reason: {line}", case.what);
 }
 
 #[test]
-fn what_is_no_file_is_refused_in_one_clear_line() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join("folder")).unwrap();
-    fs::write(folder.path().join("good.csv"), format!("{HEADER}{}", rows(0..9))).unwrap();
+fn unreadable_inputs_fail_with_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("directory")).unwrap();
+    fs::write(dir.path().join("good.csv"), format!("{HEADER}{}", rows(0..9))).unwrap();
     let odd = "odd\u{1b}[31m\u{202e}\nname.csv";
     for (names, status) in [
         (&["missing.csv"][..], 66),
-        (&["folder"], 66),
+        (&["directory"], 66),
         (&["good.csv", "missing.csv"], 66),
-        (&["good.csv", "folder"], 66),
+        (&["good.csv", "directory"], 66),
         (&["good.csv", "good.csv"], 65),
         (&["-", "-"], 65),
         (&[odd], 66),
         (&["good.csv/good.csv"], 66),
         (&["\u{0}x"][..0], 2),
     ] {
-        let outcome = Phasemeter::audit().within(folder.path()).args(names).run();
+        let outcome = Phasemeter::audit().within(dir.path()).args(names).run();
         assert_eq!(outcome.status, status, "{names:?}: {outcome:?}");
         if status != 2 {
             let bad = if names.contains(&"-") { "standard input" } else { names[names.len() - 1] };
-            let line = outcome.refusal();
+            let line = outcome.error_line();
             assert!(bad == odd || line.starts_with(bad), "{names:?}: {line}");
             assert!(!line.contains(['\u{202e}', '\u{1b}']), "{names:?}: {line:?}");
         }

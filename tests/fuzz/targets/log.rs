@@ -1,4 +1,4 @@
-//! A log of any bytes goes through the whole line.
+//! Fuzzes the whole pipeline with a log.
 
 #![no_main]
 

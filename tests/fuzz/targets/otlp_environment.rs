@@ -1,4 +1,4 @@
-//! An environment of any bytes.
+//! Fuzzes the parser of OpenTelemetry environment variables.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A recorded file of any bytes.
+//! Fuzzes the parsers of policy fixtures.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A trace context of any bytes.
+//! Fuzzes the parser of trace contexts.
 
 #![no_main]
 

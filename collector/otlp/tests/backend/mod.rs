@@ -141,6 +141,21 @@ impl Backend {
     }
 }
 
+/// An endpoint that refuses connections. A listener on another loopback address keeps every other
+/// process from listening on all addresses of this port.
+pub(crate) struct Unreachable {
+    pub(crate) address: SocketAddr,
+    _listener: std::net::TcpListener,
+}
+
+impl Unreachable {
+    pub(crate) fn reserve() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        Self { address: SocketAddr::from(([127, 0, 0, 2], port)), _listener: listener }
+    }
+}
+
 async fn accept(
     unix: Option<&UnixListener>,
 ) -> std::io::Result<(tokio::net::UnixStream, tokio::net::unix::SocketAddr)> {

@@ -1,58 +1,66 @@
-//! Eight GPUs, known seconds a phase, known energy: all of it arrives, and nothing else.
+//! Eight GPUs with known seconds per phase and known energy: exactly these arrive.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use crate::otelcol::Otelcol;
-use crate::otlp::{self, Told};
+use crate::otlp::{self, Captured};
 use crate::run::{PARENT, RATE, Report, Run, TRACE, billionths, nano_usd};
-use crate::script::{BOUND, FREE, HELD, PRODUCTIVE, Plan, Script, Truth, UNDER};
+use crate::script::{BOUND, FREE, GroundTruth, HELD, PRODUCTIVE, Plan, Script, UNDER};
 
 const PLANS: [Plan; 8] = [
-    Plan { edge: FREE, doings: &[(BOUND, 9)] },
-    Plan { edge: FREE, doings: &[(UNDER, 2), (BOUND, 5), (PRODUCTIVE, 2)] },
-    Plan { edge: BOUND, doings: &[(HELD, 3), (UNDER, 6)] },
-    Plan { edge: PRODUCTIVE, doings: &[(FREE, 4), (BOUND, 2), (FREE, 3)] },
+    Plan { edge: FREE, activities: &[(BOUND, 9)] },
+    Plan { edge: FREE, activities: &[(UNDER, 2), (BOUND, 5), (PRODUCTIVE, 2)] },
+    Plan { edge: BOUND, activities: &[(HELD, 3), (UNDER, 6)] },
+    Plan { edge: PRODUCTIVE, activities: &[(FREE, 4), (BOUND, 2), (FREE, 3)] },
     Plan {
         edge: UNDER,
-        doings: &[(BOUND, 1), (HELD, 1), (BOUND, 2), (HELD, 2), (BOUND, 1), (HELD, 1), (BOUND, 1)],
+        activities: &[
+            (BOUND, 1),
+            (HELD, 1),
+            (BOUND, 2),
+            (HELD, 2),
+            (BOUND, 1),
+            (HELD, 1),
+            (BOUND, 1),
+        ],
     },
-    Plan { edge: HELD, doings: &[(UNDER, 9)] },
-    Plan { edge: FREE, doings: &[(PRODUCTIVE, 3), (UNDER, 3), (BOUND, 3)] },
-    Plan { edge: FREE, doings: &[(UNDER, 4), (HELD, 2), (PRODUCTIVE, 3)] },
+    Plan { edge: HELD, activities: &[(UNDER, 9)] },
+    Plan { edge: FREE, activities: &[(PRODUCTIVE, 3), (UNDER, 3), (BOUND, 3)] },
+    Plan { edge: FREE, activities: &[(UNDER, 4), (HELD, 2), (PRODUCTIVE, 3)] },
 ];
 
 #[test]
-fn a_whole_run_arrives_to_the_nano_dollar() {
+fn run_reaches_collector_to_the_nano_dollar() {
     let Some(otelcol) = Otelcol::find() else { return };
     let collector = otelcol.start();
     let script = Script::begin(&PLANS);
-    let run = Run::of(&script).to(&format!("http://{}", collector.grpc), "grpc");
+    let run = Run::new(&script).export_to(&format!("http://{}", collector.grpc), "grpc");
     let report = run.env("OTEL_METRIC_EXPORT_INTERVAL", "5000").report();
-    let told = collector.told();
+    let captured = collector.captured();
 
     assert_eq!(report.gpus().len(), PLANS.len());
-    for (place, gpu) in report.gpus().iter().enumerate() {
-        check_gpu(gpu, &told, &script.gpu(place));
+    for (index, gpu) in report.gpus().iter().enumerate() {
+        check_gpu(gpu, &captured, &script.gpu(index));
     }
-    check_trace(&told, &report);
-    check_exemplars(&told);
-    check_resources(&told);
+    check_trace(&captured, &report);
+    check_exemplars(&captured);
+    check_resources(&captured);
 }
 
-/// What the Collector has of a GPU, and what the report says, is what the script did.
-fn check_gpu(gpu: &Value, told: &Told, truth: &Truth<'_>) {
+/// The Collector's data and the report of a GPU equal the script.
+fn check_gpu(gpu: &Value, captured: &Captured, truth: &GroundTruth<'_>) {
     let id = gpu["gpu"].as_str().unwrap();
     let last = |name| {
-        let points = told.last(name, id).into_iter();
+        let points = captured.last(name, id).into_iter();
         points.map(|(account, value)| (account, billionths(value))).collect::<BTreeMap<_, _>>()
     };
     let (times, costs) = (last("phasemeter.gpu.time"), last("phasemeter.gpu.cost"));
-    let first = first_reading(told, id);
+    let first = first_reading(captured, id);
     let span = times.values().sum();
     let accounts = ["idle_free", "idle_held", "underutilized", "productive", "compute_bound"];
-    // An account without time is told as well, and there is none but these.
+    // Accounts without time are exported as well, and there are no others.
     let whole = |known: BTreeMap<&str, u64>| -> BTreeMap<String, u64> {
         let of = |account: &str| known.get(account).copied().unwrap_or(0);
         let accounts = accounts.into_iter().chain(["unobserved"]);
@@ -69,32 +77,34 @@ fn check_gpu(gpu: &Value, told: &Told, truth: &Truth<'_>) {
         assert_eq!(nano_usd(&reported["cost_usd"]), costs[account], "{account}");
     }
 
-    let energy = told.streams("hw.energy").into_iter().find(|(labels, _)| labels["hw.id"] == id);
+    let energy =
+        captured.streams("hw.energy").into_iter().find(|(labels, _)| labels["hw.id"] == id);
     let joules = energy.unwrap().1.points.last().unwrap().value;
     assert_eq!(billionths(joules), truth.joules() * 1_000_000_000, "energy of {id}");
     assert_eq!(gpu["energy_joules"], joules);
 }
 
-/// Where the sums of a GPU begin, all of them at once.
-fn first_reading(told: &Told, id: &str) -> u64 {
-    let starts = ["phasemeter.gpu.time", "phasemeter.gpu.cost"].map(|name| told.streams(name));
+/// The common start of a GPU's cumulative sums.
+fn first_reading(captured: &Captured, id: &str) -> u64 {
+    let starts = ["phasemeter.gpu.time", "phasemeter.gpu.cost"].map(|name| captured.streams(name));
     let mine = starts.iter().flatten().filter(|(labels, _)| labels["hw.id"] == id);
     let starts: BTreeSet<_> = mine.flat_map(|(_, it)| &it.points).map(|it| it.start).collect();
     assert_eq!(starts.len(), 1, "{id}: {starts:?}");
     *starts.first().unwrap()
 }
 
-/// Phase, session, experiment, and then whoever started it; and the spans carry the bill.
-fn check_trace(told: &Told, report: &Report) {
-    let [experiment] = told.named("experiment")[..] else { panic!("one experiment") };
+/// Phase spans are children of sessions, sessions of the experiment, which is a child of the given
+/// context; span costs sum to the bill.
+fn check_trace(captured: &Captured, report: &Report) {
+    let [experiment] = captured.named("experiment")[..] else { panic!("one experiment") };
     assert_eq!(hex(&experiment.parent_span_id), PARENT);
-    let sessions = told.under(experiment);
+    let sessions = captured.children(experiment);
     assert_eq!(sessions.len(), report.gpus().len());
     let mut reached = 1 + sessions.len();
     for session in sessions {
         assert_eq!(session.name, "gpu session");
         let id = &otlp::attributes(&session.attributes)["hw.id"];
-        let phases = told.under(session);
+        let phases = captured.children(session);
         reached += phases.len();
         for name in ["time", "cost"] {
             let mut carried = BTreeMap::<String, u64>::new();
@@ -104,23 +114,23 @@ fn check_trace(told: &Told, report: &Report) {
                     *carried.entry(account.to_owned()).or_default() += value;
                 }
             }
-            let mut points = told.last(&format!("phasemeter.gpu.{name}"), id);
+            let mut points = captured.last(&format!("phasemeter.gpu.{name}"), id);
             points.retain(|_, value| *value > 0.0);
             let points = points.into_iter().map(|(account, value)| (account, billionths(value)));
             assert_eq!(carried, points.collect(), "{name} of {id}");
         }
     }
-    assert_eq!(reached, told.spans.len(), "a span is an orphan");
-    for span in &told.spans {
+    assert_eq!(reached, captured.spans.len(), "orphan span");
+    for span in &captured.spans {
         assert_eq!(hex(&span.trace_id), TRACE);
         assert_eq!(otlp::attributes(&span.attributes)["phasemeter.experiment.id"], TRACE);
     }
 }
 
-fn check_exemplars(told: &Told) {
+fn check_exemplars(captured: &Captured) {
     let mut count = 0;
-    for (gpu, exemplar) in told.exemplars() {
-        let span = told.spans.iter().find(|span| span.span_id == exemplar.span_id);
+    for (gpu, exemplar) in captured.exemplars() {
+        let span = captured.spans.iter().find(|span| span.span_id == exemplar.span_id);
         let span = span.unwrap_or_else(|| panic!("no span of {exemplar:?}"));
         assert_eq!(span.trace_id, exemplar.trace_id);
         assert_eq!(otlp::attributes(&span.attributes)["hw.id"], gpu);
@@ -131,29 +141,29 @@ fn check_exemplars(told: &Told) {
     assert!(count >= PLANS.len(), "only {count} exemplars");
 }
 
-/// Hardware stands under its host, what the workload made of it under the workload, and what
-/// Phasemeter says of itself under its own name.
-fn check_resources(told: &Told) {
+/// Hardware metrics belong to the host resource, workload metrics to the workload, and internal
+/// telemetry to Phasemeter.
+fn check_resources(captured: &Captured) {
     let mut seen = BTreeSet::new();
-    for (resource, names) in &told.resources {
+    for (resource, names) in &captured.resources {
         let of = |key: &str| resource.get(key).map(String::as_str);
-        let whose = match (of("service.name"), of("team"), of("host.name")) {
+        let owner = match (of("service.name"), of("team"), of("host.name")) {
             (None, None, Some(_)) => "host",
             (Some("trainer"), Some("vision"), None) => "workload",
             (Some("phasemeter"), None, _) => "phasemeter",
-            _ => panic!("whose is this? {resource:?}"),
+            _ => panic!("unexpected resource: {resource:?}"),
         };
         for name in names {
             let expected = if name.starts_with("hw.") {
                 "host"
-            } else if name.starts_with("phasemeter.gpu.") || !told.named(name).is_empty() {
+            } else if name.starts_with("phasemeter.gpu.") || !captured.named(name).is_empty() {
                 "workload"
             } else {
                 "phasemeter"
             };
-            assert_eq!(whose, expected, "{name} under {resource:?}");
+            assert_eq!(owner, expected, "{name} under {resource:?}");
         }
-        seen.insert(whose);
+        seen.insert(owner);
     }
     assert_eq!(seen, BTreeSet::from(["host", "phasemeter", "workload"]));
 }

@@ -1,19 +1,19 @@
-//! Numbers that only look like chance, so that every run tests the same.
+//! A seeded pseudo-random generator, so that every run tests the same inputs.
 
-/// splitmix64, whose whole state is its seed.
-pub(crate) struct Chance(pub(crate) u64);
+/// splitmix64; its state is the seed.
+pub(crate) struct Prng(pub(crate) u64);
 
-impl Chance {
-    pub(crate) fn draw(&mut self) -> u64 {
+impl Prng {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
 
-    /// Below `end`.
+    /// A number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.draw() % end
+        self.next() % end
     }
 
     pub(crate) fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
@@ -21,6 +21,6 @@ impl Chance {
     }
 
     pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.draw() as u8).collect()
+        (0..count).map(|_| self.next() as u8).collect()
     }
 }

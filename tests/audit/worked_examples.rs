@@ -1,4 +1,4 @@
-//! Numbers that were worked out on paper, through the binary.
+//! Worked examples: results computed by hand, compared with the binary.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use crate::logs::{Plan, Row};
 use crate::phasemeter::Phasemeter;
 use crate::report;
 
-/// So many GPUs at this utilization, in percent, for an hour and a quarter.
-fn steadily(gpus: usize, percent: u64) -> String {
+/// GPUs at a constant utilization in percent for 75 minutes.
+fn constant_load(gpus: usize, percent: u64) -> String {
     let plan = Plan { gpus, ..Plan::default() };
     let rows: Vec<Row> = (0..=150)
         .flat_map(|tick| (0..gpus).map(move |gpu| (tick, gpu)))
@@ -28,10 +28,10 @@ fn audited(log: String, args: &[&str]) -> Value {
     report
 }
 
-/// P = $8 a GPU-hour, H = 8 × 1.25 h, U = 0.6, S = 200,000.
+/// P = $8 per GPU-hour, H = 8 × 1.25 h, U = 0.6, S = 200,000.
 #[test]
-fn ten_gpu_hours_at_sixty_percent_are_six() {
-    let report = audited(steadily(8, 60), &["--price", "8", "--work", "samples=200000"]);
+fn ten_gpu_hours_at_60_percent_yield_six_effective_gpu_hours() {
+    let report = audited(constant_load(8, 60), &["--price", "8", "--work", "samples=200000"]);
     let cost = &report["cost"];
     assert_eq!(cost["gpu_hours"], 10.0);
     assert_eq!(cost["effective_gpu_hours"], 6.0);
@@ -43,17 +43,17 @@ fn ten_gpu_hours_at_sixty_percent_are_six() {
     assert_eq!(report["work"]["samples"]["cost_each_usd"], "0.0004");
 }
 
-/// Four GPUs at a quarter for an hour and a quarter are one GPU for as long.
+/// Four GPUs at 25% for 75 minutes equal one fully used GPU for as long.
 #[test]
-fn four_quarters_are_one() {
-    let report = audited(steadily(4, 25), &["--price", "4"]);
+fn four_gpus_at_25_percent_equal_one_gpu() {
+    let report = audited(constant_load(4, 25), &["--price", "4"]);
     assert_eq!(report["cost"]["effective_gpu_hours"], 1.25);
     assert_eq!(report["cost"]["effective_usd"], "5.000000000");
 }
 
 /// Monthly is hourly × 24 × 30, yearly × 24 × 365.
 #[test]
-fn projections_are_exact() {
+fn projections_use_30_and_365_days() {
     for (gpus, price, hourly, monthly, yearly) in [
         (8, "3.06", "24.480000000", "17625.600000000", "214444.800000000"),
         (1, "3.06", "3.060000000", "2203.200000000", "26805.600000000"),
@@ -61,7 +61,7 @@ fn projections_are_exact() {
         (8, "3", "24.000000000", "17280.000000000", "210240.000000000"),
         (8, "12.25", "98.000000000", "70560.000000000", "858480.000000000"),
     ] {
-        let report = audited(steadily(gpus, 0), &["--price", price]);
+        let report = audited(constant_load(gpus, 0), &["--price", price]);
         let cost = &report["cost"];
         let projected = [&cost["hourly_usd"], &cost["monthly_usd"], &cost["yearly_usd"]];
         assert_eq!(projected, [hourly, monthly, yearly]);
@@ -69,9 +69,9 @@ fn projections_are_exact() {
     }
 }
 
-/// The bounds belong to the phase above them.
+/// Thresholds are inclusive lower bounds.
 #[test]
-fn phases_begin_at_their_bounds() {
+fn thresholds_are_inclusive_lower_bounds() {
     for (percent, phase) in [
         (0, "idle"),
         (9, "idle"),
@@ -82,16 +82,16 @@ fn phases_begin_at_their_bounds() {
         (90, "compute_bound"),
         (100, "compute_bound"),
     ] {
-        let report = audited(steadily(1, percent), &["--price", "1"]);
-        assert_eq!(report["gpus"][0]["phases"][phase]["percent"], 100.0, "{percent} %");
+        let report = audited(constant_load(1, percent), &["--price", "1"]);
+        assert_eq!(report["gpus"][0]["phases"][phase]["percent"], 100.0, "{percent}%");
     }
 }
 
-/// An instance's price is divided by its GPUs; the report says where it is from.
+/// An instance's price is divided by its GPUs; the report names the source.
 #[test]
-fn an_instance_price_is_divided_by_its_gpus() {
+fn instance_price_is_divided_by_gpu_count() {
     let args = ["--provider", "aws", "--region", "us-east-1", "--instance-type", "p5.48xlarge"];
-    let report = audited(steadily(8, 50), &args);
+    let report = audited(constant_load(8, 50), &args);
     let cost = &report["cost"];
     let rate = report::nanos(&cost["rate_usd_per_gpu_hour"]).unwrap();
     assert_eq!(report::nanos(&cost["hourly_usd"]), Some(rate * 8));

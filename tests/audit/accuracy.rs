@@ -1,5 +1,5 @@
-//! Seconds, dollars, spans, percentiles and joules are what the definitions say, to the
-//! millisecond and the nano-dollar.
+//! Seconds, dollars, spans, percentiles and joules equal the definitions to the millisecond and the
+//! nano-dollar.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -9,40 +9,40 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::logs::{Ids, Plan};
-use crate::naive::{self, Expected};
 use crate::oracle::{ORACLE_ACCOUNTS, OracleAccount};
 use crate::phasemeter::Phasemeter;
+use crate::reference::{self, Expected};
 use crate::report::{self, list, millis, nanos};
 use crate::{calendar, otlp, trace};
 
-/// $3.30 a GPU-hour: divides into no second.
+/// $3.30 per GPU-hour, not a whole number of nano-dollars per second.
 const RATE: i128 = 3_300_000_000;
 
-/// A folder of recorded logs: named by the environment, else beside the checkout.
+/// The directory of recorded logs: set in the environment, else next to the repository.
 fn recorded_logs() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = env::var_os("PHASEMETER_SHARED_DATA").map_or_else(beside, PathBuf::from);
-    Some(folder.join("nvidia-smi")).filter(|folder| folder.is_dir())
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let dir = env::var_os("PHASEMETER_SHARED_DATA").map_or_else(default, PathBuf::from);
+    Some(dir.join("nvidia-smi")).filter(|dir| dir.is_dir())
 }
 
 #[test]
-fn real_logs_are_what_the_oracle_says() {
-    let Some(folder) = recorded_logs() else {
-        // Not through the test's own output, which is shown of failures only.
-        let told = b"\nNO RECORDED LOGS: set PHASEMETER_SHARED_DATA to their folder. \
-                     Only made logs were audited.\n\n";
-        _ = std::io::Write::write_all(&mut std::io::stderr(), told);
+fn recorded_logs_match_oracle() {
+    let Some(dir) = recorded_logs() else {
+        // Not `eprintln!`: the test runner captures it.
+        let skipped =
+            b"\nSKIPPED: recorded logs: set PHASEMETER_SHARED_DATA to their directory\n\n";
+        _ = std::io::Write::write_all(&mut std::io::stderr(), skipped);
         return;
     };
     for name in ["a100-half-duty.csv", "a100-transient.csv", "v100-power-steps.csv"] {
-        let path = folder.join(name);
+        let path = dir.join(name);
         let text = fs::read_to_string(&path).unwrap();
         check(name, &text, &[path.to_str().unwrap()], 1, 0);
     }
 }
 
 #[test]
-fn made_logs_are_what_the_oracle_says() {
+fn generated_logs_match_oracle() {
     let plan = Plan::default();
     let hour = 3_600_000;
     let plans = [
@@ -65,9 +65,9 @@ fn made_logs_are_what_the_oracle_says() {
             Plan { seed: 12, every: 5_000, ticks: 700, pause_after: 50, pause: hour / 4, ..plan },
         ),
     ];
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     for (name, plan) in plans {
-        let path = folder.path().join("made.csv");
+        let path = dir.path().join("made.csv");
         let text = plan.text();
         fs::write(&path, &text).unwrap();
         check(name, &text, &[path.to_str().unwrap()], 1, 0);
@@ -75,32 +75,32 @@ fn made_logs_are_what_the_oracle_says() {
 }
 
 #[test]
-fn rows_that_name_no_gpu_are_of_so_many_in_turn() {
+fn interleaved_rows_match_oracle() {
     let plan = Plan { gpus: 3, ids: Ids::Nothing, ticks: 900, missing: 10, ..Plan::default() };
     for (seed, every) in [(21, 500), (22, 1_000), (23, 10_000)] {
         let text = Plan { seed, every, jitter: every / 10, ..plan }.text();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("turns.csv");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("interleaved.csv");
         fs::write(&path, &text).unwrap();
-        check("in turn", &text, &[path.to_str().unwrap(), "--gpus", "3"], 3, 0);
+        check("interleaved", &text, &[path.to_str().unwrap(), "--gpus", "3"], 3, 0);
     }
 }
 
 #[test]
-fn a_zone_moves_the_clock_and_nothing_else() {
+fn utc_offset_only_shifts_timestamps() {
     let text = Plan { seed: 31, ..Plan::default() }.text();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("zone.csv");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("zone.csv");
     fs::write(&path, &text).unwrap();
-    // The seconds of UTC are those of the zone: only their names differ.
+    // Whole seconds are the same in both zones; only their names differ.
     let half_past_five = 19_800_000;
     check("zone", &text, &[path.to_str().unwrap(), "--utc-offset", "+05:30"], 1, half_past_five);
 }
 
 #[test]
-fn without_columns_to_tell_there_is_null() {
+fn missing_columns_are_reported_as_null() {
     let plan = Plan { seed: 41, ..Plan::default() };
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     for columns in [
         &["timestamp", "index", "utilization.gpu"][..],
         &["index", "memory.used", "timestamp"],
@@ -110,38 +110,38 @@ fn without_columns_to_tell_there_is_null() {
         let mut style = plan.style();
         style.columns = columns.to_vec();
         let text = style.write(&plan.rows());
-        let path = folder.path().join("few.csv");
+        let path = dir.path().join("few.csv");
         fs::write(&path, &text).unwrap();
         check(&columns.join(" "), &text, &[path.to_str().unwrap()], 1, 0);
     }
 }
 
-/// Audits a log and looks at everything that was told of it. `ahead`: the log's clock, in
-/// milliseconds ahead of UTC.
+/// Audits a log and compares the report and the OTLP file with the reference. `ahead`: milliseconds by
+/// which the clock of the log is ahead of UTC.
 fn check(name: &str, text: &str, args: &[&str], gpus: usize, ahead: u64) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("otlp.jsonl");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("otlp.jsonl");
     let report = Phasemeter::audit()
         .args(args)
         .args(["--price", "3.30", "--otlp-file", file.to_str().unwrap()])
         .report();
     report::check(&report);
     assert_eq!(report["rejected_total"], 0, "{name}: {report:#}");
-    let told = otlp::read(&fs::read_to_string(&file).unwrap());
-    trace::check_sums(&report, &told);
+    let captured = otlp::read(&fs::read_to_string(&file).unwrap());
+    trace::check_sums(&report, &captured);
 
-    let naive = naive::read(text, gpus);
+    let reference = reference::read(text, gpus);
     let reported = list(&report["gpus"]);
-    assert_eq!(reported.len(), naive.len(), "{name}");
-    for gpu in &naive {
+    assert_eq!(reported.len(), reference.len(), "{name}");
+    for gpu in &reference {
         let mine = reported.iter().find(|reported| reported["gpu"] == gpu.name.as_str());
-        let mine = mine.or(reported.first().filter(|_| naive.len() == 1)).unwrap();
+        let mine = mine.or(reported.first().filter(|_| reference.len() == 1)).unwrap();
         let expected = gpu.expected(RATE);
         let name = format!("{name}, GPU {}", gpu.name);
         check_time(&name, mine, &expected, ahead);
         check_money(&name, mine, &expected);
         check_measured(&name, mine, &expected);
-        check_otlp(&name, &told, &gpu.name, &expected, ahead);
+        check_otlp(&name, &captured, &gpu.name, &expected, ahead);
     }
 }
 
@@ -154,7 +154,7 @@ fn seconds_of(expected: &Expected, books: &[OracleAccount]) -> (u64, i128) {
 const IDLE: [OracleAccount; 3] =
     [OracleAccount::IdleHeld, OracleAccount::IdleFree, OracleAccount::IdleUnknown];
 
-/// What each field of the report is the sum of.
+/// The accounts that each field of the report sums.
 const FIELDS: [(&str, &[OracleAccount]); 6] = [
     ("idle", &IDLE),
     ("idle_held", &[OracleAccount::IdleHeld]),
@@ -166,20 +166,20 @@ const FIELDS: [(&str, &[OracleAccount]); 6] = [
 
 fn check_time(name: &str, gpu: &Value, expected: &Expected, ahead: u64) {
     for (field, instant) in [("start", expected.start), ("end", expected.end)] {
-        let written = calendar::written(instant - ahead).replace('/', "-").replace(' ', "T");
+        let written = calendar::format_millis(instant - ahead).replace('/', "-").replace(' ', "T");
         let written = written.trim_end_matches('0').trim_end_matches('.').to_owned() + "Z";
         assert_eq!(gpu[field], written, "{name}");
     }
     assert_eq!(millis(&gpu["span_seconds"]), expected.end - expected.start, "{name}");
     let (unobserved, _) = seconds_of(expected, &[OracleAccount::Unobserved]);
     assert_eq!(millis(&gpu["unobserved_seconds"]), unobserved, "{name}");
-    let told = seconds_of(expected, &IDLE[..2]).0;
-    let untold = seconds_of(expected, &IDLE[2..]).0;
-    let knows = expected.knows_held && !(told == 0 && untold > 0);
+    let known = seconds_of(expected, &IDLE[..2]).0;
+    let unknown = seconds_of(expected, &IDLE[2..]).0;
+    let held_is_known = expected.held_is_known && !(known == 0 && unknown > 0);
     for (field, books) in FIELDS {
         let share = &gpu["phases"][field];
-        if books.len() == 1 && field.starts_with("idle") && !knows {
-            assert!(share.is_null(), "{name}: {field} is not known");
+        if books.len() == 1 && field.starts_with("idle") && !held_is_known {
+            assert!(share.is_null(), "{name}: {field} is unknown");
             continue;
         }
         let (time, cost) = seconds_of(expected, books);
@@ -220,11 +220,14 @@ fn check_measured(name: &str, gpu: &Value, expected: &Expected) {
         None => assert!(utilization["mean"].is_null(), "{name}"),
     }
     match expected.update_period {
-        // From ten seconds on it is told to four digits.
+        // From ten seconds on it has four digits.
         Some(period) => {
-            let told = millis(&utilization["update_period_seconds"]);
+            let reported = millis(&utilization["update_period_seconds"]);
             let digit = if period < 10_000 { 1 } else { period / 1_000 };
-            assert!((told..told + digit).contains(&period), "{name}: {told} ≠ {period}");
+            assert!(
+                (reported..reported + digit).contains(&period),
+                "{name}: {reported} ≠ {period}"
+            );
         }
         None => assert!(utilization["update_period_seconds"].is_null(), "{name}"),
     }
@@ -238,13 +241,13 @@ fn check_measured(name: &str, gpu: &Value, expected: &Expected) {
     }
 }
 
-fn check_otlp(name: &str, told: &otlp::Told, gpu: &str, expected: &Expected, ahead: u64) {
-    let sessions = told.named("gpu session");
+fn check_otlp(name: &str, captured: &otlp::Captured, gpu: &str, expected: &Expected, ahead: u64) {
+    let sessions = captured.named("gpu session");
     let session = sessions.iter().find(|span| otlp::attributes(&span.attributes)["hw.id"] == gpu);
-    // A log names a GPU by its bus id, the wire by uuid or index, else as the report does.
-    let session = session.unwrap_or_else(|| panic!("{name}: no session of {gpu}"));
-    let phases: Vec<_> = told
-        .under(session)
+    // Exports identify a GPU by UUID or index, the report by the identifying column.
+    let session = session.unwrap_or_else(|| panic!("{name}: no session for {gpu}"));
+    let phases: Vec<_> = captured
+        .children(session)
         .iter()
         .map(|span| {
             let instant = |nanos: u64| nanos / 1_000_000 + ahead;
@@ -253,7 +256,7 @@ fn check_otlp(name: &str, told: &otlp::Told, gpu: &str, expected: &Expected, ahe
         })
         .collect();
     assert_eq!(phases, expected.spans, "{name}");
-    assert_eq!(told.readings(gpu), expected.readings, "{name}");
+    assert_eq!(captured.readings(gpu), expected.readings, "{name}");
 
     let mut time = BTreeMap::new();
     for (book, (millis, cost)) in
@@ -267,7 +270,7 @@ fn check_otlp(name: &str, told: &otlp::Told, gpu: &str, expected: &Expected, ahe
         time.insert(account, (*millis, cost));
     }
     let (seconds, dollars) =
-        (told.last("phasemeter.gpu.time", gpu), told.last("phasemeter.gpu.cost", gpu));
+        (captured.last("phasemeter.gpu.time", gpu), captured.last("phasemeter.gpu.cost", gpu));
     for (account, (millis, cost)) in time {
         let last = |of: &BTreeMap<String, f64>| of.get(account).copied().unwrap_or(0.0);
         assert!((last(&seconds) - millis as f64 / 1e3).abs() < 1e-9, "{name}: {account}");

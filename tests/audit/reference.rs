@@ -1,22 +1,22 @@
-//! What a report must say of a log, worked out with everything in memory: the log read by
-//! `split(',')`, phases and spans by the oracle, the rest by sums over milliseconds.
+//! Reference implementation of a report, with everything in memory: the log is parsed with
+//! `split(',')`, phases and spans come from the oracle, the rest from sums over milliseconds.
 
 use std::collections::BTreeMap;
 
 use crate::calendar;
 use crate::oracle::{ORACLE_ACCOUNTS, Oracle, OracleAccount, Row, stale_after};
 
-/// Everything that is known of one GPU.
+/// One GPU of a log.
 #[derive(Clone, Debug)]
 pub(crate) struct Gpu {
-    /// The cell that names it, or its place in the tick.
+    /// The identifying cell, or the position in the tick.
     pub(crate) name: String,
-    /// In the order of time.
-    rows: Vec<Seen>,
+    /// In time order.
+    rows: Vec<Sample>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct Sample {
     at: u64,
     ppm: Option<u64>,
     mebibytes: Option<u64>,
@@ -24,26 +24,26 @@ struct Seen {
     milliwatts: Option<u64>,
 }
 
-/// The GPUs of a log, in the order of their first rows. Without a column that names them, rows
-/// are of `gpus` in turn.
+/// The GPUs of a log in the order of their first rows. Without an identifying column, rows belong to
+/// `gpus` GPUs in rotation.
 pub(crate) fn read(text: &str, gpus: usize) -> Vec<Gpu> {
     let mut lines = text.lines();
     let names: Vec<&str> =
         lines.next().unwrap().split(',').map(|name| first_word(name.trim())).collect();
-    let place = |wanted: &[&str]| {
+    let column = |wanted: &[&str]| {
         wanted.iter().find_map(|wanted| names.iter().position(|name| name == wanted))
     };
-    let id = place(&["uuid", "pci.bus_id", "index"]);
+    let id = column(&["uuid", "pci.bus_id", "index"]);
     let [at, ppm, used, total] =
-        ["timestamp", "utilization.gpu", "memory.used", "memory.total"].map(|name| place(&[name]));
-    let power = place(&["power.draw", "power.draw.average", "power.draw.instant"]);
+        ["timestamp", "utilization.gpu", "memory.used", "memory.total"].map(|name| column(&[name]));
+    let power = column(&["power.draw", "power.draw.average", "power.draw.instant"]);
 
     let mut found: Vec<Gpu> = Vec::new();
     for (number, line) in lines.enumerate() {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-        let number_in = |place: Option<usize>| first_word(cells[place?]).parse::<f64>().ok();
-        let seen = Seen {
-            at: calendar::read(cells[at.unwrap()]).unwrap(),
+        let number_in = |column: Option<usize>| first_word(cells[column?]).parse::<f64>().ok();
+        let sample = Sample {
+            at: calendar::parse(cells[at.unwrap()]).unwrap(),
             ppm: number_in(ppm)
                 .filter(|percent| (0.0..=100.0).contains(percent))
                 .map(|percent| (percent * 10_000.0).round() as u64),
@@ -53,11 +53,11 @@ pub(crate) fn read(text: &str, gpus: usize) -> Vec<Gpu> {
         };
         let name = id.map_or_else(|| (number % gpus).to_string(), |id| cells[id].to_owned());
         match found.iter_mut().find(|gpu| gpu.name == name) {
-            Some(gpu) => gpu.rows.push(seen),
-            None => found.push(Gpu { name, rows: vec![seen] }),
+            Some(gpu) => gpu.rows.push(sample),
+            None => found.push(Gpu { name, rows: vec![sample] }),
         }
     }
-    // Of one instant the last row in the file comes last.
+    // Stable: the last row of an instant stays last.
     found.iter_mut().for_each(|gpu| gpu.rows.sort_by_key(|row| row.at));
     found
 }
@@ -66,7 +66,7 @@ fn first_word(cell: &str) -> &str {
     cell.split(' ').next().unwrap()
 }
 
-/// What a report must say of one GPU. Times are milliseconds, money nano-dollars.
+/// The expected report of one GPU. Times are milliseconds, money nano-dollars.
 pub(crate) struct Expected {
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Expected {
     pub(crate) weight: u64,
     pub(crate) effective: i128,
     pub(crate) bill: i128,
-    pub(crate) knows_held: bool,
+    pub(crate) held_is_known: bool,
     /// Tenths of a percent.
     pub(crate) p50: Option<u64>,
     pub(crate) p95: Option<u64>,
@@ -91,13 +91,13 @@ pub(crate) struct Expected {
 }
 
 impl Gpu {
-    /// At this rate, in nano-dollars an hour.
+    /// Computes it for a rate in nano-dollars per hour.
     pub(crate) fn expected(&self, rate: i128) -> Expected {
-        let rows: Vec<Row> = self.rows.iter().map(Seen::as_row).collect();
+        let rows: Vec<Row> = self.rows.iter().map(Sample::as_row).collect();
         let hold = stale_after(&rows);
         let oracle = Oracle::of(&rows);
         let (start, end) = (rows[0].at, rows[rows.len() - 1].at);
-        let covered: Vec<(&Seen, u64)> = self
+        let covered: Vec<(&Sample, u64)> = self
             .rows
             .windows(2)
             .map(|pair| (&pair[0], (pair[1].at - pair[0].at).min(hold)))
@@ -129,7 +129,7 @@ impl Gpu {
             weight: ORACLE_ACCOUNTS.iter().map(|book| oracle.weight_in(*book)).sum(),
             effective: effective.iter().sum(),
             bill: rate * i128::from(end - start) / 3_600_000,
-            knows_held: rows.iter().any(|row| row.held.is_some()),
+            held_is_known: rows.iter().any(|row| row.held.is_some()),
             p50: percentile(&busy, 50),
             p95: percentile(&busy, 95),
             memory_p95: percentile(&used, 95),
@@ -142,14 +142,14 @@ impl Gpu {
     }
 }
 
-impl Seen {
+impl Sample {
     fn as_row(&self) -> Row {
         let held = self.mebibytes.zip(self.total).map(|(used, total)| used * 100 > total);
         Row { at: self.at, ppm: self.ppm, held }
     }
 }
 
-/// C(t) is what the time since the start costs; a run of one account costs ⌊C(to)⌋ − ⌊C(from)⌋.
+/// With C(t) the cost since the start, a time range of one account costs ⌊C(to)⌋ − ⌊C(from)⌋.
 fn cost_of(oracle: &Oracle, account: OracleAccount, rate: i128) -> i128 {
     let cost = |millis: usize| rate * millis as i128 / 3_600_000;
     let mut sum = 0;
@@ -164,7 +164,7 @@ fn cost_of(oracle: &Oracle, account: OracleAccount, rate: i128) -> i128 {
     sum
 }
 
-/// The smallest value with at least so much of the weight at or below it.
+/// The smallest value with at least `percent` of the weight at or below it.
 fn percentile(weights: &BTreeMap<u64, u64>, percent: u64) -> Option<u64> {
     let total: u64 = weights.values().sum();
     weights.keys().copied().find(|value| {
@@ -173,8 +173,8 @@ fn percentile(weights: &BTreeMap<u64, u64>, percent: u64) -> Option<u64> {
     })
 }
 
-/// The median time between changes, the upper one of two; `None` under ten changes. Where nothing
-/// is known for a while, the next value is no change.
+/// The median time between changes, the upper one of two; `None` below ten changes. The first value
+/// after a gap is not a change.
 fn update_period(rows: &[Row], hold: u64) -> Option<u64> {
     let (mut changes, mut periods) = (0, Vec::new());
     let (mut changed, mut before): (Option<u64>, Option<Row>) = (None, None);

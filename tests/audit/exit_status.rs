@@ -1,4 +1,4 @@
-//! Exit statuses: 0, 2 usage, 65 unusable data, 66 cannot open, 74 cannot write.
+//! Exit statuses: 0 success, 2 usage, 65 invalid data, 66 cannot open input, 74 write failed.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -14,15 +14,15 @@ fn audit(args: &[&str]) -> Outcome {
 }
 
 #[test]
-fn what_goes_well_is_0_and_says_nothing_on_standard_error() {
+fn success_exits_0_with_empty_stderr() {
     let outcome = audit(&[]);
     assert_eq!((outcome.status, outcome.err.as_str()), (0, ""));
     assert!(!outcome.out.is_empty());
 }
 
 #[test]
-fn a_wrong_command_line_is_2() {
-    let wrong: [&[&str]; 16] = [
+fn usage_error_exits_2() {
+    let invalid: [&[&str]; 16] = [
         &["--nope"],
         &["--gpus", "0"],
         &["--gpus", "-1"],
@@ -40,55 +40,55 @@ fn a_wrong_command_line_is_2() {
         &["--format", "xml"],
         &["--traceparent", "00-00000000000000000000000000000000-b7ad6b7169203331-01"],
     ];
-    for args in wrong {
+    for args in invalid {
         let outcome = audit(args);
         assert_eq!((outcome.status, outcome.out.as_str()), (2, ""), "{args:?}: {}", outcome.err);
         assert!(outcome.err.starts_with("error: "), "{}", outcome.err);
     }
-    for nothing in ["audit", "nonsense"] {
-        assert_eq!(Phasemeter::new(nothing).run().status, 2);
+    for incomplete in ["audit", "nonsense"] {
+        assert_eq!(Phasemeter::new(incomplete).run().status, 2);
     }
 }
 
 #[test]
-fn unusable_data_is_65() {
+fn invalid_data_exits_65() {
     let outcome = Phasemeter::audit().arg("-").stdin("Failed to initialize NVML\n").run();
     assert_eq!(outcome.status, 65);
-    assert!(outcome.refusal().starts_with("standard input, line 1: "), "{outcome:?}");
+    assert!(outcome.error_line().starts_with("standard input, line 1: "), "{outcome:?}");
 }
 
 #[test]
-fn what_cannot_be_opened_is_66() {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, told) in [("missing.csv", "missing.csv: "), (".", ".: is a directory")] {
-        let outcome = Phasemeter::audit().within(folder.path()).arg(name).run();
+fn unreadable_input_exits_66() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, message) in [("missing.csv", "missing.csv: "), (".", ".: is a directory")] {
+        let outcome = Phasemeter::audit().within(dir.path()).arg(name).run();
         assert_eq!(outcome.status, 66);
-        assert!(outcome.refusal().starts_with(told), "{outcome:?}");
+        assert!(outcome.error_line().starts_with(message), "{outcome:?}");
     }
 }
 
 #[test]
-fn what_cannot_be_written_is_74() {
-    let outcome = audit(&["--otlp-file", "there-is-no-such-folder/otlp.jsonl"]);
+fn failed_write_exits_74() {
+    let outcome = audit(&["--otlp-file", "missing-directory/otlp.jsonl"]);
     assert_eq!(outcome.status, 74);
-    assert!(outcome.refusal().starts_with("there-is-no-such-folder/otlp.jsonl: "), "{outcome:?}");
+    assert!(outcome.error_line().starts_with("missing-directory/otlp.jsonl: "), "{outcome:?}");
 
-    assert!(Path::new(FULL).exists(), "a device that is always full");
+    assert!(Path::new(FULL).exists(), "no device that is always full");
     let outcome = audit(&["--otlp-file", FULL]);
     assert_eq!(outcome.status, 74);
-    assert!(outcome.refusal().starts_with("/dev/full: "), "{outcome:?}");
+    assert!(outcome.error_line().starts_with("/dev/full: "), "{outcome:?}");
     for subcommand in ["audit", "demo"] {
         let full = OpenOptions::new().write(true).open(FULL).unwrap();
         let run = Phasemeter::new(subcommand).stdout(full);
         let run = if subcommand == "audit" { run.arg("-") } else { run };
         let outcome = run.stdin(Plan::default().text()).run();
         assert_eq!(outcome.status, 74, "{outcome:?}");
-        assert!(outcome.refusal().contains("the report cannot be written"), "{outcome:?}");
+        assert!(outcome.error_line().contains("the report cannot be written"), "{outcome:?}");
     }
 }
 
 #[test]
-fn help_and_version_are_0() {
+fn help_and_version_exit_0() {
     for args in [&["--help"][..], &["--version"], &["audit", "--help"], &["demo", "--help"]] {
         let outcome = Phasemeter::new(args[0]).args(&args[1..]).run();
         assert_eq!((outcome.status, outcome.err.as_str()), (0, ""), "{args:?}");
