@@ -265,6 +265,7 @@ fn check_otlp(name: &str, captured: &otlp::Captured, gpu: &str, expected: &Expec
         let account = match book {
             OracleAccount::IdleHeld => "idle_held",
             OracleAccount::IdleFree => "idle_free",
+            OracleAccount::IdleUnknown => "idle_unknown",
             other => other.label(),
         };
         time.insert(account, (*millis, cost));

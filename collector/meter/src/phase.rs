@@ -74,8 +74,8 @@ impl Thresholds {
         }
     }
 
-    /// The phase of `observed` time whose Σ utilization × time is `weighted` ppm·ns. Exact: there
-    /// is no division, so a mean just below a bound stays below it.
+    /// The phase of `observed` time whose Σ utilization × time is `weighted` ppm·ns. Exact: nothing
+    /// is divided, so a mean just below a bound stays below it.
     #[must_use]
     pub fn classify(&self, weighted: u64, observed: Nanos) -> Phase {
         let below = |bound: Utilization| {
@@ -176,7 +176,7 @@ impl Account {
         match self {
             Self::IdleHeld => "idle_held",
             Self::IdleFree => "idle_free",
-            Self::IdleUnknown => "idle",
+            Self::IdleUnknown => "idle_unknown",
             Self::Underutilized => "underutilized",
             Self::Productive => "productive",
             Self::ComputeBound => "compute_bound",
