@@ -236,7 +236,7 @@ proptest! {
         prop_assert_eq!(accounts.waste(), NanoUsd::ZERO);
     }
 
-    /// Arrival order within the allowed lateness changes nothing.
+    /// Any order within the allowed lateness changes nothing.
     #[test]
     fn arrival_order_changes_nothing(rows in any_rows(), swaps in prop::collection::vec(0_usize..600, 0..80)) {
         let mut distinct = rows;
