@@ -110,26 +110,26 @@ impl Rate {
     ///
     /// # Errors
     /// Returns an error if the text is not such a number, or exceeds [`Rate::MAX`].
-    pub fn parse(text: &str) -> Result<Self, RateError> {
+    pub fn parse(text: &str) -> Result<Self, ParseRateError> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
         if whole.len() + fraction.len() == 0 || !digits(whole) || !digits(fraction) {
-            return Err(RateError::NotANumber(text.to_owned()));
+            return Err(ParseRateError::InvalidNumber(text.to_owned()));
         }
         if fraction.len() > 9 {
-            return Err(RateError::TooManyDecimals(text.to_owned()));
+            return Err(ParseRateError::TooManyDecimals(text.to_owned()));
         }
         format!("{whole}{fraction:0<9}")
             .parse()
             .ok()
             .and_then(Self::new)
-            .ok_or_else(|| RateError::TooHigh(text.to_owned()))
+            .ok_or_else(|| ParseRateError::AboveMaximum(text.to_owned()))
     }
 
     /// An instance's hourly price divided by its number of GPUs, rounded half to even; `None` if
     /// there are no GPUs or the result exceeds [`Rate::MAX`].
     #[must_use]
-    pub fn of_instance(nano_usd_per_hour: u64, gpus: u32) -> Option<Self> {
+    pub fn from_instance(nano_usd_per_hour: u64, gpus: u32) -> Option<Self> {
         let each = div_half_even(i128::from(nano_usd_per_hour), i128::from(gpus))?;
         u64::try_from(each).ok().and_then(Self::new)
     }
@@ -149,16 +149,16 @@ impl Rate {
 
 /// Why a text is not a valid rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RateError {
+pub enum ParseRateError {
     /// Not a plain decimal number.
     #[error("invalid price '{0}': expected USD per GPU-hour as a plain number, such as 2.48")]
-    NotANumber(String),
+    InvalidNumber(String),
     /// More than nine decimals.
     #[error("invalid price '{0}': expected at most nine decimals")]
     TooManyDecimals(String),
     /// Above [`Rate::MAX`].
     #[error("invalid price '{0}': expected at most $10,000 per GPU-hour")]
-    TooHigh(String),
+    AboveMaximum(String),
 }
 
 #[cfg(test)]
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(div_half_even(7, 2), Some(4));
         assert_eq!(div_half_even(-5, 2), Some(-2));
         assert_eq!(div_half_even(1, 0), None);
-        assert_eq!(Rate::of_instance(5, 2), Rate::new(2));
+        assert_eq!(Rate::from_instance(5, 2), Rate::new(2));
     }
 
     #[test]

@@ -126,7 +126,7 @@ mod tests {
     fn instance_price_divides_among_gpus() {
         for (instance, gpu) in [("24", "3"), ("32", "4"), ("98", "12.25")] {
             let instance = Rate::parse(instance).unwrap().nano_usd_per_hour();
-            assert_eq!(Rate::of_instance(instance, 8), Rate::parse(gpu).ok());
+            assert_eq!(Rate::from_instance(instance, 8), Rate::parse(gpu).ok());
         }
     }
 

@@ -192,7 +192,7 @@ fn rate_per_gpu(instance: &str, gpus: u32) -> Option<Option<Rate>> {
         return Some(None);
     }
     let instance = Rate::parse(instance).ok()?.nano_usd_per_hour();
-    Rate::of_instance(instance, gpus).map(Some)
+    Rate::from_instance(instance, gpus).map(Some)
 }
 
 /// Whether a name matches the queried one, if any.

@@ -50,13 +50,13 @@ impl AccountPoints {
         let price = export.labels.of_price().zip(export.summary.rate);
         let numbers = &mut batch.workload;
         for Told { account, is_told, waste } in &mut self.told {
-            let tally = accounts[*account];
+            let balance = accounts[*account];
             let applies = match account {
                 Account::IdleHeld | Account::IdleFree => self.knows_holding,
                 Account::IdleUnknown => !self.knows_holding,
                 _ => true,
             };
-            *is_told |= applies || tally.time > Nanos::ZERO;
+            *is_told |= applies || balance.time > Nanos::ZERO;
             if !*is_told {
                 continue;
             }
@@ -64,15 +64,15 @@ impl AccountPoints {
                 let labels = export.labels.of_ours("phasemeter.phase", account.name());
                 double(export.when, labels, value)
             };
-            numbers.add(&metrics::TIME, point(tally.time.as_secs_f64()));
+            numbers.add(&metrics::TIME, point(balance.time.as_secs_f64()));
             if price.is_none() {
                 continue;
             }
-            numbers.add(&metrics::COST, point(tally.cost.as_f64()));
+            numbers.add(&metrics::COST, point(balance.cost.as_f64()));
             if account.phase().is_some() {
                 // Cost and effective cost are cut to nano-dollars at different instants, so waste
                 // may seem to fall by some of them; a sum must not.
-                *waste = tally.waste().max(*waste);
+                *waste = balance.waste().max(*waste);
                 numbers.add(&metrics::WASTE, point(waste.as_f64()));
             }
         }

@@ -45,10 +45,10 @@ impl Stretch {
         let mut attributes = Vec::new();
         let used = |account: &Account| self.accounts[*account].time > Nanos::ZERO;
         for account in Account::ALL.into_iter().filter(used) {
-            let (name, tally) = (account.name(), self.accounts[account]);
-            attributes.push(number(format!("phasemeter.time.{name}"), tally.time.as_secs_f64()));
+            let (name, balance) = (account.name(), self.accounts[account]);
+            attributes.push(number(format!("phasemeter.time.{name}"), balance.time.as_secs_f64()));
             if self.priced {
-                attributes.push(number(format!("phasemeter.cost.{name}"), tally.cost.as_f64()));
+                attributes.push(number(format!("phasemeter.cost.{name}"), balance.cost.as_f64()));
             }
         }
         if self.priced {
