@@ -1,7 +1,8 @@
 //! Utilization patterns of a GPU: idle, steady, bouncing or mixed.
 //!
 //! Detected from readings, not from seconds: a job that bounces between 0% and 100% within a second
-//! has a mean of 50% in each second and would look steady. Must not depend on money.
+//! has a mean of 50% in each second and would look steady. A stretch is a run of cycles that follow
+//! one another within 120 s; a bouncing stretch has at least ten of them. Must not depend on money.
 
 use crate::median::{self, DurationMedian};
 use crate::units::{Nanos, PPM, Timestamp, Utilization};

@@ -35,7 +35,7 @@ impl fmt::Display for Thresholds {
     }
 }
 
-/// The bounds are not in ascending order or out of range.
+/// The bounds are out of range or not ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid thresholds: expected ascending percentages above 0 and up to 100, such as 10,70,90"
