@@ -1,10 +1,10 @@
-//! Compiled policies, and the cache of them on disk that cannot be poisoned.
+//! Compiled policies, and their authenticated cache on disk.
 //!
-//! Machine code runs outside the sandbox, so none is loaded that this program did not make or
-//! someone trusted sign: a file of the cache carries a MAC under a random key that only this user
-//! can read, one made elsewhere comes with a signature. Its name and its head say what it was
-//! compiled from, and for what engine. Whatever does not fit is a miss: counted, and compiled anew.
-//! This room must not know what a policy is.
+//! Machine code runs outside the sandbox, so only code that this program compiled or a trusted key
+//! signed is loaded: a cached artifact carries a MAC under a random key that only this user can
+//! read, and an artifact compiled elsewhere comes with a signature. Its header identifies the
+//! component and the engine it was compiled for. An artifact that fails a check is counted and
+//! compiled again. Must not depend on what a policy is.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::hash::{Hash as _, Hasher};
@@ -21,20 +21,20 @@ use wasmtime::component::Component;
 use crate::digest::Digest;
 use crate::signature::{self, PublicKey};
 
-/// What an artifact begins with: what it is, and the version of its layout.
+/// Start of an artifact: file type and format version.
 const MAGIC: &[u8; 16] = b"phasemeter-aot-1";
 
-/// The most artifacts that the cache keeps: the oldest go. A policy of every day of a month.
-const KEPT: usize = 32;
+/// Artifacts kept in the cache; the oldest are removed. One new policy per day of a month fits.
+const MAX_ARTIFACTS: usize = 32;
 
-/// Compiled from what, and for which engine: a digest over both.
+/// Identifies an artifact: a digest over the component and the engine it is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key([u8; 32]);
+pub(crate) struct CacheKey([u8; 32]);
 
-impl Key {
-    /// The compatibility hash covers wasmtime's version, its flags, the layout of memory and the
-    /// processor; the target is said once more because nothing promises that it is in there.
-    pub(crate) fn of(component: Digest, engine: &Engine) -> Self {
+impl CacheKey {
+    /// wasmtime's compatibility hash covers its version, flags, memory layout and processor. The
+    /// target is added because the hash is not documented to include it.
+    pub(crate) fn new(component: Digest, engine: &Engine) -> Self {
         let mut hash = KeyHasher(Sha256::new_with_prefix(MAGIC));
         hash.write(component.as_bytes());
         hash.write(std::env::consts::ARCH.as_bytes());
@@ -49,7 +49,7 @@ impl Key {
     }
 }
 
-/// Takes all that is hashed into a digest; the 64 bits of `finish` are not asked for.
+/// Adapts SHA-256 to `Hasher`. `finish` is never called.
 struct KeyHasher(Sha256);
 
 impl Hasher for KeyHasher {
@@ -62,22 +62,21 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// Machine code that may be run: made by this process or its child, or proven to be unchanged
-/// since one like it made it. There is no other way to get one.
-pub(crate) struct Trusted {
+/// Machine code that is safe to run: the output of this program's compiler, directly, or unchanged
+/// since by MAC or signature. The constructors are the only way to get one.
+pub(crate) struct TrustedArtifact {
     /// Magic, key, machine code.
     bytes: Vec<u8>,
 }
 
-impl Trusted {
-    /// What the compiler just made.
-    pub(crate) fn fresh(key: Key, code: &[u8]) -> Self {
+impl TrustedArtifact {
+    /// Wraps the compiler's output.
+    pub(crate) fn new(key: CacheKey, code: &[u8]) -> Self {
         Self { bytes: [MAGIC.as_slice(), &key.0, code].concat() }
     }
 
-    /// What someone trusted signed.
-    pub(crate) fn signed(artifact: &SignedArtifact, keys: &[PublicKey]) -> Option<Self> {
-        // Without keys nobody is trusted.
+    /// An artifact signed by a trusted key; `None` if it is not, or there are no keys.
+    pub(crate) fn from_signed(artifact: &SignedArtifact, keys: &[PublicKey]) -> Option<Self> {
         signature::verify(keys, &artifact.bytes, Some(&artifact.signature)).ok()?;
         Some(Self { bytes: artifact.bytes.clone() })
     }
@@ -86,145 +85,148 @@ impl Trusted {
         self.bytes
     }
 
-    /// A component that can be instantiated.
+    /// The component, ready to instantiate.
     ///
     /// # Errors
-    /// Where it was compiled from something else, or for another engine; where its parts are more
-    /// than the engine gives.
-    #[expect(unsafe_code, reason = "the one place where compiled code is taken from bytes")]
-    pub(crate) fn component(&self, key: Key, engine: &Engine) -> wasmtime::Result<Component> {
+    /// Returns an error if the artifact has another key, or more parts than the engine allows.
+    #[expect(unsafe_code, reason = "the only place where machine code is loaded from bytes")]
+    pub(crate) fn component(&self, key: CacheKey, engine: &Engine) -> wasmtime::Result<Component> {
         let code = self.bytes.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix(&key.0));
-        let code = code.ok_or_else(|| wasmtime::format_err!("it was compiled for another use"))?;
-        // SAFETY: `deserialize` runs what it is given, and so must be given what a compiler like
-        // the one of `engine` made, unchanged. A `Trusted` is that: it comes from the compiler
-        // itself, or its MAC or signature was verified over these very bytes, in memory, where
-        // nobody can change them since. The key says that they are for this engine.
+        let code = code.ok_or_else(|| {
+            wasmtime::format_err!("compiled from another policy or for another engine")
+        })?;
+        // SAFETY: `deserialize` trusts its input, which must be the unchanged output of a compiler
+        // that is compatible with `engine`. A `TrustedArtifact` is: it comes from the compiler
+        // itself, or its MAC or signature was verified over these same bytes, in memory, which no
+        // other process can modify. The key matches this engine.
         unsafe { Component::deserialize(engine, code) }
     }
 }
 
-/// An artifact that was compiled elsewhere, with the signature over it.
+/// An artifact compiled elsewhere, with its signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedArtifact {
-    /// What `phasemeter policy compile` wrote.
+    /// The output of `phasemeter policy compile`.
     pub bytes: Vec<u8>,
-    /// 64 bytes.
+    /// The ed25519 signature over it, 64 bytes.
     pub signature: Vec<u8>,
 }
 
-/// Artifacts that this program made, on disk.
+/// Artifacts on disk, compiled by this program.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    folder: PathBuf,
-    seal: [u8; 32],
-    counts: Counts,
+    dir: PathBuf,
+    mac_key: [u8; 32],
+    counters: Counters,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct Counters {
     hits: AtomicU64,
     misses: AtomicU64,
-    poisoned: AtomicU64,
-    unwritten: AtomicU64,
+    corrupt: AtomicU64,
+    write_errors: AtomicU64,
 }
 
-/// What became of the cache so far.
+/// Cache counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Artifacts that were loaded.
+    /// Artifacts loaded from the cache.
     pub hits: u64,
-    /// Policies that had to be compiled.
+    /// Lookups without a usable artifact in the cache.
     pub misses: u64,
-    /// Of these, how many had an artifact that was not what it should be.
-    pub poisoned: u64,
-    /// Artifacts that could not be written.
-    pub unwritten: u64,
+    /// Artifacts, cached or compiled elsewhere, that failed a check.
+    pub corrupt: u64,
+    /// Artifacts that could not be written to the cache.
+    pub write_errors: u64,
 }
 
 impl Cache {
-    pub(crate) fn open(folder: PathBuf) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let seal = seal_key(&folder)?;
-        Ok(Self { folder, seal, counts: Counts::default() })
+    /// Opens the cache in a directory, which is created if needed.
+    pub(crate) fn open(dir: PathBuf) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+        let mac_key = mac_key(&dir)?;
+        Ok(Self { dir, mac_key, counters: Counters::default() })
     }
 
     pub(crate) fn stats(&self) -> CacheStats {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         CacheStats {
-            hits: read(&self.counts.hits),
-            misses: read(&self.counts.misses),
-            poisoned: read(&self.counts.poisoned),
-            unwritten: read(&self.counts.unwritten),
+            hits: read(&self.counters.hits),
+            misses: read(&self.counters.misses),
+            corrupt: read(&self.counters.corrupt),
+            write_errors: read(&self.counters.write_errors),
         }
     }
 
-    /// The component compiled before, if it is there and unchanged.
-    pub(crate) fn load(&self, key: Key, engine: &Engine) -> Option<Component> {
-        let path = self.folder.join(key.file_name());
+    /// The cached component; `None` if there is none, or its artifact fails a check.
+    pub(crate) fn load(&self, key: CacheKey, engine: &Engine) -> Option<Component> {
+        let path = self.dir.join(key.file_name());
         let Ok(file) = fs::read(&path) else {
-            self.counts.misses.fetch_add(1, Ordering::Relaxed);
+            self.counters.misses.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        let component = self.unseal(&file).and_then(|trusted| trusted.component(key, engine).ok());
+        let component =
+            self.authenticate(&file).and_then(|trusted| trusted.component(key, engine).ok());
         if component.is_some() {
-            self.counts.hits.fetch_add(1, Ordering::Relaxed);
+            self.counters.hits.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.counts.misses.fetch_add(1, Ordering::Relaxed);
-            self.poisoned();
+            self.counters.misses.fetch_add(1, Ordering::Relaxed);
+            self.count_corrupt();
         }
         component
     }
 
-    /// Counts an artifact that was not what it should be.
-    pub(crate) fn poisoned(&self) {
-        self.counts.poisoned.fetch_add(1, Ordering::Relaxed);
+    /// Counts an artifact that failed a check.
+    pub(crate) fn count_corrupt(&self) {
+        self.counters.corrupt.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Keeps an artifact for the next start. Where that fails, the next start compiles again.
-    pub(crate) fn store(&self, key: Key, artifact: &Trusted) {
+    /// Stores an artifact for the next start. If that fails, the next start compiles again.
+    pub(crate) fn store(&self, key: CacheKey, artifact: &TrustedArtifact) {
         let mut file = self.mac(&artifact.bytes).finalize().into_bytes().to_vec();
         file.extend_from_slice(&artifact.bytes);
-        if replace(&self.folder.join(key.file_name()), &file).is_err() {
-            self.counts.unwritten.fetch_add(1, Ordering::Relaxed);
+        if replace(&self.dir.join(key.file_name()), &file).is_err() {
+            self.counters.write_errors.fetch_add(1, Ordering::Relaxed);
         }
         self.prune();
     }
 
     fn mac(&self, bytes: &[u8]) -> Hmac<Sha256> {
-        // HMAC hashes a key of any length to a block; the error is for other MACs.
-        let mac = <Hmac<Sha256> as Mac>::new_from_slice(&self.seal);
+        // HMAC accepts keys of any length; the error is for other MACs.
+        let mac = <Hmac<Sha256> as Mac>::new_from_slice(&self.mac_key);
         mac.unwrap_or_else(|_| <Hmac<Sha256> as Mac>::new(&Default::default())).chain_update(bytes)
     }
 
-    fn unseal(&self, file: &[u8]) -> Option<Trusted> {
+    fn authenticate(&self, file: &[u8]) -> Option<TrustedArtifact> {
         let (mac, bytes) = file.split_at_checked(32)?;
         self.mac(bytes).verify_slice(mac).ok()?;
-        Some(Trusted { bytes: bytes.to_vec() })
+        Some(TrustedArtifact { bytes: bytes.to_vec() })
     }
 
     fn prune(&self) {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return };
+        let Ok(entries) = fs::read_dir(&self.dir) else { return };
         let mut artifacts: Vec<_> = entries
             .filter_map(Result::ok)
             .filter(|entry| entry.path().extension().is_some_and(|end| end == "aot"))
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
             .collect();
         artifacts.sort();
-        for (_, path) in artifacts.iter().take(artifacts.len().saturating_sub(KEPT)) {
-            // Another process may have been faster.
+        for (_, path) in artifacts.iter().take(artifacts.len().saturating_sub(MAX_ARTIFACTS)) {
+            // Another process may have removed it already.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// The key of the cache: 32 random bytes that only this user can read. One that others could
-/// read or wrote is replaced, and everything sealed with it is void.
-fn seal_key(folder: &Path) -> io::Result<[u8; 32]> {
-    let path = folder.join("key");
-    if let Ok(about) = fs::symlink_metadata(&path)
-        && about.is_file()
-        && about.mode() & 0o077 == 0
-        && about.uid() == rustix::process::geteuid().as_raw()
+/// The cache's MAC key: 32 random bytes that only this user can read. A key that other users could
+/// read or have written is replaced, which invalidates all artifacts.
+fn mac_key(dir: &Path) -> io::Result<[u8; 32]> {
+    let path = dir.join("key");
+    if let Ok(metadata) = fs::symlink_metadata(&path)
+        && metadata.is_file()
+        && metadata.mode() & 0o077 == 0
+        && metadata.uid() == rustix::process::geteuid().as_raw()
         && let Ok(key) = fs::read(&path)?.try_into()
     {
         return Ok(key);
@@ -235,7 +237,7 @@ fn seal_key(folder: &Path) -> io::Result<[u8; 32]> {
     Ok(key)
 }
 
-/// Writes a file that only this user can read, whole or not at all.
+/// Writes a file atomically, readable only by this user.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = path.with_extension(format!("{}.part", std::process::id()));
     let write = || {
@@ -245,7 +247,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     };
     let written = write();
     if written.is_err() {
-        // Also what a process of the same id left behind.
+        // It may also be left over from a process with the same ID.
         let _ = fs::remove_file(&part);
     }
     written

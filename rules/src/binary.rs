@@ -1,50 +1,51 @@
-//! A WebAssembly file before anything compiles it: whether it is a component, what it imports.
+//! The surface of a WebAssembly file, read without compiling it: whether it is a component, and the
+//! names it imports and exports.
 //!
-//! Only the names at its surface are read. This room must not know which names are good.
+//! Must not depend on which names are allowed.
 
 use std::borrow::Cow;
 
-use wasmparser::{Encoding, Parser, Payload};
+use wasmparser::{BinaryReaderError, Encoding, Parser, Payload};
 
-use crate::fault::{LoadFault, WORDS, plain};
+use crate::fault::{LoadFault, MAX_GUEST_TEXT, sanitize};
 
-/// What shows of a WebAssembly file from outside.
+/// The surface of a WebAssembly file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binary {
-    /// Whether it is a component; else it is a core module.
+    /// Whether it is a component; otherwise it is a core module.
     pub is_component: bool,
-    /// The names that it imports; of a core module the modules that it imports from.
+    /// Imported names; for a core module, the modules it imports from.
     pub imports: Vec<String>,
-    /// The names that it exports; of a core module the interfaces of its functions.
+    /// Exported names; for a core module, the interfaces of its functions.
     pub exports: Vec<String>,
 }
 
 impl Binary {
-    /// Reads the surface of a file.
+    /// Parses the section headers, imports and exports of a file.
     ///
     /// # Errors
-    /// `Unreadable` unless it is a WebAssembly file, whole as far as its sections tell.
-    pub fn read(bytes: &[u8]) -> Result<Self, LoadFault> {
-        survey(bytes).map_err(|error| LoadFault::Unreadable(error.to_string()))
+    /// Returns [`LoadFault::Unreadable`] if the file is not WebAssembly, or is truncated.
+    pub fn parse(bytes: &[u8]) -> Result<Self, LoadFault> {
+        parse(bytes).map_err(|error| LoadFault::Unreadable(error.to_string()))
     }
 }
 
-fn survey(bytes: &[u8]) -> Result<Binary, wasmparser::BinaryReaderError> {
-    let mut binary = Binary { is_component: false, imports: Vec::new(), exports: Vec::new() };
-    // Components nest; only the outermost shows.
+fn parse(bytes: &[u8]) -> Result<Binary, BinaryReaderError> {
+    let mut info = Binary { is_component: false, imports: Vec::new(), exports: Vec::new() };
+    // Components nest; only the outermost one counts.
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(bytes) {
         match payload? {
             Payload::Version { encoding, .. } if depth == 0 => {
-                binary.is_component = encoding == Encoding::Component;
+                info.is_component = encoding == Encoding::Component;
             }
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ImportSection(section) if depth == 0 => {
                 for import in section.into_imports() {
                     let module = import?.module.to_owned();
-                    if !binary.imports.contains(&module) {
-                        binary.imports.push(module);
+                    if !info.imports.contains(&module) {
+                        info.imports.push(module);
                     }
                 }
             }
@@ -53,36 +54,39 @@ fn survey(bytes: &[u8]) -> Result<Binary, wasmparser::BinaryReaderError> {
                     // `phasemeter:policy/policy@0.1.0#describe`
                     if let Some((interface, _)) = export?.name.split_once('#')
                         && !interface.starts_with("cabi_post_")
-                        && !binary.exports.iter().any(|known| known == interface)
+                        && !info.exports.iter().any(|known| known == interface)
                     {
-                        binary.exports.push(interface.to_owned());
+                        info.exports.push(interface.to_owned());
                     }
                 }
             }
             Payload::ComponentImportSection(section) if depth == 0 => {
                 for import in section {
-                    binary.imports.push(import?.name.name.to_owned());
+                    info.imports.push(import?.name.name.to_owned());
                 }
             }
             Payload::ComponentExportSection(section) if depth == 0 => {
                 for export in section {
-                    binary.exports.push(export?.name.name.to_owned());
+                    info.exports.push(export?.name.name.to_owned());
                 }
             }
             _ => {}
         }
     }
-    Ok(binary)
+    Ok(info)
 }
 
-/// A component of these bytes: themselves, or the core module in them wrapped into one by the
-/// component metadata that it carries.
+/// Returns a component unchanged, and wraps a core module into one by its component metadata.
+///
+/// # Errors
+/// Returns [`LoadFault::NotAPolicy`] if a core module has no valid component metadata.
 pub(crate) fn componentize(bytes: &[u8]) -> Result<Cow<'_, [u8]>, LoadFault> {
     if Parser::is_component(bytes) {
         return Ok(bytes.into());
     }
     let encoder = wit_component::ComponentEncoder::default().validate(true).module(bytes);
     encoder.and_then(|mut encoder| encoder.encode()).map(Cow::from).map_err(|error| {
-        LoadFault::NotAPolicy(plain(&format!("no component can be made of it: {error:#}"), WORDS))
+        let message = format!("cannot make a component of the module: {error:#}");
+        LoadFault::NotAPolicy(sanitize(&message, MAX_GUEST_TEXT))
     })
 }

@@ -1,20 +1,20 @@
-//! How much memory the control group leaves free: what a compiling child may take, so that the
-//! kernel does not end the whole container for it.
+//! How much memory this process's control groups leave free: the upper bound for a compiling
+//! child, so that the kernel does not kill the whole container for it.
 //!
-//! This room must not know what the memory is for.
+//! Must not depend on what the memory is for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes that this process's control groups leave free; `None` where none of them has a limit, or
-/// there are none. Page cache that the kernel would drop is free.
+/// Bytes that this process's control groups leave free; `None` if there are none, or none has a
+/// limit. Page cache that the kernel can drop counts as free.
 pub(crate) fn free() -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     free_below(Path::new("/sys/fs/cgroup"), &own)
 }
 
-/// The same for a hierarchy at `root` and the text of `/proc/self/cgroup`: the least that any
-/// group on the way up leaves free.
+/// The same for a hierarchy mounted at `root` and the text of `/proc/self/cgroup`: the minimum over
+/// the process's group and its ancestors.
 fn free_below(root: &Path, own: &str) -> Option<u64> {
     let groups = own.lines().filter_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -29,19 +29,20 @@ fn free_below(root: &Path, own: &str) -> Option<u64> {
     });
     groups
         .flat_map(|(root, path, files)| {
-            // In a container the path may be the host's, and not be there; its own group is then
-            // the root.
-            let ways: Vec<PathBuf> =
-                Path::new(path).ancestors().map(|way| root.join(way)).collect();
-            ways.into_iter().filter_map(|group| files.free(&group))
+            // In a container the path may be the host's and not exist here; the container's own
+            // group is then at the root.
+            let candidates: Vec<PathBuf> =
+                Path::new(path).ancestors().map(|path| root.join(path)).collect();
+            candidates.into_iter().filter_map(|group| files.free(&group))
         })
         .min()
 }
 
-/// Where a version of control groups says what.
+/// File names of a cgroup version.
 struct Files {
     limit: &'static str,
     used: &'static str,
+    /// Key in `memory.stat` of page cache that the kernel can drop.
     droppable: &'static str,
 }
 
@@ -56,7 +57,7 @@ const V1: Files = Files {
 impl Files {
     fn free(&self, group: &Path) -> Option<u64> {
         let read = |name| fs::read_to_string(group.join(name)).ok();
-        // "max" is no number, and no limit.
+        // "max" does not parse: no limit.
         let limit: u64 = read(self.limit)?.trim().parse().ok()?;
         let used: u64 = read(self.used)?.trim().parse().ok()?;
         let stat = read("memory.stat").unwrap_or_default();
@@ -72,16 +73,16 @@ impl Files {
 mod tests {
     use super::*;
 
-    fn write(folder: &Path, files: &[(&str, &str)]) {
+    fn write(dir: &Path, files: &[(&str, &str)]) {
         for (name, text) in files {
-            let path = folder.join(name);
+            let path = dir.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
     }
 
     #[test]
-    fn the_tightest_group_counts() {
+    fn free_is_minimum_over_ancestors() {
         let root = tempfile::tempdir().unwrap();
         write(
             root.path(),
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_may_be_the_hosts() {
+    fn free_falls_back_to_root_for_host_path() {
         let root = tempfile::tempdir().unwrap();
         write(
             root.path(),

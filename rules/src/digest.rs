@@ -1,6 +1,6 @@
-//! The digest of a file: what names a policy beyond doubt.
+//! SHA-256 digests, which identify policy files.
 //!
-//! This room must not know what the bytes mean.
+//! Must not depend on what the bytes mean.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,13 +12,13 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of these bytes.
+    /// Computes the digest of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// As bytes.
+    /// The 32 bytes of the digest.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -45,7 +45,7 @@ impl FromStr for Digest {
     }
 }
 
-/// Bytes from twice as many hexadecimal digits.
+/// Decodes exactly 2 × `N` hexadecimal digits; `None` if the text is anything else.
 pub(crate) fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N {
@@ -54,15 +54,15 @@ pub(crate) fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
         let pair = std::str::from_utf8(pair).ok()?;
-        // from_str_radix would take a sign.
+        // `from_str_radix` accepts a sign.
         *byte = u8::from_str_radix(pair, 16).ok().filter(|_| !pair.starts_with('+'))?;
     }
     Some(bytes)
 }
 
-/// The text is no [`Digest`].
+/// The text is not a [`Digest`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no SHA-256: give 64 hexadecimal digits, as sha256sum prints them")]
+#[error("invalid SHA-256 '{0}': expected 64 hexadecimal digits")]
 pub struct NotADigest(String);
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_read_as_it_is_written() {
+    fn digest_parse_inverts_display() {
         let digest = Digest::of(b"");
         let text = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(digest.to_string(), text);
@@ -78,12 +78,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_digest_is_refused() {
+    fn digest_parse_rejects_invalid_text() {
         let long = format!("{}0", Digest::of(b""));
         let signed = "+0".repeat(32);
         let foreign = "é".repeat(32);
         for text in ["", "e3b0", &long, &signed, &foreign] {
-            assert!(text.parse::<Digest>().is_err(), "{text} was taken");
+            assert!(text.parse::<Digest>().is_err(), "{text} was accepted");
         }
     }
 }

@@ -1,29 +1,30 @@
-//! The engine: how WebAssembly is compiled and run here, the same in every process that compiles.
+//! The wasmtime engine: how WebAssembly is compiled and run, the same in every process that
+//! compiles.
 //!
-//! This room must not know what a policy is.
+//! Must not depend on what a policy is.
 
 use std::io;
 use std::time::Duration;
 
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use crate::epoch::{EpochTicker, MAX_CONCURRENT};
 use crate::limits::Limits;
-use crate::ticker::{SLOTS, Ticker};
 
-/// The address space of the largest 32-bit memory. Reserved for each, its accesses need no bounds
-/// checks; that costs addresses, not memory.
-const WHOLE_MEMORY: u64 = 4 << 30;
+/// Address space of the largest 32-bit memory. With this much reserved per memory, accesses need no
+/// bounds checks. It costs addresses, not memory.
+const FULL_RESERVATION: u64 = 4 << 30;
 
-/// What is reserved where addresses are short: the default limit, so that hardly any memory moves
-/// as it grows.
-const SOME_MEMORY: u64 = 64 << 20;
+/// Reserved per memory if address space is short: the default memory limit, so that memories rarely
+/// move as they grow.
+const SMALL_RESERVATION: u64 = 64 << 20;
 
-/// How memories lie in the address space. Compiled code fits one of them only.
+/// How linear memories lie in the address space. Compiled code fits only one layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// Each memory has all the addresses it could ever need.
+    /// Each memory reserves all the addresses it could ever need.
     Wide,
-    /// Memories have little more than they use, where address space is short (`ulimit -v`).
+    /// Each memory reserves little more than it uses, for a short address space (`ulimit -v`).
     Narrow,
 }
 
@@ -35,41 +36,42 @@ impl Layout {
         }
     }
 
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         [Self::Wide, Self::Narrow].into_iter().find(|layout| layout.name() == name)
     }
 }
 
-/// What decides how code is compiled, and what code may do.
+/// Everything that affects generated code, or what it may do.
 fn config(layout: Layout) -> wasmtime::Result<Config> {
     let mut config = Config::new();
-    // Any processor of this architecture, not the one at hand: so what was compiled on one
-    // machine runs on the next.
+    // The baseline processor of this architecture, not the one at hand, so that an artifact runs
+    // on other machines too.
     #[cfg(target_os = "linux")]
     config.target(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))?;
-    // Guests are cut off by both; see `limits`.
+    // See `limits`.
     config.consume_fuel(true).epoch_interruption(true);
-    // The same answer on every machine, to the bit.
+    // Bit-identical results on every machine.
     config.cranelift_nan_canonicalization(true).relaxed_simd_deterministic(true);
-    // Nothing here is concurrent within a store, and a scalar call is three times as fast without.
+    // Nothing is concurrent within a store, and scalar calls are three times as fast without it.
     config.concurrency_support(false);
-    // A guest's frames say nothing to the operator.
+    // Guest stack frames do not help an operator.
     config.wasm_backtrace_max_frames(None);
     if layout == Layout::Narrow {
-        config.memory_reservation(SOME_MEMORY).memory_reservation_for_growth(SOME_MEMORY);
+        config.memory_reservation(SMALL_RESERVATION);
+        config.memory_reservation_for_growth(SMALL_RESERVATION);
         config.memory_guard_size(0);
     }
     Ok(config)
 }
 
-/// An engine without a pool: all that compiling needs.
+/// An engine without an instance pool, sufficient for compiling.
 pub(crate) fn compiler(layout: Layout) -> wasmtime::Result<wasmtime::Engine> {
     wasmtime::Engine::new(&config(layout)?)
 }
 
-/// Instances wait ready-made in a pool, so that a fresh one costs microseconds.
+/// Instances are preallocated, so that a fresh one costs microseconds.
 fn pool(limits: &Limits) -> PoolingAllocationConfig {
-    let slots = u32::try_from(SLOTS).unwrap_or(u32::MAX);
+    let slots = u32::try_from(MAX_CONCURRENT).unwrap_or(u32::MAX);
     let each = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let total = |count: usize| each(count).saturating_mul(slots);
     let mut pool = PoolingAllocationConfig::new();
@@ -81,28 +83,28 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
         .max_memories_per_component(each(limits.memories))
         .max_tables_per_component(each(limits.tables))
         .table_elements(limits.table_elements)
-        // What a run wrote to is cleared for the next rather than given back and faulted in again:
-        // twice as fast. Two mebibytes a slot hold the stack and the data of a Rust policy. The
-        // kernel says which pages those were, from 6.7 on.
+        // Written pages are cleared for the next instance instead of unmapped and faulted in again,
+        // which is twice as fast. Two MiB per slot hold the stack and data of a Rust policy. From
+        // Linux 6.7 on, the kernel reports which pages were written.
         .pagemap_scan(Enabled::Auto)
         .linear_memory_keep_resident(2 << 20)
         .table_keep_resident(64 << 10)
-        // How much of it a guest may use is for the guard to say, and by type.
-        .max_memory_size(usize::try_from(WHOLE_MEMORY).unwrap_or(usize::MAX));
+        // The store limiter enforces the memory limit, with a typed error.
+        .max_memory_size(usize::try_from(FULL_RESERVATION).unwrap_or(usize::MAX));
     pool
 }
 
-/// An engine with its clock.
+/// An engine with its epoch ticker.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) engine: wasmtime::Engine,
-    pub(crate) ticker: Ticker,
+    pub(crate) ticker: EpochTicker,
     pub(crate) layout: Layout,
     pub(crate) limits: Limits,
 }
 
 impl Runtime {
-    /// Starts an engine: with a pool, or without where the address space is too short for one.
+    /// Starts an engine with an instance pool, or without one if the address space is too short.
     pub(crate) fn start(limits: Limits) -> Result<Self, RuntimeError> {
         if limits.fuel == 0 || limits.deadline == Duration::ZERO || limits.memory == 0 {
             return Err(RuntimeError::NoLimits);
@@ -118,21 +120,21 @@ impl Runtime {
                 (engine, Layout::Narrow)
             }
         };
-        let ticker = Ticker::start(engine.weak()).map_err(RuntimeError::Ticker)?;
+        let ticker = EpochTicker::start(engine.weak()).map_err(RuntimeError::Ticker)?;
         Ok(Self { engine, ticker, layout, limits })
     }
 }
 
-/// Why nothing can be run at all.
+/// Why no policy can be run at all.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// The limits leave nothing.
-    #[error("fuel, deadline and memory of a policy must be above 0")]
+    /// A limit is 0.
+    #[error("invalid policy limits: fuel, deadline and memory must be above 0")]
     NoLimits,
-    /// The machine cannot run WebAssembly.
-    #[error("this machine cannot run WebAssembly: {0:#}")]
+    /// wasmtime cannot start on this machine.
+    #[error("cannot start the WebAssembly runtime: {0:#}")]
     Engine(#[source] wasmtime::Error),
-    /// No thread.
-    #[error("the thread that ends slow policies cannot be started: {0}")]
+    /// The thread that enforces deadlines cannot be started.
+    #[error("cannot start the policy deadline thread: {0}")]
     Ticker(#[source] io::Error),
 }

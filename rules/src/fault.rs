@@ -1,8 +1,8 @@
-//! Everything that can go wrong with a policy: a closed set, told apart by type.
+//! Everything that can go wrong with a policy: a closed set of typed errors.
 //!
-//! A fault costs its policy one verdict, or its loading; never a reading, never the process. Text
-//! that a guest wrote is cut and cleaned before it gets here. This room must not know how a
-//! fault is shown.
+//! An error costs a policy one evaluation, or its loading; never a reading, never the process. Text
+//! from a guest is truncated and sanitized before it gets here. Must not depend on how errors are
+//! presented.
 
 use std::io;
 use std::time::Duration;
@@ -10,154 +10,153 @@ use std::time::Duration;
 use wasmtime::Trap;
 
 use crate::digest::Digest;
-use crate::limits::TooMuch;
+use crate::limits::LimitExceeded;
 use crate::settings::SettingError;
 use crate::signature::SignatureFault;
 
-/// Why a policy gave no answer.
+/// Why a policy could not be loaded, or an evaluation of it has no output.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// It was not taken into use.
+    /// It was not loaded.
     #[error(transparent)]
     Load(#[from] LoadFault),
-    /// Its settings are wrong.
-    #[error("its settings are wrong: {}", join(.0))]
+    /// Its settings do not fit its schema, or `configure` rejected them.
+    #[error("invalid settings: {}", join(.0))]
     Settings(Vec<SettingError>),
-    /// It says itself that it cannot answer.
-    #[error("it says: {0}")]
+    /// It returned an error.
+    #[error("policy returned an error: {0}")]
     Guest(String),
-    /// It used up its fuel.
-    #[error("it used up its fuel of {limit}")]
+    /// It consumed all its fuel.
+    #[error("out of fuel: limit {limit}")]
     OutOfFuel {
-        /// The fuel it had.
+        /// The fuel it started with.
         limit: u64,
     },
-    /// It was not done in time.
-    #[error("it was not done within {} ms", limit.as_millis())]
+    /// It was stopped at its deadline.
+    #[error("deadline exceeded: limit {} ms", limit.as_millis())]
     Deadline {
-        /// The time it had.
+        /// The wall clock time it had.
         limit: Duration,
     },
-    /// It asked for more memory, larger tables or more parts than it may have.
+    /// It requested more memory, larger tables or more instances than allowed.
     #[error(transparent)]
     Memory(#[from] MemoryFault),
-    /// What it handed over was too large, out of bounds or no UTF-8.
-    #[error("what it handed over cannot be taken: {0:#}")]
+    /// What it passed to the host was too large, out of bounds, or not valid for its type.
+    #[error("unreadable output: {0:#}")]
     Output(#[source] wasmtime::Error),
-    /// It stopped itself, or broke a rule of WebAssembly.
-    #[error("it trapped: {0}")]
+    /// It trapped.
+    #[error("trapped: {0}")]
     Trap(#[source] Trap),
-    /// It answered, and the answer cannot be believed.
-    #[error("its answer cannot be believed: {}", join(.0))]
+    /// It returned a value that violates the contract.
+    #[error("invalid response: {}", join(.0))]
     Invalid(Vec<Violation>),
 }
 
-/// Why a policy was not taken into use.
+/// Why a policy was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadFault {
-    /// The file cannot be read.
-    #[error("{file} cannot be read: {source}")]
+    /// A file cannot be read.
+    #[error("cannot read {file}: {source}")]
     File {
-        /// Which.
+        /// Its path.
         file: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The bytes are no WebAssembly, or broken.
-    #[error("it is no whole WebAssembly file: {0}")]
+    /// The file is not WebAssembly, is truncated or is corrupt.
+    #[error("invalid WebAssembly: {0}")]
     Unreadable(String),
     /// It is WebAssembly, but not a policy.
-    #[error("it is no policy: {0}")]
+    #[error("not a policy: {0}")]
     NotAPolicy(String),
-    /// It is not the file that was locked.
-    #[error("its digest is {found}, and {expected} is the one that was locked")]
+    /// Its digest is not the locked one.
+    #[error("digest mismatch: {expected} is locked, found {found}")]
     Digest {
-        /// What was locked.
+        /// The locked digest.
         expected: Digest,
-        /// What is there.
+        /// The file's digest.
         found: Digest,
     },
-    /// The lock file does not name it.
-    #[error("the lock file does not name it: add its line, as sha256sum prints it")]
+    /// The lock file does not list it.
+    #[error("not in the lock file; add its line, as sha256sum prints it")]
     NotLocked,
-    /// The lock file cannot be understood.
-    #[error("{file}:{line}: '{text}' is no line of sha256sum: a digest, two spaces, a file name")]
+    /// The lock file is malformed.
+    #[error("{file}:{line}: invalid line '{text}': expected a digest, two spaces and a file name")]
     Lock {
-        /// The lock file.
+        /// Path of the lock file.
         file: String,
-        /// Which line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What stands there.
+        /// The line.
         text: String,
     },
-    /// Nobody who is trusted signed it.
+    /// No trusted key signed it.
     #[error(transparent)]
     Signature(#[from] SignatureFault),
-    /// It wants from the host what no policy gets.
-    #[error("it imports {}, and a policy may import nothing but log", .0.join(", "))]
+    /// It imports something other than `log`.
+    #[error("disallowed imports: {}; a policy may import only log", .0.join(", "))]
     ForbiddenImport(Vec<String>),
-    /// It was built against a contract that this host does not speak.
-    #[error("it speaks version {found} of phasemeter:policy, and this host {known}: {}", advice(*.newer))]
+    /// It was built against a version of the contract that this host does not support.
+    #[error(
+        "unsupported version {found} of phasemeter:policy: this host supports {known}; {}",
+        if *newer { "update Phasemeter" } else { "build the policy against a newer version" }
+    )]
     UnsupportedVersion {
-        /// The version of the policy.
+        /// The policy's version.
         found: String,
-        /// The versions of the host.
+        /// The host's versions.
         known: &'static str,
-        /// Whether the policy is the newer of the two.
+        /// Whether the policy's is the newer.
         newer: bool,
     },
-    /// Compiling it takes more than there is.
+    /// It cannot be compiled here.
     #[error(transparent)]
     CompileLimit(#[from] CompileFault),
 }
 
-const fn advice(newer: bool) -> &'static str {
-    if newer { "update Phasemeter" } else { "build the policy against a newer one" }
-}
-
-/// Why a policy could not be compiled here. It is not the policy's fault.
+/// Why a policy could not be compiled here, although it may be valid.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileFault {
-    /// The compiler was ended: by its limits, or by the kernel.
+    /// The compiler was stopped by its limits or by the kernel.
     #[error(
-        "compiling it takes more than the {} MiB or {} s there are for it here: compile it \
-         elsewhere with 'phasemeter policy compile' and put the result beside it",
+        "compile limit of {} MiB and {} s exceeded; compile it elsewhere with 'phasemeter policy \
+         compile' and put the result beside it",
         memory >> 20, time.as_secs()
     )]
     Limit {
-        /// What it might use, in bytes.
+        /// Memory limit in bytes.
         memory: u64,
-        /// Of processor time.
+        /// Limit on processor time.
         time: Duration,
     },
-    /// The compiler did not start or was not heard.
-    #[error("the compiler could not be run: {0}")]
+    /// The compiler could not be started, or its output could not be read.
+    #[error("cannot run the compiler: {0}")]
     Run(#[from] io::Error),
 }
 
-/// What a guest asked for and did not get.
+/// Memory that a guest requested and did not get.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryFault {
-    /// More than its limits.
+    /// Growth beyond a limit.
     #[error(transparent)]
-    Limit(#[from] TooMuch),
-    /// More parts than its limits, or more than the machine had.
-    #[error("it cannot be given the parts it is made of: {0:#}")]
+    Limit(#[from] LimitExceeded),
+    /// More instances, memories or tables than the limits allow, or than the machine has memory for.
+    #[error("cannot instantiate: {0:#}")]
     Parts(#[source] wasmtime::Error),
 }
 
-/// One thing in an answer that cannot be.
+/// One value in a response that violates the contract.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at} {problem}")]
 pub struct Violation {
-    /// Where, like `recommendations[3].saving.low`.
+    /// Its path, like `recommendations[3].saving.low`.
     pub at: String,
     /// What is wrong with it.
     pub problem: String,
 }
 
 impl Fault {
-    /// Its name in metrics and reports: one of a closed set.
+    /// Its `error.type` in metrics, events and reports: one of a closed set.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -175,7 +174,7 @@ impl Fault {
 }
 
 impl LoadFault {
-    /// Its name in metrics and reports.
+    /// Its `error.type` in metrics, events and reports.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -194,12 +193,12 @@ pub(crate) fn join(all: &[impl ToString]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The most bytes of a guest's own words that a fault carries.
-pub(crate) const WORDS: usize = 500;
+/// Bytes of a guest's text that an error carries at most.
+pub(crate) const MAX_GUEST_TEXT: usize = 500;
 
-/// A guest's words, fit to be shown: cut to `limit` bytes, and no control characters, which could
-/// forge lines of a log or colours of a terminal.
-pub(crate) fn plain(text: &str, limit: usize) -> String {
+/// Makes a guest's text safe to print: at most `limit` bytes, and control characters replaced, which
+/// could forge log lines or terminal colors.
+pub(crate) fn sanitize(text: &str, limit: usize) -> String {
     let cut = text.floor_char_boundary(limit);
     text[..cut].chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,14 +1,14 @@
-//! A folder of policies: what an operator drops in, and what stands beside it.
+//! A policy directory: what an operator puts there, and the files beside each policy.
 //!
 //! ```text
 //! NAME.wasm       the policy
 //! NAME.json       its settings
-//! NAME.wasm.sig   the signature over it
-//! NAME.aot        it, compiled elsewhere; NAME.aot.sig is the signature over that
-//! policies.lock   the digests of the policies, as sha256sum prints them; then no other is taken
+//! NAME.wasm.sig   its signature
+//! NAME.aot        the policy compiled elsewhere, signed in NAME.aot.sig
+//! policies.lock   SHA-256 digests of the policies, as sha256sum prints them; others are rejected
 //! ```
 //!
-//! This room must not know what becomes of the files.
+//! Must not depend on how the files are used.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,37 +25,38 @@ use crate::generation::Rejection;
 use crate::host::Candidate;
 use crate::settings::SettingError;
 
-/// The lock file of a folder.
+/// Name of a directory's lock file.
 pub const LOCK: &str = "policies.lock";
 
-/// The largest file that is read, in bytes: a Python interpreter, compiled, and as much again.
-const LARGEST: u64 = 128 << 20;
+/// Size of the largest file that is read, in bytes: twice a compiled Python interpreter.
+const MAX_FILE_BYTES: u64 = 128 << 20;
 
-/// Everything in a folder that may become a policy, in byte order of the names; and what can be
-/// told to be wrong with it already.
+/// Reads the candidates of a directory, in byte order of their names. A file that cannot be read, or
+/// is not in the lock file, is a rejection.
 ///
 /// # Errors
-/// Where the folder itself cannot be read.
-pub fn read(folder: &Path) -> Result<Vec<Result<Candidate, Rejection>>, Rejection> {
-    let reject = |source| Rejection::new(folder, file_fault(folder, source));
+/// Returns an error if the directory or its lock file cannot be read.
+pub fn read(dir: &Path) -> Result<Vec<Result<Candidate, Rejection>>, Rejection> {
+    let reject = |source| Rejection::new(dir, file_error(dir, source));
     let mut names = Vec::new();
-    for entry in fs::read_dir(folder).map_err(reject)? {
+    for entry in fs::read_dir(dir).map_err(reject)? {
         let name = entry.map_err(reject)?.file_name();
         if let Some(name) = name.to_str().filter(|name| name.ends_with(".wasm")) {
             names.push(name.to_owned());
         }
     }
-    let lock_path = folder.join(LOCK);
-    let lock = match optional(&lock_path).map(|bytes| bytes.map(|bytes| lock(&lock_path, &bytes))) {
+    let lock_path = dir.join(LOCK);
+    let bytes = read_if_exists(&lock_path);
+    let lock = match bytes.map(|bytes| bytes.map(|bytes| parse_lock(&lock_path, &bytes))) {
         Ok(None) => None,
         Ok(Some(Ok(lock))) => Some(lock),
-        Ok(Some(Err(fault))) | Err(fault) => return Err(Rejection::new(&lock_path, fault)),
+        Ok(Some(Err(error))) | Err(error) => return Err(Rejection::new(&lock_path, error)),
     };
     names.extend(lock.iter().flatten().map(|(name, _)| name.clone()));
     names.sort();
     names.dedup();
-    let locked = |name: &String| {
-        let path = folder.join(name);
+    let read_locked = |name: &String| {
+        let path = dir.join(name);
         let mut candidate = candidate(&path)?;
         if let Some(lock) = &lock {
             let pinned = lock.get(name).copied();
@@ -64,19 +65,20 @@ pub fn read(folder: &Path) -> Result<Vec<Result<Candidate, Rejection>>, Rejectio
         }
         Ok(candidate)
     };
-    Ok(names.iter().map(locked).collect())
+    Ok(names.iter().map(read_locked).collect())
 }
 
-/// One policy file, with what stands beside it.
+/// Reads one policy file and the files beside it.
 ///
 /// # Errors
-/// Where it or its settings cannot be read.
+/// Returns an error if the policy or a file beside it cannot be read, or its settings are not a JSON
+/// object.
 pub fn candidate(path: &Path) -> Result<Candidate, Rejection> {
-    let reject = |fault: Fault| Rejection::new(path, fault);
-    let beside = |end: &str| path.with_extension(end);
-    let load = |path: &Path| optional(path).map_err(|fault| reject(fault.into()));
+    let reject = |error: Fault| Rejection::new(path, error);
+    let beside = |extension: &str| path.with_extension(extension);
+    let load = |path: &Path| read_if_exists(path).map_err(|error| reject(error.into()));
     let bytes = load(path)?
-        .ok_or_else(|| reject(file_fault(path, io::ErrorKind::NotFound.into()).into()))?;
+        .ok_or_else(|| reject(file_error(path, io::ErrorKind::NotFound.into()).into()))?;
     let settings = match load(&beside("json"))? {
         Some(json) => settings(&beside("json"), &json).map_err(reject)?,
         None => Map::new(),
@@ -91,10 +93,10 @@ pub fn candidate(path: &Path) -> Result<Candidate, Rejection> {
     })
 }
 
-/// Settings from the text of a file, which is named where it is wrong.
+/// Parses the text of a settings file. Errors name `path`.
 ///
 /// # Errors
-/// Unless it is a JSON object.
+/// Returns an error if the text is not a JSON object.
 pub fn settings(path: &Path, json: &[u8]) -> Result<Map<String, Json>, Fault> {
     serde_json::from_slice(json).map_err(|error| {
         let message = format!("{}: {error}", path.display());
@@ -102,34 +104,34 @@ pub fn settings(path: &Path, json: &[u8]) -> Result<Map<String, Json>, Fault> {
     })
 }
 
-fn file_fault(path: &Path, source: io::Error) -> LoadFault {
+fn file_error(path: &Path, source: io::Error) -> LoadFault {
     LoadFault::File { file: path.display().to_string(), source }
 }
 
-/// The bytes of a file; `None` where there is none.
-fn optional(path: &Path) -> Result<Option<Vec<u8>>, LoadFault> {
+/// The bytes of a file; `None` if it does not exist.
+fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, LoadFault> {
     let read = || {
         let mut bytes = Vec::new();
-        File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > LARGEST {
-            return Err(io::Error::other(format!("it is larger than {} MiB", LARGEST >> 20)));
+        File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(io::Error::other(format!("larger than {} MiB", MAX_FILE_BYTES >> 20)));
         }
         Ok(bytes)
     };
     match read() {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(file_fault(path, source)),
+        Err(source) => Err(file_error(path, source)),
     }
 }
 
-/// The digests in a lock file, by file name.
-fn lock(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Digest>, LoadFault> {
+/// Parses a lock file into digests by file name.
+fn parse_lock(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Digest>, LoadFault> {
     let text = String::from_utf8_lossy(bytes);
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(index, line)| {
-            // sha256sum writes two spaces, or a space and a star for a file read as binary.
+            // sha256sum writes two spaces, or a space and a star in binary mode.
             let parsed = line.split_once(' ').and_then(|(digest, name)| {
                 let name = name.strip_prefix([' ', '*'])?;
                 Some((name.to_owned(), digest.parse().ok()?))
@@ -147,16 +149,17 @@ fn lock(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Digest>, LoadFault
 mod tests {
     use super::*;
 
-    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
+    fn policy_dir(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
-            fs::write(folder.path().join(name), text).unwrap();
+            fs::write(dir.path().join(name), text).unwrap();
         }
-        folder
+        dir
     }
 
-    fn told(folder: &tempfile::TempDir) -> Vec<String> {
-        match read(folder.path()) {
+    /// Per candidate, its number of settings or the kind of its error; or the error of the whole.
+    fn outcomes(dir: &tempfile::TempDir) -> Vec<String> {
+        match read(dir.path()) {
             Ok(all) => all
                 .into_iter()
                 .map(|each| match each {
@@ -169,8 +172,8 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_beside_a_policy_belongs_to_it() {
-        let folder = folder(&[
+    fn candidate_includes_files_beside_it() {
+        let dir = policy_dir(&[
             ("a.wasm", "x"),
             ("a.json", r#"{"k": 1}"#),
             ("a.wasm.sig", "s"),
@@ -178,7 +181,7 @@ mod tests {
             ("a.aot.sig", "t"),
             ("notes.txt", ""),
         ]);
-        let all = read(folder.path()).unwrap();
+        let all = read(dir.path()).unwrap();
         let [Ok(a)] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!(
             (a.bytes.as_ref(), a.signature.as_deref()),
@@ -189,17 +192,18 @@ mod tests {
     }
 
     #[test]
-    fn with_a_lock_file_only_what_it_names_is_taken() {
-        let line = format!("{}  a.wasm\n{}  gone.wasm\n", Digest::of(b"x"), Digest::of(b""));
-        let folder = folder(&[("a.wasm", "x"), ("b.wasm", "y"), (LOCK, &line)]);
-        assert_eq!(told(&folder), ["0", "load.digest", "load.unreadable"]);
+    fn lock_file_rejects_unlisted_policies() {
+        let lock = format!("{}  a.wasm\n{}  gone.wasm\n", Digest::of(b"x"), Digest::of(b""));
+        let dir = policy_dir(&[("a.wasm", "x"), ("b.wasm", "y"), (LOCK, &lock)]);
+        assert_eq!(outcomes(&dir), ["0", "load.digest", "load.unreadable"]);
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_file_and_line() {
-        let broken = folder(&[("a.wasm", "x"), (LOCK, "\nabc  a.wasm\n")]);
-        assert!(told(&broken)[0].contains("policies.lock:2: 'abc  a.wasm'"), "{:?}", told(&broken));
-        let settings = folder(&[("a.wasm", "x"), ("a.json", "{\n1")]);
-        assert_eq!(told(&settings), ["settings"]);
+    fn errors_name_file_and_line() {
+        let broken = policy_dir(&[("a.wasm", "x"), (LOCK, "\nabc  a.wasm\n")]);
+        let error = &outcomes(&broken)[0];
+        assert!(error.contains("policies.lock:2: invalid line 'abc  a.wasm'"), "{error}");
+        let settings = policy_dir(&[("a.wasm", "x"), ("a.json", "{\n1")]);
+        assert_eq!(outcomes(&settings), ["settings"]);
     }
 }

@@ -1,8 +1,8 @@
-//! Generations: which policies are in use, swapped as a whole while others still run.
+//! Generations: the set of active policies, replaced as a whole while evaluations continue.
 //!
-//! Who judges a window takes one generation for all of it and keeps it until it is done, so no
-//! window is judged by a mix. What is rejected changes nothing: the policy that was loaded from
-//! there before stays in use. This room must not know where candidates come from, nor when.
+//! A window is evaluated with one generation from start to end, never with a mix. A rejected file
+//! changes nothing: the policy loaded from it before stays active. Must not depend on where
+//! candidates come from, or when.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,24 +13,24 @@ use crate::fault::Fault;
 use crate::host::{Candidate, Host};
 use crate::policy::Policy;
 
-/// The policies in use at one time.
+/// The set of policies active at one time.
 #[derive(Debug, Default)]
 pub struct Generation {
-    /// Counts how often what is in use has changed; 0 before anything was loaded.
+    /// How often the set of active policies has changed; 0 before the first load.
     pub number: u64,
-    /// In the order of the candidates; one of each name.
+    /// In the order of the candidates, with unique names.
     pub policies: Vec<Arc<Policy>>,
-    /// What was not taken into use at the last reload, and why.
+    /// What the last reload rejected.
     pub rejected: Vec<Rejection>,
 }
 
-/// A file that was not taken into use.
+/// A file that was not loaded.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: {fault}")]
 pub struct Rejection {
-    /// Which.
+    /// Its path.
     pub file: String,
-    /// Why not.
+    /// The cause.
     #[source]
     pub fault: Fault,
 }
@@ -41,35 +41,35 @@ impl Rejection {
     }
 }
 
-/// The generation in use, and how the next one comes about.
+/// Holds the current generation and loads the next.
 pub struct Generations {
     host: Arc<Host>,
     current: ArcSwap<Generation>,
-    /// One reload at a time.
+    /// Held during a reload.
     reloading: Mutex<()>,
 }
 
 impl Generations {
-    /// Nothing is in use yet.
+    /// Starts with no policies.
     #[must_use]
     pub fn new(host: Arc<Host>) -> Self {
         Self { host, current: ArcSwap::default(), reloading: Mutex::new(()) }
     }
 
-    /// The generation in use. Whoever holds it keeps it whole, however long.
+    /// The current generation. It stays usable after a reload, for as long as it is held.
     #[must_use]
     pub fn current(&self) -> Arc<Generation> {
         self.current.load_full()
     }
 
-    /// Takes these candidates into use, and drops what none of them names.
+    /// Replaces the active policies by these candidates.
     ///
-    /// Each is taken or rejected alone. One that is rejected leaves what was loaded from its file
-    /// before in use; one that has not changed is not loaded again; of two policies of one name
-    /// the later is used. A folder that cannot be read should not get here: an empty list takes
-    /// everything out of use.
+    /// Each candidate is loaded or rejected on its own. If one is rejected, the policy loaded from
+    /// the same file before stays active. One that has not changed is not loaded again. Of several
+    /// policies with the same name, the last is used. Policies without a candidate are removed: do
+    /// not call this with an empty list because a directory could not be read.
     pub fn reload(&self, candidates: Vec<Result<Candidate, Rejection>>) -> Arc<Generation> {
-        let _one = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.current();
         let mut policies: Vec<Arc<Policy>> = Vec::new();
         let mut rejected = Vec::new();
@@ -79,11 +79,11 @@ impl Generations {
                 Err(rejection) => rejection.file.clone(),
             };
             let last = before.policies.iter().find(|policy| policy.file() == file);
-            let taken = candidate.and_then(|candidate| {
-                let taken = self.take(candidate, last);
-                taken.map_err(|fault| Rejection { file, fault })
+            let loaded = candidate.and_then(|candidate| {
+                let loaded = self.load_if_changed(candidate, last);
+                loaded.map_err(|fault| Rejection { file, fault })
             });
-            let policy = match taken {
+            let policy = match loaded {
                 Ok(policy) => Some(policy),
                 Err(rejection) => {
                     rejected.push(rejection);
@@ -95,18 +95,22 @@ impl Generations {
                 policies.push(policy);
             }
         }
-        let same = policies.len() == before.policies.len()
+        let unchanged = policies.len() == before.policies.len()
             && policies.iter().zip(&before.policies).all(|(a, b)| Arc::ptr_eq(a, b));
-        let number = before.number + u64::from(!same);
+        let number = before.number + u64::from(!unchanged);
         let generation = Arc::new(Generation { number, policies, rejected });
         self.current.store(Arc::clone(&generation));
         generation
     }
 
-    fn take(&self, candidate: Candidate, last: Option<&Arc<Policy>>) -> Result<Arc<Policy>, Fault> {
-        let digest = self.host.vouch(&candidate)?;
+    fn load_if_changed(
+        &self,
+        candidate: Candidate,
+        last: Option<&Arc<Policy>>,
+    ) -> Result<Arc<Policy>, Fault> {
+        let digest = self.host.verify(&candidate)?;
         match last {
-            Some(last) if last.digest() == digest && has_settings_of(last, &candidate) => {
+            Some(last) if last.digest() == digest && settings_equal(last, &candidate) => {
                 Ok(Arc::clone(last))
             }
             _ => self.host.load(candidate).map(Arc::new),
@@ -114,6 +118,6 @@ impl Generations {
     }
 }
 
-fn has_settings_of(policy: &Policy, candidate: &Candidate) -> bool {
-    policy.given() == candidate.settings_of(&policy.manifest().name)
+fn settings_equal(policy: &Policy, candidate: &Candidate) -> bool {
+    policy.raw_settings() == candidate.settings_of(&policy.manifest().name)
 }

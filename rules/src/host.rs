@@ -1,8 +1,8 @@
-//! The host: takes files that anyone may have written, and makes policies of them.
+//! The policy host: turns files that anyone may have written into loaded policies.
 //!
-//! In order: digest and signature, imports, machine code, a trial instantiation, settings, the
-//! policy's own test. The first that fails is the reason, and nothing has changed. This room must
-//! not know when policies are loaded, nor which ones.
+//! Steps, in order: digest and signature, imports, machine code, trial instantiation, settings,
+//! self-test. The first that fails is the error, and nothing has changed. Must not depend on when
+//! policies are loaded, or which.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,31 +13,31 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 use wasmtime::component::{Component, Linker};
 
-use crate::artifact::{Cache, CacheStats, Key, SignedArtifact, Trusted};
+use crate::artifact::{Cache, CacheKey, CacheStats, SignedArtifact, TrustedArtifact};
 use crate::binary::Binary;
 use crate::compile::Compiler;
 use crate::contract::{self, Contract};
 use crate::digest::Digest;
 use crate::engine::{Runtime, RuntimeError};
-use crate::fault::{Fault, LoadFault, MemoryFault, WORDS, plain};
+use crate::fault::{Fault, LoadFault, MAX_GUEST_TEXT, MemoryFault, sanitize};
+use crate::guest_state::GuestState;
 use crate::limits::Limits;
 use crate::policy::{Guest, Policy};
-use crate::room::Room;
 use crate::signature::{self, PublicKey};
 
-/// How a host is set up.
+/// Configuration of a host.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What each run may use up.
+    /// Limits of each evaluation.
     pub limits: Limits,
-    /// Who is trusted. With any key, a policy that none of them signed is refused.
+    /// Trusted signing keys. If there are any, a policy must be signed by one of them.
     pub keys: Vec<PublicKey>,
-    /// Whether functions that no policy gets are replaced by ones that trap, so that a component
-    /// which never calls them can run. Off, such a component is refused by their names.
+    /// Whether to replace disallowed imports with stubs that trap when called, so that a component
+    /// that never calls them can run. Otherwise such a component is rejected.
     pub stub_imports: bool,
-    /// Where policies are compiled.
+    /// How policies are compiled.
     pub compiler: Compiler,
-    /// Where compiled policies are kept; `None` keeps none.
+    /// Directory for compiled policies; `None` disables the cache.
     pub cache: Option<PathBuf>,
 }
 
@@ -56,26 +56,26 @@ impl Default for Options {
 /// A file that may become a policy.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Where it came from, for people. A later candidate from there replaces this one.
+    /// Where it came from, for messages. A later candidate with the same value replaces this one.
     pub file: String,
     /// A component, or a core module with component metadata.
     pub bytes: Cow<'static, [u8]>,
     /// Whether it is part of this program, and so needs no signature.
     pub embedded: bool,
-    /// The digest that it must have.
+    /// The digest it must have, if it is locked.
     pub pinned: Option<Digest>,
-    /// The signature over it.
+    /// The signature over `bytes`.
     pub signature: Option<Vec<u8>>,
-    /// It, compiled elsewhere.
+    /// The same policy, compiled elsewhere.
     pub artifact: Option<SignedArtifact>,
-    /// Its settings, as the operator wrote them beside it.
+    /// The operator's settings beside the file.
     pub settings: Map<String, Json>,
-    /// Settings by the name of a policy. Those for its name go before the ones beside it.
+    /// Settings by policy name, which take precedence over `settings`.
     pub settings_by_name: Arc<BTreeMap<String, Map<String, Json>>>,
 }
 
 impl Candidate {
-    /// A file with nothing beside it.
+    /// A file with no settings, signature or artifact.
     #[must_use]
     pub fn new(file: impl Into<String>, bytes: impl Into<Cow<'static, [u8]>>) -> Self {
         Self {
@@ -90,43 +90,44 @@ impl Candidate {
         }
     }
 
-    /// The settings for a policy of this name that is made of it.
+    /// The settings to use if the policy in it has this name.
     pub(crate) fn settings_of(&self, name: &str) -> &Map<String, Json> {
         self.settings_by_name.get(name).unwrap_or(&self.settings)
     }
 }
 
-/// Makes policies of files.
+/// Loads policies.
 pub struct Host {
     runtime: Arc<Runtime>,
-    linker: Linker<Room>,
+    linker: Linker<GuestState>,
     keys: Vec<PublicKey>,
     stub_imports: bool,
     compiler: Compiler,
     cache: Option<Cache>,
 }
 
-/// Why there can be no host.
+/// Why a host cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// Nothing can be run.
+    /// No policy can be run.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
-    /// The cache cannot be used.
-    #[error("{} cannot keep compiled policies: {source}", folder.display())]
+    /// The cache directory cannot be used.
+    #[error("cannot store compiled policies in {}: {source}", folder.display())]
     Cache {
-        /// Where it should be.
+        /// The directory.
         folder: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl Host {
-    /// A host, ready to load.
+    /// Starts a host.
     ///
     /// # Errors
-    /// Where the machine cannot run WebAssembly, or the cache cannot be kept.
+    /// Returns an error if a limit is 0, this machine cannot run WebAssembly, or the cache directory
+    /// cannot be used.
     pub fn new(options: Options) -> Result<Self, HostError> {
         let runtime = Arc::new(Runtime::start(options.limits)?);
         let mut linker = Linker::new(&runtime.engine);
@@ -139,17 +140,18 @@ impl Host {
         Ok(Self { runtime, linker, keys, stub_imports, compiler, cache })
     }
 
-    /// What became of the cache so far; nothing where there is none.
+    /// Cache counters since the start; all 0 without a cache.
     #[must_use]
     pub fn cache_stats(&self) -> CacheStats {
         self.cache.as_ref().map(Cache::stats).unwrap_or_default()
     }
 
-    /// Whether a file is the one that was meant, by someone who is trusted.
+    /// Checks a file's digest and signature, and returns the digest.
     ///
     /// # Errors
-    /// `Digest` or `Signature`.
-    pub fn vouch(&self, candidate: &Candidate) -> Result<Digest, LoadFault> {
+    /// Returns [`LoadFault::Digest`] if the file is not the pinned one, and
+    /// [`LoadFault::Signature`] if no trusted key signed it.
+    pub fn verify(&self, candidate: &Candidate) -> Result<Digest, LoadFault> {
         let found = Digest::of(&candidate.bytes);
         if let Some(expected) = candidate.pinned
             && found != expected
@@ -162,13 +164,13 @@ impl Host {
         Ok(found)
     }
 
-    /// Makes a policy of a file, and tries it out.
+    /// Loads a policy, including a trial of it.
     ///
     /// # Errors
-    /// The first thing that is wrong with it. Whatever a guest does in its trial is one of them.
+    /// Returns the first problem found. Whatever a guest does in its trial is one of them.
     pub fn load(&self, candidate: Candidate) -> Result<Policy, Fault> {
-        let digest = self.vouch(&candidate)?;
-        self.admit(&candidate.bytes)?;
+        let digest = self.verify(&candidate)?;
+        self.check_surface(&candidate.bytes)?;
         let component = self.component(digest, &candidate.bytes, candidate.artifact.as_ref())?;
         let linker = if self.stub_imports {
             let mut stubbed = self.linker.clone();
@@ -180,54 +182,56 @@ impl Host {
         let pre = linker.instantiate_pre(&component).map_err(|error| not_a_policy(&error))?;
         let contract = Contract::probe(&pre)?;
         let guest = Guest::new(Arc::clone(&self.runtime), pre, contract);
-        Policy::try_out(candidate, digest, guest)
+        Policy::try_load(candidate, digest, guest)
     }
 
-    /// Compiles a policy for hosts like this one: what `Candidate::artifact` takes, once signed.
+    /// Compiles a policy for hosts like this one. Once signed, the result can be used as
+    /// [`Candidate::artifact`].
     ///
     /// # Errors
     /// As [`load`](Self::load), up to compiling.
     pub fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadFault> {
-        let key = Key::of(Digest::of(bytes), &self.runtime.engine);
-        self.admit(bytes)?;
+        let key = CacheKey::new(Digest::of(bytes), &self.runtime.engine);
+        self.check_surface(bytes)?;
         let code = self.compiler.compile(bytes, self.runtime.layout)?;
-        Ok(Trusted::fresh(key, &code).into_bytes())
+        Ok(TrustedArtifact::new(key, &code).into_bytes())
     }
 
-    /// Whether a file asks for nothing that no policy gets.
-    fn admit(&self, bytes: &[u8]) -> Result<(), LoadFault> {
-        contract::admit(&Binary::read(bytes)?, self.stub_imports)
+    /// Checks a file's contract version and imports.
+    fn check_surface(&self, bytes: &[u8]) -> Result<(), LoadFault> {
+        contract::admit(&Binary::parse(bytes)?, self.stub_imports)
     }
 
-    /// Machine code: made elsewhere, from the cache, or compiled now.
+    /// Machine code: from an artifact compiled elsewhere, the cache, or the compiler.
     fn component(
         &self,
         digest: Digest,
         bytes: &[u8],
-        elsewhere: Option<&SignedArtifact>,
+        artifact: Option<&SignedArtifact>,
     ) -> Result<Component, Fault> {
         let engine = &self.runtime.engine;
-        let key = Key::of(digest, engine);
-        if let Some(artifact) = elsewhere {
-            let trusted = Trusted::signed(artifact, &self.keys);
+        let key = CacheKey::new(digest, engine);
+        if let Some(artifact) = artifact {
+            let trusted = TrustedArtifact::from_signed(artifact, &self.keys);
             match trusted.and_then(|trusted| trusted.component(key, engine).ok()) {
                 Some(component) => return Ok(component),
-                None => self.cache.iter().for_each(Cache::poisoned),
+                None => self.cache.iter().for_each(Cache::count_corrupt),
             }
         }
         if let Some(component) = self.cache.as_ref().and_then(|cache| cache.load(key, engine)) {
             return Ok(component);
         }
-        let fresh = Trusted::fresh(key, &self.compiler.compile(bytes, self.runtime.layout)?);
-        // It was made for this engine; only its parts can be too many or too large.
-        let component = fresh.component(key, engine).map_err(MemoryFault::Parts)?;
+        let code = self.compiler.compile(bytes, self.runtime.layout)?;
+        let artifact = TrustedArtifact::new(key, &code);
+        // Compiled for this engine, so the only possible error is too many or too large parts.
+        let component = artifact.component(key, engine).map_err(MemoryFault::Parts)?;
         if let Some(cache) = &self.cache {
-            cache.store(key, &fresh);
+            cache.store(key, &artifact);
         }
         Ok(component)
     }
 }
 
 fn not_a_policy(error: &wasmtime::Error) -> LoadFault {
-    LoadFault::NotAPolicy(plain(&format!("{error:#}"), WORDS))
+    LoadFault::NotAPolicy(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT))
 }

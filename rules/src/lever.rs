@@ -1,17 +1,18 @@
-//! The means by which a GPU is used better: a closed vocabulary, so that reports and dashboards
-//! of many policies can be added up.
+//! Levers: the means by which a recommendation saves money. The vocabulary is closed, so that
+//! reports and dashboards can aggregate the recommendations of many policies.
 //!
-//! This room must not know what a lever saves.
+//! Must not depend on what a lever saves.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// One of [`Lever::ALL`].
+/// A lever: one of [`Lever::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lever(&'static str);
 
 impl Lever {
-    /// Every lever there is: input, work a GPU, sharing, time, precision, memory, rate.
+    /// Every lever: data loading, work per GPU, sharing, scheduling, compute efficiency, memory, and
+    /// rate.
     pub const ALL: [Self; 31] = [
         Self("dali"),
         Self("num_workers"),
@@ -46,7 +47,7 @@ impl Lever {
         Self("provider"),
     ];
 
-    /// Its name in policies, in reports and on the wire.
+    /// Its name in policies, reports and telemetry.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.0
@@ -67,7 +68,7 @@ impl FromStr for Lever {
     }
 }
 
-/// The text names no [`Lever`].
+/// The text is not the name of a [`Lever`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no such lever: the page for authors lists them")]
+#[error("unknown lever: expected one listed in the policy guide")]
 pub struct NotALever;

@@ -1,17 +1,16 @@
-//! The WebAssembly host of Phasemeter: runs pricing and remediation policies that nobody has to
-//! trust.
+//! Phasemeter's policy host: runs untrusted pricing and remediation policies in WebAssembly.
 //!
 //! ```text
 //! Candidate → digest, signature → imports → machine code → trial → settings → self-test → Policy
-//! Window → Policy → checked Recommendations, or a Fault
+//! Window → Policy → validated Recommendations, or a Fault
 //! ```
 //!
-//! A policy is a component that imports nothing but a function to log with. Every run has a fresh
-//! store, fuel, a deadline, and limits on memory, tables and output; what it returns is checked
-//! before it is believed. A [`Fault`](fault::Fault) costs that policy that verdict, nothing else.
-//! [`generation::Generations`] swaps whole sets of policies while others still run.
+//! A policy is a component whose only import is a log function. Every evaluation has a fresh store,
+//! fuel, a deadline, and limits on memory, tables and output, and its output is validated before it
+//! is used. A [`Fault`](fault::Fault) costs that policy that evaluation, nothing else.
+//! [`generation::Generations`] replaces whole sets of policies while evaluations continue.
 
-// What is asked and answered.
+// Inputs and outputs of policies.
 pub mod lever;
 pub mod manifest;
 pub mod quote;
@@ -20,21 +19,21 @@ pub mod schema;
 pub mod settings;
 pub mod window;
 
-// How both are kept in files.
+// Their file formats.
 pub mod recorded;
 
-// What goes wrong.
+// Errors.
 pub mod fault;
 
-// How a policy is run.
+// Evaluation.
 mod contract;
 mod engine;
+mod epoch;
+mod guest_state;
 pub mod limits;
 pub mod policy;
-mod room;
-mod ticker;
 
-// How a file becomes a policy.
+// Loading.
 pub mod artifact;
 pub mod binary;
 mod cgroup;
@@ -43,10 +42,10 @@ pub mod digest;
 pub mod host;
 pub mod signature;
 
-// How policies are swapped.
+// Policy directories and reloading.
 pub mod folder;
 pub mod generation;
 pub mod watch;
 
 pub use engine::RuntimeError;
-pub use room::{Level, Log};
+pub use guest_state::{Level, Log};

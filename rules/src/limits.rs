@@ -1,36 +1,37 @@
-//! What a run may use up, and the guard that holds it to that.
+//! Resource limits of one evaluation, and the store limiter that enforces those on memory and
+//! tables.
 //!
-//! Fuel decides, the deadline protects: fuel is counted in instructions and is the same on every
-//! machine; the deadline is for a machine so slow that fuel would take too long. This room must
-//! not know what runs.
+//! Fuel decides, the deadline protects. Fuel is counted in instructions and is the same on every
+//! machine; the deadline covers machines so slow that the fuel would last too long. Must not depend
+//! on what is evaluated.
 
 use std::time::Duration;
 
 use wasmtime::ResourceLimiter;
 
-/// How long the tick is that deadlines are counted in, and so how late a kill may come.
+/// The epoch's tick, and so how late a deadline can be noticed.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
 
-/// What one run of one policy may use up. A run is a fresh instance, its settings and one call.
+/// Resource limits of one evaluation: a fresh instance, `configure` and one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Instructions, roughly. 500,000,000 by default: about a quarter of a second of honest work,
-    /// a thousand times what a shipped policy takes.
+    /// Fuel, about one per instruction. Default 500,000,000: about a quarter of a second of plain
+    /// computation, a thousand times what a default policy consumes.
     pub fuel: u64,
-    /// Wall clock. 1 s by default: fuel runs out first on any machine that is not in trouble.
+    /// Wall clock time. Default 1 s: fuel runs out first unless the machine is overloaded.
     pub deadline: Duration,
-    /// All linear memory together, in bytes. 64 MiB by default: a Python interpreter fits.
+    /// Linear memory, all memories together, in bytes. Default 64 MiB: a Python interpreter fits.
     pub memory: usize,
-    /// The elements of each table. 65,536 by default: interpreters have some ten thousand.
+    /// Elements per table. Default 65,536: interpreters need about ten thousand.
     pub table_elements: usize,
-    /// Core instances. 64 by default: a component linked from shared libraries has a few dozen.
+    /// Core instances. Default 64: a component linked from shared libraries has a few dozen.
     pub instances: usize,
-    /// Linear memories. 4 by default: one, and one for each adapter.
+    /// Linear memories. Default 4: one, and one per adapter.
     pub memories: usize,
-    /// Tables. 32 by default.
+    /// Tables. Default 32.
     pub tables: usize,
-    /// Bytes that a guest hands over in one call, answer or log line. 1 MiB by default: 64
-    /// recommendations of full length are a quarter of it.
+    /// Bytes that a guest may pass to the host in one call: its result, or a log line. Default
+    /// 1 MiB: 64 recommendations of full length need a quarter of that.
     pub output: usize,
 }
 
@@ -50,73 +51,72 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The deadline in ticks. One more than fits into it: the tick in progress is already partly
-    /// over.
-    pub(crate) fn ticks(&self) -> u64 {
+    /// The deadline in ticks, rounded up, plus one for the tick in progress.
+    pub(crate) fn deadline_ticks(&self) -> u64 {
         let ticks = self.deadline.as_nanos().div_ceil(TICK.as_nanos());
         u64::try_from(ticks).unwrap_or(u64::MAX / 2).min(u64::MAX / 2) + 1
     }
 }
 
-/// Counts what a store holds, and refuses what is above the limits.
+/// Counts what a store holds, and rejects growth beyond the limits.
 ///
-/// Growth that is refused ends the run, rather than showing the guest a −1 that hardly any
-/// allocator survives: so the reason is told by the type of the error, not guessed from the trap
-/// that would follow.
+/// Rejected growth ends the evaluation instead of returning −1 to the guest, which hardly any
+/// allocator survives. The type of the error then identifies the limit; nothing is guessed from the
+/// trap that would follow.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct StoreLimiter {
     limits: Limits,
     memory: usize,
 }
 
-impl Guard {
+impl StoreLimiter {
     pub(crate) const fn new(limits: Limits) -> Self {
         Self { limits, memory: 0 }
     }
 
-    /// The linear memory of the store. It never shrinks, so this is also the most there was.
+    /// Linear memory of the store in bytes. It never shrinks, so this is also the peak.
     pub(crate) const fn memory(&self) -> usize {
         self.memory
     }
 }
 
-/// What a guest asked for and may not have.
+/// A limit that a guest tried to exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TooMuch {
-    /// More linear memory.
-    #[error("it asked for {wanted} bytes of memory, and may have {limit}")]
+pub enum LimitExceeded {
+    /// Linear memory.
+    #[error("memory limit exceeded: requested {requested} bytes, limit {limit}")]
     Memory {
-        /// In bytes, all memories together.
-        wanted: usize,
+        /// Bytes, all memories together.
+        requested: usize,
         /// The limit.
         limit: usize,
     },
-    /// A larger table.
-    #[error("it asked for a table of {wanted} elements, and may have {limit}")]
+    /// Elements of a table.
+    #[error("table limit exceeded: requested {requested} elements, limit {limit}")]
     Table {
-        /// In elements.
-        wanted: usize,
+        /// Elements.
+        requested: usize,
         /// The limit.
         limit: usize,
     },
 }
 
-impl ResourceLimiter for Guard {
+impl ResourceLimiter for StoreLimiter {
     fn memory_growing(
         &mut self,
         current: usize,
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let wanted = self.memory.saturating_add(desired.saturating_sub(current));
+        let requested = self.memory.saturating_add(desired.saturating_sub(current));
         let limit = self.limits.memory;
-        if wanted > limit {
-            return Err(TooMuch::Memory { wanted, limit }.into());
+        if requested > limit {
+            return Err(LimitExceeded::Memory { requested, limit }.into());
         }
-        // Beyond its own maximum the guest gets its −1, and nothing grows.
+        // Beyond the memory's own maximum, the guest gets −1 and nothing grows.
         let grows = maximum.is_none_or(|maximum| desired <= maximum);
         if grows {
-            self.memory = wanted;
+            self.memory = requested;
         }
         Ok(grows)
     }
@@ -129,7 +129,7 @@ impl ResourceLimiter for Guard {
     ) -> wasmtime::Result<bool> {
         let limit = self.limits.table_elements;
         if desired > limit {
-            return Err(TooMuch::Table { wanted: desired, limit }.into());
+            return Err(LimitExceeded::Table { requested: desired, limit }.into());
         }
         Ok(true)
     }

@@ -1,34 +1,34 @@
-//! What a policy says of itself, after it was checked.
+//! A policy's validated self-description, and the kinds of policies.
 
 use crate::schema::Schema;
 
-/// What a policy says of itself.
+/// A policy's self-description, validated.
 #[derive(Clone, Debug)]
 pub struct Manifest {
-    /// 1–64 of `a`–`z`, `0`–`9` and `-`, starting with a letter.
+    /// Unique name: 1–64 of `a`–`z`, `0`–`9` and `-`, starting with a letter.
     pub name: String,
-    /// For people: at most 32 visible characters.
+    /// Version for display: 1–32 bytes, no control characters.
     pub version: String,
-    /// What it does, in one line.
+    /// What it does: one line of at most 200 bytes.
     pub summary: String,
-    /// The settings it takes.
+    /// Schema of its settings.
     pub schema: Schema,
 }
 
 /// What a policy does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// It advises.
+    /// Evaluates windows and returns recommendations.
     Recommender,
-    /// It prices.
+    /// Quotes prices of GPUs.
     Pricer,
 }
 
 impl Kind {
-    /// All there are.
+    /// Every kind.
     pub const ALL: [Self; 2] = [Self::Recommender, Self::Pricer];
 
-    /// As it stands in reports.
+    /// Its name in reports and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

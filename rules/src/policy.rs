@@ -1,7 +1,7 @@
-//! A policy that was taken into use: it can be run, and nothing about it changes any more.
+//! A loaded policy: immutable, and evaluated any number of times.
 //!
-//! Every run has a fresh store: no state leaks from one to the next, and the same question gives
-//! the same answer for the same fuel. This room must not know where the policy came from.
+//! Every evaluation has a fresh store: no state leaks from one to the next, and the same input
+//! gives the same output for the same fuel. Must not depend on where the policy came from.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,70 +14,71 @@ use crate::contract::{Call, Contract};
 use crate::digest::Digest;
 use crate::engine::Runtime;
 use crate::fault::{Fault, MemoryFault};
+use crate::guest_state::{GuestState, Log};
 use crate::host::Candidate;
-use crate::limits::TooMuch;
+use crate::limits::LimitExceeded;
 use crate::manifest::{Kind, Manifest};
 use crate::quote::{Quote, QuoteRequest};
 use crate::recommendation::Recommendation;
-use crate::room::{Log, Room};
 use crate::settings::Settings;
 use crate::window::Window;
 
-/// A policy in use.
+/// A loaded policy.
 pub struct Policy {
     file: String,
     digest: Digest,
     manifest: Manifest,
-    given: Map<String, Json>,
+    raw_settings: Map<String, Json>,
     guest: Guest,
 }
 
-/// What a run took.
+/// Resources that an evaluation used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Instructions, roughly; the same for the same question, everywhere.
+    /// Fuel consumed, about one per instruction; the same for the same input on every machine.
     pub fuel: u64,
-    /// From a fresh store to the checked answer.
+    /// Wall clock time, from creating the store to the validated result.
     pub time: Duration,
-    /// Linear memory at the end, in bytes. It never shrinks.
+    /// Linear memory at the end, in bytes. It never shrinks, so this is also the peak.
     pub memory: usize,
 }
 
-/// One run, over.
+/// A finished evaluation.
 #[derive(Debug)]
 pub struct Run<T> {
-    /// What came of it.
+    /// The policy's output, or why there is none.
     pub answer: Result<T, Fault>,
-    /// What it took.
+    /// Resources used.
     pub usage: Usage,
     /// What the policy logged.
     pub log: Log,
 }
 
 impl<T> Run<T> {
-    /// The same run, its answer in another form.
-    pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Run<U> {
-        Run { answer: self.answer.map(form), usage: self.usage, log: self.log }
+    /// The same evaluation with its output converted.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Run<U> {
+        Run { answer: self.answer.map(convert), usage: self.usage, log: self.log }
     }
 }
 
 impl Policy {
-    /// Tries a policy out: who it is, whether its settings are right, whether its own test passes.
-    pub(crate) fn try_out(
+    /// Completes loading: describes the policy, resolves its settings, configures it and runs its
+    /// self-test.
+    pub(crate) fn try_load(
         candidate: Candidate,
         digest: Digest,
         guest: Guest,
     ) -> Result<Self, Fault> {
-        let manifest = guest.run(|call| guest.contract.describe(call)).answer?;
-        let given = candidate.settings_of(&manifest.name).clone();
-        let settings = manifest.schema.settle(&given).map_err(Fault::Settings)?;
+        let manifest = guest.evaluate(|call| guest.contract.describe(call)).answer?;
+        let raw_settings = candidate.settings_of(&manifest.name).clone();
+        let settings = manifest.schema.resolve(&raw_settings).map_err(Fault::Settings)?;
         let guest = Guest { settings, ..guest };
-        let policy = Self { file: candidate.file, digest, manifest, given, guest };
-        policy.guest.configured(|call| policy.guest.contract.self_test(call)).answer?;
+        let policy = Self { file: candidate.file, digest, manifest, raw_settings, guest };
+        policy.guest.evaluate_configured(|call| policy.guest.contract.self_test(call)).answer?;
         Ok(policy)
     }
 
-    /// The file it was loaded from, for people.
+    /// The file it was loaded from, for messages.
     #[must_use]
     pub fn file(&self) -> &str {
         &self.file
@@ -89,33 +90,34 @@ impl Policy {
         self.digest
     }
 
-    /// What it says of itself.
+    /// Its validated self-description.
     #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// What it does.
+    /// Whether it recommends or prices.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.guest.contract.kind()
     }
 
-    /// The settings it was given, before defaults.
-    pub(crate) const fn given(&self) -> &Map<String, Json> {
-        &self.given
+    /// The operator's settings, before defaults.
+    pub(crate) const fn raw_settings(&self) -> &Map<String, Json> {
+        &self.raw_settings
     }
 
-    /// Its advice on a window; `None` where it is no recommender.
+    /// Evaluates a recommender on a window; `None` if the policy is a pricer.
     pub fn recommend(&self, window: &Window) -> Option<Run<Vec<Recommendation>>> {
         let recommender = self.guest.contract.recommender()?;
-        Some(self.guest.configured(|call| recommender.recommend(call, window)))
+        Some(self.guest.evaluate_configured(|call| recommender.recommend(call, window)))
     }
 
-    /// Its quote, or none of it; `None` where it is no pricer.
+    /// Evaluates a pricer on a request; `None` if the policy is a recommender. The output is `None`
+    /// if the pricer has no quote for the request.
     pub fn quote(&self, request: &QuoteRequest) -> Option<Run<Option<Quote>>> {
         let pricer = self.guest.contract.pricer()?;
-        Some(self.guest.configured(|call| pricer.quote(call, request)))
+        Some(self.guest.evaluate_configured(|call| pricer.quote(call, request)))
     }
 }
 
@@ -125,60 +127,71 @@ impl std::fmt::Debug for Policy {
     }
 }
 
-/// Something that can be instantiated and asked.
+/// A compiled component, ready to instantiate and call.
 pub(crate) struct Guest {
     runtime: Arc<Runtime>,
-    pre: InstancePre<Room>,
+    pre: InstancePre<GuestState>,
     contract: Contract,
     settings: Settings,
 }
 
 impl Guest {
-    pub(crate) fn new(runtime: Arc<Runtime>, pre: InstancePre<Room>, contract: Contract) -> Self {
+    pub(crate) fn new(
+        runtime: Arc<Runtime>,
+        pre: InstancePre<GuestState>,
+        contract: Contract,
+    ) -> Self {
         Self { runtime, pre, contract, settings: Settings::default() }
     }
 
-    /// Asks in a fresh store, after `configure`.
-    fn configured<T>(&self, ask: impl FnOnce(&mut Call<'_>) -> Result<T, Fault>) -> Run<T> {
-        self.run(|call| {
+    /// Calls a guest in a fresh store, after `configure`.
+    fn evaluate_configured<T>(
+        &self,
+        call_guest: impl FnOnce(&mut Call<'_>) -> Result<T, Fault>,
+    ) -> Run<T> {
+        self.evaluate(|call| {
             self.contract.configure(call, &self.settings)?;
-            ask(call)
+            call_guest(call)
         })
     }
 
-    /// Asks in a fresh store.
-    fn run<T>(&self, ask: impl FnOnce(&mut Call<'_>) -> Result<T, Fault>) -> Run<T> {
+    /// Calls a guest in a fresh store.
+    fn evaluate<T>(&self, call_guest: impl FnOnce(&mut Call<'_>) -> Result<T, Fault>) -> Run<T> {
         let limits = &self.runtime.limits;
-        let inside = self.runtime.ticker.enter();
+        let permit = self.runtime.ticker.acquire();
         let started = Instant::now();
-        let mut store = Store::new(&self.runtime.engine, Room::new(*limits));
-        store.limiter(|room| &mut room.guard);
-        store.set_epoch_deadline(limits.ticks().saturating_add(inside.behind));
+        let mut store = Store::new(&self.runtime.engine, GuestState::new(*limits));
+        store.limiter(|state| &mut state.limiter);
+        store.set_epoch_deadline(limits.deadline_ticks().saturating_add(permit.pending_ticks));
         store.set_hostcall_fuel(limits.output);
         let answer = store
             .set_fuel(limits.fuel)
             .and_then(|()| self.pre.instantiate(&mut store))
-            .map_err(|error| self.sort(error, |error| MemoryFault::Parts(error).into()))
+            .map_err(|error| self.classify(error, |error| MemoryFault::Parts(error).into()))
             .and_then(|instance| {
-                let fault = &|error| self.sort(error, Fault::Output);
-                ask(&mut Call { store: &mut store, instance, fault })
+                let fault = &|error| self.classify(error, Fault::Output);
+                call_guest(&mut Call { store: &mut store, instance, fault })
             });
         let usage = Usage {
             fuel: limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0)),
             time: started.elapsed(),
-            memory: store.data().guard.memory(),
+            memory: store.data().limiter.memory(),
         };
         Run { answer, usage, log: store.into_data().log }
     }
 
-    /// The fault that an error is, by its type; `other` for one that is neither a limit nor a trap.
+    /// Classifies an error by its type; `other` if it is neither a limit nor a trap.
     ///
-    /// What a call fails with otherwise is that its answer could not be taken: the host functions
-    /// have no errors of their own. An instantiation fails otherwise when the parts are too many.
-    fn sort(&self, error: wasmtime::Error, other: impl FnOnce(wasmtime::Error) -> Fault) -> Fault {
+    /// The remaining error of a call is a result that cannot be lifted, since the host functions
+    /// have no errors of their own. The remaining error of an instantiation is too many parts.
+    fn classify(
+        &self,
+        error: wasmtime::Error,
+        other: impl FnOnce(wasmtime::Error) -> Fault,
+    ) -> Fault {
         let limits = &self.runtime.limits;
-        if let Some(too_much) = error.downcast_ref::<TooMuch>() {
-            return MemoryFault::Limit(*too_much).into();
+        if let Some(exceeded) = error.downcast_ref::<LimitExceeded>() {
+            return MemoryFault::Limit(*exceeded).into();
         }
         match error.downcast_ref::<Trap>() {
             Some(Trap::OutOfFuel) => Fault::OutOfFuel { limit: limits.fuel },

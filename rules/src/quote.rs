@@ -1,42 +1,42 @@
-//! What a pricer is asked, and what it answers after it was checked.
+//! The input of a pricer, and its validated output.
 //!
-//! This room must not know which policy is asked, nor in which order.
+//! Must not depend on which pricers are queried, or in which order.
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Plan, Price};
 use phasemeter_meter::units::Timestamp;
 
-/// What does a GPU-hour cost here?
+/// A request for the price of a GPU-hour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuoteRequest {
-    /// As the driver names it, like `NVIDIA H100 80GB HBM3`. Not empty.
+    /// The driver's product name, like `NVIDIA H100 80GB HBM3`. Not empty.
     pub model: String,
-    /// Like `aws`.
+    /// Cloud provider, like `aws`.
     pub provider: Option<String>,
-    /// Like `us-east-1`.
+    /// The provider's region, like `us-east-1`.
     pub region: Option<String>,
-    /// Like `p5.48xlarge`.
+    /// The provider's instance type, like `p5.48xlarge`.
     pub instance_type: Option<String>,
-    /// The plan that was asked for.
+    /// The requested plan.
     pub plan: Option<Plan>,
     /// When the GPU is used.
     pub time: Timestamp,
-    /// What the price book says.
+    /// The price book's price; `None` if it has no such GPU.
     pub listed: Option<Price>,
 }
 
-/// What a GPU-hour costs, by terms that no price book knows.
+/// A price from a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quote {
-    /// What is charged.
+    /// Price per GPU-hour.
     pub rate: Rate,
-    /// How it is paid for.
+    /// How the GPU is paid for.
     pub plan: Plan,
-    /// On whose word: one line of at most 200 bytes.
+    /// Where the price comes from, for display: one line of 1–200 bytes.
     pub source: String,
-    /// The day it was true.
+    /// The date on which the price was valid.
     pub day: Date,
-    /// Until when; after the time of the request.
+    /// When the quote expires, after the request's time; `None` if it does not.
     pub valid_until: Option<Timestamp>,
 }

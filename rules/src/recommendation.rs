@@ -1,6 +1,6 @@
-//! What a recommender answers, after it was checked.
+//! The validated output of a recommender.
 //!
-//! This room must not know who said it, nor whether it is counted.
+//! Must not depend on which policy returned it, or on whether its saving is counted.
 
 use std::collections::BTreeMap;
 
@@ -10,33 +10,33 @@ pub use phasemeter_meter::savings::recommendation::{Saving, Target};
 
 use crate::lever::Lever;
 
-/// One piece of advice. Every bound named here has been checked.
+/// A recommendation. Every bound named here has been validated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recommendation {
-    /// Names the advice for machines: 1–64 of `a`–`z`, `0`–`9`, `.`, `_`, `-`.
+    /// Stable identifier: 1–64 of `a`–`z`, `0`–`9`, `.`, `_`, `-`, starting with a letter.
     pub code: String,
-    /// What it acts on.
+    /// What it reduces.
     pub target: Target,
-    /// By what means.
+    /// The means.
     pub lever: Lever,
-    /// In a few words: one line of at most 120 bytes.
+    /// Short title: one line of 1–120 bytes.
     pub title: String,
-    /// What to do: at most 1,000 bytes.
+    /// What to do: 1–1,000 bytes.
     pub action: String,
-    /// Why that helps here: at most 2,000 bytes.
+    /// Why it helps here: 1–2,000 bytes.
     pub rationale: String,
-    /// What it saves, of the bill of `gpus`.
+    /// Expected saving, as fractions of the bill of `gpus`.
     pub saving: Saving,
-    /// How sure the policy is: 0–1.
+    /// Confidence of the policy: 0–1.
     pub confidence: Fraction,
-    /// The numbers it rests on: at most 32, all finite.
+    /// Numbers that support it: at most 32, all finite.
     pub evidence: BTreeMap<String, f64>,
-    /// The GPUs it is for: at least one, each in the window, each once.
+    /// IDs of the GPUs it applies to: at least one, all in the window, no duplicates.
     pub gpus: Vec<String>,
 }
 
 impl Recommendation {
-    /// As far as savings go. `policy`: who said it.
+    /// The part that savings are computed from. `policy` is the name of the policy.
     #[must_use]
     pub fn advice<'a>(&'a self, policy: &'a str) -> recommendation::Recommendation<'a> {
         let Self { ref code, target, saving, ref gpus, .. } = *self;

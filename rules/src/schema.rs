@@ -1,8 +1,8 @@
-//! The schema that a policy gives for its settings: a small part of JSON Schema, checked here so
-//! that no guest needs a JSON parser.
+//! The schema of a policy's settings: a subset of JSON Schema, evaluated by the host so that guests
+//! need no JSON parser.
 //!
-//! A keyword that this room does not know is refused when the policy is loaded: a rule that is
-//! written down and not enforced is worse than none. It must not know any policy's settings.
+//! Loading rejects unknown keywords, because a constraint that is not enforced is worse than none.
+//! Must not depend on the settings of any particular policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use serde_json::{Map, Value as Json};
 
 use crate::settings::{SettingError, Settings, Value};
 
-/// Keywords that rule nothing.
+/// Keywords that constrain nothing.
 const ANNOTATIONS: [&str; 6] = ["$schema", "$id", "$comment", "title", "description", "examples"];
 
-/// What settings must be. The default takes none.
+/// A settings schema. The default accepts no settings.
 #[derive(Clone, Debug)]
 pub struct Schema {
     root: Node,
@@ -23,13 +23,13 @@ pub struct Schema {
 #[derive(Clone, Debug)]
 struct Node {
     shape: Shape,
-    one_of: Option<Vec<Json>>,
+    allowed: Option<Vec<Json>>,
     default: Option<Json>,
 }
 
 #[derive(Clone, Debug)]
 enum Shape {
-    /// `rest` is what a property that is not named must be; `None` where there must be none.
+    /// `rest` is the schema of unnamed properties; `None` if there must be none.
     Object {
         properties: BTreeMap<String, Node>,
         required: BTreeSet<String>,
@@ -39,14 +39,14 @@ enum Shape {
         items: Box<Node>,
     },
     Number {
-        whole: bool,
+        integer: bool,
         range: Range,
     },
     Text,
     Flag,
 }
 
-/// The bounds of a number, each with whether it is itself out of range.
+/// The bounds of a number, each with whether it is exclusive.
 #[derive(Clone, Copy, Debug, Default)]
 struct Range {
     low: Option<(f64, bool)>,
@@ -57,121 +57,126 @@ impl Default for Schema {
     fn default() -> Self {
         let shape =
             Shape::Object { properties: BTreeMap::new(), required: BTreeSet::new(), rest: None };
-        let root = Node { shape, one_of: None, default: None };
+        let root = Node { shape, allowed: None, default: None };
         Self { root, text: String::new() }
     }
 }
 
 impl Schema {
-    /// Reads a schema; an empty text takes no settings.
+    /// Parses a schema. An empty text accepts no settings.
     ///
     /// # Errors
-    /// Unless it is JSON, of an object, and made of the keywords that are known here. The
-    /// error's path names the place in the schema.
+    /// Returns an error if the text is not a JSON Schema of an object, or has unsupported keywords.
+    /// The path of the error is a path in the schema.
     pub fn parse(text: &str) -> Result<Self, SettingError> {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        let json = serde_json::from_str(text).map_err(|error| wrong("", error.to_string()))?;
+        let json = serde_json::from_str(text).map_err(|source| error("", source.to_string()))?;
         let root = Node::parse(&json, "")?;
         match root.shape {
             Shape::Object { .. } => Ok(Self { root, text: text.to_owned() }),
-            _ => Err(wrong("", "its type must be object")),
+            _ => Err(error("", "invalid type: expected object")),
         }
     }
 
-    /// As the policy wrote it; empty where it takes no settings.
+    /// The schema's source text; empty if it accepts no settings.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Checks settings, fills defaults in and flattens them to dotted paths.
+    /// Validates settings, fills in defaults, and flattens them to dotted paths.
     ///
     /// # Errors
-    /// Everything that is wrong with them, in order.
-    pub fn settle(&self, given: &Map<String, Json>) -> Result<Settings, Vec<SettingError>> {
-        let mut out = Out::default();
-        self.root.settle(&Json::Object(given.clone()), "", &mut out);
-        if out.errors.is_empty() { Ok(out.settings) } else { Err(out.errors) }
+    /// Returns every problem, in the order of the settings.
+    pub fn resolve(&self, given: &Map<String, Json>) -> Result<Settings, Vec<SettingError>> {
+        let mut resolved = Resolved::default();
+        self.root.resolve(&Json::Object(given.clone()), "", &mut resolved);
+        if resolved.errors.is_empty() { Ok(resolved.settings) } else { Err(resolved.errors) }
     }
 }
 
 #[derive(Default)]
-struct Out {
+struct Resolved {
     settings: Settings,
     errors: Vec<SettingError>,
 }
 
-impl Out {
-    fn wrong(&mut self, path: &str, message: impl Into<String>) {
-        self.errors.push(wrong(path, message));
+impl Resolved {
+    fn error(&mut self, path: &str, message: impl Into<String>) {
+        self.errors.push(error(path, message));
     }
 }
 
-fn wrong(path: &str, message: impl Into<String>) -> SettingError {
+fn error(path: &str, message: impl Into<String>) -> SettingError {
     SettingError { path: path.to_owned(), message: message.into() }
 }
 
-fn under(path: &str, key: impl std::fmt::Display) -> String {
+fn child(path: &str, key: impl std::fmt::Display) -> String {
     if path.is_empty() { key.to_string() } else { format!("{path}.{key}") }
 }
 
 impl Node {
     fn parse(json: &Json, path: &str) -> Result<Self, SettingError> {
-        let mut words = Words::of(json, path)?;
-        let shape = match words.text("type")?.as_deref() {
-            Some("object") => Shape::object(&mut words)?,
+        let mut keywords = Keywords::of(json, path)?;
+        let shape = match keywords.text("type")?.as_deref() {
+            Some("object") => Shape::object(&mut keywords)?,
             Some("array") => {
-                let items = words.take("items").ok_or_else(|| wrong(path, "items is missing"))?;
-                Shape::Array { items: Box::new(Self::parse(items, &under(path, "items"))?) }
+                let items = keywords.take("items").ok_or_else(|| error(path, "missing items"))?;
+                Shape::Array { items: Box::new(Self::parse(items, &child(path, "items"))?) }
             }
-            Some("number") => Shape::Number { whole: false, range: words.range()? },
-            Some("integer") => Shape::Number { whole: true, range: words.range()? },
+            Some("number") => Shape::Number { integer: false, range: keywords.range()? },
+            Some("integer") => Shape::Number { integer: true, range: keywords.range()? },
             Some("string") => Shape::Text,
             Some("boolean") => Shape::Flag,
             _ => {
                 let types = "object, array, number, integer, string or boolean";
-                return Err(wrong(path, format!("its type must be one of {types}")));
+                return Err(error(path, format!("invalid type: expected {types}")));
             }
         };
-        let one_of = match words.take("enum") {
+        let allowed = match keywords.take("enum") {
             None => None,
             Some(Json::Array(values)) => Some(values.clone()),
-            Some(_) => return Err(wrong(path, "enum must be a list")),
+            Some(_) => return Err(error(path, "invalid enum: expected an array")),
         };
-        let default = words.take("default").cloned();
-        words.done()?;
-        let node = Self { shape, one_of, default };
-        let mut out = Out::default();
+        let default = keywords.take("default").cloned();
+        keywords.finish()?;
+        let node = Self { shape, allowed, default };
+        let mut resolved = Resolved::default();
         if let Some(default) = &node.default {
-            node.settle(default, &under(path, "default"), &mut out);
+            node.resolve(default, &child(path, "default"), &mut resolved);
         }
-        out.errors.into_iter().next().map_or(Ok(node), Err)
+        resolved.errors.into_iter().next().map_or(Ok(node), Err)
     }
 
-    fn settle(&self, json: &Json, path: &str, out: &mut Out) {
-        if let Some(allowed) = &self.one_of
+    fn resolve(&self, json: &Json, path: &str, out: &mut Resolved) {
+        if let Some(allowed) = &self.allowed
             && !allowed.contains(json)
         {
             let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
-            out.wrong(path, format!("{json} is none of {}", allowed.join(", ")));
+            out.error(
+                path,
+                format!("invalid value {json}: expected one of {}", allowed.join(", ")),
+            );
         }
         match (&self.shape, json) {
             (Shape::Object { properties, required, rest }, Json::Object(given)) => {
                 for (key, value) in given {
-                    let path = under(path, key);
+                    let path = child(path, key);
                     match properties.get(key).or(rest.as_deref()) {
-                        _ if key.contains('.') => out.wrong(&path, "a name must not have a dot"),
-                        Some(node) => node.settle(value, &path, out),
-                        None => out.wrong(&path, unknown(properties)),
+                        _ if key.contains('.') => {
+                            out.error(&path, "invalid name: must not contain a dot");
+                        }
+                        Some(node) => node.resolve(value, &path, out),
+                        None => out.error(&path, unknown_setting(properties)),
                     }
                 }
                 for (key, node) in properties.iter().filter(|(key, _)| !given.contains_key(*key)) {
                     match &node.default {
-                        Some(default) => node.settle(default, &under(path, key), out),
+                        Some(default) => node.resolve(default, &child(path, key), out),
                         None if required.contains(key) => {
-                            out.wrong(&under(path, key), "is missing");
+                            out.error(&child(path, key), "missing, but required");
                         }
                         None => {}
                     }
@@ -179,83 +184,90 @@ impl Node {
             }
             (Shape::Array { items }, Json::Array(given)) => {
                 for (index, value) in given.iter().enumerate() {
-                    items.settle(value, &under(path, index), out);
+                    items.resolve(value, &child(path, index), out);
                 }
             }
-            (Shape::Number { whole, range }, Json::Number(given)) => {
+            (Shape::Number { integer, range }, Json::Number(given)) => {
                 let value = given.as_f64().unwrap_or(f64::NAN);
-                if !value.is_finite() || (*whole && value.fract() != 0.0) {
-                    out.wrong(path, format!("{given} is no whole number"));
-                } else if let Some(bound) = range.broken_by(value) {
-                    out.wrong(path, format!("{given} is not {bound}"));
+                if !value.is_finite() || (*integer && value.fract() != 0.0) {
+                    out.error(path, format!("invalid value {given}: expected an integer"));
+                } else if let Some(bound) = range.violated_bound(value) {
+                    out.error(path, format!("invalid value {given}: expected {bound}"));
                 } else {
-                    out.settings.set(path.to_owned(), Value::Number(value));
+                    out.settings.insert(path.to_owned(), Value::Number(value));
                 }
             }
             (Shape::Text, Json::String(text)) => {
-                out.settings.set(path.to_owned(), Value::Text(text.clone()));
+                out.settings.insert(path.to_owned(), Value::Text(text.clone()));
             }
             (Shape::Flag, Json::Bool(flag)) => {
-                out.settings.set(path.to_owned(), Value::Flag(*flag));
+                out.settings.insert(path.to_owned(), Value::Flag(*flag));
             }
-            (shape, json) => out.wrong(path, format!("{json} is no {}", shape.name())),
+            (shape, json) => {
+                out.error(path, format!("invalid value {json}: expected {}", shape.expected()));
+            }
         }
     }
 }
 
-fn unknown(properties: &BTreeMap<String, Node>) -> String {
+fn unknown_setting(properties: &BTreeMap<String, Node>) -> String {
     if properties.is_empty() {
-        return "no such setting".to_owned();
+        return "unknown setting: expected none".to_owned();
     }
     let known: Vec<_> = properties.keys().map(String::as_str).collect();
-    format!("no such setting; there are {}", known.join(", "))
+    format!("unknown setting: expected one of {}", known.join(", "))
 }
 
 impl Shape {
-    const fn name(&self) -> &'static str {
+    const fn expected(&self) -> &'static str {
         match self {
-            Self::Object { .. } => "object",
-            Self::Array { .. } => "list",
-            Self::Number { .. } => "number",
-            Self::Text => "text",
+            Self::Object { .. } => "an object",
+            Self::Array { .. } => "an array",
+            Self::Number { .. } => "a number",
+            Self::Text => "a string",
             Self::Flag => "true or false",
         }
     }
 
-    fn object(words: &mut Words<'_>) -> Result<Self, SettingError> {
-        let path = words.path.to_owned();
+    fn object(keywords: &mut Keywords<'_>) -> Result<Self, SettingError> {
+        let path = keywords.path.to_owned();
         let mut properties = BTreeMap::new();
-        match words.take("properties") {
+        match keywords.take("properties") {
             None => {}
             Some(Json::Object(named)) => {
                 for (key, json) in named {
-                    properties.insert(key.clone(), Node::parse(json, &under(&path, key))?);
+                    properties.insert(key.clone(), Node::parse(json, &child(&path, key))?);
                 }
             }
-            Some(_) => return Err(wrong(&path, "properties must be an object")),
+            Some(_) => return Err(error(&path, "invalid properties: expected an object")),
         }
-        let required = match words.take("required") {
+        let required = match keywords.take("required") {
             None => BTreeSet::new(),
             Some(json) => serde_json::from_value(json.clone())
-                .map_err(|_| wrong(&path, "required must be a list of names"))?,
+                .map_err(|_| error(&path, "invalid required: expected an array of strings"))?,
         };
         if let Some(key) = required.iter().find(|key| !properties.contains_key(*key)) {
-            return Err(wrong(&path, format!("required names {key}, which is no property")));
+            return Err(error(&path, format!("invalid required: {key} is not a property")));
         }
-        let rest = match words.take("additionalProperties") {
+        let rest = match keywords.take("additionalProperties") {
             None | Some(Json::Bool(false)) => None,
             Some(json @ Json::Object(_)) => {
-                Some(Box::new(Node::parse(json, &under(&path, "additionalProperties"))?))
+                Some(Box::new(Node::parse(json, &child(&path, "additionalProperties"))?))
             }
-            Some(_) => return Err(wrong(&path, "additionalProperties must be false or a schema")),
+            Some(_) => {
+                return Err(error(
+                    &path,
+                    "invalid additionalProperties: expected false or a schema",
+                ));
+            }
         };
         Ok(Self::Object { properties, required, rest })
     }
 }
 
 impl Range {
-    /// The bound that a value is beyond.
-    fn broken_by(&self, value: f64) -> Option<String> {
+    /// Describes the bound that a value violates, if any.
+    fn violated_bound(&self, value: f64) -> Option<String> {
         match (self.low, self.high) {
             (Some((low, true)), _) if value <= low => Some(format!("above {low}")),
             (Some((low, false)), _) if value < low => Some(format!("at least {low}")),
@@ -266,53 +278,57 @@ impl Range {
     }
 }
 
-/// The keywords of one schema; what nobody took was not known.
-struct Words<'a> {
+/// The keywords of one schema. Those not taken are unsupported.
+struct Keywords<'a> {
     path: &'a str,
-    left: BTreeMap<&'a str, &'a Json>,
+    remaining: BTreeMap<&'a str, &'a Json>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> Keywords<'a> {
     fn of(json: &'a Json, path: &'a str) -> Result<Self, SettingError> {
-        let Json::Object(words) = json else { return Err(wrong(path, "must be an object")) };
-        let rules = words.iter().filter(|(word, _)| !ANNOTATIONS.contains(&word.as_str()));
-        Ok(Self { path, left: rules.map(|(word, json)| (word.as_str(), json)).collect() })
+        let Json::Object(keywords) = json else {
+            return Err(error(path, "invalid schema: expected an object"));
+        };
+        let constraints = keywords.iter().filter(|(key, _)| !ANNOTATIONS.contains(&key.as_str()));
+        let remaining = constraints.map(|(keyword, json)| (keyword.as_str(), json)).collect();
+        Ok(Self { path, remaining })
     }
 
-    fn take(&mut self, word: &str) -> Option<&'a Json> {
-        self.left.remove(word)
+    fn take(&mut self, keyword: &str) -> Option<&'a Json> {
+        self.remaining.remove(keyword)
     }
 
-    fn text(&mut self, word: &str) -> Result<Option<String>, SettingError> {
-        match self.take(word) {
+    fn text(&mut self, keyword: &str) -> Result<Option<String>, SettingError> {
+        match self.take(keyword) {
             None => Ok(None),
             Some(Json::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(wrong(self.path, format!("{word} must be a text"))),
+            Some(_) => Err(error(self.path, format!("invalid {keyword}: expected a string"))),
         }
     }
 
-    fn number(&mut self, word: &str) -> Result<Option<f64>, SettingError> {
-        let Some(json) = self.take(word) else { return Ok(None) };
+    fn number(&mut self, keyword: &str) -> Result<Option<f64>, SettingError> {
+        let Some(json) = self.take(keyword) else { return Ok(None) };
         let number = json.as_f64().filter(|number| number.is_finite());
-        number.map(Some).ok_or_else(|| wrong(self.path, format!("{word} must be a number")))
+        let invalid = || error(self.path, format!("invalid {keyword}: expected a number"));
+        number.map(Some).ok_or_else(invalid)
     }
 
     fn range(&mut self) -> Result<Range, SettingError> {
         let (minimum, above) = (self.number("minimum")?, self.number("exclusiveMinimum")?);
         let (maximum, below) = (self.number("maximum")?, self.number("exclusiveMaximum")?);
         if (minimum.is_some() && above.is_some()) || (maximum.is_some() && below.is_some()) {
-            return Err(wrong(self.path, "give one bound a side"));
+            return Err(error(self.path, "conflicting bounds: expected one per side"));
         }
-        let bound = |inside: Option<f64>, outside: Option<f64>| {
-            inside.map(|bound| (bound, false)).or(outside.map(|bound| (bound, true)))
+        let bound = |inclusive: Option<f64>, exclusive: Option<f64>| {
+            inclusive.map(|bound| (bound, false)).or(exclusive.map(|bound| (bound, true)))
         };
         Ok(Range { low: bound(minimum, above), high: bound(maximum, below) })
     }
 
-    fn done(self) -> Result<(), SettingError> {
-        match self.left.keys().next() {
+    fn finish(self) -> Result<(), SettingError> {
+        match self.remaining.keys().next() {
             None => Ok(()),
-            Some(word) => Err(wrong(self.path, format!("the host does not know the word {word}"))),
+            Some(keyword) => Err(error(self.path, format!("unsupported keyword {keyword}"))),
         }
     }
 }
@@ -334,7 +350,7 @@ mod tests {
         "required": ["discounts"]
     }"#;
 
-    fn settle(json: &str) -> Result<String, String> {
+    fn resolve(json: &str) -> Result<String, String> {
         let given: Map<String, Json> = serde_json::from_str(json).unwrap();
         let show = |settings: &Settings| {
             let each = settings.iter().map(|(path, value)| format!("{path}={value:?}"));
@@ -343,42 +359,43 @@ mod tests {
         let join = |errors: Vec<SettingError>| {
             errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
         };
-        Schema::parse(DISCOUNTS).unwrap().settle(&given).map(|ok| show(&ok)).map_err(join)
+        Schema::parse(DISCOUNTS).unwrap().resolve(&given).map(|ok| show(&ok)).map_err(join)
     }
 
     #[test]
-    fn settings_are_flattened_with_their_defaults() {
+    fn settings_are_flattened_with_defaults() {
         let given = r#"{"discounts": {"h100": 0.25},
                         "commitments": [{"model": "a100", "years": 3}], "strict": true}"#;
         let flat = r#"commitments.0.model=Text("a100") commitments.0.years=Number(3.0) discounts.h100=Number(0.25) provider=Text("aws") strict=Flag(true)"#;
-        assert_eq!(settle(given).unwrap(), flat);
+        assert_eq!(resolve(given).unwrap(), flat);
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn resolve_reports_every_error() {
         let given = r#"{"provider": "azure", "strict": "yes", "discunts": {},
                         "commitments": [{"years": 1.5}]}"#;
-        let told = [
-            "commitments.0.years: 1.5 is no whole number",
-            "commitments.0.model: is missing",
-            "discunts: no such setting; there are commitments, discounts, provider, strict",
-            r#"provider: "azure" is none of "aws", "gcp""#,
-            r#"strict: "yes" is no true or false"#,
-            "discounts: is missing",
+        let errors = [
+            "commitments.0.years: invalid value 1.5: expected an integer",
+            "commitments.0.model: missing, but required",
+            "discunts: unknown setting: expected one of commitments, discounts, provider, strict",
+            r#"provider: invalid value "azure": expected one of "aws", "gcp""#,
+            r#"strict: invalid value "yes": expected true or false"#,
+            "discounts: missing, but required",
         ];
-        assert_eq!(settle(given).unwrap_err(), told.join(" | "));
-        assert!(settle(r#"{"discounts": {"h100": 1}}"#).unwrap_err().contains("not below 1"));
-        assert!(settle(r#"{"discounts": {"a.b": 0}}"#).unwrap_err().contains("dot"));
+        assert_eq!(resolve(given).unwrap_err(), errors.join(" | "));
+        let bound = resolve(r#"{"discounts": {"h100": 1}}"#).unwrap_err();
+        assert!(bound.contains("expected below 1"), "{bound}");
+        assert!(resolve(r#"{"discounts": {"a.b": 0}}"#).unwrap_err().contains("dot"));
     }
 
     #[test]
-    fn a_schema_that_could_not_be_enforced_is_refused() {
+    fn parse_rejects_unenforceable_schema() {
         for (schema, why) in [
             ("{", "EOF"),
-            (r#"{"type": "string"}"#, "must be object"),
+            (r#"{"type": "string"}"#, "expected object"),
             (r#"{"type": "object", "minProperties": 1}"#, "minProperties"),
-            (r#"{"type": "object", "required": ["a"]}"#, "no property"),
-            (r#"{"type": "object", "properties": {"a": {"type": "null"}}}"#, "its type must"),
+            (r#"{"type": "object", "required": ["a"]}"#, "not a property"),
+            (r#"{"type": "object", "properties": {"a": {"type": "null"}}}"#, "invalid type"),
             (
                 r#"{"type": "object", "properties": {"a": {"type": "number", "default": "x"}}}"#,
                 "a.default",
@@ -390,10 +407,10 @@ mod tests {
     }
 
     #[test]
-    fn no_schema_takes_no_settings() {
+    fn empty_schema_accepts_no_settings() {
         let none = Schema::parse("").unwrap();
-        assert_eq!(none.settle(&Map::new()).unwrap(), Settings::default());
+        assert_eq!(none.resolve(&Map::new()).unwrap(), Settings::default());
         let given: Map<String, Json> = serde_json::from_str(r#"{"a": 1}"#).unwrap();
-        assert!(none.settle(&given).is_err());
+        assert!(none.resolve(&given).is_err());
     }
 }

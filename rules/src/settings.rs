@@ -1,41 +1,42 @@
-//! The settings of one policy, as it gets them: dotted paths in order, each with a plain value.
+//! The settings of one policy as the guest receives them: dotted paths in byte order, each with a
+//! scalar value.
 //!
-//! Made by [`Schema::settle`](crate::schema::Schema::settle) alone, so they have been checked.
+//! Only [`Schema::resolve`](crate::schema::Schema::resolve) creates them, so they are valid.
 
 use std::collections::BTreeMap;
 
-/// The settings of a policy. Empty by default.
+/// Validated settings of a policy. The default is empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings(BTreeMap<String, Value>);
 
-/// One setting.
+/// The value of one setting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `true` or `false`.
+    /// A Boolean.
     Flag(bool),
-    /// Finite.
+    /// A finite number.
     Number(f64),
-    /// Any text.
+    /// A string.
     Text(String),
 }
 
 impl Settings {
-    /// Each path with its value, in byte order of the paths.
+    /// Paths and values, in byte order of the paths.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(path, value)| (path.as_str(), value))
     }
 
-    pub(crate) fn set(&mut self, path: String, value: Value) {
+    pub(crate) fn insert(&mut self, path: String, value: Value) {
         self.0.insert(path, value);
     }
 }
 
-/// What is wrong with one setting.
+/// A problem with one setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {message}", if path.is_empty() { "the settings" } else { path })]
+#[error("{}: {message}", if path.is_empty() { "settings" } else { path })]
 pub struct SettingError {
     /// Its dotted path; empty for the settings as a whole.
     pub path: String,
-    /// What is wrong, and what would be right.
+    /// The problem, and what is expected.
     pub message: String,
 }

@@ -1,7 +1,7 @@
-//! Who vouches for a file: an ed25519 signature over all its bytes, 64 bytes beside it.
+//! ed25519 signatures of files: 64 bytes, over all bytes of the file.
 //!
-//! It is what `openssl pkeyutl -sign -rawin` writes, with keys as openssl writes them. This room
-//! must not know what was signed.
+//! Signatures are those of `openssl pkeyutl -sign -rawin`, and keys are in openssl's PEM format.
+//! Must not depend on what is signed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,9 +10,9 @@ use ed25519_dalek::pkcs8::{DecodePrivateKey, DecodePublicKey};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 
 use crate::digest::hex;
-use crate::fault::plain;
+use crate::fault::sanitize;
 
-/// The key of someone whose policies are trusted, written as 64 hexadecimal digits or as PEM.
+/// A trusted ed25519 public key, parsed from 64 hexadecimal digits or from PEM.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
@@ -25,7 +25,7 @@ impl FromStr for PublicKey {
             Some(bytes) => VerifyingKey::from_bytes(&bytes).ok(),
             None => VerifyingKey::from_public_key_pem(text).ok(),
         };
-        key.filter(|key| !key.is_weak()).map(Self).ok_or_else(|| NotAKey::shown(text))
+        key.filter(|key| !key.is_weak()).map(Self).ok_or_else(|| NotAKey::quoting(text))
     }
 }
 
@@ -41,23 +41,23 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// The text is no [`PublicKey`].
+/// The text is not a [`PublicKey`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no ed25519 public key: give its 32 bytes as 64 hexadecimal digits, or what \
-     'openssl pkey -pubout' writes"
+    "invalid ed25519 public key '{0}': expected 64 hexadecimal digits, or the output of \
+     'openssl pkey -pubout'"
 )]
 pub struct NotAKey(String);
 
 impl NotAKey {
-    /// The first line of a text is enough to know it by.
-    fn shown(text: &str) -> Self {
-        Self(plain(text.lines().next().unwrap_or_default(), 80))
+    /// Quotes the first line only, which identifies the text.
+    fn quoting(text: &str) -> Self {
+        Self(sanitize(text.lines().next().unwrap_or_default(), 80))
     }
 }
 
-/// A key that signs, read from the PEM that `openssl genpkey -algorithm ed25519` writes. It shows
-/// itself to nobody.
+/// An ed25519 private key, parsed from the PEM output of `openssl genpkey -algorithm ed25519`. It
+/// has no `Debug` or `Display`, so it cannot be printed.
 pub struct SecretKey(SigningKey);
 
 impl FromStr for SecretKey {
@@ -69,42 +69,44 @@ impl FromStr for SecretKey {
 }
 
 impl SecretKey {
-    /// The key that tells its signatures.
+    /// The public key that verifies its signatures.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())
     }
 
-    /// The signature over these bytes.
+    /// Signs `bytes`.
     #[must_use]
     pub fn sign(&self, bytes: &[u8]) -> [u8; 64] {
         self.0.sign(bytes).to_bytes()
     }
 }
 
-/// The text is no [`SecretKey`]. What it is instead is not said: it may be another secret.
+/// The text is not a [`SecretKey`]. The text is not quoted, because it may be another secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no ed25519 private key: give what 'openssl genpkey -algorithm ed25519' writes")]
+#[error("invalid ed25519 private key: expected the output of 'openssl genpkey -algorithm ed25519'")]
 pub struct NotASecretKey;
 
-/// Why a file is not trusted.
+/// Why a signature is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureFault {
     /// There is no signature.
-    #[error("it is not signed, and keys are configured: put its signature beside it, as .sig")]
+    #[error(
+        "not signed, although keys are configured; put the signature beside it, with the suffix .sig"
+    )]
     Missing,
-    /// It has not the size of one.
-    #[error("its signature has {0} bytes, and an ed25519 signature has 64")]
+    /// It does not have 64 bytes.
+    #[error("invalid signature of {0} bytes: expected 64")]
     Malformed(usize),
-    /// No trusted key made it, or the file changed since.
-    #[error("none of the configured keys signed it")]
+    /// No trusted key made it, or the file has changed since.
+    #[error("not signed by any configured key")]
     Untrusted,
 }
 
-/// Whether one of `keys` signed `bytes`.
+/// Verifies that one of `keys` signed `bytes`.
 ///
 /// # Errors
-/// Why not.
+/// Returns an error if there is no signature, it is malformed, or none of `keys` made it.
 pub fn verify(
     keys: &[PublicKey],
     bytes: &[u8],
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn one_trusted_key_is_enough() {
+    fn verify_accepts_any_trusted_key() {
         let ((alice, a), (_, b)) = (key(1), key(2));
         let signature = alice.sign(b"policy").to_bytes();
         assert_eq!(verify(&[b, a], b"policy", Some(&signature)), Ok(()));
@@ -142,17 +144,17 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_read_as_it_is_written() {
+    fn public_key_parse_inverts_display() {
         let (_, public) = key(3);
         assert_eq!(public.to_string().parse(), Ok(public));
-        // The identity: every signature by it could be forged.
+        // The identity point: signatures by it can be forged.
         let weak = format!("01{}", "00".repeat(31));
         assert!(weak.parse::<PublicKey>().is_err());
     }
 
-    /// The pair of RFC 8410, section 10, as openssl writes it.
+    /// The key pair of RFC 8410, section 10, as openssl prints it.
     #[test]
-    fn keys_are_read_as_openssl_writes_them() {
+    fn keys_parse_from_openssl_pem() {
         let secret = "-----BEGIN PRIVATE KEY-----\n\
             MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
             -----END PRIVATE KEY-----\n";
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(public.parse(), Ok(key.public()));
         assert_eq!(verify(&[key.public()], b"policy", Some(&key.sign(b"policy"))), Ok(()));
         assert_eq!(public.parse::<SecretKey>().err(), Some(NotASecretKey));
-        let refusal = secret.parse::<PublicKey>().unwrap_err().to_string();
-        assert!(!refusal.contains("MC4CAQ"), "a secret was shown: {refusal}");
+        let error = secret.parse::<PublicKey>().unwrap_err().to_string();
+        assert!(!error.contains("MC4CAQ"), "a secret was printed: {error}");
     }
 }

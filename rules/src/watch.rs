@@ -1,8 +1,8 @@
-//! Watches a folder: says when what is in it has changed, and is at rest again.
+//! Polls a directory and reports when its contents have changed and come to rest.
 //!
-//! By asking, not by being told: names, times and sizes of a few files once a second cost nothing,
-//! and work on every file system, also through the links of a mounted `ConfigMap`. This room must
-//! not know what the files are.
+//! Polling instead of inotify: comparing names, times and sizes of a few files once a second costs
+//! next to nothing and works on every file system, including the symbolic links of a mounted
+//! `ConfigMap`. Must not depend on what the files are.
 
 use std::fs;
 use std::io;
@@ -12,56 +12,57 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// A thread that watches, until this is dropped. A call in progress goes on to its end, and nobody
-/// waits for it: it may compile for a minute.
+/// A thread that polls a directory until this is dropped. Dropping does not wait for a callback in
+/// progress, which may compile for a minute.
 #[derive(Debug)]
-pub struct Watch {
+pub struct PollWatcher {
     _stop: mpsc::Sender<()>,
 }
 
-/// What is in a folder, as far as it shows without reading it: name, inode, size and time of each.
-type Look = Vec<(PathBuf, u64, u64, i64, i64)>;
+/// A directory's contents by their metadata: path, inode, size, and modification time of each file.
+type Listing = Vec<(PathBuf, u64, u64, i64, i64)>;
 
-fn look(folder: &Path) -> io::Result<Look> {
-    let mut look = Vec::new();
-    for entry in fs::read_dir(folder)? {
+fn list(dir: &Path) -> io::Result<Listing> {
+    let mut listing = Vec::new();
+    for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        // Follows links: what counts is the file at the end. One that is gone shows next time.
-        if let Ok(about) = fs::metadata(&path) {
-            look.push((path, about.ino(), about.size(), about.mtime(), about.mtime_nsec()));
+        // Follows links: the file at the end counts. A removed file shows in the next listing.
+        if let Ok(metadata) = fs::metadata(&path) {
+            let modified = (metadata.mtime(), metadata.mtime_nsec());
+            listing.push((path, metadata.ino(), metadata.size(), modified.0, modified.1));
         }
     }
-    look.sort();
-    Ok(look)
+    listing.sort();
+    Ok(listing)
 }
 
-impl Watch {
-    /// Looks at the folder every `interval`, and calls `changed` when it looks different from the
-    /// last call, or from now, and the same as one interval before: a file that is still being
-    /// written is left alone. A folder that is not there has not changed.
+impl PollWatcher {
+    /// Lists the directory every `interval`, and calls `on_change` if the listing differs from the
+    /// one last reported (at first, the one at the start) but equals the previous one: a file that
+    /// is still being written is not reported yet. A missing directory counts as unchanged.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// Returns an error if the thread cannot be started.
     pub fn start(
-        folder: PathBuf,
+        dir: PathBuf,
         interval: Duration,
-        mut changed: impl FnMut() + Send + 'static,
+        mut on_change: impl FnMut() + Send + 'static,
     ) -> io::Result<Self> {
-        let mut told = look(&folder).ok();
+        let mut reported = list(&dir).ok();
         let (stop, stopped) = mpsc::channel();
-        let watch = move || {
-            let mut last = told.clone();
+        let poll = move || {
+            let mut last = reported.clone();
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(interval) {
-                let now = look(&folder).ok();
-                if now.is_some() && now != told && now == last {
-                    // Taken before the files are read: a change during that is seen next time.
-                    told.clone_from(&now);
-                    changed();
+                let now = list(&dir).ok();
+                if now.is_some() && now != reported && now == last {
+                    // Set before the files are read: a change during that is reported next time.
+                    reported.clone_from(&now);
+                    on_change();
                 }
                 last = now;
             }
         };
-        thread::Builder::new().name("policy-watch".to_owned()).spawn(watch)?;
+        thread::Builder::new().name("policy-watch".to_owned()).spawn(poll)?;
         Ok(Self { _stop: stop })
     }
 }
@@ -71,18 +72,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_told_once_it_rests() {
-        let folder = tempfile::tempdir().unwrap();
-        let (told, tells) = mpsc::channel();
-        let changed = move || told.send(()).unwrap();
-        let watch =
-            Watch::start(folder.path().to_owned(), Duration::from_millis(5), changed).unwrap();
-        assert_eq!(tells.recv_timeout(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
-        fs::write(folder.path().join("a.wasm"), "x").unwrap();
-        tells.recv_timeout(Duration::from_secs(10)).unwrap();
-        fs::remove_file(folder.path().join("a.wasm")).unwrap();
-        tells.recv_timeout(Duration::from_secs(10)).unwrap();
-        drop(watch);
-        assert_eq!(tells.recv(), Err(mpsc::RecvError), "nothing is told after it is over");
+    fn change_is_reported_once_at_rest() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("policies");
+        fs::create_dir(&dir).unwrap();
+        let (sender, changes) = mpsc::channel();
+        let on_change = move || sender.send(()).unwrap();
+        let watcher = PollWatcher::start(dir.clone(), Duration::from_millis(5), on_change).unwrap();
+        assert_eq!(changes.recv_timeout(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
+        // Moved in whole: on a busy machine an empty file might rest long enough to be reported.
+        fs::write(home.path().join("a.wasm"), "x").unwrap();
+        fs::rename(home.path().join("a.wasm"), dir.join("a.wasm")).unwrap();
+        changes.recv_timeout(Duration::from_secs(10)).unwrap();
+        fs::remove_file(dir.join("a.wasm")).unwrap();
+        changes.recv_timeout(Duration::from_secs(10)).unwrap();
+        drop(watcher);
+        assert_eq!(changes.recv(), Err(mpsc::RecvError), "nothing is reported after the drop");
     }
 }

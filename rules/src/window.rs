@@ -1,7 +1,7 @@
-//! What a recommender is shown: the whole experiment so far, a snapshot that never changes.
+//! The input of a recommender: an immutable snapshot of the whole experiment so far.
 //!
-//! The sidecar fills it, the contract writes it for the guest. This room must not know how it
-//! travels, nor what anyone advises.
+//! The sidecar fills it, the contract lowers it for the guest. Must not depend on the contract, or
+//! on what is recommended.
 
 use std::collections::BTreeMap;
 
@@ -13,90 +13,90 @@ use phasemeter_meter::price::Price;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 use phasemeter_meter::waste::WasteByCategory;
 
-/// What was measured.
+/// Measurements of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
-    /// The first instant of it.
+    /// Start of the measurements.
     pub start: Timestamp,
-    /// The first instant after it.
+    /// End of the measurements, exclusive.
     pub end: Timestamp,
     /// Whether the experiment is over.
     pub last: bool,
-    /// What the experiment is called.
+    /// Name of the experiment.
     pub experiment_id: String,
-    /// Its W3C trace id: 32 hexadecimal digits.
+    /// Its W3C trace ID: 32 hexadecimal digits.
     pub trace_id: String,
     /// Its attributes.
     pub attributes: BTreeMap<String, String>,
-    /// From one point of the columns to the next.
+    /// Interval between the points of a column.
     pub step: Nanos,
     /// The GPUs, in the order of the report.
     pub gpus: Vec<Gpu>,
-    /// What the contract has no field for.
+    /// Measurements without a field of their own.
     pub metrics: BTreeMap<String, f64>,
 }
 
 /// One GPU of a window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gpu {
-    /// Its uuid, else its bus id, else its file and index. One of a kind in the window.
+    /// Its UUID; else its PCI bus ID; else its file and index. Unique in the window.
     pub id: String,
-    /// As the driver names it; empty where nobody said.
+    /// The driver's product name; empty if unknown.
     pub model: String,
-    /// All its memory.
+    /// Total device memory.
     pub memory_total: Option<Bytes>,
-    /// The most it may draw.
+    /// Power limit.
     pub power_limit: Option<Milliwatts>,
-    /// Where its time and money went.
+    /// Its time and cost by account.
     pub accounts: Accounts,
-    /// Its waste, by pool.
+    /// Cost of its waste by category.
     pub waste: WasteByCategory,
-    /// How its utilization moves; `None` where there is too little to tell.
+    /// Pattern of its utilization; `None` if there is too little data.
     pub pattern: Option<Pattern>,
-    /// What it costs; `None` where it is unpriced.
+    /// Its price; `None` if it is unpriced.
     pub price: Option<Price>,
-    /// What it got done, by unit.
+    /// Work completed, by unit.
     pub work_done: BTreeMap<String, f64>,
-    /// Mean utilization of each step, 0–1. In this and the columns below a NaN is a step that
-    /// nothing observed, and an empty column is one that there was not.
+    /// Mean utilization per step, 0–1. In every column, NaN is an unobserved step, and an empty
+    /// column was not recorded.
     pub utilization: Vec<f64>,
-    /// Mean power of each step, in watts.
+    /// Mean power per step, in watts.
     pub power: Vec<f64>,
-    /// Memory in use in each step, in bytes.
+    /// Memory in use per step, in bytes.
     pub memory: Vec<f64>,
-    /// What the contract has no field for.
+    /// Measurements without a field of their own.
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// The accounts of a GPU, each with its sums.
+/// Totals of a GPU by account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
-    /// Idle, and held.
+    /// Idle while held by a process or memory.
     pub idle_held: Account,
-    /// Idle, and free for others.
+    /// Idle and free for others.
     pub idle_free: Account,
-    /// Idle, where holding is not known.
+    /// Idle, held or free unknown.
     pub idle_unknown: Account,
-    /// From 10 to below 70 %.
+    /// Utilization from 10% to below 70%, by default.
     pub underutilized: Account,
-    /// From 70 to below 90 %.
+    /// Utilization from 70% to below 90%, by default.
     pub productive: Account,
-    /// From 90 %.
+    /// Utilization from 90%, by default.
     pub compute_bound: Account,
-    /// Nothing observed it.
+    /// Without usable utilization.
     pub unobserved: Account,
 }
 
-/// The sums of one account.
+/// Totals of one account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Time in it.
+    /// Time.
     pub time: Nanos,
-    /// Utilization × time.
+    /// Time × utilization.
     pub effective_time: Nanos,
-    /// What the time cost.
+    /// Cost of the time.
     pub cost: NanoUsd,
-    /// What the effective share of it cost.
+    /// Cost × utilization.
     pub effective_cost: NanoUsd,
 }
 

@@ -1,11 +1,11 @@
-//! Guests that mean harm: each ends in its own fault, within its limits, and harms nobody else.
+//! Hostile guests: each ends in its own error, within its limits, and affects nothing else.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    reason = "a test that cannot go on stops, and knows its numbers"
+    reason = "tests panic on failure and use small numbers"
 )]
 
 mod support;
@@ -18,165 +18,167 @@ use phasemeter_rules::fault::Fault;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::policy::{Policy, Usage};
-use support::{evil, says, texts};
+use support::{header, hostile, patient, wat_files};
 
-/// What asking a policy once came to.
-fn ask(policy: &Policy) -> (Result<(), Fault>, Usage) {
-    if let Some(run) = policy.recommend(&support::window(1, 60)) {
-        return (run.answer.map(drop), run.usage);
+/// Evaluates a policy once, on the input of its kind.
+fn evaluate(policy: &Policy) -> (Result<(), Fault>, Usage) {
+    if let Some(evaluation) = policy.recommend(&support::window(1, 60)) {
+        return (evaluation.answer.map(drop), evaluation.usage);
     }
-    let run = policy.quote(&support::request()).expect("it is a pricer, then");
-    (run.answer.map(drop), run.usage)
+    let evaluation = policy.quote(&support::request()).expect("a policy that is not a pricer");
+    (evaluation.answer.map(drop), evaluation.usage)
 }
 
 fn host(limits: Limits) -> Host {
     Host::new(Options { limits, ..Options::default() }).unwrap()
 }
 
-/// Scenario: every file of `tests/evil` is loaded and asked once.
-/// Guarantee: it ends in the fault that the file names, when and with the words that it names.
+/// Scenario: every file of `tests/hostile` is loaded and evaluated once.
+/// Guarantee: it ends with the error, at the step and with the message in its header.
 #[test]
-fn each_guest_ends_in_its_own_fault() {
-    let usual = host(Limits::default());
+fn hostile_guest_ends_in_its_error() {
+    let by_fuel = host(patient());
     let deadline = Duration::from_millis(100);
-    let endless = host(Limits { fuel: u64::MAX / 2, deadline, ..Limits::default() });
+    let by_deadline = host(Limits { fuel: u64::MAX / 2, deadline, ..Limits::default() });
     let mut wrong = Vec::new();
-    let all = texts(&support::home().join("tests/evil"));
+    let all = wat_files(&support::home().join("tests/hostile"));
     for (name, text) in &all {
-        let host = if says(text, "limits") == Some("deadline") { &endless } else { &usual };
+        let host = if header(text, "limits") == Some("deadline") { &by_deadline } else { &by_fuel };
         let candidate = Candidate::new(name.clone(), support::policy(text));
         let mut started = Instant::now();
         let loaded = host.load(candidate);
         if loaded.is_ok() {
             started = Instant::now();
         }
-        let (when, outcome) = match loaded {
-            Ok(policy) => ("run", ask(&policy).0),
-            Err(fault) => ("load", Err(fault)),
+        let (step, outcome) = match loaded {
+            Ok(policy) => ("run", evaluate(&policy).0),
+            Err(error) => ("load", Err(error)),
         };
         let took = started.elapsed();
-        let (kind, words) = match &outcome {
+        let (kind, message) = match &outcome {
             Ok(()) => ("none", String::new()),
-            Err(fault) => (fault.kind(), fault.to_string()),
+            Err(error) => (error.kind(), error.to_string()),
         };
-        println!("{name:24} {when:5} {kind:24} {took:>10.1?}  {words:.100}");
-        if Some(kind) != says(text, "fault")
-            || when != says(text, "when").unwrap_or("run")
-            || !words.to_lowercase().contains(&says(text, "says").unwrap_or("").to_lowercase())
+        println!("{name:24} {step:5} {kind:24} {took:>10.1?}  {message:.100}");
+        let expected = header(text, "message").unwrap_or("").to_lowercase();
+        if Some(kind) != header(text, "error")
+            || step != header(text, "when").unwrap_or("run")
+            || !message.to_lowercase().contains(&expected)
         {
-            wrong.push(format!("{name}: {when} {kind} {words}"));
+            wrong.push(format!("{name}: {step} {kind} {message}"));
         }
-        assert!(words.len() < 2_000, "{name} writes too much of the report");
+        assert!(message.len() < 2_000, "{name}: message of {} bytes", message.len());
     }
-    assert!(all.len() > 50, "the guests are gone");
+    assert!(all.len() > 50, "only {} guests found", all.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Scenario: an endless loop with fuel without end.
-/// Guarantee: the deadline ends it, and not before its time. How late is printed; the bound
-/// is one that holds on a busy machine too.
+/// Scenario: an endless loop with practically unlimited fuel.
+/// Guarantee: it is stopped by the deadline, and not before it. The delay is printed; its bound also
+/// holds on a busy machine.
 #[test]
-fn a_deadline_holds() {
+fn deadline_stops_endless_loop() {
     let deadline = Duration::from_millis(20);
     let host = host(Limits { fuel: u64::MAX / 2, deadline, ..Limits::default() });
-    let policy = host.load(Candidate::new("loop", evil("loop-deadline"))).unwrap();
-    let mut late: Vec<_> = (0..20)
+    let policy = host.load(Candidate::new("loop", hostile("loop-deadline"))).unwrap();
+    let mut delays: Vec<_> = (0..20)
         .map(|_| {
-            let (answer, usage) = ask(&policy);
-            assert!(matches!(answer, Err(Fault::Deadline { limit }) if limit == deadline));
-            usage.time.checked_sub(deadline).expect("it had all its time")
+            let (result, usage) = evaluate(&policy);
+            assert!(matches!(result, Err(Fault::Deadline { limit }) if limit == deadline));
+            usage.time.checked_sub(deadline).expect("stopped before its deadline")
         })
         .collect();
-    late.sort();
-    println!("killed {:?} late at the median, {:?} at most", late[10], late[19]);
-    assert!(late[0] < deadline, "even the best of 20 was {:?} late", late[0]);
+    delays.sort();
+    println!("stopped {:?} late at the median, {:?} at most", delays[10], delays[19]);
+    assert!(delays[0] < deadline, "even the best of 20 was {:?} late", delays[0]);
 }
 
-/// Scenario: a guest is asked twenty times, some of them by four threads at once.
-/// Guarantee: the same verdict and the same fuel, every time.
+/// Scenario: a guest is evaluated repeatedly, by several threads at once.
+/// Guarantee: the same result and the same fuel every time.
 #[test]
-fn the_same_window_takes_the_same_fuel() {
-    let host = host(Limits::default());
+fn concurrent_evaluations_are_deterministic() {
+    let host = host(patient());
     for name in ["honest", "recursion", "memory-hog", "saving-nan", "string-utf8"] {
-        let policy = host.load(Candidate::new(name, evil(name))).unwrap();
-        let judge = || {
-            let (answer, usage) = ask(&policy);
-            (answer.err().map(|fault| fault.to_string()), usage.fuel, usage.memory)
+        let policy = host.load(Candidate::new(name, hostile(name))).unwrap();
+        let outcome = || {
+            let (result, usage) = evaluate(&policy);
+            (result.err().map(|error| error.to_string()), usage.fuel, usage.memory)
         };
-        let first = judge();
+        let first = outcome();
         std::thread::scope(|scope| {
             for _ in 0..6 {
-                scope.spawn(|| (0..3).for_each(|_| assert_eq!(judge(), first, "{name}")));
+                scope.spawn(|| (0..3).for_each(|_| assert_eq!(outcome(), first, "{name}")));
             }
         });
     }
 }
 
-/// Scenario: a guest floods the log.
-/// Guarantee: the first lines are kept, the others counted.
+/// Scenario: a guest logs a thousand lines.
+/// Guarantee: the first 32 are kept, the others counted.
 #[test]
-fn a_log_is_bounded() {
-    let policy = host(Limits::default()).load(Candidate::new("log", evil("log-flood"))).unwrap();
+fn log_is_bounded() {
+    let policy = host(patient()).load(Candidate::new("log", hostile("log-flood"))).unwrap();
     let log = policy.recommend(&support::window(1, 0)).unwrap().log;
     assert_eq!((log.lines.len(), log.dropped), (32, 968));
 }
 
-/// Scenario: a component imports from WASI and never calls it; the operator allows stubs.
-/// Guarantee: it is refused by default, and runs with stubs.
+/// Scenario: a component imports from WASI but never calls it.
+/// Guarantee: it is rejected by default, and runs if the operator allows stubs.
 #[test]
-fn foreign_imports_are_stubbed_where_the_operator_says_so() {
+fn disallowed_imports_are_stubbed_on_request() {
     let component = || {
         let mut encoder = wit_component::ComponentEncoder::default();
-        encoder = encoder.module(&evil("import-wasi")).unwrap();
+        encoder = encoder.module(&hostile("import-wasi")).unwrap();
         Candidate::new("wasi", encoder.encode().unwrap())
     };
-    let refused = host(Limits::default()).load(component()).unwrap_err();
-    assert_eq!(refused.kind(), "load.forbidden_import");
-    let stubbing = Host::new(Options { stub_imports: true, ..Options::default() }).unwrap();
-    assert!(ask(&stubbing.load(component()).unwrap()).0.is_ok());
+    let error = host(patient()).load(component()).unwrap_err();
+    assert_eq!(error.kind(), "load.forbidden_import");
+    let options = Options { limits: patient(), stub_imports: true, ..Options::default() };
+    let stubbing = Host::new(options).unwrap();
+    assert!(evaluate(&stubbing.load(component()).unwrap()).0.is_ok());
 }
 
-/// Scenario: a sound policy is cut off, one byte of it is changed, or noise stands in its place.
-/// Guarantee: a fault of loading, or of limits; never a panic.
+/// Scenario: a valid policy is truncated, has a bit flipped, or is replaced by random bytes.
+/// Guarantee: an error, never a panic.
 #[test]
-fn what_is_no_policy_is_refused() {
-    let host = host(Limits { fuel: 1_000_000, ..Limits::default() });
-    let whole = evil("honest");
+fn corrupt_file_is_rejected() {
+    let host = host(Limits { fuel: 1_000_000, ..patient() });
+    let whole = hostile("honest");
     let load = |bytes: &[u8]| host.load(Candidate::new("x", bytes.to_vec()));
     for end in (0..whole.len()).step_by(whole.len() / 64) {
-        let fault = load(&whole[..end]).expect_err("half a policy was taken");
-        assert!(fault.kind().starts_with("load."), "cut at {end}: {fault}");
+        let error = load(&whole[..end]).expect_err("a truncated policy was loaded");
+        assert!(error.kind().starts_with("load."), "cut at {end}: {error}");
     }
-    let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = || {
-        noise ^= noise << 13;
-        noise ^= noise >> 7;
-        noise ^= noise << 17;
-        noise
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
     };
     for _ in 0..200 {
         let mut flipped = whole.clone();
         let at = random() as usize % flipped.len();
         flipped[at] ^= 1 << (random() % 8);
-        // Some changes do no harm.
+        // Some changes leave it valid.
         let _ = load(&flipped);
         let junk: Vec<u8> = (0..256).map(|_| random() as u8).collect();
         assert_eq!(load(&junk).unwrap_err().kind(), "load.unreadable");
-        let headed = [b"\0asm\x0d\0\x01\0".as_slice(), &junk].concat();
-        assert!(load(&headed).unwrap_err().kind().starts_with("load."));
+        let with_header = [b"\0asm\x0d\0\x01\0".as_slice(), &junk].concat();
+        assert!(load(&with_header).unwrap_err().kind().starts_with("load."));
     }
 }
 
-/// Scenario: the file was swapped for another after it was locked.
-/// Guarantee: it is refused by its digest, before anything of it is read.
+/// Scenario: a locked file is replaced by another.
+/// Guarantee: it is rejected by its digest, before it is parsed.
 #[test]
-fn a_swapped_file_is_refused() {
+fn pinned_digest_rejects_replaced_file() {
     let candidate = Candidate {
-        pinned: Some(Digest::of(&evil("honest"))),
-        ..Candidate::new("honest", evil("loop-start"))
+        pinned: Some(Digest::of(&hostile("honest"))),
+        ..Candidate::new("honest", hostile("loop-start"))
     };
-    let host = host(Limits::default());
+    let host = host(patient());
     assert_eq!(host.load(candidate.clone()).unwrap_err().kind(), "load.digest");
-    let right = Candidate { bytes: Cow::Owned(evil("honest")), ..candidate };
-    assert!(host.load(right).is_ok());
+    let pinned = Candidate { bytes: Cow::Owned(hostile("honest")), ..candidate };
+    assert!(host.load(pinned).is_ok());
 }

@@ -1,11 +1,11 @@
-//! Policies are swapped while they are used.
+//! Reloading policies while they are evaluated.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    reason = "a test that cannot go on stops, and knows its numbers"
+    reason = "tests panic on failure and use small numbers"
 )]
 
 mod support;
@@ -19,9 +19,10 @@ use std::thread;
 use phasemeter_rules::folder;
 use phasemeter_rules::generation::Generations;
 use phasemeter_rules::host::{Candidate, Host, Options};
-use support::named;
+use support::{patient, recommender};
 
 fn generations(options: Options) -> Generations {
+    let options = Options { limits: patient(), ..options };
     Generations::new(Arc::new(Host::new(options).unwrap()))
 }
 
@@ -32,16 +33,17 @@ fn resident() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Scenario: a thousand reloads, each of two policies to their other version, while two threads
-/// judge windows without a pause.
-/// Guarantee: every window is judged, by one version only; memory stays flat.
+/// Scenario: a thousand reloads alternate between two versions of two policies, while two threads
+/// evaluate windows without pause.
+/// Guarantee: every window is evaluated, with one version only; memory stays flat.
 #[test]
-fn a_thousand_reloads_lose_no_window() {
+fn thousand_reloads_lose_no_window() {
     let cache = tempfile::tempdir().unwrap();
     let generations =
         generations(Options { cache: Some(cache.path().join("aot")), ..Options::default() });
     let versions = ['1', '2'].map(|version| {
-        ["alfa", "bravo"].map(|name| Candidate::new(format!("{name}.wasm"), named(name, version)))
+        ["alfa", "bravo"]
+            .map(|name| Candidate::new(format!("{name}.wasm"), recommender(name, version)))
     });
     let load = |i: usize| {
         let generation = generations.reload(versions[i % 2].iter().cloned().map(Ok).collect());
@@ -49,9 +51,9 @@ fn a_thousand_reloads_lose_no_window() {
         generation.number
     };
     load(0);
-    let (over, judged) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (over, evaluated) = (AtomicBool::new(false), AtomicU64::new(0));
     let window = support::window(1, 60);
-    let mut settled = 0;
+    let mut baseline = 0;
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -62,54 +64,61 @@ fn a_thousand_reloads_lose_no_window() {
                         versions.insert(policy.manifest().version.as_str());
                         assert!(policy.recommend(&window).unwrap().answer.is_ok());
                     }
-                    assert_eq!(versions.len(), 1, "a mix of generations");
+                    assert_eq!(versions.len(), 1, "generations are mixed");
                     assert_eq!(generation.policies.len(), 2, "a policy was lost");
-                    judged.fetch_add(1, Ordering::Relaxed);
+                    evaluated.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         for i in 1..=1_000 {
             assert_eq!(load(i), i as u64 + 1);
             if i == 200 {
-                settled = resident();
+                baseline = resident();
             }
         }
         over.store(true, Ordering::Relaxed);
     });
-    let grown = resident().saturating_sub(settled);
-    println!("{} windows judged; {grown} KiB grown in 800 reloads", judged.into_inner());
+    let grown = resident().saturating_sub(baseline);
+    println!(
+        "{} windows evaluated; memory grew by {grown} KiB in 800 reloads",
+        evaluated.into_inner()
+    );
     assert!(grown < 8 << 10, "memory grew by {grown} KiB");
 }
 
-/// Scenario: of two policies in a folder one is replaced by something broken, then mended.
-/// Guarantee: the broken one is reported and the one before stays; the other one is untouched.
+/// Scenario: one of two policies in a directory is replaced by a broken file, then by a valid one.
+/// Guarantee: the broken file is reported and the previous policy stays active; the other policy is
+/// not affected.
 #[test]
-fn what_is_rejected_changes_nothing() {
+fn rejection_keeps_previous_policy() {
     let home = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| fs::write(home.path().join(name), bytes).unwrap();
     let generations = generations(Options::default());
     let reload = || generations.reload(folder::read(home.path()).unwrap());
-    write("a.wasm", &named("alfa", '1'));
-    write("b.wasm", &named("bravo", '1'));
+    write("a.wasm", &recommender("alfa", '1'));
+    write("b.wasm", &recommender("bravo", '1'));
     let first = reload();
     assert_eq!((first.number, first.policies.len(), first.rejected.len()), (1, 2, 0));
 
     write("a.wasm", b"broken");
     let second = reload();
-    assert_eq!(second.number, 1, "nothing that is in use has changed");
-    assert!(Arc::ptr_eq(&first.policies[0], &second.policies[0]), "the last good one stays");
+    assert_eq!(second.number, 1, "the active policies have not changed");
+    assert!(
+        Arc::ptr_eq(&first.policies[0], &second.policies[0]),
+        "the previous policy stays active"
+    );
     let [rejection] = second.rejected.as_slice() else { panic!("{:?}", second.rejected) };
     assert!(rejection.file.ends_with("a.wasm"));
     assert_eq!(rejection.fault.kind(), "load.unreadable");
 
-    write("a.wasm", &named("alfa", '2'));
+    write("a.wasm", &recommender("alfa", '2'));
     write("b.json", br#"{"no": "such"}"#);
     let third = reload();
     assert_eq!(third.number, 2);
     assert_eq!(third.policies[0].manifest().version, "2");
-    assert!(Arc::ptr_eq(&first.policies[1], &third.policies[1]), "settings were wrong");
+    assert!(Arc::ptr_eq(&first.policies[1], &third.policies[1]), "its settings were invalid");
     assert_eq!(third.rejected[0].fault.kind(), "settings");
-    assert_eq!(first.policies[0].manifest().version, "1", "who holds the first keeps it whole");
+    assert_eq!(first.policies[0].manifest().version, "1", "a held generation does not change");
 
     fs::remove_file(home.path().join("a.wasm")).unwrap();
     fs::remove_file(home.path().join("b.json")).unwrap();
@@ -117,30 +126,31 @@ fn what_is_rejected_changes_nothing() {
     assert_eq!((fourth.number, fourth.policies.len(), fourth.rejected.len()), (3, 1, 0));
 }
 
-/// Scenario: a file has the name of a policy that is part of the program.
-/// Guarantee: it replaces that one.
+/// Scenario: a policy in a file has the name of an embedded one.
+/// Guarantee: it replaces the embedded one.
 #[test]
-fn of_two_policies_of_a_name_the_later_is_used() {
-    let embedded = Candidate { embedded: true, ..Candidate::new("embedded", named("alfa", '1')) };
-    let own = Candidate::new("own.wasm", named("alfa", '9'));
+fn later_policy_replaces_same_name() {
+    let embedded =
+        Candidate { embedded: true, ..Candidate::new("embedded", recommender("alfa", '1')) };
+    let own = Candidate::new("own.wasm", recommender("alfa", '9'));
     let generation = generations(Options::default()).reload(vec![Ok(embedded), Ok(own)]);
     let [policy] = generation.policies.as_slice() else { panic!("{generation:?}") };
     assert_eq!(policy.manifest().version, "9");
 }
 
-/// Scenario: keys are configured.
-/// Guarantee: what none of them signed is refused; what is part of the program needs no signature.
+/// Scenario: signing keys are configured.
+/// Guarantee: a policy not signed by one of them is rejected; an embedded policy needs no signature.
 #[test]
-fn with_keys_only_what_is_signed_is_taken() {
+fn keys_reject_unsigned_policy() {
     use ed25519_dalek::{Signer, SigningKey};
     let key = SigningKey::from_bytes(&[7; 32]);
     let public: String =
         key.verifying_key().as_bytes().iter().map(|b| format!("{b:02x}")).collect();
     let generations =
         generations(Options { keys: vec![public.parse().unwrap()], ..Options::default() });
-    let plain = Candidate::new("a.wasm", named("alfa", '1'));
+    let plain = Candidate::new("a.wasm", recommender("alfa", '1'));
     let signature = Some(key.sign(&plain.bytes).to_bytes().to_vec());
-    let swapped = Candidate { bytes: named("alfa", '2').into(), ..plain.clone() };
+    let swapped = Candidate { bytes: recommender("alfa", '2').into(), ..plain.clone() };
     for (candidate, kind) in [
         (plain.clone(), Some("load.signature")),
         (Candidate { signature: signature.clone(), ..plain.clone() }, None),

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::logs::Plan;
 use crate::otlp;
 use crate::phasemeter::Phasemeter;
-use crate::policies::{evil, named_with, pricer, says, texts};
+use crate::policies::{header, hostile, pricer, recommender_with, wat_files};
 use crate::report::{self, list};
 
 /// A log of one GPU at this utilization for 75 minutes, for which the guests have recommendations.
@@ -62,7 +62,7 @@ fn recommending(name: &str, target: u8, saving: [f64; 3]) -> Vec<u8> {
           (f64.store (i32.const 2112) (f64.const {high}))
           (i32.const 1792))"#
     );
-    named_with(name, '1', &recommend)
+    recommender_with(name, '1', &recommend)
 }
 
 /// A pricer that quotes $2 per hour, reserved for a year under contract 4711, until half an hour into
@@ -123,18 +123,18 @@ fn savings_are_capped_and_counted_once() {
 /// the recommendations of other policies are unchanged.
 #[test]
 fn hostile_policy_fails_only_its_own_evaluation() {
-    let dir = crate::policies::home().join("tests/evil");
-    let guests = texts(&dir);
+    let dir = crate::policies::home().join("tests/hostile");
+    let guests = wat_files(&dir);
     let alone = PolicyFiles::new(&[("good", recommending("good", OCCUPANCY, [0.1, 0.2, 0.3]))]);
     let wanted = alone.audit(&["good"]).stdin(log(60)).report();
     let mut tested = 0;
     for (name, text) in &guests {
-        let fault = says(text, "fault").unwrap();
+        let fault = header(text, "error").unwrap();
         // One of the guests that are slow by design is enough.
         if fault == "none" || (name.starts_with("loop-") && name != "loop-recommend") {
             continue;
         }
-        let files = PolicyFiles::new(&[("bad", evil(name)), ("good", good_policy())]);
+        let files = PolicyFiles::new(&[("bad", hostile(name)), ("good", good_policy())]);
         let report = files.audit(&["bad", "good"]).stdin(log(60)).report();
         report::check(&report);
         let policies = list(&report["policies"]);
@@ -155,7 +155,7 @@ fn good_policy() -> Vec<u8> {
 
 #[test]
 fn invalid_policy_file_is_reported_by_name() {
-    let honest = evil("honest");
+    let honest = hostile("honest");
     let files = PolicyFiles::new(&[
         ("random", (0..4_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()),
         ("truncated", honest[..honest.len() / 2].to_vec()),
@@ -173,16 +173,12 @@ fn invalid_policy_file_is_reported_by_name() {
         Phasemeter::new("audit").within(&files.path("")).args(["-", "--no-default-policies"]);
     let text = text.args(["--policy", "empty.wasm"]).stdin(log(60)).run();
     assert_eq!((text.status, text.err.as_str()), (0, ""));
-    assert!(
-        text.out.contains("Failed       empty.wasm: it is no whole WebAssembly file"),
-        "{}",
-        text.out
-    );
+    assert!(text.out.contains("Failed       empty.wasm: invalid WebAssembly"), "{}", text.out);
 }
 
 #[test]
 fn missing_policy_inputs_are_rejected() {
-    let files = PolicyFiles::new(&[("honest", evil("honest"))]);
+    let files = PolicyFiles::new(&[("honest", hostile("honest"))]);
     fs::write(files.path("none.key"), "no key").unwrap();
     fs::write(files.path("list.json"), "[1]").unwrap();
     fs::write(files.path("some.json"), "{}").unwrap();
@@ -191,8 +187,8 @@ fn missing_policy_inputs_are_rejected() {
         (&["--policies", "gone"], 66, "gone: "),
         (&["--policy-settings", "evil=gone.json"], 66, "gone.json: "),
         (&["--policy-key", "gone.key"], 66, "gone.key: "),
-        (&["--policy-key", "none.key"], 78, "none.key: 'no key' is no ed25519 public key"),
-        (&["--policy-settings", "evil=list.json"], 78, "its settings are wrong"),
+        (&["--policy-key", "none.key"], 78, "none.key: invalid ed25519 public key 'no key'"),
+        (&["--policy-settings", "evil=list.json"], 78, "invalid settings"),
         (&["--policy-settings", "good=some.json"], 78, "--policy-settings good: no policy has"),
     ];
     for (args, status, message) in cases {
@@ -203,7 +199,10 @@ fn missing_policy_inputs_are_rejected() {
     let not_a_dir = Phasemeter::audit().within(&files.path("")).args(["-", "--policy-cache"]);
     let outcome = not_a_dir.arg("honest.wasm").stdin(log(60)).run();
     assert_eq!(outcome.status, 74, "{outcome:?}");
-    assert!(outcome.error_line().starts_with("honest.wasm cannot keep compiled"), "{outcome:?}");
+    assert!(
+        outcome.error_line().starts_with("cannot store compiled policies in honest.wasm"),
+        "{outcome:?}"
+    );
     for limit in ["fuel", "fuel=0", "speed=1"] {
         let outcome = files.audit(&["honest"]).args(["--policy-limit", limit]).run();
         assert_eq!(outcome.status, 2, "{outcome:?}");
@@ -212,13 +211,14 @@ fn missing_policy_inputs_are_rejected() {
 
 #[test]
 fn policy_limits_are_configurable() {
-    let files = PolicyFiles::new(&[("loop", evil("loop-recommend")), ("hog", evil("memory-hog"))]);
+    let files =
+        PolicyFiles::new(&[("loop", hostile("loop-recommend")), ("hog", hostile("memory-hog"))]);
     let run = files.audit(&["loop", "hog"]);
     let run = run.args(["--policy-limit", "fuel=4242", "--policy-limit", "memory_mib=2"]);
     let report = run.stdin(log(60)).report();
     let message = |at: usize| report["policies"][at]["fault"]["message"].as_str().unwrap();
     // Both have the same name, so the second replaces the first.
-    assert!(message(0).contains("and may have 2097152"), "{report:#}");
+    assert!(message(0).contains("limit 2097152"), "{report:#}");
     let alone =
         files.audit(&["loop"]).args(["--policy-limit", "fuel=4242"]).stdin(log(60)).report();
     assert!(
@@ -230,7 +230,7 @@ fn policy_limits_are_configurable() {
 /// With keys only signed policies are used; default policies need no signature.
 #[test]
 fn policy_key_requires_signatures_except_for_default_policies() {
-    let files = PolicyFiles::new(&[("honest", evil("honest"))]);
+    let files = PolicyFiles::new(&[("honest", hostile("honest"))]);
     // The key of RFC 8032, 7.1, test 1.
     let key = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a\n";
     fs::write(files.path("team.key"), key).unwrap();
@@ -243,7 +243,7 @@ fn policy_key_requires_signatures_except_for_default_policies() {
 
 #[test]
 fn quote_overrides_price_book_and_yields_to_price_option() {
-    let files = PolicyFiles::new(&[("quoting", quoting()), ("loop", evil("loop-quote"))]);
+    let files = PolicyFiles::new(&[("quoting", quoting()), ("loop", hostile("loop-quote"))]);
     let priced = |names: &[&str], args: &[&str]| {
         let report = files.audit(names).args(args).stdin(log(60)).report();
         report::check(&report);
@@ -288,7 +288,7 @@ fn audit_without_policies_has_no_recommendations() {
 /// Recommendations are events in the trace of the experiment.
 #[test]
 fn recommendations_are_exported_as_events() {
-    let files = PolicyFiles::new(&[("good", good_policy()), ("bad", evil("trap-unreachable"))]);
+    let files = PolicyFiles::new(&[("good", good_policy()), ("bad", hostile("trap-unreachable"))]);
     let run = files.audit(&["good", "bad"]).args(["--otlp-file", "otlp.jsonl"]);
     let report = run.stdin(log(60)).report();
     let captured = otlp::read(&fs::read_to_string(files.path("otlp.jsonl")).unwrap());

@@ -5,7 +5,7 @@
 
 use phasemeter_meter::savings::fraction::Fraction;
 
-use crate::fault::{Fault, Violation, plain};
+use crate::fault::{Fault, Violation, sanitize};
 
 /// The most violations that are told: a guest that got everything wrong is told the first few.
 const TOLD: usize = 8;
@@ -90,7 +90,7 @@ impl Check {
             || !text.starts_with(|c: char| c.is_ascii_lowercase())
             || !text.chars().all(|c| fits(c) || also.contains(c))
         {
-            let shown = plain(&text, 80);
+            let shown = sanitize(&text, 80);
             self.wrong(
                 at,
                 format!("is '{shown}', and must be 1–64 of a–z, 0–9, -{also}, a letter first"),

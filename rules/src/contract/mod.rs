@@ -13,12 +13,12 @@ use wasmtime::Store;
 use wasmtime::component::Instance;
 
 use crate::binary::Binary;
-use crate::fault::{Fault, LoadFault, plain};
-use crate::room::Room;
+use crate::fault::{Fault, LoadFault, sanitize};
+use crate::guest_state::GuestState;
 
 /// A guest that can be asked.
 pub(crate) struct Call<'a> {
-    pub(crate) store: &'a mut Store<Room>,
+    pub(crate) store: &'a mut Store<GuestState>,
     pub(crate) instance: Instance,
     /// Tells what an error of a call is.
     pub(crate) fault: &'a dyn Fn(wasmtime::Error) -> Fault,
@@ -43,7 +43,7 @@ pub(crate) fn admit(binary: &Binary, stubs: bool) -> Result<(), LoadFault> {
         let parts = version.split('.').collect::<Vec<_>>();
         if parts.get(..2) != Some(["0", "1"].as_slice()) {
             return Err(LoadFault::UnsupportedVersion {
-                found: plain(version, 32),
+                found: sanitize(version, 32),
                 known: KNOWN,
                 newer: !version.starts_with("0.0."),
             });
@@ -53,7 +53,7 @@ pub(crate) fn admit(binary: &Binary, stubs: bool) -> Result<(), LoadFault> {
         .imports
         .iter()
         .filter(|name| split(name).is_none_or(|(interface, _)| !ALLOWED.contains(&interface)))
-        .map(|name| plain(name, 128))
+        .map(|name| sanitize(name, 128))
         .collect();
     if foreign.is_empty() || (stubs && binary.is_component) {
         Ok(())

@@ -15,7 +15,7 @@ use phasemeter_meter::waste::WasteByCategory;
 use serde::{Deserialize, Serialize};
 
 use super::value::{each, maybe, named, one, record};
-use crate::fault::{Violation, plain};
+use crate::fault::{Violation, sanitize};
 use crate::window::{Account, Accounts, Gpu, Window};
 
 /// The file.
@@ -187,7 +187,7 @@ pub(super) fn violations(window: &Window) -> Vec<Violation> {
     let mut points = None;
     for (i, gpu) in window.gpus.iter().enumerate() {
         let at = |field: &str| format!("gpus[{i}].{field}");
-        let id = plain(&gpu.id, 80);
+        let id = sanitize(&gpu.id, 80);
         must(!id.is_empty(), &at("id"), "is empty".to_owned());
         must(ids.insert(&gpu.id), &at("id"), format!("is '{id}', as that of another GPU"));
         for (name, account) in accounts(&gpu.accounts) {

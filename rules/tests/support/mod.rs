@@ -1,57 +1,62 @@
-//! What tests and benches share: policies written as WebAssembly text, a window to show them, and
-//! a small crate of real ones.
-//!
-//! Each of them uses a part of it.
+//! Shared by tests and benches, also of other crates: policies written as WebAssembly text, inputs
+//! for them, and policies built from small crates.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::price::{Plan, Price, PriceRange};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
 use phasemeter_meter::waste::WasteByCategory;
+use phasemeter_rules::limits::Limits;
 use phasemeter_rules::quote::QuoteRequest;
 use phasemeter_rules::window::{Account, Accounts, Gpu, Window};
 use wit_component::StringEncoding;
 use wit_parser::{Resolve, WorldId, WorldItem};
 
-/// The folder `rules`. The tests of other crates use this room too.
+/// The directory `rules`, from any crate of the workspace.
 pub(crate) fn home() -> PathBuf {
-    let beside = |folder: &Path| folder.join("rules").join("wit").exists();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|folder| beside(folder));
+    let is_root = |dir: &Path| dir.join("rules").join("wit").exists();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|dir| is_root(dir));
     root.unwrap().join("rules")
 }
 
-/// A policy whose text is in `tests/evil/NAME.wat`.
-pub(crate) fn evil(name: &str) -> Vec<u8> {
-    let text = fs::read_to_string(home().join(format!("tests/evil/{name}.wat"))).unwrap();
+/// The default limits with a deadline so long that fuel runs out first, however busy the machine.
+pub(crate) fn patient() -> Limits {
+    Limits { deadline: Duration::from_secs(60), ..Limits::default() }
+}
+
+/// The policy of `tests/hostile/NAME.wat`.
+pub(crate) fn hostile(name: &str) -> Vec<u8> {
+    let text = fs::read_to_string(home().join(format!("tests/hostile/{name}.wat"))).unwrap();
     policy(&text)
 }
 
-/// A value of a line `;; name: value` at the head of a text.
-pub(crate) fn says<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+/// The value of a header line `;; name: value`.
+pub(crate) fn header<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let head = text.lines().take_while(|line| line.starts_with(";;"));
     head.filter_map(|line| line[2..].split_once(':'))
         .find_map(|(key, value)| (key.trim() == name).then(|| value.trim()))
 }
 
-/// A core module with component metadata: the fields in `text`, and of `tests/evil/parts` those
-/// that its world needs and it does not have.
+/// A core module with component metadata: the fields in `text`, plus those of `tests/hostile/parts`
+/// that its world requires and `text` does not define.
 pub(crate) fn policy(text: &str) -> Vec<u8> {
-    let (resolve, world) = world(says(text, "world").unwrap_or("recommender-policy"));
+    let (resolve, world) = world(header(text, "world").unwrap_or("recommender-policy"));
     let mut module = format!("(module\n{text}\n");
     let mut part = |name: &str| {
-        let file = home().join(format!("tests/evil/parts/{name}.wat"));
+        let file = home().join(format!("tests/hostile/parts/{name}.wat"));
         module.push_str(&fs::read_to_string(&file).unwrap());
     };
     if !text.contains("(export \"memory\")") {
         part("memory");
     }
-    if text.contains("$advise") || says(text, "world").is_none_or(|world| world != "newer") {
+    if text.contains("$advise") || header(text, "world").is_none_or(|world| world != "newer") {
         part("advise");
     }
     for function in functions(&resolve, world) {
@@ -70,10 +75,10 @@ pub(crate) fn policy(text: &str) -> Vec<u8> {
 fn world(name: &str) -> (Resolve, WorldId) {
     let mut resolve = Resolve::default();
     let contract = home().join("wit/v0.1");
-    let path = home().join(format!("tests/evil/worlds/{name}.wit"));
+    let path = home().join(format!("tests/hostile/worlds/{name}.wit"));
     let package = match fs::read_to_string(&path) {
         Ok(text) => {
-            // A file may pretend to be the contract.
+            // A file may declare the contract's own package.
             if !text.starts_with("package phasemeter:policy") {
                 resolve.push_dir(&contract).unwrap();
             }
@@ -85,7 +90,7 @@ fn world(name: &str) -> (Resolve, WorldId) {
     (resolve, world)
 }
 
-/// The names that a core module exports the functions of a world by.
+/// The names under which a core module exports the functions of a world.
 fn functions(resolve: &Resolve, world: WorldId) -> Vec<String> {
     let exports = resolve.worlds[world].exports.iter();
     exports
@@ -100,7 +105,7 @@ fn functions(resolve: &Resolve, world: WorldId) -> Vec<String> {
         .collect()
 }
 
-/// An hour of one GPU that bounces, with everything in it; `gpus` of them, `points` a column.
+/// An hour of `gpus` bouncing GPUs, with every field set and `points` points per column.
 pub(crate) fn window(gpus: usize, points: usize) -> Window {
     let start = Timestamp::from_nanos(1_785_110_400_000_000_000).unwrap();
     let column = |scale: f64| -> Vec<f64> {
@@ -160,7 +165,7 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
     }
 }
 
-/// A question that has everything.
+/// A quote request with every field set.
 pub(crate) fn request() -> QuoteRequest {
     QuoteRequest {
         model: "NVIDIA H100 80GB HBM3".to_owned(),
@@ -186,9 +191,9 @@ pub(crate) fn request() -> QuoteRequest {
     }
 }
 
-/// All `.wat` files of a folder, in order.
-pub(crate) fn texts(folder: &Path) -> Vec<(String, String)> {
-    let mut texts: Vec<_> = fs::read_dir(folder)
+/// Names and texts of the `.wat` files of a directory, by name.
+pub(crate) fn wat_files(dir: &Path) -> Vec<(String, String)> {
+    let mut files: Vec<_> = fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|end| end == "wat"))
@@ -197,14 +202,14 @@ pub(crate) fn texts(folder: &Path) -> Vec<(String, String)> {
             (name, fs::read_to_string(&path).unwrap())
         })
         .collect();
-    texts.sort();
-    texts
+    files.sort();
+    files
 }
 
-/// The policies that ship, as they ship, in the order of their names.
-pub(crate) fn shipped() -> Vec<(String, Vec<u8>)> {
-    let folder = fs::read_dir(home().join("../wasm-rules/dist")).unwrap();
-    let mut modules: Vec<_> = folder
+/// Names and modules of the default policies, by name.
+pub(crate) fn default_policies() -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(home().join("../wasm-rules/dist")).unwrap();
+    let mut modules: Vec<_> = entries
         .map(|entry| {
             let path = entry.unwrap().path();
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
@@ -215,13 +220,13 @@ pub(crate) fn shipped() -> Vec<(String, Vec<u8>)> {
     modules
 }
 
-/// A recommender of this name and version, of one character.
-pub(crate) fn named(name: &str, version: char) -> Vec<u8> {
-    named_with(name, version, "")
+/// A recommender with this name and version.
+pub(crate) fn recommender(name: &str, version: char) -> Vec<u8> {
+    recommender_with(name, version, "")
 }
 
-/// The same, with more in the place of what it has by default.
-pub(crate) fn named_with(name: &str, version: char, more: &str) -> Vec<u8> {
+/// A recommender with this name and version. `fields` replace or extend the default ones.
+pub(crate) fn recommender_with(name: &str, version: char, fields: &str) -> Vec<u8> {
     let size = name.len();
     policy(&format!(
         r#"(data (i32.const 512) "{name}")
@@ -231,13 +236,13 @@ pub(crate) fn named_with(name: &str, version: char, more: &str) -> Vec<u8> {
           "\58\02\00\00\01\00\00\00" "\00\00\00\00\00\00\00\00")
         (func (export "phasemeter:policy/policy@0.1.0#describe") (result i32)
           (i32.const 1024))
-        {more}"#
+        {fields}"#
     ))
 }
 
-/// A pricer that quotes $2 an hour under a plan, by its number in the contract, from a source of at
-/// most 16 bytes. `quote` runs before: it knows the time that is asked about as `$time`, and may
-/// store another rate (at 4368); until when the quote holds it must store (at 4408).
+/// A pricer that quotes $2 per hour. `plan` is the plan's number in the contract; `source` has at
+/// most 16 bytes. The instructions in `quote` run first: the request's time is in `$time`; they may
+/// store another rate at 4368, and must store the quote's expiry at 4408.
 pub(crate) fn pricer(source: &str, plan: u8, quote: &str) -> Vec<u8> {
     let size = source.len();
     policy(&format!(
@@ -256,31 +261,31 @@ pub(crate) fn pricer(source: &str, plan: u8, quote: &str) -> Vec<u8> {
     ))
 }
 
-/// The policy of `tests/guests`.
+/// The policy in `tests/guests`.
 pub(crate) fn mirror() -> Vec<u8> {
-    guest("tests/guests", "mirror")
+    build_guest("tests/guests", "mirror")
 }
 
-/// A policy of this crate's, in a folder of its own, built by its own toolchain.
+/// Builds the policy crate in a directory of this crate.
 ///
 /// # Panics
-/// Where it cannot be built: a test that needs it must not pass without.
-pub(crate) fn guest(folder: &str, name: &str) -> Vec<u8> {
+/// If it cannot be built, so that a test that needs it fails.
+pub(crate) fn build_guest(dir: &str, name: &str) -> Vec<u8> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--release", "--locked", "--target", "wasm32-unknown-unknown"])
         .arg("--manifest-path")
-        .arg(home().join(folder).join("Cargo.toml"))
+        .arg(home().join(dir).join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&target)
-        // What is set for this crate is not meant for another target.
+        // Flags for the host target do not apply.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .status()
         .unwrap();
     assert!(
         status.success(),
-        "the guest was not built: is there a target? rustup target add wasm32-unknown-unknown"
+        "cannot build the guest; is the target missing? rustup target add wasm32-unknown-unknown"
     );
     fs::read(target.join(format!("wasm32-unknown-unknown/release/{name}.wasm"))).unwrap()
 }

@@ -7,7 +7,7 @@ use crate::BenchError;
 /// Builds and runs it.
 pub(crate) fn bench() -> Result<(), BenchError> {
     let mut cargo = Command::new("cargo");
-    let bench = cargo.args(["bench", "--locked", "-p", "phasemeter-rules", "--bench", "floors"]);
+    let bench = cargo.args(["bench", "--locked", "-p", "phasemeter-rules", "--bench", "overhead"]);
     let program = || "cargo bench".to_owned();
     let started = bench.spawn().map_err(|source| BenchError::Start { program: program(), source });
     let status =

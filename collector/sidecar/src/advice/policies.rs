@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use phasemeter_rules::fault::Fault;
 use phasemeter_rules::generation::{Generation, Generations, Rejection};
-use phasemeter_rules::watch::Watch;
+use phasemeter_rules::watch::PollWatcher;
 use phasemeter_rules::window::Window;
 
 use super::choice::{Choice, OpenError};
@@ -100,10 +100,11 @@ impl Policies {
     pub fn watch(
         self: &Arc<Self>,
         mut reloaded: impl FnMut(&Generation) + Send + 'static,
-    ) -> io::Result<Option<Watch>> {
+    ) -> io::Result<Option<PollWatcher>> {
         let policies = Arc::clone(self);
         let folder = self.shelf.folder.clone();
-        let watch = |folder| Watch::start(folder, LOOK_EVERY, move || reloaded(&policies.reload()));
+        let watch =
+            |folder| PollWatcher::start(folder, LOOK_EVERY, move || reloaded(&policies.reload()));
         folder.map(watch).transpose()
     }
 

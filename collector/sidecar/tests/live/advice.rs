@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Rig;
 use crate::backend::Backend;
-use crate::policies::{evil, named, named_with};
+use crate::policies::{hostile, recommender, recommender_with};
 use crate::run::{assert_observed, assumptions, phasemeter, reported, stderr, told};
 use crate::telemetry::{arrived, generation};
 
@@ -29,7 +29,7 @@ fn policies(report: &Value) -> &[Value] {
 
 /// A policy of this name that never comes back.
 fn spinning(name: &str) -> Vec<u8> {
-    named_with(
+    recommender_with(
         name,
         '1',
         r#"(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
@@ -76,12 +76,12 @@ fn guests_that_spin_cost_no_reading() {
 fn a_folder_is_reloaded_and_the_last_good_policy_kept() {
     let rig = Rig::new(ONE);
     let folder = tempfile::tempdir().unwrap();
-    put(folder.path(), "alfa.wasm", &named("alfa", '1'));
-    put(folder.path(), "bravo.wasm", &named("bravo", '1'));
+    put(folder.path(), "alfa.wasm", &recommender("alfa", '1'));
+    put(folder.path(), "bravo.wasm", &recommender("bravo", '1'));
     let shelf = folder.path().to_owned();
     let swaps = thread::spawn(move || {
         thread::sleep(Duration::from_millis(500));
-        put(&shelf, "alfa.wasm", &named("alfa", '2'));
+        put(&shelf, "alfa.wasm", &recommender("alfa", '2'));
         thread::sleep(Duration::from_millis(3_500));
         put(&shelf, "bravo.wasm", b"\0asm, broken");
     });
@@ -122,7 +122,7 @@ fn advice_is_told_when_it_is_new() {
     let rig = Rig::new(ONE);
     let folder = tempfile::tempdir().unwrap();
     let (policy, otlp) = (folder.path().join("honest.wasm"), folder.path().join("otlp.json"));
-    fs::write(&policy, evil("honest")).unwrap();
+    fs::write(&policy, hostile("honest")).unwrap();
     let arguments = format!(
         "--duration 17 --window-interval 0.3 --no-default-policies --policy {} --otlp-file {}",
         policy.display(),

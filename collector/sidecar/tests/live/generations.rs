@@ -19,7 +19,7 @@ use phasemeter_rules::compile::Child;
 use phasemeter_rules::limits::Limits;
 
 use crate::backend::{Backend, Reply};
-use crate::policies::{named, window};
+use crate::policies::{recommender, window};
 use crate::telemetry::{Last, arrived, generation};
 
 /// Policies of this folder, compiled by the product.
@@ -70,7 +70,7 @@ fn each_of_a_thousand_generations_is_told_of_completely() {
     let shelf = folder.path().join("policies");
     fs::create_dir(&shelf).unwrap();
     let versions =
-        ['1', '2'].map(|version| ["alfa", "bravo"].map(|name| (name, named(name, version))));
+        ['1', '2'].map(|version| ["alfa", "bravo"].map(|name| (name, recommender(name, version))));
     let put = |reload: i64| {
         for (name, bytes) in &versions[usize::try_from(reload % 2).unwrap()] {
             fs::write(shelf.join(format!("{name}.wasm")), bytes).unwrap();
@@ -124,7 +124,7 @@ fn a_dead_backend_delays_neither_reload_nor_verdict() {
     let folder = tempfile::tempdir().unwrap();
     let shelf = folder.path().join("policies");
     fs::create_dir(&shelf).unwrap();
-    let put = |version| fs::write(shelf.join("alfa.wasm"), named("alfa", version)).unwrap();
+    let put = |version| fs::write(shelf.join("alfa.wasm"), recommender("alfa", version)).unwrap();
     put('1');
     let policies = policies(folder.path());
     put('2');

@@ -14,7 +14,7 @@ use prost::Message;
 
 use crate::Rig;
 use crate::backend::{Backend, Reply, Seen};
-use crate::policies::{evil, named};
+use crate::policies::{hostile, recommender};
 use crate::run::{assert_observed, phasemeter, reported, stderr};
 
 /// What arrived, told apart by whom it is about.
@@ -196,7 +196,8 @@ fn what_the_sidecar_tells_of_itself_is_true_and_stands_apart() {
 fn policies_are_told_of_and_a_failing_one_is_seen() {
     let rig = Rig::new("[[device]]\nuuid = \"GPU-0\"\n[[device.phase]]\nutilization = 50");
     let folder = tempfile::tempdir().unwrap();
-    for (name, policy) in [("good", named("good", '1')), ("bad", evil("trap-unreachable"))] {
+    for (name, policy) in [("good", recommender("good", '1')), ("bad", hostile("trap-unreachable"))]
+    {
         std::fs::write(folder.path().join(format!("{name}.wasm")), policy).unwrap();
     }
     let backend = Backend::start([]);

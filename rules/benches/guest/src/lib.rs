@@ -1,7 +1,7 @@
-//! A policy that reads a window as the contract types it, or as JSON: the same binary and the same
-//! work on both, so that what differs is how the window came.
+//! A policy that reads a window from the contract's records, or from JSON: the same binary doing the
+//! same work, so that only the transfer differs.
 //!
-//! A window without GPUs has the JSON of another as its experiment id.
+//! A window without GPUs carries the JSON of another window in its experiment ID.
 
 use exports::phasemeter::policy::policy::{self, Manifest, SettingError, Value};
 use exports::phasemeter::policy::recommender::{self, Recommendation, Window};
@@ -20,7 +20,7 @@ impl policy::Guest for Reader {
         Manifest {
             name: "json".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            summary: "Reads a window, typed or as JSON.".into(),
+            summary: "Reads a window, as records or as JSON.".into(),
             settings_schema: String::new(),
         }
     }

@@ -10,11 +10,11 @@ mod told;
 use wasmtime::component::{HasSelf, InstancePre, Linker};
 
 use super::Call;
-use crate::fault::{Fault, LoadFault, WORDS, plain};
+use crate::fault::{Fault, LoadFault, MAX_GUEST_TEXT, sanitize};
+use crate::guest_state::{GuestState, Level};
 use crate::manifest::{Kind, Manifest};
 use crate::quote::{Quote, QuoteRequest};
 use crate::recommendation::Recommendation;
-use crate::room::{Level, Room};
 use crate::settings::{SettingError, Settings};
 use crate::window::Window;
 
@@ -50,11 +50,11 @@ mod generated {
 const MOST_ERRORS: usize = 32;
 
 /// Gives guests what they may import.
-pub(crate) fn link(linker: &mut Linker<Room>) -> wasmtime::Result<()> {
-    log::add_to_linker::<Room, HasSelf<Room>>(linker, |room| room)
+pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+    log::add_to_linker::<GuestState, HasSelf<GuestState>>(linker, |state| state)
 }
 
-impl log::Host for Room {
+impl log::Host for GuestState {
     fn log(&mut self, level: log::Level, message: String) {
         let level = match level {
             log::Level::Debug => Level::Debug,
@@ -86,17 +86,17 @@ pub(crate) struct Pricer(wit::pricer::GuestIndices);
 
 /// Why an export cannot be called: it is not there, or of the wrong type.
 fn mistyped(error: &wasmtime::Error) -> Fault {
-    LoadFault::NotAPolicy(plain(&format!("{error:#}"), WORDS)).into()
+    LoadFault::NotAPolicy(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT)).into()
 }
 
 /// What a guest says of itself that it cannot do.
 fn says(words: &str) -> Fault {
-    Fault::Guest(plain(words, WORDS))
+    Fault::Guest(sanitize(words, MAX_GUEST_TEXT))
 }
 
 impl Contract {
     /// Looks for the exports of a policy.
-    pub(crate) fn probe(pre: &InstancePre<Room>) -> Result<Self, LoadFault> {
+    pub(crate) fn probe(pre: &InstancePre<GuestState>) -> Result<Self, LoadFault> {
         let not = |why: &str| Err(LoadFault::NotAPolicy(why.to_owned()));
         let Ok(policy) = wit::policy::GuestIndices::new(pre) else {
             return not("it does not export phasemeter:policy/policy@0.1.0");
@@ -159,8 +159,8 @@ impl Contract {
         let answer = answer.map_err(call.fault)?;
         answer.map_err(|errors| {
             let error = |error: wit::policy::SettingError| SettingError {
-                path: plain(&error.path, 200),
-                message: plain(&error.message, WORDS),
+                path: sanitize(&error.path, 200),
+                message: sanitize(&error.message, MAX_GUEST_TEXT),
             };
             Fault::Settings(errors.into_iter().take(MOST_ERRORS).map(error).collect())
         })

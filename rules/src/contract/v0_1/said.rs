@@ -12,7 +12,7 @@ use phasemeter_meter::waste::WasteCategory;
 use super::generated::exports::phasemeter::policy as wit;
 use super::generated::phasemeter::policy::types;
 use crate::contract::check::Check;
-use crate::fault::{Fault, WORDS, plain};
+use crate::fault::{Fault, MAX_GUEST_TEXT, sanitize};
 use crate::manifest::Manifest;
 use crate::quote::{Quote, QuoteRequest};
 use crate::recommendation::{Recommendation, Saving, Target};
@@ -33,7 +33,7 @@ pub(super) fn manifest(said: wit::policy::Manifest) -> Result<Manifest, Fault> {
         Schema::default()
     } else {
         Schema::parse(&said.settings_schema).unwrap_or_else(|error| {
-            check.wrong("manifest.settings-schema", plain(&error.to_string(), WORDS));
+            check.wrong("manifest.settings-schema", sanitize(&error.to_string(), MAX_GUEST_TEXT));
             Schema::default()
         })
     };
@@ -75,7 +75,7 @@ fn recommendation(
     let mut named = BTreeSet::new();
     for gpu in said.gpus.iter().take(gpus.len()) {
         if !gpus.contains(gpu.as_str()) {
-            let unknown = plain(gpu, 80);
+            let unknown = sanitize(gpu, 80);
             check.wrong(
                 &format!("{at}.gpus"),
                 format!("names '{unknown}', which is not in the window"),
@@ -87,7 +87,7 @@ fn recommendation(
     let at_lever = format!("{at}.lever");
     let lever = said.lever.parse();
     if lever.is_err() {
-        let unknown = plain(&said.lever, 80);
+        let unknown = sanitize(&said.lever, 80);
         check.wrong(&at_lever, format!("is '{unknown}', which is none of the levers"));
     }
     Some(Recommendation {

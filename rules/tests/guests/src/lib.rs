@@ -1,5 +1,5 @@
-//! A policy that shows what it was shown: every field of a window comes back as text or number,
-//! so that a test can tell that it arrived.
+//! A policy that returns its input: every field of a window comes back as text or number, so that a
+//! test can compare it.
 
 use exports::phasemeter::policy::policy::{self, Manifest, SettingError, Value};
 use exports::phasemeter::policy::recommender::{self, Recommendation, Saving, Target, Window};
@@ -28,13 +28,13 @@ impl policy::Guest for Mirror {
         Manifest {
             name: "mirror".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            summary: "Shows what it was shown.".into(),
+            summary: "Returns its input.".into(),
             settings_schema: SCHEMA.into(),
         }
     }
 
     fn configure(settings: Vec<(String, Value)>) -> Result<(), Vec<SettingError>> {
-        let shown: Vec<_> = settings
+        let texts: Vec<_> = settings
             .iter()
             .map(|(path, value)| match value {
                 Value::Flag(flag) => format!("{path}={flag}"),
@@ -42,12 +42,12 @@ impl policy::Guest for Mirror {
                 Value::Text(text) => format!("{path}={text}"),
             })
             .collect();
-        SETTINGS.set(shown.join(" "));
+        SETTINGS.set(texts.join(" "));
         Ok(())
     }
 }
 
-/// Mean of the points that were observed, and how many there were.
+/// Mean and number of the observed points.
 fn mean(column: &[f64]) -> (f64, usize) {
     let observed = column.iter().filter(|value| !value.is_nan());
     let (sum, count) = observed.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
@@ -56,12 +56,12 @@ fn mean(column: &[f64]) -> (f64, usize) {
 
 impl recommender::Guest for Mirror {
     fn recommend(window: Window) -> Result<Vec<Recommendation>, String> {
-        phasemeter::policy::log::log(phasemeter::policy::log::Level::Info, "asked");
+        phasemeter::policy::log::log(phasemeter::policy::log::Level::Info, "evaluating");
         let Some(gpu) = window.gpus.first() else { return Err("there is no GPU".into()) };
-        let mut shown = SETTINGS.take();
+        let mut input = SETTINGS.take();
         // Writing to a String cannot fail.
         let _ = write!(
-            shown,
+            input,
             "\n{} {} {} {} {} {:?} {} {:?}\n{} {} {:?} {:?}\n{:?}\n{:?} {:?}\n{:?} {:?} {:?}",
             window.start, window.end, window.last, window.experiment_id, window.trace_id,
             window.attributes, window.step_seconds, window.metrics,
@@ -90,12 +90,12 @@ impl recommender::Guest for Mirror {
             evidence.push((format!("{name}.points"), count as f64));
         }
         Ok(vec![Recommendation {
-            code: "mirror.seen".into(),
+            code: "mirror.input".into(),
             target: Target::Starvation,
             lever: "dali".into(),
-            title: "What was seen".into(),
+            title: "The input".into(),
             action: "Compare it.".into(),
-            rationale: shown,
+            rationale: input,
             saving: Saving { low: 0.0, expected: 0.25, high: 1.0 },
             confidence: 1.0,
             evidence,

@@ -17,7 +17,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let bytes = desk::read(&args.file)?;
     println!("file      {}", clean(&args.file.display().to_string()));
     println!("digest    {}", Digest::of(&bytes));
-    let binary = Binary::read(&bytes).map_err(|fault| PolicyFailure::Refused {
+    let binary = Binary::parse(&bytes).map_err(|fault| PolicyFailure::Refused {
         file: args.file.display().to_string(),
         fault: Fault::Load(fault),
     })?;

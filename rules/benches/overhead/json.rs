@@ -1,0 +1,117 @@
+//! The cost of JSON compared with the contract's records: the same window both ways, read by one
+//! policy that sums its columns.
+//!
+//! The JSON travels in a string of an otherwise empty window. It is encoded in advance, so only the
+//! guest's side is measured.
+
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_rules::host::{Candidate, Host};
+use phasemeter_rules::window::{Account, Gpu, Window};
+use serde_json::{Value, json};
+
+use crate::{percentiles, support, time_each};
+
+/// Prints the table.
+pub(crate) fn compare(host: &Host) {
+    println!(
+        "\nThe same window as records and as JSON: evaluations of one policy that sums its columns\n"
+    );
+    println!("{:44} {:>10} {:>10} {:>12}", "", "p50", "p99", "fuel");
+    let guest = support::build_guest("benches/guest", "json");
+    let policy = host.load(Candidate::new("json", guest)).unwrap();
+    for (gpus, points) in [(1, 0), (1, 600), (8, 600)] {
+        let records = finite(support::window(gpus, points));
+        let text = to_json(&records).to_string();
+        let text = Window { experiment_id: text, gpus: Vec::new(), ..records.clone() };
+        let [records, json] = [("as records", records), ("as JSON", text)].map(|(form, window)| {
+            let evaluation = policy.recommend(&window).unwrap();
+            evaluation.answer.unwrap();
+            let fuel = evaluation.usage.fuel;
+            let [p50, p99] =
+                percentiles(&mut time_each(2_000, || policy.recommend(&window).unwrap()));
+            let name = format!("{gpus} GPU × {points} points, {form}");
+            let [median, worst] = [p50, p99].map(|time| format!("{time:.1?}"));
+            println!("{name:44} {median:>10} {worst:>10} {fuel:>12}");
+            (p50.as_secs_f64(), fuel as f64, evaluation.log)
+        });
+        assert_eq!(records.2, json.2, "the windows differ");
+        let [time, fuel] = [json.0 / records.0, json.1 / records.1];
+        println!("{:44} {time:>10.1} {:>10} {fuel:>12.1}", "JSON ÷ records", "");
+    }
+}
+
+/// JSON has no NaN.
+fn finite(mut window: Window) -> Window {
+    let columns = window.gpus.iter_mut().flat_map(|gpu| [&mut gpu.utilization, &mut gpu.power]);
+    columns.flatten().filter(|value| value.is_nan()).for_each(|value| *value = 0.0);
+    window
+}
+
+/// A window in the JSON form that the guest's derived types parse.
+fn to_json(window: &Window) -> Value {
+    json!({
+        "start": window.start.as_nanos(),
+        "end": window.end.as_nanos(),
+        "last": window.last,
+        "experiment_id": window.experiment_id,
+        "trace_id": window.trace_id,
+        "attributes": Vec::from_iter(&window.attributes),
+        "step_seconds": window.step.as_secs_f64(),
+        "gpus": window.gpus.iter().map(gpu).collect::<Vec<_>>(),
+        "metrics": Vec::from_iter(&window.metrics),
+    })
+}
+
+fn gpu(gpu: &Gpu) -> Value {
+    let accounts = &gpu.accounts;
+    let price = gpu.price.as_ref().unwrap();
+    json!({
+        "id": gpu.id,
+        "model": gpu.model,
+        "memory_total_bytes": gpu.memory_total.unwrap().get(),
+        "power_limit_watts": gpu.power_limit.unwrap().watts(),
+        "accounts": {
+            "idle_held": account(&accounts.idle_held),
+            "idle_free": account(&accounts.idle_free),
+            "idle_unknown": account(&accounts.idle_unknown),
+            "underutilized": account(&accounts.underutilized),
+            "productive": account(&accounts.productive),
+            "compute_bound": account(&accounts.compute_bound),
+            "unobserved": account(&accounts.unobserved),
+        },
+        "waste": {
+            "starvation": nano_usd(gpu.waste.starvation),
+            "idle": nano_usd(gpu.waste.idle),
+            "occupancy": nano_usd(gpu.waste.underload),
+        },
+        "pattern": {"kind": "Bouncing", "period_seconds": 42.0, "duty": 0.5},
+        "price": {
+            "nano_usd_per_gpu_hour": price.rate.nano_usd_per_hour(),
+            "plan": "OnDemand",
+            "provider": price.provider,
+            "region": price.region,
+            "instance_type": price.instance_type,
+            "source": price.source,
+            "day": null,
+            "estimated": false,
+        },
+        "work_done": Vec::from_iter(&gpu.work_done),
+        "utilization": gpu.utilization,
+        "power": gpu.power,
+        "memory": gpu.memory,
+        "metrics": Vec::from_iter(&gpu.metrics),
+    })
+}
+
+fn account(account: &Account) -> Value {
+    json!({
+        "seconds": account.time.as_secs_f64(),
+        "effective_seconds": account.effective_time.as_secs_f64(),
+        "cost": nano_usd(account.cost),
+        "effective_cost": nano_usd(account.effective_cost),
+    })
+}
+
+fn nano_usd(money: NanoUsd) -> u64 {
+    money.0.try_into().unwrap()
+}

@@ -1,0 +1,158 @@
+//! The epoch clock that evaluation deadlines are counted in, and the limit on concurrent
+//! evaluations.
+//!
+//! At most [`MAX_CONCURRENT`] evaluations hold a permit. While any does, one thread advances the
+//! engine's epoch; otherwise the thread sleeps, so an idle sidecar has no timer wake-ups. Must not
+//! depend on what an evaluation does.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use wasmtime::EngineWeak;
+
+use crate::limits::TICK;
+
+/// Concurrent evaluations. A sidecar evaluates one window at a time; a second permit is for the
+/// trial of the next generation, the others for embedders with several threads.
+pub(crate) const MAX_CONCURRENT: usize = 4;
+
+/// Hands out evaluation permits and advances the epoch. Dropping it stops the thread.
+#[derive(Debug)]
+pub(crate) struct EpochTicker {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Evaluations that hold a permit.
+    active: usize,
+    /// Evaluations waiting for a permit.
+    waiting: usize,
+    /// When the thread started ticking; `None` while it sleeps.
+    awake_since: Option<Instant>,
+    /// Ticks since then.
+    ticks: u64,
+    closed: bool,
+}
+
+impl State {
+    /// Ticks due by now. A sleep takes longer than requested; missed ticks are made up at once.
+    fn due(&self) -> u64 {
+        let elapsed = self.awake_since.map(|since| since.elapsed().as_nanos() / TICK.as_nanos());
+        elapsed.map_or(self.ticks, |due| u64::try_from(due).unwrap_or(u64::MAX).max(self.ticks))
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is a few counters, consistent between any two statements.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EpochTicker {
+    pub(crate) fn start(engine: EngineWeak) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let thread_shared = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("policy-ticker".to_owned())
+            .spawn(move || tick(&thread_shared, &engine))?;
+        Ok(Self { shared })
+    }
+
+    /// Blocks until a permit is free. Dropping the permit releases it.
+    pub(crate) fn acquire(&self) -> EvaluationPermit<'_> {
+        let mut state = self.shared.lock();
+        while state.active == MAX_CONCURRENT {
+            state.waiting += 1;
+            state = self.shared.wait(state);
+            state.waiting -= 1;
+        }
+        state.active += 1;
+        if state.awake_since.is_none() {
+            self.shared.changed.notify_all();
+        }
+        EvaluationPermit { shared: &self.shared, pending_ticks: state.due() - state.ticks }
+    }
+}
+
+impl Drop for EpochTicker {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+/// The right to run one evaluation.
+pub(crate) struct EvaluationPermit<'a> {
+    shared: &'a Shared,
+    /// Ticks that were due before the permit was acquired and are still to be applied. They must
+    /// not count against this evaluation's deadline.
+    pub(crate) pending_ticks: u64,
+}
+
+impl Drop for EvaluationPermit<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.active -= 1;
+        if state.waiting > 0 {
+            self.shared.changed.notify_all();
+        }
+    }
+}
+
+fn tick(shared: &Shared, engine: &EngineWeak) {
+    let mut state = shared.lock();
+    loop {
+        if state.active == 0 {
+            (state.awake_since, state.ticks) = (None, 0);
+        }
+        while state.active == 0 && !state.closed {
+            state = shared.wait(state);
+        }
+        if state.closed {
+            return;
+        }
+        state.awake_since.get_or_insert_with(Instant::now);
+        drop(state);
+        thread::sleep(TICK);
+        let Some(engine) = engine.upgrade() else { return };
+        // The lock is held while the epoch advances, so `pending_ticks` of a new permit is exact.
+        state = shared.lock();
+        let due = state.due();
+        for _ in state.ticks..due {
+            engine.increment_epoch();
+        }
+        state.ticks = due;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn permit_excludes_ticks_missed_before_it() {
+        let ticker = EpochTicker { shared: Arc::default() };
+        assert_eq!(ticker.acquire().pending_ticks, 0, "the thread sleeps");
+        let mut state = ticker.shared.lock();
+        state.awake_since = Instant::now().checked_sub(Duration::from_millis(50));
+        state.ticks = 10;
+        drop(state);
+        assert!(ticker.acquire().pending_ticks >= 40, "50 ticks are due, and 10 were applied");
+    }
+}

@@ -1,0 +1,68 @@
+//! The data of one store: its resource limiter, and the lines its guest logged.
+//!
+//! Must not depend on which policy runs.
+
+use crate::fault::sanitize;
+use crate::limits::{Limits, StoreLimiter};
+
+/// Log lines kept per evaluation.
+const MAX_LINES: usize = 32;
+/// Bytes kept per log line.
+const MAX_LINE_BYTES: usize = 512;
+
+/// The data of one store.
+#[derive(Debug)]
+pub(crate) struct GuestState {
+    pub(crate) limiter: StoreLimiter,
+    pub(crate) log: Log,
+}
+
+/// What a guest logged in one evaluation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// The first 32 lines, each at most 512 bytes and without control characters.
+    pub lines: Vec<(Level, String)>,
+    /// Lines beyond those.
+    pub dropped: u64,
+}
+
+/// Severity of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// For the policy's author.
+    Debug,
+    /// Normal operation.
+    Info,
+    /// For the operator: something may be wrong.
+    Warn,
+    /// For the operator: something is wrong.
+    Error,
+}
+
+impl Level {
+    /// The prefix of a log line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl GuestState {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { limiter: StoreLimiter::new(limits), log: Log::default() }
+    }
+
+    /// Records a log line, or counts it if the log is full.
+    pub(crate) fn write(&mut self, level: Level, message: &str) {
+        if self.log.lines.len() < MAX_LINES {
+            self.log.lines.push((level, sanitize(message, MAX_LINE_BYTES)));
+        } else {
+            self.log.dropped += 1;
+        }
+    }
+}

@@ -1,4 +1,0 @@
-;; fault: output
-;; An answer at an odd address.
-(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (i32.const 1793))

@@ -1,2 +1,0 @@
-;; fault: none
-;; world: self-testing

@@ -1,2 +1,0 @@
-;; fault: none
-;; No harm meant: that the parts work.

@@ -1,5 +1,0 @@
-;; fault: load.forbidden_import
-;; says: wasi:clocks/wall-clock@0.2.0
-;; when: load
-;; world: wasi
-(import "wasi:clocks/wall-clock@0.2.0" "now" (func (result i64)))

@@ -1,8 +1,0 @@
-;; fault: output
-;; More than the host takes, within the memory that the guest may have.
-(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (drop (call $advise))
-  (i32.store (i32.const 1796)
-    (call $alloc (i32.const 0) (i32.const 0) (i32.const 8) (i32.const 1920000)))
-  (i32.store (i32.const 1800) (i32.const 20000))
-  (i32.const 1792))

@@ -1,6 +1,0 @@
-;; fault: output
-;; A million recommendations that are not there.
-(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (drop (call $advise))
-  (i32.store (i32.const 1800) (i32.const 1000000))
-  (i32.const 1792))

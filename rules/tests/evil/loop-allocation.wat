@@ -1,7 +1,0 @@
-;; fault: out_of_fuel
-;; when: load
-;; The host allocates for its arguments, and never gets there.
-(memory (export "memory") 2)
-(func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
-  (loop $again (br $again))
-  (unreachable))

@@ -1,5 +1,0 @@
-;; fault: out_of_fuel
-;; says: 500000000
-(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (loop $again (br $again))
-  (unreachable))

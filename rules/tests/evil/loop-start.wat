@@ -1,4 +1,0 @@
-;; fault: out_of_fuel
-;; when: load
-(func $spin (loop $again (br $again)))
-(start $spin)

@@ -1,5 +1,0 @@
-;; fault: memory
-;; says: 4294967296 bytes of memory
-(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (drop (memory.grow (i32.const 65534)))
-  (call $advise))

@@ -1,7 +1,0 @@
-;; fault: invalid
-;; says: recommendations[0].saving.high is 1.5
-;; More than the whole bill for a saving.
-(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (drop (call $advise))
-  (f64.store (i32.const 2112) (f64.const 1.5))
-  (i32.const 1792))

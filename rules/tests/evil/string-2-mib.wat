@@ -1,8 +1,0 @@
-;; fault: output
-;; A title of 2 MiB: the guest may have it, the host does not take it.
-(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (drop (call $advise))
-  (i32.store (i32.const 2068)
-    (call $alloc (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 2097152)))
-  (i32.store (i32.const 2072) (i32.const 2097152))
-  (i32.const 1792))

@@ -1,6 +1,0 @@
-;; fault: output
-;; A title of 100 MiB that is not there.
-(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (drop (call $advise))
-  (i32.store (i32.const 2072) (i32.const 104857600))
-  (i32.const 1792))

@@ -1,3 +1,0 @@
-;; fault: memory
-;; when: load
-(table 10000000 funcref)

@@ -1,6 +1,0 @@
-;; fault: output
-;; A pool that there is not.
-(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (drop (call $advise))
-  (i32.store8 (i32.const 2056) (i32.const 77))
-  (i32.const 1792))

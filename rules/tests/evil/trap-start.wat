@@ -1,4 +1,0 @@
-;; fault: trap
-;; when: load
-(func $die (unreachable))
-(start $die)

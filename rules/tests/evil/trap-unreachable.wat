@@ -1,4 +1,0 @@
-;; fault: trap
-;; says: unreachable
-(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (unreachable))

@@ -1,5 +1,0 @@
-;; fault: load.unsupported_version
-;; says: 0.2.0
-;; when: load
-;; world: newer
-(func (export "phasemeter:policy/policy@0.2.0#describe") (result i32) (i32.const 0))

@@ -1,5 +1,0 @@
-;; fault: load.not_a_policy
-;; says: does not export
-;; when: load
-;; world: no-policy
-(func (export "run") (result i32) (i32.const 0))

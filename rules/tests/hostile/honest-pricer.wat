@@ -1,0 +1,2 @@
+;; error: none
+;; world: pricing-policy

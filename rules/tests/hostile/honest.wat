@@ -1,0 +1,2 @@
+;; error: none
+;; Not hostile: checks that the parts work.

@@ -1,0 +1,7 @@
+;; error: invalid
+;; message: recommendations[0].saving must rise
+;; The low estimate exceeds the expected one.
+(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
+  (drop (call $advise))
+  (f64.store (i32.const 2096) (f64.const 0.25))
+  (i32.const 1792))

@@ -1,0 +1,3 @@
+;; error: memory
+;; when: load
+(table 10000000 funcref)

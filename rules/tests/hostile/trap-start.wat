@@ -1,0 +1,4 @@
+;; error: trap
+;; when: load
+(func $die (unreachable))
+(start $die)

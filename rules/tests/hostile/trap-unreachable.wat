@@ -1,0 +1,4 @@
+;; error: trap
+;; message: unreachable
+(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
+  (unreachable))
