@@ -82,7 +82,7 @@ fn interleaved_rows_match_oracle() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("interleaved.csv");
         fs::write(&path, &text).unwrap();
-        check("interleaved", &text, &[path.to_str().unwrap(), "--gpus", "3"], 3, 0);
+        check("interleaved", &text, &[path.to_str().unwrap(), "--gpu-count", "3"], 3, 0);
     }
 }
 

@@ -150,7 +150,7 @@ fn demo_accepts_audit_options() {
     let lower = demo(&["--thresholds", "5,40,60"]);
     let productive = |report: &Value| report["gpus"][2]["phases"]["productive"]["percent"].as_f64();
     assert!(productive(&lower) > Some(99.0), "51% is productive above 40%");
-    let longer = demo(&["--max-hold", "600"]);
+    let longer = demo(&["--stale-after", "600"]);
     let missed = |report: &Value| list(&report["gpus"][7]["unobserved_reasons"]).len();
     assert_eq!((missed(&lower), missed(&longer)), (2, 1), "the last reading covers the gap");
 

@@ -113,7 +113,7 @@ fn encodings_of_a_log_yield_identical_results() {
     check(Plan { seed: 51, ..plan }, &[]);
     check(Plan { seed: 52, ids: Ids::Uuid, late: 900, ..plan }, &[]);
     check(Plan { seed: 53, ids: Ids::BusId, ..plan }, &[]);
-    check(Plan { seed: 54, ids: Ids::Nothing, every: 1_000, ..plan }, &["--gpus", "3"]);
+    check(Plan { seed: 54, ids: Ids::Nothing, every: 1_000, ..plan }, &["--gpu-count", "3"]);
     check(Plan { seed: 55, ids: Ids::Nothing, gpus: 1, ..plan }, &[]);
 }
 
@@ -157,13 +157,13 @@ fn interleaved_rows_require_gpu_count() {
             assert_eq!(outcome.status, 65, "{outcome:?}");
             let line = outcome.error_line().to_owned();
             assert!(line.starts_with("standard input"), "{line}");
-            assert!(line.contains(&format!("--gpus {gpus}")), "{gpus} GPUs: {line}");
+            assert!(line.contains(&format!("--gpu-count {gpus}")), "{gpus} GPUs: {line}");
         };
         rejected(&[]);
-        rejected(&["--gpus", "7"]);
+        rejected(&["--gpu-count", "7"]);
         let count = gpus.to_string();
         for valid in [count.as_str(), "1"] {
-            let args = ["--gpus", valid];
+            let args = ["--gpu-count", valid];
             let report = Phasemeter::audit().arg("-").args(args).stdin(text.as_str()).report();
             report::check(&report);
             assert_eq!(report::list(&report["gpus"]).len().to_string(), valid);

@@ -52,7 +52,7 @@ pub struct LogArgs {
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 
-    /// The least that is said there; else as PHASEMETER_LOG says, else info.
+    /// The least that is said there; else as PHASEMETER_LOG_LEVEL says, else info.
     #[arg(long, global = true, value_enum, value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
 }
@@ -119,7 +119,7 @@ pub struct AuditArgs {
 
     /// How many GPUs take turns in a log that does not name them.
     #[arg(long, value_name = "N")]
-    pub gpus: Option<NonZeroU32>,
+    pub gpu_count: Option<NonZeroU32>,
 
     /// The columns of a log without a header, like `timestamp,index,utilization.gpu`.
     #[arg(long, value_name = "NAMES")]
@@ -190,8 +190,8 @@ pub struct RunArgs {
     /// Which traces the sessions of the GPUs stand in: shared (that of the command, or of the given
     /// context) or per-session (each in its own, linked to the one before). Without a command, or
     /// per-session, sessions end each hour. Without a command and a context each has its own trace.
-    #[arg(long, value_name = "TRACES", default_value = "shared", value_parser = traces)]
-    pub trace: Traces,
+    #[arg(long, value_name = "MODE", default_value = "shared", value_parser = traces)]
+    pub trace_mode: Traces,
 
     /// Also write the report to this file, as JSON. The one for people goes to standard error.
     #[arg(long = "report", value_name = "FILE")]
@@ -227,11 +227,11 @@ pub struct DemoArgs {
 impl RunArgs {
     /// The meter's configuration for a live run.
     pub fn config(&self) -> MeterConfig {
-        let MeterArgs { thresholds, max_hold } = self.metering.meter;
+        let MeterArgs { thresholds, stale_after } = self.metering.meter;
         MeterConfig {
             thresholds,
             allowed_lateness: MeterConfig::LIVE_ALLOWED_LATENESS,
-            stale_after: max_hold
+            stale_after: stale_after
                 .map_or(StaleAfter::from_interval(self.interval), StaleAfter::Fixed),
             basis: self.basis,
             session_every: if self.ends_sessions() { MeterConfig::SESSION } else { Nanos::ZERO },
@@ -241,7 +241,7 @@ impl RunArgs {
 
     /// A command has an end, and its trace with it; nothing else is known to have one.
     fn ends_sessions(&self) -> bool {
-        self.command.is_empty() || self.trace == Traces::PerSession
+        self.command.is_empty() || self.trace_mode == Traces::PerSession
     }
 }
 
@@ -265,7 +265,7 @@ mod tests {
         };
         assert_eq!(session(&[]), MeterConfig::SESSION);
         assert_eq!(session(&["--", "train"]), Nanos::ZERO);
-        assert_eq!(session(&["--trace", "per-session", "--", "train"]), MeterConfig::SESSION);
-        assert!(Cli::try_parse_from(["phasemeter", "run", "--trace", "mine"]).is_err());
+        assert_eq!(session(&["--trace-mode", "per-session", "--", "train"]), MeterConfig::SESSION);
+        assert!(Cli::try_parse_from(["phasemeter", "run", "--trace-mode", "mine"]).is_err());
     }
 }

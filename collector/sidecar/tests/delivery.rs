@@ -234,13 +234,16 @@ fn what_is_said_is_for_people_or_for_programs_down_to_a_level() {
     assert!(refused.ends_with("OTLP was refused, and is dropped: 400 Bad Request: not here"));
     assert!(failed.starts_with("phasemeter: OTLP: "), "{failed}");
     for (more, environment) in
-        [(&["--log-level", "error"][..], &[][..]), (&[], &[("PHASEMETER_LOG", "error")])]
+        [(&["--log-level", "error"][..], &[][..]), (&[], &[("PHASEMETER_LOG_LEVEL", "error")])]
     {
         let text = said(more, environment);
         assert!(text.len() == 1 && text[0].starts_with("phasemeter: OTLP: "), "{text:#?}");
     }
-    let wrong = said(&[], &[("PHASEMETER_LOG", "loud")]);
-    assert!(wrong[0].starts_with("phasemeter: PHASEMETER_LOG is ignored: \"loud\""), "{wrong:#?}");
+    let wrong = said(&[], &[("PHASEMETER_LOG_LEVEL", "loud")]);
+    assert!(
+        wrong[0].starts_with("phasemeter: PHASEMETER_LOG_LEVEL is ignored: \"loud\""),
+        "{wrong:#?}"
+    );
     assert_eq!(wrong.len(), 4);
 
     let json = said(&["--log-format", "json", "--log-level", "debug"], &[]);

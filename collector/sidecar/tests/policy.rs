@@ -130,9 +130,9 @@ fn a_test_shows_what_is_not_as_expected() {
     let desk = Desk::new();
     let (status, text) = desk.policy(&["test"]);
     assert_eq!(status, 1);
-    assert!(text.contains("fleet.window.json: nothing is expected yet: --bless"), "{text}");
+    assert!(text.contains("fleet.window.json: nothing is expected yet: --update"), "{text}");
 
-    assert_eq!(desk.policy(&["test", "--bless"]).0, 0);
+    assert_eq!(desk.policy(&["test", "--update"]).0, 0);
     let (status, text) = desk.policy(&["test"]);
     assert!(status == 0 && text.ends_with("2 tests, 0 failed\n"), "{text}");
     let (_, advice) = desk.policy(&[
@@ -164,9 +164,9 @@ fn a_pricer_is_tested_as_a_recommender_is() {
     let desk = Desk::pricer();
     let (status, text) = desk.policy(&["test"]);
     assert_eq!(status, 1);
-    assert!(text.contains("commitment.request.json: nothing is expected yet: --bless"), "{text}");
+    assert!(text.contains("commitment.request.json: nothing is expected yet: --update"), "{text}");
 
-    assert_eq!(desk.policy(&["test", "--bless"]).0, 0);
+    assert_eq!(desk.policy(&["test", "--update"]).0, 0);
     let (status, text) = desk.policy(&["test"]);
     assert!(status == 0 && text.ends_with("1 test, 0 failed\n"), "{text}");
 

@@ -1,6 +1,6 @@
 //! Logs as they come, each case a folder of `fixtures/logs`: the logs, `expected`, which lists
 //! what is read from them, and `args` where there are options, one word a line. A new case needs
-//! no Rust: `PHASEMETER_BLESS=1 cargo test --test logs` writes what is expected, to be read.
+//! no Rust: `PHASEMETER_UPDATE=1 cargo test --test logs` writes what is expected, to be read.
 #![expect(clippy::unwrap_used, reason = "a test stops where a fixture is not what it should be")]
 
 use std::error::Error;
@@ -17,7 +17,7 @@ const NOTES: [&str; 2] = ["args", "expected"];
 #[test]
 fn every_log_reads_as_expected() {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs");
-    let bless = env::var_os("PHASEMETER_BLESS").is_some();
+    let update = env::var_os("PHASEMETER_UPDATE").is_some();
     let mut wrong = Vec::new();
     let mut cases: Vec<_> = fs::read_dir(cases).unwrap().map(|case| case.unwrap().path()).collect();
     cases.sort();
@@ -25,7 +25,7 @@ fn every_log_reads_as_expected() {
     for case in cases.iter().filter(|case| case.is_dir()) {
         let listing = listing_of(case);
         let expected = case.join("expected");
-        if bless {
+        if update {
             fs::write(expected, listing).unwrap();
         } else if fs::read_to_string(expected).unwrap_or_default() != listing {
             wrong.push(format!("== {} gives\n{listing}", case.display()));
@@ -56,7 +56,7 @@ fn arguments() -> (Vec<Input>, LogOptions) {
     while let Some(arg) = args.next() {
         let mut value = || args.next().unwrap().to_owned();
         match arg {
-            "--gpus" => options.gpus = Some(value().parse().unwrap()),
+            "--gpu-count" => options.gpus = Some(value().parse().unwrap()),
             "--columns" => options.columns = Some(value()),
             "--gpu-model" => options.gpu_model = Some(value()),
             "--utc-offset" => options.utc_offset = Some(value().parse().unwrap()),

@@ -228,10 +228,10 @@ fn sizes() -> Vec<Case> {
         case("a thousand headers", HEADER.repeat(1_000)),
         case("a thousand headers with rows", format!("{HEADER}{}", row(1, "0", "5")).repeat(1_000)),
     ];
-    let mut exact = case("65 GPUs with --gpus 65", interleaved.text());
-    exact.args = vec!["--gpus", "65"];
-    let mut many = case("--gpus u32::MAX", interleaved.text());
-    many.args = vec!["--gpus", "4294967295"];
+    let mut exact = case("65 GPUs with --gpu-count 65", interleaved.text());
+    exact.args = vec!["--gpu-count", "65"];
+    let mut many = case("--gpu-count u32::MAX", interleaved.text());
+    many.args = vec!["--gpu-count", "4294967295"];
     cases.extend([exact, many]);
     cases
 }

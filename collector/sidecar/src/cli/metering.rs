@@ -42,7 +42,7 @@ pub struct MeterArgs {
 
     /// How many seconds a reading holds when none follows. A log's is told from its cadence.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub max_hold: Option<Nanos>,
+    pub stale_after: Option<Nanos>,
 }
 
 /// What a GPU-hour costs.
@@ -151,7 +151,7 @@ impl MeterArgs {
     pub fn config(&self) -> MeterConfig {
         MeterConfig {
             thresholds: self.thresholds,
-            stale_after: self.max_hold.map_or(StaleAfter::Estimated, StaleAfter::Fixed),
+            stale_after: self.stale_after.map_or(StaleAfter::Estimated, StaleAfter::Fixed),
             ..MeterConfig::default()
         }
     }

@@ -106,7 +106,7 @@ pub struct WhatArgs {
     pub window: Option<PathBuf>,
 
     /// For a recommender: a log that `nvidia-smi` wrote, as `audit` would show it; repeatable, as
-    /// there. One that has to be explained, as by its --gpus, is for `audit --dump-windows`.
+    /// there. One that has to be explained, as by its --gpu-count, is for `audit --dump-windows`.
     #[arg(long = "log", value_name = "LOG")]
     pub logs: Vec<PathBuf>,
 
@@ -142,7 +142,7 @@ pub struct TestArgs {
 
     /// Write the answers down as the expected.
     #[arg(long)]
-    pub bless: bool,
+    pub update: bool,
 
     #[command(flatten)]
     pub host: HostArgs,

@@ -11,9 +11,9 @@ use crate::report::RejectedRow;
 
 /// Meters the logs and reports.
 pub(super) fn run(args: AuditArgs) -> Result<(), Failure> {
-    let AuditArgs { logs, gpus, columns, gpu_model, utc_offset, metering, send } = args;
+    let AuditArgs { logs, gpu_count, columns, gpu_model, utc_offset, metering, send } = args;
     let inputs: Vec<Input> = logs.into_iter().map(Input::from).collect();
-    let options = LogOptions { gpus, columns, gpu_model, utc_offset };
+    let options = LogOptions { gpus: gpu_count, columns, gpu_model, utc_offset };
     let mut source = Logs::open(&inputs, &options)?;
     let mut progress = Progress::of(&source);
     let mut outlets = Outlets::open(&metering.report, &send)?;

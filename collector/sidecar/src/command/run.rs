@@ -69,7 +69,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         None => Opening::Sidecar { trace },
     };
     let request = metering::request(&args.metering, environment.experiment);
-    let request = ExperimentRequest { traces: args.trace, ..request };
+    let request = ExperimentRequest { traces: args.trace_mode, ..request };
     let clock = Clock::start();
     let experiment = request.open(clock.now(), opening);
     let carriers = experiment.carriers();

@@ -26,7 +26,7 @@ use crate::report::text::clean;
 const FORMAT: &str = "PHASEMETER_LOG_FORMAT";
 
 /// The least that is said, where the command line does not say.
-const LEVEL: &str = "PHASEMETER_LOG";
+const LEVEL: &str = "PHASEMETER_LOG_LEVEL";
 
 /// Begins to write what is said to standard error. `lookup` gives the value of a variable; an empty
 /// one is as good as none, and one that cannot be used is ignored with a warning.
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(level("Debug"), (Some(LogLevel::Debug), vec![]));
         assert_eq!(level(""), (None, vec![]));
         let warning =
-            "PHASEMETER_LOG is ignored: \"loud\" is none of error, warn, info, debug, trace";
+            "PHASEMETER_LOG_LEVEL is ignored: \"loud\" is none of error, warn, info, debug, trace";
         assert_eq!(level("loud"), (None, vec![warning.to_owned()]));
     }
 }

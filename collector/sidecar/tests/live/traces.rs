@@ -41,7 +41,7 @@ fn a_session_that_is_a_trace_is_linked_to_the_experiment() {
     let rig = Rig::new("[[device]]");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("otlp.json");
-    let arguments = format!("--trace per-session --otlp-file {}", file.display());
+    let arguments = format!("--trace-mode per-session --otlp-file {}", file.display());
     around(&rig, &arguments, "sleep 0.3").env("TRACEPARENT", PARENT).output().unwrap();
     let spans = spans(&file);
     let [experiment] = named(&spans, "experiment")[..] else { panic!("{spans:#?}") };

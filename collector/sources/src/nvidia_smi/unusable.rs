@@ -38,31 +38,31 @@ pub enum Problem {
         named: bool,
     },
     /// Rows of several GPUs with nothing that tells them apart, and nobody said how many.
-    #[error("looks like {} GPUs in turn, with no column that names them; give --gpus {}, or --gpus 1 if it is one GPU", alternatives(.fits), .fits.first().unwrap_or(&1))]
+    #[error("looks like {} GPUs in turn, with no column that names them; give --gpu-count {}, or --gpu-count 1 if it is one GPU", alternatives(.fits), .fits.first().unwrap_or(&1))]
     SeveralGpus {
         /// The numbers of GPUs that fit.
         fits: Vec<u32>,
     },
-    /// `--gpus` says a number that does not fit the rows.
-    #[error("its rows do not come in turns of {asked}; {}", if .fits.is_empty() { "no number fits but --gpus 1".to_owned() } else { format!("what fits is --gpus {}, or --gpus 1", alternatives(.fits)) })]
+    /// `--gpu-count` says a number that does not fit the rows.
+    #[error("its rows do not come in turns of {asked}; {}", if .fits.is_empty() { "no number fits but --gpu-count 1".to_owned() } else { format!("what fits is --gpu-count {}, or --gpu-count 1", alternatives(.fits)) })]
     OtherNumberOfGpus {
-        /// What `--gpus` said.
+        /// What `--gpu-count` said.
         asked: u32,
         /// The numbers that fit.
         fits: Vec<u32>,
     },
-    /// `--gpus` says a number, and there are too few rows to check it.
+    /// `--gpu-count` says a number, and there are too few rows to check it.
     #[error(
         "is too short to show that its rows come in turns of {asked}; log longer, or with the column index or uuid"
     )]
     TooShort {
-        /// What `--gpus` said.
+        /// What `--gpu-count` said.
         asked: u32,
     },
-    /// `--gpus` contradicts the ids in the log.
-    #[error("names its GPUs itself, {found} of them, not {asked}; leave --gpus away")]
+    /// `--gpu-count` contradicts the ids in the log.
+    #[error("identifies {found} GPUs, not {asked}; remove --gpu-count")]
     NamesItsGpus {
-        /// What `--gpus` said.
+        /// What `--gpu-count` said.
         asked: u32,
         /// How many GPUs its first tick names.
         found: usize,

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! tests/NAME.window.json     what a recommender is shown
-//! tests/NAME.advice.json     what it should answer; --bless writes it
+//! tests/NAME.advice.json     what it should answer; --update writes it
 //! tests/NAME.request.json    what a pricer is asked
-//! tests/NAME.quote.json      what it should answer; --bless writes it
+//! tests/NAME.quote.json      what it should answer; --update writes it
 //! tests/NAME.settings.json   the settings for that; without it the defaults
 //! ```
 
@@ -52,7 +52,7 @@ pub(super) fn run(args: &TestArgs) -> Result<ExitCode, Failure> {
             policies.insert(settings.clone(), desk.load(&wasm, settings.as_deref())?);
         }
         let Some(policy) = policies.get(&settings) else { continue };
-        let outcome = case.try_with(policy, args.bless)?;
+        let outcome = case.try_with(policy, args.update)?;
         println!("{}: {}", clean(&case.asked.display().to_string()), outcome.name());
         if let Outcome::Differs(difference) = &outcome {
             print!("{difference}");
@@ -74,21 +74,21 @@ struct Case {
 /// What came of it.
 enum Outcome {
     Same,
-    Blessed,
+    Updated,
     Missing,
     Differs(String),
 }
 
 impl Outcome {
     const fn is_fine(&self) -> bool {
-        matches!(self, Self::Same | Self::Blessed)
+        matches!(self, Self::Same | Self::Updated)
     }
 
     const fn name(&self) -> &'static str {
         match self {
             Self::Same => "as expected",
-            Self::Blessed => "written down",
-            Self::Missing => "nothing is expected yet: --bless writes its answer down",
+            Self::Updated => "written down",
+            Self::Missing => "nothing is expected yet: --update writes its answer down",
             Self::Differs(_) => "differs",
         }
     }
@@ -115,13 +115,13 @@ impl Case {
         self.asked.with_extension("").with_extension(format!("{what}.json"))
     }
 
-    fn try_with(&self, policy: &Policy, bless: bool) -> Result<Outcome, Failure> {
+    fn try_with(&self, policy: &Policy, update: bool) -> Result<Outcome, Failure> {
         let (answer, _) = desk::ask(policy, &Shown::recorded(self.kind, &self.asked)?)?;
         let path = self.beside(names(self.kind).1);
         let found = text(&answer)?;
-        if bless {
+        if update {
             desk::write(&path, found.as_bytes())?;
-            return Ok(Outcome::Blessed);
+            return Ok(Outcome::Updated);
         }
         if !path.exists() {
             return Ok(Outcome::Missing);
