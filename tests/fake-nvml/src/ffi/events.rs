@@ -8,35 +8,14 @@ use nvml_wrapper_sys::bindings::{
 use phasemeter_meter::units::Nanos;
 
 use super::call::{device_functions, handle_of, system_functions};
+use super::handles::{EventSet, Registration};
 use super::raw::{Out, put};
 use super::session::Session;
 use crate::error_code::ErrorCode;
-use crate::fault::{FaultOutcome, Xid, outcome};
+use crate::fault::{FaultOutcome, outcome};
 
 /// The only supported event type.
 const XID: u64 = nvmlEventTypeXidCriticalError as u64;
-
-/// The devices registered for events.
-#[derive(Default)]
-pub(super) struct EventSet(Vec<Registration>);
-
-struct Registration {
-    device: usize,
-    /// Registration time: earlier XIDs are not delivered.
-    since: Nanos,
-    /// XIDs delivered so far.
-    delivered: usize,
-}
-
-impl Registration {
-    /// XIDs not yet delivered to this registration, earliest first.
-    fn outstanding<'a>(&self, xids: &'a [Xid]) -> impl Iterator<Item = &'a Xid> {
-        let (device, since) = (self.device, self.since);
-        xids.iter()
-            .filter(move |xid| xid.at >= since && xid.device.is_none_or(|named| named == device))
-            .skip(self.delivered)
-    }
-}
 
 device_functions! {
     fn nvmlDeviceGetSupportedEventTypes(_call, types: Out<'_, u64>) put(types, XID);

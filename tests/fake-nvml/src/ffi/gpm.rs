@@ -3,7 +3,6 @@
 use nvml_wrapper_sys::bindings::{
     nvmlGpmMetric_t, nvmlGpmSample_st, nvmlGpmSample_t, nvmlGpmSupport_t,
 };
-use phasemeter_meter::units::Nanos;
 
 use super::call::{device_functions, system_functions};
 use super::raw::{Headed, InOut, Out, put};
@@ -11,9 +10,6 @@ use crate::error_code::ErrorCode;
 
 /// GPM structures have plain version numbers.
 const VERSION: u32 = 1;
-
-/// A sample: device and instant, once taken.
-pub(super) type GpmSample = Option<(usize, Nanos)>;
 
 /// `nvmlGpmMetricsGet_t` without its array, whose length differs between headers: it has `metrics`
 /// entries.

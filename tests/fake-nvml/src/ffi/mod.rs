@@ -12,6 +12,7 @@ mod call;
 mod control;
 mod events;
 mod gpm;
+mod handles;
 mod identity;
 mod lifecycle;
 mod processes;

@@ -1,6 +1,5 @@
 //! State between the first `nvmlInit` and the last `nvmlShutdown`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -9,8 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 
-use super::events::EventSet;
-use super::gpm::GpmSample;
+use super::handles::Handles;
 use crate::error_code::ErrorCode;
 use crate::install::SCRIPT_VARIABLE;
 use crate::model::{Clock, Model};
@@ -20,13 +18,6 @@ pub(super) struct Session {
     pub(super) model: Model,
     start: Timestamp,
     handles: Mutex<Handles>,
-}
-
-/// Objects held by callers, by handle.
-#[derive(Default)]
-pub(super) struct Handles {
-    pub(super) event_sets: Table<EventSet>,
-    pub(super) gpm_samples: Table<GpmSample>,
 }
 
 /// The session and its number of initializations.
@@ -146,34 +137,6 @@ impl Session {
     /// The objects held by callers.
     pub(super) fn handles(&self) -> MutexGuard<'_, Handles> {
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Objects by handle. Handles are never reused, so that a double free is detected.
-pub(super) struct Table<T> {
-    entries: BTreeMap<usize, T>,
-    last: usize,
-}
-
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Self { entries: BTreeMap::new(), last: 0 }
-    }
-}
-
-impl<T> Table<T> {
-    pub(super) fn insert(&mut self, entry: T) -> usize {
-        self.last += 1;
-        self.entries.insert(self.last, entry);
-        self.last
-    }
-
-    pub(super) fn get(&mut self, handle: usize) -> Result<&mut T, ErrorCode> {
-        self.entries.get_mut(&handle).ok_or(ErrorCode::InvalidArgument)
-    }
-
-    pub(super) fn remove(&mut self, handle: usize) -> Result<(), ErrorCode> {
-        self.entries.remove(&handle).map(drop).ok_or(ErrorCode::InvalidArgument)
     }
 }
 

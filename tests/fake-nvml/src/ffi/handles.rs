@@ -1,0 +1,69 @@
+//! Objects that callers hold by handle: event sets and GPM samples.
+
+use std::collections::BTreeMap;
+
+use phasemeter_meter::units::Nanos;
+
+use crate::error_code::ErrorCode;
+use crate::fault::Xid;
+
+/// Objects held by callers, by handle.
+#[derive(Default)]
+pub(super) struct Handles {
+    pub(super) event_sets: Table<EventSet>,
+    pub(super) gpm_samples: Table<GpmSample>,
+}
+
+/// A sample: device and instant, once taken.
+pub(super) type GpmSample = Option<(usize, Nanos)>;
+
+/// The devices registered for events.
+#[derive(Default)]
+pub(super) struct EventSet(pub(super) Vec<Registration>);
+
+/// A device in an event set.
+pub(super) struct Registration {
+    pub(super) device: usize,
+    /// Registration time: earlier XIDs are not delivered.
+    pub(super) since: Nanos,
+    /// XIDs delivered so far.
+    pub(super) delivered: usize,
+}
+
+impl Registration {
+    /// XIDs not yet delivered to this registration, earliest first.
+    pub(super) fn outstanding<'a>(&self, xids: &'a [Xid]) -> impl Iterator<Item = &'a Xid> {
+        let (device, since) = (self.device, self.since);
+        xids.iter()
+            .filter(move |xid| xid.at >= since && xid.device.is_none_or(|named| named == device))
+            .skip(self.delivered)
+    }
+}
+
+/// Objects by handle. Handles are never reused, so that a double free is detected.
+pub(super) struct Table<T> {
+    entries: BTreeMap<usize, T>,
+    last: usize,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), last: 0 }
+    }
+}
+
+impl<T> Table<T> {
+    pub(super) fn insert(&mut self, entry: T) -> usize {
+        self.last += 1;
+        self.entries.insert(self.last, entry);
+        self.last
+    }
+
+    pub(super) fn get(&mut self, handle: usize) -> Result<&mut T, ErrorCode> {
+        self.entries.get_mut(&handle).ok_or(ErrorCode::InvalidArgument)
+    }
+
+    pub(super) fn remove(&mut self, handle: usize) -> Result<(), ErrorCode> {
+        self.entries.remove(&handle).map(drop).ok_or(ErrorCode::InvalidArgument)
+    }
+}
