@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use wasmparser::{BinaryReaderError, Encoding, Parser, Payload};
 
-use crate::fault::{LoadFault, MAX_GUEST_TEXT, sanitize};
+use crate::error::{LoadError, MAX_GUEST_TEXT, sanitize};
 
 /// The surface of a WebAssembly file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +24,9 @@ impl Binary {
     /// Parses the section headers, imports and exports of a file.
     ///
     /// # Errors
-    /// Returns [`LoadFault::Unreadable`] if the file is not WebAssembly, or is truncated.
-    pub fn parse(bytes: &[u8]) -> Result<Self, LoadFault> {
-        parse(bytes).map_err(|error| LoadFault::Unreadable(error.to_string()))
+    /// Returns [`LoadError::Unreadable`] if the file is not WebAssembly, or is truncated.
+    pub fn parse(bytes: &[u8]) -> Result<Self, LoadError> {
+        parse(bytes).map_err(|error| LoadError::Unreadable(error.to_string()))
     }
 }
 
@@ -79,14 +79,14 @@ fn parse(bytes: &[u8]) -> Result<Binary, BinaryReaderError> {
 /// Returns a component unchanged, and wraps a core module into one by its component metadata.
 ///
 /// # Errors
-/// Returns [`LoadFault::NotAPolicy`] if a core module has no valid component metadata.
-pub(crate) fn componentize(bytes: &[u8]) -> Result<Cow<'_, [u8]>, LoadFault> {
+/// Returns [`LoadError::NotAPolicy`] if a core module has no valid component metadata.
+pub(crate) fn componentize(bytes: &[u8]) -> Result<Cow<'_, [u8]>, LoadError> {
     if Parser::is_component(bytes) {
         return Ok(bytes.into());
     }
     let encoder = wit_component::ComponentEncoder::default().validate(true).module(bytes);
     encoder.and_then(|mut encoder| encoder.encode()).map(Cow::from).map_err(|error| {
         let message = format!("cannot make a component of the module: {error:#}");
-        LoadFault::NotAPolicy(sanitize(&message, MAX_GUEST_TEXT))
+        LoadError::NotAPolicy(sanitize(&message, MAX_GUEST_TEXT))
     })
 }

@@ -19,7 +19,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use crate::binary::componentize;
 use crate::cgroup;
 use crate::engine::{self, Layout};
-use crate::fault::{CompileFault, LoadFault, MAX_GUEST_TEXT, sanitize};
+use crate::error::{CompileError, LoadError, MAX_GUEST_TEXT, sanitize};
 
 /// Bytes of the control group that a compiling child must leave free for the sidecar.
 const RESERVED_FREE: u64 = 16 << 20;
@@ -68,22 +68,22 @@ impl Child {
         })
     }
 
-    fn compile(&self, policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadFault> {
+    fn compile(&self, policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
         let free = cgroup::free().map_or(u64::MAX, |free| free.saturating_sub(RESERVED_FREE));
         let memory = self.memory.min(free);
-        let out = self.run(policy, layout, memory).map_err(CompileFault::Run)?;
+        let out = self.run(policy, layout, memory).map_err(CompileError::Run)?;
         let code = out.status.code().and_then(|code| u8::try_from(code).ok());
         match code {
             Some(0) => Ok(out.stdout),
-            Some(EX_DATAERR) => Err(LoadFault::Unreadable(error_message(&out.stderr))),
-            Some(EX_PROTOCOL) => Err(LoadFault::NotAPolicy(error_message(&out.stderr))),
+            Some(EX_DATAERR) => Err(LoadError::Unreadable(error_message(&out.stderr))),
+            Some(EX_PROTOCOL) => Err(LoadError::NotAPolicy(error_message(&out.stderr))),
             // The memory limit aborts it; the time limit and the kernel kill it.
             _ if out.status.signal().is_some() || code == Some(EX_SOFTWARE) => {
-                Err(CompileFault::Limit { memory, time: self.time }.into())
+                Err(CompileError::Limit { memory, time: self.time }.into())
             }
             _ => {
                 let error = format!("{}: {}", out.status, error_message(&out.stderr));
-                Err(CompileFault::Run(io::Error::other(error)).into())
+                Err(CompileError::Run(io::Error::other(error)).into())
             }
         }
     }
@@ -114,7 +114,7 @@ fn error_message(stderr: &[u8]) -> String {
 
 impl Compiler {
     /// Compiles a policy to machine code for engines with this memory layout.
-    pub(crate) fn compile(&self, policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadFault> {
+    pub(crate) fn compile(&self, policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
         match self {
             Self::Here => precompile(policy, layout),
             Self::Child(child) => child.compile(policy, layout),
@@ -123,14 +123,14 @@ impl Compiler {
 }
 
 /// Every step that may run out of memory or time, or hit a compiler bug.
-fn precompile(policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadFault> {
+fn precompile(policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
     let component = componentize(policy)?;
     let engine = engine::compiler(layout);
     engine.and_then(|engine| engine.precompile_component(&component)).map_err(|error| {
         if error.is::<wasmtime::OutOfMemory>() || error.is::<io::Error>() {
-            CompileFault::Run(io::ErrorKind::OutOfMemory.into()).into()
+            CompileError::Run(io::ErrorKind::OutOfMemory.into()).into()
         } else {
-            LoadFault::Unreadable(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT))
+            LoadError::Unreadable(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT))
         }
     })
 }
@@ -150,8 +150,8 @@ pub fn child_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let (code, message) = match compile_stdin(layout, memory, seconds) {
         Ok(Ok(())) => return ExitCode::SUCCESS,
-        Ok(Err(LoadFault::Unreadable(message))) => (EX_DATAERR, message),
-        Ok(Err(LoadFault::NotAPolicy(message))) => (EX_PROTOCOL, message),
+        Ok(Err(LoadError::Unreadable(message))) => (EX_DATAERR, message),
+        Ok(Err(LoadError::NotAPolicy(message))) => (EX_PROTOCOL, message),
         Ok(Err(other)) => (EX_SOFTWARE, other.to_string()),
         Err(error) => (EX_SOFTWARE, error.to_string()),
     };
@@ -160,13 +160,13 @@ pub fn child_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     code.into()
 }
 
-fn compile_stdin(layout: Layout, memory: u64, seconds: u64) -> io::Result<Result<(), LoadFault>> {
+fn compile_stdin(layout: Layout, memory: u64, seconds: u64) -> io::Result<Result<(), LoadError>> {
     limit_this_process(memory, seconds)?;
     let mut policy = Vec::new();
     io::stdin().lock().read_to_end(&mut policy)?;
     match precompile(&policy, layout) {
         Ok(code) => io::stdout().lock().write_all(&code).map(Ok),
-        Err(fault) => Ok(Err(fault)),
+        Err(error) => Ok(Err(error)),
     }
 }
 

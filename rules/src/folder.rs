@@ -20,7 +20,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::artifact::SignedArtifact;
 use crate::digest::Digest;
-use crate::fault::{Fault, LoadFault};
+use crate::error::{LoadError, PolicyError};
 use crate::generation::Rejection;
 use crate::host::Candidate;
 use crate::settings::SettingError;
@@ -60,7 +60,7 @@ pub fn read(dir: &Path) -> Result<Vec<Result<Candidate, Rejection>>, Rejection> 
         let mut candidate = candidate(&path)?;
         if let Some(lock) = &lock {
             let pinned = lock.get(name).copied();
-            let pinned = pinned.ok_or_else(|| Rejection::new(&path, LoadFault::NotLocked))?;
+            let pinned = pinned.ok_or_else(|| Rejection::new(&path, LoadError::NotLocked))?;
             candidate.pinned = Some(pinned);
         }
         Ok(candidate)
@@ -74,7 +74,7 @@ pub fn read(dir: &Path) -> Result<Vec<Result<Candidate, Rejection>>, Rejection> 
 /// Returns an error if the policy or a file beside it cannot be read, or its settings are not a JSON
 /// object.
 pub fn candidate(path: &Path) -> Result<Candidate, Rejection> {
-    let reject = |error: Fault| Rejection::new(path, error);
+    let reject = |error: PolicyError| Rejection::new(path, error);
     let beside = |extension: &str| path.with_extension(extension);
     let load = |path: &Path| read_if_exists(path).map_err(|error| reject(error.into()));
     let bytes = load(path)?
@@ -97,19 +97,19 @@ pub fn candidate(path: &Path) -> Result<Candidate, Rejection> {
 ///
 /// # Errors
 /// Returns an error if the text is not a JSON object.
-pub fn settings(path: &Path, json: &[u8]) -> Result<Map<String, Json>, Fault> {
+pub fn settings(path: &Path, json: &[u8]) -> Result<Map<String, Json>, PolicyError> {
     serde_json::from_slice(json).map_err(|error| {
         let message = format!("{}: {error}", path.display());
-        Fault::Settings(vec![SettingError { path: String::new(), message }])
+        PolicyError::Settings(vec![SettingError { path: String::new(), message }])
     })
 }
 
-fn file_error(path: &Path, source: io::Error) -> LoadFault {
-    LoadFault::File { file: path.display().to_string(), source }
+fn file_error(path: &Path, source: io::Error) -> LoadError {
+    LoadError::File { file: path.display().to_string(), source }
 }
 
 /// The bytes of a file; `None` if it does not exist.
-fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, LoadFault> {
+fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
     let read = || {
         let mut bytes = Vec::new();
         File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
@@ -126,7 +126,7 @@ fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, LoadFault> {
 }
 
 /// Parses a lock file into digests by file name.
-fn parse_lock(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Digest>, LoadFault> {
+fn parse_lock(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Digest>, LoadError> {
     let text = String::from_utf8_lossy(bytes);
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
@@ -136,7 +136,7 @@ fn parse_lock(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Digest>, Loa
                 let name = name.strip_prefix([' ', '*'])?;
                 Some((name.to_owned(), digest.parse().ok()?))
             });
-            parsed.ok_or_else(|| LoadFault::Lock {
+            parsed.ok_or_else(|| LoadError::Lock {
                 file: path.display().to_string(),
                 line: index + 1,
                 text: line.to_owned(),
@@ -164,10 +164,10 @@ mod tests {
                 .into_iter()
                 .map(|each| match each {
                     Ok(candidate) => format!("{}", candidate.settings.len()),
-                    Err(rejection) => rejection.fault.kind().to_owned(),
+                    Err(rejection) => rejection.error.kind().to_owned(),
                 })
                 .collect(),
-            Err(rejection) => vec![rejection.fault.to_string()],
+            Err(rejection) => vec![rejection.error.to_string()],
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
-use crate::fault::Fault;
+use crate::error::PolicyError;
 use crate::host::{Candidate, Host};
 use crate::policy::Policy;
 
@@ -26,18 +26,18 @@ pub struct Generation {
 
 /// A file that was not loaded.
 #[derive(Debug, thiserror::Error)]
-#[error("{file}: {fault}")]
+#[error("{file}: {error}")]
 pub struct Rejection {
     /// Its path.
     pub file: String,
     /// The cause.
     #[source]
-    pub fault: Fault,
+    pub error: PolicyError,
 }
 
 impl Rejection {
-    pub(crate) fn new(file: &Path, fault: impl Into<Fault>) -> Self {
-        Self { file: file.display().to_string(), fault: fault.into() }
+    pub(crate) fn new(file: &Path, error: impl Into<PolicyError>) -> Self {
+        Self { file: file.display().to_string(), error: error.into() }
     }
 }
 
@@ -81,7 +81,7 @@ impl Generations {
             let last = before.policies.iter().find(|policy| policy.file() == file);
             let loaded = candidate.and_then(|candidate| {
                 let loaded = self.load_if_changed(candidate, last);
-                loaded.map_err(|fault| Rejection { file, fault })
+                loaded.map_err(|error| Rejection { file, error })
             });
             let policy = match loaded {
                 Ok(policy) => Some(policy),
@@ -107,7 +107,7 @@ impl Generations {
         &self,
         candidate: Candidate,
         last: Option<&Arc<Policy>>,
-    ) -> Result<Arc<Policy>, Fault> {
+    ) -> Result<Arc<Policy>, PolicyError> {
         let digest = self.host.verify(&candidate)?;
         match last {
             Some(last) if last.digest() == digest && settings_equal(last, &candidate) => {

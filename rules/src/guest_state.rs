@@ -2,7 +2,7 @@
 //!
 //! Must not depend on which policy runs.
 
-use crate::fault::sanitize;
+use crate::error::sanitize;
 use crate::limits::{Limits, StoreLimiter};
 
 /// Log lines kept per evaluation.

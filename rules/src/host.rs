@@ -19,7 +19,7 @@ use crate::compile::Compiler;
 use crate::contract::{self, Contract};
 use crate::digest::Digest;
 use crate::engine::{Runtime, RuntimeError};
-use crate::fault::{Fault, LoadFault, MAX_GUEST_TEXT, MemoryFault, sanitize};
+use crate::error::{LoadError, MAX_GUEST_TEXT, MemoryError, PolicyError, sanitize};
 use crate::guest_state::GuestState;
 use crate::limits::Limits;
 use crate::policy::{Guest, Policy};
@@ -149,14 +149,14 @@ impl Host {
     /// Checks a file's digest and signature, and returns the digest.
     ///
     /// # Errors
-    /// Returns [`LoadFault::Digest`] if the file is not the pinned one, and
-    /// [`LoadFault::Signature`] if no trusted key signed it.
-    pub fn verify(&self, candidate: &Candidate) -> Result<Digest, LoadFault> {
+    /// Returns [`LoadError::Digest`] if the file is not the pinned one, and
+    /// [`LoadError::Signature`] if no trusted key signed it.
+    pub fn verify(&self, candidate: &Candidate) -> Result<Digest, LoadError> {
         let found = Digest::of(&candidate.bytes);
         if let Some(expected) = candidate.pinned
             && found != expected
         {
-            return Err(LoadFault::Digest { expected, found });
+            return Err(LoadError::Digest { expected, found });
         }
         if !self.keys.is_empty() && !candidate.embedded {
             signature::verify(&self.keys, &candidate.bytes, candidate.signature.as_deref())?;
@@ -168,7 +168,7 @@ impl Host {
     ///
     /// # Errors
     /// Returns the first problem found. Whatever a guest does in its trial is one of them.
-    pub fn load(&self, candidate: Candidate) -> Result<Policy, Fault> {
+    pub fn load(&self, candidate: Candidate) -> Result<Policy, PolicyError> {
         let digest = self.verify(&candidate)?;
         self.check_surface(&candidate.bytes)?;
         let component = self.component(digest, &candidate.bytes, candidate.artifact.as_ref())?;
@@ -190,7 +190,7 @@ impl Host {
     ///
     /// # Errors
     /// As [`load`](Self::load), up to compiling.
-    pub fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadFault> {
+    pub fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
         let key = CacheKey::new(Digest::of(bytes), &self.runtime.engine);
         self.check_surface(bytes)?;
         let code = self.compiler.compile(bytes, self.runtime.layout)?;
@@ -198,7 +198,7 @@ impl Host {
     }
 
     /// Checks a file's contract version and imports.
-    fn check_surface(&self, bytes: &[u8]) -> Result<(), LoadFault> {
+    fn check_surface(&self, bytes: &[u8]) -> Result<(), LoadError> {
         contract::admit(&Binary::parse(bytes)?, self.stub_imports)
     }
 
@@ -208,7 +208,7 @@ impl Host {
         digest: Digest,
         bytes: &[u8],
         artifact: Option<&SignedArtifact>,
-    ) -> Result<Component, Fault> {
+    ) -> Result<Component, PolicyError> {
         let engine = &self.runtime.engine;
         let key = CacheKey::new(digest, engine);
         if let Some(artifact) = artifact {
@@ -224,7 +224,7 @@ impl Host {
         let code = self.compiler.compile(bytes, self.runtime.layout)?;
         let artifact = TrustedArtifact::new(key, &code);
         // Compiled for this engine, so the only possible error is too many or too large parts.
-        let component = artifact.component(key, engine).map_err(MemoryFault::Parts)?;
+        let component = artifact.component(key, engine).map_err(MemoryError::Parts)?;
         if let Some(cache) = &self.cache {
             cache.store(key, &artifact);
         }
@@ -232,6 +232,6 @@ impl Host {
     }
 }
 
-fn not_a_policy(error: &wasmtime::Error) -> LoadFault {
-    LoadFault::NotAPolicy(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT))
+fn not_a_policy(error: &wasmtime::Error) -> LoadError {
+    LoadError::NotAPolicy(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT))
 }

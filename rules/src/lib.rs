@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! Candidate → digest, signature → imports → machine code → trial → settings → self-test → Policy
-//! Window → Policy → validated Recommendations, or a Fault
+//! Window → Policy → validated Recommendations, or a PolicyError
 //! ```
 //!
 //! A policy is a component whose only import is a log function. Every evaluation has a fresh store,
 //! fuel, a deadline, and limits on memory, tables and output, and its output is validated before it
-//! is used. A [`Fault`](fault::Fault) costs that policy that evaluation, nothing else.
+//! is used. A [`PolicyError`](error::PolicyError) costs that policy that evaluation, nothing else.
 //! [`generation::Generations`] replaces whole sets of policies while evaluations continue.
 
 // Inputs and outputs of policies.
@@ -23,7 +23,7 @@ pub mod window;
 pub mod recorded;
 
 // Errors.
-pub mod fault;
+pub mod error;
 
 // Evaluation.
 mod contract;

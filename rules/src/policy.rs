@@ -13,7 +13,7 @@ use wasmtime::{Store, Trap};
 use crate::contract::{Call, Contract};
 use crate::digest::Digest;
 use crate::engine::Runtime;
-use crate::fault::{Fault, MemoryFault};
+use crate::error::{MemoryError, PolicyError};
 use crate::guest_state::{GuestState, Log};
 use crate::host::Candidate;
 use crate::limits::LimitExceeded;
@@ -47,7 +47,7 @@ pub struct Usage {
 #[derive(Debug)]
 pub struct Run<T> {
     /// The policy's output, or why there is none.
-    pub answer: Result<T, Fault>,
+    pub answer: Result<T, PolicyError>,
     /// Resources used.
     pub usage: Usage,
     /// What the policy logged.
@@ -68,10 +68,10 @@ impl Policy {
         candidate: Candidate,
         digest: Digest,
         guest: Guest,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, PolicyError> {
         let manifest = guest.evaluate(|call| guest.contract.describe(call)).answer?;
         let raw_settings = candidate.settings_of(&manifest.name).clone();
-        let settings = manifest.schema.resolve(&raw_settings).map_err(Fault::Settings)?;
+        let settings = manifest.schema.resolve(&raw_settings).map_err(PolicyError::Settings)?;
         let guest = Guest { settings, ..guest };
         let policy = Self { file: candidate.file, digest, manifest, raw_settings, guest };
         policy.guest.evaluate_configured(|call| policy.guest.contract.self_test(call)).answer?;
@@ -147,7 +147,7 @@ impl Guest {
     /// Calls a guest in a fresh store, after `configure`.
     fn evaluate_configured<T>(
         &self,
-        call_guest: impl FnOnce(&mut Call<'_>) -> Result<T, Fault>,
+        call_guest: impl FnOnce(&mut Call<'_>) -> Result<T, PolicyError>,
     ) -> Run<T> {
         self.evaluate(|call| {
             self.contract.configure(call, &self.settings)?;
@@ -156,7 +156,10 @@ impl Guest {
     }
 
     /// Calls a guest in a fresh store.
-    fn evaluate<T>(&self, call_guest: impl FnOnce(&mut Call<'_>) -> Result<T, Fault>) -> Run<T> {
+    fn evaluate<T>(
+        &self,
+        call_guest: impl FnOnce(&mut Call<'_>) -> Result<T, PolicyError>,
+    ) -> Run<T> {
         let limits = &self.runtime.limits;
         let permit = self.runtime.ticker.acquire();
         let started = Instant::now();
@@ -167,9 +170,9 @@ impl Guest {
         let answer = store
             .set_fuel(limits.fuel)
             .and_then(|()| self.pre.instantiate(&mut store))
-            .map_err(|error| self.classify(error, |error| MemoryFault::Parts(error).into()))
+            .map_err(|error| self.classify(error, |error| MemoryError::Parts(error).into()))
             .and_then(|instance| {
-                let fault = &|error| self.classify(error, Fault::Output);
+                let fault = &|error| self.classify(error, PolicyError::Output);
                 call_guest(&mut Call { store: &mut store, instance, fault })
             });
         let usage = Usage {
@@ -187,16 +190,16 @@ impl Guest {
     fn classify(
         &self,
         error: wasmtime::Error,
-        other: impl FnOnce(wasmtime::Error) -> Fault,
-    ) -> Fault {
+        other: impl FnOnce(wasmtime::Error) -> PolicyError,
+    ) -> PolicyError {
         let limits = &self.runtime.limits;
         if let Some(exceeded) = error.downcast_ref::<LimitExceeded>() {
-            return MemoryFault::Limit(*exceeded).into();
+            return MemoryError::Limit(*exceeded).into();
         }
         match error.downcast_ref::<Trap>() {
-            Some(Trap::OutOfFuel) => Fault::OutOfFuel { limit: limits.fuel },
-            Some(Trap::Interrupt) => Fault::Deadline { limit: limits.deadline },
-            Some(trap) => Fault::Trap(*trap),
+            Some(Trap::OutOfFuel) => PolicyError::OutOfFuel { limit: limits.fuel },
+            Some(Trap::Interrupt) => PolicyError::Deadline { limit: limits.deadline },
+            Some(trap) => PolicyError::Trap(*trap),
             None => other(error),
         }
     }

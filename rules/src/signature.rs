@@ -10,7 +10,7 @@ use ed25519_dalek::pkcs8::{DecodePrivateKey, DecodePublicKey};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 
 use crate::digest::hex;
-use crate::fault::sanitize;
+use crate::error::sanitize;
 
 /// A trusted ed25519 public key, parsed from 64 hexadecimal digits or from PEM.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub struct NotASecretKey;
 
 /// Why a signature is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SignatureFault {
+pub enum SignatureError {
     /// There is no signature.
     #[error(
         "not signed, although keys are configured; put the signature beside it, with the suffix .sig"
@@ -111,12 +111,12 @@ pub fn verify(
     keys: &[PublicKey],
     bytes: &[u8],
     signature: Option<&[u8]>,
-) -> Result<(), SignatureFault> {
-    let given = signature.ok_or(SignatureFault::Missing)?;
+) -> Result<(), SignatureError> {
+    let given = signature.ok_or(SignatureError::Missing)?;
     let signature =
-        Signature::from_slice(given).map_err(|_| SignatureFault::Malformed(given.len()))?;
+        Signature::from_slice(given).map_err(|_| SignatureError::Malformed(given.len()))?;
     let signed = keys.iter().any(|key| key.0.verify_strict(bytes, &signature).is_ok());
-    if signed { Ok(()) } else { Err(SignatureFault::Untrusted) }
+    if signed { Ok(()) } else { Err(SignatureError::Untrusted) }
 }
 
 #[cfg(test)]
@@ -136,11 +136,11 @@ mod tests {
         let ((alice, a), (_, b)) = (key(1), key(2));
         let signature = alice.sign(b"policy").to_bytes();
         assert_eq!(verify(&[b, a], b"policy", Some(&signature)), Ok(()));
-        let untrusted = Err(SignatureFault::Untrusted);
+        let untrusted = Err(SignatureError::Untrusted);
         assert_eq!(verify(&[b], b"policy", Some(&signature)), untrusted);
         assert_eq!(verify(&[a], b"Policy", Some(&signature)), untrusted);
-        assert_eq!(verify(&[a], b"policy", None), Err(SignatureFault::Missing));
-        assert_eq!(verify(&[a], b"policy", Some(b"x")), Err(SignatureFault::Malformed(1)));
+        assert_eq!(verify(&[a], b"policy", None), Err(SignatureError::Missing));
+        assert_eq!(verify(&[a], b"policy", Some(b"x")), Err(SignatureError::Malformed(1)));
     }
 
     #[test]

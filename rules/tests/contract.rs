@@ -13,7 +13,7 @@ mod support;
 use phasemeter_meter::savings::estimate::Estimate;
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::waste::WasteCategory;
-use phasemeter_rules::fault::Fault;
+use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::lever::Lever;
 use phasemeter_rules::manifest::Kind;
@@ -75,7 +75,7 @@ Some(Price { nano-usd-per-gpu-hour: 3600000000, plan: Some(Plan::OnDemand), prov
 fn invalid_settings_reject_policy() {
     let host = host();
     let error = host.load(mirror(r#"{"nested": {"number": -1}, "flug": true}"#)).unwrap_err();
-    let Fault::Settings(errors) = &error else { panic!("{error}") };
+    let PolicyError::Settings(errors) = &error else { panic!("{error}") };
     let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
     let expected = [
         "flug: unknown setting: expected one of flag, nested, texts",

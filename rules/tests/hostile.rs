@@ -14,14 +14,14 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use phasemeter_rules::digest::Digest;
-use phasemeter_rules::fault::Fault;
+use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::policy::{Policy, Usage};
 use support::{header, hostile, patient, wat_files};
 
 /// Evaluates a policy once, on the input of its kind.
-fn evaluate(policy: &Policy) -> (Result<(), Fault>, Usage) {
+fn evaluate(policy: &Policy) -> (Result<(), PolicyError>, Usage) {
     if let Some(evaluation) = policy.recommend(&support::window(1, 60)) {
         return (evaluation.answer.map(drop), evaluation.usage);
     }
@@ -84,7 +84,7 @@ fn deadline_stops_endless_loop() {
     let mut delays: Vec<_> = (0..20)
         .map(|_| {
             let (result, usage) = evaluate(&policy);
-            assert!(matches!(result, Err(Fault::Deadline { limit }) if limit == deadline));
+            assert!(matches!(result, Err(PolicyError::Deadline { limit }) if limit == deadline));
             usage.time.checked_sub(deadline).expect("stopped before its deadline")
         })
         .collect();

@@ -109,7 +109,7 @@ fn rejection_keeps_previous_policy() {
     );
     let [rejection] = second.rejected.as_slice() else { panic!("{:?}", second.rejected) };
     assert!(rejection.file.ends_with("a.wasm"));
-    assert_eq!(rejection.fault.kind(), "load.unreadable");
+    assert_eq!(rejection.error.kind(), "load.unreadable");
 
     write("a.wasm", &recommender("alfa", '2'));
     write("b.json", br#"{"no": "such"}"#);
@@ -117,7 +117,7 @@ fn rejection_keeps_previous_policy() {
     assert_eq!(third.number, 2);
     assert_eq!(third.policies[0].manifest().version, "2");
     assert!(Arc::ptr_eq(&first.policies[1], &third.policies[1]), "its settings were invalid");
-    assert_eq!(third.rejected[0].fault.kind(), "settings");
+    assert_eq!(third.rejected[0].error.kind(), "settings");
     assert_eq!(first.policies[0].manifest().version, "1", "a held generation does not change");
 
     fs::remove_file(home.path().join("a.wasm")).unwrap();
@@ -158,6 +158,6 @@ fn keys_reject_unsigned_policy() {
         (Candidate { embedded: true, ..plain }, None),
     ] {
         let generation = generations.reload(vec![Ok(candidate)]);
-        assert_eq!(generation.rejected.first().map(|rejection| rejection.fault.kind()), kind);
+        assert_eq!(generation.rejected.first().map(|rejection| rejection.error.kind()), kind);
     }
 }

@@ -5,7 +5,7 @@
 
 use phasemeter_meter::savings::fraction::Fraction;
 
-use crate::fault::{Fault, Violation, sanitize};
+use crate::error::{PolicyError, Violation, sanitize};
 
 /// The most violations that are told: a guest that got everything wrong is told the first few.
 const TOLD: usize = 8;
@@ -18,12 +18,12 @@ pub(super) struct Check {
 
 impl Check {
     /// The value, if nothing was found wrong.
-    pub(super) fn done<T>(self, value: T) -> Result<T, Fault> {
+    pub(super) fn done<T>(self, value: T) -> Result<T, PolicyError> {
         if self.violations.is_empty() { Ok(value) } else { Err(self.fault()) }
     }
 
-    pub(super) fn fault(self) -> Fault {
-        Fault::Invalid(self.violations)
+    pub(super) fn fault(self) -> PolicyError {
+        PolicyError::Invalid(self.violations)
     }
 
     pub(super) fn wrong(&mut self, at: &str, problem: impl Into<String>) {

@@ -13,7 +13,7 @@ use wasmtime::Store;
 use wasmtime::component::Instance;
 
 use crate::binary::Binary;
-use crate::fault::{Fault, LoadFault, sanitize};
+use crate::error::{LoadError, PolicyError, sanitize};
 use crate::guest_state::GuestState;
 
 /// A guest that can be asked.
@@ -21,7 +21,7 @@ pub(crate) struct Call<'a> {
     pub(crate) store: &'a mut Store<GuestState>,
     pub(crate) instance: Instance,
     /// Tells what an error of a call is.
-    pub(crate) fault: &'a dyn Fn(wasmtime::Error) -> Fault,
+    pub(crate) fault: &'a dyn Fn(wasmtime::Error) -> PolicyError,
 }
 
 /// The versions that this host speaks, as faults name them.
@@ -37,12 +37,12 @@ const ALLOWED: [&str; 2] = ["log", "types"];
 ///
 /// # Errors
 /// `UnsupportedVersion`, or `ForbiddenImport` unless `stubs` stand in for what is foreign.
-pub(crate) fn admit(binary: &Binary, stubs: bool) -> Result<(), LoadFault> {
+pub(crate) fn admit(binary: &Binary, stubs: bool) -> Result<(), LoadError> {
     let names = binary.exports.iter().chain(&binary.imports);
     for version in names.filter_map(|name| Some(split(name)?.1)) {
         let parts = version.split('.').collect::<Vec<_>>();
         if parts.get(..2) != Some(["0", "1"].as_slice()) {
-            return Err(LoadFault::UnsupportedVersion {
+            return Err(LoadError::UnsupportedVersion {
                 found: sanitize(version, 32),
                 known: KNOWN,
                 newer: !version.starts_with("0.0."),
@@ -58,7 +58,7 @@ pub(crate) fn admit(binary: &Binary, stubs: bool) -> Result<(), LoadFault> {
     if foreign.is_empty() || (stubs && binary.is_component) {
         Ok(())
     } else {
-        Err(LoadFault::ForbiddenImport(foreign))
+        Err(LoadError::ForbiddenImport(foreign))
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
         assert!(admit(&fine, false).is_ok());
         let wants = ["wasi:clocks/wall-clock@0.2.0", "phasemeter:policy/network@0.1.0", "log"];
         let refused = admit(&binary(&wants, &[]), false).unwrap_err();
-        assert!(matches!(&refused, LoadFault::ForbiddenImport(names) if names == &wants));
+        assert!(matches!(&refused, LoadError::ForbiddenImport(names) if names == &wants));
         assert!(admit(&binary(&wants, &[]), true).is_ok());
     }
 
@@ -92,7 +92,7 @@ mod tests {
             [("phasemeter:policy/policy@0.2.0", true), ("phasemeter:policy/policy@0.0.9", false)]
         {
             match admit(&binary(&[], &[name]), true).unwrap_err() {
-                LoadFault::UnsupportedVersion { found, newer: said, .. } => {
+                LoadError::UnsupportedVersion { found, newer: said, .. } => {
                     assert!(name.ends_with(&found));
                     assert_eq!(said, newer);
                 }

@@ -26,7 +26,7 @@ use std::io::{self, Write};
 
 use serde::de::DeserializeOwned;
 
-use crate::fault::{Violation, join};
+use crate::error::{Violation, join};
 use crate::quote::{Quote, QuoteRequest};
 use crate::recommendation::Recommendation;
 use crate::window::Window;

@@ -8,7 +8,7 @@ use phasemeter_meter::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::value::{maybe, one};
-use crate::fault::Violation;
+use crate::error::Violation;
 use crate::quote::QuoteRequest;
 
 /// The file.

@@ -15,7 +15,7 @@ use phasemeter_meter::waste::WasteByCategory;
 use serde::{Deserialize, Serialize};
 
 use super::value::{each, maybe, named, one, record};
-use crate::fault::{Violation, sanitize};
+use crate::error::{Violation, sanitize};
 use crate::window::{Account, Accounts, Gpu, Window};
 
 /// The file.

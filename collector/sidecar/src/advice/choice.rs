@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use phasemeter_rules::compile::{Child, Compiler};
-use phasemeter_rules::fault::Fault;
+use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::folder;
 use phasemeter_rules::host::{Host, HostError, Options};
 use phasemeter_rules::limits::Limits;
@@ -62,7 +62,7 @@ pub enum OpenError {
     },
     /// It is no JSON object.
     #[error("{0}")]
-    Settings(Fault),
+    Settings(PolicyError),
     /// Settings are for a policy that there is not.
     #[error("--policy-settings {name}: no policy has that name; there {known}")]
     NoSuchPolicy {

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Weak};
 
-use phasemeter_rules::fault::Fault;
+use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::generation::Generation;
 use phasemeter_rules::policy::{Policy, Usage};
 use phasemeter_rules::{Level, Log};
@@ -47,12 +47,18 @@ impl InUse {
     }
 
     /// The files were looked at again: these are not taken into use.
-    pub(super) fn refuse<'a>(&self, files: impl Iterator<Item = (&'a str, &'a Fault)>) {
+    pub(super) fn refuse<'a>(&self, files: impl Iterator<Item = (&'a str, &'a PolicyError)>) {
         self.tallies.refuse(files);
     }
 
     /// A policy was asked: it is counted, and what it logged is said.
-    pub(super) fn count(&self, policy: &Policy, usage: &Usage, fault: Option<&Fault>, log: &Log) {
+    pub(super) fn count(
+        &self,
+        policy: &Policy,
+        usage: &Usage,
+        fault: Option<&PolicyError>,
+        log: &Log,
+    ) {
         let name = policy.manifest().name.as_str();
         self.tallies.count(name, usage, fault);
         for (level, line) in &log.lines {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use phasemeter_rules::fault::Fault;
+use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::generation::{Generation, Generations, Rejection};
 use phasemeter_rules::watch::PollWatcher;
 use phasemeter_rules::window::Window;
@@ -168,8 +168,8 @@ impl Policies {
 }
 
 /// The file and the fault of what was not taken into use.
-fn told(rejection: &Rejection) -> (&str, &Fault) {
-    (&rejection.file, &rejection.fault)
+fn told(rejection: &Rejection) -> (&str, &PolicyError) {
+    (&rejection.file, &rejection.error)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use phasemeter_meter::price::Price;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_rules::fault::Fault;
+use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::policy::{Policy, Usage};
 use phasemeter_rules::quote::{Quote, QuoteRequest};
 
@@ -55,7 +55,7 @@ pub struct Asked {
     /// The name of the policy, in whatever generations it was asked.
     pub name: String,
     /// Its last fault.
-    pub fault: Option<Fault>,
+    pub fault: Option<PolicyError>,
     /// What all its answers took; of memory, the most.
     pub usage: Usage,
 }

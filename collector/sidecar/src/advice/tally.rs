@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use phasemeter_rules::digest::Digest;
-use phasemeter_rules::fault::Fault;
+use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::generation::Generation;
 use phasemeter_rules::policy::{Policy, Usage};
 
@@ -81,7 +81,7 @@ impl Tallies {
     }
 
     /// A policy was asked.
-    pub(super) fn count(&self, name: &str, usage: &Usage, fault: Option<&Fault>) {
+    pub(super) fn count(&self, name: &str, usage: &Usage, fault: Option<&PolicyError>) {
         let mut state = self.lock();
         let tally = state.each.entry(name.to_owned()).or_default();
         tally.runs += 1;
@@ -92,7 +92,7 @@ impl Tallies {
     }
 
     /// The files were looked at again: these are not taken into use.
-    pub(super) fn refuse<'a>(&self, files: impl Iterator<Item = (&'a str, &'a Fault)>) {
+    pub(super) fn refuse<'a>(&self, files: impl Iterator<Item = (&'a str, &'a PolicyError)>) {
         let mut state = self.lock();
         state.refused.clear();
         for (file, fault) in files {
@@ -120,7 +120,7 @@ impl Tallies {
 }
 
 impl Tally {
-    fn fail(&mut self, fault: Option<&Fault>) {
+    fn fail(&mut self, fault: Option<&PolicyError>) {
         self.failing = fault.is_some();
         if let Some(fault) = fault {
             *self.faults.entry(fault.kind()).or_default() += 1;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_otlp::encode::{PolicyErrorEvent, RecommendationEvent};
 use phasemeter_rules::Log;
-use phasemeter_rules::fault::Fault;
+use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::generation::{Generation, Rejection};
 use phasemeter_rules::policy::{Policy, Usage};
 use phasemeter_rules::recommendation::Recommendation;
@@ -30,7 +30,7 @@ pub struct Verdict {
     /// Who said it.
     pub policy: Arc<Policy>,
     /// What, or why nothing.
-    pub answer: Result<Vec<Recommendation>, Fault>,
+    pub answer: Result<Vec<Recommendation>, PolicyError>,
     /// What that took.
     pub usage: Usage,
     /// What it logged.
@@ -79,12 +79,12 @@ impl Verdicts {
     }
 
     /// All that failed, by the name of the policy, else of its file.
-    pub fn faults(&self) -> impl Iterator<Item = (&str, &Fault)> {
+    pub fn faults(&self) -> impl Iterator<Item = (&str, &PolicyError)> {
         let failed = self.each.iter().filter_map(|verdict| {
             Some((verdict.policy.manifest().name.as_str(), verdict.answer.as_ref().err()?))
         });
         let rejected = self.generation.rejected.iter().chain(self.unreadable.as_deref());
-        failed.chain(rejected.map(|rejection| (rejection.file.as_str(), &rejection.fault)))
+        failed.chain(rejected.map(|rejection| (rejection.file.as_str(), &rejection.error)))
     }
 }
 

@@ -76,7 +76,7 @@ pub(super) fn usual_cache() -> Option<PathBuf> {
 /// Says what a reload changed.
 pub(super) fn told(generation: &Generation) {
     info!(generation = generation.number, "policies: generation {} is in use", generation.number);
-    for Rejection { file, fault } in &generation.rejected {
-        warn!(file, fault = fault.kind(), "policies: {file} is not taken into use: {fault}");
+    for Rejection { file, error } in &generation.rejected {
+        warn!(file, fault = error.kind(), "policies: {file} is not taken into use: {error}");
     }
 }

@@ -10,7 +10,7 @@ mod told;
 use wasmtime::component::{HasSelf, InstancePre, Linker};
 
 use super::Call;
-use crate::fault::{Fault, LoadFault, MAX_GUEST_TEXT, sanitize};
+use crate::error::{LoadError, MAX_GUEST_TEXT, PolicyError, sanitize};
 use crate::guest_state::{GuestState, Level};
 use crate::manifest::{Kind, Manifest};
 use crate::quote::{Quote, QuoteRequest};
@@ -85,19 +85,19 @@ pub(crate) struct Recommender(wit::recommender::GuestIndices);
 pub(crate) struct Pricer(wit::pricer::GuestIndices);
 
 /// Why an export cannot be called: it is not there, or of the wrong type.
-fn mistyped(error: &wasmtime::Error) -> Fault {
-    LoadFault::NotAPolicy(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT)).into()
+fn mistyped(error: &wasmtime::Error) -> PolicyError {
+    LoadError::NotAPolicy(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT)).into()
 }
 
 /// What a guest says of itself that it cannot do.
-fn says(words: &str) -> Fault {
-    Fault::Guest(sanitize(words, MAX_GUEST_TEXT))
+fn says(words: &str) -> PolicyError {
+    PolicyError::Guest(sanitize(words, MAX_GUEST_TEXT))
 }
 
 impl Contract {
     /// Looks for the exports of a policy.
-    pub(crate) fn probe(pre: &InstancePre<GuestState>) -> Result<Self, LoadFault> {
-        let not = |why: &str| Err(LoadFault::NotAPolicy(why.to_owned()));
+    pub(crate) fn probe(pre: &InstancePre<GuestState>) -> Result<Self, LoadError> {
+        let not = |why: &str| Err(LoadError::NotAPolicy(why.to_owned()));
         let Ok(policy) = wit::policy::GuestIndices::new(pre) else {
             return not("it does not export phasemeter:policy/policy@0.1.0");
         };
@@ -138,7 +138,7 @@ impl Contract {
     }
 
     /// Asks who it is, and whether its functions have the types of the contract.
-    pub(crate) fn describe(&self, call: &mut Call<'_>) -> Result<Manifest, Fault> {
+    pub(crate) fn describe(&self, call: &mut Call<'_>) -> Result<Manifest, PolicyError> {
         match &self.world {
             World::Recommender(world) => world.0.load(&mut *call.store, &call.instance).map(drop),
             World::Pricer(world) => world.0.load(&mut *call.store, &call.instance).map(drop),
@@ -152,7 +152,11 @@ impl Contract {
         said::manifest(guest.call_describe(&mut *call.store).map_err(call.fault)?)
     }
 
-    pub(crate) fn configure(&self, call: &mut Call<'_>, settings: &Settings) -> Result<(), Fault> {
+    pub(crate) fn configure(
+        &self,
+        call: &mut Call<'_>,
+        settings: &Settings,
+    ) -> Result<(), PolicyError> {
         let guest = self.policy.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
         let answer = guest.call_configure(&mut *call.store, &told::settings(settings));
@@ -162,12 +166,12 @@ impl Contract {
                 path: sanitize(&error.path, 200),
                 message: sanitize(&error.message, MAX_GUEST_TEXT),
             };
-            Fault::Settings(errors.into_iter().take(MOST_ERRORS).map(error).collect())
+            PolicyError::Settings(errors.into_iter().take(MOST_ERRORS).map(error).collect())
         })
     }
 
     /// Runs its self-test, where it has one.
-    pub(crate) fn self_test(&self, call: &mut Call<'_>) -> Result<(), Fault> {
+    pub(crate) fn self_test(&self, call: &mut Call<'_>) -> Result<(), PolicyError> {
         let Some(indices) = &self.self_test else { return Ok(()) };
         let guest = indices.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
@@ -181,7 +185,7 @@ impl Recommender {
         &self,
         call: &mut Call<'_>,
         window: &Window,
-    ) -> Result<Vec<Recommendation>, Fault> {
+    ) -> Result<Vec<Recommendation>, PolicyError> {
         let guest = self.0.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
         let answer = told::window(window, |told| guest.call_recommend(&mut *call.store, told));
@@ -195,7 +199,7 @@ impl Pricer {
         &self,
         call: &mut Call<'_>,
         request: &QuoteRequest,
-    ) -> Result<Option<Quote>, Fault> {
+    ) -> Result<Option<Quote>, PolicyError> {
         let guest = self.0.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
         let answer = told::request(request, |told| guest.call_quote_price(&mut *call.store, told));

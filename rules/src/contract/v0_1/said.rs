@@ -12,7 +12,7 @@ use phasemeter_meter::waste::WasteCategory;
 use super::generated::exports::phasemeter::policy as wit;
 use super::generated::phasemeter::policy::types;
 use crate::contract::check::Check;
-use crate::fault::{Fault, MAX_GUEST_TEXT, sanitize};
+use crate::error::{MAX_GUEST_TEXT, PolicyError, sanitize};
 use crate::manifest::Manifest;
 use crate::quote::{Quote, QuoteRequest};
 use crate::recommendation::{Recommendation, Saving, Target};
@@ -26,7 +26,7 @@ const MOST_EVIDENCE: usize = 32;
 /// The largest settings schema, in bytes.
 const LARGEST_SCHEMA: usize = 64 << 10;
 
-pub(super) fn manifest(said: wit::policy::Manifest) -> Result<Manifest, Fault> {
+pub(super) fn manifest(said: wit::policy::Manifest) -> Result<Manifest, PolicyError> {
     let mut check = Check::default();
     let schema = if said.settings_schema.len() > LARGEST_SCHEMA {
         check.wrong("manifest.settings-schema", format!("is larger than {LARGEST_SCHEMA} bytes"));
@@ -49,7 +49,7 @@ pub(super) fn manifest(said: wit::policy::Manifest) -> Result<Manifest, Fault> {
 pub(super) fn recommendations(
     said: Vec<wit::recommender::Recommendation>,
     window: &Window,
-) -> Result<Vec<Recommendation>, Fault> {
+) -> Result<Vec<Recommendation>, PolicyError> {
     let mut check = Check::default();
     check.count("recommendations", said.len(), 0, MOST_RECOMMENDATIONS);
     let gpus: BTreeSet<_> = window.gpus.iter().map(|gpu| gpu.id.as_str()).collect();
@@ -129,7 +129,10 @@ fn evidence(at: &str, said: Vec<(String, f64)>, check: &mut Check) -> BTreeMap<S
     evidence
 }
 
-pub(super) fn quote(said: wit::pricer::Quote, request: &QuoteRequest) -> Result<Quote, Fault> {
+pub(super) fn quote(
+    said: wit::pricer::Quote,
+    request: &QuoteRequest,
+) -> Result<Quote, PolicyError> {
     let mut check = Check::default();
     let rate = Rate::new(said.nano_usd_per_gpu_hour);
     let rate = check.some("quote.nano-usd-per-gpu-hour", rate, "is above $10,000");

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use phasemeter_rules::compile::Compiler;
-use phasemeter_rules::fault::Fault;
+use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::folder;
 use phasemeter_rules::generation::Rejection;
 use phasemeter_rules::host::{Candidate, Host, HostError, Options};
@@ -67,14 +67,14 @@ impl Desk {
     pub(super) fn compile(&self, file: &Path) -> Result<Vec<u8>, PolicyFailure> {
         let candidate = candidate(file)?;
         let refused = |fault| PolicyFailure::Refused { file: candidate.file, fault };
-        self.host.compile(&candidate.bytes).map_err(|fault| refused(Fault::Load(fault)))
+        self.host.compile(&candidate.bytes).map_err(|fault| refused(PolicyError::Load(fault)))
     }
 }
 
 /// A policy, with what stands beside it.
 pub(super) fn candidate(file: &Path) -> Result<Candidate, PolicyFailure> {
     folder::candidate(file)
-        .map_err(|Rejection { file, fault }| PolicyFailure::Refused { file, fault })
+        .map_err(|Rejection { file, error }| PolicyFailure::Refused { file, fault: error })
 }
 
 /// What a policy answers, and what that took. What it logs goes to standard error.

@@ -4,11 +4,11 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use phasemeter_rules::fault::{Fault, LoadFault};
+use phasemeter_rules::error::{LoadError, PolicyError};
 use phasemeter_rules::host::HostError;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::recorded::Unusable;
-use phasemeter_rules::signature::{NotAKey, NotASecretKey, SignatureFault};
+use phasemeter_rules::signature::{NotAKey, NotASecretKey, SignatureError};
 
 use crate::command::failure::{EX_DATAERR, EX_NOINPUT, EX_OSERR};
 
@@ -38,7 +38,7 @@ pub enum PolicyFailure {
         /// The policy.
         file: String,
         /// Why.
-        fault: Fault,
+        fault: PolicyError,
     },
     /// It gave no answer.
     #[error("{file}: {}: shown {shown}: {fault}", fault.kind())]
@@ -48,7 +48,7 @@ pub enum PolicyFailure {
         /// Where what it was shown is from.
         shown: String,
         /// Why.
-        fault: Fault,
+        fault: PolicyError,
     },
     /// What it would be shown is for policies of the other kind.
     #[error("{file}: it is a {}, and is not shown {shown}: give it {}", kind.name(), takes(*kind))]
@@ -111,7 +111,7 @@ pub enum PolicyFailure {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: SignatureFault,
+        source: SignatureError,
     },
 }
 
@@ -129,7 +129,7 @@ impl PolicyFailure {
         match self {
             Self::Unreadable { .. }
             | Self::NoTests(_)
-            | Self::Refused { fault: Fault::Load(LoadFault::File { .. }), .. } => EX_NOINPUT,
+            | Self::Refused { fault: PolicyError::Load(LoadError::File { .. }), .. } => EX_NOINPUT,
             Self::Exists(_) => EX_CANTCREAT,
             Self::Host(_) => EX_OSERR,
             Self::Refused { .. }

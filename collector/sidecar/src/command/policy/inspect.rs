@@ -3,7 +3,7 @@
 
 use phasemeter_rules::binary::Binary;
 use phasemeter_rules::digest::Digest;
-use phasemeter_rules::fault::Fault;
+use phasemeter_rules::error::PolicyError;
 use serde_json::Value;
 
 use super::PolicyFailure;
@@ -19,7 +19,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     println!("digest    {}", Digest::of(&bytes));
     let binary = Binary::parse(&bytes).map_err(|fault| PolicyFailure::Refused {
         file: args.file.display().to_string(),
-        fault: Fault::Load(fault),
+        fault: PolicyError::Load(fault),
     })?;
     let form = if binary.is_component { "component" } else { "core module" };
     println!("form      {form} of {} bytes", grouped(bytes.len() as u128));

@@ -1,7 +1,7 @@
 //! The policies that were asked, as the report has them.
 
 use phasemeter_rules::Level;
-use phasemeter_rules::fault;
+use phasemeter_rules::error;
 use phasemeter_rules::generation::{Generation, Rejection};
 use phasemeter_rules::policy::{self, Usage};
 use serde::Serialize;
@@ -41,8 +41,8 @@ pub struct Fault {
     pub message: String,
 }
 
-impl From<&fault::Fault> for Fault {
-    fn from(fault: &fault::Fault) -> Self {
+impl From<&error::PolicyError> for Fault {
+    fn from(fault: &error::PolicyError) -> Self {
         Self { kind: fault.kind(), message: fault.to_string() }
     }
 }
@@ -92,7 +92,7 @@ fn refused(rejection: &Rejection, generation: &Generation) -> Policy {
         kind: None,
         digest: None,
         generation: generation.number,
-        fault: Some((&rejection.fault).into()),
+        fault: Some((&rejection.error).into()),
         fuel: None,
         microseconds: None,
         notes: Vec::new(),

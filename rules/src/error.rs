@@ -12,14 +12,14 @@ use wasmtime::Trap;
 use crate::digest::Digest;
 use crate::limits::LimitExceeded;
 use crate::settings::SettingError;
-use crate::signature::SignatureFault;
+use crate::signature::SignatureError;
 
 /// Why a policy could not be loaded, or an evaluation of it has no output.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum PolicyError {
     /// It was not loaded.
     #[error(transparent)]
-    Load(#[from] LoadFault),
+    Load(#[from] LoadError),
     /// Its settings do not fit its schema, or `configure` rejected them.
     #[error("invalid settings: {}", join(.0))]
     Settings(Vec<SettingError>),
@@ -40,7 +40,7 @@ pub enum Fault {
     },
     /// It requested more memory, larger tables or more instances than allowed.
     #[error(transparent)]
-    Memory(#[from] MemoryFault),
+    Memory(#[from] MemoryError),
     /// What it passed to the host was too large, out of bounds, or not valid for its type.
     #[error("unreadable output: {0:#}")]
     Output(#[source] wasmtime::Error),
@@ -54,7 +54,7 @@ pub enum Fault {
 
 /// Why a policy was not loaded.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadFault {
+pub enum LoadError {
     /// A file cannot be read.
     #[error("cannot read {file}: {source}")]
     File {
@@ -92,7 +92,7 @@ pub enum LoadFault {
     },
     /// No trusted key signed it.
     #[error(transparent)]
-    Signature(#[from] SignatureFault),
+    Signature(#[from] SignatureError),
     /// It imports something other than `log`.
     #[error("disallowed imports: {}; a policy may import only log", .0.join(", "))]
     ForbiddenImport(Vec<String>),
@@ -111,12 +111,12 @@ pub enum LoadFault {
     },
     /// It cannot be compiled here.
     #[error(transparent)]
-    CompileLimit(#[from] CompileFault),
+    CompileLimit(#[from] CompileError),
 }
 
 /// Why a policy could not be compiled here, although it may be valid.
 #[derive(Debug, thiserror::Error)]
-pub enum CompileFault {
+pub enum CompileError {
     /// The compiler was stopped by its limits or by the kernel.
     #[error(
         "compile limit of {} MiB and {} s exceeded; compile it elsewhere with 'phasemeter policy \
@@ -136,7 +136,7 @@ pub enum CompileFault {
 
 /// Memory that a guest requested and did not get.
 #[derive(Debug, thiserror::Error)]
-pub enum MemoryFault {
+pub enum MemoryError {
     /// Growth beyond a limit.
     #[error(transparent)]
     Limit(#[from] LimitExceeded),
@@ -155,7 +155,7 @@ pub struct Violation {
     pub problem: String,
 }
 
-impl Fault {
+impl PolicyError {
     /// Its `error.type` in metrics, events and reports: one of a closed set.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
@@ -173,7 +173,7 @@ impl Fault {
     }
 }
 
-impl LoadFault {
+impl LoadError {
     /// Its `error.type` in metrics, events and reports.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
