@@ -45,19 +45,19 @@ pub struct Usage {
 
 /// A finished evaluation.
 #[derive(Debug)]
-pub struct Run<T> {
+pub struct Evaluation<T> {
     /// The policy's output, or why there is none.
-    pub answer: Result<T, PolicyError>,
+    pub result: Result<T, PolicyError>,
     /// Resources used.
     pub usage: Usage,
     /// What the policy logged.
     pub log: Log,
 }
 
-impl<T> Run<T> {
+impl<T> Evaluation<T> {
     /// The same evaluation with its output converted.
-    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Run<U> {
-        Run { answer: self.answer.map(convert), usage: self.usage, log: self.log }
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Evaluation<U> {
+        Evaluation { result: self.result.map(convert), usage: self.usage, log: self.log }
     }
 }
 
@@ -69,12 +69,12 @@ impl Policy {
         digest: Digest,
         guest: Guest,
     ) -> Result<Self, PolicyError> {
-        let manifest = guest.evaluate(|call| guest.contract.describe(call)).answer?;
+        let manifest = guest.evaluate(|call| guest.contract.describe(call)).result?;
         let raw_settings = candidate.settings_of(&manifest.name).clone();
         let settings = manifest.schema.resolve(&raw_settings).map_err(PolicyError::Settings)?;
         let guest = Guest { settings, ..guest };
         let policy = Self { file: candidate.file, digest, manifest, raw_settings, guest };
-        policy.guest.evaluate_configured(|call| policy.guest.contract.self_test(call)).answer?;
+        policy.guest.evaluate_configured(|call| policy.guest.contract.self_test(call)).result?;
         Ok(policy)
     }
 
@@ -108,14 +108,14 @@ impl Policy {
     }
 
     /// Evaluates a recommender on a window; `None` if the policy is a pricer.
-    pub fn recommend(&self, window: &Window) -> Option<Run<Vec<Recommendation>>> {
+    pub fn recommend(&self, window: &Window) -> Option<Evaluation<Vec<Recommendation>>> {
         let recommender = self.guest.contract.recommender()?;
         Some(self.guest.evaluate_configured(|call| recommender.recommend(call, window)))
     }
 
     /// Evaluates a pricer on a request; `None` if the policy is a recommender. The output is `None`
     /// if the pricer has no quote for the request.
-    pub fn quote(&self, request: &QuoteRequest) -> Option<Run<Option<Quote>>> {
+    pub fn quote(&self, request: &QuoteRequest) -> Option<Evaluation<Option<Quote>>> {
         let pricer = self.guest.contract.pricer()?;
         Some(self.guest.evaluate_configured(|call| pricer.quote(call, request)))
     }
@@ -148,7 +148,7 @@ impl Guest {
     fn evaluate_configured<T>(
         &self,
         call_guest: impl FnOnce(&mut Call<'_>) -> Result<T, PolicyError>,
-    ) -> Run<T> {
+    ) -> Evaluation<T> {
         self.evaluate(|call| {
             self.contract.configure(call, &self.settings)?;
             call_guest(call)
@@ -159,7 +159,7 @@ impl Guest {
     fn evaluate<T>(
         &self,
         call_guest: impl FnOnce(&mut Call<'_>) -> Result<T, PolicyError>,
-    ) -> Run<T> {
+    ) -> Evaluation<T> {
         let limits = &self.runtime.limits;
         let permit = self.runtime.ticker.acquire();
         let started = Instant::now();
@@ -167,7 +167,7 @@ impl Guest {
         store.limiter(|state| &mut state.limiter);
         store.set_epoch_deadline(limits.deadline_ticks().saturating_add(permit.pending_ticks));
         store.set_hostcall_fuel(limits.output);
-        let answer = store
+        let result = store
             .set_fuel(limits.fuel)
             .and_then(|()| self.pre.instantiate(&mut store))
             .map_err(|error| self.classify(error, |error| MemoryError::Parts(error).into()))
@@ -180,7 +180,7 @@ impl Guest {
             time: started.elapsed(),
             memory: store.data().limiter.memory(),
         };
-        Run { answer, usage, log: store.into_data().log }
+        Evaluation { result, usage, log: store.into_data().log }
     }
 
     /// Classifies an error by its type; `other` if it is neither a limit nor a trap.

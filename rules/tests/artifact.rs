@@ -72,7 +72,7 @@ fn candidate() -> Candidate {
 fn assert_works(host: &Host, candidate: Candidate) {
     let policy = host.load(candidate).unwrap();
     let evaluation = policy.recommend(&support::window(1, 60)).unwrap();
-    assert_eq!(evaluation.answer.unwrap().len(), 1);
+    assert_eq!(evaluation.result.unwrap().len(), 1);
 }
 
 /// Guarantee: code compiled by the child runs in this process.
@@ -231,5 +231,5 @@ fn run_narrow() {
     let hog =
         host(Compiler::Here, None).load(Candidate::new("hog", hostile("memory-hog"))).unwrap();
     let evaluation = hog.recommend(&support::window(1, 0)).unwrap();
-    assert_eq!(evaluation.answer.unwrap_err().kind(), "memory");
+    assert_eq!(evaluation.result.unwrap_err().kind(), "memory");
 }

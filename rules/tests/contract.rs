@@ -44,7 +44,7 @@ fn window_and_recommendation_fields_arrive_unchanged() {
     let window = support::window(2, 4);
     let evaluation = policy.recommend(&window).unwrap();
     println!("{:?}", evaluation.usage);
-    let recommendations = evaluation.answer.unwrap();
+    let recommendations = evaluation.result.unwrap();
     let [recommendation] = recommendations.as_slice() else { panic!("{recommendations:?}") };
     assert_eq!(recommendation.code, "mirror.input");
     let target = Target::Waste(WasteCategory::Starvation);

@@ -23,10 +23,10 @@ use support::{header, hostile, patient, wat_files};
 /// Evaluates a policy once, on the input of its kind.
 fn evaluate(policy: &Policy) -> (Result<(), PolicyError>, Usage) {
     if let Some(evaluation) = policy.recommend(&support::window(1, 60)) {
-        return (evaluation.answer.map(drop), evaluation.usage);
+        return (evaluation.result.map(drop), evaluation.usage);
     }
     let evaluation = policy.quote(&support::request()).expect("a policy that is not a pricer");
-    (evaluation.answer.map(drop), evaluation.usage)
+    (evaluation.result.map(drop), evaluation.usage)
 }
 
 fn host(limits: Limits) -> Host {

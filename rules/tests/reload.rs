@@ -62,7 +62,7 @@ fn thousand_reloads_lose_no_window() {
                     let mut versions = BTreeSet::new();
                     for policy in &generation.policies {
                         versions.insert(policy.manifest().version.as_str());
-                        assert!(policy.recommend(&window).unwrap().answer.is_ok());
+                        assert!(policy.recommend(&window).unwrap().result.is_ok());
                     }
                     assert_eq!(versions.len(), 1, "generations are mixed");
                     assert_eq!(generation.policies.len(), 2, "a policy was lost");

@@ -25,7 +25,7 @@ pub(crate) fn compare(host: &Host) {
         let text = Window { experiment_id: text, gpus: Vec::new(), ..records.clone() };
         let [records, json] = [("as records", records), ("as JSON", text)].map(|(form, window)| {
             let evaluation = policy.recommend(&window).unwrap();
-            evaluation.answer.unwrap();
+            evaluation.result.unwrap();
             let fuel = evaluation.usage.fuel;
             let [p50, p99] =
                 percentiles(&mut time_each(2_000, || policy.recommend(&window).unwrap()));

@@ -89,14 +89,14 @@ fn bench_evaluation(name: &str, policy: &Policy) {
     let request = support::request();
     match policy.kind() {
         Kind::Pricer => bench(&format!("evaluation, quote, {name}"), "40 µs", 5_000, || {
-            policy.quote(&request).unwrap().answer.unwrap()
+            policy.quote(&request).unwrap().result.unwrap()
         }),
         Kind::Recommender => {
             for (gpus, points) in [(1, 0), (1, 600), (8, 600)] {
                 let window = support::window(gpus, points);
                 let name = format!("evaluation, {gpus} GPU × {points} points, {name}");
                 bench(&name, "40 µs", 5_000, || {
-                    policy.recommend(&window).unwrap().answer.unwrap()
+                    policy.recommend(&window).unwrap().result.unwrap()
                 });
             }
         }

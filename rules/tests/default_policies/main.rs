@@ -53,7 +53,7 @@ fn recommendations(policies: &[Policy], window: &Window) -> Vec<Recommendation> 
         .iter()
         .flat_map(|policy| {
             let evaluation = policy.recommend(window).unwrap();
-            evaluation.answer.unwrap_or_else(|error| panic!("{policy:?}: {error}"))
+            evaluation.result.unwrap_or_else(|error| panic!("{policy:?}: {error}"))
         })
         .collect();
     all.sort_by_key(|one| Reverse(one.saving.expected));
@@ -143,7 +143,7 @@ fn missing_columns_are_not_used() {
     for policy in &recommenders() {
         let evaluation = policy.recommend(&window).unwrap();
         logged.extend(evaluation.log.lines.iter().map(|(_, line)| format!("{line}\n")));
-        for one in evaluation.answer.unwrap() {
+        for one in evaluation.result.unwrap() {
             let memory_levers =
                 ["smaller_gpu", "mig", "mps", "bin_pack", "dali", "checkpointing", "quantization"];
             assert!(!memory_levers.contains(&one.lever.name()), "{one:?}");
@@ -185,7 +185,7 @@ fn evaluation_is_deterministic() {
             let outcome = || {
                 let evaluation = policy.recommend(window).unwrap();
                 let usage = evaluation.usage;
-                (evaluation.answer.unwrap(), usage.fuel, usage.memory)
+                (evaluation.result.unwrap(), usage.fuel, usage.memory)
             };
             let first = outcome();
             assert_eq!(outcome(), first);

@@ -74,12 +74,12 @@ impl Quotes {
         let current = policies.current();
         for policy in &current.generation.policies {
             let Some(run) = policy.quote(request) else { continue };
-            current.count(policy, &run.usage, run.answer.as_ref().err(), &run.log);
+            current.count(policy, &run.usage, run.result.as_ref().err(), &run.log);
             let asked = self.of_policy(policy);
             asked.usage.fuel += run.usage.fuel;
             asked.usage.time += run.usage.time;
             asked.usage.memory = asked.usage.memory.max(run.usage.memory);
-            match run.answer {
+            match run.result {
                 Ok(Some(quote)) => return Answer::Quote(quoted(policy, request, &quote)),
                 Ok(None) => {}
                 Err(fault) => {

@@ -43,7 +43,7 @@ impl Verdict {
         let run = policy.recommend(window)?;
         Some(Self {
             policy: Arc::clone(policy),
-            answer: run.answer,
+            answer: run.result,
             usage: run.usage,
             log: run.log,
         })

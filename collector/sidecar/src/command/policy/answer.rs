@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use phasemeter_rules::manifest::Kind;
-use phasemeter_rules::policy::{Policy, Run};
+use phasemeter_rules::policy::{Evaluation, Policy};
 use phasemeter_rules::quote::Quote;
 use phasemeter_rules::recommendation::Recommendation;
 use phasemeter_rules::recorded;
@@ -26,7 +26,7 @@ pub(super) enum Answer {
 
 impl Answer {
     /// That of a policy; `None` where the question is for policies of the other kind.
-    pub(super) fn of(policy: &Policy, question: &Question) -> Option<Run<Self>> {
+    pub(super) fn of(policy: &Policy, question: &Question) -> Option<Evaluation<Self>> {
         match question {
             Question::Window(window) => policy.recommend(window).map(|run| run.map(Self::Advice)),
             Question::Request(request) => policy.quote(request).map(|run| run.map(Self::Quote)),

@@ -96,7 +96,7 @@ pub(super) fn ask(policy: &Policy, shown: &Shown) -> Result<(Answer, Usage), Pol
         shown: shown.from.clone(),
         fault,
     };
-    Ok((run.answer.map_err(silent)?, run.usage))
+    Ok((run.result.map_err(silent)?, run.usage))
 }
 
 /// All of a file.
