@@ -43,8 +43,8 @@ pub mod host;
 pub mod signature;
 
 // Policy directories and reloading.
-pub mod folder;
 pub mod generation;
+pub mod policy_dir;
 pub mod watch;
 
 pub use engine::RuntimeError;

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use phasemeter_rules::folder;
 use phasemeter_rules::generation::Generations;
 use phasemeter_rules::host::{Candidate, Host, Options};
+use phasemeter_rules::policy_dir;
 use support::{patient, recommender};
 
 fn generations(options: Options) -> Generations {
@@ -94,7 +94,7 @@ fn rejection_keeps_previous_policy() {
     let home = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| fs::write(home.path().join(name), bytes).unwrap();
     let generations = generations(Options::default());
-    let reload = || generations.reload(folder::read(home.path()).unwrap());
+    let reload = || generations.reload(policy_dir::read(home.path()).unwrap());
     write("a.wasm", &recommender("alfa", '1'));
     write("b.wasm", &recommender("bravo", '1'));
     let first = reload();

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use phasemeter_rules::compile::{Child, Compiler};
 use phasemeter_rules::error::PolicyError;
-use phasemeter_rules::folder;
 use phasemeter_rules::host::{Host, HostError, Options};
 use phasemeter_rules::limits::Limits;
+use phasemeter_rules::policy_dir;
 use phasemeter_rules::signature::{NotAKey, PublicKey};
 use serde_json::{Map, Value};
 
@@ -121,7 +121,7 @@ fn key(path: &Path) -> Result<PublicKey, OpenError> {
 
 fn settings(path: &Path) -> Result<Map<String, Value>, OpenError> {
     let bytes = fs::read(path).map_err(unreadable(path))?;
-    folder::settings(path, &bytes).map_err(OpenError::Settings)
+    policy_dir::settings(path, &bytes).map_err(OpenError::Settings)
 }
 
 fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> OpenError {

@@ -10,9 +10,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use phasemeter_rules::folder;
 use phasemeter_rules::generation::Rejection;
 use phasemeter_rules::host::Candidate;
+use phasemeter_rules::policy_dir;
 use serde_json::{Map, Value};
 
 use super::shipped;
@@ -49,9 +49,9 @@ impl Shelf {
             all.extend(shipped::candidates().map(Ok));
         }
         if let Some(folder) = &self.folder {
-            all.extend(folder::read(folder)?);
+            all.extend(policy_dir::read(folder)?);
         }
-        all.extend(self.files.iter().map(|file| folder::candidate(file)));
+        all.extend(self.files.iter().map(|file| policy_dir::candidate(file)));
         for candidate in all.iter_mut().flatten() {
             candidate.settings_by_name = Arc::clone(&self.settings);
         }

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use phasemeter_rules::compile::Compiler;
 use phasemeter_rules::error::PolicyError;
-use phasemeter_rules::folder;
 use phasemeter_rules::generation::Rejection;
 use phasemeter_rules::host::{Candidate, Host, HostError, Options};
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::policy::{Policy, Usage};
+use phasemeter_rules::policy_dir;
 
 use super::PolicyFailure;
 use super::answer::Answer;
@@ -48,7 +48,7 @@ impl Desk {
         let refused = |fault| PolicyFailure::Refused { file: file.display().to_string(), fault };
         let mut candidate = candidate(file)?;
         if let Some(path) = given {
-            candidate.settings = folder::settings(path, &read(path)?).map_err(refused)?;
+            candidate.settings = policy_dir::settings(path, &read(path)?).map_err(refused)?;
         }
         self.host.load(candidate).map_err(refused)
     }
@@ -73,7 +73,7 @@ impl Desk {
 
 /// A policy, with what stands beside it.
 pub(super) fn candidate(file: &Path) -> Result<Candidate, PolicyFailure> {
-    folder::candidate(file)
+    policy_dir::candidate(file)
         .map_err(|Rejection { file, error }| PolicyFailure::Refused { file, fault: error })
 }
 
