@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use crate::binary::componentize;
 use crate::cgroup;
 use crate::engine::{self, Layout};
 use crate::error::{CompileError, LoadError, MAX_GUEST_TEXT, sanitize};
+use crate::wasm_info::componentize;
 
 /// Bytes of the control group that a compiling child must leave free for the sidecar.
 const RESERVED_FREE: u64 = 16 << 20;

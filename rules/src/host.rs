@@ -14,7 +14,6 @@ use serde_json::{Map, Value as Json};
 use wasmtime::component::{Component, Linker};
 
 use crate::artifact::{Cache, CacheKey, CacheStats, SignedArtifact, TrustedArtifact};
-use crate::binary::Binary;
 use crate::compile::Compiler;
 use crate::contract::{self, Contract};
 use crate::digest::Digest;
@@ -24,6 +23,7 @@ use crate::guest_state::GuestState;
 use crate::limits::Limits;
 use crate::policy::{Guest, Policy};
 use crate::signature::{self, PublicKey};
+use crate::wasm_info::WasmInfo;
 
 /// Configuration of a host.
 #[derive(Clone, Debug)]
@@ -199,7 +199,7 @@ impl Host {
 
     /// Checks a file's contract version and imports.
     fn check_surface(&self, bytes: &[u8]) -> Result<(), LoadError> {
-        contract::admit(&Binary::parse(bytes)?, self.stub_imports)
+        contract::admit(&WasmInfo::parse(bytes)?, self.stub_imports)
     }
 
     /// Machine code: from an artifact compiled elsewhere, the cache, or the compiler.

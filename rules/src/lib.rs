@@ -35,12 +35,12 @@ pub mod policy;
 
 // Loading.
 pub mod artifact;
-pub mod binary;
 mod cgroup;
 pub mod compile;
 pub mod digest;
 pub mod host;
 pub mod signature;
+pub mod wasm_info;
 
 // Policy directories and reloading.
 pub mod generation;

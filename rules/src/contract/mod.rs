@@ -12,9 +12,9 @@ pub(crate) use v0_1::{Contract, link};
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
-use crate::binary::Binary;
 use crate::error::{LoadError, PolicyError, sanitize};
 use crate::guest_state::GuestState;
+use crate::wasm_info::WasmInfo;
 
 /// A guest that can be asked.
 pub(crate) struct Call<'a> {
@@ -37,7 +37,7 @@ const ALLOWED: [&str; 2] = ["log", "types"];
 ///
 /// # Errors
 /// `UnsupportedVersion`, or `ForbiddenImport` unless `stubs` stand in for what is foreign.
-pub(crate) fn admit(binary: &Binary, stubs: bool) -> Result<(), LoadError> {
+pub(crate) fn admit(binary: &WasmInfo, stubs: bool) -> Result<(), LoadError> {
     let names = binary.exports.iter().chain(&binary.imports);
     for version in names.filter_map(|name| Some(split(name)?.1)) {
         let parts = version.split('.').collect::<Vec<_>>();
@@ -71,9 +71,9 @@ fn split(name: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    fn binary(imports: &[&str], exports: &[&str]) -> Binary {
+    fn binary(imports: &[&str], exports: &[&str]) -> WasmInfo {
         let own = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-        Binary { is_component: true, imports: own(imports), exports: own(exports) }
+        WasmInfo { is_component: true, imports: own(imports), exports: own(exports) }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! `phasemeter policy inspect`: what a policy is. What shows from outside is told even of one that
 //! is refused.
 
-use phasemeter_rules::binary::Binary;
 use phasemeter_rules::digest::Digest;
 use phasemeter_rules::error::PolicyError;
+use phasemeter_rules::wasm_info::WasmInfo;
 use serde_json::Value;
 
 use super::PolicyFailure;
@@ -17,7 +17,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let bytes = desk::read(&args.file)?;
     println!("file      {}", clean(&args.file.display().to_string()));
     println!("digest    {}", Digest::of(&bytes));
-    let binary = Binary::parse(&bytes).map_err(|fault| PolicyFailure::Refused {
+    let binary = WasmInfo::parse(&bytes).map_err(|fault| PolicyFailure::Refused {
         file: args.file.display().to_string(),
         fault: PolicyError::Load(fault),
     })?;

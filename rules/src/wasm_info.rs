@@ -11,7 +11,7 @@ use crate::error::{LoadError, MAX_GUEST_TEXT, sanitize};
 
 /// The surface of a WebAssembly file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Binary {
+pub struct WasmInfo {
     /// Whether it is a component; otherwise it is a core module.
     pub is_component: bool,
     /// Imported names; for a core module, the modules it imports from.
@@ -20,7 +20,7 @@ pub struct Binary {
     pub exports: Vec<String>,
 }
 
-impl Binary {
+impl WasmInfo {
     /// Parses the section headers, imports and exports of a file.
     ///
     /// # Errors
@@ -30,8 +30,8 @@ impl Binary {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Binary, BinaryReaderError> {
-    let mut info = Binary { is_component: false, imports: Vec::new(), exports: Vec::new() };
+fn parse(bytes: &[u8]) -> Result<WasmInfo, BinaryReaderError> {
+    let mut info = WasmInfo { is_component: false, imports: Vec::new(), exports: Vec::new() };
     // Components nest; only the outermost one counts.
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(bytes) {
