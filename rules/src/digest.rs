@@ -38,10 +38,10 @@ impl fmt::Debug for Digest {
 }
 
 impl FromStr for Digest {
-    type Err = NotADigest;
+    type Err = ParseDigestError;
 
-    fn from_str(text: &str) -> Result<Self, NotADigest> {
-        hex(text).map(Self).ok_or_else(|| NotADigest(text.to_owned()))
+    fn from_str(text: &str) -> Result<Self, ParseDigestError> {
+        hex(text).map(Self).ok_or_else(|| ParseDigestError(text.to_owned()))
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 /// The text is not a [`Digest`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid SHA-256 '{0}': expected 64 hexadecimal digits")]
-pub struct NotADigest(String);
+pub struct ParseDigestError(String);
 
 #[cfg(test)]
 mod tests {

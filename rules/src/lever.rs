@@ -61,14 +61,14 @@ impl fmt::Display for Lever {
 }
 
 impl FromStr for Lever {
-    type Err = NotALever;
+    type Err = ParseLeverError;
 
-    fn from_str(text: &str) -> Result<Self, NotALever> {
-        Self::ALL.into_iter().find(|lever| lever.0 == text).ok_or(NotALever)
+    fn from_str(text: &str) -> Result<Self, ParseLeverError> {
+        Self::ALL.into_iter().find(|lever| lever.0 == text).ok_or(ParseLeverError)
     }
 }
 
 /// The text is not the name of a [`Lever`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown lever: expected one listed in the policy guide")]
-pub struct NotALever;
+pub struct ParseLeverError;

@@ -17,15 +17,15 @@ use crate::error::sanitize;
 pub struct PublicKey(VerifyingKey);
 
 impl FromStr for PublicKey {
-    type Err = NotAKey;
+    type Err = ParsePublicKeyError;
 
-    fn from_str(text: &str) -> Result<Self, NotAKey> {
+    fn from_str(text: &str) -> Result<Self, ParsePublicKeyError> {
         let text = text.trim();
         let key = match hex(text) {
             Some(bytes) => VerifyingKey::from_bytes(&bytes).ok(),
             None => VerifyingKey::from_public_key_pem(text).ok(),
         };
-        key.filter(|key| !key.is_weak()).map(Self).ok_or_else(|| NotAKey::quoting(text))
+        key.filter(|key| !key.is_weak()).map(Self).ok_or_else(|| ParsePublicKeyError::quoting(text))
     }
 }
 
@@ -47,9 +47,9 @@ impl fmt::Debug for PublicKey {
     "invalid ed25519 public key '{0}': expected 64 hexadecimal digits, or the output of \
      'openssl pkey -pubout'"
 )]
-pub struct NotAKey(String);
+pub struct ParsePublicKeyError(String);
 
-impl NotAKey {
+impl ParsePublicKeyError {
     /// Quotes the first line only, which identifies the text.
     fn quoting(text: &str) -> Self {
         Self(sanitize(text.lines().next().unwrap_or_default(), 80))
@@ -61,10 +61,10 @@ impl NotAKey {
 pub struct SecretKey(SigningKey);
 
 impl FromStr for SecretKey {
-    type Err = NotASecretKey;
+    type Err = ParseSecretKeyError;
 
-    fn from_str(pem: &str) -> Result<Self, NotASecretKey> {
-        SigningKey::from_pkcs8_pem(pem.trim()).map(Self).map_err(|_| NotASecretKey)
+    fn from_str(pem: &str) -> Result<Self, ParseSecretKeyError> {
+        SigningKey::from_pkcs8_pem(pem.trim()).map(Self).map_err(|_| ParseSecretKeyError)
     }
 }
 
@@ -85,7 +85,7 @@ impl SecretKey {
 /// The text is not a [`SecretKey`]. The text is not quoted, because it may be another secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid ed25519 private key: expected the output of 'openssl genpkey -algorithm ed25519'")]
-pub struct NotASecretKey;
+pub struct ParseSecretKeyError;
 
 /// Why a signature is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -164,7 +164,7 @@ mod tests {
         let key: SecretKey = secret.parse().unwrap();
         assert_eq!(public.parse(), Ok(key.public()));
         assert_eq!(verify(&[key.public()], b"policy", Some(&key.sign(b"policy"))), Ok(()));
-        assert_eq!(public.parse::<SecretKey>().err(), Some(NotASecretKey));
+        assert_eq!(public.parse::<SecretKey>().err(), Some(ParseSecretKeyError));
         let error = secret.parse::<PublicKey>().unwrap_err().to_string();
         assert!(!error.contains("MC4CAQ"), "a secret was printed: {error}");
     }

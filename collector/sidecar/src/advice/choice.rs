@@ -11,7 +11,7 @@ use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::host::{Host, HostError, Options};
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::policy_dir;
-use phasemeter_rules::signature::{NotAKey, PublicKey};
+use phasemeter_rules::signature::{ParsePublicKeyError, PublicKey};
 use serde_json::{Map, Value};
 
 use super::shelf::SettingsByName;
@@ -77,7 +77,7 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: NotAKey,
+        source: ParsePublicKeyError,
     },
     /// No policy can be run.
     #[error(transparent)]

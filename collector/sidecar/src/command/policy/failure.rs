@@ -8,7 +8,7 @@ use phasemeter_rules::error::{LoadError, PolicyError};
 use phasemeter_rules::host::HostError;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::recorded::Unusable;
-use phasemeter_rules::signature::{NotAKey, NotASecretKey, SignatureError};
+use phasemeter_rules::signature::{ParsePublicKeyError, ParseSecretKeyError, SignatureError};
 
 use crate::command::failure::{EX_DATAERR, EX_NOINPUT, EX_OSERR};
 
@@ -95,7 +95,7 @@ pub enum PolicyFailure {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: NotASecretKey,
+        source: ParseSecretKeyError,
     },
     /// What should tell a signature is no key.
     #[error("{}: {source}", path.display())]
@@ -103,7 +103,7 @@ pub enum PolicyFailure {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: NotAKey,
+        source: ParsePublicKeyError,
     },
     /// None of the keys signed it.
     #[error("{}: {source}", path.display())]
