@@ -35,14 +35,14 @@ const EX_PROTOCOL: u8 = 76;
 #[derive(Clone, Debug)]
 pub enum Compiler {
     /// In this process, without limits: for a command line, where nothing else is affected.
-    Here,
+    InProcess,
     /// In a child process with limits.
-    Child(Child),
+    Subprocess(CompilerProcess),
 }
 
 /// How to start the compiling child process, and its limits.
 #[derive(Clone, Debug)]
-pub struct Child {
+pub struct CompilerProcess {
     /// A program that calls [`child_main`] with the arguments after `args`.
     pub program: PathBuf,
     /// Arguments that make the program call [`child_main`].
@@ -54,7 +54,7 @@ pub struct Child {
     pub time: Duration,
 }
 
-impl Child {
+impl CompilerProcess {
     /// This program, started with a command that calls [`child_main`].
     ///
     /// # Errors
@@ -116,8 +116,8 @@ impl Compiler {
     /// Compiles a policy to machine code for engines with this memory layout.
     pub(crate) fn compile(&self, policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
         match self {
-            Self::Here => precompile(policy, layout),
-            Self::Child(child) => child.compile(policy, layout),
+            Self::InProcess => precompile(policy, layout),
+            Self::Subprocess(process) => process.compile(policy, layout),
         }
     }
 }
@@ -135,7 +135,7 @@ fn precompile(policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
     })
 }
 
-/// The body of the hidden command of a program that is its own compiling [`Child`].
+/// The body of the hidden command of a program that is its own compiling [`CompilerProcess`].
 ///
 /// `args` are the arguments after the command: layout, memory limit in bytes, and time limit in
 /// seconds. Compiles the policy on standard input to machine code on standard output.

@@ -47,7 +47,7 @@ impl Default for Options {
             limits: Limits::default(),
             keys: Vec::new(),
             stub_imports: false,
-            compiler: Compiler::Here,
+            compiler: Compiler::InProcess,
             cache: None,
         }
     }

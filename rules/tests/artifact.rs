@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use ed25519_dalek::{Signer, SigningKey};
 use phasemeter_rules::artifact::{CacheStats, SignedArtifact};
-use phasemeter_rules::compile::{Child, Compiler, child_main};
+use phasemeter_rules::compile::{Compiler, CompilerProcess, child_main};
 use phasemeter_rules::host::{Candidate, Host, Options};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use support::{hostile, patient};
@@ -55,8 +55,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn child() -> Child {
-    Child::of_this_program("compile-policy").unwrap()
+fn child() -> CompilerProcess {
+    CompilerProcess::of_this_program("compile-policy").unwrap()
 }
 
 fn host(compiler: Compiler, cache: Option<&Path>) -> Host {
@@ -77,26 +77,27 @@ fn assert_works(host: &Host, candidate: Candidate) {
 
 /// Guarantee: code compiled by the child runs in this process.
 fn child_output_runs() {
-    assert_works(&host(Compiler::Child(child()), None), candidate());
+    assert_works(&host(Compiler::Subprocess(child()), None), candidate());
 }
 
 /// Guarantee: a child that exceeds its memory or time limit fails with an error of its own, and so
 /// does one that cannot start. An invalid file is reported as such.
 fn child_is_limited() {
-    let kind = |child: Child, bytes: Vec<u8>| {
+    let kind = |child: CompilerProcess, bytes: Vec<u8>| {
         let error =
-            host(Compiler::Child(child), None).load(Candidate::new("x", bytes)).unwrap_err();
+            host(Compiler::Subprocess(child), None).load(Candidate::new("x", bytes)).unwrap_err();
         println!("  {error}");
         error.kind()
     };
     let heavy = heavy(200_000);
-    let low_memory = Child { memory: 24 << 20, ..child() };
+    let low_memory = CompilerProcess { memory: 24 << 20, ..child() };
     assert_eq!(kind(low_memory, heavy.clone()), "load.compile_limit");
-    let no_time = Child { time: Duration::ZERO, ..child() };
+    let no_time = CompilerProcess { time: Duration::ZERO, ..child() };
     assert_eq!(kind(no_time, heavy), "load.compile_limit");
-    let missing = Child { program: "/nowhere".into(), ..child() };
+    let missing = CompilerProcess { program: "/nowhere".into(), ..child() };
     assert_eq!(kind(missing, hostile("honest")), "load.compile_limit");
-    let bad_args = Child { args: vec![OsString::from("compile-policy"), "?".into()], ..child() };
+    let bad_args =
+        CompilerProcess { args: vec![OsString::from("compile-policy"), "?".into()], ..child() };
     assert_eq!(kind(bad_args, hostile("honest")), "load.compile_limit");
     // Valid sections, and a function body that is not code.
     let mut invalid = b"\0asm\x0d\0\x01\0".to_vec();
@@ -107,7 +108,10 @@ fn child_is_limited() {
     // A core module without metadata.
     assert_eq!(kind(child(), b"\0asm\x01\0\0\0".to_vec()), "load.not_a_policy");
     // 16 MiB suffice for a small policy.
-    assert_works(&host(Compiler::Child(Child { memory: 16 << 20, ..child() }), None), candidate());
+    assert_works(
+        &host(Compiler::Subprocess(CompilerProcess { memory: 16 << 20, ..child() }), None),
+        candidate(),
+    );
 }
 
 /// A policy with one very long function.
@@ -121,7 +125,7 @@ fn heavy(instructions: usize) -> Vec<u8> {
 fn cache_hits_second_load() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("deep/aot");
-    let host = host(Compiler::Here, Some(&dir));
+    let host = host(Compiler::InProcess, Some(&dir));
     assert_works(&host, candidate());
     assert_eq!(host.cache_stats(), CacheStats { misses: 1, ..CacheStats::default() });
     assert_works(&host, candidate());
@@ -143,7 +147,7 @@ fn artifact(dir: &Path) -> PathBuf {
 /// but counted and compiled again; so is one authenticated by a key that other users could read.
 fn corrupt_artifact_is_recompiled() {
     let home = tempfile::tempdir().unwrap();
-    let host = || host(Compiler::Here, Some(home.path()));
+    let host = || host(Compiler::InProcess, Some(home.path()));
     assert_works(&host(), candidate());
     let path = artifact(home.path());
     let good = fs::read(&path).unwrap();
@@ -188,7 +192,8 @@ fn external_artifact_requires_signature() {
     let sign = |bytes: &[u8]| key.sign(bytes).to_bytes().to_vec();
     let public: String =
         key.verifying_key().as_bytes().iter().map(|b| format!("{b:02x}")).collect();
-    let no_compiler = Compiler::Child(Child { program: "/nowhere".into(), ..child() });
+    let no_compiler =
+        Compiler::Subprocess(CompilerProcess { program: "/nowhere".into(), ..child() });
     let home = tempfile::tempdir().unwrap();
     let host = Host::new(Options {
         limits: patient(),
@@ -198,7 +203,7 @@ fn external_artifact_requires_signature() {
         ..Options::default()
     })
     .unwrap();
-    let elsewhere = self::host(Compiler::Here, None);
+    let elsewhere = self::host(Compiler::InProcess, None);
     let signed = |bytes: Vec<u8>| {
         let signature = sign(&bytes);
         Some(SignedArtifact { bytes, signature })
@@ -227,9 +232,9 @@ fn short_address_space_suffices() {
 fn run_narrow() {
     let limit = Rlimit { current: Some(2 << 30), maximum: Some(2 << 30) };
     setrlimit(Resource::As, limit).unwrap();
-    assert_works(&host(Compiler::Here, None), candidate());
+    assert_works(&host(Compiler::InProcess, None), candidate());
     let hog =
-        host(Compiler::Here, None).load(Candidate::new("hog", hostile("memory-hog"))).unwrap();
+        host(Compiler::InProcess, None).load(Candidate::new("hog", hostile("memory-hog"))).unwrap();
     let evaluation = hog.recommend(&support::window(1, 0)).unwrap();
     assert_eq!(evaluation.result.unwrap_err().kind(), "memory");
 }

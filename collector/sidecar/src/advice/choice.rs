@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use phasemeter_rules::compile::{Child, Compiler};
+use phasemeter_rules::compile::{Compiler, CompilerProcess};
 use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::host::{Host, HostError, Options};
 use phasemeter_rules::limits::Limits;
@@ -32,7 +32,7 @@ pub struct Choice {
     /// What a run may use up.
     pub limits: Limits,
     /// How policies are compiled.
-    pub compiler: Child,
+    pub compiler: CompilerProcess,
     /// Whether functions that no policy gets are replaced by ones that trap.
     pub stub_imports: bool,
     /// Where compiled policies are kept.
@@ -97,7 +97,7 @@ impl Choice {
             limits: self.limits,
             keys,
             stub_imports: self.stub_imports,
-            compiler: Compiler::Child(self.compiler.clone()),
+            compiler: Compiler::Subprocess(self.compiler.clone()),
             cache: None,
         };
         let with = |folder: &PathBuf| Options { cache: Some(folder.clone()), ..options.clone() };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phasemeter_rules::compile::Child;
+use phasemeter_rules::compile::CompilerProcess;
 use phasemeter_rules::generation::{Generation, Rejection};
 use phasemeter_rules::host::HostError;
 use phasemeter_rules::limits::Limits;
@@ -39,17 +39,17 @@ pub(super) fn policies(args: &AdviceArgs) -> Result<Option<Arc<Policies>>, Failu
 }
 
 /// What a run may use up, and what compiling may.
-pub(super) fn limits(given: &[(Limit, u64)]) -> Result<(Limits, Child), Failure> {
+pub(super) fn limits(given: &[(Limit, u64)]) -> Result<(Limits, CompilerProcess), Failure> {
     let refused = |source| Failure::System { what: "this program cannot be found", source };
     let mut limits = Limits::default();
-    let mut compiler = Child::of_this_program(COMPILE).map_err(refused)?;
+    let mut compiler = CompilerProcess::of_this_program(COMPILE).map_err(refused)?;
     for (limit, value) in given {
         set(&mut limits, &mut compiler, *limit, *value);
     }
     Ok((limits, compiler))
 }
 
-fn set(limits: &mut Limits, compiler: &mut Child, limit: Limit, value: u64) {
+fn set(limits: &mut Limits, compiler: &mut CompilerProcess, limit: Limit, value: u64) {
     let count = || usize::try_from(value).unwrap_or(usize::MAX);
     match limit {
         Limit::Fuel => limits.fuel = value,

@@ -15,7 +15,7 @@ use phasemeter::telemetry::Telemetry;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::{Config, Destination};
 use phasemeter_otlp::experiment::Attributes;
-use phasemeter_rules::compile::Child;
+use phasemeter_rules::compile::CompilerProcess;
 use phasemeter_rules::limits::Limits;
 
 use crate::backend::{Backend, Reply};
@@ -24,7 +24,7 @@ use crate::telemetry::{Last, arrived, generation};
 
 /// Policies of this folder, compiled by the product.
 fn policies(folder: &Path) -> Arc<Policies> {
-    let compiler = Child::of_this_program(phasemeter::cli::COMPILE).unwrap();
+    let compiler = CompilerProcess::of_this_program(phasemeter::cli::COMPILE).unwrap();
     let choice = Choice {
         shipped: false,
         files: Vec::new(),
@@ -32,7 +32,7 @@ fn policies(folder: &Path) -> Arc<Policies> {
         settings: Vec::new(),
         keys: Vec::new(),
         limits: Limits::default(),
-        compiler: Child { program: env!("CARGO_BIN_EXE_phasemeter").into(), ..compiler },
+        compiler: CompilerProcess { program: env!("CARGO_BIN_EXE_phasemeter").into(), ..compiler },
         stub_imports: false,
         cache: Cache::Given(folder.join("cache")),
     };

@@ -31,7 +31,7 @@ impl Desk {
         let options = Options {
             limits,
             stub_imports: args.stub_imports,
-            compiler: Compiler::Child(compiler),
+            compiler: Compiler::Subprocess(compiler),
             cache: advice::usual_cache(),
             ..Options::default()
         };
