@@ -24,6 +24,8 @@ COLLECTOR := otel-config/collector/build.sh
 # The default policies. Each is built to a module of its name.
 POLICIES := $(notdir $(wildcard wasm-rules/policies/*))
 POLICIES_BUILT := wasm-rules/target/wasm32-unknown-unknown/release
+# Prints the module that Cargo builds for $policy: file names have underscores.
+MODULE = echo "$(POLICIES_BUILT)/$$(echo $$policy | tr - _).wasm"
 IN_POLICIES := cd wasm-rules &&
 BUILT := $${CARGO_TARGET_DIR:-target}/debug/phasemeter
 UP_TO_DATE := [ -x $(BUILT) ] && \
@@ -55,7 +57,9 @@ test-backends: toolchain ## run the tests with a real Collector, other languages
 	@.ci/backends
 
 policies: build-policies ## rebuild the default policies into wasm-rules/dist
-	install -m 644 $(POLICIES:%=$(POLICIES_BUILT)/%.wasm) wasm-rules/dist/
+	@for policy in $(POLICIES); do \
+	    install -m 644 "$$($(MODULE))" wasm-rules/dist/$$policy.wasm || exit 1; \
+	done
 
 bench: toolchain peers ## measure cost and memory, beside other programs that do the same
 	cargo build --release --locked -p phasemeter -p phasemeter-bench
@@ -93,7 +97,7 @@ build-policies: toolchain
 # The committed modules must be what their sources build.
 compare-policies: build-policies
 	@status=0; for policy in $(POLICIES); do \
-	    built=$$(sha256sum < $(POLICIES_BUILT)/$$policy.wasm) && \
+	    built=$$(sha256sum < "$$($(MODULE))") && \
 	    committed=$$(sha256sum < wasm-rules/dist/$$policy.wasm) && \
 	    if [ "$$built" = "$$committed" ]; then \
 	        echo "$$policy.wasm $$(wc -c < wasm-rules/dist/$$policy.wasm) bytes, $${committed%% *}"; \
