@@ -19,8 +19,8 @@ pub mod schema;
 pub mod settings;
 pub mod window;
 
-// Their file formats.
-pub mod recorded;
+// Inputs and results in files.
+pub mod fixture;
 
 // Errors.
 pub mod error;

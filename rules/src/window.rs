@@ -20,8 +20,8 @@ pub struct Window {
     pub start: Timestamp,
     /// End of the measurements, exclusive.
     pub end: Timestamp,
-    /// Whether the experiment is over.
-    pub last: bool,
+    /// Whether the experiment has ended.
+    pub is_final: bool,
     /// Name of the experiment.
     pub experiment_id: String,
     /// Its W3C trace ID: 32 hexadecimal digits.
@@ -97,7 +97,7 @@ pub struct Account {
     /// Cost of the time.
     pub cost: NanoUsd,
     /// Cost × utilization.
-    pub effective_cost: NanoUsd,
+    pub utilized_cost: NanoUsd,
 }
 
 impl From<&accounts::Balance> for Account {
@@ -107,7 +107,7 @@ impl From<&accounts::Balance> for Account {
             time: balance.time,
             effective_time: Nanos(u64::try_from(effective).unwrap_or(u64::MAX)),
             cost: balance.cost,
-            effective_cost: balance.utilized_cost(),
+            utilized_cost: balance.utilized_cost(),
         }
     }
 }

@@ -62,9 +62,9 @@ fn window_and_recommendation_fields_arrive_unchanged() {
     let expected = r#"flag=true nested.number=2.5 texts.0=a texts.1=b
 1785110400000000000 1785114000000000000 true train-7 4bf92f3577b34da6a3ce929d0e0e4736 [("team", "vision")] 6 [("queue.depth", 3.0)]
 GPU-0 NVIDIA H100 80GB HBM3 Some(85520809984) Some(700.0)
-Account { seconds: 1000.0, effective-seconds: 500.0, cost: 1000000000, effective-cost: 500000000 }
-Waste { starvation: 1000000000, idle: 500000000, occupancy: 250000000 } Some(Pattern { kind: PatternKind::Bouncing, period-seconds: Some(42.0), duty: Some(0.5) })
-Some(Price { nano-usd-per-gpu-hour: 3600000000, plan: Some(Plan::OnDemand), provider: Some("aws"), region: None, instance-type: None, source: "the price book", day: None, estimated: false }) [("samples", 200000.0)] [("energy.joules", 1500000.0)]"#;
+Account { seconds: 1000.0, effective-seconds: 500.0, cost: 1000000000, utilized-cost: 500000000 }
+Waste { starvation: 1000000000, idle: 500000000, underload: 250000000 } Some(Pattern { kind: PatternKind::Bouncing, period-seconds: Some(42.0), duty-cycle: Some(0.5) })
+Some(Price { nano-usd-per-gpu-hour: 3600000000, plan: Some(Plan::OnDemand), provider: Some("aws"), region: None, instance-type: None, source: "the price book", as-of: None, estimated: false }) [("samples", 200000.0)] [("energy.joules", 1500000.0)]"#;
     assert_eq!(recommendation.rationale, expected);
     assert_eq!(evaluation.log.lines.len(), 1);
 }

@@ -38,6 +38,6 @@ fn otlp_environment_target_holds() {
 }
 
 #[test]
-fn recorded_target_holds() {
-    on_each("fuzz/seeds/recorded", 8, properties::recorded);
+fn fixture_target_holds() {
+    on_each("fuzz/seeds/fixture", 8, properties::fixture);
 }

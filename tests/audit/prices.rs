@@ -87,7 +87,7 @@ fn earlier(gpu: &Value) -> Vec<(&str, &str)> {
 #[test]
 fn expired_commitment_falls_back_to_price_book() {
     let files = PolicyFiles::new(&[]);
-    let terms = r#"{"contract": "order 4711", "day": "2026-01-01", "commitments": [
+    let terms = r#"{"contract": "order 4711", "as_of": "2026-01-01", "commitments": [
         {"model": "NVIDIA L4", "usd_per_gpu_hour": 0.41, "until": "2026-07-26"}]}"#;
     fs::write(files.path("terms.json"), terms).unwrap();
     let mut rows = two(-1_800, 1_800);

@@ -29,9 +29,9 @@ use phasemeter_otlp::encode::ExportSettings;
 use phasemeter_otlp::experiment::{
     Attributes, ExperimentRequest, Opening, TraceParent, TraceState,
 };
-use phasemeter_rules::recorded::{
-    Unusable, read_advice, read_quote, read_request, read_window, write_advice, write_quote,
-    write_request, write_window,
+use phasemeter_rules::fixture::{
+    FixtureError, read_quote, read_recommendations, read_request, read_window, write_quote,
+    write_recommendations, write_request, write_window,
 };
 use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
 use phasemeter_sources::{Source, SourceError};
@@ -70,26 +70,28 @@ pub(crate) fn traceparent(bytes: &[u8]) {
 }
 
 /// A fixture (window, quote request or result) is rejected or survives a round trip.
-pub(crate) fn recorded(bytes: &[u8]) {
+pub(crate) fn fixture(bytes: &[u8]) {
     round_trips(bytes, read_window, |window, out| write_window(window, out));
-    round_trips(bytes, read_advice, |advice, out| write_advice(advice, out));
+    round_trips(bytes, read_recommendations, |recommendations, out| {
+        write_recommendations(recommendations, out)
+    });
     round_trips(bytes, read_request, |request, out| write_request(request, out));
     round_trips(bytes, read_quote, |quote, out| write_quote(quote.as_ref(), out));
 }
 
 fn round_trips<T>(
     bytes: &[u8],
-    read: impl Fn(&str, &[u8]) -> Result<T, Unusable>,
+    read: impl Fn(&str, &[u8]) -> Result<T, FixtureError>,
     write: impl Fn(&T, &mut Vec<u8>) -> io::Result<()>,
 ) {
-    let Ok(value) = read("recorded", bytes) else { return };
+    let Ok(value) = read("fixture", bytes) else { return };
     let written = |value| {
         let mut text = Vec::new();
         write(value, &mut text).unwrap();
         text
     };
     let text = written(&value);
-    let again = read("recorded", &text).unwrap();
+    let again = read("fixture", &text).unwrap();
     assert_eq!(written(&again), text);
 }
 

@@ -33,7 +33,7 @@ struct Desk(TempDir);
 impl Desk {
     /// With one that advises, and windows to try it on.
     fn new() -> Self {
-        Self::with("input", "templates", &["fleet.window.json", "nothing.window.json"])
+        Self::with("data-loading", "templates", &["fleet.window.json", "nothing.window.json"])
     }
 
     /// With one that prices, and a request to try it on.
@@ -80,15 +80,15 @@ impl Desk {
 #[test]
 fn a_policy_that_is_fine_is_said_to_be() {
     let desk = Desk::new();
-    let fine = "input.wasm: fine: input 0.1.0, a recommender\n".to_owned();
-    assert_eq!(desk.policy(&["check", "input.wasm"]), (0, fine.clone()));
+    let fine = "data-loading.wasm: fine: data-loading 0.1.0, a recommender\n".to_owned();
+    assert_eq!(desk.policy(&["check", "data-loading.wasm"]), (0, fine.clone()));
     assert_eq!(desk.policy(&["build"]), (0, format!("built\n./{fine}")));
-    let (status, text) = desk.policy(&["inspect", "input.wasm"]);
+    let (status, text) = desk.policy(&["inspect", "data-loading.wasm"]);
     assert_eq!(status, 0, "{text}");
     for line in [
         "exports   phasemeter:policy/policy@0.1.0",
         "kind      recommender",
-        "settings  least_lost: default 0.05, maximum 1.0, minimum 0.0, type \"number\"",
+        "settings  min_lost: default 0.05, maximum 1.0, minimum 0.0, type \"number\"",
     ] {
         assert!(text.contains(line), "{text}");
     }
@@ -98,9 +98,9 @@ fn a_policy_that_is_fine_is_said_to_be() {
 fn what_is_refused_says_why_and_ends_with_65() {
     let desk = Desk::new();
     desk.write("text.wasm", "no WebAssembly");
-    let wasm = fs::read(desk.at("input.wasm")).unwrap();
+    let wasm = fs::read(desk.at("data-loading.wasm")).unwrap();
     fs::write(desk.at("torn.wasm"), &wasm[..wasm.len() / 2]).unwrap();
-    desk.write("wrong.json", r#"{"least_lost": 2, "other": true}"#);
+    desk.write("wrong.json", r#"{"min_lost": 2, "other": true}"#);
     desk.write("tests/torn.window.json", "{");
     fs::create_dir(desk.at("made")).unwrap();
     desk.write("made/policy.json", "{}");
@@ -109,16 +109,24 @@ fn what_is_refused_says_why_and_ends_with_65() {
         (&["inspect", "torn.wasm"], 65, "torn.wasm: load.unreadable: "),
         (&["check", "none.wasm"], 66, "none.wasm"),
         (
-            &["check", "input.wasm", "--settings", "wrong.json"],
+            &["check", "data-loading.wasm", "--settings", "wrong.json"],
             65,
-            "settings: invalid settings: least_lost: invalid value 2: expected at most 1; other: unknown",
+            "settings: invalid settings: min_lost: invalid value 2: expected at most 1; other: unknown",
         ),
-        (&["check", "input.wasm", "--limit", "fuel=10"], 65, "out_of_fuel: out of fuel: limit 10"),
-        (&["run", "input.wasm", "--window", "tests/torn.window.json"], 65, "torn.window.json: EOF"),
+        (
+            &["check", "data-loading.wasm", "--limit", "fuel=10"],
+            65,
+            "out_of_fuel: out of fuel: limit 10",
+        ),
+        (
+            &["run", "data-loading.wasm", "--window", "tests/torn.window.json"],
+            65,
+            "torn.window.json: EOF",
+        ),
         (&["test", "made"], 65, "made/policy.json: missing field `build`"),
         (&["new", "--lang", "c", "Big"], 2, "a letter first"),
         (&["new", "--lang", "c", "made"], 73, "made: is there already"),
-        (&["sign", "input.wasm", "--key", "policy.json"], 65, "invalid ed25519 private key"),
+        (&["sign", "data-loading.wasm", "--key", "policy.json"], 65, "invalid ed25519 private key"),
     ] {
         let (ended, text) = desk.policy(args);
         assert!(ended == status && text.contains(said), "{args:?}: {ended}: {text}");
@@ -137,15 +145,15 @@ fn a_test_shows_what_is_not_as_expected() {
     assert!(status == 0 && text.ends_with("2 tests, 0 failed\n"), "{text}");
     let (_, advice) = desk.policy(&[
         "run",
-        "input.wasm",
+        "data-loading.wasm",
         "--window",
         "tests/fleet.window.json",
         "--format",
         "json",
     ]);
-    assert_eq!(advice, fs::read_to_string(desk.at("tests/fleet.advice.json")).unwrap());
+    assert_eq!(advice, fs::read_to_string(desk.at("tests/fleet.recommendations.json")).unwrap());
 
-    desk.write("tests/fleet.advice.json", &advice.replace("\"starvation\"", "\"idle\""));
+    desk.write("tests/fleet.recommendations.json", &advice.replace("\"starvation\"", "\"idle\""));
     let (status, text) = desk.policy(&["test"]);
     assert_eq!(status, 1);
     assert!(
@@ -154,9 +162,9 @@ fn a_test_shows_what_is_not_as_expected() {
     );
 
     // Settings of one window are for that window only.
-    desk.write("tests/nothing.settings.json", r#"{"least_lost": 1.5}"#);
+    desk.write("tests/nothing.settings.json", r#"{"min_lost": 1.5}"#);
     let (status, text) = desk.policy(&["test"]);
-    assert!(status == 65 && text.contains("least_lost: 1.5 is not at most 1"), "{text}");
+    assert!(status == 65 && text.contains("min_lost: 1.5 is not at most 1"), "{text}");
 }
 
 #[test]
@@ -212,7 +220,7 @@ fn a_policy_is_asked_only_what_its_kind_is_asked() {
     let log = shipped("../tests/fixtures/logs/bounces.csv");
     let log = log.to_str().unwrap();
     let wants_window = [
-        "input.wasm: it is a recommender, and is not shown ",
+        "data-loading.wasm: it is a recommender, and is not shown ",
         ": give it a window: NAME.window.json, --window or --log",
     ];
     let wants_request = [
@@ -220,8 +228,8 @@ fn a_policy_is_asked_only_what_its_kind_is_asked() {
         ": give it a quote request: NAME.request.json or --request",
     ];
     for (desk, args, said) in [
-        (&recommender, &["run", "input.wasm", "--request", request][..], wants_window),
-        (&recommender, &["bench", "input.wasm", "--request", request], wants_window),
+        (&recommender, &["run", "data-loading.wasm", "--request", request][..], wants_window),
+        (&recommender, &["bench", "data-loading.wasm", "--request", request], wants_window),
         (&recommender, &["test"], wants_window),
         (&pricer, &["run", "negotiated.wasm", "--window", window], wants_request),
         (&pricer, &["bench", "negotiated.wasm", "--window", window], wants_request),
@@ -267,7 +275,7 @@ fn a_log_is_shown_as_an_audit_shows_it() {
     assert!(audit.status.success(), "{audit:?}");
     let run = |shown: &[&str]| {
         let (status, text) =
-            desk.policy(&[&["run", "input.wasm", "--format", "json"], shown].concat());
+            desk.policy(&[&["run", "data-loading.wasm", "--format", "json"], shown].concat());
         assert_eq!(status, 0, "{text}");
         text
     };
@@ -284,21 +292,21 @@ fn what_was_signed_is_verified_and_what_was_changed_is_not() {
     desk.write("stranger.txt", STRANGER);
     let verify = |keys: &[&str]| {
         let keys = keys.iter().flat_map(|key| ["--key", key]);
-        desk.policy(&["verify", "input.wasm"].into_iter().chain(keys).collect::<Vec<_>>())
+        desk.policy(&["verify", "data-loading.wasm"].into_iter().chain(keys).collect::<Vec<_>>())
     };
     let (status, text) = verify(&["pub.pem"]);
     assert!(status == 65 && text.contains("it is not signed"), "{text}");
-    let (status, text) = desk.policy(&["sign", "input.wasm", "--key", "key.pem"]);
+    let (status, text) = desk.policy(&["sign", "data-loading.wasm", "--key", "key.pem"]);
     let public = "19bf44096984cdfe8541bac167dc3b96c85086aa30b6b6cb0c5c38ad703166e1";
-    assert_eq!((status, text), (0, format!("input.wasm.sig: by {public}\n")));
-    assert_eq!(fs::read(desk.at("input.wasm.sig")).unwrap().len(), 64);
+    assert_eq!((status, text), (0, format!("data-loading.wasm.sig: by {public}\n")));
+    assert_eq!(fs::read(desk.at("data-loading.wasm.sig")).unwrap().len(), 64);
     assert_eq!(verify(&["stranger.txt", "pub.pem"]).0, 0);
     let (status, text) = verify(&["stranger.txt"]);
     assert!(status == 65 && text.contains("not signed by any configured key"), "{text}");
 
-    let mut wasm = fs::read(desk.at("input.wasm")).unwrap();
+    let mut wasm = fs::read(desk.at("data-loading.wasm")).unwrap();
     wasm.push(0);
-    fs::write(desk.at("input.wasm"), wasm).unwrap();
+    fs::write(desk.at("data-loading.wasm"), wasm).unwrap();
     assert_eq!(verify(&["pub.pem"]).0, 65);
 }
 
@@ -311,7 +319,14 @@ fn what_was_compiled_elsewhere_is_used() {
     desk.write("pub.pem", PUBLIC);
     let demo = || {
         let out = Command::new(env!("CARGO_BIN_EXE_phasemeter"))
-            .args(["demo", "--format", "json", "--no-default-policies", "--policy", "input.wasm"])
+            .args([
+                "demo",
+                "--format",
+                "json",
+                "--no-default-policies",
+                "--policy",
+                "data-loading.wasm",
+            ])
             .args(["--policy-key", "pub.pem", "--policy-limit", "compile_memory_mib=1"])
             .args(["--policy-cache", "nothing-yet"])
             .current_dir(desk.0.path())
@@ -320,8 +335,8 @@ fn what_was_compiled_elsewhere_is_used() {
         let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
         report["policies"][0]["fault"]["kind"].as_str().map(str::to_owned)
     };
-    assert_eq!(desk.policy(&["sign", "input.wasm", "--key", "key.pem"]).0, 0);
-    let (status, text) = desk.policy(&["compile", "input.wasm"]);
+    assert_eq!(desk.policy(&["sign", "data-loading.wasm", "--key", "key.pem"]).0, 0);
+    let (status, text) = desk.policy(&["compile", "data-loading.wasm"]);
     assert!(status == 0 && text.starts_with("input.aot: "), "{text}");
     assert_eq!(demo().as_deref(), Some("load.compile_limit"));
     assert_eq!(desk.policy(&["sign", "input.aot", "--key", "key.pem"]).0, 0);
@@ -332,9 +347,10 @@ fn what_was_compiled_elsewhere_is_used() {
 fn a_bench_says_what_a_run_takes_and_may_take() {
     let desk = Desk::new();
     let window = ["--window", "tests/fleet.window.json", "--runs", "3"];
-    let (status, text) = desk.policy(&[&["bench", "input.wasm"], &window[..]].concat());
+    let (status, text) = desk.policy(&[&["bench", "data-loading.wasm"], &window[..]].concat());
     assert_eq!(status, 0, "{text}");
-    for line in ["input.wasm: 3 runs", "  fuel    ", " of 500,000,000\n", " of 65,536 KiB\n"] {
+    for line in ["data-loading.wasm: 3 runs", "  fuel    ", " of 500,000,000\n", " of 65,536 KiB\n"]
+    {
         assert!(text.contains(line), "{text}");
     }
     let request = ["--request", "tests/commitment.request.json", "--runs", "3"];

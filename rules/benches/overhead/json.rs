@@ -52,7 +52,7 @@ fn to_json(window: &Window) -> Value {
     json!({
         "start": window.start.as_nanos(),
         "end": window.end.as_nanos(),
-        "last": window.last,
+        "is_final": window.is_final,
         "experiment_id": window.experiment_id,
         "trace_id": window.trace_id,
         "attributes": Vec::from_iter(&window.attributes),
@@ -82,9 +82,9 @@ fn gpu(gpu: &Gpu) -> Value {
         "waste": {
             "starvation": nano_usd(gpu.waste.starvation),
             "idle": nano_usd(gpu.waste.idle),
-            "occupancy": nano_usd(gpu.waste.underload),
+            "underload": nano_usd(gpu.waste.underload),
         },
-        "pattern": {"kind": "Bouncing", "period_seconds": 42.0, "duty": 0.5},
+        "pattern": {"kind": "Bouncing", "period_seconds": 42.0, "duty_cycle": 0.5},
         "price": {
             "nano_usd_per_gpu_hour": price.rate.nano_usd_per_hour(),
             "plan": "OnDemand",
@@ -92,7 +92,7 @@ fn gpu(gpu: &Gpu) -> Value {
             "region": price.region,
             "instance_type": price.instance_type,
             "source": price.source,
-            "day": null,
+            "as_of": null,
             "estimated": false,
         },
         "work_done": Vec::from_iter(&gpu.work_done),
@@ -108,7 +108,7 @@ fn account(account: &Account) -> Value {
         "seconds": account.time.as_secs_f64(),
         "effective_seconds": account.effective_time.as_secs_f64(),
         "cost": nano_usd(account.cost),
-        "effective_cost": nano_usd(account.effective_cost),
+        "utilized_cost": nano_usd(account.utilized_cost),
     })
 }
 

@@ -1,11 +1,11 @@
-//! The contract with guests: which versions there are, and what of the host they may ask for.
+//! The contract with guests: its supported versions, and the imports it allows.
 //!
-//! One file a version knows its generated types; from there on only the plain types of this crate
-//! travel. A version that was published never changes; the next one stands beside it, and is
-//! looked for first. This room must not know what limits a guest has.
+//! Each version has one module, the only one that depends on its generated types; everything else
+//! uses the plain types of this crate. A published version never changes: the next one is a module
+//! beside it, and is probed first. Must not depend on the guests' limits.
 
-mod check;
 mod v0_1;
+mod validate;
 
 pub(crate) use v0_1::{Contract, link};
 
@@ -16,27 +16,28 @@ use crate::error::{LoadError, PolicyError, sanitize};
 use crate::guest_state::GuestState;
 use crate::wasm_info::WasmInfo;
 
-/// A guest that can be asked.
+/// An instance to call, and how to classify its errors.
 pub(crate) struct Call<'a> {
     pub(crate) store: &'a mut Store<GuestState>,
     pub(crate) instance: Instance,
-    /// Tells what an error of a call is.
+    /// Classifies an error of a call.
     pub(crate) fault: &'a dyn Fn(wasmtime::Error) -> PolicyError,
 }
 
-/// The versions that this host speaks, as faults name them.
+/// The supported versions, as errors name them.
 const KNOWN: &str = "0.1";
 
-/// The namespace of everything in the contract.
+/// Prefix of every interface of the contract.
 const PACKAGE: &str = "phasemeter:policy/";
 
-/// What a policy may import: a function to log with, and types, which are no ability.
+/// Interfaces that a policy may import: `log`, and `types`, which has no functions.
 const ALLOWED: [&str; 2] = ["log", "types"];
 
-/// Whether a binary speaks a version that is known here, and asks for nothing that no policy gets.
+/// Admits a binary of a supported version that imports only what the contract allows.
 ///
 /// # Errors
-/// `UnsupportedVersion`, or `ForbiddenImport` unless `stubs` stand in for what is foreign.
+/// Returns an error if the version is unsupported, or if an import is not allowed and `stubs` does
+/// not replace it.
 pub(crate) fn admit(binary: &WasmInfo, stubs: bool) -> Result<(), LoadError> {
     let names = binary.exports.iter().chain(&binary.imports);
     for version in names.filter_map(|name| Some(split(name)?.1)) {
@@ -62,7 +63,7 @@ pub(crate) fn admit(binary: &WasmInfo, stubs: bool) -> Result<(), LoadError> {
     }
 }
 
-/// `phasemeter:policy/log@0.1.0` is `log` and `0.1.0`.
+/// Splits `phasemeter:policy/log@0.1.0` into `log` and `0.1.0`.
 fn split(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix(PACKAGE)?.split_once('@')
 }
@@ -72,29 +73,30 @@ mod tests {
     use super::*;
 
     fn binary(imports: &[&str], exports: &[&str]) -> WasmInfo {
-        let own = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-        WasmInfo { is_component: true, imports: own(imports), exports: own(exports) }
+        let to_owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        WasmInfo { is_component: true, imports: to_owned(imports), exports: to_owned(exports) }
     }
 
     #[test]
-    fn a_policy_may_log_and_nothing_else() {
-        let fine = binary(&["phasemeter:policy/log@0.1.0", "phasemeter:policy/types@0.1.0"], &[]);
-        assert!(admit(&fine, false).is_ok());
-        let wants = ["wasi:clocks/wall-clock@0.2.0", "phasemeter:policy/network@0.1.0", "log"];
-        let refused = admit(&binary(&wants, &[]), false).unwrap_err();
-        assert!(matches!(&refused, LoadError::ForbiddenImport(names) if names == &wants));
-        assert!(admit(&binary(&wants, &[]), true).is_ok());
+    fn admit_allows_only_log_and_types() {
+        let allowed =
+            binary(&["phasemeter:policy/log@0.1.0", "phasemeter:policy/types@0.1.0"], &[]);
+        assert!(admit(&allowed, false).is_ok());
+        let imports = ["wasi:clocks/wall-clock@0.2.0", "phasemeter:policy/network@0.1.0", "log"];
+        let rejected = admit(&binary(&imports, &[]), false).unwrap_err();
+        assert!(matches!(&rejected, LoadError::ForbiddenImport(names) if names == &imports));
+        assert!(admit(&binary(&imports, &[]), true).is_ok());
     }
 
     #[test]
-    fn another_version_is_named() {
+    fn admit_rejects_unsupported_versions() {
         for (name, newer) in
             [("phasemeter:policy/policy@0.2.0", true), ("phasemeter:policy/policy@0.0.9", false)]
         {
             match admit(&binary(&[], &[name]), true).unwrap_err() {
-                LoadError::UnsupportedVersion { found, newer: said, .. } => {
+                LoadError::UnsupportedVersion { found, newer: is_newer, .. } => {
                     assert!(name.ends_with(&found));
-                    assert_eq!(said, newer);
+                    assert_eq!(is_newer, newer);
                 }
                 other => panic!("{other}"),
             }

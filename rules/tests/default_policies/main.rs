@@ -29,7 +29,7 @@ use proptest::prelude::*;
 
 /// The default policies.
 const DEFAULT_POLICIES: [&str; 7] =
-    ["input", "memory", "negotiated", "precision", "rate", "sharing", "sizing"];
+    ["data-loading", "memory", "negotiated", "precision", "rate", "sharing", "sizing"];
 
 fn host() -> Host {
     Host::new(Options { limits: support::patient(), ..Options::default() }).unwrap()
@@ -169,7 +169,7 @@ fn too_little_data_yields_no_recommendations() {
         assert!(recommendations(&policies, &window).is_empty());
         for policy in &policies {
             let log = policy.recommend(&window).unwrap().log;
-            assert!(log.lines.iter().any(|(_, line)| line.starts_with("1 GPU not judged")));
+            assert!(log.lines.iter().any(|(_, line)| line.starts_with("1 GPU skipped")));
         }
     }
 }
@@ -220,7 +220,7 @@ fn unpriced_gpus_get_same_levers_without_rates() {
             &mut accounts.compute_bound,
             &mut accounts.unobserved,
         ] {
-            (account.cost, account.effective_cost) = (NanoUsd(0), NanoUsd(0));
+            (account.cost, account.utilized_cost) = (NanoUsd(0), NanoUsd(0));
         }
         gpu
     };
@@ -269,7 +269,7 @@ fn negotiated_rejects_undated_discounts() {
     let settings = serde_json::from_str(r#"{"discounts": {"aws": 0.12}}"#).unwrap();
     let candidate = Candidate { settings, ..Candidate::new(name, module) };
     let error = host().load(candidate).unwrap_err();
-    assert!(error.to_string().contains("day: is needed"), "{error}");
+    assert!(error.to_string().contains("as_of: required"), "{error}");
 }
 
 /// Guarantee: `wasm-rules/dist` contains exactly the policies tested here, each in a file of its name.

@@ -1,2 +1,2 @@
 ;; error: none
-;; world: pricing-policy
+;; world: pricer-policy

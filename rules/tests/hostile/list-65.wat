@@ -1,5 +1,5 @@
 ;; error: invalid
-;; message: recommendations has 65 members, and may have 0 to 64
+;; message: recommendations has 65 items, expected 0 to 64
 ;; The same recommendation 65 times.
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
   (local $i i32)

@@ -1,5 +1,5 @@
 ;; error: invalid
-;; message: recommendations[0].saving must rise
+;; message: recommendations[0].saving is out of order
 ;; The low estimate exceeds the expected one.
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
   (drop (call $advise))

@@ -1,5 +1,5 @@
 ;; error: invalid
-;; message: recommendations[0].title has control characters
+;; message: recommendations[0].title contains control characters
 ;; A title with terminal escape sequences.
 (data (i32.const 512) "\1b[31mred")
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)

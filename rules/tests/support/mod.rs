@@ -115,7 +115,7 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
         time: Nanos::from_secs(seconds),
         effective_time: Nanos::from_secs(seconds / 2),
         cost: NanoUsd(1_000_000 * i128::from(seconds)),
-        effective_cost: NanoUsd(500_000 * i128::from(seconds)),
+        utilized_cost: NanoUsd(500_000 * i128::from(seconds)),
     };
     let price = Price {
         provider: Some("aws".to_owned()),
@@ -155,7 +155,7 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
     Window {
         start,
         end: start + Nanos::from_secs(3_600),
-        last: true,
+        is_final: true,
         experiment_id: "train-7".to_owned(),
         trace_id: "4bf92f3577b34da6a3ce929d0e0e4736".to_owned(),
         attributes: BTreeMap::from([("team".to_owned(), "vision".to_owned())]),
@@ -246,7 +246,7 @@ pub(crate) fn recommender_with(name: &str, version: char, fields: &str) -> Vec<u
 pub(crate) fn pricer(source: &str, plan: u8, quote: &str) -> Vec<u8> {
     let size = source.len();
     policy(&format!(
-        r#";; world: pricing-policy
+        r#";; world: pricer-policy
         (data (i32.const 4096) "{source}")
         (data (i32.const 4112) "2026-07-20")
         (data (i32.const 4352) "\00\00\00\00\00\00\00\00" "\01\00\00\00\00\00\00\00"

@@ -13,7 +13,7 @@ macro_rules! shipped {
 
 /// All of them, in the order they are asked.
 const SHIPPED: &[(&str, &[u8])] =
-    &shipped!["sharing", "input", "sizing", "precision", "memory", "rate", "negotiated"];
+    &shipped!["sharing", "data-loading", "sizing", "precision", "memory", "rate", "negotiated"];
 
 /// Each of them.
 pub(super) fn candidates() -> impl Iterator<Item = Candidate> {

@@ -38,7 +38,7 @@ pub fn window(
     experiment: &Experiment,
     gpus: &[Shown<'_>],
     work: &BTreeMap<String, u64>,
-    last: bool,
+    is_final: bool,
 ) -> Option<Window> {
     // While a run goes on, up to what was read last; all but the last moments of it are booked.
     let end = gpus.iter().filter_map(|gpu| Some(gpu.meter.last_reading()?.at)).max()?;
@@ -53,7 +53,7 @@ pub fn window(
     Some(Window {
         start: grid.start,
         end,
-        last,
+        is_final,
         experiment_id: experiment.id.clone(),
         trace_id: experiment.trace_id.to_string(),
         attributes: experiment.attributes.clone(),

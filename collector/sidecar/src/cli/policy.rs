@@ -157,7 +157,7 @@ pub struct RunPolicyArgs {
     #[command(flatten)]
     pub shown: ShownArgs,
 
-    /// How the answer is written: for people, or as in NAME.advice.json and NAME.quote.json.
+    /// How the answer is written: for people, or as in NAME.recommendations.json and NAME.quote.json.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use phasemeter_rules::recorded;
+use phasemeter_rules::fixture;
 use phasemeter_rules::window::Window;
 
 use super::Failure;
@@ -32,7 +32,7 @@ impl Dump {
         };
         let write = || {
             let mut file = BufWriter::new(File::create(&path)?);
-            recorded::write_window(window, &mut file)?;
+            fixture::write_window(window, &mut file)?;
             file.flush()
         };
         write().map_err(|source| Failure::Write { path: path.clone(), source })

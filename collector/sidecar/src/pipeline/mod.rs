@@ -202,7 +202,7 @@ impl<'a> Pipeline<'a> {
 
     /// What is known so far, as policies are shown it; `None` before anything is.
     #[must_use]
-    pub fn window(&self, identities: &[GpuIdentity], last: bool) -> Option<Window> {
+    pub fn window(&self, identities: &[GpuIdentity], is_final: bool) -> Option<Window> {
         let Run::Open(experiment) = &self.run else { return None };
         let gpus = self.gpus.iter().zip(identities).map(|(gpu, identity)| Shown {
             identity,
@@ -211,7 +211,7 @@ impl<'a> Pipeline<'a> {
             price: gpu.price.as_ref().ok(),
         });
         let gpus = in_order(gpus.collect(), |gpu| gpu.identity);
-        advice::window(experiment, &gpus, &self.work, last)
+        advice::window(experiment, &gpus, &self.work, is_final)
     }
 
     /// Nothing follows: settles what is open. `judge` is shown all that was metered,

@@ -1,11 +1,10 @@
-//! Version 0.1 of the contract: between `wit/v0.1` and the plain types of this crate.
+//! Version 0.1 of the contract: calls guests through the types generated from `wit/v0.1`.
 //!
-//! The only folder that knows the types generated from there: here is how a guest is asked, in
-//! `told` what it is told, in `said` how what it says is checked. This room must not know what
-//! limits a guest has.
+//! The only module that depends on the generated types: `lower` writes arguments, `lift` validates
+//! results. Must not depend on the guests' limits.
 
-mod said;
-mod told;
+mod lift;
+mod lower;
 
 use wasmtime::component::{HasSelf, InstancePre, Linker};
 
@@ -46,10 +45,10 @@ mod generated {
     });
 }
 
-/// The most errors that are told of one set of settings.
-const MOST_ERRORS: usize = 32;
+/// The most setting errors that are reported.
+const MAX_SETTING_ERRORS: usize = 32;
 
-/// Gives guests what they may import.
+/// Links the allowed imports.
 pub(crate) fn link(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
     log::add_to_linker::<GuestState, HasSelf<GuestState>>(linker, |state| state)
 }
@@ -66,7 +65,7 @@ impl log::Host for GuestState {
     }
 }
 
-/// What a policy exports, found by probing.
+/// The exports of a policy.
 pub(crate) struct Contract {
     policy: wit::policy::GuestIndices,
     world: World,
@@ -78,28 +77,28 @@ enum World {
     Pricer(Pricer),
 }
 
-/// The exports of a policy that advises.
+/// The exports of a recommender.
 pub(crate) struct Recommender(wit::recommender::GuestIndices);
 
-/// The exports of a policy that prices.
+/// The exports of a pricer.
 pub(crate) struct Pricer(wit::pricer::GuestIndices);
 
-/// Why an export cannot be called: it is not there, or of the wrong type.
+/// The error of an export that is missing or has the wrong type.
 fn mistyped(error: &wasmtime::Error) -> PolicyError {
     LoadError::NotAPolicy(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT)).into()
 }
 
-/// What a guest says of itself that it cannot do.
-fn says(words: &str) -> PolicyError {
-    PolicyError::Guest(sanitize(words, MAX_GUEST_TEXT))
+/// The error that a guest returned.
+fn guest_error(message: &str) -> PolicyError {
+    PolicyError::Guest(sanitize(message, MAX_GUEST_TEXT))
 }
 
 impl Contract {
-    /// Looks for the exports of a policy.
+    /// Probes for the exports of a policy.
     pub(crate) fn probe(pre: &InstancePre<GuestState>) -> Result<Self, LoadError> {
-        let not = |why: &str| Err(LoadError::NotAPolicy(why.to_owned()));
+        let not_a_policy = |reason: &str| Err(LoadError::NotAPolicy(reason.to_owned()));
         let Ok(policy) = wit::policy::GuestIndices::new(pre) else {
-            return not("it does not export phasemeter:policy/policy@0.1.0");
+            return not_a_policy("it does not export phasemeter:policy/policy@0.1.0");
         };
         let recommender = wit::recommender::GuestIndices::new(pre);
         let pricer = wit::pricer::GuestIndices::new(pre);
@@ -107,10 +106,14 @@ impl Contract {
             (Ok(recommender), Err(_)) => World::Recommender(Recommender(recommender)),
             (Err(_), Ok(pricer)) => World::Pricer(Pricer(pricer)),
             (Ok(_), Ok(_)) => {
-                return not("it exports both a recommender and a pricer: make two policies of it");
+                return not_a_policy(
+                    "it exports both a recommender and a pricer; split it into two policies",
+                );
             }
             (Err(_), Err(_)) => {
-                return not("it exports neither phasemeter:policy/recommender@0.1.0 nor pricer");
+                return not_a_policy(
+                    "it exports neither phasemeter:policy/recommender@0.1.0 nor pricer",
+                );
             }
         };
         Ok(Self { policy, world, self_test: wit::self_test::GuestIndices::new(pre).ok() })
@@ -137,7 +140,7 @@ impl Contract {
         }
     }
 
-    /// Asks who it is, and whether its functions have the types of the contract.
+    /// Returns the manifest, and checks the types of all exports.
     pub(crate) fn describe(&self, call: &mut Call<'_>) -> Result<Manifest, PolicyError> {
         match &self.world {
             World::Recommender(world) => world.0.load(&mut *call.store, &call.instance).map(drop),
@@ -149,7 +152,7 @@ impl Contract {
         }
         let guest = self.policy.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
-        said::manifest(guest.call_describe(&mut *call.store).map_err(call.fault)?)
+        lift::manifest(guest.call_describe(&mut *call.store).map_err(call.fault)?)
     }
 
     pub(crate) fn configure(
@@ -159,28 +162,30 @@ impl Contract {
     ) -> Result<(), PolicyError> {
         let guest = self.policy.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
-        let answer = guest.call_configure(&mut *call.store, &told::settings(settings));
-        let answer = answer.map_err(call.fault)?;
-        answer.map_err(|errors| {
+        let result = guest.call_configure(&mut *call.store, &lower::settings(settings));
+        result.map_err(call.fault)?.map_err(|errors| {
             let error = |error: wit::policy::SettingError| SettingError {
                 path: sanitize(&error.path, 200),
                 message: sanitize(&error.message, MAX_GUEST_TEXT),
             };
-            PolicyError::Settings(errors.into_iter().take(MOST_ERRORS).map(error).collect())
+            PolicyError::Settings(errors.into_iter().take(MAX_SETTING_ERRORS).map(error).collect())
         })
     }
 
-    /// Runs its self-test, where it has one.
+    /// Runs the self-test, if there is one.
     pub(crate) fn self_test(&self, call: &mut Call<'_>) -> Result<(), PolicyError> {
         let Some(indices) = &self.self_test else { return Ok(()) };
         let guest = indices.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
-        guest.call_run(&mut *call.store).map_err(call.fault)?.map_err(|words| says(&words))
+        guest
+            .call_run(&mut *call.store)
+            .map_err(call.fault)?
+            .map_err(|message| guest_error(&message))
     }
 }
 
 impl Recommender {
-    /// Advice on a window.
+    /// Returns the recommendations for a window.
     pub(crate) fn recommend(
         &self,
         call: &mut Call<'_>,
@@ -188,13 +193,14 @@ impl Recommender {
     ) -> Result<Vec<Recommendation>, PolicyError> {
         let guest = self.0.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
-        let answer = told::window(window, |told| guest.call_recommend(&mut *call.store, told));
-        said::recommendations(answer.map_err(call.fault)?.map_err(|words| says(&words))?, window)
+        let result = lower::window(window, |window| guest.call_recommend(&mut *call.store, window));
+        let raw = result.map_err(call.fault)?.map_err(|message| guest_error(&message))?;
+        lift::recommendations(raw, window)
     }
 }
 
 impl Pricer {
-    /// A quote, or none of it.
+    /// Returns a quote, or `None` if the policy passes.
     pub(crate) fn quote(
         &self,
         call: &mut Call<'_>,
@@ -202,8 +208,9 @@ impl Pricer {
     ) -> Result<Option<Quote>, PolicyError> {
         let guest = self.0.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
-        let answer = told::request(request, |told| guest.call_quote_price(&mut *call.store, told));
-        let answer = answer.map_err(call.fault)?.map_err(|words| says(&words))?;
-        answer.map(|answer| said::quote(answer, request)).transpose()
+        let result =
+            lower::request(request, |request| guest.call_quote_price(&mut *call.store, request));
+        let raw = result.map_err(call.fault)?.map_err(|message| guest_error(&message))?;
+        raw.map(|raw| lift::quote(raw, request)).transpose()
     }
 }

@@ -63,7 +63,7 @@ impl recommender::Guest for Mirror {
         let _ = write!(
             input,
             "\n{} {} {} {} {} {:?} {} {:?}\n{} {} {:?} {:?}\n{:?}\n{:?} {:?}\n{:?} {:?} {:?}",
-            window.start, window.end, window.last, window.experiment_id, window.trace_id,
+            window.start, window.end, window.is_final, window.experiment_id, window.trace_id,
             window.attributes, window.step_seconds, window.metrics,
             gpu.id, gpu.model, gpu.memory_total_bytes, gpu.power_limit_watts,
             gpu.accounts.idle_held,

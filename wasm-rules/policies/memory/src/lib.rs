@@ -1,46 +1,46 @@
-//! Memory: what to do where it decides.
+//! Recommends actions for GPUs whose memory is nearly full or nearly empty.
 //!
-//! Too full, it keeps batches small and a job close to failing; nearly empty, it has room for
-//! another job. The pattern still comes first: a GPU that waits for its input, or is busy
-//! throughout, is not judged by its memory, unless it is about to run out of it. Without a column
-//! of memory there is nothing to say.
+//! Full memory keeps batches small and risks out-of-memory failures; empty memory fits another job.
+//! Applies to steady, underloaded GPUs only, except for the risk of running out. Needs a memory
+//! column.
 
 use phasemeter_policy::column::drift;
-use phasemeter_policy::words::{count, each, gib, percent};
+use phasemeter_policy::format::{count, gib, percent, subject};
 use phasemeter_policy::{
-    Gpu, PatternKind, Policy, Recommendation, Recommender, Saving, Target, Window, groups, targets,
+    Gpu, PatternKind, Policy, Recommendation, Recommender, Saving, Target, Window, groups,
+    target_loads,
 };
 
 phasemeter_policy::settings! {
-    /// Whose thresholds hold: right-sizing packs below 40 % of memory, calls it pressed from 80 %
-    /// and about to run out from 95 %; analytics and optimization call it pressed from 85 %.
+    /// Memory thresholds. right-sizing: share below 40%, pressure from 80%, critical from 95%.
+    /// analytics and optimization: pressure from 85%.
     profile: text = "right-sizing" of ["right-sizing", "analytics", "optimization"];
-    /// GPUs that lost less than this share of their bill unfilled are left alone.
-    least_lost: number = 0.05 in 0.0..=1.0;
-    /// GPUs that were observed for less than this many seconds are not judged.
-    least_seconds: number = 60.0 in 0.0..=86400.0;
+    /// Minimum share of the bill lost to underload.
+    min_lost: number = 0.05 in 0.0..=1.0;
+    /// Minimum observed time, in seconds.
+    min_seconds: number = 60.0 in 0.0..=86400.0;
 }
 
-/// A GPU busy below this is not filled.
+/// Utilization below which a GPU is underloaded.
 const PRODUCTIVE: f64 = 0.7;
 
-/// Checkpointing computes the forward pass twice; a backward pass costs two forward ones, so the
-/// work of a step grows by a third at most.
-const RECOMPUTED: f64 = 4.0 / 3.0;
+/// Work per step with checkpointing, relative to without: the forward pass runs twice, and a backward
+/// pass costs two forward passes.
+const CHECKPOINTING_WORK: f64 = 4.0 / 3.0;
 
-/// What weights of half the width give back to activations and caches is taken to fill the GPU
-/// half as far as unbounded memory would. An assumption; no measurement stands behind it.
-const NARROWED: f64 = 0.5;
+/// Saving from weights of half the width, relative to unlimited memory. An assumption, not a
+/// measurement.
+const QUANTIZATION_SHARE: f64 = 0.5;
 
-/// Jobs that share a GPU keep it this busy, and this full, at most.
-const MOST_BUSY: f64 = 0.8;
-const MOST_MEMORY: f64 = 0.95;
+/// Maximum utilization and memory use of a shared GPU.
+const MAX_UTILIZATION: f64 = 0.8;
+const MAX_MEMORY: f64 = 0.95;
 
-/// What of the room others come to use: a quarter, half, nearly all. An assumption.
-const FILLED: [f64; 3] = [0.25, 0.5, 0.9];
+/// Share of the free capacity that other jobs use: low, expected, high. An assumption.
+const REUSED: [f64; 3] = [0.25, 0.5, 0.9];
 
-/// A load whose highest sixth is this much above its lowest follows demand: it is served.
-const DRIFTS: f64 = 1.4;
+/// Ratio of the highest to the lowest sixth from which a load is serving: it follows demand.
+const SERVING_DRIFT: f64 = 1.4;
 
 struct Memory;
 
@@ -48,86 +48,94 @@ impl Policy for Memory {
     const NAME: &'static str = "memory";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const SUMMARY: &'static str =
-        "Finds GPUs whose memory is too full to batch more, or has room for more jobs.";
+        "Finds GPUs whose memory is too full to batch more, or free for more jobs.";
     type Settings = Settings;
 }
 
-/// The shares of memory from which on something is said.
+/// Memory thresholds, as shares of total memory.
 struct Profile {
-    pack_below: f64,
-    pressed: f64,
-    full: f64,
+    share_below: f64,
+    pressure: f64,
+    critical: f64,
 }
 
 impl Profile {
-    fn of(settings: &Settings) -> Self {
+    fn new(settings: &Settings) -> Self {
         match settings.profile {
-            "right-sizing" => Self { pack_below: 0.4, pressed: 0.8, full: 0.95 },
-            _ => Self { pack_below: 0.0, pressed: 0.85, full: 1.0 },
+            "right-sizing" => Self { share_below: 0.4, pressure: 0.8, critical: 0.95 },
+            _ => Self { share_below: 0.0, pressure: 0.85, critical: 1.0 },
         }
     }
 }
 
-/// What one means does for one GPU.
+/// An action for one GPU.
 struct Finding<'a> {
     gpu: &'a Gpu,
+    /// Peak share of memory.
     share: f64,
-    means: Means,
+    action: Action,
     saving: Saving,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Means {
-    /// Keep it from failing.
+enum Action {
+    /// Prevent running out of memory.
     Spare,
-    /// Free memory by computing more.
+    /// Free memory by recomputing activations.
     Checkpoint,
-    /// Free memory by narrower weights.
+    /// Free memory with narrower weights.
     Quantize,
-    /// Let so many jobs share it.
-    Pack(usize),
+    /// Share the GPU between this many jobs.
+    Share(usize),
 }
 
 impl Recommender for Memory {
     fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-        let profile = Profile::of(settings);
-        let findings = window.seen(settings.least_seconds).into_iter().filter_map(|gpu| {
+        let profile = Profile::new(settings);
+        let findings = window.observed_gpus(settings.min_seconds).into_iter().filter_map(|gpu| {
             let share = gpu.memory_share()?;
-            let (means, saving) = judge(gpu, share, &profile, settings)?;
-            Some(Finding { gpu, share, means, saving })
+            let (action, saving) = choose(gpu, share, &profile, settings)?;
+            Some(Finding { gpu, share, action, saving })
         });
-        let alike = |a: &Finding<'_>, b: &Finding<'_>| {
-            a.means == b.means && (a.gpu.lost_unfilled() - b.gpu.lost_unfilled()).abs() <= 0.1
+        let similar = |a: &Finding<'_>, b: &Finding<'_>| {
+            a.action == b.action && (a.gpu.lost_underload() - b.gpu.lost_underload()).abs() <= 0.1
         };
-        groups(findings, alike).iter().filter_map(|group| advise(group)).collect()
+        groups(findings, similar).iter().filter_map(|group| recommend(group)).collect()
     }
 }
 
-fn judge(gpu: &Gpu, share: f64, profile: &Profile, settings: &Settings) -> Option<(Means, Saving)> {
-    let (level, lost) = (gpu.accounts.busy().level(), gpu.lost_unfilled());
+fn choose(
+    gpu: &Gpu,
+    share: f64,
+    profile: &Profile,
+    settings: &Settings,
+) -> Option<(Action, Saving)> {
+    let (level, lost) = (gpu.accounts.busy().level(), gpu.lost_underload());
     let steady = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Steady);
-    if steady && level < PRODUCTIVE && lost >= settings.least_lost {
-        if share >= profile.pressed {
-            let served = drift(&gpu.utilization, 6).is_some_and(|(low, high)| high > DRIFTS * low);
-            return Some(if served {
-                (Means::Quantize, Saving::by_filling(NARROWED * lost, level, 1.0))
+    if steady && level < PRODUCTIVE && lost >= settings.min_lost {
+        if share >= profile.pressure {
+            let is_serving =
+                drift(&gpu.utilization, 6).is_some_and(|(low, high)| high > SERVING_DRIFT * low);
+            return Some(if is_serving {
+                (Action::Quantize, Saving::from_target_load(QUANTIZATION_SHARE * lost, level, 1.0))
             } else {
-                // Of each dollar, what the same steps take less, done busier but longer.
-                let saved = targets(level).map(|to| f64::min(1.0 - RECOMPUTED * level / to, lost));
-                (Means::Checkpoint, Saving::part(1.0, saved))
+                // The steps take more work, at a higher load.
+                let saved = target_loads(level)
+                    .map(|to| f64::min(1.0 - CHECKPOINTING_WORK * level / to, lost));
+                (Action::Checkpoint, Saving::part(1.0, saved))
             });
         }
-        let jobs = f64::min(MOST_MEMORY / share, MOST_BUSY / level).clamp(0.0, 16.0) as usize;
-        if share < profile.pack_below && jobs >= 2 {
-            let room = f64::min(lost, 1.0 - 1.0 / jobs as f64);
-            return Some((Means::Pack(jobs), Saving::part(room, FILLED)));
+        let jobs = f64::min(MAX_MEMORY / share, MAX_UTILIZATION / level).clamp(0.0, 16.0) as usize;
+        if share < profile.share_below && jobs >= 2 {
+            let free = f64::min(lost, 1.0 - 1.0 / jobs as f64);
+            return Some((Action::Share(jobs), Saving::part(free, REUSED)));
         }
     }
-    (share >= profile.full).then_some((Means::Spare, Saving::NOTHING))
+    (share >= profile.critical).then_some((Action::Spare, Saving::NONE))
 }
 
-/// What to do for GPUs whose memory is alike.
-fn advise(group: &[Finding<'_>]) -> Option<Recommendation> {
+/// Recommends an action for GPUs with similar memory use.
+fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let first = group.first()?;
     let mean =
         |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
@@ -138,64 +146,64 @@ fn advise(group: &[Finding<'_>]) -> Option<Recommendation> {
         ("memory.peak_bytes".to_owned(), peak),
         ("memory.peak_share".to_owned(), share),
         ("busy.utilization".to_owned(), level),
-        ("occupancy.share_of_bill".to_owned(), mean(|f| f.gpu.lost_unfilled())),
+        ("underload.share_of_bill".to_owned(), mean(|f| f.gpu.lost_underload())),
     ];
-    let why = format!(
-        "{} has {} of memory in use, {}, and is {} busy. ",
-        each(group.len()),
+    let usage = format!(
+        "{} uses up to {} of memory ({}) and is {} busy. ",
+        subject(group.len()),
         gib(peak),
         percent(share),
         percent(level),
     );
-    let (code, lever, title, action, also, sure) = match first.means {
-        Means::Spare => (
+    let (code, lever, title, action, detail, confidence) = match first.action {
+        Action::Spare => (
             "memory.spare",
             "checkpointing",
-            "It is about to run out of memory",
-            "Recompute activations (checkpointing), or take a slightly smaller batch, before a \
-             longer sequence ends the run."
+            "Avoid running out of memory",
+            "Turn on activation checkpointing, or use a slightly smaller batch, before a longer \
+             sequence fails the run."
                 .to_owned(),
-            "That saves nothing by itself; what runs out of memory loses all since its last \
-             checkpoint."
+            "This saves nothing by itself. A run that fails loses all work since its last saved \
+             state."
                 .to_owned(),
             0.6,
         ),
-        Means::Checkpoint => (
+        Action::Checkpoint => (
             "memory.checkpoint",
             "checkpointing",
-            "Trade computing for memory, and batch more",
-            "Turn activation checkpointing on for the largest layers, double the batch, and \
-             compare samples a second."
+            "Use checkpointing and a larger batch",
+            "Turn on activation checkpointing for the largest layers, double the batch, and compare \
+             samples per second."
                 .to_owned(),
-            "Memory keeps its batch small while the GPU has time. Recomputing costs a third more \
-             arithmetic at most, which is in the saving."
+            "Memory limits the batch while compute has headroom. Checkpointing adds at most a third \
+             more arithmetic; the saving accounts for that."
                 .to_owned(),
             0.5,
         ),
-        Means::Quantize => (
+        Action::Quantize => (
             "memory.quantize",
             "quantization",
-            "Quantize the weights, and serve more at a time",
-            "Serve in INT8 or FP8, or quantize the cache, and let batches grow into what that \
-             frees; compare quality before it is used."
+            "Quantize the weights and serve larger batches",
+            "Serve in INT8 or FP8, or quantize the KV cache, and use the freed memory for larger \
+             batches. Compare quality before deployment."
                 .to_owned(),
-            "Its load drifts as demand does, and memory bounds how many requests it holds at once."
+            "The load follows demand, and memory limits the number of concurrent requests."
                 .to_owned(),
             0.5,
         ),
-        Means::Pack(jobs) => {
+        Action::Share(jobs) => {
             evidence.push(("jobs".to_owned(), jobs as f64));
             (
                 "memory.pack",
                 "mps",
-                "Let several jobs share it",
+                "Share this GPU between several jobs",
                 format!(
-                    "Run {} of this size on it under MPS, with a limit of memory for each.",
+                    "Run {} of this size on it with MPS, each with a memory limit.",
                     count(jobs, "job")
                 ),
                 format!(
-                    "By memory and by time {jobs} such jobs fit. The saving is what others come \
-                     to use."
+                    "Memory and compute fit {jobs} such jobs. The saving is the capacity that other \
+                     jobs use."
                 ),
                 0.5,
             )
@@ -203,13 +211,13 @@ fn advise(group: &[Finding<'_>]) -> Option<Recommendation> {
     };
     Some(Recommendation {
         code: code.to_owned(),
-        target: Target::Occupancy,
+        target: Target::Underload,
         lever: lever.to_owned(),
         title: title.to_owned(),
         action,
-        rationale: why + &also,
-        saving: Saving::together(group.iter().map(|f| (f.gpu, f.saving))),
-        confidence: sure * mean(|f| f.gpu.certainty()),
+        rationale: usage + &detail,
+        saving: Saving::combined(group.iter().map(|f| (f.gpu, f.saving))),
+        confidence: confidence * mean(|f| f.gpu.confidence()),
         evidence,
         gpus: group.iter().map(|f| f.gpu.id.clone()).collect(),
     })
@@ -225,29 +233,29 @@ mod tests {
 
     fn levers(settings: &Settings, gpu: Gpu) -> Vec<String> {
         let found = Memory::recommend(settings, &window(vec![gpu]));
-        found.into_iter().map(|advice| advice.lever).collect()
+        found.into_iter().map(|one| one.lever).collect()
     }
 
     #[test]
-    fn the_profile_says_what_is_full() {
-        let held = |gib| with_memory(steady(3_600, 0.5), gib);
+    fn profile_sets_thresholds() {
+        let using = |gib| with_memory(steady(3_600, 0.5), gib);
         let (sizing, other) =
             (Settings::default(), Settings { profile: "analytics", ..Settings::default() });
-        assert_eq!(levers(&sizing, held(66.0)), ["checkpointing"]);
-        assert!(levers(&other, held(66.0)).is_empty());
-        assert_eq!(levers(&other, held(70.0)), ["checkpointing"]);
+        assert_eq!(levers(&sizing, using(66.0)), ["checkpointing"]);
+        assert!(levers(&other, using(66.0)).is_empty());
+        assert_eq!(levers(&other, using(70.0)), ["checkpointing"]);
         let few = with_memory(steady(3_600, 0.3), 20.0);
         assert_eq!(levers(&sizing, few.clone()), ["mps"]);
         assert!(levers(&other, few).is_empty());
     }
 
     #[test]
-    fn recomputing_is_paid_for_before_anything_is_saved() {
+    fn checkpointing_saving_accounts_for_extra_work() {
         let found = Memory::recommend(
             &Settings::default(),
             &window(vec![with_memory(steady(3_600, 0.5), 70.0)]),
         );
-        // 4/3 × 0.5/0.7 of the time, and of a dollar 20/21.
+        // 4/3 × 0.5/0.7 of the time, so 1/21 is saved.
         assert!((found[0].saving.expected - 1.0 / 21.0).abs() < 1e-9);
         let busy = Memory::recommend(
             &Settings::default(),
@@ -257,25 +265,25 @@ mod tests {
     }
 
     #[test]
-    fn the_pattern_comes_first() {
+    fn only_steady_underload_is_considered_unless_critical() {
         let settings = Settings::default();
         assert!(levers(&settings, with_memory(bouncing(3_600, 40, 0.5), 10.0)).is_empty());
         assert!(levers(&settings, with_memory(steady(3_600, 0.97), 72.0)).is_empty());
-        // But what is about to fail is told.
+        // Except for the risk of running out of memory.
         let full =
             Memory::recommend(&settings, &window(vec![with_memory(steady(3_600, 0.97), 78.0)]));
         assert_eq!((full[0].lever.as_str(), full[0].saving.high), ("checkpointing", 0.0));
     }
 
     #[test]
-    fn a_load_that_follows_demand_is_served() {
+    fn drifting_load_is_treated_as_serving() {
         let wave =
             gpu(PatternKind::Steady, 7_200, |second| 0.25 + 0.15 * ((second / 1_200) as f64 / 5.0));
         assert_eq!(levers(&Settings::default(), with_memory(wave, 70.0)), ["quantization"]);
     }
 
     #[test]
-    fn without_a_column_of_memory_there_is_nothing_to_say() {
+    fn missing_memory_column_gives_no_recommendation() {
         assert!(levers(&Settings::default(), steady(3_600, 0.5)).is_empty());
     }
 }

@@ -1,13 +1,13 @@
-//! Negotiated: what GPUs cost by a contract of one's own. The example to copy for prices.
+//! Prices GPUs by negotiated terms. The example for pricers.
 //!
-//! Two kinds of terms, both from settings. A commitment names a GPU and what an hour of it costs,
-//! for as long as it runs. A discount is taken off what the price book lists, for a model or for
-//! all of a provider. Whatever neither covers is left to the next.
+//! The settings define two kinds of terms. A commitment sets the hourly price of a GPU until it
+//! expires. A discount reduces the list price of a model or of all models of a provider. All other
+//! requests pass to the next pricer.
 //!
 //! ```json
 //! {
 //!     "contract": "order 4711",
-//!     "day": "2026-01-01",
+//!     "as_of": "2026-01-01",
 //!     "discounts": {"aws": 0.12, "NVIDIA H100 80GB HBM3": 0.25},
 //!     "commitments": [
 //!         {"model": "NVIDIA L4", "provider": "gcp", "usd_per_gpu_hour": 0.41,
@@ -16,41 +16,41 @@
 //! }
 //! ```
 
-mod day;
+mod date;
 
-use day::nanos_at_end_of;
+use date::nanos_at_end_of;
+use phasemeter_policy::format::percent;
 use phasemeter_policy::settings::Settings;
-use phasemeter_policy::words::percent;
 use phasemeter_policy::{
-    Given, Plan, Policy, Pricer, Quote, QuoteRequest, SettingError, Value, same_model,
+    Plan, Policy, Pricer, Quote, QuoteRequest, RawSettings, SettingError, Value, same_model,
 };
 
 const SCHEMA: &str = r#"{
     "type": "object",
     "properties": {
         "contract": {"type": "string", "default": "negotiated terms",
-            "description": "What these terms are called: the source of every price here."},
-        "day": {"type": "string", "examples": ["2026-01-01"],
-            "description": "The day from which on they hold. Needed where there are any."},
+            "description": "Name of the terms, reported as the source of every quote."},
+        "as_of": {"type": "string", "examples": ["2026-01-01"],
+            "description": "Start date of the terms. Required if there are any."},
         "discounts": {
             "type": "object",
-            "description": "Taken off the list price on demand, by model, else by provider: 0–1.",
+            "description": "Discount on the on-demand list price, by model, else by provider: 0–1.",
             "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1}
         },
         "commitments": {
             "type": "array",
-            "description": "What was committed to. The first that fits goes before discounts.",
+            "description": "Committed prices. The first match takes precedence over discounts.",
             "items": {
                 "type": "object",
                 "properties": {
-                    "model": {"type": "string", "description": "As the driver names it."},
+                    "model": {"type": "string", "description": "Model as the driver reports it."},
                     "usd_per_gpu_hour": {"type": "number", "minimum": 0, "maximum": 10000},
                     "plan": {"type": "string", "default": "reserved_1y",
-                        "enum": ["reserved_1y", "reserved_3y", "own"]},
-                    "provider": {"type": "string", "description": "Only at this one."},
-                    "region": {"type": "string", "description": "Only there."},
-                    "instance_type": {"type": "string", "description": "Only in this."},
-                    "until": {"type": "string", "description": "Its last day, like 2026-12-31."}
+                        "enum": ["reserved_1y", "reserved_3y", "owned"]},
+                    "provider": {"type": "string", "description": "Applies only at this provider."},
+                    "region": {"type": "string", "description": "Applies only in this region."},
+                    "instance_type": {"type": "string", "description": "Applies only to this instance type."},
+                    "until": {"type": "string", "description": "Last day, like 2026-12-31."}
                 },
                 "required": ["model", "usd_per_gpu_hour"],
                 "additionalProperties": false
@@ -62,16 +62,16 @@ const SCHEMA: &str = r#"{
 
 struct Negotiated;
 
-/// The terms of a contract.
+/// Negotiated terms.
 #[derive(Debug)]
 struct Terms {
     contract: String,
-    day: String,
+    as_of: String,
     discounts: Vec<(String, f64)>,
     commitments: Vec<Commitment>,
 }
 
-/// A GPU, and what an hour of it costs.
+/// A committed hourly price.
 #[derive(Debug)]
 struct Commitment {
     model: String,
@@ -95,47 +95,47 @@ impl Settings for Terms {
         SCHEMA.to_owned()
     }
 
-    fn read(given: &Given) -> Result<Self, Vec<SettingError>> {
-        let text = |given: &Given, name| given.text(name).map(str::to_owned);
+    fn read(raw: &RawSettings) -> Result<Self, Vec<SettingError>> {
+        let text = |raw: &RawSettings, name| raw.text(name).map(str::to_owned);
         let mut errors = Vec::new();
-        let discounts = given.map("discounts").filter_map(|(name, value)| match value {
+        let discounts = raw.map("discounts").filter_map(|(name, value)| match value {
             Value::Number(share) => Some((name.to_owned(), *share)),
             _ => None,
         });
         let discounts: Vec<_> = discounts.collect();
         let mut commitments = Vec::new();
-        for (number, given) in given.list("commitments").iter().enumerate() {
-            let until = given.text("until").map(|until| {
+        for (number, raw) in raw.list("commitments").iter().enumerate() {
+            let until = raw.text("until").map(|until| {
                 nanos_at_end_of(until).ok_or_else(|| {
                     let path = ["commitments.", &number.to_string(), ".until"].concat();
                     errors.push(SettingError {
                         path,
-                        message: "is no day like 2026-12-31".to_owned(),
+                        message: "invalid date; expected YYYY-MM-DD".to_owned(),
                     });
                 })
             });
             commitments.push(Commitment {
-                model: text(given, "model").unwrap_or_default(),
-                provider: text(given, "provider"),
-                region: text(given, "region"),
-                instance_type: text(given, "instance_type"),
-                nano_usd_per_gpu_hour: nano(given.number("usd_per_gpu_hour").unwrap_or_default()),
-                plan: match given.text("plan") {
+                model: text(raw, "model").unwrap_or_default(),
+                provider: text(raw, "provider"),
+                region: text(raw, "region"),
+                instance_type: text(raw, "instance_type"),
+                nano_usd_per_gpu_hour: nano(raw.number("usd_per_gpu_hour").unwrap_or_default()),
+                plan: match raw.text("plan") {
                     Some("reserved_3y") => Plan::ReservedThreeYears,
-                    Some("own") => Plan::Owned,
+                    Some("owned") => Plan::Owned,
                     _ => Plan::ReservedOneYear,
                 },
                 until: until.and_then(Result::ok),
             });
         }
-        let day = text(given, "day").unwrap_or_default();
-        if nanos_at_end_of(&day).is_none() && !(discounts.is_empty() && commitments.is_empty()) {
-            let message = "is needed: the day from which on these terms hold, like 2026-01-01";
-            errors.push(SettingError { path: "day".to_owned(), message: message.to_owned() });
+        let as_of = text(raw, "as_of").unwrap_or_default();
+        if nanos_at_end_of(&as_of).is_none() && !(discounts.is_empty() && commitments.is_empty()) {
+            let message = "required: the start date of the terms, as YYYY-MM-DD";
+            errors.push(SettingError { path: "as_of".to_owned(), message: message.to_owned() });
         }
-        let contract = text(given, "contract").unwrap_or_else(|| "negotiated terms".to_owned());
+        let contract = text(raw, "contract").unwrap_or_else(|| "negotiated terms".to_owned());
         if errors.is_empty() {
-            Ok(Self { contract, day, discounts, commitments })
+            Ok(Self { contract, as_of, discounts, commitments })
         } else {
             Err(errors)
         }
@@ -150,7 +150,7 @@ impl Pricer for Negotiated {
                 nano_usd_per_gpu_hour: commitment.nano_usd_per_gpu_hour,
                 plan: commitment.plan,
                 source: terms.contract.clone(),
-                day: terms.day.clone(),
+                as_of: terms.as_of.clone(),
                 valid_until: commitment.until,
             });
         }
@@ -165,10 +165,10 @@ impl Pricer for Negotiated {
         let (_, share) =
             found.or_else(|| terms.discounts.iter().find(|(name, _)| by_provider(name)))?;
         Some(Quote {
-            nano_usd_per_gpu_hour: off(listed.nano_usd_per_gpu_hour, *share),
+            nano_usd_per_gpu_hour: discounted(listed.nano_usd_per_gpu_hour, *share),
             plan: Plan::OnDemand,
-            source: [&terms.contract, ": ", &percent(*share), " off the list"].concat(),
-            day: listed.day.clone().unwrap_or_else(|| terms.day.clone()),
+            source: [&terms.contract, ": ", &percent(*share), " off list price"].concat(),
+            as_of: listed.as_of.clone().unwrap_or_else(|| terms.as_of.clone()),
             valid_until: None,
         })
     }
@@ -176,23 +176,24 @@ impl Pricer for Negotiated {
 
 impl Commitment {
     fn covers(&self, request: &QuoteRequest) -> bool {
-        let fits = |mine: &Option<String>, asked: &Option<String>| mine.is_none() || mine == asked;
+        let matches =
+            |own: &Option<String>, requested: &Option<String>| own.is_none() || own == requested;
         same_model(&self.model, &request.model)
-            && fits(&self.provider, &request.provider)
-            && fits(&self.region, &request.region)
-            && fits(&self.instance_type, &request.instance_type)
+            && matches(&self.provider, &request.provider)
+            && matches(&self.region, &request.region)
+            && matches(&self.instance_type, &request.instance_type)
             && request.plan.is_none_or(|plan| plan == self.plan)
             && self.until.is_none_or(|until| until > request.time)
     }
 }
 
-/// Dollars in nano-dollars, rounded half up.
+/// Converts dollars to nano-USD, rounded half up.
 fn nano(usd: f64) -> u64 {
     (usd * 1e9 + 0.5) as u64
 }
 
-/// A price less a share of it, to a millionth, rounded half up.
-fn off(nano_usd: u64, share: f64) -> u64 {
+/// Reduces a price by a share, which is rounded to a millionth; the result is rounded half up.
+fn discounted(nano_usd: u64, share: f64) -> u64 {
     let left = 1_000_000 - (share.clamp(0.0, 1.0) * 1e6 + 0.5) as u64;
     let exact = u128::from(nano_usd) * u128::from(left);
     u64::try_from((exact + 500_000) / 1_000_000).unwrap_or(nano_usd)
@@ -207,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    fn given(pairs: &[(&str, Value)]) -> Given {
+    fn raw(pairs: &[(&str, Value)]) -> RawSettings {
         pairs.iter().map(|(path, value)| ((*path).to_owned(), value.clone())).collect()
     }
 
@@ -216,13 +217,13 @@ mod tests {
     }
 
     fn terms() -> Terms {
-        Terms::read(&given(&[
+        Terms::read(&raw(&[
             ("commitments.0.model", text("NVIDIA L4")),
             ("commitments.0.provider", text("gcp")),
             ("commitments.0.until", text("2026-12-31")),
             ("commitments.0.usd_per_gpu_hour", Value::Number(0.41)),
             ("contract", text("order 4711")),
-            ("day", text("2026-01-01")),
+            ("as_of", text("2026-01-01")),
             ("discounts.NVIDIA H100 80GB HBM3", Value::Number(0.25)),
             ("discounts.aws", Value::Number(0.12)),
         ]))
@@ -230,12 +231,12 @@ mod tests {
     }
 
     #[test]
-    fn a_discount_of_the_model_goes_before_that_of_the_provider() {
+    fn model_discount_takes_precedence_over_provider_discount() {
         let quote = Negotiated::quote(&terms(), &request()).unwrap();
         assert_eq!(quote.nano_usd_per_gpu_hour, 2_700_000_000);
         assert_eq!(
-            (quote.source.as_str(), quote.day.as_str()),
-            ("order 4711: 25 % off the list", "2026-07-20")
+            (quote.source.as_str(), quote.as_of.as_str()),
+            ("order 4711: 25% off list price", "2026-07-20")
         );
         let other = QuoteRequest { model: "NVIDIA A10G".to_owned(), ..request() };
         assert_eq!(
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commitment_covers_what_it_names_for_as_long_as_it_runs() {
+    fn commitment_applies_until_it_expires() {
         let l4 = QuoteRequest {
             model: "L4".to_owned(),
             provider: Some("gcp".to_owned()),
@@ -255,7 +256,7 @@ mod tests {
         };
         let quote = Negotiated::quote(&terms(), &l4).unwrap();
         assert_eq!((quote.nano_usd_per_gpu_hour, quote.plan), (410_000_000, Plan::ReservedOneYear));
-        // The last day of 2026 ends with the year.
+        // The end of 2026-12-31.
         assert_eq!(quote.valid_until, Some(1_798_761_600_000_000_000));
         let later = QuoteRequest { time: 1_798_761_600_000_000_000, ..l4.clone() };
         assert!(Negotiated::quote(&terms(), &later).is_none());
@@ -264,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn what_no_term_covers_is_left_to_the_next() {
-        let nothing = Terms::read(&Given::default()).unwrap();
+    fn requests_without_terms_pass() {
+        let nothing = Terms::read(&RawSettings::default()).unwrap();
         assert!(Negotiated::quote(&nothing, &request()).is_none());
         let spot = QuoteRequest { plan: Some(Plan::Spot), ..request() };
         assert!(Negotiated::quote(&terms(), &spot).is_none());
@@ -277,21 +278,21 @@ mod tests {
     }
 
     #[test]
-    fn terms_have_a_day_and_days_are_days() {
-        let wrong = given(&[
+    fn invalid_dates_are_rejected() {
+        let invalid = raw(&[
             ("commitments.0.model", text("NVIDIA L4")),
             ("commitments.0.until", text("2026-02-30")),
         ]);
-        let errors = Terms::read(&wrong).unwrap_err();
+        let errors = Terms::read(&invalid).unwrap_err();
         let paths: Vec<_> = errors.iter().map(|error| error.path.as_str()).collect();
-        assert_eq!(paths, ["commitments.0.until", "day"]);
+        assert_eq!(paths, ["commitments.0.until", "as_of"]);
     }
 
     #[test]
-    fn a_discount_is_exact_to_the_nano_dollar() {
-        assert_eq!(off(6_880_000_000, 0.25), 5_160_000_000);
-        assert_eq!(off(1, 0.5), 1);
-        assert_eq!((off(100, 0.0), off(100, 1.0)), (100, 0));
+    fn discounts_are_exact_to_the_nano_usd() {
+        assert_eq!(discounted(6_880_000_000, 0.25), 5_160_000_000);
+        assert_eq!(discounted(1, 0.5), 1);
+        assert_eq!((discounted(100, 0.0), discounted(100, 1.0)), (100, 0));
         assert_eq!((nano(0.41), nano(10_000.0)), (410_000_000, 10_000_000_000_000));
     }
 }

@@ -1,53 +1,54 @@
-//! Rate: what an hour costs, and how the same hour could cost less.
+//! Recommends lower rates: spot capacity, commitments, another region or provider.
 //!
-//! Interruptible capacity, commitments, another region or cloud. None of it depends on how busy a
-//! GPU is, but all of it on a price that is known and paid on demand. Prices are those of the
-//! project's tables, each told with its day; discounts that were negotiated are not in them.
+//! Independent of utilization, but needs a known on-demand price. Prices come from the project's
+//! tables, each with its date; negotiated discounts are not included.
 
 mod commitment;
 
-use phasemeter_facts::{Model, instance};
-use phasemeter_policy::words::{decimal, percent, usd};
+use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{
     Accounts, Gpu, Plan, Policy, Price, Recommendation, Recommender, Saving, Target, Window,
     groups, log, same_model,
 };
+use phasemeter_specs::{Model, instance};
 
-use commitment::{Commitment, MONTH_HOURS};
+use commitment::{Commitment, HOURS_PER_MONTH};
 
 phasemeter_policy::settings! {
-    /// Whether these jobs may be interrupted.
+    /// Whether the jobs may be interrupted.
     interruptible: flag = true;
-    /// For how many hours a month such GPUs are used, of 720; 0 where that is not known.
-    hours_a_month: number = 0.0 in 0.0..=744.0;
-    /// GPUs that were observed for less than this many seconds are not judged.
-    least_seconds: number = 60.0 in 0.0..=86400.0;
-    /// GPUs that were observed for less than this many seconds are no reason to commit.
-    least_commit_seconds: number = 3600.0 in 0.0..=86400.0;
-    /// A price that lies less than this share below is no reason to move.
-    least_lower: number = 0.05 in 0.0..=1.0;
+    /// Hours of use per month, of 720; 0 if unknown.
+    hours_per_month: number = 0.0 in 0.0..=744.0;
+    /// Minimum observed time, in seconds.
+    min_seconds: number = 60.0 in 0.0..=86400.0;
+    /// Minimum observed time for commitments, in seconds.
+    min_commit_seconds: number = 3600.0 in 0.0..=86400.0;
+    /// Minimum price difference for another region or provider, as a share.
+    min_discount: number = 0.05 in 0.0..=1.0;
 }
 
-/// What of the work is done again after interruptions: much, some, none. An assumption; it depends
-/// on how often a job saves its state.
-const REDONE: [f64; 3] = [0.15, 0.05, 0.0];
+/// Share of the work repeated after interruptions: low saving, expected, high. An assumption; it
+/// depends on how often a job saves its state.
+const REWORK: [f64; 3] = [0.15, 0.05, 0.0];
 
-/// What of a lower list price elsewhere is left once data and people have moved. An assumption.
-const MOVED: [f64; 3] = [0.0, 0.5, 1.0];
+/// Share of a lower list price that remains after the costs of moving: low, expected, high. An
+/// assumption.
+const REMAINING: [f64; 3] = [0.0, 0.5, 1.0];
 
-/// A GPU that idles for more than this share of its time is no reason to commit to one.
-const MOST_IDLE: f64 = 0.5;
+/// Maximum idle share of the time for a commitment.
+const MAX_IDLE: f64 = 0.5;
 
 struct Rate;
 
 impl Policy for Rate {
     const NAME: &'static str = "rate";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str = "Finds lower rates: spot, commitments, another region or cloud.";
+    const SUMMARY: &'static str =
+        "Recommends lower rates: spot, commitments, another region or provider.";
     type Settings = Settings;
 }
 
-/// GPUs of one model at one price.
+/// A GPU with an hourly price.
 struct Priced<'a> {
     gpu: &'a Gpu,
     price: &'a Price,
@@ -55,12 +56,12 @@ struct Priced<'a> {
 
 impl Recommender for Rate {
     fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-        let priced = window.seen(settings.least_seconds).into_iter().filter_map(|gpu| {
+        let priced = window.observed_gpus(settings.min_seconds).into_iter().filter_map(|gpu| {
             let price = gpu.price.as_ref()?;
-            let by_the_hour = matches!(price.plan, None | Some(Plan::OnDemand));
-            (by_the_hour && gpu.bill() > 0).then_some(Priced { gpu, price })
+            let is_hourly = matches!(price.plan, None | Some(Plan::OnDemand));
+            (is_hourly && gpu.bill() > 0).then_some(Priced { gpu, price })
         });
-        let alike = |a: &Priced<'_>, b: &Priced<'_>| {
+        let similar = |a: &Priced<'_>, b: &Priced<'_>| {
             same_model(&a.gpu.model, &b.gpu.model)
                 && a.price.nano_usd_per_gpu_hour == b.price.nano_usd_per_gpu_hour
                 && a.price.provider == b.price.provider
@@ -68,11 +69,11 @@ impl Recommender for Rate {
                 && a.price.instance_type == b.price.instance_type
         };
         let mut found = Vec::new();
-        for group in groups(priced, alike) {
+        for group in groups(priced, similar) {
             if settings.interruptible {
-                found.extend(interruptible(&group));
+                found.extend(spot(&group));
             }
-            found.extend(committed(&group, settings));
+            found.extend(commitments(&group, settings));
             found.extend(region(&group, settings));
             found.extend(provider(&group, settings));
         }
@@ -80,30 +81,30 @@ impl Recommender for Rate {
     }
 }
 
-/// What can differ between pieces of advice on a rate.
-struct Advice<'a> {
+/// The varying parts of a recommendation.
+struct Draft<'a> {
     code: &'a str,
     lever: &'a str,
     title: String,
     action: String,
     rationale: String,
     saving: [f64; 3],
-    sure: f64,
+    confidence: f64,
     evidence: Vec<(&'a str, f64)>,
 }
 
-fn advise(group: &[Priced<'_>], advice: Advice<'_>) -> Recommendation {
-    let certainty = group.iter().map(|priced| priced.gpu.certainty());
+fn recommend(group: &[Priced<'_>], draft: Draft<'_>) -> Recommendation {
+    let confidence = group.iter().map(|priced| priced.gpu.confidence());
     Recommendation {
-        code: advice.code.to_owned(),
+        code: draft.code.to_owned(),
         target: Target::Rate,
-        lever: advice.lever.to_owned(),
-        title: advice.title,
-        action: advice.action,
-        rationale: advice.rationale,
-        saving: Saving::part(1.0, advice.saving),
-        confidence: advice.sure * certainty.sum::<f64>() / group.len() as f64,
-        evidence: advice
+        lever: draft.lever.to_owned(),
+        title: draft.title,
+        action: draft.action,
+        rationale: draft.rationale,
+        saving: Saving::part(1.0, draft.saving),
+        confidence: draft.confidence * confidence.sum::<f64>() / group.len() as f64,
+        evidence: draft
             .evidence
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
@@ -112,208 +113,203 @@ fn advise(group: &[Priced<'_>], advice: Advice<'_>) -> Recommendation {
     }
 }
 
-/// Capacity that may be taken away.
-fn interruptible(group: &[Priced<'_>]) -> Option<Recommendation> {
+/// Recommends spot capacity.
+fn spot(group: &[Priced<'_>]) -> Option<Recommendation> {
     let Priced { gpu, price } = group.first()?;
     let Some(spot) = Model::of(&gpu.model).and_then(Model::spot) else {
-        log::info(&["no spot price is known of ", name(gpu)].concat());
+        log::info(&["no spot price known for ", name(gpu)].concat());
         return None;
     };
-    let here = price.provider.as_deref() == Some(spot.provider);
-    let saving = REDONE.map(|redone| 1.0 - (1.0 - spot.off) * (1.0 + redone));
+    let same_provider = price.provider.as_deref() == Some(spot.provider);
+    let saving = REWORK.map(|rework| 1.0 - (1.0 - spot.discount) * (1.0 + rework));
     let rationale = format!(
-        "On {} {} was listed as spot {} below on demand in {} at {}, where it is cheapest, and \
-         up to {} below where it is dear. 60–80 % is what is often said. Some of the work is \
-         done twice: 5 % of it are reckoned with.{}",
-        spot.day,
+        "Spot {} costs {} less than on demand in {} at {}, the cheapest region, and up to {} less \
+         elsewhere ({}). {} rework is assumed.{}",
         spot.model,
-        percent(spot.off),
+        percent(spot.discount),
         spot.region,
         spot.provider,
-        percent(spot.most),
+        percent(spot.max_discount),
+        spot.as_of,
+        percent(REWORK[1]),
         match &price.provider {
-            _ if here => "",
-            Some(_) => " Of this provider no spot prices are known here.",
-            None => " Who sells these GPUs is not known.",
+            _ if same_provider => "",
+            Some(_) => " Spot prices of this provider are unknown.",
+            None => " The provider of these GPUs is unknown.",
         }
     );
-    Some(advise(
+    Some(recommend(
         group,
-        Advice {
+        Draft {
             code: "rate.spot",
             lever: "spot",
-            title: "Run what can be interrupted on spot capacity".to_owned(),
-            action: "Save state every few minutes and on the notice of interruption, restart by \
-                     itself, and keep what people wait for on demand: spot capacity is taken \
-                     away within seconds to minutes, and may not be there."
+            title: "Run interruptible work on spot capacity".to_owned(),
+            action: "Save state every few minutes and on the interruption notice, and restart \
+                     automatically. Keep interactive work on demand: spot capacity is reclaimed \
+                     within seconds to minutes, and may be unavailable."
                 .to_owned(),
             rationale,
             saving,
-            sure: if here { 0.6 } else { 0.4 },
+            confidence: if same_provider { 0.6 } else { 0.4 },
             evidence: vec![
-                ("spot.below_list", spot.off),
-                ("spot.redone_share", REDONE[1]),
-                ("now.usd_per_hour", dollars(price.nano_usd_per_gpu_hour)),
+                ("spot.discount", spot.discount),
+                ("spot.rework_share", REWORK[1]),
+                ("current.usd_per_hour", dollars(price.nano_usd_per_gpu_hour)),
             ],
         },
     ))
 }
 
-/// One year and three.
-fn committed(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation> {
-    let worth = group.iter().filter(|priced| {
+/// Recommends commitments of one and three years.
+fn commitments(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation> {
+    let eligible = group.iter().filter(|priced| {
         let accounts = priced.gpu.accounts;
-        accounts.observed().seconds >= settings.least_commit_seconds
-            && priced.gpu.share(Accounts::idle) <= MOST_IDLE
+        accounts.observed().seconds >= settings.min_commit_seconds
+            && priced.gpu.share(Accounts::idle) <= MAX_IDLE
     });
-    let worth: Vec<_> = worth.map(|Priced { gpu, price }| Priced { gpu, price }).collect();
-    let Some(Priced { price, .. }) = worth.first() else { return Vec::new() };
+    let eligible: Vec<_> = eligible.map(|Priced { gpu, price }| Priced { gpu, price }).collect();
+    let Some(Priced { price, .. }) = eligible.first() else { return Vec::new() };
     let rate = price.nano_usd_per_gpu_hour;
     let terms = [
         ("rate.reserved-1y", "reserved_1y", "one year", Commitment::ONE_YEAR),
         ("rate.reserved-3y", "reserved_3y", "three years", Commitment::THREE_YEARS),
     ];
-    let advice = terms.into_iter().filter_map(|(code, lever, term, commitment)| {
-        let known = settings.hours_a_month;
-        let even = commitment.break_even_hours();
-        let most = commitment.saving(MONTH_HOURS);
-        let (saving, sure, reckoned) = if known > 0.0 {
-            let saving = commitment.saving(known.min(MONTH_HOURS)).max(0.0);
-            let words = ["used for ", &decimal(known, 0), " hours, it saves "].concat();
-            ([saving; 3], 0.6, words)
+    let recommendations = terms.into_iter().filter_map(|(code, lever, term, commitment)| {
+        let hours = settings.hours_per_month;
+        let break_even = commitment.break_even_hours();
+        let max = commitment.saving(HOURS_PER_MONTH);
+        let (saving, confidence, usage) = if hours > 0.0 {
+            let saving = commitment.saving(hours.min(HOURS_PER_MONTH)).max(0.0);
+            ([saving; 3], 0.6, [&*decimal(hours, 0), " hours"].concat())
         } else {
-            let words = "not knowing for how many, and committing only where it pays, it saves ";
-            ([0.0, commitment.expected_saving(), most], 0.3, words.to_owned())
+            ([0.0, commitment.expected_saving(), max], 0.3, "unknown hours".to_owned())
         };
         let rationale = format!(
-            "Paid for every hour, used or not, it costs less from {} hours a month on, of 720; \
-             {reckoned}{}, used for all of them {}. At {} an hour now, a committed hour would \
-             cost about {}. The ratio is that of published terms ($3.06 on demand, {} committed, \
-             no upfront, on aws): ask for those of this model. Do not commit to idle time that \
-             can be saved first.",
-            decimal(even, 0),
+            "A commitment is paid for every hour, used or not. It costs less than on demand from {} \
+             of 720 hours per month. It saves {} at {usage} of use and {} at full use. On demand \
+             costs {} per hour; a committed hour costs about {}. The ratio is that of published \
+             terms ({} on demand, {} committed, no upfront, aws): request the terms of this model. \
+             Remove avoidable idle time first.",
+            decimal(break_even, 0),
             percent(saving[1]),
-            percent(most),
+            percent(max),
             usd(rate),
             usd((rate as f64 * commitment.ratio()) as u64),
+            usd(commitment.on_demand),
             usd(commitment.committed),
         );
-        (saving[2] > 0.0).then(|| advise(&worth, Advice {
+        (saving[2] > 0.0).then(|| recommend(&eligible, Draft {
             code,
             lever,
-            title: ["Commit for ", term, " to what is always in use"].concat(),
+            title: ["Commit to GPUs in constant use for ", term].concat(),
             action: format!(
-                "Look at the hours of the last months: commit for {term} to as many GPUs as were \
-                 in use for {} hours a month and more, and to no other.",
-                decimal(even, 0),
+                "Check the hours of use in the last months. Commit for {term} only to GPUs used at \
+                 least {} hours per month.",
+                decimal(break_even, 0),
             ),
             rationale,
             saving,
-            sure,
+            confidence,
             evidence: vec![
-                ("break_even.hours_a_month", even),
+                ("break_even.hours_per_month", break_even),
                 ("committed.share_of_list", commitment.ratio()),
-                ("now.usd_per_hour", dollars(rate)),
+                ("current.usd_per_hour", dollars(rate)),
             ],
         }))
     });
-    advice.collect()
+    recommendations.collect()
 }
 
-/// The same instance in another region.
+/// Recommends the same instance type in another region.
 fn region(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation> {
     let Priced { price, .. } = group.first()?;
-    let (provider, here) = (price.provider.as_deref()?, price.region.as_deref()?);
-    let there = instance(provider, price.instance_type.as_deref()?)?;
+    let (provider, current) = (price.provider.as_deref()?, price.region.as_deref()?);
+    let other = instance(provider, price.instance_type.as_deref()?)?;
     let now = price.nano_usd_per_gpu_hour;
-    let off = below(there.nano_usd_per_gpu_hour, now);
-    if there.region == here || off < settings.least_lower {
+    let discount = discount(other.nano_usd_per_gpu_hour, now);
+    if other.region == current || discount < settings.min_discount {
         return None;
     }
-    let advice = Advice {
+    let draft = Draft {
         code: "rate.region",
         lever: "region",
-        title: ["Run it in ", there.region].concat(),
+        title: ["Run in ", other.region].concat(),
         action: format!(
-            "Where the data may be there too, run these jobs in {}. Reckon with moving data, and \
-             with how far the users are.",
-            there.region,
+            "Run these jobs in {} if their data may be stored there. Include the cost of data \
+             transfer and the latency for users.",
+            other.region,
         ),
         rationale: format!(
-            "{} costs {} a GPU-hour here, in {here}; it is listed at {} in {} ({provider}, {}): \
-             {} less.",
-            there.instance_type,
+            "{} costs {} per GPU-hour in {current} and is listed at {} in {} ({provider}, {}), {} \
+             less.",
+            other.instance_type,
             usd(now),
-            usd(there.nano_usd_per_gpu_hour),
-            there.region,
-            there.day,
-            percent(off),
+            usd(other.nano_usd_per_gpu_hour),
+            other.region,
+            other.as_of,
+            percent(discount),
         ),
-        saving: MOVED.map(|moved| moved * off),
-        sure: 0.4,
+        saving: REMAINING.map(|share| share * discount),
+        confidence: 0.4,
         evidence: vec![
-            ("there.usd_per_hour", dollars(there.nano_usd_per_gpu_hour)),
-            ("now.usd_per_hour", dollars(now)),
+            ("alternative.usd_per_hour", dollars(other.nano_usd_per_gpu_hour)),
+            ("current.usd_per_hour", dollars(now)),
         ],
     };
-    Some(advise(group, advice))
+    Some(recommend(group, draft))
 }
 
-/// The same GPU in another cloud. Lists are laid beside lists: what was negotiated with one is not
-/// in the other.
+/// Recommends another provider. Compares list prices, because negotiated discounts do not transfer.
 fn provider(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation> {
     let Priced { gpu, price } = group.first()?;
     let Some(provider) = price.provider.as_deref() else {
-        log::info(
-            &["who sells ", name(gpu), " is not known: where it costs less cannot be told"]
-                .concat(),
-        );
+        log::info(&["provider of ", name(gpu), " unknown: no other provider recommended"].concat());
         return None;
     };
     let model = Model::of(&gpu.model)?;
-    let (here, there) = (model.lowest(Some(provider))?, model.lowest(None)?);
-    let off = below(there.nano_usd_per_gpu_hour, here.nano_usd_per_gpu_hour);
-    if there.provider == provider || off < settings.least_lower {
+    let (current, other) = (model.lowest(Some(provider))?, model.lowest(None)?);
+    let discount = discount(other.nano_usd_per_gpu_hour, current.nano_usd_per_gpu_hour);
+    if other.provider == provider || discount < settings.min_discount {
         return None;
     }
-    let advice = Advice {
+    let draft = Draft {
         code: "rate.provider",
         lever: "provider",
-        title: ["Ask what it costs at ", there.provider].concat(),
+        title: ["Request a quote from ", other.provider].concat(),
         action: format!(
-            "Ask {} for a quote on {} in {}, and for capacity; reckon with moving data and with \
-             all that is built on {provider}.",
-            there.provider, there.instance_type, there.region,
+            "Request a quote from {} for {} in {}, and confirm capacity. Include the cost of moving \
+             data and of replacing {provider} services.",
+            other.provider, other.instance_type, other.region,
         ),
         rationale: format!(
-            "{} is listed at {} a GPU-hour at {} ({}, {}) and at {} at {provider} ({}, {}), each \
-             in its cheapest region: {} less.",
-            here.model,
-            usd(there.nano_usd_per_gpu_hour),
-            there.provider,
-            there.region,
-            there.day,
-            usd(here.nano_usd_per_gpu_hour),
-            here.region,
-            here.day,
-            percent(off),
+            "{} is listed at {} per GPU-hour at {} ({}, {}) and at {} at {provider} ({}, {}), {} \
+             less. Both are the cheapest regions.",
+            current.model,
+            usd(other.nano_usd_per_gpu_hour),
+            other.provider,
+            other.region,
+            other.as_of,
+            usd(current.nano_usd_per_gpu_hour),
+            current.region,
+            current.as_of,
+            percent(discount),
         ),
-        saving: MOVED.map(|moved| moved * off),
-        sure: 0.3,
+        saving: REMAINING.map(|share| share * discount),
+        confidence: 0.3,
         evidence: vec![
-            ("there.usd_per_hour", dollars(there.nano_usd_per_gpu_hour)),
-            ("here.usd_per_hour", dollars(here.nano_usd_per_gpu_hour)),
+            ("alternative.usd_per_hour", dollars(other.nano_usd_per_gpu_hour)),
+            ("current.usd_per_hour", dollars(current.nano_usd_per_gpu_hour)),
         ],
     };
-    Some(advise(group, advice))
+    Some(recommend(group, draft))
 }
 
-/// How far one price lies below another, as a share of that.
-fn below(then: u64, now: u64) -> f64 {
-    1.0 - then as f64 / now.max(1) as f64
+/// Returns how far `price` is below `current`, as a share of `current`.
+fn discount(price: u64, current: u64) -> f64 {
+    1.0 - price as f64 / current.max(1) as f64
 }
 
-/// The model, for people.
+/// Returns the model, for people.
 fn name(gpu: &Gpu) -> &str {
     if gpu.model.is_empty() { "a GPU of unknown model" } else { &gpu.model }
 }
@@ -330,35 +326,32 @@ mod tests {
 
     use super::*;
 
-    fn advice(settings: &Settings, gpu: Gpu) -> Vec<Recommendation> {
+    fn recommendations(settings: &Settings, gpu: Gpu) -> Vec<Recommendation> {
         Rate::recommend(settings, &window(vec![gpu]))
     }
 
     fn levers(found: &[Recommendation]) -> Vec<&str> {
-        found.iter().map(|advice| advice.lever.as_str()).collect()
+        found.iter().map(|one| one.lever.as_str()).collect()
     }
 
     #[test]
-    fn spot_saves_what_was_measured_less_what_is_done_twice() {
-        let found = advice(&Settings::default(), steady(3_600, 0.9));
+    fn spot_saving_accounts_for_rework() {
+        let found = recommendations(&Settings::default(), steady(3_600, 0.9));
         assert_eq!(levers(&found), ["spot", "reserved_1y", "reserved_3y"]);
         let saving = found[0].saving;
         assert!(0.33 < saving.low && saving.high < 0.43, "{saving:?}");
         let never = Settings { interruptible: false, ..Settings::default() };
-        assert!(!levers(&advice(&never, steady(3_600, 0.9))).contains(&"spot"));
+        assert!(!levers(&recommendations(&never, steady(3_600, 0.9))).contains(&"spot"));
         let unlisted = Gpu { model: "Tesla T4".to_owned(), ..steady(3_600, 0.9) };
-        assert!(!levers(&advice(&Settings::default(), unlisted)).contains(&"spot"));
+        assert!(!levers(&recommendations(&Settings::default(), unlisted)).contains(&"spot"));
     }
 
     #[test]
-    fn a_commitment_saves_by_the_hours_it_is_used() {
-        let at = |hours_a_month| {
-            let settings = Settings { hours_a_month, ..Settings::default() };
-            let found = advice(&settings, steady(3_600, 0.9));
-            found
-                .into_iter()
-                .find(|advice| advice.lever == "reserved_1y")
-                .map(|a| a.saving.expected)
+    fn commitment_saving_depends_on_hours() {
+        let at = |hours_per_month| {
+            let settings = Settings { hours_per_month, ..Settings::default() };
+            let found = recommendations(&settings, steady(3_600, 0.9));
+            found.into_iter().find(|one| one.lever == "reserved_1y").map(|a| a.saving.expected)
         };
         assert!((at(720.0).unwrap() - 0.4052).abs() < 1e-4);
         assert_eq!(at(400.0), None, "below break-even it costs more");
@@ -367,15 +360,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_commits_to_what_idles_or_was_seen_for_minutes() {
+    fn commitment_requires_busy_and_long_observation() {
         for gpu in [steady(7_200, 0.0), steady(1_800, 0.9)] {
-            let found = advice(&Settings::default(), gpu);
+            let found = recommendations(&Settings::default(), gpu);
             assert_eq!(levers(&found), ["spot"]);
         }
     }
 
     #[test]
-    fn a_lower_price_elsewhere_is_named_with_its_day() {
+    fn lower_prices_are_dated() {
         let mut gpu = steady(1_800, 0.9);
         gpu.price = Some(Price {
             provider: Some("gcp".to_owned()),
@@ -384,25 +377,25 @@ mod tests {
             nano_usd_per_gpu_hour: 14_000_000_000,
             ..price()
         });
-        let found = advice(&Settings { interruptible: false, ..Settings::default() }, gpu);
+        let found = recommendations(&Settings { interruptible: false, ..Settings::default() }, gpu);
         assert_eq!(levers(&found), ["region", "provider"]);
         assert!(
             found[0].rationale.contains("us-central1 (gcp, 2026-08-06)"),
             "{}",
             found[0].rationale
         );
-        assert!(found[1].rationale.contains("$6.88 a GPU-hour at aws"), "{}", found[1].rationale);
-        assert!(found.iter().all(|advice| advice.saving.low == 0.0));
+        assert!(found[1].rationale.contains("$6.88 per GPU-hour at aws"), "{}", found[1].rationale);
+        assert!(found.iter().all(|one| one.saving.low == 0.0));
     }
 
     #[test]
-    fn a_price_that_is_unknown_or_not_by_the_hour_is_left_alone() {
-        assert!(advice(&Settings::default(), unpriced(steady(3_600, 0.9))).is_empty());
+    fn unpriced_and_non_hourly_gpus_are_skipped() {
+        assert!(recommendations(&Settings::default(), unpriced(steady(3_600, 0.9))).is_empty());
         let owned = Price { plan: Some(Plan::Owned), ..price() };
         assert!(
-            advice(&Settings::default(), Gpu { price: Some(owned), ..steady(3_600, 0.9) })
+            recommendations(&Settings::default(), Gpu { price: Some(owned), ..steady(3_600, 0.9) })
                 .is_empty()
         );
-        assert!(advice(&Settings::default(), steady(50, 0.9)).is_empty());
+        assert!(recommendations(&Settings::default(), steady(50, 0.9)).is_empty());
     }
 }

@@ -1,49 +1,49 @@
-//! Sizing: what to do where a GPU works but is not filled.
+//! Recommends larger batches or smaller GPUs for underloaded GPUs.
 //!
-//! It holds a level below what it can do, so it gets too little work at a time, or is too large
-//! for it. A load that drifts follows demand, and is batched as requests come; one that does not
-//! is training, whose batch can grow as far as memory goes. What waits for its input is not
-//! judged here: more work at a time would only wait longer.
+//! Such a GPU is busy without interruption, but below full load: it gets too little work at a time,
+//! or is too large. A drifting load follows demand, so its requests can be batched; other loads are
+//! training, whose batch can grow until memory is full. Bouncing GPUs are skipped, because they wait
+//! for input.
 
-use phasemeter_facts::{Architecture, MODELS, Model, Offer};
 use phasemeter_policy::column::{drift, percentile};
+use phasemeter_policy::format::{decimal, gib, percent, subject, usd};
 use phasemeter_policy::log;
-use phasemeter_policy::words::{decimal, each, gib, percent, usd};
 use phasemeter_policy::{
     Gpu, PatternKind, Policy, Recommendation, Recommender, Saving, Target, Window, groups,
 };
+use phasemeter_specs::{Architecture, MODELS, Model, Offer};
 
 phasemeter_policy::settings! {
-    /// GPUs that lost less than this share of their bill so are left alone.
-    least_lost: number = 0.05 in 0.0..=1.0;
-    /// GPUs that were observed for less than this many seconds are not judged.
-    least_seconds: number = 60.0 in 0.0..=86400.0;
-    /// Busy below this, a GPU is compared with smaller ones.
+    /// Minimum share of the bill lost to underload.
+    min_lost: number = 0.05 in 0.0..=1.0;
+    /// Minimum observed time, in seconds.
+    min_seconds: number = 60.0 in 0.0..=86400.0;
+    /// Utilization below which a smaller GPU is considered.
     smaller_below: number = 0.6 in 0.0..=1.0;
 }
 
-/// From here on a GPU is productive, and only headroom is left.
+/// Utilization from which a GPU is productive and only headroom is left.
 const PRODUCTIVE: f64 = 0.7;
 
-/// Memory in use above this leaves no room for a larger batch.
-const FULL: f64 = 0.85;
+/// Memory use above which the batch cannot grow.
+const MEMORY_FULL: f64 = 0.85;
 
-/// A load whose highest sixth is this much above its lowest follows demand.
-const DRIFTS: f64 = 1.4;
+/// Ratio of the highest to the lowest sixth from which a load is serving: it follows demand.
+const SERVING_DRIFT: f64 = 1.4;
 
-/// What accumulating gradients saves of what a larger batch would: only the work between steps is
-/// spread, each pass stays as small as it is. An assumption; no measurement stands behind it.
-const ACCUMULATED: f64 = 0.5;
+/// Saving of gradient accumulation relative to a larger batch: each pass stays as small, only the
+/// work between steps is spread. An assumption, not a measurement.
+const ACCUMULATION_SHARE: f64 = 0.5;
 
-/// A smaller GPU is taken to be filled up to here, by the 95th percentile of the time.
-const MOST_BUSY: f64 = 0.85;
+/// Maximum 95th percentile of utilization on a smaller GPU.
+const MAX_UTILIZATION: f64 = 0.85;
 
-/// And its memory: some is the driver's, and a datasheet counts more than there is.
-const MOST_MEMORY: f64 = 0.9;
+/// Maximum memory use on a smaller GPU, relative to the datasheet: drivers reserve a part.
+const MAX_MEMORY: f64 = 0.9;
 
-/// What of the difference in price a smaller GPU saves: less where code does not come near the
-/// peaks of either. An assumption.
-const MOVED: [f64; 3] = [0.5, 0.8, 1.0];
+/// Share of the price difference that a smaller GPU saves: low, expected, high. Less if the code does
+/// not scale with the peaks. An assumption.
+const DIFFERENCE_SAVED: [f64; 3] = [0.5, 0.8, 1.0];
 
 struct Sizing;
 
@@ -51,254 +51,253 @@ impl Policy for Sizing {
     const NAME: &'static str = "sizing";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const SUMMARY: &'static str =
-        "Finds GPUs that are not filled: more work at a time, or a smaller GPU.";
+        "Finds underloaded GPUs, and recommends larger batches or smaller GPUs.";
     type Settings = Settings;
 }
 
-/// What one means does for one GPU.
+/// An action for one GPU.
 struct Finding<'a> {
     gpu: &'a Gpu,
-    /// Whether it holds its level.
+    /// Whether the pattern is steady.
     steady: bool,
-    means: Means,
+    action: Action,
     level: f64,
     saving: Saving,
-    sure: f64,
+    confidence: f64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Means {
-    /// Hide what is left between kernels.
+enum Action {
+    /// Overlap copies with compute.
     Overlap,
-    /// Larger batches.
+    /// Use larger batches.
     Batch,
-    /// Batches of requests.
+    /// Batch requests dynamically.
     Requests,
-    /// More passes a step.
+    /// Accumulate gradients.
     Accumulate,
-    /// A smaller GPU, and how busy it would be.
-    Smaller { offer: &'static Offer, now: &'static Offer, level: f64 },
+    /// Use a smaller GPU, which would run at utilization `level`.
+    Smaller { offer: &'static Offer, current: &'static Offer, level: f64 },
 }
 
 impl Recommender for Sizing {
     fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
         let mut findings = Vec::new();
-        for gpu in window.seen(settings.least_seconds) {
+        for gpu in window.observed_gpus(settings.min_seconds) {
             let kind = gpu.pattern.map(|pattern| pattern.kind);
-            let judged = matches!(kind, Some(PatternKind::Steady | PatternKind::Mixed));
-            if judged && gpu.lost_unfilled() >= settings.least_lost {
+            let is_underloaded = matches!(kind, Some(PatternKind::Steady | PatternKind::Mixed));
+            if is_underloaded && gpu.lost_underload() >= settings.min_lost {
                 let steady = kind == Some(PatternKind::Steady);
-                findings.push(fill(gpu, steady));
+                findings.push(raise_load(gpu, steady));
                 findings.extend(smaller(gpu, steady, settings));
             }
         }
-        let alike = |a: &Finding<'_>, b: &Finding<'_>| {
-            let same = match (a.means, b.means) {
-                (Means::Smaller { offer, .. }, Means::Smaller { offer: other, .. }) => {
+        let similar = |a: &Finding<'_>, b: &Finding<'_>| {
+            let same = match (a.action, b.action) {
+                (Action::Smaller { offer, .. }, Action::Smaller { offer: other, .. }) => {
                     offer == other
                 }
                 (a, b) => a == b,
             };
             same && a.steady == b.steady && (a.level - b.level).abs() <= 0.1
         };
-        groups(findings, alike).iter().filter_map(|group| advise(group)).collect()
+        groups(findings, similar).iter().filter_map(|group| recommend(group)).collect()
     }
 }
 
-/// How a GPU can be filled, by its level, how that drifts, and the memory it has left.
-fn fill(gpu: &Gpu, steady: bool) -> Finding<'_> {
+/// Chooses how to raise a GPU's load, by its level, its drift and its free memory.
+fn raise_load(gpu: &Gpu, steady: bool) -> Finding<'_> {
     let level = gpu.accounts.busy().level();
-    let lost = gpu.lost_unfilled();
+    let lost = gpu.lost_underload();
     let memory = gpu.memory_share();
-    // A pattern that is neither says less.
-    let mut sure = gpu.certainty() * if steady { 0.7 } else { 0.35 };
+    // A mixed pattern is less conclusive.
+    let mut confidence = gpu.confidence() * if steady { 0.7 } else { 0.35 };
     if level >= PRODUCTIVE {
         return Finding {
             gpu,
             steady,
-            means: Means::Overlap,
+            action: Action::Overlap,
             level,
-            saving: Saving::by_filling(lost, level, 1.0),
-            sure: 0.5 * sure,
+            saving: Saving::from_target_load(lost, level, 1.0),
+            confidence: 0.5 * confidence,
         };
     }
     let Some(share) = memory.filter(|share| *share > 0.0) else {
         log::info(
-            &[
-                &gpu.id,
-                ": its memory was not recorded, so how far a batch can grow, and which smaller \
-                 GPU would do, cannot be told",
-            ]
-            .concat(),
+            &[&gpu.id, ": memory was not recorded: maximum batch and smaller GPUs are unknown"]
+                .concat(),
         );
-        sure *= 0.6;
-        let means = if drifts(gpu) { Means::Requests } else { Means::Batch };
+        confidence *= 0.6;
+        let action = if is_serving(gpu) { Action::Requests } else { Action::Batch };
         return Finding {
             gpu,
             steady,
-            means,
+            action,
             level,
-            saving: Saving::by_filling(lost, level, 1.0),
-            sure,
+            saving: Saving::from_target_load(lost, level, 1.0),
+            confidence,
         };
     };
-    if share > FULL {
-        let saving = Saving::by_filling(ACCUMULATED * lost, level, 1.0);
-        return Finding { gpu, steady, means: Means::Accumulate, level, saving, sure };
+    if share > MEMORY_FULL {
+        let saving = Saving::from_target_load(ACCUMULATION_SHARE * lost, level, 1.0);
+        let action = Action::Accumulate;
+        return Finding { gpu, steady, action, level, saving, confidence };
     }
-    // A batch grows as far as memory goes, and the level with it at most.
-    let saving = Saving::by_filling(lost, level, level / share);
-    let means = if drifts(gpu) { Means::Requests } else { Means::Batch };
-    Finding { gpu, steady, means, level, saving, sure }
+    // The level rises at most in proportion to the batch, which memory limits.
+    let saving = Saving::from_target_load(lost, level, level / share);
+    let action = if is_serving(gpu) { Action::Requests } else { Action::Batch };
+    Finding { gpu, steady, action, level, saving, confidence }
 }
 
-/// Whether its load follows demand.
-fn drifts(gpu: &Gpu) -> bool {
-    drift(&gpu.utilization, 6).is_some_and(|(low, high)| high > DRIFTS * low)
+/// Returns whether the load follows demand.
+fn is_serving(gpu: &Gpu) -> bool {
+    drift(&gpu.utilization, 6).is_some_and(|(low, high)| high > SERVING_DRIFT * low)
 }
 
-/// The GPU that is listed lowest of those that could do the same, with the same provider.
+/// Finds the cheapest sufficient GPU of the same provider.
 fn smaller<'a>(gpu: &'a Gpu, steady: bool, settings: &Settings) -> Option<Finding<'a>> {
     let level = gpu.accounts.busy().level();
     let price = gpu.price.as_ref().filter(|_| level < settings.smaller_below)?;
     let memory = gpu.memory_peak()?;
     let model = Model::of(&gpu.model)?;
-    let now = model.lowest(price.provider.as_deref())?;
+    let current = model.lowest(price.provider.as_deref())?;
     let high = percentile(&gpu.utilization, 95)?;
     let (tflops, bandwidth) = (model.tflops()?, model.bandwidth_gb_s?);
     let offers = MODELS.iter().filter_map(|other| {
-        // Busy is taken for all that the GPU can do, in arithmetic and in memory.
+        // Assumes that utilization scales with both compute and bandwidth.
         let slower = (tflops / other.tflops()?).max(bandwidth / other.bandwidth_gb_s?);
-        let fits = high * slower <= MOST_BUSY
-            && memory <= MOST_MEMORY * other.memory_gib? * f64::from(1 << 30)
+        let fits = high * slower <= MAX_UTILIZATION
+            && memory <= MAX_MEMORY * other.memory_gib? * f64::from(1 << 30)
             && other.architecture >= model.architecture.min(Architecture::Ampere);
         if !fits {
             return None;
         }
-        let offer = other.lowest(Some(now.provider))?;
-        let cheaper = offer.nano_usd_per_gpu_hour < now.nano_usd_per_gpu_hour;
+        let offer = other.lowest(Some(current.provider))?;
+        let cheaper = offer.nano_usd_per_gpu_hour < current.nano_usd_per_gpu_hour;
         cheaper.then_some((offer, level * slower))
     });
     let (offer, busy) = offers.min_by_key(|(offer, _)| offer.nano_usd_per_gpu_hour)?;
-    let off = 1.0 - offer.nano_usd_per_gpu_hour as f64 / now.nano_usd_per_gpu_hour as f64;
-    let saving = Saving::part(off.min(gpu.lost_unfilled()), MOVED);
-    let means = Means::Smaller { offer, now, level: busy };
-    Some(Finding { gpu, steady, means, level, saving, sure: 0.5 * gpu.certainty() })
+    let discount = 1.0 - offer.nano_usd_per_gpu_hour as f64 / current.nano_usd_per_gpu_hour as f64;
+    let saving = Saving::part(discount.min(gpu.lost_underload()), DIFFERENCE_SAVED);
+    let action = Action::Smaller { offer, current, level: busy };
+    Some(Finding { gpu, steady, action, level, saving, confidence: 0.5 * gpu.confidence() })
 }
 
-/// What to do for GPUs that are filled alike.
-fn advise(group: &[Finding<'_>]) -> Option<Recommendation> {
+/// Recommends an action for GPUs with similar loads.
+fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let first = group.first()?;
     let mean =
         |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
-    let (level, lost) = (mean(|f| f.level), mean(|f| f.gpu.lost_unfilled()));
+    let (level, lost) = (mean(|f| f.level), mean(|f| f.gpu.lost_underload()));
     let mut evidence =
-        vec![("busy.utilization".to_owned(), level), ("occupancy.share_of_bill".to_owned(), lost)];
-    let moves = if first.steady {
-        "holds that without bouncing: it lacks work, not data"
+        vec![("busy.utilization".to_owned(), level), ("underload.share_of_bill".to_owned(), lost)];
+    let pattern = if first.steady {
+        "The load is steady: the GPU lacks work, not data"
     } else {
-        "neither holds that nor bounces regularly, so look at a profile first"
+        "The load is neither steady nor bouncing: profile it first"
     };
-    let mut why = format!(
-        "{} is {} busy where it works, and {moves}. {} of the bill bought nothing so. ",
-        each(group.len()),
+    let mut rationale = format!(
+        "{} runs at {} utilization while working. This wastes {} of the bill. {pattern}. ",
+        subject(group.len()),
         percent(level),
         percent(lost),
     );
     let peaks = group.iter().filter_map(|finding| finding.gpu.memory_peak());
     if let Some((peak, share)) = peaks.reduce(f64::max).zip(first.gpu.memory_share()) {
         evidence.push(("memory.peak_share".to_owned(), share));
-        why +=
-            &["At most ", &gib(peak), " of memory, ", &percent(share), ", were in use. "].concat();
+        rationale += &["Peak memory is ", &gib(peak), " (", &percent(share), "). "].concat();
     }
-    let (code, lever, title, action, also) = match first.means {
-        Means::Overlap => (
+    let (code, lever, title, action, detail) = match first.action {
+        Action::Overlap => (
             "sizing.headroom",
             "overlap",
-            "Some headroom is left",
-            "Overlap copies to the GPU with computing, or try a slightly larger batch.".to_owned(),
-            "That is productive; what is left is headroom, a tenth of the bill at most.".to_owned(),
+            "Use the remaining headroom",
+            "Overlap copies to the GPU with compute, or try a slightly larger batch.".to_owned(),
+            "The GPU is productive: the headroom is at most 10% of the bill.".to_owned(),
         ),
-        Means::Batch => (
+        Action::Batch => (
             "sizing.batch",
             "batch",
-            "Give it more work at a time",
-            "Double the batch and compare samples a second, then again, while memory allows; \
-             adjust the learning rate with it."
+            "Increase the batch size",
+            "Double the batch size and compare samples per second. Repeat while memory allows, and \
+             adjust the learning rate."
                 .to_owned(),
             if first.gpu.memory.is_empty() {
-                "Whether memory has room for more was not recorded.".to_owned()
+                "Memory was not recorded, so the maximum batch is unknown.".to_owned()
             } else {
-                "Memory has room for a larger batch.".to_owned()
+                "Memory allows a larger batch.".to_owned()
             },
         ),
-        Means::Requests => {
+        Action::Requests => {
             let (low, high) = drift(&first.gpu.utilization, 6)?;
             evidence.push(("drift.low".to_owned(), low));
             evidence.push(("drift.high".to_owned(), high));
             (
                 "sizing.batch-requests",
                 "dynamic_batching",
-                "Batch requests as they come",
+                "Batch requests dynamically",
                 "Let the server wait a few milliseconds to batch requests, or use continuous \
-                 batching, and serve with fewer GPUs."
+                 batching. Then serve with fewer GPUs."
                     .to_owned(),
                 format!(
-                    "Its level drifts between {} and {}, as a load that follows demand does.",
+                    "The load drifts between {} and {}, so it follows demand.",
                     percent(low),
                     percent(high)
                 ),
             )
         }
-        Means::Accumulate => (
+        Action::Accumulate => (
             "sizing.accumulate",
             "grad_accumulation",
             "Accumulate gradients over several passes",
-            "Step the optimizer every two to four passes, so that less time goes between them."
+            "Step the optimizer every two to four passes, so that less time is spent between them."
                 .to_owned(),
-            "Memory has no room for a larger batch.".to_owned(),
+            "Memory does not allow a larger batch.".to_owned(),
         ),
-        Means::Smaller { offer, now, level: busy } => {
+        Action::Smaller { offer, current, level: busy } => {
             evidence.push(("smaller.utilization".to_owned(), busy));
             evidence.push((
                 "smaller.usd_per_hour".to_owned(),
                 offer.nano_usd_per_gpu_hour as f64 / 1e9,
             ));
-            evidence.push(("now.usd_per_hour".to_owned(), now.nano_usd_per_gpu_hour as f64 / 1e9));
+            evidence.push((
+                "current.usd_per_hour".to_owned(),
+                current.nano_usd_per_gpu_hour as f64 / 1e9,
+            ));
             (
                 "sizing.smaller",
                 "smaller_gpu",
-                "A smaller GPU would do",
+                "Use a smaller GPU",
                 format!(
-                    "Try it on {} ({} in {} of {}), and compare what a unit of work costs.",
-                    offer.model, offer.instance_type, offer.region, offer.provider
+                    "Try {} ({}, {} {}) and compare the cost per unit of work.",
+                    offer.model, offer.instance_type, offer.provider, offer.region
                 ),
                 format!(
-                    "By its peaks, {} would be {} busy with it. It is listed at {} a GPU-hour, \
-                     where this one is listed at {} ({}, lowest regions, {}): {} times less.",
+                    "By its peaks, {} would run this load at {}. It is listed at {} per GPU-hour and \
+                     this model at {}, {}× as much ({}, lowest regions, {}).",
                     offer.model,
                     percent(busy),
                     usd(offer.nano_usd_per_gpu_hour),
-                    usd(now.nano_usd_per_gpu_hour),
-                    offer.provider,
-                    offer.day,
+                    usd(current.nano_usd_per_gpu_hour),
                     decimal(
-                        now.nano_usd_per_gpu_hour as f64 / offer.nano_usd_per_gpu_hour as f64,
+                        current.nano_usd_per_gpu_hour as f64 / offer.nano_usd_per_gpu_hour as f64,
                         1
                     ),
+                    offer.provider,
+                    offer.as_of,
                 ),
             )
         }
     };
     Some(Recommendation {
         code: code.to_owned(),
-        target: Target::Occupancy,
+        target: Target::Underload,
         lever: lever.to_owned(),
         title: title.to_owned(),
         action,
-        rationale: why + &also,
-        saving: Saving::together(group.iter().map(|finding| (finding.gpu, finding.saving))),
-        confidence: mean(|f| f.sure),
+        rationale: rationale + &detail,
+        saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
+        confidence: mean(|f| f.confidence),
         evidence,
         gpus: group.iter().map(|finding| finding.gpu.id.clone()).collect(),
     })
@@ -312,65 +311,64 @@ mod tests {
 
     use super::*;
 
-    fn advice(gpus: Vec<Gpu>) -> Vec<Recommendation> {
+    fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
         Sizing::recommend(&Settings::default(), &window(gpus))
     }
 
     fn levers(found: &[Recommendation]) -> Vec<&str> {
-        found.iter().map(|advice| advice.lever.as_str()).collect()
+        found.iter().map(|one| one.lever.as_str()).collect()
     }
 
     #[test]
-    fn half_busy_is_advised_only_where_it_is_steady() {
-        assert!(advice(vec![bouncing(3_600, 40, 0.5)]).is_empty());
-        let found = advice(vec![with_memory(steady(3_600, 0.5), 33.0)]);
+    fn only_steady_load_is_underload() {
+        assert!(recommendations(vec![bouncing(3_600, 40, 0.5)]).is_empty());
+        let found = recommendations(vec![with_memory(steady(3_600, 0.5), 33.0)]);
         assert_eq!(levers(&found), ["batch"]);
         assert!((found[0].saving.expected - 2.0 / 7.0).abs() < 1e-3, "{:?}", found[0].saving);
     }
 
     #[test]
-    fn memory_ranks_the_means_and_bounds_the_promise() {
-        let roomy = advice(vec![with_memory(steady(3_600, 0.5), 33.0)]);
-        let tight = advice(vec![with_memory(steady(3_600, 0.5), 60.0)]);
-        let full = advice(vec![with_memory(steady(3_600, 0.5), 75.0)]);
+    fn memory_selects_the_action_and_bounds_the_saving() {
+        let roomy = recommendations(vec![with_memory(steady(3_600, 0.5), 33.0)]);
+        let tight = recommendations(vec![with_memory(steady(3_600, 0.5), 60.0)]);
+        let full = recommendations(vec![with_memory(steady(3_600, 0.5), 75.0)]);
         assert_eq!((levers(&tight), levers(&full)), (vec!["batch"], vec!["grad_accumulation"]));
         assert!(tight[0].saving.high < roomy[0].saving.high);
-        // Without the column it is not said to have room.
-        let unknown = advice(vec![steady(3_600, 0.5)]);
+        let unknown = recommendations(vec![steady(3_600, 0.5)]);
         assert!(unknown[0].rationale.contains("not recorded"));
         assert!(unknown[0].confidence < roomy[0].confidence);
     }
 
     #[test]
-    fn a_load_that_follows_demand_is_batched_as_it_comes() {
+    fn drifting_load_gets_dynamic_batching() {
         let wave =
             gpu(PatternKind::Steady, 7_200, |second| 0.25 + 0.15 * ((second / 1_200) as f64 / 5.0));
-        assert_eq!(levers(&advice(vec![with_memory(wave, 44.0)])), ["dynamic_batching"]);
+        assert_eq!(levers(&recommendations(vec![with_memory(wave, 44.0)])), ["dynamic_batching"]);
     }
 
     #[test]
-    fn eighty_per_cent_has_headroom_and_no_more() {
-        let found = advice(vec![with_memory(steady(3_600, 0.8), 60.0)]);
+    fn productive_load_has_headroom_only() {
+        let found = recommendations(vec![with_memory(steady(3_600, 0.8), 60.0)]);
         assert_eq!(levers(&found), ["overlap"]);
         assert!(found[0].saving.high <= 0.1 && found[0].confidence < 0.5);
-        assert!(advice(vec![steady(3_600, 0.97)]).is_empty());
+        assert!(recommendations(vec![steady(3_600, 0.97)]).is_empty());
     }
 
     #[test]
-    fn a_smaller_gpu_must_fit_and_be_listed_lower() {
-        let mut over = with_memory(steady(3_600, 0.15), 12.0);
-        over.model = "NVIDIA A100-SXM4-80GB".to_owned();
-        let found = advice(vec![over.clone()]);
+    fn smaller_gpu_must_fit_and_cost_less() {
+        let mut oversized = with_memory(steady(3_600, 0.15), 12.0);
+        oversized.model = "NVIDIA A100-SXM4-80GB".to_owned();
+        let found = recommendations(vec![oversized.clone()]);
         assert_eq!(levers(&found), ["batch", "smaller_gpu"]);
         assert!(found[1].rationale.contains("listed at"), "{}", found[1].rationale);
-        let large = Gpu { memory: vec![70e9; over.memory.len()], ..over.clone() };
-        assert!(!levers(&advice(vec![large])).contains(&"smaller_gpu"));
-        let silent = Gpu { memory: Vec::new(), ..over };
-        assert!(!levers(&advice(vec![silent])).contains(&"smaller_gpu"));
+        let large = Gpu { memory: vec![70e9; oversized.memory.len()], ..oversized.clone() };
+        assert!(!levers(&recommendations(vec![large])).contains(&"smaller_gpu"));
+        let unrecorded = Gpu { memory: Vec::new(), ..oversized };
+        assert!(!levers(&recommendations(vec![unrecorded])).contains(&"smaller_gpu"));
     }
 
     #[test]
-    fn what_was_hardly_seen_is_not_judged() {
-        assert!(advice(vec![steady(50, 0.5)]).is_empty());
+    fn short_windows_are_skipped() {
+        assert!(recommendations(vec![steady(50, 0.5)]).is_empty());
     }
 }

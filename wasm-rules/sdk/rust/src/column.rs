@@ -1,29 +1,29 @@
-//! What a column says: a list of points, each the mean of a step, NaN where nothing was observed.
+//! Statistics of columns: lists of points, each the mean of one step, NaN if unobserved.
 //!
-//! A column that was not there, or in which nothing was observed, says nothing: `None`.
+//! All return `None` if a column is empty or entirely unobserved.
 
-/// The points that were observed.
+/// Returns the observed points.
 pub fn observed(column: &[f64]) -> impl Iterator<Item = f64> {
     column.iter().copied().filter(|value| !value.is_nan())
 }
 
-/// The largest.
+/// Returns the maximum.
 #[must_use]
 pub fn peak(column: &[f64]) -> Option<f64> {
-    // A NaN is above nothing, so it needs no look of its own: this is most of what a policy does.
-    let above = |most: f64, value: &f64| if *value > most { *value } else { most };
-    let most = column.iter().fold(f64::NEG_INFINITY, above);
-    (most > f64::NEG_INFINITY).then_some(most)
+    // Hot loop: no NaN check, because NaN never compares greater.
+    let max = |max: f64, value: &f64| if *value > max { *value } else { max };
+    let max = column.iter().fold(f64::NEG_INFINITY, max);
+    (max > f64::NEG_INFINITY).then_some(max)
 }
 
-/// The mean.
+/// Returns the mean.
 #[must_use]
 pub fn mean(column: &[f64]) -> Option<f64> {
     let (sum, count) = observed(column).fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
     (count > 0.0).then(|| sum / count)
 }
 
-/// The smallest value that at least `percent` of the points do not exceed.
+/// Returns the smallest value that at least `percent` of the points do not exceed.
 #[must_use]
 pub fn percentile(column: &[f64], percent: usize) -> Option<f64> {
     let mut points: Vec<_> = observed(column).collect();
@@ -34,8 +34,8 @@ pub fn percentile(column: &[f64], percent: usize) -> Option<f64> {
     Some(*points.select_nth_unstable_by(rank, f64::total_cmp).1)
 }
 
-/// The smallest and the largest mean of `parts` equal parts, of those in which anything was
-/// observed: how far the level drifts, once what is quick is averaged away.
+/// Splits the column into `parts` equal parts and returns the smallest and the largest of their
+/// means: the drift of the level, without short-term variation.
 #[must_use]
 pub fn drift(column: &[f64], parts: usize) -> Option<(f64, f64)> {
     let means = column.chunks(column.len().div_ceil(parts.max(1)).max(1)).filter_map(mean);
@@ -45,11 +45,11 @@ pub fn drift(column: &[f64], parts: usize) -> Option<(f64, f64)> {
     })
 }
 
-/// How many seconds each unbroken stretch below `level` lasts. A point that was not observed ends
-/// one.
-pub fn stretches_below(column: &[f64], step_seconds: f64, level: f64) -> impl Iterator<Item = f64> {
-    let stretches = column.split(move |value| value.is_nan() || *value >= level);
-    stretches
+/// Returns the duration in seconds of each contiguous period below `level`. An unobserved point ends
+/// a period.
+pub fn periods_below(column: &[f64], step_seconds: f64, level: f64) -> impl Iterator<Item = f64> {
+    let periods = column.split(move |value| value.is_nan() || *value >= level);
+    periods
         .filter(|points| !points.is_empty())
         .map(move |points| points.len() as f64 * step_seconds)
 }
@@ -61,7 +61,7 @@ mod tests {
     const NAN: f64 = f64::NAN;
 
     #[test]
-    fn what_was_not_observed_is_left_out() {
+    fn statistics_ignore_unobserved_points() {
         let column = [NAN, 1.0, 3.0, NAN, 2.0];
         assert_eq!((peak(&column), mean(&column)), (Some(3.0), Some(2.0)));
         assert_eq!(percentile(&column, 50), Some(2.0));
@@ -70,22 +70,22 @@ mod tests {
     }
 
     #[test]
-    fn nothing_observed_says_nothing() {
+    fn statistics_of_unobserved_column_are_none() {
         for column in [&[][..], &[NAN, NAN]] {
             assert_eq!((peak(column), mean(column), percentile(column, 95)), (None, None, None));
-            assert_eq!((drift(column, 6), stretches_below(column, 1.0, 0.1).count()), (None, 0));
+            assert_eq!((drift(column, 6), periods_below(column, 1.0, 0.1).count()), (None, 0));
         }
     }
 
     #[test]
-    fn a_stretch_ends_where_nothing_was_observed() {
+    fn periods_end_at_unobserved_points() {
         let column = [0.0, 0.05, 0.5, 0.0, NAN, 0.0, 0.0, 0.0];
-        let stretches: Vec<_> = stretches_below(&column, 12.0, 0.1).collect();
-        assert_eq!(stretches, [24.0, 12.0, 36.0]);
+        let periods: Vec<_> = periods_below(&column, 12.0, 0.1).collect();
+        assert_eq!(periods, [24.0, 12.0, 36.0]);
     }
 
     #[test]
-    fn drift_is_between_the_parts_not_between_the_points() {
+    fn drift_compares_means_of_parts() {
         let column = [0.0, 1.0, 0.0, 1.0, 0.2, 1.0];
         assert_eq!(drift(&column, 3), Some((0.5, 0.6)));
         assert_eq!(drift(&column[..4], 2), Some((0.5, 0.5)));

@@ -1,61 +1,61 @@
-//! What the host calls, written once for every policy.
+//! Implements the exports of every policy.
 //!
-//! The settings are kept as they came: a policy's own types would need a place for each policy.
+//! Settings are stored raw, because a static cannot be generic over the policy's type.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
-use crate::bindings::{advice, prices};
-use crate::settings::{Given, SettingError, Settings, Value};
+use crate::bindings::{pricer, recommender};
+use crate::settings::{RawSettings, SettingError, Settings, Value};
 use crate::{Policy, Pricer, Quote, QuoteRequest, Recommendation, Recommender, Window};
 
 thread_local! {
-    static GIVEN: RefCell<Given> = RefCell::default();
+    static SETTINGS: RefCell<RawSettings> = RefCell::default();
 }
 
-/// What the world of advice exports, for `P`.
+/// Exports of the world `recommender-policy` for `P`.
 #[derive(Debug)]
 pub struct ExportedRecommender<P>(PhantomData<P>);
 
-/// What the world of prices exports, for `P`.
+/// Exports of the world `pricer-policy` for `P`.
 #[derive(Debug)]
 pub struct ExportedPricer<P>(PhantomData<P>);
 
-/// Makes this policy the one that the module is. Once a crate.
+/// Exports this policy from the module. Call once per crate.
 #[macro_export]
 macro_rules! recommender {
     ($policy:ty) => {
         #[doc(hidden)]
         type ExportedPolicy = $crate::ExportedRecommender<$policy>;
-        $crate::bindings::advice::export!(ExportedPolicy with_types_in $crate::bindings::advice);
+        $crate::bindings::recommender::export!(ExportedPolicy with_types_in $crate::bindings::recommender);
     };
 }
 
-/// Makes this policy the one that the module is. Once a crate.
+/// Exports this policy from the module. Call once per crate.
 #[macro_export]
 macro_rules! pricer {
     ($policy:ty) => {
         #[doc(hidden)]
         type ExportedPolicy = $crate::ExportedPricer<$policy>;
-        $crate::bindings::prices::export!(ExportedPolicy with_types_in $crate::bindings::prices);
+        $crate::bindings::pricer::export!(ExportedPolicy with_types_in $crate::bindings::pricer);
     };
 }
 
-fn configure<P: Policy>(given: Given) -> Result<(), Vec<SettingError>> {
-    P::Settings::read(&given)?;
-    GIVEN.set(given);
+fn configure<P: Policy>(raw: RawSettings) -> Result<(), Vec<SettingError>> {
+    P::Settings::read(&raw)?;
+    SETTINGS.set(raw);
     Ok(())
 }
 
-/// The settings, which `configure` found right.
+/// Reads the settings, which `configure` has validated.
 fn settings<P: Policy>() -> Result<P::Settings, String> {
-    GIVEN.with_borrow(P::Settings::read).map_err(|errors| {
+    SETTINGS.with_borrow(P::Settings::read).map_err(|errors| {
         errors.into_iter().map(|error| error.to_string()).collect::<Vec<_>>().join("; ")
     })
 }
 
-/// Each world has its own copy of the types of `policy`.
+/// Implements the interface `policy`, whose types each world generates separately.
 macro_rules! policy_guest {
     ($exported:ident, $trait:ident, $world:ident) => {
         impl<P: $trait> $world::exports::phasemeter::policy::policy::Guest for $exported<P> {
@@ -77,8 +77,8 @@ macro_rules! policy_guest {
                     wit::Value::Number(number) => Value::Number(number),
                     wit::Value::Text(text) => Value::Text(text),
                 };
-                let given = settings.into_iter().map(|(path, found)| (path, value(found)));
-                configure::<P>(given.collect()).map_err(|errors| {
+                let raw = settings.into_iter().map(|(path, found)| (path, value(found)));
+                configure::<P>(raw.collect()).map_err(|errors| {
                     let error =
                         |SettingError { path, message }| wit::SettingError { path, message };
                     errors.into_iter().map(error).collect()
@@ -88,21 +88,21 @@ macro_rules! policy_guest {
     };
 }
 
-policy_guest!(ExportedRecommender, Recommender, advice);
-policy_guest!(ExportedPricer, Pricer, prices);
+policy_guest!(ExportedRecommender, Recommender, recommender);
+policy_guest!(ExportedPricer, Pricer, pricer);
 
-impl<P: Recommender> advice::exports::phasemeter::policy::recommender::Guest
+impl<P: Recommender> recommender::exports::phasemeter::policy::recommender::Guest
     for ExportedRecommender<P>
 {
     fn recommend(window: Window) -> Result<Vec<Recommendation>, String> {
         let settings = settings::<P>()?;
-        // The instance ends with this call: to free a thousand small pieces would be for nothing.
+        // The instance ends with this call, so freeing the window would be wasted work.
         let window = ManuallyDrop::new(window);
         Ok(P::recommend(&settings, &window))
     }
 }
 
-impl<P: Pricer> prices::exports::phasemeter::policy::pricer::Guest for ExportedPricer<P> {
+impl<P: Pricer> pricer::exports::phasemeter::policy::pricer::Guest for ExportedPricer<P> {
     fn quote_price(request: QuoteRequest) -> Result<Option<Quote>, String> {
         Ok(P::quote(&settings::<P>()?, &request))
     }

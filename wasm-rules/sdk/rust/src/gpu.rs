@@ -1,29 +1,29 @@
-//! What a GPU of a window says in sums: its bill, its waste as shares of it, how sure one can be.
+//! Summarizes a GPU of a window: its bill, its waste as shares of the bill, and a confidence.
 //!
-//! Shares are of the bill. A GPU without a price has none; its shares are of its time, which at
-//! any one rate is the same. This room must not know what anyone advises.
+//! An unpriced GPU has no bill, so its shares are of its time, which are the same at any constant
+//! rate. Must not depend on recommendations.
 
 use crate::column::peak;
-use crate::words::{count, duration};
+use crate::format::{count, duration};
 use crate::{Account, Accounts, Gpu, PatternKind, Window, log};
 
-/// In how long a time what was seen can be taken for the rule: an hour.
-const SURE_AFTER_SECONDS: f64 = 3_600.0;
+/// Observed time from which confidence is not reduced: one hour.
+const FULL_CONFIDENCE_SECONDS: f64 = 3_600.0;
 
 impl Accounts {
-    /// The three idle accounts, as one.
+    /// Sums the three idle accounts.
     #[must_use]
     pub fn idle(&self) -> Account {
         sum([self.idle_held, self.idle_free, self.idle_unknown])
     }
 
-    /// Where the GPU worked: everything that was observed, and not idle.
+    /// Sums the accounts in which the GPU worked: observed and not idle.
     #[must_use]
     pub fn busy(&self) -> Account {
         sum([self.underutilized, self.productive, self.compute_bound])
     }
 
-    /// Everything that was observed.
+    /// Sums all observed accounts.
     #[must_use]
     pub fn observed(&self) -> Account {
         sum([self.idle(), self.busy()])
@@ -31,17 +31,17 @@ impl Accounts {
 }
 
 fn sum<const N: usize>(accounts: [Account; N]) -> Account {
-    let zero = Account { seconds: 0.0, effective_seconds: 0.0, cost: 0, effective_cost: 0 };
+    let zero = Account { seconds: 0.0, effective_seconds: 0.0, cost: 0, utilized_cost: 0 };
     accounts.iter().fold(zero, |sum, account| Account {
         seconds: sum.seconds + account.seconds,
         effective_seconds: sum.effective_seconds + account.effective_seconds,
         cost: sum.cost.saturating_add(account.cost),
-        effective_cost: sum.effective_cost.saturating_add(account.effective_cost),
+        utilized_cost: sum.utilized_cost.saturating_add(account.utilized_cost),
     })
 }
 
 impl Account {
-    /// Mean utilization in it, 0–1; 0 where no time was spent.
+    /// Returns the mean utilization, 0–1; 0 if the account is empty.
     #[must_use]
     pub fn level(&self) -> f64 {
         ratio(self.effective_seconds, self.seconds)
@@ -49,13 +49,13 @@ impl Account {
 }
 
 impl Gpu {
-    /// What it cost, all of it: nano-USD.
+    /// Returns the total cost in nano-USD.
     #[must_use]
     pub fn bill(&self) -> u64 {
         self.accounts.observed().cost.saturating_add(self.accounts.unobserved.cost)
     }
 
-    /// How much it counts among others: its bill, or its time where nobody has a price.
+    /// Returns the GPU's weight in means: its bill, or its time if it is unpriced.
     #[must_use]
     pub fn weight(&self) -> f64 {
         if self.price.is_some() {
@@ -65,61 +65,63 @@ impl Gpu {
         }
     }
 
-    /// The share of its observed time that it spent in an account.
+    /// Returns an account's share of the observed time.
     pub fn share(&self, account: impl Fn(&Accounts) -> Account) -> f64 {
         ratio(account(&self.accounts).seconds, self.accounts.observed().seconds)
     }
 
-    /// The share of the bill that was lost in stretches that wait for input.
+    /// Returns the share of the bill lost to starvation.
     #[must_use]
-    pub fn lost_starving(&self) -> f64 {
+    pub fn lost_starvation(&self) -> f64 {
         self.lost(
             self.waste.starvation,
-            |gpu| if gpu.bounces() { gpu.lost_seconds().1 } else { 0.0 },
+            |gpu| {
+                if gpu.is_bouncing() { gpu.lost_seconds().1 } else { 0.0 }
+            },
         )
     }
 
-    /// The share of the bill that was lost in idle time elsewhere.
+    /// Returns the share of the bill lost to other idle time.
     #[must_use]
     pub fn lost_idle(&self) -> f64 {
-        self.lost(self.waste.idle, |gpu| if gpu.bounces() { 0.0 } else { gpu.lost_seconds().0 })
+        self.lost(self.waste.idle, |gpu| if gpu.is_bouncing() { 0.0 } else { gpu.lost_seconds().0 })
     }
 
-    /// The share of the bill that was lost while it worked and was not filled.
+    /// Returns the share of the bill lost while the GPU worked below full load.
     #[must_use]
-    pub fn lost_unfilled(&self) -> f64 {
-        self.lost(self.waste.occupancy, |gpu| {
+    pub fn lost_underload(&self) -> f64 {
+        self.lost(self.waste.underload, |gpu| {
             let (idle, all) = gpu.lost_seconds();
-            if gpu.bounces() { 0.0 } else { all - idle }
+            if gpu.is_bouncing() { 0.0 } else { all - idle }
         })
     }
 
-    /// Whether it waits for its input.
+    /// Returns whether the GPU bounces between idle and busy, that is, waits for input.
     #[must_use]
-    pub fn bounces(&self) -> bool {
+    pub fn is_bouncing(&self) -> bool {
         self.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Bouncing)
     }
 
-    /// The most memory that was in use, in bytes; `None` where there was no such column.
+    /// Returns the peak memory use in bytes; `None` if it was not recorded.
     #[must_use]
     pub fn memory_peak(&self) -> Option<f64> {
         peak(&self.memory)
     }
 
-    /// The same, as a share of all its memory.
+    /// Returns the peak memory use as a share of total memory; `None` if either is unknown.
     #[must_use]
     pub fn memory_share(&self) -> Option<f64> {
         let total = self.memory_total_bytes.filter(|total| *total > 0)?;
         Some(self.memory_peak()? / total as f64)
     }
 
-    /// How far what was seen can be trusted to be the rule, 0–1: the part of its time that was
-    /// observed, and of an hour as much as there was.
+    /// Returns the confidence that the observed behavior is typical, 0–1: the observed share of the
+    /// time, scaled down if less than an hour was observed.
     #[must_use]
-    pub fn certainty(&self) -> f64 {
+    pub fn confidence(&self) -> f64 {
         let observed = self.accounts.observed().seconds;
         let covered = ratio(observed, observed + self.accounts.unobserved.seconds);
-        covered * (observed / SURE_AFTER_SECONDS).clamp(0.0, 1.0)
+        covered * (observed / FULL_CONFIDENCE_SECONDS).clamp(0.0, 1.0)
     }
 
     fn lost(&self, waste: u64, seconds: impl Fn(&Self) -> f64) -> f64 {
@@ -127,7 +129,7 @@ impl Gpu {
         ratio(lost, self.weight()).clamp(0.0, 1.0)
     }
 
-    /// Seconds lost while idle, and seconds lost in all.
+    /// Returns the seconds lost while idle, and in total.
     fn lost_seconds(&self) -> (f64, f64) {
         let (idle, all) = (self.accounts.idle(), self.accounts.observed());
         (idle.seconds - idle.effective_seconds, all.seconds - all.effective_seconds)
@@ -135,36 +137,37 @@ impl Gpu {
 }
 
 impl Window {
-    /// The GPUs of which enough was seen to say anything: observed for at least so long, and
-    /// moving in a way that can be told. How many there are of the others is logged.
+    /// Returns the GPUs with enough data: a pattern, and at least `min_seconds` observed. Logs how
+    /// many were skipped.
     #[must_use]
-    pub fn seen(&self, least_seconds: f64) -> Vec<&Gpu> {
-        let seen = self.gpus.iter().filter(|gpu| {
-            gpu.pattern.is_some() && gpu.accounts.observed().seconds >= least_seconds
-        });
-        let seen: Vec<_> = seen.collect();
-        let others = self.gpus.len() - seen.len();
-        if others > 0 {
-            let words = [
-                count(others, "GPU"),
-                " not judged: observed for less than ".to_owned(),
-                duration(least_seconds),
-                ", or too little to tell how the load moves".to_owned(),
+    pub fn observed_gpus(&self, min_seconds: f64) -> Vec<&Gpu> {
+        let observed = self
+            .gpus
+            .iter()
+            .filter(|gpu| gpu.pattern.is_some() && gpu.accounts.observed().seconds >= min_seconds);
+        let observed: Vec<_> = observed.collect();
+        let skipped = self.gpus.len() - observed.len();
+        if skipped > 0 {
+            let message = [
+                count(skipped, "GPU"),
+                " skipped: observed for less than ".to_owned(),
+                duration(min_seconds),
+                ", or without a clear utilization pattern".to_owned(),
             ];
-            log::info(&words.concat());
+            log::info(&message.concat());
         }
-        seen
+        observed
     }
 }
 
-/// Puts what is alike together: each item with the first group whose first member it is like.
+/// Groups similar items: each joins the first group whose first item is similar.
 pub fn groups<T>(
     items: impl IntoIterator<Item = T>,
-    alike: impl Fn(&T, &T) -> bool,
+    similar: impl Fn(&T, &T) -> bool,
 ) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = Vec::new();
     for item in items {
-        match groups.iter_mut().find(|group| alike(&group[0], &item)) {
+        match groups.iter_mut().find(|group| similar(&group[0], &item)) {
             Some(group) => group.push(item),
             None => groups.push(vec![item]),
         }
@@ -172,14 +175,14 @@ pub fn groups<T>(
     groups
 }
 
-/// Whether two spellings name one model: they differ at most in case, and in the `NVIDIA ` that old
-/// drivers leave out.
+/// Returns whether two names denote the same model: case is ignored, and so is the prefix `NVIDIA `,
+/// which old drivers omit.
 #[must_use]
-pub fn same_model(one: &str, other: &str) -> bool {
-    bare(one).eq_ignore_ascii_case(bare(other))
+pub fn same_model(a: &str, b: &str) -> bool {
+    without_vendor(a).eq_ignore_ascii_case(without_vendor(b))
 }
 
-fn bare(model: &str) -> &str {
+fn without_vendor(model: &str) -> &str {
     const VENDOR: &str = "NVIDIA ";
     match model.trim().split_at_checked(VENDOR.len()) {
         Some((vendor, rest)) if vendor.eq_ignore_ascii_case(VENDOR) => rest,
@@ -187,7 +190,7 @@ fn bare(model: &str) -> &str {
     }
 }
 
-/// 0 where there is nothing to divide by.
+/// Returns 0 if `whole` is 0.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
@@ -198,10 +201,10 @@ mod tests {
     use crate::testing::{bouncing, steady};
 
     #[test]
-    fn shares_are_the_same_with_and_without_a_price() {
+    fn shares_do_not_depend_on_price() {
         for priced in [bouncing(3_600, 40, 0.6), steady(3_600, 0.5), steady(3_600, 0.05)] {
             let unpriced = crate::testing::unpriced(priced.clone());
-            let shares = |gpu: &Gpu| [gpu.lost_starving(), gpu.lost_idle(), gpu.lost_unfilled()];
+            let shares = |gpu: &Gpu| [gpu.lost_starvation(), gpu.lost_idle(), gpu.lost_underload()];
             for (with, without) in shares(&priced).into_iter().zip(shares(&unpriced)) {
                 assert!((with - without).abs() < 1e-9, "{with} {without}");
             }
@@ -209,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn half_an_hour_is_half_as_sure_as_an_hour() {
-        assert_eq!(steady(3_600, 0.5).certainty(), 1.0);
-        assert_eq!(steady(1_800, 0.5).certainty(), 0.5);
-        assert_eq!(steady(0, 0.5).certainty(), 0.0);
+    fn confidence_grows_with_observed_time() {
+        assert_eq!(steady(3_600, 0.5).confidence(), 1.0);
+        assert_eq!(steady(1_800, 0.5).confidence(), 0.5);
+        assert_eq!(steady(0, 0.5).confidence(), 0.0);
     }
 
     #[test]
-    fn a_model_is_itself_in_any_spelling_and_no_other() {
+    fn same_model_ignores_case_and_vendor() {
         assert!(same_model("NVIDIA A100-SXM4-80GB", "a100-sxm4-80gb"));
         for other in ["", "A100", "NVIDIA A100-SXM4-40GB", "NVIDIÄ A100-SXM4-80GB"] {
             assert!(!same_model("NVIDIA A100-SXM4-80GB", other), "{other}");
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alike_stands_together() {
+    fn groups_collect_similar_items() {
         let found = groups([1, 2, 11, 3, 12], |a, b| i32::abs(a - b) < 5);
         assert_eq!(found, [vec![1, 2, 3], vec![11, 12]]);
     }

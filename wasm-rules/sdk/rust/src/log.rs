@@ -1,27 +1,27 @@
-//! The one thing a policy may ask of the host: to write a line to its log.
+//! Logs through the host, the only function that a policy may import.
 //!
-//! In a native test the lines go to standard error.
+//! Native tests log to standard error.
 
-/// For whoever develops the policy.
+use crate::bindings::pricer::phasemeter::policy::log::Level;
+
+/// Logs for the author of the policy.
 pub fn debug(message: &str) {
     write(Level::Debug, message);
 }
 
-/// What an operator may want to know: what could not be judged, and for lack of what.
+/// Logs for operators: what was skipped, and which data was missing.
 pub fn info(message: &str) {
     write(Level::Info, message);
 }
 
-/// What an operator should look at.
+/// Logs what an operator should investigate.
 pub fn warn(message: &str) {
     write(Level::Warn, message);
 }
 
-use crate::bindings::prices::phasemeter::policy::log::Level;
-
 #[cfg(target_arch = "wasm32")]
 fn write(level: Level, message: &str) {
-    crate::bindings::prices::phasemeter::policy::log::log(level, message);
+    crate::bindings::pricer::phasemeter::policy::log::log(level, message);
 }
 
 #[cfg(not(target_arch = "wasm32"))]

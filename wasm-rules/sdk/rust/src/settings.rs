@@ -1,11 +1,11 @@
-//! Settings: what can be set, written once, as fields of a struct.
+//! Settings: a struct that also defines its JSON Schema.
 //!
-//! The host has checked them against the schema, and filled defaults in, before a policy sees
-//! them. The fields that [`settings!`](crate::settings!) takes:
+//! The host validates settings against the schema and fills in defaults before it passes them to a
+//! policy. [`settings!`](crate::settings!) supports these fields:
 //!
 //! ```
 //! phasemeter_policy::settings! {
-//!     /// What it is, for people.
+//!     /// A description, for people.
 //!     idle_share: number = 0.25 in 0.0..=1.0;
 //!     /// A choice.
 //!     profile: text = "training" of ["training", "serving"];
@@ -15,11 +15,12 @@
 //! # assert_eq!(Settings::default().profile, "training");
 //! ```
 //!
-//! Lists and maps are for a hand-written [`Settings`], with [`Given::map`] and [`Given::list`].
+//! For lists and maps, implement [`Settings`] by hand with [`RawSettings::map`] and
+//! [`RawSettings::list`].
 
 use std::fmt;
 
-/// One setting, as the schema types it.
+/// A setting, typed by the schema.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `true` or `false`.
@@ -30,12 +31,12 @@ pub enum Value {
     Text(String),
 }
 
-/// What is wrong with a setting that a schema cannot say.
+/// A violation of a rule that a schema cannot express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingError {
     /// Its dotted path.
     pub path: String,
-    /// What is wrong, and what would be right: at most 500 bytes.
+    /// The problem and the expected value: at most 500 bytes.
     pub message: String,
 }
 
@@ -45,16 +46,16 @@ impl fmt::Display for SettingError {
     }
 }
 
-/// A struct of settings.
+/// Settings of a policy.
 pub trait Settings: Sized {
-    /// The JSON Schema of them; empty for none.
+    /// Returns the JSON Schema; empty if there are no settings.
     fn schema() -> String;
 
-    /// Takes them out of what was given.
+    /// Reads the settings.
     ///
     /// # Errors
-    /// What the schema cannot say.
-    fn read(given: &Given) -> Result<Self, Vec<SettingError>>;
+    /// Returns an error for each violation of a rule that the schema cannot express.
+    fn read(raw: &RawSettings) -> Result<Self, Vec<SettingError>>;
 }
 
 impl Settings for () {
@@ -62,83 +63,83 @@ impl Settings for () {
         String::new()
     }
 
-    fn read(_: &Given) -> Result<Self, Vec<SettingError>> {
+    fn read(_: &RawSettings) -> Result<Self, Vec<SettingError>> {
         Ok(())
     }
 }
 
-/// What was given: dotted paths, each with its value.
+/// Settings as passed by the host: dotted paths and their values.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Given(Vec<(String, Value)>);
+pub struct RawSettings(Vec<(String, Value)>);
 
-impl FromIterator<(String, Value)> for Given {
+impl FromIterator<(String, Value)> for RawSettings {
     fn from_iter<I: IntoIterator<Item = (String, Value)>>(pairs: I) -> Self {
         Self(pairs.into_iter().collect())
     }
 }
 
-impl Given {
-    /// The value of a path.
+impl RawSettings {
+    /// Returns the value at a path.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Value> {
         self.0.iter().find(|(name, _)| name == path).map(|(_, value)| value)
     }
 
-    /// A number.
+    /// Returns the number at a path.
     #[must_use]
     pub fn number(&self, path: &str) -> Option<f64> {
         self.get(path).and_then(|value| if let Value::Number(n) = value { Some(*n) } else { None })
     }
 
-    /// A text.
+    /// Returns the text at a path.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<&str> {
         self.get(path).and_then(|value| if let Value::Text(t) = value { Some(&**t) } else { None })
     }
 
-    /// A switch.
+    /// Returns the flag at a path.
     #[must_use]
     pub fn flag(&self, path: &str) -> Option<bool> {
         self.get(path).and_then(|value| if let Value::Flag(f) = value { Some(*f) } else { None })
     }
 
-    /// The members of a map: `discounts.h100` is `h100` in `map("discounts")`.
+    /// Returns the entries of a map: `discounts.h100` is `h100` in `map("discounts")`.
     pub fn map<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a str, &'a Value)> {
-        let members = self.0.iter();
-        members.filter_map(move |(name, value)| {
+        let settings = self.0.iter();
+        settings.filter_map(move |(name, value)| {
             Some((name.strip_prefix(path)?.strip_prefix('.')?, value))
         })
     }
 
-    /// The members of a list of objects, in order: `commitments.0.model` is `model` in the first
-    /// of `list("commitments")`.
+    /// Returns the items of a list of objects, in order: `commitments.0.model` is `model` in the first
+    /// item of `list("commitments")`.
     #[must_use]
     pub fn list(&self, path: &str) -> Vec<Self> {
-        let mut members: Vec<(usize, Self)> = Vec::new();
+        let mut items: Vec<(usize, Self)> = Vec::new();
         for (name, value) in self.map(path) {
             let Some((number, rest)) = name.split_once('.') else { continue };
             let Ok(number) = number.parse() else { continue };
             let pair = (rest.to_owned(), value.clone());
-            match members.iter_mut().find(|(of, _)| *of == number) {
-                Some((_, member)) => member.0.push(pair),
-                None => members.push((number, Self(vec![pair]))),
+            match items.iter_mut().find(|(other, _)| *other == number) {
+                Some((_, item)) => item.0.push(pair),
+                None => items.push((number, Self(vec![pair]))),
             }
         }
-        members.sort_by_key(|(number, _)| *number);
-        members.into_iter().map(|(_, member)| member).collect()
+        items.sort_by_key(|(number, _)| *number);
+        items.into_iter().map(|(_, item)| item).collect()
     }
 }
 
-/// Makes the struct `Settings` of fields, each with its meaning, default and range.
+/// Defines the struct `Settings`; each field has a description, a default and a range.
 #[macro_export]
 macro_rules! settings {
-    ($($(#[doc = $what:literal])+ $name:ident : $kind:ident = $default:literal
+    ($($(#[doc = $description:literal])+ $name:ident : $kind:ident = $default:literal
         $(in $low:literal ..= $high:literal)? $(of [$($option:literal),+])?;)+) => {
-        /// What can be set.
-        #[allow(unreachable_pub, reason = "where it is used says who may see it")]
+        /// Settings of this policy.
+        #[allow(unreachable_pub, reason = "visibility depends on the caller's module")]
         #[derive(Clone, Debug, PartialEq)]
         pub struct Settings {
-            $($(#[doc = $what])+ pub $name: $crate::setting_type!($kind),)+
+            $($(#[doc = $description])+ pub $name: $crate::setting_type!($kind),)+
         }
 
         impl Default for Settings {
@@ -151,7 +152,7 @@ macro_rules! settings {
             fn schema() -> String {
                 let fields = [$($crate::settings::field(
                     stringify!($name),
-                    concat!($($what),+),
+                    concat!($($description),+),
                     concat!(
                         $crate::setting_schema!($kind, $default)
                         $(, ",\"minimum\":", $low, ",\"maximum\":", $high)?
@@ -164,10 +165,10 @@ macro_rules! settings {
             }
 
             fn read(
-                given: &$crate::Given,
+                raw: &$crate::RawSettings,
             ) -> Result<Self, Vec<$crate::SettingError>> {
                 Ok(Self { $($name: $crate::setting_read!(
-                    given, $kind, stringify!($name), $default $(, [$($option),+])?
+                    raw, $kind, stringify!($name), $default $(, [$($option),+])?
                 ),)+ })
             }
         }
@@ -183,7 +184,7 @@ macro_rules! setting_type {
     (text) => { &'static str };
 }
 
-/// The type and default of a field, in its schema.
+/// The type and default of a field in the schema.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setting_schema {
@@ -202,26 +203,26 @@ macro_rules! setting_schema {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setting_read {
-    ($given:ident, number, $name:expr, $default:literal) => {
-        $given.number($name).unwrap_or($default)
+    ($raw:ident, number, $name:expr, $default:literal) => {
+        $raw.number($name).unwrap_or($default)
     };
-    ($given:ident, flag, $name:expr, $default:literal) => {
-        $given.flag($name).unwrap_or($default)
+    ($raw:ident, flag, $name:expr, $default:literal) => {
+        $raw.flag($name).unwrap_or($default)
     };
-    ($given:ident, text, $name:expr, $default:literal, [$($option:literal),+]) => {
-        match $given.text($name) {
+    ($raw:ident, text, $name:expr, $default:literal, [$($option:literal),+]) => {
+        match $raw.text($name) {
             $(Some($option) => $option,)+
             _ => $default,
         }
     };
 }
 
-/// A field of a schema: its name, its meaning, its rules, and the choices of a text.
+/// Returns the schema of a field; `options` are the choices of a text.
 #[doc(hidden)]
 #[must_use]
-pub fn field(name: &str, what: &str, rules: &str, options: &[&str]) -> String {
-    let what = what.trim().replace('\\', "\\\\").replace('"', "\\\"");
-    let mut field = ["\"", name, "\":{\"description\":\"", &what, "\",", rules].concat();
+pub fn field(name: &str, description: &str, rules: &str, options: &[&str]) -> String {
+    let description = description.trim().replace('\\', "\\\\").replace('"', "\\\"");
+    let mut field = ["\"", name, "\":{\"description\":\"", &description, "\",", rules].concat();
     if !options.is_empty() {
         field += &[",\"enum\":[\"", &options.join("\",\""), "\"]"].concat();
     }
@@ -233,7 +234,7 @@ mod tests {
     use super::*;
 
     crate::settings! {
-        /// A share, so to "speak".
+        /// A "quoted" share.
         share: number = 0.25 in 0.0..=1.0;
         /// One of two.
         profile: text = "one" of ["one", "two"];
@@ -241,39 +242,39 @@ mod tests {
         on: flag = true;
     }
 
-    fn given(pairs: &[(&str, Value)]) -> Given {
+    fn raw(pairs: &[(&str, Value)]) -> RawSettings {
         pairs.iter().map(|(path, value)| (path.to_string(), value.clone())).collect()
     }
 
     #[test]
-    fn a_field_has_its_default_and_takes_what_is_given() {
-        let default = <Settings as super::Settings>::read(&Given::default()).unwrap();
+    fn settings_have_defaults_and_overrides() {
+        let default = <Settings as super::Settings>::read(&RawSettings::default()).unwrap();
         assert_eq!(default, Settings::default());
         let text = Value::Text("two".into());
         let some =
-            given(&[("share", Value::Number(0.5)), ("profile", text), ("on", Value::Flag(false))]);
+            raw(&[("share", Value::Number(0.5)), ("profile", text), ("on", Value::Flag(false))]);
         let settings = <Settings as super::Settings>::read(&some).unwrap();
         assert_eq!(settings, Settings { share: 0.5, profile: "two", on: false });
     }
 
     #[test]
-    fn the_schema_says_what_the_fields_are() {
-        let schema = r#"{"type":"object","properties":{"share":{"description":"A share, so to \"speak\".","type":"number","default":0.25,"minimum":0.0,"maximum":1.0},"profile":{"description":"One of two.","type":"string","default":"one","enum":["one","two"]},"on":{"description":"A switch.","type":"boolean","default":true}},"additionalProperties":false}"#;
+    fn schema_describes_fields() {
+        let schema = r#"{"type":"object","properties":{"share":{"description":"A \"quoted\" share.","type":"number","default":0.25,"minimum":0.0,"maximum":1.0},"profile":{"description":"One of two.","type":"string","default":"one","enum":["one","two"]},"on":{"description":"A switch.","type":"boolean","default":true}},"additionalProperties":false}"#;
         assert_eq!(<Settings as super::Settings>::schema(), schema);
     }
 
     #[test]
-    fn maps_and_lists_are_found_under_their_paths() {
+    fn raw_settings_resolve_maps_and_lists() {
         let number = Value::Number(0.25);
-        let given = given(&[
+        let raw = raw(&[
             ("terms.0.model", Value::Text("a".into())),
             ("terms.1.model", Value::Text("b".into())),
             ("discounts.h100", number.clone()),
-            ("discountsish", Value::Flag(true)),
+            ("discounts_other", Value::Flag(true)),
         ]);
-        assert_eq!(given.map("discounts").collect::<Vec<_>>(), [("h100", &number)]);
+        assert_eq!(raw.map("discounts").collect::<Vec<_>>(), [("h100", &number)]);
         let models: Vec<_> =
-            given.list("terms").iter().map(|t| t.text("model").map(str::to_owned)).collect();
+            raw.list("terms").iter().map(|t| t.text("model").map(str::to_owned)).collect();
         assert_eq!(models, [Some("a".to_owned()), Some("b".to_owned())]);
     }
 }

@@ -1,7 +1,7 @@
-//! Windows to test policies on: made of what a GPU does in each second.
+//! Builds test windows from the utilization of each second.
 //!
-//! They keep the rules of the contract: the accounts sum up, and each second's waste lies in one
-//! pool. A price of $3.60 an hour makes a second cost a tenth of a cent.
+//! They satisfy the contract: accounts add up, and each second's waste is in exactly one category.
+//! At $3.60 per GPU-hour, one second costs $0.001.
 
 use crate::{
     Account, Accounts, Gpu, Pattern, PatternKind, Plan, Price, QuoteRequest, Waste, Window,
@@ -9,10 +9,10 @@ use crate::{
 
 /// 2026-07-27T00:00:00Z.
 const START: u64 = 1_785_110_400_000_000_000;
-const NANO_USD_A_SECOND: u64 = 1_000_000;
-const MOST_POINTS: usize = 600;
+const NANO_USD_PER_SECOND: u64 = 1_000_000;
+const MAX_POINTS: usize = 600;
 
-/// A window of these GPUs, as long as the longest of them.
+/// Returns a window of these GPUs, as long as the longest of them.
 #[must_use]
 pub fn window(gpus: Vec<Gpu>) -> Window {
     let all =
@@ -25,8 +25,8 @@ pub fn window(gpus: Vec<Gpu>) -> Window {
     Window {
         start: START,
         end: START + (seconds * 1e9) as u64,
-        last: true,
-        experiment_id: "made".to_owned(),
+        is_final: true,
+        experiment_id: "test".to_owned(),
         trace_id: "5c79120489f0cfedbdc6e6d34b2c5f90".to_owned(),
         attributes: Vec::new(),
         step_seconds: step(seconds as usize) as f64,
@@ -35,30 +35,30 @@ pub fn window(gpus: Vec<Gpu>) -> Window {
     }
 }
 
-/// A GPU that holds `level`.
+/// Returns a GPU with constant utilization `level`.
 #[must_use]
 pub fn steady(seconds: usize, level: f64) -> Gpu {
     let kind = if level < 0.1 { PatternKind::Idle } else { PatternKind::Steady };
     gpu(kind, seconds, |_| level)
 }
 
-/// A GPU that is fully busy for the share `duty` of every `period` seconds, else idle.
+/// Returns a GPU that is fully busy for the share `duty_cycle` of every `period` seconds, else idle.
 #[must_use]
-pub fn bouncing(seconds: usize, period: usize, duty: f64) -> Gpu {
-    let high = |second: usize| ((second % period) as f64) < duty * period as f64;
+pub fn bouncing(seconds: usize, period: usize, duty_cycle: f64) -> Gpu {
+    let high = |second: usize| ((second % period) as f64) < duty_cycle * period as f64;
     let mut gpu = gpu(PatternKind::Bouncing, seconds, |second| f64::from(u8::from(high(second))));
     gpu.pattern = Some(Pattern {
         kind: PatternKind::Bouncing,
         period_seconds: Some(period as f64),
-        duty: Some(duty),
+        duty_cycle: Some(duty_cycle),
     });
     gpu
 }
 
-/// A GPU by what it does in each second: its utilization, 0–1, NaN where nothing observed it. An
-/// H100 of 80 GB, on demand; idle seconds are held. It has no column of memory or power.
+/// Returns a GPU from its utilization in each second: 0–1, NaN if unobserved. It is an on-demand
+/// H100 with 80 GB, held while idle, without columns of memory or power.
 pub fn gpu(kind: PatternKind, seconds: usize, utilization: impl Fn(usize) -> f64) -> Gpu {
-    let zero = Account { seconds: 0.0, effective_seconds: 0.0, cost: 0, effective_cost: 0 };
+    let zero = Account { seconds: 0.0, effective_seconds: 0.0, cost: 0, utilized_cost: 0 };
     let mut accounts = Accounts {
         idle_held: zero,
         idle_free: zero,
@@ -68,25 +68,25 @@ pub fn gpu(kind: PatternKind, seconds: usize, utilization: impl Fn(usize) -> f64
         compute_bound: zero,
         unobserved: zero,
     };
-    let mut waste = Waste { starvation: 0, idle: 0, occupancy: 0 };
-    let bounces = kind == PatternKind::Bouncing;
+    let mut waste = Waste { starvation: 0, idle: 0, underload: 0 };
+    let bouncing = kind == PatternKind::Bouncing;
     for second in 0..seconds {
         let level = utilization(second);
-        let (account, pool) = match level {
+        let (account, category) = match level {
             level if level.is_nan() => (&mut accounts.unobserved, None),
             ..0.1 => (&mut accounts.idle_held, Some(&mut waste.idle)),
-            ..0.7 => (&mut accounts.underutilized, Some(&mut waste.occupancy)),
-            ..0.9 => (&mut accounts.productive, Some(&mut waste.occupancy)),
-            _ => (&mut accounts.compute_bound, Some(&mut waste.occupancy)),
+            ..0.7 => (&mut accounts.underutilized, Some(&mut waste.underload)),
+            ..0.9 => (&mut accounts.productive, Some(&mut waste.underload)),
+            _ => (&mut accounts.compute_bound, Some(&mut waste.underload)),
         };
         account.seconds += 1.0;
-        account.cost += NANO_USD_A_SECOND;
-        if let Some(pool) = pool {
-            let effective = (NANO_USD_A_SECOND as f64 * level) as u64;
+        account.cost += NANO_USD_PER_SECOND;
+        if let Some(category) = category {
+            let utilized = (NANO_USD_PER_SECOND as f64 * level) as u64;
             account.effective_seconds += level;
-            account.effective_cost += effective;
-            let pool = if bounces { &mut waste.starvation } else { pool };
-            *pool += NANO_USD_A_SECOND - effective;
+            account.utilized_cost += utilized;
+            let category = if bouncing { &mut waste.starvation } else { category };
+            *category += NANO_USD_PER_SECOND - utilized;
         }
     }
     let step = step(seconds);
@@ -101,7 +101,7 @@ pub fn gpu(kind: PatternKind, seconds: usize, utilization: impl Fn(usize) -> f64
         power_limit_watts: Some(700.0),
         accounts,
         waste,
-        pattern: Some(Pattern { kind, period_seconds: None, duty: None }),
+        pattern: Some(Pattern { kind, period_seconds: None, duty_cycle: None }),
         price: Some(price()),
         work_done: Vec::new(),
         utilization: (0..seconds).step_by(step).map(point).collect(),
@@ -111,20 +111,20 @@ pub fn gpu(kind: PatternKind, seconds: usize, utilization: impl Fn(usize) -> f64
     }
 }
 
-/// The same GPU, with a column of memory in which it holds so many GiB.
+/// Adds a memory column with `gib` GiB in use.
 #[must_use]
 pub fn with_memory(gpu: Gpu, gib: f64) -> Gpu {
     let bytes = gib * f64::from(1 << 30);
     Gpu { memory: vec![bytes; gpu.utilization.len()], ..gpu }
 }
 
-/// The same GPU, with a column of power in which it draws so many watts.
+/// Adds a power column with a draw of `watts`.
 #[must_use]
 pub fn with_power(gpu: Gpu, watts: f64) -> Gpu {
     Gpu { power: vec![watts; gpu.utilization.len()], ..gpu }
 }
 
-/// The same GPU, where nobody has a price.
+/// Removes the price, costs and waste.
 #[must_use]
 pub fn unpriced(mut gpu: Gpu) -> Gpu {
     let accounts = &mut gpu.accounts;
@@ -137,12 +137,12 @@ pub fn unpriced(mut gpu: Gpu) -> Gpu {
         &mut accounts.compute_bound,
         &mut accounts.unobserved,
     ] {
-        (account.cost, account.effective_cost) = (0, 0);
+        (account.cost, account.utilized_cost) = (0, 0);
     }
-    Gpu { price: None, waste: Waste { starvation: 0, idle: 0, occupancy: 0 }, ..gpu }
+    Gpu { price: None, waste: Waste { starvation: 0, idle: 0, underload: 0 }, ..gpu }
 }
 
-/// $3.60 a GPU-hour, on demand, in us-east-1 of aws.
+/// Returns $3.60 per GPU-hour, on demand, in us-east-1 at aws.
 #[must_use]
 pub fn price() -> Price {
     Price {
@@ -152,12 +152,12 @@ pub fn price() -> Price {
         region: Some("us-east-1".to_owned()),
         instance_type: Some("p5.48xlarge".to_owned()),
         source: "a test".to_owned(),
-        day: Some("2026-07-20".to_owned()),
+        as_of: Some("2026-07-20".to_owned()),
         estimated: false,
     }
 }
 
-/// A question for the price of such a GPU.
+/// Returns a quote request for the same GPU.
 #[must_use]
 pub fn request() -> QuoteRequest {
     QuoteRequest {
@@ -171,7 +171,7 @@ pub fn request() -> QuoteRequest {
     }
 }
 
-/// Seconds a point covers.
+/// Seconds per point.
 fn step(seconds: usize) -> usize {
-    seconds.div_ceil(MOST_POINTS).next_power_of_two()
+    seconds.div_ceil(MAX_POINTS).next_power_of_two()
 }

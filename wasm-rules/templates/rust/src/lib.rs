@@ -1,10 +1,10 @@
-//! Advises what to do with GPUs that are idle most of the time.
+//! Recommends sharing or switching off GPUs that are mostly idle.
 
 use phasemeter_policy::{Accounts, Gpu, Policy, Recommendation, Recommender, Saving, Target, Window};
 
 phasemeter_policy::settings! {
-    /// GPUs that are idle for less of their observed time than this are left alone.
-    least_idle: number = 0.5 in 0.0..=1.0;
+    /// Minimum idle share of observed time.
+    min_idle: number = 0.5 in 0.0..=1.0;
 }
 
 struct Mine;
@@ -18,31 +18,31 @@ impl Policy for Mine {
 
 impl Recommender for Mine {
     fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-        window.gpus.iter().filter_map(|gpu| advise(settings, gpu)).collect()
+        window.gpus.iter().filter_map(|gpu| recommend(settings, gpu)).collect()
     }
 }
 
-fn advise(settings: &Settings, gpu: &Gpu) -> Option<Recommendation> {
+fn recommend(settings: &Settings, gpu: &Gpu) -> Option<Recommendation> {
     let idle = gpu.share(Accounts::idle);
-    // Nothing is lost where it waits for its input, nor known where nobody knows its price.
-    if idle < settings.least_idle || gpu.waste.idle == 0 {
+    // There is no idle waste if the GPU waits for input, or if its price is unknown.
+    if idle < settings.min_idle || gpu.waste.idle == 0 {
         return None;
     }
     let lost = gpu.lost_idle();
     let held = gpu.accounts.idle_held.seconds > gpu.accounts.idle_free.seconds;
-    let (lever, title, action, why) = if held {
+    let (lever, title, action, state) = if held {
         (
             "bin_pack",
             "Share this GPU",
-            "Place a second job on it: what holds it hardly computes.",
-            "held by a process for most of that",
+            "Place a second job on it. The process that holds it is mostly idle.",
+            "mostly held by a process",
         )
     } else {
         (
             "schedule",
             "Switch this GPU off",
             "Stop its node while nothing runs on it.",
-            "free for most of that",
+            "mostly free",
         )
     };
     Some(Recommendation {
@@ -51,7 +51,7 @@ fn advise(settings: &Settings, gpu: &Gpu) -> Option<Recommendation> {
         lever: lever.into(),
         title: title.into(),
         action: action.into(),
-        rationale: format!("It was idle for {} % of its time, and {why}.", (idle * 100.0) as u32),
+        rationale: format!("The GPU was idle {}% of the time, {state}.", (idle * 100.0) as u32),
         saving: Saving { low: lost * 0.5, expected: lost * 0.75, high: lost },
         confidence: 0.75,
         evidence: vec![("idle.share".into(), idle), ("lost.share".into(), lost)],
@@ -67,10 +67,10 @@ mod tests {
     use phasemeter_policy::testing::{steady, window};
 
     #[test]
-    fn only_what_is_idle_is_told() {
+    fn only_idle_gpus_are_recommended() {
         let window = window(vec![steady(3_600, 0.01), steady(3_600, 0.8)]);
-        let advice = Mine::recommend(&Settings::default(), &window);
-        assert_eq!(advice.len(), 1);
-        assert_eq!((advice[0].lever.as_str(), &advice[0].gpus), ("bin_pack", &vec!["GPU-0".to_owned()]));
+        let found = Mine::recommend(&Settings::default(), &window);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].lever.as_str(), &found[0].gpus), ("bin_pack", &vec!["GPU-0".to_owned()]));
     }
 }

@@ -5,11 +5,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use phasemeter_rules::fixture;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::{Evaluation, Policy};
 use phasemeter_rules::quote::Quote;
 use phasemeter_rules::recommendation::Recommendation;
-use phasemeter_rules::recorded;
 
 use super::shown::Question;
 use super::{PolicyFailure, desk};
@@ -37,16 +37,16 @@ impl Answer {
     pub(super) fn recorded(kind: Kind, path: &Path) -> Result<Self, PolicyFailure> {
         let (file, json) = (path.display().to_string(), desk::read(path)?);
         Ok(match kind {
-            Kind::Recommender => Self::Advice(recorded::read_advice(&file, &json)?),
-            Kind::Pricer => Self::Quote(recorded::read_quote(&file, &json)?),
+            Kind::Recommender => Self::Advice(fixture::read_recommendations(&file, &json)?),
+            Kind::Pricer => Self::Quote(fixture::read_quote(&file, &json)?),
         })
     }
 
     /// Records it.
     pub(super) fn write(&self, out: impl Write) -> io::Result<()> {
         match self {
-            Self::Advice(advice) => recorded::write_advice(advice, out),
-            Self::Quote(quote) => recorded::write_quote(quote.as_ref(), out),
+            Self::Advice(advice) => fixture::write_recommendations(advice, out),
+            Self::Quote(quote) => fixture::write_quote(quote.as_ref(), out),
         }
     }
 

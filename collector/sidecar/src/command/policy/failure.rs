@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use phasemeter_rules::error::{LoadError, PolicyError};
+use phasemeter_rules::fixture::FixtureError;
 use phasemeter_rules::host::HostError;
 use phasemeter_rules::manifest::Kind;
-use phasemeter_rules::recorded::Unusable;
 use phasemeter_rules::signature::{ParsePublicKeyError, ParseSecretKeyError, SignatureError};
 
 use crate::command::failure::{EX_DATAERR, EX_NOINPUT, EX_OSERR};
@@ -62,7 +62,7 @@ pub enum PolicyFailure {
     },
     /// What is recorded in a file is none of what it should be.
     #[error(transparent)]
-    Recorded(#[from] Unusable),
+    Fixture(#[from] FixtureError),
     /// A folder does not say how it is built.
     #[error("{}: {source}; it must say {}", path.display(), super::project::LIKE)]
     Project {
@@ -135,7 +135,7 @@ impl PolicyFailure {
             Self::Refused { .. }
             | Self::Silent { .. }
             | Self::OtherKind { .. }
-            | Self::Recorded(_)
+            | Self::Fixture(_)
             | Self::Unseen(_)
             | Self::Project { .. }
             | Self::Build { .. }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
+use phasemeter_rules::fixture;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::quote::QuoteRequest;
-use phasemeter_rules::recorded;
 use phasemeter_rules::window::Window;
 use phasemeter_sources::Source;
 use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
@@ -49,8 +49,8 @@ impl Shown {
     pub(super) fn recorded(kind: Kind, path: &Path) -> Result<Self, PolicyFailure> {
         let (from, json) = (path.display().to_string(), desk::read(path)?);
         let question = match kind {
-            Kind::Recommender => Question::Window(recorded::read_window(&from, &json)?),
-            Kind::Pricer => Question::Request(recorded::read_request(&from, &json)?),
+            Kind::Recommender => Question::Window(fixture::read_window(&from, &json)?),
+            Kind::Pricer => Question::Request(fixture::read_request(&from, &json)?),
         };
         Ok(Self { from, question })
     }

@@ -43,16 +43,16 @@ const PYTHON: Group = group!("wasm-rules/templates/python/" => "":
 
 /// The same in every language: all of them are to say the same.
 const TESTS: Group = group!("wasm-rules/templates/tests/" => "tests/":
-    "fleet.advice.json", "fleet.window.json", "nothing.advice.json", "nothing.window.json",
-    "strict.advice.json", "strict.settings.json", "strict.window.json");
+    "fleet.recommendations.json", "fleet.window.json", "nothing.recommendations.json", "nothing.window.json",
+    "strict.recommendations.json", "strict.settings.json", "strict.window.json");
 
 const CONTRACT: Group = group!("rules/wit/v0.1/" => "wit/":
     "pricer.wit", "recommender.wit", "types.wit", "worlds.wit");
 
 const SDK: Group = group!("wasm-rules/sdk/rust/" => "sdk/":
-    "Cargo.toml", "prices/Cargo.toml", "prices/src/lib.rs", "src/bindings.rs", "src/column.rs",
-    "src/export.rs", "src/gpu.rs", "src/lib.rs", "src/log.rs", "src/saving.rs", "src/settings.rs",
-    "src/testing.rs", "src/words.rs", "wit/v0.1/pricer.wit", "wit/v0.1/recommender.wit",
+    "Cargo.toml", "pricer/Cargo.toml", "pricer/src/lib.rs", "src/bindings.rs", "src/column.rs",
+    "src/export.rs", "src/format.rs", "src/gpu.rs", "src/lib.rs", "src/log.rs", "src/saving.rs",
+    "src/settings.rs", "src/testing.rs", "wit/v0.1/pricer.wit", "wit/v0.1/recommender.wit",
     "wit/v0.1/types.wit", "wit/v0.1/worlds.wit");
 
 /// The files of a policy of this name: where each stands in its folder, and what is in it.

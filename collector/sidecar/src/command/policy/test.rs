@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tests/NAME.window.json     what a recommender is shown
-//! tests/NAME.advice.json     what it should answer; --update writes it
+//! tests/NAME.recommendations.json what it should answer; --update writes it
 //! tests/NAME.request.json    what a pricer is asked
 //! tests/NAME.quote.json      what it should answer; --update writes it
 //! tests/NAME.settings.json   the settings for that; without it the defaults
@@ -32,7 +32,7 @@ const AROUND: usize = 3;
 /// What the recorded files of a kind of policy are called: the question, and its answer.
 const fn names(kind: Kind) -> (&'static str, &'static str) {
     match kind {
-        Kind::Recommender => ("window", "advice"),
+        Kind::Recommender => ("window", "recommendations"),
         Kind::Pricer => ("request", "quote"),
     }
 }

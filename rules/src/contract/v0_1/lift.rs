@@ -1,0 +1,222 @@
+//! Lifts what a guest returns to the plain types of this crate, and validates every value.
+//!
+//! Must not depend on `lower`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use phasemeter_meter::money::Rate;
+use phasemeter_meter::price::Plan;
+use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::waste::WasteCategory;
+
+use super::generated::exports::phasemeter::policy as wit;
+use super::generated::phasemeter::policy::types;
+use crate::contract::validate::Validator;
+use crate::error::{MAX_GUEST_TEXT, PolicyError, sanitize};
+use crate::manifest::Manifest;
+use crate::quote::{Quote, QuoteRequest};
+use crate::recommendation::{Recommendation, Saving, Target};
+use crate::schema::Schema;
+use crate::window::Window;
+
+const MAX_RECOMMENDATIONS: usize = 64;
+/// The most evidence of one recommendation.
+const MAX_EVIDENCE: usize = 32;
+/// The largest settings schema, in bytes.
+const MAX_SCHEMA_BYTES: usize = 64 << 10;
+
+pub(super) fn manifest(raw: wit::policy::Manifest) -> Result<Manifest, PolicyError> {
+    let mut validator = Validator::default();
+    let schema = if raw.settings_schema.len() > MAX_SCHEMA_BYTES {
+        validator.reject(
+            "manifest.settings-schema",
+            format!("has {} bytes, expected at most {MAX_SCHEMA_BYTES}", raw.settings_schema.len()),
+        );
+        Schema::default()
+    } else {
+        Schema::parse(&raw.settings_schema).unwrap_or_else(|error| {
+            validator
+                .reject("manifest.settings-schema", sanitize(&error.to_string(), MAX_GUEST_TEXT));
+            Schema::default()
+        })
+    };
+    let manifest = Manifest {
+        name: validator.name("manifest.name", raw.name, ""),
+        version: validator.line("manifest.version", raw.version, 32),
+        summary: validator.line("manifest.summary", raw.summary, 200),
+        schema,
+    };
+    validator.finish(manifest)
+}
+
+pub(super) fn recommendations(
+    raw: Vec<wit::recommender::Recommendation>,
+    window: &Window,
+) -> Result<Vec<Recommendation>, PolicyError> {
+    let mut validator = Validator::default();
+    validator.count("recommendations", raw.len(), 0, MAX_RECOMMENDATIONS);
+    let gpus: BTreeSet<_> = window.gpus.iter().map(|gpu| gpu.id.as_str()).collect();
+    let lifted = raw
+        .into_iter()
+        .take(MAX_RECOMMENDATIONS)
+        .enumerate()
+        .filter_map(|(i, raw)| {
+            recommendation(&format!("recommendations[{i}]"), raw, &gpus, &mut validator)
+        })
+        .collect();
+    validator.finish(lifted)
+}
+
+/// `None` only if a violation was recorded.
+fn recommendation(
+    at: &str,
+    raw: wit::recommender::Recommendation,
+    gpus: &BTreeSet<&str>,
+    validator: &mut Validator,
+) -> Option<Recommendation> {
+    validator.count(&format!("{at}.gpus"), raw.gpus.len(), 1, gpus.len());
+    let mut listed = BTreeSet::new();
+    for gpu in raw.gpus.iter().take(gpus.len()) {
+        if !gpus.contains(gpu.as_str()) {
+            let unknown = sanitize(gpu, 80);
+            validator.reject(
+                &format!("{at}.gpus"),
+                format!("contains '{unknown}', which is not in the window"),
+            );
+        } else if !listed.insert(gpu.as_str()) {
+            validator.reject(&format!("{at}.gpus"), format!("contains '{gpu}' twice"));
+        }
+    }
+    let at_lever = format!("{at}.lever");
+    let lever = raw.lever.parse();
+    if lever.is_err() {
+        let unknown = sanitize(&raw.lever, 80);
+        validator.reject(&at_lever, format!("is '{unknown}', expected one of the known levers"));
+    }
+    Some(Recommendation {
+        code: validator.name(&format!("{at}.code"), raw.code, "._"),
+        target: raw.target.into(),
+        lever: lever.ok()?,
+        title: validator.line(&format!("{at}.title"), raw.title, 120),
+        action: validator.paragraph(&format!("{at}.action"), raw.action, 1_000),
+        rationale: validator.paragraph(&format!("{at}.rationale"), raw.rationale, 2_000),
+        saving: saving(at, raw.saving, validator),
+        confidence: validator.fraction(&format!("{at}.confidence"), raw.confidence),
+        evidence: evidence(at, raw.evidence, validator),
+        gpus: raw.gpus,
+    })
+}
+
+fn saving(at: &str, raw: wit::recommender::Saving, validator: &mut Validator) -> Saving {
+    if raw.low > raw.expected || raw.expected > raw.high {
+        validator
+            .reject(&format!("{at}.saving"), "is out of order, expected low ≤ expected ≤ high");
+    }
+    Saving {
+        low: validator.fraction(&format!("{at}.saving.low"), raw.low),
+        expected: validator.fraction(&format!("{at}.saving.expected"), raw.expected),
+        high: validator.fraction(&format!("{at}.saving.high"), raw.high),
+    }
+}
+
+fn evidence(at: &str, raw: Vec<(String, f64)>, validator: &mut Validator) -> BTreeMap<String, f64> {
+    let at = format!("{at}.evidence");
+    validator.count(&at, raw.len(), 0, MAX_EVIDENCE);
+    let mut evidence = BTreeMap::new();
+    for (name, value) in raw.into_iter().take(MAX_EVIDENCE) {
+        let value = validator.finite(&at, value);
+        let name = validator.line(&at, name, 64);
+        if evidence.insert(name, value).is_some() {
+            validator.reject(&at, "contains a name twice");
+        }
+    }
+    evidence
+}
+
+pub(super) fn quote(raw: wit::pricer::Quote, request: &QuoteRequest) -> Result<Quote, PolicyError> {
+    let mut validator = Validator::default();
+    let rate = Rate::new(raw.nano_usd_per_gpu_hour);
+    let rate =
+        validator.require("quote.nano-usd-per-gpu-hour", rate, "is above the maximum of $10,000");
+    let as_of = raw.as_of.parse().ok();
+    let as_of = validator.require("quote.as-of", as_of, "is invalid, expected YYYY-MM-DD");
+    let source = validator.line("quote.source", raw.source, 200);
+    let until = raw.valid_until.map(Timestamp::from_nanos);
+    if until.is_some_and(|until| until.is_none_or(|until| until <= request.time)) {
+        validator.reject(
+            "quote.valid-until",
+            "is out of range, expected after the request's time and before 2262",
+        );
+    }
+    let Some((rate, day)) = rate.zip(as_of) else { return Err(validator.into_error()) };
+    let plan = raw.plan.into();
+    validator.finish(Quote { rate, plan, source, day, valid_until: until.flatten() })
+}
+
+impl From<wit::recommender::Target> for Target {
+    fn from(target: wit::recommender::Target) -> Self {
+        match target {
+            wit::recommender::Target::Starvation => Self::Waste(WasteCategory::Starvation),
+            wit::recommender::Target::Idle => Self::Waste(WasteCategory::Idle),
+            wit::recommender::Target::Underload => Self::Waste(WasteCategory::Underload),
+            wit::recommender::Target::Rate => Self::Rate,
+            wit::recommender::Target::Throughput => Self::Throughput,
+        }
+    }
+}
+
+impl From<types::Plan> for Plan {
+    fn from(plan: types::Plan) -> Self {
+        match plan {
+            types::Plan::OnDemand => Self::OnDemand,
+            types::Plan::Spot => Self::Spot,
+            types::Plan::ReservedOneYear => Self::Reserved1y,
+            types::Plan::ReservedThreeYears => Self::Reserved3y,
+            types::Plan::Owned => Self::Owned,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::num::f64::ANY;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn saving_is_valid_only_if_ascending_fractions(
+            low in prop_oneof![ANY, 0.0..1.0], expected in prop_oneof![ANY, 0.0..1.0],
+            high in prop_oneof![ANY, 0.0..1.0],
+        ) {
+            let mut validator = Validator::default();
+            let raw = wit::recommender::Saving { low, expected, high };
+            let saving = saving("x", raw, &mut validator);
+            let ascending = 0.0 <= low && low <= expected && expected <= high && high <= 1.0;
+            prop_assert_eq!(validator.finish(saving).is_ok(), ascending);
+        }
+
+        #[test]
+        fn quote_is_valid_only_within_rate_and_expiry_limits(nano_usd: u64, until: Option<u64>) {
+            let raw = wit::pricer::Quote {
+                nano_usd_per_gpu_hour: nano_usd,
+                plan: types::Plan::Spot,
+                source: "a test".to_owned(),
+                as_of: "2026-07-20".to_owned(),
+                valid_until: until,
+            };
+            let request = QuoteRequest {
+                model: String::new(),
+                provider: None,
+                region: None,
+                instance_type: None,
+                plan: None,
+                time: Timestamp::default(),
+                listed: None,
+            };
+            let in_range = until.is_none_or(|until| until > 0 && until < Timestamp::END);
+            prop_assert_eq!(quote(raw, &request).is_ok(), nano_usd <= Rate::MAX && in_range);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Lowers the plain types of this crate to the generated WIT types.
+//!
+//! Strings and columns are borrowed: the only copy is the one into guest memory. Must not depend on
+//! `lift`.
+
+use std::collections::BTreeMap;
+
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::pattern::{Pattern, PatternKind};
+use phasemeter_meter::price::{Plan, Price};
+use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM};
+
+use super::generated::exports::phasemeter::policy as wit;
+use super::generated::phasemeter::policy::types;
+use crate::quote::QuoteRequest;
+use crate::settings::{Settings, Value};
+use crate::window::{Account, Accounts, Gpu, Window};
+
+fn nano_usd(money: NanoUsd) -> u64 {
+    u64::try_from(money.0.max(0)).unwrap_or(u64::MAX)
+}
+
+pub(super) fn settings(settings: &Settings) -> Vec<(&str, wit::policy::Value<'_>)> {
+    let lower = |value| match value {
+        &Value::Flag(flag) => wit::policy::Value::Flag(flag),
+        &Value::Number(number) => wit::policy::Value::Number(number),
+        Value::Text(text) => wit::policy::Value::Text(text),
+    };
+    settings.iter().map(|(path, value)| (path, lower(value))).collect()
+}
+
+/// Passes the lowered window to `call`.
+pub(super) fn window<T>(
+    window: &Window,
+    call: impl FnOnce(wit::recommender::Window<'_>) -> T,
+) -> T {
+    let buffers: Vec<_> = window.gpus.iter().map(GpuBuffers::new).collect();
+    let gpus: Vec<_> =
+        window.gpus.iter().zip(&buffers).map(|(gpu, buffers)| lower_gpu(gpu, buffers)).collect();
+    let attributes = window.attributes.iter();
+    let attributes: Vec<_> = attributes.map(|(name, value)| (&**name, &**value)).collect();
+    call(wit::recommender::Window {
+        start: window.start.as_nanos(),
+        end: window.end.as_nanos(),
+        is_final: window.is_final,
+        experiment_id: &window.experiment_id,
+        trace_id: &window.trace_id,
+        attributes: &attributes,
+        step_seconds: window.step.as_secs_f64(),
+        gpus: &gpus,
+        metrics: &pairs(&window.metrics),
+    })
+}
+
+/// Passes the lowered request to `call`.
+pub(super) fn request<T>(
+    request: &QuoteRequest,
+    call: impl FnOnce(wit::pricer::QuoteRequest<'_>) -> T,
+) -> T {
+    let as_of = request.listed.as_ref().and_then(as_of);
+    call(wit::pricer::QuoteRequest {
+        model: &request.model,
+        provider: request.provider.as_deref(),
+        region: request.region.as_deref(),
+        instance_type: request.instance_type.as_deref(),
+        plan: request.plan.map(Into::into),
+        time: request.time.as_nanos(),
+        listed: request.listed.as_ref().map(|listed| price(listed, as_of.as_deref())),
+    })
+}
+
+/// Fields of a lowered GPU that cannot borrow from [`Gpu`] directly.
+struct GpuBuffers<'a> {
+    work_done: Vec<(&'a str, f64)>,
+    metrics: Vec<(&'a str, f64)>,
+    as_of: Option<String>,
+}
+
+impl<'a> GpuBuffers<'a> {
+    fn new(gpu: &'a Gpu) -> Self {
+        Self {
+            work_done: pairs(&gpu.work_done),
+            metrics: pairs(&gpu.metrics),
+            as_of: gpu.price.as_ref().and_then(as_of),
+        }
+    }
+}
+
+fn pairs(map: &BTreeMap<String, f64>) -> Vec<(&str, f64)> {
+    map.iter().map(|(name, value)| (&**name, *value)).collect()
+}
+
+fn as_of(price: &Price) -> Option<String> {
+    price.as_of.map(|date| date.to_string())
+}
+
+fn price<'a>(price: &'a Price, as_of: Option<&'a str>) -> types::Price<'a> {
+    types::Price {
+        nano_usd_per_gpu_hour: price.rate.nano_usd_per_hour(),
+        plan: price.plan.map(Into::into),
+        provider: price.provider.as_deref(),
+        region: price.region.as_deref(),
+        instance_type: price.instance_type.as_deref(),
+        source: &price.source,
+        as_of,
+        estimated: price.estimate.is_some(),
+    }
+}
+
+fn lower_gpu<'a>(gpu: &'a Gpu, buffers: &'a GpuBuffers<'_>) -> wit::recommender::Gpu<'a> {
+    wit::recommender::Gpu {
+        id: &gpu.id,
+        model: &gpu.model,
+        memory_total_bytes: gpu.memory_total.map(Bytes::get),
+        power_limit_watts: gpu.power_limit.map(Milliwatts::watts),
+        accounts: gpu.accounts.into(),
+        waste: wit::recommender::Waste {
+            starvation: nano_usd(gpu.waste.starvation),
+            idle: nano_usd(gpu.waste.idle),
+            underload: nano_usd(gpu.waste.underload),
+        },
+        pattern: gpu.pattern.map(Into::into),
+        price: gpu.price.as_ref().map(|listed| price(listed, buffers.as_of.as_deref())),
+        work_done: &buffers.work_done,
+        utilization: &gpu.utilization,
+        power: &gpu.power,
+        memory: &gpu.memory,
+        metrics: &buffers.metrics,
+    }
+}
+
+impl From<Plan> for types::Plan {
+    fn from(plan: Plan) -> Self {
+        match plan {
+            Plan::OnDemand => Self::OnDemand,
+            Plan::Spot => Self::Spot,
+            Plan::Reserved1y => Self::ReservedOneYear,
+            Plan::Reserved3y => Self::ReservedThreeYears,
+            Plan::Owned => Self::Owned,
+        }
+    }
+}
+
+impl From<Accounts> for wit::recommender::Accounts {
+    fn from(accounts: Accounts) -> Self {
+        Self {
+            idle_held: accounts.idle_held.into(),
+            idle_free: accounts.idle_free.into(),
+            idle_unknown: accounts.idle_unknown.into(),
+            underutilized: accounts.underutilized.into(),
+            productive: accounts.productive.into(),
+            compute_bound: accounts.compute_bound.into(),
+            unobserved: accounts.unobserved.into(),
+        }
+    }
+}
+
+impl From<Account> for wit::recommender::Account {
+    fn from(account: Account) -> Self {
+        Self {
+            seconds: account.time.as_secs_f64(),
+            effective_seconds: account.effective_time.as_secs_f64(),
+            cost: nano_usd(account.cost),
+            utilized_cost: nano_usd(account.utilized_cost),
+        }
+    }
+}
+
+impl From<Pattern> for wit::recommender::Pattern {
+    fn from(pattern: Pattern) -> Self {
+        let kind = match pattern.kind {
+            PatternKind::Idle => wit::recommender::PatternKind::Idle,
+            PatternKind::Steady => wit::recommender::PatternKind::Steady,
+            PatternKind::Bouncing => wit::recommender::PatternKind::Bouncing,
+            PatternKind::Mixed => wit::recommender::PatternKind::Mixed,
+        };
+        Self {
+            kind,
+            period_seconds: pattern.period.map(Nanos::as_secs_f64),
+            duty_cycle: pattern.duty_cycle.map(|ppm| f64::from(ppm) / f64::from(PPM)),
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Fixture files: round trips, the layout, and error messages.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_precision_loss,
+    reason = "tests fail by panicking, and their numbers are small"
+)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+
+use phasemeter_meter::date::Date;
+use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::pattern::{Pattern, PatternKind};
+use phasemeter_meter::price::{Plan, Price, PriceRange};
+use phasemeter_meter::savings::fraction::Fraction;
+use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
+use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
+use phasemeter_rules::fixture::{
+    read_quote, read_recommendations, read_request, read_window, write_quote,
+    write_recommendations, write_request, write_window,
+};
+use phasemeter_rules::lever::Lever;
+use phasemeter_rules::quote::{Quote, QuoteRequest};
+use phasemeter_rules::recommendation::{Recommendation, Saving, Target};
+use phasemeter_rules::window::{Account, Accounts, Gpu, Window};
+use proptest::collection::{btree_map, vec};
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
+    let mut text = Vec::new();
+    write(&mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+fn window_text(window: &Window) -> String {
+    written(|out| write_window(window, out))
+}
+
+fn recommendations_text(recommendations: &[Recommendation]) -> String {
+    written(|out| write_recommendations(recommendations, out))
+}
+
+fn request_text(request: &QuoteRequest) -> String {
+    written(|out| write_request(request, out))
+}
+
+fn quote_text(quote: Option<&Quote>) -> String {
+    written(|out| write_quote(quote, out))
+}
+
+fn fraction(value: f64) -> Fraction {
+    Fraction::new(value).unwrap()
+}
+
+fn example_recommendations() -> Vec<Recommendation> {
+    vec![Recommendation {
+        code: "idle.share".to_owned(),
+        target: Target::Waste(WasteCategory::Idle),
+        lever: "bin_pack".parse().unwrap(),
+        title: "Share it".to_owned(),
+        action: "Put two jobs on it.".to_owned(),
+        rationale: "It is \"idle\".\nMostly.".to_owned(),
+        saving: Saving { low: fraction(0.1), expected: fraction(1.0 / 3.0), high: Fraction::ONE },
+        confidence: fraction(0.8),
+        evidence: BTreeMap::from([("idle.seconds".to_owned(), 1_200.0)]),
+        gpus: vec!["GPU-0".to_owned(), "GPU-1".to_owned()],
+    }]
+}
+
+fn example_quote() -> Quote {
+    Quote {
+        rate: Rate::parse("5.16").unwrap(),
+        plan: Plan::Reserved1y,
+        source: "order 4711".to_owned(),
+        day: "2026-01-01".parse().unwrap(),
+        valid_until: Timestamp::from_nanos(1_798_761_600_000_000_000),
+    }
+}
+
+/// Scenario: values with every field set, and a missing quote.
+/// Guarantee: they are written exactly as the files in `tests/fixtures`, the format that authors
+/// have in their own tests.
+#[test]
+fn written_files_match_examples() {
+    for (name, text) in [
+        ("every.window.json", window_text(&support::window(2, 4))),
+        ("every.recommendations.json", recommendations_text(&example_recommendations())),
+        ("every.request.json", request_text(&support::request())),
+        ("every.quote.json", quote_text(Some(&example_quote()))),
+        ("none.quote.json", quote_text(None)),
+    ] {
+        let path = support::home().join("tests/fixtures").join(name);
+        assert_eq!(text, fs::read_to_string(path).unwrap(), "{name}");
+    }
+}
+
+/// Scenario: invalid files, each with its expected error message in the `.txt` file beside it.
+/// Guarantee: the error names the file, the line or field, and the problem.
+#[test]
+fn invalid_files_are_rejected_with_position_and_problem() {
+    let directory = support::home().join("tests/fixtures/invalid");
+    let mut files = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "json") {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let json = fs::read(&path).unwrap();
+            let message = match name.split('.').nth(1).unwrap() {
+                "window" => read_window(name, &json).unwrap_err(),
+                "recommendations" => read_recommendations(name, &json).unwrap_err(),
+                "request" => read_request(name, &json).unwrap_err(),
+                "quote" => read_quote(name, &json).unwrap_err(),
+                other => panic!("unknown kind of fixture: {other}"),
+            }
+            .to_string();
+            let expected = fs::read_to_string(path.with_extension("txt")).unwrap();
+            assert_eq!(message, expected.trim_end());
+            files += 1;
+        }
+    }
+    assert_eq!(files, 15);
+}
+
+/// Scenario: a minimal window and a minimal request, as an author would write them.
+/// Guarantee: optional fields may be omitted.
+#[test]
+fn optional_fields_may_be_omitted() {
+    let json = r#"{
+        "schema": "phasemeter.window/0.1",
+        "window": {
+            "start_unix_nanos": 0, "end_unix_nanos": 60000000000, "is_final": true,
+            "experiment_id": "short", "trace_id": "00000000000000000000000000000001",
+            "step_nanos": 1000000000,
+            "gpus": [{
+                "id": "GPU-0",
+                "accounts": {},
+                "waste_nano_usd": {"starvation": 0, "idle": 0, "underload": 0}
+            }]
+        }
+    }"#;
+    let window = read_window("short.window.json", json.as_bytes()).unwrap();
+    let [gpu] = window.gpus.as_slice() else { panic!("{window:?}") };
+    assert_eq!(gpu.accounts, Accounts::default());
+    assert!(gpu.price.is_none() && gpu.pattern.is_none() && gpu.utilization.is_empty());
+
+    let json = r#"{
+        "schema": "phasemeter.quote-request/0.1",
+        "request": {"model": "NVIDIA L4", "time_unix_nanos": 0}
+    }"#;
+    let request = read_request("short.request.json", json.as_bytes()).unwrap();
+    assert!(request.plan.is_none() && request.listed.is_none());
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "[ -~é\u{1f600}\t\n\"\\\\]{0,12}"
+}
+
+fn nano_usd() -> impl Strategy<Value = NanoUsd> {
+    any::<u64>().prop_map(|money| NanoUsd(i128::from(money)))
+}
+
+fn rate() -> impl Strategy<Value = Rate> {
+    (0..=Rate::MAX).prop_map(|rate| Rate::new(rate).unwrap())
+}
+
+fn instant() -> impl Strategy<Value = Timestamp> {
+    (0..Timestamp::END).prop_map(|nanos| Timestamp::from_nanos(nanos).unwrap())
+}
+
+/// A number or NaN.
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(f64::NAN), proptest::num::f64::NORMAL | proptest::num::f64::ZERO]
+}
+
+fn account() -> impl Strategy<Value = Account> {
+    (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(a, b, c, d)| Account {
+        time: Nanos(a.max(b)),
+        effective_time: Nanos(a.min(b)),
+        cost: NanoUsd(i128::from(c.max(d))),
+        utilized_cost: NanoUsd(i128::from(c.min(d))),
+    })
+}
+
+prop_compose! {
+    fn accounts()(
+        of in [of(account()), of(account()), of(account()), of(account()), of(account()),
+            of(account()), of(account())],
+    ) -> Accounts {
+        let [idle_held, idle_free, idle_unknown, underutilized, productive, compute_bound,
+            unobserved] = of.map(Option::unwrap_or_default);
+        Accounts { idle_held, idle_free, idle_unknown, underutilized, productive, compute_bound,
+            unobserved }
+    }
+}
+
+prop_compose! {
+    fn price()(
+        rate in rate(), plan in of(select(Plan::ALL.to_vec())), provider in of(text()),
+        region in of(text()), instance_type in of(text()), source in text(),
+        as_of in of(instant().prop_map(Date::of)),
+        estimate in of((any::<usize>(), rate(), rate())),
+    ) -> Price {
+        Price {
+            rate, plan, provider, region, instance_type, source, as_of,
+            estimate: estimate.map(|(rows, low, high)| PriceRange { rows, low, high }),
+        }
+    }
+}
+
+prop_compose! {
+    fn pattern()(
+        kind in select(vec![PatternKind::Idle, PatternKind::Steady, PatternKind::Bouncing,
+            PatternKind::Mixed]),
+        period in of(any::<u64>().prop_map(Nanos)), duty_cycle in of(0..=PPM),
+    ) -> Pattern {
+        Pattern { kind, period, duty_cycle }
+    }
+}
+
+prop_compose! {
+    fn columns()(points in 0_usize..6)(
+        utilization in vec(prop_oneof![Just(f64::NAN), 0.0..=1.0], points),
+        power in vec(number().prop_map(f64::abs), points),
+        memory in vec(number().prop_map(f64::abs), points),
+    ) -> [Vec<f64>; 3] {
+        [utilization, power, memory]
+    }
+}
+
+prop_compose! {
+    fn gpu()(
+        model in text(), memory_total in of(0..=Bytes::MAX), power_limit in of(0..=1_000_000_u32),
+        accounts in accounts(), waste in [nano_usd(), nano_usd(), nano_usd()],
+        pattern in of(pattern()), price in of(price()),
+        work_done in btree_map(text(), number(), 0..3),
+        metrics in btree_map(text(), number(), 0..3),
+    ) -> Gpu {
+        let [starvation, idle, underload] = waste;
+        Gpu {
+            id: String::new(), model,
+            memory_total: memory_total.and_then(Bytes::new),
+            power_limit: power_limit.and_then(Milliwatts::new),
+            accounts, waste: WasteByCategory { starvation, idle, underload }, pattern, price, work_done,
+            utilization: Vec::new(), power: Vec::new(), memory: Vec::new(), metrics,
+        }
+    }
+}
+
+prop_compose! {
+    fn window()(
+        times in [instant(), instant()], is_final: bool,
+        experiment_id in "[ -~]{1,12}", trace_id in "[0-9a-f]{32}",
+        attributes in btree_map(text(), text(), 0..3), step in 1..u64::MAX,
+        gpus in vec(gpu(), 0..3), columns in columns(),
+        metrics in btree_map(text(), number(), 0..3),
+    ) -> Window {
+        let [utilization, power, memory] = columns;
+        let gpus = gpus.into_iter().enumerate().map(|(i, gpu)| Gpu {
+            id: format!("GPU-{i}"),
+            utilization: utilization.clone(),
+            power: if i == 0 { power.clone() } else { Vec::new() },
+            memory: memory.clone(),
+            ..gpu
+        });
+        Window {
+            start: times[0].min(times[1]), end: times[0].max(times[1]), is_final,
+            experiment_id, trace_id, attributes, step: Nanos(step), gpus: gpus.collect(), metrics,
+        }
+    }
+}
+
+prop_compose! {
+    fn recommendation()(
+        code in text(), title in text(), action in text(), rationale in text(),
+        target in select(vec![Target::Waste(WasteCategory::Starvation), Target::Waste(WasteCategory::Idle),
+            Target::Waste(WasteCategory::Underload), Target::Rate, Target::Throughput]),
+        lever in select(Lever::ALL.to_vec()),
+        saving in [0.0..=1.0, 0.0..=1.0, 0.0..=1.0].prop_map(|parts| parts.map(fraction)),
+        confidence in (0.0..=1.0).prop_map(fraction),
+        evidence in btree_map(text(), proptest::num::f64::NORMAL, 0..3),
+        gpus in vec(text(), 0..3),
+    ) -> Recommendation {
+        let [low, expected, high] = saving;
+        Recommendation {
+            code, target, lever, title, action, rationale, saving: Saving { low, expected, high },
+            confidence, evidence, gpus,
+        }
+    }
+}
+
+prop_compose! {
+    fn request()(
+        model in "[ -~]{1,12}", provider in of(text()), region in of(text()),
+        instance_type in of(text()), plan in of(select(Plan::ALL.to_vec())), time in instant(),
+        listed in of(price()),
+    ) -> QuoteRequest {
+        QuoteRequest { model, provider, region, instance_type, plan, time, listed }
+    }
+}
+
+prop_compose! {
+    fn quote()(
+        rate in rate(), plan in select(Plan::ALL.to_vec()), source in text(),
+        day in instant().prop_map(Date::of), valid_until in of(instant()),
+    ) -> Quote {
+        Quote { rate, plan, source, day, valid_until }
+    }
+}
+
+proptest! {
+    /// Compares debug output because NaN != NaN.
+    #[test]
+    fn window_round_trips(window in window()) {
+        let text = window_text(&window);
+        let read = read_window("x", text.as_bytes()).unwrap();
+        prop_assert_eq!(format!("{read:?}"), format!("{window:?}"));
+        prop_assert_eq!(window_text(&read), text);
+    }
+
+    #[test]
+    fn recommendations_round_trip(recommendations in vec(recommendation(), 0..4)) {
+        let text = recommendations_text(&recommendations);
+        prop_assert_eq!(read_recommendations("x", text.as_bytes()).unwrap(), recommendations);
+    }
+
+    #[test]
+    fn request_round_trips(request in request()) {
+        let text = request_text(&request);
+        prop_assert_eq!(read_request("x", text.as_bytes()).unwrap(), request);
+    }
+
+    #[test]
+    fn quote_round_trips(quote in of(quote())) {
+        let text = quote_text(quote.as_ref());
+        prop_assert_eq!(read_quote("x", text.as_bytes()).unwrap(), quote);
+    }
+}

@@ -1,8 +1,0 @@
-//! Fuzzes the parsers of policy fixtures.
-
-#![no_main]
-
-#[path = "../properties.rs"]
-mod properties;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::recorded(bytes));

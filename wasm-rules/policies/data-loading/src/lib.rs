@@ -1,0 +1,233 @@
+//! Recommends faster data loading for GPUs that wait for input.
+//!
+//! The pattern identifies them: a mean of 50% that bounces between idle and full is a loader that
+//! cannot keep up; a steady 50% is not. The length of the waits indicates which stage is slow, and
+//! memory whether decoding fits on the GPU.
+
+use phasemeter_policy::format::{decimal, duration, gib, percent, subject};
+use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Saving, Target, Window, groups};
+
+phasemeter_policy::settings! {
+    /// Minimum share of the bill lost to waiting.
+    min_lost: number = 0.05 in 0.0..=1.0;
+    /// Minimum observed time, in seconds.
+    min_seconds: number = 60.0 in 0.0..=86400.0;
+}
+
+/// A wait of this length empties a loader's queue, so that a deeper queue does not help. Loaders keep
+/// two to four batches of up to a few seconds by default (PyTorch: two per worker).
+const LONG_WAIT_SECONDS: f64 = 5.0;
+
+/// Maximum memory use for decoding on the GPU, which needs a few GiB.
+const MAX_MEMORY_TO_DECODE: f64 = 0.85;
+
+/// Saving of the second action relative to the first, because it speeds up one stage only. An
+/// assumption that ranks the recommendations, not a measurement.
+const SECOND_ACTION: f64 = 0.75;
+
+struct DataLoading;
+
+/// A GPU that waits for input.
+struct Waiting<'a> {
+    gpu: &'a Gpu,
+    lost: f64,
+    period: f64,
+    duty_cycle: f64,
+}
+
+impl Policy for DataLoading {
+    const NAME: &'static str = "data-loading";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    const SUMMARY: &'static str =
+        "Finds GPUs that wait for input, and recommends how to load data faster.";
+    type Settings = Settings;
+}
+
+impl Recommender for DataLoading {
+    fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
+        let waiting = window.observed_gpus(settings.min_seconds).into_iter().filter_map(|gpu| {
+            let pattern = gpu.pattern.filter(|_| gpu.is_bouncing())?;
+            let waiting = Waiting {
+                gpu,
+                lost: gpu.lost_starvation(),
+                period: pattern.period_seconds?,
+                duty_cycle: pattern.duty_cycle?,
+            };
+            (waiting.lost >= settings.min_lost).then_some(waiting)
+        });
+        let similar = |a: &Waiting<'_>, b: &Waiting<'_>| {
+            (a.duty_cycle - b.duty_cycle).abs() <= 0.1
+                && (a.lost - b.lost).abs() <= 0.1
+                && a.waits_long() == b.waits_long()
+                && a.can_decode() == b.can_decode()
+        };
+        groups(waiting, similar).iter().flat_map(|group| recommend(group)).collect()
+    }
+}
+
+impl Waiting<'_> {
+    /// Seconds per wait.
+    fn wait(&self) -> f64 {
+        self.period * (1.0 - self.duty_cycle)
+    }
+
+    fn waits_long(&self) -> bool {
+        self.wait() >= LONG_WAIT_SECONDS
+    }
+
+    /// Whether decoding fits into memory; `None` if memory was not recorded.
+    fn can_decode(&self) -> Option<bool> {
+        self.gpu.memory_share().map(|share| share <= MAX_MEMORY_TO_DECODE)
+    }
+}
+
+/// Recommends two actions for GPUs with similar waits.
+fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
+    let [first, ..] = group else { return Vec::new() };
+    let mean =
+        |value: fn(&Waiting<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
+    let (period, duty_cycle) = (mean(|w| w.period), mean(|w| w.duty_cycle));
+    let wait = group.iter().map(Waiting::wait).sum::<f64>() / group.len() as f64;
+    let lost = mean(|w| w.lost);
+    let speedup = if duty_cycle > 0.0 { 1.0 / duty_cycle } else { f64::INFINITY };
+    let all = Saving::combined(group.iter().map(|waiting| {
+        (waiting.gpu, Saving::from_target_load(waiting.lost, waiting.duty_cycle, 1.0))
+    }));
+    let rationale = format!(
+        "{} waits for input {} in every {} and is busy {} of the time. These waits waste {} of the \
+         bill. A bouncing GPU lacks data, not work: to stay busy, it needs input {}× as fast.",
+        subject(group.len()),
+        duration(wait),
+        duration(period),
+        percent(duty_cycle),
+        percent(lost),
+        decimal(speedup, 1),
+    );
+    let mut evidence = vec![
+        ("pattern.period_seconds".to_owned(), period),
+        ("pattern.duty_cycle".to_owned(), duty_cycle),
+        ("wait_seconds".to_owned(), wait),
+        ("starvation.share_of_bill".to_owned(), lost),
+    ];
+    let peak = group.iter().filter_map(|w| w.gpu.memory_peak()).reduce(f64::max);
+    let memory = peak.zip(first.gpu.memory_share());
+    if let Some((_, share)) = memory {
+        evidence.push(("memory.peak_share".to_owned(), share));
+    }
+    let gpus: Vec<_> = group.iter().map(|waiting| waiting.gpu.id.clone()).collect();
+    let confidence = mean(|w| w.gpu.confidence());
+    let make = |code: &str, lever: &str, title: &str, action: String, detail: String, part: f64| {
+        Recommendation {
+            code: code.to_owned(),
+            target: Target::Starvation,
+            lever: lever.to_owned(),
+            title: title.to_owned(),
+            action,
+            rationale: rationale.clone() + &detail,
+            saving: Saving::part(part, [all.low, all.expected, all.high]),
+            confidence: 0.8 * part * confidence,
+            evidence: evidence.clone(),
+            gpus: gpus.clone(),
+        }
+    };
+    let long = first.waits_long();
+    let workers = make(
+        "data-loading.workers",
+        "num_workers",
+        "Use more loader workers",
+        format!(
+            "Raise num_workers about {}×, up to the number of CPU cores. Then check whether CPU or \
+             storage is the bottleneck.",
+            decimal(speedup, 1),
+        ),
+        String::new(),
+        1.0,
+    );
+    let second = if long && first.can_decode() == Some(true) {
+        let peak =
+            memory.map_or_else(String::new, |(peak, _)| format!(": its peak is {}", gib(peak)));
+        make(
+            "data-loading.decode",
+            "dali",
+            "Decode and augment on the GPU",
+            "Move decoding and augmentation from the workers to DALI. If the CPU is the bottleneck, \
+             more workers do not help."
+                .to_owned(),
+            [" GPU memory suffices", &peak, "."].concat(),
+            SECOND_ACTION,
+        )
+    } else if long {
+        make(
+            "data-loading.storage",
+            "storage",
+            "Move the data closer",
+            "Stage the data set on local NVMe, or pack it into large shards, and compare throughput."
+                .to_owned(),
+            " Waits this long exceed any queue of batches.".to_owned(),
+            SECOND_ACTION,
+        )
+    } else {
+        make(
+            "data-loading.prefetch",
+            "prefetch",
+            "Prefetch more batches",
+            "Raise prefetch_factor, pin memory, and copy with non_blocking so that copies overlap \
+             with compute."
+                .to_owned(),
+            " A deeper queue may bridge waits this short.".to_owned(),
+            SECOND_ACTION,
+        )
+    };
+    vec![workers, second]
+}
+
+phasemeter_policy::recommender!(DataLoading);
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::PatternKind;
+    use phasemeter_policy::testing::{bouncing, gpu, steady, window, with_memory};
+
+    use super::*;
+
+    fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
+        DataLoading::recommend(&Settings::default(), &window(gpus))
+    }
+
+    #[test]
+    fn only_bouncing_load_is_starvation() {
+        assert!(recommendations(vec![steady(3_600, 0.5)]).is_empty());
+        let found = recommendations(vec![bouncing(3_600, 40, 0.5)]);
+        assert_eq!(found[0].lever, "num_workers");
+        // From 50% to 70%: 2/7 of the bill.
+        assert!((found[0].saving.expected - 2.0 / 7.0).abs() < 1e-9);
+        assert!(found.iter().all(|one| one.saving.high <= 0.5));
+    }
+
+    #[test]
+    fn second_action_depends_on_wait_and_memory() {
+        let second = |gpu| recommendations(vec![gpu])[1].lever.clone();
+        assert_eq!(second(bouncing(3_600, 40, 0.6)), "storage");
+        assert_eq!(second(with_memory(bouncing(3_600, 40, 0.6), 60.0)), "dali");
+        assert_eq!(second(with_memory(bouncing(3_600, 40, 0.6), 75.0)), "storage");
+        assert_eq!(second(with_memory(bouncing(3_600, 4, 0.5), 60.0)), "prefetch");
+    }
+
+    #[test]
+    fn similar_gpus_share_a_recommendation() {
+        let found = recommendations(vec![
+            bouncing(3_600, 40, 0.6),
+            bouncing(3_600, 42, 0.6),
+            bouncing(3_600, 40, 0.3),
+        ]);
+        let sizes: Vec<_> = found.iter().map(|one| one.gpus.len()).collect();
+        assert_eq!(sizes, [2, 2, 1, 1]);
+    }
+
+    #[test]
+    fn short_or_unobserved_gpus_are_skipped() {
+        assert!(recommendations(vec![bouncing(50, 4, 0.5)]).is_empty());
+        assert!(recommendations(vec![gpu(PatternKind::Bouncing, 3_600, |_| f64::NAN)]).is_empty());
+        assert!(recommendations(vec![]).is_empty());
+    }
+}
