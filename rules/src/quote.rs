@@ -36,7 +36,7 @@ pub struct Quote {
     /// Where the price comes from, for display: one line of 1–200 bytes.
     pub source: String,
     /// The date on which the price was valid.
-    pub day: Date,
+    pub as_of: Date,
     /// When the quote expires, after the request's time; `None` if it does not.
     pub valid_until: Option<Timestamp>,
 }

@@ -79,7 +79,7 @@ fn example_quote() -> Quote {
         rate: Rate::parse("5.16").unwrap(),
         plan: Plan::Reserved1y,
         source: "order 4711".to_owned(),
-        day: "2026-01-01".parse().unwrap(),
+        as_of: "2026-01-01".parse().unwrap(),
         valid_until: Timestamp::from_nanos(1_798_761_600_000_000_000),
     }
 }
@@ -308,9 +308,9 @@ prop_compose! {
 prop_compose! {
     fn quote()(
         rate in rate(), plan in select(Plan::ALL.to_vec()), source in text(),
-        day in instant().prop_map(Date::of), valid_until in of(instant()),
+        as_of in instant().prop_map(Date::of), valid_until in of(instant()),
     ) -> Quote {
-        Quote { rate, plan, source, day, valid_until }
+        Quote { rate, plan, source, as_of, valid_until }
     }
 }
 

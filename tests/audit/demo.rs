@@ -131,13 +131,13 @@ fn demo_text_names_every_pattern() {
 #[test]
 fn demo_accepts_audit_options() {
     let report =
-        demo(&["--price", "2", "--plan", "own", "--work", "tokens=1000", "--experiment", "mine"]);
+        demo(&["--price", "2", "--plan", "owned", "--work", "tokens=1000", "--experiment", "mine"]);
     let cost = &report["cost"];
     assert_eq!(cost["rate_usd_per_gpu_hour"], "2.000000000");
     assert_eq!(cost["hourly_usd"], "16.000000000");
     assert_eq!(
         (&cost["price"]["plan"], &report["experiment"]["id"]),
-        (&"own".into(), &"mine".into())
+        (&"owned".into(), &"mine".into())
     );
     let total = nanos(&cost["total_usd"]).unwrap();
     let each = report["work"]["tokens"]["cost_each_usd"].as_str().unwrap();

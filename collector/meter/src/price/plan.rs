@@ -31,7 +31,7 @@ impl Plan {
             Self::Spot => "spot",
             Self::Reserved1y => "reserved_1y",
             Self::Reserved3y => "reserved_3y",
-            Self::Owned => "own",
+            Self::Owned => "owned",
         }
     }
 }
@@ -55,7 +55,7 @@ impl FromStr for Plan {
 
 /// The text is not the name of a [`Plan`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid plan '{0}': expected on_demand, spot, reserved_1y, reserved_3y or own")]
+#[error("invalid plan '{0}': expected on_demand, spot, reserved_1y, reserved_3y or owned")]
 pub struct ParsePlanError(String);
 
 #[cfg(test)]

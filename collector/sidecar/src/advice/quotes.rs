@@ -121,7 +121,7 @@ fn quoted(policy: &Policy, request: &QuoteRequest, quote: &Quote) -> Quoted {
             region,
             instance_type,
             source: format!("{}, quoted by {by}", quote.source),
-            as_of: Some(quote.day),
+            as_of: Some(quote.as_of),
             estimate: None,
         },
         end: quote.valid_until.map(|at| QuoteEnd { at, by: by.clone() }),

@@ -66,7 +66,7 @@ pub struct PriceArgs {
     #[arg(long, value_name = "NAME")]
     pub instance_type: Option<String>,
 
-    /// on_demand, spot, reserved_1y, reserved_3y or own. The book is asked for on_demand without it.
+    /// on_demand, spot, reserved_1y, reserved_3y or owned. The book is asked for on_demand without it.
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<Plan>,
 }

@@ -148,9 +148,9 @@ pub(super) fn quote(raw: wit::pricer::Quote, request: &QuoteRequest) -> Result<Q
             "is out of range, expected after the request's time and before 2262",
         );
     }
-    let Some((rate, day)) = rate.zip(as_of) else { return Err(validator.into_error()) };
+    let Some((rate, as_of)) = rate.zip(as_of) else { return Err(validator.into_error()) };
     let plan = raw.plan.into();
-    validator.finish(Quote { rate, plan, source, day, valid_until: until.flatten() })
+    validator.finish(Quote { rate, plan, source, as_of, valid_until: until.flatten() })
 }
 
 impl From<wit::recommender::Target> for Target {

@@ -84,6 +84,6 @@ fn tell_quote(quote: &Quote, mut out: impl Write) -> io::Result<()> {
     let end = quote.valid_until.map_or_else(|| "never".to_owned(), |end| Utc(end).to_string());
     writeln!(out, "{} a GPU-hour, {plan}", rate(quote.rate))?;
     writeln!(out, "  by    {}", clean(&quote.source))?;
-    writeln!(out, "  as of {}", quote.day)?;
+    writeln!(out, "  as of {}", quote.as_of)?;
     writeln!(out, "  ends  {end}")
 }
