@@ -113,10 +113,10 @@ pub enum HostError {
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
     /// The cache directory cannot be used.
-    #[error("cannot store compiled policies in {}: {source}", folder.display())]
+    #[error("cannot store compiled policies in {}: {source}", dir.display())]
     Cache {
         /// The directory.
-        folder: PathBuf,
+        dir: PathBuf,
         /// The cause.
         source: io::Error,
     },
@@ -132,8 +132,8 @@ impl Host {
         let runtime = Arc::new(Runtime::start(options.limits)?);
         let mut linker = Linker::new(&runtime.engine);
         contract::link(&mut linker).map_err(RuntimeError::Engine)?;
-        let open = |folder: PathBuf| {
-            Cache::open(folder.clone()).map_err(|source| HostError::Cache { folder, source })
+        let open = |dir: PathBuf| {
+            Cache::open(dir.clone()).map_err(|source| HostError::Cache { dir, source })
         };
         let cache = options.cache.map(open).transpose()?;
         let Options { keys, stub_imports, compiler, .. } = options;

@@ -172,8 +172,8 @@ impl Guest {
             .and_then(|()| self.pre.instantiate(&mut store))
             .map_err(|error| self.classify(error, |error| MemoryError::Parts(error).into()))
             .and_then(|instance| {
-                let fault = &|error| self.classify(error, PolicyError::Output);
-                call_guest(&mut Call { store: &mut store, instance, fault })
+                let classify = &|error| self.classify(error, PolicyError::Output);
+                call_guest(&mut Call { store: &mut store, instance, classify })
             });
         let usage = Usage {
             fuel: limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0)),

@@ -38,7 +38,7 @@ pub struct Recommendation {
 impl Recommendation {
     /// The part that savings are computed from. `policy` is the name of the policy.
     #[must_use]
-    pub fn advice<'a>(&'a self, policy: &'a str) -> recommendation::Recommendation<'a> {
+    pub fn for_savings<'a>(&'a self, policy: &'a str) -> recommendation::Recommendation<'a> {
         let Self { ref code, target, saving, ref gpus, .. } = *self;
         recommendation::Recommendation { policy, code, target, saving, gpus }
     }

@@ -55,7 +55,7 @@ fn recommending(name: &str, target: u8, saving: [f64; 3]) -> Vec<u8> {
     let [low, expected, high] = saving;
     let recommend = format!(
         r#"(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-          (drop (call $advise))
+          (drop (call $recommendation))
           (i32.store8 (i32.const 2056) (i32.const {target}))
           (f64.store (i32.const 2096) (f64.const {low}))
           (f64.store (i32.const 2104) (f64.const {expected}))
@@ -300,7 +300,7 @@ fn recommendations_are_exported_as_events() {
         assert!(!event.span_id.is_empty());
     }
     let attributes = otlp::attributes(&captured.events[0].attributes);
-    assert_eq!(attributes["phasemeter.recommendation.code"], "test.advice");
+    assert_eq!(attributes["phasemeter.recommendation.code"], "test.action");
     assert_eq!(attributes["phasemeter.recommendation.pool"], "occupancy");
     assert_eq!(attributes["phasemeter.recommendation.saving.expected"], "0.2");
     assert!(attributes["hw.id"].contains("GPU-0"), "{attributes:?}");

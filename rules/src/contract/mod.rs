@@ -21,7 +21,7 @@ pub(crate) struct Call<'a> {
     pub(crate) store: &'a mut Store<GuestState>,
     pub(crate) instance: Instance,
     /// Classifies an error of a call.
-    pub(crate) fault: &'a dyn Fn(wasmtime::Error) -> PolicyError,
+    pub(crate) classify: &'a dyn Fn(wasmtime::Error) -> PolicyError,
 }
 
 /// The supported versions, as errors name them.

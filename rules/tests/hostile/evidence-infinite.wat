@@ -1,7 +1,7 @@
 ;; error: invalid
 ;; message: recommendations[0].evidence is -inf
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (drop (call $advise))
+  (drop (call $recommendation))
   ;; evidence: ("mig", -inf) at 3072
   (i32.store (i32.const 3072) (i32.const 336))
   (i32.store (i32.const 3076) (i32.const 3))

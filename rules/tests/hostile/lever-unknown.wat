@@ -1,7 +1,7 @@
 ;; error: invalid
-;; message: recommendations[0].lever is 'test.advice', which is none of the levers
+;; message: recommendations[0].lever is 'test.action', which is none of the levers
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (drop (call $advise))
+  (drop (call $recommendation))
   (i32.store (i32.const 2060) (i32.const 320))
   (i32.store (i32.const 2064) (i32.const 11))
   (i32.const 1792))

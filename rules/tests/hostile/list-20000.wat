@@ -1,7 +1,7 @@
 ;; error: output
 ;; More than the output limit, within the memory limit.
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (drop (call $advise))
+  (drop (call $recommendation))
   (i32.store (i32.const 1796)
     (call $alloc (i32.const 0) (i32.const 0) (i32.const 8) (i32.const 1920000)))
   (i32.store (i32.const 1800) (i32.const 20000))

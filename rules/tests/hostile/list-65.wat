@@ -3,7 +3,7 @@
 ;; The same recommendation 65 times.
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
   (local $i i32)
-  (drop (call $advise))
+  (drop (call $recommendation))
   (i32.store (i32.const 1800) (i32.const 65))
   (loop $again
     (memory.copy

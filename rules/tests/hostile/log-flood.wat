@@ -7,4 +7,4 @@
     (call $log (i32.const 1) (i32.const 352) (i32.const 14))
     (local.set $i (i32.add (local.get $i) (i32.const 1)))
     (br_if $again (i32.lt_u (local.get $i) (i32.const 1000))))
-  (call $advise))
+  (call $recommendation))

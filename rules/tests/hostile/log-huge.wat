@@ -4,4 +4,4 @@
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
   (drop (memory.grow (i32.const 40)))
   (call $log (i32.const 1) (i32.const 65536) (i32.const 2097152))
-  (call $advise))
+  (call $recommendation))

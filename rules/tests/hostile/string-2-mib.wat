@@ -1,7 +1,7 @@
 ;; error: output
 ;; A title of 2 MiB: within the memory limit, but more than the output limit.
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (drop (call $advise))
+  (drop (call $recommendation))
   (i32.store (i32.const 2068)
     (call $alloc (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 2097152)))
   (i32.store (i32.const 2072) (i32.const 2097152))

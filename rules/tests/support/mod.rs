@@ -56,8 +56,10 @@ pub(crate) fn policy(text: &str) -> Vec<u8> {
     if !text.contains("(export \"memory\")") {
         part("memory");
     }
-    if text.contains("$advise") || header(text, "world").is_none_or(|world| world != "newer") {
-        part("advise");
+    if text.contains("$recommendation")
+        || header(text, "world").is_none_or(|world| world != "newer")
+    {
+        part("recommendation");
     }
     for function in functions(&resolve, world) {
         let (_, name) = function.rsplit_once('#').unwrap_or(("", &function));

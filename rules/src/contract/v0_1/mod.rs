@@ -152,7 +152,7 @@ impl Contract {
         }
         let guest = self.policy.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
-        lift::manifest(guest.call_describe(&mut *call.store).map_err(call.fault)?)
+        lift::manifest(guest.call_describe(&mut *call.store).map_err(call.classify)?)
     }
 
     pub(crate) fn configure(
@@ -163,7 +163,7 @@ impl Contract {
         let guest = self.policy.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
         let result = guest.call_configure(&mut *call.store, &lower::settings(settings));
-        result.map_err(call.fault)?.map_err(|errors| {
+        result.map_err(call.classify)?.map_err(|errors| {
             let error = |error: wit::policy::SettingError| SettingError {
                 path: sanitize(&error.path, 200),
                 message: sanitize(&error.message, MAX_GUEST_TEXT),
@@ -179,7 +179,7 @@ impl Contract {
         let guest = guest.map_err(|error| mistyped(&error))?;
         guest
             .call_run(&mut *call.store)
-            .map_err(call.fault)?
+            .map_err(call.classify)?
             .map_err(|message| guest_error(&message))
     }
 }
@@ -194,7 +194,7 @@ impl Recommender {
         let guest = self.0.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
         let result = lower::window(window, |window| guest.call_recommend(&mut *call.store, window));
-        let raw = result.map_err(call.fault)?.map_err(|message| guest_error(&message))?;
+        let raw = result.map_err(call.classify)?.map_err(|message| guest_error(&message))?;
         lift::recommendations(raw, window)
     }
 }
@@ -210,7 +210,7 @@ impl Pricer {
         let guest = guest.map_err(|error| mistyped(&error))?;
         let result =
             lower::request(request, |request| guest.call_quote_price(&mut *call.store, request));
-        let raw = result.map_err(call.fault)?.map_err(|message| guest_error(&message))?;
+        let raw = result.map_err(call.classify)?.map_err(|message| guest_error(&message))?;
         raw.map(|raw| lift::quote(raw, request)).transpose()
     }
 }

@@ -1,2 +1,2 @@
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-  (call $advise))
+  (call $recommendation))

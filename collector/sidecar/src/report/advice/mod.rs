@@ -32,7 +32,7 @@ impl Advice {
         let given: Vec<_> = input.advice.verdicts.recommendations().collect();
         let gpus = input.gpus.iter().zip(summaries);
         let gpus: Vec<_> = gpus.filter_map(|(gpu, summary)| priced(gpu, summary)).collect();
-        let advice = given.iter().map(|(policy, given)| given.advice(&policy.manifest().name));
+        let advice = given.iter().map(|(policy, given)| given.for_savings(&policy.manifest().name));
         let advice: Vec<_> = advice.collect();
         let together = core::Savings::of(&gpus, &advice);
         let counted =

@@ -1,7 +1,7 @@
 ;; The parameters of `recommend`: a flattened window.
 (type $recommend (func
   (param i64 i64 i32 i32 i32 i32 i32 i32 i32 f64 i32 i32 i32 i32) (result i32)))
-(data (i32.const 320) "test.advice")
+(data (i32.const 320) "test.action")
 (data (i32.const 336) "mig")
 (data (i32.const 344) "Share it")
 (data (i32.const 352) "Share the GPU.")
@@ -16,7 +16,7 @@
   "\40\01\00\00\0b\00\00\00" "\01\00\00\00" "\50\01\00\00\03\00\00\00"
   "\58\01\00\00\08\00\00\00" "\60\01\00\00\0e\00\00\00" "\70\01\00\00\09\00\00\00")
 (data (i32.const 2136) "\90\01\00\00\01\00\00\00")
-(func $advise (result i32)
+(func $recommendation (result i32)
   (f64.store (i32.const 2096) (f64.const 0.1))
   (f64.store (i32.const 2104) (f64.const 0.2))
   (f64.store (i32.const 2112) (f64.const 0.3))
