@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use phasemeter_meter::accounts;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::pattern::Pattern;
-use phasemeter_meter::phase::Account as Name;
+use phasemeter_meter::phase::Account;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 use phasemeter_meter::waste::WasteByCategory;
@@ -72,24 +72,24 @@ pub struct Gpu {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     /// Idle while held by a process or memory.
-    pub idle_held: Account,
+    pub idle_held: AccountTotals,
     /// Idle and free for others.
-    pub idle_free: Account,
+    pub idle_free: AccountTotals,
     /// Idle, held or free unknown.
-    pub idle_unknown: Account,
+    pub idle_unknown: AccountTotals,
     /// Utilization from 10% to below 70%, by default.
-    pub underutilized: Account,
+    pub underutilized: AccountTotals,
     /// Utilization from 70% to below 90%, by default.
-    pub productive: Account,
+    pub productive: AccountTotals,
     /// Utilization from 90%, by default.
-    pub compute_bound: Account,
+    pub compute_bound: AccountTotals,
     /// Without usable utilization.
-    pub unobserved: Account,
+    pub unobserved: AccountTotals,
 }
 
 /// Totals of one account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct AccountTotals {
     /// Time.
     pub time: Nanos,
     /// Time × utilization.
@@ -100,7 +100,7 @@ pub struct Account {
     pub utilized_cost: NanoUsd,
 }
 
-impl From<&accounts::Balance> for Account {
+impl From<&accounts::Balance> for AccountTotals {
     fn from(balance: &accounts::Balance) -> Self {
         let effective = balance.weighted / u128::from(PPM);
         Self {
@@ -115,13 +115,13 @@ impl From<&accounts::Balance> for Account {
 impl From<&accounts::Accounts> for Accounts {
     fn from(ledger: &accounts::Accounts) -> Self {
         Self {
-            idle_held: (&ledger[Name::IdleHeld]).into(),
-            idle_free: (&ledger[Name::IdleFree]).into(),
-            idle_unknown: (&ledger[Name::IdleUnknown]).into(),
-            underutilized: (&ledger[Name::Underutilized]).into(),
-            productive: (&ledger[Name::Productive]).into(),
-            compute_bound: (&ledger[Name::ComputeBound]).into(),
-            unobserved: (&ledger[Name::Unobserved]).into(),
+            idle_held: (&ledger[Account::IdleHeld]).into(),
+            idle_free: (&ledger[Account::IdleFree]).into(),
+            idle_unknown: (&ledger[Account::IdleUnknown]).into(),
+            underutilized: (&ledger[Account::Underutilized]).into(),
+            productive: (&ledger[Account::Productive]).into(),
+            compute_bound: (&ledger[Account::ComputeBound]).into(),
+            unobserved: (&ledger[Account::Unobserved]).into(),
         }
     }
 }

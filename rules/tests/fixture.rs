@@ -27,7 +27,7 @@ use phasemeter_rules::fixture::{
 use phasemeter_rules::lever::Lever;
 use phasemeter_rules::quote::{Quote, QuoteRequest};
 use phasemeter_rules::recommendation::{Recommendation, Saving, Target};
-use phasemeter_rules::window::{Account, Accounts, Gpu, Window};
+use phasemeter_rules::window::{AccountTotals, Accounts, Gpu, Window};
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -179,12 +179,14 @@ fn number() -> impl Strategy<Value = f64> {
     prop_oneof![Just(f64::NAN), proptest::num::f64::NORMAL | proptest::num::f64::ZERO]
 }
 
-fn account() -> impl Strategy<Value = Account> {
-    (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(a, b, c, d)| Account {
-        time: Nanos(a.max(b)),
-        effective_time: Nanos(a.min(b)),
-        cost: NanoUsd(i128::from(c.max(d))),
-        utilized_cost: NanoUsd(i128::from(c.min(d))),
+fn account() -> impl Strategy<Value = AccountTotals> {
+    (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(a, b, c, d)| {
+        AccountTotals {
+            time: Nanos(a.max(b)),
+            effective_time: Nanos(a.min(b)),
+            cost: NanoUsd(i128::from(c.max(d))),
+            utilized_cost: NanoUsd(i128::from(c.min(d))),
+        }
     })
 }
 

@@ -6,7 +6,7 @@
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_rules::host::{Candidate, Host};
-use phasemeter_rules::window::{Account, Gpu, Window};
+use phasemeter_rules::window::{AccountTotals, Gpu, Window};
 use serde_json::{Value, json};
 
 use crate::{percentiles, support, time_each};
@@ -103,7 +103,7 @@ fn gpu(gpu: &Gpu) -> Value {
     })
 }
 
-fn account(account: &Account) -> Value {
+fn account(account: &AccountTotals) -> Value {
     json!({
         "seconds": account.time.as_secs_f64(),
         "effective_seconds": account.effective_time.as_secs_f64(),

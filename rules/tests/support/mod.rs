@@ -15,7 +15,7 @@ use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
 use phasemeter_meter::waste::WasteByCategory;
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::quote::QuoteRequest;
-use phasemeter_rules::window::{Account, Accounts, Gpu, Window};
+use phasemeter_rules::window::{AccountTotals, Accounts, Gpu, Window};
 use wit_component::StringEncoding;
 use wit_parser::{Resolve, WorldId, WorldItem};
 
@@ -113,7 +113,7 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
     let column = |scale: f64| -> Vec<f64> {
         (0..points).map(|i| if i == 1 { f64::NAN } else { scale * (i % 2) as f64 }).collect()
     };
-    let account = |seconds: u64| Account {
+    let account = |seconds: u64| AccountTotals {
         time: Nanos::from_secs(seconds),
         effective_time: Nanos::from_secs(seconds / 2),
         cost: NanoUsd(1_000_000 * i128::from(seconds)),

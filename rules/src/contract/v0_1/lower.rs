@@ -14,7 +14,7 @@ use super::generated::exports::phasemeter::policy as wit;
 use super::generated::phasemeter::policy::types;
 use crate::quote::QuoteRequest;
 use crate::settings::{Settings, Value};
-use crate::window::{Account, Accounts, Gpu, Window};
+use crate::window::{AccountTotals, Accounts, Gpu, Window};
 
 fn nano_usd(money: NanoUsd) -> u64 {
     u64::try_from(money.0.max(0)).unwrap_or(u64::MAX)
@@ -155,8 +155,8 @@ impl From<Accounts> for wit::recommender::Accounts {
     }
 }
 
-impl From<Account> for wit::recommender::Account {
-    fn from(account: Account) -> Self {
+impl From<AccountTotals> for wit::recommender::Account {
+    fn from(account: AccountTotals) -> Self {
         Self {
             seconds: account.time.as_secs_f64(),
             effective_seconds: account.effective_time.as_secs_f64(),
