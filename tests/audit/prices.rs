@@ -125,7 +125,7 @@ fn expired_commitment_falls_back_to_price_book() {
 
     let sent = otlp::read(&fs::read_to_string(files.path("otlp.jsonl")).unwrap());
     let midnight = MIDNIGHT * 1_000_000_000;
-    for (labels, stream) in sent.streams("phasemeter.gpu.rate") {
+    for (labels, stream) in sent.streams("phasemeter.gpu.price") {
         let is_old = labels["phasemeter.price.source"].contains("order 4711");
         let rate = if is_old { 0.41 } else { 0.9776 };
         for point in &stream.points {

@@ -205,7 +205,7 @@ fn unsampled_trace_does_not_change_metrics_or_cost() {
 #[test]
 fn otel_environment_variables_are_honored() {
     let points = |captured: &Captured| {
-        let streams = captured.streams("phasemeter.gpu.rate");
+        let streams = captured.streams("phasemeter.gpu.price");
         streams.values().map(|stream| stream.points.len()).max().unwrap()
     };
     let (_, captured) = audited(&[], &[]);
@@ -213,7 +213,7 @@ fn otel_environment_variables_are_honored() {
     assert_eq!(points(&captured), 11);
     let (_, often) = audited(&[], &[("OTEL_METRIC_EXPORT_INTERVAL", "10000")]);
     assert_eq!(points(&often), 61);
-    for (attributes, stream) in often.streams("phasemeter.gpu.rate") {
+    for (attributes, stream) in often.streams("phasemeter.gpu.price") {
         let inner = stream.points.split_last().unwrap().1;
         assert!(inner.iter().all(|point| point.time % 10_000_000_000 == 0), "{attributes:?}");
     }

@@ -27,7 +27,7 @@ use phasemeter_otlp::Request;
 use phasemeter_otlp::delivery::OtlpFile;
 use phasemeter_otlp::encode::ExportSettings;
 use phasemeter_otlp::experiment::{
-    Attributes, ExperimentRequest, Opening, TraceParent, TraceState,
+    Attributes, ExperimentKind, ExperimentRequest, TraceParent, TraceState,
 };
 use phasemeter_rules::fixture::{
     FixtureError, read_quote, read_recommendations, read_request, read_window, write_quote,
@@ -57,9 +57,9 @@ pub(crate) fn traceparent(bytes: &[u8]) {
         assert_eq!(parent.to_string().parse(), Ok(parent));
         let experiment = ExperimentRequest::default()
             .under(parent)
-            .open(Timestamp::default(), Opening::Log { gpus: &[] });
+            .open(Timestamp::default(), ExperimentKind::Log { gpus: &[] });
         assert_eq!(experiment.trace_id, parent.trace_id);
-        let [(_, carried), ..] = experiment.carriers();
+        let [(_, carried), ..] = experiment.propagation_env();
         let carried: TraceParent = carried.unwrap().parse().unwrap();
         assert_eq!(carried.trace_id, parent.trace_id);
         assert_eq!(carried.flags.is_sampled(), parent.flags.is_sampled());
@@ -111,7 +111,7 @@ pub(crate) fn otlp_environment(bytes: &[u8]) {
     }
     assert!(environment.export.every >= Nanos::SECOND);
     let experiment =
-        environment.experiment.open(Timestamp::default(), Opening::Log { gpus: &["0"] });
+        environment.experiment.open(Timestamp::default(), ExperimentKind::Log { gpus: &["0"] });
     assert!(!experiment.id.is_empty() && experiment.attributes.contains_key("service.name"));
 }
 

@@ -17,5 +17,5 @@ pub mod experiment;
 mod request;
 mod signal;
 
-pub use request::{Export, Request};
+pub use request::{EncodedRequest, Request};
 pub use signal::{BySignal, Signal};

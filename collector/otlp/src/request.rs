@@ -25,24 +25,24 @@ pub enum Request {
 impl Request {
     /// As a client keeps and sends it.
     #[must_use]
-    pub fn encode(&self) -> Export {
+    pub fn encode(&self) -> EncodedRequest {
         match self {
-            Self::Metrics(request) => Export::metrics(request),
-            Self::Traces(request) => Export::traces(request),
-            Self::Logs(request) => Export::logs(request),
+            Self::Metrics(request) => EncodedRequest::metrics(request),
+            Self::Traces(request) => EncodedRequest::traces(request),
+            Self::Logs(request) => EncodedRequest::logs(request),
         }
     }
 }
 
 /// One encoded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Export {
+pub struct EncodedRequest {
     signal: Signal,
     items: u64,
     body: Bytes,
 }
 
-impl Export {
+impl EncodedRequest {
     /// Bytes that are encoded already, and how many spans, data points or log records they hold. A
     /// request without any says nothing and is never sent.
     #[must_use]

@@ -23,7 +23,7 @@ use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
-use phasemeter_otlp::experiment::Traces;
+use phasemeter_otlp::experiment::TraceMode;
 use phasemeter_sources::nvidia_smi::UtcOffset;
 pub use policy::{
     BenchArgs, BuildArgs, CheckArgs, CompileArgs, GuestArgs, HostArgs, InspectArgs, Language,
@@ -191,7 +191,7 @@ pub struct RunArgs {
     /// context) or per-session (each in its own, linked to the one before). Without a command, or
     /// per-session, sessions end each hour. Without a command and a context each has its own trace.
     #[arg(long, value_name = "MODE", default_value = "shared", value_parser = traces)]
-    pub trace_mode: Traces,
+    pub trace_mode: TraceMode,
 
     /// Also write the report to this file, as JSON. The one for people goes to standard error.
     #[arg(long = "report", value_name = "FILE")]
@@ -241,7 +241,7 @@ impl RunArgs {
 
     /// A command has an end, and its trace with it; nothing else is known to have one.
     fn ends_sessions(&self) -> bool {
-        self.command.is_empty() || self.trace_mode == Traces::PerSession
+        self.command.is_empty() || self.trace_mode == TraceMode::PerSession
     }
 }
 

@@ -6,7 +6,7 @@
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::encode::{Aggregation, ExportSettings};
 use phasemeter_otlp::experiment::{
-    AttributesError, ExperimentRequest, Ratio, Sampler, TraceParentError, TraceStateError,
+    AttributesError, ExperimentRequest, Ratio, TraceParentError, TraceSampler, TraceStateError,
     parse_attributes,
 };
 
@@ -39,7 +39,7 @@ pub enum Ignored {
     #[error(
         "OTEL_TRACES_SAMPLER is ignored: there is no sampler {0:?}, taking parentbased_always_on"
     )]
-    Sampler(String),
+    TraceSampler(String),
     /// Every trace is taken.
     #[error("OTEL_TRACES_SAMPLER_ARG is ignored: {0:?} is no number from 0 to 1, taking 1")]
     SamplerRatio(String),
@@ -100,8 +100,8 @@ fn experiment(
     }
 }
 
-fn sampler(lookup: &impl Fn(&str) -> Option<String>, warnings: &mut Vec<Ignored>) -> Sampler {
-    let Some(name) = lookup("OTEL_TRACES_SAMPLER") else { return Sampler::default() };
+fn sampler(lookup: &impl Fn(&str) -> Option<String>, warnings: &mut Vec<Ignored>) -> TraceSampler {
+    let Some(name) = lookup("OTEL_TRACES_SAMPLER") else { return TraceSampler::default() };
     let ratio = lookup("OTEL_TRACES_SAMPLER_ARG").filter(|_| name.ends_with("traceidratio"));
     let ratio = ratio.and_then(|text| {
         let ratio = text.parse().ok().and_then(Ratio::new);
@@ -110,9 +110,9 @@ fn sampler(lookup: &impl Fn(&str) -> Option<String>, warnings: &mut Vec<Ignored>
         }
         ratio
     });
-    Sampler::named(&name, ratio.unwrap_or(Ratio::ALL)).unwrap_or_else(|| {
-        warnings.push(Ignored::Sampler(name));
-        Sampler::default()
+    TraceSampler::named(&name, ratio.unwrap_or(Ratio::ALL)).unwrap_or_else(|| {
+        warnings.push(Ignored::TraceSampler(name));
+        TraceSampler::default()
     })
 }
 

@@ -9,7 +9,7 @@ use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{NANOS_PER_SECOND, Timestamp, Utilization};
-use phasemeter_otlp::experiment::{ExperimentRequest, Opening, TraceId};
+use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceId};
 
 const START: u64 = 1_785_110_400;
 const HOUR: u64 = 3_600;
@@ -41,7 +41,7 @@ fn a_sidecar_shows_its_last_day() {
     let busy = meter(end, |second| if second < START + 48 * HOUR { 0 } else { 100 });
     let silent = meter(START + 20 * HOUR, |_| 50);
     let request = ExperimentRequest::default();
-    let experiment = request.open(at(START), Opening::Sidecar { trace: TraceId::random() });
+    let experiment = request.open(at(START), ExperimentKind::Sidecar { trace: TraceId::random() });
     let names = ["busy", "silent"]
         .map(|name| GpuIdentity { name: name.to_owned(), ..GpuIdentity::default() });
     let gpus: Vec<_> = [&busy, &silent]

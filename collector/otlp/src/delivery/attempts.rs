@@ -2,7 +2,7 @@
 
 use phasemeter_meter::units::Nanos;
 
-use super::answer::Answer;
+use super::response::ExportResponse;
 use crate::duration_histogram::{Counts, Durations};
 
 /// How an attempt ended.
@@ -26,11 +26,11 @@ impl AttemptEnd {
 pub(super) struct Attempts([Durations; AttemptEnd::ALL.len()]);
 
 impl Attempts {
-    pub(super) fn count(&self, answer: &Answer, took: Nanos) {
+    pub(super) fn count(&self, answer: &ExportResponse, took: Nanos) {
         let end = match answer {
-            Answer::Accepted { .. } => AttemptEnd::Accepted,
-            Answer::Refused { .. } => AttemptEnd::Refused,
-            Answer::Retry { .. } => AttemptEnd::Failed,
+            ExportResponse::Accepted { .. } => AttemptEnd::Accepted,
+            ExportResponse::Refused { .. } => AttemptEnd::Refused,
+            ExportResponse::Retry { .. } => AttemptEnd::Failed,
         };
         self.ended(end).for_each(|durations| durations.add(took));
     }

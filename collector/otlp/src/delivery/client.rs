@@ -20,7 +20,7 @@ use super::outcome::Outcome;
 use super::queue::Queue;
 use super::worker::{Closing, Worker};
 use crate::duration_histogram::Counts;
-use crate::request::Export;
+use crate::request::EncodedRequest;
 use crate::signal::{BySignal, Signal};
 
 /// The longest grace. More is not needed, and a number this size always fits the clock.
@@ -70,7 +70,7 @@ impl Client {
     /// Hands a request over, and never waits: where the queue is full the oldest requests are
     /// dropped, and counted. A request of a signal that is sent nowhere is not kept, nor is one
     /// without items.
-    pub fn enqueue(&self, export: Export) {
+    pub fn enqueue(&self, export: EncodedRequest) {
         if *self.addressed.of(export.signal()) && export.items() > 0 {
             self.queue.push(export);
         }
@@ -80,7 +80,7 @@ impl Client {
     /// network, as a log is (the Collector's `block_on_overflow`). When the backend has taken
     /// nothing for as long as `patience`, the oldest requests are dropped, without another wait
     /// until it takes something again.
-    pub fn enqueue_waiting(&self, export: Export, patience: Duration) {
+    pub fn enqueue_waiting(&self, export: EncodedRequest, patience: Duration) {
         if *self.addressed.of(export.signal()) {
             self.queue.wait_for_room(&export, patience);
             self.enqueue(export);

@@ -24,11 +24,11 @@ pub(super) struct Connector {
 }
 
 /// A line, of whatever kind.
-pub(super) trait Line: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Line for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-impl Connection for Box<dyn Line> {
+impl Connection for Box<dyn ByteStream> {
     fn connected(&self) -> Connected {
         Connected::new()
     }
@@ -39,7 +39,7 @@ impl Connector {
         Self { address: target.endpoint.address.clone(), tls: target.tls.clone() }
     }
 
-    async fn open(self) -> io::Result<Box<dyn Line>> {
+    async fn open(self) -> io::Result<Box<dyn ByteStream>> {
         let line = match &self.address {
             Address::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
             Address::Tcp { host, port } => TcpStream::connect((host.as_str(), *port)).await?,
@@ -56,7 +56,7 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<Box<dyn Line>>;
+    type Response = TokioIo<Box<dyn ByteStream>>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 

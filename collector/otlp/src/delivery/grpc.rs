@@ -14,9 +14,9 @@ use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Status, client};
 use tonic_types::StatusExt;
 
-use super::answer::{Answer, printable};
 use super::config::{Compression, Target};
 use super::connector::Connector;
+use super::response::{ExportResponse, printable};
 use crate::signal::Signal;
 
 /// One signal's service on one backend.
@@ -25,7 +25,7 @@ pub(super) struct Grpc {
     method: PathAndQuery,
     metadata: MetadataMap,
     timeout: Duration,
-    doubt: Option<&'static str>,
+    hint: Option<&'static str>,
 }
 
 impl Grpc {
@@ -44,29 +44,29 @@ impl Grpc {
             method: signal.grpc_method(),
             metadata: MetadataMap::from_headers(target.headers.clone()),
             timeout: target.timeout,
-            doubt: target.doubt(),
+            hint: target.hint(),
         }
     }
 
-    pub(super) async fn send(&mut self, body: Bytes) -> Answer {
+    pub(super) async fn send(&mut self, body: Bytes) -> ExportResponse {
         if let Err(error) = self.client.ready().await {
-            return Answer::unreached(&error, self.doubt);
+            return ExportResponse::unreachable(&error, self.hint);
         }
         let mut request = Request::new(body);
         *request.metadata_mut() = self.metadata.clone();
         request.set_timeout(self.timeout);
         match self.client.unary(request, self.method.clone(), Encoded).await {
-            Ok(response) => Answer::accepted(response.into_inner()),
-            Err(status) => judge(&status, self.doubt),
+            Ok(response) => ExportResponse::accepted(response.into_inner()),
+            Err(status) => classify(&status, self.hint),
         }
     }
 }
 
 /// What the protocol makes of a status: which codes may be tried again is its list.
-fn judge(status: &Status, doubt: Option<&str>) -> Answer {
+fn classify(status: &Status, hint: Option<&str>) -> ExportResponse {
     // A status with a cause was made on this side: the line broke before the backend had spoken.
     if let Some(error) = status.source() {
-        return Answer::unreached(error, doubt);
+        return ExportResponse::unreachable(error, hint);
     }
     let reason = match printable(status.message()) {
         message if message.is_empty() => format!("{:?}", status.code()),
@@ -94,9 +94,9 @@ fn judge(status: &Status, doubt: Option<&str>) -> Answer {
         | Code::Unauthenticated => false,
     };
     if retry {
-        Answer::Retry { after: retry_info.and_then(|info| info.retry_delay), reason }
+        ExportResponse::Retry { after: retry_info.and_then(|info| info.retry_delay), reason }
     } else {
-        Answer::Refused { reason }
+        ExportResponse::Refused { reason }
     }
 }
 
@@ -143,7 +143,7 @@ impl Decoder for Encoded {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Code, judge};
+    use super::{Code, ExportResponse, classify};
     use std::time::Duration;
     use tonic::Status;
     use tonic_types::{ErrorDetails, StatusExt};
@@ -152,7 +152,9 @@ mod tests {
     fn the_protocol_lists_what_may_be_tried_again() {
         let retryable: Vec<Code> = (0..17)
             .map(Code::from_i32)
-            .filter(|&code| matches!(judge(&Status::new(code, ""), None), Answer::Retry { .. }))
+            .filter(|&code| {
+                matches!(classify(&Status::new(code, ""), None), ExportResponse::Retry { .. })
+            })
             .collect();
         let listed = [
             Code::Cancelled,
@@ -169,14 +171,14 @@ mod tests {
     #[test]
     fn an_exhausted_backend_is_tried_again_where_it_says_when() {
         let exhausted = |details| {
-            judge(&Status::with_error_details(Code::ResourceExhausted, "quota\n", details), None)
+            classify(&Status::with_error_details(Code::ResourceExhausted, "quota\n", details), None)
         };
         let after = Some(Duration::from_millis(1500));
         let reason = "ResourceExhausted: quota".to_owned();
         assert_eq!(
             exhausted(ErrorDetails::with_retry_info(after)),
-            Answer::Retry { after, reason: reason.clone() }
+            ExportResponse::Retry { after, reason: reason.clone() }
         );
-        assert_eq!(exhausted(ErrorDetails::new()), Answer::Refused { reason });
+        assert_eq!(exhausted(ErrorDetails::new()), ExportResponse::Refused { reason });
     }
 }

@@ -15,9 +15,9 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message;
 use tonic_types::pb;
 
-use super::answer::{Answer, printable};
 use super::config::{Compression, Target};
 use super::connector::Connector;
+use super::response::{ExportResponse, printable};
 
 /// As much of an answer as is read. The protocol's own are a few hundred bytes.
 const ANSWER_BYTES: usize = 64 * 1024;
@@ -30,7 +30,7 @@ pub(super) struct Http {
     uri: Uri,
     headers: HeaderMap,
     compression: Compression,
-    doubt: Option<&'static str>,
+    hint: Option<&'static str>,
 }
 
 impl Http {
@@ -41,15 +41,15 @@ impl Http {
             headers.insert(CONTENT_ENCODING, GZIP);
         }
         let uri = target.endpoint.uri.clone();
-        Self { client, uri, headers, compression: target.compression, doubt: target.doubt() }
+        Self { client, uri, headers, compression: target.compression, hint: target.hint() }
     }
 
-    pub(super) async fn send(&self, body: Bytes) -> Answer {
+    pub(super) async fn send(&self, body: Bytes) -> ExportResponse {
         let body = match self.compression {
             Compression::None => body,
             Compression::Gzip => match gzip(&body) {
                 Ok(smaller) => smaller,
-                Err(error) => return Answer::Refused { reason: error.to_string() },
+                Err(error) => return ExportResponse::Refused { reason: error.to_string() },
             },
         };
         let mut request = Request::new(Full::new(body));
@@ -57,21 +57,21 @@ impl Http {
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
         match self.client.request(request).await {
-            Err(error) => Answer::unreached(&error, self.doubt),
+            Err(error) => ExportResponse::unreachable(&error, self.hint),
             Ok(response) => {
                 let (parts, body) = response.into_parts();
                 // The status has said what matters. Words that break off change nothing.
                 let body = Limited::new(body, ANSWER_BYTES).collect().await;
-                judge(&parts, &body.map(http_body_util::Collected::to_bytes).unwrap_or_default())
+                classify(&parts, &body.map(http_body_util::Collected::to_bytes).unwrap_or_default())
             }
         }
     }
 }
 
 /// What the protocol makes of a response: which statuses may be tried again is its list.
-fn judge(parts: &Parts, body: &Bytes) -> Answer {
+fn classify(parts: &Parts, body: &Bytes) -> ExportResponse {
     if parts.status.is_success() {
-        return Answer::accepted(
+        return ExportResponse::accepted(
             ExportTraceServiceResponse::decode(body.clone()).unwrap_or_default(),
         );
     }
@@ -82,9 +82,12 @@ fn judge(parts: &Parts, body: &Bytes) -> Answer {
         | StatusCode::SERVICE_UNAVAILABLE
         | StatusCode::GATEWAY_TIMEOUT => {
             let after = parts.headers.get(RETRY_AFTER);
-            Answer::Retry { after: after.and_then(|v| retry_after(v, SystemTime::now())), reason }
+            ExportResponse::Retry {
+                after: after.and_then(|v| retry_after(v, SystemTime::now())),
+                reason,
+            }
         }
-        _ => Answer::Refused { reason },
+        _ => ExportResponse::Refused { reason },
     }
 }
 
@@ -120,12 +123,12 @@ fn gzip(body: &[u8]) -> io::Result<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Bytes, HeaderValue, StatusCode, judge, retry_after};
+    use super::{Bytes, ExportResponse, HeaderValue, StatusCode, classify, retry_after};
     use std::time::{Duration, SystemTime};
 
-    fn answer(status: StatusCode) -> Answer {
+    fn answer(status: StatusCode) -> ExportResponse {
         let response = http::Response::builder().status(status).body(()).unwrap();
-        judge(&response.into_parts().0, &Bytes::from_static(b"<h1>no</h1>"))
+        classify(&response.into_parts().0, &Bytes::from_static(b"<h1>no</h1>"))
     }
 
     #[test]
@@ -133,12 +136,12 @@ mod tests {
         let retryable: Vec<u16> = (300..=599)
             .filter(|&code| {
                 let status = StatusCode::from_u16(code).unwrap();
-                matches!(answer(status), Answer::Retry { .. })
+                matches!(answer(status), ExportResponse::Retry { .. })
             })
             .collect();
         assert_eq!(retryable, [429, 502, 503, 504]);
         let reason = "404 Not Found: <h1>no</h1>".to_owned();
-        assert_eq!(answer(StatusCode::NOT_FOUND), Answer::Refused { reason });
+        assert_eq!(answer(StatusCode::NOT_FOUND), ExportResponse::Refused { reason });
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! data says is not known here.
 //!
 //! ```no_run
-//! # use phasemeter_otlp::Export;
+//! # use phasemeter_otlp::EncodedRequest;
 //! # use phasemeter_otlp::delivery::{Client, Config, Destination};
 //! # use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,7 @@
 //! let env = |name: &str| std::env::var(name).ok();
 //! if let Some(config) = Config::read(Destination::Environment, env)? {
 //!     let client = Client::start(&config)?;
-//!     client.enqueue(Export::traces(&request));
+//!     client.enqueue(EncodedRequest::traces(&request));
 //!     let outcome = client.flush(std::time::Duration::from_secs(5));
 //!     assert!(outcome.all_sent());
 //! }
@@ -23,7 +23,6 @@
 //! # }
 //! ```
 
-mod answer;
 mod attempts;
 mod client;
 mod config;
@@ -33,6 +32,7 @@ mod grpc;
 mod http;
 mod outcome;
 mod queue;
+mod response;
 mod retry;
 mod sdk;
 mod transport;
@@ -42,5 +42,5 @@ pub use self::attempts::AttemptEnd;
 pub use self::client::{Client, StartError, Stats};
 pub use self::config::{Config, ConfigError, ConfigErrors, Destination, QUEUE_BYTES, Target};
 pub use self::file::OtlpFile;
-pub use self::outcome::{Account, Count, Outcome};
+pub use self::outcome::{Count, DeliveryCounts, Outcome};
 pub use self::retry::Retry;

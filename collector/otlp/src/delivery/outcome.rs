@@ -3,26 +3,26 @@
 
 use std::ops::{AddAssign, SubAssign};
 
-use crate::request::Export;
+use crate::request::EncodedRequest;
 use crate::signal::BySignal;
 
 /// What became of the data of each signal.
-pub type Outcome = BySignal<Account>;
+pub type Outcome = BySignal<DeliveryCounts>;
 
 /// What became of one signal's data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account {
-    /// Accepted by the backend. Its items do not count those in `rejected_partial`.
+pub struct DeliveryCounts {
+    /// Accepted by the backend. Its items do not count those in `partially_rejected`.
     pub sent: Count,
     /// Items that the backend rejected out of requests that it accepted. They are not sent again:
     /// the protocol forbids it.
-    pub rejected_partial: u64,
+    pub partially_rejected: u64,
     /// Refused for good, as with a wrong token or path: sending it again would not help.
     pub refused: Count,
     /// Dropped because the queue was full and these were the oldest.
-    pub dropped_full: Count,
+    pub dropped: Count,
     /// Waiting, or sent and not yet answered. After the last flush: never known to have arrived.
-    pub left_unsent: Count,
+    pub unsent: Count,
     /// Attempts that failed and were, or will be, made again.
     pub failed_attempts: u64,
     /// The last thing that went wrong, in the backend's words where it had any. It stays when all
@@ -46,8 +46,8 @@ impl Outcome {
     #[must_use]
     pub fn all_sent(&self) -> bool {
         self.iter().all(|(_, account)| {
-            let lost = [account.refused, account.dropped_full, account.left_unsent];
-            account.rejected_partial == 0 && lost.iter().all(|count| count.requests == 0)
+            let lost = [account.refused, account.dropped, account.unsent];
+            account.partially_rejected == 0 && lost.iter().all(|count| count.requests == 0)
         })
     }
 
@@ -55,7 +55,7 @@ impl Outcome {
     #[must_use]
     pub fn queued(&self) -> Count {
         self.iter().fold(Count::default(), |mut sum, (_, account)| {
-            sum += account.left_unsent;
+            sum += account.unsent;
             sum
         })
     }
@@ -63,7 +63,7 @@ impl Outcome {
 
 impl Count {
     /// One request.
-    pub(super) const fn of(export: &Export) -> Self {
+    pub(super) const fn of(export: &EncodedRequest) -> Self {
         Self { requests: 1, items: export.items(), bytes: export.body().len() as u64 }
     }
 }

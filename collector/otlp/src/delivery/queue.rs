@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::answer::Answer;
 use super::outcome::{Count, Outcome};
-use crate::request::Export;
+use super::response::ExportResponse;
+use crate::request::EncodedRequest;
 use crate::signal::{BySignal, Signal};
 
 /// The `sending_queue` of the Collector, in memory.
@@ -43,7 +43,7 @@ struct State {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Queued {
     number: u64,
-    pub(super) export: Export,
+    pub(super) export: EncodedRequest,
 }
 
 impl Queue {
@@ -57,7 +57,7 @@ impl Queue {
     }
 
     /// Takes a request in, and never waits: where there is no room the oldest ones go.
-    pub(super) fn push(&self, export: Export) {
+    pub(super) fn push(&self, export: EncodedRequest) {
         let signal = export.signal();
         self.lock().push(export, self.capacity);
         self.arrived.of(signal).notify_one();
@@ -65,7 +65,7 @@ impl Queue {
 
     /// Waits until this request fits. It gives up when nothing has left for as long as `patience`,
     /// and does not wait again until something has.
-    pub(super) fn wait_for_room(&self, export: &Export, patience: Duration) {
+    pub(super) fn wait_for_room(&self, export: &EncodedRequest, patience: Duration) {
         let size = Count::of(export).bytes;
         let mut state = self.lock();
         while !state.stalled && size <= self.capacity && state.bytes() + size > self.capacity {
@@ -88,26 +88,26 @@ impl Queue {
     }
 
     /// Counts a request by its answer. One that is to be sent again goes back to its place.
-    pub(super) fn settle(&self, queued: Queued, answer: &Answer) {
+    pub(super) fn settle(&self, queued: Queued, answer: &ExportResponse) {
         let mut state = self.lock();
         let account = state.outcome.of_mut(queued.export.signal());
         let count = Count::of(&queued.export);
         match answer {
-            Answer::Accepted { rejected, message } => {
+            ExportResponse::Accepted { rejected, message } => {
                 let rejected = (*rejected).min(count.items);
-                account.left_unsent -= count;
+                account.unsent -= count;
                 account.sent += Count { items: count.items - rejected, ..count };
-                account.rejected_partial += rejected;
+                account.partially_rejected += rejected;
                 if !message.is_empty() {
                     account.last_error = Some(message.clone());
                 }
             }
-            Answer::Refused { reason } => {
-                account.left_unsent -= count;
+            ExportResponse::Refused { reason } => {
+                account.unsent -= count;
                 account.refused += count;
                 account.last_error = Some(reason.clone());
             }
-            Answer::Retry { reason, .. } => {
+            ExportResponse::Retry { reason, .. } => {
                 account.failed_attempts += 1;
                 account.last_error = Some(reason.clone());
                 state.waiting.of_mut(queued.export.signal()).push_front(queued);
@@ -130,14 +130,14 @@ impl Queue {
 }
 
 impl State {
-    fn push(&mut self, export: Export, capacity: u64) {
+    fn push(&mut self, export: EncodedRequest, capacity: u64) {
         let signal = export.signal();
         let size = Count::of(&export);
         if size.bytes > capacity {
-            self.outcome.of_mut(signal).dropped_full += size;
+            self.outcome.of_mut(signal).dropped += size;
             return;
         }
-        self.outcome.of_mut(signal).left_unsent += size;
+        self.outcome.of_mut(signal).unsent += size;
         let number = self.next;
         self.next += 1;
         self.waiting.of_mut(signal).push_back(Queued { number, export });
@@ -154,8 +154,8 @@ impl State {
         let account = self.outcome.of_mut(signal);
         if let Some(oldest) = self.waiting.of_mut(signal).pop_front() {
             let size = Count::of(&oldest.export);
-            account.left_unsent -= size;
-            account.dropped_full += size;
+            account.unsent -= size;
+            account.dropped += size;
         }
         true
     }
@@ -167,7 +167,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Count, Export, Queue, Queued, Signal};
+    use super::{Count, EncodedRequest, ExportResponse, Queue, Queued, Signal};
     use proptest::prelude::*;
     use std::sync::mpsc;
     use std::time::Duration;
@@ -175,16 +175,16 @@ mod tests {
     const CAPACITY: u64 = 100;
     const AT_ONCE: Duration = Duration::ZERO;
 
-    fn export(signal: Signal, items: u64, bytes: usize) -> Export {
-        Export::new(signal, items, vec![0; bytes].into())
+    fn export(signal: Signal, items: u64, bytes: usize) -> EncodedRequest {
+        EncodedRequest::new(signal, items, vec![0; bytes].into())
     }
 
-    fn accepted() -> Answer {
-        Answer::Accepted { rejected: 0, message: String::new() }
+    fn accepted() -> ExportResponse {
+        ExportResponse::Accepted { rejected: 0, message: String::new() }
     }
 
-    fn retry() -> Answer {
-        Answer::Retry { after: None, reason: "down".to_owned() }
+    fn retry() -> ExportResponse {
+        ExportResponse::Retry { after: None, reason: "down".to_owned() }
     }
 
     #[test]
@@ -195,9 +195,9 @@ mod tests {
         queue.push(export(Signal::Metrics, 3, 40));
         queue.push(export(Signal::Logs, 4, 40));
         let outcome = queue.outcome();
-        assert_eq!(outcome.traces.dropped_full, Count { requests: 1, items: 1, bytes: 40 });
-        assert_eq!(outcome.metrics.dropped_full, Count { requests: 1, items: 2, bytes: 40 });
-        assert_eq!(outcome.logs.dropped_full, Count::default());
+        assert_eq!(outcome.traces.dropped, Count { requests: 1, items: 1, bytes: 40 });
+        assert_eq!(outcome.metrics.dropped, Count { requests: 1, items: 2, bytes: 40 });
+        assert_eq!(outcome.logs.dropped, Count::default());
         assert_eq!(queue.take(Signal::Metrics).map(|queued| queued.export.items()), Some(3));
     }
 
@@ -210,8 +210,8 @@ mod tests {
         assert_eq!(queue.take(Signal::Traces), None, "the newer one had to go");
         queue.settle(sent, &accepted());
         let account = queue.outcome().traces;
-        assert_eq!((account.sent.items, account.dropped_full.items), (1, 2));
-        assert_eq!(account.left_unsent, Count::default());
+        assert_eq!((account.sent.items, account.dropped.items), (1, 2));
+        assert_eq!(account.unsent, Count::default());
     }
 
     #[test]
@@ -244,15 +244,17 @@ mod tests {
     enum Step {
         Push(Signal, u64, usize),
         Take(Signal),
-        Settle(Signal, Answer),
+        Settle(Signal, ExportResponse),
     }
 
     fn step() -> impl Strategy<Value = Step> {
         let signal = || prop::sample::select(Signal::ALL.to_vec());
         let answer = prop_oneof![
-            (0_u64..9)
-                .prop_map(|rejected| Answer::Accepted { rejected, message: "partly".to_owned() }),
-            Just(Answer::Refused { reason: "no".to_owned() }),
+            (0_u64..9).prop_map(|rejected| ExportResponse::Accepted {
+                rejected,
+                message: "partly".to_owned()
+            }),
+            Just(ExportResponse::Refused { reason: "no".to_owned() }),
             Just(retry()),
         ];
         prop_oneof![
@@ -285,7 +287,7 @@ mod tests {
                     }
                     Step::Settle(signal, answer) => {
                         if let Some(queued) = flying.of_mut(signal).take() {
-                            if !matches!(answer, Answer::Retry { .. }) {
+                            if !matches!(answer, ExportResponse::Retry { .. }) {
                                 prop_assert!(*done.of(signal) < Some(queued.number));
                                 *done.of_mut(signal) = Some(queued.number);
                             }
@@ -299,10 +301,10 @@ mod tests {
                     .iter()
                     .map(|(_, account)| {
                         account.sent.items
-                            + account.rejected_partial
+                            + account.partially_rejected
                             + account.refused.items
-                            + account.dropped_full.items
-                            + account.left_unsent.items
+                            + account.dropped.items
+                            + account.unsent.items
                     })
                     .sum();
                 prop_assert_eq!(counted, pushed);

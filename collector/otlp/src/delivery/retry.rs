@@ -36,11 +36,11 @@ impl Backoff {
         Self { retry, interval: retry.initial_interval }
     }
 
-    /// The next wait after a failure. `lot` is drawn anew each time: it puts the wait between half
+    /// The next wait after a failure. `jitter` is drawn anew each time: it puts the wait between half
     /// of the interval and all of it, so that many sidecars do not come back as one.
-    pub(super) fn next(&mut self, lot: u32) -> Duration {
+    pub(super) fn next(&mut self, jitter: u32) -> Duration {
         let half = self.interval.min(self.retry.max_interval) / 2;
-        let share = f64::from(lot) / f64::from(u32::MAX);
+        let share = f64::from(jitter) / f64::from(u32::MAX);
         self.interval = half.saturating_mul(3).min(self.retry.max_interval);
         half + half.mul_f64(share)
     }

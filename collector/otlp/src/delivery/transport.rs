@@ -4,11 +4,11 @@ use bytes::Bytes;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::answer::Answer;
 use super::config::{Protocol, Target};
 use super::connector::Connector;
 use super::grpc::Grpc;
 use super::http::Http;
+use super::response::ExportResponse;
 use crate::signal::Signal;
 
 /// One of the two ways that OTLP travels. It connects when it is first used, and again when the
@@ -30,7 +30,7 @@ impl Transport {
     }
 
     /// One attempt.
-    pub(super) async fn send(&mut self, body: Bytes) -> Answer {
+    pub(super) async fn send(&mut self, body: Bytes) -> ExportResponse {
         match self {
             Self::Grpc(grpc) => grpc.send(body).await,
             Self::Http(http) => http.send(body).await,

@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
-use super::answer::Answer;
 use super::attempts::Attempts;
 use super::config::Target;
 use super::queue::{Queue, Queued};
+use super::response::ExportResponse;
 use super::retry::{Backoff, Retry};
 use super::transport::Transport;
 use crate::signal::Signal;
@@ -69,8 +69,10 @@ impl Worker {
             self.attempts.count(&answer, Nanos::from(started.elapsed()));
             self.queue.settle(queued, &answer);
             match answer {
-                Answer::Accepted { .. } | Answer::Refused { .. } => self.backoff.reset(),
-                Answer::Retry { after, .. } => {
+                ExportResponse::Accepted { .. } | ExportResponse::Refused { .. } => {
+                    self.backoff.reset()
+                }
+                ExportResponse::Retry { after, .. } => {
                     if !self.pause(after).await {
                         return;
                     }
@@ -98,14 +100,14 @@ impl Worker {
 
     /// One attempt, as long as the time-out allows. After one that timed out the line is not
     /// trusted: the next attempt opens its own.
-    async fn attempt(&mut self, queued: &Queued) -> Answer {
+    async fn attempt(&mut self, queued: &Queued) -> ExportResponse {
         let body = queued.export.body().clone();
         match timeout(self.target.timeout, self.transport.send(body)).await {
             Ok(answer) => answer,
             Err(_) => {
                 self.transport = Transport::new(self.signal, &self.target);
                 let reason = format!("no answer within {:?}", self.target.timeout);
-                Answer::Retry { after: None, reason }
+                ExportResponse::Retry { after: None, reason }
             }
         }
     }
@@ -114,7 +116,7 @@ impl Worker {
     /// the client begins to close, a wait of our own choice ends: the backend may be back, and now
     /// is the time to know. A wait that the backend asked for is kept.
     async fn pause(&mut self, asked: Option<Duration>) -> bool {
-        let wait = asked.map_or_else(|| self.backoff.next(lot()), Backoff::asked);
+        let wait = asked.map_or_else(|| self.backoff.next(jitter()), Backoff::asked);
         let due = Instant::now() + wait;
         while self.deadline.is_none_or(|deadline| due < deadline) {
             tokio::select! {
@@ -132,10 +134,10 @@ impl Worker {
         false
     }
 
-    fn log(&mut self, answer: &Answer) {
+    fn log(&mut self, answer: &ExportResponse) {
         let (signal, target) = (self.signal.name(), &self.target);
         match answer {
-            Answer::Accepted { rejected, message } => {
+            ExportResponse::Accepted { rejected, message } => {
                 if self.failing {
                     info!(signal, %target, "{signal}, {target}: OTLP is accepted again");
                 }
@@ -146,27 +148,27 @@ impl Worker {
                     );
                 }
             }
-            Answer::Refused { reason } => {
+            ExportResponse::Refused { reason } => {
                 warn!(
                     signal, %target, reason,
                     "{signal}, {target}: OTLP was refused, and is dropped: {reason}"
                 );
             }
-            Answer::Retry { reason, .. } if !self.failing => {
+            ExportResponse::Retry { reason, .. } if !self.failing => {
                 warn!(
                     signal, %target, reason,
                     "{signal}, {target}: OTLP cannot be sent; it waits and is sent again: {reason}"
                 );
             }
-            Answer::Retry { .. } => {}
+            ExportResponse::Retry { .. } => {}
         }
-        self.failing = matches!(answer, Answer::Retry { .. });
+        self.failing = matches!(answer, ExportResponse::Retry { .. });
     }
 }
 
 /// A number that differs from process to process and from call to call: the standard library
 /// seeds its hash maps with one.
-fn lot() -> u32 {
+fn jitter() -> u32 {
     let hash = RandomState::new().hash_one(());
     u32::try_from(hash >> 32).unwrap_or(u32::MAX)
 }

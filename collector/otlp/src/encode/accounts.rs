@@ -8,13 +8,13 @@ use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::{Bytes, Nanos};
 
 use super::batch::Batch;
-use super::context::Export;
+use super::context::GpuSnapshot;
 use super::instruments as metrics;
-use super::values::{When, double, weighted_seconds};
+use super::values::{PointTime, double, weighted_seconds};
 
 /// What is remembered of one account from one export to the next.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct LastPoint {
     account: Account,
     /// It has points.
     is_told: bool,
@@ -24,7 +24,7 @@ struct Told {
 /// What is remembered from one export to the next.
 #[derive(Clone, Debug)]
 pub(super) struct AccountPoints {
-    told: [Told; Account::ALL.len()],
+    told: [LastPoint; Account::ALL.len()],
     memory_total: Option<Bytes>,
     /// Whether readings tell if it is held.
     knows_holding: bool,
@@ -33,23 +33,23 @@ pub(super) struct AccountPoints {
 impl AccountPoints {
     /// Nothing is told yet.
     pub(super) fn new(memory_total: Option<Bytes>) -> Self {
-        let told = |account| Told { account, is_told: false, waste: NanoUsd::ZERO };
+        let told = |account| LastPoint { account, is_told: false, waste: NanoUsd::ZERO };
         Self { told: Account::ALL.map(told), memory_total, knows_holding: false }
     }
 
     /// A reading counts.
-    pub(super) fn hear(&mut self, reading: &Reading) {
+    pub(super) fn record(&mut self, reading: &Reading) {
         self.knows_holding |= reading.compute_processes.is_some()
             || (reading.memory_used.is_some() && self.memory_total.is_some());
     }
 
     /// Adds the points of one export. Every account that applies is told from the first export
     /// on, so that no sum begins late; and what was told once is always told.
-    pub(super) fn tell(&mut self, export: &Export, batch: &mut Batch) {
+    pub(super) fn tell(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
         let accounts = &export.summary.accounts;
-        let price = export.labels.of_price().zip(export.summary.rate);
+        let price = export.attributes.price().zip(export.summary.rate);
         let numbers = &mut batch.workload;
-        for Told { account, is_told, waste } in &mut self.told {
+        for LastPoint { account, is_told, waste } in &mut self.told {
             let balance = accounts[*account];
             let applies = match account {
                 Account::IdleHeld | Account::IdleFree => self.knows_holding,
@@ -61,8 +61,8 @@ impl AccountPoints {
                 continue;
             }
             let point = |value| {
-                let labels = export.labels.of_ours("phasemeter.phase", account.name());
-                double(export.when, labels, value)
+                let attributes = export.attributes.own("phasemeter.phase", account.name());
+                double(export.when, attributes, value)
             };
             numbers.add(&metrics::TIME, point(balance.time.as_secs_f64()));
             if price.is_none() {
@@ -78,12 +78,12 @@ impl AccountPoints {
         }
         for feed in export.meter.feeds().filter(|feed| feed.is_measured()) {
             let seconds = weighted_seconds(feed.weighted());
-            let labels = export.labels.of_basis(feed.basis());
-            numbers.add(&metrics::EFFECTIVE_TIME, double(export.when, labels, seconds));
+            let attributes = export.attributes.basis(feed.basis());
+            numbers.add(&metrics::EFFECTIVE_TIME, double(export.when, attributes, seconds));
         }
-        if let Some((labels, rate)) = price {
-            let gauge = When { start: 0, ..export.when };
-            numbers.add(&metrics::RATE, double(gauge, labels, rate.hourly().as_f64()));
+        if let Some((attributes, rate)) = price {
+            let gauge = PointTime { start: 0, ..export.when };
+            numbers.add(&metrics::PRICE, double(gauge, attributes, rate.hourly().as_f64()));
         }
     }
 }

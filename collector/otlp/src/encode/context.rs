@@ -4,14 +4,14 @@ use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::Timestamp;
 
-use super::labels::Labels;
-use super::values::When;
-use crate::experiment::{Experiment, GpuKey, Place};
+use super::gpu_attributes::GpuAttributes;
+use super::values::PointTime;
+use crate::experiment::{Experiment, GpuKey, SpanPlacement};
 
 /// What there is to tell of a GPU at one instant.
 #[derive(Debug)]
-pub(super) struct Export<'a> {
-    pub(super) labels: &'a Labels,
+pub(super) struct GpuSnapshot<'a> {
+    pub(super) attributes: &'a GpuAttributes,
     pub(super) meter: &'a GpuMeter,
     pub(super) summary: Summary,
     /// The first reading, where sums begin.
@@ -19,13 +19,13 @@ pub(super) struct Export<'a> {
     /// The export before; at first, the first reading.
     pub(super) since: Timestamp,
     /// The times of a sum.
-    pub(super) when: When,
+    pub(super) when: PointTime,
 }
 
 /// Where a GPU stands in the trace.
 #[derive(Debug)]
-pub(super) struct Trace<'a> {
+pub(super) struct TraceContext<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) gpu: &'a GpuKey,
-    pub(super) session: &'a Place,
+    pub(super) session: &'a SpanPlacement,
 }

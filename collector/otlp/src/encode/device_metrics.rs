@@ -2,7 +2,7 @@
 //! and errors.
 //!
 //! A metric counts when the readings have come to its time, so that an export tells what was so
-//! until then. A gauge is the mean since the last export, weighted by time, a stretch counted where
+//! until then. A gauge is the mean since the last export, weighted by time, a totals counted where
 //! it ends; a sum is what a counter rose by since it was first seen. This room must not know how
 //! anything was measured.
 
@@ -12,9 +12,9 @@ use phasemeter_meter::device_metric::{Counter, DeviceMetric, DeviceValue, Engine
 use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 
 use super::batch::Batch;
-use super::context::Export;
+use super::context::GpuSnapshot;
 use super::instruments as metrics;
-use super::values::{When, double, integer, text, weighted_seconds, whole};
+use super::values::{PointTime, double, integer, text, weighted_seconds, whole};
 
 /// The most device metrics that wait for the readings of their time; beyond it the oldest counts
 /// early. A GPU makes two dozen a second, and readings come up to 15 s after their time.
@@ -90,7 +90,7 @@ impl DeviceMetrics {
     }
 
     /// Adds the points of one export.
-    pub(super) fn tell(&mut self, export: &Export, batch: &mut Batch) {
+    pub(super) fn tell(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
         for (engine, mean) in Engine::ALL.into_iter().zip(&mut self.activities) {
             let Mean { weighted, time } = std::mem::take(mean);
             if time > Nanos::ZERO {
@@ -108,19 +108,19 @@ impl DeviceMetrics {
             }
         }
         for (code, count) in &self.xids {
-            let labels = vec![export.labels.id(), whole("phasemeter.gpu.xid.code", *code)];
-            batch.workload.add(&metrics::XID, integer(export.when, labels, *count));
+            let attributes = vec![export.attributes.id(), whole("phasemeter.gpu.xid.code", *code)];
+            batch.workload.add(&metrics::XID, integer(export.when, attributes, *count));
         }
     }
 }
 
-fn tell_activity(engine: Engine, mean: f64, export: &Export, batch: &mut Batch) {
-    let when = When { start: export.since.as_nanos(), ..export.when };
-    let ours = || double(when, vec![export.labels.id()], mean);
+fn tell_activity(engine: Engine, mean: f64, export: &GpuSnapshot, batch: &mut Batch) {
+    let when = PointTime { start: export.since.as_nanos(), ..export.when };
+    let ours = || double(when, vec![export.attributes.id()], mean);
     let hardware = |task| {
-        let mut labels = export.labels.of_gpu();
-        labels.push(text("hw.gpu.task", task));
-        double(when, labels, mean)
+        let mut attributes = export.attributes.gpu();
+        attributes.push(text("hw.gpu.task", task));
+        double(when, attributes, mean)
     };
     match engine {
         Engine::Sm => batch.workload.add(&metrics::SM_ACTIVITY, ours()),
@@ -131,12 +131,12 @@ fn tell_activity(engine: Engine, mean: f64, export: &Export, batch: &mut Batch) 
     }
 }
 
-fn tell_counter(counter: Counter, by: u64, export: &Export, batch: &mut Batch) {
-    let (when, labels) = (export.when, export.labels);
+fn tell_counter(counter: Counter, by: u64, export: &GpuSnapshot, batch: &mut Batch) {
+    let (when, attributes) = (export.when, export.attributes);
     let mut throttle = |reason| {
-        let labels = labels.of_ours("phasemeter.throttle.reason", reason);
+        let attributes = attributes.own("phasemeter.throttle.reason", reason);
         let seconds = by as f64 / NANOS_PER_SECOND as f64;
-        batch.workload.add(&metrics::THROTTLE_TIME, double(when, labels, seconds));
+        batch.workload.add(&metrics::THROTTLE_TIME, double(when, attributes, seconds));
     };
     match counter {
         Counter::PowerCap => throttle("sw_power_cap"),
@@ -146,16 +146,16 @@ fn tell_counter(counter: Counter, by: u64, export: &Export, batch: &mut Batch) {
         Counter::PowerBrake => throttle("hw_power_brake"),
         Counter::Received | Counter::Transmitted => {
             let direction = if counter == Counter::Received { "receive" } else { "transmit" };
-            let mut labels = labels.of_gpu();
-            labels.push(text("network.io.direction", direction));
-            batch.hardware.add(&metrics::HW_IO, integer(when, labels, by));
+            let mut attributes = attributes.gpu();
+            attributes.push(text("network.io.direction", direction));
+            batch.hardware.add(&metrics::HW_IO, integer(when, attributes, by));
         }
         Counter::Corrected | Counter::Uncorrected => {
             let corrected = counter == Counter::Corrected;
             let kind = if corrected { "ecc_corrected" } else { "ecc_uncorrected" };
-            let mut labels = labels.of_hardware("hw.type", "gpu");
-            labels.push(text("error.type", kind));
-            batch.hardware.add(&metrics::HW_ERRORS, integer(when, labels, by));
+            let mut attributes = attributes.hardware("hw.type", "gpu");
+            attributes.push(text("error.type", kind));
+            batch.hardware.add(&metrics::HW_ERRORS, integer(when, attributes, by));
         }
     }
 }

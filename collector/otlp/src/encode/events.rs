@@ -16,7 +16,7 @@ use crate::experiment::{EXPERIMENT_ID, TraceParent};
 /// Something that happened to a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuEvent {
-    /// When it was seen.
+    /// PointTime it was seen.
     pub at: Timestamp,
     /// What it was.
     pub kind: EventKind,
@@ -32,11 +32,11 @@ pub enum EventKind {
     /// It is gone.
     Lost,
     /// It is back.
-    Returned,
+    Recovered,
     /// A call to it hangs in the driver: nothing is known of it meanwhile.
-    Stuck,
+    CallHung,
     /// That call came back.
-    Unstuck,
+    CallRecovered,
 }
 
 impl EventKind {
@@ -46,16 +46,16 @@ impl EventKind {
         match self {
             Self::Xid(_) => "phasemeter.gpu.xid",
             Self::Lost => "phasemeter.gpu.lost",
-            Self::Returned => "phasemeter.gpu.returned",
-            Self::Stuck => "phasemeter.gpu.stuck",
-            Self::Unstuck => "phasemeter.gpu.unstuck",
+            Self::Recovered => "phasemeter.gpu.recovered",
+            Self::CallHung => "phasemeter.gpu.call_hung",
+            Self::CallRecovered => "phasemeter.gpu.call_recovered",
         }
     }
 
     const fn severity(self) -> Severity {
         match self {
-            Self::Xid(_) | Self::Lost | Self::Stuck => Severity::Error,
-            Self::Returned | Self::Unstuck => Severity::Info,
+            Self::Xid(_) | Self::Lost | Self::CallHung => Severity::Error,
+            Self::Recovered | Self::CallRecovered => Severity::Info,
         }
     }
 }
@@ -69,7 +69,7 @@ pub(super) enum Severity {
 }
 
 impl Severity {
-    const fn on_the_wire(self) -> (SeverityNumber, &'static str) {
+    const fn wire_ids(self) -> (SeverityNumber, &'static str) {
         match self {
             Self::Info => (SeverityNumber::Info, "INFO"),
             Self::Warn => (SeverityNumber::Warn, "WARN"),
@@ -109,7 +109,7 @@ impl Event {
         context: Option<TraceParent>,
     ) -> LogRecord {
         self.attributes.push(text(EXPERIMENT_ID, experiment_id));
-        let (severity, severity_text) = self.severity.on_the_wire();
+        let (severity, severity_text) = self.severity.wire_ids();
         LogRecord {
             time_unix_nano: at.as_nanos(),
             observed_time_unix_nano: at.as_nanos(),

@@ -12,7 +12,7 @@ use super::histogram::{BUCKETS, bucket};
 /// A reading that stands for its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// When it was read.
+    /// PointTime it was read.
     pub(super) at: Timestamp,
     /// What it said.
     pub(super) utilization: Utilization,

@@ -17,12 +17,12 @@ use phasemeter_meter::units::Timestamp;
 use super::batch::Batch;
 use super::events::{self, Event, EventKind, GpuEvent};
 use super::gpu::{GpuExport, Session};
-use super::labels::GpuDescription;
-use super::policies::{PolicyErrorEvent, RecommendationEvent, Told};
+use super::gpu_attributes::GpuDescription;
+use super::policies::{PolicyErrorEvent, RecommendationEvent, ReportedRecommendations};
 use super::settings::{Aggregation, ExportSettings};
-use super::spans::{self, MAX_SPANS, Stretch};
+use super::spans::{self, MAX_SPANS, SpanTotals};
 use super::values::{resource, text};
-use crate::experiment::{Attributes, Experiment, GpuKey, Place, TraceParent, gpu_id};
+use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, TraceParent, gpu_id};
 use crate::request::Request;
 
 /// Makes requests of what the meters of one experiment say.
@@ -37,16 +37,16 @@ pub struct Exporter {
     host: Resource,
     workload: Resource,
     /// How many GPUs there were of each id, and the ids on the wire that are taken.
-    namesakes: BTreeMap<String, u64>,
+    ordinal: BTreeMap<String, u64>,
     taken: BTreeSet<String>,
     /// What each GPU is called on the wire, as they were begun.
-    on_the_wire: Vec<String>,
+    wire_ids: Vec<String>,
     /// What was told of what policies said.
-    advice: Told,
+    advice: ReportedRecommendations,
     /// GPUs that are begun and not ended.
     running: usize,
     /// The sessions that are ended, together.
-    ended: Option<Stretch>,
+    ended: Option<SpanTotals>,
     spans: Vec<Span>,
     batch: Batch,
     /// Counts batches, and the GPUs in this one.
@@ -65,10 +65,10 @@ impl Exporter {
             host: resource(host),
             workload: resource(&experiment.attributes),
             experiment,
-            namesakes: BTreeMap::new(),
+            ordinal: BTreeMap::new(),
             taken: BTreeSet::new(),
-            on_the_wire: Vec::new(),
-            advice: Told::default(),
+            wire_ids: Vec::new(),
+            advice: ReportedRecommendations::default(),
             running: 0,
             ended: None,
             spans: Vec::new(),
@@ -89,20 +89,20 @@ impl Exporter {
     pub fn begin(&mut self, gpu: &GpuDescription) -> GpuExport {
         let identity = gpu.identity;
         let id = gpu_id(identity);
-        let count = self.namesakes.entry(id.clone()).or_default();
-        let key = GpuKey { id, namesakes: *count };
+        let count = self.ordinal.entry(id.clone()).or_default();
+        let key = GpuKey { id, ordinal: *count };
         *count += 1;
         let index = || identity.index.map(|index| index.to_string());
-        let on_the_wire = identity
+        let wire_ids = identity
             .uuid
             .clone()
             .or_else(index)
             .filter(|id| !self.taken.contains(id))
             .unwrap_or_else(|| identity.name.clone());
-        self.taken.insert(on_the_wire.clone());
-        self.on_the_wire.push(on_the_wire.clone());
+        self.taken.insert(wire_ids.clone());
+        self.wire_ids.push(wire_ids.clone());
         self.running += 1;
-        GpuExport::new(key, on_the_wire, gpu)
+        GpuExport::new(key, wire_ids, gpu)
     }
 
     /// Who the meter of this GPU tells.
@@ -132,7 +132,7 @@ impl Exporter {
     ) {
         let hw_id = |name: &str| {
             let place = gpus.iter().position(|gpu| gpu.name == name)?;
-            self.on_the_wire.get(place).cloned()
+            self.wire_ids.get(place).cloned()
         };
         let news = self.advice.news(recommendations, errors, hw_id);
         if !news.is_empty() {
@@ -157,9 +157,9 @@ impl Exporter {
 
     /// Ends the experiment; gives out what remains.
     pub fn finish(mut self) -> impl Iterator<Item = Request> {
-        if let (Some(mut stretch), Some(place)) = (self.ended.take(), self.experiment.place()) {
-            stretch.from = stretch.from.min(self.experiment.first);
-            self.push_span(&place, "experiment", Vec::new(), &stretch);
+        if let (Some(mut totals), Some(place)) = (self.ended.take(), self.experiment.place()) {
+            totals.from = totals.from.min(self.experiment.first);
+            self.push_span(&place, "experiment", Vec::new(), &totals);
         }
         self.flush();
         self.ready.into_iter()
@@ -184,32 +184,32 @@ impl Exporter {
     }
 
     fn end_phase(&mut self, span: &PhaseSpan, gpu: &mut GpuExport) {
-        let stretch = gpu.end_phase(span);
+        let totals = gpu.end_phase(span);
         if let Some(session) = &gpu.session {
             let (place, name) = (session.place.phase(&gpu.key, span.from), span.label.name());
             let attributes = vec![gpu.id(), text("phasemeter.phase", name)];
-            self.push_span(&place, name, attributes, &stretch);
+            self.push_span(&place, name, attributes, &totals);
         }
     }
 
     /// A session of a GPU is over.
     fn close(&mut self, session: Session, gpu: KeyValue) {
-        self.push_span(&session.place, "gpu session", vec![gpu], &session.stretch);
+        self.push_span(&session.place, "gpu session", vec![gpu], &session.totals);
         match &mut self.ended {
-            Some(ended) => ended.join(&session.stretch),
-            None => self.ended = Some(session.stretch),
+            Some(ended) => ended.join(&session.totals),
+            None => self.ended = Some(session.totals),
         }
     }
 
     fn push_span(
         &mut self,
-        place: &Place,
+        place: &SpanPlacement,
         name: &str,
         attributes: Vec<KeyValue>,
-        stretch: &Stretch,
+        totals: &SpanTotals,
     ) {
         if place.span.flags.is_sampled() {
-            self.spans.push(spans::span(&self.experiment, place, name, attributes, stretch));
+            self.spans.push(spans::span(&self.experiment, place, name, attributes, totals));
             if self.spans.len() >= MAX_SPANS {
                 self.flush_spans();
             }
@@ -243,7 +243,7 @@ pub struct GpuObserver<'a> {
 
 impl Observer for GpuObserver<'_> {
     fn reading(&mut self, reading: &Reading) {
-        self.gpu.hear(reading, &self.exporter.experiment);
+        self.gpu.record(reading, &self.exporter.experiment);
     }
 
     fn span(&mut self, span: &PhaseSpan) {

@@ -12,29 +12,29 @@ use phasemeter_meter::units::Timestamp;
 
 use super::accounts::AccountPoints;
 use super::batch::Batch;
-use super::context::{Export, Trace};
+use super::context::{GpuSnapshot, TraceContext};
 use super::device_metrics::DeviceMetrics;
 use super::exemplars::Exemplars;
+use super::gpu_attributes::{GpuAttributes, GpuDescription};
 use super::hardware::Hardware;
-use super::labels::{GpuDescription, Labels};
 use super::settings::Aggregation;
-use super::spans::Stretch;
+use super::spans::SpanTotals;
 use super::utilization;
-use super::values::When;
-use crate::experiment::{Experiment, GpuKey, Place};
+use super::values::PointTime;
+use crate::experiment::{Experiment, GpuKey, SpanPlacement};
 use phasemeter_meter::device_metric::DeviceMetric;
 
 /// A session of a GPU: the first from its first reading, the last to its last.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
-    pub(super) place: Place,
+    pub(super) place: SpanPlacement,
     /// Up to where phase spans are told, which tile it.
-    pub(super) stretch: Stretch,
+    pub(super) totals: SpanTotals,
 }
 
 /// What is told of a GPU, over all its sessions.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct LastExport {
     /// The first reading, where sums begin.
     first: Timestamp,
     /// The last export, and the time on its points; at first, the first reading.
@@ -46,9 +46,9 @@ struct Told {
 #[derive(Clone, Debug)]
 pub struct GpuExport {
     pub(super) key: GpuKey,
-    labels: Labels,
+    attributes: GpuAttributes,
     pub(super) session: Option<Session>,
-    told: Option<Told>,
+    told: Option<LastExport>,
     hardware: Hardware,
     accounts: AccountPoints,
     pub(super) device_metrics: DeviceMetrics,
@@ -61,7 +61,7 @@ impl GpuExport {
     pub(super) fn new(key: GpuKey, id: String, gpu: &GpuDescription) -> Self {
         Self {
             key,
-            labels: Labels::new(id, gpu),
+            attributes: GpuAttributes::new(id, gpu),
             session: None,
             told: None,
             hardware: Hardware::new(gpu),
@@ -79,23 +79,23 @@ impl GpuExport {
 
     /// From `at` on it costs this; nothing was told of that time yet.
     pub fn change_price(&mut self, at: Timestamp, price: &Price) {
-        self.labels.change_price(at, price);
+        self.attributes.change_price(at, price);
     }
 
     /// The attribute that names it.
     pub(super) fn id(&self) -> KeyValue {
-        self.labels.id()
+        self.attributes.id()
     }
 
     /// A reading counts.
-    pub(super) fn hear(&mut self, reading: &Reading, experiment: &Experiment) {
+    pub(super) fn record(&mut self, reading: &Reading, experiment: &Experiment) {
         if self.session.is_none() {
             let (at, time) = (reading.at, reading.at.as_nanos());
-            self.told = Some(Told { first: at, at, time });
+            self.told = Some(LastExport { first: at, at, time });
             self.next_session(at, experiment);
         }
-        self.labels.reach(reading.at);
-        self.accounts.hear(reading);
+        self.attributes.reach(reading.at);
+        self.accounts.record(reading);
         self.device_metrics.settle(reading.at);
         let is_sampled = self.session.as_ref().is_some_and(|it| it.place.span.flags.is_sampled());
         if let Ok(utilization) = reading.utilization
@@ -113,21 +113,21 @@ impl GpuExport {
     ) -> Option<Session> {
         let before = self.session.take();
         let link = before.as_ref().map(|before| before.place.span);
-        let (accounts, priced) = (Accounts::default(), self.labels.is_priced());
+        let (accounts, priced) = (Accounts::default(), self.attributes.is_priced());
         self.session = Some(Session {
             place: experiment.session(&self.key, at, link),
-            stretch: Stretch { from: at, to: at, accounts, priced },
+            totals: SpanTotals { from: at, to: at, accounts, priced },
         });
         before
     }
 
-    /// A phase span is over; gives it out as a stretch of its session.
-    pub(super) fn end_phase(&mut self, span: &PhaseSpan) -> Stretch {
+    /// A phase span is over; gives it out as a totals of its session.
+    pub(super) fn end_phase(&mut self, span: &PhaseSpan) -> SpanTotals {
         self.exemplars.settle(span);
-        let priced = self.labels.is_priced();
-        let phase = Stretch { from: span.from, to: span.to, accounts: span.accounts, priced };
+        let priced = self.attributes.is_priced();
+        let phase = SpanTotals { from: span.from, to: span.to, accounts: span.accounts, priced };
         if let Some(session) = &mut self.session {
-            session.stretch.join(&phase);
+            session.totals.join(&phase);
         }
         phase
     }
@@ -147,16 +147,17 @@ impl GpuExport {
         // Two points of a stream never share an instant, although the last reading may lie on
         // the boundary that was told before it was heard.
         told.time = at.as_nanos().max(told.time.saturating_add(1));
-        let when = When { start: start.as_nanos(), time: told.time };
-        self.labels.reach(at);
+        let when = PointTime { start: start.as_nanos(), time: told.time };
+        self.attributes.reach(at);
         let summary = meter.summary();
-        let export = Export { labels: &self.labels, meter, summary, start, since, when };
+        let export =
+            GpuSnapshot { attributes: &self.attributes, meter, summary, start, since, when };
         self.hardware.tell(&export, batch);
         self.accounts.tell(&export, batch);
         self.device_metrics.settle(at);
         self.device_metrics.tell(&export, batch);
 
-        let trace = Trace { experiment, gpu: &self.key, session: &session.place };
+        let trace = TraceContext { experiment, gpu: &self.key, session: &session.place };
         let exemplars = self.exemplars.take(meter).map(|it| utilization::exemplar(&it, &trace));
         utilization::tell(&export, exemplars.collect(), aggregation, batch);
     }

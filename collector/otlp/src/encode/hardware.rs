@@ -8,10 +8,10 @@ use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Celsius, Nanos, Timestamp};
 
 use super::batch::Batch;
-use super::context::Export;
+use super::context::GpuSnapshot;
+use super::gpu_attributes::GpuDescription;
 use super::instruments as metrics;
-use super::labels::GpuDescription;
-use super::values::{When, double, integer, text, weighted_seconds};
+use super::values::{PointTime, double, integer, text, weighted_seconds};
 
 /// What is remembered from one export to the next.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl Hardware {
     }
 
     /// Adds the points of one export.
-    pub(super) fn tell(&mut self, export: &Export, batch: &mut Batch) {
+    pub(super) fn tell(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
         self.tell_utilization(export, batch);
         self.tell_energy(export, batch);
         self.tell_limits(export, batch);
@@ -53,39 +53,39 @@ impl Hardware {
     }
 
     /// What it has and may do.
-    fn tell_limits(&self, export: &Export, batch: &mut Batch) {
+    fn tell_limits(&self, export: &GpuSnapshot, batch: &mut Batch) {
         if let Some(total) = self.memory_total {
-            let point = integer(export.when, export.labels.of_gpu(), total.get());
+            let point = integer(export.when, export.attributes.gpu(), total.get());
             batch.hardware.add(&metrics::HW_MEMORY_LIMIT, point);
         }
         for (kind, limit) in self.temperature_limits {
             if let Some(limit) = limit {
-                let when = When { start: 0, ..export.when };
-                let mut labels = export.labels.of_hardware("hw.sensor_location", "gpu");
-                labels.push(text("hw.limit_type", kind));
-                let point = double(when, labels, f64::from(limit.0));
+                let when = PointTime { start: 0, ..export.when };
+                let mut attributes = export.attributes.hardware("hw.sensor_location", "gpu");
+                attributes.push(text("hw.limit_type", kind));
+                let point = double(when, attributes, f64::from(limit.0));
                 batch.hardware.add(&metrics::HW_TEMPERATURE_LIMIT, point);
             }
         }
     }
 
     /// The mean since the last export, where anything was observed.
-    fn tell_utilization(&mut self, export: &Export, batch: &mut Batch) {
+    fn tell_utilization(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
         let observed = export.summary.accounts.observed();
         let before = std::mem::replace(&mut self.observed, observed);
         let time = observed.time - before.time;
         if time > Nanos::ZERO {
             let weighted = observed.weighted.saturating_sub(before.weighted);
             let mean = weighted_seconds(weighted) / time.as_secs_f64();
-            let when = When { start: export.since.as_nanos(), ..export.when };
-            let mut labels = export.labels.of_gpu();
-            labels.push(text("hw.gpu.task", "general"));
-            batch.hardware.add(&metrics::HW_UTILIZATION, double(when, labels, mean));
+            let when = PointTime { start: export.since.as_nanos(), ..export.when };
+            let mut attributes = export.attributes.gpu();
+            attributes.push(text("hw.gpu.task", "general"));
+            batch.hardware.add(&metrics::HW_UTILIZATION, double(when, attributes, mean));
         }
     }
 
     /// A sum on another basis is another sum: it begins at the last point of the one before.
-    fn tell_energy(&mut self, export: &Export, batch: &mut Batch) {
+    fn tell_energy(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
         let Some((joules, basis)) = export.summary.energy else { return };
         let start = match self.energy {
             Some((known, start)) if known == basis => start,
@@ -93,45 +93,45 @@ impl Hardware {
             None => export.start,
         };
         self.energy = Some((basis, start));
-        let when = When { start: start.as_nanos(), ..export.when };
-        let labels = export.labels.of_hardware("hw.type", "gpu");
-        batch.hardware.add(&metrics::HW_ENERGY, double(when, labels, joules));
+        let when = PointTime { start: start.as_nanos(), ..export.when };
+        let attributes = export.attributes.hardware("hw.type", "gpu");
+        batch.hardware.add(&metrics::HW_ENERGY, double(when, attributes, joules));
     }
 
-    fn tell_reading(&self, reading: &Reading, export: &Export, batch: &mut Batch) {
-        let labels = export.labels;
+    fn tell_reading(&self, reading: &Reading, export: &GpuSnapshot, batch: &mut Batch) {
+        let attributes = export.attributes;
         let numbers = &mut batch.hardware;
-        let gauge = When { start: 0, time: reading.at.as_nanos() };
+        let gauge = PointTime { start: 0, time: reading.at.as_nanos() };
         let is_lost = reading.utilization == Err(MissingReason::Lost);
         for (state, holds) in [("ok", !is_lost), ("failed", is_lost)] {
-            let when = When { start: export.when.start, ..gauge };
-            let mut labels = labels.of_hardware("hw.type", "gpu");
-            labels.push(text("hw.state", state));
-            numbers.add(&metrics::HW_STATUS, integer(when, labels, u64::from(holds)));
+            let when = PointTime { start: export.when.start, ..gauge };
+            let mut attributes = attributes.hardware("hw.type", "gpu");
+            attributes.push(text("hw.state", state));
+            numbers.add(&metrics::HW_STATUS, integer(when, attributes, u64::from(holds)));
         }
         if let Some(used) = reading.memory_used {
-            let when = When { start: export.when.start, ..gauge };
-            numbers.add(&metrics::HW_MEMORY_USAGE, integer(when, labels.of_gpu(), used.get()));
+            let when = PointTime { start: export.when.start, ..gauge };
+            numbers.add(&metrics::HW_MEMORY_USAGE, integer(when, attributes.gpu(), used.get()));
             if let Some(total) = self.memory_total.filter(|total| total.get() > 0) {
                 let fraction = used.get() as f64 / total.get() as f64;
-                let point = double(gauge, labels.of_gpu(), fraction);
+                let point = double(gauge, attributes.gpu(), fraction);
                 numbers.add(&metrics::HW_MEMORY_UTILIZATION, point);
             }
         }
         if let Some(power) = reading.power {
-            let labels = labels.of_hardware("hw.type", "gpu");
-            numbers.add(&metrics::HW_POWER, double(gauge, labels, power.watts()));
+            let attributes = attributes.hardware("hw.type", "gpu");
+            numbers.add(&metrics::HW_POWER, double(gauge, attributes, power.watts()));
         }
         if let Some(temperature) = reading.temperature {
-            let labels = labels.of_hardware("hw.sensor_location", "gpu");
+            let attributes = attributes.hardware("hw.sensor_location", "gpu");
             let celsius = f64::from(temperature.0);
-            numbers.add(&metrics::HW_TEMPERATURE, double(gauge, labels, celsius));
+            numbers.add(&metrics::HW_TEMPERATURE, double(gauge, attributes, celsius));
         }
         for (clock, frequency) in [("sm", reading.sm_clock), ("memory", reading.memory_clock)] {
             if let Some(frequency) = frequency {
-                let labels = labels.of_ours("phasemeter.clock", clock);
+                let attributes = attributes.own("phasemeter.gpu.clock.domain", clock);
                 let hertz = f64::from(frequency.0) * 1e6;
-                batch.workload.add(&metrics::CLOCK, double(gauge, labels, hertz));
+                batch.workload.add(&metrics::CLOCK, double(gauge, attributes, hertz));
             }
         }
     }

@@ -113,8 +113,8 @@ pub(super) const WASTE: Instrument = Instrument {
     kind: Kind::Counter,
     description: "The part of the cost of each phase that was paid for nothing.",
 };
-pub(super) const RATE: Instrument = Instrument {
-    name: "phasemeter.gpu.rate",
+pub(super) const PRICE: Instrument = Instrument {
+    name: "phasemeter.gpu.price",
     unit: "{USD}/h",
     kind: Kind::Gauge,
     description: "What an hour of the GPU costs.",

@@ -57,14 +57,14 @@ pub struct PolicyErrorEvent<'a> {
 
 /// What was exported of the last results: nothing of it is exported twice.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ReportedRecommendations {
     /// The expected saving of each recommendation, by policy, code and GPUs.
     expected: BTreeMap<(String, String, Vec<String>), f64>,
     /// The kind of error of each policy or file.
     errors: BTreeMap<String, &'static str>,
 }
 
-impl Told {
+impl ReportedRecommendations {
     /// The events of these results that are new. `hw_id`: the id on the wire of the GPU of this
     /// name.
     pub(super) fn news(

@@ -16,14 +16,16 @@ use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::values::{number, scope, text, weighted_seconds};
-use crate::experiment::{EXPERIMENT_ID, Experiment, Place, SpanId, TraceFlags, TraceParent};
+use crate::experiment::{
+    EXPERIMENT_ID, Experiment, SpanId, SpanPlacement, TraceFlags, TraceParent,
+};
 
 /// The most spans in one request, as the SDKs send them.
 pub(super) const MAX_SPANS: usize = 512;
 
-/// A stretch of time that becomes a span.
+/// A totals of time that becomes a span.
 #[derive(Clone, Debug)]
-pub(super) struct Stretch {
+pub(super) struct SpanTotals {
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
     pub(super) accounts: Accounts,
@@ -31,7 +33,7 @@ pub(super) struct Stretch {
     pub(super) priced: bool,
 }
 
-impl Stretch {
+impl SpanTotals {
     /// Takes in another, which may stand beside it.
     pub(super) fn join(&mut self, other: &Self) {
         self.from = self.from.min(other.from);
@@ -66,13 +68,13 @@ impl Stretch {
 /// A span. `attributes`: what it has beside those that every span has.
 pub(super) fn span(
     experiment: &Experiment,
-    place: &Place,
+    place: &SpanPlacement,
     name: &str,
     mut attributes: Vec<KeyValue>,
-    stretch: &Stretch,
+    totals: &SpanTotals,
 ) -> Span {
     attributes.push(text(EXPERIMENT_ID, &experiment.id));
-    attributes.extend(stretch.attributes());
+    attributes.extend(totals.attributes());
     let TraceParent { trace_id, span_id, flags: own } = place.span;
     // Who hangs under a span, or follows it, says whether that is of another process.
     let flags = |flags: TraceFlags, other: Option<SpanId>| {
@@ -94,8 +96,8 @@ pub(super) fn span(
         flags: flags(own, place.parent),
         name: name.to_owned(),
         kind: SpanKind::Internal as i32,
-        start_time_unix_nano: stretch.from.as_nanos(),
-        end_time_unix_nano: stretch.to.as_nanos(),
+        start_time_unix_nano: totals.from.as_nanos(),
+        end_time_unix_nano: totals.to.as_nanos(),
         attributes,
         links: place.link.map(link).into_iter().collect(),
         ..Span::default()

@@ -10,16 +10,16 @@ use phasemeter_meter::units::PPM;
 use phasemeter_meter::utilization_feed::UtilizationFeed;
 
 use super::batch::Batch;
-use super::context::{Export, Trace};
+use super::context::{GpuSnapshot, TraceContext};
 use super::exemplars::Candidate;
 use super::histogram;
 use super::settings::Aggregation;
-use super::values::{When, text};
+use super::values::{PointTime, text};
 use crate::experiment::EXPERIMENT_ID;
 
 /// Adds the histograms of all readings so far, one a feed. Exemplars are of what polling reads.
 pub(super) fn tell(
-    export: &Export,
+    export: &GpuSnapshot,
     exemplars: Vec<Exemplar>,
     aggregation: Aggregation,
     batch: &mut Batch,
@@ -32,7 +32,7 @@ pub(super) fn tell(
 }
 
 fn tell_measure(
-    export: &Export,
+    export: &GpuSnapshot,
     feed: &UtilizationFeed,
     exemplars: Vec<Exemplar>,
     aggregation: Aggregation,
@@ -43,9 +43,9 @@ fn tell_measure(
     if count == 0 {
         return;
     }
-    let attributes = export.labels.of_basis(feed.basis());
+    let attributes = export.attributes.basis(feed.basis());
     let sum = Some(sum_ppm as f64 / f64::from(PPM));
-    let When { start: start_time_unix_nano, time: time_unix_nano } = export.when;
+    let PointTime { start: start_time_unix_nano, time: time_unix_nano } = export.when;
     match aggregation {
         Aggregation::Explicit => batch.explicit.push(HistogramDataPoint {
             attributes,
@@ -78,7 +78,7 @@ fn tell_measure(
 
 /// An exemplar names the phase span that holds its reading where that is settled, else its
 /// session.
-pub(super) fn exemplar(candidate: &Candidate, trace: &Trace) -> Exemplar {
+pub(super) fn exemplar(candidate: &Candidate, trace: &TraceContext) -> Exemplar {
     let session = trace.session;
     let span = candidate.span.map_or(session.span, |start| session.phase_span(trace.gpu, start));
     Exemplar {

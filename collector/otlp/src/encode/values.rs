@@ -60,28 +60,28 @@ pub(super) fn weighted_seconds(weighted: u128) -> f64 {
     weighted as f64 / (f64::from(PPM) * NANOS_PER_SECOND as f64)
 }
 
-/// When a point of a metric is true, in nanoseconds since the epoch.
+/// PointTime a point of a metric is true, in nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct When {
+pub(super) struct PointTime {
     /// Where it counts from; zero where it does not count.
     pub(super) start: u64,
-    /// When it is true.
+    /// PointTime it is true.
     pub(super) time: u64,
 }
 
 /// A point that is a double.
-pub(super) fn double(when: When, attributes: Vec<KeyValue>, value: f64) -> NumberDataPoint {
+pub(super) fn double(when: PointTime, attributes: Vec<KeyValue>, value: f64) -> NumberDataPoint {
     point(when, attributes, number_data_point::Value::AsDouble(value))
 }
 
 /// A point that is an integer.
-pub(super) fn integer(when: When, attributes: Vec<KeyValue>, value: u64) -> NumberDataPoint {
+pub(super) fn integer(when: PointTime, attributes: Vec<KeyValue>, value: u64) -> NumberDataPoint {
     let value = i64::try_from(value).unwrap_or(i64::MAX);
     point(when, attributes, number_data_point::Value::AsInt(value))
 }
 
 fn point(
-    when: When,
+    when: PointTime,
     attributes: Vec<KeyValue>,
     value: number_data_point::Value,
 ) -> NumberDataPoint {

@@ -91,7 +91,7 @@ impl SpanId {
             Subject::Phase(gpu) => ("phase", Some(gpu)),
         };
         content.field(gpu.map_or("", |gpu| gpu.id.as_str()).as_bytes());
-        content.field(&gpu.map_or(0, |gpu| gpu.namesakes).to_be_bytes());
+        content.field(&gpu.map_or(0, |gpu| gpu.ordinal).to_be_bytes());
         content.field(kind.as_bytes());
         content.field(&start.as_nanos().to_be_bytes());
         Self(content.name())
@@ -115,7 +115,7 @@ pub struct GpuKey {
     /// See [`gpu_id`].
     pub id: String,
     /// How many GPUs of the same id came before it: two logs without uuids both have a GPU 0.
-    pub namesakes: u64,
+    pub ordinal: u64,
 }
 
 /// What ids call a GPU: its uuid, else its bus id, else its index. Never the name of a file, so
@@ -138,7 +138,7 @@ impl Content {
 
     fn gpu(&mut self, gpu: &GpuKey) {
         self.field(gpu.id.as_bytes());
-        self.field(&gpu.namesakes.to_be_bytes());
+        self.field(&gpu.ordinal.to_be_bytes());
     }
 
     fn field(&mut self, bytes: &[u8]) {
@@ -182,8 +182,8 @@ mod tests {
         Timestamp::from_nanos(nanos).unwrap()
     }
 
-    fn gpu(id: &str, namesakes: u64) -> GpuKey {
-        GpuKey { id: id.to_owned(), namesakes }
+    fn gpu(id: &str, ordinal: u64) -> GpuKey {
+        GpuKey { id: id.to_owned(), ordinal }
     }
 
     /// Whoever stored a trace finds it again: these never change.

@@ -7,15 +7,15 @@
 mod attributes;
 mod ids;
 mod open;
-mod place;
+mod placement;
 mod request;
-mod sampler;
+mod trace_sampler;
 mod traceparent;
 
 pub use attributes::{Attributes, AttributesError, parse as parse_attributes};
 pub use ids::{GpuKey, SpanId, Subject, TraceId, gpu_id};
 pub use open::{EXPERIMENT_ID, Experiment};
-pub use place::{Place, Traces};
-pub use request::{ExperimentRequest, Opening};
-pub use sampler::{Ratio, Root, Sampler};
+pub use placement::{SpanPlacement, TraceMode};
+pub use request::{ExperimentKind, ExperimentRequest};
+pub use trace_sampler::{Ratio, Root, TraceSampler};
 pub use traceparent::{TraceFlags, TraceParent, TraceParentError, TraceState, TraceStateError};

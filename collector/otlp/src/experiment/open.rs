@@ -4,8 +4,8 @@ use phasemeter_meter::units::Timestamp;
 
 use super::attributes::Attributes;
 use super::ids::{GpuKey, SpanId, Subject, TraceId};
-use super::place::{Place, Traces};
-use super::sampler::Sampler;
+use super::placement::{SpanPlacement, TraceMode};
+use super::trace_sampler::TraceSampler;
 use super::traceparent::{TraceFlags, TraceParent, TraceState};
 
 /// The attribute that names the experiment.
@@ -30,9 +30,9 @@ pub struct Experiment {
     /// What the workload's services tell each other.
     pub baggage: Option<String>,
     /// Whether the traces of its sessions are recorded, where they have their own.
-    pub sampler: Sampler,
+    pub sampler: TraceSampler,
     /// Which traces its sessions stand in.
-    pub traces: Traces,
+    pub traces: TraceMode,
     /// What describes the workload; it has a `service.name`.
     pub attributes: Attributes,
     /// Where it begins: in a log, at the first reading.
@@ -55,7 +55,7 @@ impl Experiment {
 
     /// What a child process finds in its environment; `None`: nothing of that name.
     #[must_use]
-    pub fn carriers(&self) -> [(&'static str, Option<String>); 3] {
+    pub fn propagation_env(&self) -> [(&'static str, Option<String>); 3] {
         [
             ("TRACEPARENT", self.context().map(|context| context.to_string())),
             ("TRACESTATE", self.state.as_ref().map(|state| state.as_str().to_owned())),
@@ -65,19 +65,24 @@ impl Experiment {
 
     /// Of the experiment's own span, where it has one.
     #[must_use]
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<SpanPlacement> {
         let (trace_id, flags) = (self.trace_id, self.flags);
         let span = TraceParent { trace_id, span_id: self.span_id?, flags };
-        Some(Place { span, parent: self.parent, state: self.state.clone(), link: None })
+        Some(SpanPlacement { span, parent: self.parent, state: self.state.clone(), link: None })
     }
 
     /// Of a session of this GPU that begins at `start`. It is linked to the one `before` it; the
     /// first, where it is a trace of its own, to what the experiment is told in.
     #[must_use]
-    pub fn session(&self, gpu: &GpuKey, start: Timestamp, before: Option<TraceParent>) -> Place {
+    pub fn session(
+        &self,
+        gpu: &GpuKey,
+        start: Timestamp,
+        before: Option<TraceParent>,
+    ) -> SpanPlacement {
         let (trace_id, flags) = match self.traces {
-            Traces::Shared => (self.trace_id, self.flags),
-            Traces::PerSession => {
+            TraceMode::Shared => (self.trace_id, self.flags),
+            TraceMode::PerSession => {
                 let trace_id = TraceId::of_session(&self.trace_id, gpu, start);
                 let sampled = self.sampler.samples(&trace_id, None);
                 (trace_id, TraceFlags::default().with_sampled(sampled))
@@ -86,12 +91,15 @@ impl Experiment {
         let span_id = SpanId::of_content(&trace_id, &Subject::Session(gpu), start);
         let span = TraceParent { trace_id, span_id, flags };
         match self.traces {
-            Traces::Shared => {
-                Place { span, parent: self.innermost(), state: self.state.clone(), link: before }
-            }
-            Traces::PerSession => {
+            TraceMode::Shared => SpanPlacement {
+                span,
+                parent: self.innermost(),
+                state: self.state.clone(),
+                link: before,
+            },
+            TraceMode::PerSession => {
                 let link = before.or_else(|| self.context());
-                Place { span, parent: None, state: None, link }
+                SpanPlacement { span, parent: None, state: None, link }
             }
         }
     }
@@ -100,7 +108,7 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{ExperimentRequest, Opening, Ratio, Root};
+    use crate::experiment::{ExperimentKind, ExperimentRequest, Ratio, Root};
 
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
@@ -109,17 +117,17 @@ mod tests {
     }
 
     fn gpu(id: &str) -> GpuKey {
-        GpuKey { id: id.to_owned(), namesakes: 0 }
+        GpuKey { id: id.to_owned(), ordinal: 0 }
     }
 
-    fn opened(request: ExperimentRequest, opening: Opening<'_>) -> Experiment {
+    fn opened(request: ExperimentRequest, opening: ExperimentKind<'_>) -> Experiment {
         request.open(at(1), opening)
     }
 
     #[test]
     fn a_trace_a_session_is_linked_to_the_one_before() {
         let trace = TraceId::new([7; 16]).unwrap();
-        let experiment = opened(ExperimentRequest::default(), Opening::Sidecar { trace });
+        let experiment = opened(ExperimentRequest::default(), ExperimentKind::Sidecar { trace });
         let first = experiment.session(&gpu("a"), at(1), None);
         assert_eq!((first.parent, first.link), (None, None));
         let next = experiment.session(&gpu("a"), at(2), Some(first.span));
@@ -135,19 +143,22 @@ mod tests {
         let given: TraceParent = PARENT.replace("-00", "-01").parse().unwrap();
         let trace = TraceId::new([7; 16]).unwrap();
         let request = ExperimentRequest::default().under(given);
-        let shared = opened(request.clone(), Opening::Sidecar { trace });
+        let shared = opened(request.clone(), ExperimentKind::Sidecar { trace });
         let first = shared.session(&gpu("a"), at(1), None);
         assert_eq!((first.span.trace_id, first.parent), (given.trace_id, Some(given.span_id)));
         let next = shared.session(&gpu("a"), at(2), Some(first.span));
         assert_eq!((next.parent, next.link), (Some(given.span_id), Some(first.span)));
 
-        let request = ExperimentRequest { traces: Traces::PerSession, ..request };
-        let own =
-            opened(request.clone(), Opening::Sidecar { trace }).session(&gpu("a"), at(1), None);
+        let request = ExperimentRequest { traces: TraceMode::PerSession, ..request };
+        let own = opened(request.clone(), ExperimentKind::Sidecar { trace }).session(
+            &gpu("a"),
+            at(1),
+            None,
+        );
         assert_ne!(own.span.trace_id, given.trace_id);
         assert_eq!((own.parent, own.link), (None, Some(given)));
         // A command's session is linked to the span that the command hangs under.
-        let command = opened(request, Opening::Command { trace });
+        let command = opened(request, ExperimentKind::Command { trace });
         let own = command.session(&gpu("a"), at(1), None);
         assert_eq!((own.parent, own.link), (None, command.context()));
     }
@@ -157,22 +168,23 @@ mod tests {
     fn each_trace_is_sampled_on_its_own() {
         let trace = TraceId::new([7; 16]).unwrap();
         let request = |sampler| ExperimentRequest {
-            traces: Traces::PerSession,
+            traces: TraceMode::PerSession,
             sampler,
             ..ExperimentRequest::default().under(PARENT.parse().unwrap())
         };
         let sampled = |sampler| {
-            let experiment = opened(request(sampler), Opening::Sidecar { trace });
+            let experiment = opened(request(sampler), ExperimentKind::Sidecar { trace });
             let is_sampled = |hour| {
                 experiment.session(&gpu("a"), at(hour * 3_600), None).span.flags.is_sampled()
             };
             (1..=100_u64).filter(|hour| is_sampled(*hour)).count()
         };
-        assert_eq!(sampled(Sampler::default()), 100);
+        assert_eq!(sampled(TraceSampler::default()), 100);
         let half = Root::TraceIdRatio(Ratio::new(0.5).unwrap());
-        assert!((30..70).contains(&sampled(Sampler { asks_parent: true, root: half })));
-        let shared = ExperimentRequest { traces: Traces::Shared, ..request(Sampler::default()) };
-        let shared = opened(shared, Opening::Sidecar { trace });
+        assert!((30..70).contains(&sampled(TraceSampler { parent_based: true, root: half })));
+        let shared =
+            ExperimentRequest { traces: TraceMode::Shared, ..request(TraceSampler::default()) };
+        let shared = opened(shared, ExperimentKind::Sidecar { trace });
         assert!(!shared.session(&gpu("a"), at(1), None).span.flags.is_sampled());
     }
 }

@@ -5,8 +5,8 @@ use phasemeter_meter::units::Timestamp;
 use super::attributes::Attributes;
 use super::ids::{SpanId, Subject, TraceId};
 use super::open::{EXPERIMENT_ID, Experiment};
-use super::place::Traces;
-use super::sampler::Sampler;
+use super::placement::TraceMode;
+use super::trace_sampler::TraceSampler;
 use super::traceparent::{TraceParent, TraceState};
 
 /// The attribute that names the workload.
@@ -27,9 +27,9 @@ pub struct ExperimentRequest {
     /// What the workload's services tell each other; passed on as it came.
     pub baggage: Option<String>,
     /// Whether its trace is recorded.
-    pub sampler: Sampler,
+    pub sampler: TraceSampler,
     /// Which traces its sessions stand in.
-    pub traces: Traces,
+    pub traces: TraceMode,
     /// What describes the workload.
     pub attributes: Attributes,
 }
@@ -43,18 +43,20 @@ impl ExperimentRequest {
 
     /// Opens the experiment: its ids are settled from here on. `first`: where it begins.
     #[must_use]
-    pub fn open(self, first: Timestamp, opening: Opening<'_>) -> Experiment {
+    pub fn open(self, first: Timestamp, opening: ExperimentKind<'_>) -> Experiment {
         let mut attributes = self.attributes;
         let given = self.id.or_else(|| attributes.get(EXPERIMENT_ID).cloned());
         let given = given.filter(|id| !id.is_empty());
         let (trace, own_span) = match opening {
-            Opening::Log { gpus } => (TraceId::of_content(given.as_deref(), first, gpus), true),
-            Opening::Command { trace } => (trace, true),
-            Opening::Sidecar { trace } => (trace, false),
+            ExperimentKind::Log { gpus } => {
+                (TraceId::of_content(given.as_deref(), first, gpus), true)
+            }
+            ExperimentKind::Command { trace } => (trace, true),
+            ExperimentKind::Sidecar { trace } => (trace, false),
         };
         let trace_id = self.parent.map_or(trace, |parent| parent.trace_id);
         let traces =
-            if own_span || self.parent.is_some() { self.traces } else { Traces::PerSession };
+            if own_span || self.parent.is_some() { self.traces } else { TraceMode::PerSession };
         let sampled =
             self.sampler.samples(&trace_id, self.parent.map(|parent| parent.flags.is_sampled()));
         attributes.entry(SERVICE_NAME.to_owned()).or_insert_with(|| UNKNOWN_SERVICE.to_owned());
@@ -77,7 +79,7 @@ impl ExperimentRequest {
 /// What opens an experiment. It decides on the trace where none is given, and on whether the
 /// experiment has a span of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening<'a> {
+pub enum ExperimentKind<'a> {
     /// A log. The same log opens the same trace: it follows from what is in it.
     Log {
         /// The [`gpu_id`]s of those seen within the lateness window after the first reading.
@@ -104,10 +106,10 @@ mod tests {
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     fn open(request: ExperimentRequest) -> Experiment {
-        opened(request, Opening::Log { gpus: &["GPU-0"] })
+        opened(request, ExperimentKind::Log { gpus: &["GPU-0"] })
     }
 
-    fn opened(request: ExperimentRequest, opening: Opening<'_>) -> Experiment {
+    fn opened(request: ExperimentRequest, opening: ExperimentKind<'_>) -> Experiment {
         request.open(Timestamp::from_millis(1_000).unwrap(), opening)
     }
 
@@ -146,7 +148,7 @@ mod tests {
         assert_eq!(experiment.parent, Some(parent.span_id));
         let own = experiment.span_id.unwrap();
         assert_ne!(own, parent.span_id);
-        let [child, state, baggage] = experiment.carriers();
+        let [child, state, baggage] = experiment.propagation_env();
         let expected = PARENT.replace("b7ad6b7169203331", &own.to_string());
         assert_eq!(child, ("TRACEPARENT", Some(expected)));
         assert_eq!(state, ("TRACESTATE", Some("a=1".into())));
@@ -159,15 +161,15 @@ mod tests {
     #[test]
     fn live_the_trace_that_is_opened_is_the_one_given() {
         let trace = TraceId::new([7; 16]).unwrap();
-        let command = opened(ExperimentRequest::default(), Opening::Command { trace });
+        let command = opened(ExperimentRequest::default(), ExperimentKind::Command { trace });
         assert_eq!((command.trace_id, command.parent), (trace, None));
         assert!(command.span_id.is_some());
 
-        let sidecar = opened(ExperimentRequest::default(), Opening::Sidecar { trace });
+        let sidecar = opened(ExperimentRequest::default(), ExperimentKind::Sidecar { trace });
         assert_eq!((sidecar.trace_id, sidecar.innermost()), (trace, None));
         let parent: TraceParent = PARENT.parse().unwrap();
         let under = ExperimentRequest::default().under(parent);
-        let sidecar = opened(under, Opening::Sidecar { trace });
+        let sidecar = opened(under, ExperimentKind::Sidecar { trace });
         assert_eq!((sidecar.trace_id, sidecar.span_id), (parent.trace_id, None));
         assert_eq!(sidecar.innermost(), Some(parent.span_id));
     }
@@ -177,7 +179,7 @@ mod tests {
         let parent = TraceParent { flags: TraceFlags::RANDOM, ..PARENT.parse().unwrap() };
         let request = ExperimentRequest::default().under(parent);
         assert!(!open(request.clone()).flags.is_sampled());
-        let always = Sampler { asks_parent: false, root: Root::AlwaysOn };
+        let always = TraceSampler { parent_based: false, root: Root::AlwaysOn };
         let experiment = open(ExperimentRequest { sampler: always, ..request });
         assert_eq!(experiment.flags.bits(), 0b11);
     }

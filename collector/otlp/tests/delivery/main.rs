@@ -23,8 +23,10 @@ use opentelemetry_proto::tonic::metrics::v1::{
     Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics,
 };
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
-use phasemeter_otlp::delivery::{Account, Client, Config, Count, Destination, Outcome, Retry};
-use phasemeter_otlp::{Export, Signal};
+use phasemeter_otlp::delivery::{
+    Client, Config, Count, DeliveryCounts, Destination, Outcome, Retry,
+};
+use phasemeter_otlp::{EncodedRequest, Signal};
 use tempfile::TempDir;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -41,7 +43,7 @@ fn config(endpoint: &str, more: &[(&str, &str)]) -> Config {
         let set = more.iter().find(|(key, _)| *key == name);
         set.map(|(_, value)| (*value).to_owned())
     };
-    let mut config = Config::read(Destination::Given(endpoint), env).unwrap().unwrap();
+    let mut config = Config::read(Destination::Endpoint(endpoint), env).unwrap().unwrap();
     let brief = Duration::from_millis(2);
     config.retry = Retry { initial_interval: brief, max_interval: brief };
     config
@@ -55,41 +57,40 @@ fn plain(backend: &Backend, protocol: &str) -> Config {
 }
 
 /// A request of so many spans, the first of them named.
-fn spans(name: &str, number: usize) -> Export {
+fn spans(name: &str, number: usize) -> EncodedRequest {
     let span = Span { name: name.to_owned(), ..Span::default() };
     let scope_spans = vec![ScopeSpans { spans: vec![span; number], ..ScopeSpans::default() }];
     let resource_spans = vec![ResourceSpans { scope_spans, ..ResourceSpans::default() }];
-    Export::traces(&ExportTraceServiceRequest { resource_spans })
+    EncodedRequest::traces(&ExportTraceServiceRequest { resource_spans })
 }
 
-fn points(number: usize) -> Export {
+fn points(number: usize) -> EncodedRequest {
     let data_points = vec![NumberDataPoint::default(); number];
     let data = Some(Data::Gauge(Gauge { data_points }));
     let metrics = vec![Metric { name: "m".to_owned(), data, ..Metric::default() }];
     let scope_metrics = vec![ScopeMetrics { metrics, ..ScopeMetrics::default() }];
     let resource_metrics = vec![ResourceMetrics { scope_metrics, ..ResourceMetrics::default() }];
-    Export::metrics(&ExportMetricsServiceRequest { resource_metrics })
+    EncodedRequest::metrics(&ExportMetricsServiceRequest { resource_metrics })
 }
 
-fn records(number: usize) -> Export {
+fn records(number: usize) -> EncodedRequest {
     let log_records = vec![LogRecord::default(); number];
     let scope_logs = vec![ScopeLogs { log_records, ..ScopeLogs::default() }];
     let resource_logs = vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }];
-    Export::logs(&ExportLogsServiceRequest { resource_logs })
+    EncodedRequest::logs(&ExportLogsServiceRequest { resource_logs })
 }
 
 /// Sends one request of three spans by a client of its own.
-fn send(config: &Config) -> Account {
+fn send(config: &Config) -> DeliveryCounts {
     let client = Client::start(config).unwrap();
     client.enqueue(spans("step", 3));
     client.flush(GRACE).traces
 }
 
-fn items(account: &Account) -> [u64; 5] {
-    let rejected = account.rejected_partial;
+fn items(account: &DeliveryCounts) -> [u64; 5] {
+    let rejected = account.partially_rejected;
     let [sent, refused, dropped, left] =
-        [account.sent, account.refused, account.dropped_full, account.left_unsent]
-            .map(|count| count.items);
+        [account.sent, account.refused, account.dropped, account.unsent].map(|count| count.items);
     [sent, rejected, refused, dropped, left]
 }
 
@@ -307,7 +308,7 @@ fn one_signal_does_not_wait_for_another() {
     let outcome = client.flush(AT_ONCE);
     assert_eq!(items(&outcome.traces), [0, 0, 0, 0, 1]);
     assert_eq!(items(&outcome.metrics), [1, 0, 0, 0, 0]);
-    assert_eq!(outcome.logs, Account::default(), "it goes nowhere, and is not kept");
+    assert_eq!(outcome.logs, DeliveryCounts::default(), "it goes nowhere, and is not kept");
 }
 
 #[test]

@@ -9,7 +9,9 @@ use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::Request;
-use phasemeter_otlp::experiment::{ExperimentRequest, Opening, TraceId, TraceParent, Traces};
+use phasemeter_otlp::experiment::{
+    ExperimentKind, ExperimentRequest, TraceId, TraceMode, TraceParent,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -168,7 +170,7 @@ proptest! {
         let config = MeterConfig { session_every: Nanos::from_secs(hour), ..MeterConfig::default() };
         let trace = TraceId::new([7; 16]).unwrap();
         let run = run_as(config, &made, settings, |first| {
-            request.open(first, Opening::Sidecar { trace })
+            request.open(first, ExperimentKind::Sidecar { trace })
         });
         check_points(&run)?;
         check_exemplars(&run)?;
@@ -178,7 +180,7 @@ proptest! {
         let ids: BTreeSet<_> = spans.iter().map(|span| &span.attributes["phasemeter.experiment.id"]).collect();
         prop_assert!(ids.len() <= 1, "{:?}", ids);
         let given = given.map(|given| (given.trace_id.to_string(), given.span_id.to_string()));
-        let shared = given.clone().filter(|_| traces == Traces::Shared);
+        let shared = given.clone().filter(|_| traces == TraceMode::Shared);
         let mut seen = BTreeSet::new();
         for (made, summary) in made.iter().zip(&run.summaries) {
             let id = made.identity.index.unwrap().to_string();

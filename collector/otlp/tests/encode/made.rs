@@ -12,7 +12,7 @@ use phasemeter_otlp::Request;
 use phasemeter_otlp::delivery::OtlpFile;
 use phasemeter_otlp::encode::{Aggregation, ExportSettings, Exporter, GpuDescription, GpuExport};
 use phasemeter_otlp::experiment::{
-    Attributes, Experiment, ExperimentRequest, Opening, Traces, gpu_id,
+    Attributes, Experiment, ExperimentKind, ExperimentRequest, TraceMode, gpu_id,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -74,7 +74,7 @@ pub(crate) fn run_with(
 ) -> Run {
     let ids: Vec<_> = made.iter().map(|made| gpu_id(&made.identity)).collect();
     let ids: Vec<_> = ids.iter().map(String::as_str).collect();
-    run_as(config, made, settings, |first| request.open(first, Opening::Log { gpus: &ids }))
+    run_as(config, made, settings, |first| request.open(first, ExperimentKind::Log { gpus: &ids }))
 }
 
 /// The readings of all GPUs in the order of their time through their meters, as a pipeline does.
@@ -192,6 +192,6 @@ pub(crate) fn any_settings() -> impl Strategy<Value = ExportSettings> {
     (1..90_u64, aggregation).prop_map(|(seconds, aggregation)| settings(seconds, aggregation))
 }
 
-pub(crate) fn any_traces() -> impl Strategy<Value = Traces> {
-    prop_oneof![Just(Traces::Shared), Just(Traces::PerSession)]
+pub(crate) fn any_traces() -> impl Strategy<Value = TraceMode> {
+    prop_oneof![Just(TraceMode::Shared), Just(TraceMode::PerSession)]
 }

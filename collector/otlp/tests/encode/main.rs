@@ -19,7 +19,7 @@ use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Utilization,
 };
 use phasemeter_otlp::encode::{Aggregation, ExportSettings, Exporter, GpuDescription};
-use phasemeter_otlp::experiment::{Attributes, ExperimentRequest, Opening, TraceId};
+use phasemeter_otlp::experiment::{Attributes, ExperimentKind, ExperimentRequest, TraceId};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -75,7 +75,7 @@ fn points_of_one_boundary_go_together_and_what_is_late_goes_later() {
         let mut ids = Vec::new();
         for line in metrics {
             let streams = streams(std::slice::from_ref(line));
-            let times = of(&streams, "phasemeter.gpu.rate");
+            let times = of(&streams, "phasemeter.gpu.price");
             assert!(times.iter().all(|stream| stream.points.len() == 1), "each GPU once");
             ids.push(times.iter().map(|stream| stream.attributes["hw.id"].clone()).collect());
         }
@@ -102,7 +102,7 @@ fn two_gpus_of_the_same_index_stay_two() {
     let first = Made::new(0, "1", steady(0, 20, 95).collect());
     let run = run(&[first, second], ExperimentRequest::default(), ExportSettings::default());
     let streams = run.metrics();
-    let rates = of(&streams, "phasemeter.gpu.rate");
+    let rates = of(&streams, "phasemeter.gpu.price");
     let rates: Vec<_> =
         rates.iter().map(|rate| (rate.attributes["hw.id"].as_str(), rate.last())).collect();
     assert_eq!(rates, [("0", 1.0), ("other.csv 0", 2.0)]);
@@ -114,7 +114,7 @@ fn two_gpus_of_the_same_index_stay_two() {
 fn without_a_price_nothing_is_said_of_money() {
     let gpu = Made { price: None, ..Made::new(0, "1", steady(0, 20, 50).collect()) };
     let run = run(&[gpu], ExperimentRequest::default(), ExportSettings::default());
-    for name in ["phasemeter.gpu.cost", "phasemeter.gpu.waste", "phasemeter.gpu.rate"] {
+    for name in ["phasemeter.gpu.cost", "phasemeter.gpu.waste", "phasemeter.gpu.price"] {
         assert!(of(&run.metrics(), name).is_empty(), "{name}");
     }
     let money = |key: &String| key.contains("cost") || key.contains("waste");
@@ -173,7 +173,7 @@ fn energy_on_another_basis_is_another_sum() {
 fn what_is_measured_counts_in_the_interval_of_its_time() {
     let made = Made::new(0, "1", steady(0, 30, 50).collect());
     let trace = TraceId::new([7; 16]).unwrap();
-    let experiment = ExperimentRequest::default().open(at(0), Opening::Command { trace });
+    let experiment = ExperimentRequest::default().open(at(0), ExperimentKind::Command { trace });
     let settings = settings(10, Aggregation::Explicit);
     let mut exporter = Exporter::new(experiment, &Attributes::new(), settings);
     let description = GpuDescription { identity: &made.identity, memory_total: None, price: None };

@@ -6,15 +6,15 @@ use clap::ValueEnum;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{Nanos, Utilization};
-use phasemeter_otlp::experiment::Traces;
+use phasemeter_otlp::experiment::TraceMode;
 
 use super::WorkUnit;
 use crate::sampler::SamplerConfig;
 
-pub(super) fn traces(text: &str) -> Result<Traces, String> {
+pub(super) fn traces(text: &str) -> Result<TraceMode, String> {
     match text {
-        "shared" => Ok(Traces::Shared),
-        "per-session" => Ok(Traces::PerSession),
+        "shared" => Ok(TraceMode::Shared),
+        "per-session" => Ok(TraceMode::PerSession),
         _ => Err("give shared or per-session".to_owned()),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::Request;
-use phasemeter_otlp::delivery::{Account, Client, Config, Destination, Outcome};
+use phasemeter_otlp::delivery::{Client, Config, DeliveryCounts, Destination, Outcome};
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_otlp::{BySignal, Signal};
 use tracing::warn;
@@ -82,7 +82,8 @@ impl Arrival {
 
     /// What became of each signal that there was anything of.
     pub(super) fn sentences(&self) -> impl Iterator<Item = String> {
-        let used = self.outcome.iter().filter(|(_, account)| **account != Account::default());
+        let used =
+            self.outcome.iter().filter(|(_, account)| **account != DeliveryCounts::default());
         used.filter_map(|(signal, account)| {
             let target = self.targets.of(signal).as_deref()?;
             Some(format!("{}, {target}: {}", signal.name(), fate(signal, account)))
@@ -101,16 +102,16 @@ impl Display for Arrival {
 }
 
 /// What became of one signal's data: what was sent always, the rest where there is any.
-fn fate(signal: Signal, account: &Account) -> String {
+fn fate(signal: Signal, account: &DeliveryCounts) -> String {
     let items = match signal {
         Signal::Traces => "spans",
         Signal::Metrics => "points",
         Signal::Logs => "events",
     };
     let lost = [
-        (account.rejected_partial + account.refused.items, "refused"),
-        (account.dropped_full.items, "dropped from a full queue"),
-        (account.left_unsent.items, "left unsent"),
+        (account.partially_rejected + account.refused.items, "refused"),
+        (account.dropped.items, "dropped from a full queue"),
+        (account.unsent.items, "left unsent"),
     ];
     let mut said = format!("{} {items} sent", account.sent.items);
     for (count, how) in lost.iter().filter(|(count, _)| *count > 0) {
@@ -146,10 +147,10 @@ mod tests {
     #[test]
     fn what_was_lost_is_said_and_what_was_not_is_not() {
         let count = |items| Count { requests: 1, items, bytes: 1 };
-        let mut account = Account { sent: count(7), ..Account::default() };
+        let mut account = DeliveryCounts { sent: count(7), ..DeliveryCounts::default() };
         assert_eq!(fate(Signal::Traces, &account), "7 spans sent");
-        account.left_unsent = count(3);
-        account.rejected_partial = 2;
+        account.unsent = count(3);
+        account.partially_rejected = 2;
         account.last_error = Some("no route to host".to_owned());
         assert_eq!(
             fate(Signal::Metrics, &account),

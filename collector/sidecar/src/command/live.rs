@@ -164,9 +164,9 @@ const fn kind(event: Event) -> Option<EventKind> {
     match event {
         Event::Xid(code) => Some(EventKind::Xid(code)),
         Event::Lost(_) => Some(EventKind::Lost),
-        Event::Returned => Some(EventKind::Returned),
-        Event::Stuck(_) => Some(EventKind::Stuck),
-        Event::Unstuck(_) => Some(EventKind::Unstuck),
+        Event::Returned => Some(EventKind::Recovered),
+        Event::Stuck(_) => Some(EventKind::CallHung),
+        Event::Unstuck(_) => Some(EventKind::CallRecovered),
         Event::Unsupported(..)
         | Event::Supported(_)
         | Event::Cadence(..)

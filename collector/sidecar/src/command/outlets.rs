@@ -31,8 +31,8 @@ impl Outlets {
     /// Opens those that are asked for.
     pub(super) fn open(report: &ReportArgs, send: &SendArgs) -> Result<Self, Failure> {
         let destination = |endpoint: &Option<String>| match endpoint {
-            Some(endpoint) => Delivery::start(Destination::Given(endpoint)),
-            None => Delivery::start(Destination::Standard),
+            Some(endpoint) => Delivery::start(Destination::Endpoint(endpoint)),
+            None => Delivery::start(Destination::Default),
         };
         let delivery = send.otlp.as_ref().map(destination).transpose()?.flatten();
         let file = report.otlp_file.as_ref();

@@ -14,7 +14,7 @@ use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::Request;
 use phasemeter_otlp::delivery::Destination;
 use phasemeter_otlp::delivery::OtlpFile;
-use phasemeter_otlp::experiment::{ExperimentRequest, Opening, TraceId};
+use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceId};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::Driver;
 use phasemeter_sources::nvml::select::{By, Selection};
@@ -65,14 +65,14 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let command = args.command.split_first();
     let trace = TraceId::random();
     let opening = match command {
-        Some(_) => Opening::Command { trace },
-        None => Opening::Sidecar { trace },
+        Some(_) => ExperimentKind::Command { trace },
+        None => ExperimentKind::Sidecar { trace },
     };
     let request = metering::request(&args.metering, environment.experiment);
     let request = ExperimentRequest { traces: args.trace_mode, ..request };
     let clock = Clock::start();
     let experiment = request.open(clock.now(), opening);
-    let carriers = experiment.carriers();
+    let carriers = experiment.propagation_env();
     let meter = args.config();
     let policies = advice::policies(&args.metering.advice)?;
     let mut pricing = metering::pricing(&args.metering.price, policies.clone());

@@ -17,7 +17,9 @@ use phasemeter_meter::reorder::{CAPACITY, LateReading};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::Request;
 use phasemeter_otlp::encode::{ExportSettings, Exporter, GpuEvent};
-use phasemeter_otlp::experiment::{Attributes, Experiment, ExperimentRequest, Opening, gpu_id};
+use phasemeter_otlp::experiment::{
+    Attributes, Experiment, ExperimentKind, ExperimentRequest, gpu_id,
+};
 use phasemeter_rules::window::Window;
 use phasemeter_sources::{Source, SourceError};
 
@@ -264,7 +266,7 @@ impl<'a> Pipeline<'a> {
         };
         let ids: Vec<_> = identities.iter().map(gpu_id).collect();
         let ids: Vec<_> = ids.iter().map(String::as_str).collect();
-        let experiment = request.open(first, Opening::Log { gpus: &ids });
+        let experiment = request.open(first, ExperimentKind::Log { gpus: &ids });
         self.run = Run::Open(experiment.clone());
         self.begin_export(experiment.clone());
         if let Some(exporter) = &mut self.exporter {

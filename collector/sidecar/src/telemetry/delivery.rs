@@ -8,7 +8,7 @@ use std::sync::Arc;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 use phasemeter_otlp::Signal;
-use phasemeter_otlp::delivery::{Account, AttemptEnd, Config, Stats};
+use phasemeter_otlp::delivery::{AttemptEnd, Config, DeliveryCounts, Stats};
 
 use super::distribution::{Distribution, SLOW, seconds};
 
@@ -71,9 +71,9 @@ fn exported(meter: &Meter, exporter: &Arc<Exporter>, duration: &Histogram<f64>) 
             let account = observed.account();
             observer.observe(account.sent.items, &observed.attributes);
             let failed = [
-                ("rejected", account.rejected_partial),
+                ("rejected", account.partially_rejected),
                 ("refused", account.refused.items),
-                ("queue_full", account.dropped_full.items),
+                ("queue_full", account.dropped.items),
             ];
             for (why, items) in failed.into_iter().filter(|(_, items)| *items > 0) {
                 observer.observe(items, &observed.failed(why));
@@ -93,7 +93,7 @@ fn inflight(meter: &Meter, exporter: &Arc<Exporter>) {
         .with_unit(unit)
         .with_description("Items that wait, or are sent and not yet answered")
         .with_callback(move |observer| {
-            observer.observe(signed(observed.account().left_unsent.items), &observed.attributes);
+            observer.observe(signed(observed.account().unsent.items), &observed.attributes);
         })
         .build();
 }
@@ -105,7 +105,7 @@ fn queue(meter: &Meter, exporters: Vec<Arc<Exporter>>, capacity: u64) {
         .with_description("Encoded requests that wait, or are sent and not yet answered")
         .with_callback(move |observer| {
             for exporter in &exporters {
-                let size = signed(exporter.account().left_unsent.bytes);
+                let size = signed(exporter.account().unsent.bytes);
                 observer.observe(size, &exporter.attributes);
             }
         })
@@ -119,7 +119,7 @@ fn queue(meter: &Meter, exporters: Vec<Arc<Exporter>>, capacity: u64) {
 }
 
 impl Exporter {
-    fn account(&self) -> Account {
+    fn account(&self) -> DeliveryCounts {
         self.stats.read().of(self.signal).clone()
     }
 

@@ -41,7 +41,7 @@ fn policies(folder: &Path) -> Arc<Policies> {
 
 fn telemetry(backend: &Backend, every: Nanos) -> Telemetry {
     let endpoint = format!("http://{}", backend.address);
-    let config = Config::read(Destination::Given(&endpoint), |_| None).unwrap().unwrap();
+    let config = Config::read(Destination::Endpoint(&endpoint), |_| None).unwrap().unwrap();
     Telemetry::start(&config, every, &Attributes::new()).unwrap().unwrap()
 }
 

@@ -135,7 +135,7 @@ fn a_gpu_that_returns_continues_its_accounts() {
 
     let told = otlp::read(&fs::read_to_string(&file).unwrap());
     let events: Vec<_> = told.events.iter().map(|event| event.event_name.as_str()).collect();
-    assert_eq!(events, ["phasemeter.gpu.lost", "phasemeter.gpu.returned"]);
+    assert_eq!(events, ["phasemeter.gpu.lost", "phasemeter.gpu.recovered"]);
     let id = gpu["gpu"].as_str().unwrap();
     let mine = |labels: &Attributes| labels["hw.id"] == id;
     let sessions = told.named("gpu session").into_iter();

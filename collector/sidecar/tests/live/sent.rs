@@ -106,7 +106,10 @@ fn what_is_measured_beside_the_readings_is_sent() {
 
     let events = told(&file, ["resourceLogs", "scopeLogs", "logRecords"]);
     let names: Vec<_> = events.iter().map(|event| event["eventName"].as_str().unwrap()).collect();
-    assert_eq!(names, ["phasemeter.gpu.xid", "phasemeter.gpu.stuck", "phasemeter.gpu.unstuck"]);
+    assert_eq!(
+        names,
+        ["phasemeter.gpu.xid", "phasemeter.gpu.call_hung", "phasemeter.gpu.call_recovered"]
+    );
 }
 
 /// Scenario: of two GPUs one does not tell where its hardware steps in, nor its serial number.

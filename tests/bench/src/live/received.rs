@@ -61,7 +61,7 @@ impl Received {
                     let last = points.rfind(|point| {
                         let labels = attributes(point);
                         let is = |key: &str, value| labels.get(key) == Some(&value);
-                        is("hw.id", &gpu["gpu"]) && is("phasemeter.basis", &polling)
+                        is("hw.id", &gpu["gpu"]) && is("phasemeter.utilization.basis", &polling)
                     });
                     polled = last.and_then(|point| percent(&point["asDouble"])).or(polled);
                 }

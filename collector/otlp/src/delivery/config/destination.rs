@@ -7,8 +7,8 @@ pub enum Destination<'a> {
     Environment,
     /// What the environment names, else the specification's default on this machine:
     /// `http://localhost:4318`, with grpc `http://localhost:4317`.
-    Standard,
+    Default,
     /// This one, for every signal, whatever endpoint the environment names. It is read as
     /// `OTEL_EXPORTER_OTLP_ENDPOINT` is.
-    Given(&'a str),
+    Endpoint(&'a str),
 }

@@ -13,7 +13,7 @@ use super::headers;
 use super::protocol::{Compression, Protocol};
 use super::setting::Setting;
 use super::target::Target;
-use super::tls::{Files, Tls};
+use super::tls::{Tls, TlsFiles};
 use crate::signal::{BySignal, Signal};
 
 /// How long an attempt may take where nothing is said.
@@ -36,7 +36,7 @@ struct Reader<'a> {
     env: &'a dyn Fn(&str) -> Option<String>,
     errors: ConfigErrors,
     /// What was read from files so far: most often all signals have the same.
-    tls: Vec<(Files, Option<Arc<ClientConfig>>)>,
+    tls: Vec<(TlsFiles, Option<Arc<ClientConfig>>)>,
 }
 
 impl Reader<'_> {
@@ -67,10 +67,10 @@ impl Reader<'_> {
             |value: &str| Setting { variable: "--otlp".to_owned(), value: value.to_owned() };
         let own = self.own(signal, "ENDPOINT");
         let (setting, own) = match (self.destination, own, self.general("ENDPOINT")) {
-            (Destination::Given(value), ..) => (given(value), false),
+            (Destination::Endpoint(value), ..) => (given(value), false),
             (_, Some(setting), _) => (setting, true),
             (_, None, Some(setting)) => (setting, false),
-            (Destination::Standard, None, None) => (given(standard(protocol)), false),
+            (Destination::Default, None, None) => (given(standard(protocol)), false),
             (Destination::Environment, None, None) => return None,
         };
         let path = (protocol == Protocol::HttpProtobuf && !own).then(|| signal.http_path());
@@ -87,7 +87,7 @@ impl Reader<'_> {
             (Some(set), None) => return self.half(set, "CLIENT_KEY"),
             (None, Some(set)) => return self.half(set, "CLIENT_CERTIFICATE"),
         };
-        let files = Files { trusted: self.find(signal, "CERTIFICATE"), identity, protocol };
+        let files = TlsFiles { trusted: self.find(signal, "CERTIFICATE"), identity, protocol };
         if let Some((_, config)) = self.tls.iter().find(|(known, _)| *known == files) {
             return config.clone();
         }

@@ -115,7 +115,7 @@ mod tests {
             let destination = match given {
                 None => Destination::Environment,
                 Some(value) => {
-                    value.strip_prefix('=').map_or(Destination::Standard, Destination::Given)
+                    value.strip_prefix('=').map_or(Destination::Default, Destination::Endpoint)
                 }
             };
             let shown = match read(destination, &set) {
@@ -153,7 +153,7 @@ mod tests {
                 ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", certificate),
                 ("OTEL_EXPORTER_OTLP_CLIENT_KEY", key),
             ];
-            let read = read(Destination::Given("https://collector"), &set);
+            let read = read(Destination::Endpoint("https://collector"), &set);
             read.map_or_else(|errors| errors.to_string(), |_| "none".to_owned())
         };
         assert_eq!(errors(&certificate, &certificate, &key), "none");
@@ -184,12 +184,12 @@ mod tests {
 
     #[test]
     fn the_two_ports_with_a_custom_are_doubted_with_the_other_protocol() {
-        let doubt = |protocol, endpoint| {
+        let hint = |protocol, endpoint| {
             let set = [("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)];
-            let config = read(Destination::Given(endpoint), &set).unwrap().unwrap();
-            config.target(Signal::Traces).unwrap().doubt().is_some()
+            let config = read(Destination::Endpoint(endpoint), &set).unwrap().unwrap();
+            config.target(Signal::Traces).unwrap().hint().is_some()
         };
-        assert!(doubt("http/protobuf", "http://c:4317") && doubt("grpc", "http://c:4318"));
-        assert!(!doubt("grpc", "http://c:4317") && !doubt("http/protobuf", "http://c:4318"));
+        assert!(hint("http/protobuf", "http://c:4317") && hint("grpc", "http://c:4318"));
+        assert!(!hint("grpc", "http://c:4317") && !hint("http/protobuf", "http://c:4318"));
     }
 }

@@ -42,7 +42,7 @@ impl Target {
     /// What may be wrong where somebody listens and the two do not understand each other. The
     /// protocol is never guessed from the port, but two ports have a custom. A server that wants
     /// to know who we are hangs up, and its reason is easily lost on the way.
-    pub(crate) fn doubt(&self) -> Option<&'static str> {
+    pub(crate) fn hint(&self) -> Option<&'static str> {
         match (self.protocol, &self.endpoint.address) {
             (Protocol::HttpProtobuf, Address::Tcp { port: 4317, .. }) => {
                 Some("4317 is by custom gRPC's port: OTEL_EXPORTER_OTLP_PROTOCOL=grpc")

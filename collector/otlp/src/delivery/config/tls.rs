@@ -31,7 +31,7 @@ impl Tls {
 
 /// Where certificates and keys are. What is read from the same files is read once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Files {
+pub(super) struct TlsFiles {
     /// Whom to trust; none where it is whom this machine trusts.
     pub(super) trusted: Option<Setting>,
     /// Who we are: the certificate and its key.
@@ -40,7 +40,7 @@ pub(super) struct Files {
     pub(super) protocol: Protocol,
 }
 
-impl Files {
+impl TlsFiles {
     /// Reads them all; none where anything is wrong with them.
     pub(super) fn config(&self, errors: &mut ConfigErrors) -> Option<Arc<ClientConfig>> {
         let roots = errors.keep(self.trusted.as_ref().map_or_else(machine_roots, roots));

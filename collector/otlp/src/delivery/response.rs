@@ -12,7 +12,7 @@ const MESSAGE_CHARS: usize = 300;
 
 /// What came of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ExportResponse {
     /// The backend has it.
     Accepted {
         /// Items that it has not taken all the same.
@@ -34,7 +34,7 @@ pub(super) enum Answer {
     },
 }
 
-impl Answer {
+impl ExportResponse {
     /// Accepted, all or in part. The responses of the three signals are the same message on the
     /// wire, so that one type reads them all.
     pub(super) fn accepted(response: ExportTraceServiceResponse) -> Self {
@@ -46,15 +46,15 @@ impl Answer {
     }
 
     /// No answer, for a reason on this side of the backend: nobody listens, the line broke. Where
-    /// somebody does listen, `doubt` may say why the two did not understand each other.
-    pub(super) fn unreached(error: &(dyn Error + 'static), doubt: Option<&str>) -> Self {
+    /// somebody does listen, `hint` may say why the two did not understand each other.
+    pub(super) fn unreachable(error: &(dyn Error + 'static), hint: Option<&str>) -> Self {
         // The client's own words say no more than that it failed.
         let client = error.downcast_ref::<legacy::Error>();
         let mut reason = chain(client.and_then(Error::source).unwrap_or(error));
-        if let Some(doubt) = doubt
+        if let Some(hint) = hint
             && client.is_some_and(|error| !error.is_connect())
         {
-            reason = format!("{reason} ({doubt})");
+            reason = format!("{reason} ({hint})");
         }
         Self::Retry { after: None, reason }
     }

@@ -11,7 +11,7 @@ use super::traceparent::{TraceParent, TraceState};
 
 /// Which traces the sessions of an experiment stand in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Traces {
+pub enum TraceMode {
     /// That of the experiment, where it has one.
     #[default]
     Shared,
@@ -21,7 +21,7 @@ pub enum Traces {
 
 /// Where a span stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SpanPlacement {
     /// The span: its trace, its id, and whether it is recorded.
     pub span: TraceParent,
     /// The span it hangs under; `None` at the root of its trace.
@@ -32,7 +32,7 @@ pub struct Place {
     pub link: Option<TraceParent>,
 }
 
-impl Place {
+impl SpanPlacement {
     /// Of a phase of this GPU, in this session of it.
     #[must_use]
     pub fn phase(&self, gpu: &GpuKey, start: Timestamp) -> Self {

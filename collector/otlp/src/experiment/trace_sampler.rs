@@ -7,9 +7,9 @@ use super::ids::TraceId;
 
 /// Decides whether a trace is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sampler {
+pub struct TraceSampler {
     /// Where there is a parent, it decides.
-    pub asks_parent: bool,
+    pub parent_based: bool,
     /// What decides otherwise.
     pub root: Root,
 }
@@ -26,18 +26,18 @@ pub enum Root {
 }
 
 /// `parentbased_always_on`.
-impl Default for Sampler {
+impl Default for TraceSampler {
     fn default() -> Self {
-        Self { asks_parent: true, root: Root::AlwaysOn }
+        Self { parent_based: true, root: Root::AlwaysOn }
     }
 }
 
-impl Sampler {
+impl TraceSampler {
     /// The sampler of this name, with `ratio` where it takes one; `None` where there is no such
     /// sampler here.
     #[must_use]
     pub fn named(name: &str, ratio: Ratio) -> Option<Self> {
-        let (asks_parent, root) = match name.strip_prefix("parentbased_") {
+        let (parent_based, root) = match name.strip_prefix("parentbased_") {
             Some(root) => (true, root),
             None => (false, name),
         };
@@ -47,13 +47,13 @@ impl Sampler {
             "traceidratio" => Root::TraceIdRatio(ratio),
             _ => return None,
         };
-        Some(Self { asks_parent, root })
+        Some(Self { parent_based, root })
     }
 
     /// Whether the trace is recorded. `parent`: whether its parent is, where it has one.
     #[must_use]
     pub fn samples(&self, trace: &TraceId, parent: Option<bool>) -> bool {
-        if let Some(parent) = parent.filter(|_| self.asks_parent) {
+        if let Some(parent) = parent.filter(|_| self.parent_based) {
             return parent;
         }
         match self.root {
@@ -101,8 +101,8 @@ mod tests {
         TraceId::new((1_u128 << 64 | u128::from(low)).to_be_bytes()).unwrap()
     }
 
-    fn named(name: &str) -> Sampler {
-        Sampler::named(name, Ratio::new(0.25).unwrap()).unwrap()
+    fn named(name: &str) -> TraceSampler {
+        TraceSampler::named(name, Ratio::new(0.25).unwrap()).unwrap()
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
             ];
             assert_eq!(decided, expected, "{name}");
         }
-        assert_eq!(Sampler::default(), named("parentbased_always_on"));
+        assert_eq!(TraceSampler::default(), named("parentbased_always_on"));
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
         for name in
             ["", "jaeger_remote", "parentbased_", "ALWAYS_ON", "parentbased_parentbased_always_on"]
         {
-            assert_eq!(Sampler::named(name, Ratio::ALL), None, "{name}");
+            assert_eq!(TraceSampler::named(name, Ratio::ALL), None, "{name}");
         }
         for ratio in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
             assert_eq!(Ratio::new(ratio), None);

@@ -27,7 +27,7 @@ pub struct GpuDescription<'a> {
 
 /// The attributes of one GPU.
 #[derive(Clone, Debug)]
-pub(super) struct Labels {
+pub(super) struct GpuAttributes {
     id: KeyValue,
     hardware: Vec<KeyValue>,
     gpu: Vec<KeyValue>,
@@ -36,7 +36,7 @@ pub(super) struct Labels {
     coming: VecDeque<(Timestamp, Vec<KeyValue>)>,
 }
 
-impl Labels {
+impl GpuAttributes {
     /// Of the GPU that is called `id` on the wire.
     pub(super) fn new(id: String, gpu: &GpuDescription) -> Self {
         let identity = gpu.identity;
@@ -84,27 +84,27 @@ impl Labels {
     }
 
     /// Of a `hw.gpu.*` metric.
-    pub(super) fn of_gpu(&self) -> Vec<KeyValue> {
+    pub(super) fn gpu(&self) -> Vec<KeyValue> {
         self.gpu.clone()
     }
 
     /// Of a `hw.*` metric that other hardware has too.
-    pub(super) fn of_hardware(&self, key: &str, value: &str) -> Vec<KeyValue> {
+    pub(super) fn hardware(&self, key: &str, value: &str) -> Vec<KeyValue> {
         self.hardware.iter().cloned().chain([text(key, value)]).collect()
     }
 
     /// Of a metric of ours.
-    pub(super) fn of_ours(&self, key: &str, value: &str) -> Vec<KeyValue> {
+    pub(super) fn own(&self, key: &str, value: &str) -> Vec<KeyValue> {
         vec![self.id.clone(), text(key, value)]
     }
 
     /// Of a metric of ours that depends on how utilization is measured.
-    pub(super) fn of_basis(&self, basis: Basis) -> Vec<KeyValue> {
-        vec![self.id.clone(), text("phasemeter.basis", basis.name())]
+    pub(super) fn basis(&self, basis: Basis) -> Vec<KeyValue> {
+        vec![self.id.clone(), text("phasemeter.utilization.basis", basis.name())]
     }
 
     /// Of its rate; `None` where it has no price.
-    pub(super) fn of_price(&self) -> Option<Vec<KeyValue>> {
+    pub(super) fn price(&self) -> Option<Vec<KeyValue>> {
         let price = self.price.as_ref()?;
         Some([self.id.clone()].into_iter().chain(price.iter().cloned()).collect())
     }
