@@ -7,7 +7,7 @@
 //! compiled again. Must not depend on what a policy is.
 
 use std::fs::{self, DirBuilder, OpenOptions};
-use std::hash::{Hash as _, Hasher};
+use std::hash::Hasher;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,9 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use crate::codegen;
 use crate::digest::Digest;
+use crate::engine::INTERPRETER;
 use crate::signature::{self, PublicKey};
 
 /// Start of an artifact: file type and format version.
@@ -37,9 +39,15 @@ impl CacheKey {
     pub(crate) fn new(component: Digest, engine: &Engine) -> Self {
         let mut hash = KeyHasher(Sha256::new_with_prefix(MAGIC));
         hash.write(component.as_bytes());
-        hash.write(std::env::consts::ARCH.as_bytes());
-        hash.write(std::env::consts::OS.as_bytes());
-        engine.precompile_compatibility_hash().hash(&mut hash);
+        if engine.is_pulley() {
+            // Bytecode is the same on every machine. The engine compares version and flags when it
+            // loads it; builds without a compiler have no such hash.
+            hash.write(INTERPRETER.as_bytes());
+        } else {
+            hash.write(std::env::consts::ARCH.as_bytes());
+            hash.write(std::env::consts::OS.as_bytes());
+            codegen::hash_compatibility(engine, &mut hash);
+        }
         Self(hash.0.finalize().into())
     }
 
@@ -75,6 +83,13 @@ impl TrustedArtifact {
         Self { bytes: [MAGIC.as_slice(), &key.0, code].concat() }
     }
 
+    /// The artifact with this key that is part of this program, if any.
+    pub(crate) fn embedded(key: CacheKey) -> Option<Self> {
+        let has_key =
+            |bytes: &&&[u8]| bytes.strip_prefix(MAGIC).is_some_and(|rest| rest.starts_with(&key.0));
+        codegen::EMBEDDED.iter().find(has_key).map(|bytes| Self { bytes: bytes.to_vec() })
+    }
+
     /// An artifact signed by a trusted key; `None` if it is not, or there are no keys.
     pub(crate) fn from_signed(artifact: &SignedArtifact, keys: &[PublicKey]) -> Option<Self> {
         signature::verify(keys, &artifact.bytes, Some(&artifact.signature)).ok()?;
@@ -97,8 +112,8 @@ impl TrustedArtifact {
         })?;
         // SAFETY: `deserialize` trusts its input, which must be the unchanged output of a compiler
         // that is compatible with `engine`. A `TrustedArtifact` is: it comes from the compiler
-        // itself, or its MAC or signature was verified over these same bytes, in memory, which no
-        // other process can modify. The key matches this engine.
+        // itself, is part of this program like its own code, or its MAC or signature was verified
+        // over these same bytes, in memory, which no other process can modify. The key matches this engine.
         unsafe { Component::deserialize(engine, code) }
     }
 }

@@ -17,9 +17,9 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::cgroup;
-use crate::engine::{self, Layout};
+use crate::codegen;
+use crate::engine::Layout;
 use crate::error::{CompileError, LoadError, MAX_GUEST_TEXT, sanitize};
-use crate::wasm_info::componentize;
 
 /// Bytes of the control group that a compiling child must leave free for the sidecar.
 const RESERVED_FREE: u64 = 16 << 20;
@@ -116,23 +116,10 @@ impl Compiler {
     /// Compiles a policy to machine code for engines with this memory layout.
     pub(crate) fn compile(&self, policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
         match self {
-            Self::InProcess => precompile(policy, layout),
-            Self::Subprocess(process) => process.compile(policy, layout),
+            Self::Subprocess(process) if codegen::AVAILABLE => process.compile(policy, layout),
+            Self::InProcess | Self::Subprocess(_) => codegen::compile(policy, layout),
         }
     }
-}
-
-/// Every step that may run out of memory or time, or hit a compiler bug.
-fn precompile(policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
-    let component = componentize(policy)?;
-    let engine = engine::compiler(layout);
-    engine.and_then(|engine| engine.precompile_component(&component)).map_err(|error| {
-        if error.is::<wasmtime::OutOfMemory>() || error.is::<io::Error>() {
-            CompileError::Run(io::ErrorKind::OutOfMemory.into()).into()
-        } else {
-            LoadError::Unreadable(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT))
-        }
-    })
 }
 
 /// The body of the hidden command of a program that is its own compiling [`CompilerProcess`].
@@ -164,7 +151,7 @@ fn compile_stdin(layout: Layout, memory: u64, seconds: u64) -> io::Result<Result
     limit_this_process(memory, seconds)?;
     let mut policy = Vec::new();
     io::stdin().lock().read_to_end(&mut policy)?;
-    match precompile(&policy, layout) {
+    match codegen::compile(&policy, layout) {
         Ok(code) => io::stdout().lock().write_all(&code).map(Ok),
         Err(error) => Ok(Err(error)),
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use crate::codegen;
 use crate::epoch::{EpochTicker, MAX_CONCURRENT};
 use crate::limits::Limits;
 
@@ -19,6 +20,9 @@ const FULL_RESERVATION: u64 = 4 << 30;
 /// move as they grow.
 const SMALL_RESERVATION: u64 = 64 << 20;
 
+/// Target of wasmtime's interpreter on 64-bit processors.
+pub(crate) const INTERPRETER: &str = "pulley64";
+
 /// How linear memories lie in the address space. Compiled code fits only one layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
@@ -26,6 +30,8 @@ pub(crate) enum Layout {
     Wide,
     /// Each memory reserves little more than it uses, for a short address space (`ulimit -v`).
     Narrow,
+    /// Like `Narrow`, for bytecode that is interpreted: the same on every machine, never executable.
+    Interpreted,
 }
 
 impl Layout {
@@ -33,30 +39,36 @@ impl Layout {
         match self {
             Self::Wide => "wide",
             Self::Narrow => "narrow",
+            Self::Interpreted => "interpreted",
         }
     }
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        [Self::Wide, Self::Narrow].into_iter().find(|layout| layout.name() == name)
+        let mut all = [Self::Wide, Self::Narrow, Self::Interpreted].into_iter();
+        all.find(|layout| layout.name() == name)
     }
 }
 
 /// Everything that affects generated code, or what it may do.
 fn config(layout: Layout) -> wasmtime::Result<Config> {
     let mut config = Config::new();
-    // The baseline processor of this architecture, not the one at hand, so that an artifact runs
-    // on other machines too.
-    #[cfg(target_os = "linux")]
-    config.target(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))?;
+    if layout == Layout::Interpreted {
+        config.target(INTERPRETER)?;
+    } else if cfg!(target_os = "linux") {
+        // The baseline processor of this architecture, not the one at hand, so that an artifact
+        // runs on other machines too.
+        config.target(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))?;
+    }
     // See `limits`.
     config.consume_fuel(true).epoch_interruption(true);
     // Bit-identical results on every machine.
-    config.cranelift_nan_canonicalization(true).relaxed_simd_deterministic(true);
+    config.relaxed_simd_deterministic(true);
+    codegen::configure(&mut config);
     // Nothing is concurrent within a store, and scalar calls are three times as fast without it.
     config.concurrency_support(false);
     // Guest stack frames do not help an operator.
     config.wasm_backtrace_max_frames(None);
-    if layout == Layout::Narrow {
+    if layout != Layout::Wide {
         config.memory_reservation(SMALL_RESERVATION);
         config.memory_reservation_for_growth(SMALL_RESERVATION);
         config.memory_guard_size(0);
@@ -65,7 +77,7 @@ fn config(layout: Layout) -> wasmtime::Result<Config> {
 }
 
 /// An engine without an instance pool, sufficient for compiling.
-pub(crate) fn compiler(layout: Layout) -> wasmtime::Result<wasmtime::Engine> {
+pub(crate) fn unpooled(layout: Layout) -> wasmtime::Result<wasmtime::Engine> {
     wasmtime::Engine::new(&config(layout)?)
 }
 
@@ -104,22 +116,25 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Starts an engine with an instance pool, or without one if the address space is too short.
-    pub(crate) fn start(limits: Limits) -> Result<Self, RuntimeError> {
+    /// Starts an engine: one with an instance pool, or without if the address space is too short
+    /// or `interpreter` is set.
+    pub(crate) fn start(limits: Limits, interpreter: bool) -> Result<Self, RuntimeError> {
         if limits.fuel == 0 || limits.deadline == Duration::ZERO || limits.memory == 0 {
             return Err(RuntimeError::NoLimits);
         }
-        let pooled = config(Layout::Wide).and_then(|mut config| {
-            config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(&limits)));
-            wasmtime::Engine::new(&config)
-        });
-        let (engine, layout) = match pooled {
-            Ok(engine) => (engine, Layout::Wide),
-            Err(_) => {
-                let engine = compiler(Layout::Narrow).map_err(RuntimeError::Engine)?;
-                (engine, Layout::Narrow)
+        let (engine, layout) = if interpreter || !codegen::AVAILABLE {
+            (unpooled(Layout::Interpreted), Layout::Interpreted)
+        } else {
+            let pooled = config(Layout::Wide).and_then(|mut config| {
+                config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(&limits)));
+                wasmtime::Engine::new(&config)
+            });
+            match pooled {
+                Ok(engine) => (Ok(engine), Layout::Wide),
+                Err(_) => (unpooled(Layout::Narrow), Layout::Narrow),
             }
         };
+        let engine = engine.map_err(RuntimeError::Engine)?;
         let ticker = EpochTicker::start(engine.weak()).map_err(RuntimeError::Ticker)?;
         Ok(Self { engine, ticker, layout, limits })
     }

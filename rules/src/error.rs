@@ -129,6 +129,12 @@ pub enum CompileError {
         /// Limit on processor time.
         time: Duration,
     },
+    /// This build has no compiler.
+    #[error(
+        "this build cannot compile policies; compile it elsewhere with 'phasemeter policy compile \
+         --interpreter', sign the result and put both beside it"
+    )]
+    NoCompiler,
     /// The compiler could not be started, or its output could not be read.
     #[error("cannot run the compiler: {0}")]
     Run(#[from] io::Error),

@@ -37,6 +37,9 @@ pub struct Options {
     pub stub_imports: bool,
     /// How policies are compiled.
     pub compiler: Compiler,
+    /// Whether policies are interpreted, so that no memory is executable. Builds without the feature
+    /// `compiler` always interpret.
+    pub interpreter: bool,
     /// Directory for compiled policies; `None` disables the cache.
     pub cache: Option<PathBuf>,
 }
@@ -48,6 +51,7 @@ impl Default for Options {
             keys: Vec::new(),
             stub_imports: false,
             compiler: Compiler::InProcess,
+            interpreter: false,
             cache: None,
         }
     }
@@ -129,7 +133,7 @@ impl Host {
     /// Returns an error if a limit is 0, this machine cannot run WebAssembly, or the cache directory
     /// cannot be used.
     pub fn new(options: Options) -> Result<Self, HostError> {
-        let runtime = Arc::new(Runtime::start(options.limits)?);
+        let runtime = Arc::new(Runtime::start(options.limits, options.interpreter)?);
         let mut linker = Linker::new(&runtime.engine);
         contract::link(&mut linker).map_err(RuntimeError::Engine)?;
         let open = |dir: PathBuf| {
@@ -202,7 +206,7 @@ impl Host {
         contract::admit(&WasmInfo::parse(bytes)?, self.stub_imports)
     }
 
-    /// Machine code: from an artifact compiled elsewhere, the cache, or the compiler.
+    /// Machine code: from an artifact compiled elsewhere or embedded, the cache, or the compiler.
     fn component(
         &self,
         digest: Digest,
@@ -217,6 +221,10 @@ impl Host {
                 Some(component) => return Ok(component),
                 None => self.cache.iter().for_each(Cache::count_corrupt),
             }
+        }
+        let embedded = TrustedArtifact::embedded(key);
+        if let Some(component) = embedded.and_then(|it| it.component(key, engine).ok()) {
+            return Ok(component);
         }
         if let Some(component) = self.cache.as_ref().and_then(|cache| cache.load(key, engine)) {
             return Ok(component);

@@ -36,6 +36,8 @@ pub mod policy;
 // Loading.
 pub mod artifact;
 mod cgroup;
+#[cfg_attr(not(feature = "compiler"), path = "codegen/absent.rs")]
+mod codegen;
 pub mod compile;
 pub mod digest;
 pub mod host;

@@ -3,11 +3,9 @@
 //!
 //! Must not depend on which names are allowed.
 
-use std::borrow::Cow;
-
 use wasmparser::{BinaryReaderError, Encoding, Parser, Payload};
 
-use crate::error::{LoadError, MAX_GUEST_TEXT, sanitize};
+use crate::error::LoadError;
 
 /// The surface of a WebAssembly file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,19 +72,4 @@ fn parse(bytes: &[u8]) -> Result<WasmInfo, BinaryReaderError> {
         }
     }
     Ok(info)
-}
-
-/// Returns a component unchanged, and wraps a core module into one by its component metadata.
-///
-/// # Errors
-/// Returns [`LoadError::NotAPolicy`] if a core module has no valid component metadata.
-pub(crate) fn componentize(bytes: &[u8]) -> Result<Cow<'_, [u8]>, LoadError> {
-    if Parser::is_component(bytes) {
-        return Ok(bytes.into());
-    }
-    let encoder = wit_component::ComponentEncoder::default().validate(true).module(bytes);
-    encoder.and_then(|mut encoder| encoder.encode()).map(Cow::from).map_err(|error| {
-        let message = format!("cannot make a component of the module: {error:#}");
-        LoadError::NotAPolicy(sanitize(&message, MAX_GUEST_TEXT))
-    })
 }

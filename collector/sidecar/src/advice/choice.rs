@@ -97,6 +97,7 @@ impl Choice {
             limits: self.limits,
             keys,
             stub_imports: self.stub_imports,
+            interpreter: false,
             compiler: Compiler::Subprocess(self.compiler.clone()),
             cache: None,
         };

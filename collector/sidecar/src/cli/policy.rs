@@ -70,6 +70,10 @@ pub struct HostArgs {
     /// Let it import what no policy gets, as long as it never calls it.
     #[arg(long)]
     pub stub_imports: bool,
+
+    /// Interpret it, as in a build without a compiler, or compile it for that.
+    #[arg(long)]
+    pub interpreter: bool,
 }
 
 /// A policy to be run.

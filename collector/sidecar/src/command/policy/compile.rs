@@ -11,7 +11,8 @@ pub(super) fn run(args: &CompileArgs) -> Result<(), Failure> {
     let path = args.file.with_extension("aot");
     desk::write(&path, &code)?;
     let (path, size) = (clean(&path.display().to_string()), grouped(code.len() as u128));
-    println!("{path}: {size} bytes for {} and this version", std::env::consts::ARCH);
+    let target = if args.host.interpreter { "the interpreter" } else { std::env::consts::ARCH };
+    println!("{path}: {size} bytes for {target} and this version");
     println!(
         "It is used where its signature stands beside it: phasemeter policy sign {path} --key KEY"
     );

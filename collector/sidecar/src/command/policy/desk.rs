@@ -31,6 +31,7 @@ impl Desk {
         let options = Options {
             limits,
             stub_imports: args.stub_imports,
+            interpreter: args.interpreter,
             compiler: Compiler::Subprocess(compiler),
             cache: advice::usual_cache(),
             ..Options::default()

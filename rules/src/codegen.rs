@@ -1,0 +1,56 @@
+//! Compiles policies: to native code, or to bytecode for the interpreter.
+//!
+//! `codegen/absent.rs` takes its place in a build without the feature `compiler`.
+
+use std::borrow::Cow;
+use std::hash::{Hash as _, Hasher};
+use std::io;
+
+use wasmtime::{Config, Engine};
+
+use crate::engine::{self, Layout};
+use crate::error::{CompileError, LoadError, MAX_GUEST_TEXT, sanitize};
+
+/// Whether this build can compile policies and run native code.
+pub(crate) const AVAILABLE: bool = true;
+
+/// Artifacts that are part of this program: none, since they can be compiled.
+pub(crate) const EMBEDDED: &[&[u8]] = &[];
+
+/// Configures the compiler. The result of an operation must not depend on the processor.
+pub(crate) fn configure(config: &mut Config) {
+    config.cranelift_nan_canonicalization(true);
+}
+
+/// Hashes all that decides which native code an engine can run.
+pub(crate) fn hash_compatibility(engine: &Engine, hasher: &mut impl Hasher) {
+    engine.precompile_compatibility_hash().hash(hasher);
+}
+
+/// Compiles a policy. May run out of memory or time, or into a bug of the compiler.
+pub(crate) fn compile(policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
+    let component = componentize(policy)?;
+    let engine = engine::unpooled(layout);
+    engine.and_then(|engine| engine.precompile_component(&component)).map_err(|error| {
+        if error.is::<wasmtime::OutOfMemory>() || error.is::<io::Error>() {
+            CompileError::Run(io::ErrorKind::OutOfMemory.into()).into()
+        } else {
+            LoadError::Unreadable(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT))
+        }
+    })
+}
+
+/// Returns a component unchanged, and wraps a core module into one by its component metadata.
+///
+/// # Errors
+/// Returns [`LoadError::NotAPolicy`] if a core module has no valid component metadata.
+fn componentize(bytes: &[u8]) -> Result<Cow<'_, [u8]>, LoadError> {
+    if wasmparser::Parser::is_component(bytes) {
+        return Ok(bytes.into());
+    }
+    let encoder = wit_component::ComponentEncoder::default().validate(true).module(bytes);
+    encoder.and_then(|mut encoder| encoder.encode()).map(Cow::from).map_err(|error| {
+        let message = format!("cannot make a component of the module: {error:#}");
+        LoadError::NotAPolicy(sanitize(&message, MAX_GUEST_TEXT))
+    })
+}
