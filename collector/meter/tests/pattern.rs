@@ -189,9 +189,9 @@ fn reference_waste(rows: &[Row], oracle: &Oracle) -> [i128; 3] {
         let (all, inside) = (of(None), of(Some(true)));
         starvation += inside;
         if oracle_account.label() == "idle" {
-            idle += all - inside
+            idle += all - inside;
         } else {
-            underload += all - inside
+            underload += all - inside;
         }
     }
     [starvation, idle, underload].map(i128::from)
