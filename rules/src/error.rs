@@ -12,7 +12,6 @@ use wasmtime::Trap;
 use crate::digest::Digest;
 use crate::limits::LimitExceeded;
 use crate::settings::SettingError;
-use crate::signature::SignatureError;
 
 /// Why a policy could not be loaded, or an evaluation of it has no output.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +111,22 @@ pub enum LoadError {
     /// It cannot be compiled here.
     #[error(transparent)]
     CompileLimit(#[from] CompileError),
+}
+
+/// Why a signature is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SignatureError {
+    /// There is no signature.
+    #[error(
+        "not signed, although keys are configured; put the signature beside it, with the suffix .sig"
+    )]
+    Missing,
+    /// It does not have 64 bytes.
+    #[error("invalid signature of {0} bytes: expected 64")]
+    Malformed(usize),
+    /// No trusted key made it, or the file has changed since.
+    #[error("not signed by any configured key")]
+    Untrusted,
 }
 
 /// Why a policy could not be compiled here, although it may be valid.

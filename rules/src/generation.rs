@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
+use crate::candidate::Candidate;
 use crate::error::PolicyError;
-use crate::host::{Candidate, Host};
+use crate::host::Host;
 use crate::policy::Policy;
 
 /// The set of policies active at one time.

@@ -5,15 +5,14 @@
 //! policies are loaded, or which.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::{Map, Value as Json};
 use wasmtime::component::{Component, Linker};
 
 use crate::artifact::{Cache, CacheKey, CacheStats, SignedArtifact, TrustedArtifact};
+pub use crate::candidate::Candidate;
 use crate::compile::Compiler;
 use crate::contract::{self, Contract};
 use crate::digest::Digest;
@@ -54,49 +53,6 @@ impl Default for Options {
             interpreter: false,
             cache: None,
         }
-    }
-}
-
-/// A file that may become a policy.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    /// Where it came from, for messages. A later candidate with the same value replaces this one.
-    pub file: String,
-    /// A component, or a core module with component metadata.
-    pub bytes: Cow<'static, [u8]>,
-    /// Whether it is part of this program, and so needs no signature.
-    pub embedded: bool,
-    /// The digest it must have, if it is locked.
-    pub pinned: Option<Digest>,
-    /// The signature over `bytes`.
-    pub signature: Option<Vec<u8>>,
-    /// The same policy, compiled elsewhere.
-    pub artifact: Option<SignedArtifact>,
-    /// The operator's settings beside the file.
-    pub settings: Map<String, Json>,
-    /// Settings by policy name, which take precedence over `settings`.
-    pub settings_by_name: Arc<BTreeMap<String, Map<String, Json>>>,
-}
-
-impl Candidate {
-    /// A file with no settings, signature or artifact.
-    #[must_use]
-    pub fn new(file: impl Into<String>, bytes: impl Into<Cow<'static, [u8]>>) -> Self {
-        Self {
-            file: file.into(),
-            bytes: bytes.into(),
-            embedded: false,
-            pinned: None,
-            signature: None,
-            artifact: None,
-            settings: Map::new(),
-            settings_by_name: Arc::default(),
-        }
-    }
-
-    /// The settings to use if the policy in it has this name.
-    pub(crate) fn settings_of(&self, name: &str) -> &Map<String, Json> {
-        self.settings_by_name.get(name).unwrap_or(&self.settings)
     }
 }
 

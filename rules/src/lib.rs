@@ -35,6 +35,7 @@ pub mod policy;
 
 // Loading.
 pub mod artifact;
+mod candidate;
 mod cgroup;
 #[cfg_attr(not(feature = "compiler"), path = "codegen/absent.rs")]
 mod codegen;

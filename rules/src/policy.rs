@@ -10,12 +10,12 @@ use serde_json::{Map, Value as Json};
 use wasmtime::component::InstancePre;
 use wasmtime::{Store, Trap};
 
+use crate::candidate::Candidate;
 use crate::contract::{Call, Contract};
 use crate::digest::Digest;
 use crate::engine::Runtime;
 use crate::error::{MemoryError, PolicyError};
 use crate::guest_state::{GuestState, Log};
-use crate::host::Candidate;
 use crate::limits::LimitExceeded;
 use crate::manifest::{Kind, Manifest};
 use crate::quote::{Quote, QuoteRequest};

@@ -19,10 +19,10 @@ use std::path::Path;
 use serde_json::{Map, Value as Json};
 
 use crate::artifact::SignedArtifact;
+use crate::candidate::Candidate;
 use crate::digest::Digest;
 use crate::error::{LoadError, PolicyError};
 use crate::generation::Rejection;
-use crate::host::Candidate;
 use crate::settings::SettingError;
 
 /// Name of a directory's lock file.

@@ -10,6 +10,7 @@ use ed25519_dalek::pkcs8::{DecodePrivateKey, DecodePublicKey};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 
 use crate::digest::hex;
+pub use crate::error::SignatureError;
 use crate::error::sanitize;
 
 /// A trusted ed25519 public key, parsed from 64 hexadecimal digits or from PEM.
@@ -86,22 +87,6 @@ impl SecretKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid ed25519 private key: expected the output of 'openssl genpkey -algorithm ed25519'")]
 pub struct ParseSecretKeyError;
-
-/// Why a signature is not accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SignatureError {
-    /// There is no signature.
-    #[error(
-        "not signed, although keys are configured; put the signature beside it, with the suffix .sig"
-    )]
-    Missing,
-    /// It does not have 64 bytes.
-    #[error("invalid signature of {0} bytes: expected 64")]
-    Malformed(usize),
-    /// No trusted key made it, or the file has changed since.
-    #[error("not signed by any configured key")]
-    Untrusted,
-}
 
 /// Verifies that one of `keys` signed `bytes`.
 ///
