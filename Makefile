@@ -3,6 +3,7 @@
 
 CARGO_DENY_VERSION := 0.20.2
 CARGO_FUZZ_VERSION := 0.13.2
+CARGO_MUTANTS_VERSION := 27.1.0
 # Seconds per fuzz target.
 FUZZ_SECONDS ?= 60
 # Parts of the benchmark; if empty, all.
@@ -18,6 +19,7 @@ DENY := $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 FUZZ_BIN := $(CACHE)/cargo-fuzz-$(CARGO_FUZZ_VERSION)/bin/cargo-fuzz
 FUZZ := RUSTUP_TOOLCHAIN=nightly $(FUZZ_BIN)
 FUZZ_DIR := --fuzz-dir tests/fuzz
+MUTANTS_BIN := $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)/bin/cargo-mutants
 VENV := target/bench-venv
 COLLECTOR := otel-config/collector/build.sh
 
@@ -32,7 +34,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-backends policies bench fuzz advisories collector toolchain \
+.PHONY: help demo test test-backends policies bench fuzz mutants advisories collector toolchain \
     build-policies compare-policies deny peers
 
 help: ## list the targets
@@ -71,6 +73,9 @@ fuzz: $(FUZZ_BIN) ## run each fuzz target for FUZZ_SECONDS (60); needs the night
 	    $(FUZZ) run $(FUZZ_DIR) $$target tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target \
 	        -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done
+
+mutants: toolchain $(MUTANTS_BIN) ## check that the tests of meter and policy host catch changes; takes hours
+	@PATH="$(dir $(MUTANTS_BIN)):$$PATH" .ci/mutants phasemeter-meter phasemeter-rules
 
 advisories: $(DENY) ## check the dependencies for known vulnerabilities; needs the network
 	@$(DENY) fetch db || { \
@@ -122,6 +127,9 @@ $(DENY):
 
 $(FUZZ_BIN):
 	cargo install cargo-fuzz --locked --version $(CARGO_FUZZ_VERSION) --root $(@:/bin/cargo-fuzz=)
+
+$(MUTANTS_BIN):
+	cargo install cargo-mutants --locked --version $(CARGO_MUTANTS_VERSION) --root $(@:/bin/cargo-mutants=)
 
 # The benchmark runs without those that cannot be installed.
 peers:
