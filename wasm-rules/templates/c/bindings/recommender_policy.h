@@ -79,7 +79,7 @@ typedef struct exports_phasemeter_policy_policy_manifest_t {
   recommender_policy_string_t   version;
   // What the policy does: one line of at most 200 bytes.
   recommender_policy_string_t   summary;
-  // JSON Schema of the settings, at most 64 KiB; empty if there are none. The authors' guide
+  // JSON Schema of the settings, at most 64 KiB; empty if there are none. The policy guide
   // lists the supported keywords. The host validates settings against it.
   recommender_policy_string_t   settings_schema;
 } exports_phasemeter_policy_policy_manifest_t;
@@ -330,7 +330,7 @@ typedef struct exports_phasemeter_policy_recommender_recommendation_t {
   recommender_policy_string_t   code;
   // What the recommendation reduces or improves.
   exports_phasemeter_policy_recommender_target_t   target;
-  // How: one of the levers that the authors' guide lists.
+  // How: one of the levers that the policy guide lists.
   recommender_policy_string_t   lever;
   // Short title: one line, 1–120 bytes.
   recommender_policy_string_t   title;
