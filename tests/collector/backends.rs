@@ -5,7 +5,7 @@ use std::thread;
 
 use http::StatusCode;
 
-use crate::backend::{Backend, Reply, Unreachable};
+use crate::mock_backend::{MockBackend, Reply, Unreachable};
 use crate::output::print;
 use crate::run::{RATE, Report, Run, billionths, nano_usd};
 use crate::script::{BOUND, FREE, HELD, Plan, Script, UNDER};
@@ -21,8 +21,8 @@ const ALWAYS: usize = 10_000;
 /// Runs one script concurrently without a Collector and with each of the failing ones.
 #[test]
 fn failing_collectors_do_not_change_report() {
-    let always = |reply: Reply| Backend::start(iter::repeat_n(reply, ALWAYS));
-    let slow = always(Reply::Silence);
+    let always = |reply: Reply| MockBackend::start(iter::repeat_n(reply, ALWAYS));
+    let slow = always(Reply::NoResponse);
     let rejecting = always(Reply::Http(StatusCode::BAD_REQUEST, None, "not here"));
     let unreachable = Unreachable::reserve();
     let url = |address| format!("http://{address}");

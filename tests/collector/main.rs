@@ -16,8 +16,8 @@
 )]
 
 // Test support.
-#[path = "../../collector/otlp/tests/backend/mod.rs"]
-mod backend;
+#[path = "../../collector/otlp/tests/mock_backend/mod.rs"]
+mod mock_backend;
 mod otelcol;
 #[path = "../otlp/mod.rs"]
 mod otlp;

@@ -1,13 +1,13 @@
-//! `phasemeter record` beside the scripted driver, with the program as people run it.
+//! `phasemeter record` on the scripted driver.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![expect(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fake_nvml::{Fake, Model};
 use flate2::read::GzDecoder;
@@ -17,33 +17,33 @@ use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Two readings: the driver is asked up to one after each change, and a busy machine may miss it.
-const CADENCE: f64 = 0.2;
+/// Two reading intervals: a change is seen up to one interval late, and a busy machine may miss a tick.
+const TOLERANCE: f64 = 0.2;
 
-/// How both an audit and a run are metered.
+/// Metering options of both audit and run.
 const METERING: [&str; 4] = ["--price", "3", "--thresholds", "10,30,60"];
 
-/// A driver whose script began with this second.
+/// A driver whose script started at the current second.
 struct Rig {
-    folder: TempDir,
+    dir: TempDir,
     fake: Fake,
     start: Timestamp,
 }
 
 impl Rig {
     fn new(script: &str) -> Self {
-        let folder = TempDir::new().unwrap();
+        let dir = TempDir::new().unwrap();
         let second = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let script = format!("start_unix_ms = {}\n{script}", second * 1_000);
-        let fake = Fake::install(folder.path(), &script).unwrap();
-        Self { folder, fake, start: Timestamp::EPOCH + Nanos::from_secs(second) }
+        let fake = Fake::install(dir.path(), &script).unwrap();
+        Self { dir, fake, start: Timestamp::EPOCH + Nanos::from_secs(second) }
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.dir.path().join(name)
     }
 
-    /// The program, which knows no environment but this driver's.
+    /// The binary with only this driver's environment.
     fn phasemeter(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
         command.env_clear().envs(self.fake.environment()).args(arguments);
@@ -56,7 +56,7 @@ impl Rig {
         self.phasemeter(arguments).output().unwrap()
     }
 
-    /// What an audit says of a recording, none of whose rows it may leave out.
+    /// The audit of a recording, which must not reject any row.
     fn audit(&self, log: &str) -> Value {
         let run = self.run(&[&["audit", log, "--format", "json"], &METERING[..]].concat());
         assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
@@ -75,7 +75,7 @@ fn interrupt(child: &Child, signal: &str) {
     assert!(killed.success());
 }
 
-/// The instants at which a recorded GPU was read.
+/// The instants of the readings of a recorded GPU.
 fn instants(log: PathBuf, gpu: usize) -> Vec<Timestamp> {
     let mut logs = Logs::open(&[Input::from(log)], &LogOptions::default()).unwrap();
     let mut instants = Vec::new();
@@ -89,7 +89,7 @@ fn instants(log: PathBuf, gpu: usize) -> Vec<Timestamp> {
 }
 
 #[test]
-fn an_audit_of_the_recording_finds_what_was_true_and_what_a_run_beside_it_did() {
+fn recording_audits_to_ground_truth_and_live_report() {
     let phase = |name, utilization, for_ms| {
         format!(
             "[[device.phase]]
@@ -121,12 +121,12 @@ fn an_audit_of_the_recording_finds_what_was_true_and_what_a_run_beside_it_did() 
     let live = rig.file("run.json");
     let metered = ["run", "--duration", "5.5", "--basis", "nvml.gpu", "--report"];
     let metered = [&metered[..], &[live.to_str().unwrap()], &METERING].concat();
-    let beside = rig.phasemeter(&metered).spawn().unwrap();
+    let concurrent = rig.phasemeter(&metered).spawn().unwrap();
     let run = rig.run(&["record", log, "--duration", "5.5"]);
     assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
-    assert!(beside.wait_with_output().unwrap().status.success());
-    let said = text(&run.stderr);
-    assert!(said.contains("readings of 2 GPUs are in"), "{said}");
+    assert!(concurrent.wait_with_output().unwrap().status.success());
+    let log_text = text(&run.stderr);
+    assert!(log_text.contains("readings of 2 GPUs are in"), "{log_text}");
 
     let report = rig.audit(log);
     let live: Value = serde_json::from_slice(&fs::read(live).unwrap()).unwrap();
@@ -140,17 +140,17 @@ fn an_audit_of_the_recording_finds_what_was_true_and_what_a_run_beside_it_did() 
         let seconds =
             |report: &Value| report["gpus"][0]["phases"][phase]["seconds"].as_f64().unwrap();
         let found = seconds(&report);
-        assert!((found - truth).abs() <= CADENCE, "{phase}: {found} s, truly {truth} s");
-        // The two were started one after the other.
+        assert!((found - truth).abs() <= TOLERANCE, "{phase}: {found} s, expected {truth} s");
+        // The two processes started one after the other.
         let billed = seconds(&live);
-        assert!((found - billed).abs() <= 2.0 * CADENCE, "{phase}: {found} s, live {billed} s");
+        assert!((found - billed).abs() <= 2.0 * TOLERANCE, "{phase}: {found} s, live {billed} s");
     }
-    // Its process holds too little memory to be seen by that. The first reading is taken before
-    // processes are asked; from the second on it is held.
+    // Its process holds too little memory to be detected by memory use. The first reading is taken
+    // before processes are listed; from the second on the GPU is held.
     let phases = &report["gpus"][0]["phases"];
     let seconds = |account: &str| phases[account]["seconds"].as_f64().unwrap();
-    let unasked = second.since(from).as_secs_f64();
-    assert!(seconds("idle") - seconds("idle_held") <= unasked + 1e-9, "{phases}");
+    let unlisted = second.since(from).as_secs_f64();
+    assert!(seconds("idle") - seconds("idle_held") <= unlisted + 1e-9, "{phases}");
     let both = seconds("idle_held") + seconds("idle_free");
     assert!((both - seconds("idle")).abs() < 1e-9, "{phases}");
     assert_eq!(report["gpus"][0]["unobserved_seconds"], 0.0);
@@ -170,23 +170,28 @@ fn an_audit_of_the_recording_finds_what_was_true_and_what_a_run_beside_it_did() 
 }
 
 #[test]
-fn a_signal_ends_it_with_whole_rows() {
+fn signal_ends_recording_with_complete_rows() {
     for signal in ["-INT", "-TERM"] {
         let rig = Rig::new("[[device]]\n[[device]]");
         let file = rig.file("log.csv.gz");
         let child = rig.phasemeter(&["record", file.to_str().unwrap()]).spawn().unwrap();
-        thread::sleep(Duration::from_millis(1_700));
-        let mut soon = String::new();
-        // The rows of the first second are there already; the archive is not complete.
-        assert!(GzDecoder::new(fs::File::open(&file).unwrap()).read_to_string(&mut soon).is_err());
-        assert!(soon.lines().count() > 10, "{soon}");
+        // Rows are flushed regularly, although the archive is incomplete.
+        let began = Instant::now();
+        let mut flushed = String::new();
+        while flushed.lines().count() <= 10 {
+            assert!(began.elapsed() < Duration::from_secs(120), "{flushed}");
+            thread::sleep(Duration::from_millis(50));
+            let Ok(archive) = fs::File::open(&file) else { continue };
+            flushed.clear();
+            assert!(GzDecoder::new(archive).read_to_string(&mut flushed).is_err());
+        }
         interrupt(&child, signal);
         let run = child.wait_with_output().unwrap();
         assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
 
         let mut rows = String::new();
         GzDecoder::new(fs::File::open(&file).unwrap()).read_to_string(&mut rows).unwrap();
-        assert!(rows.starts_with(&soon) && rows.ends_with('\n'));
+        assert!(rows.starts_with(&flushed) && rows.ends_with('\n'));
         let cells = |row: &str| row.split(", ").count();
         assert!(rows.lines().all(|row| cells(row) == 15), "{rows}");
         assert_eq!(rig.audit(file.to_str().unwrap())["gpus"].as_array().unwrap().len(), 2);
@@ -194,7 +199,7 @@ fn a_signal_ends_it_with_whole_rows() {
 }
 
 #[test]
-fn it_goes_into_a_pipe_for_as_long_as_somebody_reads() {
+fn recording_to_pipe_ends_when_reader_closes() {
     let rig = Rig::new("[[device]]\n[[device]]");
     let arguments = ["record", "-", "--gpu", "1", "--interval", "0.02"];
     let mut child = rig.phasemeter(&arguments).spawn().unwrap();
@@ -208,7 +213,7 @@ fn it_goes_into_a_pipe_for_as_long_as_somebody_reads() {
 }
 
 #[test]
-fn without_a_driver_nothing_is_begun() {
+fn missing_driver_creates_no_recording() {
     let rig = Rig::new("[[device]]");
     let file = rig.file("log.csv");
     fs::write(rig.fake.library(), "").unwrap();

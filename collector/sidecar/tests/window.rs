@@ -1,6 +1,6 @@
-//! What policies are shown of a run that nobody ends: its last day, however long it ran.
+//! The policy window of a run without a known end: its last day, however long it ran.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn at(second: u64) -> Timestamp {
     Timestamp::from_nanos(second * NANOS_PER_SECOND).unwrap()
 }
 
-/// A GPU at $3.60 an hour that is read each second from the start to `end` and works at `percent`.
+/// A GPU at $3.60 per hour with a reading every second from the start to `end`, at `percent`.
 fn meter(end: u64, percent: impl Fn(u64) -> u32) -> GpuMeter {
     let config = MeterConfig {
         session_every: MeterConfig::SESSION,
@@ -35,9 +35,9 @@ fn meter(end: u64, percent: impl Fn(u64) -> u32) -> GpuMeter {
 }
 
 #[test]
-fn a_sidecar_shows_its_last_day() {
+fn window_without_known_end_covers_last_day() {
     let end = START + 60 * HOUR + 600;
-    // Idle for two days, then full; and one that was lost on the first of them.
+    // One is idle for two days, then full; the other is lost on the first day.
     let busy = meter(end, |second| if second < START + 48 * HOUR { 0 } else { 100 });
     let silent = meter(START + 20 * HOUR, |_| 50);
     let request = ExperimentRequest::default();
@@ -51,11 +51,11 @@ fn a_sidecar_shows_its_last_day() {
         .collect();
     let window = window(&experiment, &gpus, &BTreeMap::new(), false).unwrap();
 
-    // From the hour a day before the one in progress, to the step in which that begins.
+    // From the hour one day before the current one, rounded down to a step.
     let (from, step) = (START + 36 * HOUR, window.step.0 / NANOS_PER_SECOND);
     assert_eq!(step, 256);
     assert_eq!(window.start, at(from / step * step));
-    // What a driver may still tell of is not settled.
+    // Time within the allowed lateness is not final.
     let end = end - 16;
     assert_eq!(window.end, at(end));
     let [busy, silent] = &window.gpus[..] else { panic!("{} GPUs", window.gpus.len()) };
@@ -63,8 +63,8 @@ fn a_sidecar_shows_its_last_day() {
     let accounts = busy.accounts;
     assert_eq!(accounts.idle_unknown.time.0, 12 * HOUR * NANOS_PER_SECOND);
     assert_eq!(accounts.idle_unknown.cost, NanoUsd(43_200_000_000));
-    let waiting = (end - START - 48 * HOUR) * NANOS_PER_SECOND - accounts.compute_bound.time.0;
-    assert!(waiting <= NANOS_PER_SECOND, "the second in progress, at most: {waiting} ns");
+    let pending = (end - START - 48 * HOUR) * NANOS_PER_SECOND - accounts.compute_bound.time.0;
+    assert!(pending <= NANOS_PER_SECOND, "at most the current second: {pending} ns");
     assert_eq!(busy.waste.idle, accounts.idle_unknown.cost);
     let middle = usize::try_from((START + 48 * HOUR - from / step * step) / step).unwrap();
     assert!(busy.utilization[..middle].iter().all(|mean| *mean < 0.001));

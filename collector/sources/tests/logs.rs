@@ -1,7 +1,6 @@
-//! Logs as they come, each case a folder of `fixtures/logs`: the logs, `expected`, which lists
-//! what is read from them, and `args` where there are options, one word a line. A new case needs
-//! no Rust: `PHASEMETER_UPDATE=1 cargo test --test logs` writes what is expected, to be read.
-#![expect(clippy::unwrap_used, reason = "a test stops where a fixture is not what it should be")]
+//! Decodes log fixtures. Each case is a directory of `fixtures/logs` with logs, `expected` (the
+//! listing of everything decoded) and optionally `args` (one per line). Adding a case needs no Rust: `PHASEMETER_UPDATE=1 cargo test --test logs` writes `expected` for review.
+#![expect(clippy::unwrap_used, reason = "an invalid fixture fails the test")]
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -15,10 +14,10 @@ use phasemeter_sources::{Source, SourceError};
 const NOTES: [&str; 2] = ["args", "expected"];
 
 #[test]
-fn every_log_reads_as_expected() {
+fn log_fixtures_decode_as_expected() {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs");
     let update = env::var_os("PHASEMETER_UPDATE").is_some();
-    let mut wrong = Vec::new();
+    let mut failures = Vec::new();
     let mut cases: Vec<_> = fs::read_dir(cases).unwrap().map(|case| case.unwrap().path()).collect();
     cases.sort();
     assert!(cases.len() > 30, "fixtures are missing");
@@ -28,14 +27,14 @@ fn every_log_reads_as_expected() {
         if update {
             fs::write(expected, listing).unwrap();
         } else if fs::read_to_string(expected).unwrap_or_default() != listing {
-            wrong.push(format!("== {} gives\n{listing}", case.display()));
+            failures.push(format!("== {} gives\n{listing}", case.display()));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 fn listing_of(case: &Path) -> String {
-    // Messages name files as they were given, so they are given from where they are.
+    // Messages contain paths as given, so use relative ones.
     env::set_current_dir(case).unwrap();
     let (inputs, options) = arguments();
     let mut listing = String::new();
@@ -49,7 +48,7 @@ fn listing_of(case: &Path) -> String {
     listing
 }
 
-/// Options and logs of the case; without any named, all its logs by name.
+/// Options and logs of the case; by default all its logs by name.
 fn arguments() -> (Vec<Input>, LogOptions) {
     let args = fs::read_to_string("args").unwrap_or_default();
     let (mut inputs, mut options, mut args) = (Vec::new(), LogOptions::default(), args.lines());
@@ -73,8 +72,8 @@ fn arguments() -> (Vec<Input>, LogOptions) {
     (inputs, options)
 }
 
-/// Lists every reading, every GPU as it is known at its first reading and whenever that changes,
-/// then what is known of each log and what was left out.
+/// Lists every reading, every GPU at its first reading and after every change, then the properties of
+/// each log and the rejected rows.
 fn list(inputs: &[Input], options: &LogOptions, out: &mut String) -> Result<(), SourceError> {
     let mut logs = Logs::open(inputs, options)?;
     let mut known: Vec<GpuIdentity> = Vec::new();
@@ -107,7 +106,7 @@ fn list(inputs: &[Input], options: &LogOptions, out: &mut String) -> Result<(), 
         writeln!(out, "  {}, line {}: {}", row.file, row.line, row.reason).unwrap();
     }
     let (read, size) = logs.progress();
-    assert_eq!(Some(read), size, "all of it was read");
+    assert_eq!(Some(read), size, "read to the end");
     Ok(())
 }
 

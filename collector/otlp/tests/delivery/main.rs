@@ -1,19 +1,18 @@
-//! The client beside a real server: what arrives, what is sent again, and what is said of the rest.
-//! Nothing here waits for time to pass but where a wait is what is asked for, and then briefly.
+//! The client with a real server: what is delivered, retried and counted as undelivered. No test waits
+//! except for a delay requested by the server.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![expect(clippy::unwrap_used, reason = "a failed test may panic")]
 
-#[path = "../backend/mod.rs"]
-mod backend;
+#[path = "../mock_backend/mod.rs"]
+mod mock_backend;
 mod tls;
 
 use std::io::Read;
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use backend::{Backend, Reply, Seen};
 use flate2::read::GzDecoder;
 use http::StatusCode;
+use mock_backend::{MockBackend, ReceivedRequest, Reply, Unreachable};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -31,12 +30,12 @@ use tempfile::TempDir;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-/// Longer than anything here takes, so that what is asserted is never the grace's end.
+/// Longer than any test takes, so that the grace period never ends first.
 const GRACE: Duration = Duration::from_secs(60);
-/// No grace: what is not done is left.
+/// No grace period: unsent data stays unsent.
 const AT_ONCE: Duration = Duration::ZERO;
 
-/// What a test sets: the endpoint, and more.
+/// A configuration with this endpoint and these settings.
 fn config(endpoint: &str, more: &[(&str, &str)]) -> Config {
     let env = |name: &str| {
         let name = name.strip_prefix("OTEL_EXPORTER_OTLP_")?;
@@ -49,14 +48,14 @@ fn config(endpoint: &str, more: &[(&str, &str)]) -> Config {
     config
 }
 
-/// Both transports, by their name.
+/// Both protocols by name.
 const PROTOCOLS: [&str; 2] = ["grpc", "http/protobuf"];
 
-fn plain(backend: &Backend, protocol: &str) -> Config {
+fn plain(backend: &MockBackend, protocol: &str) -> Config {
     config(&format!("http://{}", backend.address), &[("PROTOCOL", protocol)])
 }
 
-/// A request of so many spans, the first of them named.
+/// A request with this many spans.
 fn spans(name: &str, number: usize) -> EncodedRequest {
     let span = Span { name: name.to_owned(), ..Span::default() };
     let scope_spans = vec![ScopeSpans { spans: vec![span; number], ..ScopeSpans::default() }];
@@ -80,21 +79,21 @@ fn records(number: usize) -> EncodedRequest {
     EncodedRequest::logs(&ExportLogsServiceRequest { resource_logs })
 }
 
-/// Sends one request of three spans by a client of its own.
+/// Sends one request of three spans with a new client.
 fn send(config: &Config) -> DeliveryCounts {
     let client = Client::start(config).unwrap();
     client.enqueue(spans("step", 3));
     client.flush(GRACE).traces
 }
 
-fn items(account: &DeliveryCounts) -> [u64; 5] {
-    let rejected = account.partially_rejected;
+fn items(counts: &DeliveryCounts) -> [u64; 5] {
+    let rejected = counts.partially_rejected;
     let [sent, refused, dropped, left] =
-        [account.sent, account.refused, account.dropped, account.unsent].map(|count| count.items);
+        [counts.sent, counts.refused, counts.dropped, counts.unsent].map(|count| count.items);
     [sent, rejected, refused, dropped, left]
 }
 
-/// Waits for what the client's thread is about to do.
+/// Waits for the client's thread.
 fn until(client: &Client, done: impl Fn(&Outcome) -> bool) {
     let started = Instant::now();
     while !done(&client.stats().read()) {
@@ -103,15 +102,15 @@ fn until(client: &Client, done: impl Fn(&Outcome) -> bool) {
     }
 }
 
-/// The request inside gRPC's frame.
-fn unframed(seen: &Seen) -> &[u8] {
-    &seen.body[5..]
+/// The body without gRPC framing.
+fn unframed(request: &ReceivedRequest) -> &[u8] {
+    &request.body[5..]
 }
 
 #[test]
-fn all_signals_arrive_as_they_were_encoded() {
+fn all_signals_are_delivered_unchanged() {
     for protocol in PROTOCOLS {
-        let backend = Backend::start([]);
+        let backend = MockBackend::start([]);
         let client = Client::start(&plain(&backend, protocol)).unwrap();
         let exports = [spans("step", 3), points(2), records(4)];
         for export in exports.clone() {
@@ -121,18 +120,20 @@ fn all_signals_arrive_as_they_were_encoded() {
         let outcome = client.flush(GRACE);
         assert!(outcome.all_sent(), "{outcome:?}");
         assert_eq!(outcome, stats.read());
-        for (export, (signal, account)) in exports.iter().zip(outcome.iter()) {
+        for (export, (signal, counts)) in exports.iter().zip(outcome.iter()) {
             assert_eq!(export.signal(), signal);
             let bytes = export.body().len() as u64;
-            assert_eq!(account.sent, Count { requests: 1, items: export.items(), bytes });
+            assert_eq!(counts.sent, Count { requests: 1, items: export.items(), bytes });
         }
-        let mut arrived = backend.rest();
+        let mut arrived = backend.received();
         assert_eq!(arrived.len(), 3);
-        arrived.sort_by_key(|seen| seen.path.clone());
-        let paths: Vec<&str> = arrived.iter().map(|seen| seen.path.as_str()).collect();
+        arrived.sort_by_key(|request| request.path.clone());
+        let paths: Vec<&str> = arrived.iter().map(|request| request.path.as_str()).collect();
         let [logs, metrics, traces] = arrived.as_slice() else { unreachable!() };
-        for (seen, export) in [(traces, &exports[0]), (metrics, &exports[1]), (logs, &exports[2])] {
-            let body = if protocol == "grpc" { unframed(seen) } else { &seen.body };
+        for (request, export) in
+            [(traces, &exports[0]), (metrics, &exports[1]), (logs, &exports[2])]
+        {
+            let body = if protocol == "grpc" { unframed(request) } else { &request.body };
             assert_eq!(body, export.body());
         }
         match protocol {
@@ -143,97 +144,98 @@ fn all_signals_arrive_as_they_were_encoded() {
 }
 
 #[test]
-fn what_was_unavailable_gets_the_same_bytes_again_and_in_order() {
+fn unavailable_backend_gets_same_bytes_again_in_order() {
     let busy = Reply::Http(StatusCode::SERVICE_UNAVAILABLE, None, "");
     let unavailable = Reply::Status(Status::unavailable("starting"));
     for (protocol, failure) in [("grpc", unavailable), ("http/protobuf", busy)] {
         let script = [failure.clone(), failure.clone(), Reply::Accept, failure];
-        let backend = Backend::start(script);
+        let backend = MockBackend::start(script);
         let client = Client::start(&plain(&backend, protocol)).unwrap();
         let (first, second) = (spans("first", 1), spans("second", 1));
         client.enqueue(first.clone());
         client.enqueue(second.clone());
-        let account = client.flush(GRACE).traces;
-        assert_eq!((account.sent.requests, account.failed_attempts), (2, 3));
-        let seen = backend.rest();
-        assert_eq!(seen.len(), 5);
-        for (seen, export) in seen.iter().zip([&first, &first, &first, &second, &second]) {
-            assert!(seen.body.ends_with(export.body()));
-            assert!(seen.body.len() <= export.body().len() + 5);
+        let counts = client.flush(GRACE).traces;
+        assert_eq!((counts.sent.requests, counts.failed_attempts), (2, 3));
+        let request = backend.received();
+        assert_eq!(request.len(), 5);
+        for (request, export) in request.iter().zip([&first, &first, &first, &second, &second]) {
+            assert!(request.body.ends_with(export.body()));
+            assert!(request.body.len() <= export.body().len() + 5);
         }
-        assert!(account.last_error.is_some(), "it is kept when all is well again");
+        assert!(counts.last_error.is_some(), "kept after recovery");
     }
 }
 
 #[test]
-fn a_wait_that_the_backend_asks_for_is_kept() {
+fn retry_delay_requested_by_backend_is_honored() {
     let wait = Duration::from_millis(300);
-    let asks = ErrorDetails::with_retry_info(Some(wait));
-    let exhausted = Status::with_error_details(Code::ResourceExhausted, "quota", asks);
+    let retry_info = ErrorDetails::with_retry_info(Some(wait));
+    let exhausted = Status::with_error_details(Code::ResourceExhausted, "quota", retry_info);
     let too_many = Reply::Http(StatusCode::TOO_MANY_REQUESTS, Some("1"), "");
     for (protocol, reply) in [("grpc", Reply::Status(exhausted)), ("http/protobuf", too_many)] {
-        let backend = Backend::start([reply]);
+        let backend = MockBackend::start([reply]);
         let started = Instant::now();
-        let account = send(&plain(&backend, protocol));
+        let counts = send(&plain(&backend, protocol));
         assert!(started.elapsed() >= wait, "{:?}", started.elapsed());
-        assert_eq!(items(&account), [3, 0, 0, 0, 0]);
-        assert_eq!(account.failed_attempts, 1);
+        assert_eq!(items(&counts), [3, 0, 0, 0, 0]);
+        assert_eq!(counts.failed_attempts, 1);
     }
 }
 
 #[test]
-fn a_wait_of_our_own_ends_when_the_client_closes() {
-    let backend = Backend::start([Reply::Status(Status::unavailable("starting"))]);
+fn flush_interrupts_own_retry_delay() {
+    let backend = MockBackend::start([Reply::Status(Status::unavailable("starting"))]);
     let mut config = plain(&backend, "grpc");
     let hour = Duration::from_secs(3600);
     config.retry = Retry { initial_interval: hour, max_interval: hour };
     let client = Client::start(&config).unwrap();
     client.enqueue(spans("step", 3));
-    backend.next();
+    backend.next_request();
     assert_eq!(items(&client.flush(GRACE).traces), [3, 0, 0, 0, 0]);
 }
 
 #[test]
-fn a_wait_beyond_the_grace_ends_the_flush_at_once() {
-    let backend = Backend::start([Reply::Http(StatusCode::TOO_MANY_REQUESTS, Some("3000"), "")]);
+fn retry_delay_beyond_grace_ends_flush_immediately() {
+    let backend =
+        MockBackend::start([Reply::Http(StatusCode::TOO_MANY_REQUESTS, Some("3000"), "")]);
     let started = Instant::now();
-    let account = send(&plain(&backend, "http/protobuf"));
+    let counts = send(&plain(&backend, "http/protobuf"));
     assert!(started.elapsed() < GRACE);
-    assert_eq!(items(&account), [0, 0, 0, 0, 3]);
-    assert_eq!(account.last_error.as_deref(), Some("429 Too Many Requests"));
+    assert_eq!(items(&counts), [0, 0, 0, 0, 3]);
+    assert_eq!(counts.last_error.as_deref(), Some("429 Too Many Requests"));
 }
 
 #[test]
-fn what_is_refused_is_dropped_and_the_next_is_sent() {
+fn rejected_request_is_dropped_and_next_is_sent() {
     let exhausted = Reply::Status(Status::resource_exhausted("quota"));
     let bad = Reply::Http(StatusCode::BAD_REQUEST, None, "no such experiment\n");
     for (protocol, reply, reason) in [
         ("grpc", exhausted, "ResourceExhausted: quota"),
         ("http/protobuf", bad, "400 Bad Request: no such experiment"),
     ] {
-        let backend = Backend::start([reply]);
+        let backend = MockBackend::start([reply]);
         let client = Client::start(&plain(&backend, protocol)).unwrap();
-        client.enqueue(spans("refused", 3));
+        client.enqueue(spans("rejected", 3));
         client.enqueue(spans("sent", 2));
         let outcome = client.flush(GRACE);
         assert!(!outcome.all_sent());
         assert_eq!(items(&outcome.traces), [2, 0, 3, 0, 0]);
         assert_eq!(outcome.traces.last_error.as_deref(), Some(reason));
-        assert_eq!(backend.rest().len(), 2);
+        assert_eq!(backend.received().len(), 2);
     }
 }
 
 #[test]
-fn what_is_rejected_out_of_a_request_is_counted_and_not_sent_again() {
+fn partial_success_is_counted_and_not_retried() {
     for protocol in PROTOCOLS {
         let backend =
-            Backend::start([Reply::Partial(2, "too old"), Reply::Partial(0, "slow down")]);
+            MockBackend::start([Reply::Partial(2, "too old"), Reply::Partial(0, "slow down")]);
         let client = Client::start(&plain(&backend, protocol)).unwrap();
         client.enqueue(points(5));
-        let mut account = client.flush(GRACE).metrics;
-        assert_eq!(items(&account), [3, 2, 0, 0, 0]);
-        assert_eq!(account.last_error.take().as_deref(), Some("too old"));
-        assert_eq!(backend.rest().len(), 1);
+        let mut counts = client.flush(GRACE).metrics;
+        assert_eq!(items(&counts), [3, 2, 0, 0, 0]);
+        assert_eq!(counts.last_error.take().as_deref(), Some("too old"));
+        assert_eq!(backend.received().len(), 1);
 
         let warned = send(&plain(&backend, protocol));
         assert_eq!(items(&warned), [3, 0, 0, 0, 0]);
@@ -242,54 +244,54 @@ fn what_is_rejected_out_of_a_request_is_counted_and_not_sent_again() {
 }
 
 #[test]
-fn a_backend_that_does_not_answer_is_asked_again_on_a_new_line() {
+fn unresponsive_backend_is_retried_on_new_connection() {
     for protocol in PROTOCOLS {
-        let backend = Backend::start([Reply::Silence]);
+        let backend = MockBackend::start([Reply::NoResponse]);
         let endpoint = format!("http://{}", backend.address);
-        let account = send(&config(&endpoint, &[("PROTOCOL", protocol), ("TIMEOUT", "200")]));
-        assert_eq!(items(&account), [3, 0, 0, 0, 0]);
-        assert_eq!(account.last_error.as_deref(), Some("no answer within 200ms"));
-        assert!(backend.rest().len() >= 2);
+        let counts = send(&config(&endpoint, &[("PROTOCOL", protocol), ("TIMEOUT", "200")]));
+        assert_eq!(items(&counts), [3, 0, 0, 0, 0]);
+        assert_eq!(counts.last_error.as_deref(), Some("no answer within 200ms"));
+        assert!(backend.received().len() >= 2);
     }
 }
 
 #[test]
-fn where_nobody_listens_all_is_left_and_said() {
+fn refused_connection_leaves_data_unsent() {
     for protocol in PROTOCOLS {
-        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let config = config(&format!("http://{nobody}"), &[("PROTOCOL", protocol)]);
+        let backend = Unreachable::reserve();
+        let config = config(&format!("http://{}", backend.address), &[("PROTOCOL", protocol)]);
         let client = Client::start(&config).unwrap();
         client.enqueue(spans("step", 3));
         until(&client, |outcome| outcome.traces.failed_attempts > 0);
-        let account = client.flush(AT_ONCE).traces;
-        assert_eq!(items(&account), [0, 0, 0, 0, 3]);
-        let reason = account.last_error.unwrap();
+        let counts = client.flush(AT_ONCE).traces;
+        assert_eq!(items(&counts), [0, 0, 0, 0, 3]);
+        let reason = counts.last_error.unwrap();
         assert!(reason.contains("Connection refused"), "{reason}");
     }
 }
 
 #[test]
-fn a_full_queue_drops_the_oldest_and_nobody_waits() {
-    let backend = Backend::start([Reply::Silence]);
+fn full_queue_drops_oldest_without_blocking() {
+    let backend = MockBackend::start([Reply::NoResponse]);
     let mut config = plain(&backend, "grpc");
     let size = spans("0", 1).body().len() as u64;
     config.queue_bytes = 3 * size;
     let client = Client::start(&config).unwrap();
     client.enqueue(spans("0", 1));
-    backend.next();
+    backend.next_request();
     for number in 1..=5 {
         client.enqueue(spans(&number.to_string(), 1));
     }
     let stats = client.stats();
     assert_eq!(stats.read().queued(), Count { requests: 3, items: 3, bytes: 3 * size });
-    let account = client.flush(AT_ONCE).traces;
-    assert_eq!(items(&account), [0, 0, 0, 3, 3]);
+    let counts = client.flush(AT_ONCE).traces;
+    assert_eq!(items(&counts), [0, 0, 0, 3, 3]);
 }
 
 #[test]
-fn one_signal_does_not_wait_for_another() {
-    let dead = Backend::start([Reply::Silence]);
-    let alive = Backend::start([]);
+fn signals_are_delivered_independently() {
+    let dead = MockBackend::start([Reply::NoResponse]);
+    let alive = MockBackend::start([]);
     let env = |name: &str| match name {
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" => Some(format!("http://{}/own", dead.address)),
         "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" => Some(format!("http://{}", alive.address)),
@@ -300,20 +302,20 @@ fn one_signal_does_not_wait_for_another() {
     assert!(config.target(Signal::Logs).is_none());
     let client = Client::start(&config).unwrap();
     client.enqueue(spans("step", 1));
-    assert_eq!(dead.next().path, "/own");
+    assert_eq!(dead.next_request().path, "/own");
     client.enqueue(points(1));
     client.enqueue(records(1));
     until(&client, |outcome| outcome.metrics.sent.requests == 1);
-    assert_eq!(alive.rest().len(), 1);
+    assert_eq!(alive.received().len(), 1);
     let outcome = client.flush(AT_ONCE);
     assert_eq!(items(&outcome.traces), [0, 0, 0, 0, 1]);
     assert_eq!(items(&outcome.metrics), [1, 0, 0, 0, 0]);
-    assert_eq!(outcome.logs, DeliveryCounts::default(), "it goes nowhere, and is not kept");
+    assert_eq!(outcome.logs, DeliveryCounts::default(), "not configured, not queued");
 }
 
 #[test]
-fn a_source_that_is_faster_than_the_network_can_wait_for_it() {
-    let backend = Backend::start([]);
+fn enqueue_waiting_blocks_until_queue_has_capacity() {
+    let backend = MockBackend::start([]);
     let mut config = plain(&backend, "http/protobuf");
     config.queue_bytes = 2 * spans("00", 1).body().len() as u64;
     let client = Client::start(&config).unwrap();
@@ -326,30 +328,30 @@ fn a_source_that_is_faster_than_the_network_can_wait_for_it() {
 }
 
 #[test]
-fn headers_and_gzip_arrive() {
+fn headers_and_gzip_are_sent() {
     for protocol in PROTOCOLS {
-        let backend = Backend::start([]);
+        let backend = MockBackend::start([]);
         let more = [
             ("PROTOCOL", protocol),
             ("HEADERS", "x-mlflow-experiment-id=7,authorization=Bearer%20abc"),
             ("COMPRESSION", "gzip"),
         ];
         let config = config(&format!("http://{}", backend.address), &more);
-        assert!(!format!("{config:?}").contains("abc"), "a header is shown");
+        assert!(!format!("{config:?}").contains("abc"), "Debug prints a header");
         let export = spans("step", 300);
         let client = Client::start(&config).unwrap();
         client.enqueue(export.clone());
-        let account = client.flush(GRACE).traces;
-        assert_eq!(account.sent.items, 300, "{account:?}");
-        let seen = backend.next();
-        assert_eq!(seen.headers["x-mlflow-experiment-id"], "7");
-        assert_eq!(seen.headers["authorization"], "Bearer abc");
-        assert!(seen.headers["user-agent"].to_str().unwrap().starts_with("phasemeter/"));
+        let counts = client.flush(GRACE).traces;
+        assert_eq!(counts.sent.items, 300, "{counts:?}");
+        let request = backend.next_request();
+        assert_eq!(request.headers["x-mlflow-experiment-id"], "7");
+        assert_eq!(request.headers["authorization"], "Bearer abc");
+        assert!(request.headers["user-agent"].to_str().unwrap().starts_with("phasemeter/"));
         let (packed, encoding) = match protocol {
-            "grpc" => (unframed(&seen), "grpc-encoding"),
-            _ => (seen.body.as_ref(), "content-encoding"),
+            "grpc" => (unframed(&request), "grpc-encoding"),
+            _ => (request.body.as_ref(), "content-encoding"),
         };
-        assert_eq!(seen.headers[encoding], "gzip");
+        assert_eq!(request.headers[encoding], "gzip");
         assert!(packed.len() < export.body().len() / 2);
         let mut unpacked = Vec::new();
         GzDecoder::new(packed).read_to_end(&mut unpacked).unwrap();
@@ -358,11 +360,11 @@ fn headers_and_gzip_arrive() {
 }
 
 #[test]
-fn a_socket_serves_as_well() {
-    let folder = TempDir::new().unwrap();
-    let socket = folder.path().join("otlp.sock");
-    let backend = Backend::on_socket(&socket);
+fn unix_socket_is_supported() {
+    let dir = TempDir::new().unwrap();
+    let socket = dir.path().join("otlp.sock");
+    let backend = MockBackend::on_socket(&socket);
     let config = config(&format!("unix:{}", socket.display()), &[("PROTOCOL", "grpc")]);
     assert_eq!(items(&send(&config)), [3, 0, 0, 0, 0]);
-    assert_eq!(backend.rest().len(), 1);
+    assert_eq!(backend.received().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! The client beside a server that shows a certificate, and asks for one.
+//! TLS and mutual TLS between client and server.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::backend::Backend;
+use crate::mock_backend::MockBackend;
 use crate::{AT_ONCE, PROTOCOLS, config, items, send, spans, until};
 
-/// An authority, and what it signed: a server on this machine, a client.
+/// A certificate authority.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
-    folder: TempDir,
+    dir: TempDir,
 }
 
 impl Authority {
@@ -28,10 +28,10 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        Self { issuer, folder: TempDir::new().unwrap() }
+        Self { issuer, dir: TempDir::new().unwrap() }
     }
 
-    /// Certificate and key, in PEM.
+    /// A signed certificate and its key, in PEM.
     fn sign(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new([name.to_owned()]).unwrap();
@@ -40,13 +40,13 @@ impl Authority {
     }
 
     fn file(&self, name: &str, text: &str) -> String {
-        let path = self.folder.path().join(name);
+        let path = self.dir.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     }
 
-    /// A client that trusts this authority, and that it vouches for.
-    fn client(&self, backend: &Backend, protocol: &str) -> Config {
+    /// A client that trusts this authority and has a certificate of it.
+    fn client(&self, backend: &MockBackend, protocol: &str) -> Config {
         let trusted = self.file("ca.pem", &self.issuer.pem());
         let (certificate, key) = self.sign("phasemeter");
         let certificate = self.file("client.pem", &certificate);
@@ -60,8 +60,8 @@ impl Authority {
         config(&format!("https://localhost:{}", backend.address.port()), &more)
     }
 
-    /// A server that this authority vouches for; where `asks` it wants a client that it does.
-    fn server(&self, asks: bool) -> rustls::ServerConfig {
+    /// A server with a certificate of this authority; requires client certificates if `mutual`.
+    fn server(&self, mutual: bool) -> rustls::ServerConfig {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let (certificate, key) = self.sign("localhost");
         let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
@@ -75,7 +75,7 @@ impl Authority {
         let builder = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap();
-        let builder = if asks {
+        let builder = if mutual {
             builder.with_client_cert_verifier(verifier.build().unwrap())
         } else {
             builder.with_no_client_auth()
@@ -87,51 +87,51 @@ impl Authority {
 }
 
 #[test]
-fn tls_knows_the_server_by_the_given_authority_and_shows_who_we_are() {
+fn tls_verifies_server_and_presents_client_certificate() {
     let authority = Authority::new("ours");
     for protocol in PROTOCOLS {
-        for asks in [false, true] {
-            let backend = Backend::with_tls([], authority.server(asks));
+        for mutual in [false, true] {
+            let backend = MockBackend::with_tls([], authority.server(mutual));
             let sent = send(&authority.client(&backend, protocol));
             assert_eq!(items(&sent), [3, 0, 0, 0, 0], "{sent:?}");
         }
     }
 }
 
-/// What the sidecar tells of itself is exported by the SDK, over the same line.
+/// The SDK exports internal telemetry over the same transport.
 #[test]
-fn the_exporter_of_the_sdk_does_so_too() {
+fn sdk_exporter_uses_same_tls_settings() {
     let authority = Authority::new("ours");
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for protocol in PROTOCOLS {
-        let backend = Backend::with_tls([], authority.server(true));
+        let backend = MockBackend::with_tls([], authority.server(true));
         let config = authority.client(&backend, protocol);
         runtime.block_on(async {
             let exporter = config.target(Signal::Metrics).unwrap().metric_exporter().unwrap();
             exporter.export(&ResourceMetrics::default()).await.unwrap();
         });
-        assert_eq!(backend.rest().len(), 1, "{protocol}");
+        assert_eq!(backend.received().len(), 1, "{protocol}");
     }
 }
 
 #[test]
-fn tls_says_whose_certificate_is_wrong() {
+fn tls_error_identifies_invalid_certificate() {
     let (authority, other) = (Authority::new("ours"), Authority::new("another"));
     let trusted = authority.file("ca.pem", &authority.issuer.pem());
     let wrong = other.file("ca.pem", &other.issuer.pem());
     for protocol in PROTOCOLS {
         let unknown = [(&trusted, "CLIENT_CERTIFICATE"), (&wrong, "UnknownIssuer")];
-        for (trusted, word) in unknown {
-            let backend = Backend::with_tls([], authority.server(true));
+        for (trusted, text) in unknown {
+            let backend = MockBackend::with_tls([], authority.server(true));
             let endpoint = format!("https://localhost:{}", backend.address.port());
             let more = [("PROTOCOL", protocol), ("CERTIFICATE", trusted)];
             let client = Client::start(&config(&endpoint, &more)).unwrap();
             client.enqueue(spans("step", 3));
             until(&client, |outcome| outcome.traces.failed_attempts > 0);
-            let account = client.flush(AT_ONCE).traces;
-            assert_eq!(items(&account), [0, 0, 0, 0, 3]);
-            let reason = account.last_error.unwrap();
-            assert!(reason.contains(word), "{protocol}: {reason}");
+            let counts = client.flush(AT_ONCE).traces;
+            assert_eq!(items(&counts), [0, 0, 0, 0, 3]);
+            let reason = counts.last_error.unwrap();
+            assert!(reason.contains(text), "{protocol}: {reason}");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! An OTLP file, read by the names in it, as a stranger would.
+//! Reads an OTLP file as plain JSON, independently of the encoder.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The points of one metric with one set of attributes, in the order of the file.
+/// The points of a metric with the same attributes in file order.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) name: String,
@@ -28,12 +28,12 @@ pub(crate) struct Span {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) attributes: BTreeMap<String, String>,
-    /// The traces and spans that it follows.
+    /// Linked traces and spans.
     pub(crate) links: Vec<(String, String)>,
 }
 
 impl Span {
-    /// What it says of its cost, in nano-dollars.
+    /// Its cost in nano-dollars.
     pub(crate) fn cost(&self) -> i128 {
         let costs = self.attributes.iter().filter(|(key, _)| key.starts_with("phasemeter.cost."));
         costs.map(|(_, cost)| nanos(cost.parse().unwrap())).sum()
@@ -48,7 +48,7 @@ pub(crate) fn number(value: &Value) -> f64 {
     value.as_f64().unwrap()
 }
 
-/// A 64-bit number, which is text.
+/// A 64-bit number, encoded as a string.
 pub(crate) fn long(value: &Value) -> u64 {
     value.as_str().unwrap().parse().unwrap()
 }
@@ -60,7 +60,7 @@ pub(crate) fn list(value: &Value) -> &[Value] {
 pub(crate) fn attributes(value: &Value) -> BTreeMap<String, String> {
     let pairs = list(value).iter().map(|pair| {
         let choice = pair["value"].as_object().unwrap();
-        assert_eq!(choice.len(), 1, "a value is one choice");
+        assert_eq!(choice.len(), 1, "a value has one type");
         let value = choice.values().next().unwrap();
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         (text(&pair["key"]), value)
@@ -112,7 +112,7 @@ pub(crate) fn spans(lines: &[Value]) -> Vec<Span> {
         .collect()
 }
 
-/// Whole nano-units of what went through a double.
+/// Whole nano-units of a value that passed through a double.
 #[expect(clippy::cast_possible_truncation, reason = "small in tests")]
 pub(crate) fn nanos(value: f64) -> i128 {
     (value * 1e9).round() as i128

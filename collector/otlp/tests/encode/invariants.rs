@@ -1,4 +1,4 @@
-//! What holds of whatever GPUs say, and however often it is exported.
+//! Invariants for any readings and export interval.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +17,9 @@ use serde_json::Value;
 
 use crate::PARENT;
 use crate::file::{Span, list, long, nanos, number, of, text};
-use crate::made::{Made, Run, any_gpus, any_settings, any_traces, run, run_as};
+use crate::fixtures::{Run, TestGpu, any_gpus, any_settings, any_traces, run, run_as};
 
-/// Sums never fall and keep their start; the times of points rise.
+/// Sums never decrease and keep their start; timestamps increase.
 pub(crate) fn check_points(run: &Run) -> Result<(), TestCaseError> {
     for stream in run.metrics() {
         for pair in stream.points.windows(2) {
@@ -35,7 +35,7 @@ pub(crate) fn check_points(run: &Run) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Each exemplar names a span of its GPU that holds it; one a bucket and export.
+/// Each exemplar references a span of its GPU that contains it; at most one per bucket and export.
 fn check_exemplars(run: &Run) -> Result<(), TestCaseError> {
     let spans = run.spans();
     let by_id: BTreeMap<_, _> = spans.iter().map(|span| (span.id.as_str(), span)).collect();
@@ -54,7 +54,7 @@ fn check_exemplars(run: &Run) -> Result<(), TestCaseError> {
             }
             let values: BTreeSet<_> =
                 exemplars.iter().map(|exemplar| exemplar["asDouble"].to_string()).collect();
-            prop_assert_eq!(values.len(), exemplars.len(), "one a bucket");
+            prop_assert_eq!(values.len(), exemplars.len(), "one per bucket");
             since = long(&point["timeUnixNano"]);
         }
     }
@@ -65,13 +65,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn the_last_points_sum_to_the_bill_and_to_the_time(
-        made in any_gpus(), settings in any_settings(),
+    fn last_points_sum_to_bill_and_time(
+        gpus in any_gpus(), settings in any_settings(),
     ) {
-        let run = run(&made, ExperimentRequest::default(), settings);
+        let run = run(&gpus, ExperimentRequest::default(), settings);
         let streams = run.metrics();
-        for (made, summary) in made.iter().zip(&run.summaries) {
-            let id = made.identity.index.unwrap().to_string();
+        for (gpu, summary) in gpus.iter().zip(&run.summaries) {
+            let id = gpu.identity.index.unwrap().to_string();
             let sum = |name| -> i128 {
                 let mine = of(&streams, name).into_iter().filter(|it| it.attributes["hw.id"] == id);
                 mine.map(|stream| nanos(stream.last())).sum()
@@ -84,13 +84,13 @@ proptest! {
     }
 
     #[test]
-    fn sums_never_fall_and_their_times_rise(made in any_gpus(), settings in any_settings()) {
-        check_points(&run(&made, ExperimentRequest::default(), settings))?;
+    fn sums_are_monotonic_and_timestamps_increase(gpus in any_gpus(), settings in any_settings()) {
+        check_points(&run(&gpus, ExperimentRequest::default(), settings))?;
     }
 
     #[test]
-    fn every_reading_is_counted_once(made in any_gpus(), settings in any_settings()) {
-        let streams = run(&made, ExperimentRequest::default(), settings).metrics();
+    fn readings_are_counted_once(gpus in any_gpus(), settings in any_settings()) {
+        let streams = run(&gpus, ExperimentRequest::default(), settings).metrics();
         for stream in of(&streams, "phasemeter.gpu.utilization") {
             for point in &stream.points {
                 let buckets = match point.get("positive") {
@@ -102,24 +102,24 @@ proptest! {
                 prop_assert_eq!(long(&point["count"]), counted);
             }
         }
-        let counted = |made: &Made| {
-            made.readings.iter().filter(|reading| reading.utilization.is_ok()).count() as u64
+        let counted = |gpu: &TestGpu| {
+            gpu.readings.iter().filter(|reading| reading.utilization.is_ok()).count() as u64
         };
-        let told: u64 = of(&streams, "phasemeter.gpu.utilization")
+        let exported: u64 = of(&streams, "phasemeter.gpu.utilization")
             .iter()
             .map(|stream| long(&stream.points.last().unwrap()["count"]))
             .sum();
-        prop_assert_eq!(told, made.iter().map(counted).sum::<u64>());
+        prop_assert_eq!(exported, gpus.iter().map(counted).sum::<u64>());
     }
 
     #[test]
-    fn spans_are_one_tree_and_phases_tile_it(made in any_gpus(), settings in any_settings()) {
+    fn spans_form_one_tree_and_phases_tile_it(gpus in any_gpus(), settings in any_settings()) {
         let request = ExperimentRequest::default().under(PARENT.parse::<TraceParent>().unwrap());
-        let run = run(&made, request, settings);
+        let run = run(&gpus, request, settings);
         let spans = run.spans();
         let by_id: BTreeMap<_, _> = spans.iter().map(|span| (span.id.clone(), span)).collect();
-        prop_assert_eq!(by_id.len(), spans.len(), "no id occurs twice");
-        let sessions = made.iter().filter(|made| !made.readings.is_empty()).count();
+        prop_assert_eq!(by_id.len(), spans.len(), "duplicate IDs");
+        let sessions = gpus.iter().filter(|gpu| !gpu.readings.is_empty()).count();
         let named = |name: &str| spans.iter().filter(|span| span.name == name).collect::<Vec<_>>();
         prop_assert_eq!(named("gpu session").len(), sessions);
         prop_assert_eq!(named("experiment").len(), usize::from(sessions > 0));
@@ -156,41 +156,41 @@ proptest! {
     }
 
     #[test]
-    fn an_exemplar_names_the_span_that_holds_it(made in any_gpus(), settings in any_settings()) {
-        check_exemplars(&run(&made, ExperimentRequest::default(), settings))?;
+    fn exemplar_references_span_that_contains_it(gpus in any_gpus(), settings in any_settings()) {
+        check_exemplars(&run(&gpus, ExperimentRequest::default(), settings))?;
     }
 
-    /// A session is an hour's bill, wherever it stands: here an hour is shorter.
+    /// A session has the bill of its hour; here an hour is shorter.
     #[test]
-    fn sessions_tile_the_run_and_each_tells_its_own_bill(
-        made in any_gpus(), settings in any_settings(), hour in 20..400_u64, under: bool, traces in any_traces(),
+    fn sessions_tile_run_and_carry_their_bill(
+        gpus in any_gpus(), settings in any_settings(), hour in 20..400_u64, under: bool, traces in any_traces(),
     ) {
         let given = PARENT.parse::<TraceParent>().ok().filter(|_| under);
         let request = ExperimentRequest { parent: given, traces, ..ExperimentRequest::default() };
         let config = MeterConfig { session_every: Nanos::from_secs(hour), ..MeterConfig::default() };
         let trace = TraceId::new([7; 16]).unwrap();
-        let run = run_as(config, &made, settings, |first| {
+        let run = run_as(config, &gpus, settings, |first| {
             request.open(first, ExperimentKind::Sidecar { trace })
         });
         check_points(&run)?;
         check_exemplars(&run)?;
 
         let spans = run.spans();
-        prop_assert!(spans.iter().all(|span| span.name != "experiment"), "nobody knows its end");
+        prop_assert!(spans.iter().all(|span| span.name != "experiment"), "no experiment span without a known end");
         let ids: BTreeSet<_> = spans.iter().map(|span| &span.attributes["phasemeter.experiment.id"]).collect();
         prop_assert!(ids.len() <= 1, "{:?}", ids);
         let given = given.map(|given| (given.trace_id.to_string(), given.span_id.to_string()));
         let shared = given.clone().filter(|_| traces == TraceMode::Shared);
         let mut seen = BTreeSet::new();
-        for (made, summary) in made.iter().zip(&run.summaries) {
-            let id = made.identity.index.unwrap().to_string();
-            let mut mine: Vec<_> = spans.iter().filter(|span| span.attributes["hw.id"] == id).collect();
-            mine.sort_by_key(|span| span.from);
+        for (gpu, summary) in gpus.iter().zip(&run.summaries) {
+            let id = gpu.identity.index.unwrap().to_string();
+            let mut own: Vec<_> = spans.iter().filter(|span| span.attributes["hw.id"] == id).collect();
+            own.sort_by_key(|span| span.from);
             let (sessions, phases): (Vec<_>, Vec<_>) =
-                mine.into_iter().partition(|span| span.name == "gpu session");
+                own.into_iter().partition(|span| span.name == "gpu session");
             let mut before: Option<&Span> = None;
             for session in &sessions {
-                let first = made.readings[0].at.as_nanos();
+                let first = gpu.readings[0].at.as_nanos();
                 prop_assert_eq!(session.from, before.map_or(first, |before| before.to));
                 let follows = before.map(|before| (before.trace.clone(), before.id.clone()));
                 let follows = follows.or_else(|| given.clone().filter(|_| shared.is_none()));
@@ -198,7 +198,7 @@ proptest! {
                 prop_assert_eq!(&session.parent, &shared.clone().map(|(_, parent)| parent));
                 match &shared {
                     Some((trace, _)) => prop_assert_eq!(&session.trace, trace),
-                    None => prop_assert!(seen.insert(session.trace.clone()), "a trace of its own"),
+                    None => prop_assert!(seen.insert(session.trace.clone()), "its own trace"),
                 }
 
                 let (mut reached, mut cost) = (session.from, 0);
@@ -215,18 +215,18 @@ proptest! {
             }
             let inner = sessions.split_last().map(|(_, inner)| inner).unwrap_or_default();
             prop_assert!(inner.iter().all(|session| session.to % (hour * 1_000_000_000) == 0));
-            let end = made.readings.last().map(|last| last.at.as_nanos());
+            let end = gpu.readings.last().map(|last| last.at.as_nanos());
             prop_assert_eq!(before.map(|last| last.to), end);
         }
     }
 
     #[test]
-    fn a_file_says_what_the_requests_said_and_says_it_again(
-        made in any_gpus(), settings in any_settings(),
+    fn file_is_deterministic_and_decodes_to_the_requests(
+        gpus in any_gpus(), settings in any_settings(),
     ) {
-        let first = run(&made, ExperimentRequest::default(), settings);
+        let first = run(&gpus, ExperimentRequest::default(), settings);
         let file = first.file();
-        prop_assert_eq!(&file, &run(&made, ExperimentRequest::default(), settings).file());
+        prop_assert_eq!(&file, &run(&gpus, ExperimentRequest::default(), settings).file());
         prop_assert_eq!(file.lines().count(), first.requests.len());
         for (line, request) in file.lines().zip(&first.requests) {
             prop_assert!(!line.contains("null"));
@@ -248,19 +248,19 @@ proptest! {
     }
 
     #[test]
-    fn a_trace_that_is_not_recorded_changes_no_metric(
-        made in any_gpus(), settings in any_settings(),
+    fn unsampled_trace_does_not_change_metrics(
+        gpus in any_gpus(), settings in any_settings(),
     ) {
         let parent = PARENT.replace("-01", "-00").parse::<TraceParent>().unwrap();
-        let silent = run(&made, ExperimentRequest::default().under(parent), settings);
-        prop_assert!(silent.spans().is_empty());
-        let told = run(&made, ExperimentRequest::default(), settings);
-        for (mut silent, mut told) in silent.metrics().into_iter().zip(told.metrics()) {
-            prop_assert!(silent.points.iter().all(|point| point.get("exemplars").is_none()));
-            for point in told.points.iter_mut().chain(&mut silent.points) {
+        let unsampled = run(&gpus, ExperimentRequest::default().under(parent), settings);
+        prop_assert!(unsampled.spans().is_empty());
+        let sampled = run(&gpus, ExperimentRequest::default(), settings);
+        for (mut unsampled, mut sampled) in unsampled.metrics().into_iter().zip(sampled.metrics()) {
+            prop_assert!(unsampled.points.iter().all(|point| point.get("exemplars").is_none()));
+            for point in sampled.points.iter_mut().chain(&mut unsampled.points) {
                 point.as_object_mut().unwrap().remove("exemplars");
             }
-            prop_assert_eq!((silent.name, silent.points), (told.name, told.points));
+            prop_assert_eq!((unsampled.name, unsampled.points), (sampled.name, sampled.points));
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Made readings through real meters into an OTLP file, which is then read as a stranger would.
+//! Runs generated readings through real meters into an OTLP file, and reads that independently.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test may panic")]
 
 mod file;
+mod fixtures;
 mod invariants;
-mod made;
 
 use std::collections::BTreeSet;
 
 use file::{Stream, long, number, of, spans, streams};
+use fixtures::{Run, TestGpu, at, reading, run, run_with, settings};
 use invariants::check_points;
-use made::{Made, Run, at, reading, run, run_with, settings};
 use phasemeter_meter::device_metric::{Counter, DeviceMetric, DeviceValue, Engine};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::reading::{Board, GpuIdentity, Reading};
@@ -23,13 +23,13 @@ use phasemeter_otlp::experiment::{Attributes, ExperimentKind, ExperimentRequest,
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// One GPU every second from here on, at this utilization.
+/// A reading every second at this utilization.
 fn steady(from: u64, seconds: u64, percent: u32) -> impl Iterator<Item = Reading> {
     (from..from + seconds).map(move |second| reading(second * 1_000, percent))
 }
 
 #[test]
-fn a_small_file_reads_so() {
+fn small_file_matches_snapshot() {
     let busy = steady(0, 12, 95).map(|reading| Reading {
         memory_used: Bytes::from_mebibytes(500),
         power: Milliwatts::new(350_000),
@@ -39,7 +39,7 @@ fn a_small_file_reads_so() {
         memory_clock: Some(Megahertz(2_619)),
         ..reading
     });
-    let mut busy = Made::new(0, "3", busy.collect());
+    let mut busy = TestGpu::new(0, "3", busy.collect());
     busy.identity.uuid = Some("GPU-7b1a6b40-0000-4000-8000-000000000000".into());
     busy.identity.board = Board {
         serial_number: Some("1652823054567".into()),
@@ -49,7 +49,7 @@ fn a_small_file_reads_so() {
         shutdown: Some(Celsius(92)),
     };
     let silent = steady(1, 4, 0).chain(steady(9, 2, 40)).collect();
-    let silent = Made { price: None, memory_total: None, ..Made::new(1, "0", silent) };
+    let silent = TestGpu { price: None, memory_total: None, ..TestGpu::new(1, "0", silent) };
     let request = ExperimentRequest {
         id: Some("tuning".into()),
         state: "vendor=1".parse().ok(),
@@ -63,13 +63,13 @@ fn a_small_file_reads_so() {
 }
 
 #[test]
-fn points_of_one_boundary_go_together_and_what_is_late_goes_later() {
-    let together = |seconds| Made::new(0, "1", steady(0, seconds, 50).collect());
-    let other = |from| Made {
+fn points_of_a_boundary_share_a_request_and_late_ones_follow() {
+    let together = |seconds| TestGpu::new(0, "1", steady(0, seconds, 50).collect());
+    let other = |from| TestGpu {
         identity: GpuIdentity { index: Some(1), ..GpuIdentity::default() },
-        ..Made::new(1, "1", steady(from, 65, 50).collect())
+        ..TestGpu::new(1, "1", steady(from, 65, 50).collect())
     };
-    let gpus_a_request = |run: &Run| -> Vec<Vec<String>> {
+    let gpus_per_request = |run: &Run| -> Vec<Vec<String>> {
         let metrics = run.lines();
         let metrics = metrics.iter().filter(|line| line.get("resourceMetrics").is_some());
         let mut ids = Vec::new();
@@ -81,25 +81,25 @@ fn points_of_one_boundary_go_together_and_what_is_late_goes_later() {
         }
         ids
     };
-    let run = |made: &[Made]| {
+    let run = |gpus: &[TestGpu]| {
         let stale_after = StaleAfter::Fixed(Nanos::from_secs(3));
         let config = MeterConfig { stale_after, ..MeterConfig::default() };
         let settings = settings(30, Aggregation::Explicit);
-        run_with(config, made, ExperimentRequest::default(), settings)
+        run_with(config, gpus, ExperimentRequest::default(), settings)
     };
     let both = run(&[together(65), other(0)]);
-    assert_eq!(gpus_a_request(&both), [["0", "1"], ["0", "1"], ["0", "1"]]);
-    // The second begins when the first has been silent for long.
+    assert_eq!(gpus_per_request(&both), [["0", "1"], ["0", "1"], ["0", "1"]]);
+    // The second starts after a long silence of the first.
     let after = run(&[together(40), other(100)]);
     let alone = [vec!["0"], vec!["0", "1"], vec!["0", "1"], vec!["1"]];
-    assert_eq!(gpus_a_request(&after), alone);
+    assert_eq!(gpus_per_request(&after), alone);
 }
 
 #[test]
-fn two_gpus_of_the_same_index_stay_two() {
-    let mut second = Made::new(0, "2", steady(0, 20, 95).collect());
+fn gpus_with_same_index_stay_separate() {
+    let mut second = TestGpu::new(0, "2", steady(0, 20, 95).collect());
     second.identity.name = "other.csv 0".into();
-    let first = Made::new(0, "1", steady(0, 20, 95).collect());
+    let first = TestGpu::new(0, "1", steady(0, 20, 95).collect());
     let run = run(&[first, second], ExperimentRequest::default(), ExportSettings::default());
     let streams = run.metrics();
     let rates = of(&streams, "phasemeter.gpu.price");
@@ -111,8 +111,8 @@ fn two_gpus_of_the_same_index_stay_two() {
 }
 
 #[test]
-fn without_a_price_nothing_is_said_of_money() {
-    let gpu = Made { price: None, ..Made::new(0, "1", steady(0, 20, 50).collect()) };
+fn without_price_no_money_is_exported() {
+    let gpu = TestGpu { price: None, ..TestGpu::new(0, "1", steady(0, 20, 50).collect()) };
     let run = run(&[gpu], ExperimentRequest::default(), ExportSettings::default());
     for name in ["phasemeter.gpu.cost", "phasemeter.gpu.waste", "phasemeter.gpu.price"] {
         assert!(of(&run.metrics(), name).is_empty(), "{name}");
@@ -123,11 +123,11 @@ fn without_a_price_nothing_is_said_of_money() {
 }
 
 #[test]
-fn a_request_holds_at_most_512_spans() {
-    // Ten seconds idle, ten busy: a span each, for hours between two exports.
+fn request_contains_at_most_512_spans() {
+    // Ten seconds idle, ten busy: one span each, for hours between two exports.
     let readings = (0..1_200)
         .flat_map(|cycle| steady(cycle * 20, 10, 0).chain(steady(cycle * 20 + 10, 10, 100)));
-    let gpu = Made::new(0, "1", readings.collect());
+    let gpu = TestGpu::new(0, "1", readings.collect());
     let run = run(&[gpu], ExperimentRequest::default(), settings(86_400, Aggregation::Explicit));
     let counts: Vec<_> = run
         .lines()
@@ -140,7 +140,7 @@ fn a_request_holds_at_most_512_spans() {
 }
 
 #[test]
-fn energy_on_another_basis_is_another_sum() {
+fn energy_restarts_sum_if_basis_changes() {
     let readings = steady(0, 60, 50).map(|reading| {
         let power = Milliwatts::new(100_000);
         let counted = reading.at >= at(30_000);
@@ -148,7 +148,7 @@ fn energy_on_another_basis_is_another_sum() {
             counted.then(|| Millijoules((reading.at.as_nanos() - at(0).as_nanos()) / 100_000));
         Reading { power, energy, ..reading }
     });
-    let gpu = Made::new(0, "1", readings.collect());
+    let gpu = TestGpu::new(0, "1", readings.collect());
     let run = run(&[gpu], ExperimentRequest::default(), settings(10, Aggregation::Explicit));
     let streams = run.metrics();
     let [energy] = of(&streams, "hw.energy")[..] else { panic!("one stream") };
@@ -167,22 +167,22 @@ fn energy_on_another_basis_is_another_sum() {
     );
 }
 
-/// Readings come two seconds after their time, device_metrics at once: what is told of an instant
-/// holds what was measured until then, and nothing after.
+/// Device metrics arrive before readings of the same time: a boundary contains exactly what was measured
+/// until then.
 #[test]
-fn what_is_measured_counts_in_the_interval_of_its_time() {
-    let made = Made::new(0, "1", steady(0, 30, 50).collect());
+fn device_metrics_count_in_the_interval_of_their_time() {
+    let gpu = TestGpu::new(0, "1", steady(0, 30, 50).collect());
     let trace = TraceId::new([7; 16]).unwrap();
     let experiment = ExperimentRequest::default().open(at(0), ExperimentKind::Command { trace });
     let settings = settings(10, Aggregation::Explicit);
     let mut exporter = Exporter::new(experiment, &Attributes::new(), settings);
-    let description = GpuDescription { identity: &made.identity, memory_total: None, price: None };
+    let description = GpuDescription { identity: &gpu.identity, memory_total: None, price: None };
     let config = MeterConfig { boundary_every: settings.every, ..MeterConfig::default() };
     let (mut meter, mut export) = (GpuMeter::new(config, None, None), exporter.begin(&description));
-    for (second, reading) in (0..).zip(made.readings) {
+    for (second, reading) in (0..).zip(gpu.readings) {
         meter.push(reading, &mut exporter.observe(&mut export)).unwrap();
         let full = if second <= 5 { 100 } else { 20 };
-        // The driver begins anew after 20 seconds.
+        // The driver restarts its counters after 20 seconds.
         let stood = if second <= 20 { 100 + second } else { second - 20 };
         let mean = Utilization::from_percent(full).unwrap();
         let from = at(second * 1_000).saturating_sub(Nanos::SECOND);
@@ -208,9 +208,9 @@ fn what_is_measured_counts_in_the_interval_of_its_time() {
 }
 
 #[test]
-fn nothing_read_is_nothing_sent() {
+fn no_readings_send_no_requests() {
     let run = run(
-        &[Made::new(0, "1", Vec::new())],
+        &[TestGpu::new(0, "1", Vec::new())],
         ExperimentRequest::default(),
         ExportSettings::default(),
     );
@@ -218,13 +218,13 @@ fn nothing_read_is_nothing_sent() {
 }
 
 #[test]
-fn power_alone_has_time_but_no_utilization() {
+fn power_without_utilization_is_unobserved() {
     let readings = (0..20).map(|second| Reading {
         power: Milliwatts::new(100_000),
         ..Reading::at(at(second * 1_000))
     });
     let run = run(
-        &[Made::new(0, "1", readings.collect())],
+        &[TestGpu::new(0, "1", readings.collect())],
         ExperimentRequest::default(),
         ExportSettings::default(),
     );

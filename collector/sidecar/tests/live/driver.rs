@@ -1,4 +1,4 @@
-//! What the driver shows, or why it shows nothing.
+//! Discovery of GPUs through the driver, and its errors.
 
 use phasemeter_meter::reading::Board;
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
@@ -8,7 +8,7 @@ use phasemeter_sources::nvml::{Driver, DriverError};
 use crate::Rig;
 
 #[test]
-fn gpus_are_known_by_all_their_names() {
+fn discovery_reads_all_identifiers() {
     let rig = Rig::new(
         "driver_version = \"580.95.05\"
         [[device]]
@@ -50,11 +50,11 @@ fn gpus_are_known_by_all_their_names() {
     assert_eq!(selection.by, By::Variable("CUDA_VISIBLE_DEVICES"));
 }
 
-/// Scenario: the first GPU tells nothing but its name, the second no enforced limit, the third a
-/// limit of nothing.
-/// Guarantee: what is not told is unknown, each fact is named once, and every GPU is metered.
+/// Scenario: the first GPU reports no fixed properties, the second no enforced power limit, the third
+/// a power limit of 0.
+/// Guarantee: missing properties are unknown, each is reported once, and every GPU is metered.
 #[test]
-fn what_a_gpu_does_not_tell_of_itself_is_unknown() {
+fn unreported_properties_are_unknown() {
     let rig = Rig::new(
         "[[device]]
         [[device]]
@@ -77,7 +77,7 @@ fn what_a_gpu_does_not_tell_of_itself_is_unknown() {
     let discovery = rig.driver().discover().unwrap();
     let limits: Vec<_> = discovery.gpus.iter().map(|found| found.identity.power_limit).collect();
     assert_eq!(limits, [None, Milliwatts::new(250_000), None]);
-    let [first, others @ ..] = &discovery.gpus[..] else { panic!("no GPU was found") };
+    let [first, others @ ..] = &discovery.gpus[..] else { panic!("no GPU") };
     let board = Board { driver_version: discovery.version.clone(), ..Board::default() };
     assert_eq!(first.identity.board, board);
     assert!(first.identity.memory_total.is_some());
@@ -97,7 +97,7 @@ fn what_a_gpu_does_not_tell_of_itself_is_unknown() {
 }
 
 #[test]
-fn a_gpu_that_does_not_answer_renumbers_nobody() {
+fn unresponsive_gpu_does_not_renumber_others() {
     let rig = Rig::new(
         "length_ms = 60000
         [[device]]
@@ -115,9 +115,9 @@ fn a_gpu_that_does_not_answer_renumbers_nobody() {
 }
 
 #[test]
-fn no_driver_is_one_clear_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let error = Driver::at(folder.path().join("libnvidia-ml.so.1")).discover().unwrap_err();
+fn missing_driver_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Driver::at(dir.path().join("libnvidia-ml.so.1")).discover().unwrap_err();
     assert!(matches!(error, DriverError::NoLibrary(_)), "{error:?}");
 
     let rig = Rig::new(

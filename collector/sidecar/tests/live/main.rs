@@ -1,6 +1,9 @@
-//! The sampler on the scripted driver, in real time: what it observes, what faults cost whom.
+//! Live tests on the scripted driver: the sampler in this process, and the binary.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fake_nvml::{Control, Fake, Model};
@@ -10,40 +13,67 @@ use phasemeter_meter::reading::{Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
 
-mod advice;
-#[path = "../../../otlp/tests/backend/mod.rs"]
-mod backend;
 mod driver;
+mod exports;
 mod faults;
 mod generations;
 mod lost;
+#[path = "../../../otlp/tests/mock_backend/mod.rs"]
+mod mock_backend;
 #[path = "../../../../tests/otlp/mod.rs"]
 mod otlp;
 #[path = "../../../../rules/tests/support/mod.rs"]
 mod policies;
+mod policy_reload;
 mod run;
-mod sent;
 mod telemetry;
 mod traces;
 mod values;
 
-/// A driver with a script that starts now.
+/// Deadline for conditions that hold soon on an idle machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A scripted driver.
 struct Rig {
     start: Timestamp,
     fake: Fake,
-    _control: Control,
-    _folder: tempfile::TempDir,
+    control: Control,
+    _dir: tempfile::TempDir,
 }
 
 impl Rig {
+    /// The script starts when a process initializes the driver, however long that takes to start.
     fn new(script: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
-        let script = format!("start_unix_ms = {millis}\n{script}");
-        let fake = Fake::install(folder.path(), &script).unwrap();
+        Self::install(script, Timestamp::EPOCH)
+    }
+
+    /// The script starts now, for comparison with the ground truth.
+    fn started(script: &str) -> Self {
+        let (start, millis) = now();
+        Self::install(&format!("start_unix_ms = {millis}\n{script}"), start)
+    }
+
+    /// Script time advances only by [`Rig::set_time`], so that a fault lasts until its effect was
+    /// observed. For drivers loaded into this process.
+    fn stepped(script: &str) -> Self {
+        let (start, millis) = now();
+        let rig = Self::install(
+            &format!("time = \"virtual\"\nstart_unix_ms = {millis}\n{script}"),
+            start,
+        );
+        rig.set_time(0);
+        rig
+    }
+
+    fn install(script: &str, start: Timestamp) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let fake = Fake::install(dir.path(), script).unwrap();
         let control = fake.load().unwrap();
-        let start = Timestamp::from_millis(u64::try_from(millis).unwrap()).unwrap();
-        Self { start, fake, _control: control, _folder: folder }
+        Self { start, fake, control, _dir: dir }
+    }
+
+    fn set_time(&self, millis: u64) {
+        self.control.set_time(Nanos::from_millis(millis)).unwrap();
     }
 
     fn driver(&self) -> Driver {
@@ -59,35 +89,99 @@ impl Rig {
         at.since(self.start)
     }
 
-    /// Samples all GPUs at 10 Hz.
-    fn sampler(&self) -> Sampler {
+    /// Starts sampling all GPUs at 10 Hz.
+    fn sample(&self) -> Sampling {
         let discovery = self.driver().discover().unwrap();
         let all: Vec<usize> = (0..discovery.gpus.len()).collect();
         let config = SamplerConfig { tick: SamplerConfig::TICK, stale_after: Nanos::SECOND };
-        Sampler::start(discovery, &all, config).unwrap()
+        let sampler = Sampler::start(discovery, &all, config).unwrap();
+        let run = Run { observations: Vec::new(), stats: sampler.stats() };
+        Sampling { sampler, run, began: Instant::now() }
     }
 
-    /// Samples all GPUs at 10 Hz for so long, and stops.
-    fn sample(&self, seconds: f64) -> Run {
-        let mut sampler = self.sampler();
-        let mut observations = Vec::new();
-        watch(&mut sampler, seconds, &mut observations);
-        assert_eq!(sampler.stop(Duration::from_secs(1)), [0; 0], "threads that hang");
-        sampler.drain(|observation| observations.push(observation));
-        Run { observations, stats: sampler.stats() }
-    }
-}
-
-/// Drains a sampler for so long, as the pipeline does.
-fn watch(sampler: &mut Sampler, seconds: f64, observations: &mut Vec<Observation>) {
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_secs_f64(seconds) {
-        std::thread::sleep(Duration::from_millis(50));
-        sampler.drain(|observation| observations.push(observation));
+    /// Samples all GPUs at 10 Hz until a condition holds.
+    fn sample_until(&self, condition: impl Fn(&Run) -> bool) -> Run {
+        let mut sampling = self.sample();
+        sampling.until(condition);
+        sampling.stop()
     }
 }
 
-/// What was observed.
+fn now() -> (Timestamp, u64) {
+    let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let millis = u64::try_from(millis).unwrap();
+    (Timestamp::from_millis(millis).unwrap(), millis)
+}
+
+/// A running sampler.
+struct Sampling {
+    sampler: Sampler,
+    run: Run,
+    began: Instant,
+}
+
+impl Sampling {
+    /// Drains the sampler as the pipeline does, until a condition holds.
+    fn until(&mut self, condition: impl Fn(&Run) -> bool) -> &Run {
+        let began = Instant::now();
+        loop {
+            self.drain();
+            if condition(&self.run) {
+                return &self.run;
+            }
+            let state = &self.run.observations;
+            assert!(began.elapsed() < TIMEOUT, "timed out; observations: {state:#?}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn drain(&mut self) {
+        let observations = &mut self.run.observations;
+        self.sampler.drain(|observation| observations.push(observation));
+        self.run.stats = self.sampler.stats();
+    }
+
+    /// Stops the sampler; no thread may hang.
+    fn stop(mut self) -> Run {
+        assert_eq!(self.sampler.stop(TIMEOUT), [0; 0], "threads that hang");
+        self.drain();
+        self.run
+    }
+}
+
+/// Runs a test that depends on the timing of several threads or processes. If it fails while this
+/// machine delayed an idle thread noticeably, the failure may be the machine's: the test is repeated,
+/// a few times at most.
+pub(crate) fn unless_stalled(test: impl Fn()) {
+    const ATTEMPTS: u32 = 5;
+    const STALL: Duration = Duration::from_millis(20);
+    for attempt in 1..=ATTEMPTS {
+        let done = AtomicBool::new(false);
+        let (result, stall) = thread::scope(|scope| {
+            let longest_stall = scope.spawn(|| {
+                let mut longest = Duration::ZERO;
+                while !done.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    thread::sleep(Duration::from_millis(5));
+                    longest = longest.max(began.elapsed().saturating_sub(Duration::from_millis(5)));
+                }
+                longest
+            });
+            let result = catch_unwind(AssertUnwindSafe(&test));
+            done.store(true, Ordering::Relaxed);
+            (result, longest_stall.join().unwrap())
+        });
+        match result {
+            Ok(()) => return,
+            Err(_) if attempt < ATTEMPTS && stall > STALL => {
+                eprintln!("attempt {attempt} failed during a stall of {stall:?}: repeated");
+            }
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+/// Observations of a sampler.
 struct Run {
     observations: Vec<Observation>,
     stats: SamplerStats,
@@ -95,20 +189,20 @@ struct Run {
 
 impl Run {
     fn of(&self, gpu: usize) -> impl Iterator<Item = Observed> {
-        self.observations.iter().filter(move |seen| seen.gpu == gpu).map(|seen| seen.what)
+        self.observations.iter().filter(move |it| it.gpu == gpu).map(|it| it.what)
     }
 
     fn readings(&self, gpu: usize) -> Vec<Reading> {
-        let reading = |seen| match seen {
+        let reading = |observed| match observed {
             Observed::Reading(reading) => Some(reading),
             _ => None,
         };
         self.of(gpu).filter_map(reading).collect()
     }
 
-    /// Samples of the ring and what stands beside them.
+    /// Driver samples and activity.
     fn intervals(&self, gpu: usize) -> Vec<Interval> {
-        let intervals = |seen| match seen {
+        let intervals = |observed| match observed {
             Observed::Interval(interval) => vec![interval],
             Observed::Activity(activity) => activity.intervals().collect(),
             Observed::Reading(_) | Observed::DeviceMetric(_) | Observed::Event(_) => Vec::new(),
@@ -116,33 +210,27 @@ impl Run {
         self.of(gpu).flat_map(intervals).collect()
     }
 
-    /// What is known beside, without the activity.
+    /// Device metrics without activity.
     fn device_metrics(&self, gpu: usize) -> Vec<DeviceMetric> {
-        let metric = |seen| match seen {
+        let metric = |observed| match observed {
             Observed::DeviceMetric(metric) => Some(metric),
             _ => None,
         };
         self.of(gpu).filter_map(metric).collect()
     }
 
-    /// What befell a GPU. How often it is asked is no matter of the GPU alone but of how busy the
-    /// machine is, and has a test of its own.
-    fn befell(&self, gpu: usize) -> Vec<Event> {
+    /// Events of a GPU, without changes of polling intervals: those depend on the load of the machine
+    /// as well and have their own test.
+    fn faults(&self, gpu: usize) -> Vec<Event> {
         let events = self.events(gpu).into_iter();
         events.filter(|event| !matches!(event, Event::Cadence(..))).collect()
     }
 
     fn events(&self, gpu: usize) -> Vec<Event> {
-        let event = |seen| match seen {
+        let event = |observed| match observed {
             Observed::Event(event) => Some(event),
             _ => None,
         };
         self.of(gpu).filter_map(event).collect()
-    }
-
-    /// The longest time without a reading of a GPU.
-    fn longest_gap(&self, gpu: usize) -> Nanos {
-        let readings = self.readings(gpu);
-        readings.windows(2).map(|two| two[1].at.since(two[0].at)).max().unwrap()
     }
 }

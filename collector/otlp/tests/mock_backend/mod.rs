@@ -1,7 +1,7 @@
-//! A backend in the test's process: OTLP over gRPC, by tonic's own server, and over HTTP, on the
-//! same port, with or without TLS. It answers by a script, then accepts, and shows what it saw.
+//! An in-process mock backend: OTLP over gRPC (tonic's server) and HTTP on one port, with or without
+//! TLS. It replies as scripted, then accepts, and records the requests.
 
-#![allow(dead_code, reason = "each test that includes it uses a part")]
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -49,51 +49,51 @@ use tonic::codec::CompressionEncoding;
 use tonic::{Status, async_trait};
 use tower_service::Service;
 
-/// No test waits longer for something that is due at once.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Deadline for a request that is due immediately.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a backend answers.
+/// A scripted reply.
 #[derive(Clone)]
 pub(crate) enum Reply {
     Accept,
-    /// Accepts all but so many items, and says why.
+    /// Accepts all but this many items, with a reason.
     Partial(i64, &'static str),
-    /// An error in gRPC's words.
+    /// A gRPC error.
     Status(Status),
-    /// An error in HTTP's words: status, `Retry-After`, body.
+    /// An HTTP error: status, `Retry-After`, body.
     Http(StatusCode, Option<&'static str>, &'static str),
-    /// Nothing, ever.
-    Silence,
+    /// Never replies.
+    NoResponse,
 }
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
-    /// As it was on the wire: framed by gRPC, packed where it was packed.
+    /// The body on the wire, with gRPC framing and compression if any.
     pub(crate) body: Bytes,
 }
 
-/// A backend that runs until it is dropped.
-pub(crate) struct Backend {
+/// A mock backend that runs until it is dropped.
+pub(crate) struct MockBackend {
     pub(crate) address: SocketAddr,
-    seen: Receiver<Seen>,
+    requests: Receiver<ReceivedRequest>,
     _stop: oneshot::Sender<()>,
 }
 
-impl Backend {
-    /// On a port of its own.
+impl MockBackend {
+    /// Listens on a free port.
     pub(crate) fn start(script: impl IntoIterator<Item = Reply>) -> Self {
         Self::listen(script, None, None)
     }
 
-    /// On a port of its own, under TLS.
+    /// Listens on a free port with TLS.
     pub(crate) fn with_tls(script: impl IntoIterator<Item = Reply>, tls: ServerConfig) -> Self {
         Self::listen(script, Some(tls), None)
     }
 
-    /// On a socket; its address means nothing.
+    /// Listens on a Unix socket; `address` is unused.
     pub(crate) fn on_socket(path: &Path) -> Self {
         Self::listen([], None, Some(path))
     }
@@ -103,9 +103,9 @@ impl Backend {
         tls: Option<ServerConfig>,
         socket: Option<&Path>,
     ) -> Self {
-        let (show, seen) = mpsc::channel();
+        let (sender, requests) = mpsc::channel();
         let script = Mutex::new(script.into_iter().collect());
-        let shared = Arc::new(Shared { script, show });
+        let shared = Arc::new(Shared { script, sender });
         let (stop, mut stopped) = oneshot::channel::<()>();
         let tls = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -118,26 +118,26 @@ impl Backend {
         thread::spawn(move || {
             runtime.block_on(async move {
                 loop {
-                    let line: Box<dyn Line> = tokio::select! {
+                    let connection: Box<dyn Connection> = tokio::select! {
                         _ = &mut stopped => return,
-                        Ok((line, _)) = tcp.accept() => Box::new(line),
-                        Ok((line, _)) = accept(unix.as_ref()) => Box::new(line),
+                        Ok((connection, _)) = tcp.accept() => Box::new(connection),
+                        Ok((connection, _)) = accept(unix.as_ref()) => Box::new(connection),
                     };
-                    tokio::spawn(serve(line, tls.clone(), Arc::clone(&shared)));
+                    tokio::spawn(serve(connection, tls.clone(), Arc::clone(&shared)));
                 }
             });
         });
-        Self { address, seen, _stop: stop }
+        Self { address, requests, _stop: stop }
     }
 
-    /// The next request. It may not be here yet.
-    pub(crate) fn next(&self) -> Seen {
-        self.seen.recv_timeout(PATIENCE).unwrap()
+    /// Waits for the next request.
+    pub(crate) fn next_request(&self) -> ReceivedRequest {
+        self.requests.recv_timeout(REQUEST_TIMEOUT).unwrap()
     }
 
-    /// All that has come and was not looked at.
-    pub(crate) fn rest(&self) -> Vec<Seen> {
-        self.seen.try_iter().collect()
+    /// All requests received and not yet returned.
+    pub(crate) fn received(&self) -> Vec<ReceivedRequest> {
+        self.requests.try_iter().collect()
     }
 }
 
@@ -165,29 +165,29 @@ async fn accept(
     }
 }
 
-trait Line: AsyncRead + AsyncWrite + Send + Unpin {}
+trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Line for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
 struct Shared {
     script: Mutex<VecDeque<Reply>>,
-    show: mpsc::Sender<Seen>,
+    sender: mpsc::Sender<ReceivedRequest>,
 }
 
-async fn serve(line: Box<dyn Line>, tls: Option<TlsAcceptor>, shared: Arc<Shared>) {
-    let line: Box<dyn Line> = match tls {
-        None => line,
-        Some(tls) => match tls.accept(line).await {
-            Ok(line) => Box::new(line),
+async fn serve(connection: Box<dyn Connection>, tls: Option<TlsAcceptor>, shared: Arc<Shared>) {
+    let connection: Box<dyn Connection> = match tls {
+        None => connection,
+        Some(tls) => match tls.accept(connection).await {
+            Ok(connection) => Box::new(connection),
             Err(_) => return,
         },
     };
-    let service = service_fn(|request| answer(Arc::clone(&shared), request));
+    let service = service_fn(|request| respond(Arc::clone(&shared), request));
     let server = auto::Builder::new(TokioExecutor::new());
-    let _ = server.serve_connection(TokioIo::new(line), service).await;
+    let _ = server.serve_connection(TokioIo::new(connection), service).await;
 }
 
-async fn answer(
+async fn respond(
     shared: Arc<Shared>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
@@ -195,10 +195,11 @@ async fn answer(
     let body = body.collect().await.unwrap().to_bytes();
     let reply = shared.script.lock().unwrap().pop_front().unwrap_or(Reply::Accept);
     let path = parts.uri.path().to_owned();
-    let seen = Seen { path: path.clone(), headers: parts.headers.clone(), body: body.clone() };
-    // A test that has seen enough has hung up.
-    let _ = shared.show.send(seen);
-    if let Reply::Silence = reply {
+    let received =
+        ReceivedRequest { path: path.clone(), headers: parts.headers.clone(), body: body.clone() };
+    // The test may have dropped the receiver.
+    let _ = shared.sender.send(received);
+    if let Reply::NoResponse = reply {
         return future::pending().await;
     }
     if !path.starts_with("/opentelemetry.proto") {
@@ -237,7 +238,7 @@ fn partial(rejected_spans: i64, message: &str) -> Bytes {
     ExportTraceServiceResponse { partial_success }.encode_to_vec().into()
 }
 
-/// The OTLP services, answering what the request brought with it.
+/// The OTLP services, which return the reply attached to the request.
 struct Otlp;
 
 fn reply<T>(request: &tonic::Request<T>) -> Result<Option<(i64, String)>, Status> {

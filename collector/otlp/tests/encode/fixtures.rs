@@ -1,6 +1,6 @@
-//! GPUs that are made up, and their way through real meters into requests.
+//! Generated GPUs, and their readings as requests through real meters.
 //!
-//! This room must not know what is asserted of them.
+//! Must not depend on what tests assert.
 
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;
@@ -21,16 +21,16 @@ use crate::file::{Span, Stream, spans, streams};
 
 const START: u64 = 1_785_110_395_000;
 
-/// A GPU and what it is going to say.
+/// A GPU and its readings.
 #[derive(Clone, Debug)]
-pub(crate) struct Made {
+pub(crate) struct TestGpu {
     pub(crate) identity: GpuIdentity,
     pub(crate) memory_total: Option<Bytes>,
     pub(crate) price: Option<Price>,
     pub(crate) readings: Vec<Reading>,
 }
 
-impl Made {
+impl TestGpu {
     pub(crate) fn new(index: u32, price: &str, readings: Vec<Reading>) -> Self {
         let plan = Some(Plan::OnDemand);
         Self {
@@ -56,37 +56,37 @@ pub(crate) fn reading(millis: u64, percent: u32) -> Reading {
     Reading { utilization, ..Reading::at(at(millis)) }
 }
 
-/// What came of it: the requests, and what each meter says at its end.
+/// The requests, and the summary of each meter.
 pub(crate) struct Run {
     pub(crate) requests: Vec<Request>,
     pub(crate) summaries: Vec<Summary>,
 }
 
-pub(crate) fn run(made: &[Made], request: ExperimentRequest, settings: ExportSettings) -> Run {
-    run_with(MeterConfig::default(), made, request, settings)
+pub(crate) fn run(gpus: &[TestGpu], request: ExperimentRequest, settings: ExportSettings) -> Run {
+    run_with(MeterConfig::default(), gpus, request, settings)
 }
 
 pub(crate) fn run_with(
     config: MeterConfig,
-    made: &[Made],
+    gpus: &[TestGpu],
     request: ExperimentRequest,
     settings: ExportSettings,
 ) -> Run {
-    let ids: Vec<_> = made.iter().map(|made| gpu_id(&made.identity)).collect();
+    let ids: Vec<_> = gpus.iter().map(|gpu| gpu_id(&gpu.identity)).collect();
     let ids: Vec<_> = ids.iter().map(String::as_str).collect();
-    run_as(config, made, settings, |first| request.open(first, ExperimentKind::Log { gpus: &ids }))
+    run_as(config, gpus, settings, |first| request.open(first, ExperimentKind::Log { gpus: &ids }))
 }
 
-/// The readings of all GPUs in the order of their time through their meters, as a pipeline does.
+/// Runs the readings of all GPUs in time order through their meters, as the pipeline does.
 pub(crate) fn run_as(
     config: MeterConfig,
-    made: &[Made],
+    gpus: &[TestGpu],
     settings: ExportSettings,
     open: impl FnOnce(Timestamp) -> Experiment,
 ) -> Run {
     let mut readings: Vec<(usize, Reading)> = (0..)
-        .zip(made)
-        .flat_map(|(gpu, made)| made.readings.iter().map(move |reading| (gpu, *reading)))
+        .zip(gpus)
+        .flat_map(|(index, gpu)| gpu.readings.iter().map(move |reading| (index, *reading)))
         .collect();
     readings.sort_by_key(|(_, reading)| reading.at);
     let first = readings.first().map(|(_, reading)| reading.at).unwrap_or_default();
@@ -94,16 +94,16 @@ pub(crate) fn run_as(
 
     let mut exporter = Exporter::new(experiment, &Attributes::new(), settings);
     let config = MeterConfig { boundary_every: settings.every, ..config };
-    let mut gpus: Vec<(GpuMeter, GpuExport)> = made
+    let mut gpus: Vec<(GpuMeter, GpuExport)> = gpus
         .iter()
-        .map(|made| {
-            let rate = made.price.as_ref().map(|price| price.rate);
+        .map(|gpu| {
+            let rate = gpu.price.as_ref().map(|price| price.rate);
             let description = GpuDescription {
-                identity: &made.identity,
-                memory_total: made.memory_total,
-                price: made.price.as_ref(),
+                identity: &gpu.identity,
+                memory_total: gpu.memory_total,
+                price: gpu.price.as_ref(),
             };
-            (GpuMeter::new(config, rate, made.memory_total), exporter.begin(&description))
+            (GpuMeter::new(config, rate, gpu.memory_total), exporter.begin(&description))
         })
         .collect();
     let mut requests = Vec::new();
@@ -174,16 +174,16 @@ pub(crate) fn any_readings() -> impl Strategy<Value = Vec<Reading>> {
     })
 }
 
-pub(crate) fn any_gpus() -> impl Strategy<Value = Vec<Made>> {
+pub(crate) fn any_gpus() -> impl Strategy<Value = Vec<TestGpu>> {
     let gpu = (any_readings(), 0..10_000_000_000_u64, any::<bool>());
     prop::collection::vec(gpu, 1..4).prop_map(|gpus| {
-        let made = (0..).zip(gpus).map(|(index, (readings, rate, known))| {
-            let mut made = Made::new(index, "0", readings);
-            made.price = made.price.map(|price| Price { rate: Rate::new(rate).unwrap(), ..price });
-            made.memory_total = made.memory_total.filter(|_| known);
-            made
+        let gpus = (0..).zip(gpus).map(|(index, (readings, rate, known))| {
+            let mut gpu = TestGpu::new(index, "0", readings);
+            gpu.price = gpu.price.map(|price| Price { rate: Rate::new(rate).unwrap(), ..price });
+            gpu.memory_total = gpu.memory_total.filter(|_| known);
+            gpu
         });
-        made.collect()
+        gpus.collect()
     })
 }
 

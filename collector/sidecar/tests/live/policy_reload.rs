@@ -1,0 +1,141 @@
+//! Policies during a live run: they are reloaded, and do not slow sampling down.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::mock_backend::MockBackend;
+use crate::policies::{hostile, recommender, recommender_with};
+use crate::run::{
+    assert_observed, assumptions, elements, phasemeter, run_with_report, started, stderr,
+};
+use crate::telemetry::{generation, received};
+use crate::{Rig, unless_stalled};
+
+/// A GPU for which the guests have recommendations.
+const ONE: &str = "[[device]]\nuuid = \"GPU-0\"\n[[device.phase]]\nutilization = 50";
+
+/// Installs a policy atomically: writes a temporary file and renames it.
+fn install(dir: &Path, name: &str, bytes: &[u8]) {
+    let unfinished = dir.join("unfinished");
+    fs::write(&unfinished, bytes).unwrap();
+    fs::rename(unfinished, dir.join(name)).unwrap();
+}
+
+fn policies(report: &Value) -> &[Value] {
+    report["policies"].as_array().unwrap()
+}
+
+/// A policy that never returns.
+fn spinning(name: &str) -> Vec<u8> {
+    recommender_with(
+        name,
+        '1',
+        r#"(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
+          (loop $again (br $again))
+          (unreachable))"#,
+    )
+}
+
+/// Scenario: guests spin continuously, each until its deadline; windows are due much more often than
+/// they can be evaluated.
+/// Guarantee: no reading is lost, all time is observed, and the report contains the error of each.
+#[test]
+fn spinning_policies_do_not_lose_readings() {
+    unless_stalled(|| {
+        let rig = Rig::new(ONE);
+        let dir = tempfile::tempdir().unwrap();
+        let windows = dir.path().join("windows");
+        fs::create_dir(&windows).unwrap();
+        for name in ["one", "two", "three"] {
+            fs::write(dir.path().join(format!("{name}.wasm")), spinning(name)).unwrap();
+        }
+        let arguments = format!(
+            "--duration 18 --window-interval 0.25 --no-default-policies --policies {} \
+         --dump-windows {} --policy-limit fuel=1000000000000 --policy-limit deadline_ms=300",
+            dir.path().display(),
+            windows.display()
+        );
+        let (output, report) = run_with_report(&rig, &arguments, |_| {});
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let dumped = fs::read_dir(&windows).unwrap().count();
+        assert!(dumped > 5, "only {dumped} windows: no policy ran during sampling");
+        assert!(stderr(&output).contains("policies are too slow"), "{}", stderr(&output));
+        assert_observed(&report["gpus"][0]);
+        assert!(!assumptions(&report).contains("were lost"), "{}", assumptions(&report));
+        for policy in policies(&report) {
+            assert_eq!(policy["fault"]["kind"], "deadline", "{policy}");
+            assert!(policy["microseconds"].as_u64() >= Some(300_000), "{policy}");
+        }
+    });
+}
+
+/// Scenario: during a run one policy is replaced, then another one by a broken file.
+/// Guarantee: the new one is used from the next window on; the broken one changes nothing and is
+/// reported with its error.
+#[test]
+fn policy_dir_is_reloaded_and_keeps_last_good_policy() {
+    let rig = Rig::new(ONE);
+    let dir = tempfile::tempdir().unwrap();
+    let policies_dir = dir.path().join("policies");
+    fs::create_dir(&policies_dir).unwrap();
+    install(&policies_dir, "alfa.wasm", &recommender("alfa", '1'));
+    install(&policies_dir, "bravo.wasm", &recommender("bravo", '1'));
+    let file = dir.path().join("report.json");
+    let arguments = format!(
+        "--window-interval 0.3 --no-default-policies --policies {} --report {}",
+        policies_dir.display(),
+        file.display()
+    );
+    let backend = MockBackend::start([]);
+    let mut command = phasemeter(&rig, &arguments);
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", backend.address));
+    let (mut child, log) = started(&mut command);
+    install(&policies_dir, "alfa.wasm", &recommender("alfa", '2'));
+    log.wait_for("generation 2");
+    let broken = policies_dir.join("bravo.wasm").display().to_string();
+    install(&policies_dir, "bravo.wasm", b"\0asm, broken");
+    log.wait_for("bravo");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let rest = log.rest();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{rest}");
+
+    let report: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let used: Vec<_> = policies(&report)
+        .iter()
+        .map(|it| (it["name"].as_str().unwrap(), &it["version"], it["fault"]["kind"].as_str()))
+        .collect();
+    let expected = [
+        ("alfa", &"2".into(), None),
+        ("bravo", &"1".into(), None),
+        (broken.as_str(), &Value::Null, Some("load.unreadable")),
+    ];
+    assert_eq!(used, expected);
+    assert_eq!(policies(&report)[0]["generation"], 2, "the broken file made no generation");
+    // A generation is exported when it ends, the last one at the end of the run.
+    let mut exported: Vec<_> =
+        received(&backend.received()).generations.iter().filter_map(generation).collect();
+    exported.dedup();
+    assert_eq!(exported, [1, 2]);
+}
+
+/// An unchanged recommendation is exported once, however many windows are evaluated.
+#[test]
+fn unchanged_recommendation_is_exported_once() {
+    let rig = Rig::new(ONE);
+    let dir = tempfile::tempdir().unwrap();
+    let (policy, otlp) = (dir.path().join("honest.wasm"), dir.path().join("otlp.json"));
+    fs::write(&policy, hostile("honest")).unwrap();
+    let arguments = format!(
+        "--duration 17 --window-interval 0.3 --no-default-policies --policy {} --otlp-file {}",
+        policy.display(),
+        otlp.display()
+    );
+    let output = phasemeter(&rig, &arguments).output().unwrap();
+    let events = elements(&otlp, ["resourceLogs", "scopeLogs", "logRecords"]);
+    assert_eq!(events.len(), 1, "{events:#?}\n{}", stderr(&output));
+    assert_eq!(events[0]["eventName"], "phasemeter.recommendation");
+    assert!(stderr(&output).contains("Share it"), "{}", stderr(&output));
+}
