@@ -1,35 +1,35 @@
-//! How lengths of time are distributed, in a kilobyte that one thread writes and any reads, without a
-//! lock. This room must not know what took that long.
+//! A histogram of durations in constant memory, written by one thread and read by any, without a
+//! lock. Must not depend on what is measured.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use phasemeter_meter::units::Nanos;
 
-/// Buckets in each doubling: a quantile is at most an eighth above the truth.
+/// Buckets per power of two: a quantile is at most one eighth above the truth.
 const IN_DOUBLING: u64 = 8;
 
-/// Up to 2^40 ns, 18 minutes; what is longer counts as that.
+/// Up to 2^40 ns, 18 minutes; longer durations count as that.
 const BUCKETS: usize = 8 * 38;
 
-/// Lengths of time as they are counted.
+/// A histogram of durations.
 #[derive(Debug)]
 pub struct Durations {
     counts: [AtomicU32; BUCKETS],
     max: AtomicU64,
 }
 
-/// Lengths of time as they were counted at an instant.
+/// The counts of a histogram at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts([u64; BUCKETS]);
 
-/// What is told of a distribution.
+/// Summary of a distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
-    /// Half are at most this, to an eighth.
+    /// Median, to one eighth.
     pub p50: Nanos,
-    /// 99 of 100 are at most this, to an eighth.
+    /// 99th percentile, to one eighth.
     pub p99: Nanos,
-    /// All are at most this, exactly.
+    /// Maximum, exact.
     pub max: Nanos,
 }
 
@@ -40,7 +40,7 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// Counts a length of time.
+    /// Records a duration.
     pub fn add(&self, length: Nanos) {
         if let Some(count) = self.counts.get(bucket(length.0)) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -48,13 +48,13 @@ impl Durations {
         self.max.fetch_max(length.0, Ordering::Relaxed);
     }
 
-    /// The longest, exactly; zero where there is none.
+    /// The maximum, exact; zero if empty.
     pub fn max(&self) -> Nanos {
         Nanos(self.max.load(Ordering::Relaxed))
     }
 }
 
-/// The quantiles of all of them together; zero where all are empty.
+/// The quantiles of several histograms together; zero if all are empty.
 pub fn quantiles<'a>(all: impl Iterator<Item = &'a Durations> + Clone) -> Quantiles {
     let max = all.clone().map(Durations::max).max().unwrap_or_default();
     let Counts(counts) = Counts::of(all);
@@ -78,7 +78,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// All of them together, now.
+    /// The sum of the counts, now.
     pub fn of<'a>(all: impl Iterator<Item = &'a Durations>) -> Self {
         let mut counts = Self::default();
         for durations in all {
@@ -89,13 +89,14 @@ impl Counts {
         counts
     }
 
-    /// How many there are.
+    /// The number of durations.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// What came after `before`: a length, at most a sixteenth off the truth, and how often it came.
+    /// Counts since `before`: a representative duration, within one sixteenth of the truth, and how
+    /// often it occurred.
     pub fn since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = (Nanos, u64)> + 'a {
         let more = self.0.iter().zip(&before.0).map(|(now, before)| now.saturating_sub(*before));
         more.enumerate()
@@ -104,21 +105,21 @@ impl Counts {
     }
 }
 
-/// Small numbers have a bucket each; of the rest the three bits after the first one tell.
+/// Small numbers have a bucket each; others are indexed by the three bits after the first.
 fn bucket(nanos: u64) -> usize {
     let doubling = u64::from(nanos.max(IN_DOUBLING).ilog2()) - u64::from(IN_DOUBLING.ilog2());
     let bucket = doubling * IN_DOUBLING + (nanos >> doubling);
     usize::try_from(bucket).unwrap_or(usize::MAX).min(BUCKETS - 1)
 }
 
-/// The largest number in a bucket.
+/// The largest number of a bucket.
 fn end(bucket: usize) -> u64 {
     let bucket = u64::try_from(bucket).unwrap_or(u64::MAX);
     let doubling = (bucket / IN_DOUBLING).saturating_sub(1);
     ((bucket - doubling * IN_DOUBLING + 1) << doubling) - 1
 }
 
-/// The number in the middle of a bucket.
+/// The midpoint of a bucket.
 fn middle(bucket: usize) -> Nanos {
     let before = bucket.checked_sub(1).map_or(0, |before| end(before) + 1);
     Nanos(before.midpoint(end(bucket)))
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_an_eighth_wide_and_leave_no_gap() {
+    fn buckets_are_one_eighth_wide_without_gaps() {
         let mut before = 0;
         for place in 0..BUCKETS - 1 {
             let last = end(place);
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_of_all_together() {
+    fn quantiles_merge_histograms() {
         let (one, other) = (Durations::default(), Durations::default());
         assert_eq!(quantiles([&one].into_iter()), Quantiles::default());
         for micros in 1..=900 {
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_since_is_told_once_and_close_to_the_truth() {
+    fn since_returns_each_duration_once_within_a_sixteenth() {
         let durations = Durations::default();
         let counts = || Counts::of(std::iter::once(&durations));
         let mut before = counts();

@@ -1,5 +1,5 @@
-//! A request as it is kept and sent: encoded once, so that sending it again sends the same bytes.
-//! This room must not know what the data says; it counts it.
+//! Export requests, and their encoded form: encoded once, so that a retry sends the same bytes.
+//! Must not depend on what the data means.
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
@@ -11,19 +11,19 @@ use prost::Message;
 
 use crate::signal::Signal;
 
-/// One export request, as a backend gets it.
+/// One export request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Points of metrics.
+    /// Metrics.
     Metrics(ExportMetricsServiceRequest),
     /// Spans.
     Traces(ExportTraceServiceRequest),
-    /// Events.
+    /// Log records.
     Logs(ExportLogsServiceRequest),
 }
 
 impl Request {
-    /// As a client keeps and sends it.
+    /// Encodes the request for the client.
     #[must_use]
     pub fn encode(&self) -> EncodedRequest {
         match self {
@@ -43,14 +43,14 @@ pub struct EncodedRequest {
 }
 
 impl EncodedRequest {
-    /// Bytes that are encoded already, and how many spans, data points or log records they hold. A
-    /// request without any says nothing and is never sent.
+    /// A request that is already encoded, and the number of its spans, data points or log records.
+    /// A request without items is never sent.
     #[must_use]
     pub const fn new(signal: Signal, items: u64, body: Bytes) -> Self {
         Self { signal, items, body }
     }
 
-    /// Spans, which are what is counted.
+    /// Counts spans.
     #[must_use]
     pub fn traces(request: &ExportTraceServiceRequest) -> Self {
         let scopes = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
@@ -58,7 +58,7 @@ impl EncodedRequest {
         Self::new(Signal::Traces, items, encode(request))
     }
 
-    /// Metrics, whose data points are counted.
+    /// Counts data points.
     #[must_use]
     pub fn metrics(request: &ExportMetricsServiceRequest) -> Self {
         let scopes = request.resource_metrics.iter().flat_map(|resource| &resource.scope_metrics);
@@ -66,7 +66,7 @@ impl EncodedRequest {
         Self::new(Signal::Metrics, items, encode(request))
     }
 
-    /// Log records, which are what is counted.
+    /// Counts log records.
     #[must_use]
     pub fn logs(request: &ExportLogsServiceRequest) -> Self {
         let scopes = request.resource_logs.iter().flat_map(|resource| &resource.scope_logs);
@@ -74,19 +74,19 @@ impl EncodedRequest {
         Self::new(Signal::Logs, items, encode(request))
     }
 
-    /// What kind of data it is.
+    /// The signal.
     #[must_use]
     pub const fn signal(&self) -> Signal {
         self.signal
     }
 
-    /// Spans, data points or log records.
+    /// Number of spans, data points or log records.
     #[must_use]
     pub const fn items(&self) -> u64 {
         self.items
     }
 
-    /// The request as the protocol has it, before any compression.
+    /// The encoded request, before compression.
     #[must_use]
     pub const fn body(&self) -> &Bytes {
         &self.body

@@ -1,23 +1,23 @@
-//! The three kinds of data that OTLP carries, and what the protocol calls them.
+//! The signals of OTLP, and their names in the protocol.
 
 use http::uri::PathAndQuery;
 
-/// A kind of telemetry. Each has its own endpoint, its own order and its own counts.
+/// A signal. Each has its own endpoint, order and counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signal {
     /// Spans.
     Traces,
     /// Data points.
     Metrics,
-    /// Log records, events among them.
+    /// Log records, including events.
     Logs,
 }
 
 impl Signal {
-    /// All of them, in the order in which they are shown.
+    /// Every signal, in display order.
     pub const ALL: [Self; 3] = [Self::Traces, Self::Metrics, Self::Logs];
 
-    /// The name in running text: `traces`, `metrics`, `logs`.
+    /// The name in text: `traces`, `metrics`, `logs`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -27,7 +27,7 @@ impl Signal {
         }
     }
 
-    /// The name inside a variable: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
+    /// The name in a variable: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
     pub(super) const fn in_variable(self) -> &'static str {
         match self {
             Self::Traces => "TRACES",
@@ -36,7 +36,7 @@ impl Signal {
         }
     }
 
-    /// The path under the base endpoint of http/protobuf.
+    /// The path of http/protobuf.
     pub(super) const fn http_path(self) -> &'static str {
         match self {
             Self::Traces => "/v1/traces",
@@ -45,7 +45,7 @@ impl Signal {
         }
     }
 
-    /// The method of gRPC.
+    /// The gRPC method.
     pub(super) fn grpc_method(self) -> PathAndQuery {
         PathAndQuery::from_static(match self {
             Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -55,19 +55,19 @@ impl Signal {
     }
 }
 
-/// One value a signal.
+/// One value per signal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BySignal<T> {
-    /// That of [`Signal::Traces`].
+    /// The value of [`Signal::Traces`].
     pub traces: T,
-    /// That of [`Signal::Metrics`].
+    /// The value of [`Signal::Metrics`].
     pub metrics: T,
-    /// That of [`Signal::Logs`].
+    /// The value of [`Signal::Logs`].
     pub logs: T,
 }
 
 impl<T> BySignal<T> {
-    /// Asks for each value in turn.
+    /// Calls `value` for each signal in turn.
     pub fn each(mut value: impl FnMut(Signal) -> T) -> Self {
         Self {
             traces: value(Signal::Traces),
@@ -76,7 +76,7 @@ impl<T> BySignal<T> {
         }
     }
 
-    /// The value of one signal.
+    /// The value of a signal.
     pub const fn of(&self, signal: Signal) -> &T {
         match signal {
             Signal::Traces => &self.traces,
@@ -85,7 +85,7 @@ impl<T> BySignal<T> {
         }
     }
 
-    /// The value of one signal, to be changed.
+    /// The value of a signal, mutably.
     pub const fn of_mut(&mut self, signal: Signal) -> &mut T {
         match signal {
             Signal::Traces => &mut self.traces,
@@ -94,7 +94,7 @@ impl<T> BySignal<T> {
         }
     }
 
-    /// All three with their signals, in the order of [`Signal::ALL`].
+    /// All values with their signals, in the order of [`Signal::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (Signal, &T)> {
         Signal::ALL.into_iter().map(|signal| (signal, self.of(signal)))
     }

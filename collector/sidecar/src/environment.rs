@@ -204,8 +204,8 @@ mod tests {
     #[test]
     fn each_thing_that_is_malformed_is_ignored_with_one_warning() {
         for (name, value, part) in [
-            ("TRACEPARENT", "00-0AF7", "is no traceparent"),
-            ("OTEL_RESOURCE_ATTRIBUTES", "team", "is no attribute"),
+            ("TRACEPARENT", "00-0AF7", "invalid traceparent"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "team", "invalid attribute"),
             ("OTEL_TRACES_SAMPLER", "xray", "there is no sampler \"xray\""),
             ("OTEL_METRIC_EXPORT_INTERVAL", "0", "milliseconds"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "1m", "milliseconds"),

@@ -1,23 +1,23 @@
-//! How long attempts took, by how they ended.
+//! Duration of export attempts by outcome.
 
 use phasemeter_meter::units::Nanos;
 
 use super::response::ExportResponse;
 use crate::duration_histogram::{Counts, Durations};
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptEnd {
-    /// The backend has the request, whole or in part.
+    /// The backend accepted the request, at least in part.
     Accepted,
-    /// The backend will never take it.
+    /// The backend rejected the request for good.
     Refused,
-    /// It is made again: the backend was not reached, or asked for that.
+    /// The attempt is repeated: the backend was unreachable or asked for it.
     Failed,
 }
 
 impl AttemptEnd {
-    /// All of them.
+    /// Every outcome.
     pub const ALL: [Self; 3] = [Self::Accepted, Self::Refused, Self::Failed];
 }
 

@@ -1,7 +1,6 @@
-//! The client: a queue, and a thread of its own with one worker per signal.
+//! The client: a queue, and a thread with one worker per signal.
 //!
-//! The pipeline is synchronous and must never wait for a network, so a queue stands between the
-//! two.
+//! The pipeline is synchronous and must never wait for a network, so the queue separates the two.
 
 use std::io;
 use std::sync::Arc;
@@ -23,10 +22,10 @@ use crate::duration_histogram::Counts;
 use crate::request::EncodedRequest;
 use crate::signal::{BySignal, Signal};
 
-/// The longest grace. More is not needed, and a number this size always fits the clock.
+/// Maximum grace period; it always fits the clock.
 const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 
-/// A running client. Dropped without [`Client::flush`] it stops at once, and what waits is lost.
+/// A running client. If dropped without [`Client::flush`], it stops at once and loses queued data.
 #[derive(Debug)]
 pub struct Client {
     queue: Arc<Queue>,
@@ -36,16 +35,16 @@ pub struct Client {
     thread: JoinHandle<()>,
 }
 
-/// The thread that sends could not be started.
+/// The exporting thread cannot be started.
 #[derive(Debug, Error)]
-#[error("cannot start the thread that sends OTLP: {0}; allow this user more processes and files")]
+#[error("cannot start the OTLP thread: {0}; raise the limits on processes and open files")]
 pub struct StartError(#[from] io::Error);
 
 impl Client {
-    /// Starts the thread. Nothing is connected before there is something to send.
+    /// Starts the thread. It connects when there is something to send.
     ///
     /// # Errors
-    /// Where the system has no thread or file left to give.
+    /// Returns an error if the operating system refuses a thread or a file descriptor.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let queue = Arc::new(Queue::new(config.queue_bytes));
         let (closing, closes) = watch::channel(None);
@@ -67,39 +66,38 @@ impl Client {
         Ok(Self { queue, attempts, addressed, closing, thread })
     }
 
-    /// Hands a request over, and never waits: where the queue is full the oldest requests are
-    /// dropped, and counted. A request of a signal that is sent nowhere is not kept, nor is one
-    /// without items.
+    /// Queues a request without waiting: if the queue is full, the oldest requests are dropped and
+    /// counted. A request of a signal without an endpoint, or without items, is discarded.
     pub fn enqueue(&self, export: EncodedRequest) {
         if *self.addressed.of(export.signal()) && export.items() > 0 {
             self.queue.push(export);
         }
     }
 
-    /// As [`Client::enqueue`], but waits for room first: for a source that is faster than any
-    /// network, as a log is (the Collector's `block_on_overflow`). When the backend has taken
-    /// nothing for as long as `patience`, the oldest requests are dropped, without another wait
-    /// until it takes something again.
+    /// Like [`Client::enqueue`], but waits for free space first, for a source that is faster than
+    /// any network, such as a log (the Collector's `block_on_overflow`). If the backend accepts
+    /// nothing for `patience`, the oldest requests are dropped, without further waiting until it
+    /// accepts something again.
     pub fn enqueue_waiting(&self, export: EncodedRequest, patience: Duration) {
         if *self.addressed.of(export.signal()) {
-            self.queue.wait_for_room(&export, patience);
+            self.queue.wait_for_space(&export, patience);
             self.enqueue(export);
         }
     }
 
-    /// A handle on the counts, for whoever reports them while the client runs.
+    /// A handle to the counts, for reporting while the client runs.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats { queue: Arc::clone(&self.queue), attempts: self.attempts.clone() }
     }
 
-    /// Sends what it can within `grace`, stops, and says what became of everything. It ends early
-    /// when all is sent, and where no signal's next attempt would be due in time.
+    /// Sends what it can within `grace`, stops, and returns the outcome of all data. Returns early
+    /// once everything is sent, or if no signal's next attempt is due in time.
     #[must_use]
     pub fn flush(self, grace: Duration) -> Outcome {
         let deadline = Instant::now() + grace.min(LONGEST_GRACE);
         self.closing.send_replace(Some(deadline));
-        // A worker that panicked has left its requests in the count of those left.
+        // A worker that panicked leaves its requests counted as unsent.
         let _ = self.thread.join();
         self.queue.outcome()
     }
@@ -113,20 +111,20 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// The counts as they stand; they always add up.
+    /// The current counts; they always add up.
     #[must_use]
     pub fn read(&self) -> Outcome {
         self.queue.outcome()
     }
 
-    /// How long the attempts of a signal took that ended so.
+    /// Durations of a signal's attempts with this outcome.
     #[must_use]
     pub fn attempts(&self, signal: Signal, end: AttemptEnd) -> Counts {
         self.attempts.of(signal).counts(end)
     }
 }
 
-/// The thread: until the client closes and all is sent or its time is up, or until it is dropped.
+/// Runs until the client closes and everything is sent or its time is up, or until it is dropped.
 fn send(runtime: Runtime, workers: Vec<Worker>, mut closes: watch::Receiver<Closing>) {
     runtime.block_on(async move {
         let mut tasks = JoinSet::new();
@@ -140,6 +138,6 @@ fn send(runtime: Runtime, workers: Vec<Worker>, mut closes: watch::Receiver<Clos
         let finished = async { while tasks.join_next().await.is_some() {} };
         let _ = timeout_at(deadline, finished).await;
     });
-    // A name that is still being looked up must not hold up the end.
+    // A pending DNS lookup must not delay the exit.
     runtime.shutdown_background();
 }

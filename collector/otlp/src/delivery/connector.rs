@@ -1,4 +1,4 @@
-//! Opens the line to a backend: TCP, TCP with TLS, or a Unix socket. One for both transports.
+//! Connects to a backend over TCP, TCP with TLS, or a Unix socket, for both transports.
 
 use std::future::Future;
 use std::io;
@@ -16,14 +16,14 @@ use tower_service::Service;
 
 use super::config::{Address, Target, Tls};
 
-/// Opens lines to one target, whatever address it is asked for.
+/// Connects to one target, whatever the requested address.
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     address: Address,
     tls: Option<Tls>,
 }
 
-/// A line, of whatever kind.
+/// A connection of any kind.
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
@@ -40,16 +40,16 @@ impl Connector {
     }
 
     async fn open(self) -> io::Result<Box<dyn ByteStream>> {
-        let line = match &self.address {
+        let stream = match &self.address {
             Address::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
             Address::Tcp { host, port } => TcpStream::connect((host.as_str(), *port)).await?,
         };
-        // A request is written at once; nothing is gained by waiting for more.
-        line.set_nodelay(true)?;
+        // A request is written at once; delaying it gains nothing.
+        stream.set_nodelay(true)?;
         match self.tls {
-            None => Ok(Box::new(line)),
+            None => Ok(Box::new(stream)),
             Some(Tls { config, name }) => {
-                Ok(Box::new(TlsConnector::from(Arc::clone(&config)).connect(name, line).await?))
+                Ok(Box::new(TlsConnector::from(Arc::clone(&config)).connect(name, stream).await?))
             }
         }
     }

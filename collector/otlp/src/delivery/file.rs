@@ -1,7 +1,7 @@
-//! OTLP in a file: JSON, one export request a line, as the file exporter of the Collector writes.
+//! OTLP in a file: one JSON export request per line, as the Collector's file exporter writes it.
 //!
-//! Whatever `opentelemetry-proto` writes against the protocol is put right here. This room must
-//! not know what is in a request.
+//! Corrects what `opentelemetry-proto` serializes differently from the protocol. Must not depend on
+//! the contents of requests.
 
 use std::io::{self, Write};
 
@@ -22,7 +22,7 @@ impl<W: Write> OtlpFile<W> {
     /// Writes one line.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if writing fails.
     pub fn write(&mut self, request: &Request) -> io::Result<()> {
         let mut json = match request {
             Request::Metrics(request) => serde_json::to_value(request)?,
@@ -34,19 +34,19 @@ impl<W: Write> OtlpFile<W> {
         self.0.write_all(b"\n")
     }
 
-    /// All is written.
+    /// Flushes the file.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if writing fails.
     pub fn finish(mut self) -> io::Result<()> {
         self.0.flush()
     }
 }
 
-/// Leaves out what says nothing. The derived JSON has `null` for an optional number without a
-/// value, which the Collector refuses, and names every field that is empty, zero or false.
-/// 64-bit numbers are text there, and stay but for times; so does what a choice holds: the members
-/// of `AnyValue` all end in `Value`.
+/// Omits fields with default values. The derived JSON has `null` for a missing optional number,
+/// which the Collector rejects, and contains every empty, zero or false field. 64-bit numbers are
+/// strings there and stay, except for timestamps; so do members of a oneof: those of `AnyValue` all
+/// end in `Value`.
 fn leave_out_defaults(json: &mut Value) {
     match json {
         Value::Object(fields) => {
@@ -62,7 +62,7 @@ fn leave_out_defaults(json: &mut Value) {
     }
 }
 
-/// Doubles are never left out: zero is a value of theirs.
+/// Doubles are kept: zero is a valid value.
 fn is_default(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -1,4 +1,4 @@
-//! OTLP over gRPC. The request is bytes already: gRPC frames them and never looks inside.
+//! OTLP over gRPC. The request is already encoded: gRPC only frames it.
 
 use std::error::Error;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::connector::Connector;
 use super::response::{ExportResponse, printable};
 use crate::signal::Signal;
 
-/// One signal's service on one backend.
+/// The service of one signal on one backend.
 pub(super) struct Grpc {
     client: client::Grpc<legacy::Client<Connector, Body>>,
     method: PathAndQuery,
@@ -62,9 +62,9 @@ impl Grpc {
     }
 }
 
-/// What the protocol makes of a status: which codes may be tried again is its list.
+/// Classifies a status by the protocol's list of retryable codes.
 fn classify(status: &Status, hint: Option<&str>) -> ExportResponse {
-    // A status with a cause was made on this side: the line broke before the backend had spoken.
+    // A status with a source was created on this side: the connection failed before the response.
     if let Some(error) = status.source() {
         return ExportResponse::unreachable(error, hint);
     }
@@ -80,7 +80,7 @@ fn classify(status: &Status, hint: Option<&str>) -> ExportResponse {
         | Code::OutOfRange
         | Code::Unavailable
         | Code::DataLoss => true,
-        // The backend says with it that it expects to recover.
+        // RetryInfo means that the backend expects to recover.
         Code::ResourceExhausted => retry_info.is_some(),
         Code::Ok
         | Code::Unknown
@@ -100,7 +100,7 @@ fn classify(status: &Status, hint: Option<&str>) -> ExportResponse {
     }
 }
 
-/// Requests are encoded, responses are not.
+/// Requests are already encoded, responses are not.
 #[derive(Clone, Copy)]
 struct Encoded;
 
@@ -134,7 +134,7 @@ impl Decoder for Encoded {
     type Item = ExportTraceServiceResponse;
     type Error = Status;
 
-    /// An answer that cannot be read is an answer all the same: the backend has the request.
+    /// An unreadable response still means that the backend has the request.
     fn decode(&mut self, frame: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
         let response = Self::Item::decode(frame.copy_to_bytes(frame.remaining()));
         Ok(Some(response.unwrap_or_default()))
@@ -149,7 +149,7 @@ mod tests {
     use tonic_types::{ErrorDetails, StatusExt};
 
     #[test]
-    fn the_protocol_lists_what_may_be_tried_again() {
+    fn retryable_statuses_match_specification() {
         let retryable: Vec<Code> = (0..17)
             .map(Code::from_i32)
             .filter(|&code| {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exhausted_backend_is_tried_again_where_it_says_when() {
+    fn resource_exhausted_is_retried_with_retry_info() {
         let exhausted = |details| {
             classify(&Status::with_error_details(Code::ResourceExhausted, "quota\n", details), None)
         };

@@ -1,4 +1,4 @@
-//! OTLP as http/protobuf: one POST a request, over HTTP/1.1.
+//! OTLP over http/protobuf: one POST per request, HTTP/1.1.
 
 use std::io::{self, Read};
 use std::time::{Duration, SystemTime};
@@ -19,7 +19,7 @@ use super::config::{Compression, Target};
 use super::connector::Connector;
 use super::response::{ExportResponse, printable};
 
-/// As much of an answer as is read. The protocol's own are a few hundred bytes.
+/// Maximum number of bytes read from a response. The protocol's own take a few hundred.
 const ANSWER_BYTES: usize = 64 * 1024;
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
@@ -60,7 +60,7 @@ impl Http {
             Err(error) => ExportResponse::unreachable(&error, self.hint),
             Ok(response) => {
                 let (parts, body) = response.into_parts();
-                // The status has said what matters. Words that break off change nothing.
+                // The status decides. A truncated body changes nothing.
                 let body = Limited::new(body, ANSWER_BYTES).collect().await;
                 classify(&parts, &body.map(http_body_util::Collected::to_bytes).unwrap_or_default())
             }
@@ -68,7 +68,7 @@ impl Http {
     }
 }
 
-/// What the protocol makes of a response: which statuses may be tried again is its list.
+/// Classifies a response by the protocol's list of retryable statuses.
 fn classify(parts: &Parts, body: &Bytes) -> ExportResponse {
     if parts.status.is_success() {
         return ExportResponse::accepted(
@@ -91,7 +91,7 @@ fn classify(parts: &Parts, body: &Bytes) -> ExportResponse {
     }
 }
 
-/// The status, and what the backend had to say to it: a `google.rpc.Status`, or any text.
+/// The status, and the message in the body: a `google.rpc.Status`, or any text.
 fn reason(parts: &Parts, body: &Bytes) -> String {
     let message = if parts.headers.get(CONTENT_TYPE) == Some(&PROTOBUF) {
         pb::Status::decode(body.clone()).unwrap_or_default().message
@@ -104,7 +104,7 @@ fn reason(parts: &Parts, body: &Bytes) -> String {
     }
 }
 
-/// Seconds, or a date: how long from `now`.
+/// The delay in seconds, or from `now` to a date.
 fn retry_after(value: &HeaderValue, now: SystemTime) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
@@ -114,7 +114,7 @@ fn retry_after(value: &HeaderValue, now: SystemTime) -> Option<Duration> {
     Some(date.duration_since(now).unwrap_or_default())
 }
 
-/// The same bytes for the same bytes: the header holds no time.
+/// Gives the same bytes for the same input: the header holds no time.
 fn gzip(body: &[u8]) -> io::Result<Bytes> {
     let mut smaller = Vec::new();
     GzEncoder::new(body, Level::default()).read_to_end(&mut smaller)?;
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_protocol_lists_what_may_be_tried_again() {
+    fn retryable_statuses_match_specification() {
         let retryable: Vec<u16> = (300..=599)
             .filter(|&code| {
                 let status = StatusCode::from_u16(code).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_says_when_in_seconds_or_as_a_date() {
+    fn retry_after_accepts_seconds_and_dates() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         let after = |value| retry_after(&HeaderValue::from_static(value), now);
         assert_eq!(after("120"), Some(Duration::from_secs(120)));

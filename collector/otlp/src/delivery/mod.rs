@@ -1,10 +1,8 @@
-//! Carries encoded OTLP to a backend: gRPC or http/protobuf, to wherever the `OTEL_EXPORTER_OTLP_…`
-//! variables say.
+//! Delivery: carries encoded OTLP to a file or a backend, over gRPC or http/protobuf, as the
+//! `OTEL_EXPORTER_OTLP_…` variables configure it.
 //!
-//! The pipeline is synchronous and must never wait for a network. So a queue stands between the
-//! two, and the client has a thread of its own, `otlp`, with one worker a signal. What is sent
-//! again is the same bytes; a backend may see a request twice, and the protocol allows it. What the
-//! data says is not known here.
+//! A retry sends identical bytes; a backend can receive a request twice, as the protocol allows.
+//! Must not depend on the meaning of the data.
 //!
 //! ```no_run
 //! # use phasemeter_otlp::EncodedRequest;

@@ -1,36 +1,35 @@
-//! What became of the data, counted so that nothing is lost in silence: at every moment, all that
-//! was enqueued is sent, rejected, refused, dropped or left.
+//! Delivery outcomes: at every moment, all enqueued data is counted as sent, rejected, dropped or
+//! unsent.
 
 use std::ops::{AddAssign, SubAssign};
 
 use crate::request::EncodedRequest;
 use crate::signal::BySignal;
 
-/// What became of the data of each signal.
+/// The outcome of each signal.
 pub type Outcome = BySignal<DeliveryCounts>;
 
-/// What became of one signal's data.
+/// The outcome of one signal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryCounts {
-    /// Accepted by the backend. Its items do not count those in `partially_rejected`.
+    /// Accepted by the backend, without the items in `partially_rejected`.
     pub sent: Count,
-    /// Items that the backend rejected out of requests that it accepted. They are not sent again:
-    /// the protocol forbids it.
+    /// Items that the backend rejected from accepted requests. The protocol forbids sending them
+    /// again.
     pub partially_rejected: u64,
-    /// Refused for good, as with a wrong token or path: sending it again would not help.
+    /// Rejected for good, for example because of a wrong token or path.
     pub refused: Count,
-    /// Dropped because the queue was full and these were the oldest.
+    /// Dropped as the oldest when the queue was full.
     pub dropped: Count,
-    /// Waiting, or sent and not yet answered. After the last flush: never known to have arrived.
+    /// Waiting, or sent without a response yet. After the last flush, their arrival is unknown.
     pub unsent: Count,
-    /// Attempts that failed and were, or will be, made again.
+    /// Failed attempts that were or will be repeated.
     pub failed_attempts: u64,
-    /// The last thing that went wrong, in the backend's words where it had any. It stays when all
-    /// is well again.
+    /// The last error, in the backend's words if it sent any. It is kept after recovery.
     pub last_error: Option<String>,
 }
 
-/// A number of requests, of spans, data points or log records in them, and of encoded bytes.
+/// A number of requests, of the spans, data points or log records in them, and of encoded bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Requests.
@@ -42,7 +41,7 @@ pub struct Count {
 }
 
 impl Outcome {
-    /// Whether all that was enqueued has arrived.
+    /// Whether everything enqueued was accepted.
     #[must_use]
     pub fn all_sent(&self) -> bool {
         self.iter().all(|(_, account)| {
@@ -51,7 +50,7 @@ impl Outcome {
         })
     }
 
-    /// Requests that wait or are not yet answered, of all signals: what the queue holds.
+    /// Requests of all signals that are queued or have no response yet.
     #[must_use]
     pub fn queued(&self) -> Count {
         self.iter().fold(Count::default(), |mut sum, (_, account)| {
@@ -62,7 +61,7 @@ impl Outcome {
 }
 
 impl Count {
-    /// One request.
+    /// The counts of one request.
     pub(super) const fn of(export: &EncodedRequest) -> Self {
         Self { requests: 1, items: export.items(), bytes: export.body().len() as u64 }
     }

@@ -1,10 +1,10 @@
-//! What stands between the pipeline and the network: requests in memory, in order within a signal,
-//! bounded in bytes over all signals. When it is full the oldest goes, of whichever signal; one
-//! backend that is down loses its own old requests before another's new ones.
+//! The sending queue: requests in memory, in order within a signal, bounded in bytes over all
+//! signals. If it is full, the oldest request of any signal is dropped, so a backend that is down
+//! loses its own old requests before another's new ones.
 //!
-//! Every request is counted here from its arrival to its end, under one lock, so that the counts
-//! add up at every moment. The lock is held for no longer than it takes to move a pointer. This
-//! room must not know the network; a store on disk can take its place.
+//! Every request is counted here from its arrival to its outcome, under one lock, so that the
+//! counts always add up. The lock is held only while moving a pointer. Must not depend on the
+//! network; a store on disk can replace it.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,29 +17,29 @@ use super::response::ExportResponse;
 use crate::request::EncodedRequest;
 use crate::signal::{BySignal, Signal};
 
-/// The `sending_queue` of the Collector, in memory.
+/// The Collector's `sending_queue`, in memory.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// In encoded bytes, those on their way to the backend included.
+    /// In encoded bytes, including requests in flight.
     capacity: u64,
     state: Mutex<State>,
     /// Wakes the worker of a signal.
     arrived: BySignal<Notify>,
-    /// Wakes who waits for room.
-    room: Condvar,
+    /// Wakes a caller that waits for free space.
+    space: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     waiting: BySignal<VecDeque<Queued>>,
     outcome: Outcome,
-    /// The number of the next arrival.
+    /// The number of the next request.
     next: u64,
-    /// No request has left since someone waited for room in vain.
+    /// No request has left since a caller gave up waiting.
     stalled: bool,
 }
 
-/// A request with its place in the order of arrival.
+/// A request with its sequence number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Queued {
     number: u64,
@@ -52,42 +52,42 @@ impl Queue {
             capacity,
             state: Mutex::default(),
             arrived: BySignal::default(),
-            room: Condvar::new(),
+            space: Condvar::new(),
         }
     }
 
-    /// Takes a request in, and never waits: where there is no room the oldest ones go.
+    /// Adds a request without waiting: if there is no space, the oldest are dropped.
     pub(super) fn push(&self, export: EncodedRequest) {
         let signal = export.signal();
         self.lock().push(export, self.capacity);
         self.arrived.of(signal).notify_one();
     }
 
-    /// Waits until this request fits. It gives up when nothing has left for as long as `patience`,
-    /// and does not wait again until something has.
-    pub(super) fn wait_for_room(&self, export: &EncodedRequest, patience: Duration) {
+    /// Waits until this request fits. Gives up once nothing has left for `patience`, and does not
+    /// wait again until something has.
+    pub(super) fn wait_for_space(&self, export: &EncodedRequest, patience: Duration) {
         let size = Count::of(export).bytes;
         let mut state = self.lock();
         while !state.stalled && size <= self.capacity && state.bytes() + size > self.capacity {
-            let woken = self.room.wait_timeout(state, patience);
+            let woken = self.space.wait_timeout(state, patience);
             let (next, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
             state = next;
             state.stalled |= timeout.timed_out();
         }
     }
 
-    /// The oldest request of a signal, to be sent. Until it is settled it still counts as held,
+    /// Takes the oldest request of a signal to send it. It counts as queued until it is settled,
     /// but can no longer be dropped.
     pub(super) fn take(&self, signal: Signal) -> Option<Queued> {
         self.lock().waiting.of_mut(signal).pop_front()
     }
 
-    /// Returns when a request may have come since the last call.
+    /// Returns once a request may have arrived since the last call.
     pub(super) async fn arrived(&self, signal: Signal) {
         self.arrived.of(signal).notified().await;
     }
 
-    /// Counts a request by its answer. One that is to be sent again goes back to its place.
+    /// Counts a request by its response. A request to be retried returns to its position.
     pub(super) fn settle(&self, queued: Queued, answer: &ExportResponse) {
         let mut state = self.lock();
         let account = state.outcome.of_mut(queued.export.signal());
@@ -116,10 +116,10 @@ impl Queue {
         }
         state.stalled = false;
         drop(state);
-        self.room.notify_all();
+        self.space.notify_all();
     }
 
-    /// What has become of everything so far.
+    /// The outcome of all requests so far.
     pub(super) fn outcome(&self) -> Outcome {
         self.lock().outcome.clone()
     }
@@ -144,7 +144,7 @@ impl State {
         while self.bytes() > capacity && self.drop_oldest() {}
     }
 
-    /// False where nothing waits.
+    /// Returns false if the queue is empty.
     fn drop_oldest(&mut self) -> bool {
         let fronts = self.waiting.iter().filter_map(|(_, waiting)| waiting.front());
         let Some(signal) = fronts.min_by_key(|queued| queued.number).map(|q| q.export.signal())
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_whichever_signal_it_is_of() {
+    fn oldest_request_is_dropped_across_signals() {
         let queue = Queue::new(CAPACITY);
         queue.push(export(Signal::Traces, 1, 40));
         queue.push(export(Signal::Metrics, 2, 40));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_is_not_dropped_but_counts() {
+    fn request_in_flight_is_counted_and_not_dropped() {
         let queue = Queue::new(CAPACITY);
         queue.push(export(Signal::Traces, 1, 60));
         let sent = queue.take(Signal::Traces).unwrap();
@@ -215,11 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_room_ends_with_room_or_with_patience() {
+    fn wait_for_space_ends_with_space_or_patience() {
         let queue = Queue::new(CAPACITY);
         queue.push(export(Signal::Traces, 1, 60));
         let next = export(Signal::Traces, 2, 60);
-        queue.wait_for_room(&next, AT_ONCE);
+        queue.wait_for_space(&next, AT_ONCE);
         assert!(queue.lock().stalled, "nothing left in time");
 
         let sent = queue.take(Signal::Traces).unwrap();
@@ -231,7 +231,7 @@ mod tests {
         let (done, waits) = mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                queue.wait_for_room(&next, Duration::MAX);
+                queue.wait_for_space(&next, Duration::MAX);
                 done.send(()).unwrap();
             });
             queue.settle(sent, &accepted());
@@ -239,7 +239,7 @@ mod tests {
         });
     }
 
-    /// What a queue may live through.
+    /// An operation on the queue.
     #[derive(Clone, Debug)]
     enum Step {
         Push(Signal, u64, usize),
@@ -265,8 +265,8 @@ mod tests {
     }
 
     proptest! {
-        /// At every moment: the bound holds, every item is in exactly one count, and a signal's
-        /// requests leave in the order in which they came.
+        /// At every moment, the bound holds, every item is in exactly one count, and a signal's
+        /// requests leave in order.
         #[test]
         fn nothing_is_lost_in_silence(steps in prop::collection::vec(step(), 0..200)) {
             let queue = Queue::new(CAPACITY);

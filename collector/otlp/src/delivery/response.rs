@@ -1,5 +1,5 @@
-//! What a backend's answer means for the request: it is accepted, refused for good, or to be sent
-//! again. gRPC and HTTP say it in different words and mean the same three things.
+//! What a response means for its request: accepted, rejected for good, or to be retried. gRPC and
+//! HTTP encode the same three results differently.
 
 use std::error::Error;
 use std::time::Duration;
@@ -7,36 +7,36 @@ use std::time::Duration;
 use hyper_util::client::legacy;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 
-/// How much of a backend's words is kept.
+/// Maximum length of a backend's message.
 const MESSAGE_CHARS: usize = 300;
 
-/// What came of one attempt.
+/// The result of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExportResponse {
-    /// The backend has it.
+    /// The backend accepted the request.
     Accepted {
-        /// Items that it has not taken all the same.
+        /// Items that it rejected.
         rejected: u64,
-        /// Why; or, with none rejected, a warning. Empty where it had nothing to say.
+        /// The reason; without rejected items, a warning. Can be empty.
         message: String,
     },
-    /// The backend will never take it.
+    /// The backend rejected the request for good.
     Refused {
-        /// In its words.
+        /// The backend's message.
         reason: String,
     },
-    /// It may go better next time.
+    /// The request can be retried.
     Retry {
-        /// How long the backend asked to be left alone.
+        /// The delay that the backend asked for.
         after: Option<Duration>,
-        /// What went wrong.
+        /// The error.
         reason: String,
     },
 }
 
 impl ExportResponse {
-    /// Accepted, all or in part. The responses of the three signals are the same message on the
-    /// wire, so that one type reads them all.
+    /// Accepted, at least in part. The responses of the three signals are identical on the wire, so
+    /// one type decodes them all.
     pub(super) fn accepted(response: ExportTraceServiceResponse) -> Self {
         let partial = response.partial_success.unwrap_or_default();
         Self::Accepted {
@@ -45,10 +45,10 @@ impl ExportResponse {
         }
     }
 
-    /// No answer, for a reason on this side of the backend: nobody listens, the line broke. Where
-    /// somebody does listen, `hint` may say why the two did not understand each other.
+    /// No response, for a local reason: nothing listens, or the connection failed. If something
+    /// does listen, `hint` may explain the mismatch.
     pub(super) fn unreachable(error: &(dyn Error + 'static), hint: Option<&str>) -> Self {
-        // The client's own words say no more than that it failed.
+        // The client's own message only repeats that it failed.
         let client = error.downcast_ref::<legacy::Error>();
         let mut reason = chain(client.and_then(Error::source).unwrap_or(error));
         if let Some(hint) = hint
@@ -60,7 +60,7 @@ impl ExportResponse {
     }
 }
 
-/// An error and its causes in one line, without what is said twice.
+/// An error and its sources in one line, without repetition.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -74,7 +74,7 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     printable(&text)
 }
 
-/// Someone else's words, fit for one line of a terminal: no control characters, no end of it.
+/// A foreign message made fit for one line of a terminal: without control characters, truncated.
 pub(super) fn printable(text: &str) -> String {
     let mut characters = text.trim().chars();
     let start = characters.by_ref().take(MESSAGE_CHARS);
@@ -90,7 +90,7 @@ mod tests {
     use super::printable;
 
     #[test]
-    fn a_backend_cannot_write_on_the_terminal() {
+    fn backend_message_has_no_control_characters() {
         assert_eq!(printable("no\x1b[2Jthing\n"), "no [2Jthing");
         let long = printable(&"x".repeat(10_000));
         assert_eq!(long.chars().count(), super::MESSAGE_CHARS + 1);

@@ -1,20 +1,20 @@
-//! How long to leave a backend alone after it failed: exponential back-off with jitter, as the
-//! Collector's `retry_on_failure`, in its words. This room knows no clock and draws no lots.
+//! Exponential back-off with jitter, like the Collector's `retry_on_failure`. Must not depend on a
+//! clock or on randomness.
 
 use std::time::Duration;
 
-/// The longest that a backend may ask to be left alone. A clock that is wrong by a year, or a
-/// number that is meant in milliseconds, must not silence the meter for good.
-const MAX_ASKED: Duration = Duration::from_secs(3600);
+/// Maximum delay that a backend can ask for. A wrong clock, or a number meant in milliseconds, must
+/// not silence the meter for good.
+const MAX_REQUESTED: Duration = Duration::from_secs(3600);
 
-/// How patiently to try again. There is no last attempt: a request leaves the queue when it is
-/// answered, or when the queue is full and it is the oldest.
+/// Retry settings. There is no last attempt: a request leaves the queue with a response, or as the
+/// oldest when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// The first wait. 1 s, where the Collector has 5 s: a run's last seconds are sent within a
-    /// grace period of a few, and one lost connection must not use it up.
+    /// The first delay: 1 s, while the Collector uses 5 s, since the last seconds of a run are sent
+    /// within a short grace period that one lost connection must not consume.
     pub initial_interval: Duration,
-    /// The longest wait: 30 s.
+    /// The maximum delay: 30 s.
     pub max_interval: Duration,
 }
 
@@ -24,7 +24,7 @@ impl Default for Retry {
     }
 }
 
-/// The waits of one worker.
+/// The delays of one worker.
 #[derive(Clone, Debug)]
 pub(super) struct Backoff {
     retry: Retry,
@@ -36,8 +36,8 @@ impl Backoff {
         Self { retry, interval: retry.initial_interval }
     }
 
-    /// The next wait after a failure. `jitter` is drawn anew each time: it puts the wait between half
-    /// of the interval and all of it, so that many sidecars do not come back as one.
+    /// The next delay after a failure. `jitter`, drawn anew each time, places it between half of
+    /// the interval and all of it, so that many sidecars do not return at once.
     pub(super) fn next(&mut self, jitter: u32) -> Duration {
         let half = self.interval.min(self.retry.max_interval) / 2;
         let share = f64::from(jitter) / f64::from(u32::MAX);
@@ -45,12 +45,12 @@ impl Backoff {
         half + half.mul_f64(share)
     }
 
-    /// The wait that the backend asked for.
-    pub(super) fn asked(after: Duration) -> Duration {
-        after.min(MAX_ASKED)
+    /// The delay that the backend asked for, capped.
+    pub(super) fn requested(after: Duration) -> Duration {
+        after.min(MAX_REQUESTED)
     }
 
-    /// It answered: the next failure is a first one.
+    /// Resets the interval after a response.
     pub(super) fn reset(&mut self) {
         self.interval = self.retry.initial_interval;
     }
@@ -62,7 +62,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn waits_grow_by_half_up_to_the_longest_and_start_again() {
+    fn delays_grow_by_half_up_to_maximum_and_reset() {
         let mut backoff = Backoff::new(Retry::default());
         let longest: Vec<u128> = (0..11).map(|_| backoff.next(u32::MAX).as_millis()).collect();
         let grown = [1000, 1500, 2250, 3375, 5062, 7593, 11_390, 17_085, 25_628, 30_000, 30_000];
@@ -73,8 +73,8 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_cannot_ask_for_silence_without_end() {
-        assert_eq!(Backoff::asked(Duration::from_secs(7)), Duration::from_secs(7));
-        assert_eq!(Backoff::asked(Duration::MAX), Duration::from_secs(3600));
+    fn requested_delay_is_capped() {
+        assert_eq!(Backoff::requested(Duration::from_secs(7)), Duration::from_secs(7));
+        assert_eq!(Backoff::requested(Duration::MAX), Duration::from_secs(3600));
     }
 }

@@ -1,8 +1,7 @@
-//! The same way to a backend for the exporter of the OpenTelemetry SDK: our line, with its
-//! certificates and sockets.
+//! The OpenTelemetry SDK's metric exporter over our connector, with its certificates and sockets.
 //!
-//! What goes over it is the SDK's own affair: `opentelemetry-otlp` encodes, and reads headers,
-//! compression and temporality from the same variables itself.
+//! `opentelemetry-otlp` encodes, and reads headers, compression and temporality from the same
+//! variables.
 
 use opentelemetry_http::hyper::HyperClient;
 use opentelemetry_otlp::{
@@ -15,13 +14,13 @@ use super::config::{Protocol, Target};
 use super::connector::Connector;
 
 impl Target {
-    /// An exporter of metrics to this target. It is made and polled inside a tokio runtime.
+    /// A metric exporter to this target. Create and poll it inside a tokio runtime.
     ///
     /// # Errors
-    /// Where the SDK does not take what the environment says.
+    /// Returns an error if the SDK rejects the configuration.
     pub fn metric_exporter(&self) -> Result<MetricExporter, ExporterBuildError> {
         let (uri, connector) = (&self.endpoint.uri, Connector::new(self));
-        // Sums are cumulative: the next export says again what this one could not.
+        // Sums are cumulative: the next export repeats what this one could not send.
         let once = RetryPolicy::disabled();
         match self.protocol {
             Protocol::Grpc => {

@@ -1,4 +1,4 @@
-//! What carries a request: gRPC or http/protobuf, as the target says.
+//! The transport of a target: gRPC or http/protobuf.
 
 use bytes::Bytes;
 use hyper_util::client::legacy;
@@ -11,8 +11,7 @@ use super::http::Http;
 use super::response::ExportResponse;
 use crate::signal::Signal;
 
-/// One of the two ways that OTLP travels. It connects when it is first used, and again when the
-/// connection is gone.
+/// A transport. It connects on first use, and again after the connection is lost.
 pub(super) enum Transport {
     Grpc(Grpc),
     Http(Http),
@@ -29,7 +28,7 @@ impl Transport {
         }
     }
 
-    /// One attempt.
+    /// Makes one attempt.
     pub(super) async fn send(&mut self, body: Bytes) -> ExportResponse {
         match self {
             Self::Grpc(grpc) => grpc.send(body).await,

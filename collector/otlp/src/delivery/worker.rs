@@ -1,6 +1,6 @@
-//! The sender of one signal: it takes the oldest request, sends it, and goes on when it is
-//! answered. At most one is on its way, so that the order holds. It must not know what the
-//! requests say, nor which transport carries them.
+//! The sender of one signal: it takes the oldest request, sends it, and continues after the
+//! response. At most one request is in flight, which preserves order. Must not depend on the
+//! contents of requests, or on the transport.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::retry::{Backoff, Retry};
 use super::transport::Transport;
 use crate::signal::Signal;
 
-/// When the client closes: not yet, or by this instant.
+/// The deadline once the client closes; `None` until then.
 pub(super) type Closing = Option<Instant>;
 
-/// One a signal, each a task.
+/// One task per signal.
 pub(super) struct Worker {
     signal: Signal,
     target: Target,
@@ -31,7 +31,7 @@ pub(super) struct Worker {
     attempts: Arc<Attempts>,
     backoff: Backoff,
     closing: watch::Receiver<Closing>,
-    /// What of `closing` was seen.
+    /// The last observed value of `closing`.
     deadline: Closing,
     /// Whether the last attempt failed: only changes are logged.
     failing: bool,
@@ -60,7 +60,7 @@ impl Worker {
         }
     }
 
-    /// Sends until the client closes and nothing waits, or nothing can be sent in time.
+    /// Sends until the client closes and the queue is empty, or nothing can be sent in time.
     pub(super) async fn run(mut self) {
         while let Some(queued) = self.next().await {
             let started = Instant::now();
@@ -81,7 +81,7 @@ impl Worker {
         }
     }
 
-    /// The next request; none where the client closes and nothing waits.
+    /// The next request; `None` once the client closes and the queue is empty.
     async fn next(&mut self) -> Option<Queued> {
         loop {
             self.deadline = *self.closing.borrow_and_update();
@@ -98,8 +98,8 @@ impl Worker {
         }
     }
 
-    /// One attempt, as long as the time-out allows. After one that timed out the line is not
-    /// trusted: the next attempt opens its own.
+    /// Makes one attempt within the timeout. After a timeout, the next attempt uses a new
+    /// connection.
     async fn attempt(&mut self, queued: &Queued) -> ExportResponse {
         let body = queued.export.body().clone();
         match timeout(self.target.timeout, self.transport.send(body)).await {
@@ -112,18 +112,18 @@ impl Worker {
         }
     }
 
-    /// Waits before the next attempt; false where the client closes before it would be due. When
-    /// the client begins to close, a wait of our own choice ends: the backend may be back, and now
-    /// is the time to know. A wait that the backend asked for is kept.
-    async fn pause(&mut self, asked: Option<Duration>) -> bool {
-        let wait = asked.map_or_else(|| self.backoff.next(jitter()), Backoff::asked);
+    /// Waits before the next attempt; returns false if the client closes before it is due. When the
+    /// client begins to close, our own back-off ends, since the backend may have recovered; a delay
+    /// that the backend asked for is kept.
+    async fn pause(&mut self, requested: Option<Duration>) -> bool {
+        let wait = requested.map_or_else(|| self.backoff.next(jitter()), Backoff::requested);
         let due = Instant::now() + wait;
         while self.deadline.is_none_or(|deadline| due < deadline) {
             tokio::select! {
                 biased;
                 Ok(()) = self.closing.changed() => {
                     self.deadline = *self.closing.borrow();
-                    if asked.is_none() {
+                    if requested.is_none() {
                         self.backoff.reset();
                         return true;
                     }
@@ -166,8 +166,8 @@ impl Worker {
     }
 }
 
-/// A number that differs from process to process and from call to call: the standard library
-/// seeds its hash maps with one.
+/// A number that differs between processes and calls: the standard library seeds its hash maps with
+/// one.
 fn jitter() -> u32 {
     let hash = RandomState::new().hash_one(());
     u32::try_from(hash >> 32).unwrap_or(u32::MAX)

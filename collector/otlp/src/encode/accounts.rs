@@ -1,6 +1,6 @@
-//! Where a GPU's time and money went: the points of time, cost, waste and rate.
+//! Points of time, cost, waste, effective time and price.
 //!
-//! This room must not know how an account was found.
+//! Must not depend on how accounts are computed.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
@@ -12,52 +12,52 @@ use super::context::GpuSnapshot;
 use super::instruments as metrics;
 use super::values::{PointTime, double, weighted_seconds};
 
-/// What is remembered of one account from one export to the next.
+/// The last point of one account.
 #[derive(Clone, Copy, Debug)]
 struct LastPoint {
     account: Account,
-    /// It has points.
-    is_told: bool,
+    /// Whether a point was ever exported.
+    is_exported: bool,
     waste: NanoUsd,
 }
 
-/// What is remembered from one export to the next.
+/// State between two exports.
 #[derive(Clone, Debug)]
 pub(super) struct AccountPoints {
-    told: [LastPoint; Account::ALL.len()],
+    points: [LastPoint; Account::ALL.len()],
     memory_total: Option<Bytes>,
-    /// Whether readings tell if it is held.
-    knows_holding: bool,
+    /// Whether readings show if the GPU is held.
+    shows_holding: bool,
 }
 
 impl AccountPoints {
-    /// Nothing is told yet.
+    /// State before the first export.
     pub(super) fn new(memory_total: Option<Bytes>) -> Self {
-        let told = |account| LastPoint { account, is_told: false, waste: NanoUsd::ZERO };
-        Self { told: Account::ALL.map(told), memory_total, knows_holding: false }
+        let unexported = |account| LastPoint { account, is_exported: false, waste: NanoUsd::ZERO };
+        Self { points: Account::ALL.map(unexported), memory_total, shows_holding: false }
     }
 
-    /// A reading counts.
+    /// Records that a reading was accepted.
     pub(super) fn record(&mut self, reading: &Reading) {
-        self.knows_holding |= reading.compute_processes.is_some()
+        self.shows_holding |= reading.compute_processes.is_some()
             || (reading.memory_used.is_some() && self.memory_total.is_some());
     }
 
-    /// Adds the points of one export. Every account that applies is told from the first export
-    /// on, so that no sum begins late; and what was told once is always told.
-    pub(super) fn tell(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
+    /// Adds the points of one export. Every account that applies is exported from the first export
+    /// on, so that no sum starts late; an account that was exported once is exported every time.
+    pub(super) fn add_points(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
         let accounts = &export.summary.accounts;
         let price = export.attributes.price().zip(export.summary.rate);
         let numbers = &mut batch.workload;
-        for LastPoint { account, is_told, waste } in &mut self.told {
+        for LastPoint { account, is_exported, waste } in &mut self.points {
             let balance = accounts[*account];
             let applies = match account {
-                Account::IdleHeld | Account::IdleFree => self.knows_holding,
-                Account::IdleUnknown => !self.knows_holding,
+                Account::IdleHeld | Account::IdleFree => self.shows_holding,
+                Account::IdleUnknown => !self.shows_holding,
                 _ => true,
             };
-            *is_told |= applies || balance.time > Nanos::ZERO;
-            if !*is_told {
+            *is_exported |= applies || balance.time > Nanos::ZERO;
+            if !*is_exported {
                 continue;
             }
             let point = |value| {
@@ -70,8 +70,8 @@ impl AccountPoints {
             }
             numbers.add(&metrics::COST, point(balance.cost.as_f64()));
             if account.phase().is_some() {
-                // Cost and effective cost are cut to nano-dollars at different instants, so waste
-                // may seem to fall by some of them; a sum must not.
+                // Cost and utilized cost are rounded down at different instants, so waste can
+                // appear to fall by a few nano-dollars; a sum must not fall.
                 *waste = balance.waste().max(*waste);
                 numbers.add(&metrics::WASTE, point(waste.as_f64()));
             }

@@ -1,6 +1,6 @@
-//! The points of several GPUs that go in one request.
+//! The points of several GPUs in one request.
 //!
-//! This room must not know where points come from.
+//! Must not depend on where points come from.
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -15,12 +15,12 @@ use super::values::scope;
 
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
-/// Points that are numbers, by their metric, in the order in which the metrics came.
+/// Number points by metric, in order of first appearance.
 #[derive(Debug, Default)]
 pub(super) struct Numbers(Vec<(&'static Instrument, Vec<NumberDataPoint>)>);
 
 impl Numbers {
-    /// Adds a point of this metric.
+    /// Adds a point of a metric.
     pub(super) fn add(&mut self, instrument: &'static Instrument, point: NumberDataPoint) {
         match self.0.iter_mut().find(|(known, _)| known.name == instrument.name) {
             Some((_, points)) => points.push(point),
@@ -45,21 +45,21 @@ impl Numbers {
     }
 }
 
-/// The points of several GPUs, at most one of each stream.
+/// The points of several GPUs, at most one per stream.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// What the hardware says of itself.
+    /// Points of the hardware resource.
     pub(super) hardware: Numbers,
-    /// What the workload made of it.
+    /// Points of the workload resource.
     pub(super) workload: Numbers,
-    /// Utilization in explicit buckets.
+    /// Utilization with explicit buckets.
     pub(super) explicit: Vec<HistogramDataPoint>,
-    /// Utilization in exponential buckets.
+    /// Utilization with exponential buckets.
     pub(super) exponential: Vec<ExponentialHistogramDataPoint>,
 }
 
 impl Batch {
-    /// The request that tells it; `None` where there is nothing to tell.
+    /// Converts the batch to a request; `None` if it is empty.
     pub(super) fn into_request(
         self,
         host: &Resource,

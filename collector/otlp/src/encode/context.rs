@@ -8,21 +8,21 @@ use super::gpu_attributes::GpuAttributes;
 use super::values::PointTime;
 use crate::experiment::{Experiment, GpuKey, SpanPlacement};
 
-/// What there is to tell of a GPU at one instant.
+/// One GPU at the instant of an export.
 #[derive(Debug)]
 pub(super) struct GpuSnapshot<'a> {
     pub(super) attributes: &'a GpuAttributes,
     pub(super) meter: &'a GpuMeter,
     pub(super) summary: Summary,
-    /// The first reading, where sums begin.
+    /// The first reading, where sums start.
     pub(super) start: Timestamp,
-    /// The export before; at first, the first reading.
+    /// The previous export; for the first export, the first reading.
     pub(super) since: Timestamp,
-    /// The times of a sum.
+    /// The timestamps of a sum.
     pub(super) when: PointTime,
 }
 
-/// Where a GPU stands in the trace.
+/// The trace that a GPU's exemplars refer to.
 #[derive(Debug)]
 pub(super) struct TraceContext<'a> {
     pub(super) experiment: &'a Experiment,

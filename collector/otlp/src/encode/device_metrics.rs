@@ -1,10 +1,9 @@
-//! What is measured of a GPU beside its readings: the points of its activity, throttling, traffic
-//! and errors.
+//! Points of device metrics: activity, throttling, traffic and errors.
 //!
-//! A metric counts when the readings have come to its time, so that an export tells what was so
-//! until then. A gauge is the mean since the last export, weighted by time, a totals counted where
-//! it ends; a sum is what a counter rose by since it was first seen. This room must not know how
-//! anything was measured.
+//! A metric counts once the readings have reached its timestamp, so that an export contains what
+//! precedes it. A gauge is the time-weighted mean since the last export, each interval counted at
+//! its end; a sum is the increase of a counter since its first value. Must not depend on how a
+//! metric was measured.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,21 +15,21 @@ use super::context::GpuSnapshot;
 use super::instruments as metrics;
 use super::values::{PointTime, double, integer, text, weighted_seconds, whole};
 
-/// The most device metrics that wait for the readings of their time; beyond it the oldest counts
-/// early. A GPU makes two dozen a second, and readings come up to 15 s after their time.
+/// Maximum number of metrics that wait for the readings of their time; beyond it the oldest counts
+/// early. A GPU emits two dozen per second, and readings trail by up to 15 s.
 const CAPACITY: usize = 1_024;
 
-/// What was measured, in a memory that does not grow.
+/// State between two exports, in constant memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeviceMetrics {
     waiting: VecDeque<DeviceMetric>,
     activities: [Mean; Engine::ALL.len()],
     counters: [Option<Rise>; Counter::ALL.len()],
-    /// How often each code was reported. There are some two hundred.
+    /// Occurrences per XID code. There are about two hundred codes.
     xids: BTreeMap<u64, u64>,
 }
 
-/// An activity since the last export.
+/// Activity since the last export.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     /// Σ activity × time in ppm·ns.
@@ -38,7 +37,7 @@ struct Mean {
     time: Nanos,
 }
 
-/// What a counter rose by since it was first seen.
+/// The increase of a counter since its first value.
 #[derive(Clone, Copy, Debug)]
 struct Rise {
     last: u64,
@@ -46,7 +45,7 @@ struct Rise {
 }
 
 impl DeviceMetrics {
-    /// Something was measured.
+    /// Accepts a metric.
     pub(super) fn take(&mut self, metric: DeviceMetric) {
         self.waiting.push_back(metric);
         if self.waiting.len() > CAPACITY
@@ -56,13 +55,13 @@ impl DeviceMetrics {
         }
     }
 
-    /// The driver reported an error. It counts at once: the last may come after the last reading, and
-    /// none may be lost. Its event has the time.
+    /// Counts an error reported by the driver at once: the last one can follow the last reading,
+    /// and none may be lost. Its event carries the time.
     pub(super) fn count_xid(&mut self, code: u64) {
         *self.xids.entry(code).or_default() += 1;
     }
 
-    /// All readings up to `at` are there.
+    /// Counts the metrics up to `at`, once all readings up to `at` have arrived.
     pub(super) fn settle(&mut self, at: Timestamp) {
         while let Some(next) = self.waiting.pop_front_if(|next| next.at <= at) {
             self.count(&next);
@@ -90,11 +89,11 @@ impl DeviceMetrics {
     }
 
     /// Adds the points of one export.
-    pub(super) fn tell(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
+    pub(super) fn add_points(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
         for (engine, mean) in Engine::ALL.into_iter().zip(&mut self.activities) {
             let Mean { weighted, time } = std::mem::take(mean);
             if time > Nanos::ZERO {
-                tell_activity(
+                add_activity(
                     engine,
                     weighted_seconds(weighted) / time.as_secs_f64(),
                     export,
@@ -104,7 +103,7 @@ impl DeviceMetrics {
         }
         for (counter, rise) in Counter::ALL.into_iter().zip(&self.counters) {
             if let Some(rise) = rise {
-                tell_counter(counter, rise.by, export, batch);
+                add_counter(counter, rise.by, export, batch);
             }
         }
         for (code, count) in &self.xids {
@@ -114,7 +113,7 @@ impl DeviceMetrics {
     }
 }
 
-fn tell_activity(engine: Engine, mean: f64, export: &GpuSnapshot, batch: &mut Batch) {
+fn add_activity(engine: Engine, mean: f64, export: &GpuSnapshot, batch: &mut Batch) {
     let when = PointTime { start: export.since.as_nanos(), ..export.when };
     let ours = || double(when, vec![export.attributes.id()], mean);
     let hardware = |task| {
@@ -131,7 +130,7 @@ fn tell_activity(engine: Engine, mean: f64, export: &GpuSnapshot, batch: &mut Ba
     }
 }
 
-fn tell_counter(counter: Counter, by: u64, export: &GpuSnapshot, batch: &mut Batch) {
+fn add_counter(counter: Counter, by: u64, export: &GpuSnapshot, batch: &mut Batch) {
     let (when, attributes) = (export.when, export.attributes);
     let mut throttle = |reason| {
         let attributes = attributes.own("phasemeter.throttle.reason", reason);

@@ -1,7 +1,7 @@
-//! Events: what happens to a GPU, as log records in its trace.
+//! GPU events as log records in the experiment's trace.
 //!
-//! They do not hang on sampling: a fault is told whether its trace is recorded or not. This room
-//! must not know what makes a fault.
+//! Events do not depend on sampling: a fault is exported even if its trace is not recorded. Must
+//! not depend on how faults are detected.
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -13,34 +13,34 @@ use phasemeter_meter::units::Timestamp;
 use super::values::{scope, text, whole};
 use crate::experiment::{EXPERIMENT_ID, TraceParent};
 
-/// Something that happened to a GPU.
+/// An event of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuEvent {
-    /// PointTime it was seen.
+    /// When it was observed.
     pub at: Timestamp,
-    /// What it was.
+    /// Its kind.
     pub kind: EventKind,
-    /// The same in words.
+    /// Its description.
     pub body: String,
 }
 
-/// What can happen to a GPU.
+/// Kinds of GPU events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// The driver reported this error.
+    /// The driver reported this XID error.
     Xid(u64),
-    /// It is gone.
+    /// The GPU is lost.
     Lost,
-    /// It is back.
+    /// The GPU is available again.
     Recovered,
-    /// A call to it hangs in the driver: nothing is known of it meanwhile.
+    /// A call to the GPU hangs in the driver; until it returns there are no readings.
     CallHung,
-    /// That call came back.
+    /// The call that hung returned.
     CallRecovered,
 }
 
 impl EventKind {
-    /// What events of this kind are called.
+    /// The event name of this kind.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl EventKind {
     }
 }
 
-/// How much an event matters.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Severity {
     Info,
@@ -78,7 +78,7 @@ impl Severity {
     }
 }
 
-/// Anything that happened, as it goes out.
+/// An event before it becomes a log record.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) name: &'static str,
@@ -88,7 +88,7 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// What happened to the GPU that this attribute names.
+    /// An event of the GPU that this attribute identifies.
     pub(super) fn of_gpu(event: &GpuEvent, gpu: KeyValue) -> Self {
         let mut attributes = vec![gpu];
         if let EventKind::Xid(code) = event.kind {
@@ -126,7 +126,7 @@ impl Event {
     }
 }
 
-/// The request that tells these events, in this context where there is one.
+/// The request for these events, in the given trace context if any.
 pub(super) fn request(
     events: Vec<Event>,
     at: Timestamp,

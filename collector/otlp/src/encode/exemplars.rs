@@ -1,7 +1,7 @@
-//! Exemplars: from a bucket of the histogram to the span in which it was so.
+//! Exemplars: they link a bucket of the histogram to the span of one of its readings.
 //!
-//! One reading a bucket since the last export: the first, whose span is the likeliest to be
-//! settled by then. This room must not know how a span is named.
+//! One reading per bucket since the last export: the first, whose span is the most likely to be
+//! final by then. Must not depend on span IDs.
 
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::span::PhaseSpan;
@@ -9,30 +9,30 @@ use phasemeter_meter::units::{Timestamp, Utilization};
 
 use super::histogram::{BUCKETS, bucket};
 
-/// A reading that stands for its bucket.
+/// A reading that represents its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// PointTime it was read.
+    /// When it was read.
     pub(super) at: Timestamp,
-    /// What it said.
+    /// Its utilization.
     pub(super) utilization: Utilization,
-    /// The start of the phase span that holds it, where that is settled.
+    /// Start of the phase span that contains it, if final.
     pub(super) span: Option<Timestamp>,
 }
 
-/// The readings since the last export that stand for their buckets.
+/// The readings since the last export that represent their buckets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exemplars([Option<Candidate>; BUCKETS]);
 
 impl Exemplars {
-    /// A reading said so.
+    /// Offers a reading.
     pub(super) fn offer(&mut self, at: Timestamp, utilization: Utilization) {
         if let Some(slot) = self.0.get_mut(bucket(utilization)) {
             slot.get_or_insert(Candidate { at, utilization, span: None });
         }
     }
 
-    /// A span is over: it holds the readings in it.
+    /// Marks the readings within a finished span.
     pub(super) fn settle(&mut self, span: &PhaseSpan) {
         for candidate in self.0.iter_mut().flatten() {
             if (span.from..span.to).contains(&candidate.at) {
@@ -41,7 +41,7 @@ impl Exemplars {
         }
     }
 
-    /// Gives them out and begins anew.
+    /// Takes the candidates, and starts anew.
     pub(super) fn take(&mut self, meter: &GpuMeter) -> impl Iterator<Item = Candidate> {
         let settled = |at| meter.final_span_start(at);
         std::mem::take(&mut self.0).into_iter().flatten().map(move |candidate| Candidate {

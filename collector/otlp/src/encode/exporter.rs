@@ -1,8 +1,7 @@
-//! The exporter: what the meters of an experiment say becomes requests.
+//! The exporter: converts what the meters of an experiment report into requests.
 //!
-//! It holds the spans and the points that wait for company, and the requests that wait to be
-//! fetched: memory does not grow with the length of the run. This room must not know where
-//! requests go.
+//! It holds spans and points until they fill a request, and requests until they are fetched: memory
+//! does not grow with the length of the run. Must not depend on where requests go.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,39 +24,39 @@ use super::values::{resource, text};
 use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, TraceParent, gpu_id};
 use crate::request::Request;
 
-/// Makes requests of what the meters of one experiment say.
+/// Builds requests from the meters of one experiment.
 ///
 /// Each GPU is [begun](Self::begin), [observed](Self::observe) by its meter, and [ended](Self::end)
-/// when that has finished; [`Self::finish`] ends the experiment. After each step
-/// [`Self::requests`] gives out what is ready.
+/// when its meter has finished; [`Self::finish`] ends the experiment. After each step
+/// [`Self::requests`] returns what is ready.
 #[derive(Debug)]
 pub struct Exporter {
     experiment: Experiment,
     aggregation: Aggregation,
     host: Resource,
     workload: Resource,
-    /// How many GPUs there were of each id, and the ids on the wire that are taken.
+    /// Number of GPUs per ID so far, and the wire IDs in use.
     ordinal: BTreeMap<String, u64>,
     taken: BTreeSet<String>,
-    /// What each GPU is called on the wire, as they were begun.
+    /// The wire ID of each GPU, in the order in which they began.
     wire_ids: Vec<String>,
-    /// What was told of what policies said.
+    /// The recommendations and errors exported so far.
     advice: ReportedRecommendations,
-    /// GPUs that are begun and not ended.
+    /// GPUs that began and have not ended.
     running: usize,
-    /// The sessions that are ended, together.
+    /// Totals of the sessions that ended.
     ended: Option<SpanTotals>,
     spans: Vec<Span>,
     batch: Batch,
-    /// Counts batches, and the GPUs in this one.
+    /// The number of the current batch, and of the GPUs in it.
     batch_number: u64,
     batch_gpus: usize,
     ready: VecDeque<Request>,
 }
 
 impl Exporter {
-    /// Begins an experiment. `host`: what describes the machine that the GPUs are in; empty for a
-    /// log, which does not say.
+    /// Starts an experiment. `host` describes the machine of the GPUs; it is empty for a log, which
+    /// does not identify it.
     #[must_use]
     pub fn new(experiment: Experiment, host: &Attributes, settings: ExportSettings) -> Self {
         Self {
@@ -85,7 +84,7 @@ impl Exporter {
         &self.experiment
     }
 
-    /// Begins a GPU.
+    /// Starts a GPU.
     pub fn begin(&mut self, gpu: &GpuDescription) -> GpuExport {
         let identity = gpu.identity;
         let id = gpu_id(identity);
@@ -105,13 +104,13 @@ impl Exporter {
         GpuExport::new(key, wire_ids, gpu)
     }
 
-    /// Who the meter of this GPU tells.
+    /// The observer of this GPU's meter.
     pub const fn observe<'a>(&'a mut self, gpu: &'a mut GpuExport) -> GpuObserver<'a> {
         GpuObserver { exporter: self, gpu }
     }
 
-    /// Tells at once what happened to a GPU: in its session that is open, else in the one that is
-    /// going to begin at `begins`, whose readings still wait for older ones.
+    /// Exports an event of a GPU at once: in its open session, else in the one that will start at
+    /// `begins`, whose readings still wait for older ones.
     pub fn event(&mut self, gpu: &mut GpuExport, event: &GpuEvent, begins: Option<Timestamp>) {
         if let EventKind::Xid(code) = event.kind {
             gpu.device_metrics.count_xid(code);
@@ -119,10 +118,10 @@ impl Exporter {
         let open = gpu.session.as_ref().map(|session| session.place.span);
         let next = || Some(self.experiment.session(&gpu.key, begins?, None).span);
         let context = open.or_else(next).or_else(|| self.experiment.context());
-        self.tell_of(vec![Event::of_gpu(event, gpu.id())], event.at, context);
+        self.export_events(vec![Event::of_gpu(event, gpu.id())], event.at, context);
     }
 
-    /// Tells what is new of what policies said. `gpus`: those that were begun, in that order.
+    /// Exports new recommendations and errors. `gpus`: the GPUs in the order in which they began.
     pub fn advise(
         &mut self,
         recommendations: &[RecommendationEvent<'_>],
@@ -134,19 +133,19 @@ impl Exporter {
             let place = gpus.iter().position(|gpu| gpu.name == name)?;
             self.wire_ids.get(place).cloned()
         };
-        let news = self.advice.news(recommendations, errors, hw_id);
-        if !news.is_empty() {
-            self.tell_of(news, at, self.experiment.context());
+        let events = self.advice.new_events(recommendations, errors, hw_id);
+        if !events.is_empty() {
+            self.export_events(events, at, self.experiment.context());
         }
     }
 
-    fn tell_of(&mut self, events: Vec<Event>, at: Timestamp, context: Option<TraceParent>) {
+    fn export_events(&mut self, events: Vec<Event>, at: Timestamp, context: Option<TraceParent>) {
         let id = &self.experiment.id;
         let request = events::request(events, at, id, context, &self.workload);
         self.ready.push_back(Request::Logs(request));
     }
 
-    /// Ends a GPU: its meter has finished.
+    /// Ends a GPU whose meter has finished.
     pub fn end(&mut self, gpu: GpuExport) {
         self.running = self.running.saturating_sub(1);
         let id = gpu.id();
@@ -155,7 +154,7 @@ impl Exporter {
         }
     }
 
-    /// Ends the experiment; gives out what remains.
+    /// Ends the experiment, and returns the remaining requests.
     pub fn finish(mut self) -> impl Iterator<Item = Request> {
         if let (Some(mut totals), Some(place)) = (self.ended.take(), self.experiment.place()) {
             totals.from = totals.from.min(self.experiment.first);
@@ -165,19 +164,19 @@ impl Exporter {
         self.ready.into_iter()
     }
 
-    /// Gives out the requests that are ready, oldest first.
+    /// Takes the requests that are ready, oldest first.
     pub fn requests(&mut self) -> impl Iterator<Item = Request> {
         self.ready.drain(..)
     }
 
-    /// Points of `gpu` join those of the others; a batch holds each GPU once.
-    fn tell(&mut self, at: Timestamp, meter: &GpuMeter, gpu: &mut GpuExport) {
+    /// Adds the points of `gpu` to the batch; a batch holds each GPU once.
+    fn add_points(&mut self, at: Timestamp, meter: &GpuMeter, gpu: &mut GpuExport) {
         if gpu.batch == Some(self.batch_number) {
             self.flush();
         }
         gpu.batch = Some(self.batch_number);
         self.batch_gpus += 1;
-        gpu.tell(at, meter, &self.experiment, self.aggregation, &mut self.batch);
+        gpu.add_points(at, meter, &self.experiment, self.aggregation, &mut self.batch);
         if self.batch_gpus >= self.running {
             self.flush();
         }
@@ -192,7 +191,7 @@ impl Exporter {
         }
     }
 
-    /// A session of a GPU is over.
+    /// Ends a session of a GPU.
     fn close(&mut self, session: Session, gpu: KeyValue) {
         self.push_span(&session.place, "gpu session", vec![gpu], &session.totals);
         match &mut self.ended {
@@ -223,7 +222,7 @@ impl Exporter {
         }
     }
 
-    /// Spans go before the exemplars that name them, as far as they are over.
+    /// Sends finished spans before the exemplars that refer to them.
     fn flush(&mut self) {
         self.flush_spans();
         let batch = std::mem::take(&mut self.batch);
@@ -234,7 +233,7 @@ impl Exporter {
     }
 }
 
-/// Who the meter of one GPU tells.
+/// The observer of one GPU's meter.
 #[derive(Debug)]
 pub struct GpuObserver<'a> {
     exporter: &'a mut Exporter,
@@ -251,7 +250,7 @@ impl Observer for GpuObserver<'_> {
     }
 
     fn boundary(&mut self, at: Timestamp, gpu: &GpuMeter) {
-        self.exporter.tell(at, gpu, self.gpu);
+        self.exporter.add_points(at, gpu, self.gpu);
     }
 
     fn session(&mut self, at: Timestamp) {

@@ -1,6 +1,6 @@
-//! One GPU on the wire: its sessions, and what is remembered of it between two exports.
+//! One GPU on the wire: its sessions, and the state between two exports.
 //!
-//! This room must not know of other GPUs, or of requests.
+//! Must not depend on other GPUs, or on requests.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use phasemeter_meter::accounts::Accounts;
@@ -24,31 +24,31 @@ use super::values::PointTime;
 use crate::experiment::{Experiment, GpuKey, SpanPlacement};
 use phasemeter_meter::device_metric::DeviceMetric;
 
-/// A session of a GPU: the first from its first reading, the last to its last.
+/// A session of a GPU. The first starts at its first reading, the last ends at its last.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) place: SpanPlacement,
-    /// Up to where phase spans are told, which tile it.
+    /// Totals of its finished phase spans, which tile it.
     pub(super) totals: SpanTotals,
 }
 
-/// What is told of a GPU, over all its sessions.
+/// The last export of a GPU, over all its sessions.
 #[derive(Clone, Copy, Debug)]
 struct LastExport {
-    /// The first reading, where sums begin.
+    /// The first reading, where sums start.
     first: Timestamp,
-    /// The last export, and the time on its points; at first, the first reading.
+    /// Time of the last export, and the timestamp of its points; at first, of the first reading.
     at: Timestamp,
     time: u64,
 }
 
-/// What the export of one GPU remembers. Its size does not grow.
+/// State of one GPU's export, of constant size.
 #[derive(Clone, Debug)]
 pub struct GpuExport {
     pub(super) key: GpuKey,
     attributes: GpuAttributes,
     pub(super) session: Option<Session>,
-    told: Option<LastExport>,
+    last: Option<LastExport>,
     hardware: Hardware,
     accounts: AccountPoints,
     pub(super) device_metrics: DeviceMetrics,
@@ -63,7 +63,7 @@ impl GpuExport {
             key,
             attributes: GpuAttributes::new(id, gpu),
             session: None,
-            told: None,
+            last: None,
             hardware: Hardware::new(gpu),
             accounts: AccountPoints::new(gpu.memory_total),
             device_metrics: DeviceMetrics::default(),
@@ -72,26 +72,26 @@ impl GpuExport {
         }
     }
 
-    /// Something was measured of it beside its readings.
+    /// Accepts a device metric.
     pub fn measure(&mut self, metric: DeviceMetric) {
         self.device_metrics.take(metric);
     }
 
-    /// From `at` on it costs this; nothing was told of that time yet.
+    /// Changes the price from `at` on; no later time has been exported.
     pub fn change_price(&mut self, at: Timestamp, price: &Price) {
         self.attributes.change_price(at, price);
     }
 
-    /// The attribute that names it.
+    /// The attribute that identifies the GPU.
     pub(super) fn id(&self) -> KeyValue {
         self.attributes.id()
     }
 
-    /// A reading counts.
+    /// Records an accepted reading.
     pub(super) fn record(&mut self, reading: &Reading, experiment: &Experiment) {
         if self.session.is_none() {
             let (at, time) = (reading.at, reading.at.as_nanos());
-            self.told = Some(LastExport { first: at, at, time });
+            self.last = Some(LastExport { first: at, at, time });
             self.next_session(at, experiment);
         }
         self.attributes.reach(reading.at);
@@ -105,7 +105,7 @@ impl GpuExport {
         }
     }
 
-    /// Begins a session; gives out the one before, which is over.
+    /// Starts a session, and returns the one it ends.
     pub(super) fn next_session(
         &mut self,
         at: Timestamp,
@@ -121,7 +121,7 @@ impl GpuExport {
         before
     }
 
-    /// A phase span is over; gives it out as a totals of its session.
+    /// Ends a phase span, and returns its totals.
     pub(super) fn end_phase(&mut self, span: &PhaseSpan) -> SpanTotals {
         self.exemplars.settle(span);
         let priced = self.attributes.is_priced();
@@ -132,8 +132,8 @@ impl GpuExport {
         phase
     }
 
-    /// Adds its points at the instant `at`.
-    pub(super) fn tell(
+    /// Adds the GPU's points at the instant `at`.
+    pub(super) fn add_points(
         &mut self,
         at: Timestamp,
         meter: &GpuMeter,
@@ -141,24 +141,24 @@ impl GpuExport {
         aggregation: Aggregation,
         batch: &mut Batch,
     ) {
-        let (Some(session), Some(told)) = (&self.session, &mut self.told) else { return };
-        let start = told.first;
-        let since = std::mem::replace(&mut told.at, at);
-        // Two points of a stream never share an instant, although the last reading may lie on
-        // the boundary that was told before it was heard.
-        told.time = at.as_nanos().max(told.time.saturating_add(1));
-        let when = PointTime { start: start.as_nanos(), time: told.time };
+        let (Some(session), Some(last)) = (&self.session, &mut self.last) else { return };
+        let start = last.first;
+        let since = std::mem::replace(&mut last.at, at);
+        // Two points of a stream never share a timestamp, although the last reading can lie on a
+        // boundary that was already exported.
+        last.time = at.as_nanos().max(last.time.saturating_add(1));
+        let when = PointTime { start: start.as_nanos(), time: last.time };
         self.attributes.reach(at);
         let summary = meter.summary();
         let export =
             GpuSnapshot { attributes: &self.attributes, meter, summary, start, since, when };
-        self.hardware.tell(&export, batch);
-        self.accounts.tell(&export, batch);
+        self.hardware.add_points(&export, batch);
+        self.accounts.add_points(&export, batch);
         self.device_metrics.settle(at);
-        self.device_metrics.tell(&export, batch);
+        self.device_metrics.add_points(&export, batch);
 
         let trace = TraceContext { experiment, gpu: &self.key, session: &session.place };
         let exemplars = self.exemplars.take(meter).map(|it| utilization::exemplar(&it, &trace));
-        utilization::tell(&export, exemplars.collect(), aggregation, batch);
+        utilization::add_points(&export, exemplars.collect(), aggregation, batch);
     }
 }

@@ -1,6 +1,6 @@
-//! The names of one GPU on the wire: the attributes of its points and spans.
+//! Attributes of one GPU on its points and spans.
 //!
-//! This room must not know of any value.
+//! Must not depend on any measured value.
 
 use std::collections::VecDeque;
 
@@ -11,17 +11,17 @@ use phasemeter_meter::units::{Bytes, Timestamp};
 
 use super::values::text;
 
-/// Whose GPUs these are. Every source there is reads them through the driver of one vendor.
+/// The vendor of the GPUs: every source reads them through this vendor's driver.
 const VENDOR: &str = "NVIDIA";
 
-/// What is known of a GPU when its export begins.
+/// What is known of a GPU when its export starts.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuDescription<'a> {
-    /// Who it is.
+    /// Its identity.
     pub identity: &'a GpuIdentity,
-    /// The memory that its meter was told.
+    /// The memory size that its meter uses.
     pub memory_total: Option<Bytes>,
-    /// What it costs, and how that is known; `None` where its meter has no rate.
+    /// Its price and the source of it; `None` if its meter has no rate.
     pub price: Option<&'a Price>,
 }
 
@@ -32,12 +32,12 @@ pub(super) struct GpuAttributes {
     hardware: Vec<KeyValue>,
     gpu: Vec<KeyValue>,
     price: Option<Vec<KeyValue>>,
-    /// Those of prices to come, each from when on: of as much time as readings may be late.
+    /// Attributes of future prices, each from an instant on, within the allowed lateness.
     coming: VecDeque<(Timestamp, Vec<KeyValue>)>,
 }
 
 impl GpuAttributes {
-    /// Of the GPU that is called `id` on the wire.
+    /// Attributes of the GPU with this wire ID.
     pub(super) fn new(id: String, gpu: &GpuDescription) -> Self {
         let identity = gpu.identity;
         let id = text("hw.id", id);
@@ -45,13 +45,15 @@ impl GpuAttributes {
         let hardware: Vec<_> = [id.clone()].into_iter().chain(name).collect();
         let model = identity.model.as_deref().map(|model| text("hw.model", model));
         let board = &identity.board;
-        let told = [
+        let board_attributes = [
             ("hw.serial_number", &board.serial_number),
             ("hw.driver_version", &board.driver_version),
             ("hw.firmware_version", &board.firmware_version),
         ];
-        let told = told.into_iter().filter_map(|(key, value)| Some(text(key, value.as_deref()?)));
-        let details = model.into_iter().chain([text("hw.vendor", VENDOR)]).chain(told);
+        let board_attributes = board_attributes
+            .into_iter()
+            .filter_map(|(key, value)| Some(text(key, value.as_deref()?)));
+        let details = model.into_iter().chain([text("hw.vendor", VENDOR)]).chain(board_attributes);
         Self {
             gpu: hardware.iter().cloned().chain(details).collect(),
             hardware,
@@ -61,19 +63,19 @@ impl GpuAttributes {
         }
     }
 
-    /// From `at` on, after all prices that are known, it has this one.
+    /// Changes the price attributes from `at` on, after all known prices.
     pub(super) fn change_price(&mut self, at: Timestamp, price: &Price) {
         self.coming.push_back((at, of_price(price)));
     }
 
-    /// What follows is told of this instant.
+    /// Applies the price changes up to `at`.
     pub(super) fn reach(&mut self, at: Timestamp) {
         while let Some((_, price)) = self.coming.pop_front_if(|(from, _)| *from <= at) {
             self.price = Some(price);
         }
     }
 
-    /// Its name alone.
+    /// The identifying attribute alone.
     pub(super) fn id(&self) -> KeyValue {
         self.id.clone()
     }
@@ -83,27 +85,27 @@ impl GpuAttributes {
         self.price.is_some()
     }
 
-    /// Of a `hw.gpu.*` metric.
+    /// Attributes of a `hw.gpu.*` metric.
     pub(super) fn gpu(&self) -> Vec<KeyValue> {
         self.gpu.clone()
     }
 
-    /// Of a `hw.*` metric that other hardware has too.
+    /// Attributes of a `hw.*` metric that applies to other hardware too.
     pub(super) fn hardware(&self, key: &str, value: &str) -> Vec<KeyValue> {
         self.hardware.iter().cloned().chain([text(key, value)]).collect()
     }
 
-    /// Of a metric of ours.
+    /// Attributes of a `phasemeter.*` metric.
     pub(super) fn own(&self, key: &str, value: &str) -> Vec<KeyValue> {
         vec![self.id.clone(), text(key, value)]
     }
 
-    /// Of a metric of ours that depends on how utilization is measured.
+    /// Attributes of a `phasemeter.*` metric that depends on the basis.
     pub(super) fn basis(&self, basis: Basis) -> Vec<KeyValue> {
         vec![self.id.clone(), text("phasemeter.utilization.basis", basis.name())]
     }
 
-    /// Of its rate; `None` where it has no price.
+    /// Attributes of its price; `None` if it has none.
     pub(super) fn price(&self) -> Option<Vec<KeyValue>> {
         let price = self.price.as_ref()?;
         Some([self.id.clone()].into_iter().chain(price.iter().cloned()).collect())

@@ -1,6 +1,6 @@
-//! What a GPU says of itself as hardware: the points of `hw.*`, and its clocks.
+//! Points of a GPU as hardware: `hw.*`, and its clocks.
 //!
-//! This room must not know of phases or money.
+//! Must not depend on phases or money.
 
 use phasemeter_meter::accounts::Balance;
 use phasemeter_meter::energy::EnergyBasis;
@@ -13,20 +13,20 @@ use super::gpu_attributes::GpuDescription;
 use super::instruments as metrics;
 use super::values::{PointTime, double, integer, text, weighted_seconds};
 
-/// What is remembered from one export to the next.
+/// State between two exports.
 #[derive(Clone, Debug)]
 pub(super) struct Hardware {
     memory_total: Option<Bytes>,
-    /// Where the hardware steps in, by the type of limit that conventions have for it.
+    /// Temperature limits by `hw.limit_type`.
     temperature_limits: [(&'static str, Option<Celsius>); 2],
-    /// The time observed until the last export.
+    /// Time observed until the last export.
     observed: Balance,
-    /// What energy is found from, and where the sum begins.
+    /// The basis of energy, and the start of its sum.
     energy: Option<(EnergyBasis, Timestamp)>,
 }
 
 impl Hardware {
-    /// Nothing is told yet.
+    /// State before the first export.
     pub(super) fn new(gpu: &GpuDescription) -> Self {
         let board = &gpu.identity.board;
         Self {
@@ -41,19 +41,19 @@ impl Hardware {
     }
 
     /// Adds the points of one export.
-    pub(super) fn tell(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
-        self.tell_utilization(export, batch);
-        self.tell_energy(export, batch);
-        self.tell_limits(export, batch);
-        // What was read at one instant is told as of that instant, and once.
+    pub(super) fn add_points(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
+        self.add_utilization(export, batch);
+        self.add_energy(export, batch);
+        self.add_limits(export, batch);
+        // An instantaneous value is exported once, with the timestamp of its reading.
         let last = export.meter.last_reading().filter(|reading| reading.at >= export.since);
         if let Some(reading) = last {
-            self.tell_reading(reading, export, batch);
+            self.add_reading(reading, export, batch);
         }
     }
 
-    /// What it has and may do.
-    fn tell_limits(&self, export: &GpuSnapshot, batch: &mut Batch) {
+    /// Adds limits and capacities.
+    fn add_limits(&self, export: &GpuSnapshot, batch: &mut Batch) {
         if let Some(total) = self.memory_total {
             let point = integer(export.when, export.attributes.gpu(), total.get());
             batch.hardware.add(&metrics::HW_MEMORY_LIMIT, point);
@@ -69,8 +69,8 @@ impl Hardware {
         }
     }
 
-    /// The mean since the last export, where anything was observed.
-    fn tell_utilization(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
+    /// Adds the mean since the last export, if anything was observed.
+    fn add_utilization(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
         let observed = export.summary.accounts.observed();
         let before = std::mem::replace(&mut self.observed, observed);
         let time = observed.time - before.time;
@@ -84,8 +84,8 @@ impl Hardware {
         }
     }
 
-    /// A sum on another basis is another sum: it begins at the last point of the one before.
-    fn tell_energy(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
+    /// A sum on another basis is another sum: it starts at the last point of the previous one.
+    fn add_energy(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
         let Some((joules, basis)) = export.summary.energy else { return };
         let start = match self.energy {
             Some((known, start)) if known == basis => start,
@@ -98,7 +98,7 @@ impl Hardware {
         batch.hardware.add(&metrics::HW_ENERGY, double(when, attributes, joules));
     }
 
-    fn tell_reading(&self, reading: &Reading, export: &GpuSnapshot, batch: &mut Batch) {
+    fn add_reading(&self, reading: &Reading, export: &GpuSnapshot, batch: &mut Batch) {
         let attributes = export.attributes;
         let numbers = &mut batch.hardware;
         let gauge = PointTime { start: 0, time: reading.at.as_nanos() };

@@ -1,19 +1,19 @@
-//! The metrics there are: name, unit, kind, meaning.
+//! Metrics: name, unit, kind and description.
 //!
-//! `hw.*` follow the hardware conventions of OpenTelemetry 1.44; the rest is ours. This room must
-//! not know when or of which GPU a point is.
+//! `hw.*` follow OpenTelemetry's hardware conventions 1.44; the others are Phasemeter's. Must not
+//! depend on points.
 
-/// The conventions that `hw.*` follow.
+/// The schema of `hw.*`.
 pub(super) const HARDWARE_SCHEMA: &str = "https://opentelemetry.io/schemas/1.44.0";
 
-/// How points of a metric relate.
+/// How the points of a metric relate to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Each stands for itself.
+    /// Each point is independent.
     Gauge,
     /// A sum that only grows.
     Counter,
-    /// A sum that moves either way.
+    /// A sum that can fall.
     UpDownCounter,
 }
 
@@ -30,132 +30,132 @@ pub(super) const HW_UTILIZATION: Instrument = Instrument {
     name: "hw.gpu.utilization",
     unit: "1",
     kind: Kind::Gauge,
-    description: "Mean utilization since the last export, weighted by time.",
+    description: "Time-weighted mean utilization since the last export.",
 };
 pub(super) const HW_MEMORY_LIMIT: Instrument = Instrument {
     name: "hw.gpu.memory.limit",
     unit: "By",
     kind: Kind::UpDownCounter,
-    description: "Memory of the GPU.",
+    description: "Size of the GPU memory.",
 };
 pub(super) const HW_MEMORY_USAGE: Instrument = Instrument {
     name: "hw.gpu.memory.usage",
     unit: "By",
     kind: Kind::UpDownCounter,
-    description: "Memory in use.",
+    description: "GPU memory in use.",
 };
 pub(super) const HW_MEMORY_UTILIZATION: Instrument = Instrument {
     name: "hw.gpu.memory.utilization",
     unit: "1",
     kind: Kind::Gauge,
-    description: "Fraction of the memory in use.",
+    description: "Fraction of GPU memory in use.",
 };
 pub(super) const HW_ENERGY: Instrument = Instrument {
     name: "hw.energy",
     unit: "J",
     kind: Kind::Counter,
-    description: "Energy used since the first reading.",
+    description: "Energy consumed since the first reading.",
 };
 pub(super) const HW_POWER: Instrument =
-    Instrument { name: "hw.power", unit: "W", kind: Kind::Gauge, description: "Power drawn." };
+    Instrument { name: "hw.power", unit: "W", kind: Kind::Gauge, description: "Power draw." };
 pub(super) const HW_TEMPERATURE: Instrument = Instrument {
     name: "hw.temperature",
     unit: "Cel",
     kind: Kind::Gauge,
-    description: "Temperature of the die.",
+    description: "Die temperature.",
 };
 pub(super) const HW_TEMPERATURE_LIMIT: Instrument = Instrument {
     name: "hw.temperature.limit",
     unit: "Cel",
     kind: Kind::Gauge,
-    description: "Temperature of the die at which the hardware slows down (high.degraded), or turns \
-                  itself off (high.critical).",
+    description: "Die temperature at which the hardware slows down (high.degraded) or shuts down \
+                  (high.critical).",
 };
 pub(super) const HW_IO: Instrument = Instrument {
     name: "hw.gpu.io",
     unit: "By",
     kind: Kind::Counter,
-    description: "Bytes over PCIe since the first reading.",
+    description: "PCIe traffic since the first reading.",
 };
 pub(super) const HW_ERRORS: Instrument = Instrument {
     name: "hw.errors",
     unit: "{error}",
     kind: Kind::Counter,
-    description: "Errors of memory since the first reading.",
+    description: "Memory errors since the first reading.",
 };
 pub(super) const HW_STATUS: Instrument = Instrument {
     name: "hw.status",
     unit: "1",
     kind: Kind::UpDownCounter,
-    description: "1 for the state that the GPU is in, 0 for the others.",
+    description: "1 for the current state, 0 for the others.",
 };
 pub(super) const TIME: Instrument = Instrument {
     name: "phasemeter.gpu.time",
     unit: "s",
     kind: Kind::Counter,
-    description: "Time in each phase; the phases and unobserved sum to the whole time.",
+    description: "Time per phase; phases and unobserved sum to the total.",
 };
 pub(super) const EFFECTIVE_TIME: Instrument = Instrument {
     name: "phasemeter.gpu.effective_time",
     unit: "s",
     kind: Kind::Counter,
-    description: "Utilization times observed time.",
+    description: "Observed time × utilization.",
 };
 pub(super) const COST: Instrument = Instrument {
     name: "phasemeter.gpu.cost",
     unit: "{USD}",
     kind: Kind::Counter,
-    description: "What the time in each phase cost; the phases and unobserved sum to the bill.",
+    description: "Cost per phase; phases and unobserved sum to the bill.",
 };
 pub(super) const WASTE: Instrument = Instrument {
     name: "phasemeter.gpu.waste",
     unit: "{USD}",
     kind: Kind::Counter,
-    description: "The part of the cost of each phase that was paid for nothing.",
+    description: "Wasted cost per phase: cost × (1 − utilization).",
 };
 pub(super) const PRICE: Instrument = Instrument {
     name: "phasemeter.gpu.price",
     unit: "{USD}/h",
     kind: Kind::Gauge,
-    description: "What an hour of the GPU costs.",
+    description: "Price of the GPU per hour.",
 };
 pub(super) const CLOCK: Instrument = Instrument {
     name: "phasemeter.gpu.clock.frequency",
     unit: "Hz",
     kind: Kind::Gauge,
-    description: "Frequency of a clock.",
+    description: "Clock frequency.",
 };
 pub(super) const SM_ACTIVITY: Instrument = Instrument {
     name: "phasemeter.gpu.sm.activity",
     unit: "1",
     kind: Kind::Gauge,
-    description: "Mean share of multiprocessors that had work since the last export, weighted by time.",
+    description: "Time-weighted mean SM activity since the last export.",
 };
 pub(super) const TENSOR_ACTIVITY: Instrument = Instrument {
     name: "phasemeter.gpu.tensor.activity",
     unit: "1",
     kind: Kind::Gauge,
-    description: "Mean share of time of tensor cores at work since the last export, weighted by time.",
+    description: "Time-weighted mean tensor core activity since the last export.",
 };
 pub(super) const DRAM_ACTIVITY: Instrument = Instrument {
     name: "phasemeter.gpu.dram.activity",
     unit: "1",
     kind: Kind::Gauge,
-    description: "Mean share of the memory bandwidth in use since the last export, weighted by time.",
+    description: "Time-weighted mean memory bandwidth utilization since the last export.",
 };
 pub(super) const THROTTLE_TIME: Instrument = Instrument {
     name: "phasemeter.gpu.throttle.time",
     unit: "s",
     kind: Kind::Counter,
-    description: "Time in which clocks were held back, by reason; reasons may hold at once.",
+    description: "Time with throttled clocks per reason; reasons can overlap.",
 };
 pub(super) const XID: Instrument = Instrument {
     name: "phasemeter.gpu.xid",
     unit: "{event}",
     kind: Kind::Counter,
-    description: "Errors that the driver reported, by code.",
+    description: "XID errors per code.",
 };
 
-/// The one metric whose points are histograms.
+/// The metric whose points are histograms.
 pub(super) const UTILIZATION: (&str, &str, &str) =
-    ("phasemeter.gpu.utilization", "1", "Utilization, each reading counted once.");
+    ("phasemeter.gpu.utilization", "1", "Distribution of utilization; each reading counts once.");

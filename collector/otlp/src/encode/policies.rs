@@ -1,8 +1,7 @@
-//! Results of policies as events in the trace of the experiment: recommendations, and why there are
-//! none.
+//! Results of policies as events in the experiment's trace.
 //!
-//! A recommendation is exported when it is new, and again when its expected saving has moved by a
-//! point; an error when it is new. Must not depend on which of them count.
+//! A recommendation is exported if it is new, and again once its expected saving has moved by a
+//! point; an error if it is new. Must not depend on how savings are combined.
 
 use std::collections::BTreeMap;
 
@@ -11,63 +10,62 @@ use phasemeter_meter::savings::estimate::Estimate;
 use super::events::{Event, Severity};
 use super::values::{number, text, texts};
 
-/// A recommendation whose expected saving moved by less than this fraction of the bill of its GPUs
-/// is not exported again.
+/// Minimum change of the expected saving, as a fraction of the bill, for a recommendation to be
+/// exported again.
 const MOVED: f64 = 0.01;
 
-/// A recommendation as it is exported.
+/// A recommendation to export.
 #[derive(Clone, Debug)]
 pub struct RecommendationEvent<'a> {
-    /// The name of the policy that gives it.
+    /// Name of the policy.
     pub policy_name: &'a str,
-    /// The version of that policy.
+    /// Version of the policy.
     pub policy_version: &'a str,
-    /// What is recommended, as a stable code.
+    /// Stable code of the recommendation.
     pub code: &'a str,
-    /// The waste category, or the axis, that it acts on.
+    /// The waste category or axis it applies to.
     pub target: &'a str,
-    /// The lever, for programs.
+    /// The lever.
     pub lever: String,
-    /// What is recommended, in a few words.
+    /// Title, a few words.
     pub title: &'a str,
-    /// What to do.
+    /// The action to take.
     pub action: &'a str,
-    /// Why.
+    /// The reason.
     pub rationale: &'a str,
-    /// Fractions of the bill of its GPUs, from 0 to 1.
+    /// Fractions of the bill of its GPUs, 0 to 1.
     pub saving: Estimate<f64>,
-    /// From 0 to 1.
+    /// Confidence, 0 to 1.
     pub confidence: f64,
-    /// The numbers that it follows from.
+    /// The values it is based on.
     pub evidence: &'a BTreeMap<String, f64>,
-    /// The names of the GPUs it is for.
+    /// Names of its GPUs.
     pub gpus: &'a [String],
 }
 
-/// A policy, or its file, that failed, as it is exported.
+/// An error of a policy, or of its file.
 #[derive(Clone, Debug)]
 pub struct PolicyErrorEvent<'a> {
-    /// The name of the policy, else of its file.
+    /// Name of the policy, else of its file.
     pub name: &'a str,
-    /// The kind of error: an `error.type`.
+    /// The `error.type`.
     pub kind: &'static str,
-    /// The error, in words.
+    /// The error message.
     pub message: String,
 }
 
-/// What was exported of the last results: nothing of it is exported twice.
+/// The recommendations and errors exported last, so that none is exported twice.
 #[derive(Debug, Default)]
 pub(super) struct ReportedRecommendations {
-    /// The expected saving of each recommendation, by policy, code and GPUs.
+    /// Expected saving per policy, code and GPUs.
     expected: BTreeMap<(String, String, Vec<String>), f64>,
-    /// The kind of error of each policy or file.
+    /// Kind of error per policy or file.
     errors: BTreeMap<String, &'static str>,
 }
 
 impl ReportedRecommendations {
-    /// The events of these results that are new. `hw_id`: the id on the wire of the GPU of this
-    /// name.
-    pub(super) fn news(
+    /// Events for results that are new. `hw_id` maps a GPU's name to its wire ID.
+    pub(super) fn new_events(
         &mut self,
         recommendations: &[RecommendationEvent<'_>],
         errors: &[PolicyErrorEvent<'_>],
@@ -79,7 +77,7 @@ impl ReportedRecommendations {
             let key = (it.policy_name.to_owned(), it.code.to_owned(), it.gpus.to_vec());
             let expected = it.saving.expected;
             match before.expected.get(&key) {
-                // A slow drift is exported once it has moved far enough from what was exported.
+                // A slow drift is exported once it is far enough from the exported value.
                 Some(known) if (known - expected).abs() < MOVED => {
                     self.expected.insert(key, *known);
                 }

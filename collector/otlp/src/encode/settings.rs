@@ -1,34 +1,34 @@
-//! What a user decides about what is exported. This room must not know how they said so.
+//! Export settings. Must not depend on how they are configured.
 
 use phasemeter_meter::units::Nanos;
 
-/// What a user decides about what is exported.
+/// Export settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportSettings {
-    /// Metrics are told at multiples of this, whole seconds: `MeterConfig::boundary_every`.
+    /// Metrics are exported at multiples of this, in whole seconds (`MeterConfig::boundary_every`).
     pub every: Nanos,
-    /// How utilization is counted.
+    /// Aggregation of utilization.
     pub aggregation: Aggregation,
 }
 
-/// Every minute, as OpenTelemetry says; explicit buckets.
+/// Every minute with explicit buckets, OpenTelemetry's defaults.
 impl Default for ExportSettings {
     fn default() -> Self {
         Self { every: Nanos::from_secs(60), aggregation: Aggregation::Explicit }
     }
 }
 
-/// How a histogram is counted.
+/// Aggregation of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregation {
-    /// In buckets with fixed bounds.
+    /// Fixed bucket bounds.
     Explicit,
-    /// In buckets that widen by the same factor each.
+    /// Exponential bucket bounds.
     Exponential,
 }
 
 impl Aggregation {
-    /// By the name it has in OpenTelemetry; `None` where there is none such.
+    /// By OpenTelemetry's name; `None` if there is no such aggregation.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {

@@ -1,10 +1,10 @@
-//! Spans: the experiment, the session of each GPU in it, and the phases of that.
+//! Spans: the experiment, its GPU sessions, and their phases.
 //!
 //! ```text
 //! experiment → gpu session → idle | underutilized | productive | compute_bound | mixed | unobserved
 //! ```
 //!
-//! This room must not know when a span is sent.
+//! Must not depend on when a span is sent.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -20,21 +20,21 @@ use crate::experiment::{
     EXPERIMENT_ID, Experiment, SpanId, SpanPlacement, TraceFlags, TraceParent,
 };
 
-/// The most spans in one request, as the SDKs send them.
+/// Maximum number of spans per request, as in the SDKs.
 pub(super) const MAX_SPANS: usize = 512;
 
-/// A totals of time that becomes a span.
+/// Time and accounts of a span.
 #[derive(Clone, Debug)]
 pub(super) struct SpanTotals {
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
     pub(super) accounts: Accounts,
-    /// Whether all of it has a price: a cost of zero is told, none is not.
+    /// Whether all of it is priced: a cost of zero is exported, a missing cost is not.
     pub(super) priced: bool,
 }
 
 impl SpanTotals {
-    /// Takes in another, which may stand beside it.
+    /// Adds another, which can be concurrent.
     pub(super) fn join(&mut self, other: &Self) {
         self.from = self.from.min(other.from);
         self.to = self.to.max(other.to);
@@ -42,7 +42,7 @@ impl SpanTotals {
         self.priced &= other.priced;
     }
 
-    /// Seconds and dollars of each account that has any, waste, and mean utilization.
+    /// Seconds and dollars of each non-empty account, waste, and mean utilization.
     fn attributes(&self) -> Vec<KeyValue> {
         let mut attributes = Vec::new();
         let used = |account: &Account| self.accounts[*account].time > Nanos::ZERO;
@@ -65,7 +65,7 @@ impl SpanTotals {
     }
 }
 
-/// A span. `attributes`: what it has beside those that every span has.
+/// A span. `attributes`: those beside the common ones.
 pub(super) fn span(
     experiment: &Experiment,
     place: &SpanPlacement,
@@ -76,7 +76,7 @@ pub(super) fn span(
     attributes.push(text(EXPERIMENT_ID, &experiment.id));
     attributes.extend(totals.attributes());
     let TraceParent { trace_id, span_id, flags: own } = place.span;
-    // Who hangs under a span, or follows it, says whether that is of another process.
+    // The flags of a parent or link say whether it is in another process.
     let flags = |flags: TraceFlags, other: Option<SpanId>| {
         let is_remote = other.is_some() && other == experiment.parent;
         let remote = if is_remote { SpanFlags::ContextIsRemoteMask as u32 } else { 0 };
@@ -104,7 +104,7 @@ pub(super) fn span(
     }
 }
 
-/// The request that tells these spans.
+/// The request for these spans.
 pub(super) fn request(spans: Vec<Span>, workload: &Resource) -> ExportTraceServiceRequest {
     let scope_spans = vec![ScopeSpans { scope: Some(scope()), spans, ..ScopeSpans::default() }];
     let resource = Some(workload.clone());

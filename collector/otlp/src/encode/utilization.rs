@@ -1,6 +1,6 @@
-//! How busy a GPU was, reading by reading: the histogram of them all, with exemplars.
+//! The histogram of utilization over all readings, with exemplars.
 //!
-//! This room must not know how buckets are bounded.
+//! Must not depend on bucket bounds.
 
 use opentelemetry_proto::tonic::metrics::v1::{
     Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, exemplar,
@@ -17,8 +17,8 @@ use super::settings::Aggregation;
 use super::values::{PointTime, text};
 use crate::experiment::EXPERIMENT_ID;
 
-/// Adds the histograms of all readings so far, one a feed. Exemplars are of what polling reads.
-pub(super) fn tell(
+/// Adds the histograms of all readings so far, one per basis. Exemplars are of the polled basis.
+pub(super) fn add_points(
     export: &GpuSnapshot,
     exemplars: Vec<Exemplar>,
     aggregation: Aggregation,
@@ -27,11 +27,11 @@ pub(super) fn tell(
     let mut exemplars = Some(exemplars);
     for feed in export.meter.feeds() {
         let exemplars = exemplars.take().unwrap_or_default();
-        tell_measure(export, feed, exemplars, aggregation, batch);
+        add_feed_points(export, feed, exemplars, aggregation, batch);
     }
 }
 
-fn tell_measure(
+fn add_feed_points(
     export: &GpuSnapshot,
     feed: &UtilizationFeed,
     exemplars: Vec<Exemplar>,
@@ -76,7 +76,7 @@ fn tell_measure(
     }
 }
 
-/// An exemplar names the phase span that holds its reading where that is settled, else its
+/// An exemplar refers to the phase span that contains its reading if that is final, else to its
 /// session.
 pub(super) fn exemplar(candidate: &Candidate, trace: &TraceContext) -> Exemplar {
     let session = trace.session;

@@ -1,7 +1,6 @@
-//! The small values of the protocol: attributes, resources, the scope, numbers.
+//! Values of the protocol: attributes, resources, the scope, number points.
 //!
-//! Every double made here is finite: it comes from integers. This room must not know what the
-//! values are of.
+//! Every double is finite, since it comes from integers. Must not depend on what values mean.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{
@@ -14,24 +13,24 @@ use phasemeter_meter::units::{NANOS_PER_SECOND, PPM};
 
 use crate::experiment::Attributes;
 
-/// An attribute that is a text.
+/// A string attribute.
 pub(super) fn text(key: &str, value: impl Into<String>) -> KeyValue {
     attribute(key.to_owned(), Value::StringValue(value.into()))
 }
 
-/// An attribute that is a list of texts.
+/// A string array attribute.
 pub(super) fn texts(key: &str, values: impl Iterator<Item = String>) -> KeyValue {
     let value = |text| AnyValue { value: Some(Value::StringValue(text)) };
     let values = values.map(value).collect();
     attribute(key.to_owned(), Value::ArrayValue(ArrayValue { values }))
 }
 
-/// An attribute that is a number.
+/// A double attribute.
 pub(super) fn number(key: impl Into<String>, value: f64) -> KeyValue {
     attribute(key.into(), Value::DoubleValue(value))
 }
 
-/// An attribute that is a whole number.
+/// An integer attribute.
 pub(super) fn whole(key: &str, value: u64) -> KeyValue {
     attribute(key.to_owned(), Value::IntValue(i64::try_from(value).unwrap_or(i64::MAX)))
 }
@@ -40,13 +39,13 @@ fn attribute(key: String, value: Value) -> KeyValue {
     KeyValue { key, value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
 }
 
-/// What is observed, by its attributes.
+/// A resource with these attributes.
 pub(super) fn resource(attributes: &Attributes) -> Resource {
     let attributes = attributes.iter().map(|(key, value)| text(key, value)).collect();
     Resource { attributes, ..Resource::default() }
 }
 
-/// Who observes.
+/// The instrumentation scope.
 pub(super) fn scope() -> InstrumentationScope {
     InstrumentationScope {
         name: "phasemeter".to_owned(),
@@ -60,21 +59,21 @@ pub(super) fn weighted_seconds(weighted: u128) -> f64 {
     weighted as f64 / (f64::from(PPM) * NANOS_PER_SECOND as f64)
 }
 
-/// PointTime a point of a metric is true, in nanoseconds since the epoch.
+/// Timestamps of a metric point, in nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PointTime {
-    /// Where it counts from; zero where it does not count.
+    /// Start of a sum; zero for a gauge.
     pub(super) start: u64,
-    /// PointTime it is true.
+    /// Time of the value.
     pub(super) time: u64,
 }
 
-/// A point that is a double.
+/// A double point.
 pub(super) fn double(when: PointTime, attributes: Vec<KeyValue>, value: f64) -> NumberDataPoint {
     point(when, attributes, number_data_point::Value::AsDouble(value))
 }
 
-/// A point that is an integer.
+/// An integer point.
 pub(super) fn integer(when: PointTime, attributes: Vec<KeyValue>, value: u64) -> NumberDataPoint {
     let value = i64::try_from(value).unwrap_or(i64::MAX);
     point(when, attributes, number_data_point::Value::AsInt(value))

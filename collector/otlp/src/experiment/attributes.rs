@@ -1,28 +1,27 @@
-//! Attributes of a resource, as `OTEL_RESOURCE_ATTRIBUTES` writes them.
+//! Resource attributes in the format of `OTEL_RESOURCE_ATTRIBUTES`.
 //!
-//! `key=value,key=value` with `%2C` for what would end a value. This room must not know what the
-//! attributes mean.
+//! `key=value,key=value`, with delimiters percent-encoded. Must not depend on what attributes mean.
 
 use std::collections::BTreeMap;
 
 /// Attributes by name.
 pub type Attributes = BTreeMap<String, String>;
 
-/// Why the whole list is refused: half of it could name the wrong thing.
+/// Why a list is rejected as a whole: half of it could be misleading.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttributesError {
-    /// A member is no pair.
-    #[error("{0:?} is no attribute: give KEY=VALUE with commas between them")]
+    /// A member is not a pair.
+    #[error("invalid attribute {0:?}: expected KEY=VALUE, separated by commas")]
     NoPair(String),
-    /// A percent sign is not followed by two hex digits, or what they say is no UTF-8.
-    #[error("{0:?} cannot be decoded: write a percent sign as %25")]
+    /// A percent sign is not followed by two hex digits, or the result is not UTF-8.
+    #[error("invalid percent encoding {0:?}; write a percent sign as %25")]
     Encoding(String),
 }
 
-/// Reads a list of attributes. Of two values of one key the later counts.
+/// Parses a list of attributes. Of two values for one key, the later one counts.
 ///
 /// # Errors
-/// Where any member cannot be read.
+/// Returns an error if any member is invalid.
 pub fn parse(list: &str) -> Result<Attributes, AttributesError> {
     let members = list.split(',').map(str::trim).filter(|member| !member.is_empty());
     members
@@ -39,7 +38,7 @@ pub fn parse(list: &str) -> Result<Attributes, AttributesError> {
         .collect()
 }
 
-/// Undoes percent encoding.
+/// Decodes percent encoding.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -70,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_member_spoils_the_list() {
+    fn invalid_member_rejects_list() {
         for list in ["a", "a=1,b", "=1", "a=1,=2"] {
             assert!(matches!(parse(list), Err(AttributesError::NoPair(_))), "{list}");
         }

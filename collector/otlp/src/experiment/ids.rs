@@ -1,8 +1,7 @@
-//! Trace and span ids, and how they follow from content.
+//! Trace and span IDs, and how they are derived from content.
 //!
-//! The same log gives the same ids: what names a span is hashed, field by field. Live, a trace has
-//! a random id. This room must
-//! not know what a trace context looks like on the wire.
+//! The same log gives the same IDs: a hash over the identifying fields. A live trace has a random
+//! ID. Must not depend on the format of a trace context.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -11,29 +10,29 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use sha2::{Digest, Sha256};
 
-/// Names a trace: 16 bytes, not all zero.
+/// A trace ID: 16 bytes, not all zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceId([u8; 16]);
 
-/// Names a span within its trace: 8 bytes, not all zero.
+/// A span ID, unique within its trace: 8 bytes, not all zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpanId([u8; 8]);
 
 impl TraceId {
-    /// From bytes; `None` for zeros, which name nothing.
+    /// From bytes; `None` if all are zero, which is invalid.
     #[must_use]
     pub fn new(bytes: [u8; 16]) -> Option<Self> {
         (bytes != [0; 16]).then_some(Self(bytes))
     }
 
-    /// Its bytes.
+    /// The bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// Of a live experiment that was given no trace. The standard library keys its hash tables with
-    /// what the system has of randomness; more than that no name of a trace needs.
+    /// A random ID for a live experiment without a trace. The standard library seeds its hash
+    /// tables with the system's randomness, which is enough for a trace ID.
     #[must_use]
     pub fn random() -> Self {
         let random = || u128::from(RandomState::new().hash_one(()));
@@ -41,7 +40,7 @@ impl TraceId {
         Self::new(bytes).unwrap_or(Self([1; 16]))
     }
 
-    /// Of a log that was given no trace. The order of `gpus` does not matter.
+    /// The ID for a log without a trace. The order of `gpus` does not matter.
     #[must_use]
     pub fn of_content(experiment: Option<&str>, first: Timestamp, gpus: &[&str]) -> Self {
         let mut gpus = gpus.to_vec();
@@ -55,8 +54,8 @@ impl TraceId {
         Self(content.name())
     }
 
-    /// Of a session that is a trace of its own, in the experiment of this id. It is as random as
-    /// that.
+    /// The ID of a session that is a trace of its own, within an experiment. It is as random as the
+    /// experiment's ID.
     #[must_use]
     pub fn of_session(experiment: &Self, gpu: &GpuKey, start: Timestamp) -> Self {
         let mut content = Content::of("session trace");
@@ -68,19 +67,19 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// From bytes; `None` for zeros, which name nothing.
+    /// From bytes; `None` if all are zero, which is invalid.
     #[must_use]
     pub fn new(bytes: [u8; 8]) -> Option<Self> {
         (bytes != [0; 8]).then_some(Self(bytes))
     }
 
-    /// Its bytes.
+    /// The bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 8] {
         &self.0
     }
 
-    /// Of what begins at `start`.
+    /// The ID of a span that begins at `start`.
     #[must_use]
     pub fn of_content(trace: &TraceId, subject: &Subject, start: Timestamp) -> Self {
         let mut content = Content::of("span");
@@ -98,35 +97,35 @@ impl SpanId {
     }
 }
 
-/// What a span is of.
+/// What a span represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject<'a> {
-    /// All of it.
+    /// The experiment.
     Experiment,
-    /// One GPU, from its first reading to its last.
+    /// A session of one GPU.
     Session(&'a GpuKey),
-    /// One phase of one GPU.
+    /// A phase of one GPU.
     Phase(&'a GpuKey),
 }
 
-/// A GPU as ids know it.
+/// Identity of a GPU within IDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuKey {
     /// See [`gpu_id`].
     pub id: String,
-    /// How many GPUs of the same id came before it: two logs without uuids both have a GPU 0.
+    /// Number of earlier GPUs with the same ID: two logs without UUIDs both have a GPU 0.
     pub ordinal: u64,
 }
 
-/// What ids call a GPU: its uuid, else its bus id, else its index. Never the name of a file, so
-/// that a log keeps its ids when it is moved.
+/// The ID of a GPU: its UUID, else its bus ID, else its index. Never a file name, so that a log
+/// keeps its IDs when it is moved.
 #[must_use]
 pub fn gpu_id(gpu: &GpuIdentity) -> String {
     let index = || gpu.index.map(|index| index.to_string());
     gpu.uuid.clone().or_else(|| gpu.bus_id.clone()).or_else(index).unwrap_or_default()
 }
 
-/// Fields, each with its length before it, so that no two lists of fields read the same.
+/// Fields, each preceded by its length, so that different lists of fields never hash alike.
 struct Content(Sha256);
 
 impl Content {
@@ -156,14 +155,14 @@ impl Content {
     }
 }
 
-/// Lower-case hex digits.
+/// Lowercase hex digits.
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// Lower-case hex digits.
+/// Lowercase hex digits.
 impl fmt::Display for SpanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -186,22 +185,22 @@ mod tests {
         GpuKey { id: id.to_owned(), ordinal }
     }
 
-    /// Whoever stored a trace finds it again: these never change.
+    /// A stored trace must be found again: these values never change.
     #[test]
-    fn ids_stay_as_they_are() {
+    fn ids_are_stable() {
         let trace = TraceId::of_content(Some("tuning"), at(1), &["GPU-1", "GPU-0"]);
         let span = SpanId::of_content(&trace, &Subject::Session(&gpu("GPU-0", 0)), at(1));
         insta::assert_snapshot!(format!("{trace} {span}"), @"e6c08d703eeba0f73dc4a25699e9a3e8 643ed6881c24e3b5");
     }
 
     #[test]
-    fn the_order_of_gpus_does_not_matter() {
+    fn trace_id_ignores_gpu_order() {
         let of = |gpus: &[&str]| TraceId::of_content(None, at(1), gpus);
         assert_eq!(of(&["a", "b"]), of(&["b", "a"]));
     }
 
     #[test]
-    fn every_field_tells() {
+    fn every_field_changes_id() {
         let of = TraceId::of_content;
         let traces = [
             of(None, at(1), &["a", "b"]),
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_is_named_by_what_it_is_not_by_its_file() {
+    fn gpu_id_ignores_file_name() {
         let mut identity = GpuIdentity { name: "b.csv 3".into(), ..GpuIdentity::default() };
         identity.index = Some(3);
         assert_eq!(gpu_id(&identity), "3");
@@ -238,19 +237,19 @@ mod tests {
     }
 
     #[test]
-    fn no_two_random_traces_are_the_same() {
+    fn random_trace_ids_differ() {
         let traces: HashSet<_> = (0..1_000).map(|_| TraceId::random()).collect();
         assert_eq!(traces.len(), 1_000);
     }
 
     #[test]
-    fn zeros_name_nothing() {
+    fn zero_ids_are_invalid() {
         assert_eq!(TraceId::new([0; 16]), None);
         assert_eq!(SpanId::new([0; 8]), None);
     }
 
     proptest! {
-        /// Moving a character from one field to the next gives another id.
+        /// Moving a character between fields changes the ID.
         #[test]
         fn fields_do_not_run_into_each_other(text in "[a-c]{2,6}", cut in 1_usize..6) {
             let cut = cut.min(text.len() - 1);

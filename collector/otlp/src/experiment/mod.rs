@@ -1,8 +1,8 @@
-//! Experiments: whose time and money it is, and the trace in which that is told.
+//! Experiments: the workload's identity and its trace.
 //!
-//! An experiment is asked for before anything is read. That of a log is opened when its first
-//! readings are there, since its trace id may follow from them; a live one at once, since a command
-//! is told of it before it starts. This room must not know how a trace is sent.
+//! An experiment is requested before anything is read. That of a log is opened once its first
+//! readings are known, since its trace ID can be derived from them; a live one at once, since the
+//! command inherits it. Must not depend on how a trace is exported.
 
 mod attributes;
 mod ids;

@@ -11,49 +11,49 @@ use super::traceparent::{TraceFlags, TraceParent, TraceState};
 /// The attribute that names the experiment.
 pub const EXPERIMENT_ID: &str = "phasemeter.experiment.id";
 
-/// An experiment in progress.
+/// An open experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experiment {
-    /// Its id: as given, else the trace id in hex digits. It stays the same over all sessions.
+    /// Its ID: as given, else the trace ID in hex. It is the same for all sessions.
     pub id: String,
-    /// The trace it is told in. Without a context there is none for a sidecar: then those of its
-    /// sessions follow from it.
+    /// Its trace. A sidecar without a context has none; the traces of its sessions are derived from
+    /// this ID.
     pub trace_id: TraceId,
-    /// Its own span, where it has one.
+    /// Its own span, if any.
     pub span_id: Option<SpanId>,
-    /// The span it hangs under; `None` at the root of a trace.
+    /// The parent span; `None` at the root of a trace.
     pub parent: Option<SpanId>,
     /// The flags of the trace.
     pub flags: TraceFlags,
-    /// What is passed along with the trace.
+    /// The `tracestate` to propagate.
     pub state: Option<TraceState>,
-    /// What the workload's services tell each other.
+    /// The `baggage` to propagate.
     pub baggage: Option<String>,
-    /// Whether the traces of its sessions are recorded, where they have their own.
+    /// Decides whether the sessions' own traces are recorded.
     pub sampler: TraceSampler,
-    /// Which traces its sessions stand in.
+    /// Which traces its sessions are in.
     pub traces: TraceMode,
-    /// What describes the workload; it has a `service.name`.
+    /// Resource attributes of the workload, including `service.name`.
     pub attributes: Attributes,
-    /// Where it begins: in a log, at the first reading.
+    /// When it begins: in a log, at the first reading.
     pub first: Timestamp,
 }
 
 impl Experiment {
-    /// The span that what belongs to it hangs under; `None` where there is none.
+    /// The span that its children have as their parent; `None` if there is none.
     #[must_use]
     pub fn innermost(&self) -> Option<SpanId> {
         self.span_id.or(self.parent)
     }
 
-    /// The same with its trace.
+    /// The same as a trace context.
     #[must_use]
     pub fn context(&self) -> Option<TraceParent> {
         let (trace_id, flags) = (self.trace_id, self.flags);
         self.innermost().map(|span_id| TraceParent { trace_id, span_id, flags })
     }
 
-    /// What a child process finds in its environment; `None`: nothing of that name.
+    /// Environment variables for a child process; `None` unsets a variable.
     #[must_use]
     pub fn propagation_env(&self) -> [(&'static str, Option<String>); 3] {
         [
@@ -63,7 +63,7 @@ impl Experiment {
         ]
     }
 
-    /// Of the experiment's own span, where it has one.
+    /// Placement of the experiment's own span, if any.
     #[must_use]
     pub fn place(&self) -> Option<SpanPlacement> {
         let (trace_id, flags) = (self.trace_id, self.flags);
@@ -71,8 +71,8 @@ impl Experiment {
         Some(SpanPlacement { span, parent: self.parent, state: self.state.clone(), link: None })
     }
 
-    /// Of a session of this GPU that begins at `start`. It is linked to the one `before` it; the
-    /// first, where it is a trace of its own, to what the experiment is told in.
+    /// Placement of a session of this GPU that begins at `start`. It is linked to the previous one;
+    /// the first session with a trace of its own is linked to the experiment's context.
     #[must_use]
     pub fn session(
         &self,
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_a_session_is_linked_to_the_one_before() {
+    fn session_with_own_trace_links_to_previous() {
         let trace = TraceId::new([7; 16]).unwrap();
         let experiment = opened(ExperimentRequest::default(), ExperimentKind::Sidecar { trace });
         let first = experiment.session(&gpu("a"), at(1), None);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn under_a_context_sessions_are_its_children_unless_they_are_to_have_their_own_trace() {
+    fn sessions_are_children_of_context_unless_per_session() {
         let given: TraceParent = PARENT.replace("-00", "-01").parse().unwrap();
         let trace = TraceId::new([7; 16]).unwrap();
         let request = ExperimentRequest::default().under(given);
@@ -157,15 +157,15 @@ mod tests {
         );
         assert_ne!(own.span.trace_id, given.trace_id);
         assert_eq!((own.parent, own.link), (None, Some(given)));
-        // A command's session is linked to the span that the command hangs under.
+        // A command's session is linked to the span of the command.
         let command = opened(request, ExperimentKind::Command { trace });
         let own = command.session(&gpu("a"), at(1), None);
         assert_eq!((own.parent, own.link), (None, command.context()));
     }
 
-    /// A context that is not recorded says nothing of a trace that is not its own.
+    /// An unsampled context does not affect a trace of its own.
     #[test]
-    fn each_trace_is_sampled_on_its_own() {
+    fn session_traces_are_sampled_independently() {
         let trace = TraceId::new([7; 16]).unwrap();
         let request = |sampler| ExperimentRequest {
             traces: TraceMode::PerSession,

@@ -1,39 +1,39 @@
-//! Where spans stand: in which trace, under which span, after which.
+//! Placement of spans: their trace, parent and link.
 //!
-//! The sessions of a GPU stand under its experiment, or each is a trace of its own: where nobody can
-//! say when the experiment will end, nor under which span it is, a trace would never be complete.
-//! This room must not know what a span says.
+//! The sessions of a GPU are children of the experiment, or each is a trace of its own: if neither
+//! the end of the experiment nor a parent is known, a shared trace would never be complete. Must
+//! not depend on the contents of spans.
 
 use phasemeter_meter::units::Timestamp;
 
 use super::ids::{GpuKey, SpanId, Subject};
 use super::traceparent::{TraceParent, TraceState};
 
-/// Which traces the sessions of an experiment stand in.
+/// Which traces the sessions of an experiment are in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TraceMode {
-    /// That of the experiment, where it has one.
+    /// The experiment's trace, if any.
     #[default]
     Shared,
-    /// Each in its own.
+    /// Each session in a trace of its own.
     PerSession,
 }
 
-/// Where a span stands.
+/// Placement of a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanPlacement {
-    /// The span: its trace, its id, and whether it is recorded.
+    /// The span: its trace, its ID, and whether it is recorded.
     pub span: TraceParent,
-    /// The span it hangs under; `None` at the root of its trace.
+    /// The parent span; `None` at the root of its trace.
     pub parent: Option<SpanId>,
-    /// What is passed along with the trace.
+    /// The `tracestate` to propagate.
     pub state: Option<TraceState>,
-    /// The span that it follows, and does not hang under.
+    /// A preceding span that is not the parent.
     pub link: Option<TraceParent>,
 }
 
 impl SpanPlacement {
-    /// Of a phase of this GPU, in this session of it.
+    /// Placement of a phase of this GPU in this session.
     #[must_use]
     pub fn phase(&self, gpu: &GpuKey, start: Timestamp) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl SpanPlacement {
         }
     }
 
-    /// The span of a phase of this GPU, in this session of it.
+    /// The span of a phase of this GPU in this session.
     #[must_use]
     pub fn phase_span(&self, gpu: &GpuKey, start: Timestamp) -> TraceParent {
         let span_id = SpanId::of_content(&self.span.trace_id, &Subject::Phase(gpu), start);

@@ -12,36 +12,36 @@ use super::traceparent::{TraceParent, TraceState};
 /// The attribute that names the workload.
 const SERVICE_NAME: &str = "service.name";
 
-/// What the workload is called where nobody names it, as OpenTelemetry asks.
+/// The name of an unnamed workload, as OpenTelemetry defines it.
 const UNKNOWN_SERVICE: &str = "unknown_service";
 
 /// What is known of an experiment before its first reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExperimentRequest {
-    /// What the user calls it.
+    /// The ID given by the user.
     pub id: Option<String>,
-    /// The span it hangs under.
+    /// The parent span.
     pub parent: Option<TraceParent>,
-    /// What is passed along with that.
+    /// The parent's `tracestate`.
     pub state: Option<TraceState>,
-    /// What the workload's services tell each other; passed on as it came.
+    /// The `baggage`, propagated unchanged.
     pub baggage: Option<String>,
-    /// Whether its trace is recorded.
+    /// Decides whether its trace is recorded.
     pub sampler: TraceSampler,
-    /// Which traces its sessions stand in.
+    /// Which traces its sessions are in.
     pub traces: TraceMode,
-    /// What describes the workload.
+    /// Resource attributes of the workload.
     pub attributes: Attributes,
 }
 
 impl ExperimentRequest {
-    /// The same under another span; what was passed along with the first stays behind.
+    /// The same with another parent; the previous parent's `tracestate` is dropped.
     #[must_use]
     pub fn under(self, parent: TraceParent) -> Self {
         Self { parent: Some(parent), state: None, ..self }
     }
 
-    /// Opens the experiment: its ids are settled from here on. `first`: where it begins.
+    /// Opens the experiment, which fixes its IDs. `first`: when it begins.
     #[must_use]
     pub fn open(self, first: Timestamp, opening: ExperimentKind<'_>) -> Experiment {
         let mut attributes = self.attributes;
@@ -76,24 +76,23 @@ impl ExperimentRequest {
     }
 }
 
-/// What opens an experiment. It decides on the trace where none is given, and on whether the
-/// experiment has a span of its own.
+/// The kind of experiment. It determines the trace if none is given, and whether the experiment has
+/// a span of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExperimentKind<'a> {
-    /// A log. The same log opens the same trace: it follows from what is in it.
+    /// A log. The same log opens the same trace, since its ID is derived from the content.
     Log {
-        /// The [`gpu_id`]s of those seen within the lateness window after the first reading.
+        /// The [`gpu_id`]s seen within the allowed lateness after the first reading.
         gpus: &'a [&'a str],
     },
-    /// A command, whose end ends the experiment.
+    /// A command, whose end is the end of the experiment.
     Command {
-        /// A trace of its own.
+        /// The trace ID if none is given.
         trace: TraceId,
     },
-    /// A sidecar. It cannot know when what it stands beside ends, so there is no span that would
-    /// have to end with it.
+    /// A sidecar. It does not know when its workload ends, so there is no span of its own.
     Sidecar {
-        /// A trace of its own.
+        /// The trace ID if none is given.
         trace: TraceId,
     },
 }
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_it_is_named_by_its_trace() {
+    fn default_experiment_id_is_trace_id() {
         let experiment = open(ExperimentRequest::default());
         assert_eq!(experiment.id, experiment.trace_id.to_string());
         assert_eq!(experiment.parent, None);
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_given_goes_into_the_ids() {
+    fn given_id_determines_trace_id() {
         let named = ExperimentRequest { id: Some("tuning".into()), ..Default::default() };
         let by_attribute = ExperimentRequest {
             attributes: Attributes::from([(EXPERIMENT_ID.into(), "tuning".into())]),
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn under_a_parent_it_is_in_its_trace() {
+    fn parent_determines_trace() {
         let parent: TraceParent = PARENT.parse().unwrap();
         let request = ExperimentRequest {
             state: "a=1".parse().ok(),
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn live_the_trace_that_is_opened_is_the_one_given() {
+    fn live_experiment_uses_given_trace() {
         let trace = TraceId::new([7; 16]).unwrap();
         let command = opened(ExperimentRequest::default(), ExperimentKind::Command { trace });
         assert_eq!((command.trace_id, command.parent), (trace, None));
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_is_not_recorded_has_children_that_are_not() {
+    fn unsampled_parent_has_unsampled_children() {
         let parent = TraceParent { flags: TraceFlags::RANDOM, ..PARENT.parse().unwrap() };
         let request = ExperimentRequest::default().under(parent);
         assert!(!open(request.clone()).flags.is_sampled());

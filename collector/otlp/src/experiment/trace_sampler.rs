@@ -1,27 +1,27 @@
-//! Whether a trace is recorded: the samplers of `OTEL_TRACES_SAMPLER`.
+//! Trace sampling: the samplers of `OTEL_TRACES_SAMPLER`.
 //!
-//! Only spans and the exemplars that name them depend on it, never money or metrics. This room
-//! must not know what is in a trace.
+//! Only spans and the exemplars that refer to them depend on it, never money or metrics. Must not
+//! depend on the contents of traces.
 
 use super::ids::TraceId;
 
 /// Decides whether a trace is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceSampler {
-    /// Where there is a parent, it decides.
+    /// Whether a parent's decision is inherited.
     pub parent_based: bool,
-    /// What decides otherwise.
+    /// The decision without a parent.
     pub root: Root,
 }
 
-/// What decides about a trace that nobody decided about.
+/// The decision for a trace without a parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
     /// Every trace.
     AlwaysOn,
     /// No trace.
     AlwaysOff,
-    /// A share of all traces, told from their ids.
+    /// A fraction of traces, decided by trace ID.
     TraceIdRatio(Ratio),
 }
 
@@ -33,8 +33,7 @@ impl Default for TraceSampler {
 }
 
 impl TraceSampler {
-    /// The sampler of this name, with `ratio` where it takes one; `None` where there is no such
-    /// sampler here.
+    /// The sampler of this name, with `ratio` if it uses one; `None` if the name is unknown.
     #[must_use]
     pub fn named(name: &str, ratio: Ratio) -> Option<Self> {
         let (parent_based, root) = match name.strip_prefix("parentbased_") {
@@ -50,7 +49,7 @@ impl TraceSampler {
         Some(Self { parent_based, root })
     }
 
-    /// Whether the trace is recorded. `parent`: whether its parent is, where it has one.
+    /// Whether the trace is recorded. `parent`: whether its parent is recorded, if there is one.
     #[must_use]
     pub fn samples(&self, trace: &TraceId, parent: Option<bool>) -> bool {
         if let Some(parent) = parent.filter(|_| self.parent_based) {
@@ -64,7 +63,7 @@ impl TraceSampler {
     }
 }
 
-/// A share of all traces, in 1 ÷ 2⁶³.
+/// A fraction of traces, in units of 1 ÷ 2⁶³.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ratio(u64);
 
@@ -77,14 +76,14 @@ impl Ratio {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "between 0 and 2^63, and below a unit nothing is told apart"
+        reason = "between 0 and 2^63; smaller differences do not matter"
     )]
     pub fn new(ratio: f64) -> Option<Self> {
         (0.0..=1.0).contains(&ratio).then_some(Self((ratio * Self::ALL.0 as f64) as u64))
     }
 
-    /// By the upper 63 of the last 64 bits of the id, as the SDKs for Go and Rust do: whoever
-    /// samples the same trace at the same ratio decides the same.
+    /// Compares the upper 63 of the last 64 bits of the ID, like the SDKs for Go and Rust, so that
+    /// samplers with the same ratio agree.
     fn takes(self, trace: &TraceId) -> bool {
         let low = trace.as_bytes().iter().skip(8);
         low.fold(0, |bits: u64, byte| bits << 8 | u64::from(*byte)) >> 1 < self.0
@@ -106,8 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn each_sampler_decides_as_its_name_says() {
-        // Name; a root of a low and of a high id; under a parent that is recorded, and not.
+    fn samplers_match_their_names() {
+        // Name; a root with a low and with a high ID; under a recorded parent, and not.
         for (name, expected) in [
             ("always_on", [true, true, true, true]),
             ("always_off", [false, false, false, false]),
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_not_guessed() {
+    fn unknown_sampler_is_rejected() {
         for name in
             ["", "jaeger_remote", "parentbased_", "ALWAYS_ON", "parentbased_parentbased_always_on"]
         {
@@ -141,9 +140,9 @@ mod tests {
     }
 
     proptest! {
-        /// Who samples more traces samples all of those that are sampled with less.
+        /// A higher ratio samples a superset of the traces of a lower one.
         #[test]
-        fn a_higher_ratio_takes_more(low: u64, a in 0.0..=1.0, b in 0.0..=1.0) {
+        fn higher_ratio_samples_superset(low: u64, a in 0.0..=1.0, b in 0.0..=1.0) {
             let (less, more) = if a < b { (a, b) } else { (b, a) };
             let takes = |ratio| Ratio::new(ratio).unwrap().takes(&trace(low));
             prop_assert!(takes(more) || !takes(less));

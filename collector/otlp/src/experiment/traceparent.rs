@@ -1,13 +1,13 @@
-//! The W3C trace context: `traceparent` and `tracestate`, as they come and go.
+//! W3C Trace Context: `traceparent` and `tracestate`.
 //!
-//! <https://www.w3.org/TR/trace-context/>. This room must not know where they came from.
+//! <https://www.w3.org/TR/trace-context/>. Must not depend on where they come from.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::ids::{SpanId, TraceId};
 
-/// The flags of a trace. Bits that the standard does not name are dropped.
+/// Trace flags. Bits that the standard does not define are dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceFlags(u8);
 
@@ -15,7 +15,7 @@ impl TraceFlags {
     /// Spans are recorded.
     pub const SAMPLED: Self = Self(0b01);
 
-    /// The trace id is random at its end, so that others may sample by it.
+    /// The rightmost bytes of the trace ID are random, so that others can sample by it.
     pub const RANDOM: Self = Self(0b10);
 
     /// From the byte on the wire.
@@ -36,35 +36,35 @@ impl TraceFlags {
         self.0 & Self::SAMPLED.0 != 0
     }
 
-    /// The same, recorded or not.
+    /// The same flags, sampled or not.
     #[must_use]
     pub const fn with_sampled(self, sampled: bool) -> Self {
         Self(self.0 & !Self::SAMPLED.0 | if sampled { Self::SAMPLED.0 } else { 0 })
     }
 }
 
-/// A span of someone else, as `traceparent` names it.
+/// A remote span, as `traceparent` identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceParent {
     /// Its trace.
     pub trace_id: TraceId,
-    /// The span.
+    /// Its span.
     pub span_id: SpanId,
-    /// Whether it is recorded.
+    /// Its flags.
     pub flags: TraceFlags,
 }
 
-/// Why a text is no `traceparent`.
+/// Why a `traceparent` is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceParentError {
-    /// It does not have the form.
+    /// Invalid form.
     #[error(
-        "{0:?} is no traceparent: give VERSION-TRACE-SPAN-FLAGS in lower-case hex digits, like \
+        "invalid traceparent {0:?}: expected VERSION-TRACE-SPAN-FLAGS in lowercase hex, as in \
          00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     )]
     Malformed(String),
-    /// An id is all zero.
-    #[error("{0:?} is no traceparent: an id of zeros names nothing")]
+    /// An all-zero ID.
+    #[error("invalid traceparent {0:?}: an ID is all zero")]
     Zero(String),
 }
 
@@ -100,29 +100,29 @@ impl fmt::Display for TraceParent {
     }
 }
 
-/// What tracing systems pass along with a `traceparent`. Kept as it came.
+/// The `tracestate` of a trace, kept unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceState(String);
 
 impl TraceState {
-    /// The longest that is passed on, as the standard asks at least; it goes on every span.
+    /// Maximum length that is propagated, the minimum in the standard; it is part of every span.
     pub const MAX_LENGTH: usize = 512;
 
-    /// The most members there may be.
+    /// Maximum number of members.
     pub const MAX_MEMBERS: usize = 32;
 
-    /// As it came.
+    /// The text, unchanged.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The text is no `tracestate` that can be passed on.
+/// The text is not a valid `tracestate`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no tracestate: give up to 32 KEY=VALUE with commas between them, in printable ASCII \
-     and at most 512 characters"
+    "invalid tracestate {0:?}: expected up to 32 KEY=VALUE, separated by commas, in at most 512 \
+     printable ASCII characters"
 )]
 pub struct TraceStateError(String);
 
@@ -144,7 +144,7 @@ impl FromStr for TraceState {
     }
 }
 
-/// Exactly `N` bytes in lower-case hex digits.
+/// Exactly `N` bytes in lowercase hex digits.
 fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -162,7 +162,7 @@ fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// As much of a text as a message needs.
+/// An excerpt of a text for a message.
 fn shown(text: &str) -> String {
     text.chars().take(80).collect()
 }
@@ -173,9 +173,9 @@ mod tests {
 
     use super::*;
 
-    /// Each line of the table: what is given, and what it means, or why it is refused.
+    /// Each line of the table: an input, and its meaning or why it is rejected.
     #[test]
-    fn traceparents_are_read_as_the_table_says() {
+    fn traceparent_parsing_matches_table() {
         let table = include_str!("../../tests/fixtures/traceparent.txt");
         let lines = table.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
         let mut count = 0;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn tracestate_is_kept_as_it_came_or_not_at_all() {
+    fn tracestate_is_kept_unchanged_or_rejected() {
         let read = |text: &str| text.parse::<TraceState>().ok().map(|state| state.0);
         for text in ["", "a=1", "rojo=00f067aa0ba902b7, congo=t61rcWkgMzE,", "a@b=x y"] {
             assert_eq!(read(text), Some(text.to_owned()));
@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(trace: [u8; 16], span: [u8; 8], flags: u8) {
+        fn traceparent_round_trips(trace: [u8; 16], span: [u8; 8], flags: u8) {
             prop_assume!(trace != [0; 16] && span != [0; 8]);
             let parent = TraceParent {
                 trace_id: TraceId::new(trace).unwrap(),

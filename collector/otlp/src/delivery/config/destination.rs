@@ -1,14 +1,14 @@
-//! Which endpoint a configuration is for.
+//! The endpoint that a configuration uses.
 
-/// Which endpoint is meant.
+/// The endpoint to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination<'a> {
-    /// What the environment names. A signal that it names no endpoint for is not sent.
+    /// The endpoint in the environment. A signal without one is not exported.
     Environment,
-    /// What the environment names, else the specification's default on this machine:
-    /// `http://localhost:4318`, with grpc `http://localhost:4317`.
+    /// The endpoint in the environment, else the specification's default: `http://localhost:4318`,
+    /// for gRPC `http://localhost:4317`.
     Default,
-    /// This one, for every signal, whatever endpoint the environment names. It is read as
-    /// `OTEL_EXPORTER_OTLP_ENDPOINT` is.
+    /// This endpoint for every signal, whatever the environment contains; parsed like
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`.
     Endpoint(&'a str),
 }

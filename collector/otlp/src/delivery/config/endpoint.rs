@@ -1,5 +1,5 @@
-//! Reads an endpoint. What is meant depends on the protocol: http/protobuf goes to a URL, gRPC to
-//! an address. It is never guessed: a port says nothing about the protocol.
+//! Parses an endpoint. Its form depends on the protocol: http/protobuf uses a URL, gRPC an address.
+//! The protocol is never guessed from the port.
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::error::EndpointError;
 use super::protocol::Protocol;
 
-/// Where a signal goes.
+/// The endpoint of a signal.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// What to dial.
+    /// The address to connect to.
     pub(crate) address: Address,
-    /// What to ask for there.
+    /// The URI to request.
     pub(crate) uri: Uri,
-    /// Whom the certificate there must name; none where there is no TLS.
+    /// The name in its certificate; `None` without TLS.
     pub(super) server_name: Option<ServerName<'static>>,
 }
 
-/// What can be dialled.
+/// An address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp { host: String, port: u16 },
@@ -30,8 +30,8 @@ pub(crate) enum Address {
 }
 
 impl Endpoint {
-    /// `path` is added to the endpoint's own; none where it is taken as it is. `insecure` decides
-    /// only where there is no scheme.
+    /// Appends `path` to the endpoint's own path, if given. `insecure` applies only without a
+    /// scheme.
     pub(super) fn parse(
         text: &str,
         protocol: Protocol,
@@ -55,7 +55,7 @@ impl Endpoint {
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             return Err(EndpointError::Credentials);
         }
-        // The brackets of an IPv6 address belong to the URL.
+        // The brackets of an IPv6 address are part of the URL syntax.
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         if host.is_empty() {
             return Err(EndpointError::Malformed);
@@ -74,7 +74,7 @@ impl Endpoint {
         Ok(Self { address: Address::Tcp { host, port }, uri, server_name })
     }
 
-    /// gRPC's own names: `unix:path`, `unix:///absolute/path`.
+    /// gRPC's syntax: `unix:path`, `unix:///absolute/path`.
     fn unix(rest: &str) -> Result<Self, EndpointError> {
         let path = rest.strip_prefix("//").unwrap_or(rest);
         if path.is_empty() {
@@ -85,7 +85,7 @@ impl Endpoint {
     }
 }
 
-/// Adds a path below that of the URL, and keeps the query.
+/// Appends a path to that of the URL, and keeps the query.
 fn below(uri: Uri, path: &str) -> Result<Uri, EndpointError> {
     let base = uri.path().trim_end_matches('/');
     let whole = match uri.query() {
@@ -98,7 +98,7 @@ fn below(uri: Uri, path: &str) -> Result<Uri, EndpointError> {
     Uri::from_parts(parts).map_err(|_| EndpointError::Malformed)
 }
 
-/// Without the query, which may hold a token.
+/// Without the query, which can contain a token.
 impl Display for Endpoint {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let Address::Unix(path) = &self.address {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_endpoint_of_all_signals_gets_their_paths_and_that_of_one_does_not() {
+    fn general_endpoint_gets_signal_path() {
         let path = Some("/v1/traces");
         let base = "http://collector:4318";
         assert_eq!(http(base, path).unwrap(), "http://collector:4318/v1/traces");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_a_scheme_is_tls_unless_it_is_said_to_be_insecure() {
+    fn schemeless_address_uses_tls_unless_insecure() {
         let (shown, address) = grpc("collector:4317", false).unwrap();
         assert_eq!((shown.as_str(), address), ("https://collector:4317", tcp("collector", 4317)));
         assert_eq!(grpc("collector:4317", true).unwrap().0, "http://collector:4317");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_named_as_grpc_names_it() {
+    fn unix_endpoint_follows_grpc_syntax() {
         for text in ["unix:/run/otlp.sock", "unix:///run/otlp.sock"] {
             let (shown, address) = grpc(text, false).unwrap();
             assert_eq!(shown, "unix:/run/otlp.sock");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_endpoint_is_refused() {
+    fn invalid_endpoint_is_rejected() {
         assert_eq!(http("ftp://collector", None), Err(EndpointError::Scheme));
         assert_eq!(grpc("dns:///collector:4317", false), Err(EndpointError::Malformed));
         assert_eq!(http("http://", None), Err(EndpointError::Malformed));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_sent_but_not_shown() {
+    fn query_is_sent_but_not_displayed() {
         let text = "https://collector/otlp?token=secret";
         let endpoint = Endpoint::parse(text, Protocol::HttpProtobuf, None, false).unwrap();
         assert_eq!(endpoint.uri.to_string(), text);

@@ -1,4 +1,4 @@
-//! Asks the environment, signal by signal, and gathers all that is wrong.
+//! Reads the environment signal by signal, and collects every error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use super::target::Target;
 use super::tls::{Tls, TlsFiles};
 use crate::signal::{BySignal, Signal};
 
-/// How long an attempt may take where nothing is said.
+/// Default timeout of an attempt.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest that can be said, in milliseconds: an hour.
+/// Maximum timeout in milliseconds: one hour.
 const LONGEST_TIMEOUT: u64 = 3_600_000;
 
-/// The targets of all signals, or all that is wrong.
+/// The targets of all signals, or every error.
 pub(super) fn targets(
     destination: Destination<'_>,
     env: &dyn Fn(&str) -> Option<String>,
@@ -35,14 +35,14 @@ struct Reader<'a> {
     destination: Destination<'a>,
     env: &'a dyn Fn(&str) -> Option<String>,
     errors: ConfigErrors,
-    /// What was read from files so far: most often all signals have the same.
+    /// TLS configurations by files: usually all signals share one.
     tls: Vec<(TlsFiles, Option<Arc<ClientConfig>>)>,
 }
 
 impl Reader<'_> {
-    /// None where the signal has no endpoint, or where something is wrong.
+    /// `None` if the signal has no endpoint, or on error.
     fn target(&mut self, signal: Signal) -> Option<Target> {
-        // A protocol that is wrong is reported; the rest is read as if it were the default.
+        // An invalid protocol is reported; the rest is read with the default one.
         let protocol = self.read(signal, "PROTOCOL", protocol).unwrap_or(Protocol::HttpProtobuf);
         let endpoint = self.endpoint(signal, protocol)?;
         let headers = self.read(signal, "HEADERS", header_list);
@@ -55,7 +55,7 @@ impl Reader<'_> {
         Some(Target {
             protocol,
             endpoint,
-            headers: headers.unwrap_or_else(headers::ours),
+            headers: headers.unwrap_or_else(headers::default_headers),
             timeout: timeout.unwrap_or(TIMEOUT),
             compression: compression.unwrap_or(Compression::None),
             tls,
@@ -96,14 +96,14 @@ impl Reader<'_> {
         config
     }
 
-    /// Of certificate and key only one is set.
+    /// Reports that only one of certificate and key is set.
     fn half<T>(&mut self, set: Setting, missing: &str) -> Option<T> {
         let given = set.variable;
         let missing = format!("OTEL_EXPORTER_OTLP_{missing}");
         self.errors.keep(Err(ConfigError::HalfIdentity { given, missing }))
     }
 
-    /// What is set, as its type; none where it is unset or wrong.
+    /// The parsed value; `None` if unset or invalid.
     fn read<T>(
         &mut self,
         signal: Signal,
@@ -126,7 +126,7 @@ impl Reader<'_> {
         self.look_up(format!("OTEL_EXPORTER_OTLP_{name}"))
     }
 
-    /// An empty variable is as good as unset: the specification wants it so.
+    /// An empty variable counts as unset, as the specification requires.
     fn look_up(&self, variable: String) -> Option<Setting> {
         let value = (self.env)(&variable)?.trim().to_owned();
         (!value.is_empty()).then_some(Setting { variable, value })
@@ -156,7 +156,7 @@ fn insecure(setting: Setting) -> Result<bool, ConfigError> {
 fn timeout(setting: Setting) -> Result<Duration, ConfigError> {
     match setting.value.parse() {
         Ok(millis @ 1..=LONGEST_TIMEOUT) => Ok(Duration::from_millis(millis)),
-        _ => Err(setting.refuse("whole milliseconds from 1 to 3600000, as 10000 for 10 s")),
+        _ => Err(setting.refuse("milliseconds, 1 to 3600000")),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What can be wrong with a configuration. Each message names the variable and what to do; none
-//! repeats a header's value or an endpoint, which may hold secrets.
+//! Configuration errors. Each message names the variable and what to do; none contains a header's
+//! value or an endpoint, which can contain secrets.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
@@ -9,18 +9,18 @@ use std::path::PathBuf;
 use thiserror::Error;
 use tokio_rustls::rustls;
 
-/// All that is wrong at once, one a line.
+/// Every error, one per line.
 #[derive(Debug, Default)]
 pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
-    /// Each of them, at least one.
+    /// The errors, at least one.
     #[must_use]
     pub fn as_slice(&self) -> &[ConfigError] {
         &self.0
     }
 
-    /// Keeps an error, once: what is set for all signals is wrong for each of them.
+    /// Records an error once: a general variable is invalid for every signal.
     pub(super) fn keep<T>(&mut self, result: Result<T, ConfigError>) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
@@ -47,106 +47,108 @@ impl Display for ConfigErrors {
 
 impl Error for ConfigErrors {}
 
-/// One thing that is wrong. `variable` is a variable of the environment, or `--otlp`.
+/// One error. `variable` is an environment variable, or `--otlp`.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// No address.
+    /// Invalid endpoint.
     #[error("{variable}: {reason}")]
     Endpoint {
-        /// Where it was given.
+        /// Its variable.
         variable: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: EndpointError,
     },
-    /// A word or a number that is not one of those that it may be.
-    #[error("{variable}={value}: set {wanted}")]
+    /// Invalid keyword or number.
+    #[error("{variable}={value}: invalid value: expected {wanted}")]
     Value {
-        /// Where it was given.
+        /// Its variable.
         variable: String,
-        /// What was given.
+        /// Its value.
         value: String,
-        /// What may be given.
+        /// The accepted values.
         wanted: &'static str,
     },
-    /// Not a list of headers. The header is named by its place, since all of it may be a secret.
-    #[error("{variable}: entry {entry} is no header; write name=value, with a comma between two")]
+    /// Invalid list of headers. The entry is identified by position, since all of it can be secret.
+    #[error(
+        "{variable}: invalid header in entry {entry}: expected name=value, separated by commas"
+    )]
     Header {
-        /// Where it was given.
+        /// Its variable.
         variable: String,
-        /// From 1.
+        /// Position, from 1.
         entry: usize,
     },
     /// A file that cannot be read.
-    #[error("{variable}: cannot read {}: {source}; name a file that this user may read", path.display())]
+    #[error("{variable}: cannot read {}: {source}; check the path and its permissions", path.display())]
     File {
-        /// Where it was named.
+        /// Its variable.
         variable: String,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file without what it should hold.
-    #[error("{variable}: {} holds no {what} in PEM form; convert it, or name another file", path.display())]
+    /// A file without the expected PEM block.
+    #[error("{variable}: {} contains no {what} in PEM format; convert it, or use another file", path.display())]
     NotPem {
-        /// Where it was named.
+        /// Its variable.
         variable: String,
         /// The file.
         path: PathBuf,
         /// `certificate` or `private key`.
         what: &'static str,
     },
-    /// A certificate that nobody could be checked against.
-    #[error("{variable}: {} cannot be trusted: {source}; name the certificate of an authority", path.display())]
+    /// A certificate that cannot serve as a trust anchor.
+    #[error("{variable}: {} is not a valid trust anchor: {source}; use the certificate of an authority", path.display())]
     Untrusted {
-        /// Where it was named.
+        /// Its variable.
         variable: String,
         /// The file.
         path: PathBuf,
-        /// What TLS said.
+        /// The error of the TLS library.
         source: rustls::Error,
     },
-    /// A key that does not belong to its certificate, or of a kind that is not known.
-    #[error("{certificate}: TLS cannot use it: {source}; name a certificate and its own key")]
+    /// A key that does not match its certificate, or of an unknown kind.
+    #[error(
+        "{certificate}: unusable client certificate: {source}; use a certificate with its own key"
+    )]
     Tls {
         /// The variable of the certificate, and the file.
         certificate: String,
-        /// What TLS said.
+        /// The error of the TLS library.
         source: rustls::Error,
     },
-    /// A certificate without its key, or the other way round.
+    /// A certificate without its key, or the reverse.
     #[error("{given} is set without {missing}; set both, or neither")]
     HalfIdentity {
-        /// What was given.
+        /// The variable that is set.
         given: String,
-        /// What was not.
+        /// The variable that is missing.
         missing: String,
     },
-    /// A machine that trusts nobody, as a bare container does.
+    /// No system trust store, as in a minimal container.
     #[error(
-        "this machine has no certificates that it trusts; \
-         set OTEL_EXPORTER_OTLP_CERTIFICATE to the file of the authority's"
+        "no trusted certificates on this machine; \
+         set OTEL_EXPORTER_OTLP_CERTIFICATE to the authority's certificate"
     )]
-    NobodyTrusted,
+    NoTrustAnchors,
 }
 
-/// What can be wrong with an endpoint.
+/// Why an endpoint is invalid.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// http/protobuf goes to a URL.
-    #[error("http/protobuf needs a URL; begin it with http:// or https://")]
+    /// http/protobuf requires a URL.
+    #[error("invalid endpoint for http/protobuf: expected a URL with http:// or https://")]
     NoScheme,
-    /// A scheme that is not spoken here.
-    #[error("begin it with http:// or https://, or with unix: and set the protocol to grpc")]
+    /// Unsupported scheme.
+    #[error("invalid scheme: expected http:// or https://, or unix: with the protocol grpc")]
     Scheme,
-    /// Nothing that could be dialled.
-    #[error("not an address; write it as http://host:port")]
+    /// Not an address.
+    #[error("invalid address: expected http://host:port")]
     Malformed,
     /// `user:password@host`.
-    #[error(
-        "a user and password do not belong here; set OTEL_EXPORTER_OTLP_HEADERS=authorization=Basic%20…"
-    )]
+    #[error("credentials in URL; use OTEL_EXPORTER_OTLP_HEADERS=authorization=Basic%20… instead")]
     Credentials,
 }

@@ -1,5 +1,5 @@
-//! Reads a list of headers: `name=value,name=value`, values percent-encoded, as the specification
-//! takes it from W3C Baggage without its properties. Values are never shown.
+//! Parses a list of headers, `name=value,name=value` with percent-encoded values: W3C Baggage
+//! without properties, as the specification defines it. Values are never shown.
 
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -8,14 +8,15 @@ use percent_encoding::percent_decode_str;
 const OURS: HeaderValue =
     HeaderValue::from_static(concat!("phasemeter/", env!("CARGO_PKG_VERSION")));
 
-/// What is sent where no header is given: who we are.
-pub(super) fn ours() -> HeaderMap {
+/// The default headers: the user agent.
+pub(super) fn default_headers() -> HeaderMap {
     HeaderMap::from_iter([(USER_AGENT, OURS)])
 }
 
-/// The headers of a list, ours below them; or the number, from 1, of the first entry that is none.
+/// The headers of a list added to the default ones; or the position, from 1, of the first invalid
+/// entry.
 pub(super) fn parse(text: &str) -> Result<HeaderMap, usize> {
-    let mut headers = ours();
+    let mut headers = default_headers();
     for (entry, number) in text.split(',').zip(1_usize..) {
         if entry.trim().is_empty() {
             continue;
@@ -51,10 +52,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_named_by_its_place() {
+    fn invalid_header_is_named_by_position() {
         assert_eq!(parse("a=1,b"), Err(2));
         assert_eq!(parse("a=1,=2"), Err(2));
         assert_eq!(parse("a b=1"), Err(1));
-        assert_eq!(parse("a=%0a"), Err(1), "no line of our headers is someone else's");
+        assert_eq!(parse("a=%0a"), Err(1), "a value cannot add a header line");
     }
 }

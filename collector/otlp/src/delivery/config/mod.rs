@@ -1,21 +1,21 @@
-//! Where OTLP goes and how, as the environment says: the variables of the OpenTelemetry
-//! specification, each also for one signal alone (`OTEL_EXPORTER_OTLP_TRACES_…`), which then wins.
+//! Configuration of delivery from the OpenTelemetry specification's variables. Each also exists per
+//! signal (`OTEL_EXPORTER_OTLP_TRACES_…`), which takes precedence.
 //!
-//! | `OTEL_EXPORTER_OTLP_…` | is | unset |
+//! | `OTEL_EXPORTER_OTLP_…` | value | default |
 //! |---|---|---|
-//! | `ENDPOINT` | `http://`, `https://`; with grpc also `unix:PATH` and `host:port` | nothing is sent |
+//! | `ENDPOINT` | `http://`, `https://`; for gRPC also `unix:PATH` and `host:port` | nothing is exported |
 //! | `PROTOCOL` | `grpc` or `http/protobuf` | `http/protobuf`, as the specification recommends |
 //! | `HEADERS` | `name=value,…`, values percent-encoded | none |
-//! | `TIMEOUT` | milliseconds an attempt, 1 to 3600000 | 10000 |
+//! | `TIMEOUT` | milliseconds per attempt, 1 to 3600000 | 10000 |
 //! | `COMPRESSION` | `none` or `gzip` | `none` |
-//! | `CERTIFICATE` | file, PEM: whom to trust, and nobody else | whom this machine trusts |
-//! | `CLIENT_CERTIFICATE`, `CLIENT_KEY` | files, PEM: who we are | nobody |
-//! | `INSECURE` | `true` or `false`: a `host:port` without a scheme is plain text | `false`: TLS |
+//! | `CERTIFICATE` | PEM file: the only trust anchors | the system's trust store |
+//! | `CLIENT_CERTIFICATE`, `CLIENT_KEY` | PEM files: the client's identity | none |
+//! | `INSECURE` | `true` or `false`: plain text for a `host:port` without a scheme | `false`: TLS |
 //!
-//! With http/protobuf the path of the signal (`/v1/traces`) is added to the endpoint of all
-//! signals; the endpoint of one signal is taken as it is. Certificates matter where the endpoint is
-//! `https`. Where the specification lets an exporter ignore what it cannot read, this one refuses:
-//! data that silently goes elsewhere, or in the clear, is worse than a start that fails.
+//! For http/protobuf the signal's path (`/v1/traces`) is appended to the general endpoint; a
+//! signal's own endpoint is used unchanged. Certificates apply to `https` endpoints. The
+//! specification lets an exporter ignore invalid values; this one rejects them, since data sent
+//! elsewhere, or in plain text, is worse than a failed start.
 
 mod destination;
 mod endpoint;
@@ -36,27 +36,26 @@ pub(super) use self::tls::Tls;
 use super::retry::Retry;
 use crate::signal::{BySignal, Signal};
 
-/// What the queue may hold, in encoded bytes. At 1 MiB an hour a GPU it carries eight GPUs over
-/// half an hour without a backend, and leaves the sidecar within 25 MiB of resident memory.
+/// Capacity of the queue in encoded bytes. At 1 MiB per GPU-hour it holds over half an hour of
+/// eight GPUs without a backend, and keeps the sidecar within 25 MiB of resident memory.
 pub const QUEUE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Where everything goes, and how patiently.
+/// Targets of all signals, and the retry settings.
 #[derive(Clone, Debug)]
 pub struct Config {
     targets: BySignal<Option<Target>>,
-    /// The bound of the queue, in encoded bytes.
+    /// Capacity of the queue, in encoded bytes.
     pub queue_bytes: u64,
-    /// The waits between attempts.
+    /// Delays between attempts.
     pub retry: Retry,
 }
 
 impl Config {
-    /// Reads everything at once. `env` looks a variable up; an empty one is as good as unset. The
-    /// files that certificates are in are read here too. `None` where no signal has an endpoint:
-    /// nothing is to be sent.
+    /// Reads everything at once, including certificate files. `env` looks up a variable; an empty
+    /// one counts as unset. `None` if no signal has an endpoint.
     ///
     /// # Errors
-    /// All that is wrong, each with its variable and what to do.
+    /// Returns every error, each with its variable and what to do.
     pub fn read(
         destination: Destination<'_>,
         env: impl Fn(&str) -> Option<String>,
@@ -66,7 +65,7 @@ impl Config {
         Ok(any.then(|| Self { targets, queue_bytes: QUEUE_BYTES, retry: Retry::default() }))
     }
 
-    /// Where a signal goes; `None` where it is not sent.
+    /// The target of a signal; `None` if it is not exported.
     #[must_use]
     pub const fn target(&self, signal: Signal) -> Option<&Target> {
         self.targets.of(signal).as_ref()
@@ -92,7 +91,7 @@ mod tests {
         })
     }
 
-    /// Everything but who is trusted and who we are.
+    /// Everything but trust anchors and identity.
     fn show(target: &Target) -> String {
         let Target { headers, timeout, compression, tls, .. } = target;
         let names = headers.keys().filter(|name| *name != USER_AGENT);
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_read_and_what_is_wrong_is_said_all_at_once() {
+    fn environment_is_parsed_and_all_errors_reported() {
         for case in CASES.split("\n\n") {
             let lines = || case.lines().filter(|line| !line.starts_with('#'));
             let expected: Vec<&str> = lines().filter_map(|line| line.strip_prefix("> ")).collect();
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_certificates_are_read_at_once_and_all_that_is_wrong_is_said() {
+    fn certificate_files_are_read_and_all_errors_reported() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             let path = folder.path().join(name).display().to_string();
@@ -157,33 +156,36 @@ mod tests {
             read.map_or_else(|errors| errors.to_string(), |_| "none".to_owned())
         };
         assert_eq!(errors(&certificate, &certificate, &key), "none");
-        let said = errors(&missing, &empty, &certificate);
-        let lines: Vec<&str> = said.lines().collect();
-        assert_eq!(lines.len(), 3, "{said}");
+        let errors_shown = errors(&missing, &empty, &certificate);
+        let lines: Vec<&str> = errors_shown.lines().collect();
+        assert_eq!(lines.len(), 3, "{errors_shown}");
         assert!(lines[0].starts_with(&format!(
             "OTEL_EXPORTER_OTLP_CERTIFICATE: cannot read {missing}: No such file"
         )));
         assert_eq!(
             lines[1],
             format!(
-                "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: {empty} holds no certificate in PEM form; \
-                 convert it, or name another file"
+                "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: {empty} contains no certificate in PEM format; \
+                 convert it, or use another file"
             )
         );
         assert_eq!(
             lines[2],
             format!(
-                "OTEL_EXPORTER_OTLP_CLIENT_KEY: {certificate} holds no private key in PEM form; \
-                 convert it, or name another file"
+                "OTEL_EXPORTER_OTLP_CLIENT_KEY: {certificate} contains no private key in PEM format; \
+                 convert it, or use another file"
             )
         );
-        let said = errors(&certificate, &certificate, &other);
-        assert!(said.starts_with("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE="), "{said}");
-        assert!(said.contains("keys may not be consistent"), "{said}");
+        let errors_shown = errors(&certificate, &certificate, &other);
+        assert!(
+            errors_shown.starts_with("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE="),
+            "{errors_shown}"
+        );
+        assert!(errors_shown.contains("keys may not be consistent"), "{errors_shown}");
     }
 
     #[test]
-    fn the_two_ports_with_a_custom_are_doubted_with_the_other_protocol() {
+    fn conventional_port_of_other_protocol_gives_hint() {
         let hint = |protocol, endpoint| {
             let set = [("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)];
             let config = read(Destination::Endpoint(endpoint), &set).unwrap().unwrap();

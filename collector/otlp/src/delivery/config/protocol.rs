@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-/// How requests travel.
+/// The transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Grpc,
@@ -18,7 +18,7 @@ impl Display for Protocol {
     }
 }
 
-/// How requests are packed.
+/// The compression of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     None,

@@ -1,4 +1,4 @@
-//! A variable that is set, and its value as its type.
+//! An environment variable that is set, and its conversion to a type.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -22,7 +22,7 @@ impl Setting {
         ConfigError::Endpoint { variable: self.variable, reason }
     }
 
-    /// What the word stands for, in whatever case.
+    /// The value of a keyword, in any case.
     pub(super) fn choose<T>(
         self,
         words: [(&str, T); 2],

@@ -10,23 +10,23 @@ use super::protocol::{Compression, Protocol};
 use super::tls::Tls;
 use crate::signal::Signal;
 
-/// Where one signal goes, and how. Shown as `grpc to https://collector:4317`: never its headers,
-/// nor a query that may hold a token.
+/// The target of one signal. Displayed as `grpc to https://collector:4317`, without headers, and
+/// without the query, which can contain a token.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub(crate) protocol: Protocol,
     pub(crate) endpoint: Endpoint,
-    /// With their values marked sensitive: not shown by `Debug`.
+    /// Values are marked sensitive, and omitted by `Debug`.
     pub(crate) headers: HeaderMap,
-    /// Of one attempt, connecting included.
+    /// Timeout of one attempt, including the connection.
     pub(crate) timeout: Duration,
     pub(crate) compression: Compression,
-    /// None where the endpoint is plain text.
+    /// `None` if the endpoint is plain text.
     pub(crate) tls: Option<Tls>,
 }
 
 impl Target {
-    /// What OpenTelemetry calls a sender of this kind, as in `otel.component.type`.
+    /// The `otel.component.type` of this kind of exporter.
     #[must_use]
     pub const fn exporter_type(&self, signal: Signal) -> &'static str {
         match (self.protocol, signal) {
@@ -39,9 +39,9 @@ impl Target {
         }
     }
 
-    /// What may be wrong where somebody listens and the two do not understand each other. The
-    /// protocol is never guessed from the port, but two ports have a custom. A server that wants
-    /// to know who we are hangs up, and its reason is easily lost on the way.
+    /// A likely cause if something listens but the two do not understand each other. The protocol
+    /// is never guessed from the port, but two ports are conventional. A server that requires a
+    /// client certificate closes the connection, and its reason is easily lost.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match (self.protocol, &self.endpoint.address) {
             (Protocol::HttpProtobuf, Address::Tcp { port: 4317, .. }) => {

@@ -1,4 +1,4 @@
-//! Whom to trust, and who we are: reads certificates and keys into what rustls wants.
+//! TLS configuration: reads certificates and keys for rustls.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,34 +14,34 @@ use super::error::{ConfigError, ConfigErrors};
 use super::protocol::Protocol;
 use super::setting::Setting;
 
-/// How to speak TLS with one backend.
+/// TLS settings for one backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     pub(crate) config: Arc<ClientConfig>,
-    /// Whom its certificate must name.
+    /// The name that the certificate must have.
     pub(crate) name: ServerName<'static>,
 }
 
 impl Tls {
-    /// Whether we do not say who we are.
+    /// Whether no client certificate is sent.
     pub(super) fn is_anonymous(&self) -> bool {
         !self.config.client_auth_cert_resolver.has_certs()
     }
 }
 
-/// Where certificates and keys are. What is read from the same files is read once.
+/// Files of certificates and keys. The same files are read once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TlsFiles {
-    /// Whom to trust; none where it is whom this machine trusts.
+    /// Trust anchors; `None` for the system's trust store.
     pub(super) trusted: Option<Setting>,
-    /// Who we are: the certificate and its key.
+    /// The client's certificate and key.
     pub(super) identity: Option<(Setting, Setting)>,
-    /// Which protocol to agree on inside TLS.
+    /// The protocol for ALPN.
     pub(super) protocol: Protocol,
 }
 
 impl TlsFiles {
-    /// Reads them all; none where anything is wrong with them.
+    /// Reads all files; `None` on any error.
     pub(super) fn config(&self, errors: &mut ConfigErrors) -> Option<Arc<ClientConfig>> {
         let roots = errors.keep(self.trusted.as_ref().map_or_else(machine_roots, roots));
         let identity = match &self.identity {
@@ -80,7 +80,7 @@ impl TlsFiles {
     }
 }
 
-/// A certificate that was named is trusted, and no other.
+/// A configured certificate is the only trust anchor.
 fn roots(setting: &Setting) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(setting)? {
@@ -96,7 +96,7 @@ fn roots(setting: &Setting) -> Result<RootCertStore, ConfigError> {
 fn machine_roots() -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() { Err(ConfigError::NobodyTrusted) } else { Ok(roots) }
+    if roots.is_empty() { Err(ConfigError::NoTrustAnchors) } else { Ok(roots) }
 }
 
 fn certificates(setting: &Setting) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
