@@ -34,7 +34,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-backends policies bench fuzz mutants advisories collector toolchain \
+.PHONY: help demo test test-backends stress policies bench fuzz mutants advisories collector toolchain \
     build-policies compare-policies deny peers
 
 help: ## list the targets
@@ -66,6 +66,9 @@ policies: build-policies ## rebuild the default policies into wasm-rules/dist
 bench: toolchain peers ## measure cost and memory, beside other programs that do the same
 	cargo build --release --locked -p phasemeter -p phasemeter-bench
 	OTELCOL=$$($(COLLECTOR)) target/release/phasemeter-bench $(PARTS)
+
+stress: toolchain ## repeat the tests that depend on time, ports or the driver, on a busy machine
+	tests/stress.sh
 
 fuzz: $(FUZZ_BIN) ## run each fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain
 	@targets=$$($(FUZZ) list $(FUZZ_DIR)) && for target in $$targets; do \

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Runs the tests that depend on time, ports or the driver ROUNDS times (10) in a row beside SPINNERS
+# busy processes (4). With libfaketime (Debian: faketime) it also runs those of the binary with its
+# clock seconds before a whole hour and before New Year. Stops its processes itself.
+# Usage: stress.sh [TEST_NAME_FILTER]...
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+rounds=${ROUNDS:-10}
+filters=("$@")
+spinners=()
+stop() { kill "${spinners[@]}" 2>/dev/null; }
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+# The executables of these test targets.
+built=$(cargo test --locked --no-run --message-format json-render-diagnostics \
+    -p fake-nvml -p phasemeter-otlp -p phasemeter \
+    --test wrapper --test delivery --test live --test record --test collector --test audit) || exit
+executables() {
+    python3 -c '
+import json, sys
+for line in sys.stdin:
+    it = json.loads(line)
+    if it.get("executable") and it["profile"]["test"] and "test" in it["target"]["kind"]:
+        print(it["manifest_path"].rsplit("/", 1)[0], it["executable"])' <<<"$built"
+}
+
+failures=0
+# Runs one executable in its package directory, as cargo does: DIRECTORY EXECUTABLE [ARGUMENT]...
+run() {
+    local directory=$1 executable=$2
+    shift 2
+    (cd "$directory" && "$executable" --quiet "$@" "${filters[@]}") || {
+        echo "FAILED: $executable $*"
+        failures=$((failures + 1))
+    }
+}
+
+for ((i = 0; i < ${SPINNERS:-4}; i++)); do
+    # Ends by itself too, should this script be killed.
+    timeout 4h sh -c 'while :; do :; done' &
+    spinners+=($!)
+done
+
+for ((round = 1; round <= rounds; round++)); do
+    echo "==> round $round of $rounds"
+    while read -r directory executable; do
+        run "$directory" "$executable"
+    done < <(executables)
+done
+
+# The tests of the binary, whose support code adds PHASEMETER_TEST_ENV to its environment only.
+library=$(ls /usr/lib/*/faketime/libfaketime.so.1 /usr/lib64/faketime/libfaketime.so.1 2>/dev/null)
+if [ -z "$library" ]; then
+    echo 'SKIPPED: faked clocks (no libfaketime): install faketime'
+else
+    # Short runs cross the hour from 59 seconds on, longer ones or a busy machine from 57.
+    for clock in '2026-11-22 07:59:'{57,59} '2026-12-31 23:59:'{57,59}; do
+        echo "==> clock of the binary at $clock"
+        export PHASEMETER_TEST_ENV="LD_PRELOAD=$library;FAKETIME=@$clock;TZ=UTC;DONT_FAKE_MONOTONIC=1;FAKETIME_DONT_FAKE_MONOTONIC=1"
+        filters=(run:: exports:: lost:: telemetry:: traces:: policy_reload::)
+        while read -r directory executable; do
+            case $executable in */live-*) run "$directory" "$executable" ;; esac
+        done < <(executables)
+        unset PHASEMETER_TEST_ENV
+    done
+fi
+
+echo "$failures failures"
+[ "$failures" = 0 ]
