@@ -1,5 +1,5 @@
 ;; error: invalid
-;; message: names 'mig', which is not in the window
+;; message: contains 'mig', which is not in the window
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
   (drop (call $recommendation))
   (i32.store (i32.const 400) (i32.const 336))
