@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::otlp;
 use crate::phasemeter::Phasemeter;
+use crate::picture;
 use crate::report::{self, list, nanos};
 
 fn demo(args: &[&str]) -> Value {
@@ -32,14 +33,16 @@ fn demo_is_byte_identical_for_same_seed() {
     assert_eq!(Phasemeter::new("demo").run().out, of("1"), "the default seed is 1");
 }
 
+/// `PHASEMETER_UPDATE=1` draws the picture anew.
 #[test]
-fn readme_contains_demo_report() {
-    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    let readme = fs::read_to_string(readme).unwrap();
-    assert!(
-        readme.contains(&Phasemeter::new("demo").run().out),
-        "README.md contains another report"
-    );
+fn readme_picture_shows_demo_report() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/report.svg");
+    let svg = picture::svg(picture::beginning(&Phasemeter::new("demo").run().out));
+    if std::env::var_os("PHASEMETER_UPDATE").is_some() {
+        fs::write(path, &svg).unwrap();
+    }
+    let drawn = fs::read_to_string(path).unwrap();
+    assert!(drawn == svg, "docs/report.svg shows another report: run with PHASEMETER_UPDATE=1");
 }
 
 /// Every problem of the fleet gets a recommendation that depends on its pattern, not its mean.

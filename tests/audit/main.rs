@@ -24,6 +24,7 @@ mod oracle;
 #[path = "../otlp/mod.rs"]
 mod otlp;
 mod phasemeter;
+mod picture;
 #[path = "../../rules/tests/support/mod.rs"]
 mod policies;
 mod prng;
