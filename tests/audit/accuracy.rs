@@ -134,7 +134,7 @@ fn check(name: &str, text: &str, args: &[&str], gpus: usize, ahead: u64) {
     let reported = list(&report["gpus"]);
     assert_eq!(reported.len(), reference.len(), "{name}");
     for gpu in &reference {
-        let mine = reported.iter().find(|reported| reported["gpu"] == gpu.name.as_str());
+        let mine = reported.iter().find(|reported| reported["id"] == gpu.name.as_str());
         let mine = mine.or(reported.first().filter(|_| reference.len() == 1)).unwrap();
         let expected = gpu.expected(RATE);
         let name = format!("{name}, GPU {}", gpu.name);
@@ -193,7 +193,7 @@ fn check_money(name: &str, gpu: &Value, expected: &Expected) {
     for (field, exact) in [
         ("rate_usd_per_gpu_hour", RATE),
         ("cost_usd", expected.bill),
-        ("effective_usd", expected.effective),
+        ("utilized_usd", expected.effective),
         ("unobserved_usd", unobserved),
         ("waste_usd", expected.bill - unobserved - expected.effective),
     ] {

@@ -49,12 +49,12 @@ fn readme_picture_shows_demo_report() {
 #[test]
 fn demo_recommends_levers_by_pattern() {
     let report = demo(&[]);
-    let gpus: Vec<_> = list(&report["gpus"]).iter().map(|gpu| &gpu["gpu"]).collect();
+    let gpus: Vec<_> = list(&report["gpus"]).iter().map(|gpu| &gpu["id"]).collect();
     let advice = |gpu: usize| {
         let mut own = Vec::new();
         for advice in list(&report["recommendations"]) {
-            if list(&advice["gpus"]).contains(gpus[gpu]) && advice["pool"] != "rate" {
-                own.push((advice["pool"].as_str().unwrap(), advice["lever"].as_str().unwrap()));
+            if list(&advice["gpus"]).contains(gpus[gpu]) && advice["target"] != "rate" {
+                own.push((advice["target"].as_str().unwrap(), advice["lever"].as_str().unwrap()));
             }
         }
         own
@@ -63,13 +63,13 @@ fn demo_recommends_levers_by_pattern() {
         assert_eq!(advice(starved)[0], ("starvation", "num_workers"));
     }
     // The same mean, steady.
-    assert_eq!(advice(2)[0].0, "occupancy");
-    assert_eq!(advice(3)[0], ("occupancy", "dynamic_batching"));
+    assert_eq!(advice(2)[0].0, "underload");
+    assert_eq!(advice(3)[0], ("underload", "dynamic_batching"));
     for bound in [4, 5] {
         assert_eq!(advice(bound)[0], ("throughput", "bf16"));
     }
     assert_eq!(advice(6)[0].0, "idle");
-    let faults = list(&report["policies"]).iter().map(|policy| &policy["fault"]);
+    let faults = list(&report["policies"]).iter().map(|policy| &policy["error"]);
     assert!(faults.clone().count() > 5 && faults.clone().all(Value::is_null), "{report:#}");
 }
 
@@ -88,16 +88,16 @@ fn demo_report_finds_scripted_problems() {
         assert_eq!(kind(starved), "bouncing");
         let pattern = &gpus[starved]["pattern"];
         assert!((35.0..45.0).contains(&number(&pattern["period_seconds"])), "{pattern}");
-        assert!((0.5..0.6).contains(&number(&pattern["duty"])), "{pattern}");
-        let pools = &gpus[starved]["waste_pools_usd"];
-        assert!(nanos(&pools["starvation"]) > nanos(&pools["idle"]), "{pools}");
-        assert!(nanos(&pools["starvation"]) > nanos(&pools["occupancy"]), "{pools}");
+        assert!((0.5..0.6).contains(&number(&pattern["duty_cycle"])), "{pattern}");
+        let waste = &gpus[starved]["waste_by_category_usd"];
+        assert!(nanos(&waste["starvation"]) > nanos(&waste["idle"]), "{waste}");
+        assert!(nanos(&waste["starvation"]) > nanos(&waste["underload"]), "{waste}");
     }
-    // The same mean held steadily; its waste is occupancy.
+    // The same mean held steadily; its waste is underload.
     assert_eq!(kind(2), "steady");
     assert!((mean(2) - mean(0)).abs() < 2.0, "{} and {}", mean(2), mean(0));
     assert!(percent(2, "underutilized") > 99.0);
-    assert_eq!(gpus[2]["waste_pools_usd"]["occupancy"], gpus[2]["waste_usd"]);
+    assert_eq!(gpus[2]["waste_by_category_usd"]["underload"], gpus[2]["waste_usd"]);
     // Inference at a third.
     assert!((30.0..36.0).contains(&mean(3)), "{}", mean(3));
     assert!(percent(3, "underutilized") > 99.0);
@@ -115,8 +115,8 @@ fn demo_report_finds_scripted_problems() {
         let found = list(unobserved).iter().find(|entry| entry["reason"] == reason);
         number(&found.unwrap()["seconds"])
     };
-    assert!((reason("GPU lost") - 150.0).abs() < 2.0, "{unobserved}");
-    assert!((reason("no reading") - 540.0).abs() < 2.0, "{unobserved}");
+    assert!((reason("gpu_lost") - 150.0).abs() < 2.0, "{unobserved}");
+    assert!((reason("no_reading") - 540.0).abs() < 2.0, "{unobserved}");
     assert!((number(&gpus[7]["phases"]["idle_free"]["seconds"]) - 210.0).abs() < 2.0);
     let mut others = gpus[..7].iter();
     assert!(others.all(|gpu| gpu["unobserved_seconds"] == 0.0), "all others are always observed");

@@ -117,7 +117,7 @@ fn expired_commitment_falls_back_to_price_book() {
     let contract = &reported[0]["earlier_prices"][0]["price"]["source"];
     assert_eq!(contract, "order 4711, quoted by negotiated");
     assert_eq!(report["cost"]["hourly_usd"], "2.932800000", "the current rate");
-    assert!(!report["assumptions"].to_string().contains("held on to"), "{report:#}");
+    assert!(!report["assumptions"].to_string().contains("remained in use"), "{report:#}");
 
     let text = run().run().out;
     let line = "$0.41 until 27 Jul 2026 00:00:00 UTC · reserved 1y";
@@ -150,7 +150,7 @@ fn price_changes_do_not_depend_on_order_of_arrival() {
     assert_eq!(report["cost"], other["cost"]);
     let gpus = |report: &Value| {
         let mut gpus = list(&report["gpus"]).to_vec();
-        gpus.sort_by_key(|gpu| gpu["gpu"].to_string());
+        gpus.sort_by_key(|gpu| gpu["id"].to_string());
         gpus
     };
     assert_eq!(gpus(&report), gpus(&other));
@@ -182,7 +182,7 @@ fn quote_is_requested_at_most_once_per_minute() {
     let fuel = |report: &Value| report["policies"][0]["fuel"].as_u64().unwrap();
     assert_eq!(fuel(&report), 151 * fuel(&audit(30)));
     let assumed = report["assumptions"].to_string();
-    let held = "151 prices of NVIDIA L4 quoted by evil ended, the first at 2026-07-27T00:00:00";
+    let held = "151 prices of NVIDIA L4 quoted by evil expired, the first at 2026-07-27T00:00:00";
     assert!(assumed.contains(held), "{assumed}");
 }
 
@@ -196,10 +196,9 @@ fn expired_price_is_held_without_new_quote() {
     report::check(&report);
     assert_eq!(nanos(&report["gpus"][0]["cost_usd"]), bill(&[(2_000_000_000, 3_600)]));
     assert_eq!(report["gpus"][0]["earlier_prices_total"], 0);
-    assert_eq!(report["policies"][0]["fault"]["kind"], "trap");
+    assert_eq!(report["policies"][0]["error"]["kind"], "trap");
     let assumed = report["assumptions"].to_string();
-    let held =
-        "the price of NVIDIA L4 quoted by evil ended at 2026-07-27T00:30:00Z, and was held on to\"";
+    let held = "the price of NVIDIA L4 quoted by evil expired at 2026-07-27T00:30:00Z and remained in use\"";
     assert!(assumed.contains(held), "{assumed}");
 
     let mut rows = two(0, 60);
@@ -209,6 +208,6 @@ fn expired_price_is_held_without_new_quote() {
     let terms = [(rate_at(0), 3_600), (rate_at(3_600), 86_400 - 3_600), (rate_at(86_400), 60)];
     assert_eq!(nanos(&report["gpus"][0]["cost_usd"]), bill(&terms));
     let assumed = report["assumptions"].to_string();
-    let held = "ended at 2026-07-27T02:00:00Z, and was held on to until 2026-07-28T00:00:00Z";
+    let held = "expired at 2026-07-27T02:00:00Z and remained in use until 2026-07-28T00:00:00Z";
     assert!(assumed.contains(held), "{assumed}");
 }

@@ -116,7 +116,7 @@ fn savings_are_capped_and_counted_once() {
     let counted: Vec<_> =
         list(&report["recommendations"]).iter().map(|it| &it["counted"]).collect();
     assert_eq!(counted, [true, false]);
-    assert_eq!(savings["pools"][2]["from"][0]["policy"], "large");
+    assert_eq!(savings["by_category"][2]["sources"][0]["policy"], "large");
 }
 
 /// Each hostile guest fails its own evaluation with the expected error. The bill, the exit status and
@@ -138,9 +138,9 @@ fn hostile_policy_fails_only_its_own_evaluation() {
         let report = files.audit(&["bad", "good"]).stdin(log(60)).report();
         report::check(&report);
         let policies = list(&report["policies"]);
-        let failed = policies.iter().find(|policy| !policy["fault"].is_null());
+        let failed = policies.iter().find(|policy| !policy["error"].is_null());
         let failed = failed.unwrap_or_else(|| panic!("{name}: {policies:#?}"));
-        assert_eq!(failed["fault"]["kind"], fault, "{name}");
+        assert_eq!(failed["error"]["kind"], fault, "{name}");
         for part in ["cost", "fleet", "gpus", "recommendations", "savings"] {
             assert_eq!(report[part], wanted[part], "{name}");
         }
@@ -166,7 +166,7 @@ fn invalid_policy_file_is_reported_by_name() {
     report::check(&report);
     for (policy, name) in list(&report["policies"]).iter().zip(["random", "truncated", "empty"]) {
         assert_eq!(policy["name"], format!("{name}.wasm"));
-        assert_eq!(policy["fault"]["kind"], "load.unreadable");
+        assert_eq!(policy["error"]["kind"], "load.unreadable");
         assert_eq!(policy["digest"], Value::Null);
     }
     let text =
@@ -216,13 +216,13 @@ fn policy_limits_are_configurable() {
     let run = files.audit(&["loop", "hog"]);
     let run = run.args(["--policy-limit", "fuel=4242", "--policy-limit", "memory_mib=2"]);
     let report = run.stdin(log(60)).report();
-    let message = |at: usize| report["policies"][at]["fault"]["message"].as_str().unwrap();
+    let message = |at: usize| report["policies"][at]["error"]["message"].as_str().unwrap();
     // Both have the same name, so the second replaces the first.
     assert!(message(0).contains("limit 2097152"), "{report:#}");
     let alone =
         files.audit(&["loop"]).args(["--policy-limit", "fuel=4242"]).stdin(log(60)).report();
     assert!(
-        alone["policies"][0]["fault"]["message"].as_str().unwrap().contains("4242"),
+        alone["policies"][0]["error"]["message"].as_str().unwrap().contains("4242"),
         "{alone:#}"
     );
 }
@@ -236,7 +236,7 @@ fn policy_key_requires_signatures_except_for_default_policies() {
     fs::write(files.path("team.key"), key).unwrap();
     let run = Phasemeter::audit().within(&files.path("")).args(["-", "--policy", "honest.wasm"]);
     let report = run.args(["--policy-key", "team.key"]).stdin(log(60)).report();
-    let faults: Vec<_> = list(&report["policies"]).iter().map(|it| &it["fault"]["kind"]).collect();
+    let faults: Vec<_> = list(&report["policies"]).iter().map(|it| &it["error"]["kind"]).collect();
     assert_eq!(faults.last().unwrap(), &"load.signature");
     assert!(faults.len() > 1 && faults[..faults.len() - 1].iter().all(|fault| fault.is_null()));
 }
@@ -258,9 +258,9 @@ fn quote_overrides_price_book_and_yields_to_price_option() {
     assert!(quoted["policies"][0]["fuel"].as_u64() > Some(0));
 
     let assumed = quoted["assumptions"].to_string();
-    let ended = "quoted by evil ended at 2026-07-27T00:30:00Z, and was held on to";
+    let ended = "quoted by evil expired at 2026-07-27T00:30:00Z and remained in use";
     // The same quote again is invalid: a quote must end after the time of the request.
-    assert_eq!(quoted["policies"][0]["fault"]["kind"], "invalid");
+    assert_eq!(quoted["policies"][0]["error"]["kind"], "invalid");
     assert!(assumed.contains(ended), "{assumed}");
 
     let given = priced(&["quoting"], &["--price", "3"]);
@@ -269,7 +269,7 @@ fn quote_overrides_price_book_and_yields_to_price_option() {
 
     let book = priced(&[], &[]);
     let failed = priced(&["loop"], &["--policy-limit", "fuel=1000000"]);
-    assert_eq!(failed["policies"][0]["fault"]["kind"], "out_of_fuel");
+    assert_eq!(failed["policies"][0]["error"]["kind"], "out_of_fuel");
     assert_eq!(failed["cost"], book["cost"], "falls back to the price book");
 }
 
@@ -301,7 +301,7 @@ fn recommendations_are_exported_as_events() {
     }
     let attributes = otlp::attributes(&captured.events[0].attributes);
     assert_eq!(attributes["phasemeter.recommendation.code"], "test.action");
-    assert_eq!(attributes["phasemeter.recommendation.pool"], "occupancy");
+    assert_eq!(attributes["phasemeter.recommendation.pool"], "underload");
     assert_eq!(attributes["phasemeter.recommendation.saving.expected"], "0.2");
     assert!(attributes["hw.id"].contains("GPU-0"), "{attributes:?}");
     let attributes = otlp::attributes(&captured.events[1].attributes);
@@ -328,7 +328,7 @@ fn dumped_windows_match_report() {
     assert_eq!(window["trace_id"], report["experiment"]["trace_id"]);
     let gpus = list(&window["gpus"]).iter().zip(list(&report["gpus"]));
     for (dumped, reported) in gpus {
-        assert_eq!(dumped["id"], reported["gpu"]);
+        assert_eq!(dumped["id"], reported["id"]);
         let accounts = dumped["accounts"].as_object().unwrap().values();
         let cost: i64 = accounts.map(|account| account["cost_nano_usd"].as_i64().unwrap()).sum();
         assert_eq!(Some(i128::from(cost)), report::nanos(&reported["cost_usd"]));

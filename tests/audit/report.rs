@@ -44,7 +44,7 @@ pub(crate) fn check(report: &Value) {
     check_money(cost, &cost["total_usd"], &fleet["phases"]);
     for (all, each) in [
         ("total_usd", "cost_usd"),
-        ("effective_usd", "effective_usd"),
+        ("utilized_usd", "utilized_usd"),
         ("waste_usd", "waste_usd"),
         ("unobserved_usd", "unobserved_usd"),
         ("hourly_usd", "rate_usd_per_gpu_hour"),
@@ -87,9 +87,11 @@ fn check_money(of: &Value, bill: &Value, phases: &Value) {
     let unobserved = usd(&of["unobserved_usd"]);
     assert_eq!(PHASES.map(phase).iter().sum::<i128>() + unobserved, bill, "{of:#}");
     let waste = usd(&of["waste_usd"]);
-    assert_eq!(usd(&of["effective_usd"]) + waste + unobserved, bill, "{of:#}");
-    let pools = ["starvation", "idle", "occupancy"].map(|pool| usd(&of["waste_pools_usd"][pool]));
-    assert_eq!(pools.iter().sum::<i128>(), waste, "{of:#}");
+    assert_eq!(usd(&of["utilized_usd"]) + waste + unobserved, bill, "{of:#}");
+    let by_category = &of["waste_by_category_usd"];
+    let categories =
+        ["starvation", "idle", "underload"].map(|category| usd(&by_category[category]));
+    assert_eq!(categories.iter().sum::<i128>(), waste, "{of:#}");
     if phases["idle_held"].is_object() {
         assert_eq!(phase("idle_held") + phase("idle_free"), phase("idle"));
     }
@@ -102,7 +104,7 @@ fn check_recommendations(report: &Value) {
         .iter()
         .filter_map(|recommendation| nanos(&recommendation["saving_usd"]["expected"]));
     assert!(expected.is_sorted_by(|a, b| a >= b), "{report:#}");
-    let names: Vec<_> = list(&report["gpus"]).iter().map(|gpu| &gpu["gpu"]).collect();
+    let names: Vec<_> = list(&report["gpus"]).iter().map(|gpu| &gpu["id"]).collect();
     for recommendation in recommendations {
         assert!(
             list(&recommendation["gpus"]).iter().all(|gpu| names.contains(&gpu)),
@@ -119,9 +121,10 @@ fn check_recommendations(report: &Value) {
     assert!(usd(&savings["utilization_usd"])[2] <= waste, "{savings:#}");
     let total = usd(&savings["total_usd"]);
     assert!(total.is_sorted() && total[2] <= nanos(&report["cost"]["total_usd"]).unwrap());
-    for pool in list(&savings["pools"]) {
-        let waste = &report["cost"]["waste_pools_usd"][pool["pool"].as_str().unwrap()];
-        assert!(usd(&pool["usd"])[2] <= nanos(waste).unwrap(), "{pool:#}");
+    for category in list(&savings["by_category"]) {
+        let waste =
+            &report["cost"]["waste_by_category_usd"][category["category"].as_str().unwrap()];
+        assert!(usd(&category["usd"])[2] <= nanos(waste).unwrap(), "{category:#}");
     }
     // The last steps of all GPUs sum to the total.
     let last = list(&savings["gpus"]).iter().filter_map(|gpu| list(&gpu["steps"]).last());
@@ -129,12 +132,12 @@ fn check_recommendations(report: &Value) {
     assert_eq!(last, total[1], "{savings:#}");
     // A recommendation counts if and only if it is part of a step of one of its GPUs.
     for recommendation in recommendations {
-        let own = |gpu: &&Value| list(&recommendation["gpus"]).contains(&gpu["gpu"]);
+        let own = |gpu: &&Value| list(&recommendation["gpus"]).contains(&gpu["id"]);
         let steps = list(&savings["gpus"]).iter().filter(own).flat_map(|gpu| list(&gpu["steps"]));
         let mut counted = steps.filter(|step| {
-            let from = &step["from"];
-            let is_it = from["code"] == recommendation["code"]
-                && from["policy"] == recommendation["policy"];
+            let source = &step["source"];
+            let is_it = source["code"] == recommendation["code"]
+                && source["policy"] == recommendation["policy"];
             is_it && step["counted_fraction"]["high"].as_f64() > Some(0.0)
         });
         assert_eq!(recommendation["counted"], counted.next().is_some(), "{recommendation:#}");

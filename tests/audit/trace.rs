@@ -65,7 +65,7 @@ fn last_points_sum_to_report() {
     let (report, captured) = audited(&[], &[]);
     check_sums(&report, &captured);
     for gpu in report::list(&report["gpus"]) {
-        let times = captured.last("phasemeter.gpu.time", gpu["gpu"].as_str().unwrap());
+        let times = captured.last("phasemeter.gpu.time", gpu["id"].as_str().unwrap());
         let seconds: f64 = times.values().sum();
         assert!((seconds - gpu["span_seconds"].as_f64().unwrap()).abs() < 1e-9, "{gpu:#}");
     }

@@ -36,7 +36,7 @@ fn ten_gpu_hours_at_60_percent_yield_six_effective_gpu_hours() {
     assert_eq!(cost["gpu_hours"], 10.0);
     assert_eq!(cost["effective_gpu_hours"], 6.0);
     assert_eq!(cost["total_usd"], "80.000000000");
-    assert_eq!(cost["effective_usd"], "48.000000000");
+    assert_eq!(cost["utilized_usd"], "48.000000000");
     assert_eq!(cost["waste_usd"], "32.000000000");
     assert_eq!(cost["unobserved_usd"], "0.000000000");
     assert_eq!(cost["cost_per_effective_gpu_hour_usd"], "13.333333333");
@@ -48,7 +48,7 @@ fn ten_gpu_hours_at_60_percent_yield_six_effective_gpu_hours() {
 fn four_gpus_at_25_percent_equal_one_gpu() {
     let report = audited(constant_load(4, 25), &["--price", "4"]);
     assert_eq!(report["cost"]["effective_gpu_hours"], 1.25);
-    assert_eq!(report["cost"]["effective_usd"], "5.000000000");
+    assert_eq!(report["cost"]["utilized_usd"], "5.000000000");
 }
 
 /// Monthly is hourly × 24 × 30, yearly × 24 × 365.

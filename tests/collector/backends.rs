@@ -46,11 +46,11 @@ fn failing_collectors_do_not_change_report() {
     });
     for ((collector, _), report) in collectors.iter().zip(&reports) {
         check(&script, report);
-        print(&format!("Collector: {collector:8}  {}", report.note("of the readings came within")));
+        print(&format!("Collector: {collector:8}  {}", report.note("tick lateness")));
     }
-    assert!(reports[1].note("spans").contains("left unsent"));
-    assert!(reports[2].note("spans").contains("left unsent"));
-    assert!(reports[3].note("spans").contains("refused"));
+    assert!(reports[1].note("spans").contains("unsent"));
+    assert!(reports[2].note("spans").contains("unsent"));
+    assert!(reports[3].note("spans").contains("rejected"));
 }
 
 /// Each account has the script's seconds, and the bill covers the whole time.

@@ -51,7 +51,7 @@ fn run_reaches_collector_to_the_nano_dollar() {
 
 /// The Collector's data and the report of a GPU equal the script.
 fn check_gpu(gpu: &Value, captured: &Captured, truth: &GroundTruth<'_>) {
-    let id = gpu["gpu"].as_str().unwrap();
+    let id = gpu["id"].as_str().unwrap();
     let last = |name| {
         let points = captured.last(name, id).into_iter();
         points.map(|(account, value)| (account, billionths(value))).collect::<BTreeMap<_, _>>()

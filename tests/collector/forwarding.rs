@@ -37,7 +37,7 @@ fn forwarded_data_reaches_backend() {
         assert!(captured.spans.iter().any(|span| span.span_id == event.span_id));
     }
     for (index, gpu) in report.gpus().iter().enumerate() {
-        let id = gpu["gpu"].as_str().unwrap();
+        let id = gpu["id"].as_str().unwrap();
         let costs = agent.last("phasemeter.gpu.cost", id);
         assert_eq!(costs, backend.last("phasemeter.gpu.cost", id));
         let streams = agent.streams("phasemeter.gpu.cost");

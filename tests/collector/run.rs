@@ -74,9 +74,10 @@ impl Report {
 
     /// The note that contains this text.
     pub(crate) fn note(&self, text: &str) -> &str {
-        let mut lines = self.0["assumptions"].as_array().unwrap().iter();
+        let parts = ["assumptions", "sampling", "delivery"];
+        let mut lines = parts.iter().flat_map(|part| self.0[part].as_array().unwrap());
         let line = lines.find_map(|line| line.as_str().filter(|line| line.contains(text)));
-        line.unwrap_or_else(|| panic!("no note with `{text}` in {:#}", self.0["assumptions"]))
+        line.unwrap_or_else(|| panic!("no note with `{text}` in {:#}", self.0))
     }
 }
 

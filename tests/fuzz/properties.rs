@@ -17,7 +17,7 @@ use phasemeter::environment::Environment;
 use phasemeter::pipeline::{Finished, Outlet, Pipeline, Settings};
 use phasemeter::pricing::{Pricing, Wanted};
 use phasemeter::report::bar::Bars;
-use phasemeter::report::{self, AdviceInput, GpuInput, Report};
+use phasemeter::report::{self, GpuInput, PoliciesInput, Report};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::{Account, Thresholds};
@@ -190,7 +190,7 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
         power_basis: None,
     });
     let input = report::Input {
-        title: "a log".to_owned(),
+        title: "train.csv".to_owned(),
         experiment: report::Experiment::default(),
         thresholds: Thresholds::default(),
         gpus: gpus.collect(),
@@ -198,7 +198,13 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
         rejected_rows: Vec::new(),
         rejected_total: source.rejected().total,
         assumptions: Vec::new(),
-        advice: AdviceInput { verdicts: &run.verdicts, asked: run.pricing.asked(), timed: false },
+        sampling: Vec::new(),
+        delivery: Vec::new(),
+        policies: PoliciesInput {
+            verdicts: &run.verdicts,
+            asked: run.pricing.asked(),
+            timed: false,
+        },
     };
     let report = Report::build(&input);
     report::json::write(&report, io::sink()).unwrap();

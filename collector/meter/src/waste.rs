@@ -34,7 +34,7 @@ impl WasteCategory {
         match self {
             Self::Starvation => "starvation",
             Self::Idle => "idle",
-            Self::Underload => "occupancy",
+            Self::Underload => "underload",
         }
     }
 }

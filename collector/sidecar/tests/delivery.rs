@@ -125,7 +125,7 @@ fn failed_delivery_fails_the_command_but_not_the_report() {
     // A retry delay beyond the grace period.
     let later = Reply::Http(StatusCode::TOO_MANY_REQUESTS, Some("3000"), "");
     for (reply, outcome, error) in [
-        (rejection, "refused", "400 Bad Request: no such tenant"),
+        (rejection, "rejected", "400 Bad Request: no such tenant"),
         (later, "unsent", "429 Too Many Requests"),
     ] {
         let (backend, dir) = (MockBackend::start([reply]), TempDir::new().unwrap());

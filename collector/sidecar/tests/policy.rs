@@ -334,7 +334,7 @@ fn signed_precompiled_artifact_is_used() {
             .output()
             .unwrap();
         let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-        report["policies"][0]["fault"]["kind"].as_str().map(str::to_owned)
+        report["policies"][0]["error"]["kind"].as_str().map(str::to_owned)
     };
     assert_eq!(project.policy(&["sign", "data-loading.wasm", "--key", "key.pem"]).0, 0);
     let (status, text) = project.policy(&["compile", "data-loading.wasm"]);

@@ -41,6 +41,8 @@ fn provenance(inputs: &[Input], source: &Logs) -> Provenance {
         rejected_rows: rejected.first.iter().map(row).collect(),
         rejected_total: rejected.total,
         assumptions: assumptions(source),
+        sampling: Vec::new(),
+        delivery: Vec::new(),
         timed: false,
     }
 }
@@ -48,15 +50,18 @@ fn provenance(inputs: &[Input], source: &Logs) -> Provenance {
 fn assumptions(source: &Logs) -> Vec<String> {
     let mut assumptions = Vec::new();
     if source.facts().any(|log| log.assumed_utc) {
-        assumptions.push("local time was taken as UTC: --utc-offset tells it otherwise".to_owned());
+        assumptions
+            .push("local times are read as UTC; set --utc-offset if they are not".to_owned());
     }
     for log in source.facts() {
         if log.told_apart_by == ToldApartBy::RowOrder && log.gpus > 1 {
             let (file, gpus) = (log.file, log.gpus);
-            assumptions.push(format!("{file} names no GPU: its rows are of {gpus} in turn"));
+            assumptions.push(format!(
+                "{file} identifies no GPUs; its rows are read as {gpus} GPUs in turn"
+            ));
         }
         if let Some(before) = log.continues {
-            assumptions.push(format!("{} continues {before}: the same GPUs, later", log.file));
+            assumptions.push(format!("{} continues {before}: same GPUs, later times", log.file));
         }
     }
     assumptions

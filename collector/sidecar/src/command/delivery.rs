@@ -95,7 +95,7 @@ impl Display for Arrival {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let sentences: Vec<_> = self.sentences().collect();
         match sentences.as_slice() {
-            [] => f.write_str("OTLP: there was nothing to send"),
+            [] => f.write_str("OTLP: nothing to send"),
             sentences => write!(f, "OTLP: {}", sentences.join(" · ")),
         }
     }
@@ -109,16 +109,16 @@ fn fate(signal: Signal, account: &DeliveryCounts) -> String {
         Signal::Logs => "events",
     };
     let lost = [
-        (account.partially_rejected + account.refused.items, "refused"),
-        (account.dropped.items, "dropped from a full queue"),
-        (account.unsent.items, "left unsent"),
+        (account.partially_rejected + account.refused.items, "rejected"),
+        (account.dropped.items, "dropped (queue full)"),
+        (account.unsent.items, "unsent"),
     ];
     let mut said = format!("{} {items} sent", account.sent.items);
     for (count, how) in lost.iter().filter(|(count, _)| *count > 0) {
         said += &format!(", {count} {how}");
     }
     if let Some(error) = &account.last_error {
-        said += &format!("; the last error: {error}");
+        said += &format!("; last error: {error}");
     }
     said
 }
@@ -133,7 +133,7 @@ mod tests {
     fn all_of_it_is_one_line() {
         let targets = BySignal::each(|signal| Some(format!("grpc to {}", signal.name())));
         let mut arrival = Arrival { targets, outcome: Outcome::default() };
-        assert_eq!(arrival.to_string(), "OTLP: there was nothing to send");
+        assert_eq!(arrival.to_string(), "OTLP: nothing to send");
         let sent = |items| Count { requests: 1, items, bytes: 1 };
         arrival.outcome.traces.sent = sent(7);
         arrival.outcome.metrics.sent = sent(8);
@@ -154,7 +154,7 @@ mod tests {
         account.last_error = Some("no route to host".to_owned());
         assert_eq!(
             fate(Signal::Metrics, &account),
-            "7 points sent, 2 refused, 3 left unsent; the last error: no route to host"
+            "7 points sent, 2 rejected, 3 unsent; last error: no route to host"
         );
     }
 }

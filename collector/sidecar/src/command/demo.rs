@@ -34,7 +34,9 @@ fn show<S: Source>(
         power_basis: None,
         rejected_rows: Vec::new(),
         rejected_total: 0,
-        assumptions: vec!["the fleet and all its readings are made up".to_owned()],
+        assumptions: vec!["the fleet and its readings are synthetic".to_owned()],
+        sampling: Vec::new(),
+        delivery: Vec::new(),
         timed: false,
     };
     metering::report(metering, &source, &run, provenance).and(outlets.finish())

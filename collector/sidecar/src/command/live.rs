@@ -34,12 +34,14 @@ pub(super) struct Live<'a> {
     late: Arc<AtomicU64>,
 }
 
-/// A live run that is over.
-pub(super) struct Over {
+/// A live run that has ended.
+pub(super) struct FinishedRun {
     /// What was metered.
     pub(super) run: Finished,
-    /// How well, in sentences.
-    pub(super) notes: Vec<String>,
+    /// Quality of sampling, each a sentence without its full stop.
+    pub(super) sampling: Vec<String>,
+    /// Limits of what policies evaluated, in the same form.
+    pub(super) assumptions: Vec<String>,
 }
 
 impl<'a> Live<'a> {
@@ -80,34 +82,35 @@ impl<'a> Live<'a> {
         said.map_or(Ok(()), |verdicts| self.pipeline.advise(&verdicts, gpus, self.clock.now()))
     }
 
-    /// Stops sampling, and settles what is open.
-    pub(super) fn finish(mut self) -> Result<Over, PipelineError> {
-        let hanging = self.sampler.stop(GRACE);
+    /// Stops sampling and finalizes all GPUs.
+    pub(super) fn finish(mut self) -> Result<FinishedRun, PipelineError> {
+        let hung = self.sampler.stop(GRACE);
         self.drain()?;
-        let mut notes = vec![kept_time(&self.sampler.stats())];
-        for gpu in hanging {
-            // Its bill goes on to the end, though nothing is known of it; where nothing ever was,
-            // from the start.
-            let unheard = self.pipeline.begins(gpu).is_none();
-            for at in unheard.then_some(self.start).into_iter().chain([self.clock.now()]) {
+        let mut sampling = vec![sampling_summary(&self.sampler.stats())];
+        for gpu in hung {
+            // It is billed to the end of the run, and from its start if there is no reading at all.
+            let unread = self.pipeline.begins(gpu).is_none();
+            for at in unread.then_some(self.start).into_iter().chain([self.clock.now()]) {
                 self.pipeline.take(gpu, &Reading::at(at), self.gpus)?.ok();
             }
-            notes.push(format!("{} hung at the end: what it said last is lost", self.name(gpu)));
+            sampling
+                .push(format!("{} hung at the end; its last readings are lost", self.name(gpu)));
         }
         let late = self.late.load(Ordering::Relaxed);
         if late > 0 {
-            notes.push(format!("{late} readings came too late and are left out"));
+            sampling.push(format!("{late} readings arrived too late and were dropped"));
         }
-        let mut shown = None;
+        let mut window_start = None;
         let run = self.pipeline.finish(self.gpus, |window| {
-            shown = window.as_ref().map(|window| window.start);
+            window_start = window.as_ref().map(|window| window.start);
             self.advisor.finish(window)
         })?;
         let begins = run.gpus.iter().filter_map(|gpu| gpu.meter.first_reading_at()).min();
-        if begins < shown && !run.verdicts.each.is_empty() {
-            notes.push("policies were shown the last day of it".to_owned());
+        let mut assumptions = Vec::new();
+        if begins < window_start && !run.verdicts.each.is_empty() {
+            assumptions.push("policies evaluated the last 24 hours only".to_owned());
         }
-        Ok(Over { run, notes })
+        Ok(FinishedRun { run, sampling, assumptions })
     }
 
     fn take(&mut self, Observation { gpu, what }: Observation) -> Result<(), PipelineError> {
@@ -174,16 +177,16 @@ const fn kind(event: Event) -> Option<EventKind> {
     }
 }
 
-/// How punctual the sampler was.
-fn kept_time(stats: &SamplerStats) -> String {
+/// Tick lateness and losses of the sampler.
+fn sampling_summary(stats: &SamplerStats) -> String {
     let millis = |nanos: Nanos| nanos.as_secs_f64() * 1e3;
     let late = stats.lateness;
     let [p50, p99, max] = [late.p50, late.p99, late.max].map(millis);
     let (missed, dropped) = (stats.missed(), stats.dropped());
-    let mut said = format!("half of the readings came within {p50:.2} ms of their time");
-    said += &format!(", 99 % within {p99:.2} ms, all within {max:.2} ms; {missed} were missed");
+    let mut text = format!("tick lateness p50 {p50:.2} ms, p99 {p99:.2} ms, max {max:.2} ms");
+    text += &format!("; {missed} ticks missed");
     if dropped > 0 {
-        said += &format!(", {dropped} were lost because the line was too slow");
+        text += &format!(", {dropped} observations dropped");
     }
-    said
+    text
 }

@@ -24,7 +24,7 @@ use crate::environment::Environment;
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings, in_order};
 use crate::pricing::{Held, Pricing, Wanted};
 use crate::report::bar::Bars;
-use crate::report::{self, AdviceInput, GpuInput, Input, RejectedRow, Report, Utc};
+use crate::report::{self, GpuInput, Input, PoliciesInput, RejectedRow, Report, Utc};
 
 /// What only the source can say of a run.
 pub(super) struct Provenance {
@@ -33,6 +33,8 @@ pub(super) struct Provenance {
     pub(super) rejected_rows: Vec<RejectedRow>,
     pub(super) rejected_total: u64,
     pub(super) assumptions: Vec<String>,
+    pub(super) sampling: Vec<String>,
+    pub(super) delivery: Vec<String>,
     /// Whether it is told how long policies took: not of what is the same every time.
     pub(super) timed: bool,
 }
@@ -101,7 +103,7 @@ pub(super) fn input<'a>(
     let thresholds = args.meter.thresholds;
     let mut assumptions = provenance.assumptions;
     if thresholds != Thresholds::default() {
-        assumptions.push(format!("phases begin at {thresholds}, as given"));
+        assumptions.push(format!("phases begin at {thresholds}, as configured"));
     }
     let ends = run.gpus.iter().filter_map(|gpu| Some(gpu.meter.summary().span?.1));
     let held = run.pricing.held(ends.max().unwrap_or_default());
@@ -118,7 +120,9 @@ pub(super) fn input<'a>(
         rejected_rows: provenance.rejected_rows,
         rejected_total: provenance.rejected_total,
         assumptions,
-        advice: AdviceInput {
+        sampling: provenance.sampling,
+        delivery: provenance.delivery,
+        policies: PoliciesInput {
             verdicts: &run.verdicts,
             asked: run.pricing.asked(),
             timed: provenance.timed,
@@ -147,8 +151,8 @@ fn try_write(input: &Input<'_>, format: Format, out: impl Write + IsTerminal) ->
         Format::Json => report::json::write(&report, &mut out)?,
         Format::Text => {
             let no_color = std::env::var_os("NO_COLOR");
-            let colour = report::text::wants_colour(terminal, no_color.as_deref());
-            let text = report::text::render(&report, &Bars::of(input), colour);
+            let color = report::text::use_color(terminal, no_color.as_deref());
+            let text = report::text::render(&report, &Bars::of(input), color);
             out.write_all(text.as_bytes())?;
         }
     }
@@ -183,11 +187,11 @@ fn was_held(model: &str, held: &Held) -> String {
     let until = until.map(|until| format!(" until {}", Utc(until))).unwrap_or_default();
     match prices {
         0 | 1 => format!(
-            "the price of {model} quoted by {by} ended at {first}, and was held on to{until}"
+            "the price of {model} quoted by {by} expired at {first} and remained in use{until}"
         ),
         some => format!(
-            "{some} prices of {model} quoted by {by} ended, the first at {first}, before there was \
-             another, and were held on to{until}"
+            "{some} prices of {model} quoted by {by} expired, the first at {first}, before a new \
+             quote and remained in use{until}"
         ),
     }
 }

@@ -24,7 +24,7 @@ use super::advisor::Advisor;
 use super::child::{self, Child};
 use super::delivery::Delivery;
 use super::dump::Dump;
-use super::live::{Live, Over};
+use super::live::{FinishedRun, Live};
 use super::metering::{self, Provenance};
 use super::wakes::{Wake, Wakes};
 use super::{Failure, advice, gpus};
@@ -41,8 +41,8 @@ const ROUND: Duration = Duration::from_millis(250);
 /// What is not sent this long after the end stays unsent.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What is said where the environment names no endpoint.
-const NOWHERE: &str = "nothing was sent: OTEL_EXPORTER_OTLP_ENDPOINT is not set";
+/// The delivery outcome if no endpoint is configured.
+const NO_ENDPOINT: &str = "nothing was sent: OTEL_EXPORTER_OTLP_ENDPOINT is not set";
 
 /// The most characters of a command in the title of its report.
 const TITLE: usize = 60;
@@ -115,22 +115,30 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let child = command.map(|(program, rest)| Child::start(program, rest, carriers)).transpose()?;
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let status = watch(&mut live, &wakes, child, until)?;
-    let Over { run, notes } = live.finish()?;
+    let FinishedRun { run, sampling, assumptions } = live.finish()?;
     if let Some(Err(error)) = otlp_file.map(OtlpFile::finish) {
         give_up(&error);
     }
 
-    let mut assumptions = vec![chosen];
-    assumptions.extend(notes);
     let until = Instant::now() + GRACE;
-    match delivery.map(|delivery| delivery.finish(GRACE)) {
-        Some(arrival) => assumptions.extend(arrival.sentences()),
-        None => assumptions.push(NOWHERE.to_owned()),
-    }
+    let delivery = match delivery.map(|delivery| delivery.finish(GRACE)) {
+        Some(arrival) => arrival.sentences().collect(),
+        None => vec![NO_ENDPOINT.to_owned()],
+    };
     if let Some(telemetry) = telemetry {
         telemetry.finish(until.saturating_duration_since(Instant::now()));
     }
-    match (report(args, &gpus, &run, assumptions, report_file), command) {
+    let provenance = Provenance {
+        title: title(&args.command),
+        power_basis: Some(POWER),
+        rejected_rows: Vec::new(),
+        rejected_total: 0,
+        assumptions: [vec![chosen], assumptions].concat(),
+        sampling,
+        delivery,
+        timed: true,
+    };
+    match (report(args, &gpus, &run, provenance, report_file), command) {
         (Ok(()), _) => Ok(status),
         (Err(failure), None) => Err(failure),
         // It is the command's status that whoever started it waits for.
@@ -146,17 +154,9 @@ fn report(
     args: &RunArgs,
     gpus: &[GpuIdentity],
     run: &Finished,
-    assumptions: Vec<String>,
+    provenance: Provenance,
     file: Option<File>,
 ) -> Result<(), Failure> {
-    let provenance = Provenance {
-        title: title(&args.command),
-        power_basis: Some(POWER),
-        rejected_rows: Vec::new(),
-        rejected_total: 0,
-        assumptions,
-        timed: true,
-    };
     let input = metering::input(&args.metering, gpus, run, provenance);
     // What the command wrote last stands apart from it.
     let _ = writeln!(io::stderr());

@@ -1,7 +1,7 @@
-//! How a report follows from what the meters know.
+//! Builds the report from the meters.
 //!
-//! A GPU and a fleet are told by the same sums: a fleet's are those of its GPUs, added up. This
-//! room must not know how a report is shown.
+//! A GPU and the fleet use the same sums: those of the fleet are added up over its GPUs. Must not
+//! depend on how a report is displayed.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -19,15 +19,16 @@ use phasemeter_meter::summary::{self, Summary};
 use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, PPM, Timestamp, Utilization as Busy};
 use phasemeter_meter::waste::WasteByCategory;
 
-use super::advice::Advice;
+use super::input::{GpuInput, Input};
 use super::model::*;
-use super::{GpuInput, Input, Seconds, Usd, Utc};
+use super::policies::PolicySection;
+use super::value::{Seconds, Usd, Utc};
 
-/// Energy from the driver's counter.
+/// Basis of energy read from the driver's counter.
 const COUNTER: &str = "nvml.total_energy_consumption";
 
 impl Report {
-    /// Makes the report.
+    /// Builds the report.
     #[must_use]
     pub fn build(input: &Input<'_>) -> Self {
         let summaries: Vec<Summary> = input.gpus.iter().map(|gpu| gpu.meter.summary()).collect();
@@ -44,7 +45,7 @@ impl Report {
             sums += &Sums::of(summary, gpu.price.is_ok());
         }
         let cost = Cost::build(input, &gpus, &sums);
-        let advice = Advice::build(input, &summaries);
+        let section = PolicySection::build(input, &summaries);
         Self {
             schema: SCHEMA,
             title: input.title.clone(),
@@ -60,12 +61,14 @@ impl Report {
             work: work(input, &cost),
             cost,
             gpus,
-            rejected_rows: input.rejected_rows.iter().take(MOST_REJECTED_ROWS).cloned().collect(),
+            rejected_rows: input.rejected_rows.iter().take(MAX_REJECTED_ROWS).cloned().collect(),
             rejected_total: input.rejected_total,
             assumptions: input.assumptions.clone(),
-            recommendations: advice.recommendations,
-            savings: advice.savings,
-            policies: advice.policies,
+            sampling: input.sampling.clone(),
+            delivery: input.delivery.clone(),
+            recommendations: section.recommendations,
+            savings: section.savings,
+            policies: section.policies,
         }
     }
 }
@@ -77,7 +80,7 @@ impl Gpu {
         let earlier = earlier(gpu, summary, first_use);
         let read = gpu.meter.feeds().any(|feed| feed.distribution().all_readings().count > 0);
         Self {
-            gpu: gpu.identity.name.clone(),
+            id: gpu.identity.name.clone(),
             index: gpu.identity.index,
             model: gpu.identity.model.clone(),
             start: summary.span.map(|(start, _)| Utc(start)),
@@ -88,9 +91,9 @@ impl Gpu {
             earlier_prices: earlier.1,
             unpriced_reason: gpu.price.as_ref().err().map(Unpriced::to_string),
             cost_usd: sums.usd(sums.bill()),
-            effective_usd: sums.usd(sums.effective),
+            utilized_usd: sums.usd(sums.utilized),
             waste_usd: sums.usd(sums.waste),
-            waste_pools_usd: sums.pools(),
+            waste_by_category_usd: sums.waste_by_category(),
             unobserved_usd: sums.usd(sums.unobserved_cost()),
             span_seconds: Seconds(summary.length()),
             unobserved_seconds: Seconds(summary.accounts[Account::Unobserved].time),
@@ -107,7 +110,7 @@ impl Gpu {
             pattern: summary.pattern.map(|pattern| Pattern {
                 kind: pattern.kind.name(),
                 period_seconds: pattern.period.map(Seconds),
-                duty: pattern.duty_cycle.map(|ppm| f64::from(ppm) / f64::from(PPM)),
+                duty_cycle: pattern.duty_cycle.map(|ppm| f64::from(ppm) / f64::from(PPM)),
             }),
             memory: Memory {
                 total_bytes: gpu.memory_total.map(Bytes::get),
@@ -134,9 +137,9 @@ impl Cost {
             gpu_hours: span as f64 / NANOS_PER_HOUR as f64,
             effective_gpu_hours: seconds(sums.weighted) / 3_600.0,
             total_usd: sums.usd(sums.bill()),
-            effective_usd: sums.usd(sums.effective),
+            utilized_usd: sums.usd(sums.utilized),
             waste_usd: sums.usd(sums.waste),
-            waste_pools_usd: sums.pools(),
+            waste_by_category_usd: sums.waste_by_category(),
             unobserved_usd: sums.usd(sums.unobserved_cost()),
             cost_per_effective_gpu_hour_usd: cost_per_effective_hour(
                 observed,
@@ -163,7 +166,7 @@ impl PriceTag {
             source: price.source.clone(),
             as_of: price.as_of.map(|day| day.to_string()),
             age_days: first_use.and_then(|day| price.age(day)),
-            old: first_use.is_some_and(|day| price.is_stale(day)),
+            stale: first_use.is_some_and(|day| price.is_stale(day)),
             estimate: price.estimate.map(|estimate| EstimateTag {
                 rows: estimate.rows,
                 low_usd_per_gpu_hour: estimate.low,
@@ -173,21 +176,22 @@ impl PriceTag {
     }
 }
 
-/// What is added up over GPUs. Those without a price add no money.
+/// Sums over GPUs. A GPU without a price adds no money.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     accounts: Accounts,
-    effective: NanoUsd,
+    utilized: NanoUsd,
     waste: NanoUsd,
     waste_by_category: WasteByCategory,
     unobserved: summary::Unobserved,
-    /// Σ utilization × time in ppm·ns: of all, and of those that have a price.
+    /// Σ utilization × time in ppm·ns: of all GPUs, and of those that have a price.
     weighted: u128,
     priced_weighted: u128,
-    /// Any has a price.
+    /// Whether any GPU has a price.
     priced: bool,
-    /// Any knew if it was held; any was idle and never knew.
+    /// Whether holding was known for any GPU.
     holding_known: bool,
+    /// Whether holding was never known for any idle GPU.
     holding_unknown: bool,
 }
 
@@ -195,11 +199,11 @@ impl Sums {
     fn of(summary: &Summary, priced: bool) -> Self {
         let accounts = summary.accounts;
         let weighted = accounts.observed().weighted;
-        let told = accounts[Account::IdleHeld].time + accounts[Account::IdleFree].time;
-        let untold = accounts[Account::IdleUnknown].time;
+        let known = accounts[Account::IdleHeld].time + accounts[Account::IdleFree].time;
+        let unknown = accounts[Account::IdleUnknown].time;
         Self {
             accounts,
-            effective: accounts.utilized_cost(),
+            utilized: accounts.utilized_cost(),
             waste: accounts.waste(),
             waste_by_category: summary.waste,
             unobserved: summary.unobserved,
@@ -207,7 +211,7 @@ impl Sums {
             priced_weighted: if priced { weighted } else { 0 },
             priced,
             holding_known: summary.holding_known,
-            holding_unknown: told == Nanos::ZERO && untold > Nanos::ZERO,
+            holding_unknown: known == Nanos::ZERO && unknown > Nanos::ZERO,
         }
     }
 
@@ -219,45 +223,49 @@ impl Sums {
         self.accounts[Account::Unobserved].cost
     }
 
-    /// Money, where any is known.
+    /// An amount; `None` if no GPU has a price.
     fn usd(&self, amount: NanoUsd) -> Option<Usd> {
         self.priced.then_some(Usd(amount))
     }
 
-    fn pools(&self) -> WastePools {
-        WastePools {
+    fn waste_by_category(&self) -> WasteUsd {
+        WasteUsd {
             starvation: self.usd(self.waste_by_category.starvation),
             idle: self.usd(self.waste_by_category.idle),
-            occupancy: self.usd(self.waste_by_category.underload),
+            underload: self.usd(self.waste_by_category.underload),
         }
     }
 
-    fn reasons(&self) -> Vec<Reason> {
-        let missing =
-            MissingReason::ALL.map(MissingReason::reason).into_iter().zip(self.unobserved.missing);
-        std::iter::once(("no reading", self.unobserved.no_reading))
+    fn reasons(&self) -> Vec<UnobservedTime> {
+        let missing = MissingReason::ALL.map(UnobservedReason::from);
+        let missing = missing.into_iter().zip(self.unobserved.missing);
+        std::iter::once((UnobservedReason::NoReading, self.unobserved.no_reading))
             .chain(missing)
             .filter(|(_, time)| *time > Nanos::ZERO)
-            .map(|(reason, time)| Reason { reason, seconds: Seconds(time) })
+            .map(|(reason, time)| UnobservedTime { reason, seconds: Seconds(time) })
             .collect()
     }
 
     fn phases(&self) -> Phases {
         let shares = percents(Account::OBSERVED.map(|account| self.accounts[account].time));
-        let share = |account: Account| {
+        let totals = |account: Account| {
             let balance = self.accounts[account];
             let percent = shares.and_then(|shares| shares.get(account as usize).copied());
-            Share { seconds: Seconds(balance.time), percent, cost_usd: self.usd(balance.cost) }
+            PhaseTotals {
+                seconds: Seconds(balance.time),
+                percent,
+                cost_usd: self.usd(balance.cost),
+            }
         };
-        let [held, free] = [Account::IdleHeld, Account::IdleFree].map(share);
+        let [held, free] = [Account::IdleHeld, Account::IdleFree].map(totals);
         let holding = self.holding_known && !self.holding_unknown;
         Phases {
-            idle: held.and(free).and(share(Account::IdleUnknown)),
+            idle: held.and(free).and(totals(Account::IdleUnknown)),
             idle_held: holding.then_some(held),
             idle_free: holding.then_some(free),
-            underutilized: share(Account::Underutilized),
-            productive: share(Account::Productive),
-            compute_bound: share(Account::ComputeBound),
+            underutilized: totals(Account::Underutilized),
+            productive: totals(Account::Productive),
+            compute_bound: totals(Account::ComputeBound),
         }
     }
 }
@@ -265,7 +273,7 @@ impl Sums {
 impl AddAssign<&Self> for Sums {
     fn add_assign(&mut self, other: &Self) {
         self.accounts += &other.accounts;
-        self.effective += other.effective;
+        self.utilized += other.utilized;
         self.waste += other.waste;
         self.waste_by_category.starvation += other.waste_by_category.starvation;
         self.waste_by_category.idle += other.waste_by_category.idle;
@@ -282,8 +290,8 @@ impl AddAssign<&Self> for Sums {
     }
 }
 
-impl Share {
-    /// Both together.
+impl PhaseTotals {
+    /// The sum of both.
     fn and(self, other: Self) -> Self {
         let percent = self.percent.zip(other.percent);
         let cost = self.cost_usd.zip(other.cost_usd);
@@ -295,7 +303,18 @@ impl Share {
     }
 }
 
-/// How many prices ended in the time of a GPU, and the last of them.
+impl From<MissingReason> for UnobservedReason {
+    fn from(reason: MissingReason) -> Self {
+        match reason {
+            MissingReason::NotCollected => Self::NoUtilizationColumn,
+            MissingReason::NotSupported => Self::NotSupported,
+            MissingReason::Lost => Self::GpuLost,
+            MissingReason::Unreadable => Self::Unreadable,
+        }
+    }
+}
+
+/// The number of prices that ended while the GPU was metered, and the most recent of them.
 fn earlier(
     gpu: &GpuInput<'_>,
     summary: &Summary,
@@ -303,7 +322,7 @@ fn earlier(
 ) -> (u64, Vec<EarlierPrice>) {
     let start = summary.span.map(|(start, _)| start);
     let terms = gpu.earlier.terms.iter();
-    // Its very first readings may have come after the price that was in force before.
+    // A price may have ended before the first reading arrived.
     let before = terms.clone().take_while(|term| Some(term.until) <= start).count();
     let each = terms.skip(before).map(|term| EarlierPrice {
         until: Utc(term.until),
@@ -322,7 +341,7 @@ fn hourly(gpu: &GpuInput<'_>) -> Option<NanoUsd> {
     gpu.price.as_ref().ok().map(|price| price.rate).map(Rate::hourly)
 }
 
-/// What all have, where they have the same.
+/// The common value; `None` if they differ.
 fn same<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
     let first = all.next()?;
     all.all(|other| other == first).then_some(first)
@@ -343,11 +362,11 @@ fn unpriced_reason(gpus: &[Gpu]) -> Option<String> {
         (1, 1) => Some(why),
         (some, all) if some == all => Some(format!("no GPU has a price: {why}")),
         (1, all) => {
-            Some(format!("1 of {all} GPUs has no price and is in no sum of dollars: {why}"))
+            Some(format!("1 of {all} GPUs has no price and is excluded from all sums: {why}"))
         }
-        (some, all) => {
-            Some(format!("{some} of {all} GPUs have no price and are in no sum of dollars: {why}"))
-        }
+        (some, all) => Some(format!(
+            "{some} of {all} GPUs have no price and are excluded from all sums: {why}"
+        )),
     }
 }
 

@@ -1,15 +1,13 @@
-//! The report as JSON, by `report.schema.json`.
-//!
-//! This room must not know what any of it means.
+//! The report as JSON, as specified by `report.schema.json`.
 
 use std::io::{self, Write};
 
-use super::Report;
+use super::model::Report;
 
-/// Writes the report, indented, with a line end.
+/// Writes the report as indented JSON, followed by a newline.
 ///
 /// # Errors
-/// Where `out` can't be written to.
+/// Returns an error if `out` cannot be written to.
 pub fn write(report: &Report, mut out: impl Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut out, report)?;
     writeln!(out)

@@ -1,8 +1,8 @@
-//! The report as a value: the fields of the JSON report, in their order.
+//! The report as a value: the fields of the JSON report, in order.
 //!
-//! `report.schema.json` beside this file is its contract. Money keeps its nano-dollars, time its
-//! nanoseconds. What was not measured is `None`: never zero, and never an estimate. This room must
-//! not know how anything was found, or how it is shown.
+//! The contract is `report.schema.json` beside this file. Money is in nano-dollars, time in
+//! nanoseconds. Unmeasured values are `None`, never zero and never estimated. Must not depend on how
+//! values are computed or displayed.
 
 use std::collections::BTreeMap;
 
@@ -11,111 +11,116 @@ use phasemeter_meter::percent::Percent;
 use phasemeter_meter::projection::UnitCost;
 use serde::{Serialize, Serializer};
 
-use super::{Policy, Recommendation, Savings, Seconds, Usd, Utc};
+use super::policies::{Policy, Recommendation, Savings};
+use super::value::{Seconds, Usd, Utc};
 
-/// The value of `schema`: changes whenever the meaning of a field does.
+/// The value of `schema`; changes with the meaning of any field.
 pub const SCHEMA: &str = "phasemeter.report/0.1";
 
-/// The most refused rows a report lists.
-pub const MOST_REJECTED_ROWS: usize = 100;
+/// Maximum number of rejected rows listed in a report.
+pub const MAX_REJECTED_ROWS: usize = 100;
 
-/// A whole report.
+/// A report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: &'static str,
     /// What was metered.
     pub title: String,
-    /// The first reading of any GPU.
+    /// Time of the first reading.
     pub start: Option<Utc>,
-    /// The last reading of any GPU.
+    /// Time of the last reading.
     pub end: Option<Utc>,
-    /// Whose run it was.
+    /// The experiment.
     pub experiment: Experiment,
-    /// Each GPU.
+    /// One entry per GPU.
     pub gpus: Vec<Gpu>,
     /// All GPUs together.
     pub fleet: Fleet,
-    /// What all of them cost.
+    /// Cost of all GPUs.
     pub cost: Cost,
     /// Work done, by unit.
     pub work: BTreeMap<String, Work>,
-    /// The first rows that were refused.
+    /// The first rejected rows.
     pub rejected_rows: Vec<RejectedRow>,
-    /// How many were refused in all.
+    /// Number of rejected rows.
     pub rejected_total: u64,
-    /// What had to be assumed.
+    /// Assumptions about the input, one sentence each.
     pub assumptions: Vec<String>,
-    /// What policies recommend, the largest expected saving first.
+    /// Quality of live sampling, one sentence each.
+    pub sampling: Vec<String>,
+    /// Outcome of OTLP delivery in a live run, one sentence per signal.
+    pub delivery: Vec<String>,
+    /// Recommendations of policies, largest expected saving first.
     pub recommendations: Vec<Recommendation>,
-    /// What all of that saves together; `None` where nothing has a price.
+    /// Combined savings; `None` if no GPU has a price.
     pub savings: Option<Savings>,
-    /// Who was asked.
+    /// The policies that were evaluated or rejected.
     pub policies: Vec<Policy>,
 }
 
-/// Whose run it was.
+/// An experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Experiment {
-    /// Its id.
+    /// Its ID.
     pub id: String,
-    /// Its W3C trace id, 32 hex digits; `None` where each session of a GPU is a trace of its own.
+    /// W3C trace ID, 32 hex digits; `None` if every session has its own trace.
     pub trace_id: Option<String>,
 }
 
 /// One GPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gpu {
-    /// Its name in this report: uuid, bus id or index.
-    pub gpu: String,
-    /// Its index in its machine.
+    /// Its ID in this report: UUID, bus ID or index.
+    pub id: String,
+    /// Its index on the host.
     pub index: Option<u32>,
-    /// Its model, as the driver spells it.
+    /// Its model, as reported by the driver.
     pub model: Option<String>,
-    /// Its first reading.
+    /// Time of the first reading.
     pub start: Option<Utc>,
-    /// Its last reading.
+    /// Time of the last reading.
     pub end: Option<Utc>,
-    /// What an hour of it costs, at its last reading.
-    #[serde(serialize_with = "rate")]
+    /// Rate at its last reading.
+    #[serde(serialize_with = "optional_rate")]
     pub rate_usd_per_gpu_hour: Option<Rate>,
-    /// Where that rate is from.
+    /// Provenance of that rate.
     pub price: Option<PriceTag>,
-    /// The last prices that it had before, oldest first; most GPUs have one price.
+    /// The most recent earlier prices, oldest first.
     pub earlier_prices: Vec<EarlierPrice>,
-    /// How many there were.
+    /// Number of earlier prices.
     pub earlier_prices_total: u64,
-    /// Why it has no rate.
+    /// Why there is no rate.
     pub unpriced_reason: Option<String>,
-    /// What it cost: phases + unobserved, and effective + waste + unobserved.
+    /// Bill: phases + unobserved, and utilized + waste + unobserved.
     pub cost_usd: Option<Usd>,
     /// Σ utilization × cost.
-    pub effective_usd: Option<Usd>,
-    /// What was paid for nothing.
+    pub utilized_usd: Option<Usd>,
+    /// Observed cost minus utilized cost.
     pub waste_usd: Option<Usd>,
-    /// Waste by pool.
-    pub waste_pools_usd: WastePools,
-    /// What was paid while nothing was observed.
+    /// Waste by category.
+    pub waste_by_category_usd: WasteUsd,
+    /// Cost of unobserved time.
     pub unobserved_usd: Option<Usd>,
-    /// From its first reading to its last.
+    /// From the first to the last reading.
     pub span_seconds: Seconds,
-    /// The part of it in which its utilization is not known.
+    /// Time without usable utilization.
     pub unobserved_seconds: Seconds,
-    /// Why not. Sums to `unobserved_seconds`.
-    pub unobserved_reasons: Vec<Reason>,
-    /// The rest of it, by phase.
+    /// Unobserved time by reason; sums to `unobserved_seconds`.
+    pub unobserved_reasons: Vec<UnobservedTime>,
+    /// Observed time, by phase.
     pub phases: Phases,
-    /// How busy it was.
+    /// Utilization.
     pub utilization: Utilization,
     /// Σ utilization × time.
     pub effective_seconds: f64,
-    /// How its utilization moves; `None` where there is too little to tell.
+    /// How utilization changes; `None` if there is too little data.
     pub pattern: Option<Pattern>,
-    /// Its memory.
+    /// Memory.
     pub memory: Memory,
-    /// The energy it used, in joules.
+    /// Energy in joules.
     pub energy_joules: Option<f64>,
-    /// What that was found from.
+    /// The source of `energy_joules`.
     pub energy_basis: Option<&'static str>,
 }
 
@@ -124,56 +129,72 @@ pub struct Gpu {
 pub struct Fleet {
     /// GPU time, observed or not.
     pub span_seconds: Seconds,
-    /// The part of it in which utilization is not known.
+    /// GPU time without usable utilization.
     pub unobserved_seconds: Seconds,
-    /// Why not.
-    pub unobserved_reasons: Vec<Reason>,
-    /// The rest of it, by phase. Costs are those of the GPUs that have a price.
+    /// Unobserved time by reason.
+    pub unobserved_reasons: Vec<UnobservedTime>,
+    /// Observed time, by phase. Costs cover the GPUs that have a price.
     pub phases: Phases,
 }
 
-/// A reason why time was not observed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Reason {
-    /// In words: one of a closed set.
-    pub reason: &'static str,
-    /// For how long.
+/// Unobserved time for one reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct UnobservedTime {
+    /// Why.
+    pub reason: UnobservedReason,
+    /// Total duration.
     pub seconds: Seconds,
 }
 
-/// Time and money of the observed time, by phase. The four phases sum to it.
+/// Why time was unobserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnobservedReason {
+    /// No reading covers it.
+    NoReading,
+    /// The source has no utilization column, or did not collect it.
+    NoUtilizationColumn,
+    /// The driver or GPU does not support utilization.
+    NotSupported,
+    /// The GPU fell off the bus.
+    GpuLost,
+    /// The value could not be parsed or was out of range.
+    Unreadable,
+}
+
+/// Time and cost of the observed time, by phase. The four phases sum to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Phases {
-    /// Idle, whether held or free.
-    pub idle: Share,
-    /// Idle, but kept from others; `None` where that can't be known.
-    pub idle_held: Option<Share>,
-    /// Idle, and free for others; `None` where that can't be known.
-    pub idle_free: Option<Share>,
+    /// Idle, held or free.
+    pub idle: PhaseTotals,
+    /// Idle and held; `None` if unknown.
+    pub idle_held: Option<PhaseTotals>,
+    /// Idle and free; `None` if unknown.
+    pub idle_free: Option<PhaseTotals>,
     /// Underutilized.
-    pub underutilized: Share,
+    pub underutilized: PhaseTotals,
     /// Productive.
-    pub productive: Share,
+    pub productive: PhaseTotals,
     /// Compute-bound.
-    pub compute_bound: Share,
+    pub compute_bound: PhaseTotals,
 }
 
-/// One phase.
+/// Time and cost of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Share {
-    /// Time in it.
+pub struct PhaseTotals {
+    /// Time.
     pub seconds: Seconds,
-    /// Its share of the observed time; `None` where nothing was observed.
+    /// Share of the observed time; `None` if nothing was observed.
     #[serde(serialize_with = "percent")]
     pub percent: Option<Percent>,
-    /// What that time cost.
+    /// Cost.
     pub cost_usd: Option<Usd>,
 }
 
-/// How busy a GPU was, in percent, weighted by time.
+/// Utilization of a GPU in percent, weighted by time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Utilization {
-    /// Whose notion of busy it is.
+    /// The source of the values.
     pub basis: Option<&'static str>,
     /// Mean.
     pub mean: Option<f64>,
@@ -181,152 +202,151 @@ pub struct Utilization {
     pub p50: Option<f64>,
     /// 95th percentile.
     pub p95: Option<f64>,
-    /// The median time between changes of the value; `None` under ten changes.
+    /// Median time between value changes; `None` below ten changes.
     pub update_period_seconds: Option<Seconds>,
 }
 
-/// How utilization moves.
+/// How utilization changes over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pattern {
     /// `idle`, `steady`, `bouncing` or `mixed`.
     pub kind: &'static str,
-    /// The median time of a cycle; where it bounces.
+    /// Median cycle length, if bouncing.
     pub period_seconds: Option<Seconds>,
-    /// The share of a cycle at high utilization, 0–1; where it bounces.
-    pub duty: Option<f64>,
+    /// Fraction of a cycle at high utilization, 0–1, if bouncing.
+    pub duty_cycle: Option<f64>,
 }
 
 /// Memory of a GPU in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// What it has, where that was measured.
+    /// Capacity, if measured.
     pub total_bytes: Option<u64>,
-    /// The most in use.
+    /// Maximum in use.
     pub used_peak_bytes: Option<u64>,
-    /// 95th percentile of what was in use, weighted by time.
+    /// 95th percentile in use, weighted by time.
     pub used_p95_bytes: Option<u64>,
 }
 
-/// What all GPUs cost. Where some have no price, sums in dollars are of those that have one; where
-/// none has, they are `None`.
+/// Cost of all GPUs. Sums in dollars cover the GPUs that have a price; `None` if none has.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// What an hour of each costs, at its last reading; `None` unless all cost the same.
-    #[serde(serialize_with = "rate")]
+    /// Rate at the last reading; `None` unless it is the same for all GPUs.
+    #[serde(serialize_with = "optional_rate")]
     pub rate_usd_per_gpu_hour: Option<Rate>,
-    /// GPU time, observed or not, in hours.
+    /// GPU time in hours, observed or not.
     pub gpu_hours: f64,
     /// Σ utilization × time, in hours.
     pub effective_gpu_hours: f64,
-    /// The bill: effective + waste + unobserved.
+    /// Bill: utilized + waste + unobserved.
     pub total_usd: Option<Usd>,
     /// Σ utilization × cost.
-    pub effective_usd: Option<Usd>,
-    /// What was paid for nothing.
+    pub utilized_usd: Option<Usd>,
+    /// Observed cost minus utilized cost.
     pub waste_usd: Option<Usd>,
-    /// Waste by pool.
-    pub waste_pools_usd: WastePools,
-    /// What was paid while nothing was observed.
+    /// Waste by category.
+    pub waste_by_category_usd: WasteUsd,
+    /// Cost of unobserved time.
     pub unobserved_usd: Option<Usd>,
     /// (bill − unobserved) ÷ effective hours, both of the priced GPUs.
     pub cost_per_effective_gpu_hour_usd: Option<Usd>,
-    /// What the priced GPUs cost an hour, idle or not.
+    /// Hourly cost of the priced GPUs, idle or not.
     pub hourly_usd: Option<Usd>,
     /// Hourly × 24 × 30.
     pub monthly_usd: Option<Usd>,
     /// Hourly × 24 × 365.
     pub yearly_usd: Option<Usd>,
-    /// Where the rate is from; `None` unless it is the same for all.
+    /// Provenance of the rate; `None` unless it is the same for all GPUs.
     pub price: Option<PriceTag>,
-    /// Which GPUs have no price, and why: a sentence.
+    /// Which GPUs have no price, and why.
     pub unpriced_reason: Option<String>,
 }
 
-/// Waste by pool. Sums to the waste.
+/// Waste by category; sums to the waste.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct WastePools {
-    /// In bouncing stretches: the GPU waits for its input.
+pub struct WasteUsd {
+    /// In bouncing stretches: the GPU waited for input.
     pub starvation: Option<Usd>,
     /// Idle elsewhere.
     pub idle: Option<Usd>,
-    /// The rest.
-    pub occupancy: Option<Usd>,
+    /// All other waste: the GPU worked below capacity.
+    pub underload: Option<Usd>,
 }
 
-/// A price that has ended.
+/// A price that is no longer in effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EarlierPrice {
-    /// From when on the next one is charged.
+    /// Start of the next price.
     pub until: Utc,
-    /// What an hour cost.
-    #[serde(serialize_with = "a_rate")]
+    /// The rate.
+    #[serde(serialize_with = "rate")]
     pub rate_usd_per_gpu_hour: Rate,
-    /// Where that rate was from.
+    /// Provenance of that rate.
     pub price: PriceTag,
 }
 
-/// Where a rate is from.
+/// Provenance of a rate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PriceTag {
-    /// How it is paid for.
+    /// Purchase plan.
     pub plan: Option<&'static str>,
-    /// Who sells it.
+    /// Cloud provider.
     pub provider: Option<String>,
-    /// Where.
+    /// Region.
     pub region: Option<String>,
-    /// In what.
+    /// Instance type.
     pub instance_type: Option<String>,
-    /// Who says so.
+    /// Source of the price.
     pub source: String,
-    /// The day it was true.
+    /// Date of the price.
     pub as_of: Option<String>,
-    /// How many days lie between that day and the first day of use.
+    /// Days between that date and the first day of use.
     pub age_days: Option<u64>,
-    /// Whether that is too many to trust it without a word.
-    pub old: bool,
-    /// What it was picked from, where it is an estimate.
+    /// Whether that age exceeds the limit.
+    pub stale: bool,
+    /// The prices behind an estimate; `None` if the price is exact.
     pub estimate: Option<EstimateTag>,
 }
 
-/// An estimate is the lower median of some prices.
+/// An estimate: the lower median of several prices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct EstimateTag {
-    /// How many.
+    /// Number of prices.
     pub rows: usize,
-    /// The lowest.
-    #[serde(serialize_with = "a_rate")]
+    /// Lowest price.
+    #[serde(serialize_with = "rate")]
     pub low_usd_per_gpu_hour: Rate,
-    /// The highest.
-    #[serde(serialize_with = "a_rate")]
+    /// Highest price.
+    #[serde(serialize_with = "rate")]
     pub high_usd_per_gpu_hour: Rate,
 }
 
 /// Work done in one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Work {
-    /// How many.
+    /// Number of units.
     pub count: u64,
-    /// The bill ÷ their number, to 18 decimals; `None` unless every GPU has a price.
+    /// Bill ÷ count, to 18 decimals; `None` unless every GPU has a price.
     #[serde(serialize_with = "unit_cost")]
     pub cost_each_usd: Option<UnitCost>,
 }
 
-/// A row that was refused.
+/// A rejected row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RejectedRow {
-    /// Where it stands.
+    /// The file.
     pub file: String,
-    /// Its line there, from 1.
+    /// The line, from 1.
     pub line: u64,
-    /// Why.
+    /// Why it was rejected.
     pub reason: String,
 }
 
-fn rate<S: Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S::Ok, S::Error> {
+fn optional_rate<S: Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S::Ok, S::Error> {
     rate.map(|rate| Usd(rate.hourly())).serialize(serializer)
 }
 
-fn a_rate<S: Serializer>(rate: &Rate, serializer: S) -> Result<S::Ok, S::Error> {
+fn rate<S: Serializer>(rate: &Rate, serializer: S) -> Result<S::Ok, S::Error> {
     Usd(rate.hourly()).serialize(serializer)
 }
 

@@ -1,4 +1,4 @@
-//! Whole reports: as they are printed, as JSON by the schema, and that they add up.
+//! Reports as text and as JSON, against the schema and by their sums.
 
 use std::sync::LazyLock;
 
@@ -10,8 +10,10 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::bar::Bars;
-use super::fleet::*;
-use super::{Fault, Input, Policy, Range, Recommendation, RejectedRow, Report, Usd, json, text};
+use super::test_fleet::*;
+use super::{
+    Input, Policy, Range, Recommendation, RejectedRow, Report, ReportedError, Usd, json, text,
+};
 
 fn text_of(input: &Input<'_>) -> String {
     text::render(&Report::build(input), &Bars::of(input), false)
@@ -23,7 +25,7 @@ fn json_text_of(input: &Input<'_>) -> String {
     String::from_utf8(written).unwrap()
 }
 
-/// The JSON report, which satisfies the schema.
+/// The JSON report, validated against the schema.
 fn json_of(input: &Input<'_>) -> Value {
     static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
         let schema = serde_json::from_str(include_str!("report.schema.json")).unwrap();
@@ -38,40 +40,43 @@ fn json_of(input: &Input<'_>) -> Value {
     report
 }
 
-fn training() -> Vec<Made> {
+fn training() -> Vec<TestGpu> {
     let held = every_second(697, |second| if second % 60 == 5 { 14 } else { 2 });
-    vec![Made::new(0, given("3"), &held), Made::new(1, given("3"), &every_second(697, bouncing))]
+    vec![
+        TestGpu::new(0, user_price("3"), &held),
+        TestGpu::new(1, user_price("3"), &every_second(697, bouncing)),
+    ]
 }
 
-fn mixed() -> Vec<Made> {
+fn mixed() -> Vec<TestGpu> {
     let mut dropping = every_second(3_600, |_| 82);
-    lost(&mut dropping, 1_000, 1_720);
+    lose(&mut dropping, 1_000, 1_720);
     dropping.drain(2_500..2_650);
-    let early: Vec<Reading> = (0..1_800).map(|second| full(second, 35, 30_000)).collect();
+    let early: Vec<Reading> = (0..1_800).map(|second| full_reading(second, 35, 30_000)).collect();
     let mut gpus = vec![
-        Made::new(0, estimated(), &every_second(3_600, bouncing)),
-        Made::new(1, estimated(), &every_second(3_600, |_| 97)),
-        Made::new(2, estimated(), &dropping),
-        Made::new(3, given("2.5"), &early),
-        Made::new(4, unpriced(), &every_second(3_600, |second| u32::from(second < 400) * 50)),
+        TestGpu::new(0, estimated(), &every_second(3_600, bouncing)),
+        TestGpu::new(1, estimated(), &every_second(3_600, |_| 97)),
+        TestGpu::new(2, estimated(), &dropping),
+        TestGpu::new(3, user_price("2.5"), &early),
+        TestGpu::new(4, unpriced(), &every_second(3_600, |second| u32::from(second < 400) * 50)),
     ];
     gpus[4].identity.model = Some("NVIDIA H100X".to_owned());
     gpus
 }
 
 #[test]
-fn a_training_run() {
+fn training_run() {
     let gpus = training();
     let mut input = input("train.csv", &gpus);
     input.work = vec![("samples".to_owned(), 200_000), ("epochs".to_owned(), 3)];
     let report = json_of(&input);
     assert_eq!(report["gpus"][1]["pattern"]["kind"], "bouncing");
     insta::assert_snapshot!(text_of(&input));
-    insta::assert_snapshot!("a_training_run_as_json", json_text_of(&input));
+    insta::assert_snapshot!("training_run_as_json", json_text_of(&input));
 }
 
 #[test]
-fn a_mixed_fleet_partly_priced() {
+fn partly_priced_fleet() {
     let gpus = mixed();
     let mut input = input("4 files", &gpus);
     input.work = vec![("tokens".to_owned(), 12_000_000)];
@@ -84,41 +89,44 @@ fn a_mixed_fleet_partly_priced() {
         })
         .collect();
     input.assumptions = vec![
-        "local time was taken as UTC: give --utc-offset where it was not".to_owned(),
-        "readings hold for at most 3 s, three times the usual time between them".to_owned(),
+        "local times are read as UTC; set --utc-offset if they are not".to_owned(),
+        "readings are stale after 3 s, three times the reading interval".to_owned(),
     ];
+    input.sampling = vec!["tick lateness p50 0.05 ms; 0 ticks missed".to_owned()];
+    input.delivery = vec!["traces, grpc to localhost:4317: 7 spans sent".to_owned()];
     let report = json_of(&input);
     assert_eq!(report["cost"]["rate_usd_per_gpu_hour"], Value::Null);
     assert_eq!(report["cost"]["price"], Value::Null);
-    assert_eq!(report["gpus"][0]["price"]["old"], true);
+    assert_eq!(report["gpus"][0]["price"]["stale"], true);
     assert_eq!(report["gpus"][4]["cost_usd"], Value::Null);
     assert_eq!(report["work"]["tokens"]["cost_each_usd"], Value::Null);
     insta::assert_snapshot!(text_of(&input));
 }
 
 #[test]
-fn colour_adds_nothing_but_colour() {
+fn color_changes_only_escape_codes() {
     let gpus = mixed();
     let input = input("4 files", &gpus);
-    let coloured = text::render(&Report::build(&input), &Bars::of(&input), true);
-    let mut plain = coloured.clone();
+    let colored = text::render(&Report::build(&input), &Bars::of(&input), true);
+    let mut plain = colored.clone();
     for code in ["0", "1", "2", "31", "32", "33", "36"] {
         plain = plain.replace(&format!("\x1b[{code}m"), "");
     }
-    assert_ne!(coloured, plain);
+    assert_ne!(colored, plain);
     assert_eq!(plain, text_of(&input));
 }
 
-/// Power is never a utilization: what has nothing else is unobserved, with its energy.
+/// Power does not replace utilization: time without utilization is unobserved, with its energy.
 #[test]
-fn power_alone_and_one_reading_are_unobserved() {
+fn power_only_and_single_reading_are_unobserved() {
     let power: Vec<Reading> = (0..=90)
         .map(|second| Reading {
             utilization: Err(MissingReason::NotCollected),
-            ..full(second, 0, 1_000)
+            ..full_reading(second, 0, 1_000)
         })
         .collect();
-    let gpus = [Made::new(0, unpriced(), &power), Made::new(1, unpriced(), &[reading(30, 50)])];
+    let gpus =
+        [TestGpu::new(0, unpriced(), &power), TestGpu::new(1, unpriced(), &[reading(30, 50)])];
     let input = input("power.csv", &gpus);
     let report = json_of(&input);
     assert_eq!(report["gpus"][0]["unobserved_seconds"], 90.0);
@@ -130,39 +138,41 @@ fn power_alone_and_one_reading_are_unobserved() {
     insta::assert_snapshot!(text_of(&input));
 }
 
-/// Held and free are null where neither memory nor processes were ever known, and not nothing.
+/// Held and free are null, not zero, if neither memory nor processes were ever known.
 #[test]
-fn holding_is_null_where_no_one_knew() {
+fn holding_is_null_if_unknown() {
     let idle: Vec<Reading> = (0..=60).map(|second| reading(second, 0)).collect();
     let busy: Vec<Reading> = (0..=60).map(|second| reading(second, 95)).collect();
-    let held: Vec<Reading> = (0..=60).map(|second| full(second, 0, 60_000)).collect();
-    let known = |gpus: &[Made]| {
+    let held: Vec<Reading> = (0..=60).map(|second| full_reading(second, 0, 60_000)).collect();
+    let known = |gpus: &[TestGpu]| {
         let report = json_of(&input("holding.csv", gpus));
         let known = |phases: &Value| !phases["idle_held"].is_null();
         let each = report["gpus"].as_array().unwrap().iter().map(|gpu| known(&gpu["phases"]));
         (each.collect::<Vec<_>>(), known(&report["fleet"]["phases"]))
     };
-    let gpu = |index, readings| Made::new(index, given("1"), readings);
+    let gpu = |index, readings| TestGpu::new(index, user_price("1"), readings);
     assert_eq!(known(&[gpu(0, &idle), gpu(1, &held)]), (vec![false, true], false));
     assert_eq!(known(&[gpu(0, &busy), gpu(1, &held)]), (vec![false, true], true));
     assert_eq!(known(&[gpu(0, &busy)]), (vec![false], false));
 }
 
-/// The numbers of "GPU Utilization and Cost Analytics": $8 a GPU-hour, 8 × 1.25 h at 60 %.
+/// The example of "GPU Utilization and Cost Analytics": $8 per GPU-hour, 8 × 1.25 h at 60%.
 #[test]
-fn eight_gpus_at_60_percent_are_six_effective_gpu_hours() {
-    let readings: Vec<Reading> = (0..=150).map(|tick| full(tick * 30, 60, 60_000)).collect();
-    let gpus: Vec<Made> = (0..8).map(|index| Made::new(index, given("8"), &readings)).collect();
-    let mut input = input("golden.csv", &gpus);
+fn effective_gpu_hours_match_worked_example() {
+    let readings: Vec<Reading> =
+        (0..=150).map(|tick| full_reading(tick * 30, 60, 60_000)).collect();
+    let gpus: Vec<TestGpu> =
+        (0..8).map(|index| TestGpu::new(index, user_price("8"), &readings)).collect();
+    let mut input = input("example.csv", &gpus);
     input.work = vec![("samples".to_owned(), 200_000)];
     let report = json_of(&input);
     let cost = &report["cost"];
     assert_eq!(cost["gpu_hours"], 10.0);
     assert_eq!(cost["effective_gpu_hours"], 6.0);
     assert_eq!(cost["total_usd"], "80.000000000");
-    assert_eq!(cost["effective_usd"], "48.000000000");
+    assert_eq!(cost["utilized_usd"], "48.000000000");
     assert_eq!(cost["waste_usd"], "32.000000000");
-    assert_eq!(cost["waste_pools_usd"]["occupancy"], "32.000000000");
+    assert_eq!(cost["waste_by_category_usd"]["underload"], "32.000000000");
     assert_eq!(cost["cost_per_effective_gpu_hour_usd"], "13.333333333");
     assert_eq!(report["work"]["samples"]["cost_each_usd"], "0.0004");
     assert_eq!(cost["hourly_usd"], "64.000000000");
@@ -173,15 +183,16 @@ fn eight_gpus_at_60_percent_are_six_effective_gpu_hours() {
     assert_eq!(report["fleet"]["phases"]["underutilized"]["percent"], 100.0);
     assert_eq!(report["gpus"][7]["utilization"]["mean"], 60.0);
     let text = text_of(&input);
-    for shown in ["$80.00 = $48.00 effective", "6 of 10 GPU-hours", "$13.33 an", "$0.0004 each"] {
-        assert!(text.contains(shown), "{text}");
+    for expected in ["$80.00 = $48.00 utilized", "6 of 10 GPU-hours", "$13.33 per", "$0.0004 each"]
+    {
+        assert!(text.contains(expected), "{text}");
     }
 }
 
 #[test]
-fn a_large_fleet_has_a_line_a_gpu() {
-    let mut gpus: Vec<Made> = (0..64)
-        .map(|index| Made::new(index, given("9999.999999999"), &every_second(40, bouncing)))
+fn large_fleet_has_one_line_per_gpu() {
+    let mut gpus: Vec<TestGpu> = (0..64)
+        .map(|index| TestGpu::new(index, user_price("9999.999999999"), &every_second(40, bouncing)))
         .collect();
     for gpu in &mut gpus {
         gpu.identity.index = None;
@@ -196,25 +207,25 @@ fn a_large_fleet_has_a_line_a_gpu() {
 }
 
 #[test]
-fn no_gpu_at_all() {
+fn empty_fleet() {
     let input = input("empty.csv", &[]);
     json_of(&input);
     insta::assert_snapshot!(text_of(&input));
 }
 
-/// Whatever a policy writes, and however much: it stays on the page and in its lines.
+/// Text of policies stays within the page and within its lines, whatever it contains.
 #[test]
-fn advice_cannot_break_the_page() {
+fn policy_text_cannot_break_the_page() {
     let gpus = training();
     let mut report = Report::build(&input("train.csv", &gpus));
-    let words = "\x1b[2J\u{202e}".to_owned() + &"long".repeat(20) + " short\n90 % ";
+    let words = "\x1b[2J\u{202e}".to_owned() + &"long".repeat(20) + " short\n90% ";
     let fraction = Range { low: 0.0, expected: 0.5, high: 1.0 };
     let usd = Usd(phasemeter_meter::money::NanoUsd(1 << 70));
-    for pool in ["starvation", "idle", "occupancy", "rate", "rate", "rate"] {
+    for target in ["starvation", "idle", "underload", "rate", "rate", "rate"] {
         report.recommendations.push(Recommendation {
             policy: words.clone(),
             code: words.clone(),
-            pool,
+            target,
             lever: "mig".to_owned(),
             title: words.clone(),
             action: words.repeat(9),
@@ -233,17 +244,17 @@ fn advice_cannot_break_the_page() {
         kind: None,
         digest: None,
         generation: 0,
-        fault: Some(Fault { kind: "guest", message: words.clone() }),
+        error: Some(ReportedError { kind: "guest", message: words.clone() }),
         fuel: None,
-        microseconds: None,
+        duration_us: None,
         notes: vec![words.clone(); 9],
     });
     let text = text::render(&report, &Bars::of(&input("train.csv", &gpus)), false);
     assert_fits(&text);
     let harmful = |c: char| c == '\u{202e}' || c.is_control() && c != '\n';
     assert!(!text.contains(harmful), "{text}");
-    let told = |label: &str| text.lines().filter(|line| line.starts_with(label)).count();
-    assert_eq!((told("Advice"), told("Why"), told("Also")), (4, 4, 1), "{text}");
+    let lines = |label: &str| text.lines().filter(|line| line.starts_with(label)).count();
+    assert_eq!((lines("Recommended"), lines("Why"), lines("Also")), (4, 4, 1), "{text}");
 }
 
 #[track_caller]
@@ -266,15 +277,15 @@ fn sum(of: &Value, fields: &[&str]) -> i128 {
     fields.iter().map(|field| nanos(&of[field])).sum()
 }
 
-/// The accounts of a GPU or of the fleet, as strings, add up to its bill.
+/// Asserts that the accounts of a GPU or of the fleet sum to its bill.
 #[track_caller]
 fn assert_adds_up(bill: &Value, money: &Value, phases: &Value) {
     let each = ["idle", "underutilized", "productive", "compute_bound"];
     let observed: i128 = each.iter().map(|phase| nanos(&phases[phase]["cost_usd"])).sum();
     assert_eq!(nanos(bill), observed + nanos(&money["unobserved_usd"]));
-    assert_eq!(nanos(bill), sum(money, &["effective_usd", "waste_usd", "unobserved_usd"]));
-    let pools = sum(&money["waste_pools_usd"], &["starvation", "idle", "occupancy"]);
-    assert_eq!(nanos(&money["waste_usd"]), pools);
+    assert_eq!(nanos(bill), sum(money, &["utilized_usd", "waste_usd", "unobserved_usd"]));
+    let categories = sum(&money["waste_by_category_usd"], &["starvation", "idle", "underload"]);
+    assert_eq!(nanos(&money["waste_usd"]), categories);
     if !phases["idle"]["percent"].is_null() {
         let tenths = |phase| (phases[phase]["percent"].as_f64().unwrap() * 10.0).round();
         assert_eq!(each.iter().map(tenths).sum::<f64>().to_string(), "1000");
@@ -289,20 +300,20 @@ fn any_reading() -> impl Strategy<Value = (u64, Reading)> {
     ];
     let memory = prop::option::of((0..100_000_u64).prop_map(|n| Bytes::from_mebibytes(n).unwrap()));
     (pause, utilization, memory).prop_map(|(pause, utilization, memory_used)| {
-        (pause, Reading { utilization, memory_used, ..silent(0) })
+        (pause, Reading { utilization, memory_used, ..empty_reading(0) })
     })
 }
 
-fn any_gpu() -> impl Strategy<Value = Made> {
+fn any_gpu() -> impl Strategy<Value = TestGpu> {
     let readings = prop::collection::vec(any_reading(), 0..80);
     let price = prop_oneof![
-        prop::sample::select(vec!["0", "0.000000001", "3", "10000"]).prop_map(given),
+        prop::sample::select(vec!["0", "0.000000001", "3", "10000"]).prop_map(user_price),
         Just(()).prop_map(|()| estimated()),
         Just(()).prop_map(|()| unpriced()),
     ];
     let name = (any::<String>(), prop::option::of(any::<String>()));
     (readings, price, name, prop::option::of(0..3_u32)).prop_map(|(steps, price, name, index)| {
-        let mut at = silent(0).at;
+        let mut at = empty_reading(0).at;
         let readings: Vec<Reading> = steps
             .into_iter()
             .map(|(pause, reading)| {
@@ -310,20 +321,20 @@ fn any_gpu() -> impl Strategy<Value = Made> {
                 Reading { at, ..reading }
             })
             .collect();
-        let mut made = Made::new(0, price, &readings);
-        made.identity.index = index;
-        (made.identity.name, made.identity.model) = name;
-        made
+        let mut gpu = TestGpu::new(0, price, &readings);
+        gpu.identity.index = index;
+        (gpu.identity.name, gpu.identity.model) = name;
+        gpu
     })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever was read, whoever it is: the page is 80 columns wide, the JSON satisfies its
-    /// schema, and accounts add up to the nano-dollar, of each GPU and of all.
+    /// For any readings, names and prices: the page is at most 80 columns wide, the JSON is valid,
+    /// and accounts sum to the bill to the nano-dollar, per GPU and for the fleet.
     #[test]
-    fn every_report_fits_and_adds_up(
+    fn reports_fit_and_accounts_sum_to_bill(
         gpus in prop::collection::vec(any_gpu(), 0..5),
         words in prop::collection::vec(any::<String>(), 3),
         work in prop::option::of((any::<String>(), any::<u64>())),
@@ -331,6 +342,8 @@ proptest! {
         let mut input = input(&words[0], &gpus);
         input.experiment.id.clone_from(&words[1]);
         input.assumptions = vec![words[2].repeat(9)];
+        input.sampling = vec![words[1].clone()];
+        input.delivery = vec![words[0].clone()];
         input.rejected_rows = vec![RejectedRow {
             file: words[1].clone(),
             line: u64::MAX,

@@ -1,6 +1,4 @@
-//! Values as JSON writes them: money as decimal strings, time as seconds, instants as RFC 3339.
-//!
-//! This room must not know which field they stand in.
+//! JSON values: money as decimal strings, time as seconds, instants as RFC 3339.
 
 use std::fmt;
 
@@ -9,7 +7,7 @@ use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 use serde::{Serialize, Serializer};
 use time::OffsetDateTime;
 
-/// Dollars: a string with all nine decimals, so that accounts add up for whoever reads them.
+/// Dollars: a string with all nine decimals, so that accounts add up exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Usd(pub NanoUsd);
 
@@ -19,7 +17,7 @@ impl Serialize for Usd {
     }
 }
 
-/// A length of time: seconds as a number.
+/// A duration: seconds as a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seconds(pub Nanos);
 
@@ -29,7 +27,7 @@ impl Serialize for Seconds {
     }
 }
 
-/// An instant: RFC 3339 in UTC, with as many decimals of a second as it has.
+/// An instant: RFC 3339 in UTC, with as many fractional digits as needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Utc(pub Timestamp);
 
@@ -67,15 +65,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instant_has_the_decimals_it_needs() {
-        let shown = |nanos| Utc(Timestamp::from_nanos(nanos).unwrap()).to_string();
-        assert_eq!(shown(0), "1970-01-01T00:00:00Z");
-        assert_eq!(shown(1_785_111_747_120_000_000), "2026-07-27T00:22:27.12Z");
-        assert_eq!(shown(Timestamp::END - 1), "2261-12-31T23:59:59.999999999Z");
+    fn instants_have_minimal_fractions() {
+        let text = |nanos| Utc(Timestamp::from_nanos(nanos).unwrap()).to_string();
+        assert_eq!(text(0), "1970-01-01T00:00:00Z");
+        assert_eq!(text(1_785_111_747_120_000_000), "2026-07-27T00:22:27.12Z");
+        assert_eq!(text(Timestamp::END - 1), "2261-12-31T23:59:59.999999999Z");
     }
 
     #[test]
-    fn money_is_a_string_and_time_a_number() {
+    fn money_serializes_as_string_and_time_as_number() {
         let json = serde_json::to_string(&(Usd(NanoUsd(-5)), Seconds(Nanos(1_500_000_000))));
         assert_eq!(json.unwrap(), r#"["-0.000000005",1.5]"#);
     }

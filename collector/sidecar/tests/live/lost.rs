@@ -36,7 +36,7 @@ fn lost_gpu_is_unobserved_and_does_not_affect_others() {
         let lost = &report["gpus"][1];
         let unobserved = seconds(&lost["unobserved_seconds"]);
         assert!((1.2..2.8).contains(&unobserved), "{unobserved}");
-        assert_eq!(lost["unobserved_reasons"][0]["reason"], "GPU lost");
+        assert_eq!(lost["unobserved_reasons"][0]["reason"], "gpu_lost");
         assert_billed(lost);
         assert!(stderr(&output).contains("GPU 1: the GPU is lost"), "{}", stderr(&output));
 
@@ -78,7 +78,7 @@ fn gpu_hung_until_the_end_is_billed_until_the_end() {
         assert_observed(&report["gpus"][0]);
         let hung = &report["gpus"][1];
         assert!(seconds(&hung["span_seconds"]) >= seconds(&report["gpus"][0]["span_seconds"]));
-        assert_eq!(hung["unobserved_reasons"][0]["reason"], "no reading");
+        assert_eq!(hung["unobserved_reasons"][0]["reason"], "no_reading");
         assert_billed(hung);
         assert!(stderr(&output).contains("GPU 1: a call for"), "{}", stderr(&output));
         assert!(assumptions(&report).contains("GPU 1 hung at the end"), "{}", assumptions(&report));
@@ -146,7 +146,7 @@ fn returned_gpu_continues_its_accounts() {
         let events: Vec<_> =
             captured.events.iter().map(|event| event.event_name.as_str()).collect();
         assert_eq!(events, ["phasemeter.gpu.lost", "phasemeter.gpu.recovered"]);
-        let id = gpu["gpu"].as_str().unwrap();
+        let id = gpu["id"].as_str().unwrap();
         let is_own = |labels: &Attributes| labels["hw.id"] == id;
         let sessions = captured.named("gpu session").into_iter();
         let own = sessions.filter(|span| is_own(&otlp::attributes(&span.attributes)));

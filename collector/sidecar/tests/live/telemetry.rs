@@ -188,7 +188,7 @@ fn internal_telemetry_is_accurate_and_separate() {
             assert!(last.metric("process.cpu.time").is_some());
 
             // The report counts only the data of the GPUs.
-            let notes = report["assumptions"].to_string();
+            let notes = report["delivery"].to_string();
             assert!(notes.contains(&format!("{points} points sent")), "{notes}");
         }
     });
@@ -264,8 +264,8 @@ fn unresponsive_backend_does_not_change_report_or_delay_end() {
         assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert_observed(&report["gpus"][0]);
-        let notes = report["assumptions"].to_string();
-        assert!(notes.contains("left unsent"), "{notes}");
+        let notes = report["delivery"].to_string();
+        assert!(notes.contains("unsent"), "{notes}");
     });
 }
 

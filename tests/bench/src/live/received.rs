@@ -61,7 +61,7 @@ impl Received {
                     let last = points.rfind(|point| {
                         let labels = attributes(point);
                         let is = |key: &str, value| labels.get(key) == Some(&value);
-                        is("hw.id", &gpu["gpu"]) && is("phasemeter.utilization.basis", &polling)
+                        is("hw.id", &gpu["id"]) && is("phasemeter.utilization.basis", &polling)
                     });
                     polled = last.and_then(|point| percent(&point["asDouble"])).or(polled);
                 }
@@ -88,16 +88,16 @@ fn attributes(of: &Value) -> BTreeMap<&str, &Value> {
 
 /// Parses the sentence in the report.
 fn lateness(report: &Value) -> Option<Lateness> {
-    let mut notes = report["assumptions"].as_array()?.iter().filter_map(Value::as_str);
-    let sentence = notes.find(|note| note.contains("came within"))?;
+    let mut notes = report["sampling"].as_array()?.iter().filter_map(Value::as_str);
+    let sentence = notes.find(|note| note.starts_with("tick lateness"))?;
     let after = |words: &str| {
         let (_, rest) = sentence.split_once(words)?;
         rest.split_whitespace().next()?.parse().ok()
     };
     Some(Lateness {
-        p50: after("came within ")?,
-        p99: after("99 % within ")?,
-        max: after("all within ")?,
+        p50: after("p50 ")?,
+        p99: after("p99 ")?,
+        max: after("max ")?,
         missed: after("; ")?,
     })
 }

@@ -1,7 +1,7 @@
 //! A page of 80 columns: styles, wrapping, and facts beside their labels.
 //!
-//! Whatever is written here stays within the page, and what came from outside can't speak to the
-//! terminal. This room must not know what is written.
+//! No text exceeds the page, and external text cannot send control sequences to the terminal. Must
+//! not depend on the content.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -10,10 +10,10 @@ use phasemeter_meter::phase::Phase;
 /// The width of a page in columns.
 pub(super) const WIDTH: usize = 80;
 
-/// Where the facts beside labels begin.
+/// The column at which facts begin, after their labels.
 const FACTS: usize = 13;
 
-/// How something looks where there is colour. It never says what the text does not.
+/// A color. It repeats what the text states and adds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -23,7 +23,7 @@ pub(super) enum Style {
 }
 
 impl Style {
-    /// The code that switches it on, by ECMA-48.
+    /// Its ECMA-48 code.
     const fn code(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -37,25 +37,25 @@ impl Style {
     }
 }
 
-/// A page that is being written.
+/// A page under construction.
 #[derive(Clone, Debug)]
 pub(super) struct Page {
     text: String,
-    colour: bool,
+    color: bool,
 }
 
 impl Page {
-    pub(super) const fn new(colour: bool) -> Self {
-        Self { text: String::new(), colour }
+    pub(super) const fn new(color: bool) -> Self {
+        Self { text: String::new(), color }
     }
 
     pub(super) fn into_text(self) -> String {
         self.text
     }
 
-    /// Writes on in the line.
+    /// Appends to the current line.
     pub(super) fn write(&mut self, style: Style, text: &str) {
-        match style.code().filter(|_| self.colour && !text.trim().is_empty()) {
+        match style.code().filter(|_| self.color && !text.trim().is_empty()) {
             Some(code) => {
                 self.text.push_str("\x1b[");
                 self.text.push_str(code);
@@ -67,13 +67,13 @@ impl Page {
         }
     }
 
-    /// Ends the line, without blanks at its end.
+    /// Ends the line, without trailing blanks.
     pub(super) fn end_line(&mut self) {
         self.text.truncate(self.text.trim_end_matches(' ').len());
         self.text.push('\n');
     }
 
-    /// Items over the whole width, as many in a line as there is room for.
+    /// Items over the whole width, as many per line as fit.
     pub(super) fn items(&mut self, style: Style, items: &[String], between: &str) {
         for line in wrap(items, between, WIDTH) {
             self.write(style, &line);
@@ -81,19 +81,18 @@ impl Page {
         }
     }
 
-    /// Items beside a label, as many in a line as there is room for.
+    /// Items beside a label, as many per line as fit.
     pub(super) fn fact(&mut self, label: &str, items: &[String], between: &str) {
         self.beside(label, Style::Plain, &wrap(items, between, WIDTH - FACTS));
     }
 
-    /// The same in at most `lines` lines; what there is no room for is left out.
+    /// The same in at most `lines` lines; items that do not fit are omitted.
     pub(super) fn at_most(&mut self, label: &str, items: &[String], lines: usize) {
         let all = wrap(items, SEPARATOR, WIDTH - FACTS);
         self.beside(label, Style::Plain, all.get(..lines).unwrap_or(&all));
     }
 
-    /// What others wrote, beside a label and in at most `lines` lines; where that is too long, it
-    /// ends with an ellipsis.
+    /// External text beside a label in at most `lines` lines; longer text ends with an ellipsis.
     pub(super) fn passage(&mut self, label: &str, text: &str, lines: usize) {
         let mut words: Vec<String> = Vec::new();
         for word in text.split_whitespace() {
@@ -107,10 +106,10 @@ impl Page {
         if all.len() > lines {
             all.truncate(lines);
             if let Some(last) = all.last_mut() {
-                let room = WIDTH - FACTS - 1;
-                let kept = last.rsplit_once(' ').filter(|_| width(last) > room);
+                let limit = WIDTH - FACTS - 1;
+                let kept = last.rsplit_once(' ').filter(|_| width(last) > limit);
                 let kept = kept.map_or(last.as_str(), |(kept, _)| kept);
-                *last = format!("{}…", chunks(kept, room).swap_remove(0).trim_end());
+                *last = format!("{}…", chunks(kept, limit).swap_remove(0).trim_end());
             }
         }
         self.beside(label, Style::Plain, &all);
@@ -131,7 +130,7 @@ impl Page {
         }
     }
 
-    /// Facts beside a label, each in lines of its own.
+    /// Facts beside a label, each on lines of its own.
     pub(super) fn facts(&mut self, label: &str, facts: impl IntoIterator<Item = Vec<String>>) {
         let mut label = label;
         for items in facts {
@@ -141,46 +140,47 @@ impl Page {
     }
 }
 
-/// Between items that have nothing else between them.
+/// The default separator of items.
 pub(super) const SEPARATOR: &str = " · ";
 
-/// The columns a terminal gives a text.
+/// The width of a text in terminal columns.
 pub(super) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
-/// Text from outside without what a terminal would obey, break a line at, or read backwards from.
+/// External text with control characters, line breaks and bidirectional overrides replaced.
 pub(crate) fn clean(text: &str) -> String {
-    let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let harmful = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || turns(c);
+    let bidirectional = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let harmful =
+        |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || bidirectional(c);
     text.chars().map(|c| if harmful(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// Puts items into lines of at most `room` columns. An item that is longer is broken at blanks,
-/// and a word that is longer, wherever it has to be.
-fn wrap(items: &[String], between: &str, room: usize) -> Vec<String> {
+/// Wraps items into lines of at most `limit` columns. Longer items are broken at blanks, longer words
+/// anywhere.
+fn wrap(items: &[String], between: &str, limit: usize) -> Vec<String> {
     let items: Vec<String> = items.iter().map(|item| clean(item)).collect();
-    fill(items.iter().map(String::as_str), between, room, |item| {
-        fill(item.split(' '), " ", room, |word| chunks(word, room))
+    fill(items.iter().map(String::as_str), between, limit, |item| {
+        fill(item.split(' '), " ", limit, |word| chunks(word, limit))
     })
 }
 
 fn fill<'a>(
     pieces: impl Iterator<Item = &'a str>,
     between: &str,
-    room: usize,
+    limit: usize,
     broken: impl Fn(&'a str) -> Vec<String>,
 ) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for piece in pieces {
         if let Some(line) = lines.last_mut() {
             let longer = format!("{line}{between}{piece}");
-            if width(&longer) <= room {
+            if width(&longer) <= limit {
                 *line = longer;
                 continue;
             }
         }
-        if width(piece) <= room {
+        if width(piece) <= limit {
             lines.push(piece.to_owned());
         } else {
             lines.extend(broken(piece));
@@ -189,25 +189,25 @@ fn fill<'a>(
     lines
 }
 
-fn chunks(word: &str, room: usize) -> Vec<String> {
+fn chunks(word: &str, limit: usize) -> Vec<String> {
     let mut chunks = vec![String::new()];
     for c in word.chars() {
         let longer = chunks.last().map(|chunk| format!("{chunk}{c}"));
         match (longer, chunks.last_mut()) {
-            (Some(longer), Some(chunk)) if width(&longer) <= room => *chunk = longer,
+            (Some(longer), Some(chunk)) if width(&longer) <= limit => *chunk = longer,
             _ => chunks.push(c.to_string()),
         }
     }
     chunks
 }
 
-/// A name in at most `room` columns: its middle gives way, since names differ at their ends.
-pub(super) fn shortened(name: &str, room: usize) -> String {
+/// A name in at most `limit` columns: its middle is elided, since names differ at their ends.
+pub(super) fn shortened(name: &str, limit: usize) -> String {
     let name = clean(name);
-    if width(&name) <= room {
+    if width(&name) <= limit {
         return name;
     }
-    let half = room.saturating_sub(1) / 2;
+    let half = limit.saturating_sub(1) / 2;
     let mut head = String::new();
     for c in name.chars() {
         head.push(c);
@@ -227,22 +227,22 @@ pub(super) fn shortened(name: &str, room: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// Blanks after a text, up to `room` columns.
-pub(super) fn padded(text: &str, room: usize) -> String {
-    format!("{text}{}", " ".repeat(room.saturating_sub(width(text))))
+/// Pads a text with blanks up to `limit` columns.
+pub(super) fn padded(text: &str, limit: usize) -> String {
+    format!("{text}{}", " ".repeat(limit.saturating_sub(width(text))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn wrapped(items: &[&str], room: usize) -> Vec<String> {
+    fn wrapped(items: &[&str], limit: usize) -> Vec<String> {
         let items: Vec<String> = items.iter().map(|item| (*item).to_owned()).collect();
-        wrap(&items, SEPARATOR, room)
+        wrap(&items, SEPARATOR, limit)
     }
 
     #[test]
-    fn items_stay_whole_where_they_can() {
+    fn items_are_broken_only_if_too_long() {
         assert_eq!(wrapped(&["one two", "three", "four"], 15), ["one two · three", "four"]);
         assert_eq!(wrapped(&["one two three"], 8), ["one two", "three"]);
         assert_eq!(wrapped(&["abcdefgh", "i"], 5), ["abcde", "fgh", "i"]);
@@ -250,29 +250,29 @@ mod tests {
     }
 
     #[test]
-    fn a_passage_that_is_too_long_ends_with_a_whole_word() {
+    fn long_passage_ends_with_whole_word() {
         let first = |words: &str| {
             let mut page = Page::new(false);
             page.passage("Why", words, 1);
             page.into_text().split_off(FACTS)
         };
-        let room = WIDTH - FACTS;
-        let full = format!("{} word", "a".repeat(room - 5));
+        let limit = WIDTH - FACTS;
+        let full = format!("{} word", "a".repeat(limit - 5));
         assert_eq!(first(&full), format!("{full}\n"));
-        assert_eq!(first(&format!("{full} more")), format!("{}…\n", "a".repeat(room - 5)));
+        assert_eq!(first(&format!("{full} more")), format!("{}…\n", "a".repeat(limit - 5)));
         assert_eq!(first("short, but not all"), "short, but not all\n");
-        let long = "a".repeat(2 * room);
-        assert_eq!(first(&long), format!("{}…\n", "a".repeat(room - 1)));
+        let long = "a".repeat(2 * limit);
+        assert_eq!(first(&long), format!("{}…\n", "a".repeat(limit - 1)));
     }
 
     #[test]
-    fn what_comes_from_outside_cannot_speak_to_the_terminal() {
+    fn control_characters_are_replaced() {
         assert_eq!(wrapped(&["a\x1b[31m\r\nb"], 80), ["a\u{fffd}[31m\u{fffd}\u{fffd}b"]);
         assert_eq!(shortened("a\tb", 10), "a\u{fffd}b");
     }
 
     #[test]
-    fn the_middle_of_a_name_gives_way() {
+    fn long_name_is_elided_in_the_middle() {
         let name = "GPU-5a1c8e2f-0000-0000-0000-0123456789ab";
         assert_eq!(shortened(name, 17), "GPU-5a1c…456789ab");
         assert_eq!(shortened("日本語日本語", 6), "日…語");
@@ -280,9 +280,9 @@ mod tests {
     }
 
     #[test]
-    fn without_colour_there_are_no_codes() {
-        for (colour, text) in [(false, "idle"), (true, "\x1b[31midle\x1b[0m")] {
-            let mut page = Page::new(colour);
+    fn codes_are_written_only_with_color() {
+        for (color, text) in [(false, "idle"), (true, "\x1b[31midle\x1b[0m")] {
+            let mut page = Page::new(color);
             page.write(Style::Phase(Phase::Idle), "idle");
             assert_eq!(page.into_text(), text);
         }

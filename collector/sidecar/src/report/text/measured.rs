@@ -1,16 +1,16 @@
-//! The facts about what was measured, what was not, and what was assumed.
+//! Facts about measurement: what was measured, what is missing, and what was assumed.
 //!
-//! This room must not know of money.
+//! Must not depend on cost.
 
 use phasemeter_meter::reading::Basis;
 
-use crate::report::{Gpu, Report};
+use crate::report::model::{Gpu, Report, UnobservedReason};
 
+use super::format;
 use super::gpus::name_of;
 use super::layout::{Page, SEPARATOR};
-use super::words;
 
-/// Refused rows on the page; the JSON report has more of them.
+/// Maximum number of rejected rows; the JSON report lists more.
 const REJECTED_ROWS: usize = 3;
 
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -19,18 +19,21 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.fact("Memory", &memory(&report.gpus), SEPARATOR);
     page.fact("Energy", &energy(&report.gpus), SEPARATOR);
     page.facts("Rejected", rejected(report));
-    page.facts("Assumed", report.assumptions.iter().map(|assumption| vec![assumption.clone()]));
+    let sentences = |all: &[String]| all.iter().map(|it| vec![it.clone()]).collect::<Vec<_>>();
+    page.facts("Sampling", sentences(&report.sampling));
+    page.facts("Delivery", sentences(&report.delivery));
+    page.facts("Notes", sentences(&report.assumptions));
     let experiment = &report.experiment;
-    // An experiment that nobody named is called by its trace.
+    // The default ID of an experiment is its trace ID.
     let id = Some(&experiment.id).filter(|id| Some(*id) != experiment.trace_id.as_ref()).cloned();
     let trace = match &experiment.trace_id {
         Some(trace_id) => format!("trace {trace_id}"),
-        None => "a trace a session".to_owned(),
+        None => "one trace per session".to_owned(),
     };
     page.fact("Experiment", &id.into_iter().chain([trace]).collect::<Vec<_>>(), SEPARATOR);
 }
 
-/// Whose notion of busy it is, and how often that changes.
+/// The basis of utilization, and how often it changes.
 fn utilization(gpus: &[Gpu]) -> Vec<String> {
     let mut bases: Vec<&str> = gpus.iter().filter_map(|gpu| gpu.utilization.basis).collect();
     bases.dedup();
@@ -39,14 +42,14 @@ fn utilization(gpus: &[Gpu]) -> Vec<String> {
     }
     let periods = || gpus.iter().filter_map(|gpu| gpu.utilization.update_period_seconds);
     let period = periods().min().zip(periods().max()).map(|(low, high)| {
-        let (low, high) = (words::seconds_alone(low.0), words::seconds(high.0));
+        let (low, high) = (format::seconds_alone(low.0), format::seconds(high.0));
         if high.starts_with(&format!("{low} ")) {
             format!("changes every {high}")
         } else {
             format!("changes every {low}–{high}")
         }
     });
-    let period = period.unwrap_or_else(|| "too few changes to tell how often".to_owned());
+    let period = period.unwrap_or_else(|| "update period unknown: too few changes".to_owned());
     let polled = if bases == [Basis::NvmlGpu.name()] { ", polled" } else { "" };
     vec![format!("{}{polled}", bases.join(", ")), period]
 }
@@ -55,22 +58,32 @@ fn unobserved(report: &Report) -> Vec<String> {
     let reasons = &report.fleet.unobserved_reasons;
     reasons
         .iter()
-        .map(|reason| format!("{}: {}", reason.reason, words::duration(reason.seconds.0)))
+        .map(|it| format!("{}: {}", reason(it.reason), format::duration(it.seconds.0)))
         .collect()
 }
 
-/// The GPU that needed most.
+const fn reason(reason: UnobservedReason) -> &'static str {
+    match reason {
+        UnobservedReason::NoReading => "no reading",
+        UnobservedReason::NoUtilizationColumn => "no utilization column",
+        UnobservedReason::NotSupported => "utilization not supported",
+        UnobservedReason::GpuLost => "GPU lost",
+        UnobservedReason::Unreadable => "unreadable value",
+    }
+}
+
+/// Peak memory of the GPU with the highest.
 fn memory(gpus: &[Gpu]) -> Vec<String> {
     let peaks = gpus.iter().enumerate();
-    let peaks = peaks.filter_map(|(place, gpu)| Some((gpu.memory.used_peak_bytes?, place, gpu)));
-    let Some((peak, place, gpu)) = peaks.max_by_key(|(peak, place, _)| (*peak, gpus.len() - place))
+    let peaks = peaks.filter_map(|(index, gpu)| Some((gpu.memory.used_peak_bytes?, index, gpu)));
+    let Some((peak, index, gpu)) = peaks.max_by_key(|(peak, index, _)| (*peak, gpus.len() - index))
     else {
         return Vec::new();
     };
-    let total = gpu.memory.total_bytes.map(|total| format!(" of {}", words::gib(total)));
+    let total = gpu.memory.total_bytes.map(|total| format!(" of {}", format::gib(total)));
     let which =
-        if gpus.len() > 1 { format!(", on {}", name_of(gpus, place)) } else { String::new() };
-    vec![format!("at most {}{} GiB{which}", words::gib(peak), total.unwrap_or_default())]
+        if gpus.len() > 1 { format!(", on {}", name_of(gpus, index)) } else { String::new() };
+    vec![format!("peak {}{} GiB{which}", format::gib(peak), total.unwrap_or_default())]
 }
 
 fn energy(gpus: &[Gpu]) -> Vec<String> {
@@ -82,8 +95,8 @@ fn energy(gpus: &[Gpu]) -> Vec<String> {
     bases.sort_unstable();
     bases.dedup();
     let missing = known.len() < gpus.len();
-    let of = missing.then(|| format!("of {} of {} GPUs", known.len(), gpus.len()));
-    let energy = words::energy(known.iter().sum());
+    let of = missing.then(|| format!("measured on {} of {} GPUs", known.len(), gpus.len()));
+    let energy = format::energy(known.iter().sum());
     std::iter::once(energy).chain(bases.into_iter().map(str::to_owned)).chain(of).collect()
 }
 
@@ -96,8 +109,9 @@ fn rejected(report: &Report) -> Vec<Vec<String>> {
     let mut facts: Vec<Vec<String>> =
         rows.map(|row| vec![format!("{}:{}  {}", row.file, row.line, row.reason)]).collect();
     let noun = if total == 1 { "row" } else { "rows" };
-    let count = format!("{} {noun}", words::grouped(u128::from(total)));
-    let count = if total > facts.len() as u64 { format!("{count}, the first:") } else { count };
+    let count = format!("{} {noun}", format::grouped(u128::from(total)));
+    let count =
+        if total > facts.len() as u64 { format!("{count}, of which the first:") } else { count };
     facts.insert(0, vec![count]);
     facts
 }

@@ -1,31 +1,31 @@
-//! The report as a page of text: 80 columns, for people.
+//! The report as text: a page of 80 columns.
 //!
-//! A title, a bar a GPU, a table of phases, then facts beside their labels: first about money,
-//! then about what was measured; at the end what could be done about it, and what that would save. This room must not know whether anyone sees colour, nor find a
-//! number that is not in the report.
+//! A title, one bar per GPU, the table of phases, then facts beside their labels: first cost, then
+//! measurement; last the recommendations and what they would save. Must not depend on the terminal
+//! or add numbers that are not in the report.
 
-mod advice;
+mod format;
 mod gpus;
 mod layout;
 mod measured;
 mod money;
 mod phases;
+mod recommendations;
 mod savings;
-mod words;
 
 use std::ffi::OsStr;
 
-pub(crate) use layout::clean;
-use layout::{Page, SEPARATOR, Style};
-pub(crate) use words::{grouped, number, rate};
+pub(crate) use self::format::{grouped, number, rate};
+pub(crate) use self::layout::clean;
+use self::layout::{Page, SEPARATOR, Style};
 
-use super::Report;
 use super::bar::Bars;
+use super::model::Report;
 
-/// The report as text. `colour`: see [`wants_colour`].
+/// Renders the report. For `color` see [`use_color`].
 #[must_use]
-pub fn render(report: &Report, bars: &Bars<'_>, colour: bool) -> String {
-    let mut page = Page::new(colour);
+pub fn render(report: &Report, bars: &Bars<'_>, color: bool) -> String {
+    let mut page = Page::new(color);
     title(&mut page, report);
     if !report.gpus.is_empty() {
         blank(&mut page);
@@ -37,21 +37,20 @@ pub fn render(report: &Report, bars: &Bars<'_>, colour: bool) -> String {
     money::write(&mut page, report);
     blank(&mut page);
     measured::write(&mut page, report);
-    advice::write(&mut page, report);
+    recommendations::write(&mut page, report);
     savings::write(&mut page, report);
     page.into_text()
 }
 
-/// Whether text is written in colour: on a terminal, unless `NO_COLOR` is set and not empty
-/// (no-color.org).
+/// Whether to write color: on a terminal, unless `NO_COLOR` is set and not empty (no-color.org).
 #[must_use]
-pub fn wants_colour(terminal: bool, no_color: Option<&OsStr>) -> bool {
+pub fn use_color(terminal: bool, no_color: Option<&OsStr>) -> bool {
     terminal && no_color.is_none_or(OsStr::is_empty)
 }
 
-/// What was metered, how many GPUs of which models, and when.
+/// Title, GPU models and time range.
 fn title(page: &mut Page, report: &Report) {
-    let range = report.start.zip(report.end).map(|(start, end)| words::range(start, end));
+    let range = report.start.zip(report.end).map(|(start, end)| format::range(start, end));
     let items: Vec<String> =
         [report.title.clone(), models(report)].into_iter().chain(range).collect();
     page.items(Style::Bold, &items, SEPARATOR);
@@ -68,7 +67,7 @@ fn models(report: &Report) -> String {
         }
     }
     match models.as_slice() {
-        [] => "no GPU".to_owned(),
+        [] => "no GPUs".to_owned(),
         models => {
             let each: Vec<String> =
                 models.iter().map(|(model, count)| format!("{count} × {model}")).collect();
@@ -90,10 +89,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_is_for_terminals_whose_owner_has_nothing_against_it() {
-        assert!(wants_colour(true, None));
-        assert!(wants_colour(true, Some(OsStr::new(""))));
-        assert!(!wants_colour(true, Some(OsStr::new("1"))));
-        assert!(!wants_colour(false, None));
+    fn color_respects_tty_and_no_color() {
+        assert!(use_color(true, None));
+        assert!(use_color(true, Some(OsStr::new(""))));
+        assert!(!use_color(true, Some(OsStr::new("1"))));
+        assert!(!use_color(false, None));
     }
 }

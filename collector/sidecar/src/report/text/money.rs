@@ -1,33 +1,34 @@
-//! The facts about money: the bill and what it means, and where the rate is from.
+//! Facts about cost: the bill, its projection and the provenance of prices.
 //!
-//! Sums are shown so that their parts add up. This room must not know what was measured.
+//! Displayed parts sum to the displayed total. Must not depend on measurement.
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::projection::{MONTHLY_BASIS, YEARLY_BASIS};
 
-use crate::report::{Cost, EarlierPrice, Gpu, PriceTag, Report, Usd};
+use crate::report::model::{Cost, EarlierPrice, Gpu, PriceTag, Report};
+use crate::report::value::Usd;
 
+use super::format::{self, Dollars};
 use super::layout::{Page, SEPARATOR};
 use super::model;
-use super::words::{self, Dollars};
 
 pub(super) fn write(page: &mut Page, report: &Report) {
     let cost = &report.cost;
     bill(page, cost);
     let mut effective = vec![format!(
         "{} of {} GPU-hours",
-        words::hours(cost.effective_gpu_hours),
-        words::hours(cost.gpu_hours),
+        format::hours(cost.effective_gpu_hours),
+        format::hours(cost.gpu_hours),
     )];
     if let Some(Usd(each)) = cost.cost_per_effective_gpu_hour_usd {
-        effective.push(format!("{} an effective GPU-hour", Dollars::of(each).short()));
+        effective.push(format!("{} per effective GPU-hour", Dollars::of(each).short()));
     }
     page.fact("Effective", &effective, SEPARATOR);
     page.facts(
         "Work",
         report.work.iter().map(|(unit, work)| {
-            let each = work.cost_each_usd.map(|each| format!("{} each", words::each(each)));
-            let count = format!("{} {unit}", words::grouped(u128::from(work.count)));
+            let each = work.cost_each_usd.map(|each| format!("{} each", format::each(each)));
+            let count = format!("{} {unit}", format::grouped(u128::from(work.count)));
             std::iter::once(count).chain(each).collect()
         }),
     );
@@ -38,36 +39,36 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// The bill as a sum, and its waste as one.
+/// The bill and its waste, each as a sum.
 fn bill(page: &mut Page, cost: &Cost) {
-    let (Some(Usd(total)), Some(Usd(effective)), Some(Usd(waste)), Some(Usd(unobserved))) =
-        (cost.total_usd, cost.effective_usd, cost.waste_usd, cost.unobserved_usd)
+    let (Some(Usd(total)), Some(Usd(utilized)), Some(Usd(waste)), Some(Usd(unobserved))) =
+        (cost.total_usd, cost.utilized_usd, cost.waste_usd, cost.unobserved_usd)
     else {
         return;
     };
     let bill = Dollars::of(total);
-    let [effective, waste, unobserved] = bill.split([effective, waste, unobserved]);
+    let [utilized, waste, unobserved] = bill.split([utilized, waste, unobserved]);
     let mut sum = vec![
         bill.to_string(),
-        format!("= {effective} effective"),
+        format!("= {utilized} utilized"),
         format!("+ {waste} waste ({})", waste.percent_of(bill)),
     ];
     if cost.unobserved_usd > Some(Usd(NanoUsd::ZERO)) {
         sum.push(format!("+ {unobserved} unobserved"));
     }
     page.fact("Bill", &sum, " ");
-    let pools = cost.waste_pools_usd;
-    let (Some(Usd(starvation)), Some(Usd(idle)), Some(Usd(occupancy))) =
-        (pools.starvation, pools.idle, pools.occupancy)
+    let by_category = cost.waste_by_category_usd;
+    let (Some(Usd(starvation)), Some(Usd(idle)), Some(Usd(underload))) =
+        (by_category.starvation, by_category.idle, by_category.underload)
     else {
         return;
     };
-    let [starvation, idle, occupancy] = waste.split([starvation, idle, occupancy]);
+    let [starvation, idle, underload] = waste.split([starvation, idle, underload]);
     let sum = [
         waste.to_string(),
         format!("= {starvation} starvation"),
         format!("+ {idle} idle"),
-        format!("+ {occupancy} occupancy"),
+        format!("+ {underload} underload"),
     ];
     page.fact("Waste", &sum, " ");
 }
@@ -80,15 +81,14 @@ fn projection(page: &mut Page, cost: &Cost) {
     };
     let [hourly, monthly, yearly] = [hourly, monthly, yearly].map(|cost| Dollars::of(cost).short());
     let items = [
-        format!("{hourly} an hour"),
-        format!("{monthly} a month ({MONTHLY_BASIS})"),
-        format!("{yearly} a year ({YEARLY_BASIS})"),
+        format!("{hourly} per hour"),
+        format!("{monthly} per month ({MONTHLY_BASIS})"),
+        format!("{yearly} per year ({YEARLY_BASIS})"),
     ];
     page.fact("Projected", &items, SEPARATOR);
 }
 
-/// Each price there is, with the GPUs that have it where not all have the same, and what they cost
-/// before.
+/// Each distinct price, with its GPUs unless it is the price of all, and the price before it.
 fn prices(report: &Report) -> Vec<Vec<String>> {
     let mut groups: Vec<(&Gpu, Rate, &PriceTag, usize)> = Vec::new();
     for gpu in &report.gpus {
@@ -107,7 +107,7 @@ fn prices(report: &Report) -> Vec<Vec<String>> {
         .into_iter()
         .flat_map(|(gpu, rate, price, count)| {
             let which = format!("{count} × {}:", model(gpu.model.as_deref()));
-            let rate = format!("{} a GPU-hour", words::rate(rate));
+            let rate = format!("{} per GPU-hour", format::rate(rate));
             let all = count == report.gpus.len();
             let first = if all { rate } else { format!("{which} {rate}") };
             let now = std::iter::once(first).chain(provenance(price)).collect();
@@ -116,12 +116,12 @@ fn prices(report: &Report) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// What a GPU cost before its price changed, and when that was; of several changes, the last.
+/// The most recent earlier price of a GPU, and when it ended.
 fn before(gpu: &Gpu) -> Option<Vec<String>> {
     let EarlierPrice { until, rate_usd_per_gpu_hour: rate, price } = gpu.earlier_prices.last()?;
-    let first = format!("{} until {}", words::rate(*rate), words::instant(*until));
+    let first = format!("{} until {}", format::rate(*rate), format::instant(*until));
     let more = gpu.earlier_prices_total.saturating_sub(1);
-    let more = (more > 0).then(|| format!("{} more before", words::grouped(more.into())));
+    let more = (more > 0).then(|| format!("{} earlier", format::grouped(more.into())));
     Some(
         [Some(first), plan(price), Some(price.source.clone()), more]
             .into_iter()
@@ -131,25 +131,25 @@ fn before(gpu: &Gpu) -> Option<Vec<String>> {
 }
 
 fn provenance(price: &PriceTag) -> Vec<String> {
-    let place = [&price.provider, &price.region, &price.instance_type];
-    let place: Vec<&str> = place.into_iter().flatten().map(String::as_str).collect();
+    let location = [&price.provider, &price.region, &price.instance_type];
+    let location: Vec<&str> = location.into_iter().flatten().map(String::as_str).collect();
     let estimate = price.estimate.map(|estimate| {
         let (low, high) = (estimate.low_usd_per_gpu_hour, estimate.high_usd_per_gpu_hour);
-        let rows = words::grouped(estimate.rows as u128);
+        let rows = format::grouped(estimate.rows as u128);
         format!(
             "estimate: lower median of {rows} prices, {}–{}",
-            words::rate(low),
-            words::rate(high)
+            format::rate(low),
+            format::rate(high)
         )
     });
     let source = match &price.as_of {
-        Some(day) => format!("{} of {day}", price.source),
+        Some(day) => format!("{}, {day}", price.source),
         None => price.source.clone(),
     };
-    let old = price.age_days.filter(|_| price.old);
-    let old = old.map(|days| format!("old: {days} days from the first day of use"));
-    let place = (!place.is_empty()).then(|| place.join(" "));
-    [plan(price), place, estimate, Some(source), old].into_iter().flatten().collect()
+    let stale = price.age_days.filter(|_| price.stale);
+    let stale = stale.map(|days| format!("stale: {days} days from the first day of use"));
+    let location = (!location.is_empty()).then(|| location.join(" "));
+    [plan(price), location, estimate, Some(source), stale].into_iter().flatten().collect()
 }
 
 fn plan(price: &PriceTag) -> Option<String> {

@@ -1,22 +1,23 @@
-//! The table of phases: time, share and money of the whole fleet.
+//! The table of phases: time, share and cost of the fleet.
 //!
-//! What it shows adds up to what it shows as the total. This room must not know what waste is.
+//! Displayed rows sum to the displayed total. Must not depend on waste.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::percent::Percent;
 use phasemeter_meter::phase::Phase;
 
-use crate::report::{Report, Seconds, Share, Usd};
+use crate::report::model::{PhaseTotals, Report};
+use crate::report::value::{Seconds, Usd};
 
+use super::format::{self, Dollars};
 use super::layout::{Page, Style};
-use super::words::{self, Dollars};
 
-/// Columns of name, time and share; money takes what it needs.
+/// Column widths of name, time and share; cost is as wide as needed.
 const NAME: usize = 19;
 const TIME: usize = 13;
 const SHARE: usize = 10;
 
-/// One line of the table.
+/// A row of the table.
 struct Row {
     name: &'static str,
     style: Style,
@@ -35,7 +36,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.end_line();
     for row in rows {
         page.write(row.style, &format!("{:<NAME$}", row.name));
-        let time = words::duration_in_column(row.time.0);
+        let time = format::duration_in_column(row.time.0);
         let cost = row.cost.map(|cost| cost.to_string()).unwrap_or_default();
         page.write(Style::Plain, &format!("{time:>TIME$}{:>SHARE$}{cost:>money$}", row.share));
         page.end_line();
@@ -48,7 +49,7 @@ fn rows(report: &Report) -> Vec<Row> {
     let holding = phases.idle_held.zip(phases.idle_free);
     let [held, free] = holding.map_or([NanoUsd::ZERO; 2], |(held, free)| [held, free].map(cost));
     let total = report.cost.total_usd.map(|Usd(total)| Dollars::of(total));
-    // In the order in which they stand; idle that no one could tell comes with the free.
+    // In row order; idle time of unknown holding has no row of its own.
     let costs = total.map(|total| {
         total.split([
             held,
@@ -60,13 +61,13 @@ fn rows(report: &Report) -> Vec<Row> {
             report.cost.unobserved_usd.map_or(NanoUsd::ZERO, |Usd(cost)| cost),
         ])
     });
-    let of = |place: usize| costs.and_then(|costs| costs.get(place).copied());
+    let of = |row: usize| costs.and_then(|costs| costs.get(row).copied());
     let all_idle = costs.map(|[held, free, unknown, ..]| held.and(free).and(unknown));
-    let row = |name, style, share: Share, cost| Row {
+    let row = |name, style, totals: PhaseTotals, cost| Row {
         name,
         style,
-        time: share.seconds,
-        share: percent(share.percent),
+        time: totals.seconds,
+        share: percent(totals.percent),
         cost,
     };
     let mut rows = vec![row("idle", idle, phases.idle, all_idle)];
@@ -84,10 +85,10 @@ fn rows(report: &Report) -> Vec<Row> {
     rows
 }
 
-fn cost(share: Share) -> NanoUsd {
-    share.cost_usd.map_or(NanoUsd::ZERO, |Usd(cost)| cost)
+fn cost(totals: PhaseTotals) -> NanoUsd {
+    totals.cost_usd.map_or(NanoUsd::ZERO, |Usd(cost)| cost)
 }
 
 fn percent(percent: Option<Percent>) -> String {
-    percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"))
+    percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent}%"))
 }

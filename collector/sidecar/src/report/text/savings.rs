@@ -1,21 +1,23 @@
-//! What all advice saves together, step by step; what policies could not tell, and which failed.
+//! The table of savings, then notes and errors of policies.
 //!
-//! This room must not know what is advised.
+//! Must not depend on individual recommendations.
 
 use phasemeter_meter::projection::MONTHLY_BASIS;
 
-use crate::report::{Range, Report, Savings, Usd};
+use crate::report::model::Report;
+use crate::report::policies::{Range, Savings};
+use crate::report::value::Usd;
 
+use super::format::{self, Dollars};
 use super::gpus::by_name;
 use super::layout::{Page, SEPARATOR, Style};
-use super::words::{self, Dollars};
 
-/// Columns of name, each amount of money, and share.
+/// Column widths of name, each amount, and share.
 const NAME: usize = 20;
 const MONEY: usize = 13;
 const SHARE: usize = 10;
 
-/// Notes on the page.
+/// Maximum number of notes.
 const NOTES: usize = 4;
 
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -23,38 +25,44 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         page.end_line();
         table(page, savings);
     }
-    remarks(page, report);
+    policies(page, report);
 }
 
-/// One line a step: each pool, all of them, the rate, all of it, and that in a month.
+/// One row per waste category, their subtotal, throughput and rate, the total, and the total per month.
 fn table(page: &mut Page, savings: &Savings) {
     let header = format!(
         "{:NAME$}{:>MONEY$}{:>MONEY$}{:>MONEY$}{:>SHARE$}",
-        "could be saved", "at least", "expected", "at most", "of bill"
+        "potential savings", "at least", "expected", "at most", "of bill"
     );
     page.write(Style::Dim, &header);
     page.end_line();
-    let pools: Vec<_> = savings.pools.iter().filter(|pool| !pool.from.is_empty()).collect();
-    for pool in &pools {
-        row(page, pool.pool, Some(pool.usd), Some(pool.fraction));
+    let categories = savings.by_category.iter().filter(|it| !it.sources.is_empty());
+    let categories: Vec<_> = categories.collect();
+    for it in &categories {
+        row(page, it.category, Some(it.usd), Some(it.fraction));
     }
-    if pools.len() > 1 {
-        row(page, "together", Some(savings.utilization_usd), Some(savings.utilization_fraction));
+    if categories.len() > 1 {
+        row(
+            page,
+            "usage subtotal",
+            Some(savings.utilization_usd),
+            Some(savings.utilization_fraction),
+        );
     }
     for (axis, fraction) in
-        [("then throughput", savings.throughput_fraction), ("then the rate", savings.rate_fraction)]
+        [("throughput", savings.throughput_fraction), ("rate", savings.rate_fraction)]
     {
         if fraction.high > 0.0 {
             row(page, axis, None, Some(fraction));
         }
     }
-    row(page, "in all", Some(savings.total_usd), Some(savings.total_fraction));
-    row(page, &format!("a month ({MONTHLY_BASIS})"), Some(savings.monthly_usd), None);
+    row(page, "total", Some(savings.total_usd), Some(savings.total_fraction));
+    row(page, &format!("per month ({MONTHLY_BASIS})"), Some(savings.monthly_usd), None);
     let naive = format!(
-        "the sum of all advice, {}: of advice on the same waste only the best counts",
-        words::percent(savings.naive_sum_fraction)
+        "{}, for comparison: it counts the same waste several times",
+        format::percent(savings.naive_sum_fraction)
     );
-    page.fact("Not used", &[naive], SEPARATOR);
+    page.fact("Naive sum", &[naive], SEPARATOR);
 }
 
 fn row(page: &mut Page, name: &str, usd: Option<Range<Usd>>, fraction: Option<Range<f64>>) {
@@ -63,14 +71,14 @@ fn row(page: &mut Page, name: &str, usd: Option<Range<Usd>>, fraction: Option<Ra
             .map(|usd| format!("{:>MONEY$}", usd.to_string()))
     });
     let amounts = amounts.map_or_else(|| " ".repeat(3 * MONEY), |amounts| amounts.concat());
-    let share = fraction.map(|fraction| words::percent(fraction.expected)).unwrap_or_default();
+    let share = fraction.map(|fraction| format::percent(fraction.expected)).unwrap_or_default();
     page.write(Style::Plain, &format!("{name:NAME$}{amounts}{share:>SHARE$}"));
     page.end_line();
 }
 
-/// What policies noted, and which of them gave no answer.
-fn remarks(page: &mut Page, report: &Report) {
-    // What several note is said once.
+/// Notes of policies, and policies without a result.
+fn policies(page: &mut Page, report: &Report) {
+    // Equal notes of several policies are merged.
     let mut notes: Vec<(Vec<&str>, &str)> = Vec::new();
     for policy in &report.policies {
         for note in &policy.notes {
@@ -83,20 +91,20 @@ fn remarks(page: &mut Page, report: &Report) {
     let note = |(names, note): (Vec<&str>, &str)| {
         vec![format!("{}: {}", names.join(", "), by_name(&report.gpus, note))]
     };
-    let mut noted: Vec<_> = notes.into_iter().map(note).collect();
-    if noted.len() > NOTES {
-        let more = noted.len() - NOTES;
-        noted.truncate(NOTES);
-        noted.push(vec![format!("and {more} more, with --format json")]);
+    let mut merged: Vec<_> = notes.into_iter().map(note).collect();
+    if merged.len() > NOTES {
+        let more = merged.len() - NOTES;
+        merged.truncate(NOTES);
+        merged.push(vec![format!("{more} more in --format json")]);
     }
     let failed = report.policies.iter().filter_map(|policy| {
-        let fault = policy.fault.as_ref()?;
-        Some(vec![format!("{}: {}", policy.name, fault.message)])
+        let error = policy.error.as_ref()?;
+        Some(vec![format!("{}: {}", policy.name, error.message)])
     });
     let failed: Vec<_> = failed.collect();
-    if !(noted.is_empty() && failed.is_empty()) {
+    if !(merged.is_empty() && failed.is_empty()) {
         page.end_line();
     }
-    page.facts("Noted", noted);
+    page.facts("Policy notes", merged);
     page.facts("Failed", failed);
 }

@@ -1,6 +1,6 @@
-//! Values as people read them: durations, dollars, counts, dates.
+//! Formats values for display: durations, dollars, counts, dates.
 //!
-//! This room must not know where on a page they stand.
+//! Must not depend on the page layout.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use phasemeter_meter::projection::UnitCost;
 use phasemeter_meter::units::Nanos;
 use time::OffsetDateTime;
 
-use crate::report::Utc;
+use crate::report::value::Utc;
 
-/// Dollars, rounded to what is worth reading: three decimals below $10, two above.
+/// Dollars, rounded for display: three decimals below $10, two above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dollars {
     exact: NanoUsd,
@@ -31,32 +31,32 @@ impl Dollars {
         Self { exact, rounded, decimals }
     }
 
-    /// Amounts that stand side by side: all with the decimals of the largest.
+    /// Amounts for one row: all with the decimals of the largest.
     pub(super) fn alike<const N: usize>(amounts: [NanoUsd; N]) -> [Self; N] {
         let largest = amounts.into_iter().max().map(Self::of);
         let decimals = largest.map_or(3, |largest| largest.decimals);
         amounts.map(|exact| Self::rounded(exact, decimals))
     }
 
-    /// The parts of this amount. As they are shown they add up to it, each within one unit of its
-    /// last decimal: what is rounded is the running sum.
+    /// The parts of this amount. Displayed, they sum to it, each within one unit of the last decimal:
+    /// the running sum is rounded.
     pub(super) fn split<const N: usize>(self, parts: [NanoUsd; N]) -> [Self; N] {
         let (mut sum, mut before) = (NanoUsd::ZERO, 0);
         parts.map(|exact| {
             sum += exact;
-            let upto = sum.ratio(self.rounded, self.exact.0).map_or(0, |upto| upto.0);
-            let rounded = upto - std::mem::replace(&mut before, upto);
+            let cumulative = sum.ratio(self.rounded, self.exact.0).map_or(0, |it| it.0);
+            let rounded = cumulative - std::mem::replace(&mut before, cumulative);
             Self { exact, rounded, decimals: self.decimals }
         })
     }
 
-    /// Both parts together.
+    /// The sum of two parts.
     pub(super) fn and(self, part: Self) -> Self {
         let exact = self.exact + part.exact;
         Self { exact, rounded: self.rounded + part.rounded, ..self }
     }
 
-    /// Outside of columns a third decimal that is 0 says nothing.
+    /// Without a third decimal of 0, for use outside of columns.
     pub(super) fn short(self) -> String {
         let text = self.to_string();
         match text.strip_suffix('0') {
@@ -65,14 +65,14 @@ impl Dollars {
         }
     }
 
-    /// The share of this amount in another to one decimal; nothing in nothing.
+    /// The percentage of `whole` to one decimal; zero if both are.
     pub(super) fn percent_of(self, whole: Self) -> String {
         let tenths = self.exact.ratio(1_000, whole.exact.0).map_or(0, |tenths| tenths.0);
-        format!("{}.{} %", tenths / 10, tenths % 10)
+        format!("{}.{}%", tenths / 10, tenths % 10)
     }
 }
 
-/// What is not nothing never shows as such.
+/// Non-zero amounts never display as zero.
 impl fmt::Display for Dollars {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (rounded, unit) = (self.rounded.unsigned_abs(), 10_u128.pow(self.decimals));
@@ -83,7 +83,7 @@ impl fmt::Display for Dollars {
     }
 }
 
-/// A rate exactly, with at least two decimals.
+/// An exact rate, with at least two decimals.
 pub(crate) fn rate(rate: Rate) -> String {
     let exact = rate.hourly().to_string();
     let (whole, decimals) = exact.split_once('.').unwrap_or((&exact, ""));
@@ -116,7 +116,7 @@ pub(super) fn duration(time: Nanos) -> String {
     written(time, 1)
 }
 
-/// The same, for a column: ` 9 min  3 s`.
+/// The same, aligned for a column: ` 9 min  3 s`.
 pub(super) fn duration_in_column(time: Nanos) -> String {
     written(time, 2)
 }
@@ -140,7 +140,7 @@ fn written(time: Nanos, width: usize) -> String {
     }
 }
 
-/// A short time in seconds, to three digits at most: `0.17 s`, `2.5 s`, `42 s`.
+/// A short duration in seconds, at most three digits: `0.17 s`, `2.5 s`, `42 s`.
 pub(super) fn seconds(time: Nanos) -> String {
     format!("{} s", seconds_alone(time))
 }
@@ -152,7 +152,7 @@ pub(super) fn seconds_alone(time: Nanos) -> String {
     trimmed(&format!("{seconds:.decimals$}")).to_owned()
 }
 
-/// `27 Jul 2026 00:22:27 – 00:34:04 UTC`; the second day only where it is another.
+/// `27 Jul 2026 00:22:27 – 00:34:04 UTC`; the second date only if it differs.
 pub(super) fn range(from: Utc, to: Utc) -> String {
     let (from, to) = (from.civil(), to.civil());
     if from.date() == to.date() {
@@ -192,12 +192,12 @@ pub(super) fn energy(joules: f64) -> String {
     format!("{} {unit}", hours(amount))
 }
 
-/// A fraction in percent, to one decimal.
+/// A fraction as a percentage, to one decimal.
 pub(super) fn percent(fraction: f64) -> String {
-    format!("{:.1} %", fraction * 100.0)
+    format!("{:.1}%", fraction * 100.0)
 }
 
-/// Any number: whole above a hundred, else to three digits or four decimals.
+/// Any number: an integer from 100 on, else three digits or four decimals.
 pub(crate) fn number(number: f64) -> String {
     let magnitude = number.abs();
     let decimals = match magnitude {
@@ -216,8 +216,8 @@ pub(crate) fn number(number: f64) -> String {
 pub(crate) fn grouped(number: u128) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -231,7 +231,7 @@ fn with_commas(decimal: &str) -> String {
     whole.parse().map_or_else(|_| decimal.to_owned(), |whole| grouped(whole) + fraction)
 }
 
-/// Without the zeros that end it.
+/// Without trailing zeros.
 fn trimmed(decimal: &str) -> &str {
     if decimal.contains('.') {
         decimal.trim_end_matches('0').trim_end_matches('.')
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn dollars_have_three_decimals_below_ten_and_two_above() {
+    fn dollars_have_three_decimals_below_ten_else_two() {
         assert_eq!(usd(0).to_string(), "$0.000");
         assert_eq!(usd(1).to_string(), "<$0.001");
         assert_eq!(usd(1_162_000_000).to_string(), "$1.162");
@@ -264,18 +264,18 @@ mod tests {
     }
 
     #[test]
-    fn parts_add_up_as_they_are_shown() {
+    fn displayed_parts_sum_to_displayed_total() {
         let whole = usd(1_001_500_000);
         let parts = whole.split([NanoUsd(333_833_333), NanoUsd(333_833_333), NanoUsd(333_833_334)]);
         assert_eq!(whole.to_string(), "$1.002");
         assert_eq!(parts.map(|part| part.to_string()), ["$0.334", "$0.334", "$0.334"]);
         assert_eq!(parts[0].and(parts[1]).to_string(), "$0.668");
         assert_eq!(usd(0).split([NanoUsd(0)])[0].to_string(), "$0.000");
-        assert_eq!(usd(685_000_000).percent_of(usd(1_162_000_000)), "59.0 %");
+        assert_eq!(usd(685_000_000).percent_of(usd(1_162_000_000)), "59.0%");
     }
 
     #[test]
-    fn rates_are_exact_and_unit_costs_significant() {
+    fn rates_are_exact_unit_costs_have_three_digits() {
         let of = |text| rate(Rate::parse(text).unwrap());
         assert_eq!(of("3"), "$3.00");
         assert_eq!(of("3.673385"), "$3.673385");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_readable() {
+    fn durations_use_two_units() {
         let of = |millis| duration(Nanos::from_millis(millis));
         assert_eq!(of(0), "0 s");
         assert_eq!(of(20), "<0.1 s");
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_have_the_digits_worth_reading() {
+    fn amounts_are_rounded_for_display() {
         assert_eq!(hours(6.0), "6");
         assert_eq!(hours(0.158_6), "0.159");
         assert_eq!(hours(12_345.67), "12,345.7");
@@ -315,7 +315,7 @@ mod tests {
         let numbers = [0.0, 40.0, 0.550_94, 17.92, -1.5, 85_520_809_984.0, 1e300];
         let written = numbers.map(number);
         assert_eq!(written[..6], ["0", "40", "0.551", "17.9", "−1.5", "85,520,809,984"]);
-        assert_eq!(written[6].len(), 301, "what is too long is broken by the page");
-        assert_eq!(percent(0.336), "33.6 %");
+        assert_eq!(written[6].len(), 301, "the page breaks long words");
+        assert_eq!(percent(0.336), "33.6%");
     }
 }

@@ -1,4 +1,4 @@
-//! Made-up fleets for tests: readings go through the real meter.
+//! Fleets for tests: synthetic readings, metered by the real meter.
 
 use std::sync::LazyLock;
 
@@ -8,21 +8,22 @@ use phasemeter_meter::price::{Plan, Price, PriceRange, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 
-use super::{AdviceInput, Experiment, GpuInput, Input};
+use super::input::{GpuInput, Input, PoliciesInput};
+use super::model::Experiment;
 use crate::advice::Verdicts;
 use crate::pricing::EarlierPrices;
 
 /// 2026-07-27 00:22:27 UTC.
 pub(super) const START: u64 = 1_785_111_747;
 
-/// Nobody was asked.
-static NOBODY: LazyLock<Verdicts> = LazyLock::new(Verdicts::default);
+/// No policy was evaluated.
+static NO_RESULTS: LazyLock<Verdicts> = LazyLock::new(Verdicts::default);
 
 pub(super) const H100: &str = "NVIDIA H100 80GB HBM3";
 
-/// One GPU that has finished.
+/// A GPU whose meter has finished.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct TestGpu {
     pub(super) identity: GpuIdentity,
     pub(super) meter: GpuMeter,
     pub(super) price: Result<Price, Unpriced>,
@@ -31,7 +32,7 @@ pub(super) struct Made {
     pub(super) power_basis: Option<&'static str>,
 }
 
-impl Made {
+impl TestGpu {
     pub(super) fn new(index: u32, price: Result<Price, Unpriced>, readings: &[Reading]) -> Self {
         Self::with_memory(index, price, readings, Bytes::from_mebibytes(81_559))
     }
@@ -60,7 +61,7 @@ impl Made {
     }
 }
 
-pub(super) fn input<'a>(title: &str, gpus: &'a [Made]) -> Input<'a> {
+pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
     Input {
         title: title.to_owned(),
         experiment: Experiment {
@@ -83,11 +84,13 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [Made]) -> Input<'a> {
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: Vec::new(),
-        advice: AdviceInput { verdicts: &NOBODY, asked: &[], timed: false },
+        sampling: Vec::new(),
+        delivery: Vec::new(),
+        policies: PoliciesInput { verdicts: &NO_RESULTS, asked: &[], timed: false },
     }
 }
 
-pub(super) fn given(dollars: &str) -> Result<Price, Unpriced> {
+pub(super) fn user_price(dollars: &str) -> Result<Price, Unpriced> {
     Ok(Price::given(Rate::parse(dollars).unwrap(), None, "given on the command line"))
 }
 
@@ -112,16 +115,19 @@ pub(super) fn unpriced() -> Result<Price, Unpriced> {
 
 /// A reading `seconds` after the start.
 pub(super) fn reading(seconds: u64, percent: u32) -> Reading {
-    Reading { utilization: Ok(Utilization::from_percent(percent).unwrap()), ..silent(seconds) }
+    Reading {
+        utilization: Ok(Utilization::from_percent(percent).unwrap()),
+        ..empty_reading(seconds)
+    }
 }
 
-/// A reading that says nothing but its time.
-pub(super) fn silent(seconds: u64) -> Reading {
+/// A reading without any value.
+pub(super) fn empty_reading(seconds: u64) -> Reading {
     Reading::at(Timestamp::default() + Nanos::from_secs(START + seconds))
 }
 
-/// The same, and how much memory is used, and 300 W.
-pub(super) fn full(seconds: u64, percent: u32, mebibytes: u64) -> Reading {
+/// The same with memory in use, at 300 W.
+pub(super) fn full_reading(seconds: u64, percent: u32, mebibytes: u64) -> Reading {
     Reading {
         memory_used: Bytes::from_mebibytes(mebibytes),
         power: Milliwatts::new(300_000),
@@ -129,18 +135,18 @@ pub(super) fn full(seconds: u64, percent: u32, mebibytes: u64) -> Reading {
     }
 }
 
-/// A second each, by the second since the start.
+/// One reading per second.
 pub(super) fn every_second(seconds: u64, percent: impl Fn(u64) -> u32) -> Vec<Reading> {
-    (0..=seconds).map(|second| full(second, percent(second), 60_000)).collect()
+    (0..=seconds).map(|second| full_reading(second, percent(second), 60_000)).collect()
 }
 
-/// Between 0 and 100 %, 34 of every 42 s at the top.
+/// Bouncing: 34 of every 42 s at 98%.
 pub(super) fn bouncing(second: u64) -> u32 {
     if second % 42 < 8 { 0 } else { 98 }
 }
 
-/// A GPU that was lost for a while.
-pub(super) fn lost(readings: &mut [Reading], from: usize, to: usize) {
+/// Replaces readings `from..to` by those of a lost GPU.
+pub(super) fn lose(readings: &mut [Reading], from: usize, to: usize) {
     for reading in readings.iter_mut().take(to).skip(from) {
         *reading = Reading { utilization: Err(MissingReason::Lost), ..Reading::at(reading.at) };
     }

@@ -1,4 +1,4 @@
-//! What is not known but estimated: low, expected and high.
+//! Estimates: low, expected and high.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::savings::estimate::Estimate;
@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use crate::report::Usd;
 
-/// Three values of one kind: low ≤ expected ≤ high.
+/// An estimate: low ≤ expected ≤ high.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Range<T> {
-    /// At least, if all goes badly.
+    /// Pessimistic.
     pub low: T,
-    /// What to count on.
+    /// Expected.
     pub expected: T,
-    /// At most, if all goes well.
+    /// Optimistic.
     pub high: T,
 }
 

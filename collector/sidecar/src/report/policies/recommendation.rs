@@ -1,4 +1,4 @@
-//! One recommendation, as the report has it.
+//! The recommendations of a report.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,68 +12,67 @@ use serde::Serialize;
 use super::Range;
 use crate::report::Usd;
 
-/// One piece of advice.
+/// One recommendation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recommendation {
-    /// Who gave it.
+    /// The policy that returned it.
     pub policy: String,
-    /// What that policy calls it.
+    /// The policy's code for it.
     pub code: String,
-    /// The pool of waste that it acts on, or the axis: `rate`, `throughput`.
-    pub pool: &'static str,
-    /// By what means.
+    /// The waste category it acts on, or the axis: `rate`, `throughput`.
+    pub target: &'static str,
+    /// The kind of change.
     pub lever: String,
-    /// In a few words.
+    /// Summary.
     pub title: String,
     /// What to do.
     pub action: String,
-    /// Why that helps here.
+    /// Why it helps.
     pub rationale: String,
-    /// How sure the policy is: 0–1.
+    /// Confidence of the policy, 0–1.
     pub confidence: f64,
-    /// The GPUs it is for, by their names in this report.
+    /// IDs of the GPUs it applies to.
     pub gpus: Vec<String>,
-    /// The numbers it rests on.
+    /// The numbers it is based on.
     pub evidence: BTreeMap<String, f64>,
-    /// What it promises to save, of what these GPUs cost.
+    /// Saving, as a fraction of the bill of these GPUs.
     pub saving_fraction: Range<f64>,
-    /// The same in dollars; `None` where one of them has no price.
+    /// The same in dollars; `None` if one of these GPUs has no price.
     pub saving_usd: Option<Range<Usd>>,
-    /// Whether anything of it is part of the savings: on some GPU no other advice on the same
-    /// waste promises more.
+    /// Whether it contributes to the savings: on at least one GPU, no other recommendation for the
+    /// same target saves more.
     pub counted: bool,
 }
 
 impl Recommendation {
-    /// `priced`: the GPUs that have a price.
+    /// `priced` are the GPUs that have a price.
     pub(super) fn build(
         policy: &Policy,
-        given: &recommendation::Recommendation,
+        returned: &recommendation::Recommendation,
         priced: &[PricedGpu<'_>],
         counted: bool,
     ) -> Self {
         let bill = |id: &String| priced.iter().find(|gpu| gpu.id == id).map(|gpu| gpu.bill);
-        let bill: Option<NanoUsd> = given.gpus.iter().map(bill).sum();
-        let usd = bill.map(|bill| given.saving.map(|fraction| fraction.part_of(bill)));
+        let bill: Option<NanoUsd> = returned.gpus.iter().map(bill).sum();
+        let usd = bill.map(|bill| returned.saving.map(|fraction| fraction.part_of(bill)));
         Self {
             policy: policy.manifest().name.clone(),
-            code: given.code.clone(),
-            pool: given.target.name(),
-            lever: given.lever.to_string(),
-            title: given.title.clone(),
-            action: given.action.clone(),
-            rationale: given.rationale.clone(),
-            confidence: given.confidence.as_f64(),
-            gpus: given.gpus.clone(),
-            evidence: given.evidence.clone(),
-            saving_fraction: given.saving.into(),
+            code: returned.code.clone(),
+            target: returned.target.name(),
+            lever: returned.lever.to_string(),
+            title: returned.title.clone(),
+            action: returned.action.clone(),
+            rationale: returned.rationale.clone(),
+            confidence: returned.confidence.as_f64(),
+            gpus: returned.gpus.clone(),
+            evidence: returned.evidence.clone(),
+            saving_fraction: returned.saving.into(),
             saving_usd: usd.map(Into::into),
             counted,
         }
     }
 
-    /// What promises to save most goes first: in dollars, else as a fraction. Of equals the first
-    /// code, then the first policy.
+    /// Largest expected saving first, in dollars or else as a fraction; ties by code, then policy.
     pub(super) fn order(&self, other: &Self) -> Ordering {
         let dollars = |it: &Self| it.saving_usd.map(|usd| usd.expected);
         let fraction = |it: &Self| it.saving_fraction.expected;

@@ -1,0 +1,68 @@
+//! The input of a report.
+
+use phasemeter_meter::gpu::GpuMeter;
+use phasemeter_meter::phase::Thresholds;
+use phasemeter_meter::price::{Price, Unpriced};
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::Bytes;
+
+use super::model::{Experiment, RejectedRow};
+use crate::advice::{Asked, Verdicts};
+use crate::pricing::EarlierPrices;
+
+/// Everything a report is built from.
+#[derive(Clone, Debug)]
+pub struct Input<'a> {
+    /// What was metered: `train.csv`, `3 logs`, `demo, seed 7`.
+    pub title: String,
+    /// The experiment.
+    pub experiment: Experiment,
+    /// The phase thresholds of the meters.
+    pub thresholds: Thresholds,
+    /// The GPUs, by index or first appearance; their meters have finished.
+    pub gpus: Vec<GpuInput<'a>>,
+    /// Work done, by unit: `("samples", 200_000)`. The last entry of a unit wins.
+    pub work: Vec<(String, u64)>,
+    /// The first rejected rows; those beyond [`MAX_REJECTED_ROWS`] are omitted.
+    ///
+    /// [`MAX_REJECTED_ROWS`]: super::MAX_REJECTED_ROWS
+    pub rejected_rows: Vec<RejectedRow>,
+    /// Number of rejected rows.
+    pub rejected_total: u64,
+    /// Assumptions about the input, each a sentence without its full stop.
+    pub assumptions: Vec<String>,
+    /// Quality of live sampling, in the same form.
+    pub sampling: Vec<String>,
+    /// Outcome of OTLP delivery, in the same form.
+    pub delivery: Vec<String>,
+    /// The results of policies.
+    pub policies: PoliciesInput<'a>,
+}
+
+/// The results of policies.
+#[derive(Clone, Copy, Debug)]
+pub struct PoliciesInput<'a> {
+    /// The results of the last window.
+    pub verdicts: &'a Verdicts,
+    /// The pricers that were queried.
+    pub asked: &'a [Asked],
+    /// Whether durations are reported. They are not for logs, whose reports are reproducible.
+    pub timed: bool,
+}
+
+/// One GPU of a report.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuInput<'a> {
+    /// Its identity.
+    pub identity: &'a GpuIdentity,
+    /// Its meter, whose rate is that of `price`, if any.
+    pub meter: &'a GpuMeter,
+    /// Its current price, or why there is none.
+    pub price: &'a Result<Price, Unpriced>,
+    /// Its earlier prices.
+    pub earlier: &'a EarlierPrices,
+    /// Its memory as measured by the driver or in the log; never from a table of models.
+    pub memory_total: Option<Bytes>,
+    /// The power column that energy is integrated from if there is no counter: `power.draw`.
+    pub power_basis: Option<&'static str>,
+}
