@@ -267,3 +267,23 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     written
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cache_keeps_a_bounded_number_of_artifacts() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(dir.path().to_owned()).unwrap();
+        let engine = Engine::default();
+        for policy in 0..MAX_ARTIFACTS + 3 {
+            let key = CacheKey::new(Digest::of(&policy.to_le_bytes()), &engine);
+            cache.store(key, &TrustedArtifact::new(key, b"code"));
+        }
+        let files = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        let artifacts = files.filter(|path| path.extension().is_some_and(|end| end == "aot"));
+        assert_eq!(artifacts.count(), MAX_ARTIFACTS);
+        assert!(dir.path().join("key").exists());
+    }
+}

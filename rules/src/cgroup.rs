@@ -112,4 +112,15 @@ mod tests {
         let own = "5:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n";
         assert_eq!(free_below(root.path(), own), Some(8));
     }
+
+    #[test]
+    fn other_controllers_are_ignored() {
+        let root = tempfile::tempdir().unwrap();
+        write(
+            root.path(),
+            &[("memory/memory.limit_in_bytes", "64\n"), ("memory/memory.usage_in_bytes", "60\n")],
+        );
+        assert_eq!(free_below(root.path(), "5:cpu,cpuacct:/\n"), None);
+        assert_eq!(free_below(root.path(), "4:cpu,memory:/\n"), Some(4));
+    }
 }

@@ -165,3 +165,43 @@ fn limit_this_process(memory: u64, seconds: u64) -> io::Result<()> {
     setrlimit(Resource::Data, hard(memory))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a compiler process that runs this shell script returns.
+    fn compile(script: &str) -> Result<Vec<u8>, LoadError> {
+        let process = CompilerProcess {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), script.into()],
+            memory: 1 << 30,
+            time: Duration::from_secs(10),
+        };
+        process.compile(b"policy", Layout::Wide)
+    }
+
+    #[test]
+    fn compiler_process_returns_its_standard_output() {
+        assert_eq!(compile("cat").unwrap(), b"policy");
+    }
+
+    #[test]
+    fn exit_status_of_the_compiler_process_is_its_error() {
+        let error = |script| compile(script).unwrap_err();
+        let unreadable = error("echo broken >&2; exit 65");
+        assert!(matches!(&unreadable, LoadError::Unreadable(why) if why == "broken"));
+        let no_policy = error("echo no exports >&2; exit 76");
+        assert!(matches!(&no_policy, LoadError::NotAPolicy(why) if why == "no exports"));
+        for script in ["exit 70", "kill -9 $$", "kill -ABRT $$"] {
+            let limit = error(script);
+            assert!(
+                matches!(limit, LoadError::CompileLimit(CompileError::Limit { .. })),
+                "{script}: {limit}"
+            );
+        }
+        let other = error("echo why >&2; exit 1");
+        assert!(matches!(other, LoadError::CompileLimit(CompileError::Run(_))), "{other}");
+        assert!(other.to_string().contains("why"), "{other}");
+    }
+}

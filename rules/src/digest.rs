@@ -74,6 +74,7 @@ mod tests {
         let digest = Digest::of(b"");
         let text = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(digest.to_string(), text);
+        assert_eq!(format!("{digest:?}"), format!("Digest({text})"));
         assert_eq!(text.parse(), Ok(digest));
     }
 

@@ -153,3 +153,31 @@ pub enum RuntimeError {
     #[error("cannot start the policy deadline thread: {0}")]
     Ticker(#[source] io::Error),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_found_by_name() {
+        for layout in [Layout::Wide, Layout::Narrow, Layout::Interpreted] {
+            assert_eq!(Layout::from_name(layout.name()), Some(layout));
+        }
+        assert_eq!(Layout::from_name(""), None);
+    }
+
+    #[test]
+    fn runtime_rejects_limits_of_zero() {
+        let limits = Limits::default();
+        for limits in [
+            Limits { fuel: 0, ..limits },
+            Limits { deadline: Duration::ZERO, ..limits },
+            Limits { memory: 0, ..limits },
+        ] {
+            assert!(
+                matches!(Runtime::start(limits, false), Err(RuntimeError::NoLimits)),
+                "{limits:?}"
+            );
+        }
+    }
+}

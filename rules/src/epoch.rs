@@ -153,6 +153,46 @@ mod tests {
         state.awake_since = Instant::now().checked_sub(Duration::from_millis(50));
         state.ticks = 10;
         drop(state);
-        assert!(ticker.acquire().pending_ticks >= 40, "50 ticks are due, and 10 were applied");
+        let pending = ticker.acquire().pending_ticks;
+        assert!(pending >= 40, "50 ticks are due, and 10 were applied");
+        // A tick is a millisecond. Under load, more of them may pass before the permit is acquired.
+        assert!(pending < 10_000, "{pending} ticks");
+    }
+
+    #[test]
+    fn acquire_waits_for_a_permit() {
+        let ticker = EpochTicker { shared: Arc::default() };
+        let permits: Vec<_> = (0..MAX_CONCURRENT).map(|_| ticker.acquire()).collect();
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| drop(ticker.acquire()));
+            while ticker.shared.lock().waiting == 0 {
+                thread::yield_now();
+            }
+            assert!(!waiter.is_finished());
+            drop(permits);
+        });
+        let state = ticker.shared.lock();
+        assert_eq!((state.active, state.waiting), (0, 0));
+    }
+
+    #[test]
+    fn thread_ticks_only_while_a_permit_is_held() {
+        let engine = wasmtime::Engine::default();
+        let ticker = EpochTicker::start(engine.weak()).unwrap();
+        let shared = Arc::clone(&ticker.shared);
+        let wait_until = |holds: &dyn Fn(&State) -> bool| {
+            let start = Instant::now();
+            while !holds(&shared.lock()) {
+                assert!(start.elapsed() < Duration::from_secs(10), "{shared:?}");
+                thread::sleep(TICK);
+            }
+        };
+        let permit = ticker.acquire();
+        wait_until(&|state| state.ticks > 2);
+        drop(permit);
+        wait_until(&|state| state.awake_since.is_none() && state.ticks == 0);
+        drop(ticker);
+        // The thread, which has the other reference, ends.
+        wait_until(&|_| Arc::strong_count(&shared) == 1);
     }
 }

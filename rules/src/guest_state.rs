@@ -66,3 +66,24 @@ impl GuestState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_keeps_the_first_lines_and_counts_the_others() {
+        let mut state = GuestState::new(Limits::default());
+        for line in 0..MAX_LINES + 3 {
+            state.write(Level::Info, &format!("line {line}"));
+        }
+        assert_eq!((state.log.lines.len(), state.log.dropped), (32, 3));
+        assert_eq!(state.log.lines[31], (Level::Info, "line 31".to_owned()));
+    }
+
+    #[test]
+    fn levels_have_names() {
+        let levels = [Level::Debug, Level::Info, Level::Warn, Level::Error];
+        assert_eq!(levels.map(Level::name), ["debug", "info", "warning", "error"]);
+    }
+}

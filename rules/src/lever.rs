@@ -72,3 +72,17 @@ impl FromStr for Lever {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown lever: expected one listed in the policy guide")]
 pub struct ParseLeverError;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_parsed_back() {
+        for lever in Lever::ALL {
+            assert_eq!(lever.name().parse(), Ok(lever));
+            assert_eq!(lever.to_string(), lever.name());
+        }
+        assert_eq!("".parse::<Lever>(), Err(ParseLeverError));
+    }
+}

@@ -146,3 +146,64 @@ impl ResourceLimiter for StoreLimiter {
         self.limits.memories
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadline_is_rounded_up_to_ticks_plus_one() {
+        let ticks = |deadline| Limits { deadline, ..Limits::default() }.deadline_ticks();
+        assert_eq!(ticks(Duration::from_secs(1)), 1_001);
+        assert_eq!(ticks(Duration::from_micros(1_500)), 3);
+        assert_eq!(ticks(Duration::from_nanos(1)), 2);
+        assert_eq!(ticks(Duration::MAX), u64::MAX / 2 + 1);
+    }
+
+    #[test]
+    fn memory_may_grow_up_to_its_limit() {
+        let limit = Limits::default().memory;
+        let mut limiter = StoreLimiter::new(Limits::default());
+        assert!(limiter.memory_growing(0, 1_000, None).unwrap());
+        assert!(limiter.memory_growing(1_000, limit, Some(limit)).unwrap());
+        assert_eq!(limiter.memory(), limit);
+        let error = limiter.memory_growing(0, 1, None).unwrap_err();
+        let exceeded = LimitExceeded::Memory { requested: limit + 1, limit };
+        assert_eq!(error.downcast_ref(), Some(&exceeded));
+        assert_eq!(limiter.memory(), limit);
+    }
+
+    #[test]
+    fn memory_does_not_grow_beyond_its_own_maximum() {
+        let mut limiter = StoreLimiter::new(Limits::default());
+        assert!(!limiter.memory_growing(0, 1_001, Some(1_000)).unwrap());
+        assert_eq!(limiter.memory(), 0);
+        assert!(limiter.memory_growing(0, 1_000, Some(1_000)).unwrap());
+        assert_eq!(limiter.memory(), 1_000);
+    }
+
+    #[test]
+    fn tables_may_grow_up_to_their_limit() {
+        let limits = Limits::default();
+        let limit = limits.table_elements;
+        let mut limiter = StoreLimiter::new(limits);
+        assert!(limiter.table_growing(0, limit, None).unwrap());
+        let error = limiter.table_growing(0, limit + 1, None).unwrap_err();
+        let exceeded = LimitExceeded::Table { requested: limit + 1, limit };
+        assert_eq!(error.downcast_ref(), Some(&exceeded));
+    }
+
+    #[test]
+    fn store_parts_are_limited() {
+        let limits = Limits { instances: 5, memories: 6, tables: 7, ..Limits::default() };
+        let limiter = StoreLimiter::new(limits);
+        assert_eq!((limiter.instances(), limiter.memories(), limiter.tables()), (5, 6, 7));
+    }
+
+    #[test]
+    fn default_limits_match_their_documentation() {
+        let limits = Limits::default();
+        assert_eq!((limits.memory, limits.table_elements), (67_108_864, 65_536));
+        assert_eq!(limits.output, 1_048_576);
+    }
+}

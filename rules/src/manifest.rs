@@ -37,3 +37,13 @@ impl Kind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_names() {
+        assert_eq!(Kind::ALL.map(Kind::name), ["recommender", "pricer"]);
+    }
+}

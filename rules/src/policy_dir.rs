@@ -206,4 +206,25 @@ mod tests {
         let settings = policy_dir(&[("a.wasm", "x"), ("a.json", "{\n1")]);
         assert_eq!(outcomes(&settings), ["settings"]);
     }
+
+    #[test]
+    fn file_size_is_limited() {
+        let dir = policy_dir(&[("a.wasm", "")]);
+        let path = dir.path().join("a.wasm");
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_len(128 << 20).unwrap();
+        assert_eq!(candidate(&path).unwrap().bytes.len(), 128 << 20);
+        file.set_len((128 << 20) + 1).unwrap();
+        let error = candidate(&path).unwrap_err().to_string();
+        assert!(error.contains("larger than 128 MiB"), "{error}");
+    }
+
+    #[test]
+    fn only_missing_files_are_ignored() {
+        let dir = policy_dir(&[("a.wasm", "x")]);
+        let path = dir.path().join("a.wasm");
+        assert!(candidate(&path).is_ok());
+        fs::create_dir(dir.path().join("a.json")).unwrap();
+        assert!(candidate(&path).is_err(), "a directory is not a settings file");
+    }
 }

@@ -413,4 +413,37 @@ mod tests {
         let given: Map<String, Json> = serde_json::from_str(r#"{"a": 1}"#).unwrap();
         assert!(none.resolve(&given).is_err());
     }
+
+    #[test]
+    fn numbers_are_limited_by_bounds() {
+        for (bound, accepted, rejected) in [
+            (r#""minimum": 1"#, [1.0, 2.0], [0.9, -3.0]),
+            (r#""exclusiveMinimum": 1"#, [1.1, 2.0], [1.0, -3.0]),
+            (r#""maximum": 1"#, [1.0, -3.0], [1.1, 9.0]),
+            (r#""exclusiveMaximum": 1"#, [0.9, -3.0], [1.0, 9.0]),
+            (r#""minimum": 1, "maximum": 2"#, [1.0, 2.0], [0.9, 2.1]),
+        ] {
+            let number = format!(r#"{{"type": "number", {bound}}}"#);
+            let text = format!(r#"{{"type": "object", "properties": {{"n": {number}}}}}"#);
+            let schema = Schema::parse(&text).unwrap();
+            assert_eq!(schema.text(), text);
+            let is_accepted = |value: f64| {
+                let given = Map::from_iter([("n".to_owned(), Json::from(value))]);
+                schema.resolve(&given).is_ok()
+            };
+            assert!(accepted.into_iter().all(is_accepted), "{bound}");
+            assert!(!rejected.into_iter().any(is_accepted), "{bound}");
+        }
+    }
+
+    #[test]
+    fn parse_rejects_two_bounds_per_side() {
+        let parse = |bounds: &str| {
+            let number = format!(r#"{{"type": "number", {bounds}}}"#);
+            Schema::parse(&format!(r#"{{"type": "object", "properties": {{"n": {number}}}}}"#))
+        };
+        assert!(parse(r#""minimum": 0, "exclusiveMinimum": 0"#).is_err());
+        assert!(parse(r#""maximum": 1, "exclusiveMaximum": 1"#).is_err());
+        assert!(parse(r#""exclusiveMinimum": 0, "maximum": 1"#).is_ok());
+    }
 }

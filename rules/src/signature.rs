@@ -132,6 +132,7 @@ mod tests {
     fn public_key_parse_inverts_display() {
         let (_, public) = key(3);
         assert_eq!(public.to_string().parse(), Ok(public));
+        assert_eq!(format!("{public:?}"), format!("PublicKey({public})"));
         // The identity point: signatures by it can be forged.
         let weak = format!("01{}", "00".repeat(31));
         assert!(weak.parse::<PublicKey>().is_err());

@@ -125,3 +125,46 @@ impl From<&accounts::Accounts> for Accounts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_meter::accounts::Charge;
+    use phasemeter_meter::accrual::UtilizedCost;
+    use phasemeter_meter::money::Rate;
+    use phasemeter_meter::timeline::TimeSlice;
+
+    use super::*;
+
+    /// Each account has another length, at half utilization and ten nano-dollars per second.
+    #[test]
+    fn accounts_are_copied_from_the_ledger() {
+        let rate = Rate::new(36_000).unwrap();
+        let mut ledger = accounts::Accounts::default();
+        for (seconds, account) in (1_u64..).zip(Account::ALL) {
+            let to = Timestamp::EPOCH + Nanos::from_secs(seconds);
+            let weighted = u128::from(PPM) / 2 * u128::from(Nanos::from_secs(seconds).0);
+            let slice = TimeSlice { from: Timestamp::EPOCH, to, account, weighted };
+            let cost = NanoUsd(10 * i128::from(seconds));
+            ledger.post(&Charge { slice, cost, utilized: UtilizedCost::of(weighted, rate) });
+        }
+        let copied = Accounts::from(&ledger);
+        let copied = [
+            copied.idle_held,
+            copied.idle_free,
+            copied.idle_unknown,
+            copied.underutilized,
+            copied.productive,
+            copied.compute_bound,
+            copied.unobserved,
+        ];
+        for (seconds, totals) in (1_u64..).zip(copied) {
+            let expected = AccountTotals {
+                time: Nanos::from_secs(seconds),
+                effective_time: Nanos::from_millis(seconds * 500),
+                cost: NanoUsd(10 * i128::from(seconds)),
+                utilized_cost: NanoUsd(5 * i128::from(seconds)),
+            };
+            assert_eq!(totals, expected);
+        }
+    }
+}

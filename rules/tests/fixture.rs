@@ -158,6 +158,89 @@ fn optional_fields_may_be_omitted() {
     assert!(request.plan.is_none() && request.listed.is_none());
 }
 
+/// Scenario: windows at the limits of the contract, and just beyond them.
+/// Guarantee: each limit is accepted, and nothing beyond it.
+#[test]
+fn window_limits_are_inclusive() {
+    let is_valid = |change: &dyn Fn(&mut Window)| {
+        let mut window = support::window(2, 4);
+        change(&mut window);
+        read_window("x", window_text(&window).as_bytes()).is_ok()
+    };
+    assert!(is_valid(&|_| {}));
+    assert!(is_valid(&|window| window.end = window.start));
+    assert!(!is_valid(&|window| window.end = window.start.saturating_sub(Nanos(1))));
+    assert!(is_valid(&|window| window.step = Nanos(1)));
+    assert!(!is_valid(&|window| window.step = Nanos::ZERO));
+    assert!(!is_valid(&|window| window.experiment_id.clear()));
+    let hex = "0123456789abcdef0123456789abcdef";
+    for (trace_id, valid) in [
+        (hex.to_owned(), true),
+        (hex[1..].to_owned(), false),
+        (format!("{hex}0"), false),
+        (hex.replace('a', "A"), false),
+        (hex.replace('a', "g"), false),
+    ] {
+        assert_eq!(is_valid(&|window| window.trace_id.clone_from(&trace_id)), valid, "{trace_id}");
+    }
+    assert!(!is_valid(&|window| window.gpus[0].id.clear()));
+    assert!(!is_valid(&|window| window.gpus[1].id = window.gpus[0].id.clone()));
+    for (ppm, valid) in [(PPM, true), (PPM + 1, false)] {
+        let pattern = Pattern { kind: PatternKind::Bouncing, period: None, duty_cycle: Some(ppm) };
+        assert_eq!(is_valid(&|window| window.gpus[1].pattern = Some(pattern)), valid, "{ppm}");
+    }
+
+    let accounts: [fn(&mut Accounts) -> &mut AccountTotals; 7] = [
+        |accounts| &mut accounts.idle_held,
+        |accounts| &mut accounts.idle_free,
+        |accounts| &mut accounts.idle_unknown,
+        |accounts| &mut accounts.underutilized,
+        |accounts| &mut accounts.productive,
+        |accounts| &mut accounts.compute_bound,
+        |accounts| &mut accounts.unobserved,
+    ];
+    for account in accounts {
+        for more in [0, 1] {
+            let effective_time = |window: &mut Window| {
+                let totals = account(&mut window.gpus[1].accounts);
+                totals.effective_time = totals.time + Nanos(more);
+            };
+            assert_eq!(is_valid(&effective_time), more == 0);
+            let utilized_cost = |window: &mut Window| {
+                let totals = account(&mut window.gpus[1].accounts);
+                totals.utilized_cost = totals.cost + NanoUsd(more.into());
+            };
+            assert_eq!(is_valid(&utilized_cost), more == 0);
+        }
+    }
+}
+
+/// Scenario: columns of any length, and values at the limits of their range.
+/// Guarantee: all columns of a window have the same length, at most 600 points, and no value out of
+/// range.
+#[test]
+fn window_columns_are_limited() {
+    let is_valid = |utilization: &[f64], power: &[f64], memory: &[f64]| {
+        let mut window = support::window(2, 0);
+        window.gpus[0].utilization = utilization.to_vec();
+        window.gpus[1].power = power.to_vec();
+        window.gpus[1].memory = memory.to_vec();
+        read_window("x", window_text(&window).as_bytes()).is_ok()
+    };
+    assert!(is_valid(&[], &[], &[]));
+    assert!(is_valid(&[0.0, 1.0], &[0.0, f64::MAX], &[0.0, f64::MAX]));
+    assert!(is_valid(&[f64::NAN; 2], &[], &[f64::NAN; 2]));
+    for invalid in [-1e-9, 1.0 + 1e-9] {
+        assert!(!is_valid(&[0.5, invalid], &[], &[]), "{invalid}");
+    }
+    assert!(!is_valid(&[], &[1.0, -1e-9], &[]));
+    assert!(!is_valid(&[], &[], &[1.0, -1e-9]));
+    assert!(!is_valid(&[0.5; 2], &[1.0; 3], &[]));
+    assert!(!is_valid(&[], &[1.0; 3], &[1.0; 2]));
+    assert!(is_valid(&[0.5; 600], &[1.0; 600], &[1.0; 600]));
+    assert!(!is_valid(&[0.5; 601], &[], &[]));
+}
+
 fn text() -> impl Strategy<Value = String> {
     "[ -~é\u{1f600}\t\n\"\\\\]{0,12}"
 }

@@ -149,4 +149,21 @@ mod tests {
         let all = violations(|v| (0..1_000).for_each(|_| v.reject("x", "is invalid")));
         assert_eq!(all.len(), MAX_VIOLATIONS);
     }
+
+    #[test]
+    fn limits_are_inclusive() {
+        assert!(violations(|v| drop(v.name("n", "a".repeat(64), ""))).is_empty());
+        for (count, expected) in [(1, 1), (2, 0), (3, 0), (4, 1)] {
+            assert_eq!(violations(|v| v.count("x", count, 2, 3)).len(), expected, "{count}");
+        }
+    }
+
+    #[test]
+    fn valid_text_is_returned_unchanged() {
+        let mut validator = Validator::default();
+        assert_eq!(validator.name("n", "a-1".to_owned(), ""), "a-1");
+        assert_eq!(validator.line("t", "one line".to_owned(), 8), "one line");
+        assert_eq!(validator.paragraph("t", "two\nlines".to_owned(), 9), "two\nlines");
+        assert!(validator.finish(()).is_ok());
+    }
 }

@@ -179,6 +179,8 @@ impl From<types::Plan> for Plan {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_meter::savings::fraction::Fraction;
+    use phasemeter_meter::units::Nanos;
     use proptest::num::f64::ANY;
     use proptest::prelude::*;
 
@@ -218,5 +220,139 @@ mod tests {
             let in_range = until.is_none_or(|until| until > 0 && until < Timestamp::END);
             prop_assert_eq!(quote(raw, &request).is_ok(), nano_usd <= Rate::MAX && in_range);
         }
+    }
+
+    fn raw_recommendation() -> wit::recommender::Recommendation {
+        wit::recommender::Recommendation {
+            code: "idle.share".to_owned(),
+            target: wit::recommender::Target::Idle,
+            lever: "bin_pack".to_owned(),
+            title: "Share it".to_owned(),
+            action: "Put two jobs\non it.".to_owned(),
+            rationale: "It is idle.".to_owned(),
+            saving: wit::recommender::Saving { low: 0.5, expected: 0.5, high: 0.5 },
+            confidence: 0.75,
+            evidence: vec![("idle.seconds".to_owned(), 1_200.0)],
+            gpus: vec!["GPU-0".to_owned()],
+        }
+    }
+
+    fn lift(
+        change: impl FnOnce(&mut wit::recommender::Recommendation),
+    ) -> Result<Option<Recommendation>, PolicyError> {
+        let mut raw = raw_recommendation();
+        change(&mut raw);
+        let mut validator = Validator::default();
+        let gpus = BTreeSet::from(["GPU-0", "GPU-1"]);
+        let lifted = recommendation("x", raw, &gpus, &mut validator);
+        validator.finish(lifted)
+    }
+
+    #[test]
+    fn recommendation_is_lifted_unchanged() {
+        let half = Fraction::new(0.5).unwrap();
+        let expected = Recommendation {
+            code: "idle.share".to_owned(),
+            target: Target::Waste(WasteCategory::Idle),
+            lever: "bin_pack".parse().unwrap(),
+            title: "Share it".to_owned(),
+            action: "Put two jobs\non it.".to_owned(),
+            rationale: "It is idle.".to_owned(),
+            saving: Saving::of(half),
+            confidence: Fraction::new(0.75).unwrap(),
+            evidence: BTreeMap::from([("idle.seconds".to_owned(), 1_200.0)]),
+            gpus: vec!["GPU-0".to_owned()],
+        };
+        assert_eq!(lift(|_| {}).unwrap(), Some(expected));
+    }
+
+    #[test]
+    fn recommendation_lists_each_gpu_of_the_window_at_most_once() {
+        for (gpus, valid) in [
+            (vec!["GPU-1"], true),
+            (vec!["GPU-1", "GPU-0"], true),
+            (vec![], false),
+            (vec!["GPU-2"], false),
+            (vec!["GPU-0", "GPU-0"], false),
+            (vec!["GPU-0", "GPU-1", "GPU-0"], false),
+        ] {
+            let gpus: Vec<_> = gpus.into_iter().map(str::to_owned).collect();
+            assert_eq!(lift(|raw| raw.gpus.clone_from(&gpus)).is_ok(), valid, "{gpus:?}");
+        }
+        assert!(lift(|raw| raw.lever = "magic".to_owned()).is_err());
+    }
+
+    #[test]
+    fn evidence_is_bounded_and_has_distinct_names() {
+        let numbered =
+            |count: usize| (0..count).map(|i| (format!("n{i}"), 1.0)).collect::<Vec<_>>();
+        let accepted = lift(|raw| raw.evidence = numbered(32)).unwrap().unwrap();
+        assert_eq!(accepted.evidence.len(), 32);
+        assert!(lift(|raw| raw.evidence = numbered(33)).is_err());
+        assert!(lift(|raw| raw.evidence = [numbered(1), numbered(1)].concat()).is_err());
+    }
+
+    #[test]
+    fn recommendations_are_bounded() {
+        let window = Window {
+            start: Timestamp::EPOCH,
+            end: Timestamp::EPOCH,
+            is_final: true,
+            experiment_id: "test".to_owned(),
+            trace_id: "0".repeat(32),
+            attributes: BTreeMap::new(),
+            step: Nanos::SECOND,
+            gpus: Vec::new(),
+            metrics: BTreeMap::new(),
+        };
+        assert_eq!(recommendations(Vec::new(), &window).unwrap(), []);
+        // Without GPUs in the window, every recommendation is rejected.
+        let error = recommendations(vec![raw_recommendation(); 1], &window).unwrap_err();
+        assert!(error.to_string().contains("recommendations[0].gpus"), "{error}");
+        let error = recommendations(vec![raw_recommendation(); 65], &window).unwrap_err();
+        assert!(error.to_string().contains("65 items, expected 0 to 64"), "{error}");
+    }
+
+    #[test]
+    fn settings_schema_is_bounded() {
+        let lift = |bytes: usize| {
+            manifest(wit::policy::Manifest {
+                name: "test".to_owned(),
+                version: "1".to_owned(),
+                summary: "A test".to_owned(),
+                settings_schema: " ".repeat(bytes),
+            })
+        };
+        let lifted = lift(65_536).unwrap();
+        let text = (lifted.name.as_str(), lifted.version.as_str(), lifted.summary.as_str());
+        assert_eq!(text, ("test", "1", "A test"));
+        assert!(lift(65_537).is_err());
+    }
+
+    #[test]
+    fn quote_expires_after_the_time_of_its_request() {
+        let until = |until: u64| {
+            let raw = wit::pricer::Quote {
+                nano_usd_per_gpu_hour: 1,
+                plan: types::Plan::Owned,
+                source: "a test".to_owned(),
+                as_of: "2026-07-20".to_owned(),
+                valid_until: Some(until),
+            };
+            let request = QuoteRequest {
+                model: String::new(),
+                provider: None,
+                region: None,
+                instance_type: None,
+                plan: None,
+                time: Timestamp::from_nanos(1_000).unwrap(),
+                listed: None,
+            };
+            quote(raw, &request)
+        };
+        assert!(until(999).is_err());
+        assert!(until(1_000).is_err());
+        let quote = until(1_001).unwrap();
+        assert_eq!((quote.plan, quote.valid_until), (Plan::Owned, Timestamp::from_nanos(1_001)));
     }
 }
