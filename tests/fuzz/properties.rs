@@ -14,7 +14,7 @@ use std::thread;
 
 use phasemeter::advice::{Quotes, Verdicts};
 use phasemeter::environment::Environment;
-use phasemeter::pipeline::{Finished, Outlet, Pipeline, Settings};
+use phasemeter::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use phasemeter::pricing::{Pricing, Wanted};
 use phasemeter::report::bar::Bars;
 use phasemeter::report::{self, GpuInput, PoliciesInput, Report};
@@ -142,7 +142,7 @@ fn audit(path: &Path, options: &LogOptions) {
         Err(other) => panic!("cannot read the file: {other}"),
     };
     let mut file = OtlpFile::new(io::sink());
-    let outlet: Outlet<'_> = Box::new(move |request: Request| file.write(&request));
+    let outlet: RequestSink<'_> = Box::new(move |request: Request| file.write(&request));
     let rate = Rate::new(3_300_000_001).unwrap();
     let settings = Settings {
         meter: MeterConfig::default(),

@@ -1,23 +1,22 @@
-//! The command line: what can be asked, in the words of its users.
+//! The command line: parsing and validation only. Doc comments of options are their help texts.
 //!
-//! It parses and validates, and nothing else; what a value does is decided where it is used.
-//! What documents an option here is what `--help` prints.
+//! Must not depend on what an option does.
 
 #![allow(missing_docs, reason = "flattened groups have no help of their own")]
 
-mod advice;
 mod metering;
+mod policies;
 mod policy;
 mod value;
+mod work;
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-pub use advice::{AdviceArgs, Limit, WindowArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use metering::{
-    ExperimentArgs, Format, MeterArgs, MeteringArgs, PriceArgs, ReportArgs, SendArgs, WorkUnit,
+    ExperimentArgs, Format, MeterArgs, MeteringArgs, PriceArgs, ReportArgs, SendArgs,
 };
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::Basis;
@@ -25,111 +24,112 @@ use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::TraceMode;
 use phasemeter_sources::nvidia_smi::UtcOffset;
+pub use policies::{Limit, PolicyArgs, WindowArgs};
 pub use policy::{
-    BenchArgs, BuildArgs, CheckArgs, CompileArgs, GuestArgs, HostArgs, InspectArgs, Language,
-    NewArgs, PolicyCommand, RunPolicyArgs, ShownArgs, SignArgs, TestArgs, VerifyArgs,
+    BenchArgs, BuildArgs, CheckArgs, CompileArgs, GuestArgs, HostArgs, InputArgs, InspectArgs,
+    Language, NewArgs, PolicyCommand, RunPolicyArgs, SignArgs, TestArgs, VerifyArgs,
 };
+pub use work::WorkUnit;
 
 use self::value::{basis, interval, seconds, traces};
 
-/// Meters GPUs: readings become phases, phases become dollars, all of it OpenTelemetry.
+/// Measures what GPUs cost and how much of it is wasted, and exports it over OpenTelemetry.
 #[derive(Debug, Parser)]
 #[command(name = "phasemeter", version, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
     pub log: LogArgs,
 
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What is said of the work while it is done.
+/// Logging to standard error.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
-    /// How lines on standard error are written; else as PHASEMETER_LOG_FORMAT says, else as text.
+    /// Log format [env: PHASEMETER_LOG_FORMAT] [default: text].
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 
-    /// The least that is said there; else as PHASEMETER_LOG_LEVEL says, else info.
+    /// Minimum log level [env: PHASEMETER_LOG_LEVEL] [default: info].
     #[arg(long, global = true, value_enum, value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
 }
 
-/// How a line of the log is written.
+/// A log format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Text, for people.
     #[default]
     Text,
-    /// For programs: an object a line.
+    /// JSON, for programs: one object per line.
     Json,
 }
 
-/// How much is said.
+/// A log level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
-    /// What did not succeed.
+    /// Failures.
     Error,
-    /// And what someone should look at.
+    /// Also warnings.
     Warn,
-    /// And how the work goes.
+    /// Also progress.
     #[default]
     Info,
-    /// And what explains it.
+    /// Also details.
     Debug,
-    /// And each step.
+    /// Everything.
     Trace,
 }
 
-/// What to do.
+/// A subcommand.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Tell what recorded nvidia-smi logs cost, and how much of it was wasted.
+    /// Report the cost and waste of recorded nvidia-smi logs.
     Audit(Box<AuditArgs>),
-    /// Meter the GPUs of this machine: while a command runs, or until it is told to end.
+    /// Meter this machine's GPUs while a command runs, or until interrupted.
     Run(Box<RunArgs>),
-    /// Record the GPUs of this machine as nvidia-smi would, to audit it later.
+    /// Record this machine's GPUs in nvidia-smi format, for a later audit.
     Record(RecordArgs),
-    /// Meter a made-up fleet of eight GPUs: no GPU, no configuration needed.
+    /// Meter a synthetic fleet of eight GPUs; requires no GPU and no configuration.
     Demo(Box<DemoArgs>),
-    /// Write policies: start, build, test, sign and look into them.
+    /// Create, build, test, sign and inspect policies.
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Compile the policy on standard input, with limits of its own, to standard output.
+    /// Compile a policy from standard input to standard output, within limits.
     #[command(name = COMPILE, hide = true)]
     Compile {
-        /// The layout of memory, the memory in bytes and the time in seconds.
+        /// Memory layout, memory in bytes and time in seconds.
         #[arg(num_args = 0..)]
         args: Vec<OsString>,
     },
 }
 
-/// The hidden command by which this program compiles policies in a child of its own.
+/// The hidden command that compiles policies in a subprocess.
 pub const COMPILE: &str = "compile-policy";
 
 /// `phasemeter audit`.
 #[derive(Debug, Args)]
 pub struct AuditArgs {
     /// Logs written by `nvidia-smi --query-gpu=… --format=csv`, plain or gzipped; `-` is standard
-    /// input. Logs of the same GPUs that follow one another are one log.
+    /// input. Consecutive logs of the same GPUs are joined.
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,
 
-    /// How many GPUs take turns in a log that does not name them.
+    /// Number of GPUs whose rows alternate in a log that does not identify them.
     #[arg(long, value_name = "N")]
     pub gpu_count: Option<NonZeroU32>,
 
-    /// The columns of a log without a header, like `timestamp,index,utilization.gpu`.
+    /// Columns of a log without a header, like `timestamp,index,utilization.gpu`.
     #[arg(long, value_name = "NAMES")]
     pub columns: Option<String>,
 
-    /// The model of the GPUs, where the log does not say, like `NVIDIA H100 80GB HBM3`.
+    /// Model of the GPUs, like `NVIDIA H100 80GB HBM3`, if the log has no model column.
     #[arg(long, value_name = "NAME")]
     pub gpu_model: Option<String>,
 
-    /// The zone of the log's local times, like `+02:00`. They are taken as UTC without it.
+    /// UTC offset of the log's local times, like `+02:00` [default: UTC].
     #[arg(long, value_name = "±HH:MM", allow_hyphen_values = true)]
     pub utc_offset: Option<UtcOffset>,
 
@@ -143,20 +143,20 @@ pub struct AuditArgs {
 /// `phasemeter record`.
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// The log to write, gzipped where its name ends in .gz; `-` is standard output.
+    /// Log file to write, gzipped if its name ends in .gz; `-` is standard output.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// A GPU to record: its index or uuid, or the beginning of that. Repeatable. Without it those
-    /// that NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES leave, else all.
+    /// GPU to record: its index, UUID or a prefix of the UUID. Repeatable [default: the GPUs visible
+    /// by NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES, else all].
     #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',')]
     pub gpus: Vec<String>,
 
-    /// How many seconds lie between two readings.
+    /// Seconds between readings.
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = interval)]
     pub interval: Nanos,
 
-    /// End after so many seconds. Without it, SIGINT or SIGTERM ends it.
+    /// Stop after this many seconds [default: until SIGINT or SIGTERM].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Nanos>,
 }
@@ -164,36 +164,37 @@ pub struct RecordArgs {
 /// `phasemeter run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The command to run and its arguments. It gets the signals that come, and its exit status is
-    /// passed on. Without one the GPUs are metered until SIGINT or SIGTERM.
+    /// Command to run, with its arguments. Signals are forwarded to it, and its exit status is
+    /// returned. Without a command, GPUs are metered until SIGINT or SIGTERM.
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 
-    /// A GPU to meter: its index or uuid, or the beginning of that. Repeatable. Without it those
-    /// that NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES leave, else all.
+    /// GPU to meter: its index, UUID or a prefix of the UUID. Repeatable [default: the GPUs visible
+    /// by NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES, else all].
     #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',')]
     pub gpus: Vec<String>,
 
-    /// What the bill is made from, where the GPU tells it: nvml.gpu (polled), nvml.samples (the
-    /// driver's own samples) or gpm.sm (hardware counters). Where it does not, what polling reads.
-    #[arg(long, value_name = "MEASURE", default_value = "nvml.samples", value_parser = basis)]
+    /// Utilization source for billing: nvml.gpu (polled), nvml.samples (driver samples) or gpm.sm
+    /// (hardware counters). Falls back to nvml.gpu if the GPU does not support it.
+    #[arg(long, value_name = "BASIS", default_value = "nvml.samples", value_parser = basis)]
     pub basis: Basis,
 
-    /// How many seconds lie between two readings.
+    /// Seconds between readings.
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = interval)]
     pub interval: Nanos,
 
-    /// End after so many seconds. A command ends by itself.
+    /// Stop after this many seconds. Not allowed with a command.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "command")]
     pub duration: Option<Nanos>,
 
-    /// Which traces the sessions of the GPUs stand in: shared (that of the command, or of the given
-    /// context) or per-session (each in its own, linked to the one before). Without a command, or
-    /// per-session, sessions end each hour. Without a command and a context each has its own trace.
+    /// Traces of GPU sessions: shared (the trace of the command, or of the given context) or
+    /// per-session (one trace each, linked to the previous one). Without a command, or with
+    /// per-session, a session ends every hour. Without command and context, every session has its
+    /// own trace.
     #[arg(long, value_name = "MODE", default_value = "shared", value_parser = traces)]
     pub trace_mode: TraceMode,
 
-    /// Also write the report to this file, as JSON. The one for people goes to standard error.
+    /// Also write the report to this file, as JSON. The text report goes to standard error.
     #[arg(long = "report", value_name = "FILE")]
     pub report_file: Option<PathBuf>,
 
@@ -207,7 +208,7 @@ pub struct RunArgs {
 /// `phasemeter demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Another seed makes another fleet; the same seed the same report.
+    /// Seed of the fleet. Equal seeds produce equal reports.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
@@ -217,15 +218,14 @@ pub struct DemoArgs {
     #[command(flatten)]
     pub send: SendArgs,
 
-    /// Send it as time passes, this many times as fast as the clock, so that it can be watched: at
-    /// 1 the fleet begins now, at 60 its two hours end two minutes from now. SIGINT ends it early,
-    /// with its report.
+    /// Export in real time, accelerated by this factor: at 1 the fleet starts now; at 60 its two
+    /// hours end two minutes from now. SIGINT stops it early, with a report.
     #[arg(long, value_name = "N", requires = "otlp", help_heading = "Report")]
     pub speed: Option<NonZeroU32>,
 }
 
 impl RunArgs {
-    /// The meter's configuration for a live run.
+    /// The configuration of the meter for a live run.
     pub fn config(&self) -> MeterConfig {
         let MeterArgs { thresholds, stale_after } = self.metering.meter;
         MeterConfig {
@@ -239,7 +239,7 @@ impl RunArgs {
         }
     }
 
-    /// A command has an end, and its trace with it; nothing else is known to have one.
+    /// Whether sessions end every hour: they do unless a command ends them.
     fn ends_sessions(&self) -> bool {
         self.command.is_empty() || self.trace_mode == TraceMode::PerSession
     }
@@ -252,12 +252,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn sessions_end_where_nothing_else_does() {
+    fn sessions_end_hourly_without_command() {
         let session = |args: &[&str]| {
             let cli = Cli::try_parse_from([&["phasemeter", "run"], args].concat()).unwrap();
             let Command::Run(args) = cli.command else { panic!("{args:?}") };

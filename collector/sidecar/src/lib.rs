@@ -1,9 +1,9 @@
-//! Phasemeter's shell: everything that may wait or fail. It brings readings in, and carries phases,
-//! dollars and advice out; what they mean is decided in `phasemeter-meter`.
+//! The sidecar: commands, sampling, export and reports, that is everything that blocks or fails. The
+//! semantics of phases and costs are in `phasemeter-meter`.
 //!
 //! ```text
 //! source (sampler, clock) → pipeline → otlp, report
-//!                           └ advice ┘
+//!                           └ policies ┘
 //! ```
 
 #![forbid(unsafe_code)]

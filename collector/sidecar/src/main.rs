@@ -1,4 +1,4 @@
-//! Phasemeter: parse, run, say how it went.
+//! The `phasemeter` binary: parses the command line and runs the subcommand.
 
 #![forbid(unsafe_code)]
 
@@ -15,9 +15,9 @@ fn main() -> ExitCode {
     log::start(cli.log, |name| std::env::var(name).ok());
     match command::run(cli.command) {
         Ok(status) => status,
-        Err(failure) => {
-            error!("{}", failure.in_one_line());
-            failure.exit_code()
+        Err(error) => {
+            error!("{}", error.in_one_line());
+            error.exit_code()
         }
     }
 }

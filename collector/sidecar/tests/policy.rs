@@ -77,10 +77,64 @@ impl PolicyProject {
     }
 }
 
+/// Guarantee: commands accept the directory of a built project in place of its component.
+#[test]
+fn commands_accept_project_directory() {
+    let (recommender, pricer) = (PolicyProject::new(), PolicyProject::pricer());
+    recommender.write("key.pem", SECRET);
+    recommender.write("pub.pem", PUBLIC);
+    let (window, request) = ("tests/fleet.window.json", "tests/commitment.request.json");
+    for (project, args, expected) in [
+        (&recommender, &["check", "."][..], "./data-loading.wasm: OK: data-loading 0.1.0"),
+        (&recommender, &["inspect", "."], "file      ./data-loading.wasm\n"),
+        (&recommender, &["run", ".", "--window", window], "(data_loading"),
+        (
+            &recommender,
+            &["bench", ".", "--window", window, "--runs", "1"],
+            "data-loading.wasm: 1 eval",
+        ),
+        (&recommender, &["compile", "."], "./data-loading.aot: "),
+        (&recommender, &["sign", ".", "--key", "key.pem"], "./data-loading.wasm.sig: signed by "),
+        (&recommender, &["verify", ".", "--key", "pub.pem"], "./data-loading.wasm: OK: signed\n"),
+        (&pricer, &["run", ".", "--request", request], "no quote"),
+    ] {
+        let (status, text) = project.policy(args);
+        assert!(status == 0 && text.contains(expected), "{args:?}: {status}: {text}");
+    }
+}
+
+/// Guarantee: for a project that is not built, commands state in one line how to build it.
+#[test]
+fn unbuilt_project_is_rejected_with_build_command() {
+    let project = PolicyProject::new();
+    fs::remove_file(project.at("data-loading.wasm")).unwrap();
+    project.write("key.pem", SECRET);
+    project.write("pub.pem", PUBLIC);
+    let window = "tests/fleet.window.json";
+    for args in [
+        &["check", "."][..],
+        &["inspect", "."],
+        &["run", ".", "--window", window],
+        &["bench", ".", "--window", window],
+        &["compile", "."],
+        &["sign", ".", "--key", "key.pem"],
+        &["verify", ".", "--key", "pub.pem"],
+        &["test", "."],
+        &["test"],
+    ] {
+        let (status, text) = project.policy(args);
+        let expected = "./data-loading.wasm: not built; run 'phasemeter policy build .'\n";
+        assert!(status == 66 && text.ends_with(expected), "{args:?}: {status}: {text}");
+    }
+    fs::create_dir(project.at("empty")).unwrap();
+    let (status, text) = project.policy(&["check", "empty"]);
+    assert!(status == 66 && text.contains("empty/policy.json: cannot be read"), "{text}");
+}
+
 #[test]
 fn valid_policy_passes_check_and_build() {
     let project = PolicyProject::new();
-    let ok = "data-loading.wasm: fine: data-loading 0.1.0, a recommender\n".to_owned();
+    let ok = "data-loading.wasm: OK: data-loading 0.1.0, a recommender\n".to_owned();
     assert_eq!(project.policy(&["check", "data-loading.wasm"]), (0, ok.clone()));
     assert_eq!(project.policy(&["build"]), (0, format!("built\n./{ok}")));
     let (status, text) = project.policy(&["inspect", "data-loading.wasm"]);
@@ -124,8 +178,8 @@ fn invalid_policy_fails_with_reason() {
             "torn.window.json: EOF",
         ),
         (&["test", "made"], 65, "made/policy.json: missing field `build`"),
-        (&["new", "--lang", "c", "Big"], 2, "a letter first"),
-        (&["new", "--lang", "c", "made"], 73, "made: is there already"),
+        (&["new", "--lang", "c", "Big"], 2, "starting with a letter"),
+        (&["new", "--lang", "c", "made"], 73, "made: already exists"),
         (&["sign", "data-loading.wasm", "--key", "policy.json"], 65, "invalid ed25519 private key"),
     ] {
         let (ended, text) = project.policy(args);
@@ -138,7 +192,7 @@ fn policy_test_shows_differences() {
     let project = PolicyProject::new();
     let (status, text) = project.policy(&["test"]);
     assert_eq!(status, 1);
-    assert!(text.contains("fleet.window.json: nothing is expected yet: --update"), "{text}");
+    assert!(text.contains("fleet.window.json: no expected output; run with --update"), "{text}");
 
     assert_eq!(project.policy(&["test", "--update"]).0, 0);
     let (status, text) = project.policy(&["test"]);
@@ -165,7 +219,10 @@ fn policy_test_shows_differences() {
     // Settings of a window apply to that window only.
     project.write("tests/nothing.settings.json", r#"{"min_lost": 1.5}"#);
     let (status, text) = project.policy(&["test"]);
-    assert!(status == 65 && text.contains("min_lost: 1.5 is not at most 1"), "{text}");
+    assert!(
+        status == 65 && text.contains("min_lost: invalid value 1.5: expected at most 1"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -173,7 +230,10 @@ fn policy_test_supports_pricers() {
     let project = PolicyProject::pricer();
     let (status, text) = project.policy(&["test"]);
     assert_eq!(status, 1);
-    assert!(text.contains("commitment.request.json: nothing is expected yet: --update"), "{text}");
+    assert!(
+        text.contains("commitment.request.json: no expected output; run with --update"),
+        "{text}"
+    );
 
     assert_eq!(project.policy(&["test", "--update"]).0, 0);
     let (status, text) = project.policy(&["test"]);
@@ -199,10 +259,10 @@ fn quote_is_printed_as_text_and_json() {
     let project = PolicyProject::pricer();
     let request = ["run", "negotiated.wasm", "--request", "tests/commitment.request.json"];
     let terms = ["--settings", "tests/commitment.settings.json"];
-    let text = "$0.41 a GPU-hour, reserved 1y\n  by    order 4711\n  as of 2026-01-01\n  \
-                ends  2027-01-01T00:00:00Z\n";
+    let text = "$0.41 per GPU-hour, reserved 1y\n  source   order 4711\n  as of    2026-01-01\n  \
+                expires  2027-01-01T00:00:00Z\n";
     assert_eq!(project.policy(&[&request[..], &terms].concat()), (0, text.to_owned()));
-    let none = "no quote: the next is asked\n".to_owned();
+    let none = "no quote; the next pricer is queried\n".to_owned();
     assert_eq!(project.policy(&request), (0, none));
 
     let json = [&request[..], &terms, &["--format", "json"]].concat();
@@ -221,12 +281,12 @@ fn input_for_other_kind_of_policy_is_rejected() {
     let log = shipped("../tests/fixtures/logs/bounces.csv");
     let log = log.to_str().unwrap();
     let expects_window = [
-        "data-loading.wasm: it is a recommender, and is not shown ",
-        ": give it a window: NAME.window.json, --window or --log",
+        "data-loading.wasm: a recommender does not accept ",
+        "; provide a window: NAME.window.json, --window or --log",
     ];
     let expects_request = [
-        "negotiated.wasm: it is a pricer, and is not shown ",
-        ": give it a quote request: NAME.request.json or --request",
+        "negotiated.wasm: a pricer does not accept ",
+        "; provide a quote request: NAME.request.json or --request",
     ];
     for (project, args, messages) in [
         (&recommender, &["run", "data-loading.wasm", "--request", request][..], expects_window),
@@ -245,7 +305,7 @@ fn input_for_other_kind_of_policy_is_rejected() {
     assert!(status == 65 && expects_request.iter().all(|message| text.contains(message)), "{text}");
     fs::remove_file(pricer.at(window)).unwrap();
     let (status, text) = pricer.policy(&["test"]);
-    assert!(status == 66 && text.contains("no NAME.request.json for a pricer"), "{text}");
+    assert!(status == 66 && text.contains("no tests; add NAME.window.json"), "{text}");
 }
 
 /// Guarantee: every default policy with tests passes them as built.
@@ -296,10 +356,10 @@ fn verify_accepts_signed_and_rejects_changed_policies() {
         project.policy(&["verify", "data-loading.wasm"].into_iter().chain(keys).collect::<Vec<_>>())
     };
     let (status, text) = verify(&["pub.pem"]);
-    assert!(status == 65 && text.contains("it is not signed"), "{text}");
+    assert!(status == 65 && text.contains("not signed, although keys are configured"), "{text}");
     let (status, text) = project.policy(&["sign", "data-loading.wasm", "--key", "key.pem"]);
     let public = "19bf44096984cdfe8541bac167dc3b96c85086aa30b6b6cb0c5c38ad703166e1";
-    assert_eq!((status, text), (0, format!("data-loading.wasm.sig: by {public}\n")));
+    assert_eq!((status, text), (0, format!("data-loading.wasm.sig: signed by {public}\n")));
     assert_eq!(fs::read(project.at("data-loading.wasm.sig")).unwrap().len(), 64);
     assert_eq!(verify(&["other.txt", "pub.pem"]).0, 0);
     let (status, text) = verify(&["other.txt"]);
@@ -338,9 +398,9 @@ fn signed_precompiled_artifact_is_used() {
     };
     assert_eq!(project.policy(&["sign", "data-loading.wasm", "--key", "key.pem"]).0, 0);
     let (status, text) = project.policy(&["compile", "data-loading.wasm"]);
-    assert!(status == 0 && text.starts_with("input.aot: "), "{text}");
+    assert!(status == 0 && text.starts_with("data-loading.aot: "), "{text}");
     assert_eq!(demo().as_deref(), Some("load.compile_limit"));
-    assert_eq!(project.policy(&["sign", "input.aot", "--key", "key.pem"]).0, 0);
+    assert_eq!(project.policy(&["sign", "data-loading.aot", "--key", "key.pem"]).0, 0);
     assert_eq!(demo(), None);
 }
 
@@ -350,12 +410,13 @@ fn bench_prints_usage_and_limits() {
     let window = ["--window", "tests/fleet.window.json", "--runs", "3"];
     let (status, text) = project.policy(&[&["bench", "data-loading.wasm"], &window[..]].concat());
     assert_eq!(status, 0, "{text}");
-    for line in ["data-loading.wasm: 3 runs", "  fuel    ", " of 500,000,000\n", " of 65,536 KiB\n"]
+    for line in
+        ["data-loading.wasm: 3 evaluations", "  fuel    ", " of 500,000,000\n", " of 65,536 KiB\n"]
     {
         assert!(text.contains(line), "{text}");
     }
     let request = ["--request", "tests/commitment.request.json", "--runs", "3"];
     let (status, text) =
         PolicyProject::pricer().policy(&[&["bench", "negotiated.wasm"], &request[..]].concat());
-    assert!(status == 0 && text.starts_with("negotiated.wasm: 3 runs\n"), "{text}");
+    assert!(status == 0 && text.starts_with("negotiated.wasm: 3 evaluations\n"), "{text}");
 }

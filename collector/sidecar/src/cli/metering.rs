@@ -1,7 +1,6 @@
-//! What every command that meters can be told: how time is read, what it costs, whose it is, and
-//! what comes out.
+//! Options of every metering command: phases, price, experiment and report.
 //!
-//! This room must not know which command it is.
+//! Must not depend on a specific command.
 
 use std::path::PathBuf;
 
@@ -14,10 +13,11 @@ use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::TraceParent;
 
-use super::AdviceArgs;
-use super::value::{seconds, thresholds, work};
+use super::policies::PolicyArgs;
+use super::value::{seconds, thresholds};
+use super::work::{WorkUnit, work};
 
-/// What every command that meters can be told.
+/// Options of every metering command.
 #[derive(Clone, Debug, Args)]
 pub struct MeteringArgs {
     #[command(flatten)]
@@ -27,127 +27,103 @@ pub struct MeteringArgs {
     #[command(flatten)]
     pub experiment: ExperimentArgs,
     #[command(flatten)]
-    pub advice: AdviceArgs,
+    pub policies: PolicyArgs,
     #[command(flatten)]
     pub report: ReportArgs,
 }
 
-/// How time is read.
+/// How time is classified.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Phases")]
 pub struct MeterArgs {
-    /// Utilization in percent at which underutilized, productive and compute-bound begin.
+    /// Utilization in percent from which time is underutilized, productive and compute-bound.
     #[arg(long, value_name = "P,P,P", default_value = "10,70,90", value_parser = thresholds)]
     pub thresholds: Thresholds,
 
-    /// How many seconds a reading holds when none follows. A log's is told from its cadence.
+    /// Seconds until a reading is stale [default: 3 × the reading interval, at least 1].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub stale_after: Option<Nanos>,
 }
 
-/// What a GPU-hour costs.
+/// The price of a GPU-hour.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Price")]
 pub struct PriceArgs {
-    /// Dollars a GPU-hour. Without it the price book is asked.
-    #[arg(long, value_name = "USD", value_parser = Rate::parse, 
+    /// Price in USD per GPU-hour [default: from the price book].
+    #[arg(long, value_name = "USD", value_parser = Rate::parse,
           conflicts_with_all = ["provider", "region", "instance_type"])]
     pub price: Option<Rate>,
 
-    /// The cloud, as the price book names it: aws, azure, gcp.
+    /// Cloud provider: aws, azure or gcp.
     #[arg(long, value_name = "NAME")]
     pub provider: Option<String>,
 
-    /// The region, like us-east-1.
+    /// Region, like us-east-1.
     #[arg(long, value_name = "NAME")]
     pub region: Option<String>,
 
-    /// The instance type, like p5.48xlarge.
+    /// Instance type, like p5.48xlarge.
     #[arg(long, value_name = "NAME")]
     pub instance_type: Option<String>,
 
-    /// on_demand, spot, reserved_1y, reserved_3y or owned. The book is asked for on_demand without it.
+    /// Purchase plan: on_demand, spot, reserved_1y, reserved_3y or owned [default for the price book:
+    /// on_demand].
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<Plan>,
 }
 
-/// What the time belongs to.
+/// The experiment.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Experiment")]
 pub struct ExperimentArgs {
-    /// The experiment's id. Without it the trace id serves.
+    /// Experiment ID [default: the trace ID].
     #[arg(long = "experiment", value_name = "ID")]
     pub id: Option<String>,
 
-    /// The W3C trace context that the experiment is a child of.
+    /// W3C trace context of the parent span of the experiment.
     #[arg(long, value_name = "TRACEPARENT")]
     pub traceparent: Option<TraceParent>,
 
-    /// Work that was done, to tell what a unit of it cost, like `samples=200000`. Repeatable.
+    /// Work done, to report its unit cost, like `samples=200000`. Repeatable.
     #[arg(long, value_name = "UNIT=COUNT", value_parser = work)]
     pub work: Vec<(WorkUnit, u64)>,
 }
 
-/// What work is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WorkUnit {
-    /// Training samples or requests.
-    Samples,
-    /// Tokens.
-    Tokens,
-    /// Epochs.
-    Epochs,
-    /// Optimizer steps.
-    Steps,
-}
-
-impl WorkUnit {
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Samples => "samples",
-            Self::Tokens => "tokens",
-            Self::Epochs => "epochs",
-            Self::Steps => "steps",
-        }
-    }
-}
-
-/// What comes out.
+/// Report and output files.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Report")]
 pub struct ReportArgs {
-    /// How the report is written.
+    /// Report format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 
-    /// Also write what a live run sends: OTLP JSON, one export request a line.
+    /// Also write all telemetry to this file, as OTLP JSON: one export request per line.
     #[arg(long, value_name = "FILE")]
     pub otlp_file: Option<PathBuf>,
 }
 
-/// Where what a live run would have sent is sent.
+/// OTLP export of recorded or synthetic readings.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Report")]
 pub struct SendArgs {
-    /// Also send what a live run would have sent, to this endpoint, as in
-    /// --otlp=http://localhost:4318; without one to where OTEL_EXPORTER_OTLP_ENDPOINT says, else to
-    /// this machine. The other OTEL_EXPORTER_OTLP_… variables hold as well.
+    /// Also export the telemetry of a live run to this endpoint, as in --otlp=http://localhost:4318
+    /// [default endpoint: OTEL_EXPORTER_OTLP_ENDPOINT, else localhost]. The other
+    /// OTEL_EXPORTER_OTLP_* variables apply.
     #[arg(long, value_name = "ENDPOINT", num_args = 0..=1, require_equals = true)]
     pub otlp: Option<Option<String>>,
 }
 
-/// How a report is written.
+/// Report format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// Text, for people.
     Text,
-    /// For programs, by the schema in the repository.
+    /// JSON, for programs.
     Json,
 }
 
 impl MeterArgs {
-    /// The meter's configuration for a log.
+    /// The configuration of the meter for a log.
     pub fn config(&self) -> MeterConfig {
         MeterConfig {
             thresholds: self.thresholds,

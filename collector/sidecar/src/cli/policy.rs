@@ -1,73 +1,73 @@
-//! What authors of policies can ask.
+//! The command line of `phasemeter policy`.
 //!
-//! This room must not know how a policy is written, nor what it does.
+//! Must not depend on the language of a policy or on what it does.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::advice::{Limit, limit};
-use super::{Format, PriceArgs};
+use super::metering::{Format, PriceArgs};
+use super::policies::{Limit, limit};
 
 /// `phasemeter policy …`.
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
-    /// Start a policy: a folder that builds with the usual tools of its language.
+    /// Create a policy project, built with the usual tools of its language.
     New(NewArgs),
-    /// Build the policy of a folder with its own tools, and check it.
+    /// Build a policy project with its own tools, then check the policy.
     Build(BuildArgs),
-    /// Say whether a policy would be taken into use, and if not, why.
+    /// Check whether a policy would be accepted.
     Check(CheckArgs),
-    /// Ask a policy all that its folder has recorded, and compare its answers with the expected.
+    /// Evaluate the test inputs of a policy project and compare the output with the expected.
     Test(TestArgs),
-    /// Show a recommender a window, or a pricer a quote request, and print its answer.
+    /// Evaluate a policy once and print its output.
     Run(RunPolicyArgs),
-    /// Measure what a policy takes: fuel, time, memory.
+    /// Measure fuel, time and memory of a policy.
     Bench(BenchArgs),
-    /// Tell what a policy is: its kind, digest, imports and settings.
+    /// Print kind, digest, imports and settings of a policy.
     Inspect(InspectArgs),
-    /// Sign a policy, or what was compiled of it: writes FILE.sig.
+    /// Sign a policy or its compiled form: writes FILE.sig.
     Sign(SignArgs),
-    /// Say whether a key signed a policy.
+    /// Verify the signature of a policy.
     Verify(VerifyArgs),
-    /// Compile a policy for where that takes too much: writes NAME.aot, which is to be signed.
+    /// Compile a policy for machines that cannot compile it: writes NAME.aot, to be signed.
     Compile(CompileArgs),
 }
 
 /// `phasemeter policy new`.
 #[derive(Debug, Args)]
 pub struct NewArgs {
-    /// What it is written in.
+    /// Language of the policy.
     #[arg(long, value_enum)]
     pub lang: Language,
 
-    /// What it is called, and its folder: a–z, 0–9 and -, a letter first.
+    /// Name of the policy and its directory: a–z, 0–9 and -, starting with a letter.
     #[arg(value_parser = name)]
     pub name: String,
 }
 
-/// What a policy is written in.
+/// A language of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Language {
-    /// With the SDK.
+    /// Rust, with the SDK.
     Rust,
-    /// With zig, or with clang and wasi-sdk.
+    /// C, with zig, or with clang and wasi-sdk.
     C,
-    /// With npm.
+    /// JavaScript, with npm.
     Js,
-    /// With componentize-py.
+    /// Python, with componentize-py.
     Python,
 }
 
-/// What a policy is held to.
+/// The limits of a policy.
 #[derive(Clone, Debug, Args)]
 pub struct HostArgs {
-    /// What a run, or compiling, may use up. Repeatable; as --policy-limit of `phasemeter run`.
+    /// Limits of one evaluation or compilation, like --policy-limit of `phasemeter run`. Repeatable.
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
     pub limits: Vec<(Limit, u64)>,
 
-    /// Let it import what no policy gets, as long as it never calls it.
+    /// Replace disallowed imports with stubs that trap when called.
     #[arg(long)]
     pub stub_imports: bool,
 
@@ -76,14 +76,14 @@ pub struct HostArgs {
     pub interpreter: bool,
 }
 
-/// A policy to be run.
+/// A policy to evaluate.
 #[derive(Clone, Debug, Args)]
 pub struct GuestArgs {
-    /// The policy.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// The policy: a component file, or the directory of a built project.
+    #[arg(value_name = "POLICY")]
+    pub policy: PathBuf,
 
-    /// Its settings: a JSON object. Without it those in NAME.json beside it.
+    /// Its settings, a JSON object [default: NAME.json beside it, if present].
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
 
@@ -91,30 +91,30 @@ pub struct GuestArgs {
     pub host: HostArgs,
 }
 
-/// What a policy is shown.
+/// The input of a policy.
 #[derive(Clone, Debug, Args)]
-pub struct ShownArgs {
+pub struct InputArgs {
     #[command(flatten)]
-    pub what: WhatArgs,
+    pub source: InputSource,
 
     #[command(flatten)]
     pub price: PriceArgs,
 }
 
-/// One of these: a window for a recommender, or a quote request for a pricer.
+/// The source of the input: a window for a recommender, or a quote request for a pricer.
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
-pub struct WhatArgs {
-    /// For a recommender: a window that `audit --dump-windows` wrote.
+pub struct InputSource {
+    /// Input of a recommender: a window from `audit --dump-windows`.
     #[arg(long, value_name = "FILE")]
     pub window: Option<PathBuf>,
 
-    /// For a recommender: a log that `nvidia-smi` wrote, as `audit` would show it; repeatable, as
-    /// there. One that has to be explained, as by its --gpu-count, is for `audit --dump-windows`.
+    /// Input of a recommender: the window of an nvidia-smi log, as in `audit`. Repeatable. For logs
+    /// that need options like --gpu-count, use `audit --dump-windows`.
     #[arg(long = "log", value_name = "LOG")]
     pub logs: Vec<PathBuf>,
 
-    /// For a pricer: a quote request, like NAME.request.json of its tests.
+    /// Input of a pricer: a quote request, like NAME.request.json of its tests.
     #[arg(long, value_name = "FILE")]
     pub request: Option<PathBuf>,
 }
@@ -122,9 +122,9 @@ pub struct WhatArgs {
 /// `phasemeter policy build`.
 #[derive(Debug, Args)]
 pub struct BuildArgs {
-    /// The folder, with its policy.json.
-    #[arg(value_name = "FOLDER", default_value = ".")]
-    pub folder: PathBuf,
+    /// The project directory, which contains policy.json.
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
 
     #[command(flatten)]
     pub host: HostArgs,
@@ -140,11 +140,11 @@ pub struct CheckArgs {
 /// `phasemeter policy test`.
 #[derive(Debug, Args)]
 pub struct TestArgs {
-    /// The folder, with its policy.json and its tests.
-    #[arg(value_name = "FOLDER", default_value = ".")]
-    pub folder: PathBuf,
+    /// The project directory, which contains policy.json and tests.
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
 
-    /// Write the answers down as the expected.
+    /// Write the output as the expected output.
     #[arg(long)]
     pub update: bool,
 
@@ -159,9 +159,9 @@ pub struct RunPolicyArgs {
     pub guest: GuestArgs,
 
     #[command(flatten)]
-    pub shown: ShownArgs,
+    pub input: InputArgs,
 
-    /// How the answer is written: for people, or as in NAME.recommendations.json and NAME.quote.json.
+    /// Output format; JSON is that of NAME.recommendations.json and NAME.quote.json.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
@@ -173,9 +173,9 @@ pub struct BenchArgs {
     pub guest: GuestArgs,
 
     #[command(flatten)]
-    pub shown: ShownArgs,
+    pub input: InputArgs,
 
-    /// How often it is run.
+    /// Number of evaluations.
     #[arg(long, value_name = "N", default_value = "200")]
     pub runs: NonZeroU32,
 }
@@ -183,9 +183,9 @@ pub struct BenchArgs {
 /// `phasemeter policy inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// The policy.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// The policy: a component file, or the directory of a built project.
+    #[arg(value_name = "POLICY")]
+    pub policy: PathBuf,
 
     #[command(flatten)]
     pub host: HostArgs,
@@ -194,11 +194,11 @@ pub struct InspectArgs {
 /// `phasemeter policy sign`.
 #[derive(Debug, Args)]
 pub struct SignArgs {
-    /// The policy, or its .aot.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// The policy, its .aot file, or the directory of a built project.
+    #[arg(value_name = "POLICY")]
+    pub policy: PathBuf,
 
-    /// The private key, as `openssl genpkey -algorithm ed25519` writes it.
+    /// Private key, as written by `openssl genpkey -algorithm ed25519`.
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
 }
@@ -206,12 +206,12 @@ pub struct SignArgs {
 /// `phasemeter policy verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// What was signed, with its .sig beside it.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// The signed policy or .aot file, with its .sig beside it, or the directory of a built project.
+    #[arg(value_name = "POLICY")]
+    pub policy: PathBuf,
 
-    /// A public key: 64 hexadecimal digits, or as `openssl pkey -pubout` writes it. Repeatable; one
-    /// is enough.
+    /// Public key: 64 hexadecimal digits, or as written by `openssl pkey -pubout`. Repeatable; one
+    /// match is enough.
     #[arg(long = "key", value_name = "FILE", required = true)]
     pub keys: Vec<PathBuf>,
 }
@@ -219,22 +219,22 @@ pub struct VerifyArgs {
 /// `phasemeter policy compile`.
 #[derive(Debug, Args)]
 pub struct CompileArgs {
-    /// The policy.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// The policy: a component file, or the directory of a built project.
+    #[arg(value_name = "POLICY")]
+    pub policy: PathBuf,
 
     #[command(flatten)]
     pub host: HostArgs,
 }
 
-/// A name as the contract has it.
+/// A policy name, as defined by the contract.
 fn name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let letter = text.starts_with(|c: char| c.is_ascii_lowercase());
     if letter && text.len() <= 64 && text.chars().all(fits) {
         Ok(text.to_owned())
     } else {
-        Err("give 1–64 of a–z, 0–9 and -, a letter first".to_owned())
+        Err("expected 1–64 of a–z, 0–9 and -, starting with a letter".to_owned())
     }
 }
 
@@ -243,10 +243,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_one_of_the_contract_and_of_a_folder() {
+    fn names_are_valid_in_contract_and_as_directories() {
         assert_eq!(name("idle-2"), Ok("idle-2".to_owned()));
         for text in ["", "Idle", "2idle", "-idle", "a/b", "..", "a_b", &"a".repeat(65)] {
-            assert!(name(text).is_err(), "{text:?} was taken");
+            assert!(name(text).is_err(), "{text:?} was accepted");
         }
     }
 }

@@ -1,45 +1,44 @@
-//! Values on the command line: what is read, exactly, and what is refused with what would be right.
+//! Parsers of command-line values. Errors state what was expected; clap adds flag and value.
 //!
-//! This room must not know which option a value is of.
+//! Must not depend on the option that a value belongs to.
 
-use clap::ValueEnum;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{Nanos, Utilization};
 use phasemeter_otlp::experiment::TraceMode;
 
-use super::WorkUnit;
 use crate::sampler::SamplerConfig;
 
 pub(super) fn traces(text: &str) -> Result<TraceMode, String> {
     match text {
         "shared" => Ok(TraceMode::Shared),
         "per-session" => Ok(TraceMode::PerSession),
-        _ => Err("give shared or per-session".to_owned()),
+        _ => Err("expected shared or per-session".to_owned()),
     }
 }
 
 pub(super) fn basis(text: &str) -> Result<Basis, String> {
-    let known = [Basis::NvmlGpu, Basis::NvmlSamples, Basis::GpmSm];
-    let named = known.into_iter().find(|basis| basis.name() == text);
-    named.ok_or_else(|| "give nvml.gpu, nvml.samples or gpm.sm".to_owned())
+    let bases = [Basis::NvmlGpu, Basis::NvmlSamples, Basis::GpmSm];
+    let found = bases.into_iter().find(|basis| basis.name() == text);
+    found.ok_or_else(|| "expected nvml.gpu, nvml.samples or gpm.sm".to_owned())
 }
 
 pub(super) fn interval(text: &str) -> Result<Nanos, String> {
     let fastest = SamplerConfig::FASTEST;
-    seconds(text).ok().filter(|interval| *interval >= fastest).ok_or_else(|| {
-        format!("give seconds, like 0.1; no value changes every {} s", fastest.as_secs_f64())
-    })
+    seconds(text)
+        .ok()
+        .filter(|interval| *interval >= fastest)
+        .ok_or_else(|| format!("expected seconds, at least {}", fastest.as_secs_f64()))
 }
 
 pub(super) fn seconds(text: &str) -> Result<Nanos, String> {
     decimal(text, 9)
         .filter(|nanos| *nanos > 0)
         .map(Nanos)
-        .ok_or_else(|| "give seconds above 0, like 15 or 0.5".to_owned())
+        .ok_or_else(|| "expected seconds above 0, like 15 or 0.5".to_owned())
 }
 
-/// A plain decimal number times 10^`places`; `None` where it is none, or finer than that.
+/// A decimal number times 10^`places`; `None` if it is invalid or has more fractional digits.
 fn decimal(text: &str, places: usize) -> Option<u64> {
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -53,7 +52,7 @@ pub(super) fn thresholds(text: &str) -> Result<Thresholds, String> {
         Some(&[idle, productive, compute_bound]) => {
             Thresholds::new(idle, productive, compute_bound).map_err(|error| error.to_string())
         }
-        _ => Err("give three percentages, like 10,70,90".to_owned()),
+        _ => Err("expected three percentages, like 10,70,90".to_owned()),
     }
 }
 
@@ -61,27 +60,16 @@ fn percent(text: &str) -> Option<Utilization> {
     decimal(text, 4).and_then(|ppm| u32::try_from(ppm).ok()).and_then(Utilization::from_ppm)
 }
 
-pub(super) fn work(text: &str) -> Result<(WorkUnit, u64), String> {
-    let wanted =
-        "give a unit and a count above 0, like samples=200000 (samples, tokens, epochs, steps)";
-    let (unit, count) = text.split_once('=').ok_or(wanted)?;
-    let unit = WorkUnit::from_str(unit, true).map_err(|_| wanted)?;
-    match count.parse() {
-        Ok(count) if count > 0 => Ok((unit, count)),
-        _ => Err(wanted.to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_exactly_or_refused() {
+    fn values_are_parsed_exactly_or_rejected() {
         assert_eq!(seconds("0.5"), Ok(Nanos::from_millis(500)));
         assert_eq!(seconds("15"), Ok(Nanos::from_secs(15)));
         for text in ["", "0", "-1", "1e9", "x", "0.0000000001", "99999999999999"] {
-            assert!(seconds(text).is_err(), "{text:?} was taken");
+            assert!(seconds(text).is_err(), "{text:?} was accepted");
         }
         assert_eq!(interval("0.1"), Ok(SamplerConfig::TICK));
         assert!(interval("0.009").is_err());
@@ -89,11 +77,7 @@ mod tests {
         assert!(basis("gpm").is_err());
         assert_eq!(thresholds("10,70,90"), Ok(Thresholds::default()));
         for text in ["", "10", "10,70", "10,70,101", "70,10,90", "10,70,90,95"] {
-            assert!(thresholds(text).is_err(), "{text:?} was taken");
-        }
-        assert_eq!(work("samples=200000"), Ok((WorkUnit::Samples, 200_000)));
-        for text in ["samples", "samples=0", "=5", "cats=5", "samples=-1"] {
-            assert!(work(text).is_err(), "{text:?} was taken");
+            assert!(thresholds(text).is_err(), "{text:?} was accepted");
         }
     }
 }

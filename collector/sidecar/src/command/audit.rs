@@ -1,27 +1,26 @@
-//! `phasemeter audit`: recorded logs through the line.
+//! `phasemeter audit`: meters recorded logs.
 
 use phasemeter_sources::nvidia_smi::{self, Input, LogOptions, Logs, PowerColumn, ToldApartBy};
 
-use super::Failure;
+use super::error::CommandError;
 use super::metering::{self, Provenance};
-use super::outlets::Outlets;
 use super::progress::Progress;
+use super::sinks::Sinks;
 use crate::cli::AuditArgs;
 use crate::report::RejectedRow;
 
 /// Meters the logs and reports.
-pub(super) fn run(args: AuditArgs) -> Result<(), Failure> {
+pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
     let AuditArgs { logs, gpu_count, columns, gpu_model, utc_offset, metering, send } = args;
     let inputs: Vec<Input> = logs.into_iter().map(Input::from).collect();
     let options = LogOptions { gpus: gpu_count, columns, gpu_model, utc_offset };
     let mut source = Logs::open(&inputs, &options)?;
     let mut progress = Progress::of(&source);
-    let mut outlets = Outlets::open(&metering.report, &send)?;
-    let run =
-        metering::meter(&metering, &mut source, &mut outlets, |source| progress.step(source))?;
+    let mut sinks = Sinks::open(&metering.report, &send)?;
+    let run = metering::meter(&metering, &mut source, &mut sinks, |source| progress.step(source))?;
     progress.finish();
     let reported = metering::report(&metering, &source, &run, provenance(&inputs, &source));
-    reported.and(outlets.finish())
+    reported.and(sinks.finish())
 }
 
 fn provenance(inputs: &[Input], source: &Logs) -> Provenance {

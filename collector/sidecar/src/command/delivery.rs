@@ -1,30 +1,29 @@
-//! OTLP to a backend, and what became of it.
+//! Delivery of OTLP requests to a backend.
 //!
-//! This room must not know what is sent, nor where requests come from.
+//! Must not depend on the content of requests or on their origin.
 
-use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::BySignal;
 use phasemeter_otlp::Request;
-use phasemeter_otlp::delivery::{Client, Config, DeliveryCounts, Destination, Outcome};
+use phasemeter_otlp::delivery::{Client, Config, Destination};
 use phasemeter_otlp::experiment::Attributes;
-use phasemeter_otlp::{BySignal, Signal};
 use tracing::warn;
 
-use super::Failure;
+use super::delivery_report::DeliveryReport;
+use super::error::CommandError;
 use crate::telemetry::Telemetry;
 
-/// Sends until it is finished.
+/// Sends requests until it is finished.
 pub(super) struct Delivery {
     client: Client,
     config: Config,
 }
 
 impl Delivery {
-    /// Starts; `None` where there is nowhere to send to. Nothing is connected before there is
-    /// something to send.
-    pub(super) fn start(destination: Destination<'_>) -> Result<Option<Self>, Failure> {
+    /// Starts delivery; `None` if there is no destination. Connects when the first request is sent.
+    pub(super) fn start(destination: Destination<'_>) -> Result<Option<Self>, CommandError> {
         let environment = |name: &str| std::env::var(name).ok();
         let Some(config) = Config::read(destination, environment)? else {
             return Ok(None);
@@ -32,8 +31,8 @@ impl Delivery {
         Ok(Some(Self { client: Client::start(&config)?, config }))
     }
 
-    /// Begins to tell to where metrics go what the sidecar says of itself, and what becomes of what
-    /// is sent. `None` where metrics go nowhere, or it cannot be begun: nothing depends on it.
+    /// Starts exporting internal telemetry, including delivery counts, to the metrics destination.
+    /// `None` if there is none, or if it cannot be started: a run does not depend on it.
     pub(super) fn telemetry(&self, every: Nanos, host: &Attributes) -> Option<Telemetry> {
         match Telemetry::start(&self.config, every, host) {
             Ok(telemetry) => {
@@ -42,119 +41,27 @@ impl Delivery {
                 Some(telemetry)
             }
             Err(error) => {
-                warn!("self-telemetry is left out: {error}");
+                warn!("internal telemetry disabled: {error}");
                 None
             }
         }
     }
 
-    /// Hands a request over, and never waits.
+    /// Enqueues a request; never blocks.
     pub(super) fn send(&self, request: &Request) {
         self.client.enqueue(request.encode());
     }
 
-    /// Hands a request over when there is room for it, unless the backend takes nothing for as long
-    /// as `patience`.
+    /// Enqueues a request, blocking while the queue is full, unless the backend accepts nothing for
+    /// `patience`.
     pub(super) fn send_waiting(&self, request: &Request, patience: Duration) {
         self.client.enqueue_waiting(request.encode(), patience);
     }
 
-    /// Sends what it can of what is left, within `grace`.
-    pub(super) fn finish(self, grace: Duration) -> Arrival {
+    /// Flushes the queue within `grace`.
+    pub(super) fn finish(self, grace: Duration) -> DeliveryReport {
         let Self { client, config } = self;
         let targets = BySignal::each(|signal| config.target(signal).map(ToString::to_string));
-        Arrival { targets, outcome: client.flush(grace) }
-    }
-}
-
-/// What became of all that was sent. Shown as one line.
-#[derive(Clone, Debug)]
-pub struct Arrival {
-    targets: BySignal<Option<String>>,
-    outcome: Outcome,
-}
-
-impl Arrival {
-    /// Whether all of it was accepted.
-    pub(super) fn is_complete(&self) -> bool {
-        self.outcome.all_sent()
-    }
-
-    /// What became of each signal that there was anything of.
-    pub(super) fn sentences(&self) -> impl Iterator<Item = String> {
-        let used =
-            self.outcome.iter().filter(|(_, account)| **account != DeliveryCounts::default());
-        used.filter_map(|(signal, account)| {
-            let target = self.targets.of(signal).as_deref()?;
-            Some(format!("{}, {target}: {}", signal.name(), fate(signal, account)))
-        })
-    }
-}
-
-impl Display for Arrival {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let sentences: Vec<_> = self.sentences().collect();
-        match sentences.as_slice() {
-            [] => f.write_str("OTLP: nothing to send"),
-            sentences => write!(f, "OTLP: {}", sentences.join(" · ")),
-        }
-    }
-}
-
-/// What became of one signal's data: what was sent always, the rest where there is any.
-fn fate(signal: Signal, account: &DeliveryCounts) -> String {
-    let items = match signal {
-        Signal::Traces => "spans",
-        Signal::Metrics => "points",
-        Signal::Logs => "events",
-    };
-    let lost = [
-        (account.partially_rejected + account.refused.items, "rejected"),
-        (account.dropped.items, "dropped (queue full)"),
-        (account.unsent.items, "unsent"),
-    ];
-    let mut said = format!("{} {items} sent", account.sent.items);
-    for (count, how) in lost.iter().filter(|(count, _)| *count > 0) {
-        said += &format!(", {count} {how}");
-    }
-    if let Some(error) = &account.last_error {
-        said += &format!("; last error: {error}");
-    }
-    said
-}
-
-#[cfg(test)]
-mod tests {
-    use phasemeter_otlp::delivery::Count;
-
-    use super::*;
-
-    #[test]
-    fn all_of_it_is_one_line() {
-        let targets = BySignal::each(|signal| Some(format!("grpc to {}", signal.name())));
-        let mut arrival = Arrival { targets, outcome: Outcome::default() };
-        assert_eq!(arrival.to_string(), "OTLP: nothing to send");
-        let sent = |items| Count { requests: 1, items, bytes: 1 };
-        arrival.outcome.traces.sent = sent(7);
-        arrival.outcome.metrics.sent = sent(8);
-        assert_eq!(
-            arrival.to_string(),
-            "OTLP: traces, grpc to traces: 7 spans sent · metrics, grpc to metrics: 8 points sent"
-        );
-        assert!(arrival.is_complete());
-    }
-
-    #[test]
-    fn what_was_lost_is_said_and_what_was_not_is_not() {
-        let count = |items| Count { requests: 1, items, bytes: 1 };
-        let mut account = DeliveryCounts { sent: count(7), ..DeliveryCounts::default() };
-        assert_eq!(fate(Signal::Traces, &account), "7 spans sent");
-        account.unsent = count(3);
-        account.partially_rejected = 2;
-        account.last_error = Some("no route to host".to_owned());
-        assert_eq!(
-            fate(Signal::Metrics, &account),
-            "7 points sent, 2 rejected, 3 unsent; last error: no route to host"
-        );
+        DeliveryReport::new(targets, client.flush(grace))
     }
 }

@@ -1,34 +1,34 @@
-//! `phasemeter demo`: a made-up fleet through the same line.
+//! `phasemeter demo`: meters a synthetic fleet.
 
 use phasemeter_sources::Source;
 use phasemeter_sources::demo::Demo;
 use phasemeter_sources::paced::Paced;
 
-use super::Failure;
+use super::error::CommandError;
 use super::metering::{self, Provenance};
-use super::outlets::Outlets;
-use super::wakes::Wakes;
+use super::signals::SignalListener;
+use super::sinks::Sinks;
 use crate::cli::{DemoArgs, MeteringArgs};
 
-/// Meters the fleet of this seed and reports.
-pub(super) fn run(args: DemoArgs) -> Result<(), Failure> {
+/// Meters the fleet of a seed and reports.
+pub(super) fn run(args: DemoArgs) -> Result<(), CommandError> {
     let DemoArgs { seed, metering, send, speed } = args;
-    let outlets = Outlets::open(&metering.report, &send)?;
+    let sinks = Sinks::open(&metering.report, &send)?;
     let source = Demo::new(seed);
-    let Some(speed) = speed else { return show(source, seed, &metering, outlets) };
-    let wakes = Wakes::listen(false)
-        .map_err(|source| Failure::System { what: "signals cannot be received", source })?;
-    let wait = |wait| wakes.next(wait).is_none();
-    show(Paced::new(source, Demo::LENGTH, speed, wait), seed, &metering, outlets)
+    let Some(speed) = speed else { return meter(source, seed, &metering, sinks) };
+    let signals = SignalListener::start(false)
+        .map_err(|source| CommandError::System { what: "cannot listen for signals", source })?;
+    let wait = |wait| signals.next(wait).is_none();
+    meter(Paced::new(source, Demo::LENGTH, speed, wait), seed, &metering, sinks)
 }
 
-fn show<S: Source>(
+fn meter<S: Source>(
     mut source: S,
     seed: u64,
     metering: &MeteringArgs,
-    mut outlets: Outlets,
-) -> Result<(), Failure> {
-    let run = metering::meter(metering, &mut source, &mut outlets, |_| {})?;
+    mut sinks: Sinks,
+) -> Result<(), CommandError> {
+    let run = metering::meter(metering, &mut source, &mut sinks, |_| {})?;
     let provenance = Provenance {
         title: format!("demo, seed {seed}"),
         power_basis: None,
@@ -39,5 +39,5 @@ fn show<S: Source>(
         delivery: Vec::new(),
         timed: false,
     };
-    metering::report(metering, &source, &run, provenance).and(outlets.finish())
+    metering::report(metering, &source, &run, provenance).and(sinks.finish())
 }

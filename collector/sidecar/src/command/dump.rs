@@ -1,4 +1,4 @@
-//! Windows written down as policies are shown them, to test others against.
+//! Dumps the windows that policies evaluate, for testing other policies.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 use phasemeter_rules::fixture;
 use phasemeter_rules::window::Window;
 
-use super::Failure;
+use super::error::CommandError;
 
-/// Where windows are written to.
+/// Writes windows to a path.
 pub(super) struct Dump {
     path: PathBuf,
     written: u64,
 }
 
 impl Dump {
-    /// Into the folder of this name, where there is one; else into a file of it, which holds the
-    /// last window.
+    /// Writes to files in this directory if it exists, else to this file, which keeps the last
+    /// window.
     pub(super) fn to(path: &Path) -> Self {
         Self { path: path.to_owned(), written: 0 }
     }
 
     /// Writes a window.
-    pub(super) fn write(&mut self, window: &Window) -> Result<(), Failure> {
+    pub(super) fn write(&mut self, window: &Window) -> Result<(), CommandError> {
         self.written += 1;
         let path = if self.path.is_dir() {
             self.path.join(format!("{:04}.window.json", self.written))
@@ -35,6 +35,6 @@ impl Dump {
             fixture::write_window(window, &mut file)?;
             file.flush()
         };
-        write().map_err(|source| Failure::Write { path: path.clone(), source })
+        write().map_err(|source| CommandError::Write { path: path.clone(), source })
     }
 }

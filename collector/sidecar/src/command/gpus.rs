@@ -1,23 +1,22 @@
-//! Which GPUs of this machine a command is about.
+//! Selects the GPUs of a command.
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_sources::nvml::Discovery;
 use phasemeter_sources::nvml::select::{Selection, select};
 use tracing::{debug, warn};
 
-use super::Failure;
+use super::error::CommandError;
 
-/// The GPUs that are chosen, as places in the discovery and by who they are. `asked` is what
-/// `--gpu` names; where that is nothing, the environment chooses. What the user should know of it
-/// is said.
+/// Selects GPUs by `--gpu`, else by the environment; returns their indexes in the discovery and
+/// their identities. Logs warnings.
 pub(super) fn choose(
-    asked: &[String],
+    requested: &[String],
     discovery: &Discovery,
-) -> Result<(Selection, Vec<GpuIdentity>), Failure> {
+) -> Result<(Selection, Vec<GpuIdentity>), CommandError> {
     for silent in &discovery.silent {
         warn!("{silent}: {}", silent.source);
     }
-    // What a GPU does not have is no news to its owner.
+    // Missing properties are expected on many GPUs.
     for gpu in &discovery.gpus {
         let GpuIdentity { name, index, .. } = &gpu.identity;
         for untold in &gpu.untold {
@@ -25,10 +24,10 @@ pub(super) fn choose(
         }
     }
     let all: Vec<_> = discovery.gpus.iter().map(|found| found.identity.clone()).collect();
-    let selection = select(asked, |name| std::env::var(name).ok(), &all)?;
+    let selection = select(requested, |name| std::env::var(name).ok(), &all)?;
     for warning in &selection.warnings {
         warn!("{warning}");
     }
-    let gpus = selection.gpus.iter().filter_map(|place| all.get(*place).cloned()).collect();
+    let gpus = selection.gpus.iter().filter_map(|index| all.get(*index).cloned()).collect();
     Ok((selection, gpus))
 }

@@ -1,6 +1,6 @@
-//! GPUs that are metered now: what the sampler observes goes through the line.
+//! A live run: meters the observations of the sampler.
 //!
-//! This room must not know why the run ends, nor where it is reported.
+//! Must not depend on why the run ends or on the report.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +13,12 @@ use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::{Event, Observation, Observed};
 use tracing::{debug, info, warn};
 
-use super::advisor::Advisor;
+use super::window_scheduler::WindowScheduler;
 use crate::pipeline::{Finished, Pipeline, PipelineError};
 use crate::sampler::{Sampler, SamplerStats};
 use crate::telemetry::Telemetry;
 
-/// A thread that has not ended by then hangs in the driver.
+/// A sampler thread that has not ended by then is hung in the driver.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A live run.
@@ -27,10 +27,10 @@ pub(super) struct Live<'a> {
     pipeline: Pipeline<'a>,
     gpus: &'a [GpuIdentity],
     clock: Clock,
-    advisor: Advisor,
+    scheduler: WindowScheduler,
     start: Timestamp,
     observations: Vec<Observation>,
-    /// Readings that came when their time was settled.
+    /// Readings dropped because they arrived after the watermark.
     late: Arc<AtomicU64>,
 }
 
@@ -45,41 +45,41 @@ pub(super) struct FinishedRun {
 }
 
 impl<'a> Live<'a> {
-    /// Meters what the sampler observes of these GPUs.
+    /// Meters the observations of these GPUs.
     pub(super) fn new(
         sampler: Sampler,
         pipeline: Pipeline<'a>,
         gpus: &'a [GpuIdentity],
         clock: Clock,
-        advisor: Advisor,
+        scheduler: WindowScheduler,
     ) -> Self {
         let (start, observations, late) = (clock.now(), Vec::new(), Arc::default());
-        Self { sampler, pipeline, gpus, clock, advisor, start, observations, late }
+        Self { sampler, pipeline, gpus, clock, scheduler, start, observations, late }
     }
 
-    /// Lets the sidecar tell how well this goes.
-    pub(super) fn tell(&self, telemetry: &Telemetry) {
+    /// Adds the sampler to internal telemetry.
+    pub(super) fn observe(&self, telemetry: &Telemetry) {
         telemetry.watch_sampler(self.sampler.gauges(), Arc::clone(&self.late));
     }
 
-    /// Meters what was observed since the last time. To be called a few times a second.
+    /// Meters the observations since the last call. Call it a few times per second.
     pub(super) fn drain(&mut self) -> Result<(), PipelineError> {
-        // Each GPU tells of a step of the clock itself.
+        // Each GPU reports clock steps itself.
         self.clock.follow();
         let mut observations = std::mem::take(&mut self.observations);
         self.sampler.drain(|observation| observations.push(observation));
         for observation in observations.drain(..) {
-            self.take(observation)?;
+            self.process(observation)?;
         }
         self.observations = observations;
         Ok(())
     }
 
-    /// Shows policies what is known where that is due, and tells what they said.
-    pub(super) fn advise(&mut self) -> Result<(), PipelineError> {
+    /// Evaluates policies if a window is due, and exports new results.
+    pub(super) fn evaluate_policies(&mut self) -> Result<(), PipelineError> {
         let (pipeline, gpus) = (&self.pipeline, self.gpus);
-        let said = self.advisor.step(|| pipeline.window(gpus, false));
-        said.map_or(Ok(()), |verdicts| self.pipeline.advise(&verdicts, gpus, self.clock.now()))
+        let results = self.scheduler.step(|| pipeline.window(gpus, false));
+        results.map_or(Ok(()), |verdicts| self.pipeline.advise(&verdicts, gpus, self.clock.now()))
     }
 
     /// Stops sampling and finalizes all GPUs.
@@ -103,7 +103,7 @@ impl<'a> Live<'a> {
         let mut window_start = None;
         let run = self.pipeline.finish(self.gpus, |window| {
             window_start = window.as_ref().map(|window| window.start);
-            self.advisor.finish(window)
+            self.scheduler.finish(window)
         })?;
         let begins = run.gpus.iter().filter_map(|gpu| gpu.meter.first_reading_at()).min();
         let mut assumptions = Vec::new();
@@ -113,11 +113,11 @@ impl<'a> Live<'a> {
         Ok(FinishedRun { run, sampling, assumptions })
     }
 
-    fn take(&mut self, Observation { gpu, what }: Observation) -> Result<(), PipelineError> {
+    fn process(&mut self, Observation { gpu, what }: Observation) -> Result<(), PipelineError> {
         match what {
             Observed::Reading(reading) => {
-                let taken = self.pipeline.take(gpu, &reading, self.gpus)?;
-                self.late.fetch_add(u64::from(taken.is_err()), Ordering::Relaxed);
+                let accepted = self.pipeline.take(gpu, &reading, self.gpus)?;
+                self.late.fetch_add(u64::from(accepted.is_err()), Ordering::Relaxed);
             }
             Observed::Interval(interval) => {
                 self.pipeline.take_interval(gpu, interval);
@@ -132,7 +132,7 @@ impl<'a> Live<'a> {
             }
             Observed::DeviceMetric(metric) => self.pipeline.measure(gpu, metric),
             Observed::Event(event) => {
-                self.say(gpu, event);
+                self.log_event(gpu, event);
                 if let Some(kind) = kind(event) {
                     let event = GpuEvent { at: self.clock.now(), kind, body: event.to_string() };
                     self.pipeline.tell(gpu, &event)?;
@@ -142,10 +142,10 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
-    fn say(&self, gpu: usize, event: Event) {
+    fn log_event(&self, gpu: usize, event: Event) {
         let (name, index) = (self.name(gpu), self.gpus.get(gpu).and_then(|gpu| gpu.index));
         match event {
-            // What a GPU does not have is no news to its owner.
+            // Missing properties are expected on many GPUs.
             Event::Unsupported(..) | Event::Supported(_) => debug!(gpu = index, "{name}: {event}"),
             Event::Returned | Event::Unstuck(_) | Event::Cadence(..) => {
                 info!(gpu = index, "{name}: {event}");
@@ -158,11 +158,11 @@ impl<'a> Live<'a> {
 
     fn name(&self, gpu: usize) -> String {
         let index = self.gpus.get(gpu).and_then(|gpu| gpu.index);
-        index.map_or_else(|| "a GPU".to_owned(), |index| format!("GPU {index}"))
+        index.map_or_else(|| "unknown GPU".to_owned(), |index| format!("GPU {index}"))
     }
 }
 
-/// What goes on the wire: what befalls a GPU, not how it is asked.
+/// The events that are exported: those of a GPU, not of polling.
 const fn kind(event: Event) -> Option<EventKind> {
     match event {
         Event::Xid(code) => Some(EventKind::Xid(code)),

@@ -1,23 +1,21 @@
-//! What the commands that meter share: readings go through the line, and a report comes out.
+//! What metering commands share: metering a source and writing the report.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_otlp::delivery::OtlpFile;
 use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
 use phasemeter_rules::window::Window;
 use phasemeter_sources::Source;
 use tracing::warn;
 
 use super::dump::Dump;
-use super::outlets::Outlets;
-use super::{Failure, advice};
+use super::error::CommandError;
+use super::policies;
+use super::sinks::Sinks;
 use crate::advice::{Policies, Quotes};
 use crate::cli::{Format, MeteringArgs, PriceArgs};
 use crate::environment::Environment;
@@ -26,7 +24,7 @@ use crate::pricing::{Held, Pricing, Wanted};
 use crate::report::bar::Bars;
 use crate::report::{self, GpuInput, Input, PoliciesInput, RejectedRow, Report, Utc};
 
-/// What only the source can say of a run.
+/// The part of a report that depends on the source.
 pub(super) struct Provenance {
     pub(super) title: String,
     pub(super) power_basis: Option<&'static str>,
@@ -35,11 +33,11 @@ pub(super) struct Provenance {
     pub(super) assumptions: Vec<String>,
     pub(super) sampling: Vec<String>,
     pub(super) delivery: Vec<String>,
-    /// Whether it is told how long policies took: not of what is the same every time.
+    /// Whether durations of policies are reported. They are not for reproducible reports.
     pub(super) timed: bool,
 }
 
-/// What the environment says. What it says wrong is told.
+/// Reads the environment and logs its warnings.
 pub(super) fn environment() -> Environment {
     let environment = Environment::read(|name| std::env::var(name).ok());
     for warning in &environment.warnings {
@@ -48,36 +46,36 @@ pub(super) fn environment() -> Environment {
     environment
 }
 
-/// Meters all that the source gives, and sends it to the outlets. `step` is called after each
+/// Meters all readings of a source and sends telemetry to the sinks. Calls `step` after each
 /// reading.
 pub(super) fn meter<S: Source>(
     args: &MeteringArgs,
     source: &mut S,
-    outlets: &mut Outlets,
+    sinks: &mut Sinks,
     step: impl FnMut(&S),
-) -> Result<Finished, Failure> {
+) -> Result<Finished, CommandError> {
     let environment = environment();
-    let policies = advice::policies(&args.advice)?;
+    let manager = policies::open(&args.policies)?;
     let settings = Settings {
         meter: args.meter.config(),
-        pricing: pricing(&args.price, policies.clone()),
+        pricing: pricing(&args.price, manager.clone()),
         host: Attributes::new(),
         work: work(args),
-        export: outlets.outlet().map(|outlet| (environment.export, outlet)),
+        export: sinks.request_sink().map(|sink| (environment.export, sink)),
     };
     let mut pipeline = Pipeline::of_log(settings, request(args, environment.experiment));
     let metered = pipeline.run(source, step);
     let mut dumped = Ok(());
-    let judge = |window: Option<Window>| {
-        if let (Some(path), Some(window)) = (&args.advice.dump_windows, &window) {
+    let evaluate = |window: Option<Window>| {
+        if let (Some(path), Some(window)) = (&args.policies.dump_windows, &window) {
             dumped = Dump::to(path).write(window);
         }
-        policies.map(|policies| policies.judge(window.as_ref())).unwrap_or_default()
+        manager.map(|manager| manager.judge(window.as_ref())).unwrap_or_default()
     };
-    let finished = metered.and_then(|()| pipeline.finish(source.gpus(), judge));
+    let finished = metered.and_then(|()| pipeline.finish(source.gpus(), evaluate));
     let run = finished.map_err(|error| match error {
-        PipelineError::Source(error) => Failure::Source(error),
-        PipelineError::Export(error) => outlets.unwritten(error),
+        PipelineError::Source(error) => CommandError::Source(error),
+        PipelineError::Export(error) => sinks.write_error(error),
     })?;
     dumped.map(|()| run)
 }
@@ -88,12 +86,12 @@ pub(super) fn report<S: Source>(
     source: &S,
     run: &Finished,
     provenance: Provenance,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let input = input(args, source.gpus(), run, provenance);
-    write(&input, args.report.format, io::stdout()).map_err(Failure::Output)
+    write(&input, args.report.format, io::stdout()).map_err(CommandError::Output)
 }
 
-/// What a report is made from. `identities`: the GPUs of the run, in their places.
+/// The input of the report. `identities` are the GPUs of the run, in order.
 pub(super) fn input<'a>(
     args: &MeteringArgs,
     identities: &'a [GpuIdentity],
@@ -107,7 +105,7 @@ pub(super) fn input<'a>(
     }
     let ends = run.gpus.iter().filter_map(|gpu| Some(gpu.meter.summary().span?.1));
     let held = run.pricing.held(ends.max().unwrap_or_default());
-    assumptions.extend(held.map(|(model, held)| was_held(model, &held)));
+    assumptions.extend(held.map(|(model, held)| expired_price(model, &held)));
     Input {
         title: provenance.title,
         experiment: report::Experiment {
@@ -130,14 +128,13 @@ pub(super) fn input<'a>(
     }
 }
 
-/// Writes the report.
+/// Writes the report. A closed pipe is not an error.
 pub(super) fn write(
     input: &Input<'_>,
     format: Format,
     out: impl Write + IsTerminal,
 ) -> io::Result<()> {
     match try_write(input, format, out) {
-        // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
@@ -159,7 +156,7 @@ fn try_write(input: &Input<'_>, format: Format, out: impl Write + IsTerminal) ->
     out.flush()
 }
 
-/// What the command line says goes before what the environment says.
+/// The experiment: options take precedence over the environment.
 pub(super) fn request(args: &MeteringArgs, environment: ExperimentRequest) -> ExperimentRequest {
     let id = args.experiment.id.clone().or_else(|| environment.id.clone());
     let request = ExperimentRequest { id, ..environment };
@@ -169,19 +166,20 @@ pub(super) fn request(args: &MeteringArgs, environment: ExperimentRequest) -> Ex
     }
 }
 
-/// Work that was done, by unit; of a unit named twice the last counts.
+/// Work done, by unit; the last value of a unit wins.
 pub(super) fn work(args: &MeteringArgs) -> BTreeMap<String, u64> {
     args.experiment.work.iter().map(|(unit, count)| (unit.name().to_owned(), *count)).collect()
 }
 
+/// Pricing by options, policies and the price book.
 pub(super) fn pricing(args: &PriceArgs, policies: Option<Arc<Policies>>) -> Pricing {
     let PriceArgs { price, provider, region, instance_type, plan } = args.clone();
     let wanted = Wanted { given: price, provider, region, instance_type, plan };
     Pricing::new(wanted, Quotes::of(policies), PriceBook::built_in())
 }
 
-/// That a price was used after its end.
-fn was_held(model: &str, held: &Held) -> String {
+/// A note that a price was used after it expired.
+fn expired_price(model: &str, held: &Held) -> String {
     let Held { end, prices, until } = held;
     let (by, first) = (&end.by, Utc(end.at));
     let until = until.map(|until| format!(" until {}", Utc(until))).unwrap_or_default();
@@ -194,16 +192,6 @@ fn was_held(model: &str, held: &Held) -> String {
              quote and remained in use{until}"
         ),
     }
-}
-
-/// OTLP into a file.
-pub(super) fn otlp_file(path: &Path) -> Result<OtlpFile<BufWriter<File>>, Failure> {
-    Ok(OtlpFile::new(BufWriter::new(create(path)?)))
-}
-
-/// Makes a file to write to.
-pub(super) fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|source| Failure::Write { path: path.to_owned(), source })
 }
 
 fn gpus<'a>(

@@ -1,25 +1,28 @@
-//! What can be asked of Phasemeter, one file a subcommand.
+//! The subcommands, one file each, and what they share.
 
-mod advice;
-mod advisor;
 mod audit;
 mod child;
 mod delivery;
+mod delivery_report;
 mod demo;
 mod dump;
-mod failure;
+mod error;
+mod exit_status;
+mod files;
 mod gpus;
 mod live;
 mod metering;
-mod outlets;
+mod policies;
 mod policy;
 mod progress;
 mod record;
 mod run;
-mod wakes;
+mod signals;
+mod sinks;
+mod window_scheduler;
 
-pub use failure::Failure;
-pub use policy::PolicyFailure;
+pub use error::CommandError;
+pub use policy::PolicyCommandError;
 
 use std::process::ExitCode;
 
@@ -27,11 +30,11 @@ use phasemeter_rules::compile::child_main;
 
 use crate::cli::Command;
 
-/// Runs a subcommand. Its exit status is zero, or that of the command that it was given to run.
+/// Runs a subcommand and returns its exit status: zero, or that of the command run by it.
 ///
 /// # Errors
-/// [`Failure`], which knows the exit status.
-pub fn run(command: Command) -> Result<ExitCode, Failure> {
+/// Returns an error if the subcommand fails; [`CommandError::exit_code`] is then the exit status.
+pub fn run(command: Command) -> Result<ExitCode, CommandError> {
     match command {
         Command::Audit(args) => audit::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Run(args) => run::run(&args),

@@ -1,33 +1,33 @@
-//! The progress of a long log, on a terminal. Standard error only: reports stay clean.
+//! A progress bar on standard error, if it is a terminal.
 
 use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use phasemeter_sources::nvidia_smi::Logs;
 
-/// Readings between two looks at how far it is.
+/// Readings between updates.
 const EVERY: u32 = 1 << 16;
 
-/// How far an audit is.
+/// The progress of an audit.
 pub(super) struct Progress {
     bar: ProgressBar,
     until_next: u32,
 }
 
 impl Progress {
-    /// Of an audit of these logs; shown only where standard error is a terminal.
+    /// Hidden unless standard error is a terminal.
     pub(super) fn of(logs: &Logs) -> Self {
         let bar = match logs.progress() {
             _ if !io::stderr().is_terminal() => ProgressBar::hidden(),
             (_, Some(size)) => ProgressBar::new(size).with_style(style(
-                "{bar:40} {bytes} of {total_bytes} · {bytes_per_sec} · {eta} to go",
+                "{bar:40} {bytes} of {total_bytes} · {bytes_per_sec} · {eta} left",
             )),
             (_, None) => ProgressBar::no_length().with_style(style("{bytes} · {bytes_per_sec}")),
         };
         Self { bar, until_next: EVERY }
     }
 
-    /// A reading further.
+    /// Counts a reading.
     pub(super) fn step(&mut self, logs: &Logs) {
         self.until_next -= 1;
         if self.until_next == 0 {
@@ -36,7 +36,7 @@ impl Progress {
         }
     }
 
-    /// All is read: leaves no trace.
+    /// Removes the bar.
     pub(super) fn finish(self) {
         self.bar.finish_and_clear();
     }

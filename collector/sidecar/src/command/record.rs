@@ -1,4 +1,4 @@
-//! `phasemeter record`: what the driver says, as a log that can be audited.
+//! `phasemeter record`: writes readings of the driver as a log for a later audit.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,45 +13,45 @@ use phasemeter_sources::nvidia_smi::recording;
 use phasemeter_sources::nvml::{Driver, Observation, Observed};
 use tracing::{info, warn};
 
-use super::Failure;
+use super::error::CommandError;
 use super::gpus;
-use super::wakes::Wakes;
+use super::signals::SignalListener;
 use crate::cli::RecordArgs;
 use crate::sampler::{Sampler, SamplerConfig};
 
-/// What was observed is fetched so often, and hanging calls are found out.
-const ROUND: Duration = Duration::from_millis(250);
+/// Interval of draining observations and detecting hung calls.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Rows are written so often: what a crash may lose.
-const FLUSH: Duration = Duration::from_secs(1);
+/// Interval of writing rows: a crash loses at most this much.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A call that does not come back is given up after so long at the end.
+/// How long to wait at the end for calls that have not returned.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Records until it is told to end, or its time is over.
-pub(super) fn run(args: &RecordArgs) -> Result<(), Failure> {
+/// Records until a signal, or until its duration is over.
+pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     let discovery = Driver::installed().discover()?;
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
-    let refused = |what| move |source| Failure::System { what, source };
-    let wakes = Wakes::listen(false).map_err(refused("signals cannot be received"))?;
-    // Where the file cannot be made, nothing was begun.
-    let unwritten = |source| Failure::Write { path: shown(&args.file).into(), source };
-    let mut log = Log::create(&args.file, &gpus).map_err(unwritten)?;
+    let failed = |what| move |source| CommandError::System { what, source };
+    let signals = SignalListener::start(false).map_err(failed("cannot listen for signals"))?;
+    // Created before sampling starts, so that an error has no side effects.
+    let write_error = |source| CommandError::Write { path: display(&args.file).into(), source };
+    let mut log = Log::create(&args.file, &gpus).map_err(write_error)?;
     let config = SamplerConfig { tick: args.interval, stale_after: Nanos::SECOND };
     let mut sampler = Sampler::start(discovery, &selection.gpus, config)
-        .map_err(refused("the threads that ask the driver cannot be started"))?;
+        .map_err(failed("cannot start the sampler threads"))?;
 
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    match record(&mut sampler, &mut log, &wakes, until) {
-        // Whoever reads has seen enough.
+    match record(&mut sampler, &mut log, &signals, until) {
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-        recorded => recorded.map_err(unwritten)?,
+        recorded => recorded.map_err(write_error)?,
     }
-    let (rows, gpus, file) = (log.written, gpus.len(), shown(&args.file));
-    info!(rows, gpus, "{rows} readings of {gpus} GPUs are in {}", file.display());
+    let (rows, gpus, file) = (log.written, gpus.len(), display(&args.file));
+    info!(rows, gpus, "wrote {rows} readings of {gpus} GPUs to {}", file.display());
     match sampler.stats().dropped() {
         0 => {}
-        lost => warn!(lost, "{lost} more were lost: the log is written too slowly"),
+        lost => warn!(lost, "{lost} observations dropped: the log is written too slowly"),
     }
     Ok(())
 }
@@ -59,30 +59,31 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), Failure> {
 fn record(
     sampler: &mut Sampler,
     log: &mut Log<'_>,
-    wakes: &Wakes,
+    signals: &SignalListener,
     until: Option<Instant>,
 ) -> io::Result<()> {
     let mut flushed = Instant::now();
     loop {
-        let left = until.map_or(ROUND, |until| until.saturating_duration_since(Instant::now()));
-        if left.is_zero() || wakes.next(left.min(ROUND)).is_some() {
+        let left =
+            until.map_or(DRAIN_INTERVAL, |until| until.saturating_duration_since(Instant::now()));
+        if left.is_zero() || signals.next(left.min(DRAIN_INTERVAL)).is_some() {
             break;
         }
-        sampler.drain(|observation| log.take(observation));
-        if flushed.elapsed() >= FLUSH {
+        sampler.drain(|observation| log.buffer(observation));
+        if flushed.elapsed() >= FLUSH_INTERVAL {
             log.flush()?;
             flushed = Instant::now();
         }
     }
-    for place in sampler.stop(GRACE) {
-        let name = log.gpus.get(place).map_or("", |gpu| &gpu.name);
-        warn!(gpu = name, "{name} does not answer; its last reading is missing");
+    for index in sampler.stop(GRACE) {
+        let name = log.gpus.get(index).map_or("", |gpu| &gpu.name);
+        warn!(gpu = name, "{name} does not respond; its last reading is missing");
     }
-    sampler.drain(|observation| log.take(observation));
+    sampler.drain(|observation| log.buffer(observation));
     log.finish()
 }
 
-/// A log that is being written. Only whole rows reach the file.
+/// A log under construction. Only complete rows reach the file.
 struct Log<'a> {
     out: Output,
     gpus: &'a [GpuIdentity],
@@ -100,19 +101,19 @@ impl<'a> Log<'a> {
         Ok(Self { out, gpus, readings: Vec::new(), written: 0 })
     }
 
-    /// Keeps a reading. A log has no place for the rest.
-    fn take(&mut self, observation: Observation) {
+    /// Buffers a reading. The format has no columns for other observations.
+    fn buffer(&mut self, observation: Observation) {
         if let Observed::Reading(reading) = observation.what {
             self.readings.push((observation.gpu, reading));
         }
     }
 
-    /// Writes what there is, in the order of time over all GPUs.
+    /// Writes buffered readings of all GPUs in time order.
     fn flush(&mut self) -> io::Result<()> {
         self.readings.sort_by_key(|(gpu, reading)| (reading.at, *gpu));
         let mut rows = Vec::new();
-        for (place, reading) in self.readings.drain(..) {
-            if let Some(gpu) = self.gpus.get(place) {
+        for (index, reading) in self.readings.drain(..) {
+            if let Some(gpu) = self.gpus.get(index) {
                 recording::write_row(&mut rows, gpu, &reading)?;
                 self.written += 1;
             }
@@ -126,7 +127,7 @@ impl<'a> Log<'a> {
     }
 }
 
-/// Where a log goes.
+/// The output of a log.
 enum Output {
     Plain(Box<dyn Write>),
     Gzip(GzEncoder<File>),
@@ -146,7 +147,7 @@ impl Output {
         })
     }
 
-    /// Writes, and keeps nothing back: what is written can be read, and is there after a crash.
+    /// Writes and flushes, so that the data survives a crash.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let out: &mut dyn Write = match self {
             Self::Plain(out) => out,
@@ -156,7 +157,7 @@ impl Output {
         out.flush()
     }
 
-    /// Nothing follows.
+    /// Completes the output.
     fn finish(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
@@ -165,7 +166,7 @@ impl Output {
     }
 }
 
-/// The file in messages.
-fn shown(file: &Path) -> &Path {
+/// The path in messages.
+fn display(file: &Path) -> &Path {
     if file.as_os_str() == "-" { Path::new("standard output") } else { file }
 }

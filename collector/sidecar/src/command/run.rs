@@ -1,7 +1,6 @@
-//! `phasemeter run`: the GPUs of this machine, while a command runs or until a signal comes.
+//! `phasemeter run`: meters this machine's GPUs while a command runs, or until a signal.
 //!
-//! Everything that can be wrong is found before the command starts; from there on nothing of ours
-//! stands in its way.
+//! All configuration errors are found before the command starts; from then on it is not disturbed.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,47 +19,48 @@ use phasemeter_sources::nvml::Driver;
 use phasemeter_sources::nvml::select::{By, Selection};
 use tracing::{error, info, warn};
 
-use super::advisor::Advisor;
 use super::child::{self, Child};
 use super::delivery::Delivery;
 use super::dump::Dump;
+use super::error::CommandError;
 use super::live::{FinishedRun, Live};
 use super::metering::{self, Provenance};
-use super::wakes::{Wake, Wakes};
-use super::{Failure, advice, gpus};
+use super::signals::{SignalEvent, SignalListener};
+use super::window_scheduler::WindowScheduler;
+use super::{files, gpus, policies};
 use crate::advice::Worker;
 use crate::cli::RunArgs;
 use crate::host;
-use crate::pipeline::{Finished, Outlet, Pipeline, Settings};
+use crate::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use crate::report::{Input, Report, json};
 use crate::sampler::{Sampler, SamplerConfig};
 
-/// What was observed is metered so often, and hanging calls are found out.
-const ROUND: Duration = Duration::from_millis(250);
+/// Interval of draining observations and detecting hung calls.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What is not sent this long after the end stays unsent.
+/// Deadline of the final flush.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The delivery outcome if no endpoint is configured.
 const NO_ENDPOINT: &str = "nothing was sent: OTEL_EXPORTER_OTLP_ENDPOINT is not set";
 
-/// The most characters of a command in the title of its report.
-const TITLE: usize = 60;
+/// Maximum characters of a command in the title of its report.
+const TITLE_LENGTH: usize = 60;
 
-/// What energy is the integral of, where a GPU does not count it.
-const POWER: &str = "nvml.power_usage";
+/// Basis of energy if a GPU has no energy counter.
+const POWER_BASIS: &str = "nvml.power_usage";
 
 /// Meters, runs the command, and reports.
-pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let environment = metering::environment();
-    let report_file = args.report_file.as_deref().map(metering::create).transpose()?;
+    let report_file = args.report_file.as_deref().map(files::create).transpose()?;
     let otlp_file = args.metering.report.otlp_file.as_deref();
-    let mut otlp_file = otlp_file.map(metering::otlp_file).transpose()?;
+    let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
     let delivery = Delivery::start(Destination::Environment)?;
     let discovery = Driver::installed().discover()?;
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
-    let chosen = describe(&selection, &gpus, discovery.gpus.len());
-    info!("{chosen}");
+    let selected = describe(&selection, &gpus, discovery.gpus.len());
+    info!("{selected}");
 
     let command = args.command.split_first();
     let trace = TraceId::random();
@@ -73,56 +73,58 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let clock = Clock::start();
     let experiment = request.open(clock.now(), opening);
     let carriers = experiment.propagation_env();
-    let meter = args.config();
-    let policies = advice::policies(&args.metering.advice)?;
-    let mut pricing = metering::pricing(&args.metering.price, policies.clone());
-    // Asked before anything is metered: then nothing waits for a policy.
+    let config = args.config();
+    let manager = policies::open(&args.metering.policies)?;
+    let mut pricing = metering::pricing(&args.metering.price, manager.clone());
+    // Query prices first, so that metering does not wait for policies.
     for gpu in &gpus {
         let now = clock.now();
         let _known = pricing.at(gpu.model.as_deref(), now, now);
     }
     let host = host::attributes(&experiment.attributes);
-    let outlet = outlet(delivery.as_ref(), &mut otlp_file);
+    let sink = request_sink(delivery.as_ref(), &mut otlp_file);
     let settings = Settings {
-        meter,
+        meter: config,
         pricing,
         host: host.clone(),
         work: metering::work(&args.metering),
-        export: outlet.map(|outlet| (environment.export, outlet)),
+        export: sink.map(|sink| (environment.export, sink)),
     };
     let pipeline = Pipeline::live(settings, experiment);
 
-    let refused = |what| move |source| Failure::System { what, source };
-    let folder = policies.as_ref().map(|policies| policies.watch(advice::told)).transpose();
-    let _folder = folder.map_err(refused("the folder of policies cannot be watched"))?;
-    let worker = policies.clone().map(Worker::start).transpose();
-    let worker = worker.map_err(refused("the thread that policies run on cannot be started"))?;
-    let wakes = Wakes::listen(command.is_some()).map_err(refused("signals cannot be received"))?;
-    let stale_after = meter.stale_after.fixed().unwrap_or(Nanos::SECOND);
-    let config = SamplerConfig { tick: args.interval, stale_after };
-    let sampler = Sampler::start(discovery, &selection.gpus, config)
-        .map_err(refused("the threads that ask the driver cannot be started"))?;
+    let failed = |what| move |source| CommandError::System { what, source };
+    let watcher =
+        manager.as_ref().map(|manager| manager.watch(policies::log_generation)).transpose();
+    let _watcher = watcher.map_err(failed("cannot watch the policy directory"))?;
+    let worker = manager.clone().map(Worker::start).transpose();
+    let worker = worker.map_err(failed("cannot start the policy thread"))?;
+    let signals = SignalListener::start(command.is_some());
+    let signals = signals.map_err(failed("cannot listen for signals"))?;
+    let stale_after = config.stale_after.fixed().unwrap_or(Nanos::SECOND);
+    let sampling = SamplerConfig { tick: args.interval, stale_after };
+    let sampler = Sampler::start(discovery, &selection.gpus, sampling)
+        .map_err(failed("cannot start the sampler threads"))?;
     let every = Duration::from_nanos(args.windows.window_interval.0);
-    let dump = args.metering.advice.dump_windows.as_deref().map(Dump::to);
-    let advisor = Advisor::new(worker, dump, every);
-    let mut live = Live::new(sampler, pipeline, &gpus, clock, advisor);
-    let telling = delivery.as_ref().filter(|_| !environment.sdk_disabled);
-    let mut telemetry = telling.and_then(|it| it.telemetry(environment.export.every, &host));
+    let dump = args.metering.policies.dump_windows.as_deref().map(Dump::to);
+    let scheduler = WindowScheduler::new(worker, dump, every);
+    let mut live = Live::new(sampler, pipeline, &gpus, clock, scheduler);
+    let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);
+    let mut telemetry = metrics.and_then(|it| it.telemetry(environment.export.every, &host));
     if let Some(telemetry) = &mut telemetry {
-        live.tell(telemetry);
-        policies.iter().for_each(|policies| telemetry.watch_policies(policies));
+        live.observe(telemetry);
+        manager.iter().for_each(|manager| telemetry.watch_policies(manager));
     }
     let child = command.map(|(program, rest)| Child::start(program, rest, carriers)).transpose()?;
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    let status = watch(&mut live, &wakes, child, until)?;
+    let status = meter(&mut live, &signals, child, until)?;
     let FinishedRun { run, sampling, assumptions } = live.finish()?;
     if let Some(Err(error)) = otlp_file.map(OtlpFile::finish) {
-        give_up(&error);
+        stop_file(&error);
     }
 
     let until = Instant::now() + GRACE;
     let delivery = match delivery.map(|delivery| delivery.finish(GRACE)) {
-        Some(arrival) => arrival.sentences().collect(),
+        Some(report) => report.sentences().collect(),
         None => vec![NO_ENDPOINT.to_owned()],
     };
     if let Some(telemetry) = telemetry {
@@ -130,91 +132,91 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     let provenance = Provenance {
         title: title(&args.command),
-        power_basis: Some(POWER),
+        power_basis: Some(POWER_BASIS),
         rejected_rows: Vec::new(),
         rejected_total: 0,
-        assumptions: [vec![chosen], assumptions].concat(),
+        assumptions: [vec![selected], assumptions].concat(),
         sampling,
         delivery,
         timed: true,
     };
     match (report(args, &gpus, &run, provenance, report_file), command) {
         (Ok(()), _) => Ok(status),
-        (Err(failure), None) => Err(failure),
-        // It is the command's status that whoever started it waits for.
-        (Err(failure), Some(_)) => {
-            error!("{}", failure.in_one_line());
+        (Err(error), None) => Err(error),
+        // The caller expects the exit status of the command.
+        (Err(error), Some(_)) => {
+            error!("{}", error.in_one_line());
             Ok(status)
         }
     }
 }
 
-/// Reports on standard error, and to the file where there is one.
+/// Writes the report to standard error, and to the file if requested.
 fn report(
     args: &RunArgs,
     gpus: &[GpuIdentity],
     run: &Finished,
     provenance: Provenance,
     file: Option<File>,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let input = metering::input(&args.metering, gpus, run, provenance);
-    // What the command wrote last stands apart from it.
+    // Separates the report from the output of the command.
     let _ = writeln!(io::stderr());
-    let shown = metering::write(&input, args.metering.report.format, io::stderr());
+    let printed = metering::write(&input, args.metering.report.format, io::stderr());
     let written = file.map_or(Ok(()), |file| write_json(&input, BufWriter::new(file)));
-    shown.and(written).map_err(Failure::Output)
+    printed.and(written).map_err(CommandError::Output)
 }
 
-/// Meters until the command ends; without one, until a signal or the time asks for the end.
-fn watch(
+/// Meters until the command ends; without a command, until a signal or the end of the duration.
+fn meter(
     live: &mut Live<'_>,
-    wakes: &Wakes,
+    signals: &SignalListener,
     mut child: Option<Child>,
     until: Option<Instant>,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandError> {
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
             return Ok(ExitCode::SUCCESS);
         }
-        let wake = wakes.next(left.map_or(ROUND, |left| left.min(ROUND)));
+        let event = signals.next(left.map_or(DRAIN_INTERVAL, |left| left.min(DRAIN_INTERVAL)));
         live.drain()?;
-        live.advise()?;
-        match (wake, &mut child) {
-            (Some(Wake::Child), Some(child)) => {
-                if let Some(status) = child.ended()? {
+        live.evaluate_policies()?;
+        match (event, &mut child) {
+            (Some(SignalEvent::Child), Some(child)) => {
+                if let Some(status) = child.try_wait()? {
                     return Ok(child::exit_code(status));
                 }
             }
-            (Some(Wake::Signal { signal, from_terminal: false }), Some(child)) => {
+            (Some(SignalEvent::Signal { signal, from_terminal: false }), Some(child)) => {
                 child.signal(signal);
             }
-            (Some(Wake::Signal { .. }), None) => return Ok(ExitCode::SUCCESS),
-            (Some(Wake::Signal { from_terminal: true, .. }), Some(_))
-            | (Some(Wake::Child), None)
+            (Some(SignalEvent::Signal { .. }), None) => return Ok(ExitCode::SUCCESS),
+            (Some(SignalEvent::Signal { from_terminal: true, .. }), Some(_))
+            | (Some(SignalEvent::Child), None)
             | (None, _) => {}
         }
     }
 }
 
-/// Which GPUs are metered, and who says so.
+/// The metered GPUs and how they were selected.
 fn describe(selection: &Selection, gpus: &[GpuIdentity], all: usize) -> String {
     let by = match selection.by {
-        By::Driver => return format!("GPUs metered: all that the driver shows, {all}"),
+        By::Driver => return format!("metering all {all} GPUs"),
         By::Option => "--gpu",
         By::Variable(variable) => variable,
     };
     let indices = gpus.iter().filter_map(|gpu| gpu.index).map(|index| index.to_string());
     let indices: Vec<_> = indices.collect();
-    format!("GPUs metered: {} of {all}, as {by} says: {}", gpus.len(), indices.join(", "))
+    format!("metering {} of {all} GPUs, selected by {by}: {}", gpus.len(), indices.join(", "))
 }
 
-/// What is sent goes to the backend and to the file, where there are such. A file that cannot be
-/// written to any more is said once, and costs the run nothing.
-fn outlet<'a>(
+/// The sink for the backend and the file, if any. After a write error the file is closed and the run
+/// continues.
+fn request_sink<'a>(
     delivery: Option<&'a Delivery>,
     file: &'a mut Option<OtlpFile<BufWriter<File>>>,
-) -> Option<Outlet<'a>> {
+) -> Option<RequestSink<'a>> {
     if delivery.is_none() && file.is_none() {
         return None;
     }
@@ -223,25 +225,25 @@ fn outlet<'a>(
             delivery.send(&request);
         }
         if let Some(Err(error)) = file.as_mut().map(|file| file.write(&request)) {
-            give_up(&error);
+            stop_file(&error);
             *file = None;
         }
         Ok(())
     }))
 }
 
-fn give_up(error: &io::Error) {
-    warn!("the OTLP file is given up: {error}");
+fn stop_file(error: &io::Error) {
+    warn!("writing the OTLP file stopped: {error}");
 }
 
-/// The command, as far as a title has room for it.
+/// The title of the report: the command, truncated.
 fn title(command: &[OsString]) -> String {
     if command.is_empty() {
         return "this machine".to_owned();
     }
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     let words = words.join(" ");
-    match words.char_indices().nth(TITLE) {
+    match words.char_indices().nth(TITLE_LENGTH) {
         Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()),
         None => words,
     }

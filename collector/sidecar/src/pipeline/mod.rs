@@ -27,7 +27,7 @@ use crate::advice::{self, Shown, Verdicts};
 use crate::pricing::Pricing;
 
 /// Where requests go.
-pub type Outlet<'a> = Box<dyn FnMut(Request) -> io::Result<()> + 'a>;
+pub type RequestSink<'a> = Box<dyn FnMut(Request) -> io::Result<()> + 'a>;
 
 /// How a run is metered.
 pub struct Settings<'a> {
@@ -40,7 +40,7 @@ pub struct Settings<'a> {
     /// Work that was done, by unit.
     pub work: BTreeMap<String, u64>,
     /// How it is exported, and where to; `None` for not at all.
-    pub export: Option<(ExportSettings, Outlet<'a>)>,
+    pub export: Option<(ExportSettings, RequestSink<'a>)>,
 }
 
 /// Why a run could not go on.
@@ -73,7 +73,7 @@ pub struct Pipeline<'a> {
     host: Attributes,
     work: BTreeMap<String, u64>,
     run: Run,
-    export: Option<(ExportSettings, Outlet<'a>)>,
+    export: Option<(ExportSettings, RequestSink<'a>)>,
     exporter: Option<Exporter>,
     gpus: Vec<MeteredGpu>,
 }
@@ -235,8 +235,8 @@ impl<'a> Pipeline<'a> {
         let end = window.as_ref().map_or(experiment.first, |window| window.end);
         let verdicts = judge(window);
         self.advise(&verdicts, identities, end)?;
-        if let (Some(exporter), Some((_, outlet))) = (self.exporter, &mut self.export) {
-            exporter.finish().try_for_each(outlet).map_err(PipelineError::Export)?;
+        if let (Some(exporter), Some((_, sink))) = (self.exporter, &mut self.export) {
+            exporter.finish().try_for_each(sink).map_err(PipelineError::Export)?;
         }
         Ok(Finished { experiment, gpus: self.gpus, pricing: self.pricing, verdicts })
     }
@@ -325,8 +325,8 @@ impl<'a> Pipeline<'a> {
     /// Sends what is ready.
     fn send(&mut self) -> Result<(), PipelineError> {
         match (&mut self.exporter, &mut self.export) {
-            (Some(exporter), Some((_, outlet))) => {
-                exporter.requests().try_for_each(outlet).map_err(PipelineError::Export)
+            (Some(exporter), Some((_, sink))) => {
+                exporter.requests().try_for_each(sink).map_err(PipelineError::Export)
             }
             _ => Ok(()),
         }

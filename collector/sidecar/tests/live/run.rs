@@ -139,7 +139,7 @@ pub(crate) fn started(command: &mut Command) -> (Child, Log) {
         stderr.lines().try_for_each(|line| sender.send(line.unwrap() + "\n")).ok();
     });
     let log = Log(lines);
-    log.wait_for("phasemeter: GPUs metered");
+    log.wait_for("phasemeter: metering ");
     (child, log)
 }
 
@@ -218,7 +218,7 @@ fn only_visible_gpus_are_billed() {
         report["gpus"].as_array().unwrap().iter().map(|gpu| gpu["index"].clone()).collect();
     assert_eq!(indices, [0, 1]);
     assert_eq!(report["cost"]["hourly_usd"], "7.200000000");
-    let line = "GPUs metered: 2 of 8, as CUDA_VISIBLE_DEVICES says: 0, 1";
+    let line = "metering 2 of 8 GPUs, selected by CUDA_VISIBLE_DEVICES: 0, 1";
     assert!(stderr(&output).contains(line) && assumptions(&report).contains(line));
 
     let (_, report) = run_with_report(&rig, "--duration 0.3 --gpu 7 --gpu 2", visible);
@@ -261,7 +261,7 @@ fn full_disk_is_reported_and_does_not_fail_the_run() {
     let output = phasemeter(&rig, "--duration 1 --otlp-file /dev/full").output().unwrap();
     let log = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{log}");
-    assert!(log.contains("the OTLP file is given up: No space left on device"), "{log}");
+    assert!(log.contains("writing the OTLP file stopped: No space left on device"), "{log}");
     assert!(log.contains("Experiment"), "{log}");
 }
 

@@ -1,38 +1,40 @@
-//! `phasemeter policy bench`: what a policy takes, of what it may take.
+//! `phasemeter policy bench`: measures fuel, memory and time of a policy, with their limits.
 
 use std::time::{Duration, Instant};
 
-use super::desk::{self, Desk};
-use super::shown::Shown;
+use super::input::PolicyInput;
+use super::loader::PolicyLoader;
+use super::{files, output, project};
 use crate::cli::BenchArgs;
-use crate::command::Failure;
+use crate::command::error::CommandError;
 use crate::report::text::{clean, grouped};
 
-/// Runs it over and over.
-pub(super) fn run(args: &BenchArgs) -> Result<(), Failure> {
-    let desk = Desk::open(&args.guest.host)?;
-    let size = desk::read(&args.guest.file)?.len();
+/// Evaluates the policy repeatedly.
+pub(super) fn run(args: &BenchArgs) -> Result<(), CommandError> {
+    let loader = PolicyLoader::new(&args.guest.host)?;
+    let file = project::component_of(&args.guest.policy)?;
+    let size = files::read(&file)?.len();
     let started = Instant::now();
-    let compiled = desk.compile(&args.guest.file)?.len();
-    let compiling = started.elapsed();
-    let policy = desk.load(&args.guest.file, args.guest.settings.as_deref())?;
-    let shown = Shown::of(&args.shown)?;
+    let compiled = loader.compile(&file)?.len();
+    let compile_time = started.elapsed();
+    let policy = loader.load(&file, args.guest.settings.as_deref())?;
+    let input = PolicyInput::from_args(&args.input)?;
     let mut times = Vec::new();
     let (mut fuel, mut memory) = (0, 0);
     for _ in 0..args.runs.get() {
-        let (_, usage) = desk::ask(&policy, &shown)?;
+        let (_, usage) = output::evaluate(&policy, &input)?;
         times.push(usage.time);
         fuel = usage.fuel;
         memory = usage.memory;
     }
     times.sort_unstable();
-    let limits = desk.limits();
-    println!("{}: {} runs", clean(policy.file()), times.len());
+    let limits = loader.limits();
+    println!("{}: {} evaluations", clean(policy.file()), times.len());
     println!(
         "  size    {} bytes, compiled {} bytes in {}",
         bytes(size),
         bytes(compiled),
-        ms(compiling)
+        ms(compile_time)
     );
     println!("  fuel    {} of {}", grouped(fuel.into()), grouped(limits.fuel.into()));
     println!("  memory  {} of {} KiB", bytes(memory >> 10), bytes(limits.memory >> 10));
@@ -49,7 +51,7 @@ fn ms(time: Duration) -> String {
     format!("{:.3} ms", time.as_secs_f64() * 1e3)
 }
 
-/// The smallest that so many percent are not above.
+/// The nearest-rank percentile.
 fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()

@@ -1,16 +1,16 @@
-//! `phasemeter policy build`: the tools of its language build a policy, and the host tries it.
+//! `phasemeter policy build`: builds a project with its own tools, then checks the policy.
 
 use super::check;
-use super::desk::Desk;
+use super::loader::PolicyLoader;
 use super::project::Project;
 use crate::cli::BuildArgs;
-use crate::command::Failure;
+use crate::command::error::CommandError;
 
 /// Builds and checks.
-pub(super) fn run(args: &BuildArgs) -> Result<(), Failure> {
-    let project = Project::open(&args.folder)?;
+pub(super) fn run(args: &BuildArgs) -> Result<(), CommandError> {
+    let project = Project::open(&args.dir)?;
     project.build()?;
-    let policy = Desk::open(&args.host)?.load(&project.wasm(), None)?;
-    check::say(&policy);
+    let policy = PolicyLoader::new(&args.host)?.load(&project.component()?, None)?;
+    check::print_accepted(&policy);
     Ok(())
 }

@@ -1,21 +1,21 @@
-//! `phasemeter policy check`: would it be taken into use?
+//! `phasemeter policy check`: checks whether a policy would be accepted.
 
 use phasemeter_rules::policy::Policy;
 
-use super::desk::Desk;
+use super::loader::PolicyLoader;
 use crate::cli::CheckArgs;
-use crate::command::Failure;
+use crate::command::error::CommandError;
 use crate::report::text::clean;
 
-/// Does all that a sidecar does before it uses a policy.
-pub(super) fn run(args: &CheckArgs) -> Result<(), Failure> {
-    say(&Desk::guest(&args.guest)?);
+/// Loads the policy as a sidecar does.
+pub(super) fn run(args: &CheckArgs) -> Result<(), CommandError> {
+    print_accepted(&PolicyLoader::load_guest(&args.guest)?);
     Ok(())
 }
 
-/// What passed.
-pub(super) fn say(policy: &Policy) {
+/// Prints that a policy was accepted.
+pub(super) fn print_accepted(policy: &Policy) {
     let manifest = policy.manifest();
     let (name, version) = (&manifest.name, clean(&manifest.version));
-    println!("{}: fine: {name} {version}, a {}", clean(policy.file()), policy.kind().name());
+    println!("{}: OK: {name} {version}, a {}", clean(policy.file()), policy.kind().name());
 }

@@ -1,20 +1,20 @@
-//! `phasemeter policy compile`: machine code for a sidecar that has not the memory to make it.
+//! `phasemeter policy compile`: compiles a policy for sidecars without the memory to compile it.
 
-use super::desk::{self, Desk};
+use super::loader::PolicyLoader;
+use super::{files, project};
 use crate::cli::CompileArgs;
-use crate::command::Failure;
+use crate::command::error::CommandError;
 use crate::report::text::{clean, grouped};
 
 /// Writes NAME.aot beside NAME.wasm.
-pub(super) fn run(args: &CompileArgs) -> Result<(), Failure> {
-    let code = Desk::open(&args.host)?.compile(&args.file)?;
-    let path = args.file.with_extension("aot");
-    desk::write(&path, &code)?;
+pub(super) fn run(args: &CompileArgs) -> Result<(), CommandError> {
+    let file = project::component_of(&args.policy)?;
+    let code = PolicyLoader::new(&args.host)?.compile(&file)?;
+    let path = file.with_extension("aot");
+    files::write(&path, &code)?;
     let (path, size) = (clean(&path.display().to_string()), grouped(code.len() as u128));
     let target = if args.host.interpreter { "the interpreter" } else { std::env::consts::ARCH };
-    println!("{path}: {size} bytes for {target} and this version");
-    println!(
-        "It is used where its signature stands beside it: phasemeter policy sign {path} --key KEY"
-    );
+    println!("{path}: {size} bytes for {target} and this version of phasemeter");
+    println!("Sign it for use: phasemeter policy sign {path} --key KEY");
     Ok(())
 }

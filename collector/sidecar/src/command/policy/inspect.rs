@@ -1,31 +1,33 @@
-//! `phasemeter policy inspect`: what a policy is. What shows from outside is told even of one that
-//! is refused.
+//! `phasemeter policy inspect`: prints the properties of a policy. Digest, imports and exports are
+//! printed even if it is rejected.
 
 use phasemeter_rules::digest::Digest;
 use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::wasm_info::WasmInfo;
 use serde_json::Value;
 
-use super::PolicyFailure;
-use super::desk::{self, Desk};
+use super::error::PolicyCommandError;
+use super::loader::PolicyLoader;
+use super::{files, project};
 use crate::cli::InspectArgs;
-use crate::command::Failure;
+use crate::command::error::CommandError;
 use crate::report::text::{clean, grouped};
 
-/// Prints it.
-pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
-    let bytes = desk::read(&args.file)?;
-    println!("file      {}", clean(&args.file.display().to_string()));
+/// Prints the properties.
+pub(super) fn run(args: &InspectArgs) -> Result<(), CommandError> {
+    let file = project::component_of(&args.policy)?;
+    let bytes = files::read(&file)?;
+    println!("file      {}", clean(&file.display().to_string()));
     println!("digest    {}", Digest::of(&bytes));
-    let binary = WasmInfo::parse(&bytes).map_err(|fault| PolicyFailure::Refused {
-        file: args.file.display().to_string(),
-        fault: PolicyError::Load(fault),
+    let info = WasmInfo::parse(&bytes).map_err(|error| PolicyCommandError::Rejected {
+        file: file.display().to_string(),
+        error: PolicyError::Load(error),
     })?;
-    let form = if binary.is_component { "component" } else { "core module" };
+    let form = if info.is_component { "component" } else { "core module" };
     println!("form      {form} of {} bytes", grouped(bytes.len() as u128));
-    list("imports", &binary.imports);
-    list("exports", &binary.exports);
-    let policy = Desk::open(&args.host)?.load(&args.file, None)?;
+    list("imports", &info.imports);
+    list("exports", &info.exports);
+    let policy = PolicyLoader::new(&args.host)?.load(&file, None)?;
     let manifest = policy.manifest();
     println!("name      {}", manifest.name);
     println!("version   {}", clean(&manifest.version));
@@ -46,16 +48,17 @@ fn list(label: &str, items: &[String]) {
     }
 }
 
-/// Each setting with its rules. The host has read the schema before.
+/// One line per setting with its constraints. The host has validated the schema.
 fn settings(schema: &str) -> Vec<String> {
     let schema: Value = serde_json::from_str(schema).unwrap_or_default();
     let named = schema.get("properties").and_then(Value::as_object);
     let mut lines = Vec::new();
-    for (name, rules) in named.into_iter().flatten() {
-        let rules = rules.as_object().into_iter().flatten();
-        let rule = rules.filter(|(rule, _)| *rule != "description");
-        let rule: Vec<_> = rule.map(|(rule, value)| format!("{rule} {value}")).collect();
-        lines.push(format!("{name}: {}", rule.join(", ")));
+    for (name, constraints) in named.into_iter().flatten() {
+        let constraints = constraints.as_object().into_iter().flatten();
+        let constraints = constraints.filter(|(constraint, _)| *constraint != "description");
+        let constraints: Vec<_> =
+            constraints.map(|(constraint, value)| format!("{constraint} {value}")).collect();
+        lines.push(format!("{name}: {}", constraints.join(", ")));
     }
     lines
 }

@@ -1,33 +1,34 @@
-//! `phasemeter policy`: what authors of policies need, one file a subcommand.
+//! `phasemeter policy`: the subcommands for authors of policies, one file each.
 //!
-//! What is taken or refused here is what a running sidecar takes or refuses: it is the same host.
+//! They use the same host as a running sidecar, and accept and reject the same policies.
 
-mod answer;
 mod bench;
 mod build;
 mod check;
 mod compile;
-mod desk;
-mod failure;
+mod error;
+mod files;
+mod input;
 mod inspect;
+mod loader;
 mod new;
+mod output;
 mod project;
 mod run;
-mod shown;
 mod sign;
 mod template;
 mod test;
 mod verify;
 
-pub use failure::PolicyFailure;
+pub use error::PolicyCommandError;
 
 use std::process::ExitCode;
 
-use super::Failure;
+use super::error::CommandError;
 use crate::cli::PolicyCommand;
 
-/// Does what an author asks. The exit status is zero, or 1 where a test failed.
-pub(super) fn run(command: PolicyCommand) -> Result<ExitCode, Failure> {
+/// Runs a subcommand. The exit status is zero, or 1 if a policy test failed.
+pub(super) fn run(command: PolicyCommand) -> Result<ExitCode, CommandError> {
     match command {
         PolicyCommand::New(args) => new::run(&args)?,
         PolicyCommand::Build(args) => build::run(&args)?,

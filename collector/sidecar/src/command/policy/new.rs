@@ -1,31 +1,33 @@
-//! `phasemeter policy new`: the folder of a policy, ready to be built.
+//! `phasemeter policy new`: creates a policy project that is ready to build.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::{PolicyFailure, desk, template};
+use super::error::PolicyCommandError;
+use super::{files, template};
 use crate::cli::NewArgs;
-use crate::command::Failure;
+use crate::command::error::CommandError;
 
-/// Writes the folder, and says what comes next.
-pub(super) fn run(args: &NewArgs) -> Result<(), Failure> {
-    let folder = Path::new(&args.name);
-    let unmade = |path: &Path, source: io::Error| Failure::Write { path: path.to_owned(), source };
-    match fs::create_dir(folder) {
+/// Creates the project and prints the next steps.
+pub(super) fn run(args: &NewArgs) -> Result<(), CommandError> {
+    let dir = Path::new(&args.name);
+    let write_error =
+        |path: &Path, source: io::Error| CommandError::Write { path: path.to_owned(), source };
+    match fs::create_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(PolicyFailure::Exists(folder.to_owned()).into());
+            return Err(PolicyCommandError::Exists(dir.to_owned()).into());
         }
-        made => made.map_err(|source| unmade(folder, source))?,
+        created => created.map_err(|source| write_error(dir, source))?,
     }
     for (path, bytes) in template::files(args.lang, &args.name) {
-        let path = folder.join(path);
-        let parent = path.parent().unwrap_or(folder);
-        fs::create_dir_all(parent).map_err(|source| unmade(parent, source))?;
-        desk::write(&path, &bytes)?;
+        let path = dir.join(path);
+        let parent = path.parent().unwrap_or(dir);
+        fs::create_dir_all(parent).map_err(|source| write_error(parent, source))?;
+        files::write(&path, &bytes)?;
     }
     let name = &args.name;
-    println!("{name}: its README.md says what it needs. Then:");
+    println!("Created {name}; see its README.md for requirements. Next:");
     println!("  phasemeter policy build {name}");
     println!("  phasemeter policy test {name}");
     Ok(())

@@ -1,59 +1,72 @@
-//! The folder of a policy: how its own tools build it, and where they leave it.
+//! A policy project: a directory with a `policy.json` that states how to build it and where the
+//! component is.
 //!
-//! One file says it, `policy.json`, so that nothing here knows a language. What it says works
-//! without Phasemeter too.
+//! Must not depend on languages: the build command works without Phasemeter.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
 
-use super::{PolicyFailure, desk};
-use crate::command::Failure;
+use super::error::PolicyCommandError;
+use super::files;
+use crate::command::error::CommandError;
 
-/// What the file looks like.
-pub(super) const LIKE: &str = r#"{"build": "make", "wasm": "build/NAME.wasm"}"#;
-
-/// A folder with a policy.
+/// A policy project.
 pub(super) struct Project {
-    folder: PathBuf,
-    plan: Plan,
+    dir: PathBuf,
+    config: ProjectConfig,
 }
 
+/// `policy.json`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Plan {
-    /// A line for the shell, run in the folder.
+struct ProjectConfig {
+    /// Shell command, run in the directory.
     build: String,
-    /// What that makes, from the folder on.
+    /// Path of the component, relative to the directory.
     wasm: PathBuf,
 }
 
 impl Project {
-    /// Reads what the folder says.
-    pub(super) fn open(folder: &Path) -> Result<Self, PolicyFailure> {
-        let path = folder.join("policy.json");
-        let plan = serde_json::from_slice(&desk::read(&path)?)
-            .map_err(|source| PolicyFailure::Project { path, source })?;
-        Ok(Self { folder: folder.to_owned(), plan })
+    /// Reads the project of a directory.
+    pub(super) fn open(dir: &Path) -> Result<Self, PolicyCommandError> {
+        let path = dir.join("policy.json");
+        let config = serde_json::from_slice(&files::read(&path)?)
+            .map_err(|source| PolicyCommandError::Project { path, source })?;
+        Ok(Self { dir: dir.to_owned(), config })
     }
 
-    /// The policy, once it was built.
-    pub(super) fn wasm(&self) -> PathBuf {
-        self.folder.join(&self.plan.wasm)
+    /// The path of the built component.
+    ///
+    /// # Errors
+    /// Returns an error if it has not been built.
+    pub(super) fn component(&self) -> Result<PathBuf, PolicyCommandError> {
+        let path = self.dir.join(&self.config.wasm);
+        if path.exists() {
+            Ok(path)
+        } else {
+            Err(PolicyCommandError::NotBuilt { dir: self.dir.clone(), path })
+        }
     }
 
-    /// Builds it. What the tools say is the author's to read.
-    pub(super) fn build(&self) -> Result<(), Failure> {
-        let command = &self.plan.build;
-        let unstarted = |source| Failure::Command { command: command.clone(), source };
+    /// Builds it. The output of the tools is not captured.
+    pub(super) fn build(&self) -> Result<(), CommandError> {
+        let command = &self.config.build;
+        let cannot_run = |source| CommandError::Command { command: command.clone(), source };
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(command).current_dir(&self.folder);
-        let status = shell.status().map_err(unstarted)?;
+        shell.arg("-c").arg(command).current_dir(&self.dir);
+        let status = shell.status().map_err(cannot_run)?;
         if status.success() {
             Ok(())
         } else {
-            Err(PolicyFailure::Build { command: command.clone(), status }.into())
+            Err(PolicyCommandError::Build { command: command.clone(), status }.into())
         }
     }
+}
+
+/// The component of a policy: the built component of a project if `policy` is a directory, else
+/// `policy` itself.
+pub(super) fn component_of(policy: &Path) -> Result<PathBuf, PolicyCommandError> {
+    if policy.is_dir() { Project::open(policy)?.component() } else { Ok(policy.to_owned()) }
 }

@@ -1,20 +1,21 @@
-//! `phasemeter policy run`: what a policy says when it is asked once.
+//! `phasemeter policy run`: evaluates a policy once.
 
 use std::io;
 
-use super::desk::{self, Desk};
-use super::shown::Shown;
+use super::input::PolicyInput;
+use super::loader::PolicyLoader;
+use super::output;
 use crate::cli::{Format, RunPolicyArgs};
-use crate::command::Failure;
+use crate::command::error::CommandError;
 
-/// Prints its answer.
-pub(super) fn run(args: &RunPolicyArgs) -> Result<(), Failure> {
-    let policy = Desk::guest(&args.guest)?;
-    let (answer, _) = desk::ask(&policy, &Shown::of(&args.shown)?)?;
+/// Prints the output of the policy.
+pub(super) fn run(args: &RunPolicyArgs) -> Result<(), CommandError> {
+    let policy = PolicyLoader::load_guest(&args.guest)?;
+    let (output, _) = output::evaluate(&policy, &PolicyInput::from_args(&args.input)?)?;
     let out = io::stdout().lock();
     match args.format {
-        Format::Json => answer.write(out),
-        Format::Text => answer.tell(out),
+        Format::Json => output.write_json(out),
+        Format::Text => output.write_text(out),
     }
-    .map_err(Failure::Output)
+    .map_err(CommandError::Output)
 }

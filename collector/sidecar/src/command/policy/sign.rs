@@ -1,20 +1,21 @@
-//! `phasemeter policy sign`: who vouches for a file.
+//! `phasemeter policy sign`: signs a policy or its compiled form.
 
 use phasemeter_rules::signature::SecretKey;
 
-use super::PolicyFailure;
-use super::desk;
+use super::error::PolicyCommandError;
 use super::verify::{key_text, signature_path};
+use super::{files, project};
 use crate::cli::SignArgs;
-use crate::command::Failure;
+use crate::command::error::CommandError;
 use crate::report::text::clean;
 
-/// Signs it, and says which key tells the signature.
-pub(super) fn run(args: &SignArgs) -> Result<(), Failure> {
-    let unusable = |source| PolicyFailure::SecretKey { path: args.key.clone(), source };
-    let key: SecretKey = key_text(&args.key)?.parse().map_err(unusable)?;
-    let signature = signature_path(&args.file);
-    desk::write(&signature, &key.sign(&desk::read(&args.file)?))?;
-    println!("{}: by {}", clean(&signature.display().to_string()), key.public());
+/// Signs the file and prints the public key.
+pub(super) fn run(args: &SignArgs) -> Result<(), CommandError> {
+    let invalid = |source| PolicyCommandError::SecretKey { path: args.key.clone(), source };
+    let key: SecretKey = key_text(&args.key)?.parse().map_err(invalid)?;
+    let file = project::component_of(&args.policy)?;
+    let signature = signature_path(&file);
+    files::write(&signature, &key.sign(&files::read(&file)?))?;
+    println!("{}: signed by {}", clean(&signature.display().to_string()), key.public());
     Ok(())
 }

@@ -1,18 +1,18 @@
-//! The files that a new policy begins with: a template a language, with what it needs of this
-//! repository as source, so that it builds anywhere.
+//! The files of a new policy project: one template per language, with all sources that it needs from
+//! this repository, so that it builds anywhere.
 //!
-//! They stand in `wasm-rules/templates`, and are a policy called `my-policy`. This room must not
-//! know where they are written to.
+//! The templates in `wasm-rules/templates` are a policy named `my-policy`. Must not depend on where
+//! they are written.
 
 use std::borrow::Cow;
 
 use crate::cli::Language;
 
-/// The name that stands for that of the policy, and its form in identifiers.
+/// The placeholder of the policy name, and its form in identifiers.
 const NAME: &str = "my-policy";
 const IDENTIFIER: &str = "my_policy";
 
-/// Files of a folder of this repository: where each goes, and what is in it.
+/// Files of a directory of this repository, with their contents, and their destination.
 struct Group {
     to: &'static str,
     files: &'static [(&'static str, &'static [u8])],
@@ -41,7 +41,7 @@ const JS: Group = group!("wasm-rules/templates/js/" => "":
 const PYTHON: Group = group!("wasm-rules/templates/python/" => "":
     ".gitignore", "Makefile", "README.md", "policy.json", "policy.py", "requirements.txt");
 
-/// The same in every language: all of them are to say the same.
+/// Tests of all languages: all templates have the same output.
 const TESTS: Group = group!("wasm-rules/templates/tests/" => "tests/":
     "fleet.recommendations.json", "fleet.window.json", "nothing.recommendations.json", "nothing.window.json",
     "strict.recommendations.json", "strict.settings.json", "strict.window.json");
@@ -55,25 +55,25 @@ const SDK: Group = group!("wasm-rules/sdk/rust/" => "sdk/":
     "src/settings.rs", "src/testing.rs", "wit/v0.1/pricer.wit", "wit/v0.1/recommender.wit",
     "wit/v0.1/types.wit", "wit/v0.1/worlds.wit");
 
-/// The files of a policy of this name: where each stands in its folder, and what is in it.
+/// The files of a policy of this name: relative path and contents.
 pub(super) fn files(
     language: Language,
     name: &str,
 ) -> impl Iterator<Item = (String, Cow<'static, [u8]>)> {
-    let (own, brought) = match language {
+    let (own, common) = match language {
         Language::Rust => (&RUST, &SDK),
         Language::C => (&C, &CONTRACT),
         Language::Js => (&JS, &CONTRACT),
         Language::Python => (&PYTHON, &CONTRACT),
     };
     let own = own.files.iter().map(move |(path, bytes)| (own.to, *path, named(bytes, name)));
-    let brought = [brought, &TESTS].into_iter().flat_map(|group| {
+    let common = [common, &TESTS].into_iter().flat_map(|group| {
         group.files.iter().map(|(path, bytes)| (group.to, *path, Cow::Borrowed(*bytes)))
     });
-    own.chain(brought).map(|(to, path, bytes)| (format!("{to}{path}"), bytes))
+    own.chain(common).map(|(to, path, bytes)| (format!("{to}{path}"), bytes))
 }
 
-/// A file of a template for a policy of this name. What is no text is the same for all.
+/// Replaces the placeholder in a text file; other files are unchanged.
 fn named(bytes: &'static [u8], name: &str) -> Cow<'static, [u8]> {
     match std::str::from_utf8(bytes) {
         Ok(text) => {
@@ -92,24 +92,24 @@ mod tests {
 
     use super::*;
 
-    fn found(folder: &Path, path: &str, files: &mut BTreeSet<String>) {
-        for entry in fs::read_dir(folder.join(path)).unwrap() {
+    fn found(dir: &Path, path: &str, files: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(dir.join(path)).unwrap() {
             let entry = entry.unwrap();
             let path = format!("{path}{}", entry.file_name().to_str().unwrap());
-            // What a symlink leads to counts.
+            // Follows symlinks.
             if fs::metadata(entry.path()).unwrap().is_dir() {
-                found(folder, &format!("{path}/"), files);
+                found(dir, &format!("{path}/"), files);
             } else {
                 files.insert(path);
             }
         }
     }
 
-    /// Guarantee: a file that is added to a template or to the SDK is not forgotten here.
+    /// Guarantee: every file of a template and of the SDK is included.
     #[test]
-    fn all_files_are_brought() {
+    fn all_files_are_included() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        for (folder, group) in [
+        for (dir, group) in [
             ("wasm-rules/templates/rust", &RUST),
             ("wasm-rules/templates/c", &C),
             ("wasm-rules/templates/js", &JS),
@@ -119,15 +119,15 @@ mod tests {
             ("rules/wit/v0.1", &CONTRACT),
         ] {
             let mut files = BTreeSet::new();
-            found(&root.join(folder), "", &mut files);
-            let brought: BTreeSet<_> =
+            found(&root.join(dir), "", &mut files);
+            let included: BTreeSet<_> =
                 group.files.iter().map(|(path, _)| (*path).to_owned()).collect();
-            assert_eq!(brought, files, "{folder}");
+            assert_eq!(included, files, "{dir}");
         }
     }
 
     #[test]
-    fn a_policy_has_its_own_name_everywhere() {
+    fn placeholder_is_replaced_everywhere() {
         for language in [Language::Rust, Language::C, Language::Js, Language::Python] {
             let files: Vec<_> = files(language, "idle-2").collect();
             let all: Vec<_> =

@@ -1,11 +1,11 @@
-//! `phasemeter policy test`: recorded windows or quote requests, and the answer expected to each.
+//! `phasemeter policy test`: evaluates test inputs and compares the output with the expected.
 //!
 //! ```text
-//! tests/NAME.window.json     what a recommender is shown
-//! tests/NAME.recommendations.json what it should answer; --update writes it
-//! tests/NAME.request.json    what a pricer is asked
-//! tests/NAME.quote.json      what it should answer; --update writes it
-//! tests/NAME.settings.json   the settings for that; without it the defaults
+//! tests/NAME.window.json           input of a recommender
+//! tests/NAME.recommendations.json  expected output; --update writes it
+//! tests/NAME.request.json          input of a pricer
+//! tests/NAME.quote.json            expected output; --update writes it
+//! tests/NAME.settings.json         settings of this test [default: none]
 //! ```
 
 use std::collections::BTreeMap;
@@ -17,61 +17,62 @@ use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::Policy;
 use similar::{ChangeTag, TextDiff};
 
-use super::PolicyFailure;
-use super::answer::Answer;
-use super::desk::{self, Desk};
+use super::error::PolicyCommandError;
+use super::files;
+use super::input::PolicyInput;
+use super::loader::PolicyLoader;
+use super::output::{self, PolicyOutput};
 use super::project::Project;
-use super::shown::Shown;
 use crate::cli::TestArgs;
-use crate::command::Failure;
+use crate::command::error::CommandError;
 use crate::report::text::clean;
 
-/// Lines around a difference.
-const AROUND: usize = 3;
+/// Lines of context around a difference.
+const CONTEXT: usize = 3;
 
-/// What the recorded files of a kind of policy are called: the question, and its answer.
-const fn names(kind: Kind) -> (&'static str, &'static str) {
+/// The suffixes of input and expected output for a kind of policy.
+const fn suffixes(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Recommender => ("window", "recommendations"),
         Kind::Pricer => ("request", "quote"),
     }
 }
 
-/// Asks the policy everything, and says where its answer is not the expected.
-pub(super) fn run(args: &TestArgs) -> Result<ExitCode, Failure> {
-    let wasm = Project::open(&args.folder)?.wasm();
-    let folder = args.folder.join("tests");
-    let cases = cases(&folder)?;
-    let desk = Desk::open(&args.host)?;
-    // Cases without settings of their own have the same policy.
+/// Runs all tests and prints the differences.
+pub(super) fn run(args: &TestArgs) -> Result<ExitCode, CommandError> {
+    let component = Project::open(&args.dir)?.component()?;
+    let cases = cases(&args.dir.join("tests"))?;
+    let loader = PolicyLoader::new(&args.host)?;
+    // Cases without settings of their own share one policy.
     let mut policies: BTreeMap<Option<PathBuf>, Policy> = BTreeMap::new();
     let mut failed = 0;
     for case in &cases {
         let settings = Some(case.beside("settings")).filter(|path| path.exists());
         if !policies.contains_key(&settings) {
-            policies.insert(settings.clone(), desk.load(&wasm, settings.as_deref())?);
+            policies.insert(settings.clone(), loader.load(&component, settings.as_deref())?);
         }
         let Some(policy) = policies.get(&settings) else { continue };
-        let outcome = case.try_with(policy, args.update)?;
-        println!("{}: {}", clean(&case.asked.display().to_string()), outcome.name());
+        let outcome = case.run(policy, args.update)?;
+        println!("{}: {}", clean(&case.input.display().to_string()), outcome.name());
         if let Outcome::Differs(difference) = &outcome {
             print!("{difference}");
         }
-        failed += usize::from(!outcome.is_fine());
+        failed += usize::from(!outcome.is_success());
     }
-    let tried = cases.len();
-    println!("{tried} {}, {failed} failed", if tried == 1 { "test" } else { "tests" });
+    let total = cases.len();
+    println!("{total} {}, {failed} failed", if total == 1 { "test" } else { "tests" });
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A question to be asked.
+/// A test.
 struct Case {
-    /// Which policies it is for.
+    /// The kind of policy it is for.
     kind: Kind,
-    asked: PathBuf,
+    /// Its input file.
+    input: PathBuf,
 }
 
-/// What came of it.
+/// The outcome of a test.
 enum Outcome {
     Same,
     Updated,
@@ -80,73 +81,73 @@ enum Outcome {
 }
 
 impl Outcome {
-    const fn is_fine(&self) -> bool {
+    const fn is_success(&self) -> bool {
         matches!(self, Self::Same | Self::Updated)
     }
 
     const fn name(&self) -> &'static str {
         match self {
-            Self::Same => "as expected",
-            Self::Updated => "written down",
-            Self::Missing => "nothing is expected yet: --update writes its answer down",
+            Self::Same => "OK",
+            Self::Updated => "updated",
+            Self::Missing => "no expected output; run with --update to write it",
             Self::Differs(_) => "differs",
         }
     }
 }
 
-/// The questions of a folder, in byte order of their names.
-fn cases(folder: &Path) -> Result<Vec<Case>, PolicyFailure> {
-    let unreadable = |source| PolicyFailure::Unreadable { path: folder.to_owned(), source };
+/// The tests of a directory, in byte order of their names.
+fn cases(dir: &Path) -> Result<Vec<Case>, PolicyCommandError> {
+    let unreadable = |source| PolicyCommandError::Read { path: dir.to_owned(), source };
     let mut cases = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unreadable)? {
-        let asked = entry.map_err(unreadable)?.path();
-        let name = asked.to_str().unwrap_or_default();
-        let is_for = |kind: &Kind| name.ends_with(&format!(".{}.json", names(*kind).0));
+    for entry in fs::read_dir(dir).map_err(unreadable)? {
+        let input = entry.map_err(unreadable)?.path();
+        let name = input.to_str().unwrap_or_default();
+        let is_for = |kind: &Kind| name.ends_with(&format!(".{}.json", suffixes(*kind).0));
         let kind = Kind::ALL.into_iter().find(is_for);
-        cases.extend(kind.map(|kind| Case { kind, asked }));
+        cases.extend(kind.map(|kind| Case { kind, input }));
     }
-    cases.sort_by(|a, b| a.asked.cmp(&b.asked));
-    if cases.is_empty() { Err(PolicyFailure::NoTests(folder.to_owned())) } else { Ok(cases) }
+    cases.sort_by(|a, b| a.input.cmp(&b.input));
+    if cases.is_empty() { Err(PolicyCommandError::NoTests(dir.to_owned())) } else { Ok(cases) }
 }
 
 impl Case {
-    /// `NAME.WHAT.json`, where the question is `NAME.window.json` or `NAME.request.json`.
-    fn beside(&self, what: &str) -> PathBuf {
-        self.asked.with_extension("").with_extension(format!("{what}.json"))
+    /// The path of `NAME.{suffix}.json`, beside the input.
+    fn beside(&self, suffix: &str) -> PathBuf {
+        self.input.with_extension("").with_extension(format!("{suffix}.json"))
     }
 
-    fn try_with(&self, policy: &Policy, update: bool) -> Result<Outcome, Failure> {
-        let (answer, _) = desk::ask(policy, &Shown::recorded(self.kind, &self.asked)?)?;
-        let path = self.beside(names(self.kind).1);
-        let found = text(&answer)?;
+    fn run(&self, policy: &Policy, update: bool) -> Result<Outcome, CommandError> {
+        let (output, _) = output::evaluate(policy, &PolicyInput::read(self.kind, &self.input)?)?;
+        let path = self.beside(suffixes(self.kind).1);
+        let actual = text(&output)?;
         if update {
-            desk::write(&path, found.as_bytes())?;
+            files::write(&path, actual.as_bytes())?;
             return Ok(Outcome::Updated);
         }
         if !path.exists() {
             return Ok(Outcome::Missing);
         }
-        // Read and written again, so that only what it says counts, and not its blanks.
-        let expected = text(&Answer::recorded(self.kind, &path)?)?;
-        Ok(if found == expected {
+        // Parsed and serialized again, so that formatting does not count.
+        let expected = text(&PolicyOutput::read(self.kind, &path)?)?;
+        Ok(if actual == expected {
             Outcome::Same
         } else {
-            Outcome::Differs(diff(&expected, &found))
+            Outcome::Differs(diff(&expected, &actual))
         })
     }
 }
 
-fn text(answer: &Answer) -> Result<String, Failure> {
+fn text(output: &PolicyOutput) -> Result<String, CommandError> {
     let mut text = Vec::new();
-    answer.write(&mut text).map_err(Failure::Output)?;
+    output.write_json(&mut text).map_err(CommandError::Output)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// What was expected, after a minus, and what came instead, after a plus.
-fn diff(expected: &str, found: &str) -> String {
-    let diff = TextDiff::from_lines(expected, found);
+/// A unified diff: expected lines after a minus, actual lines after a plus.
+fn diff(expected: &str, actual: &str) -> String {
+    let diff = TextDiff::from_lines(expected, actual);
     let mut text = String::new();
-    for group in diff.grouped_ops(AROUND) {
+    for group in diff.grouped_ops(CONTEXT) {
         for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
             let sign = match change.tag() {
                 ChangeTag::Delete => '-',

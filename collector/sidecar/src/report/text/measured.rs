@@ -110,8 +110,7 @@ fn rejected(report: &Report) -> Vec<Vec<String>> {
         rows.map(|row| vec![format!("{}:{}  {}", row.file, row.line, row.reason)]).collect();
     let noun = if total == 1 { "row" } else { "rows" };
     let count = format!("{} {noun}", format::grouped(u128::from(total)));
-    let count =
-        if total > facts.len() as u64 { format!("{count}, of which the first:") } else { count };
+    let count = if total > facts.len() as u64 { format!("{count}, the first:") } else { count };
     facts.insert(0, vec![count]);
     facts
 }

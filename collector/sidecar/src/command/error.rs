@@ -1,6 +1,4 @@
-//! How a command can fail: what it says in one line, and the exit status.
-//!
-//! The statuses are those of sysexits.h, and those of a shell where a command cannot be run. Usage errors (2) are told before a command runs.
+//! Errors of commands: one line of text and an exit status.
 
 use std::error::Error;
 use std::io;
@@ -13,92 +11,79 @@ use phasemeter_sources::SourceError;
 use phasemeter_sources::nvml::DriverError;
 use phasemeter_sources::nvml::select::SelectError;
 
-use super::PolicyFailure;
-use super::delivery::Arrival;
+use super::delivery_report::DeliveryReport;
+use super::exit_status::{
+    EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, EX_UNAVAILABLE, NOT_EXECUTABLE,
+    NOT_FOUND,
+};
+use super::policy::PolicyCommandError;
 use crate::advice::OpenError;
 use crate::pipeline::PipelineError;
 use crate::report::text::clean;
 
-/// Data that cannot be used.
-pub(super) const EX_DATAERR: u8 = 65;
-/// An input that cannot be opened or read.
-pub(super) const EX_NOINPUT: u8 = 66;
-/// What is needed is not there.
-const EX_UNAVAILABLE: u8 = 69;
-/// The operating system refuses what it should not.
-pub(super) const EX_OSERR: u8 = 71;
-/// An output that cannot be written.
-const EX_IOERR: u8 = 74;
-/// The command line or the environment says what cannot be done.
-const EX_CONFIG: u8 = 78;
-/// A command that is there but cannot be run, as shells say it.
-const NOT_EXECUTABLE: u8 = 126;
-/// A command that is not there, as shells say it.
-const NOT_FOUND: u8 = 127;
-
-/// Why a command failed.
+/// An error of a command.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// What was to be read cannot be used, or cannot be opened.
+pub enum CommandError {
+    /// An input is invalid or cannot be opened.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// A file cannot be written.
-    #[error("{}: cannot be written; check that its folder is there and writable", .path.display())]
+    #[error("{}: cannot be written; check that its directory exists and is writable", .path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Not all that was sent has arrived.
+    /// Not all telemetry was delivered.
     #[error("{0}")]
-    Undelivered(Box<Arrival>),
+    Undelivered(Box<DeliveryReport>),
     /// The report cannot be written.
-    #[error("the report cannot be written")]
+    #[error("cannot write the report")]
     Output(#[source] io::Error),
-    /// What is metered cannot go on.
+    /// The pipeline failed.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
-    /// There is no driver.
+    /// The driver is missing or unusable.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// There is no GPU of those that are asked for.
+    /// None of the selected GPUs exists.
     #[error(transparent)]
     Select(#[from] SelectError),
-    /// Policies cannot be used as they were asked for.
+    /// The configuration of policies is invalid.
     #[error(transparent)]
     Policies(#[from] OpenError),
-    /// A policy is not what its author meant it to be.
+    /// A `policy` subcommand failed.
     #[error(transparent)]
-    Policy(#[from] PolicyFailure),
-    /// What says where OTLP goes cannot be used.
+    Policy(#[from] PolicyCommandError),
+    /// The configuration of OTLP export is invalid.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
-    /// OTLP cannot be sent.
+    /// OTLP export cannot be started.
     #[error(transparent)]
     Client(#[from] StartError),
-    /// The system does not give what metering needs.
+    /// The operating system rejected a request.
     #[error("{what}")]
     System {
-        /// What it refuses.
+        /// What failed.
         what: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The command cannot be run.
-    #[error("{command}: cannot be run; check its name and its permissions")]
+    /// A command cannot be run.
+    #[error("{command}: cannot be run; check its name and permissions")]
     Command {
         /// Its name.
         command: String,
-        /// What the operating system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
-impl Failure {
+impl CommandError {
     /// The exit status.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
@@ -111,7 +96,7 @@ impl Failure {
                 EX_IOERR
             }
             Self::Policies(OpenError::Unreadable { .. }) => EX_NOINPUT,
-            Self::Policy(failure) => failure.exit_code(),
+            Self::Policy(error) => error.exit_code(),
             Self::Driver(_) | Self::Select(_) => EX_UNAVAILABLE,
             Self::Policies(
                 OpenError::Settings(_) | OpenError::NoSuchPolicy { .. } | OpenError::Key { .. },
@@ -125,14 +110,14 @@ impl Failure {
         })
     }
 
-    /// What went wrong, and why, in one line: file names are text from outside.
+    /// The error and its causes in one line, with control characters of external text replaced.
     #[must_use]
     pub fn in_one_line(&self) -> String {
         let mut lines = Vec::new();
         let mut cause: Option<&dyn Error> = Some(self);
         while let Some(error) = cause {
             let line = clean(&error.to_string().replace('\n', "; "));
-            // Some say their cause themselves.
+            // Some errors already include their cause.
             if !lines.last().is_some_and(|last: &String| last.ends_with(&line)) {
                 lines.push(line);
             }

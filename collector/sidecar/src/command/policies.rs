@@ -1,4 +1,4 @@
-//! The policies of a command, as its command line and the environment decide.
+//! The policies of a command, configured by its command line and the environment.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,39 +10,40 @@ use phasemeter_rules::host::HostError;
 use phasemeter_rules::limits::Limits;
 use tracing::{info, warn};
 
-use super::Failure;
+use super::error::CommandError;
 use crate::advice::{Cache, Choice, OpenError, Policies};
-use crate::cli::{AdviceArgs, COMPILE, Limit};
+use crate::cli::{COMPILE, Limit, PolicyArgs};
 
-/// The policies in use; `None` where there are none, and then nothing of them is paid for.
-pub(super) fn policies(args: &AdviceArgs) -> Result<Option<Arc<Policies>>, Failure> {
+/// Opens the policies; `None` if there are none, which then cost nothing.
+pub(super) fn open(args: &PolicyArgs) -> Result<Option<Arc<Policies>>, CommandError> {
     let (limits, compiler) = limits(&args.limits)?;
     let choice = Choice {
         shipped: !args.no_default_policies,
         files: args.files.clone(),
-        folder: args.folder.clone(),
+        folder: args.dir.clone(),
         settings: args.settings.clone(),
         keys: args.keys.clone(),
         limits,
         compiler,
         stub_imports: args.policy_stub_imports,
-        cache: args.cache.clone().map_or_else(|| Cache::Usual(usual_cache()), Cache::Given),
+        cache: args.cache.clone().map_or_else(|| Cache::Usual(default_cache_dir()), Cache::Given),
     };
     match Policies::open(&choice) {
-        // The bill stands without advice.
+        // The bill does not depend on recommendations.
         Err(OpenError::Host(HostError::Runtime(error))) => {
-            warn!("no policy is asked: {error}");
+            warn!("policies are disabled: {error}");
             Ok(None)
         }
         opened => Ok(opened?),
     }
 }
 
-/// What a run may use up, and what compiling may.
-pub(super) fn limits(given: &[(Limit, u64)]) -> Result<(Limits, CompilerProcess), Failure> {
-    let refused = |source| Failure::System { what: "this program cannot be found", source };
+/// Limits of evaluations, and the compiler with its limits.
+pub(super) fn limits(given: &[(Limit, u64)]) -> Result<(Limits, CompilerProcess), CommandError> {
+    let failed =
+        |source| CommandError::System { what: "cannot locate the phasemeter executable", source };
     let mut limits = Limits::default();
-    let mut compiler = CompilerProcess::of_this_program(COMPILE).map_err(refused)?;
+    let mut compiler = CompilerProcess::of_this_program(COMPILE).map_err(failed)?;
     for (limit, value) in given {
         set(&mut limits, &mut compiler, *limit, *value);
     }
@@ -65,18 +66,17 @@ fn set(limits: &mut Limits, compiler: &mut CompilerProcess, limit: Limit, value:
     }
 }
 
-/// Where programs keep what they can make again, by the XDG base directories; a path that is not
-/// absolute counts for nothing.
-pub(super) fn usual_cache() -> Option<PathBuf> {
-    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
+/// The cache directory, by the XDG base directory specification: relative paths are ignored.
+pub(super) fn default_cache_dir() -> Option<PathBuf> {
+    let dir = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = dir("XDG_CACHE_HOME").or_else(|| Some(dir("HOME")?.join(".cache")))?;
     Some(caches.join("phasemeter").join("policies"))
 }
 
-/// Says what a reload changed.
-pub(super) fn told(generation: &Generation) {
-    info!(generation = generation.number, "policies: generation {} is in use", generation.number);
+/// Logs the outcome of a reload.
+pub(super) fn log_generation(generation: &Generation) {
+    info!(generation = generation.number, "policy generation {} is active", generation.number);
     for Rejection { file, error } in &generation.rejected {
-        warn!(file, fault = error.kind(), "policies: {file} is not taken into use: {error}");
+        warn!(file, error = error.kind(), "policy {file} rejected: {error}");
     }
 }

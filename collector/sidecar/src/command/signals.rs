@@ -1,7 +1,6 @@
-//! What wakes a live run beside its own clock: signals.
+//! Signals, received on a thread so that a run can wait for a signal with a timeout.
 //!
-//! They are received on a thread, so that the run can wait for one and for its next round at the
-//! same time. This room must not know what a signal leads to.
+//! Must not depend on how signals are handled.
 
 use std::fs;
 use std::io;
@@ -13,43 +12,43 @@ use rustix::process::Signal;
 use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 use signal_hook::iterator::{Handle, SignalsInfo};
 
-/// Where Linux tells which signals this process ignores.
+/// Where Linux reports the signals that this process ignores.
 const STATUS: &str = "/proc/self/status";
 
-/// Those that ask for the end.
-const END: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+/// Signals that request termination.
+const TERMINATION: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
-/// Those that a command may understand in its own way; batch systems announce its end by them.
+/// Signals for a command to handle; batch systems use them to announce its end.
 const FOR_COMMANDS: [Signal; 4] = [Signal::QUIT, Signal::USR1, Signal::USR2, Signal::CHILD];
 
 /// Receives signals until it is dropped.
-pub(super) struct Wakes {
-    receiver: Receiver<Wake>,
+pub(super) struct SignalListener {
+    receiver: Receiver<SignalEvent>,
     handle: Handle,
 }
 
-/// What happened.
+/// A signal event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wake {
-    /// A child ended, stopped or went on.
+pub(super) enum SignalEvent {
+    /// A child ended, stopped or continued.
     Child,
-    /// A signal came.
+    /// A signal was received.
     Signal {
-        /// Which.
+        /// The signal.
         signal: Signal,
-        /// It came from the terminal, which sends it to the command as well.
+        /// Whether it is from the terminal, which also sends it to the command.
         from_terminal: bool,
     },
 }
 
-impl Wakes {
-    /// Receives what asks for the end; `command`: and what a command is told. What this process was
-    /// told to ignore, as by `nohup`, stays ignored.
-    pub(super) fn listen(command: bool) -> io::Result<Self> {
+impl SignalListener {
+    /// Receives termination signals, and if there is a `command`, those it may handle. Signals that
+    /// this process ignores, as set by `nohup`, stay ignored.
+    pub(super) fn start(command: bool) -> io::Result<Self> {
         let ignored = ignored(&fs::read_to_string(STATUS).unwrap_or_default());
         let is_ignored = |signal: Signal| ignored >> (signal.as_raw() - 1) & 1 == 1;
         let for_commands = FOR_COMMANDS.into_iter().filter(|_| command);
-        let signals = END.into_iter().chain(for_commands);
+        let signals = TERMINATION.into_iter().chain(for_commands);
         let signals = signals.filter(|signal| *signal == Signal::CHILD || !is_ignored(*signal));
         let mut signals =
             SignalsInfo::<WithRawSiginfo>::new(signals.map(Signal::as_raw).collect::<Vec<_>>())?;
@@ -58,12 +57,12 @@ impl Wakes {
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for info in signals.forever() {
                 let Some(signal) = Signal::from_named_raw(info.si_signo) else { continue };
-                let wake = match signal {
-                    Signal::CHILD => Wake::Child,
-                    // A process that sends a signal leaves 0 or less here.
-                    signal => Wake::Signal { signal, from_terminal: info.si_code > 0 },
+                let event = match signal {
+                    Signal::CHILD => SignalEvent::Child,
+                    // Signals sent by a process have a code of 0 or less.
+                    signal => SignalEvent::Signal { signal, from_terminal: info.si_code > 0 },
                 };
-                if sender.send(wake).is_err() {
+                if sender.send(event).is_err() {
                     return;
                 }
             }
@@ -71,10 +70,10 @@ impl Wakes {
         Ok(Self { receiver, handle })
     }
 
-    /// Waits for the next, but no longer than `wait`.
-    pub(super) fn next(&self, wait: Duration) -> Option<Wake> {
+    /// Waits at most `wait` for the next event.
+    pub(super) fn next(&self, wait: Duration) -> Option<SignalEvent> {
         match self.receiver.recv_timeout(wait) {
-            Ok(wake) => Some(wake),
+            Ok(event) => Some(event),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
                 thread::sleep(wait);
@@ -84,13 +83,13 @@ impl Wakes {
     }
 }
 
-impl Drop for Wakes {
+impl Drop for SignalListener {
     fn drop(&mut self) {
         self.handle.close();
     }
 }
 
-/// The signals that are ignored, a bit each from the lowest for signal 1.
+/// The mask of ignored signals; the lowest bit is signal 1.
 fn ignored(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nohup_is_seen() {
+    fn ignored_signals_are_read_from_status() {
         let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t0\n";
         assert_eq!(ignored(status), 1 << (Signal::HUP.as_raw() - 1) | 1 << 12);
         assert_eq!(ignored(""), 0);

@@ -1,0 +1,21 @@
+//! Exit statuses, after sysexits.h; 126 and 127 are those of shells. Clap exits with 2 for usage
+//! errors.
+
+/// Invalid data.
+pub(super) const EX_DATAERR: u8 = 65;
+/// An input cannot be opened or read.
+pub(super) const EX_NOINPUT: u8 = 66;
+/// No usable driver or GPU.
+pub(super) const EX_UNAVAILABLE: u8 = 69;
+/// An operating system error.
+pub(super) const EX_OSERR: u8 = 71;
+/// The output exists.
+pub(super) const EX_CANTCREAT: u8 = 73;
+/// A write or the delivery failed.
+pub(super) const EX_IOERR: u8 = 74;
+/// Invalid configuration.
+pub(super) const EX_CONFIG: u8 = 78;
+/// A command exists but cannot be executed.
+pub(super) const NOT_EXECUTABLE: u8 = 126;
+/// A command was not found.
+pub(super) const NOT_FOUND: u8 = 127;
