@@ -138,7 +138,7 @@ impl Drop for LogFile {
 fn audit(path: &Path, options: &LogOptions) {
     let mut source = match Logs::open(&[Input::File(path.to_owned())], options) {
         Ok(source) => source,
-        Err(SourceError::Unusable(why)) => return assert!(!why.to_string().contains('\n')),
+        Err(SourceError::Log(why)) => return assert!(!why.to_string().contains('\n')),
         Err(other) => panic!("cannot read the file: {other}"),
     };
     let mut file = OtlpFile::new(io::sink());

@@ -10,11 +10,11 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 
 /// A difference from the wall clock that is a step. Daemons slew smaller ones away, and slewing
 /// moves both clocks alike.
-const STEP: Nanos = Nanos::from_millis(500);
+const MIN_STEP: Nanos = Nanos::from_millis(500);
 
 /// Two clocks that were read further apart than this say nothing of each other: the thread was
 /// held up in between.
-const TOGETHER: Duration = Duration::from_millis(10);
+const MAX_READ_GAP: Duration = Duration::from_millis(10);
 
 /// The wall clock as it was when it was last looked at, carried on by the monotonic clock.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +56,9 @@ impl Clock {
 
     /// Looks at the wall clock, and maps anew where it was set. A machine that slept looks the
     /// same: its monotonic clock stood still.
-    pub fn follow(&mut self) -> Option<Step> {
+    pub fn detect_step(&mut self) -> Option<Step> {
         let (instant, wall) = (Instant::now(), wall());
-        if instant.elapsed() > TOGETHER {
+        if instant.elapsed() > MAX_READ_GAP {
             return None;
         }
         self.compare(instant, wall)
@@ -66,7 +66,7 @@ impl Clock {
 
     fn compare(&mut self, instant: Instant, wall: Timestamp) -> Option<Step> {
         let before = self.at(instant);
-        if wall.since(before).max(before.since(wall)) < STEP {
+        if wall.since(before).max(before.since(wall)) < MIN_STEP {
             return None;
         }
         *self = Self { instant, wall };

@@ -15,20 +15,20 @@ use phasemeter_meter::units::{
 use super::{Source, SourceError};
 
 /// The first reading: 2026-07-27T00:00:00Z, in milliseconds since the epoch.
-const START: u64 = 1_785_110_400_000;
+const START_MILLIS: u64 = 1_785_110_400_000;
 /// Every GPU is asked ten times a second, in milliseconds.
-const STEP: u64 = 100;
+const STEP_MILLIS: u64 = 100;
 /// The driver measures utilization this often and holds it in between, in milliseconds.
-const DRIVER_WINDOW: u64 = 167;
+const DRIVER_WINDOW_MILLIS: u64 = 167;
 /// Steps in a second.
-const SECOND: u32 = 10;
+const STEPS_PER_SECOND: u32 = 10;
 /// Steps in the two hours.
-const STEPS: u32 = 7_200 * SECOND;
+const STEPS: u32 = 7_200 * STEPS_PER_SECOND;
 
 const MODEL: &str = "NVIDIA H100 80GB HBM3";
 /// What the driver gives as the total of that model, in MiB.
 const MEMORY_TOTAL: u64 = 81_559;
-/// What it may draw, in milliwatts.
+/// What it may next_u64, in milliwatts.
 const POWER_LIMIT: u32 = 700_000;
 /// PCI buses of the eight sockets.
 const BUSES: [&str; 8] = ["19", "3B", "4C", "5D", "9B", "BB", "CB", "DB"];
@@ -36,77 +36,77 @@ const BUSES: [&str; 8] = ["19", "3B", "4C", "5D", "9B", "BB", "CB", "DB"];
 /// What a number of GPUs, in order of their index, do again and again.
 struct Workload {
     gpus: usize,
-    cycle: &'static [Stretch],
+    cycle: &'static [Stage],
 }
 
-/// A stretch of one behaviour.
+/// A stage of one behaviour.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct Stage {
     /// How long it lasts: between these, in seconds, at least one.
     seconds: (u32, u32),
     /// How busy the GPU is: between these, in percent.
     percent: (u32, u32),
     /// What a process holds, in MiB; zero where there is no process.
     memory: u64,
-    answer: Answer,
+    state: DemoState,
 }
 
 /// What comes back when the GPU is asked.
 #[derive(Clone, Copy)]
-enum Answer {
-    Everything,
+enum DemoState {
+    Responding,
     Lost,
     /// Nobody asks.
-    Nothing,
+    Unpolled,
 }
 
-const fn works(seconds: (u32, u32), percent: (u32, u32), memory: u64) -> Stretch {
-    Stretch { seconds, percent, memory, answer: Answer::Everything }
+const fn working(seconds: (u32, u32), percent: (u32, u32), memory: u64) -> Stage {
+    Stage { seconds, percent, memory, state: DemoState::Responding }
 }
 
-const fn away(seconds: u32, answer: Answer) -> Stretch {
-    Stretch { seconds: (seconds, seconds), percent: (0, 0), memory: 0, answer }
+const fn away(seconds: u32, state: DemoState) -> Stage {
+    Stage { seconds: (seconds, seconds), percent: (0, 0), memory: 0, state }
 }
 
-const FLEET: [Workload; 6] = [
+const WORKLOADS: [Workload; 6] = [
     // Training that waits for its loader: a few batches, then nothing to work on.
     Workload {
         gpus: 2,
-        cycle: &[works((19, 25), (86, 98), 61_442), works((15, 21), (0, 2), 61_442)],
+        cycle: &[working((19, 25), (86, 98), 61_442), working((15, 21), (0, 2), 61_442)],
     },
     // Nearly the same mean, held steadily: batches too small for the GPU.
-    Workload { gpus: 1, cycle: &[works((7_200, 7_200), (45, 57), 33_218)] },
+    Workload { gpus: 1, cycle: &[working((7_200, 7_200), (45, 57), 33_218)] },
     // Inference at a third, with the load of its day.
     Workload {
         gpus: 1,
         cycle: &[
-            works((1_200, 1_200), (20, 28), 44_870),
-            works((1_200, 1_200), (26, 36), 44_870),
-            works((1_200, 1_200), (34, 43), 44_870),
-            works((1_200, 1_200), (37, 45), 44_870),
-            works((1_200, 1_200), (32, 42), 44_870),
-            works((1_200, 1_200), (24, 34), 44_870),
+            working((1_200, 1_200), (20, 28), 44_870),
+            working((1_200, 1_200), (26, 36), 44_870),
+            working((1_200, 1_200), (34, 43), 44_870),
+            working((1_200, 1_200), (37, 45), 44_870),
+            working((1_200, 1_200), (32, 42), 44_870),
+            working((1_200, 1_200), (24, 34), 44_870),
         ],
     },
     // Training bound by compute, with a checkpoint now and then.
     Workload {
         gpus: 2,
-        cycle: &[works((560, 620), (96, 100), 72_306), works((5, 9), (3, 12), 72_306)],
+        cycle: &[working((560, 620), (96, 100), 72_306), working((5, 9), (3, 12), 72_306)],
     },
     // A notebook that someone left open.
     Workload {
         gpus: 1,
-        cycle: &[works((280, 520), (0, 0), 30_720), works((3, 9), (30, 85), 30_720)],
+        cycle: &[working((280, 520), (0, 0), 30_720), working((3, 9), (30, 85), 30_720)],
     },
     // Training whose GPU falls off the bus, is repaired out of sight, and goes on.
     Workload {
         gpus: 1,
         cycle: &[
-            works((2_760, 2_760), (74, 88), 66_194),
-            away(150, Answer::Lost),
-            away(540, Answer::Nothing),
-            works((210, 210), (0, 0), 0),
-            works((3_540, 3_540), (74, 88), 66_194),
+            working((2_760, 2_760), (74, 88), 66_194),
+            away(150, DemoState::Lost),
+            away(540, DemoState::Unpolled),
+            working((210, 210), (0, 0), 0),
+            working((3_540, 3_540), (74, 88), 66_194),
         ],
     },
 ];
@@ -114,25 +114,28 @@ const FLEET: [Workload; 6] = [
 /// The demonstration fleet, reading by reading in the order of time.
 pub struct Demo {
     identities: Vec<GpuIdentity>,
-    gpus: Vec<Gpu>,
+    gpus: Vec<DemoGpu>,
     step: u32,
-    turn: usize,
+    gpu_index: usize,
 }
 
 impl Demo {
     /// How long it lasts.
-    pub const LENGTH: Nanos = Nanos::from_millis(STEPS as u64 * STEP);
+    pub const LENGTH: Nanos = Nanos::from_millis(STEPS as u64 * STEP_MILLIS);
 
     /// The fleet of this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut names = Chance(seed);
-        let cycles = FLEET.iter().flat_map(|workload| repeat_n(workload.cycle, workload.gpus));
+        let mut names = Prng(seed);
+        let cycles = WORKLOADS.iter().flat_map(|workload| repeat_n(workload.cycle, workload.gpus));
         Self {
             identities: (0..).zip(BUSES).map(|(i, bus)| identity(i, bus, &mut names)).collect(),
-            gpus: (1..).zip(cycles).map(|(number, cycle)| Gpu::new(seed, number, cycle)).collect(),
+            gpus: (1..)
+                .zip(cycles)
+                .map(|(number, cycle)| DemoGpu::new(seed, number, cycle))
+                .collect(),
             step: 0,
-            turn: 0,
+            gpu_index: 0,
         }
     }
 }
@@ -140,15 +143,15 @@ impl Demo {
 impl Source for Demo {
     fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError> {
         while self.step < STEPS {
-            let turn = self.turn;
-            let Some(gpu) = self.gpus.get_mut(turn) else {
+            let gpu_index = self.gpu_index;
+            let Some(gpu) = self.gpus.get_mut(gpu_index) else {
                 self.step += 1;
-                self.turn = 0;
+                self.gpu_index = 0;
                 continue;
             };
-            self.turn += 1;
+            self.gpu_index += 1;
             if let Some(reading) = gpu.read(self.step) {
-                return Ok(Some((turn, reading)));
+                return Ok(Some((gpu_index, reading)));
             }
         }
         Ok(None)
@@ -159,11 +162,11 @@ impl Source for Demo {
     }
 
     /// Does nothing: these readings come in order, and nobody has a reason to refuse one.
-    fn refuse(&mut self, _reason: &str) {}
+    fn reject(&mut self, _reason: &str) {}
 }
 
-fn identity(index: u32, bus: &str, chance: &mut Chance) -> GpuIdentity {
-    let (high, low) = (chance.draw(), chance.draw());
+fn identity(index: u32, bus: &str, prng: &mut Prng) -> GpuIdentity {
+    let (high, low) = (prng.next_u64(), prng.next_u64());
     let uuid = format!(
         "GPU-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
         high >> 32,
@@ -185,16 +188,16 @@ fn identity(index: u32, bus: &str, chance: &mut Chance) -> GpuIdentity {
 }
 
 /// One GPU and what it is at.
-struct Gpu {
-    stretches: Cycle<Iter<'static, Stretch>>,
-    now: Stretch,
-    /// The step at which the stretch ends.
-    until: u32,
-    /// Decides how long a stretch lasts. Every GPU starts from the same, so that those of one
+struct DemoGpu {
+    stages: Cycle<Iter<'static, Stage>>,
+    stage: Stage,
+    /// The step at which the stage ends.
+    stage_end: u32,
+    /// Decides how long a stage lasts. Every GPU starts from the same, so that those of one
     /// workload wait and work together.
-    schedule: Chance,
+    schedule: Prng,
     /// Decides what the driver measures. Every GPU has its own.
-    noise: Chance,
+    noise: Prng,
     /// What the driver holds, in percent.
     percent: u32,
     /// In milliwatts.
@@ -205,14 +208,14 @@ struct Gpu {
     energy: u64,
 }
 
-impl Gpu {
-    fn new(seed: u64, number: u64, cycle: &'static [Stretch]) -> Self {
-        let mut noise = Chance(seed ^ (number << 32));
+impl DemoGpu {
+    fn new(seed: u64, number: u64, cycle: &'static [Stage]) -> Self {
+        let mut noise = Prng(seed ^ (number << 32));
         Self {
-            stretches: cycle.iter().cycle(),
-            now: away(1, Answer::Nothing),
-            until: 0,
-            schedule: Chance(seed),
+            stages: cycle.iter().cycle(),
+            stage: away(1, DemoState::Unpolled),
+            stage_end: 0,
+            schedule: Prng(seed),
             percent: 0,
             power: 72_000,
             temperature: 30_000,
@@ -223,45 +226,45 @@ impl Gpu {
 
     /// Goes on to this step and says what it is asked there.
     fn read(&mut self, step: u32) -> Option<Reading> {
-        if step == self.until {
-            self.now = *self.stretches.next()?;
-            self.until += self.schedule.within(self.now.seconds) * SECOND;
+        if step == self.stage_end {
+            self.stage = *self.stages.next()?;
+            self.stage_end += self.schedule.within(self.stage.seconds) * STEPS_PER_SECOND;
         }
-        let millis = u64::from(step) * STEP;
-        self.live(millis);
-        let reading = Reading::at(Timestamp::default() + Nanos::from_millis(START + millis));
-        match self.now.answer {
-            Answer::Everything => Some(self.describe(reading)),
-            Answer::Lost => Some(Reading { utilization: Err(MissingReason::Lost), ..reading }),
-            Answer::Nothing => None,
+        let millis = u64::from(step) * STEP_MILLIS;
+        self.advance(millis);
+        let reading = Reading::at(Timestamp::default() + Nanos::from_millis(START_MILLIS + millis));
+        match self.stage.state {
+            DemoState::Responding => Some(self.with_values(reading)),
+            DemoState::Lost => Some(Reading { utilization: Err(MissingReason::Lost), ..reading }),
+            DemoState::Unpolled => None,
         }
     }
 
     /// What a step does to it: power follows utilization within about a second, as the driver's
     /// own average does, and temperature follows power within about half a minute.
-    fn live(&mut self, millis: u64) {
-        if millis % DRIVER_WINDOW < STEP {
-            self.percent = self.noise.within(self.now.percent);
+    fn advance(&mut self, millis: u64) {
+        if millis % DRIVER_WINDOW_MILLIS < STEP_MILLIS {
+            self.percent = self.noise.within(self.stage.percent);
         }
-        let context = if self.holds() { 43_000 } else { 0 };
+        let context = if self.has_process() { 43_000 } else { 0 };
         let target = 72_000 + context + 5_450 * self.percent + self.noise.within((0, 4_000));
         self.power = (7 * self.power + target) / 8;
         self.temperature = (255 * self.temperature + 26_000 + self.power / 18) / 256;
-        self.energy += u64::from(self.power) * STEP;
+        self.energy += u64::from(self.power) * STEP_MILLIS;
     }
 
-    fn holds(&self) -> bool {
-        self.now.memory > 0
+    fn has_process(&self) -> bool {
+        self.stage.memory > 0
     }
 
-    fn describe(&self, reading: Reading) -> Reading {
+    fn with_values(&self, reading: Reading) -> Reading {
         // It runs at full clock while a process holds it, and gives way near its power limit.
         let above = self.power.saturating_sub(600_000) / 10_000;
-        let sm_clock = if self.holds() { 1_980 - 15 * above } else { 345 };
+        let sm_clock = if self.has_process() { 1_980 - 15 * above } else { 345 };
         Reading {
             utilization: Utilization::from_percent(self.percent).ok_or(MissingReason::Unreadable),
-            memory_used: Bytes::from_mebibytes(self.now.memory),
-            compute_processes: Some(self.holds().into()),
+            memory_used: Bytes::from_mebibytes(self.stage.memory),
+            compute_processes: Some(self.has_process().into()),
             power: Milliwatts::new(self.power),
             energy: Some(Millijoules(self.energy / 1_000)),
             temperature: i16::try_from(self.temperature / 1_000).ok().map(Celsius),
@@ -272,11 +275,11 @@ impl Gpu {
     }
 }
 
-/// Numbers that only look like chance: splitmix64, whose whole state is its seed.
-struct Chance(u64);
+/// Numbers that only look like prng: splitmix64, whose whole state is its seed.
+struct Prng(u64);
 
-impl Chance {
-    fn draw(&mut self) -> u64 {
+impl Prng {
+    fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -286,7 +289,7 @@ impl Chance {
     /// Evenly between these two, both among them.
     fn within(&mut self, (low, high): (u32, u32)) -> u32 {
         let span = u64::from(high.saturating_sub(low)) + 1;
-        low + (((self.draw() >> 32) * span) >> 32) as u32
+        low + (((self.next_u64() >> 32) * span) >> 32) as u32
     }
 }
 
@@ -322,7 +325,7 @@ mod tests {
     }
 
     /// Stretches in which this holds, in steps, the first and the last left out.
-    fn stretches(percents: &[u32], holds: impl Fn(u32) -> bool) -> Vec<usize> {
+    fn stages(percents: &[u32], holds: impl Fn(u32) -> bool) -> Vec<usize> {
         let all: Vec<_> = percents.chunk_by(|&a, &b| holds(a) == holds(b)).collect();
         let inner = all.get(1..all.len() - 1).unwrap_or_default();
         inner.iter().filter(|run| holds(run[0])).map(|run| run.len()).collect()
@@ -373,16 +376,16 @@ mod tests {
             last = (reading.at, gpu);
             count += 1;
         }
-        let end = Timestamp::from_millis(START + 7_200_000 - STEP).unwrap();
+        let end = Timestamp::from_millis(START_MILLIS + 7_200_000 - STEP_MILLIS).unwrap();
         assert_eq!(last, (end, 7));
-        assert_eq!(count, 8 * STEPS - 540 * SECOND);
+        assert_eq!(count, 8 * STEPS - 540 * STEPS_PER_SECOND);
     }
 
     #[test]
     fn a_value_holds_for_the_window_of_the_driver() {
         for gpu in fleet(SEED) {
             let changes = percents(&gpu).windows(2).filter(|pair| pair[0] != pair[1]).count();
-            assert!(changes as u64 <= 7_200_000 / DRIVER_WINDOW + 1, "{changes} changes");
+            assert!(changes as u64 <= 7_200_000 / DRIVER_WINDOW_MILLIS + 1, "{changes} changes");
         }
     }
 
@@ -393,7 +396,7 @@ mod tests {
             let p = percents(starved);
             assert!((49..=52).contains(&mean(&p)), "mean {}", mean(&p));
             assert!((530..=570).contains(&part(&p, |p| p >= 70)));
-            let (busy, idle) = (stretches(&p, |p| p >= 70), stretches(&p, |p| p < 10));
+            let (busy, idle) = (stages(&p, |p| p >= 70), stages(&p, |p| p < 10));
             assert!(busy.len() > 170, "{} cycles", busy.len());
             assert!(busy.iter().all(|steps| (18 * 10..=26 * 10).contains(steps)));
             assert!(idle.iter().all(|steps| (14 * 10..=22 * 10).contains(steps)));
@@ -417,9 +420,9 @@ mod tests {
         for run in &fleet(SEED)[4..6] {
             let p = percents(run);
             assert!(mean(&p) >= 95);
-            let dips = stretches(&p, |p| p < 90);
+            let dips = stages(&p, |p| p < 90);
             assert!((10..=13).contains(&dips.len()), "{} dips", dips.len());
-            assert!(dips.iter().all(|&steps| steps <= 10 * SECOND as usize));
+            assert!(dips.iter().all(|&steps| steps <= 10 * STEPS_PER_SECOND as usize));
         }
     }
 
@@ -428,7 +431,7 @@ mod tests {
         let notebook = &fleet(SEED)[6];
         let p = percents(notebook);
         assert!(part(&p, |p| p == 0) > 970);
-        assert!((13..=25).contains(&stretches(&p, |p| p > 0).len()));
+        assert!((13..=25).contains(&stages(&p, |p| p > 0).len()));
         assert!(notebook.iter().all(|r| r.memory_used == Bytes::from_mebibytes(30_720)));
         assert!(notebook.iter().all(|r| r.compute_processes == Some(1)));
     }
@@ -437,9 +440,12 @@ mod tests {
     fn the_lost_gpu_is_lost_then_unseen_then_back() {
         let gpu = &fleet(SEED)[7];
         let lost = gpu.iter().filter(|r| r.utilization == Err(MissingReason::Lost)).count();
-        assert_eq!(lost, 150 * SECOND as usize);
+        assert_eq!(lost, 150 * STEPS_PER_SECOND as usize);
         let gaps: Vec<_> = gpu.windows(2).map(|w| w[1].at.since(w[0].at)).collect();
-        assert_eq!(gaps.iter().max(), Some(&(Nanos::from_secs(540) + Nanos::from_millis(STEP))));
+        assert_eq!(
+            gaps.iter().max(),
+            Some(&(Nanos::from_secs(540) + Nanos::from_millis(STEP_MILLIS)))
+        );
         assert!(gpu.last().unwrap().utilization.is_ok());
         assert!(gpu.iter().any(|r| r.compute_processes == Some(0)));
     }

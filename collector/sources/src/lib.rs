@@ -30,7 +30,7 @@ pub trait Source {
 
     /// The line refused the reading that [`Source::next`] gave last; the source books it, with
     /// this reason, among what it had to leave out.
-    fn refuse(&mut self, reason: &str);
+    fn reject(&mut self, reason: &str);
 }
 
 /// Why a source cannot be used, or cannot go on.
@@ -53,5 +53,5 @@ pub enum SourceError {
     },
     /// It can be read, but no honest readings can be made of it.
     #[error(transparent)]
-    Unusable(#[from] nvidia_smi::Unusable),
+    Log(#[from] nvidia_smi::LogError),
 }

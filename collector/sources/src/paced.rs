@@ -1,4 +1,4 @@
-//! A source that was there before, given out as time passes, so that it can be watched.
+//! A source that was there before, given out as time scaled, so that it can be watched.
 //!
 //! Its readings are stamped anew, as if they ended when they will have been given out: none lies in
 //! the future, which backends refuse, and at the speed of the clock each is stamped with its own
@@ -21,14 +21,14 @@ pub struct Paced<S, W> {
     speed: u64,
     clock: Clock,
     /// Set by the first reading.
-    start: Option<Start>,
+    start: Option<Origin>,
     /// Waits so long; whether to go on.
     wait: W,
 }
 
 /// The same instant, told three ways.
 #[derive(Clone, Copy, Debug)]
-struct Start {
+struct Origin {
     /// By the source.
     source: Timestamp,
     /// By the new stamps.
@@ -46,15 +46,15 @@ impl<S: Source, W: FnMut(Duration) -> bool> Paced<S, W> {
     }
 
     /// Begins with this reading: at the end of the source stamps and clock agree.
-    fn begin(&self, at: Timestamp) -> Start {
+    fn start_at(&self, at: Timestamp) -> Origin {
         let now = self.clock.now();
-        let end = now + self.passes(self.length);
+        let end = now + self.scaled(self.length);
         let stamp = end.saturating_sub(self.length).floor_second() + at.since(at.floor_second());
-        Start { source: at, stamp, clock: now }
+        Origin { source: at, stamp, clock: now }
     }
 
     /// How long this much of the source takes.
-    const fn passes(&self, length: Nanos) -> Nanos {
+    const fn scaled(&self, length: Nanos) -> Nanos {
         Nanos(length.0 / self.speed)
     }
 }
@@ -62,21 +62,21 @@ impl<S: Source, W: FnMut(Duration) -> bool> Paced<S, W> {
 impl<S: Source, W: FnMut(Duration) -> bool> Source for Paced<S, W> {
     fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError> {
         let Some((gpu, reading)) = self.source.next()? else { return Ok(None) };
-        let start = self.start.unwrap_or_else(|| self.begin(reading.at));
+        let start = self.start.unwrap_or_else(|| self.start_at(reading.at));
         self.start = Some(start);
         let since = reading.at.since(start.source);
-        let due = start.clock + self.passes(since);
+        let due = start.clock + self.scaled(since);
         let left = due.since(self.clock.now());
-        let goes_on = left == Nanos::ZERO || (self.wait)(Duration::from_nanos(left.0));
-        Ok(goes_on.then(|| (gpu, Reading { at: start.stamp + since, ..reading })))
+        let proceed = left == Nanos::ZERO || (self.wait)(Duration::from_nanos(left.0));
+        Ok(proceed.then(|| (gpu, Reading { at: start.stamp + since, ..reading })))
     }
 
     fn gpus(&self) -> &[GpuIdentity] {
         self.source.gpus()
     }
 
-    fn refuse(&mut self, reason: &str) {
-        self.source.refuse(reason);
+    fn reject(&mut self, reason: &str) {
+        self.source.reject(reason);
     }
 }
 

@@ -39,7 +39,7 @@ fn listing_of(case: &Path) -> String {
     let (inputs, options) = arguments();
     let mut listing = String::new();
     if let Err(error) = list(&inputs, &options, &mut listing) {
-        let status = if matches!(error, SourceError::Unusable(_)) { 65 } else { 66 };
+        let status = if matches!(error, SourceError::Log(_)) { 65 } else { 66 };
         writeln!(listing, "error {status}: {error}").unwrap();
         if let Some(source) = error.source() {
             writeln!(listing, "  {source}").unwrap();
@@ -88,8 +88,8 @@ fn list(inputs: &[Input], options: &LogOptions, out: &mut String) -> Result<(), 
         }
         list_reading(gpu, &reading, out);
     }
-    for log in logs.facts() {
-        write!(out, "{}: {} GPUs by {:?}", log.file, log.gpus, log.told_apart_by).unwrap();
+    for log in logs.summaries() {
+        write!(out, "{}: {} GPUs by {:?}", log.file, log.gpus, log.gpu_identification).unwrap();
         match log.power {
             Some(power) => write!(out, ", {}", power.name()).unwrap(),
             None => out.push_str(", no power"),

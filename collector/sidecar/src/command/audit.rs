@@ -1,6 +1,8 @@
 //! `phasemeter audit`: meters recorded logs.
 
-use phasemeter_sources::nvidia_smi::{self, Input, LogOptions, Logs, PowerColumn, ToldApartBy};
+use phasemeter_sources::nvidia_smi::{
+    self, GpuIdentification, Input, LogOptions, Logs, PowerColumn,
+};
 
 use super::error::CommandError;
 use super::metering::{self, Provenance};
@@ -36,7 +38,7 @@ fn provenance(inputs: &[Input], source: &Logs) -> Provenance {
     };
     Provenance {
         title,
-        power_basis: source.facts().find_map(|log| log.power).map(PowerColumn::name),
+        power_basis: source.summaries().find_map(|log| log.power).map(PowerColumn::name),
         rejected_rows: rejected.first.iter().map(row).collect(),
         rejected_total: rejected.total,
         assumptions: assumptions(source),
@@ -48,12 +50,12 @@ fn provenance(inputs: &[Input], source: &Logs) -> Provenance {
 
 fn assumptions(source: &Logs) -> Vec<String> {
     let mut assumptions = Vec::new();
-    if source.facts().any(|log| log.assumed_utc) {
+    if source.summaries().any(|log| log.assumed_utc) {
         assumptions
             .push("local times are read as UTC; set --utc-offset if they are not".to_owned());
     }
-    for log in source.facts() {
-        if log.told_apart_by == ToldApartBy::RowOrder && log.gpus > 1 {
+    for log in source.summaries() {
+        if log.gpu_identification == GpuIdentification::RowOrder && log.gpus > 1 {
             let (file, gpus) = (log.file, log.gpus);
             assumptions.push(format!(
                 "{file} identifies no GPUs; its rows are read as {gpus} GPUs in turn"

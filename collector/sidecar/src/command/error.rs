@@ -88,7 +88,7 @@ impl CommandError {
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Source(SourceError::Unusable(_)) => EX_DATAERR,
+            Self::Source(SourceError::Log(_)) => EX_DATAERR,
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
                 EX_NOINPUT
             }

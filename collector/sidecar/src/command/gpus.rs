@@ -13,14 +13,14 @@ pub(super) fn choose(
     requested: &[String],
     discovery: &Discovery,
 ) -> Result<(Selection, Vec<GpuIdentity>), CommandError> {
-    for silent in &discovery.silent {
-        warn!("{silent}: {}", silent.source);
+    for gpu in &discovery.unresponsive {
+        warn!("{gpu}: {}", gpu.source);
     }
     // Missing properties are expected on many GPUs.
     for gpu in &discovery.gpus {
         let GpuIdentity { name, index, .. } = &gpu.identity;
-        for untold in &gpu.untold {
-            debug!(gpu = index, "{name}: {untold}: {}", untold.source);
+        for missing in &gpu.missing {
+            debug!(gpu = index, "{name}: {missing}: {}", missing.source);
         }
     }
     let all: Vec<_> = discovery.gpus.iter().map(|found| found.identity.clone()).collect();

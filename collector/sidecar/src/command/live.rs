@@ -65,7 +65,7 @@ impl<'a> Live<'a> {
     /// Meters the observations since the last call. Call it a few times per second.
     pub(super) fn drain(&mut self) -> Result<(), PipelineError> {
         // Each GPU reports clock steps itself.
-        self.clock.follow();
+        self.clock.detect_step();
         let mut observations = std::mem::take(&mut self.observations);
         self.sampler.drain(|observation| observations.push(observation));
         for observation in observations.drain(..) {
@@ -113,8 +113,8 @@ impl<'a> Live<'a> {
         Ok(FinishedRun { run, sampling, assumptions })
     }
 
-    fn process(&mut self, Observation { gpu, what }: Observation) -> Result<(), PipelineError> {
-        match what {
+    fn process(&mut self, Observation { gpu, observed }: Observation) -> Result<(), PipelineError> {
+        match observed {
             Observed::Reading(reading) => {
                 let accepted = self.pipeline.take(gpu, &reading, self.gpus)?;
                 self.late.fetch_add(u64::from(accepted.is_err()), Ordering::Relaxed);
@@ -147,10 +147,10 @@ impl<'a> Live<'a> {
         match event {
             // Missing properties are expected on many GPUs.
             Event::Unsupported(..) | Event::Supported(_) => debug!(gpu = index, "{name}: {event}"),
-            Event::Returned | Event::Unstuck(_) | Event::Cadence(..) => {
+            Event::Recovered | Event::CallRecovered(_) | Event::PollPeriod(..) => {
                 info!(gpu = index, "{name}: {event}");
             }
-            Event::Xid(_) | Event::Lost(_) | Event::Stuck(_) | Event::ClockStepped(_) => {
+            Event::Xid(_) | Event::Lost(_) | Event::CallHung(_) | Event::ClockStepped(_) => {
                 warn!(gpu = index, "{name}: {event}");
             }
         }
@@ -167,12 +167,12 @@ const fn kind(event: Event) -> Option<EventKind> {
     match event {
         Event::Xid(code) => Some(EventKind::Xid(code)),
         Event::Lost(_) => Some(EventKind::Lost),
-        Event::Returned => Some(EventKind::Recovered),
-        Event::Stuck(_) => Some(EventKind::CallHung),
-        Event::Unstuck(_) => Some(EventKind::CallRecovered),
+        Event::Recovered => Some(EventKind::Recovered),
+        Event::CallHung(_) => Some(EventKind::CallHung),
+        Event::CallRecovered(_) => Some(EventKind::CallRecovered),
         Event::Unsupported(..)
         | Event::Supported(_)
-        | Event::Cadence(..)
+        | Event::PollPeriod(..)
         | Event::ClockStepped(_) => None,
     }
 }

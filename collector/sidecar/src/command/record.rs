@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::Nanos;
-use phasemeter_sources::nvidia_smi::recording;
+use phasemeter_sources::nvidia_smi::csv_writer;
 use phasemeter_sources::nvml::{Driver, Observation, Observed};
 use tracing::{info, warn};
 
@@ -96,14 +96,14 @@ impl<'a> Log<'a> {
     fn create(path: &Path, gpus: &'a [GpuIdentity]) -> io::Result<Self> {
         let mut out = Output::create(path)?;
         let mut header = Vec::new();
-        recording::write_header(&mut header)?;
+        csv_writer::write_header(&mut header)?;
         out.write(&header)?;
         Ok(Self { out, gpus, readings: Vec::new(), written: 0 })
     }
 
     /// Buffers a reading. The format has no columns for other observations.
     fn buffer(&mut self, observation: Observation) {
-        if let Observed::Reading(reading) = observation.what {
+        if let Observed::Reading(reading) = observation.observed {
             self.readings.push((observation.gpu, reading));
         }
     }
@@ -114,7 +114,7 @@ impl<'a> Log<'a> {
         let mut rows = Vec::new();
         for (index, reading) in self.readings.drain(..) {
             if let Some(gpu) = self.gpus.get(index) {
-                recording::write_row(&mut rows, gpu, &reading)?;
+                csv_writer::write_row(&mut rows, gpu, &reading)?;
                 self.written += 1;
             }
         }

@@ -16,7 +16,7 @@ use phasemeter_otlp::delivery::OtlpFile;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceId};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::Driver;
-use phasemeter_sources::nvml::select::{By, Selection};
+use phasemeter_sources::nvml::select::{SelectedBy, Selection};
 use tracing::{error, info, warn};
 
 use super::child::{self, Child};
@@ -202,9 +202,9 @@ fn meter(
 /// The metered GPUs and how they were selected.
 fn describe(selection: &Selection, gpus: &[GpuIdentity], all: usize) -> String {
     let by = match selection.by {
-        By::Driver => return format!("metering all {all} GPUs"),
-        By::Option => "--gpu",
-        By::Variable(variable) => variable,
+        SelectedBy::Driver => return format!("metering all {all} GPUs"),
+        SelectedBy::Option => "--gpu",
+        SelectedBy::Variable(variable) => variable,
     };
     let indices = gpus.iter().filter_map(|gpu| gpu.index).map(|index| index.to_string());
     let indices: Vec<_> = indices.collect();

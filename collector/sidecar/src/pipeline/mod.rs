@@ -125,7 +125,7 @@ impl<'a> Pipeline<'a> {
     ) -> Result<(), PipelineError> {
         while let Some((gpu, reading)) = source.next()? {
             if let Err(late) = self.take(gpu, &reading, source.gpus())? {
-                source.refuse(&late.to_string());
+                source.reject(&late.to_string());
             }
             step(source);
         }

@@ -131,7 +131,7 @@ impl Sampler {
         let now = Instant::now();
         for (gpu, thread) in self.threads.iter_mut().enumerate() {
             for event in thread.watch(now).into_iter().flatten() {
-                take(Observation { gpu, what: Observed::Event(event) });
+                take(Observation { gpu, observed: Observed::Event(event) });
             }
         }
     }
@@ -189,8 +189,8 @@ impl Thread {
         }
         self.stuck = stuck;
         [
-            before.map(|call| Event::Unstuck(call.metric)),
-            stuck.map(|call| Event::Stuck(call.metric)),
+            before.map(|call| Event::CallRecovered(call.metric)),
+            stuck.map(|call| Event::CallHung(call.metric)),
         ]
     }
 }

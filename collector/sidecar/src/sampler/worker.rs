@@ -9,7 +9,8 @@ use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::Nanos;
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::{
-    Driver, Event, Gpu, Lack, Loss, Metric, Nvml, Observation, Observed, Refusal, forget,
+    Driver, Event, Gpu, LossReason, Metric, Nvml, Observation, Observed, QueryError,
+    UnsupportedReason, clear_metric,
 };
 
 use super::cadence::Cadence;
@@ -58,7 +59,7 @@ struct MetricState {
     /// When it was asked last.
     asked: Instant,
     /// Why it is not supported, once that was said.
-    lack: Option<Lack>,
+    lack: Option<UnsupportedReason>,
 }
 
 impl Worker {
@@ -83,23 +84,23 @@ impl Worker {
 
     /// One generation of the driver: as long as it and the GPU are there. After it nothing of the
     /// driver is held: it would stand in the way of the GPU's reset, or of another driver.
-    fn generation(&self, open: Option<Arc<Nvml>>, state: &mut State) -> Option<Loss> {
+    fn generation(&self, open: Option<Arc<Nvml>>, state: &mut State) -> Option<LossReason> {
         let open = open.map_or_else(|| self.driver.open().map(Arc::new), Ok);
-        let Ok(nvml) = open else { return Some(Loss::Driver) };
+        let Ok(nvml) = open else { return Some(LossReason::Driver) };
         match Gpu::find(&nvml, &self.uuid, self.stale_after) {
             Ok(gpu) => {
                 if state.retry.take().is_some() {
-                    self.tell(Observed::Event(Event::Returned));
+                    self.tell(Observed::Event(Event::Recovered));
                 }
                 self.sample(gpu, state)
             }
-            Err(Refusal::Gone(loss)) => Some(loss),
-            Err(Refusal::Unsupported(_) | Refusal::Failed) => Some(Loss::Gpu),
+            Err(QueryError::Lost(loss)) => Some(loss),
+            Err(QueryError::Unsupported(_) | QueryError::Failed) => Some(LossReason::Gpu),
         }
     }
 
     /// Asks the GPU at each tick, and a last time when stopped. Ends with the loss of the GPU.
-    fn sample(&self, mut gpu: Gpu<'_>, state: &mut State) -> Option<Loss> {
+    fn sample(&self, mut gpu: Gpu<'_>, state: &mut State) -> Option<LossReason> {
         while let Some(tick) = state.ticker.wait(&self.stop) {
             self.gauge.tick(tick);
             self.follow_clock(state, Some(&mut gpu));
@@ -136,7 +137,7 @@ impl Worker {
         state: &mut State,
         due: impl Fn(&MetricState) -> bool,
         tick: u64,
-    ) -> Result<(), Loss> {
+    ) -> Result<(), LossReason> {
         let now = Instant::now();
         let State { clock, values, metrics, .. } = state;
         // The reading waits for the process list: without it a GPU that a small process holds
@@ -148,7 +149,7 @@ impl Worker {
             if due {
                 self.call(metric, gpu, clock, values, tick)?;
             } else if age > FRESH && metric.lack.is_none() {
-                forget(metric.metric, values);
+                clear_metric(metric.metric, values);
             }
             // A GPU without utilization still tells the rest; one whose utilization is slow tells
             // nothing in between.
@@ -174,20 +175,20 @@ impl Worker {
         clock: &Clock,
         values: &mut Reading,
         tick: u64,
-    ) -> Result<(), Loss> {
+    ) -> Result<(), LossReason> {
         let metric = state.metric;
         let began = Instant::now();
         self.gauge.begin(metric, began);
-        let answer = gpu.ask(metric, clock, values, |observed| self.tell(observed));
+        let answer = gpu.query(metric, clock, values, |observed| self.tell(observed));
         state.asked = Instant::now();
         let cost = Nanos::from(state.asked - began);
         self.gauge.end(metric, cost, answer.is_err());
 
         let tell = |event| self.tell(Observed::Event(event));
         let lack = match answer {
-            Err(Refusal::Gone(loss)) => return Err(loss),
-            Err(Refusal::Unsupported(lack)) => Some(lack),
-            Err(Refusal::Failed) | Ok(()) => None,
+            Err(QueryError::Lost(loss)) => return Err(loss),
+            Err(QueryError::Unsupported(lack)) => Some(lack),
+            Err(QueryError::Failed) | Ok(()) => None,
         };
         if let Some(lack) = lack {
             state.cadence.unsupported(tick, self.tick);
@@ -200,7 +201,7 @@ impl Worker {
                 tell(Event::Supported(metric));
             }
             if changed {
-                tell(Event::Cadence(metric, state.cadence.period()));
+                tell(Event::PollPeriod(metric, state.cadence.period()));
             }
         }
         state.lack = lack;
@@ -209,15 +210,15 @@ impl Worker {
     }
 
     fn follow_clock(&self, state: &mut State, gpu: Option<&mut Gpu<'_>>) {
-        if let Some(step) = state.clock.follow() {
-            gpu.into_iter().for_each(Gpu::forget_clock);
+        if let Some(step) = state.clock.detect_step() {
+            gpu.into_iter().for_each(Gpu::reset_clock);
             self.tell(Observed::Event(Event::ClockStepped(step)));
         }
     }
 
     /// Never waits: what finds the channel full is counted and gone.
-    fn tell(&self, what: Observed) {
-        if self.sender.try_send(Observation { gpu: self.gpu, what }).is_err() {
+    fn tell(&self, observed: Observed) {
+        if self.sender.try_send(Observation { gpu: self.gpu, observed }).is_err() {
             self.gauge.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

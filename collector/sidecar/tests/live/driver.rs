@@ -2,7 +2,7 @@
 
 use phasemeter_meter::reading::Board;
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
-use phasemeter_sources::nvml::select::{By, select};
+use phasemeter_sources::nvml::select::{SelectedBy, select};
 use phasemeter_sources::nvml::{Driver, DriverError};
 
 use crate::Rig;
@@ -42,12 +42,12 @@ fn discovery_reads_all_identifiers() {
         shutdown: Some(Celsius(95)),
     };
     assert_eq!(second.board, board);
-    assert!(discovery.gpus.iter().all(|found| found.untold.is_empty()));
+    assert!(discovery.gpus.iter().all(|found| found.missing.is_empty()));
 
     let one = |name: &str| (name == "CUDA_VISIBLE_DEVICES").then(|| "1".to_owned());
     let selection = select(&[], one, &identities).unwrap();
     assert_eq!(selection.gpus, [1]);
-    assert_eq!(selection.by, By::Variable("CUDA_VISIBLE_DEVICES"));
+    assert_eq!(selection.by, SelectedBy::Variable("CUDA_VISIBLE_DEVICES"));
 }
 
 /// Scenario: the first GPU reports no fixed properties, the second no enforced power limit, the third
@@ -81,9 +81,9 @@ fn unreported_properties_are_unknown() {
     let board = Board { driver_version: discovery.version.clone(), ..Board::default() };
     assert_eq!(first.identity.board, board);
     assert!(first.identity.memory_total.is_some());
-    let untold: Vec<_> = first.untold.iter().map(|untold| untold.fact).collect();
+    let missing: Vec<_> = first.missing.iter().map(|missing| missing.property).collect();
     assert_eq!(
-        untold,
+        missing,
         [
             "power limit",
             "slowdown temperature",
@@ -92,8 +92,8 @@ fn unreported_properties_are_unknown() {
             "VBIOS version"
         ]
     );
-    assert_eq!(first.untold[0].to_string(), "no power limit");
-    assert!(others.iter().all(|found| found.untold.is_empty()));
+    assert_eq!(first.missing[0].to_string(), "no power limit");
+    assert!(others.iter().all(|found| found.missing.is_empty()));
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn unresponsive_gpu_does_not_renumber_others() {
     let discovery = rig.driver().discover().unwrap();
     let indices: Vec<_> = discovery.gpus.iter().map(|found| found.identity.index).collect();
     assert_eq!(indices, [Some(0), Some(2)]);
-    assert_eq!(discovery.silent.len(), 1);
-    assert_eq!(discovery.silent[0].to_string(), "GPU 1 does not answer and is left out");
+    assert_eq!(discovery.unresponsive.len(), 1);
+    assert_eq!(discovery.unresponsive[0].to_string(), "GPU 1 does not answer and is left out");
 }
 
 #[test]
@@ -130,5 +130,5 @@ fn missing_driver_is_an_error() {
     assert!(matches!(error, DriverError::NotLoaded(_)), "{error:?}");
 
     let error = Rig::new("").driver().discover().unwrap_err();
-    assert!(matches!(error, DriverError::NoGpus { silent: None }), "{error:?}");
+    assert!(matches!(error, DriverError::NoGpus { unresponsive: None }), "{error:?}");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::units::{Nanos, Utilization};
-use phasemeter_sources::nvml::{Event, Lack, Loss, Metric};
+use phasemeter_sources::nvml::{Event, LossReason, Metric, UnsupportedReason};
 
 use crate::{Rig, Run};
 
@@ -60,7 +60,7 @@ fn lost_gpu_reports_loss_until_it_returns() {
     let is_back = |run: &Run| run.readings(1).last().is_some_and(|it| it.energy.is_some());
     sampling.until(|run| run.faults(1).len() >= 2 && is_back(run));
     let run = sampling.stop();
-    assert_eq!(run.faults(1), [Event::Lost(Loss::Gpu), Event::Returned]);
+    assert_eq!(run.faults(1), [Event::Lost(LossReason::Gpu), Event::Recovered]);
     assert!(lost(&run).iter().all(|r| r.memory_used.is_none() && r.energy.is_none()));
     let back = run.readings(1).last().copied().unwrap();
     assert_eq!(back.utilization, Ok(Utilization::from_percent(20).unwrap()));
@@ -82,7 +82,7 @@ fn reloaded_driver_is_reopened() {
     sampling.until(|run| (0..3).all(|gpu| is_back(run, gpu)));
     let run = sampling.stop();
     for gpu in 0..3 {
-        assert_eq!(run.faults(gpu), [Event::Lost(Loss::Driver), Event::Returned]);
+        assert_eq!(run.faults(gpu), [Event::Lost(LossReason::Driver), Event::Recovered]);
     }
 }
 
@@ -100,7 +100,7 @@ fn hung_call_is_reported_and_does_not_block_other_gpus() {
     sampling.until(|run| run.faults(1).len() == 2 && have_readings(run, &[1], hung + 1));
     let run = sampling.stop();
     let events = run.faults(1);
-    let [Event::Stuck(metric), Event::Unstuck(same)] = events[..] else {
+    let [Event::CallHung(metric), Event::CallRecovered(same)] = events[..] else {
         panic!("{events:?}");
     };
     assert_eq!(metric, same);
@@ -143,7 +143,7 @@ fn slow_call_is_made_less_often_and_does_not_affect_other_gpus() {
         .events(0)
         .into_iter()
         .filter_map(|event| match event {
-            Event::Cadence(Metric::Power, period) => Some(period),
+            Event::PollPeriod(Metric::Power, period) => Some(period),
             _ => None,
         })
         .collect();
@@ -188,7 +188,7 @@ fn function_missing_in_driver_is_reported_once() {
         error = \"function_not_found\"",
     );
     let run = rig.sample_until(|run| have_readings(run, &[0, 1, 2], 20));
-    assert_eq!(run.faults(0), [Event::Unsupported(Metric::Energy, Lack::Driver)]);
+    assert_eq!(run.faults(0), [Event::Unsupported(Metric::Energy, UnsupportedReason::Driver)]);
     assert!(run.readings(0).iter().all(|r| r.energy.is_none() && r.utilization.is_ok()));
     assert_eq!(run.stats.gpus[0].metrics[Metric::Energy as usize].calls, 1);
     assert_unaffected(&run, &[1, 2]);

@@ -189,7 +189,7 @@ struct Run {
 
 impl Run {
     fn of(&self, gpu: usize) -> impl Iterator<Item = Observed> {
-        self.observations.iter().filter(move |it| it.gpu == gpu).map(|it| it.what)
+        self.observations.iter().filter(move |it| it.gpu == gpu).map(|it| it.observed)
     }
 
     fn readings(&self, gpu: usize) -> Vec<Reading> {
@@ -223,7 +223,7 @@ impl Run {
     /// as well and have their own test.
     fn faults(&self, gpu: usize) -> Vec<Event> {
         let events = self.events(gpu).into_iter();
-        events.filter(|event| !matches!(event, Event::Cadence(..))).collect()
+        events.filter(|event| !matches!(event, Event::PollPeriod(..))).collect()
     }
 
     fn events(&self, gpu: usize) -> Vec<Event> {

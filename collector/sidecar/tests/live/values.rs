@@ -6,7 +6,7 @@ use phasemeter::sampler::SamplerConfig;
 use phasemeter_meter::device_metric::{Counter, DeviceValue, Engine};
 use phasemeter_meter::reading::{Basis, Interval, MissingReason};
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Milliwatts, Nanos, Utilization};
-use phasemeter_sources::nvml::{Event, Lack, Metric, Observed};
+use phasemeter_sources::nvml::{Event, Metric, Observed, UnsupportedReason};
 
 use crate::{Rig, Run, unless_stalled};
 
@@ -234,7 +234,8 @@ fn unsupported_metrics_are_not_reported() {
         error = \"not_supported\"",
     );
     let run = rig.sample_until(|run| run.faults(0).len() >= 2 && run.readings(0).len() >= 5);
-    let expected = [Metric::Counters, Metric::Video].map(|it| Event::Unsupported(it, Lack::Device));
+    let expected = [Metric::Counters, Metric::Video]
+        .map(|it| Event::Unsupported(it, UnsupportedReason::Device));
     assert_eq!(run.faults(0), expected);
     assert_eq!(run.device_metrics(0), []);
 }

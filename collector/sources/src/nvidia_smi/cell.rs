@@ -5,10 +5,10 @@
 use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::units::Timestamp;
 
-use super::timestamp::Clock;
+use super::timestamp::TimestampParser;
 
 /// Numbers are read in units of 1/10,000, the finest that any column needs: 0.0001 % is one ppm.
-pub(super) const NUMBER_ONE: u64 = 10_u64.pow(DECIMALS);
+pub(super) const SCALE: u64 = 10_u64.pow(DECIMALS);
 
 /// Decimals that count.
 const DECIMALS: u32 = 4;
@@ -17,7 +17,7 @@ const DECIMALS: u32 = 4;
 const MAX_DIGITS: u32 = 15;
 
 /// Longer texts are no name and no id.
-const MAX_WORD: usize = 128;
+const MAX_TEXT: usize = 128;
 
 /// The cells of a row that are still to be read. Every method takes the next one, without the
 /// spaces around it; where there is none it gives an empty one, and the row is torn.
@@ -34,7 +34,7 @@ impl<'a> Cells<'a> {
     }
 
     /// Whether exactly the cells that there are were taken.
-    pub(super) const fn all_taken(&self) -> bool {
+    pub(super) const fn is_complete(&self) -> bool {
         self.ends == 1
     }
 
@@ -42,23 +42,23 @@ impl<'a> Cells<'a> {
     #[inline]
     pub(super) fn text(&mut self) -> &'a [u8] {
         let (cell, rest) = split_cell(self.rest);
-        self.go_on(rest);
+        self.advance_to(rest);
         cell.trim_ascii()
     }
 
     /// The next cell as an instant; `None` where it is none that can be told.
     #[inline]
-    pub(super) fn instant(&mut self, clock: &mut Clock) -> Option<Timestamp> {
-        let (at, after) = clock.read(skip_spaces(self.rest))?;
-        self.end_with(after, "").then_some(at)
+    pub(super) fn instant(&mut self, timestamps: &mut TimestampParser) -> Option<Timestamp> {
+        let (at, after) = timestamps.read(skip_spaces(self.rest))?;
+        self.consume_suffix(after, "").then_some(at)
     }
 
-    /// The next cell as a number of 1/[`NUMBER_ONE`], further decimals cut off, alone or followed
+    /// The next cell as a number of 1/[`SCALE`], further decimals cut off, alone or followed
     /// by `unit`; else its text.
     #[inline]
     pub(super) fn number(&mut self, unit: &str) -> Result<u64, &'a [u8]> {
         if let Some((value, after)) = decimal(skip_spaces(self.rest))
-            && self.end_with(after, unit)
+            && self.consume_suffix(after, unit)
         {
             return Ok(value);
         }
@@ -67,7 +67,7 @@ impl<'a> Cells<'a> {
 
     /// Takes what follows a value in its cell; false where that is more than its unit.
     #[inline]
-    fn end_with(&mut self, after: &'a [u8], unit: &str) -> bool {
+    fn consume_suffix(&mut self, after: &'a [u8], unit: &str) -> bool {
         if let [b',', rest @ ..] = after {
             self.rest = rest;
             return true;
@@ -76,13 +76,13 @@ impl<'a> Cells<'a> {
         let suffix = suffix.trim_ascii();
         let is_end = suffix.is_empty() || suffix == unit.as_bytes();
         if is_end {
-            self.go_on(rest);
+            self.advance_to(rest);
         }
         is_end
     }
 
     #[inline]
-    fn go_on(&mut self, rest: Option<&'a [u8]>) {
+    fn advance_to(&mut self, rest: Option<&'a [u8]>) {
         self.ends += usize::from(rest.is_none());
         self.rest = rest.unwrap_or_default();
     }
@@ -108,12 +108,12 @@ fn split_cell(row: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// The decimal number that `text` begins with, in units of 1/[`NUMBER_ONE`], and what follows it.
+/// The decimal number that `text` begins with, in units of 1/[`SCALE`], and what follows it.
 /// A sign, an exponent, or a dot without digits on both sides is none.
 #[inline]
 fn decimal(text: &[u8]) -> Option<(u64, &[u8])> {
     let (whole, _, rest) = digits(text)?;
-    let whole = whole * NUMBER_ONE;
+    let whole = whole * SCALE;
     let [b'.', rest @ ..] = rest else { return Some((whole, rest)) };
     let (part, count, rest) = digits(rest)?;
     let part = match count {
@@ -130,7 +130,7 @@ fn decimal(text: &[u8]) -> Option<(u64, &[u8])> {
 #[inline]
 fn digits(text: &[u8]) -> Option<(u64, u32, &[u8])> {
     if let Some(chunk) = text.first_chunk()
-        && let (value, count @ 1..8) = first_digits(*chunk)
+        && let (value, count @ 1..8) = leading_digits(*chunk)
     {
         return Some((value, count, text.get(count as usize..)?));
     }
@@ -151,7 +151,7 @@ fn long_digits(text: &[u8]) -> Option<(u64, u32, &[u8])> {
 /// The digits that eight bytes begin with, as a number and how many: all eight at once, since a
 /// loop over digits whose number varies is what reading a row would spend most of its time on.
 #[inline]
-const fn first_digits(bytes: [u8; 8]) -> (u64, u32) {
+const fn leading_digits(bytes: [u8; 8]) -> (u64, u32) {
     const EACH: u64 = 0x0101_0101_0101_0101;
     // The first byte is the lowest. What was a digit is now 0 to 9.
     let bytes = u64::from_le_bytes(bytes) ^ (b'0' as u64 * EACH);
@@ -172,7 +172,7 @@ const fn first_digits(bytes: [u8; 8]) -> (u64, u32) {
 }
 
 /// Why a cell that should hold a utilization holds this text instead.
-pub(super) fn absence(text: &[u8]) -> MissingReason {
+pub(super) fn missing_reason(text: &[u8]) -> MissingReason {
     match unbracketed(text) {
         b"N/A" | b"Not Supported" => MissingReason::NotSupported,
         b"GPU is lost" => MissingReason::Lost,
@@ -182,10 +182,10 @@ pub(super) fn absence(text: &[u8]) -> MissingReason {
 
 /// A cell that names something: an id or a model. `None` where it is empty, says that there is
 /// nothing to say (`[N/A]`), or is no text that could be shown.
-pub(super) fn word(cell: &[u8]) -> Option<&str> {
-    let said = !cell.is_empty() && !cell.starts_with(b"[") && cell != b"N/A";
+pub(super) fn text_value(cell: &[u8]) -> Option<&str> {
+    let has_value = !cell.is_empty() && !cell.starts_with(b"[") && cell != b"N/A";
     let text = std::str::from_utf8(cell).ok()?;
-    (said && text.len() <= MAX_WORD && !text.contains(char::is_control)).then_some(text)
+    (has_value && text.len() <= MAX_TEXT && !text.contains(char::is_control)).then_some(text)
 }
 
 /// A text without the brackets that `nvidia-smi` puts around what is no value.
@@ -224,23 +224,23 @@ mod tests {
     #[test]
     fn cells_end_with_the_row() {
         let mut cells = Cells::of(b"1, [N/A] ,x");
-        assert_eq!(cells.number("%"), Ok(NUMBER_ONE));
+        assert_eq!(cells.number("%"), Ok(SCALE));
         assert_eq!(cells.number("%"), Err(&b"[N/A]"[..]));
-        assert!(!cells.all_taken());
+        assert!(!cells.is_complete());
         assert_eq!(cells.text(), b"x");
-        assert!(cells.all_taken());
+        assert!(cells.is_complete());
         assert_eq!(cells.text(), b"");
-        assert!(!cells.all_taken());
+        assert!(!cells.is_complete());
     }
 
     #[test]
     fn an_absence_has_its_reason() {
-        assert_eq!(absence(b"[N/A]"), MissingReason::NotSupported);
-        assert_eq!(absence(b"[Not Supported]"), MissingReason::NotSupported);
-        assert_eq!(absence(b"N/A"), MissingReason::NotSupported);
-        assert_eq!(absence(b"[GPU is lost]"), MissingReason::Lost);
-        assert_eq!(absence(b"[Unknown Error]"), MissingReason::Unreadable);
-        assert_eq!(absence(b""), MissingReason::Unreadable);
+        assert_eq!(missing_reason(b"[N/A]"), MissingReason::NotSupported);
+        assert_eq!(missing_reason(b"[Not Supported]"), MissingReason::NotSupported);
+        assert_eq!(missing_reason(b"N/A"), MissingReason::NotSupported);
+        assert_eq!(missing_reason(b"[GPU is lost]"), MissingReason::Lost);
+        assert_eq!(missing_reason(b"[Unknown Error]"), MissingReason::Unreadable);
+        assert_eq!(missing_reason(b""), MissingReason::Unreadable);
     }
 
     proptest! {
@@ -253,9 +253,9 @@ mod tests {
         ) {
             let whole = all % 10_u64.pow(digits);
             let padded = format!("{fraction:0<4}");
-            let expected = whole * NUMBER_ONE + padded[..4].parse::<u64>().unwrap();
+            let expected = whole * SCALE + padded[..4].parse::<u64>().unwrap();
             prop_assert_eq!(number(&format!("{whole}.{fraction}{tail}")), Some(expected));
-            prop_assert_eq!(number(&format!("{whole}{tail}")), Some(whole * NUMBER_ONE));
+            prop_assert_eq!(number(&format!("{whole}{tail}")), Some(whole * SCALE));
         }
 
         /// Whatever the bytes, reading them as numbers finds as many cells as there are.
@@ -264,7 +264,7 @@ mod tests {
             let mut cells = Cells::of(&row);
             let count = (1..).find(|_| {
                 _ = cells.number("%");
-                cells.all_taken()
+                cells.is_complete()
             });
             prop_assert_eq!(count, Some(row.split(|byte| *byte == b',').count()));
         }

@@ -3,7 +3,7 @@
 //! Read once a header, so that rows are read by a plain list of columns. It must not know what a
 //! cell looks like.
 
-use super::unusable::{HeaderFault, shown};
+use super::error::{HeaderError, printable};
 
 /// What a column holds, as far as it is of use here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub(super) enum Column {
     MemoryUsed,
     MemoryTotal,
     Power(PowerColumn),
-    EnforcedLimit,
-    SetLimit,
+    EnforcedPowerLimit,
+    PowerLimit,
     Energy,
     Temperature,
     SmClock,
@@ -53,7 +53,7 @@ impl PowerColumn {
 
 /// What tells the GPUs of a log apart, the surest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ToldApartBy {
+pub enum GpuIdentification {
     /// The column `uuid`.
     Uuid,
     /// The column `pci.bus_id`.
@@ -65,7 +65,7 @@ pub enum ToldApartBy {
 }
 
 /// The names that columns go by.
-const KNOWN: [(&str, Column); 24] = [
+const COLUMN_NAMES: [(&str, Column); 24] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
     ("gpu_uuid", Column::Uuid),
@@ -80,8 +80,8 @@ const KNOWN: [(&str, Column); 24] = [
     ("power.draw", Column::Power(PowerColumn::Draw)),
     ("power.draw.average", Column::Power(PowerColumn::Average)),
     ("power.draw.instant", Column::Power(PowerColumn::Instant)),
-    ("enforced.power.limit", Column::EnforcedLimit),
-    ("power.limit", Column::SetLimit),
+    ("enforced.power.limit", Column::EnforcedPowerLimit),
+    ("power.limit", Column::PowerLimit),
     // nvidia-smi has no such columns; Phasemeter's own recordings do.
     ("total_energy_consumption", Column::Energy),
     ("compute_processes", Column::Processes),
@@ -101,7 +101,7 @@ pub(super) struct Columns {
 
 impl Columns {
     /// Reads a header. Power is taken from the column `power`, where a header before chose it.
-    pub(super) fn read(header: &[u8], power: Option<PowerColumn>) -> Result<Self, HeaderFault> {
+    pub(super) fn read(header: &[u8], power: Option<PowerColumn>) -> Result<Self, HeaderError> {
         // A byte order mark in the middle of a log is where two were appended.
         let header = header.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(header);
         let mut columns = Vec::new();
@@ -118,14 +118,14 @@ impl Columns {
         }
         let all = Self { columns };
         if all.columns.iter().all(|column| *column == Column::Unknown) {
-            return Err(HeaderFault::NotAHeader);
+            return Err(HeaderError::UnknownColumns);
         }
         if !all.has(Column::Timestamp) {
-            return Err(HeaderFault::NoTimestamp { found: shown(header) });
+            return Err(HeaderError::NoTimestamp { found: printable(header) });
         }
-        let metered = all.has(Column::Utilization) || all.has(Column::MemoryUsed);
-        if !metered && all.power().is_none() {
-            return Err(HeaderFault::NothingToMeter { found: shown(header) });
+        let has_metered = all.has(Column::Utilization) || all.has(Column::MemoryUsed);
+        if !has_metered && all.power().is_none() {
+            return Err(HeaderError::NoMeteredColumn { found: printable(header) });
         }
         Ok(all)
     }
@@ -136,7 +136,7 @@ impl Columns {
     }
 
     /// How many cells a row has.
-    pub(super) fn count(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.columns.len()
     }
 
@@ -146,15 +146,15 @@ impl Columns {
     }
 
     /// What tells GPUs apart under this header.
-    pub(super) fn told_apart_by(&self) -> ToldApartBy {
+    pub(super) fn gpu_identification(&self) -> GpuIdentification {
         if self.has(Column::Uuid) {
-            ToldApartBy::Uuid
+            GpuIdentification::Uuid
         } else if self.has(Column::BusId) {
-            ToldApartBy::BusId
+            GpuIdentification::BusId
         } else if self.has(Column::Index) {
-            ToldApartBy::Index
+            GpuIdentification::Index
         } else {
-            ToldApartBy::RowOrder
+            GpuIdentification::RowOrder
         }
     }
 
@@ -169,7 +169,7 @@ impl Column {
         match self {
             Self::Utilization => "%",
             Self::MemoryUsed | Self::MemoryTotal => "MiB",
-            Self::Power(_) | Self::EnforcedLimit | Self::SetLimit => "W",
+            Self::Power(_) | Self::EnforcedPowerLimit | Self::PowerLimit => "W",
             Self::Energy => "mJ",
             Self::Temperature => "C",
             Self::SmClock | Self::MemoryClock => "MHz",
@@ -195,7 +195,7 @@ fn column(cell: &[u8]) -> Column {
         }
         None => (cell, &b""[..]),
     };
-    let known = KNOWN.iter().find(|(known, _)| known.as_bytes() == name);
+    let known = COLUMN_NAMES.iter().find(|(known, _)| known.as_bytes() == name);
     known
         .map(|(_, column)| *column)
         .filter(|column| unit.is_empty() || unit == column.unit().as_bytes())
@@ -245,20 +245,20 @@ mod tests {
     #[test]
     fn a_header_without_what_is_needed_is_refused() {
         let read = |header: &str| Columns::read(header.as_bytes(), None).unwrap_err();
-        assert_eq!(read("2026/07/27 00:22:27.123, 3"), HeaderFault::NotAHeader);
-        assert!(matches!(read("index, memory.used"), HeaderFault::NoTimestamp { .. }));
-        assert!(matches!(read("timestamp, index"), HeaderFault::NothingToMeter { .. }));
+        assert_eq!(read("2026/07/27 00:22:27.123, 3"), HeaderError::UnknownColumns);
+        assert!(matches!(read("index, memory.used"), HeaderError::NoTimestamp { .. }));
+        assert!(matches!(read("timestamp, index"), HeaderError::NoMeteredColumn { .. }));
     }
 
     #[test]
     fn the_surest_id_tells_apart() {
         let by = |ids: &str| {
             let header = format!("timestamp, memory.used{ids}");
-            Columns::read(header.as_bytes(), None).unwrap().told_apart_by()
+            Columns::read(header.as_bytes(), None).unwrap().gpu_identification()
         };
-        assert_eq!(by(", index, pci.bus_id, uuid"), ToldApartBy::Uuid);
-        assert_eq!(by(", index, gpu_bus_id"), ToldApartBy::BusId);
-        assert_eq!(by(", index"), ToldApartBy::Index);
-        assert_eq!(by(""), ToldApartBy::RowOrder);
+        assert_eq!(by(", index, pci.bus_id, uuid"), GpuIdentification::Uuid);
+        assert_eq!(by(", index, gpu_bus_id"), GpuIdentification::BusId);
+        assert_eq!(by(", index"), GpuIdentification::Index);
+        assert_eq!(by(""), GpuIdentification::RowOrder);
     }
 }

@@ -17,7 +17,7 @@ use super::limits::Limits;
 pub(super) struct Fleet {
     gpus: Vec<GpuIdentity>,
     /// The chain that each GPU was first seen in.
-    homes: Vec<usize>,
+    gpu_chains: Vec<usize>,
     chains: Vec<Chain>,
 }
 
@@ -42,72 +42,77 @@ impl Fleet {
     }
 
     /// Adds a log to the end of a chain; gives the one that it follows.
-    pub(super) fn lengthen(&mut self, chain: usize, log: Arc<str>) -> Option<Arc<str>> {
+    pub(super) fn append_log(&mut self, chain: usize, log: Arc<str>) -> Option<Arc<str>> {
         self.chains.get_mut(chain).map(|chain| std::mem::replace(&mut chain.last, log))
     }
 
     /// The only chain that consists of these GPUs, of none of which a uuid is known; `None` where
     /// there is no such chain, or more than one.
-    pub(super) fn chain_of(&self, gpus: &[&GpuIdentity]) -> Option<usize> {
-        let mut fitting = (0..self.chains.len()).filter(|chain| self.consists_of(*chain, gpus));
-        fitting.next().filter(|_| fitting.next().is_none())
+    pub(super) fn matching_chain(&self, gpus: &[&GpuIdentity]) -> Option<usize> {
+        let mut candidates = (0..self.chains.len()).filter(|chain| self.matches(*chain, gpus));
+        candidates.next().filter(|_| candidates.next().is_none())
     }
 
     /// Whether a chain has these GPUs by their ids, and none has become another model.
-    fn consists_of(&self, chain: usize, gpus: &[&GpuIdentity]) -> bool {
-        let of_chain = self.gpus.iter().zip(&self.homes).filter(|(_, home)| **home == chain);
-        let members: Vec<_> = of_chain.map(|(gpu, _)| gpu).collect();
+    fn matches(&self, chain: usize, gpus: &[&GpuIdentity]) -> bool {
+        let in_chain =
+            self.gpus.iter().zip(&self.gpu_chains).filter(|(_, gpu_chain)| **gpu_chain == chain);
+        let members: Vec<_> = in_chain.map(|(gpu, _)| gpu).collect();
         let same = |known: &GpuIdentity, gpu| {
-            known.uuid.is_none() && identity::same(known, gpu) && identity::same_model(known, gpu)
+            known.uuid.is_none()
+                && identity::same_gpu(known, gpu)
+                && identity::same_model(known, gpu)
         };
         gpus.len() == members.len()
             && gpus.iter().all(|gpu| members.iter().any(|known| same(known, gpu)))
     }
 
     /// The GPU with this identity, of a log of this chain; taken in if it is new.
-    pub(super) fn enter(&mut self, chain: usize, gpu: &GpuIdentity) -> usize {
-        let known = self.gpus.iter().zip(&self.homes).position(|(known, home)| {
+    pub(super) fn find_or_insert(&mut self, chain: usize, gpu: &GpuIdentity) -> usize {
+        let known = self.gpus.iter().zip(&self.gpu_chains).position(|(known, gpu_chain)| {
             (known.uuid.is_some() && known.uuid == gpu.uuid)
-                || (*home == chain && identity::same(known, gpu))
+                || (*gpu_chain == chain && identity::same_gpu(known, gpu))
         });
         let index = known.unwrap_or(self.gpus.len());
         if known.is_none() {
             self.gpus.push(GpuIdentity::default());
-            self.homes.push(chain);
+            self.gpu_chains.push(chain);
         }
-        self.gain(index, gpu);
+        self.merge(index, gpu);
         index
     }
 
     /// Adds what a log has learned of a GPU.
-    pub(super) fn gain(&mut self, index: usize, gpu: &GpuIdentity) {
+    pub(super) fn merge(&mut self, index: usize, gpu: &GpuIdentity) {
         if let Some(known) = self.gpus.get_mut(index)
-            && identity::gain(known, gpu)
+            && identity::merge(known, gpu)
         {
-            self.name_all();
+            self.rename_all();
         }
     }
 
     /// Takes what came with a reading of it.
     #[inline]
-    pub(super) fn set_limits(&mut self, index: usize, limits: Limits) {
+    pub(super) fn apply_limits(&mut self, index: usize, limits: Limits) {
         if let Some(gpu) = self.gpus.get_mut(index) {
-            limits.set(gpu);
+            limits.apply(gpu);
         }
     }
 
     /// Names every GPU: its uuid, bus id or index. Where GPUs without a uuid come from more than
     /// one chain, the log stands before it.
-    fn name_all(&mut self) {
-        let without_uuid = self.gpus.iter().zip(&self.homes).filter(|(gpu, _)| gpu.uuid.is_none());
-        let ambiguous = without_uuid.map(|(_, home)| home).collect::<BTreeSet<_>>().len() > 1;
-        for (gpu, home) in self.gpus.iter_mut().zip(&self.homes) {
+    fn rename_all(&mut self) {
+        let without_uuid =
+            self.gpus.iter().zip(&self.gpu_chains).filter(|(gpu, _)| gpu.uuid.is_none());
+        let ambiguous =
+            without_uuid.map(|(_, gpu_chain)| gpu_chain).collect::<BTreeSet<_>>().len() > 1;
+        for (gpu, gpu_chain) in self.gpus.iter_mut().zip(&self.gpu_chains) {
             let index = || gpu.index.map(|index| index.to_string());
-            let local = gpu.bus_id.clone().or_else(index).unwrap_or_default();
-            gpu.name = match (&gpu.uuid, self.chains.get(*home)) {
+            let local_id = gpu.bus_id.clone().or_else(index).unwrap_or_default();
+            gpu.name = match (&gpu.uuid, self.chains.get(*gpu_chain)) {
                 (Some(uuid), _) => uuid.clone(),
-                (None, Some(chain)) if ambiguous => format!("{}:{local}", chain.label),
-                (None, _) => local,
+                (None, Some(chain)) if ambiguous => format!("{}:{local_id}", chain.label),
+                (None, _) => local_id,
             };
         }
     }

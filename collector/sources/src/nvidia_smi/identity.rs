@@ -4,7 +4,7 @@ use phasemeter_meter::reading::GpuIdentity;
 
 /// Whether both are the same GPU: the surest id that both know decides, uuid before bus id before
 /// index. Without one they are not.
-pub(super) fn same(a: &GpuIdentity, b: &GpuIdentity) -> bool {
+pub(super) fn same_gpu(a: &GpuIdentity, b: &GpuIdentity) -> bool {
     agree(&a.uuid, &b.uuid)
         .or_else(|| agree(&a.bus_id, &b.bus_id))
         .or_else(|| agree(&a.index, &b.index))
@@ -17,8 +17,8 @@ pub(super) fn same_model(a: &GpuIdentity, b: &GpuIdentity) -> bool {
 }
 
 /// Adds what only `other` knows; whether there was anything.
-pub(super) fn gain(known: &mut GpuIdentity, other: &GpuIdentity) -> bool {
-    let gains = [
+pub(super) fn merge(known: &mut GpuIdentity, other: &GpuIdentity) -> bool {
+    let added = [
         fill(&mut known.uuid, &other.uuid),
         fill(&mut known.bus_id, &other.bus_id),
         fill(&mut known.index, &other.index),
@@ -26,7 +26,7 @@ pub(super) fn gain(known: &mut GpuIdentity, other: &GpuIdentity) -> bool {
         fill(&mut known.memory_total, &other.memory_total),
         fill(&mut known.power_limit, &other.power_limit),
     ];
-    gains.contains(&true)
+    added.contains(&true)
 }
 
 fn agree<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> Option<bool> {
@@ -34,9 +34,9 @@ fn agree<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> Option<bool> {
 }
 
 fn fill<T: Clone>(known: &mut Option<T>, other: &Option<T>) -> bool {
-    let gain = known.is_none() && other.is_some();
-    if gain {
+    let added = known.is_none() && other.is_some();
+    if added {
         known.clone_from(other);
     }
-    gain
+    added
 }

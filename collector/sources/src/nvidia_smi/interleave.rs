@@ -1,6 +1,6 @@
 //! How many GPUs take turns in a log that does not name them, seen from the time between its rows.
 //!
-//! The rows of one tick come close together, and the next tick after a pause: the longest times
+//! The rows of one tick come close together, and the next tick after a pause: the pause_count times
 //! between rows stand before the first row of a tick.
 
 use std::cmp::Reverse;
@@ -13,7 +13,7 @@ const MAX_GPUS: usize = 64;
 /// Fewer pauses show nothing.
 const MIN_PAUSES: usize = 4;
 
-/// The times between the first rows of a log, each with the place of the row behind it.
+/// The times between the first rows of a log, each with the position of the row behind it.
 #[derive(Debug, Default)]
 pub(super) struct Spacing {
     last: Option<Timestamp>,
@@ -23,16 +23,16 @@ pub(super) struct Spacing {
 /// What the spacing of rows says of a number of GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    Fits,
-    DoesNot,
+    Match,
+    Mismatch,
     TooShort,
 }
 
 impl Spacing {
-    /// A row, `place` rows behind its header.
-    pub(super) fn row(&mut self, place: usize, at: Timestamp) {
+    /// A row, `position` rows behind its header.
+    pub(super) fn record(&mut self, position: usize, at: Timestamp) {
         if let Some(last) = self.last.replace(at) {
-            self.intervals.push((place, at.since(last)));
+            self.intervals.push((position, at.since(last)));
         }
     }
 
@@ -42,43 +42,44 @@ impl Spacing {
     }
 
     /// The numbers of GPUs, from 2, that fit.
-    pub(super) fn fitting(&self) -> Vec<u32> {
-        (2..=64).filter(|gpus| self.fit(*gpus) == Fit::Fits).collect()
+    pub(super) fn candidates(&self) -> Vec<u32> {
+        (2..=64).filter(|gpus| self.fit(*gpus) == Fit::Match).collect()
     }
 
-    /// Whether so many GPUs fit: 80 % of the longest 1/N of the times stand before the first row
+    /// Whether so many GPUs fit: 80 % of the pause_count 1/N of the times stand before the first row
     /// of a tick, and the median of the times there is at least three times that of the others.
     /// The first tick is left out: a driver takes its time to wake up.
     pub(super) fn fit(&self, gpus: u32) -> Fit {
         let gpus = gpus as usize;
         if !(2..=MAX_GPUS).contains(&gpus) {
-            return Fit::DoesNot;
+            return Fit::Mismatch;
         }
         let mut intervals: Vec<_> =
-            self.intervals.iter().copied().filter(|(place, _)| *place >= gpus).collect();
-        let longest = intervals.len() / gpus;
-        if longest < MIN_PAUSES {
+            self.intervals.iter().copied().filter(|(position, _)| *position >= gpus).collect();
+        let pause_count = intervals.len() / gpus;
+        if pause_count < MIN_PAUSES {
             return Fit::TooShort;
         }
         // Of equally long times the earlier goes first: the sort is stable.
         intervals.sort_by_key(|(_, time)| Reverse(*time));
-        let begins_tick = |(place, _): &(usize, Nanos)| place % gpus == 0;
-        let hits = intervals.iter().take(longest).filter(|interval| begins_tick(interval)).count();
-        let (pauses, others): (Vec<_>, Vec<_>) = intervals.iter().copied().partition(begins_tick);
+        let starts_tick = |(position, _): &(usize, Nanos)| position % gpus == 0;
+        let hits =
+            intervals.iter().take(pause_count).filter(|interval| starts_tick(interval)).count();
+        let (pauses, others): (Vec<_>, Vec<_>) = intervals.iter().copied().partition(starts_tick);
         match (median(&pauses), median(&others)) {
             (Some(pause), Some(other))
-                if hits * 5 >= longest * 4 && pause >= other.saturating_mul(3) =>
+                if hits * 5 >= pause_count * 4 && pause >= other.saturating_mul(3) =>
             {
-                Fit::Fits
+                Fit::Match
             }
-            _ => Fit::DoesNot,
+            _ => Fit::Mismatch,
         }
     }
 }
 
 /// The median of sorted times, the longer one of two.
 fn median(sorted: &[(usize, Nanos)]) -> Option<Nanos> {
-    // Sorted from the longest: of an even number the longer middle one comes first.
+    // Sorted from the pause_count: of an even number the longer middle one comes first.
     sorted.get(sorted.len().saturating_sub(1) / 2).map(|(_, time)| *time)
 }
 
@@ -91,7 +92,7 @@ mod tests {
     /// A log of `gpus` GPUs: `ticks` of them `period` ms apart, the rows of each `spread` ms
     /// apart on top of some jitter.
     #[derive(Clone, Debug)]
-    struct Made {
+    struct GeneratedLog {
         gpus: usize,
         ticks: usize,
         period: u64,
@@ -99,11 +100,11 @@ mod tests {
         jitter: Vec<u64>,
     }
 
-    fn made() -> impl Strategy<Value = Made> {
+    fn generated() -> impl Strategy<Value = GeneratedLog> {
         (2_usize..=16, 6_usize..60, 100_u64..2_000).prop_flat_map(|(gpus, ticks, period)| {
             let spread = 0..=period / (gpus as u64 * 8);
             let jitter = proptest::collection::vec(0..=period / (gpus as u64 * 8), gpus * ticks);
-            (spread, jitter).prop_map(move |(spread, jitter)| Made {
+            (spread, jitter).prop_map(move |(spread, jitter)| GeneratedLog {
                 gpus,
                 ticks,
                 period,
@@ -117,14 +118,14 @@ mod tests {
         Timestamp::from_millis(millis).unwrap()
     }
 
-    impl Made {
+    impl GeneratedLog {
         fn rows(&self) -> Vec<u64> {
-            let place = |row: usize| {
+            let position = |row: usize| {
                 (row / self.gpus) as u64 * self.period
                     + (row % self.gpus) as u64 * self.spread
                     + self.jitter[row]
             };
-            let mut rows: Vec<_> = (0..self.gpus * self.ticks).map(place).collect();
+            let mut rows: Vec<_> = (0..self.gpus * self.ticks).map(position).collect();
             // One GPU's row is written after the other's.
             for row in 1..rows.len() {
                 rows[row] = rows[row].max(rows[row - 1]);
@@ -135,8 +136,8 @@ mod tests {
 
     fn spacing(rows: &[u64]) -> Spacing {
         let mut spacing = Spacing::default();
-        for (place, millis) in rows.iter().enumerate() {
-            spacing.row(place, at(*millis));
+        for (position, millis) in rows.iter().enumerate() {
+            spacing.record(position, at(*millis));
         }
         spacing
     }
@@ -148,32 +149,32 @@ mod tests {
         let with_pauses: Vec<_> = (0..1_000).map(|row| row * 100 + row / 97 * 5_000).collect();
         let whole_seconds: Vec<_> = (0..1_000).map(|row| row / 10 * 1_000).collect();
         for rows in [even, jittery, with_pauses] {
-            assert!(spacing(&rows).fitting().is_empty());
+            assert!(spacing(&rows).candidates().is_empty());
         }
         // Ten rows that share a second look like ten GPUs, and nothing could tell otherwise.
-        assert_eq!(spacing(&whole_seconds).fitting(), [10_u32]);
+        assert_eq!(spacing(&whole_seconds).candidates(), [10_u32]);
     }
 
     #[test]
     fn a_short_log_shows_nothing() {
         let rows: Vec<_> = (0..10).map(|row| row / 2 * 1_000 + row % 2).collect();
-        assert_eq!(spacing(&rows).fit(2), Fit::Fits);
+        assert_eq!(spacing(&rows).fit(2), Fit::Match);
         assert_eq!(spacing(&rows[..9]).fit(2), Fit::TooShort);
-        assert_eq!(spacing(&rows).fit(1), Fit::DoesNot);
-        assert_eq!(spacing(&rows).fit(65), Fit::DoesNot);
+        assert_eq!(spacing(&rows).fit(1), Fit::Mismatch);
+        assert_eq!(spacing(&rows).fit(65), Fit::Mismatch);
     }
 
     #[test]
     fn a_torn_row_keeps_its_place() {
         let mut spacing = Spacing::default();
-        for place in 0..100 {
-            if place % 7 == 3 {
+        for position in 0..100 {
+            if position % 7 == 3 {
                 spacing.interrupt();
             } else {
-                spacing.row(place, at((place / 4 * 1_000 + place % 4) as u64));
+                spacing.record(position, at((position / 4 * 1_000 + position % 4) as u64));
             }
         }
-        assert_eq!(spacing.fitting(), [4]);
+        assert_eq!(spacing.candidates(), [4]);
     }
 
     #[test]
@@ -182,40 +183,43 @@ mod tests {
         for run in 0..3 {
             spacing.interrupt();
             // Each run ends in the middle of a tick.
-            for place in 0..50 {
-                spacing.row(place, at((run * 90_000 + place / 3 * 1_000 + place % 3) as u64));
+            for position in 0..50 {
+                spacing.record(
+                    position,
+                    at((run * 90_000 + position / 3 * 1_000 + position % 3) as u64),
+                );
             }
         }
-        assert_eq!(spacing.fitting(), [3]);
+        assert_eq!(spacing.candidates(), [3]);
     }
 
     proptest! {
-            /// The right number fits, whatever the jitter, the last tick, and a slow first tick.
+            /// The right number candidates, whatever the jitter, the last tick, and a slow first tick.
             #[test]
-            fn the_right_number_fits(made in made(), cut in 0_usize..16, slow in 0_u64..900) {
-                let mut rows = made.rows();
-                for (place, millis) in rows.iter_mut().enumerate() {
-                    *millis += slow * place.min(made.gpus - 1) as u64;
+            fn the_right_number_fits(generated in generated(), cut in 0_usize..16, slow in 0_u64..900) {
+                let mut rows = generated.rows();
+                for (position, millis) in rows.iter_mut().enumerate() {
+                    *millis += slow * position.min(generated.gpus - 1) as u64;
                 }
-                rows.truncate(rows.len() - cut.min(made.gpus - 1));
+                rows.truncate(rows.len() - cut.min(generated.gpus - 1));
                 let spacing = spacing(&rows);
-                prop_assert_eq!(spacing.fit(u32::try_from(made.gpus).unwrap()), Fit::Fits);
+                prop_assert_eq!(spacing.fit(u32::try_from(generated.gpus).unwrap()), Fit::Match);
             }
 
             /// Pauses of the whole machine, in the middle of ticks too, do not hide it.
             #[test]
             fn pauses_do_not_hide_it(
-                mut made in made(), pauses in proptest::collection::vec(any::<prop::sample::Index>(), 3),
+                mut generated in generated(), pauses in proptest::collection::vec(any::<prop::sample::Index>(), 3),
             ) {
-                made.ticks = 60;
-                made.jitter = vec![0; made.gpus * 60];
-                let mut rows = made.rows();
+                generated.ticks = 60;
+                generated.jitter = vec![0; generated.gpus * 60];
+                let mut rows = generated.rows();
                 for pause in pauses {
                     let from = pause.index(rows.len());
                     rows[from..].iter_mut().for_each(|millis| *millis += 10_000);
                 }
-    let gpus = u32::try_from(made.gpus).unwrap();
-                prop_assert_eq!(spacing(&rows).fit(gpus), Fit::Fits);
+    let gpus = u32::try_from(generated.gpus).unwrap();
+                prop_assert_eq!(spacing(&rows).fit(gpus), Fit::Match);
             }
         }
 }

@@ -17,14 +17,14 @@ pub(super) struct Limits {
 impl Limits {
     /// Adds what was not known of the GPU.
     #[inline]
-    pub(super) fn fill(self, gpu: &mut GpuIdentity) {
+    pub(super) fn fill_missing(self, gpu: &mut GpuIdentity) {
         gpu.memory_total = gpu.memory_total.or(self.memory_total);
         gpu.power_limit = gpu.power_limit.or(self.power);
     }
 
     /// Makes it what is known of the GPU; what the row does not say stays.
     #[inline]
-    pub(super) fn set(self, gpu: &mut GpuIdentity) {
+    pub(super) fn apply(self, gpu: &mut GpuIdentity) {
         gpu.memory_total = self.memory_total.or(gpu.memory_total);
         gpu.power_limit = self.power.or(gpu.power_limit);
     }

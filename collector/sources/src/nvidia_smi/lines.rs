@@ -19,7 +19,7 @@ pub(super) enum Line<'a> {
 /// The lines of a stream.
 pub(super) struct Lines {
     stream: Box<dyn Read + Send>,
-    /// Twice the longest row: while one is completed, at least as much can be read ahead.
+    /// DuplicateLog the longest row: while one is completed, at least as much can be read ahead.
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -120,7 +120,7 @@ impl Lines {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::pieces::Pieces;
+    use super::super::chunked_reader::ChunkedReader;
     use super::*;
 
     const MAX: usize = 10;
@@ -169,7 +169,7 @@ mod tests {
                 .map(|line| (line.len() <= MAX).then(|| line.strip_suffix('\r').unwrap_or(line)))
                 .map(|line| line.map(|line| line.as_bytes().to_vec()))
                 .collect();
-            prop_assert_eq!(all(Pieces::new(text, sizes)), expected);
+            prop_assert_eq!(all(ChunkedReader::new(text, sizes)), expected);
         }
     }
 }

@@ -12,13 +12,13 @@ use phasemeter_meter::reading::GpuIdentity;
 
 use super::super::SourceError;
 use super::LogOptions;
-use super::columns::{PowerColumn, ToldApartBy};
+use super::columns::{GpuIdentification, PowerColumn};
+use super::decoder::{Decoded, Entry, LogDecoder};
+use super::error::{LogError, LogErrorKind};
 use super::interleave::{Fit, Spacing};
 use super::lines::{Lines, MAX_ROW};
-use super::rejected::{Refusal, Rejected};
-use super::sheet::{Entry, Sheet, Taken};
+use super::rejected::{RejectReason, RejectedRows};
 use super::stream;
-use super::unusable::{Problem, Unusable};
 
 /// Rows that are read ahead.
 const HEAD: usize = 1_000;
@@ -27,7 +27,7 @@ const HEAD: usize = 1_000;
 pub(super) struct Log {
     name: Arc<str>,
     lines: Lines,
-    sheet: Sheet,
+    decoder: LogDecoder,
     head: VecDeque<Entry>,
     entry: Entry,
 }
@@ -36,7 +36,7 @@ pub(super) struct Log {
 enum Step {
     Reading,
     Header,
-    Torn,
+    Rejected,
     End,
 }
 
@@ -50,15 +50,15 @@ impl Log {
         name: Arc<str>,
         bytes: Box<dyn Read + Send>,
         options: &LogOptions,
-        rejected: &mut Rejected,
+        rejected: &mut RejectedRows,
     ) -> Result<Self, SourceError> {
-        let sheet = Sheet::new(options)?;
-        let text = match stream::decoded(bytes) {
+        let decoder = LogDecoder::new(options)?;
+        let text = match stream::decode(bytes) {
             Ok(text) => text,
-            Err(error) if stream::is_damage(&error) => {
-                let reason = Refusal::Damaged(error).to_string();
-                let problem = Problem::NoReadableRow { line: 1, reason };
-                return Err(Unusable { file: name.to_string(), line: None, problem }.into());
+            Err(error) if stream::is_corrupt(&error) => {
+                let reason = RejectReason::Corrupt(error).to_string();
+                let kind = LogErrorKind::NoValidRow { line: 1, reason };
+                return Err(LogError { file: name.to_string(), line: None, kind }.into());
             }
             Err(source) => {
                 return Err(SourceError::Unreadable { input: name.to_string(), source });
@@ -66,10 +66,10 @@ impl Log {
         };
         let lines = Lines::new(text, MAX_ROW);
         let (head, entry) = (VecDeque::new(), Entry::default());
-        let mut log = Self { name, lines, sheet, head, entry };
-        let mut refused = Rejected::default();
-        log.read_head(options.gpus, &mut refused)?;
-        rejected.absorb(refused);
+        let mut log = Self { name, lines, decoder, head, entry };
+        let mut in_head = RejectedRows::default();
+        log.read_head(options.gpus, &mut in_head)?;
+        rejected.merge(in_head);
         Ok(log)
     }
 
@@ -80,28 +80,28 @@ impl Log {
 
     /// Its GPUs so far, their names still empty.
     pub(super) fn gpus(&self) -> impl ExactSizeIterator<Item = &GpuIdentity> {
-        self.sheet.census().gpus()
+        self.decoder.registry().gpus()
     }
 
-    /// Whether more is known of a GPU than when this was asked last.
+    /// Whether more is known of a GPU than when this was requested last.
     #[inline]
-    pub(super) fn take_news(&mut self) -> bool {
-        self.sheet.take_news()
+    pub(super) fn take_changed(&mut self) -> bool {
+        self.decoder.take_changed()
     }
 
     /// What tells its GPUs apart.
-    pub(super) const fn told_apart_by(&self) -> ToldApartBy {
-        self.sheet.told_apart_by()
+    pub(super) const fn gpu_identification(&self) -> GpuIdentification {
+        self.decoder.gpu_identification()
     }
 
     /// Where its power comes from.
     pub(super) const fn power(&self) -> Option<PowerColumn> {
-        self.sheet.power()
+        self.decoder.power()
     }
 
     /// Whether it had to take local time as UTC.
     pub(super) const fn assumed_utc(&self) -> bool {
-        self.sheet.assumed_utc()
+        self.decoder.assumed_utc()
     }
 
     /// The reading that it stands at.
@@ -111,7 +111,7 @@ impl Log {
 
     /// Goes on to the next reading; false at the end.
     #[inline]
-    pub(super) fn advance(&mut self, rejected: &mut Rejected) -> Result<bool, SourceError> {
+    pub(super) fn advance(&mut self, rejected: &mut RejectedRows) -> Result<bool, SourceError> {
         if let Some(entry) = self.head.pop_front() {
             self.entry = entry;
             if self.head.is_empty() {
@@ -122,7 +122,7 @@ impl Log {
         loop {
             match self.step(rejected)? {
                 Step::Reading => return Ok(true),
-                Step::Header | Step::Torn => {}
+                Step::Header | Step::Rejected => {}
                 Step::End => return Ok(false),
             }
         }
@@ -132,18 +132,18 @@ impl Log {
     fn read_head(
         &mut self,
         gpus: Option<NonZeroU32>,
-        rejected: &mut Rejected,
+        rejected: &mut RejectedRows,
     ) -> Result<(), SourceError> {
         let (mut spacing, mut rows) = (Spacing::default(), 0);
         let mut head = VecDeque::new();
         while rows < HEAD {
             match self.step(rejected)? {
                 Step::Reading => {
-                    spacing.row(self.entry.gpu, self.entry.reading.at);
+                    spacing.record(self.entry.gpu, self.entry.reading.at);
                     head.push_back(self.entry);
                     rows += 1;
                 }
-                Step::Torn => {
+                Step::Rejected => {
                     spacing.interrupt();
                     rows += 1;
                 }
@@ -151,20 +151,22 @@ impl Log {
                 Step::End => break,
             }
         }
-        if self.told_apart_by() == ToldApartBy::RowOrder {
+        if self.gpu_identification() == GpuIdentification::RowOrder {
             let tick = self.tick_length(&spacing, gpus)?;
-            self.sheet.set_tick(tick);
+            self.decoder.set_tick_length(tick);
             head.iter_mut().for_each(|entry| entry.gpu %= tick);
-        } else if let Some(asked) = gpus {
+        } else if let Some(requested) = gpus {
             // GPUs are numbered as they appear: the first tick counts up.
             let found = head.iter().zip(0..).take_while(|(entry, row)| entry.gpu == *row).count();
-            if asked.get() as usize != found {
-                return Err(self.unusable(Problem::NamesItsGpus { asked: asked.get(), found }));
+            if requested.get() as usize != found {
+                return Err(
+                    self.error(LogErrorKind::GpusIdentified { requested: requested.get(), found })
+                );
             }
         }
         self.head = head;
         if !self.advance(rejected)? {
-            return Err(self.unusable(no_rows(rejected)));
+            return Err(self.error(no_rows(rejected)));
         }
         Ok(())
     }
@@ -175,65 +177,67 @@ impl Log {
         spacing: &Spacing,
         gpus: Option<NonZeroU32>,
     ) -> Result<usize, SourceError> {
-        let fits = || spacing.fitting();
-        let problem = match gpus.map(NonZeroU32::get) {
+        let candidates = || spacing.candidates();
+        let kind = match gpus.map(NonZeroU32::get) {
             Some(1) => return Ok(1),
-            Some(asked) => match (spacing.fit(asked), fits()) {
-                (Fit::Fits, _) => return Ok(asked as usize),
-                (Fit::TooShort, fits) if fits.is_empty() => Problem::TooShort { asked },
-                (_, fits) => Problem::OtherNumberOfGpus { asked, fits },
+            Some(requested) => match (spacing.fit(requested), candidates()) {
+                (Fit::Match, _) => return Ok(requested as usize),
+                (Fit::TooShort, candidates) if candidates.is_empty() => {
+                    LogErrorKind::TooShort { requested }
+                }
+                (_, candidates) => LogErrorKind::GpuCountMismatch { requested, candidates },
             },
-            None => match fits() {
-                fits if fits.is_empty() => return Ok(1),
-                fits => Problem::SeveralGpus { fits },
+            None => match candidates() {
+                candidates if candidates.is_empty() => return Ok(1),
+                candidates => LogErrorKind::GpuCountRequired { candidates },
             },
         };
-        Err(self.unusable(problem))
+        Err(self.error(kind))
     }
 
     #[inline]
-    fn step(&mut self, rejected: &mut Rejected) -> Result<Step, SourceError> {
+    fn step(&mut self, rejected: &mut RejectedRows) -> Result<Step, SourceError> {
         loop {
-            let (taken, line) = match self.lines.next() {
+            let (decoded, line) = match self.lines.next() {
                 Ok(None) => return Ok(Step::End),
-                Ok(Some(line)) => (self.sheet.take(line, &mut self.entry), self.lines.number()),
+                Ok(Some(line)) => (self.decoder.decode(line, &mut self.entry), self.lines.number()),
                 // What is damaged is the line after the last whole one.
-                Err(error) if stream::is_damage(&error) => {
-                    (self.sheet.pass(Refusal::Damaged(error)), self.lines.number() + 1)
+                Err(error) if stream::is_corrupt(&error) => {
+                    (self.decoder.skip_row(RejectReason::Corrupt(error)), self.lines.number() + 1)
                 }
                 Err(source) => {
                     let input = self.name.to_string();
                     return Err(SourceError::Unreadable { input, source });
                 }
             };
-            match taken {
-                Taken::Reading => {
+            match decoded {
+                Decoded::Reading => {
                     self.entry.line = line;
                     return Ok(Step::Reading);
                 }
-                Taken::Blank => {}
-                Taken::Header => return Ok(Step::Header),
-                Taken::Torn(refusal) => {
-                    rejected.book(&self.name, line, &refusal);
-                    return Ok(Step::Torn);
+                Decoded::Blank => {}
+                Decoded::Header => return Ok(Step::Header),
+                Decoded::Rejected(reason) => {
+                    rejected.record(&self.name, line, &reason);
+                    return Ok(Step::Rejected);
                 }
-                Taken::Unusable(problem) => {
+                Decoded::Failed(kind) => {
                     let (file, line) = (self.name.to_string(), Some(line));
-                    return Err(Unusable { file, line, problem }.into());
+                    return Err(LogError { file, line, kind }.into());
                 }
             }
         }
     }
 
-    fn unusable(&self, problem: Problem) -> SourceError {
-        Unusable { file: self.name.to_string(), line: None, problem }.into()
+    fn error(&self, kind: LogErrorKind) -> SourceError {
+        LogError { file: self.name.to_string(), line: None, kind }.into()
     }
 }
 
 /// What is wrong with a log that has no row, or none but these.
-fn no_rows(rejected: &Rejected) -> Problem {
+fn no_rows(rejected: &RejectedRows) -> LogErrorKind {
     match rejected.first.first() {
-        Some(row) => Problem::NoReadableRow { line: row.line, reason: row.reason.clone() },
-        None => Problem::NoRows,
+        Some(row) => LogErrorKind::NoValidRow { line: row.line, reason: row.reason.clone() },
+        None => LogErrorKind::NoRows,
     }
 }

@@ -13,34 +13,34 @@ use phasemeter_meter::units::Timestamp;
 
 use super::super::{Source, SourceError};
 use super::LogOptions;
-use super::columns::{PowerColumn, ToldApartBy};
+use super::columns::{GpuIdentification, PowerColumn};
+use super::error::{LogError, LogErrorKind};
 use super::fleet::Fleet;
 use super::log::Log;
-use super::rejected::Rejected;
-use super::stream::{self, Counted, Input};
-use super::unusable::{Problem, Unusable};
+use super::rejected::RejectedRows;
+use super::stream::{self, CountingReader, Input};
 
 /// The readings of `nvidia-smi` logs, in order of time over all of them.
 pub struct Logs {
-    parts: Vec<Part>,
+    logs: Vec<MergedLog>,
     /// The log that is read from, and the others, by the time of their next reading.
     current: usize,
-    waiting: BinaryHeap<Reverse<Turn>>,
+    queue: BinaryHeap<Reverse<NextReading>>,
     fleet: Fleet,
-    rejected: Rejected,
+    rejected: RejectedRows,
     read: Arc<AtomicU64>,
     size: Option<u64>,
 }
 
 /// One log among several.
-struct Part {
+struct MergedLog {
     log: Log,
     /// What GPUs are named after it where names need that.
     label: Arc<str>,
     /// The chain it belongs to, from its first reading on.
     chain: Option<usize>,
-    /// Whether the reading that the log stands at was given out.
-    given: bool,
+    /// Whether the reading that the log stands at was emitted out.
+    emitted: bool,
     ended: bool,
     continues: Option<Arc<str>>,
     /// Its GPUs as those of the fleet.
@@ -50,21 +50,21 @@ struct Part {
 /// When a log's turn comes: the earliest reading, a log that was begun before one that was not,
 /// then as they were named.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
+struct NextReading {
     at: Timestamp,
-    to_begin: bool,
+    is_first: bool,
     part: usize,
 }
 
 /// What a report should say of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogFacts<'a> {
+pub struct LogSummary<'a> {
     /// The log as the user named it.
     pub file: &'a str,
     /// The GPUs it has readings of.
     pub gpus: usize,
     /// What tells them apart.
-    pub told_apart_by: ToldApartBy,
+    pub gpu_identification: GpuIdentification,
     /// The column that power came from; `None` without one.
     pub power: Option<PowerColumn>,
     /// Whether local time was taken as UTC for want of a zone and of `--utc-offset`.
@@ -83,8 +83,8 @@ impl Logs {
         let mut size = Some(0_u64);
         for (place, input) in inputs.iter().enumerate() {
             if inputs.iter().take(place).any(|other| other == input) {
-                let (file, problem) = (input.to_string(), Problem::Twice);
-                return Err(Unusable { file, line: None, problem }.into());
+                let (file, kind) = (input.to_string(), LogErrorKind::DuplicateLog);
+                return Err(LogError { file, line: None, kind }.into());
             }
             let raw = stream::open(input)?;
             size = size.zip(raw.size).map(|(sum, size)| sum.saturating_add(size));
@@ -100,33 +100,41 @@ impl Logs {
         options: &LogOptions,
     ) -> Result<Self, SourceError> {
         let labels = labels(&named.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>());
-        let (mut rejected, read) = (Rejected::default(), Arc::default());
-        let (mut parts, mut waiting) = (Vec::new(), BinaryHeap::new());
+        let (mut rejected, read) = (RejectedRows::default(), Arc::default());
+        let (mut logs, mut queue) = (Vec::new(), BinaryHeap::new());
         for ((name, bytes), label) in named.into_iter().zip(labels) {
-            let bytes = Box::new(Counted::new(bytes, Arc::clone(&read)));
+            let bytes = Box::new(CountingReader::new(bytes, Arc::clone(&read)));
             let log = Log::open(name.into(), bytes, options, &mut rejected)?;
-            let (at, part) = (log.entry().reading.at, parts.len());
-            waiting.push(Reverse(Turn { at, to_begin: true, part }));
+            let (at, part) = (log.entry().reading.at, logs.len());
+            queue.push(Reverse(NextReading { at, is_first: true, part }));
             let (chain, continues, gpus) = (None, None, Vec::new());
-            parts.push(Part { log, label, chain, given: false, ended: false, continues, gpus });
+            logs.push(MergedLog {
+                log,
+                label,
+                chain,
+                emitted: false,
+                ended: false,
+                continues,
+                gpus,
+            });
         }
-        let current = waiting.pop().map_or(0, |Reverse(turn)| turn.part);
+        let current = queue.pop().map_or(0, |Reverse(turn)| turn.part);
         let fleet = Fleet::default();
-        Ok(Self { parts, current, waiting, fleet, rejected, read, size })
+        Ok(Self { logs, current, queue, fleet, rejected, read, size })
     }
 
     /// What had to be left out so far.
     #[must_use]
-    pub const fn rejected(&self) -> &Rejected {
+    pub const fn rejected(&self) -> &RejectedRows {
         &self.rejected
     }
 
     /// What a report should say of each log, in the order they were named. Complete at the end.
-    pub fn facts(&self) -> impl Iterator<Item = LogFacts<'_>> {
-        self.parts.iter().map(|part| LogFacts {
+    pub fn summaries(&self) -> impl Iterator<Item = LogSummary<'_>> {
+        self.logs.iter().map(|part| LogSummary {
             file: part.log.name(),
             gpus: part.log.gpus().len(),
-            told_apart_by: part.log.told_apart_by(),
+            gpu_identification: part.log.gpu_identification(),
             power: part.log.power(),
             assumed_utc: part.log.assumed_utc(),
             continues: part.continues.as_deref(),
@@ -143,20 +151,20 @@ impl Logs {
     #[inline]
     fn advance(&mut self) -> Result<bool, SourceError> {
         loop {
-            let Some(part) = self.parts.get_mut(self.current) else { return Ok(false) };
-            if !part.given || part.log.advance(&mut self.rejected)? {
+            let Some(part) = self.logs.get_mut(self.current) else { return Ok(false) };
+            if !part.emitted || part.log.advance(&mut self.rejected)? {
                 let at = part.log.entry().reading.at;
-                let turn = Turn { at, to_begin: part.chain.is_none(), part: self.current };
-                if self.waiting.peek().is_none_or(|Reverse(other)| turn <= *other) {
-                    part.given = true;
+                let turn = NextReading { at, is_first: part.chain.is_none(), part: self.current };
+                if self.queue.peek().is_none_or(|Reverse(other)| turn <= *other) {
+                    part.emitted = true;
                     return Ok(true);
                 }
-                part.given = false;
-                self.waiting.push(Reverse(turn));
+                part.emitted = false;
+                self.queue.push(Reverse(turn));
             } else {
                 part.ended = true;
             }
-            match self.waiting.pop() {
+            match self.queue.pop() {
                 Some(Reverse(turn)) => self.current = turn.part,
                 None => return Ok(false),
             }
@@ -165,13 +173,13 @@ impl Logs {
 
     /// Brings what the current log has learned of its GPUs to the fleet.
     #[cold]
-    fn take_news(&mut self) {
+    fn merge_changes(&mut self) {
         let chain = self.chain();
-        let Some(part) = self.parts.get_mut(self.current) else { return };
+        let Some(part) = self.logs.get_mut(self.current) else { return };
         for (local, gpu) in part.log.gpus().enumerate() {
             match part.gpus.get(local) {
-                Some(known) => self.fleet.gain(*known, gpu),
-                None => part.gpus.push(self.fleet.enter(chain, gpu)),
+                Some(known) => self.fleet.merge(*known, gpu),
+                None => part.gpus.push(self.fleet.find_or_insert(chain, gpu)),
             }
         }
     }
@@ -180,20 +188,21 @@ impl Logs {
     /// only where nothing else can be meant: no log without uuids is half-way, and just one chain
     /// has its GPUs.
     fn chain(&mut self) -> usize {
-        let by_uuid = |log: &Log| log.told_apart_by() == ToldApartBy::Uuid;
-        let half_way = |part: &Part| part.chain.is_some() && !part.ended && !by_uuid(&part.log);
-        let others_half_way = self.parts.iter().any(half_way);
-        let Some(part) = self.parts.get_mut(self.current) else { return 0 };
+        let by_uuid = |log: &Log| log.gpu_identification() == GpuIdentification::Uuid;
+        let in_progress =
+            |part: &MergedLog| part.chain.is_some() && !part.ended && !by_uuid(&part.log);
+        let other_in_progress = self.logs.iter().any(in_progress);
+        let Some(part) = self.logs.get_mut(self.current) else { return 0 };
         *part.chain.get_or_insert_with(|| {
-            let alone = others_half_way || by_uuid(&part.log);
+            let alone = other_in_progress || by_uuid(&part.log);
             let before = if alone {
                 None
             } else {
-                self.fleet.chain_of(&part.log.gpus().collect::<Vec<_>>())
+                self.fleet.matching_chain(&part.log.gpus().collect::<Vec<_>>())
             };
             match before {
                 Some(chain) => {
-                    part.continues = self.fleet.lengthen(chain, Arc::clone(part.log.name()));
+                    part.continues = self.fleet.append_log(chain, Arc::clone(part.log.name()));
                     chain
                 }
                 None => self.fleet.begin_chain(&part.label, part.log.name()),
@@ -208,13 +217,13 @@ impl Source for Logs {
         if !self.advance()? {
             return Ok(None);
         }
-        if self.parts.get_mut(self.current).is_some_and(|part| part.log.take_news()) {
-            self.take_news();
+        if self.logs.get_mut(self.current).is_some_and(|part| part.log.take_changed()) {
+            self.merge_changes();
         }
-        let Some(part) = self.parts.get(self.current) else { return Ok(None) };
+        let Some(part) = self.logs.get(self.current) else { return Ok(None) };
         let entry = part.log.entry();
         let Some(gpu) = part.gpus.get(entry.gpu) else { return Ok(None) };
-        self.fleet.set_limits(*gpu, entry.limits);
+        self.fleet.apply_limits(*gpu, entry.limits);
         Ok(Some((*gpu, entry.reading)))
     }
 
@@ -222,17 +231,17 @@ impl Source for Logs {
         self.fleet.gpus()
     }
 
-    fn refuse(&mut self, reason: &str) {
-        if let Some(part) = self.parts.get(self.current) {
-            self.rejected.book(part.log.name(), part.log.entry().line, reason);
+    fn reject(&mut self, reason: &str) {
+        if let Some(part) = self.logs.get(self.current) {
+            self.rejected.record(part.log.name(), part.log.entry().line, reason);
         }
     }
 }
 
-/// What GPUs are named after each log: the name of the file, or all of it where two are alike.
+/// What GPUs are named after each log: the name of the file, or all of it where two are same_name.
 fn labels(names: &[&str]) -> Vec<Arc<str>> {
-    let alike = |name| names.iter().filter(|other| file_name(other) == file_name(name)).count();
-    let label = |name| if alike(name) == 1 { file_name(name) } else { name };
+    let same_name = |name| names.iter().filter(|other| file_name(other) == file_name(name)).count();
+    let label = |name| if same_name(name) == 1 { file_name(name) } else { name };
     names.iter().map(|name| label(name).into()).collect()
 }
 
@@ -247,7 +256,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::pieces::Pieces;
+    use super::super::chunked_reader::ChunkedReader;
     use super::*;
 
     const HEADER: &str = "timestamp, uuid, utilization.gpu [%]\n";
@@ -278,7 +287,7 @@ mod tests {
         for _ in 0..2 {
             logs.next().unwrap();
         }
-        logs.refuse("too late");
+        logs.reject("too late");
         let refused = logs.rejected().first.first().unwrap();
         assert_eq!((refused.line, refused.reason.as_str()), (4, "too late"));
     }
@@ -305,7 +314,7 @@ mod tests {
         ) {
             let log = format!("{HEADER}{}{}", row(0, 0), lines.concat());
             let mut whole = open(vec![bytes(log.as_str())]).unwrap();
-            let mut pieces = open(vec![Box::new(Pieces::new(log, sizes))]).unwrap();
+            let mut pieces = open(vec![Box::new(ChunkedReader::new(log, sizes))]).unwrap();
             prop_assert_eq!(readings(&mut whole), readings(&mut pieces));
             prop_assert_eq!(whole.rejected(), pieces.rejected());
             prop_assert_eq!(whole.gpus(), pieces.gpus());

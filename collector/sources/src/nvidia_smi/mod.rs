@@ -1,7 +1,7 @@
 //! Logs that `nvidia-smi --query-gpu=… --format=csv` wrote: the source of an audit.
 //!
 //! ```text
-//! stream → lines → sheet (columns, row, census) → log → logs (fleet) → Reading
+//! stream → lines → decoder (columns, row, registry) → log → logs (fleet) → Reading
 //! ```
 //!
 //! A log may be gzip or UTF-16, have any columns in any order, name its GPUs or leave it to the
@@ -11,33 +11,33 @@
 //! must know what readings are for.
 
 mod cell;
-mod census;
+#[cfg(test)]
+mod chunked_reader;
 mod columns;
+pub mod csv_writer;
+mod decoder;
+mod error;
 mod fleet;
+mod gpu_registry;
 mod identity;
 mod interleave;
 mod limits;
 mod lines;
 mod log;
 mod logs;
-#[cfg(test)]
-mod pieces;
-pub mod recording;
 mod rejected;
 mod row;
-mod sheet;
 mod stream;
 mod timestamp;
-mod unusable;
 
 use std::num::NonZeroU32;
 
-pub use columns::{PowerColumn, ToldApartBy};
-pub use logs::{LogFacts, Logs};
-pub use rejected::{Rejected, RejectedRow};
+pub use columns::{GpuIdentification, PowerColumn};
+pub use error::{HeaderError, LogError, LogErrorKind};
+pub use logs::{LogSummary, Logs};
+pub use rejected::{RejectedRow, RejectedRows};
 pub use stream::Input;
 pub use timestamp::{UtcOffset, UtcOffsetError};
-pub use unusable::{HeaderFault, Problem, Unusable};
 
 /// What the user says of logs that they do not say themselves. It holds for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

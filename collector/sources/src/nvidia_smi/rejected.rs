@@ -5,14 +5,14 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use super::unusable::HeaderFault;
+use super::error::HeaderError;
 
 /// Rows that are kept with their reason.
-const KEPT: usize = 100;
+const MAX_KEPT: usize = 100;
 
 /// The rows that were left out, over all logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rejected {
+pub struct RejectedRows {
     /// The first hundred, as they were met.
     pub first: Vec<RejectedRow>,
     /// How many there were.
@@ -30,31 +30,31 @@ pub struct RejectedRow {
     pub reason: String,
 }
 
-impl Rejected {
-    pub(super) fn book(
+impl RejectedRows {
+    pub(super) fn record(
         &mut self,
         file: &Arc<str>,
         line: u64,
         reason: &(impl fmt::Display + ?Sized),
     ) {
         self.total = self.total.saturating_add(1);
-        if self.first.len() < KEPT {
+        if self.first.len() < MAX_KEPT {
             let (file, reason) = (Arc::clone(file), reason.to_string());
             self.first.push(RejectedRow { file, line, reason });
         }
     }
 
     /// Adds what another one booked.
-    pub(super) fn absorb(&mut self, other: Self) {
+    pub(super) fn merge(&mut self, other: Self) {
         self.total = self.total.saturating_add(other.total);
-        let room = KEPT.saturating_sub(self.first.len());
-        self.first.extend(other.first.into_iter().take(room));
+        let free = MAX_KEPT.saturating_sub(self.first.len());
+        self.first.extend(other.first.into_iter().take(free));
     }
 }
 
 /// Why the reader left a row out.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum RejectReason {
     #[error("the number of its cells is {found}, of columns {expected}")]
     CellCount { found: usize, expected: usize },
     #[error("no readable timestamp")]
@@ -62,15 +62,15 @@ pub(super) enum Refusal {
     #[error("longer than 64 KiB")]
     TooLong,
     #[error("no readable id of its GPU")]
-    NoGpu,
+    NoGpuId,
     #[error("one GPU more than the {0} that a log may have")]
     TooManyGpus(usize),
     #[error("a header that cannot be used: {0}")]
-    Header(HeaderFault),
+    Header(HeaderError),
     #[error("under a header that cannot be used")]
     NoColumns,
     #[error("the compressed data is damaged or cut off from here on: {0}")]
-    Damaged(io::Error),
+    Corrupt(io::Error),
 }
 
 #[cfg(test)]
@@ -79,9 +79,9 @@ mod tests {
 
     #[test]
     fn all_are_counted_and_a_hundred_kept() {
-        let (mut rejected, file) = (Rejected::default(), Arc::from("a.csv"));
+        let (mut rejected, file) = (RejectedRows::default(), Arc::from("a.csv"));
         for line in 1..=250 {
-            rejected.book(&file, line, &Refusal::Timestamp);
+            rejected.record(&file, line, &RejectReason::Timestamp);
         }
         assert_eq!(rejected.total, 250);
         assert_eq!(rejected.first.len(), 100);

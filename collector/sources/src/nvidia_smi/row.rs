@@ -8,12 +8,12 @@ use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization,
 };
 
-use super::cell::{Cells, NUMBER_ONE, absence};
+use super::cell::{Cells, SCALE, missing_reason};
 use super::columns::{Column, Columns};
 use super::limits::Limits;
-use super::timestamp::Clock;
+use super::timestamp::TimestampParser;
 
-/// Above this a clock is a misreading.
+/// Above this a timestamps is a misreading.
 const MAX_MEGAHERTZ: u32 = 100_000;
 
 /// Outside ± this a temperature is a misreading.
@@ -50,7 +50,11 @@ impl<'a> Row<'a> {
     /// Reads a row without its line end. `None` where it is torn: it has another number of cells,
     /// or its time cannot be told.
     #[inline]
-    pub(super) fn read(row: &'a [u8], columns: &Columns, clock: &mut Clock) -> Option<Self> {
+    pub(super) fn read(
+        row: &'a [u8],
+        columns: &Columns,
+        timestamps: &mut TimestampParser,
+    ) -> Option<Self> {
         let mut cells = Cells::of(row);
         let mut limits = Limits::default();
         let mut set_limit = None;
@@ -60,7 +64,7 @@ impl<'a> Row<'a> {
         for column in columns.iter() {
             match column {
                 Column::Unknown => _ = cells.text(),
-                Column::Timestamp => reading.at = cells.instant(clock)?,
+                Column::Timestamp => reading.at = cells.instant(timestamps)?,
                 Column::Uuid => ids.uuid = cells.text(),
                 Column::BusId => ids.bus_id = cells.text(),
                 Column::Index => ids.index = cells.text(),
@@ -69,8 +73,8 @@ impl<'a> Row<'a> {
                 Column::MemoryUsed => reading.memory_used = mebibytes(&mut cells),
                 Column::MemoryTotal => limits.memory_total = mebibytes(&mut cells),
                 Column::Power(_) => reading.power = milliwatts(&mut cells, column),
-                Column::EnforcedLimit => limits.power = power_limit(&mut cells, column),
-                Column::SetLimit => set_limit = power_limit(&mut cells, column),
+                Column::EnforcedPowerLimit => limits.power = power_limit(&mut cells, column),
+                Column::PowerLimit => set_limit = power_limit(&mut cells, column),
                 Column::Energy => reading.energy = millijoules(&mut cells),
                 Column::Temperature => reading.temperature = celsius(&mut cells),
                 Column::SmClock => reading.sm_clock = megahertz(&mut cells),
@@ -79,13 +83,13 @@ impl<'a> Row<'a> {
             }
         }
         limits.power = limits.power.or(set_limit);
-        cells.all_taken().then_some(Self { reading, limits, ids, name })
+        cells.is_complete().then_some(Self { reading, limits, ids, name })
     }
 }
 
-/// Percent in units of 1/[`NUMBER_ONE`] are ppm.
+/// Percent in units of 1/[`SCALE`] are ppm.
 fn utilization(cells: &mut Cells<'_>) -> Result<Utilization, MissingReason> {
-    let ppm = cells.number(Column::Utilization.unit()).map_err(absence)?;
+    let ppm = cells.number(Column::Utilization.unit()).map_err(missing_reason)?;
     u32::try_from(ppm).ok().and_then(Utilization::from_ppm).ok_or(MissingReason::Unreadable)
 }
 
@@ -94,7 +98,7 @@ fn mebibytes(cells: &mut Cells<'_>) -> Option<Bytes> {
 }
 
 fn milliwatts(cells: &mut Cells<'_>, column: Column) -> Option<Milliwatts> {
-    let milliwatts = cells.number(column.unit()).ok()? / (NUMBER_ONE / 1_000);
+    let milliwatts = cells.number(column.unit()).ok()? / (SCALE / 1_000);
     u32::try_from(milliwatts).ok().and_then(Milliwatts::new)
 }
 
@@ -104,8 +108,8 @@ fn power_limit(cells: &mut Cells<'_>, column: Column) -> Option<Milliwatts> {
 }
 
 fn megahertz(cells: &mut Cells<'_>) -> Option<Megahertz> {
-    let clock = u32::try_from(whole(cells.number(Column::SmClock.unit()))?).ok()?;
-    (clock <= MAX_MEGAHERTZ).then_some(Megahertz(clock))
+    let timestamps = u32::try_from(whole(cells.number(Column::SmClock.unit()))?).ok()?;
+    (timestamps <= MAX_MEGAHERTZ).then_some(Megahertz(timestamps))
 }
 
 fn millijoules(cells: &mut Cells<'_>) -> Option<Millijoules> {
@@ -126,9 +130,9 @@ fn celsius(cells: &mut Cells<'_>) -> Option<Celsius> {
     (degrees <= MAX_CELSIUS).then_some(Celsius(sign * degrees))
 }
 
-/// A number of 1/[`NUMBER_ONE`] without its decimals.
+/// A number of 1/[`SCALE`] without its decimals.
 fn whole(number: Result<u64, &[u8]>) -> Option<u64> {
-    number.ok().map(|number| number / NUMBER_ONE)
+    number.ok().map(|number| number / SCALE)
 }
 
 #[cfg(test)]
@@ -145,17 +149,18 @@ mod tests {
 
     fn under<'a>(header: &str, row: &'a str) -> Option<Row<'a>> {
         let columns = Columns::read(header.as_bytes(), None).unwrap();
-        Row::read(row.as_bytes(), &columns, &mut Clock::new(None))
+        Row::read(row.as_bytes(), &columns, &mut TimestampParser::new(None))
     }
 
-    fn of(cells: &str) -> Reading {
+    fn reading(cells: &str) -> Reading {
         read(&format!("2026/07/27 00:22:27.123, 3, {cells}")).unwrap()
     }
 
     #[test]
     fn a_row_is_read_with_and_without_units() {
-        let bare = of("87, 12345, 81559, 312.40, 54, 1410, 99887766");
-        let with_units = of("87 %, 12345 MiB, 81559 MiB, 312.40 W, 54 C, 1410 MHz, 99887766 mJ");
+        let bare = reading("87, 12345, 81559, 312.40, 54, 1410, 99887766");
+        let with_units =
+            reading("87 %, 12345 MiB, 81559 MiB, 312.40 W, 54 C, 1410 MHz, 99887766 mJ");
         assert_eq!(bare, with_units);
         assert_eq!(bare.utilization, Ok(Utilization::from_percent(87).unwrap()));
         assert_eq!(bare.memory_used, Bytes::from_mebibytes(12_345));
@@ -167,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_missing_not_zero() {
-        let none = of("[N/A], [N/A], [N/A], [Unknown Error], N/A, , [Not Supported]");
+        let none = reading("[N/A], [N/A], [N/A], [Unknown Error], N/A, , [Not Supported]");
         let expected =
             Reading { utilization: Err(MissingReason::NotSupported), ..Reading::at(none.at) };
         assert_eq!(none, expected);
@@ -176,13 +181,13 @@ mod tests {
     #[test]
     fn what_is_out_of_range_is_missing() {
         for utilization in ["101", "1000000000", "-3", "12 MiB", "[Unknown Error]"] {
-            let reading = of(&format!("{utilization}, 1, 1, 9999999999, -301, 100001, -1"));
+            let reading = reading(&format!("{utilization}, 1, 1, 9999999999, -301, 100001, -1"));
             assert_eq!(reading.utilization, Err(MissingReason::Unreadable), "{utilization}");
             assert_eq!((reading.power, reading.temperature), (None, None));
             assert_eq!((reading.sm_clock, reading.energy), (None, None));
         }
-        assert_eq!(of("0.5, 1, 1, 1, -3, 1, 1").utilization.unwrap().ppm(), 5_000);
-        assert_eq!(of("0.5, 1, 1, 1, -3, 1, 1").temperature, Some(Celsius(-3)));
+        assert_eq!(reading("0.5, 1, 1, 1, -3, 1, 1").utilization.unwrap().ppm(), 5_000);
+        assert_eq!(reading("0.5, 1, 1, 1, -3, 1, 1").temperature, Some(Celsius(-3)));
     }
 
     #[test]

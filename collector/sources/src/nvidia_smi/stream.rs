@@ -39,75 +39,75 @@ impl fmt::Display for Input {
 }
 
 /// An opened log, before it is decoded.
-pub(super) struct Raw {
+pub(super) struct OpenedLog {
     pub(super) bytes: Box<dyn Read + Send>,
     /// Bytes in all, where that is known.
     pub(super) size: Option<u64>,
 }
 
 /// Opens a log.
-pub(super) fn open(input: &Input) -> Result<Raw, SourceError> {
+pub(super) fn open(input: &Input) -> Result<OpenedLog, SourceError> {
     let Input::File(path) = input else {
-        return Ok(Raw { bytes: Box::new(io::stdin()), size: None });
+        return Ok(OpenedLog { bytes: Box::new(io::stdin()), size: None });
     };
     let unreadable = |source| SourceError::Unreadable { input: input.to_string(), source };
     let file = File::open(path).map_err(unreadable)?;
-    let facts = file.metadata().map_err(unreadable)?;
-    if facts.is_dir() {
+    let metadata = file.metadata().map_err(unreadable)?;
+    if metadata.is_dir() {
         return Err(SourceError::Directory { input: input.to_string() });
     }
-    Ok(Raw { bytes: Box::new(file), size: facts.is_file().then_some(facts.len()) })
+    Ok(OpenedLog { bytes: Box::new(file), size: metadata.is_file().then_some(metadata.len()) })
 }
 
-/// The text in these bytes, as UTF-8 without its byte order mark: gzip is uncompressed, whatever
-/// the file is called, and UTF-16 with a byte order mark is converted.
-pub(super) fn decoded(mut bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
-    let magic = first(&mut bytes, 2)?;
-    let zipped = magic == [0x1F, 0x8B];
+/// The text in these bytes, as UTF-8 without its byte order prefix: gzip is uncompressed, whatever
+/// the file is called, and UTF-16 with a byte order prefix is converted.
+pub(super) fn decode(mut bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let magic = read_prefix(&mut bytes, 2)?;
+    let is_gzip = magic == [0x1F, 0x8B];
     let bytes = Cursor::new(magic).chain(bytes);
-    if zipped { text(MultiGzDecoder::new(bytes)) } else { text(bytes) }
+    if is_gzip { text(MultiGzDecoder::new(bytes)) } else { text(bytes) }
 }
 
 fn text(mut bytes: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    let mark = first(&mut bytes, 3)?;
-    Ok(match mark.as_slice() {
+    let prefix = read_prefix(&mut bytes, 3)?;
+    Ok(match prefix.as_slice() {
         [0xEF, 0xBB, 0xBF] => Box::new(bytes),
         [0xFF, 0xFE, rest @ ..] => {
-            Box::new(Utf16::new(Cursor::new(rest.to_vec()).chain(bytes), u16::from_le_bytes))
+            Box::new(Utf16Decoder::new(Cursor::new(rest.to_vec()).chain(bytes), u16::from_le_bytes))
         }
         [0xFE, 0xFF, rest @ ..] => {
-            Box::new(Utf16::new(Cursor::new(rest.to_vec()).chain(bytes), u16::from_be_bytes))
+            Box::new(Utf16Decoder::new(Cursor::new(rest.to_vec()).chain(bytes), u16::from_be_bytes))
         }
-        _ => Box::new(Cursor::new(mark).chain(bytes)),
+        _ => Box::new(Cursor::new(prefix).chain(bytes)),
     })
 }
 
 /// The first `count` bytes, or as many as there are.
-fn first(bytes: &mut impl Read, count: u64) -> io::Result<Vec<u8>> {
+fn read_prefix(bytes: &mut impl Read, count: u64) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     bytes.take(count).read_to_end(&mut first)?;
     Ok(first)
 }
 
 /// Whether this error says that the data is bad, and not that it could not be read.
-pub(super) fn is_damage(error: &io::Error) -> bool {
+pub(super) fn is_corrupt(error: &io::Error) -> bool {
     let kinds = [ErrorKind::UnexpectedEof, ErrorKind::InvalidInput, ErrorKind::InvalidData];
     error.raw_os_error().is_none() && kinds.contains(&error.kind())
 }
 
 /// Counts the bytes that pass, for whoever shows progress.
-pub(super) struct Counted<R> {
+pub(super) struct CountingReader<R> {
     inner: R,
     count: Arc<AtomicU64>,
 }
 
-impl<R> Counted<R> {
+impl<R> CountingReader<R> {
     pub(super) const fn new(inner: R, count: Arc<AtomicU64>) -> Self {
         Self { inner, count }
     }
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.count.fetch_add(read as u64, Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl<R: Read> Read for Counted<R> {
 }
 
 /// Converts UTF-16 to UTF-8. What is no UTF-16 becomes U+FFFD.
-struct Utf16<R> {
+struct Utf16Decoder<R> {
     inner: R,
     unit: fn([u8; 2]) -> u16,
     /// Bytes that came in: a unit cut in half, or the first half of a pair, stays for the next.
@@ -125,7 +125,7 @@ struct Utf16<R> {
     text: Cursor<Vec<u8>>,
 }
 
-impl<R: Read> Utf16<R> {
+impl<R: Read> Utf16Decoder<R> {
     /// Bytes taken in at once.
     const CHUNK: u64 = 16 << 10;
 
@@ -154,7 +154,7 @@ impl<R: Read> Utf16<R> {
     }
 }
 
-impl<R: Read> Read for Utf16<R> {
+impl<R: Read> Read for Utf16Decoder<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let read = self.text.read(buffer)?;
@@ -181,7 +181,7 @@ mod tests {
 
     fn decode(bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
-        decoded(Box::new(Cursor::new(bytes.to_vec())))?.read_to_end(&mut text)?;
+        super::decode(Box::new(Cursor::new(bytes.to_vec())))?.read_to_end(&mut text)?;
         Ok(text)
     }
 
@@ -215,10 +215,10 @@ mod tests {
     fn members_follow_one_another_and_damage_is_told_apart() {
         let two = [zipped(b"one, "), zipped(b"two")].concat();
         assert_eq!(decode(&two).unwrap(), b"one, two");
-        assert!(is_damage(&decode(&two[..two.len() - 4]).unwrap_err()));
-        assert!(is_damage(&decode(&[&two[..], b"trailing"].concat()).unwrap_err()));
-        assert!(is_damage(&decode(b"\x1F\x8B\0\0\0\0\0\0\0\0\0\0\0").unwrap_err()));
-        assert!(!is_damage(&io::Error::from_raw_os_error(5)));
+        assert!(is_corrupt(&decode(&two[..two.len() - 4]).unwrap_err()));
+        assert!(is_corrupt(&decode(&[&two[..], b"trailing"].concat()).unwrap_err()));
+        assert!(is_corrupt(&decode(b"\x1F\x8B\0\0\0\0\0\0\0\0\0\0\0").unwrap_err()));
+        assert!(!is_corrupt(&io::Error::from_raw_os_error(5)));
     }
 
     proptest! {

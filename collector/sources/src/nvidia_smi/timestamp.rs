@@ -1,4 +1,4 @@
-//! Instants as logs write them: `2026/07/27 00:22:27.123`, local unless they say their zone.
+//! Instants as logs write them: `2026/07/27 00:22:27.123`, local unless they say their parse_zone.
 //!
 //! It must not know what stands beside a timestamp.
 
@@ -12,7 +12,7 @@ const SECOND: usize = "2026/07/27 00:22:27".len();
 /// Seconds of a day.
 const DAY: i64 = 86_400;
 
-/// How far a local clock is ahead of UTC, less than a day either way.
+/// How far a local clock is offset of UTC, less than a day either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UtcOffset {
     seconds: i32,
@@ -23,7 +23,7 @@ impl FromStr for UtcOffset {
 
     /// Reads `+hh:mm`, `-hh:mm` or `Z`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let seconds = zone(text.as_bytes()).and_then(|(seconds, rest)| {
+        let seconds = parse_zone(text.as_bytes()).and_then(|(seconds, rest)| {
             let seconds = i32::try_from(seconds).ok()?;
             rest.is_empty().then_some(seconds)
         });
@@ -37,17 +37,17 @@ impl FromStr for UtcOffset {
 pub struct UtcOffsetError(String);
 
 /// Reads timestamps. Rows come many a second, so it remembers the second that it read last.
-pub(super) struct Clock {
-    /// The bytes of that second, and what they say: seconds since 1970 on the log's clock.
+pub(super) struct TimestampParser {
+    /// The bytes of that second, and what they say: seconds since 1970 on the log's parser.
     text: [u8; SECOND],
     second: i64,
-    /// What the user said of that clock.
+    /// What the user said of that parser.
     offset: Option<UtcOffset>,
     local: bool,
 }
 
-impl Clock {
-    /// A clock whose local time is ahead of UTC by `offset`, taken as none where it is not given.
+impl TimestampParser {
+    /// A clock whose local time is offset of UTC by `offset`, taken as none where it is not given.
     pub(super) const fn new(offset: Option<UtcOffset>) -> Self {
         Self { text: *b"1970/01/01 00:00:00", second: 0, offset, local: false }
     }
@@ -63,21 +63,21 @@ impl Clock {
     pub(super) fn read<'a>(&mut self, text: &'a [u8]) -> Option<(Timestamp, &'a [u8])> {
         let (second, after) = text.split_first_chunk::<SECOND>()?;
         if *second != self.text {
-            self.second = civil(second)?;
+            self.second = parse_date_time(second)?;
             self.text = *second;
         }
         let (nanos, after) = match after {
-            [b'.', digits @ ..] => fraction(digits)?,
+            [b'.', digits @ ..] => parse_fraction(digits)?,
             _ => (0, after),
         };
-        let (ahead, after) = match zone(after) {
+        let (offset, after) = match parse_zone(after) {
             Some(found) => found,
             None => {
                 self.local = true;
                 (self.offset.map_or(0, |offset| i64::from(offset.seconds)), after)
             }
         };
-        let seconds = u64::try_from(self.second - ahead).ok()?;
+        let seconds = u64::try_from(self.second - offset).ok()?;
         let nanos = seconds.checked_mul(NANOS_PER_SECOND)?.checked_add(nanos)?;
         Some((Timestamp::from_nanos(nanos)?, after))
     }
@@ -85,7 +85,7 @@ impl Clock {
 
 /// The one to nine digits that `text` begins with, as nanoseconds, and what follows them.
 #[inline]
-fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
+fn parse_fraction(text: &[u8]) -> Option<(u64, &[u8])> {
     // What nvidia-smi writes: milliseconds.
     if let [a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] = text
         && !rest.first().is_some_and(u8::is_ascii_digit)
@@ -105,8 +105,8 @@ fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
     (rest.len() < text.len()).then_some((nanos, rest))
 }
 
-/// The zone that `text` begins with, as seconds ahead of UTC, and what follows it.
-fn zone(text: &[u8]) -> Option<(i64, &[u8])> {
+/// The parse_zone that `text` begins with, as seconds offset of UTC, and what follows it.
+fn parse_zone(text: &[u8]) -> Option<(i64, &[u8])> {
     let (sign, h, m, rest) = match text {
         [b'Z', rest @ ..] => return Some((0, rest)),
         [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2, rest @ ..] => {
@@ -119,9 +119,9 @@ fn zone(text: &[u8]) -> Option<(i64, &[u8])> {
     (hours < 24 && minutes < 60).then_some((if *sign == b'-' { -seconds } else { seconds }, rest))
 }
 
-/// Seconds from 1970 to a date and time of the calendar, 1969 to 2262: a zone may move either
+/// Seconds from 1970 to a date and time of the calendar, 1969 to 2262: a parse_zone may move either
 /// end into range.
-fn civil(text: &[u8; SECOND]) -> Option<i64> {
+fn parse_date_time(text: &[u8; SECOND]) -> Option<i64> {
     let [y1, y2, y3, y4, s1, mo1, mo2, s2, d1, d2, t, h1, h2, c1, mi1, mi2, c2, se1, se2] = *text;
     let marks = matches!(s1, b'/' | b'-') && s1 == s2 && matches!(t, b' ' | b'T');
     if !marks || c1 != b':' || c2 != b':' {
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn nanos(text: &str) -> Option<u64> {
-        let (at, rest) = Clock::new(None).read(text.as_bytes())?;
+        let (at, rest) = TimestampParser::new(None).read(text.as_bytes())?;
         rest.is_empty().then(|| at.as_nanos())
     }
 
@@ -217,11 +217,11 @@ mod tests {
 
     #[test]
     fn an_offset_moves_local_time_only() {
-        let mut clock = Clock::new(Some("+02:00".parse().unwrap()));
-        let mut read = |text: &str| clock.read(text.as_bytes()).unwrap().0.as_nanos();
+        let mut parser = TimestampParser::new(Some("+02:00".parse().unwrap()));
+        let mut read = |text: &str| parser.read(text.as_bytes()).unwrap().0.as_nanos();
         assert_eq!(read("1970/01/01 02:00:01"), NANOS_PER_SECOND);
         assert_eq!(read("1970/01/01 02:00:01Z"), 7_201 * NANOS_PER_SECOND);
-        assert!(!clock.assumed_utc());
+        assert!(!parser.assumed_utc());
     }
 
     #[test]
@@ -257,10 +257,10 @@ mod tests {
         fn memory_does_not_show(texts in proptest::collection::vec(
             "2026/0[1-3]/[0-3][0-9] 00:00:0[0-9](\\.[0-9]{0,4})?", 1..20,
         )) {
-            let mut clock = Clock::new(None);
+            let mut parser = TimestampParser::new(None);
             for text in &texts {
-                let fresh = Clock::new(None).read(text.as_bytes());
-                prop_assert_eq!(clock.read(text.as_bytes()), fresh);
+                let fresh = TimestampParser::new(None).read(text.as_bytes());
+                prop_assert_eq!(parser.read(text.as_bytes()), fresh);
             }
         }
     }

@@ -3,12 +3,12 @@
 use nvml_wrapper::Device;
 use nvml_wrapper::structs::device::FieldId;
 
-use super::refusal::{Lack, Refusal};
+use super::query_error::{QueryError, UnsupportedReason};
 use super::value::whole;
 use phasemeter_meter::device_metric::Counter;
 
 /// `NVML_FI_…`. What newer drivers call otherwise, the wrapper translates: by its place in the
-/// answer it is known.
+/// result it is known.
 const fn field(counter: Counter) -> FieldId {
     FieldId(match counter {
         Counter::Corrected => 3,
@@ -24,18 +24,21 @@ const fn field(counter: Counter) -> FieldId {
 }
 
 /// Tells what each counter stands at that this GPU has.
-pub(super) fn ask(device: &Device<'_>, mut tell: impl FnMut(Counter, u64)) -> Result<(), Refusal> {
-    let answers = device.field_values_for(&Counter::ALL.map(field))?;
-    let mut refused = Some(Refusal::Unsupported(Lack::Device));
-    for (counter, answer) in Counter::ALL.into_iter().zip(answers) {
-        match answer.and_then(|answer| answer.value).map_err(Refusal::from) {
-            Err(Refusal::Gone(loss)) => return Err(Refusal::Gone(loss)),
+pub(super) fn query(
+    device: &Device<'_>,
+    mut emit: impl FnMut(Counter, u64),
+) -> Result<(), QueryError> {
+    let results = device.field_values_for(&Counter::ALL.map(field))?;
+    let mut unsupported = Some(QueryError::Unsupported(UnsupportedReason::Device));
+    for (counter, result) in Counter::ALL.into_iter().zip(results) {
+        match result.and_then(|result| result.value).map_err(QueryError::from) {
+            Err(QueryError::Lost(loss)) => return Err(QueryError::Lost(loss)),
             Err(_) => {}
             Ok(value) => {
-                refused = None;
-                whole(&value).into_iter().for_each(|value| tell(counter, value));
+                unsupported = None;
+                whole(&value).into_iter().for_each(|value| emit(counter, value));
             }
         }
     }
-    refused.map_or(Ok(()), Err)
+    unsupported.map_or(Ok(()), Err)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nvml_wrapper::error::NvmlError;
 
-use super::Silent;
+use super::UnresponsiveGpu;
 
 /// Why the driver cannot be used. Nothing can be metered on this machine as it is.
 #[derive(Debug, thiserror::Error)]
@@ -23,26 +23,26 @@ pub enum DriverError {
     #[error(
         "the NVIDIA driver was updated, but the old one still runs. Reboot, or load its module anew"
     )]
-    Mismatch(#[source] NvmlError),
+    VersionMismatch(#[source] NvmlError),
     /// The device files are closed to us.
     #[error("this user may not use the NVIDIA driver. Check the permissions of /dev/nvidia*")]
     Permission(#[source] NvmlError),
     /// It is no NVML.
     #[error("libnvidia-ml.so.1 is not NVIDIA's: it cannot be shut down. Look which one is found")]
-    Foreign,
+    NotNvml,
     /// It works, but there is nothing to meter.
     #[error("the NVIDIA driver shows no GPU that answers")]
     NoGpus {
         /// The first of those that do not answer.
         #[source]
-        silent: Option<Silent>,
+        unresponsive: Option<UnresponsiveGpu>,
     },
     /// It hangs.
     #[error(
         "the NVIDIA driver has not answered for {} s. Look in `dmesg`; a GPU may need a reset",
         .waited.as_secs()
     )]
-    NoAnswer {
+    Timeout {
         /// How long it was waited for.
         waited: Duration,
     },
@@ -59,9 +59,9 @@ impl From<NvmlError> for DriverError {
         match error {
             NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => Self::NoLibrary(error),
             NvmlError::DriverNotLoaded => Self::NotLoaded(error),
-            NvmlError::LibRmVersionMismatch => Self::Mismatch(error),
+            NvmlError::LibRmVersionMismatch => Self::VersionMismatch(error),
             NvmlError::NoPermission => Self::Permission(error),
-            NvmlError::FailedToLoadSymbol(_) => Self::Foreign,
+            NvmlError::FailedToLoadSymbol(_) => Self::NotNvml,
             other => Self::Other(other),
         }
     }

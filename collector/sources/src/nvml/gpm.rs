@@ -6,13 +6,13 @@ use nvml_wrapper::{Device, Nvml};
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
 use super::observation::Activity;
-use super::refusal::{Lack, Refusal};
+use super::query_error::{QueryError, UnsupportedReason};
 
 /// Over less the counters mean nothing: NVIDIA wants more than 100 ms, and our clock is not theirs.
-const SHORTEST: Nanos = Nanos::from_millis(150);
+const MIN_WINDOW: Nanos = Nanos::from_millis(150);
 
 /// Rounding may say a little more than everything. More than that is no metric.
-const MOST_PERCENT: f64 = 101.0;
+const MAX_PERCENT: f64 = 101.0;
 
 const METRICS: [GpmMetricId; 3] =
     [GpmMetricId::SmUtil, GpmMetricId::AnyTensorUtil, GpmMetricId::DramBwUtil];
@@ -25,19 +25,19 @@ pub(super) struct Gpm<'d> {
 
 impl<'d> Gpm<'d> {
     /// Samples the counters; `None` where there is nothing to compare them with yet.
-    pub(super) fn ask(
+    pub(super) fn query(
         &mut self,
         nvml: &'d Nvml,
         device: &Device<'d>,
         now: Timestamp,
-    ) -> Result<Option<Activity>, Refusal> {
+    ) -> Result<Option<Activity>, QueryError> {
         let last = match self.last.take() {
-            Some((sample, at)) if now.since(at) < SHORTEST => {
+            Some((sample, at)) if now.since(at) < MIN_WINDOW => {
                 self.last = Some((sample, at));
                 return Ok(None);
             }
             None => {
-                supported(nvml, device)?;
+                check_support(nvml, device)?;
                 None
             }
             last => last,
@@ -52,17 +52,21 @@ impl<'d> Gpm<'d> {
     }
 
     /// Our clock was set: there is nothing to compare with.
-    pub(super) fn forget_clock(&mut self) {
+    pub(super) fn reset_clock(&mut self) {
         self.last = None;
     }
 }
 
 /// A sample that cannot be freed must not be taken: the wrapper would panic on it.
-fn supported(nvml: &Nvml, device: &Device<'_>) -> Result<(), Refusal> {
+fn check_support(nvml: &Nvml, device: &Device<'_>) -> Result<(), QueryError> {
     if nvml.lib().nvmlGpmSampleFree.is_err() {
-        return Err(Refusal::Unsupported(Lack::Driver));
+        return Err(QueryError::Unsupported(UnsupportedReason::Driver));
     }
-    if device.gpm_support()? { Ok(()) } else { Err(Refusal::Unsupported(Lack::Device)) }
+    if device.gpm_support()? {
+        Ok(())
+    } else {
+        Err(QueryError::Unsupported(UnsupportedReason::Device))
+    }
 }
 
 fn compare<'d>(
@@ -71,19 +75,19 @@ fn compare<'d>(
     after: &GpmSample<'d>,
     from: Timestamp,
     to: Timestamp,
-) -> Result<Option<Activity>, Refusal> {
+) -> Result<Option<Activity>, QueryError> {
     let mut means = [None; METRICS.len()];
-    let answers = gpm_metrics_get(nvml, before, after, &METRICS)?;
-    for (mean, answer) in means.iter_mut().zip(answers) {
-        *mean = answer.ok().and_then(|answer| of_percent(answer.value));
+    let results = gpm_metrics_get(nvml, before, after, &METRICS)?;
+    for (mean, result) in means.iter_mut().zip(results) {
+        *mean = result.ok().and_then(|result| from_percent(result.value));
     }
     let [sm, tensor, dram] = means;
-    let told = means.iter().any(Option::is_some);
-    Ok(told.then_some(Activity { from, to, sm, tensor, dram }))
+    let any_value = means.iter().any(Option::is_some);
+    Ok(any_value.then_some(Activity { from, to, sm, tensor, dram }))
 }
 
-fn of_percent(percent: f64) -> Option<Utilization> {
-    if !(0.0..=MOST_PERCENT).contains(&percent) {
+fn from_percent(percent: f64) -> Option<Utilization> {
+    if !(0.0..=MAX_PERCENT).contains(&percent) {
         return None;
     }
     #[expect(
@@ -101,10 +105,10 @@ mod tests {
 
     #[test]
     fn what_is_no_share_is_not_told() {
-        assert_eq!(of_percent(12.345_6), Utilization::from_ppm(123_456));
-        assert_eq!(of_percent(100.4), Some(Utilization::FULL));
+        assert_eq!(from_percent(12.345_6), Utilization::from_ppm(123_456));
+        assert_eq!(from_percent(100.4), Some(Utilization::FULL));
         for nonsense in [f64::NAN, -0.1, 250.0, f64::INFINITY] {
-            assert_eq!(of_percent(nonsense), None);
+            assert_eq!(from_percent(nonsense), None);
         }
     }
 }

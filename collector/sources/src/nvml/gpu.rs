@@ -18,17 +18,17 @@ use super::counters;
 use super::gpm::Gpm;
 use super::metric::Metric;
 use super::observation::{Event, Observed};
-use super::refusal::{Lack, Refusal};
-use super::ring::{Ring, Sample};
+use super::query_error::{QueryError, UnsupportedReason};
+use super::ring::{Sample, SampleRing};
 use super::value::whole;
 use crate::clock::Clock;
 use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue, Engine};
 
 /// The driver is asked for the next XID at most so often in a row: it may not keep us.
-const XIDS_AT_ONCE: usize = 16;
+const MAX_XIDS_PER_POLL: usize = 16;
 
 /// What the driver calls an XID that it does not know.
-const XID_UNKNOWN: u64 = 999;
+const UNKNOWN_XID: u64 = 999;
 
 /// A GPU that answers.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Gpu<'d> {
     nvml: &'d Nvml,
     device: Device<'d>,
     events: Option<EventSet<'d>>,
-    ring: Ring,
+    ring: SampleRing,
     gpm: Gpm<'d>,
 }
 
@@ -44,21 +44,27 @@ impl<'d> Gpu<'d> {
     /// Looks a GPU up. A driver sample covers at most `stale_after`.
     ///
     /// # Errors
-    /// Where it is not there, or is but does not answer.
-    pub fn find(nvml: &'d Nvml, uuid: &str, stale_after: Nanos) -> Result<Self, Refusal> {
+    /// Where it is not there, or is but does not result.
+    pub fn find(nvml: &'d Nvml, uuid: &str, stale_after: Nanos) -> Result<Self, QueryError> {
         let device = nvml.device_by_uuid(uuid)?;
         // A GPU that is lost may still have a handle.
-        if let Err(Refusal::Gone(loss)) = device.utilization_rates().map_err(Refusal::from) {
-            return Err(Refusal::Gone(loss));
+        if let Err(QueryError::Lost(loss)) = device.utilization_rates().map_err(QueryError::from) {
+            return Err(QueryError::Lost(loss));
         }
-        Ok(Self { nvml, device, events: None, ring: Ring::new(stale_after), gpm: Gpm::default() })
+        Ok(Self {
+            nvml,
+            device,
+            events: None,
+            ring: SampleRing::new(stale_after),
+            gpm: Gpm::default(),
+        })
     }
 
     /// How often a metric is worth asking here; zero: at every tick.
     #[must_use]
     pub const fn period(&self, metric: Metric) -> Nanos {
         match metric {
-            Metric::Samples => self.ring.drain_every(),
+            Metric::Samples => self.ring.drain_interval(),
             other => other.period(),
         }
     }
@@ -66,15 +72,15 @@ impl<'d> Gpu<'d> {
     /// Asks one metric. What belongs in a reading goes into `values`, the rest is told.
     ///
     /// # Errors
-    /// Where there is no answer; then `values` has none either.
-    pub fn ask(
+    /// Where there is no result; then `values` has none either.
+    pub fn query(
         &mut self,
         metric: Metric,
         clock: &Clock,
         values: &mut Reading,
-        mut tell: impl FnMut(Observed),
-    ) -> Result<(), Refusal> {
-        forget(metric, values);
+        mut emit: impl FnMut(Observed),
+    ) -> Result<(), QueryError> {
+        clear_metric(metric, values);
         let device = &self.device;
         match metric {
             Metric::Memory => values.memory_used = Bytes::new(device.memory_info()?.used),
@@ -91,35 +97,35 @@ impl<'d> Gpu<'d> {
                 values.memory_clock = Some(Megahertz(device.clock_info(ClockDomain::Memory)?));
             }
             Metric::Utilization => {
-                let answer = device.utilization_rates().map_err(Refusal::from);
-                values.utilization = match &answer {
+                let result = device.utilization_rates().map_err(QueryError::from);
+                values.utilization = match &result {
                     Ok(rates) => {
                         Utilization::from_percent(rates.gpu).ok_or(MissingReason::Unreadable)
                     }
-                    Err(Refusal::Unsupported(_)) => Err(MissingReason::NotSupported),
-                    Err(Refusal::Gone(_)) => Err(MissingReason::Lost),
-                    Err(Refusal::Failed) => Err(MissingReason::Unreadable),
+                    Err(QueryError::Unsupported(_)) => Err(MissingReason::NotSupported),
+                    Err(QueryError::Lost(_)) => Err(MissingReason::Lost),
+                    Err(QueryError::Failed) => Err(MissingReason::Unreadable),
                 };
-                return answer.map(drop);
+                return result.map(drop);
             }
             Metric::Processes => {
                 values.compute_processes = Some(device.running_compute_processes_count()?);
             }
-            Metric::Events => self.drain_events(|event| tell(Observed::Event(event)))?,
+            Metric::Events => self.drain_events(|event| emit(Observed::Event(event)))?,
             Metric::Samples => {
                 let mut samples = self.samples()?;
-                let tell = |interval| tell(Observed::Interval(interval));
-                self.ring.take(&mut samples, clock.now(), tell);
+                let emit = |interval| emit(Observed::Interval(interval));
+                self.ring.drain(&mut samples, clock.now(), emit);
             }
             Metric::Gpm => {
-                let activity = self.gpm.ask(self.nvml, device, clock.now())?;
-                activity.into_iter().for_each(|activity| tell(Observed::Activity(activity)));
+                let activity = self.gpm.query(self.nvml, device, clock.now())?;
+                activity.into_iter().for_each(|activity| emit(Observed::Activity(activity)));
             }
             Metric::Counters => {
                 let at = clock.now();
-                counters::ask(device, |counter, stood| {
-                    let value = DeviceValue::Count { counter, total: stood };
-                    tell(Observed::DeviceMetric(DeviceMetric { at, value }));
+                counters::query(device, |counter, total| {
+                    let value = DeviceValue::Count { counter, total: total };
+                    emit(Observed::DeviceMetric(DeviceMetric { at, value }));
                 })?;
             }
             Metric::Video => {
@@ -134,7 +140,7 @@ impl<'d> Gpu<'d> {
                     let from = at.saturating_sub(Nanos(micros * 1_000));
                     if let Some(mean) = Utilization::from_percent(utilization) {
                         let value = DeviceValue::Activity { engine, from, mean };
-                        tell(Observed::DeviceMetric(DeviceMetric { at, value }));
+                        emit(Observed::DeviceMetric(DeviceMetric { at, value }));
                     }
                 }
             }
@@ -143,16 +149,16 @@ impl<'d> Gpu<'d> {
     }
 
     /// Our clock was set: nothing is compared with what was stamped before.
-    pub fn forget_clock(&mut self) {
-        self.ring.forget_clock();
-        self.gpm.forget_clock();
+    pub fn reset_clock(&mut self) {
+        self.ring.reset_clock();
+        self.gpm.reset_clock();
     }
 
-    /// The whole ring. That there is nothing in it is an answer.
-    fn samples(&self) -> Result<Vec<Sample>, Refusal> {
+    /// The whole ring. That there is nothing in it is an result.
+    fn samples(&self) -> Result<Vec<Sample>, QueryError> {
         let samples = match self.device.samples(Sampling::GpuUtilization, None) {
             Err(NvmlError::NotFound) => Vec::new(),
-            answer => answer?,
+            result => result?,
         };
         let plain = samples.iter().filter_map(|sample| {
             Some(Sample { stamp: sample.timestamp, value: whole(&sample.value)? })
@@ -161,16 +167,16 @@ impl<'d> Gpu<'d> {
     }
 
     /// Tells the XIDs that came since the last time, without waiting for any.
-    fn drain_events(&mut self, mut tell: impl FnMut(Event)) -> Result<(), Refusal> {
+    fn drain_events(&mut self, mut emit: impl FnMut(Event)) -> Result<(), QueryError> {
         let events = match &mut self.events {
             Some(events) => events,
             none => none.insert(register(self.nvml, &self.device)?),
         };
-        for _ in 0..XIDS_AT_ONCE {
+        for _ in 0..MAX_XIDS_PER_POLL {
             match events.wait(0) {
                 Ok(event) => match event.event_data {
-                    Some(XidError::Value(code)) => tell(Event::Xid(code)),
-                    Some(XidError::Unknown) => tell(Event::Xid(XID_UNKNOWN)),
+                    Some(XidError::Value(code)) => emit(Event::Xid(code)),
+                    Some(XidError::Unknown) => emit(Event::Xid(UNKNOWN_XID)),
                     None => {}
                 },
                 Err(NvmlError::Timeout) => break,
@@ -182,7 +188,7 @@ impl<'d> Gpu<'d> {
 }
 
 /// Takes a metric's values out of a reading: they are not known, or no longer.
-pub fn forget(metric: Metric, values: &mut Reading) {
+pub fn clear_metric(metric: Metric, values: &mut Reading) {
     match metric {
         Metric::Memory => values.memory_used = None,
         Metric::Power => values.power = None,
@@ -197,9 +203,9 @@ pub fn forget(metric: Metric, values: &mut Reading) {
 
 /// A set of its own for each GPU: where registering fails, the driver takes the set with it. A set
 /// that cannot be freed must not be made: the wrapper would panic on it.
-fn register<'d>(nvml: &'d Nvml, device: &Device<'d>) -> Result<EventSet<'d>, Refusal> {
+fn register<'d>(nvml: &'d Nvml, device: &Device<'d>) -> Result<EventSet<'d>, QueryError> {
     if nvml.lib().nvmlEventSetFree.is_err() {
-        return Err(Refusal::Unsupported(Lack::Driver));
+        return Err(QueryError::Unsupported(UnsupportedReason::Driver));
     }
     let set = nvml.create_event_set()?;
     device

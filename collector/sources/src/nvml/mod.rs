@@ -19,21 +19,21 @@ mod gpu;
 mod identity;
 mod metric;
 mod observation;
-mod refusal;
+mod query_error;
 mod ring;
 pub mod select;
 mod value;
 
 pub use error::DriverError;
-pub use gpu::{Gpu, forget};
+pub use gpu::{Gpu, clear_metric};
 pub use metric::Metric;
 pub use nvml_wrapper::Nvml;
 pub use observation::{Activity, Event, Observation, Observed};
-pub use refusal::{Lack, Loss, Refusal};
+pub use query_error::{LossReason, QueryError, UnsupportedReason};
 
 /// A driver that has not listed its GPUs by then will not: the first start of a large machine takes
 /// a few seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where the driver's library is.
 #[derive(Clone, Debug)]
@@ -51,28 +51,28 @@ pub struct Discovery {
     /// The driver's version, like `575.57.08`.
     pub version: Option<String>,
     /// The GPUs that answer, in the order of their indices.
-    pub gpus: Vec<Found>,
+    pub gpus: Vec<DiscoveredGpu>,
     /// The GPUs that do not.
-    pub silent: Vec<Silent>,
+    pub unresponsive: Vec<UnresponsiveGpu>,
 }
 
 /// A GPU that answers.
 #[derive(Debug)]
-pub struct Found {
+pub struct DiscoveredGpu {
     /// Who it is. It has a uuid and an index.
     pub identity: GpuIdentity,
     /// Whether it is partitioned (MIG): then its utilization is known through GPM alone.
     pub mig: bool,
     /// What it does not tell of itself.
-    pub untold: Vec<Untold>,
+    pub missing: Vec<MissingProperty>,
 }
 
 /// A fact that a GPU does not tell.
 #[derive(Debug, thiserror::Error)]
-#[error("no {fact}")]
-pub struct Untold {
+#[error("no {property}")]
+pub struct MissingProperty {
     /// Which.
-    pub fact: &'static str,
+    pub property: &'static str,
     /// What the driver said.
     pub source: NvmlError,
 }
@@ -80,7 +80,7 @@ pub struct Untold {
 /// A GPU that is there but cannot be metered.
 #[derive(Debug, thiserror::Error)]
 #[error("GPU {index} does not answer and is left out")]
-pub struct Silent {
+pub struct UnresponsiveGpu {
     /// Its index.
     pub index: u32,
     /// What the driver said.
@@ -112,8 +112,8 @@ impl Driver {
             .name("discovery".to_owned())
             .spawn(move || drop(sender.send(driver.list())))
             .map_err(DriverError::Thread)?;
-        let patience = || DriverError::NoAnswer { waited: PATIENCE };
-        receiver.recv_timeout(PATIENCE).map_err(|_| patience())?
+        let timeout = || DriverError::Timeout { waited: DISCOVERY_TIMEOUT };
+        receiver.recv_timeout(DISCOVERY_TIMEOUT).map_err(|_| timeout())?
     }
 
     /// Opens the driver, as it is now.
@@ -129,7 +129,7 @@ impl Driver {
         if nvml.lib().nvmlShutdown.is_err() {
             // The wrapper would panic when it is dropped.
             std::mem::forget(nvml);
-            return Err(DriverError::Foreign);
+            return Err(DriverError::NotNvml);
         }
         Ok(nvml)
     }
@@ -137,16 +137,16 @@ impl Driver {
     fn list(self) -> Result<Discovery, DriverError> {
         let nvml = self.open()?;
         let version = nvml.sys_driver_version().ok();
-        let (mut gpus, mut silent) = (Vec::new(), Vec::new());
+        let (mut gpus, mut unresponsive) = (Vec::new(), Vec::new());
         for index in 0..nvml.device_count()? {
             match identity::identify(&nvml, index, version.clone()) {
                 Ok(found) => gpus.push(found),
-                Err(source) => silent.push(Silent { index, source }),
+                Err(source) => unresponsive.push(UnresponsiveGpu { index, source }),
             }
         }
         if gpus.is_empty() {
-            return Err(DriverError::NoGpus { silent: silent.into_iter().next() });
+            return Err(DriverError::NoGpus { unresponsive: unresponsive.into_iter().next() });
         }
-        Ok(Discovery { nvml: Arc::new(nvml), driver: self, version, gpus, silent })
+        Ok(Discovery { nvml: Arc::new(nvml), driver: self, version, gpus, unresponsive })
     }
 }

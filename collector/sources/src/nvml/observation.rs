@@ -6,7 +6,7 @@ use phasemeter_meter::reading::{Basis, Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
 use super::metric::Metric;
-use super::refusal::{Lack, Loss};
+use super::query_error::{LossReason, UnsupportedReason};
 use crate::clock::Step;
 use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue, Engine};
 
@@ -16,7 +16,7 @@ pub struct Observation {
     /// Which GPU: its place among those that are sampled.
     pub gpu: usize,
     /// What.
-    pub what: Observed,
+    pub observed: Observed,
 }
 
 /// What was observed.
@@ -63,8 +63,8 @@ impl Activity {
     /// What of it can stand as a utilization.
     pub fn intervals(&self) -> impl Iterator<Item = Interval> {
         let Self { from, to, sm, tensor, dram: _ } = *self;
-        let measures = [(Basis::GpmSm, sm), (Basis::GpmTensor, tensor)];
-        measures.into_iter().filter_map(move |(basis, utilization)| {
+        let activities = [(Basis::GpmSm, sm), (Basis::GpmTensor, tensor)];
+        activities.into_iter().filter_map(move |(basis, utilization)| {
             Some(Interval { basis, from, to, utilization: utilization? })
         })
     }
@@ -75,21 +75,21 @@ impl Activity {
 pub enum Event {
     /// The driver reported an error. Of several since the last look, it tells the last one only.
     Xid(u64),
-    /// It is gone; from now on readings say so, until [`Event::Returned`].
-    Lost(Loss),
+    /// It is gone; from now on readings say so, until [`Event::Recovered`].
+    Lost(LossReason),
     /// It answers again, under its old place.
-    Returned,
+    Recovered,
     /// It does not tell this metric. It is asked again each minute.
-    Unsupported(Metric, Lack),
+    Unsupported(Metric, UnsupportedReason),
     /// It tells this metric now.
     Supported(Metric),
     /// This metric is asked every so often now, because its calls became slow or fast again.
-    Cadence(Metric, Nanos),
+    PollPeriod(Metric, Nanos),
     /// A call for this metric has not come back for longer than it may take. Its thread waits;
     /// the GPU is unobserved meanwhile.
-    Stuck(Metric),
+    CallHung(Metric),
     /// The call that was stuck came back.
-    Unstuck(Metric),
+    CallRecovered(Metric),
     /// The wall clock was set. What follows is stamped with the new time.
     ClockStepped(Step),
 }
@@ -100,10 +100,10 @@ impl fmt::Display for Event {
         match self {
             Self::Xid(code) => write!(f, "the driver reported XID {code}"),
             Self::Lost(loss) => write!(f, "{loss}; its time is unobserved until it returns"),
-            Self::Returned => f.write_str("it is back"),
-            Self::Unsupported(metric, lack) => write!(f, "no {}: {lack}", metric.name()),
+            Self::Recovered => f.write_str("it is back"),
+            Self::Unsupported(metric, reason) => write!(f, "no {}: {reason}", metric.name()),
             Self::Supported(metric) => write!(f, "{} is told now", metric.name()),
-            Self::Cadence(metric, period) => {
+            Self::PollPeriod(metric, period) => {
                 let seconds = period.as_secs_f64();
                 write!(
                     f,
@@ -111,10 +111,10 @@ impl fmt::Display for Event {
                     metric.name()
                 )
             }
-            Self::Stuck(metric) => {
+            Self::CallHung(metric) => {
                 write!(f, "a call for {} hangs; its time is unobserved meanwhile", metric.name())
             }
-            Self::Unstuck(metric) => write!(f, "the call for {} came back", metric.name()),
+            Self::CallRecovered(metric) => write!(f, "the call for {} came back", metric.name()),
             Self::ClockStepped(Step { before, after }) => {
                 let (by, way) = match after.since(*before) {
                     Nanos::ZERO => (before.since(*after), "back"),

@@ -6,19 +6,19 @@
 use phasemeter_meter::reading::{Basis, Interval};
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
-/// It is drained at least this often: no sample is older than this and one period when it is told,
+/// It is drained at least this often: no sample is older than this and one period when it is emitted,
 /// well within the lateness that is waited for.
-const DRAIN_AT_LEAST: Nanos = Nanos::from_secs(10);
+const MAX_DRAIN_INTERVAL: Nanos = Nanos::from_secs(10);
 
 /// Even a ring of a few samples is not drained more often.
-const DRAIN_AT_MOST: Nanos = Nanos::SECOND;
+const MIN_DRAIN_INTERVAL: Nanos = Nanos::SECOND;
 
 /// How often a ring is drained whose depth is not known: half of what drivers keep is 8 s.
-const DRAIN_UNKNOWN: Nanos = Nanos::from_secs(5);
+const DEFAULT_DRAIN_INTERVAL: Nanos = Nanos::from_secs(5);
 
 /// A newest sample further than this from now is not stamped in UTC. An idle GPU may have taken
 /// none for as long.
-const SAME_CLOCK: i128 = 60_000_000_000;
+const MAX_UTC_SKEW: i128 = 60_000_000_000;
 
 const NANOS_PER_MICROSECOND: i128 = 1_000;
 
@@ -33,38 +33,38 @@ pub(super) struct Sample {
 
 /// A ring, between drains.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct SampleRing {
     stale_after: Nanos,
     /// The stamp of the last sample taken, and its end in our time.
     last: Option<(u64, Timestamp)>,
     /// Our time less the driver's, in nanoseconds, where they differ.
     offset: Option<i128>,
-    drain_every: Nanos,
+    drain_interval: Nanos,
 }
 
-impl Ring {
-    /// A sample covers at most `stale_after`.
+impl SampleRing {
+    /// A sample covered at most `stale_after`.
     pub(super) const fn new(stale_after: Nanos) -> Self {
-        Self { stale_after, last: None, offset: None, drain_every: DRAIN_UNKNOWN }
+        Self { stale_after, last: None, offset: None, drain_interval: DEFAULT_DRAIN_INTERVAL }
     }
 
     /// How often it wants to be drained: twice in its depth.
-    pub(super) const fn drain_every(&self) -> Nanos {
-        self.drain_every
+    pub(super) const fn drain_interval(&self) -> Nanos {
+        self.drain_interval
     }
 
     /// Our clock was set: what it has to do with the driver's must be found anew.
-    pub(super) const fn forget_clock(&mut self) {
+    pub(super) const fn reset_clock(&mut self) {
         self.offset = None;
     }
 
     /// Takes the whole ring as it is `now`, in any order, and tells what is new, oldest first. What
     /// is there the first time is not new: it reaches back before the run.
-    pub(super) fn take(
+    pub(super) fn drain(
         &mut self,
         samples: &mut Vec<Sample>,
         now: Timestamp,
-        mut tell: impl FnMut(Interval),
+        mut emit: impl FnMut(Interval),
     ) {
         samples.retain(|sample| sample.stamp > 0 && sample.value <= 100);
         samples.sort_unstable();
@@ -78,25 +78,25 @@ impl Ring {
         let offset = self.anchor(newest, now);
         let period = period(samples).unwrap_or(self.stale_after);
         let depth = period.saturating_mul(u64::try_from(samples.len()).unwrap_or(u64::MAX));
-        self.drain_every = Nanos(depth.0 / 2).clamp(DRAIN_AT_MOST, DRAIN_AT_LEAST);
+        self.drain_interval = Nanos(depth.0 / 2).clamp(MIN_DRAIN_INTERVAL, MAX_DRAIN_INTERVAL);
 
         // A stamp after the newest means that the driver's clock was set back.
         let known = self.last.filter(|(stamp, _)| *stamp <= newest);
         let Some((mut before, mut end)) = known else {
-            self.last = in_our_time(newest, offset).map(|end| (newest, end));
+            self.last = to_local_time(newest, offset).map(|end| (newest, end));
             return;
         };
-        let news = samples.partition_point(|sample| sample.stamp <= before);
-        for sample in samples.iter().skip(news) {
+        let first_new = samples.partition_point(|sample| sample.stamp <= before);
+        for sample in samples.iter().skip(first_new) {
             let gap = micros(sample.stamp - before);
             // Where samples are missing, this one speaks for its own period alone.
-            let covers = if gap <= self.stale_after { gap } else { period.min(self.stale_after) };
+            let covered = if gap <= self.stale_after { gap } else { period.min(self.stale_after) };
             before = sample.stamp;
-            let Some(to) = in_our_time(sample.stamp, offset) else { continue };
-            let from = to.saturating_sub(covers).max(end);
+            let Some(to) = to_local_time(sample.stamp, offset) else { continue };
+            let from = to.saturating_sub(covered).max(end);
             let utilization = u32::try_from(sample.value).ok().and_then(Utilization::from_percent);
             if let Some(utilization) = utilization.filter(|_| from < to) {
-                tell(Interval { basis: Basis::NvmlSamples, from, to, utilization });
+                emit(Interval { basis: Basis::NvmlSamples, from, to, utilization });
                 end = to;
             }
         }
@@ -107,7 +107,7 @@ impl Ring {
     /// it was at the youngest: no sample comes from the future.
     fn anchor(&mut self, newest: u64, now: Timestamp) -> i128 {
         let age = i128::from(now.as_nanos()) - i128::from(newest) * NANOS_PER_MICROSECOND;
-        if self.offset.is_none() && age.abs() <= SAME_CLOCK {
+        if self.offset.is_none() && age.abs() <= MAX_UTC_SKEW {
             return 0;
         }
         let offset = self.offset.map_or(age, |offset| offset.min(age));
@@ -129,7 +129,7 @@ fn micros(micros: u64) -> Nanos {
     Nanos(micros.saturating_mul(1_000))
 }
 
-fn in_our_time(stamp: u64, offset: i128) -> Option<Timestamp> {
+fn to_local_time(stamp: u64, offset: i128) -> Option<Timestamp> {
     let nanos = i128::from(stamp) * NANOS_PER_MICROSECOND + offset;
     u64::try_from(nanos).ok().and_then(Timestamp::from_nanos)
 }
@@ -138,7 +138,7 @@ fn in_our_time(stamp: u64, offset: i128) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
-    const HOLD: Nanos = Nanos::SECOND;
+    const STALE_AFTER: Nanos = Nanos::SECOND;
     const PERIOD: u64 = 100_000;
 
     /// Samples number `from` to `to` of a ring that has one each 100 ms, valued by their number.
@@ -150,71 +150,72 @@ mod tests {
         Timestamp::from_nanos(micros * 1_000).unwrap()
     }
 
-    fn drain(ring: &mut Ring, mut samples: Vec<Sample>, now: Timestamp) -> Vec<Interval> {
-        let mut told = Vec::new();
-        ring.take(&mut samples, now, |interval| told.push(interval));
-        told
+    fn drain(ring: &mut SampleRing, mut samples: Vec<Sample>, now: Timestamp) -> Vec<Interval> {
+        let mut emitted = Vec::new();
+        ring.drain(&mut samples, now, |interval| emitted.push(interval));
+        emitted
     }
 
     const UTC: u64 = 1_767_225_600_000_000;
 
     #[test]
     fn each_sample_is_told_once_and_covers_from_the_one_before() {
-        let mut ring = Ring::new(HOLD);
+        let mut ring = SampleRing::new(STALE_AFTER);
         let first = drain(&mut ring, samples(0, 100, UTC), at(UTC + 100 * PERIOD));
         assert_eq!(first, [], "the ring reaches back before the run");
-        assert_eq!(ring.drain_every(), Nanos::from_secs(5));
+        assert_eq!(ring.drain_interval(), Nanos::from_secs(5));
 
-        let told = drain(&mut ring, samples(50, 150, UTC), at(UTC + 150 * PERIOD));
-        assert_eq!(told.len(), 50);
-        assert_eq!(told[0].from, at(UTC + 99 * PERIOD));
-        assert_eq!(told[49].to, at(UTC + 149 * PERIOD));
-        assert!(told.windows(2).all(|pair| pair[0].to == pair[1].from));
-        assert_eq!(told[7].utilization, Utilization::from_percent(7).unwrap());
+        let emitted = drain(&mut ring, samples(50, 150, UTC), at(UTC + 150 * PERIOD));
+        assert_eq!(emitted.len(), 50);
+        assert_eq!(emitted[0].from, at(UTC + 99 * PERIOD));
+        assert_eq!(emitted[49].to, at(UTC + 149 * PERIOD));
+        assert!(emitted.windows(2).all(|pair| pair[0].to == pair[1].from));
+        assert_eq!(emitted[7].utilization, Utilization::from_percent(7).unwrap());
     }
 
     #[test]
     fn after_a_ring_that_was_dry_at_first_everything_is_new() {
-        let mut ring = Ring::new(HOLD);
+        let mut ring = SampleRing::new(STALE_AFTER);
         assert_eq!(drain(&mut ring, Vec::new(), at(UTC + 10 * PERIOD + 40_000)), []);
-        let told = drain(&mut ring, samples(10, 15, UTC), at(UTC + 15 * PERIOD));
+        let emitted = drain(&mut ring, samples(10, 15, UTC), at(UTC + 15 * PERIOD));
         // The first lies before that, the second in part.
-        let lasts: Vec<_> = told.iter().map(|told| told.to.since(told.from).0 / 1_000).collect();
+        let lasts: Vec<_> =
+            emitted.iter().map(|emitted| emitted.to.since(emitted.from).0 / 1_000).collect();
         assert_eq!(lasts, [60_000, PERIOD, PERIOD, PERIOD]);
     }
 
     #[test]
     fn an_untidy_ring_is_sorted_and_what_is_no_sample_is_dropped() {
-        let mut ring = Ring::new(HOLD);
+        let mut ring = SampleRing::new(STALE_AFTER);
         drain(&mut ring, samples(0, 10, UTC), at(UTC + 10 * PERIOD));
-        let mut untidy = samples(5, 15, UTC);
-        untidy.reverse();
-        untidy.push(Sample { stamp: 0, value: 50 });
-        untidy.push(Sample { stamp: UTC + 15 * PERIOD, value: 4_294_967_295 });
-        let told = drain(&mut ring, untidy, at(UTC + 16 * PERIOD));
-        assert_eq!(told.len(), 5);
-        assert!(told.is_sorted_by_key(|interval| interval.from));
+        let mut unordered = samples(5, 15, UTC);
+        unordered.reverse();
+        unordered.push(Sample { stamp: 0, value: 50 });
+        unordered.push(Sample { stamp: UTC + 15 * PERIOD, value: 4_294_967_295 });
+        let emitted = drain(&mut ring, unordered, at(UTC + 16 * PERIOD));
+        assert_eq!(emitted.len(), 5);
+        assert!(emitted.is_sorted_by_key(|interval| interval.from));
     }
 
     #[test]
     fn a_sample_after_a_gap_speaks_for_its_period() {
-        let mut ring = Ring::new(HOLD);
+        let mut ring = SampleRing::new(STALE_AFTER);
         drain(&mut ring, samples(0, 10, UTC), at(UTC + 10 * PERIOD));
-        let told = drain(&mut ring, samples(40, 45, UTC), at(UTC + 45 * PERIOD));
-        assert_eq!(told[0].to.since(told[0].from), Nanos::from_millis(100));
-        assert_eq!(told.len(), 5);
+        let emitted = drain(&mut ring, samples(40, 45, UTC), at(UTC + 45 * PERIOD));
+        assert_eq!(emitted[0].to.since(emitted[0].from), Nanos::from_millis(100));
+        assert_eq!(emitted.len(), 5);
     }
 
     #[test]
     fn stamps_since_boot_are_told_in_utc() {
-        let mut ring = Ring::new(HOLD);
+        let mut ring = SampleRing::new(STALE_AFTER);
         let boot = 86_400_000_000;
         drain(&mut ring, samples(0, 100, boot), at(UTC + 99 * PERIOD + 40_000));
-        let told = drain(&mut ring, samples(50, 150, boot), at(UTC + 149 * PERIOD + 7_000));
-        assert_eq!(told.last().unwrap().to, at(UTC + 149 * PERIOD + 7_000));
-        assert!(told.windows(2).all(|pair| pair[0].to == pair[1].from));
+        let emitted = drain(&mut ring, samples(50, 150, boot), at(UTC + 149 * PERIOD + 7_000));
+        assert_eq!(emitted.last().unwrap().to, at(UTC + 149 * PERIOD + 7_000));
+        assert!(emitted.windows(2).all(|pair| pair[0].to == pair[1].from));
         // Later the newest sample is older than it was: the anchor stays.
-        let told = drain(&mut ring, samples(60, 160, boot), at(UTC + 159 * PERIOD + 90_000));
-        assert_eq!(told.last().unwrap().to, at(UTC + 159 * PERIOD + 7_000));
+        let emitted = drain(&mut ring, samples(60, 160, boot), at(UTC + 159 * PERIOD + 90_000));
+        assert_eq!(emitted.last().unwrap().to, at(UTC + 159 * PERIOD + 7_000));
     }
 }

@@ -12,17 +12,17 @@ const CUDA_ORDER: &str = "CUDA_DEVICE_ORDER";
 /// The GPUs that are metered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// Places in the list that was chosen from, each once, in the order asked for.
+    /// Places in the list that was chosen from, each once, in the order requested for.
     pub gpus: Vec<usize>,
     /// Who chose.
-    pub by: By,
+    pub by: SelectedBy,
     /// What the user should know of it.
     pub warnings: Vec<Warning>,
 }
 
 /// Who chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum SelectedBy {
     /// `--gpu`.
     Option,
     /// This environment variable; where two restrict, the narrower one.
@@ -39,7 +39,7 @@ pub enum Warning {
         "{CUDA} counts GPUs of different models, which CUDA orders by speed and the driver by bus: \
          set {CUDA_ORDER}=PCI_BUS_ID, or name them by uuid"
     )]
-    Order,
+    DeviceOrder,
     /// CUDA stops at an entry that names no GPU, and so do we.
     #[error("{CUDA}: `{entry}` names no GPU; like CUDA, what follows it is left out")]
     StoppedAt {
@@ -52,14 +52,14 @@ pub enum Warning {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     /// An entry names none of them.
-    #[error("{by}: no GPU is called `{entry}`; there are {there}")]
+    #[error("{by}: no GPU is called `{entry}`; there are {available}")]
     Unknown {
         /// The option or variable.
         by: &'static str,
         /// The entry.
         entry: String,
         /// What there is.
-        there: String,
+        available: String,
     },
     /// An entry names several.
     #[error("{by}: `{entry}` is the beginning of several uuids; give more of it")]
@@ -77,37 +77,37 @@ pub enum SelectError {
         /// The entry.
         entry: String,
     },
-    /// Nothing is left to meter.
+    /// Empty is left to meter.
     #[error("{by} leaves no GPU; name them with --gpu")]
-    Nothing {
+    Empty {
         /// The option or variable.
         by: &'static str,
     },
 }
 
-/// Chooses from `gpus`, which stand in the order of their indices. `asked`: what `--gpu` names,
+/// Chooses from `gpus`, which stand in the order of their indices. `requested`: what `--gpu` names,
 /// indices or uuids or their beginnings. `variable` looks up the environment.
 ///
 /// # Errors
 /// Where something is named that is no GPU here, or nothing is left.
 pub fn select(
-    asked: &[String],
+    requested: &[String],
     variable: impl Fn(&str) -> Option<String>,
     gpus: &[GpuIdentity],
 ) -> Result<Selection, SelectError> {
     let mut selection =
-        Selection { gpus: (0..gpus.len()).collect(), by: By::Driver, warnings: Vec::new() };
-    if !asked.is_empty() {
-        selection.gpus = named("--gpu", asked.iter().map(String::as_str), gpus)?;
-        selection.by = By::Option;
+        Selection { gpus: (0..gpus.len()).collect(), by: SelectedBy::Driver, warnings: Vec::new() };
+    if !requested.is_empty() {
+        selection.gpus = resolve("--gpu", requested.iter().map(String::as_str), gpus)?;
+        selection.by = SelectedBy::Option;
         return Ok(selection);
     }
     if let Some(value) = variable(NVIDIA) {
-        selection.by_container(&value, gpus)?;
+        selection.restrict_by_container(&value, gpus)?;
     }
     if let Some(value) = variable(CUDA) {
         let by_bus = variable(CUDA_ORDER).is_some_and(|order| order == "PCI_BUS_ID");
-        selection.by_cuda(&value, by_bus, gpus)?;
+        selection.restrict_by_cuda(&value, by_bus, gpus)?;
     }
     Ok(selection)
 }
@@ -115,23 +115,27 @@ pub fn select(
 impl Selection {
     /// What the container runtime was told. Where the driver shows as many GPUs as it lists, the
     /// runtime has done it already, and indices are those of the host.
-    fn by_container(&mut self, value: &str, gpus: &[GpuIdentity]) -> Result<(), SelectError> {
+    fn restrict_by_container(
+        &mut self,
+        value: &str,
+        gpus: &[GpuIdentity],
+    ) -> Result<(), SelectError> {
         let entries = || value.split(',').map(str::trim);
         match value.trim() {
             "all" | "void" | "" => return Ok(()),
-            "none" => return Err(SelectError::Nothing { by: NVIDIA }),
+            "none" => return Err(SelectError::Empty { by: NVIDIA }),
             _ => {}
         }
         let indices = entries().all(|entry| entry.parse::<u32>().is_ok());
         if !(indices && entries().count() == gpus.len()) {
-            self.gpus = named(NVIDIA, entries(), gpus)?;
+            self.gpus = resolve(NVIDIA, entries(), gpus)?;
         }
-        self.by = By::Variable(NVIDIA);
+        self.by = SelectedBy::Variable(NVIDIA);
         Ok(())
     }
 
     /// What CUDA shows the workload: indices count what is visible so far, in CUDA's order.
-    fn by_cuda(
+    fn restrict_by_cuda(
         &mut self,
         value: &str,
         by_bus: bool,
@@ -140,91 +144,95 @@ impl Selection {
         let visible = std::mem::take(&mut self.gpus);
         let mut counted = false;
         for entry in value.split(',').map(str::trim) {
-            refuse_mig(CUDA, entry)?;
-            let place = match entry.parse::<usize>() {
+            reject_mig(CUDA, entry)?;
+            let position = match entry.parse::<usize>() {
                 Ok(index) => {
                     counted = true;
                     visible.get(index).copied()
                 }
-                Err(_) => the_one(entry, gpus, &visible).unwrap_or_default(),
+                Err(_) => by_uuid_prefix(entry, gpus, &visible).unwrap_or_default(),
             };
-            let Some(place) = place else {
+            let Some(position) = position else {
                 // An empty list is no mistake, it hides all GPUs.
                 if !value.trim().is_empty() {
                     self.warnings.push(Warning::StoppedAt { entry: entry.to_owned() });
                 }
                 break;
             };
-            if !self.gpus.contains(&place) {
-                self.gpus.push(place);
+            if !self.gpus.contains(&position) {
+                self.gpus.push(position);
             }
         }
         if self.gpus.is_empty() {
-            return Err(SelectError::Nothing { by: CUDA });
+            return Err(SelectError::Empty { by: CUDA });
         }
-        let model = |place: &usize| gpus.get(*place).map(|gpu| &gpu.model);
+        let model = |position: &usize| gpus.get(*position).map(|gpu| &gpu.model);
         let mixed = visible.windows(2).any(|two| two.first().map(model) != two.last().map(model));
         if counted && mixed && !by_bus && self.gpus.len() < visible.len() {
-            self.warnings.push(Warning::Order);
+            self.warnings.push(Warning::DeviceOrder);
         }
-        self.by = By::Variable(CUDA);
+        self.by = SelectedBy::Variable(CUDA);
         Ok(())
     }
 }
 
 /// The GPUs that entries name by the driver's index, by uuid or by its beginning.
-fn named<'a>(
+fn resolve<'a>(
     by: &'static str,
     entries: impl Iterator<Item = &'a str>,
     gpus: &[GpuIdentity],
 ) -> Result<Vec<usize>, SelectError> {
     let all: Vec<usize> = (0..gpus.len()).collect();
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     for entry in entries.map(str::trim) {
-        refuse_mig(by, entry)?;
+        reject_mig(by, entry)?;
         let found = match entry.parse::<u32>() {
             Ok(index) => Ok(gpus.iter().position(|gpu| gpu.index == Some(index))),
-            Err(_) => the_one(entry, gpus, &all),
+            Err(_) => by_uuid_prefix(entry, gpus, &all),
         };
-        let place = found
-            .map_err(|Several| SelectError::Ambiguous { by, entry: entry.to_owned() })?
+        let position = found
+            .map_err(|AmbiguousPrefix| SelectError::Ambiguous { by, entry: entry.to_owned() })?
             .ok_or_else(|| SelectError::Unknown {
                 by,
                 entry: entry.to_owned(),
-                there: there(gpus),
+                available: list_available(gpus),
             })?;
-        if !places.contains(&place) {
-            places.push(place);
+        if !positions.contains(&position) {
+            positions.push(position);
         }
     }
-    Ok(places)
+    Ok(positions)
 }
 
-/// More than one GPU is meant.
-struct Several;
+/// More than one GPU is matching.
+struct AmbiguousPrefix;
 
-/// The one of `places` whose uuid begins with `entry`.
-fn the_one(entry: &str, gpus: &[GpuIdentity], places: &[usize]) -> Result<Option<usize>, Several> {
-    let begins = |place: &usize| {
-        let uuid = gpus.get(*place).and_then(|gpu| gpu.uuid.as_deref());
+/// The one of `positions` whose uuid begins with `entry`.
+fn by_uuid_prefix(
+    entry: &str,
+    gpus: &[GpuIdentity],
+    positions: &[usize],
+) -> Result<Option<usize>, AmbiguousPrefix> {
+    let begins = |position: &usize| {
+        let uuid = gpus.get(*position).and_then(|gpu| gpu.uuid.as_deref());
         !entry.is_empty() && uuid.is_some_and(|uuid| uuid.starts_with(entry))
     };
-    let mut meant = places.iter().copied().filter(begins);
-    match (meant.next(), meant.next()) {
-        (Some(_), Some(_)) => Err(Several),
+    let mut matching = positions.iter().copied().filter(begins);
+    match (matching.next(), matching.next()) {
+        (Some(_), Some(_)) => Err(AmbiguousPrefix),
         (first, _) => Ok(first),
     }
 }
 
 /// MIG instances are `MIG-…`, or `0:1` to the container runtime.
-fn refuse_mig(by: &'static str, entry: &str) -> Result<(), SelectError> {
+fn reject_mig(by: &'static str, entry: &str) -> Result<(), SelectError> {
     if entry.starts_with("MIG-") || entry.contains(':') {
         return Err(SelectError::Mig { by, entry: entry.to_owned() });
     }
     Ok(())
 }
 
-fn there(gpus: &[GpuIdentity]) -> String {
+fn list_available(gpus: &[GpuIdentity]) -> String {
     let name = |gpu: &GpuIdentity| match gpu.index {
         Some(index) => format!("{index} ({})", gpu.name),
         None => gpu.name.clone(),
@@ -255,32 +263,32 @@ mod tests {
 
     fn choose(
         gpus: &[GpuIdentity],
-        asked: &str,
+        requested: &str,
         environment: Environment<'_>,
     ) -> Result<Selection, SelectError> {
-        let asked: Vec<String> =
-            asked.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let requested: Vec<String> =
+            requested.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let variable = |name: &str| {
             environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
         };
-        select(&asked, variable, gpus)
+        select(&requested, variable, gpus)
     }
 
     #[test]
     fn what_is_chosen() {
-        let by_nvidia = By::Variable(NVIDIA);
-        let by_cuda = By::Variable(CUDA);
-        let table: [(&str, Environment<'_>, &[usize], By); 20] = [
-            ("", &[], &[0, 1, 2, 3], By::Driver),
+        let by_nvidia = SelectedBy::Variable(NVIDIA);
+        let by_cuda = SelectedBy::Variable(CUDA);
+        let table: [(&str, Environment<'_>, &[usize], SelectedBy); 20] = [
+            ("", &[], &[0, 1, 2, 3], SelectedBy::Driver),
             // The option goes first.
-            ("2", &[(CUDA, "0")], &[2], By::Option),
-            ("GPU-bb33,0", &[], &[2, 0], By::Option),
-            ("GPU-b", &[], &[2], By::Option),
-            ("1,1,GPU-aa22", &[], &[1], By::Option),
+            ("2", &[(CUDA, "0")], &[2], SelectedBy::Option),
+            ("GPU-bb33,0", &[], &[2, 0], SelectedBy::Option),
+            ("GPU-b", &[], &[2], SelectedBy::Option),
+            ("1,1,GPU-aa22", &[], &[1], SelectedBy::Option),
             // The container's variable.
-            ("", &[(NVIDIA, "all")], &[0, 1, 2, 3], By::Driver),
-            ("", &[(NVIDIA, "void")], &[0, 1, 2, 3], By::Driver),
-            ("", &[(NVIDIA, "")], &[0, 1, 2, 3], By::Driver),
+            ("", &[(NVIDIA, "all")], &[0, 1, 2, 3], SelectedBy::Driver),
+            ("", &[(NVIDIA, "void")], &[0, 1, 2, 3], SelectedBy::Driver),
+            ("", &[(NVIDIA, "")], &[0, 1, 2, 3], SelectedBy::Driver),
             ("", &[(NVIDIA, "1,3")], &[1, 3], by_nvidia),
             ("", &[(NVIDIA, "GPU-cc44, GPU-aa11")], &[3, 0], by_nvidia),
             // As many as there are: the runtime has applied it.
@@ -298,16 +306,16 @@ mod tests {
             ("", &[(CUDA, "1,9,2")], &[1], by_cuda),
             ("", &[(CUDA, "1,GPU-aa,2")], &[1], by_cuda),
         ];
-        for (asked, environment, expected, by) in table {
-            let case = format!("--gpu {asked:?}, {environment:?}");
-            match choose(&gpus(), asked, environment) {
+        for (requested, environment, expected, by) in table {
+            let case = format!("--gpu {requested:?}, {environment:?}");
+            match choose(&gpus(), requested, environment) {
                 Ok(selection) => {
                     assert_eq!(selection.gpus, expected, "{case}");
                     assert_eq!(selection.by, by, "{case}");
                 }
                 Err(error) => {
                     assert_eq!(expected, [0; 0], "{case}: {error}");
-                    assert_eq!(error, SelectError::Nothing { by: CUDA }, "{case}");
+                    assert_eq!(error, SelectError::Empty { by: CUDA }, "{case}");
                 }
             }
         }
@@ -350,8 +358,8 @@ mod tests {
                 "CUDA_VISIBLE_DEVICES: `MIG-1f` is a MIG instance; only whole GPUs are metered, name its GPU",
             ),
         ];
-        for (asked, environment, message) in table {
-            let error = choose(&gpus(), asked, environment).unwrap_err();
+        for (requested, environment, message) in table {
+            let error = choose(&gpus(), requested, environment).unwrap_err();
             assert_eq!(error.to_string(), message);
         }
     }
@@ -364,7 +372,7 @@ mod tests {
         let stopped = |entry: &str| Warning::StoppedAt { entry: entry.to_owned() };
         let table: [(&[GpuIdentity], Environment<'_>, &[Warning]); 7] = [
             (&gpus(), &[(CUDA, "0,1")], &[]),
-            (&mixed, &[(CUDA, "0,1")], &[Warning::Order]),
+            (&mixed, &[(CUDA, "0,1")], &[Warning::DeviceOrder]),
             (&mixed, &[(CUDA, "0,1"), by_bus], &[]),
             (&mixed, &[(CUDA, "GPU-bb33")], &[]),
             (&mixed, &[(CUDA, "3,2,1,0")], &[]),

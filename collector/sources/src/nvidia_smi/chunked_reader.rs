@@ -2,19 +2,19 @@
 
 use std::io::{Cursor, Read, Result};
 
-pub(super) struct Pieces {
+pub(super) struct ChunkedReader {
     bytes: Cursor<Vec<u8>>,
     sizes: Vec<usize>,
 }
 
-impl Pieces {
-    /// Pieces of these sizes, over and over.
+impl ChunkedReader {
+    /// ChunkedReader of these sizes, over and over.
     pub(super) fn new(bytes: impl Into<Vec<u8>>, sizes: Vec<usize>) -> Self {
         Self { bytes: Cursor::new(bytes.into()), sizes }
     }
 }
 
-impl Read for Pieces {
+impl Read for ChunkedReader {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         self.sizes.rotate_left(1);
         let size = self.sizes[0].min(buffer.len());

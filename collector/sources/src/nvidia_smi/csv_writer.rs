@@ -47,11 +47,11 @@ pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> 
     writeln!(
         out,
         "{}, {}, {}, {}, {}, {utilization}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
-        Instant(reading.at),
+        CsvTimestamp(reading.at),
         cell(gpu.index, NOT_AVAILABLE, ""),
-        cell(gpu.uuid.as_deref().map(Word), NOT_AVAILABLE, ""),
-        cell(gpu.bus_id.as_deref().map(Word), NOT_AVAILABLE, ""),
-        cell(gpu.model.as_deref().map(Word), NOT_AVAILABLE, ""),
+        cell(gpu.uuid.as_deref().map(CellText), NOT_AVAILABLE, ""),
+        cell(gpu.bus_id.as_deref().map(CellText), NOT_AVAILABLE, ""),
+        cell(gpu.model.as_deref().map(CellText), NOT_AVAILABLE, ""),
         mebibytes(reading.memory_used),
         mebibytes(gpu.memory_total),
         cell(reading.power.map(Watts), none, " W"),
@@ -85,9 +85,9 @@ impl<T: Display> Display for Cell<T> {
 }
 
 /// With its zone, so that nobody has to assume one.
-struct Instant(Timestamp);
+struct CsvTimestamp(Timestamp);
 
-impl Display for Instant {
+impl Display for CsvTimestamp {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let nanos = i128::from(self.0.as_nanos());
         let at = UtcDateTime::from_unix_timestamp_nanos(nanos).map_err(|_| fmt::Error)?;
@@ -119,9 +119,9 @@ impl Display for Watts {
 }
 
 /// A name that keeps to its cell, whatever the driver says.
-struct Word<'a>(&'a str);
+struct CellText<'a>(&'a str);
 
-impl Display for Word<'_> {
+impl Display for CellText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let ends_cell = |letter: char| letter == ',' || letter.is_control();
         self.0.split(ends_cell).try_for_each(|part| f.write_str(part))
@@ -136,7 +136,7 @@ mod tests {
 
     use super::super::columns::Columns;
     use super::super::row::Row;
-    use super::super::timestamp::Clock;
+    use super::super::timestamp::TimestampParser;
     use super::*;
 
     fn written(gpu: &GpuIdentity, reading: &Reading) -> String {
@@ -236,10 +236,10 @@ mod tests {
                 ..GpuIdentity::default()
             };
             let columns = Columns::read(HEADER.trim_end().as_bytes(), None).unwrap();
-            let (row, mut clock) = (written(&gpu, &reading), Clock::new(None));
-            let read = Row::read(row.as_bytes(), &columns, &mut clock).unwrap();
+            let (row, mut timestamps) = (written(&gpu, &reading), TimestampParser::new(None));
+            let read = Row::read(row.as_bytes(), &columns, &mut timestamps).unwrap();
             prop_assert_eq!(read.reading, reading);
-            prop_assert!(!clock.assumed_utc());
+            prop_assert!(!timestamps.assumed_utc());
             prop_assert_eq!(read.limits.memory_total, gpu.memory_total);
             prop_assert_eq!(read.limits.power, gpu.power_limit);
             let index = index.map_or(NOT_AVAILABLE.to_owned(), |index| index.to_string());
@@ -256,7 +256,7 @@ mod tests {
             let columns = Columns::read(HEADER.trim_end().as_bytes(), None).unwrap();
             let row = written(&gpu, &Reading::at(at(0)));
             prop_assert_eq!(row.lines().count(), 1);
-            prop_assert!(Row::read(row.as_bytes(), &columns, &mut Clock::new(None)).is_some());
+            prop_assert!(Row::read(row.as_bytes(), &columns, &mut TimestampParser::new(None)).is_some());
         }
     }
 }

@@ -4,18 +4,18 @@ use nvml_wrapper::error::NvmlError;
 
 /// Why a question has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum QueryError {
     /// There will be none for as long as things are as they are.
-    Unsupported(Lack),
+    Unsupported(UnsupportedReason),
     /// Nothing can be asked of this GPU any more.
-    Gone(Loss),
+    Lost(LossReason),
     /// Not this time.
     Failed,
 }
 
 /// Why a metric is not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lack {
+pub enum UnsupportedReason {
     /// The GPU does not have it, or not in its mode (MIG).
     #[error("this GPU does not support it")]
     Device,
@@ -29,7 +29,7 @@ pub enum Lack {
 
 /// Why a GPU is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Loss {
+pub enum LossReason {
     /// It fell off the bus, or wants a reset.
     #[error("the GPU is lost")]
     Gpu,
@@ -38,18 +38,18 @@ pub enum Loss {
     Driver,
 }
 
-impl From<NvmlError> for Refusal {
+impl From<NvmlError> for QueryError {
     fn from(error: NvmlError) -> Self {
         match error {
-            NvmlError::NotSupported => Self::Unsupported(Lack::Device),
+            NvmlError::NotSupported => Self::Unsupported(UnsupportedReason::Device),
             NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound => {
-                Self::Unsupported(Lack::Driver)
+                Self::Unsupported(UnsupportedReason::Driver)
             }
-            NvmlError::NoPermission => Self::Unsupported(Lack::Permission),
-            NvmlError::GpuLost | NvmlError::ResetRequired => Self::Gone(Loss::Gpu),
+            NvmlError::NoPermission => Self::Unsupported(UnsupportedReason::Permission),
+            NvmlError::GpuLost | NvmlError::ResetRequired => Self::Lost(LossReason::Gpu),
             NvmlError::Uninitialized
             | NvmlError::DriverNotLoaded
-            | NvmlError::LibRmVersionMismatch => Self::Gone(Loss::Driver),
+            | NvmlError::LibRmVersionMismatch => Self::Lost(LossReason::Driver),
             _ => Self::Failed,
         }
     }

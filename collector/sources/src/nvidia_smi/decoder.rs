@@ -1,0 +1,210 @@
+//! Rows under headers: what stands from one line of a log to the next.
+//!
+//! It takes a log line by line, and says what each was. It must not know where lines come from.
+
+use phasemeter_meter::reading::Reading;
+use phasemeter_meter::units::Timestamp;
+
+use super::LogOptions;
+use super::columns::{Columns, GpuIdentification, PowerColumn};
+use super::error::{HeaderError, LogError, LogErrorKind};
+use super::gpu_registry::GpuRegistry;
+use super::limits::Limits;
+use super::lines::Line;
+use super::rejected::RejectReason;
+use super::row::Row;
+use super::timestamp::TimestampParser;
+
+/// The rows of a log so far, as far as they bear on the next one.
+pub(super) struct LogDecoder {
+    /// What the last header said; `None` before the first, and under one that cannot be used.
+    columns: Option<Columns>,
+    /// Whether there was a header, or `--columns` in its position.
+    has_header: bool,
+    gpu_identification: GpuIdentification,
+    power: Option<PowerColumn>,
+    timestamps: TimestampParser,
+    registry: GpuRegistry,
+    /// Where the next row stands in its tick, and how many rows a tick has where only their order
+    /// tells GPUs apart.
+    position: usize,
+    tick: usize,
+}
+
+/// A reading, and what came with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) reading: Reading,
+    /// The GPU, as the registry of its log numbers it.
+    pub(super) gpu: usize,
+    pub(super) limits: Limits,
+    pub(super) line: u64,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        let reading = Reading::at(Timestamp::default());
+        Self { reading, gpu: 0, limits: Limits::default(), line: 0 }
+    }
+}
+
+/// What a line was.
+pub(super) enum Decoded {
+    Reading,
+    Blank,
+    Header,
+    /// A row that nothing can be made of; it kept its position in the tick.
+    Rejected(RejectReason),
+    /// Nothing honest can be made of the log from here on.
+    Failed(LogErrorKind),
+}
+
+impl LogDecoder {
+    /// An empty one, under the columns that the user gave, if any.
+    ///
+    /// # Errors
+    /// Where these columns cannot be used.
+    pub(super) fn new(options: &LogOptions) -> Result<Self, LogError> {
+        let mut decoder = Self {
+            columns: None,
+            has_header: false,
+            gpu_identification: GpuIdentification::RowOrder,
+            power: None,
+            timestamps: TimestampParser::new(options.utc_offset),
+            registry: GpuRegistry::new(options.gpu_model.clone()),
+            position: 0,
+            tick: usize::MAX,
+        };
+        if let Some(given) = &options.columns {
+            let columns = Columns::read(given.as_bytes(), None).map_err(|error| LogError {
+                file: "--columns".to_owned(),
+                line: None,
+                kind: error.into(),
+            })?;
+            decoder.set_columns(columns);
+        }
+        Ok(decoder)
+    }
+
+    /// The GPUs it has rows of.
+    pub(super) const fn registry(&self) -> &GpuRegistry {
+        &self.registry
+    }
+
+    /// Whether more is known of a GPU than when this was asked last.
+    #[inline]
+    pub(super) fn take_changed(&mut self) -> bool {
+        self.registry.take_changed()
+    }
+
+    /// What tells GPUs apart under the last header.
+    pub(super) const fn gpu_identification(&self) -> GpuIdentification {
+        self.gpu_identification
+    }
+
+    /// Where power comes from.
+    pub(super) const fn power(&self) -> Option<PowerColumn> {
+        self.power
+    }
+
+    /// Whether it had to take local time as UTC.
+    pub(super) const fn assumed_utc(&self) -> bool {
+        self.timestamps.assumed_utc()
+    }
+
+    /// Says how many rows a tick has. Until then a row's position is how many stand between it and
+    /// its header.
+    pub(super) fn set_tick_length(&mut self, tick: usize) {
+        self.tick = tick;
+        self.position %= tick;
+        self.registry.fold_positions(tick);
+    }
+
+    /// Takes a line. Where it was a reading, that is in `entry`.
+    #[inline]
+    pub(super) fn decode(&mut self, line: Line<'_>, entry: &mut Entry) -> Decoded {
+        let Line::Whole(line) = line else { return self.too_long() };
+        let Some(columns) = &self.columns else { return self.decode_other(line) };
+        let Some(row) = Row::read(line, columns, &mut self.timestamps) else {
+            return self.decode_other(line);
+        };
+        let gpu = if self.gpu_identification == GpuIdentification::RowOrder {
+            self.registry.at_position(self.position)
+        } else {
+            match self.registry.by_ids(&row.ids) {
+                Ok(gpu) => gpu,
+                Err(reason) => return self.skip_row(reason),
+            }
+        };
+        self.registry.record_row(gpu, &row);
+        self.advance_position();
+        entry.reading = row.reading;
+        entry.gpu = gpu;
+        entry.limits = row.limits;
+        Decoded::Reading
+    }
+
+    /// Passes over a row that nothing can be made of.
+    pub(super) const fn skip_row(&mut self, reason: RejectReason) -> Decoded {
+        self.advance_position();
+        Decoded::Rejected(reason)
+    }
+
+    /// Takes a line that no row could be read from.
+    #[cold]
+    fn decode_other(&mut self, line: &[u8]) -> Decoded {
+        if line.trim_ascii().is_empty() {
+            return Decoded::Blank;
+        }
+        let error = match Columns::read(line, self.power) {
+            Ok(columns) => return self.apply_header(columns),
+            Err(error) if !self.has_header => return Decoded::Failed(error.into()),
+            Err(error) => error,
+        };
+        let found = line.split(|byte| *byte == b',').count();
+        let reason = match (error, self.columns.as_ref().map(Columns::len)) {
+            (error @ HeaderError::NoMeteredColumn { .. }, _) => {
+                self.columns = None;
+                RejectReason::Header(error)
+            }
+            (_, None) => RejectReason::NoColumns,
+            (_, Some(expected)) if expected != found => RejectReason::CellCount { found, expected },
+            (_, Some(_)) => RejectReason::Timestamp,
+        };
+        self.skip_row(reason)
+    }
+
+    fn apply_header(&mut self, columns: Columns) -> Decoded {
+        let by_row_order = |by| by == GpuIdentification::RowOrder;
+        let identified = !by_row_order(columns.gpu_identification());
+        let changes = identified == by_row_order(self.gpu_identification);
+        if changes && self.registry.gpus().len() > 0 {
+            return Decoded::Failed(LogErrorKind::IdentificationChanged { identified });
+        }
+        self.set_columns(columns);
+        Decoded::Header
+    }
+
+    fn set_columns(&mut self, columns: Columns) {
+        self.gpu_identification = columns.gpu_identification();
+        self.power = self.power.or(columns.power());
+        self.columns = Some(columns);
+        self.has_header = true;
+        self.registry.clear_keys();
+        self.position = 0;
+    }
+
+    #[cold]
+    fn too_long(&mut self) -> Decoded {
+        if self.has_header {
+            self.skip_row(RejectReason::TooLong)
+        } else {
+            Decoded::Failed(HeaderError::UnknownColumns.into())
+        }
+    }
+
+    #[inline]
+    const fn advance_position(&mut self) {
+        self.position = if self.position + 1 < self.tick { self.position + 1 } else { 0 };
+    }
+}

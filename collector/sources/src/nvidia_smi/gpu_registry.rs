@@ -1,0 +1,212 @@
+//! The GPUs of one log: which one a row is of, and what the rows tell of it.
+//!
+//! It must not know of other logs.
+
+use std::collections::HashMap;
+
+use phasemeter_meter::reading::GpuIdentity;
+
+use super::cell::text_value;
+use super::identity;
+use super::rejected::RejectReason;
+use super::row::{Ids, Row};
+
+/// The most GPUs that one log may have: enough for a rack, and a bound on memory where a column
+/// of ids holds something else.
+const MAX_GPUS: usize = 1_024;
+
+/// A GPU's model is looked for in so many of its rows.
+const MODEL_ROWS: u32 = 1_000;
+
+/// The GPUs of one log, in order of first appearance.
+#[derive(Default)]
+pub(super) struct GpuRegistry {
+    gpus: Vec<RegisteredGpu>,
+    /// By the cell that names them, as it stands.
+    by_key: HashMap<Box<[u8]>, usize>,
+    /// The GPU whose next it is: rows come in ticks.
+    next: usize,
+    /// What the user said.
+    model: Option<String>,
+    changed: bool,
+}
+
+struct RegisteredGpu {
+    /// The cell that named it last, where one does.
+    key: Option<Box<[u8]>>,
+    identity: GpuIdentity,
+    rows: u32,
+}
+
+impl GpuRegistry {
+    /// No GPU yet; all of them will be of `model`, where that is given.
+    pub(super) fn new(model: Option<String>) -> Self {
+        Self { model, ..Self::default() }
+    }
+
+    /// The GPUs, their names still empty.
+    pub(super) fn gpus(&self) -> impl ExactSizeIterator<Item = &GpuIdentity> {
+        self.gpus.iter().map(|gpu| &gpu.identity)
+    }
+
+    /// Whether more is known of a GPU than when this was asked last.
+    #[inline]
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The GPU that the ids in a row name.
+    #[inline]
+    pub(super) fn by_ids(&mut self, ids: &Ids<'_>) -> Result<usize, RejectReason> {
+        let key = ids.key();
+        let gpu = match self.gpus.get(self.next) {
+            Some(gpu) if gpu.key.as_deref() == Some(key) => self.next,
+            _ => match self.by_key.get(key) {
+                Some(gpu) => *gpu,
+                None => self.find_or_insert(ids)?,
+            },
+        };
+        self.next = if gpu + 1 < self.gpus.len() { gpu + 1 } else { 0 };
+        Ok(gpu)
+    }
+
+    /// The GPU that only its position in the tick names.
+    #[inline]
+    pub(super) fn at_position(&mut self, position: usize) -> usize {
+        while self.gpus.len() <= position {
+            let index = u32::try_from(self.gpus.len()).ok();
+            self.insert(GpuIdentity { index, ..GpuIdentity::default() });
+        }
+        position
+    }
+
+    /// Takes what a row tells of its GPU beside the reading.
+    #[inline]
+    pub(super) fn record_row(&mut self, gpu: usize, row: &Row<'_>) {
+        let Some(gpu) = self.gpus.get_mut(gpu) else { return };
+        row.limits.fill_missing(&mut gpu.identity);
+        if gpu.identity.model.is_none() && gpu.rows < MODEL_ROWS {
+            gpu.rows += 1;
+            gpu.identity.model = text_value(row.name).map(str::to_owned);
+            self.changed |= gpu.identity.model.is_some();
+        }
+    }
+
+    /// Forgets how cells spell ids: under a new header another column may hold them.
+    pub(super) fn clear_keys(&mut self) {
+        self.by_key.clear();
+        self.gpus.iter_mut().for_each(|gpu| gpu.key = None);
+    }
+
+    /// Makes the places of a long tick those of a tick of `gpus`: position i is GPU i mod `gpus`.
+    pub(super) fn fold_positions(&mut self, gpus: usize) {
+        for extra in self.gpus.split_off(gpus.min(self.gpus.len())) {
+            let index = extra.identity.index.map_or(0, |index| index as usize);
+            if let Some(gpu) = self.gpus.get_mut(index % gpus) {
+                identity::merge(&mut gpu.identity, &extra.identity);
+                gpu.rows += extra.rows;
+            }
+        }
+    }
+
+    /// Finds, or takes in, the GPU of a row whose cell for the key was not met before.
+    #[cold]
+    fn find_or_insert(&mut self, ids: &Ids<'_>) -> Result<usize, RejectReason> {
+        let seen = GpuIdentity {
+            uuid: text_value(ids.uuid).map(str::to_owned),
+            bus_id: text_value(ids.bus_id).map(str::to_owned),
+            index: text_value(ids.index).and_then(|index| index.parse().ok()),
+            ..GpuIdentity::default()
+        };
+        if seen == GpuIdentity::default() {
+            return Err(RejectReason::NoGpuId);
+        }
+        // The newest first: an index may have gone to another GPU since.
+        let known = self.gpus.iter().rposition(|gpu| identity::same_gpu(&gpu.identity, &seen));
+        let gpu = match known {
+            Some(gpu) => gpu,
+            None if self.gpus.len() < MAX_GPUS => self.insert(GpuIdentity::default()),
+            None => return Err(RejectReason::TooManyGpus(MAX_GPUS)),
+        };
+        if let Some(found) = self.gpus.get_mut(gpu) {
+            self.changed |= identity::merge(&mut found.identity, &seen);
+            if text_value(ids.key()).is_some() {
+                found.key = Some(ids.key().into());
+                self.by_key.insert(ids.key().into(), gpu);
+            }
+        }
+        Ok(gpu)
+    }
+
+    fn insert(&mut self, identity: GpuIdentity) -> usize {
+        let identity = GpuIdentity { model: self.model.clone(), ..identity };
+        self.gpus.push(RegisteredGpu { key: None, identity, rows: 0 });
+        self.changed = true;
+        self.gpus.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids<'a>(uuid: &'a str, bus_id: &'a str, index: &'a str) -> Ids<'a> {
+        Ids { uuid: uuid.as_bytes(), bus_id: bus_id.as_bytes(), index: index.as_bytes() }
+    }
+
+    #[test]
+    fn a_gpu_is_its_surest_id() {
+        let mut registry = GpuRegistry::default();
+        assert_eq!(registry.by_ids(&ids("GPU-a", "", "0")).unwrap(), 0);
+        assert_eq!(registry.by_ids(&ids("GPU-b", "", "1")).unwrap(), 1);
+        assert_eq!(registry.by_ids(&ids("GPU-a", "", "0")).unwrap(), 0);
+        // After a reboot indices may change hands.
+        assert_eq!(registry.by_ids(&ids("GPU-b", "", "0")).unwrap(), 1);
+    }
+
+    #[test]
+    fn where_the_surest_id_cannot_be_read_the_next_one_tells() {
+        let mut registry = GpuRegistry::default();
+        assert_eq!(registry.by_ids(&ids("GPU-a", "0:65", "0")).unwrap(), 0);
+        assert_eq!(registry.by_ids(&ids("GPU-b", "0:66", "1")).unwrap(), 1);
+        assert_eq!(registry.by_ids(&ids("[Unknown Error]", "[N/A]", "1")).unwrap(), 1);
+        assert_eq!(registry.by_ids(&ids("[Unknown Error]", "0:65", "1")).unwrap(), 0);
+        assert!(matches!(registry.by_ids(&ids("[N/A]", "", "")), Err(RejectReason::NoGpuId)));
+        assert!(matches!(registry.by_ids(&ids("", "", "x")), Err(RejectReason::NoGpuId)));
+        registry.clear_keys();
+        assert!(matches!(registry.by_ids(&ids("", "", "")), Err(RejectReason::NoGpuId)));
+    }
+
+    #[test]
+    fn a_later_header_may_add_ids() {
+        let mut registry = GpuRegistry::default();
+        assert_eq!(registry.by_ids(&ids("", "", "0")).unwrap(), 0);
+        assert!(registry.take_changed());
+        registry.clear_keys();
+        assert_eq!(registry.by_ids(&ids("GPU-a", "", "0")).unwrap(), 0);
+        assert!(registry.take_changed());
+        assert_eq!(registry.gpus().next().unwrap().uuid.as_deref(), Some("GPU-a"));
+    }
+
+    #[test]
+    fn there_is_an_end_to_gpus() {
+        let mut registry = GpuRegistry::default();
+        for index in 0..MAX_GPUS {
+            assert_eq!(registry.by_ids(&ids("", "", &index.to_string())).unwrap(), index);
+        }
+        let one_more = registry.by_ids(&ids("", "", "999999"));
+        assert!(matches!(one_more, Err(RejectReason::TooManyGpus(MAX_GPUS))));
+    }
+
+    #[test]
+    fn places_fold_into_gpus() {
+        let mut registry = GpuRegistry::default();
+        registry.at_position(6);
+        for (gpu, model) in [(3, "A100"), (4, "H100"), (6, "V100")] {
+            registry.gpus[gpu].identity.model = Some(model.to_owned());
+        }
+        registry.fold_positions(3);
+        let models: Vec<_> = registry.gpus().map(|gpu| gpu.model.as_deref()).collect();
+        assert_eq!(models, [Some("A100"), Some("H100"), None]);
+    }
+}
