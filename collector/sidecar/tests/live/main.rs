@@ -154,7 +154,7 @@ impl Sampling {
 /// a few times at most.
 pub(crate) fn unless_stalled(test: impl Fn()) {
     const ATTEMPTS: u32 = 5;
-    const STALL: Duration = Duration::from_millis(20);
+    const NOTICEABLE: Duration = Duration::from_millis(20);
     for attempt in 1..=ATTEMPTS {
         let done = AtomicBool::new(false);
         let (result, stall) = thread::scope(|scope| {
@@ -173,7 +173,7 @@ pub(crate) fn unless_stalled(test: impl Fn()) {
         });
         match result {
             Ok(()) => return,
-            Err(_) if attempt < ATTEMPTS && stall > STALL => {
+            Err(_) if attempt < ATTEMPTS && stall > NOTICEABLE => {
                 eprintln!("attempt {attempt} failed during a stall of {stall:?}: repeated");
             }
             Err(panic) => resume_unwind(panic),
