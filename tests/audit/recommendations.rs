@@ -324,7 +324,7 @@ fn dumped_windows_match_report() {
     assert_eq!(window, read(Path::new("windows/0001.window.json")));
     let window: Value = serde_json::from_slice(&window).unwrap();
     let window = &window["window"];
-    assert_eq!(window["last"], true);
+    assert_eq!(window["is_final"], true);
     assert_eq!(window["trace_id"], report["experiment"]["trace_id"]);
     let gpus = list(&window["gpus"]).iter().zip(list(&report["gpus"]));
     for (dumped, reported) in gpus {
