@@ -1,5 +1,5 @@
 ;; error: deadline
-;; message: 100 ms
+;; message: 1000 ms
 ;; limits: deadline
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
   (loop $again (br $again))
