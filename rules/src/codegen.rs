@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::hash::{Hash as _, Hasher};
 use std::io;
 
+use wasmparser::Payload;
 use wasmtime::{Config, Engine};
 
 use crate::engine::{self, Layout};
@@ -48,9 +49,37 @@ fn componentize(bytes: &[u8]) -> Result<Cow<'_, [u8]>, LoadError> {
     if wasmparser::Parser::is_component(bytes) {
         return Ok(bytes.into());
     }
-    let encoder = wit_component::ComponentEncoder::default().validate(true).module(bytes);
-    encoder.and_then(|mut encoder| encoder.encode()).map(Cow::from).map_err(|error| {
-        let message = format!("cannot make a component of the module: {error:#}");
+    let not_a_policy = |problem: &str| {
+        let message = format!("cannot make a component of the module: {problem}");
         LoadError::NotAPolicy(sanitize(&message, MAX_GUEST_TEXT))
-    })
+    };
+    validate_metadata(bytes).map_err(|problem| not_a_policy(&problem))?;
+    let encoder = wit_component::ComponentEncoder::default().validate(true).module(bytes);
+    encoder
+        .and_then(|mut encoder| encoder.encode())
+        .map(Cow::from)
+        .map_err(|error| not_a_policy(&format!("{error:#}")))
+}
+
+/// Rejects component metadata whose packages depend on each other in a cycle: `wit-component` would
+/// recurse until the stack overflows.
+fn validate_metadata(module: &[u8]) -> Result<(), String> {
+    for payload in wasmparser::Parser::new(0).parse_all(module) {
+        let Ok(Payload::CustomSection(section)) = payload else { continue };
+        if !section.name().starts_with("component-type") {
+            continue;
+        }
+        let (resolve, _) = wit_parser::decoding::decode_world(section.data())
+            .map_err(|error| format!("{error:#}"))?;
+        let mut unordered: Vec<_> = resolve.packages.iter().map(|(id, _)| id).collect();
+        while !unordered.is_empty() {
+            let waiting = |id| resolve.package_direct_deps(id).any(|dep| unordered.contains(&dep));
+            let remaining: Vec<_> = unordered.iter().copied().filter(|id| waiting(*id)).collect();
+            if remaining.len() == unordered.len() {
+                return Err("its packages depend on each other in a cycle".to_owned());
+            }
+            unordered = remaining;
+        }
+    }
+    Ok(())
 }
