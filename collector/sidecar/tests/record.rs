@@ -219,11 +219,11 @@ fn missing_driver_creates_no_recording() {
     fs::write(rig.fake.library(), "").unwrap();
     let run = rig.run(&["record", file.to_str().unwrap()]);
     assert_eq!(run.status.code(), Some(69));
-    assert!(text(&run.stderr).starts_with("phasemeter: no NVIDIA driver"), "{run:?}");
+    assert!(text(&run.stderr).starts_with("phasemeter: NVIDIA driver: cannot load"), "{run:?}");
     assert!(!file.exists());
 
     let rig = Rig::new("[[device]]");
     let run = rig.run(&["record", "-", "--gpu", "7"]);
     assert_eq!(run.status.code(), Some(69));
-    assert!(text(&run.stderr).contains("no GPU is called `7`"), "{run:?}");
+    assert!(text(&run.stderr).contains("unknown GPU '7'"), "{run:?}");
 }

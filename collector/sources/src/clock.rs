@@ -1,45 +1,45 @@
-//! The time that live readings are stamped with.
+//! The clock for timestamps of live readings.
 //!
-//! Deadlines run on the monotonic clock, stamps are UTC. One is mapped to the other once, so that a
-//! clock that is nudged neither stretches nor folds the time between two readings; where the wall
-//! clock was set, the mapping follows, and whoever reads stamps is told.
+//! Deadlines use the monotonic clock, timestamps use UTC. One is mapped to the other once, so that
+//! slewing the wall clock does not change the time between two readings. If the wall clock is set,
+//! the mapping follows and the step is reported.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 
-/// A difference from the wall clock that is a step. Daemons slew smaller ones away, and slewing
-/// moves both clocks alike.
+/// Minimum difference from the wall clock that counts as a step. NTP daemons slew smaller ones,
+/// which affects both clocks alike.
 const MIN_STEP: Nanos = Nanos::from_millis(500);
 
-/// Two clocks that were read further apart than this say nothing of each other: the thread was
-/// held up in between.
+/// Maximum time between reading the two clocks for a valid comparison; otherwise the thread was
+/// suspended in between.
 const MAX_READ_GAP: Duration = Duration::from_millis(10);
 
-/// The wall clock as it was when it was last looked at, carried on by the monotonic clock.
+/// The wall clock at the last mapping, continued by the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     instant: Instant,
     wall: Timestamp,
 }
 
-/// The wall clock was set.
+/// A step of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What the time would have been.
+    /// The time without the step.
     pub before: Timestamp,
-    /// What it is now. Before `before` where the clock was set back.
+    /// The time after the step. Earlier than `before` if the clock was set back.
     pub after: Timestamp,
 }
 
 impl Clock {
-    /// Maps the two clocks now.
+    /// Maps the two clocks.
     #[must_use]
     pub fn start() -> Self {
         Self { instant: Instant::now(), wall: wall() }
     }
 
-    /// The wall time of an instant, since the mapping or before it.
+    /// The wall time of an instant before or after the mapping.
     #[must_use]
     pub fn at(&self, instant: Instant) -> Timestamp {
         match instant.checked_duration_since(self.instant) {
@@ -48,14 +48,14 @@ impl Clock {
         }
     }
 
-    /// The wall time now.
+    /// The current wall time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.at(Instant::now())
     }
 
-    /// Looks at the wall clock, and maps anew where it was set. A machine that slept looks the
-    /// same: its monotonic clock stood still.
+    /// Detects whether the wall clock was set, and maps it again if so. Suspending the machine
+    /// looks the same, because it stops the monotonic clock.
     pub fn detect_step(&mut self) -> Option<Step> {
         let (instant, wall) = (Instant::now(), wall());
         if instant.elapsed() > MAX_READ_GAP {
@@ -74,7 +74,7 @@ impl Clock {
     }
 }
 
-/// The wall clock. Outside 1970–2261 it says the nearest that can be told.
+/// The wall clock, clamped to 1970–2261.
 fn wall() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map(Nanos::from).unwrap_or_default();
     Timestamp::from_nanos(since.0).unwrap_or(Timestamp::LAST)
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_on_between_looks() {
+    fn mapping_continues_between_checks() {
         let clock = clock();
         let later = clock.instant + Duration::from_secs(60);
         assert_eq!(clock.at(later), clock.wall + Nanos::from_secs(60));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nudge_is_ignored_and_a_step_is_followed() {
+    fn slew_is_ignored_and_step_is_followed() {
         let mut clock = clock();
         let later = clock.instant + Duration::from_secs(60);
         let due = clock.wall + Nanos::from_secs(60);

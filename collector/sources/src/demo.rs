@@ -1,8 +1,8 @@
-//! The demonstration: two hours of one node of eight GPUs, made from a seed.
+//! The demo source: two hours of one node with eight GPUs, generated from a seed.
 //!
-//! A reader without a GPU sees here what the report is for. The same seed gives the same readings
-//! on every machine, so all of it is integer arithmetic. This room must not know what phases,
-//! prices or patterns are: it behaves as such GPUs do, and the report has to find out.
+//! It demonstrates the report without a GPU. The same seed yields the same readings on every
+//! machine, so all arithmetic is on integers. Must not depend on phases, prices or patterns, which
+//! metering has to find.
 
 use std::iter::{Cycle, repeat_n};
 use std::slice::Iter;
@@ -14,49 +14,49 @@ use phasemeter_meter::units::{
 
 use super::{Source, SourceError};
 
-/// The first reading: 2026-07-27T00:00:00Z, in milliseconds since the epoch.
+/// The first reading, 2026-07-27T00:00:00Z, in milliseconds since the epoch.
 const START_MILLIS: u64 = 1_785_110_400_000;
-/// Every GPU is asked ten times a second, in milliseconds.
+/// Time between two readings of a GPU: 10 Hz.
 const STEP_MILLIS: u64 = 100;
-/// The driver measures utilization this often and holds it in between, in milliseconds.
+/// Time between two utilization measurements of the driver; the value is constant in between.
 const DRIVER_WINDOW_MILLIS: u64 = 167;
-/// Steps in a second.
+/// Steps per second.
 const STEPS_PER_SECOND: u32 = 10;
-/// Steps in the two hours.
+/// Steps in two hours.
 const STEPS: u32 = 7_200 * STEPS_PER_SECOND;
 
 const MODEL: &str = "NVIDIA H100 80GB HBM3";
-/// What the driver gives as the total of that model, in MiB.
+/// NVML's total memory of that model, in MiB.
 const MEMORY_TOTAL: u64 = 81_559;
-/// What it may next_u64, in milliwatts.
+/// Power limit of that model, in milliwatts.
 const POWER_LIMIT: u32 = 700_000;
-/// PCI buses of the eight sockets.
+/// PCI buses of the eight slots.
 const BUSES: [&str; 8] = ["19", "3B", "4C", "5D", "9B", "BB", "CB", "DB"];
 
-/// What a number of GPUs, in order of their index, do again and again.
+/// A cycle of stages that some GPUs, in order of index, repeat.
 struct Workload {
     gpus: usize,
     cycle: &'static [Stage],
 }
 
-/// A stage of one behaviour.
+/// A period of constant behavior.
 #[derive(Clone, Copy)]
 struct Stage {
-    /// How long it lasts: between these, in seconds, at least one.
+    /// Minimum and maximum duration in seconds, at least 1.
     seconds: (u32, u32),
-    /// How busy the GPU is: between these, in percent.
+    /// Minimum and maximum utilization in percent.
     percent: (u32, u32),
-    /// What a process holds, in MiB; zero where there is no process.
+    /// Memory used by a process in MiB; zero without a process.
     memory: u64,
     state: DemoState,
 }
 
-/// What comes back when the GPU is asked.
+/// The response to a query.
 #[derive(Clone, Copy)]
 enum DemoState {
     Responding,
     Lost,
-    /// Nobody asks.
+    /// The GPU is not queried.
     Unpolled,
 }
 
@@ -69,14 +69,14 @@ const fn away(seconds: u32, state: DemoState) -> Stage {
 }
 
 const WORKLOADS: [Workload; 6] = [
-    // Training that waits for its loader: a few batches, then nothing to work on.
+    // Training that waits for its data loader: a few batches, then no work.
     Workload {
         gpus: 2,
         cycle: &[working((19, 25), (86, 98), 61_442), working((15, 21), (0, 2), 61_442)],
     },
-    // Nearly the same mean, held steadily: batches too small for the GPU.
+    // Nearly the same mean, but steady: batches too small for the GPU.
     Workload { gpus: 1, cycle: &[working((7_200, 7_200), (45, 57), 33_218)] },
-    // Inference at a third, with the load of its day.
+    // Inference at one third, following the load of the day.
     Workload {
         gpus: 1,
         cycle: &[
@@ -88,17 +88,17 @@ const WORKLOADS: [Workload; 6] = [
             working((1_200, 1_200), (24, 34), 44_870),
         ],
     },
-    // Training bound by compute, with a checkpoint now and then.
+    // Compute-bound training with occasional checkpoints.
     Workload {
         gpus: 2,
         cycle: &[working((560, 620), (96, 100), 72_306), working((5, 9), (3, 12), 72_306)],
     },
-    // A notebook that someone left open.
+    // An open, idle notebook.
     Workload {
         gpus: 1,
         cycle: &[working((280, 520), (0, 0), 30_720), working((3, 9), (30, 85), 30_720)],
     },
-    // Training whose GPU falls off the bus, is repaired out of sight, and goes on.
+    // Training on a GPU that falls off the bus, is repaired while unobserved, and continues.
     Workload {
         gpus: 1,
         cycle: &[
@@ -111,7 +111,7 @@ const WORKLOADS: [Workload; 6] = [
     },
 ];
 
-/// The demonstration fleet, reading by reading in the order of time.
+/// The demo fleet. Returns its readings in time order.
 pub struct Demo {
     identities: Vec<GpuIdentity>,
     gpus: Vec<DemoGpu>,
@@ -120,10 +120,10 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// How long it lasts.
+    /// Time from the first reading to the last.
     pub const LENGTH: Nanos = Nanos::from_millis(STEPS as u64 * STEP_MILLIS);
 
-    /// The fleet of this seed.
+    /// The fleet generated from this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut names = Prng(seed);
@@ -161,7 +161,7 @@ impl Source for Demo {
         &self.identities
     }
 
-    /// Does nothing: these readings come in order, and nobody has a reason to refuse one.
+    /// Does nothing: readings are in order, so none is rejected.
     fn reject(&mut self, _reason: &str) {}
 }
 
@@ -187,18 +187,18 @@ fn identity(index: u32, bus: &str, prng: &mut Prng) -> GpuIdentity {
     }
 }
 
-/// One GPU and what it is at.
+/// The state of one GPU.
 struct DemoGpu {
     stages: Cycle<Iter<'static, Stage>>,
     stage: Stage,
     /// The step at which the stage ends.
     stage_end: u32,
-    /// Decides how long a stage lasts. Every GPU starts from the same, so that those of one
-    /// workload wait and work together.
+    /// Determines the duration of stages. All GPUs use the same seed, so that those of one workload
+    /// wait and work together.
     schedule: Prng,
-    /// Decides what the driver measures. Every GPU has its own.
+    /// Determines the measured values. Every GPU has its own seed.
     noise: Prng,
-    /// What the driver holds, in percent.
+    /// The last measured utilization, in percent.
     percent: u32,
     /// In milliwatts.
     power: u32,
@@ -224,7 +224,7 @@ impl DemoGpu {
         }
     }
 
-    /// Goes on to this step and says what it is asked there.
+    /// Advances to this step and returns its reading, if any.
     fn read(&mut self, step: u32) -> Option<Reading> {
         if step == self.stage_end {
             self.stage = *self.stages.next()?;
@@ -240,8 +240,8 @@ impl DemoGpu {
         }
     }
 
-    /// What a step does to it: power follows utilization within about a second, as the driver's
-    /// own average does, and temperature follows power within about half a minute.
+    /// Updates the values by one step: power follows utilization within about a second, as the
+    /// driver's own average does; temperature follows power within about half a minute.
     fn advance(&mut self, millis: u64) {
         if millis % DRIVER_WINDOW_MILLIS < STEP_MILLIS {
             self.percent = self.noise.within(self.stage.percent);
@@ -258,7 +258,7 @@ impl DemoGpu {
     }
 
     fn with_values(&self, reading: Reading) -> Reading {
-        // It runs at full clock while a process holds it, and gives way near its power limit.
+        // The clock is at its maximum while a process exists, and drops near the power limit.
         let above = self.power.saturating_sub(600_000) / 10_000;
         let sm_clock = if self.has_process() { 1_980 - 15 * above } else { 345 };
         Reading {
@@ -275,7 +275,7 @@ impl DemoGpu {
     }
 }
 
-/// Numbers that only look like prng: splitmix64, whose whole state is its seed.
+/// Deterministic pseudorandom numbers: splitmix64, whose whole state is its seed.
 struct Prng(u64);
 
 impl Prng {
@@ -286,7 +286,7 @@ impl Prng {
         z ^ (z >> 31)
     }
 
-    /// Evenly between these two, both among them.
+    /// Uniformly distributed in an inclusive range.
     fn within(&mut self, (low, high): (u32, u32)) -> u32 {
         let span = u64::from(high.saturating_sub(low)) + 1;
         low + (((self.next_u64() >> 32) * span) >> 32) as u32
@@ -299,7 +299,7 @@ mod tests {
 
     const SEED: u64 = 7;
 
-    /// All readings of a seed, a GPU each.
+    /// All readings of a seed by GPU.
     fn fleet(seed: u64) -> Vec<Vec<Reading>> {
         let mut demo = Demo::new(seed);
         let mut all = vec![Vec::new(); demo.gpus().len()];
@@ -309,13 +309,13 @@ mod tests {
         all
     }
 
-    /// What a GPU said of its utilization, in percent.
+    /// The measured utilizations of a GPU, in percent.
     fn percents(readings: &[Reading]) -> Vec<u32> {
         let of = |r: &Reading| r.utilization.ok().map(|u| u.ppm() / 10_000);
         readings.iter().filter_map(of).collect()
     }
 
-    /// The part of the readings for which this holds, in tenths of a percent.
+    /// The fraction of values for which this holds, in tenths of a percent.
     fn part(percents: &[u32], holds: impl Fn(u32) -> bool) -> usize {
         1_000 * percents.iter().filter(|&&p| holds(p)).count() / percents.len()
     }
@@ -324,14 +324,14 @@ mod tests {
         percents.iter().sum::<u32>() as usize / percents.len()
     }
 
-    /// Stretches in which this holds, in steps, the first and the last left out.
+    /// The durations in steps for which this holds, without the first and the last.
     fn stages(percents: &[u32], holds: impl Fn(u32) -> bool) -> Vec<usize> {
         let all: Vec<_> = percents.chunk_by(|&a, &b| holds(a) == holds(b)).collect();
         let inner = all.get(1..all.len() - 1).unwrap_or_default();
         inner.iter().filter(|run| holds(run[0])).map(|run| run.len()).collect()
     }
 
-    /// One number that changes with any value and with the order.
+    /// A checksum that depends on every value and their order.
     fn digest(readings: &[Reading]) -> u64 {
         let mix = |sum: u64, value: u64| (sum ^ value).wrapping_mul(0x0100_0000_01b3);
         readings.iter().fold(0, |sum, r| {
@@ -349,14 +349,14 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_one_fleet() {
+    fn seed_determines_fleet() {
         assert_eq!(digest(&fleet(SEED).concat()), 4_207_797_952_439_537_126);
         assert!(fleet(SEED).iter().zip(&fleet(SEED + 1)).all(|(a, b)| a != b));
         assert_ne!(Demo::new(SEED).gpus(), Demo::new(SEED + 1).gpus());
     }
 
     #[test]
-    fn it_is_one_node_of_eight() {
+    fn fleet_is_one_node_of_eight_gpus() {
         let demo = Demo::new(SEED);
         assert_eq!((demo.gpus().len(), demo.gpus.len()), (8, 8));
         let first = &demo.gpus()[0];
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_come_in_order_ten_a_second_for_two_hours() {
+    fn readings_are_ordered_at_10_hz_for_two_hours() {
         let mut demo = Demo::new(SEED);
         let mut last = (Timestamp::default(), 0);
         let mut count = 0;
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_holds_for_the_window_of_the_driver() {
+    fn utilization_is_constant_within_driver_window() {
         for gpu in fleet(SEED) {
             let changes = percents(&gpu).windows(2).filter(|pair| pair[0] != pair[1]).count();
             assert!(changes as u64 <= 7_200_000 / DRIVER_WINDOW_MILLIS + 1, "{changes} changes");
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn the_starved_bounce_and_the_steady_one_has_their_mean() {
+    fn starved_gpus_bounce_around_mean_of_steady_gpu() {
         let all = fleet(SEED);
         for starved in &all[..2] {
             let p = percents(starved);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn inference_runs_at_a_third_in_a_wave() {
+    fn inference_follows_daily_load() {
         let p = percents(&fleet(SEED)[3]);
         assert!((31..=35).contains(&mean(&p)));
         assert!(p.iter().all(|p| (20..=45).contains(p)));
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_compute_bound_dip_for_checkpoints_only() {
+    fn compute_bound_gpus_dip_for_checkpoints_only() {
         for run in &fleet(SEED)[4..6] {
             let p = percents(run);
             assert!(mean(&p) >= 95);
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn the_notebook_holds_memory_and_idles() {
+    fn notebook_is_idle_and_holds_memory() {
         let notebook = &fleet(SEED)[6];
         let p = percents(notebook);
         assert!(part(&p, |p| p == 0) > 970);
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lost_gpu_is_lost_then_unseen_then_back() {
+    fn lost_gpu_is_unobserved_then_recovers() {
         let gpu = &fleet(SEED)[7];
         let lost = gpu.iter().filter(|r| r.utilization == Err(MissingReason::Lost)).count();
         assert_eq!(lost, 150 * STEPS_PER_SECOND as usize);
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn power_clock_and_temperature_follow_the_work() {
+    fn power_clock_and_temperature_follow_utilization() {
         let all = fleet(SEED);
         let last = |gpu: usize| *all[gpu].last().unwrap();
         let (busy, idle) = (last(4), last(6));

@@ -1,7 +1,7 @@
-//! Where readings come from: the start of the line.
+//! Sources of readings: logs, NVML and the demo.
 //!
-//! A source is pulled; what it knows of its GPUs grows as it is read. Nothing behind this room
-//! knows which source it was, and this room must not know what readings are for.
+//! A source is pulled; the identities of its GPUs grow as it is read. Must not depend on the use of
+//! readings.
 
 #![forbid(unsafe_code)]
 
@@ -15,43 +15,43 @@ pub mod nvidia_smi;
 pub mod nvml;
 pub mod paced;
 
-/// Something that readings can be pulled from.
+/// A source of readings.
 pub trait Source {
-    /// The next reading, and the GPU it is of as an index into [`Source::gpus`]; `None` at the end.
-    /// The readings of one GPU come in the order they were taken, as far as its clock allows.
+    /// The next reading, with its GPU as an index into [`Source::gpus`]; `None` at the end. The
+    /// readings of one GPU are in the order of measurement, as far as its clock allows.
     ///
     /// # Errors
-    /// Where the source cannot go on. After an error it is not to be asked again.
+    /// Returns an error if the source cannot continue. It must not be called again after an error.
     fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError>;
 
-    /// The GPUs seen so far, in order of first appearance. The list only grows; an entry may gain
-    /// facts, and a name may gain its file, whenever [`Source::next`] is called.
+    /// The GPUs found so far, in order of first appearance. The list only grows; [`Source::next`]
+    /// may complete identities and qualify names.
     fn gpus(&self) -> &[GpuIdentity];
 
-    /// The line refused the reading that [`Source::next`] gave last; the source books it, with
-    /// this reason, among what it had to leave out.
+    /// Records that the reading returned last was rejected downstream, with the reason, among the
+    /// source's rejected rows.
     fn reject(&mut self, reason: &str);
 }
 
-/// Why a source cannot be used, or cannot go on.
+/// Why a source cannot be used or cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// It cannot be opened, or reading it failed half-way: nothing is known of what is in it.
-    #[error("{input}: cannot be read; check that it is there and readable")]
+    /// It cannot be opened, or reading it failed.
+    #[error("{input}: cannot be read; check that it exists and is readable")]
     Unreadable {
-        /// The file, as the user named it.
+        /// The file, as given by the user.
         input: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A directory stands where a log should.
-    #[error("{input}: is a directory; name the logs in it")]
+    /// The input is a directory.
+    #[error("{input}: is a directory; name its log files")]
     Directory {
-        /// The directory, as the user named it.
+        /// The directory, as given by the user.
         input: String,
     },
-    /// It can be read, but no honest readings can be made of it.
+    /// It can be read, but not metered.
     #[error(transparent)]
     Log(#[from] nvidia_smi::LogError),
 }

@@ -1,9 +1,9 @@
-//! A source that was there before, given out as time scaled, so that it can be watched.
+//! Plays back a source in real time, or a multiple of it.
 //!
-//! Its readings are stamped anew, as if they ended when they will have been given out: none lies in
-//! the future, which backends refuse, and at the speed of the clock each is stamped with its own
-//! present. Times move by whole seconds, so that what is metered stays the same. This room must not
-//! know what else there is to wait for: waiting is a function.
+//! Readings get new timestamps, shifted so that the last one is at the end of the playback: none is
+//! in the future, which backends reject, and at speed 1 each has the current time. Timestamps shift
+//! by whole seconds, so that metering results do not change. Must not depend on other events to
+//! wait for: waiting is a function.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 use super::{Source, SourceError};
 use crate::clock::Clock;
 
-/// A source on the time of the clock.
+/// A source at the pace of the clock.
 pub struct Paced<S, W> {
     source: S,
     length: Nanos,
@@ -22,30 +22,30 @@ pub struct Paced<S, W> {
     clock: Clock,
     /// Set by the first reading.
     start: Option<Origin>,
-    /// Waits so long; whether to go on.
+    /// Waits for a duration; returns whether to continue.
     wait: W,
 }
 
-/// The same instant, told three ways.
+/// One instant on three clocks.
 #[derive(Clone, Copy, Debug)]
 struct Origin {
-    /// By the source.
+    /// In the source.
     source: Timestamp,
-    /// By the new stamps.
+    /// In the new timestamps.
     stamp: Timestamp,
-    /// By the clock.
+    /// On the clock.
     clock: Timestamp,
 }
 
 impl<S: Source, W: FnMut(Duration) -> bool> Paced<S, W> {
-    /// `speed` times as fast as the clock. `length` is the time from the first reading to the last;
-    /// where `wait` says not to go on, the source ends.
+    /// Plays at `speed` times real time. `length` is the time from the first reading to the last.
+    /// The source ends once `wait` returns false.
     pub fn new(source: S, length: Nanos, speed: NonZeroU32, wait: W) -> Self {
         let speed = u64::from(speed.get());
         Self { source, length, speed, clock: Clock::start(), start: None, wait }
     }
 
-    /// Begins with this reading: at the end of the source stamps and clock agree.
+    /// Starts at this reading. At the end of the source, timestamps and clock agree.
     fn start_at(&self, at: Timestamp) -> Origin {
         let now = self.clock.now();
         let end = now + self.scaled(self.length);
@@ -53,7 +53,7 @@ impl<S: Source, W: FnMut(Duration) -> bool> Paced<S, W> {
         Origin { source: at, stamp, clock: now }
     }
 
-    /// How long this much of the source takes.
+    /// Playback time of a duration of the source.
     const fn scaled(&self, length: Nanos) -> Nanos {
         Nanos(length.0 / self.speed)
     }
@@ -91,13 +91,13 @@ mod tests {
         NonZeroU32::new(speed).unwrap()
     }
 
-    /// How many seconds apart two instants are.
+    /// The difference of two instants in seconds.
     fn apart(a: Timestamp, b: Timestamp) -> u64 {
         a.since(b).max(b.since(a)).0 / NANOS_PER_SECOND
     }
 
     #[test]
-    fn at_the_speed_of_the_clock_it_is_now() {
+    fn realtime_playback_has_current_timestamps() {
         let (mut plain, mut waits) = (Demo::new(1), Vec::new());
         let now = Clock::start().now();
         let mut paced = Paced::new(Demo::new(1), Demo::LENGTH, speed(1), |wait| {
@@ -115,12 +115,12 @@ mod tests {
             assert!(apart(reading.at, now + since) <= 1, "{:?}", reading.at);
         }
         drop(paced);
-        // Nobody waited: the last was told to wait for all that came before it.
+        // `wait` returns at once, so the last wait covers all readings before it.
         assert!(waits.last().unwrap() > &Duration::from_secs(120), "{:?}", waits.last());
     }
 
     #[test]
-    fn however_fast_it_ends_now() {
+    fn fast_playback_ends_at_current_time() {
         let before = Clock::start().now();
         let mut paced = Paced::new(Demo::new(1), Demo::LENGTH, speed(36_000), |wait| {
             std::thread::sleep(wait);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_it_is_told() {
+    fn playback_ends_when_wait_returns_false() {
         let mut left = 10;
         let mut paced = Paced::new(Demo::new(1), Demo::LENGTH, speed(1), |_| {
             left -= 1;

@@ -1,5 +1,6 @@
 //! Decodes log fixtures. Each case is a directory of `fixtures/logs` with logs, `expected` (the
-//! listing of everything decoded) and optionally `args` (one per line). Adding a case needs no Rust: `PHASEMETER_UPDATE=1 cargo test --test logs` writes `expected` for review.
+//! listing of everything decoded) and optionally `args` (one per line). Adding a case needs no Rust:
+//! `PHASEMETER_UPDATE=1 cargo test --test logs` writes `expected` for review.
 #![expect(clippy::unwrap_used, reason = "an invalid fixture fails the test")]
 
 use std::error::Error;
@@ -27,7 +28,7 @@ fn log_fixtures_decode_as_expected() {
         if update {
             fs::write(expected, listing).unwrap();
         } else if fs::read_to_string(expected).unwrap_or_default() != listing {
-            failures.push(format!("== {} gives\n{listing}", case.display()));
+            failures.push(format!("== {}:\n{listing}", case.display()));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -72,7 +73,7 @@ fn arguments() -> (Vec<Input>, LogOptions) {
     (inputs, options)
 }
 
-/// Lists every reading, every GPU at its first reading and after every change, then the properties of
+/// Lists every reading, every GPU at its first reading and after every change, then the summary of
 /// each log and the rejected rows.
 fn list(inputs: &[Input], options: &LogOptions, out: &mut String) -> Result<(), SourceError> {
     let mut logs = Logs::open(inputs, options)?;
@@ -94,7 +95,7 @@ fn list(inputs: &[Input], options: &LogOptions, out: &mut String) -> Result<(), 
             Some(power) => write!(out, ", {}", power.name()).unwrap(),
             None => out.push_str(", no power"),
         }
-        let zone = if log.assumed_utc { "local time taken as UTC" } else { "UTC known" };
+        let zone = if log.assumed_utc { "local time assumed to be UTC" } else { "UTC known" };
         write!(out, ", {zone}").unwrap();
         if let Some(before) = log.continues {
             write!(out, ", continues {before}").unwrap();

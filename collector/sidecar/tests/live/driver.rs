@@ -111,7 +111,7 @@ fn unresponsive_gpu_does_not_renumber_others() {
     let indices: Vec<_> = discovery.gpus.iter().map(|found| found.identity.index).collect();
     assert_eq!(indices, [Some(0), Some(2)]);
     assert_eq!(discovery.unresponsive.len(), 1);
-    assert_eq!(discovery.unresponsive[0].to_string(), "GPU 1 does not answer and is left out");
+    assert_eq!(discovery.unresponsive[0].to_string(), "GPU 1 does not respond; it is not metered");
 }
 
 #[test]

@@ -360,12 +360,12 @@ fn missing_driver_fails_with_one_line_before_the_command() {
     assert_eq!(output.status.code(), Some(69));
     assert!(output.stdout.is_empty());
     let log = stderr(&output);
-    assert!(log.starts_with("phasemeter: no NVIDIA driver:"), "{log}");
+    assert!(log.starts_with("phasemeter: NVIDIA driver: cannot load"), "{log}");
     assert_eq!(log.lines().count(), 1, "{log}");
 
     let output = phasemeter(&rig, "--gpu 5").output().unwrap();
     assert_eq!(output.status.code(), Some(69));
-    assert!(stderr(&output).contains("--gpu: no GPU is called `5`"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--gpu: unknown GPU '5'"), "{}", stderr(&output));
 }
 
 #[test]

@@ -1,26 +1,27 @@
-//! The cells of one row: a cursor over its bytes, and what a cell can say.
+//! Cursor over the cells of one row, and parsing of single cells.
 //!
-//! It copies nothing. It must not know which column a cell stands in.
+//! Copies nothing. Must not depend on columns.
 
 use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::units::Timestamp;
 
 use super::timestamp::TimestampParser;
 
-/// Numbers are read in units of 1/10,000, the finest that any column needs: 0.0001 % is one ppm.
+/// Numbers are parsed in units of 1/10,000, the finest resolution any column needs: 0.0001% is one
+/// ppm.
 pub(super) const SCALE: u64 = 10_u64.pow(DECIMALS);
 
-/// Decimals that count.
+/// Significant decimals.
 const DECIMALS: u32 = 4;
 
-/// With more digits a number is no value that a driver gave. As many still fit a `u64`.
+/// Maximum digits of a valid number. That many still fit a `u64`.
 const MAX_DIGITS: u32 = 15;
 
-/// Longer texts are no name and no id.
+/// Maximum length of a name or ID, in bytes.
 const MAX_TEXT: usize = 128;
 
-/// The cells of a row that are still to be read. Every method takes the next one, without the
-/// spaces around it; where there is none it gives an empty one, and the row is torn.
+/// The remaining cells of a row. Every method consumes the next cell, trimmed; past the end it
+/// returns an empty one, and the row is incomplete.
 pub(super) struct Cells<'a> {
     rest: &'a [u8],
     /// How often a cell ended with the row.
@@ -28,17 +29,17 @@ pub(super) struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// All cells of a row, which comes without its line end.
+    /// All cells of a row, given without its line ending.
     pub(super) const fn of(row: &'a [u8]) -> Self {
         Self { rest: row, ends: 0 }
     }
 
-    /// Whether exactly the cells that there are were taken.
+    /// Whether exactly the existing cells were consumed.
     pub(super) const fn is_complete(&self) -> bool {
         self.ends == 1
     }
 
-    /// The next cell as it stands.
+    /// The next cell as raw text.
     #[inline]
     pub(super) fn text(&mut self) -> &'a [u8] {
         let (cell, rest) = split_cell(self.rest);
@@ -46,15 +47,18 @@ impl<'a> Cells<'a> {
         cell.trim_ascii()
     }
 
-    /// The next cell as an instant; `None` where it is none that can be told.
+    /// The next cell as an instant; `None` if it is not a valid timestamp.
     #[inline]
     pub(super) fn instant(&mut self, timestamps: &mut TimestampParser) -> Option<Timestamp> {
         let (at, after) = timestamps.read(skip_spaces(self.rest))?;
         self.consume_suffix(after, "").then_some(at)
     }
 
-    /// The next cell as a number of 1/[`SCALE`], further decimals cut off, alone or followed
-    /// by `unit`; else its text.
+    /// The next cell as a number in units of 1/[`SCALE`], with further decimals truncated, alone or
+    /// followed by `unit`.
+    ///
+    /// # Errors
+    /// Returns the cell's text if it is not such a number.
     #[inline]
     pub(super) fn number(&mut self, unit: &str) -> Result<u64, &'a [u8]> {
         if let Some((value, after)) = decimal(skip_spaces(self.rest))
@@ -65,7 +69,7 @@ impl<'a> Cells<'a> {
         Err(self.text())
     }
 
-    /// Takes what follows a value in its cell; false where that is more than its unit.
+    /// Consumes the rest of a cell after its value; false if that is more than its unit.
     #[inline]
     fn consume_suffix(&mut self, after: &'a [u8], unit: &str) -> bool {
         if let [b',', rest @ ..] = after {
@@ -88,28 +92,28 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// A row from its first byte that is no space.
+/// A row without its leading spaces.
 #[inline]
 fn skip_spaces(row: &[u8]) -> &[u8] {
     match row {
-        // What nvidia-smi writes: one.
+        // nvidia-smi writes one space.
         [b' ', rest @ ..] if rest.first() != Some(&b' ') => rest,
         _ => row.trim_ascii_start(),
     }
 }
 
-/// What stands before the first comma, and what after it.
+/// The text before the first comma, and the text after it.
 #[inline]
 fn split_cell(row: &[u8]) -> (&[u8], Option<&[u8]>) {
-    // Cells are so short that no search does better than looking at each byte.
+    // Cells are so short that a byte-wise scan beats a vectorized search.
     match row.iter().position(|byte| *byte == b',').and_then(|at| row.split_at_checked(at)) {
         Some((cell, rest)) => (cell, rest.get(1..)),
         None => (row, None),
     }
 }
 
-/// The decimal number that `text` begins with, in units of 1/[`SCALE`], and what follows it.
-/// A sign, an exponent, or a dot without digits on both sides is none.
+/// The decimal number at the start of `text`, in units of 1/[`SCALE`], and the remaining text.
+/// Signs, exponents, and dots without digits on both sides are invalid.
 #[inline]
 fn decimal(text: &[u8]) -> Option<(u64, &[u8])> {
     let (whole, _, rest) = digits(text)?;
@@ -125,8 +129,8 @@ fn decimal(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((whole + part, rest))
 }
 
-/// The digits that `text` begins with, as a number and how many, and what follows them. `None`
-/// for none, or for more than a driver gives.
+/// The digits at the start of `text` as a number, their count, and the remaining text. `None` if
+/// there are none or too many.
 #[inline]
 fn digits(text: &[u8]) -> Option<(u64, u32, &[u8])> {
     if let Some(chunk) = text.first_chunk()
@@ -137,7 +141,7 @@ fn digits(text: &[u8]) -> Option<(u64, u32, &[u8])> {
     long_digits(text)
 }
 
-/// The same for a long number, or where less than eight bytes are left of the row.
+/// Like [`digits`], for long numbers and for fewer than eight remaining bytes.
 fn long_digits(text: &[u8]) -> Option<(u64, u32, &[u8])> {
     let (mut value, mut rest) = (0_u64, text);
     while let [digit @ b'0'..=b'9', tail @ ..] = rest {
@@ -148,21 +152,21 @@ fn long_digits(text: &[u8]) -> Option<(u64, u32, &[u8])> {
     (1..=MAX_DIGITS).contains(&count).then_some((value, count, rest))
 }
 
-/// The digits that eight bytes begin with, as a number and how many: all eight at once, since a
-/// loop over digits whose number varies is what reading a row would spend most of its time on.
+/// The digits at the start of eight bytes as a number, and their count. All eight are processed at
+/// once (SWAR): a loop over a varying number of digits would dominate the parsing of a row.
 #[inline]
 const fn leading_digits(bytes: [u8; 8]) -> (u64, u32) {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // The first byte is the lowest. What was a digit is now 0 to 9.
+    // The first byte is the lowest. Digits are now 0 to 9.
     let bytes = u64::from_le_bytes(bytes) ^ (b'0' as u64 * EACH);
-    // The high bit of every byte that is more, at least of the first one that is.
+    // Sets the high bit of every byte that is not a digit, at least of the first one.
     let others = (bytes.wrapping_add((0x80 - 10) * EACH) | bytes) & (0x80 * EACH);
     let bits = others.trailing_zeros() & !7;
     if bits == 0 {
         return (0, 0);
     }
-    // The digits moved to the end, with zeros before them; then neighbours are joined to numbers
-    // of two digits, four and eight.
+    // Moves the digits to the end, with leading zeros, then joins adjacent numbers to two, four and
+    // eight digits.
     let ones = bytes << (64 - bits);
     let twos = ones.wrapping_mul(10).wrapping_add(ones >> 8);
     let (odd, even) = (twos & 0x0000_00FF_0000_00FF, (twos >> 16) & 0x0000_00FF_0000_00FF);
@@ -171,7 +175,7 @@ const fn leading_digits(bytes: [u8; 8]) -> (u64, u32) {
     (odd.wrapping_add(even) >> 32, bits / 8)
 }
 
-/// Why a cell that should hold a utilization holds this text instead.
+/// Why a utilization cell has this text instead of a value.
 pub(super) fn missing_reason(text: &[u8]) -> MissingReason {
     match unbracketed(text) {
         b"N/A" | b"Not Supported" => MissingReason::NotSupported,
@@ -180,15 +184,15 @@ pub(super) fn missing_reason(text: &[u8]) -> MissingReason {
     }
 }
 
-/// A cell that names something: an id or a model. `None` where it is empty, says that there is
-/// nothing to say (`[N/A]`), or is no text that could be shown.
+/// A cell with a name or ID. `None` if it is empty, a placeholder such as `[N/A]`, too long, or not
+/// printable.
 pub(super) fn text_value(cell: &[u8]) -> Option<&str> {
     let has_value = !cell.is_empty() && !cell.starts_with(b"[") && cell != b"N/A";
     let text = std::str::from_utf8(cell).ok()?;
     (has_value && text.len() <= MAX_TEXT && !text.contains(char::is_control)).then_some(text)
 }
 
-/// A text without the brackets that `nvidia-smi` puts around what is no value.
+/// Strips the brackets that `nvidia-smi` puts around placeholders.
 fn unbracketed(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]")).unwrap_or(text)
 }
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_with_and_without_their_unit() {
+    fn number_accepts_its_unit() {
         for cell in ["71.25 W", " 71.25W ", "71.25", "71.250000000", "71.2500W", "0071.25"] {
             assert_eq!(number(cell), Some(712_500), "{cell:?}");
         }
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_text() {
+    fn number_returns_text_of_invalid_cell() {
         for cell in ["", "W", "-3", "+3", ".5", "5.", "1e3", "71 MiB", "7 1", "0x10", "[N/A]"] {
             assert_eq!(number(cell), None, "{cell:?}");
         }
@@ -222,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_end_with_the_row() {
+    fn cells_are_complete_at_end_of_row() {
         let mut cells = Cells::of(b"1, [N/A] ,x");
         assert_eq!(cells.number("%"), Ok(SCALE));
         assert_eq!(cells.number("%"), Err(&b"[N/A]"[..]));
@@ -234,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absence_has_its_reason() {
+    fn missing_reason_follows_placeholder() {
         assert_eq!(missing_reason(b"[N/A]"), MissingReason::NotSupported);
         assert_eq!(missing_reason(b"[Not Supported]"), MissingReason::NotSupported);
         assert_eq!(missing_reason(b"N/A"), MissingReason::NotSupported);
@@ -244,10 +248,9 @@ mod tests {
     }
 
     proptest! {
-        /// Any plain decimal is read as exact arithmetic on its digits reads it, also where it is
-        /// not the last thing in the row.
+        /// Parsing plain decimals agrees with exact arithmetic on their digits, whatever follows.
         #[test]
-        fn numbers_are_exact(
+        fn numbers_parse_exactly(
             (digits, all) in (1..=15_u32, any::<u64>()), fraction in "[0-9]{1,15}",
             tail in "( W)?(,[ 0-9.]{0,12})?",
         ) {
@@ -258,9 +261,9 @@ mod tests {
             prop_assert_eq!(number(&format!("{whole}{tail}")), Some(whole * SCALE));
         }
 
-        /// Whatever the bytes, reading them as numbers finds as many cells as there are.
+        /// For any bytes, parsing finds as many numbers as there are cells.
         #[test]
-        fn every_cell_is_taken_once(row in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn number_consumes_each_cell_once(row in proptest::collection::vec(any::<u8>(), 0..64)) {
             let mut cells = Cells::of(&row);
             let count = (1..).find(|_| {
                 _ = cells.number("%");

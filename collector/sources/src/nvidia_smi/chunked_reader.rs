@@ -1,4 +1,4 @@
-//! A stream that gives its bytes in pieces of any size, to show that readers do not care.
+//! Test reader that returns its bytes in chunks of given sizes.
 
 use std::io::{Cursor, Read, Result};
 
@@ -8,7 +8,7 @@ pub(super) struct ChunkedReader {
 }
 
 impl ChunkedReader {
-    /// ChunkedReader of these sizes, over and over.
+    /// Repeats these chunk sizes.
     pub(super) fn new(bytes: impl Into<Vec<u8>>, sizes: Vec<usize>) -> Self {
         Self { bytes: Cursor::new(bytes.into()), sizes }
     }

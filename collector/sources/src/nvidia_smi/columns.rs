@@ -1,11 +1,11 @@
-//! What a header says: which column stands where.
+//! Parses headers: the columns of the rows that follow.
 //!
-//! Read once a header, so that rows are read by a plain list of columns. It must not know what a
-//! cell looks like.
+//! Parsed once per header, so that rows are decoded by a plain list of columns. Must not depend on
+//! the format of cells.
 
 use super::error::{HeaderError, printable};
 
-/// What a column holds, as far as it is of use here.
+/// The content of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Unknown,
@@ -27,20 +27,20 @@ pub(super) enum Column {
     Processes,
 }
 
-/// Which of the power columns of `nvidia-smi` power was taken from. They differ in the time that
-/// they average over, so a log has one; the first of this order that it has.
+/// The `nvidia-smi` column that power is read from. The columns differ in their averaging window,
+/// so only one is read per log: the first in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PowerColumn {
-    /// `power.draw`: the last measured value, or, on GPUs since Ampere, the mean of a second.
+    /// `power.draw`: the latest measurement, or the mean over one second on most GPUs since Ampere.
     Draw,
-    /// `power.draw.average`
+    /// `power.draw.average`: the mean over one second.
     Average,
-    /// `power.draw.instant`
+    /// `power.draw.instant`: the latest measurement.
     Instant,
 }
 
 impl PowerColumn {
-    /// The column's name.
+    /// The column's name in `nvidia-smi`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,20 +51,20 @@ impl PowerColumn {
     }
 }
 
-/// What tells the GPUs of a log apart, the surest first.
+/// How the GPUs of a log are identified, most reliable first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GpuIdentification {
-    /// The column `uuid`.
+    /// By the column `uuid`.
     Uuid,
-    /// The column `pci.bus_id`.
+    /// By the column `pci.bus_id`.
     BusId,
-    /// The column `index`.
+    /// By the column `index`.
     Index,
-    /// Nothing but the order of the rows.
+    /// Only by the order of rows.
     RowOrder,
 }
 
-/// The names that columns go by.
+/// Accepted column names.
 const COLUMN_NAMES: [(&str, Column); 24] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
@@ -82,7 +82,7 @@ const COLUMN_NAMES: [(&str, Column); 24] = [
     ("power.draw.instant", Column::Power(PowerColumn::Instant)),
     ("enforced.power.limit", Column::EnforcedPowerLimit),
     ("power.limit", Column::PowerLimit),
-    // nvidia-smi has no such columns; Phasemeter's own recordings do.
+    // Columns that only `phasemeter record` writes.
     ("total_energy_consumption", Column::Energy),
     ("compute_processes", Column::Processes),
     ("temperature.gpu", Column::Temperature),
@@ -93,21 +93,24 @@ const COLUMN_NAMES: [(&str, Column); 24] = [
     ("clocks.current.mem", Column::MemoryClock),
 ];
 
-/// The columns of the rows under one header, in their order.
+/// The columns under one header, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Columns {
     columns: Vec<Column>,
 }
 
 impl Columns {
-    /// Reads a header. Power is taken from the column `power`, where a header before chose it.
+    /// Parses a header. Power is read from the column `power` if an earlier header selected it.
+    ///
+    /// # Errors
+    /// Returns an error if the header lacks a required column.
     pub(super) fn read(header: &[u8], power: Option<PowerColumn>) -> Result<Self, HeaderError> {
-        // A byte order mark in the middle of a log is where two were appended.
+        // A log appended to another may start with its own byte order mark.
         let header = header.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(header);
         let mut columns = Vec::new();
         for cell in header.split(|byte| *byte == b',') {
             let column = column(cell.trim_ascii());
-            // A column that stands twice is read once.
+            // A repeated column is read once.
             columns.push(if columns.contains(&column) { Column::Unknown } else { column });
         }
         let power = power.or_else(|| columns.iter().filter_map(|column| column.power()).min());
@@ -130,22 +133,22 @@ impl Columns {
         Ok(all)
     }
 
-    /// All columns, from the left.
+    /// All columns, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Column> {
         self.columns.iter().copied()
     }
 
-    /// How many cells a row has.
+    /// The number of cells per row.
     pub(super) fn len(&self) -> usize {
         self.columns.len()
     }
 
-    /// Where power is taken from.
+    /// The column that power is read from.
     pub(super) fn power(&self) -> Option<PowerColumn> {
         self.columns.iter().find_map(|column| column.power())
     }
 
-    /// What tells GPUs apart under this header.
+    /// How GPUs are identified under this header.
     pub(super) fn gpu_identification(&self) -> GpuIdentification {
         if self.has(Column::Uuid) {
             GpuIdentification::Uuid
@@ -164,7 +167,7 @@ impl Columns {
 }
 
 impl Column {
-    /// The unit of its numbers: after each, or in the header, or not there at all.
+    /// The unit of its numbers, which may follow each number, be in the header, or be missing.
     pub(super) const fn unit(self) -> &'static str {
         match self {
             Self::Utilization => "%",
@@ -185,8 +188,7 @@ impl Column {
     }
 }
 
-/// The column of a name like `power.draw [W]`. A unit other than the one we read in makes it
-/// another column, which we do not know.
+/// The column with a name such as `power.draw [W]`. A different unit makes it unknown.
 fn column(cell: &[u8]) -> Column {
     let (name, unit) = match cell.strip_suffix(b"]") {
         Some(cell) => {
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn units_and_order_do_not_matter() {
+    fn header_accepts_any_order_and_known_units() {
         assert_eq!(
             columns("fan.speed [%], utilization.gpu [%],memory.used,timestamp"),
             [Column::Unknown, Column::Utilization, Column::MemoryUsed, Column::Timestamp]
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_has_one_power_column() {
+    fn header_selects_one_power_column() {
         let all = "timestamp, power.draw.instant [W], power.draw.average [W], power.draw [W]";
         let [.., average, draw] = columns(all)[..] else { panic!() };
         assert_eq!((average, draw), (Column::Unknown, Column::Power(PowerColumn::Draw)));
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_twice_is_read_once() {
+    fn repeated_columns_are_read_once() {
         assert_eq!(
             columns("timestamp, clocks.sm, clocks.current.sm, memory.used, timestamp"),
             [
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_without_what_is_needed_is_refused() {
+    fn header_without_required_columns_is_rejected() {
         let read = |header: &str| Columns::read(header.as_bytes(), None).unwrap_err();
         assert_eq!(read("2026/07/27 00:22:27.123, 3"), HeaderError::UnknownColumns);
         assert!(matches!(read("index, memory.used"), HeaderError::NoTimestamp { .. }));
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_surest_id_tells_apart() {
+    fn most_reliable_id_identifies_gpus() {
         let by = |ids: &str| {
             let header = format!("timestamp, memory.used{ids}");
             Columns::read(header.as_bytes(), None).unwrap().gpu_identification()

@@ -1,7 +1,8 @@
-//! The other way round: readings as `nvidia-smi --format=csv` writes them, so that they are a log.
+//! Writes readings in the format of `nvidia-smi --format=csv`, so that they can be audited as a
+//! log.
 //!
-//! A column holds what its unit holds: instants are cut to milliseconds, memory to MiB. It must not
-//! know where readings come from, nor where rows go.
+//! Timestamps are truncated to milliseconds and memory to MiB. Must not depend on the source of
+//! readings or the destination of rows.
 
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
@@ -10,29 +11,29 @@ use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp, Utilization};
 use time::UtcDateTime;
 
-/// What stands above the rows. `nvidia-smi` has no such columns as the last two.
+/// The header line. `nvidia-smi` does not have the last two columns.
 const HEADER: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu [%], \
     memory.used [MiB], memory.total [MiB], power.draw [W], enforced.power.limit [W], \
     temperature.gpu, clocks.sm [MHz], clocks.mem [MHz], total_energy_consumption [mJ], \
     compute_processes\n";
 
-/// What a cell says that has no value.
+/// Placeholder for a missing value.
 const NOT_AVAILABLE: &str = "[N/A]";
-/// What all cells say of a GPU that fell off the bus.
+/// Placeholder in all cells of a lost GPU.
 const LOST: &str = "[GPU is lost]";
 
-/// Writes what stands above the rows.
+/// Writes the header line.
 ///
 /// # Errors
-/// Where `out` cannot be written.
+/// Returns an error if `out` fails.
 pub fn write_header(out: &mut impl Write) -> io::Result<()> {
     out.write_all(HEADER.as_bytes())
 }
 
-/// Writes the row of one reading of this GPU.
+/// Writes one reading of a GPU as a row.
 ///
 /// # Errors
-/// Where `out` cannot be written.
+/// Returns an error if `out` fails.
 pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> io::Result<()> {
     let none = match reading.utilization {
         Err(MissingReason::Lost) => LOST,
@@ -64,7 +65,7 @@ pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> 
     )
 }
 
-/// A value with its unit, or what stands where there is none.
+/// A value with its unit, or a placeholder.
 struct Cell<T> {
     value: Option<T>,
     none: &'static str,
@@ -84,7 +85,7 @@ impl<T: Display> Display for Cell<T> {
     }
 }
 
-/// With its zone, so that nobody has to assume one.
+/// In UTC with its zone, so that readers need not assume one.
 struct CsvTimestamp(Timestamp);
 
 impl Display for CsvTimestamp {
@@ -97,7 +98,7 @@ impl Display for CsvTimestamp {
     }
 }
 
-/// Whole as a driver tells it; only what is finer has decimals.
+/// Whole percent as drivers report it; only finer values have decimals.
 struct Percent(Utilization);
 
 impl Display for Percent {
@@ -109,7 +110,7 @@ impl Display for Percent {
     }
 }
 
-/// To the milliwatt that drivers tell.
+/// In W, with the resolution of NVML: 1 mW.
 struct Watts(Milliwatts);
 
 impl Display for Watts {
@@ -118,7 +119,7 @@ impl Display for Watts {
     }
 }
 
-/// A name that keeps to its cell, whatever the driver says.
+/// Text without characters that would end its cell.
 struct CellText<'a>(&'a str);
 
 impl Display for CellText<'_> {
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_looks_as_nvidia_smi_writes_it() {
+    fn row_has_format_of_nvidia_smi() {
         let gpu = GpuIdentity {
             uuid: Some("GPU-5e5ba0b2".to_owned()),
             bus_id: Some("00000000:17:00.0".to_owned()),
@@ -220,9 +221,9 @@ mod tests {
     }
 
     proptest! {
-        /// What is written is read back as it was.
+        /// Decoding a written row yields the same reading.
         #[test]
-        fn a_reading_survives_the_log(
+        fn reading_round_trips_through_row(
             reading in readings(), index in option::of(any::<u32>()), uuid in "[!-+\\--~]{1,40}",
             model in "[A-Z][ -+\\--~]{0,40}[A-Z]", total in 0..=Bytes::MAX / Bytes::MEBIBYTE,
             limit in option::of(1..=1_000_000_000_u32),
@@ -249,14 +250,15 @@ mod tests {
             prop_assert_eq!(read.name, model.as_bytes());
         }
 
-        /// Whatever a driver calls itself, the row stays whole.
+        /// Any GPU name leaves the row intact.
         #[test]
-        fn no_name_tears_a_row(model in any::<String>()) {
+        fn row_stays_intact_for_any_name(model in any::<String>()) {
             let gpu = GpuIdentity { model: Some(model), ..GpuIdentity::default() };
             let columns = Columns::read(HEADER.trim_end().as_bytes(), None).unwrap();
             let row = written(&gpu, &Reading::at(at(0)));
             prop_assert_eq!(row.lines().count(), 1);
-            prop_assert!(Row::read(row.as_bytes(), &columns, &mut TimestampParser::new(None)).is_some());
+            let mut timestamps = TimestampParser::new(None);
+            prop_assert!(Row::read(row.as_bytes(), &columns, &mut timestamps).is_some());
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Rows under headers: what stands from one line of a log to the next.
+//! Decodes the lines of a log into readings, and holds the state from one line to the next.
 //!
-//! It takes a log line by line, and says what each was. It must not know where lines come from.
+//! Must not depend on the source of lines.
 
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::Timestamp;
@@ -15,27 +15,27 @@ use super::rejected::RejectReason;
 use super::row::Row;
 use super::timestamp::TimestampParser;
 
-/// The rows of a log so far, as far as they bear on the next one.
+/// The state of a log that affects the decoding of its next line.
 pub(super) struct LogDecoder {
-    /// What the last header said; `None` before the first, and under one that cannot be used.
+    /// The columns of the latest header; `None` before the first, and after an unusable one.
     columns: Option<Columns>,
-    /// Whether there was a header, or `--columns` in its position.
+    /// Whether there was a header, or `--columns` instead.
     has_header: bool,
     gpu_identification: GpuIdentification,
     power: Option<PowerColumn>,
     timestamps: TimestampParser,
     registry: GpuRegistry,
-    /// Where the next row stands in its tick, and how many rows a tick has where only their order
-    /// tells GPUs apart.
+    /// The position of the next row in its tick, and the number of rows per tick if only the row
+    /// order identifies GPUs.
     position: usize,
     tick: usize,
 }
 
-/// A reading, and what came with it.
+/// A reading and its context.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) reading: Reading,
-    /// The GPU, as the registry of its log numbers it.
+    /// The GPU's index in the registry of its log.
     pub(super) gpu: usize,
     pub(super) limits: Limits,
     pub(super) line: u64,
@@ -48,22 +48,22 @@ impl Default for Entry {
     }
 }
 
-/// What a line was.
+/// The result of decoding one line.
 pub(super) enum Decoded {
     Reading,
     Blank,
     Header,
-    /// A row that nothing can be made of; it kept its position in the tick.
+    /// An invalid row; it still counts as a position in the tick.
     Rejected(RejectReason),
-    /// Nothing honest can be made of the log from here on.
+    /// The rest of the log cannot be decoded reliably.
     Failed(LogErrorKind),
 }
 
 impl LogDecoder {
-    /// An empty one, under the columns that the user gave, if any.
+    /// Starts with the columns of the options, if any.
     ///
     /// # Errors
-    /// Where these columns cannot be used.
+    /// Returns an error if these columns are unusable.
     pub(super) fn new(options: &LogOptions) -> Result<Self, LogError> {
         let mut decoder = Self {
             columns: None,
@@ -86,41 +86,40 @@ impl LogDecoder {
         Ok(decoder)
     }
 
-    /// The GPUs it has rows of.
+    /// The GPUs found so far.
     pub(super) const fn registry(&self) -> &GpuRegistry {
         &self.registry
     }
 
-    /// Whether more is known of a GPU than when this was asked last.
+    /// Whether the identity of a GPU has changed since the last call.
     #[inline]
     pub(super) fn take_changed(&mut self) -> bool {
         self.registry.take_changed()
     }
 
-    /// What tells GPUs apart under the last header.
+    /// How GPUs are identified under the latest header.
     pub(super) const fn gpu_identification(&self) -> GpuIdentification {
         self.gpu_identification
     }
 
-    /// Where power comes from.
+    /// The column that power is read from.
     pub(super) const fn power(&self) -> Option<PowerColumn> {
         self.power
     }
 
-    /// Whether it had to take local time as UTC.
+    /// Whether local time was assumed to be UTC.
     pub(super) const fn assumed_utc(&self) -> bool {
         self.timestamps.assumed_utc()
     }
 
-    /// Says how many rows a tick has. Until then a row's position is how many stand between it and
-    /// its header.
+    /// Sets the number of rows per tick. Before, a row's position is its distance from the header.
     pub(super) fn set_tick_length(&mut self, tick: usize) {
         self.tick = tick;
         self.position %= tick;
         self.registry.fold_positions(tick);
     }
 
-    /// Takes a line. Where it was a reading, that is in `entry`.
+    /// Decodes a line. A reading is stored in `entry`.
     #[inline]
     pub(super) fn decode(&mut self, line: Line<'_>, entry: &mut Entry) -> Decoded {
         let Line::Whole(line) = line else { return self.too_long() };
@@ -144,13 +143,13 @@ impl LogDecoder {
         Decoded::Reading
     }
 
-    /// Passes over a row that nothing can be made of.
+    /// Skips an invalid row.
     pub(super) const fn skip_row(&mut self, reason: RejectReason) -> Decoded {
         self.advance_position();
         Decoded::Rejected(reason)
     }
 
-    /// Takes a line that no row could be read from.
+    /// Decodes a line that is not a valid row.
     #[cold]
     fn decode_other(&mut self, line: &[u8]) -> Decoded {
         if line.trim_ascii().is_empty() {

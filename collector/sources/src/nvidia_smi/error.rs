@@ -1,94 +1,94 @@
-//! Why a log cannot be used at all, and what to do about it.
+//! Why a log is unusable, and how to fix it.
 
-/// No honest readings can be made of a log.
+/// An unusable log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {kind}", .line.map(|line| format!(", line {line}")).unwrap_or_default())]
 pub struct LogError {
-    /// The log as the user named it, or the option that is wrong.
+    /// The log as given by the user, or the invalid option.
     pub file: String,
-    /// The line that shows it, from 1, where one does.
+    /// The line with the problem, counted from 1, if there is one.
     pub line: Option<u64>,
-    /// What is wrong.
+    /// The problem.
     pub kind: LogErrorKind,
 }
 
-/// What is wrong with a log.
+/// The problem of a log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogErrorKind {
-    /// No row, be there a header or not.
-    #[error("has no rows; check that nvidia-smi wrote to it")]
+    /// No rows, with or without a header.
+    #[error("no rows; check the output of nvidia-smi")]
     NoRows,
-    /// Rows, but none that can be read.
+    /// Only invalid rows.
     #[error(
-        "has no row that can be read (line {line}: {reason}); check that it is a log of nvidia-smi --format=csv"
+        "no valid row (line {line}: {reason}); check that it is a log of nvidia-smi --format=csv"
     )]
     NoValidRow {
-        /// The first row that was refused.
+        /// The line of the first rejected row.
         line: u64,
-        /// Why it was.
+        /// Why it was rejected.
         reason: String,
     },
-    /// Its header, or `--columns`, cannot be used.
+    /// An unusable header, or `--columns`.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// A later header has a column that names GPUs and an earlier one has not, or the other way.
-    #[error("from this header on rows {} their GPU, other than before; cut the log in two here and audit both", if *.identified { "name" } else { "do not name" })]
+    /// A later header adds or removes the columns that identify GPUs.
+    #[error("header {} the GPU identifier; split the log here and audit both parts", if *.identified { "adds" } else { "removes" })]
     IdentificationChanged {
-        /// Whether rows name their GPU from here on.
+        /// Whether rows identify their GPU from here on.
         identified: bool,
     },
-    /// Rows of several GPUs with nothing that tells them apart, and nobody said how many.
-    #[error("looks like {} GPUs in turn, with no column that names them; give --gpu-count {}, or --gpu-count 1 if it is one GPU", join_or(.candidates), .candidates.first().unwrap_or(&1))]
+    /// Interleaved rows of several unidentified GPUs without `--gpu-count`.
+    #[error("rows look like {} interleaved GPUs, without a column that identifies them; set --gpu-count {}, or --gpu-count 1 for a single GPU", join_or(.candidates), .candidates.first().unwrap_or(&1))]
     GpuCountRequired {
-        /// The numbers of GPUs that fit.
+        /// The possible numbers of GPUs.
         candidates: Vec<u32>,
     },
-    /// `--gpu-count` says a number that does not fit the rows.
-    #[error("its rows do not come in turns of {requested}; {}", if .candidates.is_empty() { "no number fits but --gpu-count 1".to_owned() } else { format!("what fits is --gpu-count {}, or --gpu-count 1", join_or(.candidates)) })]
+    /// `--gpu-count` does not match the rows.
+    #[error("rows do not match --gpu-count {requested}; set --gpu-count {}", if .candidates.is_empty() { "1".to_owned() } else { format!("{} or 1", join_or(.candidates)) })]
     GpuCountMismatch {
-        /// What `--gpu-count` said.
+        /// The value of `--gpu-count`.
         requested: u32,
-        /// The numbers that fit.
+        /// The possible numbers of GPUs.
         candidates: Vec<u32>,
     },
-    /// `--gpu-count` says a number, and there are too few rows to check it.
+    /// There are too few rows to verify `--gpu-count`.
     #[error(
-        "is too short to show that its rows come in turns of {requested}; log longer, or with the column index or uuid"
+        "too few rows to verify --gpu-count {requested}; record a longer log, or add the column index or uuid"
     )]
     TooShort {
-        /// What `--gpu-count` said.
+        /// The value of `--gpu-count`.
         requested: u32,
     },
-    /// `--gpu-count` contradicts the ids in the log.
+    /// `--gpu-count` contradicts the IDs in the log.
     #[error("identifies {found} GPUs, not {requested}; remove --gpu-count")]
     GpusIdentified {
-        /// What `--gpu-count` said.
+        /// The value of `--gpu-count`.
         requested: u32,
-        /// How many GPUs its first tick names.
+        /// The number of GPUs in the first tick.
         found: usize,
     },
-    /// It was given twice and would be counted twice.
-    #[error("is named twice; name each log once")]
+    /// The log was given twice and would be counted twice.
+    #[error("given twice; name each log once")]
     DuplicateLog,
 }
 
-/// Why a line is no header that can be used.
+/// Why a line is not a usable header.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// It names no column that is known.
+    /// It has no known column.
     #[error(
-        "no header, it names no known column; say what the columns are, like --columns 'timestamp, index, utilization.gpu, memory.used'"
+        "no known column; specify the columns, for example --columns 'timestamp, index, utilization.gpu, memory.used'"
     )]
     UnknownColumns,
     /// It has no `timestamp`.
-    #[error("no column timestamp, only {found}; add timestamp to --query-gpu")]
+    #[error("no column timestamp in {found}; add timestamp to --query-gpu")]
     NoTimestamp {
         /// The header.
         found: String,
     },
-    /// It has nothing that a GPU could be metered by.
+    /// It has no column to meter a GPU by.
     #[error(
-        "none of the columns utilization.gpu, memory.used and power.draw, only {found}; add one to --query-gpu"
+        "no column utilization.gpu, memory.used or power.draw in {found}; add one to --query-gpu"
     )]
     NoMeteredColumn {
         /// The header.
@@ -96,7 +96,7 @@ pub enum HeaderError {
     },
 }
 
-/// Bytes of a log as they can be printable: not too many, and none that a terminal obeys.
+/// Bytes of a log as printable text, truncated and without control characters.
 pub(super) fn printable(bytes: &[u8]) -> String {
     const MAX_LENGTH: usize = 200;
     let printable = bytes.get(..MAX_LENGTH).unwrap_or(bytes);

@@ -1,8 +1,8 @@
-//! The GPUs of all logs: which GPU of one is which of another, and what each is called.
+//! The GPUs of all logs: merges the GPUs of single logs and names them.
 //!
-//! A uuid is a GPU's own, whatever the log. Bus ids, indices and places mean something on one
-//! machine only, and a log does not say which it is from. So they hold within a chain: logs that
-//! continue one another. It must not know of rows.
+//! A UUID identifies a GPU across logs. PCI bus IDs, indices and positions are valid within one
+//! machine only, which logs do not identify. They are therefore compared only within a chain: logs
+//! that continue one another. Must not depend on rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,44 +16,44 @@ use super::limits::Limits;
 #[derive(Default)]
 pub(super) struct Fleet {
     gpus: Vec<GpuIdentity>,
-    /// The chain that each GPU was first seen in.
+    /// The chain in which each GPU was first found.
     gpu_chains: Vec<usize>,
     chains: Vec<Chain>,
 }
 
 /// Logs that continue one another.
 struct Chain {
-    /// What its GPUs are named after where names need that: its first log.
+    /// The first log, which qualifies the names of its GPUs if they are ambiguous.
     label: Arc<str>,
-    /// Its last log so far.
+    /// The last log so far.
     last: Arc<str>,
 }
 
 impl Fleet {
-    /// The GPUs.
+    /// All GPUs found so far.
     pub(super) fn gpus(&self) -> &[GpuIdentity] {
         &self.gpus
     }
 
-    /// Begins a chain with a log.
+    /// Starts a chain with a log; returns the chain's index.
     pub(super) fn begin_chain(&mut self, label: &Arc<str>, log: &Arc<str>) -> usize {
         self.chains.push(Chain { label: Arc::clone(label), last: Arc::clone(log) });
         self.chains.len() - 1
     }
 
-    /// Adds a log to the end of a chain; gives the one that it follows.
+    /// Appends a log to a chain; returns the log it continues.
     pub(super) fn append_log(&mut self, chain: usize, log: Arc<str>) -> Option<Arc<str>> {
         self.chains.get_mut(chain).map(|chain| std::mem::replace(&mut chain.last, log))
     }
 
-    /// The only chain that consists of these GPUs, of none of which a uuid is known; `None` where
-    /// there is no such chain, or more than one.
+    /// The only chain with exactly these GPUs, all without a UUID; `None` if there is none or more
+    /// than one.
     pub(super) fn matching_chain(&self, gpus: &[&GpuIdentity]) -> Option<usize> {
         let mut candidates = (0..self.chains.len()).filter(|chain| self.matches(*chain, gpus));
         candidates.next().filter(|_| candidates.next().is_none())
     }
 
-    /// Whether a chain has these GPUs by their ids, and none has become another model.
+    /// Whether a chain has exactly these GPUs by ID, with unchanged models.
     fn matches(&self, chain: usize, gpus: &[&GpuIdentity]) -> bool {
         let in_chain =
             self.gpus.iter().zip(&self.gpu_chains).filter(|(_, gpu_chain)| **gpu_chain == chain);
@@ -67,7 +67,7 @@ impl Fleet {
             && gpus.iter().all(|gpu| members.iter().any(|known| same(known, gpu)))
     }
 
-    /// The GPU with this identity, of a log of this chain; taken in if it is new.
+    /// The index of the GPU with this identity in a log of this chain; added if it is new.
     pub(super) fn find_or_insert(&mut self, chain: usize, gpu: &GpuIdentity) -> usize {
         let known = self.gpus.iter().zip(&self.gpu_chains).position(|(known, gpu_chain)| {
             (known.uuid.is_some() && known.uuid == gpu.uuid)
@@ -82,7 +82,7 @@ impl Fleet {
         index
     }
 
-    /// Adds what a log has learned of a GPU.
+    /// Merges what a log has found out about a GPU.
     pub(super) fn merge(&mut self, index: usize, gpu: &GpuIdentity) {
         if let Some(known) = self.gpus.get_mut(index)
             && identity::merge(known, gpu)
@@ -91,7 +91,7 @@ impl Fleet {
         }
     }
 
-    /// Takes what came with a reading of it.
+    /// Applies the limits that came with a reading.
     #[inline]
     pub(super) fn apply_limits(&mut self, index: usize, limits: Limits) {
         if let Some(gpu) = self.gpus.get_mut(index) {
@@ -99,8 +99,8 @@ impl Fleet {
         }
     }
 
-    /// Names every GPU: its uuid, bus id or index. Where GPUs without a uuid come from more than
-    /// one chain, the log stands before it.
+    /// Names every GPU by UUID, PCI bus ID or index. If GPUs without a UUID belong to more than one
+    /// chain, their names are prefixed with the log.
     fn rename_all(&mut self) {
         let without_uuid =
             self.gpus.iter().zip(&self.gpu_chains).filter(|(gpu, _)| gpu.uuid.is_none());

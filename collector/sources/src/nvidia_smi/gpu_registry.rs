@@ -1,6 +1,6 @@
-//! The GPUs of one log: which one a row is of, and what the rows tell of it.
+//! The GPUs of one log: assigns rows to GPUs and collects their identities.
 //!
-//! It must not know of other logs.
+//! Must not depend on other logs.
 
 use std::collections::HashMap;
 
@@ -11,51 +11,51 @@ use super::identity;
 use super::rejected::RejectReason;
 use super::row::{Ids, Row};
 
-/// The most GPUs that one log may have: enough for a rack, and a bound on memory where a column
-/// of ids holds something else.
+/// Maximum number of GPUs per log: enough for a rack, and a memory bound if an ID column has other
+/// content.
 const MAX_GPUS: usize = 1_024;
 
-/// A GPU's model is looked for in so many of its rows.
+/// Number of rows searched for a GPU's model.
 const MODEL_ROWS: u32 = 1_000;
 
 /// The GPUs of one log, in order of first appearance.
 #[derive(Default)]
 pub(super) struct GpuRegistry {
     gpus: Vec<RegisteredGpu>,
-    /// By the cell that names them, as it stands.
+    /// By the raw cell that identifies them.
     by_key: HashMap<Box<[u8]>, usize>,
-    /// The GPU whose next it is: rows come in ticks.
+    /// The expected GPU of the next row: rows come in ticks.
     next: usize,
-    /// What the user said.
+    /// The model given by the user.
     model: Option<String>,
     changed: bool,
 }
 
 struct RegisteredGpu {
-    /// The cell that named it last, where one does.
+    /// The last cell that identified it.
     key: Option<Box<[u8]>>,
     identity: GpuIdentity,
     rows: u32,
 }
 
 impl GpuRegistry {
-    /// No GPU yet; all of them will be of `model`, where that is given.
+    /// An empty registry. If given, `model` applies to all GPUs.
     pub(super) fn new(model: Option<String>) -> Self {
         Self { model, ..Self::default() }
     }
 
-    /// The GPUs, their names still empty.
+    /// The GPUs, without names.
     pub(super) fn gpus(&self) -> impl ExactSizeIterator<Item = &GpuIdentity> {
         self.gpus.iter().map(|gpu| &gpu.identity)
     }
 
-    /// Whether more is known of a GPU than when this was asked last.
+    /// Whether an identity has changed since the last call.
     #[inline]
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// The GPU that the ids in a row name.
+    /// The GPU identified by the IDs of a row.
     #[inline]
     pub(super) fn by_ids(&mut self, ids: &Ids<'_>) -> Result<usize, RejectReason> {
         let key = ids.key();
@@ -70,7 +70,7 @@ impl GpuRegistry {
         Ok(gpu)
     }
 
-    /// The GPU that only its position in the tick names.
+    /// The GPU at this position in a tick.
     #[inline]
     pub(super) fn at_position(&mut self, position: usize) -> usize {
         while self.gpus.len() <= position {
@@ -80,7 +80,7 @@ impl GpuRegistry {
         position
     }
 
-    /// Takes what a row tells of its GPU beside the reading.
+    /// Collects the limits and the model of a row's GPU.
     #[inline]
     pub(super) fn record_row(&mut self, gpu: usize, row: &Row<'_>) {
         let Some(gpu) = self.gpus.get_mut(gpu) else { return };
@@ -92,13 +92,14 @@ impl GpuRegistry {
         }
     }
 
-    /// Forgets how cells spell ids: under a new header another column may hold them.
+    /// Discards cached key cells: under a new header they may come from another column.
     pub(super) fn clear_keys(&mut self) {
         self.by_key.clear();
         self.gpus.iter_mut().for_each(|gpu| gpu.key = None);
     }
 
-    /// Makes the places of a long tick those of a tick of `gpus`: position i is GPU i mod `gpus`.
+    /// Folds the positions of a long tick into a tick of `gpus` rows: position i is GPU i mod
+    /// `gpus`.
     pub(super) fn fold_positions(&mut self, gpus: usize) {
         for extra in self.gpus.split_off(gpus.min(self.gpus.len())) {
             let index = extra.identity.index.map_or(0, |index| index as usize);
@@ -109,7 +110,7 @@ impl GpuRegistry {
         }
     }
 
-    /// Finds, or takes in, the GPU of a row whose cell for the key was not met before.
+    /// Finds or adds the GPU of a row with a new key cell.
     #[cold]
     fn find_or_insert(&mut self, ids: &Ids<'_>) -> Result<usize, RejectReason> {
         let seen = GpuIdentity {
@@ -121,7 +122,7 @@ impl GpuRegistry {
         if seen == GpuIdentity::default() {
             return Err(RejectReason::NoGpuId);
         }
-        // The newest first: an index may have gone to another GPU since.
+        // Newest first: an index may have moved to another GPU.
         let known = self.gpus.iter().rposition(|gpu| identity::same_gpu(&gpu.identity, &seen));
         let gpu = match known {
             Some(gpu) => gpu,
@@ -155,17 +156,17 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_is_its_surest_id() {
+    fn gpu_is_identified_by_most_reliable_id() {
         let mut registry = GpuRegistry::default();
         assert_eq!(registry.by_ids(&ids("GPU-a", "", "0")).unwrap(), 0);
         assert_eq!(registry.by_ids(&ids("GPU-b", "", "1")).unwrap(), 1);
         assert_eq!(registry.by_ids(&ids("GPU-a", "", "0")).unwrap(), 0);
-        // After a reboot indices may change hands.
+        // A reboot may swap indices.
         assert_eq!(registry.by_ids(&ids("GPU-b", "", "0")).unwrap(), 1);
     }
 
     #[test]
-    fn where_the_surest_id_cannot_be_read_the_next_one_tells() {
+    fn unreadable_id_falls_back_to_next_one() {
         let mut registry = GpuRegistry::default();
         assert_eq!(registry.by_ids(&ids("GPU-a", "0:65", "0")).unwrap(), 0);
         assert_eq!(registry.by_ids(&ids("GPU-b", "0:66", "1")).unwrap(), 1);
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_header_may_add_ids() {
+    fn later_header_adds_ids() {
         let mut registry = GpuRegistry::default();
         assert_eq!(registry.by_ids(&ids("", "", "0")).unwrap(), 0);
         assert!(registry.take_changed());
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_gpus() {
+    fn registry_limits_number_of_gpus() {
         let mut registry = GpuRegistry::default();
         for index in 0..MAX_GPUS {
             assert_eq!(registry.by_ids(&ids("", "", &index.to_string())).unwrap(), index);
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn places_fold_into_gpus() {
+    fn positions_fold_into_gpus() {
         let mut registry = GpuRegistry::default();
         registry.at_position(6);
         for (gpu, model) in [(3, "A100"), (4, "H100"), (6, "V100")] {

@@ -1,9 +1,9 @@
-//! When two identities are one GPU, and how one learns from the other.
+//! Compares and merges GPU identities.
 
 use phasemeter_meter::reading::GpuIdentity;
 
-/// Whether both are the same GPU: the surest id that both know decides, uuid before bus id before
-/// index. Without one they are not.
+/// Whether both are the same GPU, by the most reliable ID that both have: UUID, then PCI bus ID,
+/// then index. False if they share none.
 pub(super) fn same_gpu(a: &GpuIdentity, b: &GpuIdentity) -> bool {
     agree(&a.uuid, &b.uuid)
         .or_else(|| agree(&a.bus_id, &b.bus_id))
@@ -11,12 +11,12 @@ pub(super) fn same_gpu(a: &GpuIdentity, b: &GpuIdentity) -> bool {
         .unwrap_or(false)
 }
 
-/// Whether both can be of one model.
+/// Whether both may have the same model.
 pub(super) fn same_model(a: &GpuIdentity, b: &GpuIdentity) -> bool {
     agree(&a.model, &b.model).unwrap_or(true)
 }
 
-/// Adds what only `other` knows; whether there was anything.
+/// Fills in values that only `other` has; returns whether there were any.
 pub(super) fn merge(known: &mut GpuIdentity, other: &GpuIdentity) -> bool {
     let added = [
         fill(&mut known.uuid, &other.uuid),

@@ -1,26 +1,27 @@
-//! How many GPUs take turns in a log that does not name them, seen from the time between its rows.
+//! Infers from the time between rows how many GPUs are interleaved in a log that does not identify
+//! them.
 //!
-//! The rows of one tick come close together, and the next tick after a pause: the pause_count times
-//! between rows stand before the first row of a tick.
+//! The rows of one tick are close together, and the next tick follows after a pause. The longest
+//! intervals therefore precede the first row of a tick.
 
 use std::cmp::Reverse;
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 
-/// The most GPUs that rows are searched for.
+/// Maximum number of interleaved GPUs.
 const MAX_GPUS: usize = 64;
 
-/// Fewer pauses show nothing.
+/// Fewer pauses are inconclusive.
 const MIN_PAUSES: usize = 4;
 
-/// The times between the first rows of a log, each with the position of the row behind it.
+/// The intervals between the first rows of a log, each with the position of the row after it.
 #[derive(Debug, Default)]
 pub(super) struct Spacing {
     last: Option<Timestamp>,
     intervals: Vec<(usize, Nanos)>,
 }
 
-/// What the spacing of rows says of a number of GPUs.
+/// Whether the spacing of rows matches a number of GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
     Match,
@@ -29,26 +30,26 @@ pub(super) enum Fit {
 }
 
 impl Spacing {
-    /// A row, `position` rows behind its header.
+    /// Adds a row at its distance from the header.
     pub(super) fn record(&mut self, position: usize, at: Timestamp) {
         if let Some(last) = self.last.replace(at) {
             self.intervals.push((position, at.since(last)));
         }
     }
 
-    /// Something that has no time, or a header: the time across it says nothing.
+    /// Ignores the interval across a header or a row without a timestamp.
     pub(super) const fn interrupt(&mut self) {
         self.last = None;
     }
 
-    /// The numbers of GPUs, from 2, that fit.
+    /// All matching numbers of GPUs, from 2.
     pub(super) fn candidates(&self) -> Vec<u32> {
         (2..=64).filter(|gpus| self.fit(*gpus) == Fit::Match).collect()
     }
 
-    /// Whether so many GPUs fit: 80 % of the pause_count 1/N of the times stand before the first row
-    /// of a tick, and the median of the times there is at least three times that of the others.
-    /// The first tick is left out: a driver takes its time to wake up.
+    /// Whether this number of GPUs matches: at least 80% of the longest 1/N intervals precede the
+    /// first row of a tick, and the median interval there is at least three times the median of the
+    /// others. The first tick is ignored, because a driver takes time to wake up.
     pub(super) fn fit(&self, gpus: u32) -> Fit {
         let gpus = gpus as usize;
         if !(2..=MAX_GPUS).contains(&gpus) {
@@ -60,7 +61,7 @@ impl Spacing {
         if pause_count < MIN_PAUSES {
             return Fit::TooShort;
         }
-        // Of equally long times the earlier goes first: the sort is stable.
+        // The sort is stable: the earlier of equal intervals comes first.
         intervals.sort_by_key(|(_, time)| Reverse(*time));
         let starts_tick = |(position, _): &(usize, Nanos)| position % gpus == 0;
         let hits =
@@ -77,9 +78,9 @@ impl Spacing {
     }
 }
 
-/// The median of sorted times, the longer one of two.
+/// The upper median of intervals sorted in descending order.
 fn median(sorted: &[(usize, Nanos)]) -> Option<Nanos> {
-    // Sorted from the pause_count: of an even number the longer middle one comes first.
+    // Descending: the longer of two middle intervals comes first.
     sorted.get(sorted.len().saturating_sub(1) / 2).map(|(_, time)| *time)
 }
 
@@ -89,8 +90,8 @@ mod tests {
 
     use super::*;
 
-    /// A log of `gpus` GPUs: `ticks` of them `period` ms apart, the rows of each `spread` ms
-    /// apart on top of some jitter.
+    /// A log of `gpus` GPUs: `ticks` ticks `period` ms apart, with rows `spread` ms apart plus
+    /// jitter.
     #[derive(Clone, Debug)]
     struct GeneratedLog {
         gpus: usize,
@@ -100,7 +101,7 @@ mod tests {
         jitter: Vec<u64>,
     }
 
-    fn generated() -> impl Strategy<Value = GeneratedLog> {
+    fn logs() -> impl Strategy<Value = GeneratedLog> {
         (2_usize..=16, 6_usize..60, 100_u64..2_000).prop_flat_map(|(gpus, ticks, period)| {
             let spread = 0..=period / (gpus as u64 * 8);
             let jitter = proptest::collection::vec(0..=period / (gpus as u64 * 8), gpus * ticks);
@@ -126,7 +127,7 @@ mod tests {
                     + self.jitter[row]
             };
             let mut rows: Vec<_> = (0..self.gpus * self.ticks).map(position).collect();
-            // One GPU's row is written after the other's.
+            // Rows are written one after another.
             for row in 1..rows.len() {
                 rows[row] = rows[row].max(rows[row - 1]);
             }
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn one_gpu_is_not_taken_for_several() {
+    fn single_gpu_matches_no_count() {
         let even: Vec<_> = (0..1_000).map(|row| row * 100).collect();
         let jittery: Vec<_> = (0..1_000).map(|row| row * 100 + row * row * 7 % 31).collect();
         let with_pauses: Vec<_> = (0..1_000).map(|row| row * 100 + row / 97 * 5_000).collect();
@@ -151,12 +152,12 @@ mod tests {
         for rows in [even, jittery, with_pauses] {
             assert!(spacing(&rows).candidates().is_empty());
         }
-        // Ten rows that share a second look like ten GPUs, and nothing could tell otherwise.
+        // Ten rows in the same second cannot be distinguished from ten GPUs.
         assert_eq!(spacing(&whole_seconds).candidates(), [10_u32]);
     }
 
     #[test]
-    fn a_short_log_shows_nothing() {
+    fn short_log_is_inconclusive() {
         let rows: Vec<_> = (0..10).map(|row| row / 2 * 1_000 + row % 2).collect();
         assert_eq!(spacing(&rows).fit(2), Fit::Match);
         assert_eq!(spacing(&rows[..9]).fit(2), Fit::TooShort);
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_row_keeps_its_place() {
+    fn invalid_row_keeps_its_position() {
         let mut spacing = Spacing::default();
         for position in 0..100 {
             if position % 7 == 3 {
@@ -178,11 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn a_header_starts_the_tick_again() {
+    fn header_restarts_the_tick() {
         let mut spacing = Spacing::default();
         for run in 0..3 {
             spacing.interrupt();
-            // Each run ends in the middle of a tick.
+            // Each run ends within a tick.
             for position in 0..50 {
                 spacing.record(
                     position,
@@ -194,32 +195,33 @@ mod tests {
     }
 
     proptest! {
-            /// The right number candidates, whatever the jitter, the last tick, and a slow first tick.
-            #[test]
-            fn the_right_number_fits(generated in generated(), cut in 0_usize..16, slow in 0_u64..900) {
-                let mut rows = generated.rows();
-                for (position, millis) in rows.iter_mut().enumerate() {
-                    *millis += slow * position.min(generated.gpus - 1) as u64;
-                }
-                rows.truncate(rows.len() - cut.min(generated.gpus - 1));
-                let spacing = spacing(&rows);
-                prop_assert_eq!(spacing.fit(u32::try_from(generated.gpus).unwrap()), Fit::Match);
+        /// The correct number matches despite jitter, a partial last tick and a slow first tick.
+        #[test]
+        fn correct_count_matches(log in logs(), cut in 0_usize..16, slow in 0_u64..900) {
+            let mut rows = log.rows();
+            for (position, millis) in rows.iter_mut().enumerate() {
+                *millis += slow * position.min(log.gpus - 1) as u64;
             }
-
-            /// Pauses of the whole machine, in the middle of ticks too, do not hide it.
-            #[test]
-            fn pauses_do_not_hide_it(
-                mut generated in generated(), pauses in proptest::collection::vec(any::<prop::sample::Index>(), 3),
-            ) {
-                generated.ticks = 60;
-                generated.jitter = vec![0; generated.gpus * 60];
-                let mut rows = generated.rows();
-                for pause in pauses {
-                    let from = pause.index(rows.len());
-                    rows[from..].iter_mut().for_each(|millis| *millis += 10_000);
-                }
-    let gpus = u32::try_from(generated.gpus).unwrap();
-                prop_assert_eq!(spacing(&rows).fit(gpus), Fit::Match);
-            }
+            rows.truncate(rows.len() - cut.min(log.gpus - 1));
+            let spacing = spacing(&rows);
+            prop_assert_eq!(spacing.fit(u32::try_from(log.gpus).unwrap()), Fit::Match);
         }
+
+        /// Pauses of the whole machine, even within ticks, do not change the result.
+        #[test]
+        fn correct_count_matches_despite_pauses(
+            mut log in logs(),
+            pauses in proptest::collection::vec(any::<prop::sample::Index>(), 3),
+        ) {
+            log.ticks = 60;
+            log.jitter = vec![0; log.gpus * 60];
+            let mut rows = log.rows();
+            for pause in pauses {
+                let from = pause.index(rows.len());
+                rows[from..].iter_mut().for_each(|millis| *millis += 10_000);
+            }
+            let gpus = u32::try_from(log.gpus).unwrap();
+            prop_assert_eq!(spacing(&rows).fit(gpus), Fit::Match);
+        }
+    }
 }

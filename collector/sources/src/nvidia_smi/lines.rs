@@ -1,15 +1,15 @@
-//! A stream cut into lines, in one buffer that does not grow.
+//! Splits a stream into lines with one buffer of fixed size.
 //!
-//! It must not know what a line says.
+//! Must not depend on the content of lines.
 
 use std::io::{self, ErrorKind, Read};
 
 use memchr::memchr;
 
-/// The longest row there is; what is longer is no row.
+/// Maximum length of a row in bytes; longer lines are rejected.
 pub(super) const MAX_ROW: usize = 64 << 10;
 
-/// One line without its end, `\n` or `\r\n`. The last may have none.
+/// One line without its ending, `\n` or `\r\n`. The last one may have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Whole(&'a [u8]),
@@ -19,7 +19,7 @@ pub(super) enum Line<'a> {
 /// The lines of a stream.
 pub(super) struct Lines {
     stream: Box<dyn Read + Send>,
-    /// DuplicateLog the longest row: while one is completed, at least as much can be read ahead.
+    /// Twice the maximum row length, so that completing a row reads at least as much ahead.
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -28,19 +28,19 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The lines of a stream, none of which is longer than `max_row` bytes.
+    /// The lines of a stream, each at most `max_row` bytes long.
     pub(super) fn new(stream: Box<dyn Read + Send>, max_row: usize) -> Self {
         let buffer = vec![0; 2 * max_row].into_boxed_slice();
         Self { stream, buffer, start: 0, end: 0, number: 0, at_end: false }
     }
 
-    /// The number of the line that was given last, from 1.
+    /// The number of the last returned line, from 1.
     pub(super) const fn number(&self) -> u64 {
         self.number
     }
 
-    /// The next line; `None` at the end. After an error there are no more: what was read of the
-    /// line that it cut off is dropped.
+    /// The next line; `None` at the end. After an error there are no more lines, and the
+    /// interrupted line is discarded.
     #[inline]
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         let (length, too_long) = match memchr(b'\n', self.ahead()) {
@@ -60,8 +60,8 @@ impl Lines {
         Ok(Some(Line::Whole(line.strip_suffix(b"\r").unwrap_or(line))))
     }
 
-    /// Reads on until the line at `start` has its end: its length, and whether it was too long.
-    /// Of a line that is too long nothing is kept.
+    /// Reads until the line at `start` is complete; returns its length and whether it is too long.
+    /// Lines that are too long are discarded.
     #[cold]
     fn complete(&mut self) -> io::Result<Option<(usize, bool)>> {
         let mut too_long = false;
@@ -83,7 +83,7 @@ impl Lines {
         }
     }
 
-    /// Reads once behind what is there; false at the end of the stream.
+    /// Reads once into the free space; false at the end of the stream.
     fn fill(&mut self) -> io::Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -106,7 +106,7 @@ impl Lines {
         Ok(false)
     }
 
-    /// What was read and not yet given out.
+    /// Bytes read but not yet returned.
     fn ahead(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_ends_the_stream_after_its_whole_lines() {
+    fn error_ends_stream_after_complete_lines() {
         struct Fails;
         impl Read for Fails {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -153,9 +153,9 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes arrive, the lines are those of the whole.
+        /// The lines do not depend on how the bytes are chunked.
         #[test]
-        fn pieces_do_not_show(
+        fn lines_do_not_depend_on_chunks(
             parts in proptest::collection::vec("[ab]{0,25}\r?\n?", 0..20),
             sizes in proptest::collection::vec(1_usize..30, 1..5),
         ) {

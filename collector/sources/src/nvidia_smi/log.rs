@@ -1,7 +1,7 @@
-//! One log: lines under headers become readings of its own GPUs.
+//! One log: decodes its lines into readings of its own GPUs.
 //!
-//! Its first thousand rows are read ahead, to see how many GPUs take turns in it and what they
-//! are, before the first reading goes out. It must not know of other logs.
+//! Reads the first thousand rows ahead to determine the number and identity of GPUs before the
+//! first reading is returned. Must not depend on other logs.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -20,10 +20,10 @@ use super::lines::{Lines, MAX_ROW};
 use super::rejected::{RejectReason, RejectedRows};
 use super::stream;
 
-/// Rows that are read ahead.
+/// Number of rows to read ahead.
 const HEAD: usize = 1_000;
 
-/// One log that is being read. It stands at a reading, and goes on to the next.
+/// An open log with a current reading.
 pub(super) struct Log {
     name: Arc<str>,
     lines: Lines,
@@ -32,7 +32,7 @@ pub(super) struct Log {
     entry: Entry,
 }
 
-/// What the next line with anything on it was.
+/// The result of the next line that is not blank.
 enum Step {
     Reading,
     Header,
@@ -41,11 +41,10 @@ enum Step {
 }
 
 impl Log {
-    /// Reads the head of a log, finds out what there is to know before its first reading, and
-    /// stands at that.
+    /// Reads the head of a log and advances to its first reading.
     ///
     /// # Errors
-    /// Where it cannot be read, or nothing can be made of it.
+    /// Returns an error if the log is unreadable or unusable.
     pub(super) fn open(
         name: Arc<str>,
         bytes: Box<dyn Read + Send>,
@@ -73,43 +72,43 @@ impl Log {
         Ok(log)
     }
 
-    /// The log as the user named it.
+    /// The log as given by the user.
     pub(super) fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Its GPUs so far, their names still empty.
+    /// Its GPUs so far, without names.
     pub(super) fn gpus(&self) -> impl ExactSizeIterator<Item = &GpuIdentity> {
         self.decoder.registry().gpus()
     }
 
-    /// Whether more is known of a GPU than when this was requested last.
+    /// Whether the identity of a GPU has changed since the last call.
     #[inline]
     pub(super) fn take_changed(&mut self) -> bool {
         self.decoder.take_changed()
     }
 
-    /// What tells its GPUs apart.
+    /// How its GPUs are identified.
     pub(super) const fn gpu_identification(&self) -> GpuIdentification {
         self.decoder.gpu_identification()
     }
 
-    /// Where its power comes from.
+    /// The column that power is read from.
     pub(super) const fn power(&self) -> Option<PowerColumn> {
         self.decoder.power()
     }
 
-    /// Whether it had to take local time as UTC.
+    /// Whether local time was assumed to be UTC.
     pub(super) const fn assumed_utc(&self) -> bool {
         self.decoder.assumed_utc()
     }
 
-    /// The reading that it stands at.
+    /// The current reading.
     pub(super) const fn entry(&self) -> &Entry {
         &self.entry
     }
 
-    /// Goes on to the next reading; false at the end.
+    /// Advances to the next reading; false at the end.
     #[inline]
     pub(super) fn advance(&mut self, rejected: &mut RejectedRows) -> Result<bool, SourceError> {
         if let Some(entry) = self.head.pop_front() {
@@ -128,7 +127,7 @@ impl Log {
         }
     }
 
-    /// Reads the first rows, which show how GPUs are told apart.
+    /// Reads the first rows, which show how GPUs are identified.
     fn read_head(
         &mut self,
         gpus: Option<NonZeroU32>,
@@ -156,7 +155,7 @@ impl Log {
             self.decoder.set_tick_length(tick);
             head.iter_mut().for_each(|entry| entry.gpu %= tick);
         } else if let Some(requested) = gpus {
-            // GPUs are numbered as they appear: the first tick counts up.
+            // GPUs are numbered in order of appearance, so the first tick counts up.
             let found = head.iter().zip(0..).take_while(|(entry, row)| entry.gpu == *row).count();
             if requested.get() as usize != found {
                 return Err(
@@ -171,7 +170,7 @@ impl Log {
         Ok(())
     }
 
-    /// How many rows a tick has, from the spacing of the first rows and what the user says.
+    /// The number of rows per tick, by the spacing of rows and `--gpu-count`.
     fn tick_length(
         &self,
         spacing: &Spacing,
@@ -201,7 +200,7 @@ impl Log {
             let (decoded, line) = match self.lines.next() {
                 Ok(None) => return Ok(Step::End),
                 Ok(Some(line)) => (self.decoder.decode(line, &mut self.entry), self.lines.number()),
-                // What is damaged is the line after the last whole one.
+                // The line after the last complete one is corrupt.
                 Err(error) if stream::is_corrupt(&error) => {
                     (self.decoder.skip_row(RejectReason::Corrupt(error)), self.lines.number() + 1)
                 }
@@ -234,7 +233,7 @@ impl Log {
     }
 }
 
-/// What is wrong with a log that has no row, or none but these.
+/// The error of a log without valid rows.
 fn no_rows(rejected: &RejectedRows) -> LogErrorKind {
     match rejected.first.first() {
         Some(row) => LogErrorKind::NoValidRow { line: row.line, reason: row.reason.clone() },

@@ -1,4 +1,4 @@
-//! Several logs as one source: merged by time, each continuing another or standing beside it.
+//! Several logs as one source, merged in time order; a log may continue an earlier one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,10 +20,10 @@ use super::log::Log;
 use super::rejected::RejectedRows;
 use super::stream::{self, CountingReader, Input};
 
-/// The readings of `nvidia-smi` logs, in order of time over all of them.
+/// The readings of `nvidia-smi` logs, in time order across all logs.
 pub struct Logs {
     logs: Vec<MergedLog>,
-    /// The log that is read from, and the others, by the time of their next reading.
+    /// The log being read; the others wait in `queue`, ordered by their next reading.
     current: usize,
     queue: BinaryHeap<Reverse<NextReading>>,
     fleet: Fleet,
@@ -32,23 +32,22 @@ pub struct Logs {
     size: Option<u64>,
 }
 
-/// One log among several.
+/// One of the logs.
 struct MergedLog {
     log: Log,
-    /// What GPUs are named after it where names need that.
+    /// Qualifies ambiguous names of its GPUs.
     label: Arc<str>,
-    /// The chain it belongs to, from its first reading on.
+    /// Its chain, assigned at its first reading.
     chain: Option<usize>,
-    /// Whether the reading that the log stands at was emitted out.
+    /// Whether the current reading was returned.
     emitted: bool,
     ended: bool,
     continues: Option<Arc<str>>,
-    /// Its GPUs as those of the fleet.
+    /// The fleet index of each of its GPUs.
     gpus: Vec<usize>,
 }
 
-/// When a log's turn comes: the earliest reading, a log that was begun before one that was not,
-/// then as they were named.
+/// Order of logs: by the time of their next reading, then logs in progress first, then as given.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct NextReading {
     at: Timestamp,
@@ -56,28 +55,28 @@ struct NextReading {
     part: usize,
 }
 
-/// What a report should say of a log.
+/// Summary of a log for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSummary<'a> {
-    /// The log as the user named it.
+    /// The log as given by the user.
     pub file: &'a str,
-    /// The GPUs it has readings of.
+    /// The number of GPUs with readings.
     pub gpus: usize,
-    /// What tells them apart.
+    /// How they are identified.
     pub gpu_identification: GpuIdentification,
-    /// The column that power came from; `None` without one.
+    /// The column that power was read from; `None` if there is none.
     pub power: Option<PowerColumn>,
-    /// Whether local time was taken as UTC for want of a zone and of `--utc-offset`.
+    /// Whether local time was assumed to be UTC, for lack of a time zone and `--utc-offset`.
     pub assumed_utc: bool,
-    /// The log that this one was taken to continue: the same ids, no uuids, no overlap.
+    /// The log that this one is assumed to continue: same IDs, no UUIDs, no overlap in time.
     pub continues: Option<&'a str>,
 }
 
 impl Logs {
-    /// Opens logs and reads the head of each. They may be named in any order.
+    /// Opens logs, in any order, and reads the head of each.
     ///
     /// # Errors
-    /// Where one cannot be read, or nothing honest can be made of it.
+    /// Returns an error if a log is unreadable, unusable or given twice.
     pub fn open(inputs: &[Input], options: &LogOptions) -> Result<Self, SourceError> {
         let mut named = Vec::new();
         let mut size = Some(0_u64);
@@ -86,14 +85,14 @@ impl Logs {
                 let (file, kind) = (input.to_string(), LogErrorKind::DuplicateLog);
                 return Err(LogError { file, line: None, kind }.into());
             }
-            let raw = stream::open(input)?;
-            size = size.zip(raw.size).map(|(sum, size)| sum.saturating_add(size));
-            named.push((input.to_string(), raw.bytes));
+            let opened = stream::open(input)?;
+            size = size.zip(opened.size).map(|(sum, size)| sum.saturating_add(size));
+            named.push((input.to_string(), opened.bytes));
         }
         Self::merge(named, size, options)
     }
 
-    /// Merges opened logs of `size` bytes in all.
+    /// Merges open logs with a total size of `size` bytes.
     fn merge(
         named: Vec<(String, Box<dyn Read + Send>)>,
         size: Option<u64>,
@@ -118,18 +117,18 @@ impl Logs {
                 gpus,
             });
         }
-        let current = queue.pop().map_or(0, |Reverse(turn)| turn.part);
+        let current = queue.pop().map_or(0, |Reverse(next)| next.part);
         let fleet = Fleet::default();
         Ok(Self { logs, current, queue, fleet, rejected, read, size })
     }
 
-    /// What had to be left out so far.
+    /// The rows rejected so far.
     #[must_use]
     pub const fn rejected(&self) -> &RejectedRows {
         &self.rejected
     }
 
-    /// What a report should say of each log, in the order they were named. Complete at the end.
+    /// Summaries of all logs in the order given. Complete once all readings are read.
     pub fn summaries(&self) -> impl Iterator<Item = LogSummary<'_>> {
         self.logs.iter().map(|part| LogSummary {
             file: part.log.name(),
@@ -141,37 +140,37 @@ impl Logs {
         })
     }
 
-    /// Bytes read from disk so far, and of how many; `None` where a log is piped in.
+    /// Bytes read so far and in total; the total is `None` if a log is piped.
     #[must_use]
     pub fn progress(&self) -> (u64, Option<u64>) {
         (self.read.load(Ordering::Relaxed), self.size)
     }
 
-    /// Brings the log with the earliest next reading to stand at it; false where none has one.
+    /// Switches to the log with the earliest next reading; false at the end of all logs.
     #[inline]
     fn advance(&mut self) -> Result<bool, SourceError> {
         loop {
             let Some(part) = self.logs.get_mut(self.current) else { return Ok(false) };
             if !part.emitted || part.log.advance(&mut self.rejected)? {
                 let at = part.log.entry().reading.at;
-                let turn = NextReading { at, is_first: part.chain.is_none(), part: self.current };
-                if self.queue.peek().is_none_or(|Reverse(other)| turn <= *other) {
+                let next = NextReading { at, is_first: part.chain.is_none(), part: self.current };
+                if self.queue.peek().is_none_or(|Reverse(other)| next <= *other) {
                     part.emitted = true;
                     return Ok(true);
                 }
                 part.emitted = false;
-                self.queue.push(Reverse(turn));
+                self.queue.push(Reverse(next));
             } else {
                 part.ended = true;
             }
             match self.queue.pop() {
-                Some(Reverse(turn)) => self.current = turn.part,
+                Some(Reverse(next)) => self.current = next.part,
                 None => return Ok(false),
             }
         }
     }
 
-    /// Brings what the current log has learned of its GPUs to the fleet.
+    /// Merges changed identities of the current log's GPUs into the fleet.
     #[cold]
     fn merge_changes(&mut self) {
         let chain = self.chain();
@@ -184,9 +183,9 @@ impl Logs {
         }
     }
 
-    /// The chain of the current log, found when its first reading comes up. It continues another
-    /// only where nothing else can be meant: no log without uuids is half-way, and just one chain
-    /// has its GPUs.
+    /// The chain of the current log, assigned at its first reading. The log continues an existing
+    /// chain only if that is unambiguous: no other log without UUIDs is in progress, and exactly
+    /// one chain has the same GPUs.
     fn chain(&mut self) -> usize {
         let by_uuid = |log: &Log| log.gpu_identification() == GpuIdentification::Uuid;
         let in_progress =
@@ -194,13 +193,13 @@ impl Logs {
         let other_in_progress = self.logs.iter().any(in_progress);
         let Some(part) = self.logs.get_mut(self.current) else { return 0 };
         *part.chain.get_or_insert_with(|| {
-            let alone = other_in_progress || by_uuid(&part.log);
-            let before = if alone {
+            let starts_chain = other_in_progress || by_uuid(&part.log);
+            let continued = if starts_chain {
                 None
             } else {
                 self.fleet.matching_chain(&part.log.gpus().collect::<Vec<_>>())
             };
-            match before {
+            match continued {
                 Some(chain) => {
                     part.continues = self.fleet.append_log(chain, Arc::clone(part.log.name()));
                     chain
@@ -238,7 +237,7 @@ impl Source for Logs {
     }
 }
 
-/// What GPUs are named after each log: the name of the file, or all of it where two are same_name.
+/// The label of each log: its file name, or its path if file names are not unique.
 fn labels(names: &[&str]) -> Vec<Arc<str>> {
     let same_name = |name| names.iter().filter(|other| file_name(other) == file_name(name)).count();
     let label = |name| if same_name(name) == 1 { file_name(name) } else { name };
@@ -274,26 +273,26 @@ mod tests {
         std::iter::from_fn(|| logs.next().unwrap()).collect()
     }
 
-    /// A row of GPU `gpu`, `millis` after midnight.
+    /// A row of GPU `gpu` at `millis` after midnight.
     fn row(gpu: u32, millis: u32) -> String {
         let (minutes, seconds) = (millis / 60_000, millis / 1_000 % 60);
         format!("2026/07/27 00:{minutes:02}:{seconds:02}.{:03}, GPU-{gpu}, 5\n", millis % 1_000)
     }
 
     #[test]
-    fn a_refused_reading_is_booked_with_its_line() {
+    fn rejected_reading_is_recorded_with_its_line() {
         let log = format!("{HEADER}\n{}{}", row(0, 1), row(0, 0));
         let mut logs = open(vec![bytes(log)]).unwrap();
         for _ in 0..2 {
             logs.next().unwrap();
         }
         logs.reject("too late");
-        let refused = logs.rejected().first.first().unwrap();
-        assert_eq!((refused.line, refused.reason.as_str()), (4, "too late"));
+        let rejected_row = logs.rejected().first.first().unwrap();
+        assert_eq!((rejected_row.line, rejected_row.reason.as_str()), (4, "too late"));
     }
 
     #[test]
-    fn what_names_share_is_told_apart_by_the_whole_path() {
+    fn equal_file_names_are_labeled_by_path() {
         let names = labels(&["a/gpu.csv", "b/gpu.csv", "a/other.csv"]);
         assert_eq!(
             names.iter().map(|name| &**name).collect::<Vec<_>>(),
@@ -302,9 +301,9 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes of a log arrive, it reads the same.
+        /// Readings do not depend on how the bytes are chunked.
         #[test]
-        fn pieces_do_not_show(
+        fn readings_do_not_depend_on_chunks(
             lines in vec(prop_oneof![
                 (0..9_u32, 0..100_000_u32).prop_map(|(gpu, millis)| row(gpu, millis)),
                 Just(HEADER.to_owned()),
@@ -320,9 +319,9 @@ mod tests {
             prop_assert_eq!(whole.gpus(), pieces.gpus());
         }
 
-        /// Every line with anything on it is a header, a reading or a rejected row.
+        /// Every line that is not blank is a header, a reading or a rejected row.
         #[test]
-        fn no_line_is_lost(
+        fn every_line_is_accounted_for(
             lines in vec(prop_oneof![
                 vec(any::<u8>().prop_filter("", |byte| *byte != b'\n'), 0..80),
                 "[0-9,: /\\[\\]A-Z\"-]{0,40}".prop_map(String::into_bytes),
@@ -337,9 +336,9 @@ mod tests {
             prop_assert_eq!(read + logs.rejected().total, written + 1);
         }
 
-        /// Whatever a file holds, it is read to its end or refused.
+        /// Any file is read to its end or fails with an error.
         #[test]
-        fn anything_ends(
+        fn arbitrary_bytes_end_or_fail(
             magic in prop_oneof![
                 Just(&b""[..]), Just(&b"\x1F\x8B\x08\0\0\0\0\0\0\0"[..]), Just(&b"\xFF\xFE"[..]), Just(&b"\xFE\xFF"[..]),
                 Just(HEADER.as_bytes()),
@@ -351,9 +350,9 @@ mod tests {
             }
         }
 
-        /// Logs are merged by time, whatever their order, and nothing is lost or made up.
+        /// Logs are merged in time order, without loss or invention.
         #[test]
-        fn readings_come_in_order_of_time(
+        fn readings_are_merged_in_time_order(
             mut logs in vec(vec((0..4_u32, 0..100_000_u32), 1..40), 1..5),
         ) {
             let mut all: Vec<_> = logs.concat().iter().map(|(_, millis)| *millis).collect();

@@ -1,14 +1,13 @@
-//! Logs that `nvidia-smi --query-gpu=… --format=csv` wrote: the source of an audit.
+//! Source of an audit: logs written by `nvidia-smi --query-gpu=… --format=csv`.
 //!
 //! ```text
-//! stream → lines → decoder (columns, row, registry) → log → logs (fleet) → Reading
+//! stream → lines → decoder (columns, row, gpu_registry) → log → logs (fleet) → Reading
 //! ```
 //!
-//! A log may be gzip or UTF-16, have any columns in any order, name its GPUs or leave it to the
-//! order of its rows, be cut off, or have been appended to. What can be read is read; a row that
-//! cannot is booked with its line and reason; what could only be guessed is refused. Memory does
-//! not grow with the length of a log. What is read can be written too: `recording`. Nothing here
-//! must know what readings are for.
+//! A log may be gzip or UTF-16, have any columns in any order, identify its GPUs or rely on row
+//! order, be truncated, or be appended to. Invalid rows are recorded with line and reason;
+//! ambiguous logs are rejected. Memory does not grow with the length of a log. `csv_writer` writes
+//! the same format. Must not depend on the use of readings.
 
 mod cell;
 #[cfg(test)]
@@ -37,17 +36,17 @@ pub use error::{HeaderError, LogError, LogErrorKind};
 pub use logs::{LogSummary, Logs};
 pub use rejected::{RejectedRow, RejectedRows};
 pub use stream::Input;
-pub use timestamp::{UtcOffset, UtcOffsetError};
+pub use timestamp::{ParseUtcOffsetError, UtcOffset};
 
-/// What the user says of logs that they do not say themselves. It holds for all of them.
+/// Options that apply to all logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// How many GPUs take turns in a log that does not name them.
+    /// The number of interleaved GPUs in logs that do not identify them.
     pub gpus: Option<NonZeroU32>,
-    /// The columns of a log without a header, as `--query-gpu` takes them.
+    /// The columns of logs without a header, in the syntax of `--query-gpu`.
     pub columns: Option<String>,
-    /// The model of all GPUs, whatever a log says.
+    /// The model of all GPUs, overriding the logs.
     pub gpu_model: Option<String>,
-    /// How far the clock of the logs was ahead of UTC, where their timestamps have no zone.
+    /// The UTC offset of timestamps without a time zone.
     pub utc_offset: Option<UtcOffset>,
 }

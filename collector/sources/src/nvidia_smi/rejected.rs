@@ -1,5 +1,4 @@
-//! What a log held that no reading could be made of: the first hundred rows are kept with their
-//! reason, all are counted.
+//! Rejected rows: all are counted, and the first hundred are kept with their reason.
 
 use std::fmt;
 use std::io;
@@ -7,26 +6,26 @@ use std::sync::Arc;
 
 use super::error::HeaderError;
 
-/// Rows that are kept with their reason.
+/// Maximum number of rows kept with their reason.
 const MAX_KEPT: usize = 100;
 
-/// The rows that were left out, over all logs.
+/// The rejected rows of all logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RejectedRows {
-    /// The first hundred, as they were met.
+    /// The first hundred, in order of occurrence.
     pub first: Vec<RejectedRow>,
     /// How many there were.
     pub total: u64,
 }
 
-/// One row that was left out.
+/// One rejected row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RejectedRow {
-    /// Its log, as the user named it.
+    /// Its log, as given by the user.
     pub file: Arc<str>,
     /// Its line in the file, from 1.
     pub line: u64,
-    /// Why it was left out, in words that follow "line 3: ".
+    /// Why it was rejected, to follow "line 3: ".
     pub reason: String,
 }
 
@@ -44,7 +43,7 @@ impl RejectedRows {
         }
     }
 
-    /// Adds what another one booked.
+    /// Adds the rejected rows of another log.
     pub(super) fn merge(&mut self, other: Self) {
         self.total = self.total.saturating_add(other.total);
         let free = MAX_KEPT.saturating_sub(self.first.len());
@@ -52,24 +51,24 @@ impl RejectedRows {
     }
 }
 
-/// Why the reader left a row out.
+/// Why a row is rejected.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RejectReason {
-    #[error("the number of its cells is {found}, of columns {expected}")]
+    #[error("expected {expected} cells, found {found}")]
     CellCount { found: usize, expected: usize },
-    #[error("no readable timestamp")]
+    #[error("invalid timestamp")]
     Timestamp,
     #[error("longer than 64 KiB")]
     TooLong,
-    #[error("no readable id of its GPU")]
+    #[error("no valid GPU ID")]
     NoGpuId,
-    #[error("one GPU more than the {0} that a log may have")]
+    #[error("more than {0} GPUs in one log")]
     TooManyGpus(usize),
-    #[error("a header that cannot be used: {0}")]
+    #[error("unusable header: {0}")]
     Header(HeaderError),
-    #[error("under a header that cannot be used")]
+    #[error("follows an unusable header")]
     NoColumns,
-    #[error("the compressed data is damaged or cut off from here on: {0}")]
+    #[error("compressed data corrupt or truncated from here on: {0}")]
     Corrupt(io::Error),
 }
 
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_counted_and_a_hundred_kept() {
+    fn all_rows_are_counted_and_hundred_kept() {
         let (mut rejected, file) = (RejectedRows::default(), Arc::from("a.csv"));
         for line in 1..=250 {
             rejected.record(&file, line, &RejectReason::Timestamp);

@@ -1,7 +1,6 @@
-//! One row: its cells become a reading.
+//! Decodes one row into a reading.
 //!
-//! This is where an audit spends its time. It allocates nothing, and must not know which GPU
-//! comes next.
+//! The hot path of an audit: allocates nothing. Must not depend on the order of GPUs.
 
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{
@@ -13,13 +12,13 @@ use super::columns::{Column, Columns};
 use super::limits::Limits;
 use super::timestamp::TimestampParser;
 
-/// Above this a timestamps is a misreading.
+/// Maximum valid clock rate.
 const MAX_MEGAHERTZ: u32 = 100_000;
 
-/// Outside ± this a temperature is a misreading.
+/// Maximum magnitude of a valid temperature.
 const MAX_CELSIUS: i16 = 300;
 
-/// What a row says, its texts still in the bytes it was read from.
+/// The decoded values of a row. Text is borrowed from its bytes.
 pub(super) struct Row<'a> {
     pub(super) reading: Reading,
     pub(super) limits: Limits,
@@ -27,7 +26,7 @@ pub(super) struct Row<'a> {
     pub(super) name: &'a [u8],
 }
 
-/// The cells that name the row's GPU, empty where there is no such column.
+/// The cells that identify the row's GPU; empty if there is no such column.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Ids<'a> {
     pub(super) uuid: &'a [u8],
@@ -36,7 +35,7 @@ pub(super) struct Ids<'a> {
 }
 
 impl<'a> Ids<'a> {
-    /// The cell that tells GPUs apart.
+    /// The cell used as the key: that of the most reliable ID.
     pub(super) const fn key(&self) -> &'a [u8] {
         match (self.uuid, self.bus_id) {
             ([], []) => self.index,
@@ -47,8 +46,8 @@ impl<'a> Ids<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Reads a row without its line end. `None` where it is torn: it has another number of cells,
-    /// or its time cannot be told.
+    /// Decodes a row, given without its line ending. `None` if it has the wrong number of cells or
+    /// an invalid timestamp.
     #[inline]
     pub(super) fn read(
         row: &'a [u8],
@@ -102,7 +101,7 @@ fn milliwatts(cells: &mut Cells<'_>, column: Column) -> Option<Milliwatts> {
     u32::try_from(milliwatts).ok().and_then(Milliwatts::new)
 }
 
-/// A limit of nothing is none.
+/// A limit of zero means that there is none.
 fn power_limit(cells: &mut Cells<'_>, column: Column) -> Option<Milliwatts> {
     milliwatts(cells, column).filter(|limit| limit.get() > 0)
 }
@@ -130,7 +129,7 @@ fn celsius(cells: &mut Cells<'_>) -> Option<Celsius> {
     (degrees <= MAX_CELSIUS).then_some(Celsius(sign * degrees))
 }
 
-/// A number of 1/[`SCALE`] without its decimals.
+/// The integer part of a number in units of 1/[`SCALE`].
 fn whole(number: Result<u64, &[u8]>) -> Option<u64> {
     number.ok().map(|number| number / SCALE)
 }
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_read_with_and_without_units() {
+    fn row_decodes_with_and_without_units() {
         let bare = reading("87, 12345, 81559, 312.40, 54, 1410, 99887766");
         let with_units =
             reading("87 %, 12345 MiB, 81559 MiB, 312.40 W, 54 C, 1410 MHz, 99887766 mJ");
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_missing_not_zero() {
+    fn placeholder_is_missing_not_zero() {
         let none = reading("[N/A], [N/A], [N/A], [Unknown Error], N/A, , [Not Supported]");
         let expected =
             Reading { utilization: Err(MissingReason::NotSupported), ..Reading::at(none.at) };
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_missing() {
+    fn out_of_range_value_is_missing() {
         for utilization in ["101", "1000000000", "-3", "12 MiB", "[Unknown Error]"] {
             let reading = reading(&format!("{utilization}, 1, 1, 9999999999, -301, 100001, -1"));
             assert_eq!(reading.utilization, Err(MissingReason::Unreadable), "{utilization}");
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_enforced_limit_goes_before_the_one_that_was_set() {
+    fn enforced_power_limit_takes_precedence() {
         for (set, enforced, expected) in [
             ("700.00 W", "650.00 W", 650_000),
             ("700.00", "[N/A]", 700_000),
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_rows_are_none() {
+    fn malformed_row_is_rejected() {
         for row in [
             "2026/07/27 00:22:27.123, 3, 87, 1",
             "2026/07/27 00:22:27.123, 3, 87, 1, 1, 1, 1, 1, 1, 1",

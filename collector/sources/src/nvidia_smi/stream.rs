@@ -1,6 +1,6 @@
-//! The bytes of a log: opened, uncompressed and brought to UTF-8.
+//! Opens a log and decodes its bytes to UTF-8.
 //!
-//! It must not know what is in them beyond what their first bytes say of their form.
+//! Must not depend on the content, other than its first bytes.
 
 use std::fmt;
 use std::fs::File;
@@ -13,16 +13,16 @@ use flate2::read::MultiGzDecoder;
 
 use super::super::SourceError;
 
-/// Where a log is.
+/// The location of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// What is piped in.
+    /// Standard input.
     Stdin,
     /// A file, or anything else that can be opened and read.
     File(PathBuf),
 }
 
-/// A path as a command line gives it: `-` is standard input.
+/// A path from the command line: `-` is standard input.
 impl From<PathBuf> for Input {
     fn from(path: PathBuf) -> Self {
         if path.as_os_str() == "-" { Self::Stdin } else { Self::File(path) }
@@ -38,10 +38,10 @@ impl fmt::Display for Input {
     }
 }
 
-/// An opened log, before it is decoded.
+/// An open log, not yet decoded.
 pub(super) struct OpenedLog {
     pub(super) bytes: Box<dyn Read + Send>,
-    /// Bytes in all, where that is known.
+    /// Size in bytes; `None` if unknown.
     pub(super) size: Option<u64>,
 }
 
@@ -59,8 +59,8 @@ pub(super) fn open(input: &Input) -> Result<OpenedLog, SourceError> {
     Ok(OpenedLog { bytes: Box::new(file), size: metadata.is_file().then_some(metadata.len()) })
 }
 
-/// The text in these bytes, as UTF-8 without its byte order prefix: gzip is uncompressed, whatever
-/// the file is called, and UTF-16 with a byte order prefix is converted.
+/// Decodes bytes to UTF-8 without a byte order mark: decompresses gzip, whatever the file's name,
+/// and converts UTF-16 if it has a byte order mark.
 pub(super) fn decode(mut bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let magic = read_prefix(&mut bytes, 2)?;
     let is_gzip = magic == [0x1F, 0x8B];
@@ -82,20 +82,20 @@ fn text(mut bytes: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send
     })
 }
 
-/// The first `count` bytes, or as many as there are.
+/// The first `count` bytes, or fewer at the end.
 fn read_prefix(bytes: &mut impl Read, count: u64) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     bytes.take(count).read_to_end(&mut first)?;
     Ok(first)
 }
 
-/// Whether this error says that the data is bad, and not that it could not be read.
+/// Whether the error means corrupt data, as opposed to a failed read.
 pub(super) fn is_corrupt(error: &io::Error) -> bool {
     let kinds = [ErrorKind::UnexpectedEof, ErrorKind::InvalidInput, ErrorKind::InvalidData];
     error.raw_os_error().is_none() && kinds.contains(&error.kind())
 }
 
-/// Counts the bytes that pass, for whoever shows progress.
+/// Counts the bytes read, for progress reports.
 pub(super) struct CountingReader<R> {
     inner: R,
     count: Arc<AtomicU64>,
@@ -115,25 +115,26 @@ impl<R: Read> Read for CountingReader<R> {
     }
 }
 
-/// Converts UTF-16 to UTF-8. What is no UTF-16 becomes U+FFFD.
+/// Converts UTF-16 to UTF-8. Invalid sequences become U+FFFD.
 struct Utf16Decoder<R> {
     inner: R,
     unit: fn([u8; 2]) -> u16,
-    /// Bytes that came in: a unit cut in half, or the first half of a pair, stays for the next.
+    /// Undecoded bytes: half a code unit or the first half of a surrogate pair remains for the next
+    /// chunk.
     raw: Vec<u8>,
-    /// Text that waits to go out.
+    /// Decoded text not yet returned.
     text: Cursor<Vec<u8>>,
 }
 
 impl<R: Read> Utf16Decoder<R> {
-    /// Bytes taken in at once.
+    /// Bytes read at once.
     const CHUNK: u64 = 16 << 10;
 
     fn new(inner: R, unit: fn([u8; 2]) -> u16) -> Self {
         Self { inner, unit, raw: Vec::new(), text: Cursor::default() }
     }
 
-    /// Takes in the next chunk; at the end whatever is left over.
+    /// Decodes the next chunk; at the end also the remaining bytes.
     fn refill(&mut self) -> io::Result<()> {
         let at_end = self.inner.by_ref().take(Self::CHUNK).read_to_end(&mut self.raw)? == 0;
         let mut units: Vec<u16> =
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn short_streams_pass() {
+    fn short_stream_is_decoded() {
         for bytes in [&b""[..], b"a", b"ab", b"\xEF\xBB"] {
             assert_eq!(decode(bytes).unwrap(), bytes);
         }
@@ -206,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn half_a_pair_is_replaced() {
+    fn unpaired_surrogate_is_replaced() {
         assert_eq!(decode(b"\xFF\xFEa\0\x00\xD8b\0").unwrap(), "a\u{FFFD}b".as_bytes());
         assert_eq!(decode(b"\xFF\xFEa\0\x00\xD8").unwrap(), "a\u{FFFD}".as_bytes());
     }
 
     #[test]
-    fn members_follow_one_another_and_damage_is_told_apart() {
+    fn gzip_members_are_concatenated_and_corruption_is_detected() {
         let two = [zipped(b"one, "), zipped(b"two")].concat();
         assert_eq!(decode(&two).unwrap(), b"one, two");
         assert!(is_corrupt(&decode(&two[..two.len() - 4]).unwrap_err()));
@@ -222,9 +223,9 @@ mod tests {
     }
 
     proptest! {
-        /// Text comes back whole from either byte order, also compressed, also across chunks.
+        /// UTF-16 text of either byte order is decoded, compressed or not, and across chunks.
         #[test]
-        fn utf16_is_read(text in "[a-z\u{e9}\u{1F600}]{0,40}", repeat in 0_usize..2_000) {
+        fn utf16_is_decoded(text in "[a-z\u{e9}\u{1F600}]{0,40}", repeat in 0_usize..2_000) {
             let text = text.repeat(repeat);
             let (le, be) = (utf16(&text, u16::to_le_bytes), utf16(&text, u16::to_be_bytes));
             prop_assert_eq!(decode(&be).unwrap(), text.as_bytes());

@@ -1,64 +1,64 @@
-//! Instants as logs write them: `2026/07/27 00:22:27.123`, local unless they say their parse_zone.
+//! Parses timestamps: `2026/07/27 00:22:27.123`, local time unless they have a time zone.
 //!
-//! It must not know what stands beside a timestamp.
+//! Must not depend on other columns.
 
 use std::str::FromStr;
 
 use phasemeter_meter::units::{NANOS_PER_SECOND, Timestamp};
 
-/// Bytes of a date and a time without its fraction.
+/// Length of a date and time without fraction.
 const SECOND: usize = "2026/07/27 00:22:27".len();
 
-/// Seconds of a day.
+/// Seconds per day.
 const DAY: i64 = 86_400;
 
-/// How far a local clock is offset of UTC, less than a day either way.
+/// Offset of local time from UTC: positive if ahead, less than one day either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UtcOffset {
     seconds: i32,
 }
 
 impl FromStr for UtcOffset {
-    type Err = UtcOffsetError;
+    type Err = ParseUtcOffsetError;
 
-    /// Reads `+hh:mm`, `-hh:mm` or `Z`.
+    /// Parses `+hh:mm`, `-hh:mm` or `Z`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let seconds = parse_zone(text.as_bytes()).and_then(|(seconds, rest)| {
             let seconds = i32::try_from(seconds).ok()?;
             rest.is_empty().then_some(seconds)
         });
-        seconds.map(|seconds| Self { seconds }).ok_or_else(|| UtcOffsetError(text.to_owned()))
+        seconds.map(|seconds| Self { seconds }).ok_or(ParseUtcOffsetError(()))
     }
 }
 
-/// A text that is no offset from UTC.
+/// Invalid UTC offset.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no offset from UTC: write it as +hh:mm or -hh:mm, like +02:00")]
-pub struct UtcOffsetError(String);
+#[error("expected +hh:mm or -hh:mm, for example +02:00")]
+pub struct ParseUtcOffsetError(());
 
-/// Reads timestamps. Rows come many a second, so it remembers the second that it read last.
+/// Parses timestamps. Rows come several times per second, so it caches the last second.
 pub(super) struct TimestampParser {
-    /// The bytes of that second, and what they say: seconds since 1970 on the log's parser.
+    /// The bytes of that second, and its value: seconds since 1970 in the log's time.
     text: [u8; SECOND],
     second: i64,
-    /// What the user said of that parser.
+    /// The UTC offset given by the user.
     offset: Option<UtcOffset>,
     local: bool,
 }
 
 impl TimestampParser {
-    /// A clock whose local time is offset of UTC by `offset`, taken as none where it is not given.
+    /// A parser for local time at `offset`; UTC if `None`.
     pub(super) const fn new(offset: Option<UtcOffset>) -> Self {
         Self { text: *b"1970/01/01 00:00:00", second: 0, offset, local: false }
     }
 
-    /// Whether it had to take local time as UTC.
+    /// Whether local time was assumed to be UTC.
     pub(super) const fn assumed_utc(&self) -> bool {
         self.local && self.offset.is_none()
     }
 
-    /// The instant that `text` begins with, and what follows it. `None` where there is none, or
-    /// none from 1970 to 2261.
+    /// The instant at the start of `text`, and the remaining text. `None` if it is invalid or
+    /// outside 1970 to 2261.
     #[inline]
     pub(super) fn read<'a>(&mut self, text: &'a [u8]) -> Option<(Timestamp, &'a [u8])> {
         let (second, after) = text.split_first_chunk::<SECOND>()?;
@@ -83,10 +83,10 @@ impl TimestampParser {
     }
 }
 
-/// The one to nine digits that `text` begins with, as nanoseconds, and what follows them.
+/// The one to nine digits at the start of `text` as nanoseconds, and the remaining text.
 #[inline]
 fn parse_fraction(text: &[u8]) -> Option<(u64, &[u8])> {
-    // What nvidia-smi writes: milliseconds.
+    // nvidia-smi writes milliseconds.
     if let [a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] = text
         && !rest.first().is_some_and(u8::is_ascii_digit)
     {
@@ -105,7 +105,7 @@ fn parse_fraction(text: &[u8]) -> Option<(u64, &[u8])> {
     (rest.len() < text.len()).then_some((nanos, rest))
 }
 
-/// The parse_zone that `text` begins with, as seconds offset of UTC, and what follows it.
+/// The time zone at the start of `text` in seconds ahead of UTC, and the remaining text.
 fn parse_zone(text: &[u8]) -> Option<(i64, &[u8])> {
     let (sign, h, m, rest) = match text {
         [b'Z', rest @ ..] => return Some((0, rest)),
@@ -119,8 +119,8 @@ fn parse_zone(text: &[u8]) -> Option<(i64, &[u8])> {
     (hours < 24 && minutes < 60).then_some((if *sign == b'-' { -seconds } else { seconds }, rest))
 }
 
-/// Seconds from 1970 to a date and time of the calendar, 1969 to 2262: a parse_zone may move either
-/// end into range.
+/// Seconds since 1970 of a calendar date and time, 1969 to 2262: a time zone may move either end
+/// into range.
 fn parse_date_time(text: &[u8; SECOND]) -> Option<i64> {
     let [y1, y2, y3, y4, s1, mo1, mo2, s2, d1, d2, t, h1, h2, c1, mi1, mi2, c2, se1, se2] = *text;
     let marks = matches!(s1, b'/' | b'-') && s1 == s2 && matches!(t, b' ' | b'T');
@@ -134,14 +134,15 @@ fn parse_date_time(text: &[u8; SECOND]) -> Option<i64> {
     if !date || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    // Years that begin in March end with the leap day; 719,468 days lie from March of year 0 to 1970.
+    // Years that start in March end with the leap day. From March of year 0 to 1970 there are
+    // 719,468 days.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year / 4 - year / 100 + year / 400;
     let days = year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468;
     Some(days * DAY + hour * 3_600 + minute * 60 + second)
 }
 
-/// Days of a month; `None` where there is no such month.
+/// Days of a month; `None` if the month is invalid.
 fn days_in(year: i64, month: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     match month {
@@ -152,7 +153,7 @@ fn days_in(year: i64, month: i64) -> Option<i64> {
     }
 }
 
-/// A number of a fixed count of digits.
+/// A number with a fixed count of digits.
 fn number(digits: &[u8]) -> Option<i64> {
     digits.iter().try_fold(0, |value, digit| {
         digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0'))
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_common_forms_are_one_instant() {
+    fn common_formats_are_equivalent() {
         let expected = nanos("2026/07/27 00:22:27.123");
         assert_eq!(expected, Some(1_785_111_747_123_000_000));
         for text in [
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_instant_is_refused() {
+    fn invalid_timestamp_is_rejected() {
         for text in [
             "",
             "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_moves_local_time_only() {
+    fn offset_applies_to_local_time_only() {
         let mut parser = TimestampParser::new(Some("+02:00".parse().unwrap()));
         let mut read = |text: &str| parser.read(text.as_bytes()).unwrap().0.as_nanos();
         assert_eq!(read("1970/01/01 02:00:01"), NANOS_PER_SECOND);
@@ -225,18 +226,18 @@ mod tests {
     }
 
     #[test]
-    fn offsets_are_hours_and_minutes() {
+    fn offset_parses_hours_and_minutes() {
         assert_eq!("-09:30".parse(), Ok(UtcOffset { seconds: -34_200 }));
         assert_eq!("Z".parse(), Ok(UtcOffset { seconds: 0 }));
         for text in ["", "2", "+2", "+02", "02:00", "+02:60", "+24:00", "+02:00 "] {
-            assert!(text.parse::<UtcOffset>().is_err(), "{text:?} was taken");
+            assert!(text.parse::<UtcOffset>().is_err(), "{text:?} was accepted");
         }
     }
 
     proptest! {
-        /// On every day there is, valid or not, it agrees with the `time` crate.
+        /// Agrees with the `time` crate on any date, valid or not.
         #[test]
-        fn it_agrees_with_another_calendar(
+        fn timestamp_agrees_with_time_crate(
             year in 1969_i32..=2263, month in 0_u8..=13, day in 0_u8..=32,
             (hour, minute, second) in (0_u8..=24, 0_u8..=60, 0_u8..=60),
             nano in 0_u32..1_000_000_000,
@@ -252,9 +253,9 @@ mod tests {
             prop_assert_eq!(nanos(&text), known);
         }
 
-        /// What it remembers of the row before never shows in the next.
+        /// The cached second never affects the next timestamp.
         #[test]
-        fn memory_does_not_show(texts in proptest::collection::vec(
+        fn cached_second_does_not_affect_result(texts in proptest::collection::vec(
             "2026/0[1-3]/[0-3][0-9] 00:00:0[0-9](\\.[0-9]{0,4})?", 1..20,
         )) {
             let mut parser = TimestampParser::new(None);

@@ -1,4 +1,4 @@
-//! The driver's counters: all of them in one call.
+//! The driver's counters, read in one call (`nvmlDeviceGetFieldValues`).
 
 use nvml_wrapper::Device;
 use nvml_wrapper::structs::device::FieldId;
@@ -7,8 +7,8 @@ use super::query_error::{QueryError, UnsupportedReason};
 use super::value::whole;
 use phasemeter_meter::device_metric::Counter;
 
-/// `NVML_FI_…`. What newer drivers call otherwise, the wrapper translates: by its place in the
-/// result it is known.
+/// The field ID, `NVML_FI_…`. The wrapper may translate IDs for newer drivers, so values are
+/// matched by their position in the result.
 const fn field(counter: Counter) -> FieldId {
     FieldId(match counter {
         Counter::Corrected => 3,
@@ -23,7 +23,10 @@ const fn field(counter: Counter) -> FieldId {
     })
 }
 
-/// Tells what each counter stands at that this GPU has.
+/// Emits the value of every counter that this GPU supports.
+///
+/// # Errors
+/// Returns an error if the call fails, or no counter is supported.
 pub(super) fn query(
     device: &Device<'_>,
     mut emit: impl FnMut(Counter, u64),

@@ -1,4 +1,4 @@
-//! Why there is no driver to meter with.
+//! Why no driver is available for metering.
 
 use std::io;
 use std::time::Duration;
@@ -7,50 +7,50 @@ use nvml_wrapper::error::NvmlError;
 
 use super::UnresponsiveGpu;
 
-/// Why the driver cannot be used. Nothing can be metered on this machine as it is.
+/// Why the driver is unusable: this machine cannot be metered in its present state.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
-    /// Its library is not there.
+    /// The library is missing.
     #[error(
-        "no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded. Install the driver; in a container \
-         pass the GPUs in (`--gpus all`, and `utility` in NVIDIA_DRIVER_CAPABILITIES)"
+        "NVIDIA driver: cannot load libnvidia-ml.so.1; install the driver, or pass the GPUs to the \
+         container (`--gpus all`, and `utility` in NVIDIA_DRIVER_CAPABILITIES)"
     )]
     NoLibrary(#[source] NvmlError),
-    /// The library is there, the kernel's part is not.
-    #[error("the NVIDIA driver is not loaded. Load it (`modprobe nvidia`), or look in `dmesg`")]
+    /// The kernel module is not loaded.
+    #[error("NVIDIA driver: kernel module not loaded; run `modprobe nvidia`, or check `dmesg`")]
     NotLoaded(#[source] NvmlError),
-    /// Library and kernel module are of different versions.
-    #[error(
-        "the NVIDIA driver was updated, but the old one still runs. Reboot, or load its module anew"
-    )]
+    /// Library and kernel module have different versions.
+    #[error("NVIDIA driver/library version mismatch; reboot or reload the kernel module")]
     VersionMismatch(#[source] NvmlError),
-    /// The device files are closed to us.
-    #[error("this user may not use the NVIDIA driver. Check the permissions of /dev/nvidia*")]
+    /// The device files are not accessible.
+    #[error("NVIDIA driver: permission denied; check the permissions of /dev/nvidia*")]
     Permission(#[source] NvmlError),
-    /// It is no NVML.
-    #[error("libnvidia-ml.so.1 is not NVIDIA's: it cannot be shut down. Look which one is found")]
+    /// The library is not NVML.
+    #[error(
+        "libnvidia-ml.so.1: not NVIDIA's library, nvmlShutdown is missing; check the library path"
+    )]
     NotNvml,
-    /// It works, but there is nothing to meter.
-    #[error("the NVIDIA driver shows no GPU that answers")]
+    /// It works, but there is no GPU to meter.
+    #[error("NVIDIA driver: no responding GPU; check `nvidia-smi --list-gpus`")]
     NoGpus {
-        /// The first of those that do not answer.
+        /// The first unresponsive GPU.
         #[source]
         unresponsive: Option<UnresponsiveGpu>,
     },
-    /// It hangs.
+    /// The call hangs.
     #[error(
-        "the NVIDIA driver has not answered for {} s. Look in `dmesg`; a GPU may need a reset",
+        "NVIDIA driver: no response within {} s; check `dmesg`, a GPU may need a reset",
         .waited.as_secs()
     )]
     Timeout {
-        /// How long it was waited for.
+        /// How long the call was given.
         waited: Duration,
     },
-    /// The system has no thread left to ask it with.
-    #[error("cannot start a thread to ask the NVIDIA driver")]
+    /// The system cannot start another thread.
+    #[error("NVIDIA driver: cannot start a thread for discovery")]
     Thread(#[source] io::Error),
-    /// Anything else that it says.
-    #[error("the NVIDIA driver does not work")]
+    /// Any other error.
+    #[error("NVIDIA driver: initialization failed")]
     Other(#[source] NvmlError),
 }
 

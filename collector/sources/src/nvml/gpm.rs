@@ -1,4 +1,5 @@
-//! Hardware counters: what was true between two samples of them.
+//! GPU performance monitoring (GPM): hardware counters, compared between two samples
+//! (`nvmlGpmMetricsGet`).
 
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
@@ -8,23 +9,26 @@ use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 use super::observation::Activity;
 use super::query_error::{QueryError, UnsupportedReason};
 
-/// Over less the counters mean nothing: NVIDIA wants more than 100 ms, and our clock is not theirs.
+/// Minimum time between two samples: NVML requires more than 100 ms by its own clock.
 const MIN_WINDOW: Nanos = Nanos::from_millis(150);
 
-/// Rounding may say a little more than everything. More than that is no metric.
+/// Rounding may exceed 100% slightly. Larger values are invalid.
 const MAX_PERCENT: f64 = 101.0;
 
 const METRICS: [GpmMetricId; 3] =
     [GpmMetricId::SmUtil, GpmMetricId::AnyTensorUtil, GpmMetricId::DramBwUtil];
 
-/// The counters of one GPU, as last sampled. Each pair begins where the one before ended.
+/// The latest sample of one GPU's counters. Each window starts at the end of the one before.
 #[derive(Debug, Default)]
 pub(super) struct Gpm<'d> {
     last: Option<(GpmSample<'d>, Timestamp)>,
 }
 
 impl<'d> Gpm<'d> {
-    /// Samples the counters; `None` where there is nothing to compare them with yet.
+    /// Samples the counters; `None` if there is no earlier sample to compare with.
+    ///
+    /// # Errors
+    /// Returns an error if a call fails, or GPM is not supported.
     pub(super) fn query(
         &mut self,
         nvml: &'d Nvml,
@@ -51,13 +55,13 @@ impl<'d> Gpm<'d> {
         Ok(activity)
     }
 
-    /// Our clock was set: there is nothing to compare with.
+    /// Discards the earlier sample after a step of the clock.
     pub(super) fn reset_clock(&mut self) {
         self.last = None;
     }
 }
 
-/// A sample that cannot be freed must not be taken: the wrapper would panic on it.
+/// A sample must not be allocated if it cannot be freed: the wrapper would panic.
 fn check_support(nvml: &Nvml, device: &Device<'_>) -> Result<(), QueryError> {
     if nvml.lib().nvmlGpmSampleFree.is_err() {
         return Err(QueryError::Unsupported(UnsupportedReason::Driver));
@@ -93,7 +97,7 @@ fn from_percent(percent: f64) -> Option<Utilization> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "in range, as the line before says"
+        reason = "the range is checked above"
     )]
     let ppm = (percent * 10_000.0).round() as u32;
     Some(Utilization::from_ppm(ppm).unwrap_or(Utilization::FULL))
@@ -104,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_share_is_not_told() {
+    fn invalid_percentage_is_dropped() {
         assert_eq!(from_percent(12.345_6), Utilization::from_ppm(123_456));
         assert_eq!(from_percent(100.4), Some(Utilization::FULL));
         for nonsense in [f64::NAN, -0.1, 250.0, f64::INFINITY] {

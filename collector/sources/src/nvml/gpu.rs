@@ -1,7 +1,7 @@
-//! One GPU of one generation of the driver: every question that is asked of it.
+//! All queries of one GPU.
 //!
-//! It asks and translates; when to ask is the sampler's business. A GPU holds handles of the
-//! driver: it goes when the GPU is lost or the driver is, and is found again by its uuid.
+//! It queries and translates; the sampler decides when. A GPU holds handles of one generation of
+//! the driver: it is dropped if the GPU or the driver is lost, and found again by UUID.
 
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enum_wrappers::device::{Clock as ClockDomain, Sampling, TemperatureSensor};
@@ -24,13 +24,13 @@ use super::value::whole;
 use crate::clock::Clock;
 use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue, Engine};
 
-/// The driver is asked for the next XID at most so often in a row: it may not keep us.
+/// Maximum number of XIDs read per poll, to bound its duration.
 const MAX_XIDS_PER_POLL: usize = 16;
 
-/// What the driver calls an XID that it does not know.
+/// The code for an XID that the wrapper does not know.
 const UNKNOWN_XID: u64 = 999;
 
-/// A GPU that answers.
+/// A responding GPU.
 #[derive(Debug)]
 pub struct Gpu<'d> {
     nvml: &'d Nvml,
@@ -41,13 +41,13 @@ pub struct Gpu<'d> {
 }
 
 impl<'d> Gpu<'d> {
-    /// Looks a GPU up. A driver sample covers at most `stale_after`.
+    /// Finds a GPU by UUID. A driver sample covers at most `stale_after`.
     ///
     /// # Errors
-    /// Where it is not there, or is but does not result.
+    /// Returns an error if the GPU is missing or lost.
     pub fn find(nvml: &'d Nvml, uuid: &str, stale_after: Nanos) -> Result<Self, QueryError> {
         let device = nvml.device_by_uuid(uuid)?;
-        // A GPU that is lost may still have a handle.
+        // A lost GPU may still have a handle.
         if let Err(QueryError::Lost(loss)) = device.utilization_rates().map_err(QueryError::from) {
             return Err(QueryError::Lost(loss));
         }
@@ -60,7 +60,7 @@ impl<'d> Gpu<'d> {
         })
     }
 
-    /// How often a metric is worth asking here; zero: at every tick.
+    /// The polling interval of a metric; zero: every tick.
     #[must_use]
     pub const fn period(&self, metric: Metric) -> Nanos {
         match metric {
@@ -69,10 +69,10 @@ impl<'d> Gpu<'d> {
         }
     }
 
-    /// Asks one metric. What belongs in a reading goes into `values`, the rest is told.
+    /// Queries one metric. Values of a reading are stored in `values`, all others are emitted.
     ///
     /// # Errors
-    /// Where there is no result; then `values` has none either.
+    /// Returns an error if the query fails; `values` then lacks the metric.
     pub fn query(
         &mut self,
         metric: Metric,
@@ -135,7 +135,7 @@ impl<'d> Gpu<'d> {
                 ];
                 let at = clock.now();
                 for (engine, UtilizationInfo { utilization, sampling_period }) in engines {
-                    // Of a driver that does not say how long it looked.
+                    // A driver may leave out the sampling period.
                     let micros = u64::from(sampling_period.max(1));
                     let from = at.saturating_sub(Nanos(micros * 1_000));
                     if let Some(mean) = Utilization::from_percent(utilization) {
@@ -148,13 +148,13 @@ impl<'d> Gpu<'d> {
         Ok(())
     }
 
-    /// Our clock was set: nothing is compared with what was stamped before.
+    /// Discards time references after a step of the clock.
     pub fn reset_clock(&mut self) {
         self.ring.reset_clock();
         self.gpm.reset_clock();
     }
 
-    /// The whole ring. That there is nothing in it is an result.
+    /// All samples in the ring buffer, which may be empty (`nvmlDeviceGetSamples`).
     fn samples(&self) -> Result<Vec<Sample>, QueryError> {
         let samples = match self.device.samples(Sampling::GpuUtilization, None) {
             Err(NvmlError::NotFound) => Vec::new(),
@@ -166,7 +166,7 @@ impl<'d> Gpu<'d> {
         Ok(plain.collect())
     }
 
-    /// Tells the XIDs that came since the last time, without waiting for any.
+    /// Emits the XIDs since the last poll without waiting (`nvmlEventSetWait`).
     fn drain_events(&mut self, mut emit: impl FnMut(Event)) -> Result<(), QueryError> {
         let events = match &mut self.events {
             Some(events) => events,
@@ -187,7 +187,7 @@ impl<'d> Gpu<'d> {
     }
 }
 
-/// Takes a metric's values out of a reading: they are not known, or no longer.
+/// Clears a metric's values in a reading.
 pub fn clear_metric(metric: Metric, values: &mut Reading) {
     match metric {
         Metric::Memory => values.memory_used = None,
@@ -201,8 +201,8 @@ pub fn clear_metric(metric: Metric, values: &mut Reading) {
     }
 }
 
-/// A set of its own for each GPU: where registering fails, the driver takes the set with it. A set
-/// that cannot be freed must not be made: the wrapper would panic on it.
+/// Creates one event set per GPU, because the driver frees a set if registering fails. A set must
+/// not be created if it cannot be freed: the wrapper would panic.
 fn register<'d>(nvml: &'d Nvml, device: &Device<'d>) -> Result<EventSet<'d>, QueryError> {
     if nvml.lib().nvmlEventSetFree.is_err() {
         return Err(QueryError::Unsupported(UnsupportedReason::Driver));

@@ -1,6 +1,6 @@
-//! Who a GPU is, and what it has and may do: asked once, when it is found.
+//! The identity, limits and properties of a GPU, queried once at discovery.
 //!
-//! What it does not tell stays unknown. This room must not know of readings.
+//! Missing properties stay unknown. Must not depend on readings.
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::TemperatureThreshold;
@@ -10,10 +10,10 @@ use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
 
 use super::{DiscoveredGpu, MissingProperty};
 
-/// Asks the GPU of this index for its name, and for all that goes with it.
+/// Queries the identity of the GPU with this index.
 ///
 /// # Errors
-/// Where there is no such GPU, or it does not even tell its uuid.
+/// Returns an error if there is no such GPU, or its UUID cannot be queried.
 pub(super) fn identify(
     nvml: &Nvml,
     index: u32,
@@ -22,7 +22,7 @@ pub(super) fn identify(
     let device = nvml.device_by_index(index)?;
     let uuid = device.uuid()?;
     let mut properties = Properties::default();
-    let memory = properties.get("size of its memory", device.memory_info());
+    let memory = properties.get("memory size", device.memory_info());
     let limit = device.enforced_power_limit().or_else(|_| device.power_management_limit());
     let limit = properties.get("power limit", limit).and_then(Milliwatts::new);
     let mut threshold = |property, which| {
@@ -32,11 +32,11 @@ pub(super) fn identify(
     let slowdown = threshold("slowdown temperature", TemperatureThreshold::Slowdown);
     let shutdown = threshold("shutdown temperature", TemperatureThreshold::Shutdown);
     let identity = GpuIdentity {
-        bus_id: properties.get("bus id", device.pci_info()).map(|pci| pci.bus_id),
+        bus_id: properties.get("PCI bus ID", device.pci_info()).map(|pci| pci.bus_id),
         index: Some(index),
         model: properties.get("model", device.name()),
         memory_total: memory.and_then(|memory| Bytes::new(memory.total)),
-        // A limit of nothing is none.
+        // A limit of zero means that there is none.
         power_limit: limit.filter(|limit| limit.get() > 0),
         board: Board {
             serial_number: properties.get("serial number", device.serial()),
@@ -52,14 +52,14 @@ pub(super) fn identify(
     Ok(DiscoveredGpu { identity, mig, missing: properties.missing })
 }
 
-/// What was asked, as far as there was no result.
+/// Collects properties that cannot be queried.
 #[derive(Default)]
 struct Properties {
     missing: Vec<MissingProperty>,
 }
 
 impl Properties {
-    /// An result, where there is one.
+    /// The value of a query; `None` if it failed.
     fn get<T>(&mut self, property: &'static str, result: Result<T, NvmlError>) -> Option<T> {
         result.map_err(|source| self.missing.push(MissingProperty { property, source })).ok()
     }

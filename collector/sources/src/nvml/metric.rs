@@ -1,41 +1,42 @@
-//! What a GPU can be asked, and how often it is worth asking.
+//! The metrics of a GPU and their polling intervals.
 
 use phasemeter_meter::units::Nanos;
 
-/// One question to the driver: what it costs and how often it is asked is kept for each.
+/// One kind of query. Cost and polling interval are tracked for each.
 ///
-/// They are asked in this order. A reading has the time of utilization, and is complete with the
-/// process list: what comes before it goes into a reading, what comes after it does not.
+/// Queries run in this order. A reading has the timestamp of the utilization query and is complete
+/// after the process list: earlier metrics are part of a reading, later ones are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
-    /// Memory in use.
+    /// Memory in use (`nvmlDeviceGetMemoryInfo`).
     Memory,
-    /// Power drawn.
+    /// Power draw (`nvmlDeviceGetPowerUsage`).
     Power,
-    /// The energy counter.
+    /// The energy counter (`nvmlDeviceGetTotalEnergyConsumption`).
     Energy,
-    /// The temperature of the die.
+    /// The temperature of the die (`nvmlDeviceGetTemperature`).
     Temperature,
-    /// The clocks of the multiprocessors and the memory.
+    /// The SM and memory clock rates (`nvmlDeviceGetClockInfo`).
     Clocks,
-    /// Utilization, polled.
+    /// Utilization (`nvmlDeviceGetUtilizationRates`).
     Utilization,
-    /// How many processes compute.
+    /// The number of compute processes (`nvmlDeviceGetComputeRunningProcesses`).
     Processes,
-    /// XIDs.
+    /// XID errors (`nvmlEventSetWait`).
     Events,
-    /// The driver's ring of utilization samples.
+    /// The driver's buffer of utilization samples (`nvmlDeviceGetSamples`).
     Samples,
-    /// Hardware counters.
+    /// Hardware counters (`nvmlGpmMetricsGet`).
     Gpm,
-    /// The driver's counters.
+    /// The driver's counters (`nvmlDeviceGetFieldValues`).
     Counters,
-    /// How busy the video engines were.
+    /// Utilization of the video encoder and decoder (`nvmlDeviceGetEncoderUtilization`,
+    /// `nvmlDeviceGetDecoderUtilization`).
     Video,
 }
 
 impl Metric {
-    /// Every metric, in the order of asking.
+    /// Every metric, in query order.
     pub const ALL: [Self; 12] = [
         Self::Memory,
         Self::Power,
@@ -51,7 +52,7 @@ impl Metric {
         Self::Video,
     ];
 
-    /// Its name in logs and self-telemetry.
+    /// Its name in logs and internal telemetry.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,11 +71,12 @@ impl Metric {
         }
     }
 
-    /// How often it is asked while it is cheap; zero: at every tick. The ring says itself how often
-    /// it wants to be drained.
+    /// The polling interval while the call is cheap; zero: every tick. The sample buffer determines
+    /// its own drain interval.
     ///
-    /// Temperature, clocks and the energy counter move slowly or only ever grow; a process list
-    /// takes milliseconds and holds the driver's lock; GPM means nothing over less than 100 ms.
+    /// Temperature, clocks and the energy counter change slowly or only increase; a process list
+    /// takes milliseconds and holds the driver's lock; GPM requires more than 100 ms between
+    /// samples.
     #[must_use]
     pub const fn period(self) -> Nanos {
         match self {

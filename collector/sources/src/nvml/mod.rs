@@ -1,7 +1,6 @@
-//! NVIDIA's driver as a source: which GPUs there are, and what each of them says.
+//! NVML as a source: discovers GPUs and queries them.
 //!
-//! This is the only room that knows `nvml-wrapper`. It asks when it is told to: when to ask is
-//! decided in the sampler.
+//! The only module that depends on `nvml-wrapper`. The sampler schedules queries.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,59 +30,58 @@ pub use nvml_wrapper::Nvml;
 pub use observation::{Activity, Event, Observation, Observed};
 pub use query_error::{LossReason, QueryError, UnsupportedReason};
 
-/// A driver that has not listed its GPUs by then will not: the first start of a large machine takes
-/// a few seconds.
+/// Timeout of discovery. The first start of a driver on a large machine takes a few seconds.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where the driver's library is.
+/// The location of the driver's library.
 #[derive(Clone, Debug)]
 pub struct Driver {
     library: Option<PathBuf>,
 }
 
-/// What the driver shows.
+/// The result of discovery.
 #[derive(Debug)]
 pub struct Discovery {
-    /// The driver, open: the sampler goes on with it.
+    /// The initialized driver, reused by the sampler.
     pub nvml: Arc<Nvml>,
-    /// Where it was opened, to open it again.
+    /// The location of its library, to initialize it again.
     pub driver: Driver,
-    /// The driver's version, like `575.57.08`.
+    /// The driver's version, for example `575.57.08`.
     pub version: Option<String>,
-    /// The GPUs that answer, in the order of their indices.
+    /// The responding GPUs, by index.
     pub gpus: Vec<DiscoveredGpu>,
-    /// The GPUs that do not.
+    /// The other GPUs.
     pub unresponsive: Vec<UnresponsiveGpu>,
 }
 
-/// A GPU that answers.
+/// A responding GPU.
 #[derive(Debug)]
 pub struct DiscoveredGpu {
-    /// Who it is. It has a uuid and an index.
+    /// Its identity, with UUID and index.
     pub identity: GpuIdentity,
-    /// Whether it is partitioned (MIG): then its utilization is known through GPM alone.
+    /// Whether MIG is enabled: then only GPM reports its utilization.
     pub mig: bool,
-    /// What it does not tell of itself.
+    /// The properties that cannot be queried.
     pub missing: Vec<MissingProperty>,
 }
 
-/// A fact that a GPU does not tell.
+/// A property of a GPU that cannot be queried.
 #[derive(Debug, thiserror::Error)]
 #[error("no {property}")]
 pub struct MissingProperty {
-    /// Which.
+    /// The property.
     pub property: &'static str,
-    /// What the driver said.
+    /// The error of the query.
     pub source: NvmlError,
 }
 
-/// A GPU that is there but cannot be metered.
+/// A GPU that exists but cannot be metered.
 #[derive(Debug, thiserror::Error)]
-#[error("GPU {index} does not answer and is left out")]
+#[error("GPU {index} does not respond; it is not metered")]
 pub struct UnresponsiveGpu {
     /// Its index.
     pub index: u32,
-    /// What the driver said.
+    /// The error of the query.
     pub source: NvmlError,
 }
 
@@ -94,7 +92,7 @@ impl Driver {
         Self { library: None }
     }
 
-    /// The driver whose library is this file.
+    /// The driver with this library file.
     #[must_use]
     pub const fn at(library: PathBuf) -> Self {
         Self { library: Some(library) }
@@ -103,11 +101,11 @@ impl Driver {
     /// Lists the GPUs.
     ///
     /// # Errors
-    /// Where there is no driver, it does not answer, or it has no GPUs.
+    /// Returns an error if there is no driver, it does not respond, or no GPU responds.
     pub fn discover(&self) -> Result<Discovery, DriverError> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let driver = self.clone();
-        // A driver that hangs keeps this thread for ever, but not the caller.
+        // A hung driver blocks this thread forever, but not the caller.
         thread::Builder::new()
             .name("discovery".to_owned())
             .spawn(move || drop(sender.send(driver.list())))
@@ -116,10 +114,10 @@ impl Driver {
         receiver.recv_timeout(DISCOVERY_TIMEOUT).map_err(|_| timeout())?
     }
 
-    /// Opens the driver, as it is now.
+    /// Initializes the driver, as currently installed.
     ///
     /// # Errors
-    /// Where there is none that works.
+    /// Returns an error if the driver cannot be initialized.
     pub fn open(&self) -> Result<Nvml, DriverError> {
         let mut builder = Nvml::builder();
         if let Some(library) = &self.library {
@@ -127,7 +125,7 @@ impl Driver {
         }
         let nvml = builder.init()?;
         if nvml.lib().nvmlShutdown.is_err() {
-            // The wrapper would panic when it is dropped.
+            // Dropping it would panic in the wrapper.
             std::mem::forget(nvml);
             return Err(DriverError::NotNvml);
         }

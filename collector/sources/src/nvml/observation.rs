@@ -1,4 +1,4 @@
-//! What a live source tells: readings, what was measured over stretches of time, and events.
+//! Observations of a live source: readings, means over time ranges, device metrics and events.
 
 use std::fmt;
 
@@ -10,48 +10,47 @@ use super::query_error::{LossReason, UnsupportedReason};
 use crate::clock::Step;
 use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue, Engine};
 
-/// Something observed of one GPU.
+/// An observation of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// Which GPU: its place among those that are sampled.
+    /// The index of the GPU among those sampled.
     pub gpu: usize,
-    /// What.
+    /// The observation.
     pub observed: Observed,
 }
 
-/// What was observed.
+/// The kinds of observations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Observed {
-    /// What it said at an instant. Values with a slower cadence than utilization are those of
-    /// their last answer.
+    /// Values at an instant. Metrics polled less often than utilization have their last value.
     Reading(Reading),
-    /// A sample from the driver's ring. It comes up to 10 s after its time.
+    /// A driver sample, up to 10 s after its time.
     Interval(Interval),
-    /// What the hardware counted.
+    /// Means of hardware counters.
     Activity(Activity),
-    /// What is known beside.
+    /// A device metric.
     DeviceMetric(DeviceMetric),
-    /// What happened.
+    /// An event.
     Event(Event),
 }
 
-/// Means of hardware counters over a stretch of time. What was not told is `None`.
+/// Means of hardware counters over a time range; `None` if a value is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// Where the stretch begins.
+    /// Start of the range.
     pub from: Timestamp,
-    /// Where it ends.
+    /// End of the range.
     pub to: Timestamp,
-    /// Multiprocessors that had work.
+    /// Fraction of time in which multiprocessors were busy.
     pub sm: Option<Utilization>,
-    /// Tensor cores at work.
+    /// Fraction of time in which tensor cores were busy.
     pub tensor: Option<Utilization>,
-    /// Memory bandwidth in use, as a share of the highest.
+    /// Memory bandwidth, relative to its maximum.
     pub dram: Option<Utilization>,
 }
 
 impl Activity {
-    /// All of it.
+    /// All values as device metrics.
     pub fn device_metrics(&self) -> impl Iterator<Item = DeviceMetric> {
         let Self { from, to: at, sm, tensor, dram } = *self;
         let activities = [(Engine::Sm, sm), (Engine::Tensor, tensor), (Engine::Dram, dram)];
@@ -60,7 +59,7 @@ impl Activity {
         })
     }
 
-    /// What of it can stand as a utilization.
+    /// The values that are utilization bases.
     pub fn intervals(&self) -> impl Iterator<Item = Interval> {
         let Self { from, to, sm, tensor, dram: _ } = *self;
         let activities = [(Basis::GpmSm, sm), (Basis::GpmTensor, tensor)];
@@ -70,57 +69,57 @@ impl Activity {
     }
 }
 
-/// What happens to a GPU, or to asking it.
+/// An event of a GPU, or of querying it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The driver reported an error. Of several since the last look, it tells the last one only.
+    /// The driver reported an XID error. Of several since the last poll, only the last one is
+    /// reported.
     Xid(u64),
-    /// It is gone; from now on readings say so, until [`Event::Recovered`].
+    /// The GPU is lost; its readings are missing until [`Event::Recovered`].
     Lost(LossReason),
-    /// It answers again, under its old place.
+    /// The GPU responds again, with the same index.
     Recovered,
-    /// It does not tell this metric. It is asked again each minute.
+    /// The metric is not supported. It is retried every minute.
     Unsupported(Metric, UnsupportedReason),
-    /// It tells this metric now.
+    /// The metric is supported now.
     Supported(Metric),
-    /// This metric is asked every so often now, because its calls became slow or fast again.
+    /// The polling interval changed, because calls became slower or faster.
     PollPeriod(Metric, Nanos),
-    /// A call for this metric has not come back for longer than it may take. Its thread waits;
-    /// the GPU is unobserved meanwhile.
+    /// A call for this metric hangs. Its thread is blocked, and the GPU is unobserved.
     CallHung(Metric),
-    /// The call that was stuck came back.
+    /// The hung call returned.
     CallRecovered(Metric),
-    /// The wall clock was set. What follows is stamped with the new time.
+    /// The wall clock was set. Later timestamps use the new time.
     ClockStepped(Step),
 }
 
-/// In words, for whoever watches.
+/// For logs.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Xid(code) => write!(f, "the driver reported XID {code}"),
-            Self::Lost(loss) => write!(f, "{loss}; its time is unobserved until it returns"),
-            Self::Recovered => f.write_str("it is back"),
-            Self::Unsupported(metric, reason) => write!(f, "no {}: {reason}", metric.name()),
-            Self::Supported(metric) => write!(f, "{} is told now", metric.name()),
+            Self::Xid(code) => write!(f, "driver reported XID {code}"),
+            Self::Lost(loss) => write!(f, "{loss}; unobserved until it recovers"),
+            Self::Recovered => f.write_str("GPU recovered"),
+            Self::Unsupported(metric, reason) => write!(f, "metric {}: {reason}", metric.name()),
+            Self::Supported(metric) => write!(f, "metric {}: available", metric.name()),
             Self::PollPeriod(metric, period) => {
                 let seconds = period.as_secs_f64();
                 write!(
                     f,
-                    "{} is asked every {seconds} s, by the time its calls take",
+                    "metric {}: polled every {seconds} s, limited by call duration",
                     metric.name()
                 )
             }
             Self::CallHung(metric) => {
-                write!(f, "a call for {} hangs; its time is unobserved meanwhile", metric.name())
+                write!(f, "NVML call for {} hung; unobserved until it returns", metric.name())
             }
-            Self::CallRecovered(metric) => write!(f, "the call for {} came back", metric.name()),
+            Self::CallRecovered(metric) => write!(f, "NVML call for {} returned", metric.name()),
             Self::ClockStepped(Step { before, after }) => {
                 let (by, way) = match after.since(*before) {
                     Nanos::ZERO => (before.since(*after), "back"),
                     by => (by, "forward"),
                 };
-                write!(f, "the clock of this machine was set {way} by {:.1} s", by.as_secs_f64())
+                write!(f, "system clock set {way} by {:.1} s", by.as_secs_f64())
             }
         }
     }

@@ -1,40 +1,40 @@
-//! Why the driver does not answer, as far as it makes a difference.
+//! Classifies NVML errors by their effect on sampling.
 
 use nvml_wrapper::error::NvmlError;
 
-/// Why a question has no answer.
+/// Why a query failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryError {
-    /// There will be none for as long as things are as they are.
+    /// Permanently, in the current configuration.
     Unsupported(UnsupportedReason),
-    /// Nothing can be asked of this GPU any more.
+    /// The GPU cannot be queried any more.
     Lost(LossReason),
-    /// Not this time.
+    /// This time; it may be retried.
     Failed,
 }
 
 /// Why a metric is not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnsupportedReason {
-    /// The GPU does not have it, or not in its mode (MIG).
-    #[error("this GPU does not support it")]
+    /// The GPU does not support it, or not in its MIG mode.
+    #[error("not supported by this GPU")]
     Device,
-    /// The driver does not have it.
-    #[error("this driver is too old for it")]
+    /// The driver does not support it.
+    #[error("not supported by this driver version")]
     Driver,
-    /// The driver does not tell this user.
-    #[error("this user may not ask it")]
+    /// The user lacks permission.
+    #[error("permission denied")]
     Permission,
 }
 
-/// Why a GPU is gone.
+/// Why a GPU is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LossReason {
-    /// It fell off the bus, or wants a reset.
-    #[error("the GPU is lost")]
+    /// It fell off the bus or requires a reset.
+    #[error("GPU lost")]
     Gpu,
-    /// The driver was unloaded, or another was loaded under us.
-    #[error("the driver is gone")]
+    /// The driver was unloaded or replaced.
+    #[error("driver unloaded")]
     Driver,
 }
 

@@ -1,65 +1,66 @@
-//! The driver's ring of utilization samples: what it hands out, put in order and in our time.
+//! Converts the driver's ring buffer of utilization samples to intervals, in order and in local
+//! time.
 //!
-//! It knows no calls: whoever asks the driver hands it the whole ring each time, so that its depth
-//! is known anew and nothing hangs on what the driver remembers.
+//! Must not depend on driver calls: the caller passes the whole buffer each time, so that its depth
+//! is known and nothing depends on state in the driver.
 
 use phasemeter_meter::reading::{Basis, Interval};
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
-/// It is drained at least this often: no sample is older than this and one period when it is emitted,
-/// well within the lateness that is waited for.
+/// Maximum time between drains: no sample is older than this plus one period when it is emitted,
+/// well within the allowed lateness.
 const MAX_DRAIN_INTERVAL: Nanos = Nanos::from_secs(10);
 
-/// Even a ring of a few samples is not drained more often.
+/// Minimum time between drains, even for a small buffer.
 const MIN_DRAIN_INTERVAL: Nanos = Nanos::SECOND;
 
-/// How often a ring is drained whose depth is not known: half of what drivers keep is 8 s.
+/// Time between drains while the depth is unknown: half the depth of typical drivers is 8 s.
 const DEFAULT_DRAIN_INTERVAL: Nanos = Nanos::from_secs(5);
 
-/// A newest sample further than this from now is not stamped in UTC. An idle GPU may have taken
-/// none for as long.
+/// If the newest sample differs more than this from the current time, its timestamp is not in UTC.
+/// An idle GPU may have had no sample for as long.
 const MAX_UTC_SKEW: i128 = 60_000_000_000;
 
 const NANOS_PER_MICROSECOND: i128 = 1_000;
 
-/// One sample as the driver gives it.
+/// One sample as the driver returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Sample {
-    /// Microseconds, since 1970 or since something else; 0: an unused slot.
+    /// Microseconds since 1970 or another epoch; 0 marks an unused slot.
     pub(super) stamp: u64,
-    /// Percent; more is no sample.
+    /// Percent; larger values are invalid.
     pub(super) value: u64,
 }
 
-/// A ring, between drains.
+/// State between drains.
 #[derive(Debug)]
 pub(super) struct SampleRing {
     stale_after: Nanos,
-    /// The stamp of the last sample taken, and its end in our time.
+    /// The driver's timestamp of the last emitted sample, and its end in local time.
     last: Option<(u64, Timestamp)>,
-    /// Our time less the driver's, in nanoseconds, where they differ.
+    /// Local time minus the driver's time in nanoseconds, if they differ.
     offset: Option<i128>,
     drain_interval: Nanos,
 }
 
 impl SampleRing {
-    /// A sample covered at most `stale_after`.
+    /// A sample covers at most `stale_after`.
     pub(super) const fn new(stale_after: Nanos) -> Self {
         Self { stale_after, last: None, offset: None, drain_interval: DEFAULT_DRAIN_INTERVAL }
     }
 
-    /// How often it wants to be drained: twice in its depth.
+    /// The drain interval: half the depth of the buffer.
     pub(super) const fn drain_interval(&self) -> Nanos {
         self.drain_interval
     }
 
-    /// Our clock was set: what it has to do with the driver's must be found anew.
+    /// Discards the offset from the driver's clock after a step of the local clock.
     pub(super) const fn reset_clock(&mut self) {
         self.offset = None;
     }
 
-    /// Takes the whole ring as it is `now`, in any order, and tells what is new, oldest first. What
-    /// is there the first time is not new: it reaches back before the run.
+    /// Processes the whole buffer as of `now`, in any order, and emits new samples, oldest first.
+    /// The content of the first drain is not new: it predates the run.
     pub(super) fn drain(
         &mut self,
         samples: &mut Vec<Sample>,
@@ -70,7 +71,7 @@ impl SampleRing {
         samples.sort_unstable();
         samples.dedup_by_key(|sample| sample.stamp);
         let Some(newest) = samples.last() else {
-            // Nothing has run of late. All that comes from now on is new.
+            // The GPU was idle. All later samples are new.
             self.last.get_or_insert((0, now));
             return;
         };
@@ -80,7 +81,7 @@ impl SampleRing {
         let depth = period.saturating_mul(u64::try_from(samples.len()).unwrap_or(u64::MAX));
         self.drain_interval = Nanos(depth.0 / 2).clamp(MIN_DRAIN_INTERVAL, MAX_DRAIN_INTERVAL);
 
-        // A stamp after the newest means that the driver's clock was set back.
+        // A timestamp after the newest sample means that the driver's clock was set back.
         let known = self.last.filter(|(stamp, _)| *stamp <= newest);
         let Some((mut before, mut end)) = known else {
             self.last = to_local_time(newest, offset).map(|end| (newest, end));
@@ -89,7 +90,7 @@ impl SampleRing {
         let first_new = samples.partition_point(|sample| sample.stamp <= before);
         for sample in samples.iter().skip(first_new) {
             let gap = micros(sample.stamp - before);
-            // Where samples are missing, this one speaks for its own period alone.
+            // If samples are missing, this one covers only its own period.
             let covered = if gap <= self.stale_after { gap } else { period.min(self.stale_after) };
             before = sample.stamp;
             let Some(to) = to_local_time(sample.stamp, offset) else { continue };
@@ -103,8 +104,8 @@ impl SampleRing {
         self.last = Some((before, end));
     }
 
-    /// Our time less the driver's. Where it does not stamp in UTC, the newest sample is as old as
-    /// it was at the youngest: no sample comes from the future.
+    /// Local time minus the driver's time. If the driver does not use UTC, the offset is that of
+    /// the youngest newest sample: no sample is from the future.
     fn anchor(&mut self, newest: u64, now: Timestamp) -> i128 {
         let age = i128::from(now.as_nanos()) - i128::from(newest) * NANOS_PER_MICROSECOND;
         if self.offset.is_none() && age.abs() <= MAX_UTC_SKEW {
@@ -141,7 +142,7 @@ mod tests {
     const STALE_AFTER: Nanos = Nanos::SECOND;
     const PERIOD: u64 = 100_000;
 
-    /// Samples number `from` to `to` of a ring that has one each 100 ms, valued by their number.
+    /// Samples `from` to `to` of a buffer with one sample per 100 ms, with their number as value.
     fn samples(from: u64, to: u64, zero: u64) -> Vec<Sample> {
         (from..to).map(|k| Sample { stamp: zero + k * PERIOD, value: k % 100 }).collect()
     }
@@ -159,7 +160,7 @@ mod tests {
     const UTC: u64 = 1_767_225_600_000_000;
 
     #[test]
-    fn each_sample_is_told_once_and_covers_from_the_one_before() {
+    fn samples_are_emitted_once_and_contiguously() {
         let mut ring = SampleRing::new(STALE_AFTER);
         let first = drain(&mut ring, samples(0, 100, UTC), at(UTC + 100 * PERIOD));
         assert_eq!(first, [], "the ring reaches back before the run");
@@ -174,18 +175,18 @@ mod tests {
     }
 
     #[test]
-    fn after_a_ring_that_was_dry_at_first_everything_is_new() {
+    fn samples_after_empty_drain_are_new() {
         let mut ring = SampleRing::new(STALE_AFTER);
         assert_eq!(drain(&mut ring, Vec::new(), at(UTC + 10 * PERIOD + 40_000)), []);
         let emitted = drain(&mut ring, samples(10, 15, UTC), at(UTC + 15 * PERIOD));
-        // The first lies before that, the second in part.
+        // The first sample ends before the drain, the second is cut by it.
         let lasts: Vec<_> =
             emitted.iter().map(|emitted| emitted.to.since(emitted.from).0 / 1_000).collect();
         assert_eq!(lasts, [60_000, PERIOD, PERIOD, PERIOD]);
     }
 
     #[test]
-    fn an_untidy_ring_is_sorted_and_what_is_no_sample_is_dropped() {
+    fn unordered_samples_are_sorted_and_invalid_ones_dropped() {
         let mut ring = SampleRing::new(STALE_AFTER);
         drain(&mut ring, samples(0, 10, UTC), at(UTC + 10 * PERIOD));
         let mut unordered = samples(5, 15, UTC);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_after_a_gap_speaks_for_its_period() {
+    fn sample_after_gap_covers_its_period() {
         let mut ring = SampleRing::new(STALE_AFTER);
         drain(&mut ring, samples(0, 10, UTC), at(UTC + 10 * PERIOD));
         let emitted = drain(&mut ring, samples(40, 45, UTC), at(UTC + 45 * PERIOD));
@@ -207,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn stamps_since_boot_are_told_in_utc() {
+    fn timestamps_since_boot_are_converted_to_utc() {
         let mut ring = SampleRing::new(STALE_AFTER);
         let boot = 86_400_000_000;
         drain(&mut ring, samples(0, 100, boot), at(UTC + 99 * PERIOD + 40_000));
         let emitted = drain(&mut ring, samples(50, 150, boot), at(UTC + 149 * PERIOD + 7_000));
         assert_eq!(emitted.last().unwrap().to, at(UTC + 149 * PERIOD + 7_000));
         assert!(emitted.windows(2).all(|pair| pair[0].to == pair[1].from));
-        // Later the newest sample is older than it was: the anchor stays.
+        // The newest sample is older now: the offset stays.
         let emitted = drain(&mut ring, samples(60, 160, boot), at(UTC + 159 * PERIOD + 90_000));
         assert_eq!(emitted.last().unwrap().to, at(UTC + 159 * PERIOD + 7_000));
     }

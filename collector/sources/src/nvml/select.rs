@@ -1,7 +1,7 @@
-//! Which of the GPUs that the driver shows are metered.
+//! Selects the GPUs to meter among those of the driver.
 //!
-//! What the user names goes first; else what the environment gives the workload; else all. It knows
-//! no driver and no process: the environment is a function.
+//! The user's selection comes first, then that of the environment for the workload; otherwise all
+//! GPUs are metered. Must not depend on the driver or the process: the environment is a function.
 
 use phasemeter_meter::reading::GpuIdentity;
 
@@ -9,87 +9,87 @@ const NVIDIA: &str = "NVIDIA_VISIBLE_DEVICES";
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
 const CUDA_ORDER: &str = "CUDA_DEVICE_ORDER";
 
-/// The GPUs that are metered.
+/// The selected GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// Places in the list that was chosen from, each once, in the order requested for.
+    /// Indices into the list of GPUs, each once, in the order requested.
     pub gpus: Vec<usize>,
-    /// Who chose.
+    /// The origin of the selection.
     pub by: SelectedBy,
-    /// What the user should know of it.
+    /// Warnings for the user.
     pub warnings: Vec<Warning>,
 }
 
-/// Who chose.
+/// The origin of a selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelectedBy {
     /// `--gpu`.
     Option,
-    /// This environment variable; where two restrict, the narrower one.
+    /// This environment variable; the narrower one of two.
     Variable(&'static str),
-    /// Nobody: all that the driver shows.
+    /// None: all GPUs of the driver.
     Driver,
 }
 
-/// What may be other than the user thinks.
+/// A possible mismatch with the user's intention.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
-    /// CUDA may count the GPUs in another order than we do.
+    /// CUDA's order of GPUs may differ from the driver's.
     #[error(
-        "{CUDA} counts GPUs of different models, which CUDA orders by speed and the driver by bus: \
-         set {CUDA_ORDER}=PCI_BUS_ID, or name them by uuid"
+        "{CUDA}: CUDA orders GPUs of different models by speed, the driver by bus; \
+         set {CUDA_ORDER}=PCI_BUS_ID, or use UUIDs"
     )]
     DeviceOrder,
-    /// CUDA stops at an entry that names no GPU, and so do we.
-    #[error("{CUDA}: `{entry}` names no GPU; like CUDA, what follows it is left out")]
+    /// An entry does not match a GPU. CUDA ignores it and all later ones, and so does Phasemeter.
+    #[error("{CUDA}: invalid entry '{entry}'; this and later entries are ignored, as in CUDA")]
     StoppedAt {
         /// The entry.
         entry: String,
     },
 }
 
-/// Why no GPUs can be chosen.
+/// Why no GPUs can be selected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    /// An entry names none of them.
-    #[error("{by}: no GPU is called `{entry}`; there are {available}")]
+    /// An entry matches no GPU.
+    #[error("{by}: unknown GPU '{entry}'; available: {available}")]
     Unknown {
         /// The option or variable.
         by: &'static str,
         /// The entry.
         entry: String,
-        /// What there is.
+        /// The available GPUs.
         available: String,
     },
-    /// An entry names several.
-    #[error("{by}: `{entry}` is the beginning of several uuids; give more of it")]
+    /// An entry matches several GPUs.
+    #[error("{by}: '{entry}' matches several UUIDs; use a longer prefix")]
     Ambiguous {
         /// The option or variable.
         by: &'static str,
         /// The entry.
         entry: String,
     },
-    /// An entry names a part of a GPU.
-    #[error("{by}: `{entry}` is a MIG instance; only whole GPUs are metered, name its GPU")]
+    /// An entry is a part of a GPU.
+    #[error("{by}: MIG instance '{entry}' cannot be metered; name its GPU")]
     Mig {
         /// The option or variable.
         by: &'static str,
         /// The entry.
         entry: String,
     },
-    /// Empty is left to meter.
-    #[error("{by} leaves no GPU; name them with --gpu")]
+    /// No GPU is left.
+    #[error("{by}: no GPU selected; select GPUs with --gpu")]
     Empty {
         /// The option or variable.
         by: &'static str,
     },
 }
 
-/// Chooses from `gpus`, which stand in the order of their indices. `requested`: what `--gpu` names,
-/// indices or uuids or their beginnings. `variable` looks up the environment.
+/// Selects from `gpus`, which are ordered by index. `requested` has the values of `--gpu`: indices,
+/// UUIDs or prefixes of UUIDs. `variable` looks up the environment.
 ///
 /// # Errors
-/// Where something is named that is no GPU here, or nothing is left.
+/// Returns an error if an entry does not match exactly one GPU, or no GPU is left.
 pub fn select(
     requested: &[String],
     variable: impl Fn(&str) -> Option<String>,
@@ -113,8 +113,9 @@ pub fn select(
 }
 
 impl Selection {
-    /// What the container runtime was told. Where the driver shows as many GPUs as it lists, the
-    /// runtime has done it already, and indices are those of the host.
+    /// Applies the selection of the container runtime. If the driver lists as many GPUs as the
+    /// variable has indices, the runtime has already applied it, and the indices are those of the
+    /// host.
     fn restrict_by_container(
         &mut self,
         value: &str,
@@ -134,7 +135,8 @@ impl Selection {
         Ok(())
     }
 
-    /// What CUDA shows the workload: indices count what is visible so far, in CUDA's order.
+    /// Applies the selection of CUDA for the workload: indices count the GPUs visible so far, in
+    /// CUDA's order.
     fn restrict_by_cuda(
         &mut self,
         value: &str,
@@ -153,7 +155,7 @@ impl Selection {
                 Err(_) => by_uuid_prefix(entry, gpus, &visible).unwrap_or_default(),
             };
             let Some(position) = position else {
-                // An empty list is no mistake, it hides all GPUs.
+                // An empty list is valid: it hides all GPUs.
                 if !value.trim().is_empty() {
                     self.warnings.push(Warning::StoppedAt { entry: entry.to_owned() });
                 }
@@ -176,7 +178,7 @@ impl Selection {
     }
 }
 
-/// The GPUs that entries name by the driver's index, by uuid or by its beginning.
+/// The GPUs that entries identify by index, UUID or prefix of a UUID.
 fn resolve<'a>(
     by: &'static str,
     entries: impl Iterator<Item = &'a str>,
@@ -204,10 +206,10 @@ fn resolve<'a>(
     Ok(positions)
 }
 
-/// More than one GPU is matching.
+/// More than one GPU matches.
 struct AmbiguousPrefix;
 
-/// The one of `positions` whose uuid begins with `entry`.
+/// The one of `positions` whose UUID starts with `entry`.
 fn by_uuid_prefix(
     entry: &str,
     gpus: &[GpuIdentity],
@@ -224,7 +226,7 @@ fn by_uuid_prefix(
     }
 }
 
-/// MIG instances are `MIG-…`, or `0:1` to the container runtime.
+/// MIG instances are `MIG-…`, or `0:1` for the container runtime.
 fn reject_mig(by: &'static str, entry: &str) -> Result<(), SelectError> {
     if entry.starts_with("MIG-") || entry.contains(':') {
         return Err(SelectError::Mig { by, entry: entry.to_owned() });
@@ -246,7 +248,7 @@ mod tests {
 
     type Environment<'a> = &'a [(&'a str, &'a str)];
 
-    /// Four GPUs; the first two uuids begin alike.
+    /// Four GPUs; the first two UUIDs have a common prefix.
     fn gpus() -> Vec<GpuIdentity> {
         let uuids = ["GPU-aa11", "GPU-aa22", "GPU-bb33", "GPU-cc44"];
         (0..)
@@ -261,7 +263,7 @@ mod tests {
             .collect()
     }
 
-    fn choose(
+    fn select_from(
         gpus: &[GpuIdentity],
         requested: &str,
         environment: Environment<'_>,
@@ -275,40 +277,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_chosen() {
+    fn selection_follows_option_and_environment() {
         let by_nvidia = SelectedBy::Variable(NVIDIA);
         let by_cuda = SelectedBy::Variable(CUDA);
         let table: [(&str, Environment<'_>, &[usize], SelectedBy); 20] = [
             ("", &[], &[0, 1, 2, 3], SelectedBy::Driver),
-            // The option goes first.
+            // The option takes precedence.
             ("2", &[(CUDA, "0")], &[2], SelectedBy::Option),
             ("GPU-bb33,0", &[], &[2, 0], SelectedBy::Option),
             ("GPU-b", &[], &[2], SelectedBy::Option),
             ("1,1,GPU-aa22", &[], &[1], SelectedBy::Option),
-            // The container's variable.
+            // The container runtime's variable.
             ("", &[(NVIDIA, "all")], &[0, 1, 2, 3], SelectedBy::Driver),
             ("", &[(NVIDIA, "void")], &[0, 1, 2, 3], SelectedBy::Driver),
             ("", &[(NVIDIA, "")], &[0, 1, 2, 3], SelectedBy::Driver),
             ("", &[(NVIDIA, "1,3")], &[1, 3], by_nvidia),
             ("", &[(NVIDIA, "GPU-cc44, GPU-aa11")], &[3, 0], by_nvidia),
-            // As many as there are: the runtime has applied it.
+            // As many as available: the runtime has applied it.
             ("", &[(NVIDIA, "4,5,6,7")], &[0, 1, 2, 3], by_nvidia),
-            // CUDA's.
+            // CUDA's variable.
             ("", &[(CUDA, "0,1")], &[0, 1], by_cuda),
             ("", &[(CUDA, "3, 1")], &[3, 1], by_cuda),
             ("", &[(CUDA, "GPU-c")], &[3], by_cuda),
             ("", &[(CUDA, "2,2")], &[2], by_cuda),
-            // CUDA counts what the container shows.
+            // CUDA counts the GPUs visible in the container.
             ("", &[(NVIDIA, "1,3"), (CUDA, "1")], &[3], by_cuda),
             ("", &[(NVIDIA, "1,3"), (CUDA, "GPU-bb33,1")], &[], by_cuda),
-            // CUDA stops at what names no GPU.
+            // CUDA stops at an invalid entry.
             ("", &[(CUDA, "1,-1,2")], &[1], by_cuda),
             ("", &[(CUDA, "1,9,2")], &[1], by_cuda),
             ("", &[(CUDA, "1,GPU-aa,2")], &[1], by_cuda),
         ];
         for (requested, environment, expected, by) in table {
             let case = format!("--gpu {requested:?}, {environment:?}");
-            match choose(&gpus(), requested, environment) {
+            match select_from(&gpus(), requested, environment) {
                 Ok(selection) => {
                     assert_eq!(selection.gpus, expected, "{case}");
                     assert_eq!(selection.by, by, "{case}");
@@ -322,50 +324,50 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn invalid_selection_is_rejected() {
         let table: [(&str, Environment<'_>, &str); 9] = [
             (
                 "7",
                 &[],
-                "--gpu: no GPU is called `7`; there are 0 (GPU-aa11), 1 (GPU-aa22), 2 (GPU-bb33), 3 (GPU-cc44)",
+                "--gpu: unknown GPU '7'; available: 0 (GPU-aa11), 1 (GPU-aa22), 2 (GPU-bb33), 3 (GPU-cc44)",
             ),
-            ("GPU-aa", &[], "--gpu: `GPU-aa` is the beginning of several uuids; give more of it"),
-            (
-                "MIG-1f",
-                &[],
-                "--gpu: `MIG-1f` is a MIG instance; only whole GPUs are metered, name its GPU",
-            ),
+            ("GPU-aa", &[], "--gpu: 'GPU-aa' matches several UUIDs; use a longer prefix"),
+            ("MIG-1f", &[], "--gpu: MIG instance 'MIG-1f' cannot be metered; name its GPU"),
             (
                 "",
                 &[(NVIDIA, "0:1")],
-                "NVIDIA_VISIBLE_DEVICES: `0:1` is a MIG instance; only whole GPUs are metered, name its GPU",
+                "NVIDIA_VISIBLE_DEVICES: MIG instance '0:1' cannot be metered; name its GPU",
             ),
-            ("", &[(NVIDIA, "none")], "NVIDIA_VISIBLE_DEVICES leaves no GPU; name them with --gpu"),
+            (
+                "",
+                &[(NVIDIA, "none")],
+                "NVIDIA_VISIBLE_DEVICES: no GPU selected; select GPUs with --gpu",
+            ),
             (
                 "",
                 &[(NVIDIA, "GPU-dd")],
-                "NVIDIA_VISIBLE_DEVICES: no GPU is called `GPU-dd`; there are 0 (GPU-aa11), 1 (GPU-aa22), 2 (GPU-bb33), 3 (GPU-cc44)",
+                "NVIDIA_VISIBLE_DEVICES: unknown GPU 'GPU-dd'; available: 0 (GPU-aa11), 1 (GPU-aa22), 2 (GPU-bb33), 3 (GPU-cc44)",
             ),
-            ("", &[(CUDA, "")], "CUDA_VISIBLE_DEVICES leaves no GPU; name them with --gpu"),
+            ("", &[(CUDA, "")], "CUDA_VISIBLE_DEVICES: no GPU selected; select GPUs with --gpu"),
             (
                 "",
                 &[(CUDA, "NoDevFiles")],
-                "CUDA_VISIBLE_DEVICES leaves no GPU; name them with --gpu",
+                "CUDA_VISIBLE_DEVICES: no GPU selected; select GPUs with --gpu",
             ),
             (
                 "",
                 &[(CUDA, "0,MIG-1f")],
-                "CUDA_VISIBLE_DEVICES: `MIG-1f` is a MIG instance; only whole GPUs are metered, name its GPU",
+                "CUDA_VISIBLE_DEVICES: MIG instance 'MIG-1f' cannot be metered; name its GPU",
             ),
         ];
         for (requested, environment, message) in table {
-            let error = choose(&gpus(), requested, environment).unwrap_err();
+            let error = select_from(&gpus(), requested, environment).unwrap_err();
             assert_eq!(error.to_string(), message);
         }
     }
 
     #[test]
-    fn what_is_warned_of() {
+    fn ambiguous_selection_is_warned_about() {
         let mut mixed = gpus();
         mixed[3].model = Some("NVIDIA A100".to_owned());
         let by_bus = (CUDA_ORDER, "PCI_BUS_ID");
@@ -376,12 +378,12 @@ mod tests {
             (&mixed, &[(CUDA, "0,1"), by_bus], &[]),
             (&mixed, &[(CUDA, "GPU-bb33")], &[]),
             (&mixed, &[(CUDA, "3,2,1,0")], &[]),
-            // Of what the container shows, all are alike.
+            // All GPUs visible in the container have the same model.
             (&mixed, &[(NVIDIA, "0,1,2"), (CUDA, "1")], &[]),
             (&gpus(), &[(CUDA, "1,-1")], &[stopped("-1")]),
         ];
         for (gpus, environment, warnings) in table {
-            let selection = choose(gpus, "", environment).unwrap();
+            let selection = select_from(gpus, "", environment).unwrap();
             assert_eq!(selection.warnings, warnings, "{environment:?}");
         }
     }

@@ -1,8 +1,8 @@
-//! Values as the driver types them.
+//! Values in the types of NVML.
 
 use nvml_wrapper::enums::device::SampleValue;
 
-/// An unsigned value; `None` if the driver types it as signed or as a float.
+/// An unsigned value; `None` if it is signed or floating-point.
 pub(super) fn whole(value: &SampleValue) -> Option<u64> {
     match value {
         SampleValue::U32(value) => Some(u64::from(*value)),
