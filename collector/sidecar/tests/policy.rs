@@ -86,8 +86,9 @@ fn commands_accept_project_directory() {
     let (window, request) = ("tests/fleet.window.json", "tests/commitment.request.json");
     for (project, args, expected) in [
         (&recommender, &["check", "."][..], "./data-loading.wasm: OK: data-loading 0.1.0"),
+        (&recommender, &["check"], "./data-loading.wasm: OK: data-loading 0.1.0"),
         (&recommender, &["inspect", "."], "file      ./data-loading.wasm\n"),
-        (&recommender, &["run", ".", "--window", window], "(data_loading"),
+        (&recommender, &["run", ".", "--window", window], "(data-loading."),
         (
             &recommender,
             &["bench", ".", "--window", window, "--runs", "1"],
@@ -96,7 +97,7 @@ fn commands_accept_project_directory() {
         (&recommender, &["compile", "."], "./data-loading.aot: "),
         (&recommender, &["sign", ".", "--key", "key.pem"], "./data-loading.wasm.sig: signed by "),
         (&recommender, &["verify", ".", "--key", "pub.pem"], "./data-loading.wasm: OK: signed\n"),
-        (&pricer, &["run", ".", "--request", request], "no quote"),
+        (&pricer, &["run", "--request", request], "no quote"),
     ] {
         let (status, text) = project.policy(args);
         assert!(status == 0 && text.contains(expected), "{args:?}: {status}: {text}");

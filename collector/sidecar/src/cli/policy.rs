@@ -80,7 +80,7 @@ pub struct HostArgs {
 #[derive(Clone, Debug, Args)]
 pub struct GuestArgs {
     /// The policy: a component file, or the directory of a built project.
-    #[arg(value_name = "POLICY")]
+    #[arg(value_name = "POLICY", default_value = ".")]
     pub policy: PathBuf,
 
     /// Its settings, a JSON object [default: NAME.json beside it, if present].
@@ -184,7 +184,7 @@ pub struct BenchArgs {
 #[derive(Debug, Args)]
 pub struct InspectArgs {
     /// The policy: a component file, or the directory of a built project.
-    #[arg(value_name = "POLICY")]
+    #[arg(value_name = "POLICY", default_value = ".")]
     pub policy: PathBuf,
 
     #[command(flatten)]
@@ -195,7 +195,7 @@ pub struct InspectArgs {
 #[derive(Debug, Args)]
 pub struct SignArgs {
     /// The policy, its .aot file, or the directory of a built project.
-    #[arg(value_name = "POLICY")]
+    #[arg(value_name = "POLICY", default_value = ".")]
     pub policy: PathBuf,
 
     /// Private key, as written by `openssl genpkey -algorithm ed25519`.
@@ -207,7 +207,7 @@ pub struct SignArgs {
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
     /// The signed policy or .aot file, with its .sig beside it, or the directory of a built project.
-    #[arg(value_name = "POLICY")]
+    #[arg(value_name = "POLICY", default_value = ".")]
     pub policy: PathBuf,
 
     /// Public key: 64 hexadecimal digits, or as written by `openssl pkey -pubout`. Repeatable; one
@@ -220,7 +220,7 @@ pub struct VerifyArgs {
 #[derive(Debug, Args)]
 pub struct CompileArgs {
     /// The policy: a component file, or the directory of a built project.
-    #[arg(value_name = "POLICY")]
+    #[arg(value_name = "POLICY", default_value = ".")]
     pub policy: PathBuf,
 
     #[command(flatten)]
