@@ -64,15 +64,15 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
 
     let command = args.command.split_first();
     let trace = TraceId::random();
-    let opening = match command {
+    let kind = match command {
         Some(_) => ExperimentKind::Command { trace },
         None => ExperimentKind::Sidecar { trace },
     };
     let request = metering::request(&args.metering, environment.experiment);
     let request = ExperimentRequest { traces: args.trace_mode, ..request };
     let clock = Clock::start();
-    let experiment = request.open(clock.now(), opening);
-    let carriers = experiment.propagation_env();
+    let experiment = request.open(clock.now(), kind);
+    let propagation_env = experiment.propagation_env();
     let config = args.config();
     let manager = policies::open(&args.metering.policies)?;
     let mut pricing = metering::pricing(&args.metering.price, manager.clone());
@@ -101,8 +101,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let signals = SignalListener::start(command.is_some());
     let signals = signals.map_err(failed("cannot listen for signals"))?;
     let stale_after = config.stale_after.fixed().unwrap_or(Nanos::SECOND);
-    let sampling = SamplerConfig { tick: args.interval, stale_after };
-    let sampler = Sampler::start(discovery, &selection.gpus, sampling)
+    let sampler_config = SamplerConfig { tick: args.interval, stale_after };
+    let sampler = Sampler::start(discovery, &selection.gpus, sampler_config)
         .map_err(failed("cannot start the sampler threads"))?;
     let every = Duration::from_nanos(args.windows.window_interval.0);
     let dump = args.metering.policies.dump_windows.as_deref().map(Dump::to);
@@ -114,7 +114,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         live.observe(telemetry);
         manager.iter().for_each(|manager| telemetry.watch_policies(manager));
     }
-    let child = command.map(|(program, rest)| Child::start(program, rest, carriers)).transpose()?;
+    let child =
+        command.map(|(program, rest)| Child::start(program, rest, propagation_env)).transpose()?;
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let status = meter(&mut live, &signals, child, until)?;
     let FinishedRun { run, sampling, assumptions } = live.finish()?;

@@ -24,7 +24,7 @@ use crate::pipeline::{Pipeline, PipelineError, Settings};
 
 /// The input of a policy.
 pub(super) struct PolicyInput {
-    /// Where it is from, for messages.
+    /// Its origin, for messages.
     pub(super) source: String,
     pub(super) data: InputData,
 }

@@ -105,8 +105,8 @@ fn pattern_text(gpu: &Gpu) -> String {
     }
     let Some(pattern) = &gpu.pattern else { return "not enough data".to_owned() };
     let mut text = pattern.kind.to_owned();
-    if let (Some(period), Some(duty)) = (pattern.period_seconds, pattern.duty_cycle) {
-        text += &format!(", {}, duty {duty:.1}", format::seconds(period.0));
+    if let (Some(period), Some(duty_cycle)) = (pattern.period_seconds, pattern.duty_cycle) {
+        text += &format!(", {}, duty cycle {duty_cycle:.1}", format::seconds(period.0));
     }
     if pattern.kind == "idle"
         && let Some((held, free)) = gpu.phases.idle_held.zip(gpu.phases.idle_free)
