@@ -2,7 +2,7 @@
 //! to a file or a backend.
 //!
 //! ```text
-//! GpuMeter → Observer → encode::Exporter → Request → delivery::{OtlpFile, Client}
+//! GpuMeter → Observer → encode::Exporter → Request → {OtlpFile, delivery::Client}
 //! ```
 //!
 //! The only crate with the types of the protocol. [`encode`] and [`delivery`] must not depend on
@@ -10,12 +10,15 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "delivery")]
 pub mod delivery;
 pub mod duration_histogram;
 pub mod encode;
 pub mod experiment;
+mod file;
 mod request;
 mod signal;
 
+pub use file::OtlpFile;
 pub use request::{EncodedRequest, Request};
 pub use signal::{BySignal, Signal};

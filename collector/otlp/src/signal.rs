@@ -1,7 +1,5 @@
 //! The signals of OTLP, and their names in the protocol.
 
-use http::uri::PathAndQuery;
-
 /// A signal. Each has its own endpoint, order and counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signal {
@@ -28,7 +26,8 @@ impl Signal {
     }
 
     /// The name in a variable: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
-    pub(super) const fn in_variable(self) -> &'static str {
+    #[must_use]
+    pub const fn in_variable(self) -> &'static str {
         match self {
             Self::Traces => "TRACES",
             Self::Metrics => "METRICS",
@@ -37,7 +36,8 @@ impl Signal {
     }
 
     /// The path of http/protobuf.
-    pub(super) const fn http_path(self) -> &'static str {
+    #[must_use]
+    pub const fn http_path(self) -> &'static str {
         match self {
             Self::Traces => "/v1/traces",
             Self::Metrics => "/v1/metrics",
@@ -46,12 +46,13 @@ impl Signal {
     }
 
     /// The gRPC method.
-    pub(super) fn grpc_method(self) -> PathAndQuery {
-        PathAndQuery::from_static(match self {
+    #[must_use]
+    pub const fn grpc_method(self) -> &'static str {
+        match self {
             Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
             Self::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
             Self::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
-        })
+        }
     }
 }
 

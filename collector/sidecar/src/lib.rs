@@ -12,9 +12,13 @@ pub mod advice;
 pub mod cli;
 pub mod command;
 pub mod environment;
+#[cfg(feature = "live")]
 pub mod host;
+pub mod log;
 pub mod pipeline;
 pub mod pricing;
 pub mod report;
+#[cfg(feature = "live")]
 pub mod sampler;
+#[cfg(feature = "live")]
 pub mod telemetry;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use phasemeter::cli::Cli;
 use phasemeter::command;
-use phasemeter::telemetry::log;
+use phasemeter::log;
 use tracing::error;
 
 fn main() -> ExitCode {

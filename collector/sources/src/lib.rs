@@ -12,6 +12,7 @@ use phasemeter_meter::reading::{GpuIdentity, Reading};
 pub mod clock;
 pub mod demo;
 pub mod nvidia_smi;
+#[cfg(feature = "nvml")]
 pub mod nvml;
 pub mod paced;
 

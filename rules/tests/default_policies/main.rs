@@ -42,6 +42,12 @@ fn policies() -> Vec<Policy> {
     support::default_policies().into_iter().map(load).collect()
 }
 
+/// A host that interprets policies, as builds without a compiler do.
+fn interpreting_host() -> Host {
+    let limits = support::patient();
+    Host::new(Options { limits, interpreter: true, ..Options::default() }).unwrap()
+}
+
 /// The recommenders among them.
 fn recommenders() -> Vec<Policy> {
     policies().into_iter().filter(|policy| policy.kind() == Kind::Recommender).collect()
@@ -64,6 +70,44 @@ fn recommendations(policies: &[Policy], window: &Window) -> Vec<Recommendation> 
 fn levers(all: &[Recommendation]) -> Vec<&'static str> {
     let on_waste = all.iter().filter(|one| matches!(one.target, Target::Waste(_)));
     on_waste.map(|one| one.lever.name()).collect()
+}
+
+/// Scenario: every default policy, as native code and interpreted.
+/// Guarantee: results and fuel are the same.
+#[test]
+fn interpreter_agrees_with_native_code() {
+    let (window, request) = (window(&fleet()), support::request());
+    let host = interpreting_host();
+    for native in policies() {
+        let name = native.file();
+        let modules = support::default_policies();
+        let (_, module) = modules.into_iter().find(|(file, _)| *file == name).unwrap();
+        let interpreted = host.load(Candidate::new(name, module)).unwrap();
+        let evaluate = |policy: &Policy| match policy.kind() {
+            Kind::Recommender => {
+                let evaluation = policy.recommend(&window).unwrap();
+                (format!("{:?}", evaluation.result.unwrap()), evaluation.usage.fuel)
+            }
+            Kind::Pricer => {
+                let evaluation = policy.quote(&request).unwrap();
+                (format!("{:?}", evaluation.result.unwrap()), evaluation.usage.fuel)
+            }
+        };
+        assert_eq!(evaluate(&native), evaluate(&interpreted), "{name}");
+    }
+}
+
+/// Guarantee: the committed artifacts, which builds without a compiler embed, are what the committed
+/// policies compile to. If not, run `make policies`.
+#[test]
+fn committed_artifacts_match_policies() {
+    let host = interpreting_host();
+    let dist = support::home().join("../wasm-rules/dist");
+    for name in DEFAULT_POLICIES {
+        let module = std::fs::read(dist.join(name).with_extension("wasm")).unwrap();
+        let artifact = std::fs::read(dist.join("interpreted").join(name).with_extension("aot"));
+        assert!(host.compile(&module).unwrap() == artifact.unwrap(), "{name}.aot is stale");
+    }
 }
 
 /// Scenario: eight GPUs, each with the problem it has in the demo.

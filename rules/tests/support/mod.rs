@@ -212,8 +212,9 @@ pub(crate) fn wat_files(dir: &Path) -> Vec<(String, String)> {
 pub(crate) fn default_policies() -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(home().join("../wasm-rules/dist")).unwrap();
     let mut modules: Vec<_> = entries
-        .map(|entry| {
-            let path = entry.unwrap().path();
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "wasm"))
+        .map(|path| {
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
             (name, fs::read(path).unwrap())
         })

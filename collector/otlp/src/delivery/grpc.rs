@@ -41,7 +41,7 @@ impl Grpc {
         };
         Self {
             client: client.accept_compressed(CompressionEncoding::Gzip),
-            method: signal.grpc_method(),
+            method: PathAndQuery::from_static(signal.grpc_method()),
             metadata: MetadataMap::from_headers(target.headers.clone()),
             timeout: target.timeout,
             hint: target.hint(),

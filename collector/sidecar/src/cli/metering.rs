@@ -109,6 +109,7 @@ pub struct SendArgs {
     /// Also export the telemetry of a live run to this endpoint, as in --otlp=http://localhost:4318
     /// [default endpoint: OTEL_EXPORTER_OTLP_ENDPOINT, else localhost]. The other
     /// OTEL_EXPORTER_OTLP_* variables apply.
+    #[cfg(feature = "live")]
     #[arg(long, value_name = "ENDPOINT", num_args = 0..=1, require_equals = true)]
     pub otlp: Option<Option<String>>,
 }

@@ -5,9 +5,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use phasemeter_meter::units::Nanos;
-
-use super::value::seconds;
 
 /// Policies.
 #[derive(Clone, Debug, Args)]
@@ -97,15 +94,6 @@ const LIMITS: [(&str, Limit); 10] = [
 
 /// Maximum value of a limit; sums of it do not overflow.
 const MAX: u64 = 1 << 40;
-
-/// Windows of a live run.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Policies")]
-pub struct WindowArgs {
-    /// Seconds between windows that policies evaluate. The last window is at the end of the run.
-    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = seconds)]
-    pub window_interval: Nanos,
-}
 
 fn named(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {

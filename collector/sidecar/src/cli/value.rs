@@ -3,33 +3,7 @@
 //! Must not depend on the option that a value belongs to.
 
 use phasemeter_meter::phase::Thresholds;
-use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{Nanos, Utilization};
-use phasemeter_otlp::experiment::TraceMode;
-
-use crate::sampler::SamplerConfig;
-
-pub(super) fn traces(text: &str) -> Result<TraceMode, String> {
-    match text {
-        "shared" => Ok(TraceMode::Shared),
-        "per-session" => Ok(TraceMode::PerSession),
-        _ => Err("expected shared or per-session".to_owned()),
-    }
-}
-
-pub(super) fn basis(text: &str) -> Result<Basis, String> {
-    let bases = [Basis::NvmlGpu, Basis::NvmlSamples, Basis::GpmSm];
-    let found = bases.into_iter().find(|basis| basis.name() == text);
-    found.ok_or_else(|| "expected nvml.gpu, nvml.samples or gpm.sm".to_owned())
-}
-
-pub(super) fn interval(text: &str) -> Result<Nanos, String> {
-    let fastest = SamplerConfig::FASTEST;
-    seconds(text)
-        .ok()
-        .filter(|interval| *interval >= fastest)
-        .ok_or_else(|| format!("expected seconds, at least {}", fastest.as_secs_f64()))
-}
 
 pub(super) fn seconds(text: &str) -> Result<Nanos, String> {
     decimal(text, 9)
@@ -71,10 +45,6 @@ mod tests {
         for text in ["", "0", "-1", "1e9", "x", "0.0000000001", "99999999999999"] {
             assert!(seconds(text).is_err(), "{text:?} was accepted");
         }
-        assert_eq!(interval("0.1"), Ok(SamplerConfig::TICK));
-        assert!(interval("0.009").is_err());
-        assert_eq!(basis("gpm.sm"), Ok(Basis::GpmSm));
-        assert!(basis("gpm").is_err());
         assert_eq!(thresholds("10,70,90"), Ok(Thresholds::default()));
         for text in ["", "10", "10,70", "10,70,101", "70,10,90", "10,70,90,95"] {
             assert!(thresholds(text).is_err(), "{text:?} was accepted");

@@ -11,8 +11,10 @@ use phasemeter_otlp::delivery::{Client, Config, Destination};
 use phasemeter_otlp::experiment::Attributes;
 use tracing::warn;
 
-use super::delivery_report::DeliveryReport;
+pub use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
+use super::live_error::LiveError;
+use crate::cli::SendArgs;
 use crate::telemetry::Telemetry;
 
 /// Sends requests until it is finished.
@@ -22,13 +24,23 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
+    /// Starts delivery if the command line requests it.
+    pub(super) fn open(send: &SendArgs) -> Result<Option<Self>, CommandError> {
+        let destination = |endpoint: &Option<String>| match endpoint {
+            Some(endpoint) => Self::start(Destination::Endpoint(endpoint)),
+            None => Self::start(Destination::Default),
+        };
+        Ok(send.otlp.as_ref().map(destination).transpose()?.flatten())
+    }
+
     /// Starts delivery; `None` if there is no destination. Connects when the first request is sent.
     pub(super) fn start(destination: Destination<'_>) -> Result<Option<Self>, CommandError> {
         let environment = |name: &str| std::env::var(name).ok();
-        let Some(config) = Config::read(destination, environment)? else {
+        let Some(config) = Config::read(destination, environment).map_err(LiveError::from)? else {
             return Ok(None);
         };
-        Ok(Some(Self { client: Client::start(&config)?, config }))
+        let client = Client::start(&config).map_err(LiveError::from)?;
+        Ok(Some(Self { client, config }))
     }
 
     /// Starts exporting internal telemetry, including delivery counts, to the metrics destination.

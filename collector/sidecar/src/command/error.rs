@@ -5,18 +5,13 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use phasemeter_otlp::delivery::{ConfigErrors, StartError};
 use phasemeter_rules::host::HostError;
 use phasemeter_sources::SourceError;
-use phasemeter_sources::nvml::DriverError;
-use phasemeter_sources::nvml::select::SelectError;
 
-use super::delivery_report::DeliveryReport;
+use super::delivery::DeliveryReport;
 use super::exit_status::{
-    EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, EX_UNAVAILABLE, NOT_EXECUTABLE,
-    NOT_FOUND,
+    EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, NOT_EXECUTABLE, NOT_FOUND,
 };
-use super::policy::PolicyCommandError;
 use crate::advice::OpenError;
 use crate::pipeline::PipelineError;
 use crate::report::text::clean;
@@ -45,24 +40,17 @@ pub enum CommandError {
     /// The pipeline failed.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
-    /// The driver is missing or unusable.
-    #[error(transparent)]
-    Driver(#[from] DriverError),
-    /// None of the selected GPUs exists.
-    #[error(transparent)]
-    Select(#[from] SelectError),
     /// The configuration of policies is invalid.
     #[error(transparent)]
     Policies(#[from] OpenError),
+    /// The GPUs of this machine cannot be metered, or telemetry not delivered.
+    #[cfg(feature = "live")]
+    #[error(transparent)]
+    Live(#[from] super::LiveError),
     /// A `policy` subcommand failed.
+    #[cfg(feature = "authoring")]
     #[error(transparent)]
-    Policy(#[from] PolicyCommandError),
-    /// The configuration of OTLP export is invalid.
-    #[error(transparent)]
-    Config(#[from] ConfigErrors),
-    /// OTLP export cannot be started.
-    #[error(transparent)]
-    Client(#[from] StartError),
+    Policy(#[from] super::PolicyCommandError),
     /// The operating system rejected a request.
     #[error("{what}")]
     System {
@@ -96,15 +84,16 @@ impl CommandError {
                 EX_IOERR
             }
             Self::Policies(OpenError::Unreadable { .. }) => EX_NOINPUT,
+            #[cfg(feature = "live")]
+            Self::Live(error) => error.exit_code(),
+            #[cfg(feature = "authoring")]
             Self::Policy(error) => error.exit_code(),
-            Self::Driver(_) | Self::Select(_) => EX_UNAVAILABLE,
             Self::Policies(
                 OpenError::Settings(_) | OpenError::NoSuchPolicy { .. } | OpenError::Key { .. },
-            )
-            | Self::Config(_) => EX_CONFIG,
+            ) => EX_CONFIG,
             Self::Policies(OpenError::Host(HostError::Cache { .. })) => EX_IOERR,
             Self::Policies(OpenError::Host(_)) => EX_OSERR,
-            Self::Client(_) | Self::System { .. } => EX_OSERR,
+            Self::System { .. } => EX_OSERR,
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command { .. } => NOT_EXECUTABLE,
         })

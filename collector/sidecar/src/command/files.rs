@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
-use phasemeter_otlp::delivery::OtlpFile;
+use phasemeter_otlp::OtlpFile;
 
 use super::error::CommandError;
 

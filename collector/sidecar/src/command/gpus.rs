@@ -6,6 +6,7 @@ use phasemeter_sources::nvml::select::{Selection, select};
 use tracing::{debug, warn};
 
 use super::error::CommandError;
+use super::live_error::LiveError;
 
 /// Selects GPUs by `--gpu`, else by the environment; returns their indexes in the discovery and
 /// their identities. Logs warnings.
@@ -24,7 +25,8 @@ pub(super) fn choose(
         }
     }
     let all: Vec<_> = discovery.gpus.iter().map(|found| found.identity.clone()).collect();
-    let selection = select(requested, |name| std::env::var(name).ok(), &all)?;
+    let selection =
+        select(requested, |name| std::env::var(name).ok(), &all).map_err(LiveError::from)?;
     for warning in &selection.warnings {
         warn!("{warning}");
     }

@@ -1,27 +1,43 @@
 //! The subcommands, one file each, and what they share.
 
 mod audit;
+#[cfg(feature = "live")]
 mod child;
+#[cfg_attr(not(feature = "live"), path = "delivery/absent.rs")]
 mod delivery;
+#[cfg(feature = "live")]
 mod delivery_report;
 mod demo;
 mod dump;
 mod error;
+#[cfg_attr(not(all(feature = "authoring", feature = "live")), allow(dead_code))]
 mod exit_status;
 mod files;
+#[cfg(feature = "live")]
 mod gpus;
+#[cfg(feature = "live")]
 mod live;
+#[cfg(feature = "live")]
+mod live_error;
 mod metering;
 mod policies;
+#[cfg(feature = "authoring")]
 mod policy;
 mod progress;
+#[cfg(feature = "live")]
 mod record;
+#[cfg(feature = "live")]
 mod run;
+#[cfg_attr(not(feature = "live"), allow(dead_code))]
 mod signals;
 mod sinks;
+#[cfg(feature = "live")]
 mod window_scheduler;
 
 pub use error::CommandError;
+#[cfg(feature = "live")]
+pub use live_error::LiveError;
+#[cfg(feature = "authoring")]
 pub use policy::PolicyCommandError;
 
 use std::process::ExitCode;
@@ -37,9 +53,12 @@ use crate::cli::Command;
 pub fn run(command: Command) -> Result<ExitCode, CommandError> {
     match command {
         Command::Audit(args) => audit::run(*args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "live")]
         Command::Run(args) => run::run(&args),
+        #[cfg(feature = "live")]
         Command::Record(args) => record::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "authoring")]
         Command::Policy(command) => policy::run(command),
         Command::Compile { args } => Ok(child_main(args)),
     }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phasemeter_rules::compile::CompilerProcess;
-use phasemeter_rules::generation::{Generation, Rejection};
 use phasemeter_rules::host::HostError;
 use phasemeter_rules::limits::Limits;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::error::CommandError;
 use crate::advice::{Cache, Choice, OpenError, Policies};
@@ -71,12 +70,4 @@ pub(super) fn default_cache_dir() -> Option<PathBuf> {
     let dir = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = dir("XDG_CACHE_HOME").or_else(|| Some(dir("HOME")?.join(".cache")))?;
     Some(caches.join("phasemeter").join("policies"))
-}
-
-/// Logs the outcome of a reload.
-pub(super) fn log_generation(generation: &Generation) {
-    info!(generation = generation.number, "policy generation {} is active", generation.number);
-    for Rejection { file, error } in &generation.rejected {
-        warn!(file, error = error.kind(), "policy {file} rejected: {error}");
-    }
 }

@@ -15,6 +15,7 @@ use tracing::{info, warn};
 
 use super::error::CommandError;
 use super::gpus;
+use super::live_error::LiveError;
 use super::signals::SignalListener;
 use crate::cli::RecordArgs;
 use crate::sampler::{Sampler, SamplerConfig};
@@ -30,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Records until a signal, or until its duration is over.
 pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
-    let discovery = Driver::installed().discover()?;
+    let discovery = Driver::installed().discover().map_err(LiveError::from)?;
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
     let failed = |what| move |source| CommandError::System { what, source };
     let signals = SignalListener::start(false).map_err(failed("cannot listen for signals"))?;

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::OtlpFile;
 use phasemeter_otlp::Request;
 use phasemeter_otlp::delivery::Destination;
-use phasemeter_otlp::delivery::OtlpFile;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceId};
+use phasemeter_rules::generation::{Generation, Rejection};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::Driver;
 use phasemeter_sources::nvml::select::{SelectedBy, Selection};
@@ -24,6 +25,7 @@ use super::delivery::Delivery;
 use super::dump::Dump;
 use super::error::CommandError;
 use super::live::{FinishedRun, Live};
+use super::live_error::LiveError;
 use super::metering::{self, Provenance};
 use super::signals::{SignalEvent, SignalListener};
 use super::window_scheduler::WindowScheduler;
@@ -57,7 +59,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let otlp_file = args.metering.report.otlp_file.as_deref();
     let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
     let delivery = Delivery::start(Destination::Environment)?;
-    let discovery = Driver::installed().discover()?;
+    let discovery = Driver::installed().discover().map_err(LiveError::from)?;
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
     let selected = describe(&selection, &gpus, discovery.gpus.len());
     info!("{selected}");
@@ -93,8 +95,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let pipeline = Pipeline::live(settings, experiment);
 
     let failed = |what| move |source| CommandError::System { what, source };
-    let watcher =
-        manager.as_ref().map(|manager| manager.watch(policies::log_generation)).transpose();
+    let watcher = manager.as_ref().map(|manager| manager.watch(log_generation)).transpose();
     let _watcher = watcher.map_err(failed("cannot watch the policy directory"))?;
     let worker = manager.clone().map(Worker::start).transpose();
     let worker = worker.map_err(failed("cannot start the policy thread"))?;
@@ -253,4 +254,12 @@ fn title(command: &[OsString]) -> String {
 fn write_json(input: &Input<'_>, mut out: impl Write) -> io::Result<()> {
     json::write(&Report::build(input), &mut out)?;
     out.flush()
+}
+
+/// Logs the outcome of a reload.
+fn log_generation(generation: &Generation) {
+    info!(generation = generation.number, "policy generation {} is active", generation.number);
+    for Rejection { file, error } in &generation.rejected {
+        warn!(file, error = error.kind(), "policy {file} rejected: {error}");
+    }
 }

@@ -7,9 +7,8 @@ use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use phasemeter_otlp::OtlpFile;
 use phasemeter_otlp::Request;
-use phasemeter_otlp::delivery::Destination;
-use phasemeter_otlp::delivery::OtlpFile;
 use tracing::info;
 
 use super::delivery::Delivery;
@@ -31,11 +30,7 @@ pub(super) struct Sinks {
 impl Sinks {
     /// Opens the configured sinks.
     pub(super) fn open(report: &ReportArgs, send: &SendArgs) -> Result<Self, CommandError> {
-        let destination = |endpoint: &Option<String>| match endpoint {
-            Some(endpoint) => Delivery::start(Destination::Endpoint(endpoint)),
-            None => Delivery::start(Destination::Default),
-        };
-        let delivery = send.otlp.as_ref().map(destination).transpose()?.flatten();
+        let delivery = Delivery::open(send)?;
         let file = report.otlp_file.as_ref();
         let file =
             file.map(|path| Ok::<_, CommandError>((path.clone(), files::create_otlp(path)?)));

@@ -14,7 +14,6 @@ mod delivery;
 mod distribution;
 mod exporter;
 mod generations;
-pub mod log;
 mod policies;
 mod process;
 mod sampling;

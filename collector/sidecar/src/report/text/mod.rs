@@ -15,6 +15,7 @@ mod savings;
 
 use std::ffi::OsStr;
 
+#[cfg(feature = "authoring")]
 pub(crate) use self::format::{grouped, number, rate};
 pub(crate) use self::layout::clean;
 use self::layout::{Page, SEPARATOR, Style};

@@ -1,0 +1,161 @@
+//! Options of the commands that read this machine's GPUs.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use phasemeter_meter::gpu::MeterConfig;
+use phasemeter_meter::reading::Basis;
+use phasemeter_meter::staleness::StaleAfter;
+use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::experiment::TraceMode;
+
+use super::value::seconds;
+use super::{MeterArgs, MeteringArgs};
+use crate::sampler::SamplerConfig;
+
+/// `phasemeter record`.
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// Log file to write, gzipped if its name ends in .gz; `-` is standard output.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// GPU to record: its index, UUID or a prefix of the UUID. Repeatable [default: the GPUs visible
+    /// by NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES, else all].
+    #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',')]
+    pub gpus: Vec<String>,
+
+    /// Seconds between readings.
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = interval)]
+    pub interval: Nanos,
+
+    /// Stop after this many seconds [default: until SIGINT or SIGTERM].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub duration: Option<Nanos>,
+}
+
+/// `phasemeter run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Command to run, with its arguments. Signals are forwarded to it, and its exit status is
+    /// returned. Without a command, GPUs are metered until SIGINT or SIGTERM.
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+
+    /// GPU to meter: its index, UUID or a prefix of the UUID. Repeatable [default: the GPUs visible
+    /// by NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES, else all].
+    #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',')]
+    pub gpus: Vec<String>,
+
+    /// Utilization source for billing: nvml.gpu (polled), nvml.samples (driver samples) or gpm.sm
+    /// (hardware counters). Falls back to nvml.gpu if the GPU does not support it.
+    #[arg(long, value_name = "BASIS", default_value = "nvml.samples", value_parser = basis)]
+    pub basis: Basis,
+
+    /// Seconds between readings.
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = interval)]
+    pub interval: Nanos,
+
+    /// Stop after this many seconds. Not allowed with a command.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "command")]
+    pub duration: Option<Nanos>,
+
+    /// Traces of GPU sessions: shared (the trace of the command, or of the given context) or
+    /// per-session (one trace each, linked to the previous one). Without a command, or with
+    /// per-session, a session ends every hour. Without command and context, every session has its
+    /// own trace.
+    #[arg(long, value_name = "MODE", default_value = "shared", value_parser = traces)]
+    pub trace_mode: TraceMode,
+
+    /// Also write the report to this file, as JSON. The text report goes to standard error.
+    #[arg(long = "report", value_name = "FILE")]
+    pub report_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub metering: MeteringArgs,
+
+    #[command(flatten)]
+    pub windows: WindowArgs,
+}
+
+/// Windows of a live run.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Policies")]
+pub struct WindowArgs {
+    /// Seconds between windows that policies evaluate. The last window is at the end of the run.
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = seconds)]
+    pub window_interval: Nanos,
+}
+
+impl RunArgs {
+    /// The configuration of the meter for a live run.
+    pub fn config(&self) -> MeterConfig {
+        let MeterArgs { thresholds, stale_after } = self.metering.meter;
+        MeterConfig {
+            thresholds,
+            allowed_lateness: MeterConfig::LIVE_ALLOWED_LATENESS,
+            stale_after: stale_after
+                .map_or(StaleAfter::from_interval(self.interval), StaleAfter::Fixed),
+            basis: self.basis,
+            session_every: if self.ends_sessions() { MeterConfig::SESSION } else { Nanos::ZERO },
+            ..MeterConfig::default()
+        }
+    }
+
+    /// Whether sessions end every hour: they do unless a command ends them.
+    fn ends_sessions(&self) -> bool {
+        self.command.is_empty() || self.trace_mode == TraceMode::PerSession
+    }
+}
+
+fn traces(text: &str) -> Result<TraceMode, String> {
+    match text {
+        "shared" => Ok(TraceMode::Shared),
+        "per-session" => Ok(TraceMode::PerSession),
+        _ => Err("expected shared or per-session".to_owned()),
+    }
+}
+
+fn basis(text: &str) -> Result<Basis, String> {
+    let bases = [Basis::NvmlGpu, Basis::NvmlSamples, Basis::GpmSm];
+    let found = bases.into_iter().find(|basis| basis.name() == text);
+    found.ok_or_else(|| "expected nvml.gpu, nvml.samples or gpm.sm".to_owned())
+}
+
+fn interval(text: &str) -> Result<Nanos, String> {
+    let fastest = SamplerConfig::FASTEST;
+    seconds(text)
+        .ok()
+        .filter(|interval| *interval >= fastest)
+        .ok_or_else(|| format!("expected seconds, at least {}", fastest.as_secs_f64()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn sessions_end_hourly_without_command() {
+        let session = |args: &[&str]| {
+            let cli = Cli::try_parse_from([&["phasemeter", "run"], args].concat()).unwrap();
+            let Command::Run(args) = cli.command else { panic!("{args:?}") };
+            args.config().session_every
+        };
+        assert_eq!(session(&[]), MeterConfig::SESSION);
+        assert_eq!(session(&["--", "train"]), Nanos::ZERO);
+        assert_eq!(session(&["--trace-mode", "per-session", "--", "train"]), MeterConfig::SESSION);
+        assert!(Cli::try_parse_from(["phasemeter", "run", "--trace-mode", "mine"]).is_err());
+    }
+
+    #[test]
+    fn values_are_parsed_exactly_or_rejected() {
+        assert_eq!(interval("0.1"), Ok(SamplerConfig::TICK));
+        assert!(interval("0.009").is_err());
+        assert_eq!(basis("gpm.sm"), Ok(Basis::GpmSm));
+        assert!(basis("gpm").is_err());
+    }
+}

@@ -1,0 +1,44 @@
+//! Replaces `delivery.rs` in builds without the feature `live`: nothing can be delivered.
+
+use std::convert::Infallible;
+use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
+
+use phasemeter_otlp::Request;
+
+use super::error::CommandError;
+use crate::cli::SendArgs;
+
+/// Never exists.
+pub(super) struct Delivery(Infallible);
+
+impl Delivery {
+    /// Returns `None`: no option requests delivery.
+    pub(super) const fn open(_: &SendArgs) -> Result<Option<Self>, CommandError> {
+        Ok(None)
+    }
+
+    pub(super) const fn send_waiting(&self, _: &Request, _: Duration) {
+        match self.0 {}
+    }
+
+    pub(super) const fn finish(self, _: Duration) -> DeliveryReport {
+        match self.0 {}
+    }
+}
+
+/// Never exists.
+#[derive(Clone, Debug)]
+pub struct DeliveryReport(Infallible);
+
+impl DeliveryReport {
+    pub(super) const fn is_complete(&self) -> bool {
+        match self.0 {}
+    }
+}
+
+impl Display for DeliveryReport {
+    fn fmt(&self, _: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {}
+    }
+}
