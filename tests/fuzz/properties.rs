@@ -12,10 +12,10 @@ use std::process;
 use std::sync::LazyLock;
 use std::thread;
 
-use phasemeter::advice::{Quotes, Verdicts};
 use phasemeter::environment::Environment;
 use phasemeter::pipeline::{Finished, Pipeline, RequestSink, Settings};
-use phasemeter::pricing::{Pricing, Wanted};
+use phasemeter::policies::{PolicyResults, Quotes};
+use phasemeter::pricing::{PriceOptions, Pricing};
 use phasemeter::report::bar::Bars;
 use phasemeter::report::{self, GpuInput, PoliciesInput, Report};
 use phasemeter_meter::gpu::MeterConfig;
@@ -147,7 +147,7 @@ fn audit(path: &Path, options: &LogOptions) {
     let settings = Settings {
         meter: MeterConfig::default(),
         pricing: Pricing::new(
-            Wanted { given: Some(rate), ..Wanted::default() },
+            PriceOptions { given: Some(rate), ..PriceOptions::default() },
             Quotes::default(),
             BOOK.clone(),
         ),
@@ -157,7 +157,7 @@ fn audit(path: &Path, options: &LogOptions) {
     };
     let mut pipeline = Pipeline::of_log(settings, ExperimentRequest::default());
     pipeline.run(&mut source, |_| {}).expect("damaged rows are not fatal");
-    let run = pipeline.finish(source.gpus(), |_| Verdicts::default()).unwrap();
+    let run = pipeline.finish(source.gpus(), |_| PolicyResults::default()).unwrap();
     assert_eq!(run.gpus.len(), source.gpus().len());
     accounts_sum_to_bill(&run, rate);
     can_be_rendered(&source, &run);
@@ -201,8 +201,8 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
         sampling: Vec::new(),
         delivery: Vec::new(),
         policies: PoliciesInput {
-            verdicts: &run.verdicts,
-            asked: run.pricing.asked(),
+            results: &run.results,
+            pricers: run.pricing.pricers(),
             timed: false,
         },
     };

@@ -8,7 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod advice;
 pub mod cli;
 pub mod command;
 pub mod environment;
@@ -16,6 +15,7 @@ pub mod environment;
 pub mod host;
 pub mod log;
 pub mod pipeline;
+pub mod policies;
 pub mod pricing;
 pub mod report;
 #[cfg(feature = "live")]

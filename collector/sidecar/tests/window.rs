@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter::advice::{Shown, window};
+use phasemeter::policies::{WindowGpu, window};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
@@ -47,7 +47,7 @@ fn window_without_known_end_covers_last_day() {
     let gpus: Vec<_> = [&busy, &silent]
         .into_iter()
         .zip(&names)
-        .map(|(meter, identity)| Shown { identity, meter, memory_total: None, price: None })
+        .map(|(meter, identity)| WindowGpu { identity, meter, memory_total: None, price: None })
         .collect();
     let window = window(&experiment, &gpus, &BTreeMap::new(), false).unwrap();
 

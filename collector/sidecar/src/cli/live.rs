@@ -124,7 +124,7 @@ fn basis(text: &str) -> Result<Basis, String> {
 }
 
 fn interval(text: &str) -> Result<Nanos, String> {
-    let fastest = SamplerConfig::FASTEST;
+    let fastest = SamplerConfig::MIN_TICK;
     seconds(text)
         .ok()
         .filter(|interval| *interval >= fastest)
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn values_are_parsed_exactly_or_rejected() {
-        assert_eq!(interval("0.1"), Ok(SamplerConfig::TICK));
+        assert_eq!(interval("0.1"), Ok(SamplerConfig::DEFAULT_TICK));
         assert!(interval("0.009").is_err());
         assert_eq!(basis("gpm.sm"), Ok(Basis::GpmSm));
         assert!(basis("gpm").is_err());

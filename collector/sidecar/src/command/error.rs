@@ -12,8 +12,8 @@ use super::delivery::DeliveryReport;
 use super::exit_status::{
     EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, NOT_EXECUTABLE, NOT_FOUND,
 };
-use crate::advice::OpenError;
 use crate::pipeline::PipelineError;
+use crate::policies::OpenError;
 use crate::report::text::clean;
 
 /// An error of a command.

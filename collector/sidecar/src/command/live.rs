@@ -59,7 +59,7 @@ impl<'a> Live<'a> {
 
     /// Adds the sampler to internal telemetry.
     pub(super) fn observe(&self, telemetry: &Telemetry) {
-        telemetry.watch_sampler(self.sampler.gauges(), Arc::clone(&self.late));
+        telemetry.watch_sampler(self.sampler.stats_handle(), Arc::clone(&self.late));
     }
 
     /// Meters the observations since the last call. Call it a few times per second.
@@ -79,7 +79,9 @@ impl<'a> Live<'a> {
     pub(super) fn evaluate_policies(&mut self) -> Result<(), PipelineError> {
         let (pipeline, gpus) = (&self.pipeline, self.gpus);
         let results = self.scheduler.step(|| pipeline.window(gpus, false));
-        results.map_or(Ok(()), |verdicts| self.pipeline.advise(&verdicts, gpus, self.clock.now()))
+        results.map_or(Ok(()), |results| {
+            self.pipeline.export_results(&results, gpus, self.clock.now())
+        })
     }
 
     /// Stops sampling and finalizes all GPUs.
@@ -89,9 +91,9 @@ impl<'a> Live<'a> {
         let mut sampling = vec![sampling_summary(&self.sampler.stats())];
         for gpu in hung {
             // It is billed to the end of the run, and from its start if there is no reading at all.
-            let unread = self.pipeline.begins(gpu).is_none();
+            let unread = self.pipeline.first_reading_at(gpu).is_none();
             for at in unread.then_some(self.start).into_iter().chain([self.clock.now()]) {
-                self.pipeline.take(gpu, &Reading::at(at), self.gpus)?.ok();
+                self.pipeline.ingest(gpu, &Reading::at(at), self.gpus)?.ok();
             }
             sampling
                 .push(format!("{} hung at the end; its last readings are lost", self.name(gpu)));
@@ -107,7 +109,7 @@ impl<'a> Live<'a> {
         })?;
         let begins = run.gpus.iter().filter_map(|gpu| gpu.meter.first_reading_at()).min();
         let mut assumptions = Vec::new();
-        if begins < window_start && !run.verdicts.each.is_empty() {
+        if begins < window_start && !run.results.each.is_empty() {
             assumptions.push("policies evaluated the last 24 hours only".to_owned());
         }
         Ok(FinishedRun { run, sampling, assumptions })
@@ -116,26 +118,26 @@ impl<'a> Live<'a> {
     fn process(&mut self, Observation { gpu, observed }: Observation) -> Result<(), PipelineError> {
         match observed {
             Observed::Reading(reading) => {
-                let accepted = self.pipeline.take(gpu, &reading, self.gpus)?;
+                let accepted = self.pipeline.ingest(gpu, &reading, self.gpus)?;
                 self.late.fetch_add(u64::from(accepted.is_err()), Ordering::Relaxed);
             }
             Observed::Interval(interval) => {
-                self.pipeline.take_interval(gpu, interval);
+                self.pipeline.ingest_interval(gpu, interval);
             }
             Observed::Activity(activity) => {
                 for interval in activity.intervals() {
-                    self.pipeline.take_interval(gpu, interval);
+                    self.pipeline.ingest_interval(gpu, interval);
                 }
                 for metric in activity.device_metrics() {
-                    self.pipeline.measure(gpu, metric);
+                    self.pipeline.export_metric(gpu, metric);
                 }
             }
-            Observed::DeviceMetric(metric) => self.pipeline.measure(gpu, metric),
+            Observed::DeviceMetric(metric) => self.pipeline.export_metric(gpu, metric),
             Observed::Event(event) => {
                 self.log_event(gpu, event);
                 if let Some(kind) = kind(event) {
                     let event = GpuEvent { at: self.clock.now(), kind, body: event.to_string() };
-                    self.pipeline.tell(gpu, &event)?;
+                    self.pipeline.emit_event(gpu, &event)?;
                 }
             }
         }

@@ -16,11 +16,11 @@ use super::dump::Dump;
 use super::error::CommandError;
 use super::policies;
 use super::sinks::Sinks;
-use crate::advice::{Policies, Quotes};
 use crate::cli::{Format, MeteringArgs, PriceArgs};
 use crate::environment::Environment;
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings, in_order};
-use crate::pricing::{Held, Pricing, Wanted};
+use crate::policies::{PolicyManager, Quotes};
+use crate::pricing::{ExpiredPrice, PriceOptions, Pricing};
 use crate::report::bar::Bars;
 use crate::report::{self, GpuInput, Input, PoliciesInput, RejectedRow, Report, Utc};
 
@@ -70,7 +70,7 @@ pub(super) fn meter<S: Source>(
         if let (Some(path), Some(window)) = (&args.policies.dump_windows, &window) {
             dumped = Dump::to(path).write(window);
         }
-        manager.map(|manager| manager.judge(window.as_ref())).unwrap_or_default()
+        manager.map(|manager| manager.evaluate(window.as_ref())).unwrap_or_default()
     };
     let finished = metered.and_then(|()| pipeline.finish(source.gpus(), evaluate));
     let run = finished.map_err(|error| match error {
@@ -104,7 +104,7 @@ pub(super) fn input<'a>(
         assumptions.push(format!("phases begin at {thresholds}, as configured"));
     }
     let ends = run.gpus.iter().filter_map(|gpu| Some(gpu.meter.summary().span?.1));
-    let held = run.pricing.held(ends.max().unwrap_or_default());
+    let held = run.pricing.expired(ends.max().unwrap_or_default());
     assumptions.extend(held.map(|(model, held)| expired_price(model, &held)));
     Input {
         title: provenance.title,
@@ -121,8 +121,8 @@ pub(super) fn input<'a>(
         sampling: provenance.sampling,
         delivery: provenance.delivery,
         policies: PoliciesInput {
-            verdicts: &run.verdicts,
-            asked: run.pricing.asked(),
+            results: &run.results,
+            pricers: run.pricing.pricers(),
             timed: provenance.timed,
         },
     }
@@ -172,16 +172,16 @@ pub(super) fn work(args: &MeteringArgs) -> BTreeMap<String, u64> {
 }
 
 /// Pricing by options, policies and the price book.
-pub(super) fn pricing(args: &PriceArgs, policies: Option<Arc<Policies>>) -> Pricing {
+pub(super) fn pricing(args: &PriceArgs, policies: Option<Arc<PolicyManager>>) -> Pricing {
     let PriceArgs { price, provider, region, instance_type, plan } = args.clone();
-    let wanted = Wanted { given: price, provider, region, instance_type, plan };
-    Pricing::new(wanted, Quotes::of(policies), PriceBook::built_in())
+    let options = PriceOptions { given: price, provider, region, instance_type, plan };
+    Pricing::new(options, Quotes::of(policies), PriceBook::built_in())
 }
 
 /// A note that a price was used after it expired.
-fn expired_price(model: &str, held: &Held) -> String {
-    let Held { end, prices, until } = held;
-    let (by, first) = (&end.by, Utc(end.at));
+fn expired_price(model: &str, held: &ExpiredPrice) -> String {
+    let ExpiredPrice { expiry, prices, until } = held;
+    let (by, first) = (&expiry.policy, Utc(expiry.at));
     let until = until.map(|until| format!(" until {}", Utc(until))).unwrap_or_default();
     match prices {
         0 | 1 => format!(

@@ -10,14 +10,14 @@ use phasemeter_rules::limits::Limits;
 use tracing::warn;
 
 use super::error::CommandError;
-use crate::advice::{Cache, Choice, OpenError, Policies};
 use crate::cli::{COMPILE, Limit, PolicyArgs};
+use crate::policies::{Cache, OpenError, PolicyConfig, PolicyManager};
 
 /// Opens the policies; `None` if there are none, which then cost nothing.
-pub(super) fn open(args: &PolicyArgs) -> Result<Option<Arc<Policies>>, CommandError> {
+pub(super) fn open(args: &PolicyArgs) -> Result<Option<Arc<PolicyManager>>, CommandError> {
     let (limits, compiler) = limits(&args.limits)?;
-    let choice = Choice {
-        shipped: !args.no_default_policies,
+    let config = PolicyConfig {
+        default_policies: !args.no_default_policies,
         files: args.files.clone(),
         folder: args.dir.clone(),
         settings: args.settings.clone(),
@@ -27,7 +27,7 @@ pub(super) fn open(args: &PolicyArgs) -> Result<Option<Arc<Policies>>, CommandEr
         stub_imports: args.policy_stub_imports,
         cache: args.cache.clone().map_or_else(|| Cache::Usual(default_cache_dir()), Cache::Given),
     };
-    match Policies::open(&choice) {
+    match PolicyManager::open(&config) {
         // The bill does not depend on recommendations.
         Err(OpenError::Host(HostError::Runtime(error))) => {
             warn!("policies are disabled: {error}");

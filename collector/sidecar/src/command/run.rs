@@ -30,10 +30,10 @@ use super::metering::{self, Provenance};
 use super::signals::{SignalEvent, SignalListener};
 use super::window_scheduler::WindowScheduler;
 use super::{files, gpus, policies};
-use crate::advice::Worker;
 use crate::cli::RunArgs;
 use crate::host;
 use crate::pipeline::{Finished, Pipeline, RequestSink, Settings};
+use crate::policies::Worker;
 use crate::report::{Input, Report, json};
 use crate::sampler::{Sampler, SamplerConfig};
 

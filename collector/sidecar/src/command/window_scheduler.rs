@@ -8,7 +8,7 @@ use phasemeter_rules::window::Window;
 use tracing::warn;
 
 use super::dump::Dump;
-use crate::advice::{Verdicts, Worker};
+use crate::policies::{PolicyResults, Worker};
 
 /// Sends windows to the policies, if any, and dumps them, if requested.
 pub(super) struct WindowScheduler {
@@ -26,7 +26,10 @@ impl WindowScheduler {
 
     /// The results since the last call. If a window is due, it is built and evaluated; it is skipped
     /// if policies are still busy.
-    pub(super) fn step(&mut self, window: impl FnOnce() -> Option<Window>) -> Option<Verdicts> {
+    pub(super) fn step(
+        &mut self,
+        window: impl FnOnce() -> Option<Window>,
+    ) -> Option<PolicyResults> {
         let now = Instant::now();
         if self.next <= now {
             self.next = now + self.every;
@@ -34,18 +37,18 @@ impl WindowScheduler {
                 self.evaluate(window);
             }
         }
-        self.worker.as_ref()?.verdicts().last()
+        self.worker.as_ref()?.results().last()
     }
 
     /// Evaluates the last window.
-    pub(super) fn finish(mut self, last: Option<Window>) -> Verdicts {
+    pub(super) fn finish(mut self, last: Option<Window>) -> PolicyResults {
         last.iter().for_each(|window| self.dump(window));
         self.worker.and_then(|worker| worker.finish(last)).unwrap_or_default()
     }
 
     fn evaluate(&mut self, window: Window) {
         self.dump(&window);
-        if self.worker.as_ref().is_some_and(|worker| !worker.show(window)) {
+        if self.worker.as_ref().is_some_and(|worker| !worker.submit(window)) {
             warn!("policies are too slow: window skipped");
         }
     }

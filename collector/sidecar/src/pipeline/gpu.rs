@@ -23,7 +23,7 @@ pub struct MeteredGpu {
     /// Since when it costs that.
     price_from: Timestamp,
     /// When it is asked for again; [`Timestamp::LAST`] for never.
-    pub(super) price_ends: Timestamp,
+    pub(super) price_until: Timestamp,
     /// The model that it is priced as.
     pub(super) model: Option<String>,
     pub(super) memory_total: Option<Bytes>,
@@ -44,7 +44,7 @@ impl MeteredGpu {
             meter: GpuMeter::new(config, rate, memory_total),
             earlier: EarlierPrices::default(),
             price_from: Timestamp::EPOCH,
-            price_ends: term.as_ref().map_or(Timestamp::LAST, |term| term.until),
+            price_until: term.as_ref().map_or(Timestamp::LAST, |term| term.until),
             price: term.map(|term| term.price),
             model: identity.model.clone(),
             memory_total,
@@ -56,9 +56,9 @@ impl MeteredGpu {
     ///
     /// Nothing is charged from there on yet: each reading that was taken was before the end of the
     /// price, else it had asked for the next.
-    pub(super) fn follow(&mut self, term: Term) {
-        let from = self.price_ends.max(term.from);
-        self.price_ends = term.until;
+    pub(super) fn change_price(&mut self, term: Term) {
+        let from = self.price_until.max(term.from);
+        self.price_until = term.until;
         let Ok(price) = &mut self.price else { return };
         if *price != term.price && self.meter.change_rate(from, term.price.rate).is_ok() {
             if let Some(export) = &mut self.export {

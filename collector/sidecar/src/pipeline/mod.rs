@@ -23,7 +23,7 @@ use phasemeter_otlp::experiment::{
 use phasemeter_rules::window::Window;
 use phasemeter_sources::{Source, SourceError};
 
-use crate::advice::{self, Shown, Verdicts};
+use crate::policies::{self, PolicyResults, WindowGpu};
 use crate::pricing::Pricing;
 
 /// Where requests go.
@@ -63,7 +63,7 @@ pub struct Finished {
     /// What was found out about prices.
     pub pricing: Pricing,
     /// What other policies said of all of it.
-    pub verdicts: Verdicts,
+    pub results: PolicyResults,
 }
 
 /// A run in progress.
@@ -72,7 +72,7 @@ pub struct Pipeline<'a> {
     pricing: Pricing,
     host: Attributes,
     work: BTreeMap<String, u64>,
-    run: Run,
+    experiment: ExperimentState,
     export: Option<(ExportSettings, RequestSink<'a>)>,
     exporter: Option<Exporter>,
     gpus: Vec<MeteredGpu>,
@@ -80,8 +80,8 @@ pub struct Pipeline<'a> {
 
 /// Whose run it is. The trace id of a log may follow from its first readings, so it is open only
 /// when the lateness window is over; no meter tells anything before.
-enum Run {
-    Asked { request: ExperimentRequest, first: Timestamp, readings: usize },
+enum ExperimentState {
+    Pending { request: ExperimentRequest, first: Timestamp, readings: usize },
     Open(Experiment),
 }
 
@@ -89,25 +89,28 @@ impl<'a> Pipeline<'a> {
     /// Begins the run of a log, whose experiment is opened when its first readings are there.
     #[must_use]
     pub fn of_log(settings: Settings<'a>, request: ExperimentRequest) -> Self {
-        Self::new(settings, Run::Asked { request, first: Timestamp::LAST, readings: 0 })
+        Self::new(
+            settings,
+            ExperimentState::Pending { request, first: Timestamp::LAST, readings: 0 },
+        )
     }
 
     /// Begins a live run, whose experiment is open.
     #[must_use]
     pub fn live(settings: Settings<'a>, experiment: Experiment) -> Self {
-        let mut pipeline = Self::new(settings, Run::Open(experiment.clone()));
+        let mut pipeline = Self::new(settings, ExperimentState::Open(experiment.clone()));
         pipeline.begin_export(experiment);
         pipeline
     }
 
-    fn new(settings: Settings<'a>, run: Run) -> Self {
+    fn new(settings: Settings<'a>, experiment: ExperimentState) -> Self {
         let every = settings.export.as_ref().map(|(export, _)| export.every);
         Self {
             meter: MeterConfig { boundary_every: every.unwrap_or_default(), ..settings.meter },
             pricing: settings.pricing,
             host: settings.host,
             work: settings.work,
-            run,
+            experiment,
             export: settings.export,
             exporter: None,
             gpus: Vec::new(),
@@ -124,7 +127,7 @@ impl<'a> Pipeline<'a> {
         mut step: impl FnMut(&S),
     ) -> Result<(), PipelineError> {
         while let Some((gpu, reading)) = source.next()? {
-            if let Err(late) = self.take(gpu, &reading, source.gpus())? {
+            if let Err(late) = self.ingest(gpu, &reading, source.gpus())? {
                 source.reject(&late.to_string());
             }
             step(source);
@@ -137,14 +140,14 @@ impl<'a> Pipeline<'a> {
     ///
     /// # Errors
     /// Where what is exported cannot be written.
-    pub fn take(
+    pub fn ingest(
         &mut self,
         gpu: usize,
         reading: &Reading,
         identities: &[GpuIdentity],
     ) -> Result<Result<(), LateReading>, PipelineError> {
-        self.meet(reading.at, identities);
-        if self.gpus.get(gpu).is_some_and(|gpu| gpu.price_ends <= reading.at) {
+        self.prepare(reading.at, identities);
+        if self.gpus.get(gpu).is_some_and(|gpu| gpu.price_until <= reading.at) {
             self.reprice(gpu, reading.at);
         }
         let taken = self.push(gpu, reading, identities);
@@ -154,19 +157,19 @@ impl<'a> Pipeline<'a> {
 
     /// The first reading of a GPU, as far as is known.
     #[must_use]
-    pub fn begins(&self, gpu: usize) -> Option<Timestamp> {
+    pub fn first_reading_at(&self, gpu: usize) -> Option<Timestamp> {
         self.gpus.get(gpu)?.meter.first_reading_at()
     }
 
     /// Meters what another measure than polling says of a stretch of time; whether it came in time
     /// to say anything. Before the first reading of any GPU there is nothing to say.
-    pub fn take_interval(&mut self, gpu: usize, interval: Interval) -> bool {
+    pub fn ingest_interval(&mut self, gpu: usize, interval: Interval) -> bool {
         self.gpus.get_mut(gpu).is_some_and(|gpu| gpu.meter.push_interval(interval))
     }
 
     /// Takes in what is only exported. Before the first reading of any GPU there is nothing to
     /// export.
-    pub fn measure(&mut self, gpu: usize, metric: DeviceMetric) {
+    pub fn export_metric(&mut self, gpu: usize, metric: DeviceMetric) {
         let export = self.gpus.get_mut(gpu).and_then(|gpu| gpu.export.as_mut());
         export.into_iter().for_each(|export| export.measure(metric));
     }
@@ -175,7 +178,7 @@ impl<'a> Pipeline<'a> {
     ///
     /// # Errors
     /// Where what is exported cannot be written.
-    pub fn tell(&mut self, gpu: usize, event: &GpuEvent) -> Result<(), PipelineError> {
+    pub fn emit_event(&mut self, gpu: usize, event: &GpuEvent) -> Result<(), PipelineError> {
         if let (Some(exporter), Some(gpu)) = (&mut self.exporter, self.gpus.get_mut(gpu))
             && let Some(export) = &mut gpu.export
         {
@@ -188,15 +191,15 @@ impl<'a> Pipeline<'a> {
     ///
     /// # Errors
     /// Where what is exported cannot be written.
-    pub fn advise(
+    pub fn export_results(
         &mut self,
-        verdicts: &Verdicts,
+        results: &PolicyResults,
         identities: &[GpuIdentity],
         at: Timestamp,
     ) -> Result<(), PipelineError> {
         if let Some(exporter) = &mut self.exporter {
             let (recommendations, errors) =
-                (verdicts.recommendation_events(), verdicts.error_events());
+                (results.recommendation_events(), results.error_events());
             exporter.advise(&recommendations, &errors, identities, at);
         }
         self.send()
@@ -205,15 +208,15 @@ impl<'a> Pipeline<'a> {
     /// What is known so far, as policies are shown it; `None` before anything is.
     #[must_use]
     pub fn window(&self, identities: &[GpuIdentity], is_final: bool) -> Option<Window> {
-        let Run::Open(experiment) = &self.run else { return None };
-        let gpus = self.gpus.iter().zip(identities).map(|(gpu, identity)| Shown {
+        let ExperimentState::Open(experiment) = &self.experiment else { return None };
+        let gpus = self.gpus.iter().zip(identities).map(|(gpu, identity)| WindowGpu {
             identity,
             meter: &gpu.meter,
             memory_total: gpu.memory_total,
             price: gpu.price.as_ref().ok(),
         });
         let gpus = in_order(gpus.collect(), |gpu| gpu.identity);
-        advice::window(experiment, &gpus, &self.work, is_final)
+        policies::window(experiment, &gpus, &self.work, is_final)
     }
 
     /// Nothing follows: settles what is open. `judge` is shown all that was metered,
@@ -224,7 +227,7 @@ impl<'a> Pipeline<'a> {
     pub fn finish(
         mut self,
         identities: &[GpuIdentity],
-        judge: impl FnOnce(Option<Window>) -> Verdicts,
+        evaluate: impl FnOnce(Option<Window>) -> PolicyResults,
     ) -> Result<Finished, PipelineError> {
         let experiment = self.open(identities);
         for gpu in &mut self.gpus {
@@ -233,18 +236,18 @@ impl<'a> Pipeline<'a> {
         self.send()?;
         let window = self.window(identities, true);
         let end = window.as_ref().map_or(experiment.first, |window| window.end);
-        let verdicts = judge(window);
-        self.advise(&verdicts, identities, end)?;
+        let results = evaluate(window);
+        self.export_results(&results, identities, end)?;
         if let (Some(exporter), Some((_, sink))) = (self.exporter, &mut self.export) {
             exporter.finish().try_for_each(sink).map_err(PipelineError::Export)?;
         }
-        Ok(Finished { experiment, gpus: self.gpus, pricing: self.pricing, verdicts })
+        Ok(Finished { experiment, gpus: self.gpus, pricing: self.pricing, results })
     }
 
     /// A reading of this instant is next: opens the experiment where its time has come, and
     /// begins the GPUs that are new.
-    fn meet(&mut self, at: Timestamp, identities: &[GpuIdentity]) {
-        if let Run::Asked { first, readings, .. } = &mut self.run {
+    fn prepare(&mut self, at: Timestamp, identities: &[GpuIdentity]) {
+        if let ExperimentState::Pending { first, readings, .. } = &mut self.experiment {
             if at.since(*first) > self.meter.allowed_lateness || *readings == CAPACITY {
                 self.open(identities.get(..self.gpus.len()).unwrap_or(identities));
             } else {
@@ -260,14 +263,14 @@ impl<'a> Pipeline<'a> {
 
     /// Opens the experiment of these GPUs.
     fn open(&mut self, identities: &[GpuIdentity]) -> Experiment {
-        let (request, first) = match &self.run {
-            Run::Open(experiment) => return experiment.clone(),
-            Run::Asked { request, first, .. } => (request.clone(), *first),
+        let (request, first) = match &self.experiment {
+            ExperimentState::Open(experiment) => return experiment.clone(),
+            ExperimentState::Pending { request, first, .. } => (request.clone(), *first),
         };
         let ids: Vec<_> = identities.iter().map(gpu_id).collect();
         let ids: Vec<_> = ids.iter().map(String::as_str).collect();
         let experiment = request.open(first, ExperimentKind::Log { gpus: &ids });
-        self.run = Run::Open(experiment.clone());
+        self.experiment = ExperimentState::Open(experiment.clone());
         self.begin_export(experiment.clone());
         if let Some(exporter) = &mut self.exporter {
             for (gpu, identity) in self.gpus.iter_mut().zip(identities) {
@@ -300,11 +303,11 @@ impl<'a> Pipeline<'a> {
     /// is sampled in 15 s has room to wait.
     fn reprice(&mut self, gpu: usize, read: Timestamp) {
         let Some(gpu) = self.gpus.get_mut(gpu) else { return };
-        while gpu.price_ends <= read && gpu.price_ends < Timestamp::LAST {
-            let term = self.pricing.at(gpu.model.as_deref(), gpu.price_ends, read);
+        while gpu.price_until <= read && gpu.price_until < Timestamp::LAST {
+            let term = self.pricing.at(gpu.model.as_deref(), gpu.price_until, read);
             match term {
-                Ok(term) => gpu.follow(term),
-                Err(_) => gpu.price_ends = Timestamp::LAST,
+                Ok(term) => gpu.change_price(term),
+                Err(_) => gpu.price_until = Timestamp::LAST,
             }
         }
     }

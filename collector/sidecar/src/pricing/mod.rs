@@ -3,9 +3,9 @@
 //! A price holds until its end; then the policies are asked again. This room must not know of
 //! readings: it is told when it is.
 
-mod course;
+mod schedule;
 
-pub use course::{ASK_EVERY, EarlierPrices, Held, KEPT, Term};
+pub use schedule::{EarlierPrices, ExpiredPrice, MAX_EARLIER_TERMS, MIN_QUOTE_INTERVAL, Term};
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ use phasemeter_meter::price::{Plan, Price, PriceBook, Query, Unpriced};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::quote::QuoteRequest;
 
-use self::course::Course;
-use crate::advice::{Answer, Asked, Quoted, Quotes};
+use self::schedule::PriceSchedule;
+use crate::policies::{PricerStats, QuoteResult, QuotedPrice, Quotes};
 
 /// The source of a price that the user gave.
-const GIVEN: &str = "given on the command line";
+const USER_SOURCE: &str = "given on the command line";
 
 /// What the user says of prices.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct PriceOptions {
     /// Dollars a GPU-hour, as the user gave them.
     pub given: Option<Rate>,
     /// What is asked for.
@@ -37,19 +37,19 @@ pub struct Wanted {
 
 /// Prices GPUs.
 pub struct Pricing {
-    wanted: Wanted,
+    options: PriceOptions,
     /// Who is asked before the book: they see what it lists.
     quotes: Quotes,
     book: PriceBook,
     /// What was found for each model that was asked about.
-    courses: BTreeMap<String, Result<Course, Unpriced>>,
+    schedules: BTreeMap<String, Result<PriceSchedule, Unpriced>>,
 }
 
 impl Pricing {
     /// Nothing was asked yet.
     #[must_use]
-    pub fn new(wanted: Wanted, quotes: Quotes, book: PriceBook) -> Self {
-        Self { wanted, quotes, book, courses: BTreeMap::new() }
+    pub fn new(options: PriceOptions, quotes: Quotes, book: PriceBook) -> Self {
+        Self { options, quotes, book, schedules: BTreeMap::new() }
     }
 
     /// What a GPU of this model costs at `instant`, and until when. GPUs of one model have one
@@ -64,62 +64,65 @@ impl Pricing {
         instant: Timestamp,
         read: Timestamp,
     ) -> Result<Term, Unpriced> {
-        if let Some(rate) = self.wanted.given {
-            return Ok(Term::of(Price::given(rate, self.wanted.plan, GIVEN)));
+        if let Some(rate) = self.options.given {
+            return Ok(Term::of(Price::given(rate, self.options.plan, USER_SOURCE)));
         }
         let model = model.unwrap_or_default();
-        let known = self.courses.remove_entry(model);
-        let (model, mut course) =
+        let known = self.schedules.remove_entry(model);
+        let (model, mut schedule) =
             known.unwrap_or_else(|| (model.to_owned(), self.begin(model, read)));
-        if let Ok(course) = &mut course {
-            while let Some(end) = course.ends_before(instant) {
-                course.follow(self.next(&model, end), read);
+        if let Ok(schedule) = &mut schedule {
+            while let Some(end) = schedule.ended_by(instant) {
+                schedule.extend(self.next(&model, end), read);
             }
         }
-        let term = course.as_ref().map(|course| course.at(instant).clone());
+        let term = schedule.as_ref().map(|schedule| schedule.at(instant).clone());
         let term = term.map_err(Unpriced::clone);
-        self.courses.insert(model, course);
+        self.schedules.insert(model, schedule);
         term
     }
 
     /// What became of each policy that was asked.
     #[must_use]
-    pub fn asked(&self) -> &[Asked] {
-        self.quotes.asked()
+    pub fn pricers(&self) -> &[PricerStats] {
+        self.quotes.pricers()
     }
 
     /// Prices that were held on to after their end, in a run that ended at `end`, each with the
     /// model that it is of.
-    pub fn held(&self, end: Timestamp) -> impl Iterator<Item = (&str, Held)> {
-        let courses = self.courses.iter();
-        let courses = courses.filter_map(|(model, course)| Some((model, course.as_ref().ok()?)));
-        courses.flat_map(move |(model, course)| {
-            course.held(end).into_iter().map(|held| (model.as_str(), held))
+    pub fn expired(&self, end: Timestamp) -> impl Iterator<Item = (&str, ExpiredPrice)> {
+        let schedules = self.schedules.iter();
+        let schedules =
+            schedules.filter_map(|(model, schedule)| Some((model, schedule.as_ref().ok()?)));
+        schedules.flat_map(move |(model, schedule)| {
+            schedule.expired(end).into_iter().map(|expired| (model.as_str(), expired))
         })
     }
 
     /// The first price of a model. A policy that fails leaves it to the book.
-    fn begin(&mut self, model: &str, at: Timestamp) -> Result<Course, Unpriced> {
-        let (answer, listed) = self.ask(model, at);
+    fn begin(&mut self, model: &str, at: Timestamp) -> Result<PriceSchedule, Unpriced> {
+        let (answer, listed) = self.query(model, at);
         let first = match answer {
-            Answer::Quote(quoted) => quoted,
-            Answer::NotMine | Answer::Failed => Quoted { price: listed?, end: None },
+            QuoteResult::Quote(quoted) => quoted,
+            QuoteResult::NoQuote | QuoteResult::Failed => {
+                QuotedPrice { price: listed?, expiry: None }
+            }
         };
-        Ok(Course::new(first, at))
+        Ok(PriceSchedule::new(first, at))
     }
 
     /// The price after one that ended; `None` where nobody knows. That a policy failed says nothing
     /// about the price; that none has a quote any more says that the book's holds from now on.
-    fn next(&mut self, model: &str, at: Timestamp) -> Option<Quoted> {
-        match self.ask(model, at) {
-            (Answer::Quote(quoted), _) => Some(quoted),
-            (Answer::NotMine, Ok(price)) => Some(Quoted { price, end: None }),
-            (Answer::NotMine, Err(_)) | (Answer::Failed, _) => None,
+    fn next(&mut self, model: &str, at: Timestamp) -> Option<QuotedPrice> {
+        match self.query(model, at) {
+            (QuoteResult::Quote(quoted), _) => Some(quoted),
+            (QuoteResult::NoQuote, Ok(price)) => Some(QuotedPrice { price, expiry: None }),
+            (QuoteResult::NoQuote, Err(_)) | (QuoteResult::Failed, _) => None,
         }
     }
 
-    fn ask(&mut self, model: &str, time: Timestamp) -> (Answer, Result<Price, Unpriced>) {
-        let Wanted { provider, region, instance_type, plan, .. } = self.wanted.clone();
+    fn query(&mut self, model: &str, time: Timestamp) -> (QuoteResult, Result<Price, Unpriced>) {
+        let PriceOptions { provider, region, instance_type, plan, .. } = self.options.clone();
         let listed = self.book.price(&Query {
             model: Some(model).filter(|model| !model.is_empty()),
             provider: provider.as_deref(),
@@ -128,9 +131,9 @@ impl Pricing {
             plan,
         });
         if model.is_empty() {
-            return (Answer::NotMine, listed);
+            return (QuoteResult::NoQuote, listed);
         }
-        let answer = self.quotes.ask(&QuoteRequest {
+        let answer = self.quotes.query(&QuoteRequest {
             model: model.to_owned(),
             provider,
             region,

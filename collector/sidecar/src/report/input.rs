@@ -7,7 +7,7 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Bytes;
 
 use super::model::{Experiment, RejectedRow};
-use crate::advice::{Asked, Verdicts};
+use crate::policies::{PolicyResults, PricerStats};
 use crate::pricing::EarlierPrices;
 
 /// Everything a report is built from.
@@ -43,9 +43,9 @@ pub struct Input<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct PoliciesInput<'a> {
     /// The results of the last window.
-    pub verdicts: &'a Verdicts,
+    pub results: &'a PolicyResults,
     /// The pricers that were queried.
-    pub asked: &'a [Asked],
+    pub pricers: &'a [PricerStats],
     /// Whether durations are reported. They are not for logs, whose reports are reproducible.
     pub timed: bool,
 }

@@ -10,14 +10,14 @@ use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 
 use super::input::{GpuInput, Input, PoliciesInput};
 use super::model::Experiment;
-use crate::advice::Verdicts;
+use crate::policies::PolicyResults;
 use crate::pricing::EarlierPrices;
 
 /// 2026-07-27 00:22:27 UTC.
 pub(super) const START: u64 = 1_785_111_747;
 
 /// No policy was evaluated.
-static NO_RESULTS: LazyLock<Verdicts> = LazyLock::new(Verdicts::default);
+static NO_RESULTS: LazyLock<PolicyResults> = LazyLock::new(PolicyResults::default);
 
 pub(super) const H100: &str = "NVIDIA H100 80GB HBM3";
 
@@ -86,7 +86,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
         assumptions: Vec::new(),
         sampling: Vec::new(),
         delivery: Vec::new(),
-        policies: PoliciesInput { verdicts: &NO_RESULTS, asked: &[], timed: false },
+        policies: PoliciesInput { results: &NO_RESULTS, pricers: &[], timed: false },
     }
 }
 

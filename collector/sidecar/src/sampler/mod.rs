@@ -16,41 +16,41 @@ use std::time::{Duration, Instant};
 
 use phasemeter_meter::units::Nanos;
 
-mod cadence;
-mod gauge;
+mod backoff;
 mod stats;
 mod ticker;
 mod worker;
+mod worker_stats;
 
-pub use gauge::Gauges;
-use gauge::{Call, Gauge};
 use phasemeter_sources::nvml::{Discovery, Event, Observation, Observed};
 pub use stats::{GpuStats, MetricStats, Quantiles, SamplerStats};
 use worker::Worker;
+pub use worker_stats::StatsHandle;
+use worker_stats::{Call, WorkerStats};
 
 /// The ticks of two GPUs are so far apart: longer than the calls of one usually take, so that they
 /// do not meet at the driver's lock; short enough that each finds the processor's caches warm, which
 /// halves what a tick costs.
-const APART: Nanos = Nanos(200_000);
+const STAGGER: Nanos = Nanos(200_000);
 
 /// Observations wait for whoever drains them this long before one is dropped: as long as anything
 /// may be late, so that a pipeline that stands still for longer has lost them anyway.
-const STALL: Nanos = Nanos::from_secs(15);
+const BUFFER_TIME: Nanos = Nanos::from_secs(15);
 
 /// Messages of one GPU in one tick, at the most over any length of time: a reading, and beside it
 /// an activity every other tick and some events.
-const MESSAGES_A_TICK: u64 = 2;
+const MESSAGES_PER_TICK: u64 = 2;
 
 /// Messages beside: a whole ring of samples, drained twice while the pipeline stands still, and a
 /// dozen measurements a second.
-const MESSAGES_BESIDE: u64 = 256 + 12 * 15;
+const EXTRA_MESSAGES: u64 = 256 + 12 * 15;
 
 /// A call that lasts longer is stuck. Readings hold for a second at least, so a shorter one costs
 /// no observed time.
-const STUCK: Nanos = Nanos::SECOND;
+const HUNG_AFTER: Nanos = Nanos::SECOND;
 
 /// How often threads are looked at while they end.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const JOIN_POLL: Duration = Duration::from_millis(5);
 
 /// How to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +63,10 @@ pub struct SamplerConfig {
 
 impl SamplerConfig {
     /// 10 Hz.
-    pub const TICK: Nanos = Nanos::from_millis(100);
+    pub const DEFAULT_TICK: Nanos = Nanos::from_millis(100);
 
     /// The fastest that is of any use: no driver's value changes more often.
-    pub const FASTEST: Nanos = Nanos::from_millis(10);
+    pub const MIN_TICK: Nanos = Nanos::from_millis(10);
 }
 
 /// Samples GPUs until it is stopped.
@@ -80,9 +80,9 @@ pub struct Sampler {
 #[derive(Debug)]
 struct Thread {
     handle: JoinHandle<()>,
-    gauge: Arc<Gauge>,
+    stats: Arc<WorkerStats>,
     /// The call that was said to be stuck.
-    stuck: Option<Call>,
+    hung: Option<Call>,
 }
 
 impl Sampler {
@@ -94,16 +94,16 @@ impl Sampler {
     pub fn start(discovery: Discovery, gpus: &[usize], config: SamplerConfig) -> io::Result<Self> {
         // The discovery's own hold on the driver ends here.
         let Discovery { nvml, driver, gpus: found, .. } = discovery;
-        let tick = config.tick.max(SamplerConfig::FASTEST);
+        let tick = config.tick.max(SamplerConfig::MIN_TICK);
         let count = u64::try_from(gpus.len().max(1)).unwrap_or(u64::MAX);
         let (sender, observations) = mpsc::sync_channel(capacity(count, tick));
         let stop = Arc::new(AtomicBool::new(false));
         let mut sampler = Self { threads: Vec::new(), observations, stop };
-        let apart = APART.min(Nanos(tick.0 / count));
+        let apart = STAGGER.min(Nanos(tick.0 / count));
         let start = Instant::now();
         for ((gpu, place), turn) in gpus.iter().enumerate().zip(0..) {
             let uuid = found.get(*place).and_then(|found| found.identity.uuid.clone());
-            let gauge = Arc::new(Gauge::new(start));
+            let stats = Arc::new(WorkerStats::new(start));
             let worker = Worker {
                 gpu,
                 uuid: uuid.unwrap_or_default(),
@@ -112,13 +112,13 @@ impl Sampler {
                 stale_after: config.stale_after,
                 start: start + Duration::from_nanos(apart.0 * turn),
                 sender: sender.clone(),
-                gauge: Arc::clone(&gauge),
+                stats: Arc::clone(&stats),
                 stop: Arc::clone(&sampler.stop),
             };
             let nvml = Arc::clone(&nvml);
             let thread = thread::Builder::new().name(format!("gpu-{gpu}"));
             let handle = thread.spawn(move || worker.run(nvml))?;
-            sampler.threads.push(Thread { handle, gauge, stuck: None });
+            sampler.threads.push(Thread { handle, stats, hung: None });
         }
         Ok(sampler)
     }
@@ -139,13 +139,13 @@ impl Sampler {
     /// What sampling costs and how well it keeps time.
     #[must_use]
     pub fn stats(&self) -> SamplerStats {
-        self.gauges().stats()
+        self.stats_handle().stats()
     }
 
     /// A handle on that, for whoever watches from another thread.
     #[must_use]
-    pub fn gauges(&self) -> Gauges {
-        Gauges::new(self.threads.iter().map(|thread| Arc::clone(&thread.gauge)).collect())
+    pub fn stats_handle(&self) -> StatsHandle {
+        StatsHandle::new(self.threads.iter().map(|thread| Arc::clone(&thread.stats)).collect())
     }
 
     /// Stops: each GPU is asked a last time, its ring drained. Threads that have not ended after
@@ -161,7 +161,7 @@ impl Sampler {
             if left.is_empty() || began.elapsed() >= grace {
                 return left;
             }
-            thread::sleep(LOOK_AGAIN);
+            thread::sleep(JOIN_POLL);
         }
     }
 
@@ -181,23 +181,23 @@ impl Drop for Sampler {
 impl Thread {
     /// What is new about its call.
     fn watch(&mut self, now: Instant) -> [Option<Event>; 2] {
-        let call = self.gauge.call(now);
-        let stuck = call.filter(|(_, lasts)| *lasts > STUCK).map(|(call, _)| call);
-        let before = self.stuck;
-        if stuck == before {
+        let call = self.stats.call(now);
+        let hung = call.filter(|(_, lasts)| *lasts > HUNG_AFTER).map(|(call, _)| call);
+        let before = self.hung;
+        if hung == before {
             return [None, None];
         }
-        self.stuck = stuck;
+        self.hung = hung;
         [
             before.map(|call| Event::CallRecovered(call.metric)),
-            stuck.map(|call| Event::CallHung(call.metric)),
+            hung.map(|call| Event::CallHung(call.metric)),
         ]
     }
 }
 
 /// How many observations wait at most: 75 KiB a GPU at 10 Hz.
 fn capacity(gpus: u64, tick: Nanos) -> usize {
-    let ticks = STALL.0.checked_div(tick.0).unwrap_or(0) + 1;
-    let messages = gpus.max(1).saturating_mul(ticks * MESSAGES_A_TICK + MESSAGES_BESIDE);
+    let ticks = BUFFER_TIME.0.checked_div(tick.0).unwrap_or(0) + 1;
+    let messages = gpus.max(1).saturating_mul(ticks * MESSAGES_PER_TICK + EXTRA_MESSAGES);
     usize::try_from(messages).unwrap_or(usize::MAX)
 }

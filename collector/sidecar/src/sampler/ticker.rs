@@ -37,7 +37,7 @@ impl Ticker {
             if stop.load(Ordering::Acquire) {
                 return None;
             }
-            match self.come(Instant::now()) {
+            match self.tick_at(Instant::now()) {
                 Ok(tick) => return Some(tick),
                 Err(early) => thread::park_timeout(early),
             }
@@ -46,7 +46,7 @@ impl Ticker {
 
     /// The tick that is due, or how long it is until then. Deadlines that passed a whole period ago
     /// are missed.
-    fn come(&mut self, now: Instant) -> Result<Tick, Duration> {
+    fn tick_at(&mut self, now: Instant) -> Result<Tick, Duration> {
         let since = Nanos::from(now.saturating_duration_since(self.start));
         let deadline = self.period.saturating_mul(self.next);
         let early = (self.start + Duration::from_nanos(deadline.0)).checked_duration_since(now);
@@ -72,12 +72,12 @@ mod tests {
         let tick = |number, late_micros: u64, missed| {
             Ok(Tick { number, late: Nanos(late_micros * 1_000), missed })
         };
-        assert_eq!(ticker.come(after(30)), tick(0, 30, 0));
-        assert_eq!(ticker.come(after(99_000)), Err(Duration::from_millis(1)));
-        assert_eq!(ticker.come(after(100_050)), tick(1, 50, 0));
+        assert_eq!(ticker.tick_at(after(30)), tick(0, 30, 0));
+        assert_eq!(ticker.tick_at(after(99_000)), Err(Duration::from_millis(1)));
+        assert_eq!(ticker.tick_at(after(100_050)), tick(1, 50, 0));
         // A call that took 320 ms.
-        assert_eq!(ticker.come(after(420_050)), tick(4, 20_050, 2));
-        assert_eq!(ticker.come(after(420_100)), Err(Duration::from_micros(79_900)));
-        assert_eq!(ticker.come(after(500_000)), tick(5, 0, 0));
+        assert_eq!(ticker.tick_at(after(420_050)), tick(4, 20_050, 2));
+        assert_eq!(ticker.tick_at(after(420_100)), Err(Duration::from_micros(79_900)));
+        assert_eq!(ticker.tick_at(after(500_000)), tick(5, 0, 0));
     }
 }

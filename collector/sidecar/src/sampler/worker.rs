@@ -13,19 +13,19 @@ use phasemeter_sources::nvml::{
     UnsupportedReason, clear_metric,
 };
 
-use super::cadence::Cadence;
-use super::gauge::Gauge;
+use super::backoff::PollBackoff;
 use super::ticker::Ticker;
+use super::worker_stats::WorkerStats;
 
 /// A GPU that is gone is looked for after a second, and each time twice as much later.
 const RETRY_FIRST: Nanos = Nanos::SECOND;
 
 /// A GPU comes back by hand, after a reset or a restart of the driver: looking twice a minute finds
 /// it soon enough, and keeps out of the way of who repairs it.
-const RETRY_LAST: Nanos = Nanos::from_secs(30);
+const RETRY_MAX: Nanos = Nanos::from_secs(30);
 
 /// A value is shown for so long after it was asked. Its metric may have become slow.
-const FRESH: Nanos = Nanos::from_secs(10);
+const VALUE_LIFETIME: Nanos = Nanos::from_secs(10);
 
 /// What the thread of a GPU begins with.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Worker {
     /// When tick 0 is due.
     pub(super) start: Instant,
     pub(super) sender: SyncSender<Observation>,
-    pub(super) gauge: Arc<Gauge>,
+    pub(super) stats: Arc<WorkerStats>,
     pub(super) stop: Arc<AtomicBool>,
 }
 
@@ -55,9 +55,9 @@ struct State {
 #[derive(Clone, Copy)]
 struct MetricState {
     metric: Metric,
-    cadence: Cadence,
+    backoff: PollBackoff,
     /// When it was asked last.
-    asked: Instant,
+    polled_at: Instant,
     /// Why it is not supported, once that was said.
     lack: Option<UnsupportedReason>,
 }
@@ -71,14 +71,14 @@ impl Worker {
         while !self.stop.load(Ordering::Acquire) {
             let Some(loss) = self.generation(open.take(), &mut state) else { return };
             let retry = match state.retry {
-                Some(retry) => retry.saturating_mul(2).min(RETRY_LAST),
+                Some(retry) => retry.saturating_mul(2).min(RETRY_MAX),
                 None => {
-                    self.tell(Observed::Event(Event::Lost(loss)));
+                    self.emit(Observed::Event(Event::Lost(loss)));
                     RETRY_FIRST
                 }
             };
             state.retry = Some(retry);
-            self.miss(&mut state, retry);
+            self.wait_for_retry(&mut state, retry);
         }
     }
 
@@ -90,7 +90,7 @@ impl Worker {
         match Gpu::find(&nvml, &self.uuid, self.stale_after) {
             Ok(gpu) => {
                 if state.retry.take().is_some() {
-                    self.tell(Observed::Event(Event::Recovered));
+                    self.emit(Observed::Event(Event::Recovered));
                 }
                 self.sample(gpu, state)
             }
@@ -102,28 +102,28 @@ impl Worker {
     /// Asks the GPU at each tick, and a last time when stopped. Ends with the loss of the GPU.
     fn sample(&self, mut gpu: Gpu<'_>, state: &mut State) -> Option<LossReason> {
         while let Some(tick) = state.ticker.wait(&self.stop) {
-            self.gauge.tick(tick);
+            self.stats.tick(tick);
             self.follow_clock(state, Some(&mut gpu));
-            let due = |metric: &MetricState| metric.cadence.due(tick.number);
-            if let Err(loss) = self.ask(&mut gpu, state, due, tick.number) {
+            let due = |metric: &MetricState| metric.backoff.due(tick.number);
+            if let Err(loss) = self.poll(&mut gpu, state, due, tick.number) {
                 return Some(loss);
             }
         }
-        let cheap = |metric: &MetricState| metric.lack.is_none() && !metric.cadence.is_slowed();
+        let cheap = |metric: &MetricState| metric.lack.is_none() && !metric.backoff.is_slowed();
         // Whether it is lost now is no news any more.
-        let _ = self.ask(&mut gpu, state, cheap, 0);
+        let _ = self.poll(&mut gpu, state, cheap, 0);
         None
     }
 
     /// Says at each tick that the GPU is gone, for so long.
-    fn miss(&self, state: &mut State, wait: Nanos) {
+    fn wait_for_retry(&self, state: &mut State, wait: Nanos) {
         let began = Instant::now();
-        state.lose();
+        state.reset();
         while let Some(tick) = state.ticker.wait(&self.stop) {
-            self.gauge.tick(tick);
+            self.stats.tick(tick);
             self.follow_clock(state, None);
             state.values.at = state.clock.now();
-            self.tell(Observed::Reading(state.values));
+            self.emit(Observed::Reading(state.values));
             if Nanos::from(began.elapsed()) >= wait {
                 return;
             }
@@ -131,7 +131,7 @@ impl Worker {
     }
 
     /// Asks the metrics that are due, in their order.
-    fn ask(
+    fn poll(
         &self,
         gpu: &mut Gpu<'_>,
         state: &mut State,
@@ -145,10 +145,10 @@ impl Worker {
         let mut read_at = None;
         for metric in metrics {
             let due = due(metric);
-            let age = Nanos::from(now.saturating_duration_since(metric.asked));
+            let age = Nanos::from(now.saturating_duration_since(metric.polled_at));
             if due {
                 self.call(metric, gpu, clock, values, tick)?;
-            } else if age > FRESH && metric.lack.is_none() {
+            } else if age > VALUE_LIFETIME && metric.lack.is_none() {
                 clear_metric(metric.metric, values);
             }
             // A GPU without utilization still tells the rest; one whose utilization is slow tells
@@ -161,7 +161,7 @@ impl Worker {
                 && let Some(at) = read_at.take()
             {
                 values.at = at;
-                self.tell(Observed::Reading(*values));
+                self.emit(Observed::Reading(*values));
             }
         }
         Ok(())
@@ -178,48 +178,48 @@ impl Worker {
     ) -> Result<(), LossReason> {
         let metric = state.metric;
         let began = Instant::now();
-        self.gauge.begin(metric, began);
-        let answer = gpu.query(metric, clock, values, |observed| self.tell(observed));
-        state.asked = Instant::now();
-        let cost = Nanos::from(state.asked - began);
-        self.gauge.end(metric, cost, answer.is_err());
+        self.stats.begin(metric, began);
+        let answer = gpu.query(metric, clock, values, |observed| self.emit(observed));
+        state.polled_at = Instant::now();
+        let cost = Nanos::from(state.polled_at - began);
+        self.stats.end(metric, cost, answer.is_err());
 
-        let tell = |event| self.tell(Observed::Event(event));
+        let emit = |event| self.emit(Observed::Event(event));
         let lack = match answer {
             Err(QueryError::Lost(loss)) => return Err(loss),
             Err(QueryError::Unsupported(lack)) => Some(lack),
             Err(QueryError::Failed) | Ok(()) => None,
         };
         if let Some(lack) = lack {
-            state.cadence.unsupported(tick, self.tick);
+            state.backoff.unsupported(tick, self.tick);
             if state.lack.is_none() {
-                tell(Event::Unsupported(metric, lack));
+                emit(Event::Unsupported(metric, lack));
             }
         } else {
-            let changed = state.cadence.asked(tick, self.tick, cost, gpu.period(metric));
+            let changed = state.backoff.record(tick, self.tick, cost, gpu.period(metric));
             if state.lack.is_some() {
-                tell(Event::Supported(metric));
+                emit(Event::Supported(metric));
             }
             if changed {
-                tell(Event::PollPeriod(metric, state.cadence.period()));
+                emit(Event::PollPeriod(metric, state.backoff.period()));
             }
         }
         state.lack = lack;
-        self.gauge.period(metric, state.cadence.period());
+        self.stats.period(metric, state.backoff.period());
         Ok(())
     }
 
     fn follow_clock(&self, state: &mut State, gpu: Option<&mut Gpu<'_>>) {
         if let Some(step) = state.clock.detect_step() {
             gpu.into_iter().for_each(Gpu::reset_clock);
-            self.tell(Observed::Event(Event::ClockStepped(step)));
+            self.emit(Observed::Event(Event::ClockStepped(step)));
         }
     }
 
     /// Never waits: what finds the channel full is counted and gone.
-    fn tell(&self, observed: Observed) {
+    fn emit(&self, observed: Observed) {
         if self.sender.try_send(Observation { gpu: self.gpu, observed }).is_err() {
-            self.gauge.dropped.fetch_add(1, Ordering::Relaxed);
+            self.stats.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -227,11 +227,11 @@ impl Worker {
 impl State {
     fn new(worker: &Worker) -> Self {
         let clock = Clock::start();
-        let asked = Instant::now();
+        let polled_at = Instant::now();
         let metrics = Metric::ALL.map(|metric| MetricState {
             metric,
-            cadence: Cadence::new(metric as u64 + 1),
-            asked,
+            backoff: PollBackoff::new(metric as u64 + 1),
+            polled_at,
             lack: None,
         });
         let ticker = Ticker::new(worker.start, worker.tick);
@@ -239,11 +239,11 @@ impl State {
     }
 
     /// The GPU is gone: nothing is known of it, and all is asked at once when it is back.
-    fn lose(&mut self) {
+    fn reset(&mut self) {
         self.values =
             Reading { utilization: Err(MissingReason::Lost), ..Reading::at(self.values.at) };
         for metric in &mut self.metrics {
-            metric.cadence = Cadence::new(metric.metric as u64 + 1);
+            metric.backoff = PollBackoff::new(metric.metric as u64 + 1);
         }
     }
 }

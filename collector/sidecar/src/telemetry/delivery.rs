@@ -10,7 +10,7 @@ use opentelemetry::metrics::{Histogram, Meter};
 use phasemeter_otlp::Signal;
 use phasemeter_otlp::delivery::{AttemptEnd, Config, DeliveryCounts, Stats};
 
-use super::distribution::{Distribution, SLOW, seconds};
+use super::histogram_bridge::{HistogramBridge, NETWORK_BOUNDS, seconds};
 
 const ERROR_TYPE: &str = "error.type";
 
@@ -43,7 +43,7 @@ pub(super) fn watch(meter: &Meter, stats: &Stats, config: &Config) {
         meter,
         "otel.sdk.exporter.operation.duration",
         "How long a backend takes to answer, connecting included",
-        SLOW,
+        NETWORK_BOUNDS,
     );
     for exporter in &exporters {
         exported(meter, exporter, &duration);
@@ -57,10 +57,10 @@ fn exported(meter: &Meter, exporter: &Arc<Exporter>, duration: &Histogram<f64>) 
     let durations = AttemptEnd::ALL.map(|end| {
         let attributes = match end {
             AttemptEnd::Accepted => exporter.attributes.clone(),
-            AttemptEnd::Refused => exporter.failed("refused"),
+            AttemptEnd::Refused => exporter.failed("non_retryable"),
             AttemptEnd::Failed => exporter.failed("retryable"),
         };
-        (end, Distribution::new(duration, attributes))
+        (end, HistogramBridge::new(duration, attributes))
     });
     let observed = Arc::clone(exporter);
     meter
@@ -72,14 +72,14 @@ fn exported(meter: &Meter, exporter: &Arc<Exporter>, duration: &Histogram<f64>) 
             observer.observe(account.sent.items, &observed.attributes);
             let failed = [
                 ("rejected", account.partially_rejected),
-                ("refused", account.refused.items),
+                ("non_retryable", account.refused.items),
                 ("queue_full", account.dropped.items),
             ];
             for (why, items) in failed.into_iter().filter(|(_, items)| *items > 0) {
                 observer.observe(items, &observed.failed(why));
             }
             for (end, duration) in &durations {
-                duration.tell(observed.stats.attempts(observed.signal, *end));
+                duration.record(observed.stats.attempts(observed.signal, *end));
             }
         })
         .build();

@@ -39,13 +39,13 @@ impl Exporter {
 
 impl Shared {
     /// Tells when exports begin to fail, and when they are taken again.
-    fn tell(&self, result: &OTelSdkResult) {
+    fn log_transition(&self, result: &OTelSdkResult) {
         let target = &self.target;
         match (result, self.failing.swap(result.is_err(), Ordering::Relaxed)) {
             (Err(error), false) => {
-                warn!(%target, %error, "self-telemetry, {target}: cannot be sent: {error}");
+                warn!(%target, %error, "internal telemetry, {target}: cannot be sent: {error}");
             }
-            (Ok(()), true) => info!(%target, "self-telemetry, {target}: is accepted again"),
+            (Ok(()), true) => info!(%target, "internal telemetry, {target}: is accepted again"),
             _ => {}
         }
     }
@@ -61,7 +61,7 @@ impl PushMetricExporter for Exporter {
             exporting.as_mut().poll(context)
         });
         let result = step.await;
-        self.0.tell(&result);
+        self.0.log_transition(&result);
         result
     }
 

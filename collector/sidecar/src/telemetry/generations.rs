@@ -18,31 +18,31 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
-use super::{Line, policies};
-use crate::advice::{Policies, Watched};
+use super::{MetricPipeline, policies};
+use crate::policies::{GenerationHandle, PolicyManager};
 
 /// How often it is looked whether anybody still counts for a generation that is over.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Tells of each generation of these policies.
-pub(super) struct Generations(Arc<Policies>);
+pub(super) struct GenerationTelemetry(Arc<PolicyManager>);
 
 /// A generation that is told of.
-struct Told {
+struct GenerationExport {
     provider: SdkMeterProvider,
-    watched: Watched,
+    handle: GenerationHandle,
 }
 
-impl Generations {
+impl GenerationTelemetry {
     /// Begins with the one in use. `done` is dropped when the last was told of.
     pub(super) fn follow(
-        policies: &Arc<Policies>,
-        line: Line,
+        policies: &Arc<PolicyManager>,
+        pipeline: MetricPipeline,
         done: Sender<()>,
     ) -> io::Result<Self> {
-        let begun = policies.watched();
+        let begun = policies.subscribe();
         let follow = move || {
-            follow(&begun, &line);
+            follow(&begun, &pipeline);
             drop(done);
         };
         thread::Builder::new().name("generations".to_owned()).spawn(follow)?;
@@ -51,36 +51,36 @@ impl Generations {
 }
 
 /// The one in use is told of a last time.
-impl Drop for Generations {
+impl Drop for GenerationTelemetry {
     fn drop(&mut self) {
-        self.0.unwatch();
+        self.0.unsubscribe();
     }
 }
 
-fn follow(begun: &Receiver<Watched>, line: &Line) {
-    let mut told: Option<Told> = None;
-    for watched in begun {
-        let before = told.replace(Told::begin(watched, line));
-        before.into_iter().for_each(Told::retire);
+fn follow(begun: &Receiver<GenerationHandle>, pipeline: &MetricPipeline) {
+    let mut export: Option<GenerationExport> = None;
+    for handle in begun {
+        let before = export.replace(GenerationExport::begin(handle, pipeline));
+        before.into_iter().for_each(GenerationExport::retire);
     }
-    told.into_iter().for_each(Told::end);
+    export.into_iter().for_each(GenerationExport::end);
 }
 
-impl Told {
-    fn begin(watched: Watched, line: &Line) -> Self {
-        let number = i64::try_from(watched.tallies.generation).unwrap_or(i64::MAX);
-        let provider = line.provider([
-            KeyValue::new("phasemeter.policy.generation", number),
-            KeyValue::new("phasemeter.policies.digest", watched.tallies.digest().to_string()),
+impl GenerationExport {
+    fn begin(handle: GenerationHandle, pipeline: &MetricPipeline) -> Self {
+        let number = i64::try_from(handle.stats.generation).unwrap_or(i64::MAX);
+        let provider = pipeline.provider([
+            KeyValue::new("phasemeter.policy_set.generation", number),
+            KeyValue::new("phasemeter.policy_set.digest", handle.stats.digest().to_string()),
         ]);
-        policies::watch(&super::meter(&provider), &watched);
-        Self { provider, watched }
+        policies::watch(&super::meter(&provider), &handle);
+        Self { provider, handle }
     }
 
     /// Another has taken over: ends it when the last verdict is counted.
     fn retire(self) {
-        while !self.watched.is_over() {
-            thread::sleep(LOOK_EVERY);
+        while !self.handle.is_released() {
+            thread::sleep(POLL_INTERVAL);
         }
         self.end();
     }

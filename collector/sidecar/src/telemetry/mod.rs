@@ -11,9 +11,9 @@
 //! must not know what GPUs say.
 
 mod delivery;
-mod distribution;
 mod exporter;
 mod generations;
+mod histogram_bridge;
 mod policies;
 mod process;
 mod sampling;
@@ -42,16 +42,16 @@ use tokio::sync::oneshot;
 use tracing::warn;
 
 use self::exporter::Exporter;
-use self::generations::Generations;
-use crate::advice::Policies;
-use crate::sampler::Gauges;
+use self::generations::GenerationTelemetry;
+use crate::policies::PolicyManager;
+use crate::sampler::StatsHandle;
 
 /// The sidecar's own metrics, while it runs. Dropped without [`Telemetry::finish`] it stops at once.
 pub struct Telemetry {
-    line: Line,
+    pipeline: MetricPipeline,
     provider: SdkMeterProvider,
     meter: Meter,
-    policies: Option<Generations>,
+    policies: Option<GenerationTelemetry>,
     /// Dropped by each that has told all; then the other side knows.
     done: Sender<()>,
     ended: Receiver<()>,
@@ -61,7 +61,7 @@ pub struct Telemetry {
 
 /// Where metrics go, and whose they are.
 #[derive(Clone)]
-struct Line {
+struct MetricPipeline {
     exporter: Exporter,
     every: Duration,
     /// The sidecar.
@@ -101,12 +101,12 @@ impl Telemetry {
             .name("telemetry".to_owned())
             .spawn(move || runtime.block_on(ended))?;
         let every = Duration::from_nanos(every.0);
-        let line = Line { exporter, every, resource: resource(host) };
-        let provider = line.provider([]);
+        let pipeline = MetricPipeline { exporter, every, resource: resource(host) };
+        let provider = pipeline.provider([]);
         let meter = meter(&provider);
         process::watch(&meter);
         let (done, ended) = mpsc::channel();
-        Ok(Some(Self { line, provider, meter, policies: None, done, ended, _runtime: running }))
+        Ok(Some(Self { pipeline, provider, meter, policies: None, done, ended, _runtime: running }))
     }
 
     /// Makes instruments, for whoever has more to tell. A callback runs on the SDK's thread.
@@ -117,8 +117,8 @@ impl Telemetry {
 
     /// Tells how a sampler keeps time and what its calls cost; `late`: how many readings came when
     /// their time was settled.
-    pub fn watch_sampler(&self, gauges: Gauges, late: Arc<AtomicU64>) {
-        sampling::watch(&self.meter, gauges, late);
+    pub fn watch_sampler(&self, sampler: StatsHandle, late: Arc<AtomicU64>) {
+        sampling::watch(&self.meter, sampler, late);
     }
 
     /// Tells what becomes of the data that a client carries to where `config` says.
@@ -127,10 +127,10 @@ impl Telemetry {
     }
 
     /// Tells what policies take, and which of them fail, a generation after the other.
-    pub fn watch_policies(&mut self, policies: &Arc<Policies>) {
-        match Generations::follow(policies, self.line.clone(), self.done.clone()) {
+    pub fn watch_policies(&mut self, policies: &Arc<PolicyManager>) {
+        match GenerationTelemetry::follow(policies, self.pipeline.clone(), self.done.clone()) {
             Ok(generations) => self.policies = Some(generations),
-            Err(error) => warn!("self-telemetry, policies: no thread can be started: {error}"),
+            Err(error) => warn!("internal telemetry, policies: no thread can be started: {error}"),
         }
     }
 
@@ -151,7 +151,7 @@ impl Telemetry {
     }
 }
 
-impl Line {
+impl MetricPipeline {
     /// Begins to export under the sidecar's resource and what else tells it apart.
     fn provider<const N: usize>(&self, more: [KeyValue; N]) -> SdkMeterProvider {
         let sidecar = self.resource.iter();
@@ -217,8 +217,8 @@ mod tests {
         let host = [("host.name", "node-7"), ("service.name", "trainer")];
         let host = host.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let resource = resource(&host.into());
-        let told = |key: &'static str| resource.get(&key.into()).map(|value| value.to_string());
-        assert_eq!(told("service.name").as_deref(), Some("phasemeter"));
-        assert_eq!(told("host.name").as_deref(), Some("node-7"));
+        let value = |key: &'static str| resource.get(&key.into()).map(|value| value.to_string());
+        assert_eq!(value("service.name").as_deref(), Some("phasemeter"));
+        assert_eq!(value("host.name").as_deref(), Some("node-7"));
     }
 }

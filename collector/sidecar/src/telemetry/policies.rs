@@ -5,7 +5,7 @@
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrumentBuilder, Meter};
 
-use crate::advice::{Tally, Watched};
+use crate::policies::{GenerationHandle, PolicyStats};
 
 /// Which policy, or the file of what is none.
 const NAME: &str = "phasemeter.policy.name";
@@ -13,63 +13,63 @@ const NAME: &str = "phasemeter.policy.name";
 /// A value, and what it is of.
 type Point<T> = (T, Vec<KeyValue>);
 
-pub(super) fn watch(meter: &Meter, watched: &Watched) {
+pub(super) fn watch(meter: &Meter, handle: &GenerationHandle) {
     let runs = meter
-        .u64_observable_counter("phasemeter.policy.runs")
-        .with_unit("{run}")
+        .u64_observable_counter("phasemeter.policy.evaluations")
+        .with_unit("{evaluation}")
         .with_description("Times it was asked");
-    observe(runs, watched, |it| each(it, |tally| tally.runs)).build();
+    observe(runs, handle, |it| each(it, |stats| stats.evaluations)).build();
     let fuel = meter
         .u64_observable_counter("phasemeter.policy.fuel")
         .with_unit("{instruction}")
-        .with_description("Fuel of its runs");
-    observe(fuel, watched, |it| each(it, |tally| tally.fuel)).build();
+        .with_description("Fuel consumed");
+    observe(fuel, handle, |it| each(it, |stats| stats.fuel)).build();
     let time = meter
         .f64_observable_counter("phasemeter.policy.time")
         .with_unit("s")
         .with_description("Wall clock of its runs");
-    observe(time, watched, |it| each(it, |tally| tally.time.as_secs_f64())).build();
+    observe(time, handle, |it| each(it, |stats| stats.time.as_secs_f64())).build();
     let memory = meter
         .u64_observable_gauge("phasemeter.policy.memory")
         .with_unit("By")
         .with_description("Linear memory of its last run");
-    observe(memory, watched, |it| each(it, |tally| tally.memory as u64)).build();
-    let faults = meter
-        .u64_observable_counter("phasemeter.policy.faults")
-        .with_unit("{fault}")
-        .with_description("Verdicts and files that were lost, by the kind of fault");
-    observe(faults, watched, of_faults).build();
+    observe(memory, handle, |it| each(it, |stats| stats.memory as u64)).build();
+    let errors = meter
+        .u64_observable_counter("phasemeter.policy.errors")
+        .with_unit("{error}")
+        .with_description("PolicyResults and files that were lost, by the kind of error");
+    observe(errors, handle, of_faults).build();
     let status = meter
         .i64_observable_up_down_counter("phasemeter.policy.status")
         .with_unit("1")
-        .with_description("1 in the state that it is in: in_use, failing or refused");
-    observe(status, watched, of_status).build();
+        .with_description("1 in the state that it is in: active, failing or rejected");
+    observe(status, handle, of_status).build();
 }
 
 /// An instrument whose points are looked up when they are collected.
 fn observe<'a, I, T: 'static>(
     instrument: AsyncInstrumentBuilder<'a, I, T>,
-    watched: &Watched,
-    points: impl Fn(&Watched) -> Vec<Point<T>> + Send + Sync + 'static,
+    handle: &GenerationHandle,
+    points: impl Fn(&GenerationHandle) -> Vec<Point<T>> + Send + Sync + 'static,
 ) -> AsyncInstrumentBuilder<'a, I, T> {
-    let watched = watched.clone();
+    let handle = handle.clone();
     instrument.with_callback(move |observer| {
-        for (value, attributes) in points(&watched) {
+        for (value, attributes) in points(&handle) {
             observer.observe(value, &attributes);
         }
     })
 }
 
 /// A point a policy.
-fn each<T>(watched: &Watched, value: impl Fn(&Tally) -> T) -> Vec<Point<T>> {
-    let tallies = watched.tallies.all().into_iter();
-    tallies.map(|(name, tally)| (value(&tally), vec![KeyValue::new(NAME, name)])).collect()
+fn each<T>(handle: &GenerationHandle, value: impl Fn(&PolicyStats) -> T) -> Vec<Point<T>> {
+    let stats = handle.stats.all().into_iter();
+    stats.map(|(name, stats)| (value(&stats), vec![KeyValue::new(NAME, name)])).collect()
 }
 
-fn of_faults(watched: &Watched) -> Vec<Point<u64>> {
+fn of_faults(handle: &GenerationHandle) -> Vec<Point<u64>> {
     let mut points = Vec::new();
-    for (name, Tally { faults, .. }) in watched.tallies.all() {
-        for (kind, count) in faults {
+    for (name, PolicyStats { errors, .. }) in handle.stats.all() {
+        for (kind, count) in errors {
             let kind = KeyValue::new("error.type", kind);
             points.push((count, vec![KeyValue::new(NAME, name.clone()), kind]));
         }
@@ -78,21 +78,21 @@ fn of_faults(watched: &Watched) -> Vec<Point<u64>> {
 }
 
 /// 1 of each in the state that it is in; 0 when another generation has taken over.
-fn of_status(watched: &Watched) -> Vec<Point<i64>> {
-    let (tallies, is) = (&watched.tallies, i64::from(!watched.is_over()));
+fn of_status(handle: &GenerationHandle) -> Vec<Point<i64>> {
+    let (stats, is) = (&handle.stats, i64::from(!handle.is_released()));
     let state = |state| KeyValue::new("phasemeter.policy.state", state);
-    let all = tallies.all();
-    let in_use = tallies.members.iter().map(|member| {
-        let is_failing = all.get(&member.name).is_some_and(|tally| tally.failing);
+    let all = stats.all();
+    let in_use = stats.policies.iter().map(|policy| {
+        let is_failing = all.get(&policy.name).is_some_and(|stats| stats.failing);
         let attributes = vec![
-            KeyValue::new(NAME, member.name.clone()),
-            KeyValue::new("phasemeter.policy.version", member.version.clone()),
-            KeyValue::new("phasemeter.policy.digest", member.digest.to_string()),
-            state(if is_failing { "failing" } else { "in_use" }),
+            KeyValue::new(NAME, policy.name.clone()),
+            KeyValue::new("phasemeter.policy.version", policy.version.clone()),
+            KeyValue::new("phasemeter.policy.digest", policy.digest.to_string()),
+            state(if is_failing { "failing" } else { "active" }),
         ];
         (is, attributes)
     });
-    let refused = tallies.refused().into_iter();
-    let refused = refused.map(|file| (is, vec![KeyValue::new(NAME, file), state("refused")]));
+    let refused = stats.rejected().into_iter();
+    let refused = refused.map(|file| (is, vec![KeyValue::new(NAME, file), state("rejected")]));
     in_use.chain(refused).collect()
 }

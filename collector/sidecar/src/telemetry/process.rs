@@ -35,8 +35,8 @@ fn cpu_seconds() -> f64 {
 
 /// In bytes; `None` where it is not told.
 fn resident(status: &str) -> Option<i64> {
-    let told = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    told.trim().strip_suffix(" kB")?.parse::<i64>().ok()?.checked_mul(1024)
+    let value = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    value.trim().strip_suffix(" kB")?.parse::<i64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -46,8 +46,8 @@ mod tests {
     #[test]
     fn resident_memory_is_read_in_bytes_or_not_told() {
         assert_eq!(resident("VmHWM:\t  9 kB\nVmRSS:\t    7788 kB\n"), Some(7_974_912));
-        for told in ["", "VmRSS:\n", "VmRSS: 12\n", "VmRSS: many kB\n"] {
-            assert_eq!(resident(told), None, "{told}");
+        for value in ["", "VmRSS:\n", "VmRSS: 12\n", "VmRSS: many kB\n"] {
+            assert_eq!(resident(value), None, "{value}");
         }
     }
 }

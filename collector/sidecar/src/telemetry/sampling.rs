@@ -9,43 +9,43 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
 use phasemeter_sources::nvml::Metric;
 
-use super::distribution::{Distribution, QUICK, seconds};
-use crate::sampler::Gauges;
+use super::histogram_bridge::{HistogramBridge, SHORT_BOUNDS, seconds};
+use crate::sampler::StatsHandle;
 
 /// Which metric a call asks for.
-const CALL: &str = "phasemeter.nvml.call";
+const CALL: &str = "phasemeter.nvml.call.name";
 
-pub(super) fn watch(meter: &Meter, gauges: Gauges, late: Arc<AtomicU64>) {
-    ticks(meter, gauges.clone());
-    calls(meter, gauges.clone());
-    readings(meter, gauges, late);
+pub(super) fn watch(meter: &Meter, sampler: StatsHandle, late: Arc<AtomicU64>) {
+    ticks(meter, sampler.clone());
+    calls(meter, sampler.clone());
+    readings(meter, sampler, late);
 }
 
-fn ticks(meter: &Meter, gauges: Gauges) {
+fn ticks(meter: &Meter, sampler: StatsHandle) {
     let lateness = seconds(
         meter,
         "phasemeter.sampler.lateness",
         "How long after their deadline ticks came, of all GPUs",
-        QUICK,
+        SHORT_BOUNDS,
     );
-    let lateness = Distribution::new(&lateness, Vec::new());
+    let lateness = HistogramBridge::new(&lateness, Vec::new());
     meter
-        .u64_observable_counter("phasemeter.sampler.missed")
+        .u64_observable_counter("phasemeter.sampler.tick.missed")
         .with_unit("{tick}")
         .with_description("Ticks that did not come because the one before took too long")
         .with_callback(move |observer| {
-            lateness.tell(gauges.lateness());
-            observer.observe(gauges.stats().missed(), &[]);
+            lateness.record(sampler.lateness());
+            observer.observe(sampler.stats().missed(), &[]);
         })
         .build();
 }
 
-fn calls(meter: &Meter, gauges: Gauges) {
+fn calls(meter: &Meter, sampler: StatsHandle) {
     let duration =
-        seconds(meter, "phasemeter.nvml.call.duration", "What calls of the driver take", QUICK);
+        seconds(meter, "phasemeter.nvml.call.duration", "Duration of NVML calls", SHORT_BOUNDS);
     let each = Metric::ALL.map(|metric| {
         let attributes = vec![KeyValue::new(CALL, metric.name())];
-        (metric, Distribution::new(&duration, attributes.clone()), attributes)
+        (metric, HistogramBridge::new(&duration, attributes.clone()), attributes)
     });
     meter
         .u64_observable_counter("phasemeter.nvml.call.errors")
@@ -54,27 +54,27 @@ fn calls(meter: &Meter, gauges: Gauges) {
             "Calls that brought no answer, those that a GPU does not support included",
         )
         .with_callback(move |observer| {
-            let stats = gauges.stats();
+            let stats = sampler.stats();
             for (metric, duration, attributes) in &each {
-                let calls = gauges.calls(*metric);
+                let calls = sampler.calls(*metric);
                 if calls.total() > 0 {
                     observer.observe(stats.failed(*metric), attributes);
-                    duration.tell(calls);
+                    duration.record(calls);
                 }
             }
         })
         .build();
 }
 
-fn readings(meter: &Meter, gauges: Gauges, late: Arc<AtomicU64>) {
+fn readings(meter: &Meter, sampler: StatsHandle, late: Arc<AtomicU64>) {
     meter
-        .u64_observable_counter("phasemeter.sampler.dropped")
+        .u64_observable_counter("phasemeter.sampler.observation.dropped")
         .with_unit("{observation}")
         .with_description("Observations that were lost because the pipeline was too slow")
-        .with_callback(move |observer| observer.observe(gauges.stats().dropped(), &[]))
+        .with_callback(move |observer| observer.observe(sampler.stats().dropped(), &[]))
         .build();
     meter
-        .u64_observable_counter("phasemeter.pipeline.late")
+        .u64_observable_counter("phasemeter.pipeline.reading.late")
         .with_unit("{reading}")
         .with_description("Readings that came when their time was settled, and are left out")
         .with_callback(move |observer| observer.observe(late.load(Ordering::Relaxed), &[]))

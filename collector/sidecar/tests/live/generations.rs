@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{ResourceMetrics, number_data_point};
-use phasemeter::advice::{Cache, Choice, Policies};
+use phasemeter::policies::{Cache, PolicyConfig, PolicyManager};
 use phasemeter::telemetry::Telemetry;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::{Config, Destination};
@@ -23,10 +23,10 @@ use crate::policies::{recommender, window};
 use crate::telemetry::{LastExport, generation, received};
 
 /// Loads the policies of a directory with the compiler of the binary.
-fn policies(dir: &Path) -> Arc<Policies> {
+fn policies(dir: &Path) -> Arc<PolicyManager> {
     let compiler = CompilerProcess::of_this_program(phasemeter::cli::COMPILE).unwrap();
-    let choice = Choice {
-        shipped: false,
+    let config = PolicyConfig {
+        default_policies: false,
         files: Vec::new(),
         folder: Some(dir.join("policies")),
         settings: Vec::new(),
@@ -36,7 +36,7 @@ fn policies(dir: &Path) -> Arc<Policies> {
         stub_imports: false,
         cache: Cache::Given(dir.join("cache")),
     };
-    Policies::open(&choice).unwrap().unwrap()
+    PolicyManager::open(&config).unwrap().unwrap()
 }
 
 fn telemetry(backend: &MockBackend, every: Nanos) -> Telemetry {
@@ -87,8 +87,8 @@ fn telemetry_of_a_thousand_generations_is_complete() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    let verdicts = policies.judge(Some(&shown));
-                    judged.fetch_add(verdicts.each.len() as u64, Ordering::Relaxed);
+                    let results = policies.evaluate(Some(&shown));
+                    judged.fetch_add(results.each.len() as u64, Ordering::Relaxed);
                 }
             });
         }
@@ -106,7 +106,7 @@ fn telemetry_of_a_thousand_generations_is_complete() {
     let last: BTreeMap<i64, &ResourceMetrics> =
         generations.iter().map(|it| (generation(it).unwrap(), it)).collect();
     assert_eq!(last.keys().copied().collect::<Vec<_>>(), (1..=RELOADS + 1).collect::<Vec<_>>());
-    let runs: i64 = last.values().map(|it| sum(it, "phasemeter.policy.runs").0).sum();
+    let runs: i64 = last.values().map(|it| sum(it, "phasemeter.policy.evaluations").0).sum();
     assert_eq!(runs, i64::try_from(judged.into_inner()).unwrap());
     let starts = last.values().filter_map(|it| sum(it, "phasemeter.policy.status").1);
     let starts: Vec<_> = starts.collect();
@@ -136,7 +136,7 @@ fn unresponsive_backend_delays_neither_reload_nor_evaluation() {
     for reload in 0..50 {
         put(if reload % 2 == 0 { '1' } else { '2' });
         policies.reload();
-        assert_eq!(policies.judge(Some(&window(1, 60))).each.len(), 1);
+        assert_eq!(policies.evaluate(Some(&window(1, 60))).each.len(), 1);
     }
     telemetry.finish(Duration::from_secs(1));
     // Waiting for fifty responses would take ten seconds each.

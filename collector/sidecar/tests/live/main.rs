@@ -93,7 +93,8 @@ impl Rig {
     fn sample(&self) -> Sampling {
         let discovery = self.driver().discover().unwrap();
         let all: Vec<usize> = (0..discovery.gpus.len()).collect();
-        let config = SamplerConfig { tick: SamplerConfig::TICK, stale_after: Nanos::SECOND };
+        let config =
+            SamplerConfig { tick: SamplerConfig::DEFAULT_TICK, stale_after: Nanos::SECOND };
         let sampler = Sampler::start(discovery, &all, config).unwrap();
         let run = Run { observations: Vec::new(), stats: sampler.stats() };
         Sampling { sampler, run, began: Instant::now() }

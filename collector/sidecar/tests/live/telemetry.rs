@@ -65,7 +65,7 @@ pub(crate) fn received(requests: &[ReceivedRequest]) -> Received {
 /// The generation number of a resource.
 pub(crate) fn generation(resource: &ResourceMetrics) -> Option<i64> {
     let about = &resource.resource.as_ref().unwrap().attributes;
-    let found = about.iter().find(|it| it.key == "phasemeter.policy.generation")?;
+    let found = about.iter().find(|it| it.key == "phasemeter.policy_set.generation")?;
     match found.value.as_ref()?.value.as_ref()? {
         any_value::Value::IntValue(number) => Some(*number),
         other => panic!("{other:?}"),
@@ -159,14 +159,14 @@ fn internal_telemetry_is_accurate_and_separate() {
 
             // Every tick of two GPUs is on time, late or missed.
             let [lateness] = last.histogram("phasemeter.sampler.lateness") else { panic!() };
-            let due = lateness.count + last.integer("phasemeter.sampler.missed");
+            let due = lateness.count + last.integer("phasemeter.sampler.tick.missed");
             let most = 2.0 * (began.elapsed().as_secs_f64() * 10.0 + 1.0);
             assert!(due >= 40 && due as f64 <= most, "{due}");
-            assert_eq!(last.integer("phasemeter.sampler.dropped"), 0);
-            assert_eq!(last.integer("phasemeter.pipeline.late"), 0);
+            assert_eq!(last.integer("phasemeter.sampler.observation.dropped"), 0);
+            assert_eq!(last.integer("phasemeter.pipeline.reading.late"), 0);
             let calls = last.histogram("phasemeter.nvml.call.duration");
             let power = calls.iter().find(|point| {
-                text(&point.attributes, "phasemeter.nvml.call").as_deref() == Some("power")
+                text(&point.attributes, "phasemeter.nvml.call.name").as_deref() == Some("power")
             });
             // Power is read at every tick, and once more at the end.
             assert_eq!(power.unwrap().count, lateness.count + 2);
@@ -227,14 +227,14 @@ fn policy_telemetry_identifies_failing_policy() {
     };
     // The policy that traps is named "evil".
     for policy in ["good", "evil"] {
-        assert_eq!(integer(of("phasemeter.policy.runs", policy)), 1, "at the end");
+        assert_eq!(integer(of("phasemeter.policy.evaluations", policy)), 1, "at the end");
         assert!(integer(of("phasemeter.policy.fuel", policy)) > 0);
         assert!(of("phasemeter.policy.time", policy).value.is_some());
     }
-    let fault = of("phasemeter.policy.faults", "evil");
+    let fault = of("phasemeter.policy.errors", "evil");
     assert_eq!(text(&fault.attributes, "error.type").as_deref(), Some("trap"));
-    assert_eq!(integer(fault), integer(of("phasemeter.policy.runs", "evil")));
-    for (policy, state) in [("good", "in_use"), ("evil", "failing")] {
+    assert_eq!(integer(fault), integer(of("phasemeter.policy.evaluations", "evil")));
+    for (policy, state) in [("good", "active"), ("evil", "failing")] {
         let status = of("phasemeter.policy.status", policy);
         assert_eq!(text(&status.attributes, "phasemeter.policy.state").as_deref(), Some(state));
     }
@@ -247,7 +247,7 @@ fn policy_telemetry_identifies_failing_policy() {
     let about = |it: &LastExport<'_>| it.0.resource.as_ref().unwrap().attributes.clone();
     let instance = |it: &LastExport<'_>| text(&about(it), "service.instance.id").unwrap();
     assert_eq!(instance(&last), instance(&sidecar));
-    assert_eq!(text(&about(&last), "phasemeter.policies.digest").unwrap().len(), 64);
+    assert_eq!(text(&about(&last), "phasemeter.policy_set.digest").unwrap().len(), 64);
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn internal_telemetry_errors_are_logged_separately() {
     let output = command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let log = stderr(&output);
-    for subject in ["metrics", "traces", "self-telemetry"] {
+    for subject in ["metrics", "traces", "internal telemetry"] {
         let line = format!("phasemeter: {subject}, http/protobuf to {endpoint}/v1/");
         assert_eq!(log.matches(&line).count(), 1, "{subject}: {log}");
     }

@@ -16,11 +16,11 @@ use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
 
 use super::error::PolicyCommandError;
 use super::files;
-use crate::advice::Verdicts;
 use crate::cli::{InputArgs, PriceArgs};
 use crate::command::error::CommandError;
 use crate::command::metering;
 use crate::pipeline::{Pipeline, PipelineError, Settings};
+use crate::policies::PolicyResults;
 
 /// The input of a policy.
 pub(super) struct PolicyInput {
@@ -74,7 +74,7 @@ impl PolicyInput {
         let mut last = None;
         let keep = |window: Option<Window>| {
             last = window;
-            Verdicts::default()
+            PolicyResults::default()
         };
         pipeline.finish(source.gpus(), keep).map_err(failed)?;
         let window = last.ok_or_else(|| PolicyCommandError::NoReadings(name.clone()))?;

@@ -29,7 +29,7 @@ pub(super) struct PolicySection {
 impl PolicySection {
     /// `summaries` are those of the GPUs of `input`, in the same order.
     pub(super) fn build(input: &Input<'_>, summaries: &[Summary]) -> Self {
-        let returned: Vec<_> = input.policies.verdicts.recommendations().collect();
+        let returned: Vec<_> = input.policies.results.recommendations().collect();
         let gpus = input.gpus.iter().zip(summaries);
         let gpus: Vec<_> = gpus.filter_map(|(gpu, summary)| priced(gpu, summary)).collect();
         let recommended =

@@ -49,14 +49,14 @@ impl From<&PolicyError> for ReportedError {
 
 /// The policies in evaluation order, then the rejected files.
 pub(super) fn all(input: &PoliciesInput<'_>) -> Vec<Policy> {
-    let generation = &input.verdicts.generation;
+    let generation = &input.results.generation;
     let each = generation.policies.iter().map(|policy| {
         let is_same = |other: &policy::Policy| other.manifest().name == policy.manifest().name;
-        let result = input.verdicts.each.iter().find(|result| is_same(&result.policy));
-        let quotes = input.asked.iter().find(|asked| asked.name == policy.manifest().name);
+        let result = input.results.each.iter().find(|result| is_same(&result.policy));
+        let quotes = input.pricers.iter().find(|pricer| pricer.name == policy.manifest().name);
         let error = result
-            .and_then(|result| result.answer.as_ref().err())
-            .or_else(|| quotes?.fault.as_ref());
+            .and_then(|result| result.result.as_ref().err())
+            .or_else(|| quotes?.error.as_ref());
         let usage = result.map(|result| result.usage).or_else(|| Some(quotes?.usage));
         let lines = result.iter().flat_map(|result| &result.log.lines);
         let notes = lines.filter(|(level, _)| *level >= Level::Info).map(|(_, line)| line.clone());
@@ -66,7 +66,7 @@ pub(super) fn all(input: &PoliciesInput<'_>) -> Vec<Policy> {
             ..active(policy, generation, usage.unwrap_or_default(), input.timed)
         }
     });
-    let rejections = generation.rejected.iter().chain(input.verdicts.unreadable.as_deref());
+    let rejections = generation.rejected.iter().chain(input.results.unreadable.as_deref());
     each.chain(rejections.map(|rejection| rejected(rejection, generation))).collect()
 }
 

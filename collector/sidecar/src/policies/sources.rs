@@ -15,16 +15,16 @@ use phasemeter_rules::host::Candidate;
 use phasemeter_rules::policy_dir;
 use serde_json::{Map, Value};
 
-use super::shipped;
+use super::default_policies;
 
 /// Settings by the name of the policy that they are for.
 pub(super) type SettingsByName = BTreeMap<String, Map<String, Value>>;
 
 /// Where policies come from.
 #[derive(Clone, Debug)]
-pub(super) struct Shelf {
+pub(super) struct PolicySources {
     /// Whether those that ship are in use.
-    pub(super) shipped: bool,
+    pub(super) default_policies: bool,
     /// A folder of policies.
     pub(super) folder: Option<PathBuf>,
     /// Policies that are named one by one.
@@ -33,10 +33,10 @@ pub(super) struct Shelf {
     pub(super) settings: Arc<SettingsByName>,
 }
 
-impl Shelf {
+impl PolicySources {
     /// Whether there is nothing on it, and never will be.
-    pub(super) const fn is_bare(&self) -> bool {
-        !self.shipped && self.folder.is_none() && self.files.is_empty()
+    pub(super) const fn is_empty(&self) -> bool {
+        !self.default_policies && self.folder.is_none() && self.files.is_empty()
     }
 
     /// All that stands on it now.
@@ -45,8 +45,8 @@ impl Shelf {
     /// Where the folder cannot be read: what it held is then not known, and must stay in use.
     pub(super) fn candidates(&self) -> Result<Vec<Result<Candidate, Rejection>>, Rejection> {
         let mut all: Vec<_> = Vec::new();
-        if self.shipped {
-            all.extend(shipped::candidates().map(Ok));
+        if self.default_policies {
+            all.extend(default_policies::candidates().map(Ok));
         }
         if let Some(folder) = &self.folder {
             all.extend(policy_dir::read(folder)?);

@@ -7,14 +7,14 @@ use phasemeter_meter::units::Nanos;
 
 /// A metric of one GPU takes at most one part in so many of a thread's time: 1 %. A call that is
 /// slow mostly waits for the driver's lock, and the workload waits for the same lock.
-const SHARE: u64 = 100;
+const MAX_LOAD_DIVISOR: u64 = 100;
 
 /// The slowest that it gets, and how often what is not supported is asked again.
-const SLOWEST: Nanos = Nanos::from_secs(60);
+const MAX_PERIOD: Nanos = Nanos::from_secs(60);
 
 /// The cadence of one metric of one GPU.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cadence {
+pub(crate) struct PollBackoff {
     /// How many ticks after the first one it is asked again, at the most: so that metrics of one
     /// period take turns.
     turn: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Cadence {
     next: u64,
 }
 
-impl Cadence {
+impl PollBackoff {
     /// Due at once, then after `turn` ticks or a period, then each period.
     pub(crate) const fn new(turn: u64) -> Self {
         Self { turn, slowed: 0, period: Nanos::ZERO, before: Nanos::ZERO, next: 0 }
@@ -52,25 +52,25 @@ impl Cadence {
     /// cost nothing. The period doubles while two calls in a row cost too much for it, up to a
     /// minute, and halves while two in a row would be cheap enough at half of it. (One alone may
     /// have met a busy machine.) Tells whether it did either.
-    pub(crate) fn asked(
+    pub(crate) fn record(
         &mut self,
         tick: u64,
         tick_length: Nanos,
         cost: Nanos,
         wanted: Nanos,
     ) -> bool {
-        let cheaper = cost.min(self.before).saturating_mul(SHARE);
-        let dearer = cost.max(self.before).saturating_mul(SHARE);
+        let cheaper = cost.min(self.before).saturating_mul(MAX_LOAD_DIVISOR);
+        let dearer = cost.max(self.before).saturating_mul(MAX_LOAD_DIVISOR);
         self.before = cost;
 
         let wanted = wanted.max(tick_length);
         let doubled = |times: u32| {
             wanted
                 .saturating_mul(1_u64.checked_shl(times).unwrap_or(u64::MAX))
-                .min(SLOWEST.max(wanted))
+                .min(MAX_PERIOD.max(wanted))
         };
         let (slowed, period) = (self.slowed, doubled(self.slowed));
-        if cheaper > period && period < SLOWEST {
+        if cheaper > period && period < MAX_PERIOD {
             self.slowed += 1;
         } else if slowed > 0 && dearer <= doubled(slowed - 1) {
             self.slowed -= 1;
@@ -83,7 +83,7 @@ impl Cadence {
     /// It is not supported: asked again after a minute.
     pub(crate) fn unsupported(&mut self, tick: u64, tick_length: Nanos) {
         self.turn = u64::MAX;
-        self.period = SLOWEST.max(tick_length);
+        self.period = MAX_PERIOD.max(tick_length);
         self.schedule(tick, tick_length);
     }
 
@@ -101,16 +101,16 @@ mod tests {
 
     /// The periods after calls of these costs in µs, each asked when it was due.
     fn periods(wanted: Nanos, costs: &[u64]) -> Vec<u64> {
-        let mut cadence = Cadence::new(1);
+        let mut backoff = PollBackoff::new(1);
         let mut tick = 0;
         costs
             .iter()
             .map(|micros| {
-                while !cadence.due(tick) {
+                while !backoff.due(tick) {
                     tick += 1;
                 }
-                cadence.asked(tick, TICK, Nanos(micros * 1_000), wanted);
-                cadence.period().0 / 1_000_000
+                backoff.record(tick, TICK, Nanos(micros * 1_000), wanted);
+                backoff.period().0 / 1_000_000
             })
             .collect()
     }
@@ -147,12 +147,12 @@ mod tests {
     #[test]
     fn metrics_of_one_period_take_turns() {
         let due = |turn| {
-            let mut cadence = Cadence::new(turn);
+            let mut backoff = PollBackoff::new(turn);
             let mut due = Vec::new();
             for tick in 0..=30 {
-                if cadence.due(tick) {
+                if backoff.due(tick) {
                     due.push(tick);
-                    cadence.asked(tick, TICK, Nanos::ZERO, Nanos::SECOND);
+                    backoff.record(tick, TICK, Nanos::ZERO, Nanos::SECOND);
                 }
             }
             due

@@ -21,18 +21,18 @@ const METRIC_BITS: u32 = 8;
 
 /// One GPU's worker, from outside.
 #[derive(Debug)]
-pub(crate) struct Gauge {
+pub(crate) struct WorkerStats {
     start: Instant,
     ticks: AtomicU64,
     missed: AtomicU64,
     pub(crate) dropped: AtomicU64,
     lateness: Durations,
     call: AtomicU64,
-    metrics: [MetricGauge; METRICS],
+    metrics: [MetricCounters; METRICS],
 }
 
 #[derive(Debug, Default)]
-struct MetricGauge {
+struct MetricCounters {
     calls: Durations,
     failed: AtomicU64,
     total: AtomicU64,
@@ -41,7 +41,7 @@ struct MetricGauge {
 
 /// All of a sampler's gauges, for whoever watches it while it works, and after.
 #[derive(Clone, Debug)]
-pub struct Gauges(Vec<Arc<Gauge>>);
+pub struct StatsHandle(Vec<Arc<WorkerStats>>);
 
 /// A call that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) struct Call {
     began: u64,
 }
 
-impl Gauge {
+impl WorkerStats {
     pub(crate) fn new(start: Instant) -> Self {
         Self {
             start,
@@ -81,17 +81,17 @@ impl Gauge {
     /// The call ended.
     pub(crate) fn end(&self, metric: Metric, cost: Nanos, failed: bool) {
         self.call.store(NO_CALL, Ordering::Relaxed);
-        if let Some(gauge) = self.metrics.get(metric as usize) {
-            gauge.calls.add(cost);
-            gauge.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
-            gauge.total.fetch_add(cost.0, Ordering::Relaxed);
+        if let Some(stats) = self.metrics.get(metric as usize) {
+            stats.calls.add(cost);
+            stats.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
+            stats.total.fetch_add(cost.0, Ordering::Relaxed);
         }
     }
 
     /// A metric is asked so often now.
     pub(crate) fn period(&self, metric: Metric, period: Nanos) {
-        if let Some(gauge) = self.metrics.get(metric as usize) {
-            gauge.period.store(period.0, Ordering::Relaxed);
+        if let Some(stats) = self.metrics.get(metric as usize) {
+            stats.period.store(period.0, Ordering::Relaxed);
         }
     }
 
@@ -106,13 +106,13 @@ impl Gauge {
 
     pub(crate) fn stats(&self) -> GpuStats {
         let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
-        let metric = |(metric, gauge): (Metric, &MetricGauge)| MetricStats {
+        let metric = |(metric, stats): (Metric, &MetricCounters)| MetricStats {
             metric,
-            period: Nanos(load(&gauge.period)),
-            calls: Counts::of(std::iter::once(&gauge.calls)).total(),
-            failed: load(&gauge.failed),
-            total: Nanos(load(&gauge.total)),
-            max: gauge.calls.max(),
+            period: Nanos(load(&stats.period)),
+            calls: Counts::of(std::iter::once(&stats.calls)).total(),
+            failed: load(&stats.failed),
+            total: Nanos(load(&stats.total)),
+            max: stats.calls.max(),
         };
         GpuStats {
             ticks: load(&self.ticks),
@@ -128,31 +128,31 @@ impl Gauge {
     }
 }
 
-impl Gauges {
-    pub(super) const fn new(gauges: Vec<Arc<Gauge>>) -> Self {
-        Self(gauges)
+impl StatsHandle {
+    pub(super) const fn new(workers: Vec<Arc<WorkerStats>>) -> Self {
+        Self(workers)
     }
 
     /// What sampling costs and how well it keeps time.
     #[must_use]
     pub fn stats(&self) -> SamplerStats {
         SamplerStats {
-            lateness: quantiles(self.0.iter().map(|gauge| &gauge.lateness)),
-            gpus: self.0.iter().map(|gauge| gauge.stats()).collect(),
+            lateness: quantiles(self.0.iter().map(|stats| &stats.lateness)),
+            gpus: self.0.iter().map(|stats| stats.stats()).collect(),
         }
     }
 
     /// How late ticks came, of all GPUs.
     #[must_use]
     pub fn lateness(&self) -> Counts {
-        Counts::of(self.0.iter().map(|gauge| &gauge.lateness))
+        Counts::of(self.0.iter().map(|stats| &stats.lateness))
     }
 
     /// What calls for a metric took, of all GPUs.
     #[must_use]
     pub fn calls(&self, metric: Metric) -> Counts {
-        let gauges = self.0.iter().filter_map(|gauge| gauge.metrics.get(metric as usize));
-        Counts::of(gauges.map(|gauge| &gauge.calls))
+        let workers = self.0.iter().filter_map(|stats| stats.metrics.get(metric as usize));
+        Counts::of(workers.map(|stats| &stats.calls))
     }
 }
 
@@ -165,14 +165,14 @@ mod tests {
     #[test]
     fn a_call_is_seen_while_it_lasts() {
         let start = Instant::now();
-        let gauge = Gauge::new(start);
-        assert_eq!(gauge.call(start), None);
+        let stats = WorkerStats::new(start);
+        assert_eq!(stats.call(start), None);
         for metric in Metric::ALL {
-            gauge.begin(metric, start + Duration::from_secs(1));
-            let (call, lasts) = gauge.call(start + Duration::from_millis(3_500)).unwrap();
+            stats.begin(metric, start + Duration::from_secs(1));
+            let (call, lasts) = stats.call(start + Duration::from_millis(3_500)).unwrap();
             assert_eq!((call.metric, lasts), (metric, Nanos::from_millis(2_500)));
-            gauge.end(metric, lasts, false);
-            assert_eq!(gauge.call(start), None);
+            stats.end(metric, lasts, false);
+            assert_eq!(stats.call(start), None);
         }
     }
 }

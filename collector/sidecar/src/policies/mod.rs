@@ -8,22 +8,22 @@
 //! A policy that fails costs its verdict, and says so; readings and the bill never depend on one.
 //! This room must not know how advice is shown, nor what the savings add up to.
 
-mod choice;
-mod in_use;
-mod policies;
+mod config;
+mod default_policies;
+mod lease;
+mod manager;
 mod quotes;
-mod shelf;
-mod shipped;
-mod tally;
-mod verdict;
+mod result;
+mod sources;
+mod stats;
 mod window;
 mod worker;
 
-pub use choice::{Cache, Choice, OpenError};
-pub use in_use::{InUse, Watched};
-pub use policies::Policies;
-pub use quotes::{Answer, Asked, QuoteEnd, Quoted, Quotes};
-pub use tally::{Member, Tallies, Tally};
-pub use verdict::{Verdict, Verdicts};
-pub use window::{Shown, window};
+pub use config::{Cache, OpenError, PolicyConfig};
+pub use lease::{GenerationHandle, GenerationLease};
+pub use manager::PolicyManager;
+pub use quotes::{PricerStats, QuoteExpiry, QuoteResult, QuotedPrice, Quotes};
+pub use result::{PolicyResult, PolicyResults};
+pub use stats::{ActivePolicy, GenerationStats, PolicyStats};
+pub use window::{WindowGpu, window};
 pub use worker::Worker;

@@ -11,51 +11,51 @@ use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::policy::{Policy, Usage};
 use phasemeter_rules::quote::{Quote, QuoteRequest};
 
-use super::Policies;
+use super::PolicyManager;
 
 /// Who is asked, and what became of it. By default there is nobody to ask.
 #[derive(Default)]
 pub struct Quotes {
-    policies: Option<Arc<Policies>>,
-    asked: Vec<Asked>,
+    policies: Option<Arc<PolicyManager>>,
+    pricers: Vec<PricerStats>,
 }
 
 /// What all pricing policies say together.
 #[derive(Debug)]
-pub enum Answer {
+pub enum QuoteResult {
     /// One of them has a quote.
-    Quote(Quoted),
+    Quote(QuotedPrice),
     /// None of them has: the price is for others to say.
-    NotMine,
+    NoQuote,
     /// None of them has, and one failed.
     Failed,
 }
 
 /// A price that was quoted.
 #[derive(Clone, Debug)]
-pub struct Quoted {
+pub struct QuotedPrice {
     /// What is charged.
     pub price: Price,
     /// Its end, where it has one.
-    pub end: Option<QuoteEnd>,
+    pub expiry: Option<QuoteExpiry>,
 }
 
 /// The end of a quote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuoteEnd {
+pub struct QuoteExpiry {
     /// The first instant at which it does not hold any more.
     pub at: Timestamp,
     /// The name of the policy that said so.
-    pub by: String,
+    pub policy: String,
 }
 
 /// What became of asking one pricing policy.
 #[derive(Debug)]
-pub struct Asked {
+pub struct PricerStats {
     /// The name of the policy, in whatever generations it was asked.
     pub name: String,
     /// Its last fault.
-    pub fault: Option<PolicyError>,
+    pub error: Option<PolicyError>,
     /// What all its answers took; of memory, the most.
     pub usage: Usage,
 }
@@ -63,28 +63,28 @@ pub struct Asked {
 impl Quotes {
     /// These policies are asked, where there are any.
     #[must_use]
-    pub fn of(policies: Option<Arc<Policies>>) -> Self {
-        Self { policies, asked: Vec::new() }
+    pub fn of(policies: Option<Arc<PolicyManager>>) -> Self {
+        Self { policies, pricers: Vec::new() }
     }
 
     /// Asks the pricers that are in use now. It takes as long as they may take together.
-    pub fn ask(&mut self, request: &QuoteRequest) -> Answer {
-        let Some(policies) = self.policies.clone() else { return Answer::NotMine };
-        let mut answer = Answer::NotMine;
+    pub fn query(&mut self, request: &QuoteRequest) -> QuoteResult {
+        let Some(policies) = self.policies.clone() else { return QuoteResult::NoQuote };
+        let mut answer = QuoteResult::NoQuote;
         let current = policies.current();
         for policy in &current.generation.policies {
             let Some(run) = policy.quote(request) else { continue };
-            current.count(policy, &run.usage, run.result.as_ref().err(), &run.log);
-            let asked = self.of_policy(policy);
-            asked.usage.fuel += run.usage.fuel;
-            asked.usage.time += run.usage.time;
-            asked.usage.memory = asked.usage.memory.max(run.usage.memory);
+            current.record(policy, &run.usage, run.result.as_ref().err(), &run.log);
+            let stats = self.stats_of(policy);
+            stats.usage.fuel += run.usage.fuel;
+            stats.usage.time += run.usage.time;
+            stats.usage.memory = stats.usage.memory.max(run.usage.memory);
             match run.result {
-                Ok(Some(quote)) => return Answer::Quote(quoted(policy, request, &quote)),
+                Ok(Some(quote)) => return QuoteResult::Quote(quoted(policy, request, &quote)),
                 Ok(None) => {}
-                Err(fault) => {
-                    asked.fault = Some(fault);
-                    answer = Answer::Failed;
+                Err(error) => {
+                    stats.error = Some(error);
+                    answer = QuoteResult::Failed;
                 }
             }
         }
@@ -93,27 +93,27 @@ impl Quotes {
 
     /// What became of each that was asked.
     #[must_use]
-    pub fn asked(&self) -> &[Asked] {
-        &self.asked
+    pub fn pricers(&self) -> &[PricerStats] {
+        &self.pricers
     }
 
-    fn of_policy(&mut self, policy: &Policy) -> &mut Asked {
+    fn stats_of(&mut self, policy: &Policy) -> &mut PricerStats {
         let name = &policy.manifest().name;
-        let known = self.asked.iter().position(|asked| asked.name == *name);
-        let place = known.unwrap_or(self.asked.len());
+        let known = self.pricers.iter().position(|pricer| pricer.name == *name);
+        let place = known.unwrap_or(self.pricers.len());
         if known.is_none() {
             let (name, usage) = (name.clone(), Usage::default());
-            self.asked.push(Asked { name, fault: None, usage });
+            self.pricers.push(PricerStats { name, error: None, usage });
         }
-        &mut self.asked[place]
+        &mut self.pricers[place]
     }
 }
 
 /// A quote is a price that someone gave, for what was asked about.
-fn quoted(policy: &Policy, request: &QuoteRequest, quote: &Quote) -> Quoted {
+fn quoted(policy: &Policy, request: &QuoteRequest, quote: &Quote) -> QuotedPrice {
     let QuoteRequest { provider, region, instance_type, .. } = request.clone();
     let by = &policy.manifest().name;
-    Quoted {
+    QuotedPrice {
         price: Price {
             rate: quote.rate,
             plan: Some(quote.plan),
@@ -124,6 +124,6 @@ fn quoted(policy: &Policy, request: &QuoteRequest, quote: &Quote) -> Quoted {
             as_of: Some(quote.as_of),
             estimate: None,
         },
-        end: quote.valid_until.map(|at| QuoteEnd { at, by: by.clone() }),
+        expiry: quote.valid_until.map(|at| QuoteExpiry { at, policy: by.clone() }),
     }
 }

@@ -14,11 +14,11 @@ use phasemeter_rules::policy::{Policy, Usage};
 
 /// What was counted of one policy, or of a file that is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct PolicyStats {
     /// How often it was asked.
-    pub runs: u64,
+    pub evaluations: u64,
     /// How often it failed, by the kind of fault.
-    pub faults: BTreeMap<&'static str, u64>,
+    pub errors: BTreeMap<&'static str, u64>,
     /// What all its answers took.
     pub fuel: u64,
     /// How long all its answers took.
@@ -31,7 +31,7 @@ pub struct Tally {
 
 /// A policy of a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct ActivePolicy {
     /// Its name.
     pub name: String,
     /// Its version, in its own words.
@@ -42,33 +42,33 @@ pub struct Member {
 
 /// The tallies of one generation, from zero.
 #[derive(Debug)]
-pub struct Tallies {
+pub struct GenerationStats {
     /// The number of the generation.
     pub generation: u64,
     /// Its policies, in the order that they are asked.
-    pub members: Vec<Member>,
+    pub policies: Vec<ActivePolicy>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// By the name of the policy, or of the file of what is none.
-    each: BTreeMap<String, Tally>,
+    each: BTreeMap<String, PolicyStats>,
     /// The files that were not taken into use, at the last look.
-    refused: Vec<String>,
+    rejected: Vec<String>,
 }
 
-impl Tallies {
+impl GenerationStats {
     /// Nothing was counted yet.
     pub(super) fn of(generation: &Generation) -> Self {
-        let member = |policy: &Policy| Member {
+        let active = |policy: &Policy| ActivePolicy {
             name: policy.manifest().name.clone(),
             version: policy.manifest().version.clone(),
             digest: policy.digest(),
         };
         Self {
             generation: generation.number,
-            members: generation.policies.iter().map(|policy| member(policy)).collect(),
+            policies: generation.policies.iter().map(|policy| active(policy)).collect(),
             state: Mutex::default(),
         }
     }
@@ -76,41 +76,44 @@ impl Tallies {
     /// A digest over those of its policies, in their order: that of the text that has one a line.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        let lines = self.members.iter().map(|member| format!("{}\n", member.digest));
+        let lines = self.policies.iter().map(|policy| format!("{}\n", policy.digest));
         Digest::of(lines.collect::<String>().as_bytes())
     }
 
     /// A policy was asked.
-    pub(super) fn count(&self, name: &str, usage: &Usage, fault: Option<&PolicyError>) {
+    pub(super) fn record(&self, name: &str, usage: &Usage, error: Option<&PolicyError>) {
         let mut state = self.lock();
-        let tally = state.each.entry(name.to_owned()).or_default();
-        tally.runs += 1;
-        tally.fuel = tally.fuel.saturating_add(usage.fuel);
-        tally.time += usage.time;
-        tally.memory = usage.memory;
-        tally.fail(fault);
+        let stats = state.each.entry(name.to_owned()).or_default();
+        stats.evaluations += 1;
+        stats.fuel = stats.fuel.saturating_add(usage.fuel);
+        stats.time += usage.time;
+        stats.memory = usage.memory;
+        stats.fail(error);
     }
 
     /// The files were looked at again: these are not taken into use.
-    pub(super) fn refuse<'a>(&self, files: impl Iterator<Item = (&'a str, &'a PolicyError)>) {
+    pub(super) fn record_rejected<'a>(
+        &self,
+        files: impl Iterator<Item = (&'a str, &'a PolicyError)>,
+    ) {
         let mut state = self.lock();
-        state.refused.clear();
-        for (file, fault) in files {
-            state.refused.push(file.to_owned());
-            state.each.entry(file.to_owned()).or_default().fail(Some(fault));
+        state.rejected.clear();
+        for (file, error) in files {
+            state.rejected.push(file.to_owned());
+            state.each.entry(file.to_owned()).or_default().fail(Some(error));
         }
     }
 
     /// All of them, now, by the name of the policy, or of the file of what is none.
     #[must_use]
-    pub fn all(&self) -> BTreeMap<String, Tally> {
+    pub fn all(&self) -> BTreeMap<String, PolicyStats> {
         self.lock().each.clone()
     }
 
     /// The files that were not taken into use, at the last look.
     #[must_use]
-    pub fn refused(&self) -> Vec<String> {
-        self.lock().refused.clone()
+    pub fn rejected(&self) -> Vec<String> {
+        self.lock().rejected.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -119,11 +122,11 @@ impl Tallies {
     }
 }
 
-impl Tally {
-    fn fail(&mut self, fault: Option<&PolicyError>) {
-        self.failing = fault.is_some();
-        if let Some(fault) = fault {
-            *self.faults.entry(fault.kind()).or_default() += 1;
+impl PolicyStats {
+    fn fail(&mut self, error: Option<&PolicyError>) {
+        self.failing = error.is_some();
+        if let Some(error) = error {
+            *self.errors.entry(error.kind()).or_default() += 1;
         }
     }
 }

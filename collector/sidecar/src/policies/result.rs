@@ -15,47 +15,47 @@ use phasemeter_rules::window::Window;
 
 /// What the recommenders of one generation said of one window. Empty where there is none.
 #[derive(Debug, Default)]
-pub struct Verdicts {
+pub struct PolicyResults {
     /// Who was asked, and what was not taken into use.
     pub generation: Arc<Generation>,
     /// What each of them said.
-    pub each: Vec<Verdict>,
+    pub each: Vec<PolicyResult>,
     /// Why the folder of policies could not be read again, where it could not.
     pub unreadable: Option<Arc<Rejection>>,
 }
 
 /// What one policy said of a window.
 #[derive(Debug)]
-pub struct Verdict {
+pub struct PolicyResult {
     /// Who said it.
     pub policy: Arc<Policy>,
     /// What, or why nothing.
-    pub answer: Result<Vec<Recommendation>, PolicyError>,
+    pub result: Result<Vec<Recommendation>, PolicyError>,
     /// What that took.
     pub usage: Usage,
     /// What it logged.
     pub log: Log,
 }
 
-impl Verdict {
+impl PolicyResult {
     /// Asks; `None` where the policy is no recommender.
-    pub(super) fn of(policy: &Arc<Policy>, window: &Window) -> Option<Self> {
+    pub(super) fn evaluate(policy: &Arc<Policy>, window: &Window) -> Option<Self> {
         let run = policy.recommend(window)?;
         Some(Self {
             policy: Arc::clone(policy),
-            answer: run.result,
+            result: run.result,
             usage: run.usage,
             log: run.log,
         })
     }
 }
 
-impl Verdicts {
+impl PolicyResults {
     /// All advice there is, each with the policy that gives it.
     pub fn recommendations(&self) -> impl Iterator<Item = (&Policy, &Recommendation)> {
-        self.each.iter().flat_map(|verdict| {
-            let advice = verdict.answer.iter().flatten();
-            advice.map(|recommendation| (verdict.policy.as_ref(), recommendation))
+        self.each.iter().flat_map(|result| {
+            let advice = result.result.iter().flatten();
+            advice.map(|recommendation| (result.policy.as_ref(), recommendation))
         })
     }
 
@@ -68,20 +68,20 @@ impl Verdicts {
     /// The errors as they are exported.
     #[must_use]
     pub fn error_events(&self) -> Vec<PolicyErrorEvent<'_>> {
-        let failed = self.faults();
+        let failed = self.errors();
         failed
-            .map(|(name, fault)| PolicyErrorEvent {
+            .map(|(name, error)| PolicyErrorEvent {
                 name,
-                kind: fault.kind(),
-                message: fault.to_string(),
+                kind: error.kind(),
+                message: error.to_string(),
             })
             .collect()
     }
 
     /// All that failed, by the name of the policy, else of its file.
-    pub fn faults(&self) -> impl Iterator<Item = (&str, &PolicyError)> {
-        let failed = self.each.iter().filter_map(|verdict| {
-            Some((verdict.policy.manifest().name.as_str(), verdict.answer.as_ref().err()?))
+    pub fn errors(&self) -> impl Iterator<Item = (&str, &PolicyError)> {
+        let failed = self.each.iter().filter_map(|result| {
+            Some((result.policy.manifest().name.as_str(), result.result.as_ref().err()?))
         });
         let rejected = self.generation.rejected.iter().chain(self.unreadable.as_deref());
         failed.chain(rejected.map(|rejection| (rejection.file.as_str(), &rejection.error)))

@@ -10,11 +10,11 @@ use opentelemetry::metrics::{Histogram, Meter};
 use phasemeter_otlp::duration_histogram::Counts;
 
 /// The bounds of buckets for what is quick, in seconds.
-pub(super) const QUICK: [f64; 14] =
+pub(super) const SHORT_BOUNDS: [f64; 14] =
     [1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.3, 1.0];
 
 /// The bounds of buckets for what crosses a network, in seconds: those of HTTP's own durations.
-pub(super) const SLOW: [f64; 14] =
+pub(super) const NETWORK_BOUNDS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
 
 /// A histogram in seconds.
@@ -29,26 +29,26 @@ pub(super) fn seconds(
 }
 
 /// One series of such a histogram.
-pub(super) struct Distribution {
+pub(super) struct HistogramBridge {
     histogram: Histogram<f64>,
     attributes: Vec<KeyValue>,
-    told: Mutex<Counts>,
+    recorded: Mutex<Counts>,
 }
 
-impl Distribution {
+impl HistogramBridge {
     /// Nothing was told of it yet.
     pub(super) fn new(histogram: &Histogram<f64>, attributes: Vec<KeyValue>) -> Self {
-        Self { histogram: histogram.clone(), attributes, told: Mutex::default() }
+        Self { histogram: histogram.clone(), attributes, recorded: Mutex::default() }
     }
 
     /// Records what is new, each length as the middle of the bucket that it was counted in.
-    pub(super) fn tell(&self, counts: Counts) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        for (length, count) in counts.since(&told) {
+    pub(super) fn record(&self, counts: Counts) {
+        let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        for (length, count) in counts.since(&recorded) {
             for _ in 0..count {
                 self.histogram.record(length.as_secs_f64(), &self.attributes);
             }
         }
-        *told = counts;
+        *recorded = counts;
     }
 }

@@ -12,26 +12,26 @@ use phasemeter_rules::generation::{Generation, Generations, Rejection};
 use phasemeter_rules::watch::PollWatcher;
 use phasemeter_rules::window::Window;
 
-use super::choice::{Choice, OpenError};
-use super::in_use::{InUse, Watched};
-use super::shelf::Shelf;
-use super::verdict::{Verdict, Verdicts};
+use super::config::{OpenError, PolicyConfig};
+use super::lease::{GenerationHandle, GenerationLease};
+use super::result::{PolicyResult, PolicyResults};
+use super::sources::PolicySources;
 
 /// How often a folder is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The policies in use.
-pub struct Policies {
-    shelf: Shelf,
+pub struct PolicyManager {
+    sources: PolicySources,
     generations: Generations,
-    current: Mutex<InUse>,
+    current: Mutex<GenerationLease>,
     /// Who is told of each generation.
-    watcher: Mutex<Option<Sender<Watched>>>,
+    watcher: Mutex<Option<Sender<GenerationHandle>>>,
     /// Why the folder could not be read the last time.
     unreadable: Mutex<Option<Arc<Rejection>>>,
 }
 
-impl Policies {
+impl PolicyManager {
     /// Loads them; `None` where there is none to use.
     ///
     /// What is wrong with a policy is not an error: it is told with its verdicts.
@@ -39,22 +39,22 @@ impl Policies {
     /// # Errors
     /// Where what the operator named is not there or not what it should be, and where nothing can
     /// be run here.
-    pub fn open(choice: &Choice) -> Result<Option<Arc<Self>>, OpenError> {
-        let shelf = Shelf {
-            shipped: choice.shipped,
-            settings: Arc::new(choice.settings()?),
-            folder: choice.folder.clone(),
-            files: choice.files.clone(),
+    pub fn open(config: &PolicyConfig) -> Result<Option<Arc<Self>>, OpenError> {
+        let sources = PolicySources {
+            default_policies: config.default_policies,
+            settings: Arc::new(config.settings()?),
+            folder: config.folder.clone(),
+            files: config.files.clone(),
         };
-        shelf.check().map_err(|(path, source)| OpenError::Unreadable { path, source })?;
-        if shelf.is_bare() {
+        sources.check().map_err(|(path, source)| OpenError::Unreadable { path, source })?;
+        if sources.is_empty() {
             return Ok(None);
         }
-        let host = choice.host()?;
+        let host = config.host()?;
         let generations = Generations::new(Arc::new(host));
         let policies = Self {
-            shelf,
-            current: Mutex::new(InUse::new(generations.current())),
+            sources,
+            current: Mutex::new(GenerationLease::new(generations.current())),
             generations,
             watcher: Mutex::default(),
             unreadable: Mutex::default(),
@@ -67,14 +67,14 @@ impl Policies {
     /// Reads the shelf again, and takes into use what is on it. Where its folder cannot be read,
     /// everything stays as it is.
     pub fn reload(&self) -> Arc<Generation> {
-        match self.shelf.candidates() {
+        match self.sources.candidates() {
             Ok(candidates) => {
                 *lock(&self.unreadable) = None;
                 self.take_into_use(self.generations.reload(candidates))
             }
             Err(rejection) => {
                 let current = self.current();
-                current.refuse(std::iter::once(&rejection).map(told));
+                current.record_rejected(std::iter::once(&rejection).map(told));
                 *lock(&self.unreadable) = Some(Arc::new(rejection));
                 current.generation
             }
@@ -85,10 +85,10 @@ impl Policies {
         let mut current = lock(&self.current);
         let is_new = generation.number != current.generation.number;
         *current = current.followed_by(Arc::clone(&generation));
-        current.refuse(generation.rejected.iter().map(told));
+        current.record_rejected(generation.rejected.iter().map(told));
         if is_new && let Some(watcher) = lock(&self.watcher).as_ref() {
             // Who has stopped watching needs no news.
-            let _ = watcher.send(current.watched());
+            let _ = watcher.send(current.handle());
         }
         generation
     }
@@ -102,7 +102,7 @@ impl Policies {
         mut reloaded: impl FnMut(&Generation) + Send + 'static,
     ) -> io::Result<Option<PollWatcher>> {
         let policies = Arc::clone(self);
-        let folder = self.shelf.folder.clone();
+        let folder = self.sources.folder.clone();
         let watch =
             |folder| PollWatcher::start(folder, LOOK_EVERY, move || reloaded(&policies.reload()));
         folder.map(watch).transpose()
@@ -110,51 +110,51 @@ impl Policies {
 
     /// The policies in use now. Whoever holds them keeps them whole.
     #[must_use]
-    pub fn current(&self) -> InUse {
+    pub fn current(&self) -> GenerationLease {
         lock(&self.current).clone()
     }
 
     /// The generation in use and each that follows, for one who watches what is counted of them;
     /// until [`Self::unwatch`].
-    pub fn watched(&self) -> Receiver<Watched> {
+    pub fn subscribe(&self) -> Receiver<GenerationHandle> {
         let (watcher, begun) = mpsc::channel();
         let current = lock(&self.current);
         // The receiver is here.
-        let _ = watcher.send(current.watched());
+        let _ = watcher.send(current.handle());
         *lock(&self.watcher) = Some(watcher);
         begun
     }
 
     /// Whoever watches is told of no generation any more.
-    pub fn unwatch(&self) {
+    pub fn unsubscribe(&self) {
         *lock(&self.watcher) = None;
     }
 
     /// Shows a window to every recommender. Without one nobody is asked.
     #[must_use]
-    pub fn judge(&self, window: Option<&Window>) -> Verdicts {
+    pub fn evaluate(&self, window: Option<&Window>) -> PolicyResults {
         let current = self.current();
         let asked = window.map(|window| {
             let policies = current.generation.policies.iter();
-            policies.filter_map(|policy| Verdict::of(policy, window))
+            policies.filter_map(|policy| PolicyResult::evaluate(policy, window))
         });
         let each: Vec<_> = asked.into_iter().flatten().collect();
-        for Verdict { policy, answer, usage, log } in &each {
-            current.count(policy, usage, answer.as_ref().err(), log);
+        for PolicyResult { policy, result, usage, log } in &each {
+            current.record(policy, usage, result.as_ref().err(), log);
         }
         let unreadable = lock(&self.unreadable).clone();
-        Verdicts { each, generation: Arc::clone(&current.generation), unreadable }
+        PolicyResults { each, generation: Arc::clone(&current.generation), unreadable }
     }
 
     /// Settings that no policy gets are a mistake, unless it may still come or could not be told.
     fn are_all_there(&self) -> Result<(), OpenError> {
         let generation = self.current().generation;
-        if self.shelf.folder.is_some() || !generation.rejected.is_empty() {
+        if self.sources.folder.is_some() || !generation.rejected.is_empty() {
             return Ok(());
         }
         let known: Vec<_> =
             generation.policies.iter().map(|policy| policy.manifest().name.as_str()).collect();
-        match self.shelf.settings.keys().find(|name| !known.contains(&name.as_str())) {
+        match self.sources.settings.keys().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some(name) => {
                 let known = match known.as_slice() {

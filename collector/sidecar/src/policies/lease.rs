@@ -11,30 +11,30 @@ use phasemeter_rules::policy::{Policy, Usage};
 use phasemeter_rules::{Level, Log};
 use tracing::{debug, error, warn};
 
-use super::tally::Tallies;
+use super::stats::GenerationStats;
 
 /// A generation that is in use, in the hand of one who asks its policies.
 #[derive(Clone, Debug)]
-pub struct InUse {
+pub struct GenerationLease {
     /// The policies, and what was not taken into use.
     pub generation: Arc<Generation>,
-    tallies: Arc<Tallies>,
+    stats: Arc<GenerationStats>,
     /// Held by all who may still count.
     users: Arc<()>,
 }
 
 /// What is counted of a generation, for whoever watches.
 #[derive(Clone, Debug)]
-pub struct Watched {
+pub struct GenerationHandle {
     /// What was counted so far.
-    pub tallies: Arc<Tallies>,
+    pub stats: Arc<GenerationStats>,
     users: Weak<()>,
 }
 
-impl InUse {
+impl GenerationLease {
     pub(super) fn new(generation: Arc<Generation>) -> Self {
-        let tallies = Arc::new(Tallies::of(&generation));
-        Self { generation, tallies, users: Arc::default() }
+        let stats = Arc::new(GenerationStats::of(&generation));
+        Self { generation, stats, users: Arc::default() }
     }
 
     /// Its successor: it counts on where the policies are the same.
@@ -47,20 +47,23 @@ impl InUse {
     }
 
     /// The files were looked at again: these are not taken into use.
-    pub(super) fn refuse<'a>(&self, files: impl Iterator<Item = (&'a str, &'a PolicyError)>) {
-        self.tallies.refuse(files);
+    pub(super) fn record_rejected<'a>(
+        &self,
+        files: impl Iterator<Item = (&'a str, &'a PolicyError)>,
+    ) {
+        self.stats.record_rejected(files);
     }
 
     /// A policy was asked: it is counted, and what it logged is said.
-    pub(super) fn count(
+    pub(super) fn record(
         &self,
         policy: &Policy,
         usage: &Usage,
-        fault: Option<&PolicyError>,
+        error: Option<&PolicyError>,
         log: &Log,
     ) {
         let name = policy.manifest().name.as_str();
-        self.tallies.count(name, usage, fault);
+        self.stats.record(name, usage, error);
         for (level, line) in &log.lines {
             match level {
                 // What it informs of stands in the report.
@@ -72,15 +75,15 @@ impl InUse {
     }
 
     /// For whoever watches.
-    pub(super) fn watched(&self) -> Watched {
-        Watched { tallies: Arc::clone(&self.tallies), users: Arc::downgrade(&self.users) }
+    pub(super) fn handle(&self) -> GenerationHandle {
+        GenerationHandle { stats: Arc::clone(&self.stats), users: Arc::downgrade(&self.users) }
     }
 }
 
-impl Watched {
+impl GenerationHandle {
     /// Whether another generation has taken over, and nobody counts any more.
     #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub fn is_released(&self) -> bool {
         self.users.strong_count() == 0
     }
 }

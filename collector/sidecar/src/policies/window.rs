@@ -20,7 +20,7 @@ const TENSOR: &str = "tensor.activity";
 
 /// A GPU of a window.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
+pub struct WindowGpu<'a> {
     /// Who it is.
     pub identity: &'a GpuIdentity,
     /// What is known of it.
@@ -36,7 +36,7 @@ pub struct Shown<'a> {
 #[must_use]
 pub fn window(
     experiment: &Experiment,
-    gpus: &[Shown<'_>],
+    gpus: &[WindowGpu<'_>],
     work: &BTreeMap<String, u64>,
     is_final: bool,
 ) -> Option<Window> {
@@ -58,13 +58,22 @@ pub fn window(
         trace_id: experiment.trace_id.to_string(),
         attributes: experiment.attributes.clone(),
         step: grid.step,
-        gpus: gpus.iter().zip(&recent).map(|it| it.0.shown(it.1, &grid, alone.clone())).collect(),
+        gpus: gpus
+            .iter()
+            .zip(&recent)
+            .map(|it| it.0.to_window(it.1, &grid, alone.clone()))
+            .collect(),
         metrics: metrics.collect(),
     })
 }
 
-impl Shown<'_> {
-    fn shown(&self, recent: &WindowTotals, grid: &Grid, work_done: BTreeMap<String, f64>) -> Gpu {
+impl WindowGpu<'_> {
+    fn to_window(
+        &self,
+        recent: &WindowTotals,
+        grid: &Grid,
+        work_done: BTreeMap<String, f64>,
+    ) -> Gpu {
         let series = self.meter.window_series();
         let Columns { utilization, power, memory } = Columns::of(series, grid);
         Gpu {

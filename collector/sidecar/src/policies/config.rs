@@ -14,13 +14,13 @@ use phasemeter_rules::policy_dir;
 use phasemeter_rules::signature::{ParsePublicKeyError, PublicKey};
 use serde_json::{Map, Value};
 
-use super::shelf::SettingsByName;
+use super::sources::SettingsByName;
 
 /// What an operator decides about policies.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct PolicyConfig {
     /// Whether those that ship are in use.
-    pub shipped: bool,
+    pub default_policies: bool,
     /// Policies, by file.
     pub files: Vec<PathBuf>,
     /// A folder of policies.
@@ -84,7 +84,7 @@ pub enum OpenError {
     Host(#[from] HostError),
 }
 
-impl Choice {
+impl PolicyConfig {
     /// The settings there are.
     pub(super) fn settings(&self) -> Result<SettingsByName, OpenError> {
         self.settings.iter().map(|(name, path)| Ok((name.clone(), settings(path)?))).collect()

@@ -11,13 +11,13 @@ use std::thread;
 
 use phasemeter_rules::window::Window;
 
-use super::{Policies, Verdicts};
+use super::{PolicyManager, PolicyResults};
 
 /// Judges windows until it is dropped or finished.
 #[derive(Debug)]
 pub struct Worker {
     windows: SyncSender<Option<Window>>,
-    verdicts: Receiver<Verdicts>,
+    results: Receiver<PolicyResults>,
 }
 
 impl Worker {
@@ -25,37 +25,37 @@ impl Worker {
     ///
     /// # Errors
     /// Where there can be none.
-    pub fn start(policies: Arc<Policies>) -> io::Result<Self> {
+    pub fn start(policies: Arc<PolicyManager>) -> io::Result<Self> {
         let (windows, shown) = mpsc::sync_channel::<Option<Window>>(1);
-        let (said, verdicts) = mpsc::channel();
-        let judge = move || {
+        let (said, results) = mpsc::channel();
+        let evaluate = move || {
             for window in shown {
-                if said.send(policies.judge(window.as_ref())).is_err() {
+                if said.send(policies.evaluate(window.as_ref())).is_err() {
                     return;
                 }
             }
         };
-        thread::Builder::new().name("advice".to_owned()).spawn(judge)?;
-        Ok(Self { windows, verdicts })
+        thread::Builder::new().name("advice".to_owned()).spawn(evaluate)?;
+        Ok(Self { windows, results })
     }
 
     /// Hands a window over, and never waits; whether there was room for it.
-    pub fn show(&self, window: Window) -> bool {
+    pub fn submit(&self, window: Window) -> bool {
         self.windows.try_send(Some(window)).is_ok()
     }
 
     /// Verdicts that came since the last call, oldest first.
-    pub fn verdicts(&self) -> impl Iterator<Item = Verdicts> {
-        self.verdicts.try_iter()
+    pub fn results(&self) -> impl Iterator<Item = PolicyResults> {
+        self.results.try_iter()
     }
 
     /// Hands the last window over, where there is one, and waits for what is said of it: as long as the policies may
     /// take together. `None` where the thread is gone.
     #[must_use]
-    pub fn finish(self, last: Option<Window>) -> Option<Verdicts> {
-        let Self { windows, verdicts } = self;
+    pub fn finish(self, last: Option<Window>) -> Option<PolicyResults> {
+        let Self { windows, results } = self;
         windows.send(last).ok()?;
         drop(windows);
-        verdicts.iter().last()
+        results.iter().last()
     }
 }
