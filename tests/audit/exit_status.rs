@@ -83,7 +83,7 @@ fn failed_write_exits_74() {
         let run = if subcommand == "audit" { run.arg("-") } else { run };
         let outcome = run.stdin(Plan::default().text()).run();
         assert_eq!(outcome.status, 74, "{outcome:?}");
-        assert!(outcome.error_line().contains("the report cannot be written"), "{outcome:?}");
+        assert!(outcome.error_line().contains("cannot write the report"), "{outcome:?}");
     }
 }
 

@@ -71,7 +71,7 @@ pub struct HostArgs {
     #[arg(long)]
     pub stub_imports: bool,
 
-    /// Interpret it, as in a build without a compiler, or compile it for that.
+    /// Use the interpreter, as in a build without a compiler, or compile for it.
     #[arg(long)]
     pub interpreter: bool,
 }
