@@ -21,7 +21,7 @@ pub struct Paced<S, W> {
     speed: u64,
     clock: Clock,
     /// Set by the first reading.
-    start: Option<Origin>,
+    origin: Option<Origin>,
     /// Waits for a duration; returns whether to continue.
     wait: W,
 }
@@ -42,7 +42,7 @@ impl<S: Source, W: FnMut(Duration) -> bool> Paced<S, W> {
     /// The source ends once `wait` returns false.
     pub fn new(source: S, length: Nanos, speed: NonZeroU32, wait: W) -> Self {
         let speed = u64::from(speed.get());
-        Self { source, length, speed, clock: Clock::start(), start: None, wait }
+        Self { source, length, speed, clock: Clock::start(), origin: None, wait }
     }
 
     /// Starts at this reading. At the end of the source, timestamps and clock agree.
@@ -62,13 +62,13 @@ impl<S: Source, W: FnMut(Duration) -> bool> Paced<S, W> {
 impl<S: Source, W: FnMut(Duration) -> bool> Source for Paced<S, W> {
     fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError> {
         let Some((gpu, reading)) = self.source.next()? else { return Ok(None) };
-        let start = self.start.unwrap_or_else(|| self.start_at(reading.at));
-        self.start = Some(start);
-        let since = reading.at.since(start.source);
-        let due = start.clock + self.scaled(since);
+        let origin = self.origin.unwrap_or_else(|| self.start_at(reading.at));
+        self.origin = Some(origin);
+        let since = reading.at.since(origin.source);
+        let due = origin.clock + self.scaled(since);
         let left = due.since(self.clock.now());
         let proceed = left == Nanos::ZERO || (self.wait)(Duration::from_nanos(left.0));
-        Ok(proceed.then(|| (gpu, Reading { at: start.stamp + since, ..reading })))
+        Ok(proceed.then(|| (gpu, Reading { at: origin.stamp + since, ..reading })))
     }
 
     fn gpus(&self) -> &[GpuIdentity] {

@@ -122,7 +122,7 @@ impl LogDecoder {
     /// Decodes a line. A reading is stored in `entry`.
     #[inline]
     pub(super) fn decode(&mut self, line: Line<'_>, entry: &mut Entry) -> Decoded {
-        let Line::Whole(line) = line else { return self.too_long() };
+        let Line::Whole(line) = line else { return self.reject_too_long() };
         let Some(columns) = &self.columns else { return self.decode_other(line) };
         let Some(row) = Row::read(line, columns, &mut self.timestamps) else {
             return self.decode_other(line);
@@ -194,7 +194,7 @@ impl LogDecoder {
     }
 
     #[cold]
-    fn too_long(&mut self) -> Decoded {
+    fn reject_too_long(&mut self) -> Decoded {
         if self.has_header {
             self.skip_row(RejectReason::TooLong)
         } else {

@@ -70,7 +70,7 @@ impl GpuRegistry {
         Ok(gpu)
     }
 
-    /// The GPU at this position in a tick.
+    /// The GPU at this position in a tick; added if it is new.
     #[inline]
     pub(super) fn at_position(&mut self, position: usize) -> usize {
         while self.gpus.len() <= position {

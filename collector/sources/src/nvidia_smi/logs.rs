@@ -52,7 +52,7 @@ struct MergedLog {
 struct NextReading {
     at: Timestamp,
     is_first: bool,
-    part: usize,
+    log: usize,
 }
 
 /// Summary of a log for reports.
@@ -80,8 +80,8 @@ impl Logs {
     pub fn open(inputs: &[Input], options: &LogOptions) -> Result<Self, SourceError> {
         let mut named = Vec::new();
         let mut size = Some(0_u64);
-        for (place, input) in inputs.iter().enumerate() {
-            if inputs.iter().take(place).any(|other| other == input) {
+        for (index, input) in inputs.iter().enumerate() {
+            if inputs.iter().take(index).any(|other| other == input) {
                 let (file, kind) = (input.to_string(), LogErrorKind::DuplicateLog);
                 return Err(LogError { file, line: None, kind }.into());
             }
@@ -104,8 +104,8 @@ impl Logs {
         for ((name, bytes), label) in named.into_iter().zip(labels) {
             let bytes = Box::new(CountingReader::new(bytes, Arc::clone(&read)));
             let log = Log::open(name.into(), bytes, options, &mut rejected)?;
-            let (at, part) = (log.entry().reading.at, logs.len());
-            queue.push(Reverse(NextReading { at, is_first: true, part }));
+            let (at, index) = (log.entry().reading.at, logs.len());
+            queue.push(Reverse(NextReading { at, is_first: true, log: index }));
             let (chain, continues, gpus) = (None, None, Vec::new());
             logs.push(MergedLog {
                 log,
@@ -117,7 +117,7 @@ impl Logs {
                 gpus,
             });
         }
-        let current = queue.pop().map_or(0, |Reverse(next)| next.part);
+        let current = queue.pop().map_or(0, |Reverse(next)| next.log);
         let fleet = Fleet::default();
         Ok(Self { logs, current, queue, fleet, rejected, read, size })
     }
@@ -130,13 +130,13 @@ impl Logs {
 
     /// Summaries of all logs in the order given. Complete once all readings are read.
     pub fn summaries(&self) -> impl Iterator<Item = LogSummary<'_>> {
-        self.logs.iter().map(|part| LogSummary {
-            file: part.log.name(),
-            gpus: part.log.gpus().len(),
-            gpu_identification: part.log.gpu_identification(),
-            power: part.log.power(),
-            assumed_utc: part.log.assumed_utc(),
-            continues: part.continues.as_deref(),
+        self.logs.iter().map(|merged| LogSummary {
+            file: merged.log.name(),
+            gpus: merged.log.gpus().len(),
+            gpu_identification: merged.log.gpu_identification(),
+            power: merged.log.power(),
+            assumed_utc: merged.log.assumed_utc(),
+            continues: merged.continues.as_deref(),
         })
     }
 
@@ -150,21 +150,21 @@ impl Logs {
     #[inline]
     fn advance(&mut self) -> Result<bool, SourceError> {
         loop {
-            let Some(part) = self.logs.get_mut(self.current) else { return Ok(false) };
-            if !part.emitted || part.log.advance(&mut self.rejected)? {
-                let at = part.log.entry().reading.at;
-                let next = NextReading { at, is_first: part.chain.is_none(), part: self.current };
+            let Some(merged) = self.logs.get_mut(self.current) else { return Ok(false) };
+            if !merged.emitted || merged.log.advance(&mut self.rejected)? {
+                let at = merged.log.entry().reading.at;
+                let next = NextReading { at, is_first: merged.chain.is_none(), log: self.current };
                 if self.queue.peek().is_none_or(|Reverse(other)| next <= *other) {
-                    part.emitted = true;
+                    merged.emitted = true;
                     return Ok(true);
                 }
-                part.emitted = false;
+                merged.emitted = false;
                 self.queue.push(Reverse(next));
             } else {
-                part.ended = true;
+                merged.ended = true;
             }
             match self.queue.pop() {
-                Some(Reverse(next)) => self.current = next.part,
+                Some(Reverse(next)) => self.current = next.log,
                 None => return Ok(false),
             }
         }
@@ -174,11 +174,11 @@ impl Logs {
     #[cold]
     fn merge_changes(&mut self) {
         let chain = self.chain();
-        let Some(part) = self.logs.get_mut(self.current) else { return };
-        for (local, gpu) in part.log.gpus().enumerate() {
-            match part.gpus.get(local) {
+        let Some(merged) = self.logs.get_mut(self.current) else { return };
+        for (local, gpu) in merged.log.gpus().enumerate() {
+            match merged.gpus.get(local) {
                 Some(known) => self.fleet.merge(*known, gpu),
-                None => part.gpus.push(self.fleet.find_or_insert(chain, gpu)),
+                None => merged.gpus.push(self.fleet.find_or_insert(chain, gpu)),
             }
         }
     }
@@ -189,22 +189,22 @@ impl Logs {
     fn chain(&mut self) -> usize {
         let by_uuid = |log: &Log| log.gpu_identification() == GpuIdentification::Uuid;
         let in_progress =
-            |part: &MergedLog| part.chain.is_some() && !part.ended && !by_uuid(&part.log);
+            |merged: &MergedLog| merged.chain.is_some() && !merged.ended && !by_uuid(&merged.log);
         let other_in_progress = self.logs.iter().any(in_progress);
-        let Some(part) = self.logs.get_mut(self.current) else { return 0 };
-        *part.chain.get_or_insert_with(|| {
-            let starts_chain = other_in_progress || by_uuid(&part.log);
+        let Some(merged) = self.logs.get_mut(self.current) else { return 0 };
+        *merged.chain.get_or_insert_with(|| {
+            let starts_chain = other_in_progress || by_uuid(&merged.log);
             let continued = if starts_chain {
                 None
             } else {
-                self.fleet.matching_chain(&part.log.gpus().collect::<Vec<_>>())
+                self.fleet.matching_chain(&merged.log.gpus().collect::<Vec<_>>())
             };
             match continued {
                 Some(chain) => {
-                    part.continues = self.fleet.append_log(chain, Arc::clone(part.log.name()));
+                    merged.continues = self.fleet.append_log(chain, Arc::clone(merged.log.name()));
                     chain
                 }
-                None => self.fleet.begin_chain(&part.label, part.log.name()),
+                None => self.fleet.begin_chain(&merged.label, merged.log.name()),
             }
         })
     }
@@ -216,12 +216,12 @@ impl Source for Logs {
         if !self.advance()? {
             return Ok(None);
         }
-        if self.logs.get_mut(self.current).is_some_and(|part| part.log.take_changed()) {
+        if self.logs.get_mut(self.current).is_some_and(|merged| merged.log.take_changed()) {
             self.merge_changes();
         }
-        let Some(part) = self.logs.get(self.current) else { return Ok(None) };
-        let entry = part.log.entry();
-        let Some(gpu) = part.gpus.get(entry.gpu) else { return Ok(None) };
+        let Some(merged) = self.logs.get(self.current) else { return Ok(None) };
+        let entry = merged.log.entry();
+        let Some(gpu) = merged.gpus.get(entry.gpu) else { return Ok(None) };
         self.fleet.apply_limits(*gpu, entry.limits);
         Ok(Some((*gpu, entry.reading)))
     }
@@ -231,8 +231,8 @@ impl Source for Logs {
     }
 
     fn reject(&mut self, reason: &str) {
-        if let Some(part) = self.logs.get(self.current) {
-            self.rejected.record(part.log.name(), part.log.entry().line, reason);
+        if let Some(merged) = self.logs.get(self.current) {
+            self.rejected.record(merged.log.name(), merged.log.entry().line, reason);
         }
     }
 }

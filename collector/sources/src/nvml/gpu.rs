@@ -124,7 +124,7 @@ impl<'d> Gpu<'d> {
             Metric::Counters => {
                 let at = clock.now();
                 counters::query(device, |counter, total| {
-                    let value = DeviceValue::Count { counter, total: total };
+                    let value = DeviceValue::Count { counter, total };
                     emit(Observed::DeviceMetric(DeviceMetric { at, value }));
                 })?;
             }

@@ -1,4 +1,4 @@
-//! Converts the driver's ring buffer of utilization samples to intervals, in order and in local
+//! Converts the driver's ring buffer of utilization samples to intervals, in order and in system
 //! time.
 //!
 //! Must not depend on driver calls: the caller passes the whole buffer each time, so that its depth
@@ -36,9 +36,9 @@ pub(super) struct Sample {
 #[derive(Debug)]
 pub(super) struct SampleRing {
     stale_after: Nanos,
-    /// The driver's timestamp of the last emitted sample, and its end in local time.
+    /// The driver's timestamp of the last emitted sample, and its end in system time.
     last: Option<(u64, Timestamp)>,
-    /// Local time minus the driver's time in nanoseconds, if they differ.
+    /// System time minus the driver's time in nanoseconds, if they differ.
     offset: Option<i128>,
     drain_interval: Nanos,
 }
@@ -54,7 +54,7 @@ impl SampleRing {
         self.drain_interval
     }
 
-    /// Discards the offset from the driver's clock after a step of the local clock.
+    /// Discards the offset from the driver's clock after a step of the system clock.
     pub(super) const fn reset_clock(&mut self) {
         self.offset = None;
     }
@@ -84,7 +84,7 @@ impl SampleRing {
         // A timestamp after the newest sample means that the driver's clock was set back.
         let known = self.last.filter(|(stamp, _)| *stamp <= newest);
         let Some((mut before, mut end)) = known else {
-            self.last = to_local_time(newest, offset).map(|end| (newest, end));
+            self.last = to_system_time(newest, offset).map(|end| (newest, end));
             return;
         };
         let first_new = samples.partition_point(|sample| sample.stamp <= before);
@@ -93,7 +93,7 @@ impl SampleRing {
             // If samples are missing, this one covers only its own period.
             let covered = if gap <= self.stale_after { gap } else { period.min(self.stale_after) };
             before = sample.stamp;
-            let Some(to) = to_local_time(sample.stamp, offset) else { continue };
+            let Some(to) = to_system_time(sample.stamp, offset) else { continue };
             let from = to.saturating_sub(covered).max(end);
             let utilization = u32::try_from(sample.value).ok().and_then(Utilization::from_percent);
             if let Some(utilization) = utilization.filter(|_| from < to) {
@@ -104,7 +104,7 @@ impl SampleRing {
         self.last = Some((before, end));
     }
 
-    /// Local time minus the driver's time. If the driver does not use UTC, the offset is that of
+    /// System time minus the driver's time. If the driver does not use UTC, the offset is that of
     /// the youngest newest sample: no sample is from the future.
     fn anchor(&mut self, newest: u64, now: Timestamp) -> i128 {
         let age = i128::from(now.as_nanos()) - i128::from(newest) * NANOS_PER_MICROSECOND;
@@ -130,7 +130,7 @@ fn micros(micros: u64) -> Nanos {
     Nanos(micros.saturating_mul(1_000))
 }
 
-fn to_local_time(stamp: u64, offset: i128) -> Option<Timestamp> {
+fn to_system_time(stamp: u64, offset: i128) -> Option<Timestamp> {
     let nanos = i128::from(stamp) * NANOS_PER_MICROSECOND + offset;
     u64::try_from(nanos).ok().and_then(Timestamp::from_nanos)
 }
