@@ -73,3 +73,55 @@ fn parse(bytes: &[u8]) -> Result<WasmInfo, BinaryReaderError> {
     }
     Ok(info)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> WasmInfo {
+        WasmInfo::parse(&wat::parse_str(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn core_module_lists_each_module_and_interface_once() {
+        let info = parse(
+            r#"(module
+                (import "a:b/c@0.1.0" "one" (func))
+                (import "a:b/c@0.1.0" "two" (func))
+                (import "env" "three" (func))
+                (func (export "d:e/f@0.1.0#one"))
+                (func (export "d:e/f@0.1.0#two"))
+                (func (export "cabi_post_d:e/f@0.1.0#one"))
+                (func (export "plain")))"#,
+        );
+        let expected = WasmInfo {
+            is_component: false,
+            imports: vec!["a:b/c@0.1.0".to_owned(), "env".to_owned()],
+            exports: vec!["d:e/f@0.1.0".to_owned()],
+        };
+        assert_eq!(info, expected);
+    }
+
+    #[test]
+    fn nested_components_and_modules_are_ignored() {
+        let info = parse(
+            r#"(component
+                (import "a:b/first@0.1.0" (instance))
+                (core module
+                    (import "inner" "f" (func))
+                    (func (export "inner:i/i@0.1.0#f")))
+                (component
+                    (import "inner:i/import@0.1.0" (instance $i))
+                    (core module)
+                    (export "inner:i/export@0.1.0" (instance $i)))
+                (import "a:b/last@0.1.0" (instance $last))
+                (export "d:e/f@0.1.0" (instance $last)))"#,
+        );
+        let expected = WasmInfo {
+            is_component: true,
+            imports: vec!["a:b/first@0.1.0".to_owned(), "a:b/last@0.1.0".to_owned()],
+            exports: vec!["d:e/f@0.1.0".to_owned()],
+        };
+        assert_eq!(info, expected);
+    }
+}
