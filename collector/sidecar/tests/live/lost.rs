@@ -46,7 +46,7 @@ fn lost_gpu_is_unobserved_and_does_not_affect_others() {
         assert_eq!(names, ["phasemeter.gpu.lost", "phasemeter.gpu.xid"]);
         // Without a given trace and a known end, each session is a trace.
         assert_eq!(report["experiment"]["trace_id"], Value::Null);
-        assert!(stderr(&output).contains("a trace a session"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("one trace per session"), "{}", stderr(&output));
         let spans = spans(&file);
         let sessions = named(&spans, "gpu session");
         let traces: BTreeSet<_> =
