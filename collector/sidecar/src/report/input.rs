@@ -6,7 +6,8 @@ use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Bytes;
 
-use super::model::{Experiment, RejectedRow};
+use super::experiment::Experiment;
+use super::rejected_row::RejectedRow;
 use crate::policies::{PolicyResults, PricerStats};
 use crate::pricing::EarlierPrices;
 

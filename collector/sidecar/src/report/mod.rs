@@ -5,10 +5,12 @@
 
 pub mod bar;
 mod build;
+mod experiment;
 mod input;
 pub mod json;
 mod model;
 mod policies;
+mod rejected_row;
 #[cfg(test)]
 mod test_fleet;
 #[cfg(test)]
@@ -16,10 +18,12 @@ mod tests;
 pub mod text;
 mod value;
 
+pub use experiment::Experiment;
 pub use input::{GpuInput, Input, PoliciesInput};
 pub use model::*;
 pub use policies::{
     CategorySavings, GpuSavings, Policy, Range, Recommendation, ReportedError, Savings, Source,
     Step,
 };
+pub use rejected_row::RejectedRow;
 pub use value::{Seconds, Usd, Utc};

@@ -11,7 +11,9 @@ use phasemeter_meter::percent::Percent;
 use phasemeter_meter::projection::UnitCost;
 use serde::{Serialize, Serializer};
 
+use super::experiment::Experiment;
 use super::policies::{Policy, Recommendation, Savings};
+use super::rejected_row::RejectedRow;
 use super::value::{Seconds, Usd, Utc};
 
 /// The value of `schema`; changes with the meaning of any field.
@@ -57,15 +59,6 @@ pub struct Report {
     pub savings: Option<Savings>,
     /// The policies that were evaluated or rejected.
     pub policies: Vec<Policy>,
-}
-
-/// An experiment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Experiment {
-    /// Its ID.
-    pub id: String,
-    /// W3C trace ID, 32 hex digits; `None` if every session has its own trace.
-    pub trace_id: Option<String>,
 }
 
 /// One GPU.
@@ -329,17 +322,6 @@ pub struct Work {
     /// Bill ÷ count, to 18 decimals; `None` unless every GPU has a price.
     #[serde(serialize_with = "unit_cost")]
     pub cost_each_usd: Option<UnitCost>,
-}
-
-/// A rejected row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RejectedRow {
-    /// The file.
-    pub file: String,
-    /// The line, from 1.
-    pub line: u64,
-    /// Why it was rejected.
-    pub reason: String,
 }
 
 fn optional_rate<S: Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -8,8 +8,8 @@ use phasemeter_meter::price::{Plan, Price, PriceRange, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 
+use super::experiment::Experiment;
 use super::input::{GpuInput, Input, PoliciesInput};
-use super::model::Experiment;
 use crate::policies::PolicyResults;
 use crate::pricing::EarlierPrices;
 

@@ -1,0 +1,12 @@
+//! The experiment of a report.
+
+use serde::Serialize;
+
+/// An experiment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Experiment {
+    /// Its ID.
+    pub id: String,
+    /// W3C trace ID, 32 hex digits; `None` if every session has its own trace.
+    pub trace_id: Option<String>,
+}
