@@ -93,14 +93,17 @@ fn policy_dir_is_reloaded_and_keeps_last_good_policy() {
     let mut command = phasemeter(&rig, &arguments);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", backend.address));
     let (mut child, log) = started(&mut command);
+    // Installing the same policy again is logged once the directory is loaded and watched.
+    let old = recommender("alfa", '1');
+    log.repeat_until("generation 1", || install(&policies_dir, "alfa.wasm", &old));
     install(&policies_dir, "alfa.wasm", &recommender("alfa", '2'));
     log.wait_for("generation 2");
     let broken = policies_dir.join("bravo.wasm").display().to_string();
     install(&policies_dir, "bravo.wasm", b"\0asm, broken");
     log.wait_for("bravo");
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    kill_process(Pid::from_child(&child.0), Signal::INT).unwrap();
     let rest = log.rest();
-    assert_eq!(child.wait().unwrap().code(), Some(0), "{rest}");
+    assert_eq!(child.0.wait().unwrap().code(), Some(0), "{rest}");
 
     let report: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     let used: Vec<_> = policies(&report)

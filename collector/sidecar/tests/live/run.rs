@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -106,20 +106,37 @@ pub(crate) fn assert_observed(gpu: &Value) {
     assert_eq!(gpu["unobserved_seconds"], 0.0, "{gpu:#}");
 }
 
+/// A running process, killed when this is dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// The log of a running process, line by line.
 pub(crate) struct Log(Receiver<String>);
 
 impl Log {
     /// Waits for a line that contains this text.
     pub(crate) fn wait_for(&self, text: &str) {
-        let mut before = String::new();
+        self.repeat_until(text, || ());
+    }
+
+    /// Repeats an action every few seconds until a line contains this text.
+    pub(crate) fn repeat_until(&self, text: &str, action: impl Fn()) {
+        let (began, mut before) = (Instant::now(), String::new());
+        action();
         loop {
-            let line = self.0.recv_timeout(TIMEOUT);
-            let line = line.unwrap_or_else(|error| panic!("no `{text}` in {before}: {error}"));
-            if line.contains(text) {
-                return;
+            match self.0.recv_timeout(Duration::from_secs(5)) {
+                Ok(line) if line.contains(text) => return,
+                Ok(line) => before += &line,
+                Err(RecvTimeoutError::Timeout) if began.elapsed() < TIMEOUT => action(),
+                Err(error) => panic!("no `{text}` in {before}: {error}"),
             }
-            before += &line;
         }
     }
 
@@ -130,9 +147,9 @@ impl Log {
 }
 
 /// Starts it and waits until it is metering.
-pub(crate) fn started(command: &mut Command) -> (Child, Log) {
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let stderr = BufReader::new(child.stderr.take().unwrap());
+pub(crate) fn started(command: &mut Command) -> (Running, Log) {
+    let mut child = Running(command.stderr(Stdio::piped()).spawn().unwrap());
+    let stderr = BufReader::new(child.0.stderr.take().unwrap());
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         // The test may have dropped the receiver.
@@ -279,11 +296,11 @@ fn run_forwards_signals() {
         let mut command = with_command(&rig, "", script);
         let (mut child, log) = started(command.stdout(Stdio::piped()));
         let mut ready = [0; 5];
-        child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        child.0.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
         thread::sleep(Duration::from_millis(50));
-        kill_process(Pid::from_child(&child), signal).unwrap();
+        kill_process(Pid::from_child(&child.0), signal).unwrap();
         let report = log.rest();
-        assert_eq!(child.wait().unwrap().code(), Some(status), "{script}: {report}");
+        assert_eq!(child.0.wait().unwrap().code(), Some(status), "{script}: {report}");
         assert!(report.contains("Bill"), "{report}");
     }
 }
@@ -295,9 +312,9 @@ fn signal_ends_run_with_report() {
         let (mut child, log) = started(&mut phasemeter(&rig, ""));
         thread::sleep(Duration::from_millis(600));
         let began = Instant::now();
-        kill_process(Pid::from_child(&child), signal).unwrap();
+        kill_process(Pid::from_child(&child.0), signal).unwrap();
         let report = log.rest();
-        assert_eq!(child.wait().unwrap().code(), Some(0), "{report}");
+        assert_eq!(child.0.wait().unwrap().code(), Some(0), "{report}");
         assert!(report.contains("Bill"), "{report}");
         assert!(began.elapsed() < TIMEOUT, "{:?}", began.elapsed());
     }
