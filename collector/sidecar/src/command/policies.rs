@@ -19,7 +19,7 @@ pub(super) fn open(args: &PolicyArgs) -> Result<Option<Arc<PolicyManager>>, Comm
     let config = PolicyConfig {
         default_policies: !args.no_default_policies,
         files: args.files.clone(),
-        folder: args.dir.clone(),
+        directory: args.dir.clone(),
         settings: args.settings.clone(),
         keys: args.keys.clone(),
         limits,

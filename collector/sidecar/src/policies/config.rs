@@ -1,6 +1,6 @@
-//! What an operator decides about policies, and what of it cannot be.
+//! Configuration of policies, with the files it names: settings and public keys.
 //!
-//! It reads the files that are about policies, and must not know those that are policies.
+//! Must not depend on the files that policies are loaded from.
 
 use std::fs;
 use std::io;
@@ -16,81 +16,81 @@ use serde_json::{Map, Value};
 
 use super::sources::SettingsByName;
 
-/// What an operator decides about policies.
+/// Configuration of policies.
 #[derive(Clone, Debug)]
 pub struct PolicyConfig {
-    /// Whether those that ship are in use.
+    /// Whether the default policies are used.
     pub default_policies: bool,
-    /// Policies, by file.
+    /// Policy files.
     pub files: Vec<PathBuf>,
-    /// A folder of policies.
-    pub folder: Option<PathBuf>,
-    /// Files of settings, by the name of the policy they are for.
+    /// A directory of policies.
+    pub directory: Option<PathBuf>,
+    /// Settings files by policy name.
     pub settings: Vec<(String, PathBuf)>,
-    /// Files with a public key each. With any, only signed policies are used.
+    /// Public key files. If there are any, only policies signed with one of them are accepted.
     pub keys: Vec<PathBuf>,
-    /// What a run may use up.
+    /// Resource limits of an evaluation.
     pub limits: Limits,
     /// How policies are compiled.
     pub compiler: CompilerProcess,
-    /// Whether functions that no policy gets are replaced by ones that trap.
+    /// Whether disallowed imports are replaced with stubs that trap when called.
     pub stub_imports: bool,
-    /// Where compiled policies are kept.
+    /// Cache of compiled policies.
     pub cache: Cache,
 }
 
-/// Where compiled policies are kept.
+/// The cache of compiled policies.
 #[derive(Clone, Debug)]
 pub enum Cache {
-    /// Where the operator said, or not at all.
+    /// This directory; an error if it cannot be used.
     Given(PathBuf),
-    /// In the usual place, where that can be written to.
+    /// The default directory, if it is writable.
     Usual(Option<PathBuf>),
 }
 
-/// Why policies cannot be used as the operator decided.
+/// Why policies cannot be used as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// What was named is not there.
-    #[error("{}: cannot be read; check that it is there and readable", path.display())]
+    /// A file or directory cannot be read.
+    #[error("{}: cannot be read; check that it exists and is readable", path.display())]
     Unreadable {
-        /// What.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
-    /// It is no JSON object.
+    /// A settings file is not a JSON object.
     #[error("{0}")]
     Settings(PolicyError),
-    /// Settings are for a policy that there is not.
-    #[error("--policy-settings {name}: no policy has that name; there {known}")]
+    /// Settings are for an unknown policy.
+    #[error("--policy-settings {name}: no policy has this name; {known}")]
     NoSuchPolicy {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// The known names, for people.
         known: String,
     },
-    /// It is no key.
+    /// A public key is invalid.
     #[error("{}: {source}", path.display())]
     Key {
-        /// The file.
+        /// The key file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: ParsePublicKeyError,
     },
-    /// No policy can be run.
+    /// The policy host cannot be started.
     #[error(transparent)]
     Host(#[from] HostError),
 }
 
 impl PolicyConfig {
-    /// The settings there are.
+    /// Reads the settings files.
     pub(super) fn settings(&self) -> Result<SettingsByName, OpenError> {
         self.settings.iter().map(|(name, path)| Ok((name.clone(), settings(path)?))).collect()
     }
 
-    /// A host with its cache, or without one where the usual place is no place for it.
+    /// Creates a host; without a cache if the default cache directory cannot be used.
     pub(super) fn host(&self) -> Result<Host, OpenError> {
         let keys = self.keys.iter().map(|path| key(path)).collect::<Result<_, _>>()?;
         let options = Options {
@@ -101,10 +101,11 @@ impl PolicyConfig {
             compiler: Compiler::Subprocess(self.compiler.clone()),
             cache: None,
         };
-        let with = |folder: &PathBuf| Options { cache: Some(folder.clone()), ..options.clone() };
+        let with =
+            |directory: &PathBuf| Options { cache: Some(directory.clone()), ..options.clone() };
         let host = match &self.cache {
-            Cache::Given(folder) => Host::new(with(folder)),
-            Cache::Usual(Some(folder)) => match Host::new(with(folder)) {
+            Cache::Given(directory) => Host::new(with(directory)),
+            Cache::Usual(Some(directory)) => match Host::new(with(directory)) {
                 Err(HostError::Cache { .. }) => Host::new(options),
                 host => host,
             },

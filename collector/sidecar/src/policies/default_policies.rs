@@ -1,30 +1,23 @@
-//! The policies that are part of this program, so that it advises with none configured.
+//! The default policies, which are embedded in the program.
 //!
-//! `wasm-rules/` says what each of them knows, and makes the components in its `dist/`.
+//! Their sources are in `wasm-rules/`, their components in its `dist/`.
 
 use phasemeter_rules::host::Candidate;
 
-/// A component of `wasm-rules/dist/`, with its name.
-macro_rules! default_policies {
+/// Components of `wasm-rules/dist/` with their names.
+macro_rules! embed {
     ($($name:literal),*) => {
         [$(($name, include_bytes!(concat!("../../../../wasm-rules/dist/", $name, ".wasm")).as_slice())),*]
     };
 }
 
-/// All of them, in the order they are asked.
-const SHIPPED: &[(&str, &[u8])] = &default_policies![
-    "sharing",
-    "data-loading",
-    "sizing",
-    "precision",
-    "memory",
-    "rate",
-    "negotiated"
-];
+/// The default policies in evaluation order.
+const DEFAULT_POLICIES: &[(&str, &[u8])] =
+    &embed!["sharing", "data-loading", "sizing", "precision", "memory", "rate", "negotiated"];
 
-/// Each of them.
+/// The candidates of the default policies.
 pub(super) fn candidates() -> impl Iterator<Item = Candidate> {
-    SHIPPED.iter().map(|(name, bytes)| Candidate {
+    DEFAULT_POLICIES.iter().map(|(name, bytes)| Candidate {
         embedded: true,
         ..Candidate::new(format!("{name} (default)"), *bytes)
     })

@@ -1,7 +1,8 @@
-//! The generation of policies in use, with what is counted of it.
+//! Leases of the active generation, with its statistics.
 //!
-//! Whoever asks policies holds it until all is counted, so that what a generation did is counted of
-//! that generation, also when another has taken over meanwhile. This room must not know who asks.
+//! An evaluation holds a lease until its statistics are recorded, so that they belong to the
+//! generation that was evaluated even if another has replaced it meanwhile. Must not depend on
+//! callers.
 
 use std::sync::{Arc, Weak};
 
@@ -13,20 +14,20 @@ use tracing::{debug, error, warn};
 
 use super::stats::GenerationStats;
 
-/// A generation that is in use, in the hand of one who asks its policies.
+/// A generation that is being evaluated. Its statistics are final once all leases are dropped.
 #[derive(Clone, Debug)]
 pub struct GenerationLease {
-    /// The policies, and what was not taken into use.
+    /// The policies and rejected files.
     pub generation: Arc<Generation>,
     stats: Arc<GenerationStats>,
-    /// Held by all who may still count.
+    /// Held by every lease, counted by [`GenerationHandle`].
     users: Arc<()>,
 }
 
-/// What is counted of a generation, for whoever watches.
+/// The statistics of a generation, without keeping it active.
 #[derive(Clone, Debug)]
 pub struct GenerationHandle {
-    /// What was counted so far.
+    /// The statistics so far.
     pub stats: Arc<GenerationStats>,
     users: Weak<()>,
 }
@@ -37,7 +38,7 @@ impl GenerationLease {
         Self { generation, stats, users: Arc::default() }
     }
 
-    /// Its successor: it counts on where the policies are the same.
+    /// The lease of the next generation; with the same statistics if its number is unchanged.
     pub(super) fn followed_by(&self, generation: Arc<Generation>) -> Self {
         if generation.number == self.generation.number {
             Self { generation, ..self.clone() }
@@ -46,7 +47,7 @@ impl GenerationLease {
         }
     }
 
-    /// The files were looked at again: these are not taken into use.
+    /// Records the files rejected at the last reload.
     pub(super) fn record_rejected<'a>(
         &self,
         files: impl Iterator<Item = (&'a str, &'a PolicyError)>,
@@ -54,7 +55,7 @@ impl GenerationLease {
         self.stats.record_rejected(files);
     }
 
-    /// A policy was asked: it is counted, and what it logged is said.
+    /// Records an evaluation and forwards the policy's log lines.
     pub(super) fn record(
         &self,
         policy: &Policy,
@@ -66,7 +67,7 @@ impl GenerationLease {
         self.stats.record(name, usage, error);
         for (level, line) in &log.lines {
             match level {
-                // What it informs of stands in the report.
+                // The report shows these lines.
                 Level::Debug | Level::Info => debug!(policy = name, "{name}: {line}"),
                 Level::Warn => warn!(policy = name, "{name}: {line}"),
                 Level::Error => error!(policy = name, "{name}: {line}"),
@@ -74,14 +75,14 @@ impl GenerationLease {
         }
     }
 
-    /// For whoever watches.
+    /// A handle on the statistics.
     pub(super) fn handle(&self) -> GenerationHandle {
         GenerationHandle { stats: Arc::clone(&self.stats), users: Arc::downgrade(&self.users) }
     }
 }
 
 impl GenerationHandle {
-    /// Whether another generation has taken over, and nobody counts any more.
+    /// Whether all leases are dropped, so that the statistics are final.
     #[must_use]
     pub fn is_released(&self) -> bool {
         self.users.strong_count() == 0

@@ -1,6 +1,6 @@
-//! The policies in use: loaded at the start, and again whenever their folder changes.
+//! The active policies: loaded at the start, and reloaded whenever their directory changes.
 //!
-//! This room must not know what a window is made from, nor when one is judged.
+//! Must not depend on how windows are built or scheduled.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -17,33 +17,33 @@ use super::lease::{GenerationHandle, GenerationLease};
 use super::result::{PolicyResult, PolicyResults};
 use super::sources::PolicySources;
 
-/// How often a folder is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the directory is polled for changes.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The policies in use.
+/// Loads policies, evaluates them, and replaces them on reload.
 pub struct PolicyManager {
     sources: PolicySources,
     generations: Generations,
     current: Mutex<GenerationLease>,
-    /// Who is told of each generation.
-    watcher: Mutex<Option<Sender<GenerationHandle>>>,
-    /// Why the folder could not be read the last time.
+    /// Receives a handle on each new generation.
+    subscriber: Mutex<Option<Sender<GenerationHandle>>>,
+    /// Why the directory could not be read at the last reload.
     unreadable: Mutex<Option<Arc<Rejection>>>,
 }
 
 impl PolicyManager {
-    /// Loads them; `None` where there is none to use.
+    /// Loads the policies; `None` if none are configured.
     ///
-    /// What is wrong with a policy is not an error: it is told with its verdicts.
+    /// A faulty policy is not an error: it is reported with the results.
     ///
     /// # Errors
-    /// Where what the operator named is not there or not what it should be, and where nothing can
-    /// be run here.
+    /// Returns an error if a configured file is missing or invalid, or if the policy host cannot be
+    /// started.
     pub fn open(config: &PolicyConfig) -> Result<Option<Arc<Self>>, OpenError> {
         let sources = PolicySources {
             default_policies: config.default_policies,
             settings: Arc::new(config.settings()?),
-            folder: config.folder.clone(),
+            directory: config.directory.clone(),
             files: config.files.clone(),
         };
         sources.check().map_err(|(path, source)| OpenError::Unreadable { path, source })?;
@@ -56,89 +56,91 @@ impl PolicyManager {
             sources,
             current: Mutex::new(GenerationLease::new(generations.current())),
             generations,
-            watcher: Mutex::default(),
+            subscriber: Mutex::default(),
             unreadable: Mutex::default(),
         };
         policies.reload();
-        policies.are_all_there()?;
+        policies.check_settings()?;
         Ok(Some(Arc::new(policies)))
     }
 
-    /// Reads the shelf again, and takes into use what is on it. Where its folder cannot be read,
-    /// everything stays as it is.
+    /// Reads the sources again and activates them. If the directory cannot be read, the current
+    /// generation stays active.
     pub fn reload(&self) -> Arc<Generation> {
         match self.sources.candidates() {
             Ok(candidates) => {
                 *lock(&self.unreadable) = None;
-                self.take_into_use(self.generations.reload(candidates))
+                self.activate(self.generations.reload(candidates))
             }
             Err(rejection) => {
                 let current = self.current();
-                current.record_rejected(std::iter::once(&rejection).map(told));
+                current.record_rejected(std::iter::once(&rejection).map(file_and_error));
                 *lock(&self.unreadable) = Some(Arc::new(rejection));
                 current.generation
             }
         }
     }
 
-    fn take_into_use(&self, generation: Arc<Generation>) -> Arc<Generation> {
+    fn activate(&self, generation: Arc<Generation>) -> Arc<Generation> {
         let mut current = lock(&self.current);
         let is_new = generation.number != current.generation.number;
         *current = current.followed_by(Arc::clone(&generation));
-        current.record_rejected(generation.rejected.iter().map(told));
-        if is_new && let Some(watcher) = lock(&self.watcher).as_ref() {
-            // Who has stopped watching needs no news.
-            let _ = watcher.send(current.handle());
+        current.record_rejected(generation.rejected.iter().map(file_and_error));
+        if is_new && let Some(subscriber) = lock(&self.subscriber).as_ref() {
+            // The subscriber may have ended.
+            let _ = subscriber.send(current.handle());
         }
         generation
     }
 
-    /// Reloads whenever the folder changes, until the watch is dropped; `None` without a folder.
+    /// Reloads whenever the directory changes, until the watcher is dropped; `None` without a
+    /// directory.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// Returns an error if no thread can be started.
     pub fn watch(
         self: &Arc<Self>,
         mut reloaded: impl FnMut(&Generation) + Send + 'static,
     ) -> io::Result<Option<PollWatcher>> {
         let policies = Arc::clone(self);
-        let folder = self.sources.folder.clone();
-        let watch =
-            |folder| PollWatcher::start(folder, LOOK_EVERY, move || reloaded(&policies.reload()));
-        folder.map(watch).transpose()
+        let directory = self.sources.directory.clone();
+        let watch = |directory| {
+            PollWatcher::start(directory, RELOAD_INTERVAL, move || reloaded(&policies.reload()))
+        };
+        directory.map(watch).transpose()
     }
 
-    /// The policies in use now. Whoever holds them keeps them whole.
+    /// A lease of the active generation.
     #[must_use]
     pub fn current(&self) -> GenerationLease {
         lock(&self.current).clone()
     }
 
-    /// The generation in use and each that follows, for one who watches what is counted of them;
-    /// until [`Self::unwatch`].
+    /// Handles on the active generation and each that follows, until [`Self::unsubscribe`]. There
+    /// is one subscriber at a time.
     pub fn subscribe(&self) -> Receiver<GenerationHandle> {
-        let (watcher, begun) = mpsc::channel();
+        let (subscriber, generations) = mpsc::channel();
         let current = lock(&self.current);
-        // The receiver is here.
-        let _ = watcher.send(current.handle());
-        *lock(&self.watcher) = Some(watcher);
-        begun
+        // Cannot fail: the receiver is in scope.
+        let _ = subscriber.send(current.handle());
+        *lock(&self.subscriber) = Some(subscriber);
+        generations
     }
 
-    /// Whoever watches is told of no generation any more.
+    /// Ends the subscription.
     pub fn unsubscribe(&self) {
-        *lock(&self.watcher) = None;
+        *lock(&self.subscriber) = None;
     }
 
-    /// Shows a window to every recommender. Without one nobody is asked.
+    /// Evaluates every recommender on a window. Without a window there are no results.
     #[must_use]
     pub fn evaluate(&self, window: Option<&Window>) -> PolicyResults {
         let current = self.current();
-        let asked = window.map(|window| {
+        let evaluated = window.map(|window| {
             let policies = current.generation.policies.iter();
             policies.filter_map(|policy| PolicyResult::evaluate(policy, window))
         });
-        let each: Vec<_> = asked.into_iter().flatten().collect();
+        let each: Vec<_> = evaluated.into_iter().flatten().collect();
         for PolicyResult { policy, result, usage, log } in &each {
             current.record(policy, usage, result.as_ref().err(), log);
         }
@@ -146,10 +148,10 @@ impl PolicyManager {
         PolicyResults { each, generation: Arc::clone(&current.generation), unreadable }
     }
 
-    /// Settings that no policy gets are a mistake, unless it may still come or could not be told.
-    fn are_all_there(&self) -> Result<(), OpenError> {
+    /// Rejects settings for an unknown policy, unless it may still be added or was not loaded.
+    fn check_settings(&self) -> Result<(), OpenError> {
         let generation = self.current().generation;
-        if self.sources.folder.is_some() || !generation.rejected.is_empty() {
+        if self.sources.directory.is_some() || !generation.rejected.is_empty() {
             return Ok(());
         }
         let known: Vec<_> =
@@ -158,8 +160,8 @@ impl PolicyManager {
             None => Ok(()),
             Some(name) => {
                 let known = match known.as_slice() {
-                    [] => "is none".to_owned(),
-                    known => format!("are {}", known.join(", ")),
+                    [] => "no policy is configured".to_owned(),
+                    known => format!("known names: {}", known.join(", ")),
                 };
                 Err(OpenError::NoSuchPolicy { name: name.clone(), known })
             }
@@ -167,12 +169,11 @@ impl PolicyManager {
     }
 }
 
-/// The file and the fault of what was not taken into use.
-fn told(rejection: &Rejection) -> (&str, &PolicyError) {
+fn file_and_error(rejection: &Rejection) -> (&str, &PolicyError) {
     (&rejection.file, &rejection.error)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What these hold is whole between any two statements.
+    // Each update is a single assignment, so a poisoned value is valid.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

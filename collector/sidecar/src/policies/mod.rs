@@ -1,12 +1,12 @@
-//! Advice: which policies are in use, what they are shown, and what they say.
+//! Policies: which are active, what they receive and what they return.
 //!
 //! ```text
-//! Shelf → Policies ─one generation→ Verdicts → report, OTLP
-//! meters → Window ──────────────────┘
+//! PolicySources → PolicyManager ─GenerationLease→ PolicyResults → report, OTLP
+//! meters → Window ───────────────────┘
 //! ```
 //!
-//! A policy that fails costs its verdict, and says so; readings and the bill never depend on one.
-//! This room must not know how advice is shown, nor what the savings add up to.
+//! A policy that fails loses only its own result; readings and the bill never depend on one. Must not
+//! depend on the report or on how savings are combined.
 
 mod config;
 mod default_policies;

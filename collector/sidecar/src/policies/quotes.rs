@@ -1,7 +1,7 @@
-//! Quotes: what pricing policies say a GPU-hour costs.
+//! Quotes of pricing policies.
 //!
-//! They are asked in turn; the first that has a quote decides. One that fails costs its answer, and
-//! the next is asked. This room must not know who else sets prices, nor how long a quote is used.
+//! Pricers are queried in order; the first quote is used. If one fails, the next is queried. Must not
+//! depend on other sources of prices or on how long a quote is used.
 
 use std::sync::Arc;
 
@@ -13,85 +13,90 @@ use phasemeter_rules::quote::{Quote, QuoteRequest};
 
 use super::PolicyManager;
 
-/// Who is asked, and what became of it. By default there is nobody to ask.
+/// Queries pricers and keeps their statistics. The default has no pricers.
 #[derive(Default)]
 pub struct Quotes {
     policies: Option<Arc<PolicyManager>>,
     pricers: Vec<PricerStats>,
 }
 
-/// What all pricing policies say together.
+/// The combined result of all pricers.
 #[derive(Debug)]
 pub enum QuoteResult {
-    /// One of them has a quote.
+    /// The first quote.
     Quote(QuotedPrice),
-    /// None of them has: the price is for others to say.
+    /// No pricer returned a quote.
     NoQuote,
-    /// None of them has, and one failed.
+    /// No pricer returned a quote, and at least one failed.
     Failed,
 }
 
-/// A price that was quoted.
+/// A quoted price.
 #[derive(Clone, Debug)]
 pub struct QuotedPrice {
-    /// What is charged.
+    /// The price.
     pub price: Price,
-    /// Its end, where it has one.
+    /// When it expires, if it does.
     pub expiry: Option<QuoteExpiry>,
 }
 
-/// The end of a quote.
+/// The expiry of a quote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuoteExpiry {
-    /// The first instant at which it does not hold any more.
+    /// The first instant at which it is no longer valid.
     pub at: Timestamp,
-    /// The name of the policy that said so.
+    /// The name of the policy that quoted it.
     pub policy: String,
 }
 
-/// What became of asking one pricing policy.
+/// Statistics of one pricer.
 #[derive(Debug)]
 pub struct PricerStats {
-    /// The name of the policy, in whatever generations it was asked.
+    /// The name of the policy, in all generations.
     pub name: String,
-    /// Its last fault.
+    /// Its last error.
     pub error: Option<PolicyError>,
-    /// What all its answers took; of memory, the most.
+    /// Total usage; of memory, the maximum.
     pub usage: Usage,
 }
 
 impl Quotes {
-    /// These policies are asked, where there are any.
+    /// Quotes of these policies, if any.
     #[must_use]
     pub fn of(policies: Option<Arc<PolicyManager>>) -> Self {
         Self { policies, pricers: Vec::new() }
     }
 
-    /// Asks the pricers that are in use now. It takes as long as they may take together.
+    /// Queries the active pricers. Blocks for at most the sum of their deadlines.
     pub fn query(&mut self, request: &QuoteRequest) -> QuoteResult {
         let Some(policies) = self.policies.clone() else { return QuoteResult::NoQuote };
-        let mut answer = QuoteResult::NoQuote;
+        let mut result = QuoteResult::NoQuote;
         let current = policies.current();
         for policy in &current.generation.policies {
-            let Some(run) = policy.quote(request) else { continue };
-            current.record(policy, &run.usage, run.result.as_ref().err(), &run.log);
+            let Some(evaluation) = policy.quote(request) else { continue };
+            current.record(
+                policy,
+                &evaluation.usage,
+                evaluation.result.as_ref().err(),
+                &evaluation.log,
+            );
             let stats = self.stats_of(policy);
-            stats.usage.fuel += run.usage.fuel;
-            stats.usage.time += run.usage.time;
-            stats.usage.memory = stats.usage.memory.max(run.usage.memory);
-            match run.result {
+            stats.usage.fuel += evaluation.usage.fuel;
+            stats.usage.time += evaluation.usage.time;
+            stats.usage.memory = stats.usage.memory.max(evaluation.usage.memory);
+            match evaluation.result {
                 Ok(Some(quote)) => return QuoteResult::Quote(quoted(policy, request, &quote)),
                 Ok(None) => {}
                 Err(error) => {
                     stats.error = Some(error);
-                    answer = QuoteResult::Failed;
+                    result = QuoteResult::Failed;
                 }
             }
         }
-        answer
+        result
     }
 
-    /// What became of each that was asked.
+    /// The statistics of each queried pricer.
     #[must_use]
     pub fn pricers(&self) -> &[PricerStats] {
         &self.pricers
@@ -109,7 +114,7 @@ impl Quotes {
     }
 }
 
-/// A quote is a price that someone gave, for what was asked about.
+/// Converts a quote into a price for the request.
 fn quoted(policy: &Policy, request: &QuoteRequest, quote: &Quote) -> QuotedPrice {
     let QuoteRequest { provider, region, instance_type, .. } = request.clone();
     let by = &policy.manifest().name;

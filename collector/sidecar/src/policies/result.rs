@@ -1,6 +1,6 @@
-//! Verdicts: what the policies of one generation said of one window.
+//! Results of evaluating the policies of one generation on one window.
 //!
-//! This room must not know what a window is made from.
+//! Must not depend on how windows are built.
 
 use std::sync::Arc;
 
@@ -13,49 +13,49 @@ use phasemeter_rules::policy::{Policy, Usage};
 use phasemeter_rules::recommendation::Recommendation;
 use phasemeter_rules::window::Window;
 
-/// What the recommenders of one generation said of one window. Empty where there is none.
+/// The results of one generation's recommenders for one window. Empty by default.
 #[derive(Debug, Default)]
 pub struct PolicyResults {
-    /// Who was asked, and what was not taken into use.
+    /// The generation, with its policies and rejected files.
     pub generation: Arc<Generation>,
-    /// What each of them said.
+    /// One result per recommender.
     pub each: Vec<PolicyResult>,
-    /// Why the folder of policies could not be read again, where it could not.
+    /// Why the policy directory could not be read again, if so.
     pub unreadable: Option<Arc<Rejection>>,
 }
 
-/// What one policy said of a window.
+/// The result of one policy for one window.
 #[derive(Debug)]
 pub struct PolicyResult {
-    /// Who said it.
+    /// The policy.
     pub policy: Arc<Policy>,
-    /// What, or why nothing.
+    /// Its recommendations, or its error.
     pub result: Result<Vec<Recommendation>, PolicyError>,
-    /// What that took.
+    /// The resources used.
     pub usage: Usage,
-    /// What it logged.
+    /// Its log lines.
     pub log: Log,
 }
 
 impl PolicyResult {
-    /// Asks; `None` where the policy is no recommender.
+    /// Evaluates a policy; `None` if it is not a recommender.
     pub(super) fn evaluate(policy: &Arc<Policy>, window: &Window) -> Option<Self> {
-        let run = policy.recommend(window)?;
+        let evaluation = policy.recommend(window)?;
         Some(Self {
             policy: Arc::clone(policy),
-            result: run.result,
-            usage: run.usage,
-            log: run.log,
+            result: evaluation.result,
+            usage: evaluation.usage,
+            log: evaluation.log,
         })
     }
 }
 
 impl PolicyResults {
-    /// All advice there is, each with the policy that gives it.
+    /// All recommendations with their policies.
     pub fn recommendations(&self) -> impl Iterator<Item = (&Policy, &Recommendation)> {
         self.each.iter().flat_map(|result| {
-            let advice = result.result.iter().flatten();
-            advice.map(|recommendation| (result.policy.as_ref(), recommendation))
+            let recommendations = result.result.iter().flatten();
+            recommendations.map(|recommendation| (result.policy.as_ref(), recommendation))
         })
     }
 
@@ -78,7 +78,7 @@ impl PolicyResults {
             .collect()
     }
 
-    /// All that failed, by the name of the policy, else of its file.
+    /// All errors, by policy name, or by file if the policy was not loaded.
     pub fn errors(&self) -> impl Iterator<Item = (&str, &PolicyError)> {
         let failed = self.each.iter().filter_map(|result| {
             Some((result.policy.manifest().name.as_str(), result.result.as_ref().err()?))

@@ -1,8 +1,7 @@
-//! The shelf: the files that policies are made of.
+//! The sources of policies: default policies, a directory and files.
 //!
-//! First those that ship, then the folder in byte order, then the files in the order they are
-//! named; of two policies of one name the later is used. This room must not know what becomes of
-//! the files.
+//! Default policies come first, then the directory in byte order, then files as given; of two policies
+//! with the same name the later one is used. Must not depend on how policies are loaded.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,39 +16,40 @@ use serde_json::{Map, Value};
 
 use super::default_policies;
 
-/// Settings by the name of the policy that they are for.
+/// Settings by policy name.
 pub(super) type SettingsByName = BTreeMap<String, Map<String, Value>>;
 
-/// Where policies come from.
+/// The sources of policies.
 #[derive(Clone, Debug)]
 pub(super) struct PolicySources {
-    /// Whether those that ship are in use.
+    /// Whether the default policies are used.
     pub(super) default_policies: bool,
-    /// A folder of policies.
-    pub(super) folder: Option<PathBuf>,
-    /// Policies that are named one by one.
+    /// A directory of policies.
+    pub(super) directory: Option<PathBuf>,
+    /// Policy files.
     pub(super) files: Vec<PathBuf>,
-    /// What they are told, whichever of these they come from.
+    /// Settings, for policies from any source.
     pub(super) settings: Arc<SettingsByName>,
 }
 
 impl PolicySources {
-    /// Whether there is nothing on it, and never will be.
+    /// Whether there are no policies and cannot be any later.
     pub(super) const fn is_empty(&self) -> bool {
-        !self.default_policies && self.folder.is_none() && self.files.is_empty()
+        !self.default_policies && self.directory.is_none() && self.files.is_empty()
     }
 
-    /// All that stands on it now.
+    /// All candidates, in loading order.
     ///
     /// # Errors
-    /// Where the folder cannot be read: what it held is then not known, and must stay in use.
+    /// Returns an error if the directory cannot be read; its policies are then unknown and must stay
+    /// active.
     pub(super) fn candidates(&self) -> Result<Vec<Result<Candidate, Rejection>>, Rejection> {
         let mut all: Vec<_> = Vec::new();
         if self.default_policies {
             all.extend(default_policies::candidates().map(Ok));
         }
-        if let Some(folder) = &self.folder {
-            all.extend(policy_dir::read(folder)?);
+        if let Some(directory) = &self.directory {
+            all.extend(policy_dir::read(directory)?);
         }
         all.extend(self.files.iter().map(|file| policy_dir::candidate(file)));
         for candidate in all.iter_mut().flatten() {
@@ -58,16 +58,16 @@ impl PolicySources {
         Ok(all)
     }
 
-    /// Whether what the operator named is there.
+    /// Checks that the configured files and directory can be opened.
     ///
     /// # Errors
-    /// The first that cannot be opened.
+    /// Returns the first that cannot be opened.
     pub(super) fn check(&self) -> Result<(), (PathBuf, io::Error)> {
         for file in &self.files {
             File::open(file).map_err(|source| (file.clone(), source))?;
         }
-        if let Some(folder) = &self.folder {
-            fs::read_dir(folder).map_err(|source| (folder.clone(), source))?;
+        if let Some(directory) = &self.directory {
+            fs::read_dir(directory).map_err(|source| (directory.clone(), source))?;
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
-//! What was counted of the policies of one generation: for whoever watches the sidecar.
+//! Statistics of the policies of one generation, for internal telemetry.
 //!
-//! Whoever asks a policy counts; whoever watches looks when it likes. This room must not know of
-//! either, and keeps no policy in memory.
+//! Written by evaluations, read at any time. Must not depend on either side, nor keep policies loaded.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,54 +11,54 @@ use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::generation::Generation;
 use phasemeter_rules::policy::{Policy, Usage};
 
-/// What was counted of one policy, or of a file that is none.
+/// Statistics of one policy, or of a rejected file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyStats {
-    /// How often it was asked.
+    /// The number of evaluations.
     pub evaluations: u64,
-    /// How often it failed, by the kind of fault.
+    /// The number of errors by kind.
     pub errors: BTreeMap<&'static str, u64>,
-    /// What all its answers took.
+    /// Total fuel consumed.
     pub fuel: u64,
-    /// How long all its answers took.
+    /// Total duration.
     pub time: Duration,
-    /// The linear memory of its last run, in bytes.
+    /// Linear memory of the last evaluation, in bytes.
     pub memory: usize,
-    /// Whether it failed the last time.
+    /// Whether the last evaluation failed.
     pub failing: bool,
 }
 
-/// A policy of a generation.
+/// An active policy of a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivePolicy {
     /// Its name.
     pub name: String,
-    /// Its version, in its own words.
+    /// Its version, from its manifest.
     pub version: String,
     /// The digest of its file.
     pub digest: Digest,
 }
 
-/// The tallies of one generation, from zero.
+/// Statistics of one generation; they start at zero.
 #[derive(Debug)]
 pub struct GenerationStats {
     /// The number of the generation.
     pub generation: u64,
-    /// Its policies, in the order that they are asked.
+    /// Its policies in evaluation order.
     pub policies: Vec<ActivePolicy>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// By the name of the policy, or of the file of what is none.
+    /// By policy name, or by file if it was rejected.
     each: BTreeMap<String, PolicyStats>,
-    /// The files that were not taken into use, at the last look.
+    /// The files rejected at the last reload.
     rejected: Vec<String>,
 }
 
 impl GenerationStats {
-    /// Nothing was counted yet.
+    /// All zero.
     pub(super) fn of(generation: &Generation) -> Self {
         let active = |policy: &Policy| ActivePolicy {
             name: policy.manifest().name.clone(),
@@ -73,14 +72,14 @@ impl GenerationStats {
         }
     }
 
-    /// A digest over those of its policies, in their order: that of the text that has one a line.
+    /// The digest of a text with the digests of its policies, one per line, in evaluation order.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let lines = self.policies.iter().map(|policy| format!("{}\n", policy.digest));
         Digest::of(lines.collect::<String>().as_bytes())
     }
 
-    /// A policy was asked.
+    /// Records an evaluation.
     pub(super) fn record(&self, name: &str, usage: &Usage, error: Option<&PolicyError>) {
         let mut state = self.lock();
         let stats = state.each.entry(name.to_owned()).or_default();
@@ -91,7 +90,7 @@ impl GenerationStats {
         stats.fail(error);
     }
 
-    /// The files were looked at again: these are not taken into use.
+    /// Records the files rejected at the last reload.
     pub(super) fn record_rejected<'a>(
         &self,
         files: impl Iterator<Item = (&'a str, &'a PolicyError)>,
@@ -104,20 +103,20 @@ impl GenerationStats {
         }
     }
 
-    /// All of them, now, by the name of the policy, or of the file of what is none.
+    /// A snapshot by policy name, or by file if it was rejected.
     #[must_use]
     pub fn all(&self) -> BTreeMap<String, PolicyStats> {
         self.lock().each.clone()
     }
 
-    /// The files that were not taken into use, at the last look.
+    /// The files rejected at the last reload.
     #[must_use]
     pub fn rejected(&self) -> Vec<String> {
         self.lock().rejected.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Sums, whole between any two statements.
+        // Independent sums, so a poisoned value is valid.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
-//! Windows: what the meters know, as policies are shown it.
+//! Builds windows, the input of recommenders, from meters.
 //!
-//! This room must not know who looks at a window.
+//! Must not depend on the readers of a window.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,27 @@ use phasemeter_meter::units::Bytes;
 use phasemeter_otlp::experiment::Experiment;
 use phasemeter_rules::window::{Gpu, Window};
 
-/// Joules in the window.
+/// Energy of the window, in joules.
 const ENERGY: &str = "energy.joules";
 
-/// How busy the tensor cores were where that was measured: 0–1.
+/// Mean tensor core activity while it was measured, 0–1.
 const TENSOR: &str = "tensor.activity";
 
-/// A GPU of a window.
+/// One GPU from which a window is built.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowGpu<'a> {
-    /// Who it is.
+    /// Its identity.
     pub identity: &'a GpuIdentity,
-    /// What is known of it.
+    /// Its meter.
     pub meter: &'a GpuMeter,
-    /// All its memory.
+    /// Its total memory.
     pub memory_total: Option<Bytes>,
-    /// What it costs.
+    /// Its current price.
     pub price: Option<&'a Price>,
 }
 
-/// What is known of these GPUs, which stand in the order of the report: all of it, or of a run
-/// without an end the last day; `None` where there is no time yet to show.
+/// Builds the window of these GPUs, in report order: the whole run, or the last day of a run without
+/// a known end. `None` if there is no metered time yet.
 #[must_use]
 pub fn window(
     experiment: &Experiment,
@@ -40,15 +40,15 @@ pub fn window(
     work: &BTreeMap<String, u64>,
     is_final: bool,
 ) -> Option<Window> {
-    // While a run goes on, up to what was read last; all but the last moments of it are booked.
+    // Ends at the last reading, the end of which may not be finalized yet in a running session.
     let end = gpus.iter().filter_map(|gpu| Some(gpu.meter.last_reading()?.at)).max()?;
     let recent: Vec<WindowTotals> = gpus.iter().map(|gpu| gpu.meter.window_totals(end)).collect();
     let start = recent.iter().filter_map(|recent| Some(recent.span?.0)).min()?;
     let grid = Grid::over(start, end, gpus.iter().map(|gpu| gpu.meter.window_series()));
     let work = work.iter().map(|(unit, count)| (unit.clone(), *count as f64));
     let work: BTreeMap<String, f64> = work.collect();
-    // What several did together cannot be told apart.
-    let alone = if gpus.len() == 1 { work.clone() } else { BTreeMap::new() };
+    // Work of several GPUs cannot be attributed to one.
+    let own_work = if gpus.len() == 1 { work.clone() } else { BTreeMap::new() };
     let metrics = work.into_iter().map(|(unit, count)| (format!("work.{unit}"), count));
     Some(Window {
         start: grid.start,
@@ -61,7 +61,7 @@ pub fn window(
         gpus: gpus
             .iter()
             .zip(&recent)
-            .map(|it| it.0.to_window(it.1, &grid, alone.clone()))
+            .map(|it| it.0.to_window(it.1, &grid, own_work.clone()))
             .collect(),
         metrics: metrics.collect(),
     })
@@ -94,7 +94,7 @@ impl WindowGpu<'_> {
     }
 }
 
-/// What the contract has no field for.
+/// Metrics without a field in the contract.
 fn metrics(recent: &WindowTotals) -> BTreeMap<String, f64> {
     let energy = recent.energy.map(|(joules, _)| (ENERGY.to_owned(), joules));
     let tensor = recent.mean_reading(Basis::GpmTensor).map(|mean| (TENSOR.to_owned(), mean));

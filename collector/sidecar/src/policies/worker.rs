@@ -1,8 +1,7 @@
-//! The thread on which policies judge the windows of a live run: however slow a guest is, no
-//! reading waits for it.
+//! The thread that evaluates policies during a live run, so that a slow policy never delays readings.
 //!
-//! One window is judged, one waits; a third is not taken. This room must not know how often windows
-//! are made.
+//! One window is evaluated while one is queued; further windows are dropped. Must not depend on how
+//! often windows are built.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use phasemeter_rules::window::Window;
 
 use super::{PolicyManager, PolicyResults};
 
-/// Judges windows until it is dropped or finished.
+/// Evaluates windows until it is dropped or finished.
 #[derive(Debug)]
 pub struct Worker {
     windows: SyncSender<Option<Window>>,
@@ -24,33 +23,33 @@ impl Worker {
     /// Starts the thread.
     ///
     /// # Errors
-    /// Where there can be none.
+    /// Returns an error if the thread cannot be started.
     pub fn start(policies: Arc<PolicyManager>) -> io::Result<Self> {
-        let (windows, shown) = mpsc::sync_channel::<Option<Window>>(1);
-        let (said, results) = mpsc::channel();
+        let (windows, submitted) = mpsc::sync_channel::<Option<Window>>(1);
+        let (sender, results) = mpsc::channel();
         let evaluate = move || {
-            for window in shown {
-                if said.send(policies.evaluate(window.as_ref())).is_err() {
+            for window in submitted {
+                if sender.send(policies.evaluate(window.as_ref())).is_err() {
                     return;
                 }
             }
         };
-        thread::Builder::new().name("advice".to_owned()).spawn(evaluate)?;
+        thread::Builder::new().name("policies".to_owned()).spawn(evaluate)?;
         Ok(Self { windows, results })
     }
 
-    /// Hands a window over, and never waits; whether there was room for it.
+    /// Queues a window without blocking. Returns false if the queue is full.
     pub fn submit(&self, window: Window) -> bool {
         self.windows.try_send(Some(window)).is_ok()
     }
 
-    /// Verdicts that came since the last call, oldest first.
+    /// Results since the last call, oldest first.
     pub fn results(&self) -> impl Iterator<Item = PolicyResults> {
         self.results.try_iter()
     }
 
-    /// Hands the last window over, where there is one, and waits for what is said of it: as long as the policies may
-    /// take together. `None` where the thread is gone.
+    /// Submits the last window, if any, and waits for its results, for at most the sum of the
+    /// deadlines. `None` if the thread has ended.
     #[must_use]
     pub fn finish(self, last: Option<Window>) -> Option<PolicyResults> {
         let Self { windows, results } = self;

@@ -1,7 +1,6 @@
-//! What a GPU costs: the user's word first, then pricing policies, then the price book.
+//! Prices of GPUs: from the user, else from pricers, else from the price book.
 //!
-//! A price holds until its end; then the policies are asked again. This room must not know of
-//! readings: it is told when it is.
+//! A price is used until it expires; then the pricers are queried again. Must not depend on readings.
 
 mod schedule;
 
@@ -17,47 +16,47 @@ use phasemeter_rules::quote::QuoteRequest;
 use self::schedule::PriceSchedule;
 use crate::policies::{PricerStats, QuoteResult, QuotedPrice, Quotes};
 
-/// The source of a price that the user gave.
+/// The source of a price from the command line.
 const USER_SOURCE: &str = "given on the command line";
 
-/// What the user says of prices.
+/// Price options of the user.
 #[derive(Clone, Debug, Default)]
 pub struct PriceOptions {
-    /// Dollars a GPU-hour, as the user gave them.
+    /// USD per GPU-hour, if given.
     pub given: Option<Rate>,
-    /// What is asked for.
+    /// The provider to look up.
     pub provider: Option<String>,
-    /// What is asked for.
+    /// The region to look up.
     pub region: Option<String>,
-    /// What is asked for.
+    /// The instance type to look up.
     pub instance_type: Option<String>,
-    /// What is asked for, or what the given price is of.
+    /// The plan to look up, or that of the given price.
     pub plan: Option<Plan>,
 }
 
 /// Prices GPUs.
 pub struct Pricing {
     options: PriceOptions,
-    /// Who is asked before the book: they see what it lists.
+    /// Queried before the book; requests include the list price.
     quotes: Quotes,
     book: PriceBook,
-    /// What was found for each model that was asked about.
+    /// The schedule of each model.
     schedules: BTreeMap<String, Result<PriceSchedule, Unpriced>>,
 }
 
 impl Pricing {
-    /// Nothing was asked yet.
+    /// Creates it without any schedule.
     #[must_use]
     pub fn new(options: PriceOptions, quotes: Quotes, book: PriceBook) -> Self {
         Self { options, quotes, book, schedules: BTreeMap::new() }
     }
 
-    /// What a GPU of this model costs at `instant`, and until when. GPUs of one model have one
-    /// price at one instant. Where it is not known yet, policies are asked, for the very instant
-    /// that the price before has ended at; `read` is the time of the reading that asks.
+    /// The price of this model at `instant`, with its end. All GPUs of a model have the same price at
+    /// the same instant. If the price is unknown, the pricers are queried for the instant at which
+    /// the previous price ended. `read` is the time of the current reading.
     ///
     /// # Errors
-    /// Where nobody knows; never $0 instead.
+    /// Returns an error if there is no price; never $0 instead.
     pub fn at(
         &mut self,
         model: Option<&str>,
@@ -82,14 +81,13 @@ impl Pricing {
         term
     }
 
-    /// What became of each policy that was asked.
+    /// The statistics of each queried pricer.
     #[must_use]
     pub fn pricers(&self) -> &[PricerStats] {
         self.quotes.pricers()
     }
 
-    /// Prices that were held on to after their end, in a run that ended at `end`, each with the
-    /// model that it is of.
+    /// Expired prices that remained in use in a run that ended at `end`, each with its model.
     pub fn expired(&self, end: Timestamp) -> impl Iterator<Item = (&str, ExpiredPrice)> {
         let schedules = self.schedules.iter();
         let schedules =
@@ -99,10 +97,10 @@ impl Pricing {
         })
     }
 
-    /// The first price of a model. A policy that fails leaves it to the book.
+    /// Starts the schedule of a model. If a pricer fails, the list price is used.
     fn begin(&mut self, model: &str, at: Timestamp) -> Result<PriceSchedule, Unpriced> {
-        let (answer, listed) = self.query(model, at);
-        let first = match answer {
+        let (result, listed) = self.query(model, at);
+        let first = match result {
             QuoteResult::Quote(quoted) => quoted,
             QuoteResult::NoQuote | QuoteResult::Failed => {
                 QuotedPrice { price: listed?, expiry: None }
@@ -111,8 +109,8 @@ impl Pricing {
         Ok(PriceSchedule::new(first, at))
     }
 
-    /// The price after one that ended; `None` where nobody knows. That a policy failed says nothing
-    /// about the price; that none has a quote any more says that the book's holds from now on.
+    /// The price after an expired one; `None` if unknown. If a pricer failed, the price is unknown; if
+    /// no pricer has a quote, the list price is used from now on.
     fn next(&mut self, model: &str, at: Timestamp) -> Option<QuotedPrice> {
         match self.query(model, at) {
             (QuoteResult::Quote(quoted), _) => Some(quoted),
@@ -133,7 +131,7 @@ impl Pricing {
         if model.is_empty() {
             return (QuoteResult::NoQuote, listed);
         }
-        let answer = self.quotes.query(&QuoteRequest {
+        let result = self.quotes.query(&QuoteRequest {
             model: model.to_owned(),
             provider,
             region,
@@ -142,6 +140,6 @@ impl Pricing {
             time,
             listed: listed.as_ref().ok().cloned(),
         });
-        (answer, listed)
+        (result, listed)
     }
 }

@@ -1,6 +1,6 @@
-//! The schedule of a price: what GPUs of one model cost, one term after the other.
+//! Price schedules: the successive prices of one GPU model.
 //!
-//! This room must not know who says what the next price is.
+//! Must not depend on the source of the next price.
 
 use std::collections::VecDeque;
 
@@ -9,97 +9,97 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 
 use crate::policies::{QuoteExpiry, QuotedPrice};
 
-/// A price is asked for at most this often, in the time of readings: a quote that is shorter is
-/// held on to for as long. After a failure it is twice as long each time, so that a policy that
-/// always fails costs a log of months no more than some twenty questions.
+/// The minimum interval between queries, in the time of readings: a quote that expires earlier
+/// remains in use. It doubles after each failure, so that a policy that always fails is queried some
+/// twenty times in a log of months.
 pub const MIN_QUOTE_INTERVAL: Nanos = Nanos::from_secs(60);
 
-/// The most terms that are kept beside the newest, so that memory does not grow with the run: for
-/// GPUs whose readings lag behind, and for the report.
+/// The maximum number of terms kept beside the newest, to bound memory. They are needed by GPUs whose
+/// readings lag and by the report.
 pub const MAX_EARLIER_TERMS: usize = 100;
 
-/// A price, and when it holds.
+/// A price and the time range in which it applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// What is charged.
+    /// The price.
     pub price: Price,
-    /// From when on. What came before the first term of a model costs the same.
+    /// The start. Time before the first term of a model is charged at its price.
     pub from: Timestamp,
-    /// Until when: the first instant at which it does not; [`Timestamp::LAST`] where it has no end.
+    /// The exclusive end; [`Timestamp::LAST`] if it has none.
     pub until: Timestamp,
 }
 
-/// What was held on to after its end, because there was nothing better.
+/// Prices that remained in use after their expiry, for lack of a new quote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiredPrice {
-    /// Who had quoted it, and its end; of several, the first of them.
+    /// The expiry of the first.
     pub expiry: QuoteExpiry,
-    /// How many there were.
+    /// The number of prices.
     pub prices: u64,
-    /// Until when; of several, the last of them. `None` to the end of the run.
+    /// The end of use of the last; `None` if it was used to the end of the run.
     pub until: Option<Timestamp>,
 }
 
-/// The prices that a GPU had before the one it has now.
+/// The prices of a GPU before its current one.
 #[derive(Clone, Debug, Default)]
 pub struct EarlierPrices {
-    /// The newest of them, oldest first; at most [`MAX_EARLIER_TERMS`].
+    /// The newest, oldest first; at most [`MAX_EARLIER_TERMS`].
     pub terms: VecDeque<Term>,
-    /// How many there were.
+    /// The number of all.
     pub total: u64,
 }
 
-/// The terms of one model. They follow one another without a gap.
+/// The terms of one model, without gaps.
 #[derive(Clone, Debug)]
 pub(super) struct PriceSchedule {
     newest: Term,
     before: VecDeque<Term>,
-    /// The end of the newest quote, which may be over.
+    /// The expiry of the newest quote, which may have passed.
     expiry: Option<QuoteExpiry>,
-    /// How long nobody is asked again.
-    pause: Nanos,
+    /// The time until the next query.
+    retry_after: Nanos,
     expired: ExpiredPrices,
 }
 
-/// What was held on to so far.
+/// The expired prices so far.
 #[derive(Clone, Debug, Default)]
 struct ExpiredPrices {
     all: Option<ExpiredPrice>,
-    /// The last end that is counted among them.
+    /// The last counted expiry.
     counted: Timestamp,
 }
 
 impl Term {
-    /// A price without an end.
+    /// A term without an end.
     pub(super) const fn of(price: Price) -> Self {
         Self { price, from: Timestamp::EPOCH, until: Timestamp::LAST }
     }
 }
 
 impl PriceSchedule {
-    /// Begins with what was said at this instant.
+    /// Starts with the first quote, obtained at `at`.
     pub(super) fn new(first: QuotedPrice, at: Timestamp) -> Self {
         let QuotedPrice { price, expiry } = first;
         let mut newest = Term::of(price);
         newest.until = until(expiry.as_ref(), at + MIN_QUOTE_INTERVAL);
-        let (before, pause) = (VecDeque::new(), MIN_QUOTE_INTERVAL);
-        Self { newest, before, expiry, pause, expired: ExpiredPrices::default() }
+        let (before, retry_after) = (VecDeque::new(), MIN_QUOTE_INTERVAL);
+        Self { newest, before, expiry, retry_after, expired: ExpiredPrices::default() }
     }
 
-    /// The term that holds at this instant; of what is forgotten, the oldest that is not.
+    /// The term at this instant; the oldest kept term if its own was dropped.
     pub(super) fn at(&self, instant: Timestamp) -> &Term {
         let mut before = self.before.iter();
         before.find(|term| term.until > instant).unwrap_or(&self.newest)
     }
 
-    /// When the newest term ends, where that is not after this instant: what follows is not known.
+    /// The end of the newest term if it is not after `instant`: the next price must be queried.
     pub(super) fn ended_by(&self, instant: Timestamp) -> Option<Timestamp> {
         let end = self.newest.until;
         (end <= instant && end < Timestamp::LAST).then_some(end)
     }
 
-    /// What was said of the instant at which the newest term ends; `None` where nobody knew, and it
-    /// is held on to. `read`: the time of the reading that asked.
+    /// Appends the price from the end of the newest term on. If it is `None`, the newest price remains
+    /// in use. `read` is the time of the current reading.
     pub(super) fn extend(&mut self, next: Option<QuotedPrice>, read: Timestamp) {
         let from = self.newest.until;
         if let Some(end) = self.expiry.clone().filter(|end| end.at < from) {
@@ -107,7 +107,7 @@ impl PriceSchedule {
         }
         match next {
             Some(QuotedPrice { price, expiry }) => {
-                self.pause = MIN_QUOTE_INTERVAL;
+                self.retry_after = MIN_QUOTE_INTERVAL;
                 self.expiry = expiry;
                 if price != self.newest.price {
                     let next = Term { price, from, until: from };
@@ -115,46 +115,46 @@ impl PriceSchedule {
                     keep(&mut self.before, last);
                 }
             }
-            None => self.pause = self.pause.saturating_mul(2),
+            None => self.retry_after = self.retry_after.saturating_mul(2),
         }
-        // What has ended already, while nothing was read, is held on to until this reading.
-        let until = until(self.expiry.as_ref(), from + self.pause);
+        // A price that expired while there were no readings is used until this reading.
+        let until = until(self.expiry.as_ref(), from + self.retry_after);
         self.newest.until = if until <= read { read } else { until };
     }
 
-    /// What was held on to in a run that ended at `end`.
+    /// The expired prices of a run that ended at `end`.
     pub(super) fn expired(&self, end: Timestamp) -> Option<ExpiredPrice> {
-        let mut holds = self.expired.clone();
+        let mut expired = self.expired.clone();
         if end <= self.newest.until
             && let Some(over) = self.expiry.clone().filter(|quote| quote.at < end)
         {
-            holds.add(over, None);
+            expired.add(over, None);
         }
-        holds.all
+        expired.all
     }
 }
 
 impl ExpiredPrices {
     fn add(&mut self, expiry: QuoteExpiry, until: Option<Timestamp>) {
-        let news = u64::from(expiry.at != self.counted);
+        let new = u64::from(expiry.at != self.counted);
         self.counted = expiry.at;
         let expired = self.all.get_or_insert(ExpiredPrice { expiry, prices: 0, until });
-        expired.prices += news;
+        expired.prices += new;
         expired.until = until;
     }
 }
 
 impl EarlierPrices {
-    /// One more.
+    /// Adds a term.
     pub(crate) fn push(&mut self, term: Term) {
         keep(&mut self.terms, term);
         self.total += 1;
     }
 }
 
-/// Until when a price is used that ends so, and that nobody is asked for before `pause`.
-fn until(end: Option<&QuoteExpiry>, pause: Timestamp) -> Timestamp {
-    end.map_or(Timestamp::LAST, |end| end.at.max(pause))
+/// The end of a term with this expiry that is not queried again before `next_query`.
+fn until(end: Option<&QuoteExpiry>, next_query: Timestamp) -> Timestamp {
+    end.map_or(Timestamp::LAST, |end| end.at.max(next_query))
 }
 
 fn keep(terms: &mut VecDeque<Term>, term: Term) {
@@ -192,26 +192,26 @@ mod tests {
     }
 
     #[test]
-    fn terms_follow_one_another() {
+    fn terms_are_contiguous() {
         let mut schedule = PriceSchedule::new(quoted(2, Some(at(3_600))), at(0));
         assert_eq!(schedule.ended_by(at(3_599)), None);
         assert_eq!(schedule.ended_by(at(3_610)), Some(at(3_600)));
         schedule.extend(Some(quoted(3, None)), at(3_610));
         assert_eq!([0, 3_599, 3_600, 9_999].map(|s| dollars(schedule.at(at(s)))), [2, 2, 3, 3]);
         assert_eq!(schedule.at(at(0)).until, at(3_600));
-        assert_eq!(schedule.ended_by(Timestamp::LAST), None, "it has no end");
-        assert_eq!(expired(&schedule, 9_999), None, "nothing was expired");
+        assert_eq!(schedule.ended_by(Timestamp::LAST), None, "no expiry");
+        assert_eq!(expired(&schedule, 9_999), None, "no expired price");
     }
 
     #[test]
-    fn the_same_price_again_is_the_same_term() {
+    fn equal_prices_share_a_term() {
         let mut schedule = PriceSchedule::new(quoted(2, Some(at(3_600))), at(0));
         schedule.extend(Some(quoted(2, Some(at(7_200)))), at(3_600));
         assert_eq!((schedule.before.len(), schedule.at(at(0)).until), (0, at(7_200)));
     }
 
     #[test]
-    fn a_quote_of_a_nanosecond_is_held_for_a_minute() {
+    fn short_quote_is_used_for_the_minimum_interval() {
         let mut schedule = PriceSchedule::new(quoted(1, Some(at(0) + Nanos(1))), at(0));
         for minute in 1..=5 {
             let end = schedule.ended_by(at(minute * 60)).unwrap();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_held_and_asked_for_less_and_less_often() {
+    fn unknown_price_keeps_the_last_and_backs_off() {
         let mut schedule = PriceSchedule::new(quoted(2, Some(at(3_600))), at(0));
         let mut ends = Vec::new();
         while let Some(end) = schedule.ended_by(at(7_200)) {
@@ -235,49 +235,49 @@ mod tests {
         assert_eq!(dollars(schedule.at(at(7_200))), 2);
         assert_eq!(expired(&schedule, 7_200), Some((3_600, 1, None)));
         schedule.extend(Some(quoted(3, Some(at(9_000)))), at(7_320));
-        assert_eq!(schedule.ended_by(at(9_000)), Some(at(9_000)), "all is well again");
+        assert_eq!(schedule.ended_by(at(9_000)), Some(at(9_000)), "recovered");
         assert_eq!(expired(&schedule, 8_000), Some((3_600, 1, Some(at(7_320)))));
     }
 
     #[test]
-    fn while_nothing_is_read_nobody_is_asked() {
+    fn gap_in_readings_causes_no_queries() {
         let mut schedule = PriceSchedule::new(quoted(2, Some(at(3_600))), at(0));
-        let (mut asked, read) = (Vec::new(), at(1_000_000));
+        let (mut queries, read) = (Vec::new(), at(1_000_000));
         while let Some(end) = schedule.ended_by(read) {
-            asked.push(end);
+            queries.push(end);
             schedule.extend(Some(quoted(3, Some(end + Nanos::from_secs(600)))), read);
         }
-        assert_eq!(asked, [at(3_600), read]);
+        assert_eq!(queries, [at(3_600), read]);
         assert_eq!(expired(&schedule, 1_000_001), Some((4_200, 1, Some(read))));
     }
 
     proptest! {
-        /// Whatever is said, terms leave no gap, each question is for a later instant by a minute
-        /// at least, and a reading asks two at most.
+        /// For any sequence of quotes, terms are contiguous, queries are at least a minute apart, and
+        /// each reading causes at most two.
         #[test]
-        fn questions_are_few(
-            said in prop::collection::vec((0_u64..3, prop::option::of(1_u64..400)), 300),
+        fn queries_are_limited(
+            quotes in prop::collection::vec((0_u64..3, prop::option::of(1_u64..400)), 300),
             steps in prop::collection::vec(0_u64..2_000, 100),
         ) {
             let (mut schedule, mut now) = (PriceSchedule::new(quoted(1, Some(at(1))), at(0)), 0);
-            let (mut said, mut last) = (said.into_iter(), at(0));
+            let (mut quotes, mut last) = (quotes.into_iter(), at(0));
             for step in steps {
                 now += step;
-                let mut questions = 0;
+                let mut queries = 0;
                 while let Some(end) = schedule.ended_by(at(now)) {
-                    questions += 1;
+                    queries += 1;
                     prop_assert!(end.since(last) >= MIN_QUOTE_INTERVAL, "{:?} after {:?}", end, last);
                     last = end;
-                    let next = said.next().unwrap_or((1, None));
+                    let next = quotes.next().unwrap_or((1, None));
                     let quote = |valid| quoted(next.0, Some(end + Nanos::from_secs(valid)));
                     schedule.extend(next.1.map(quote), at(now));
                 }
-                prop_assert!(questions <= 2);
+                prop_assert!(queries <= 2);
                 let terms: Vec<_> = schedule.before.iter().chain([&schedule.newest]).collect();
                 prop_assert!(terms.windows(2).all(|two| two[0].until == two[1].from));
                 prop_assert!(terms.windows(2).all(|two| two[0].price != two[1].price));
-                let holds = schedule.at(at(now));
-                prop_assert!(holds.from <= at(now) && at(now) < holds.until);
+                let current = schedule.at(at(now));
+                prop_assert!(current.from <= at(now) && at(now) < current.until);
             }
         }
     }

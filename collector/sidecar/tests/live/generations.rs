@@ -28,7 +28,7 @@ fn policies(dir: &Path) -> Arc<PolicyManager> {
     let config = PolicyConfig {
         default_policies: false,
         files: Vec::new(),
-        folder: Some(dir.join("policies")),
+        directory: Some(dir.join("policies")),
         settings: Vec::new(),
         keys: Vec::new(),
         limits: Limits::default(),
