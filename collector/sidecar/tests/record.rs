@@ -126,7 +126,7 @@ fn recording_audits_to_ground_truth_and_live_report() {
     assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
     assert!(concurrent.wait_with_output().unwrap().status.success());
     let log_text = text(&run.stderr);
-    assert!(log_text.contains("readings of 2 GPUs are in"), "{log_text}");
+    assert!(log_text.contains("readings of 2 GPUs to"), "{log_text}");
 
     let report = rig.audit(log);
     let live: Value = serde_json::from_slice(&fs::read(live).unwrap()).unwrap();
