@@ -1,7 +1,7 @@
-//! What the environment says: the standard variables of OpenTelemetry, read once, here.
+//! Reads the OpenTelemetry environment variables, once.
 //!
-//! What cannot be used is ignored with a warning that says so: a variable meant for someone else
-//! must not stop a meter. This room must not know the process it runs in: it asks a function.
+//! Invalid values are ignored with a warning: a variable meant for another program must not stop
+//! metering. Must not depend on the process environment: values come from a function.
 
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::encode::{Aggregation, ExportSettings};
@@ -10,57 +10,59 @@ use phasemeter_otlp::experiment::{
     parse_attributes,
 };
 
-/// What the environment says.
+/// Configuration from the environment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
-    /// Of the experiment.
+    /// The experiment.
     pub experiment: ExperimentRequest,
-    /// Of how it is exported.
+    /// The export settings.
     pub export: ExportSettings,
-    /// Whether the SDK is switched off, which carries what the sidecar tells of itself.
+    /// Whether the SDK is disabled, and with it internal telemetry.
     pub sdk_disabled: bool,
-    /// What could not be used.
+    /// The ignored variables.
     pub warnings: Vec<Ignored>,
 }
 
-/// A variable that is not used.
+/// A variable that is ignored, and why.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Ignored {
-    /// The trace goes on without its parent.
+    /// The trace has no parent.
     #[error("TRACEPARENT is ignored: {0}")]
     TraceParent(#[source] TraceParentError),
-    /// Spans go without it.
+    /// Spans have no trace state.
     #[error("TRACESTATE is ignored: {0}")]
     TraceState(#[source] TraceStateError),
-    /// The workload goes without them.
+    /// The workload has no such attributes.
     #[error("OTEL_RESOURCE_ATTRIBUTES is ignored: {0}")]
     ResourceAttributes(#[source] AttributesError),
-    /// The default is taken.
-    #[error(
-        "OTEL_TRACES_SAMPLER is ignored: there is no sampler {0:?}, taking parentbased_always_on"
-    )]
+    /// The default is used.
+    #[error("OTEL_TRACES_SAMPLER is ignored: unknown sampler {0:?}; using parentbased_always_on")]
     TraceSampler(String),
-    /// Every trace is taken.
-    #[error("OTEL_TRACES_SAMPLER_ARG is ignored: {0:?} is no number from 0 to 1, taking 1")]
-    SamplerRatio(String),
-    /// The default is taken.
+    /// Every trace is sampled.
     #[error(
-        "OTEL_METRIC_EXPORT_INTERVAL is ignored: {0:?} is no number of milliseconds, taking 60000"
+        "OTEL_TRACES_SAMPLER_ARG is ignored: invalid ratio {0:?}: expected a number from 0 to 1; using 1"
+    )]
+    SamplerRatio(String),
+    /// The default is used.
+    #[error(
+        "OTEL_METRIC_EXPORT_INTERVAL is ignored: invalid interval {0:?}: expected milliseconds; using 60000"
     )]
     ExportInterval(String),
-    /// The default is taken.
+    /// The default is used.
     #[error(
-        "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION is ignored: there is no {0:?}, \
-         taking explicit_bucket_histogram"
+        "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION is ignored: unknown \
+         aggregation {0:?}; using explicit_bucket_histogram"
     )]
     Aggregation(String),
-    /// The default is taken.
-    #[error("OTEL_SDK_DISABLED is ignored: {0:?} is neither true nor false, taking false")]
+    /// The default is used.
+    #[error(
+        "OTEL_SDK_DISABLED is ignored: invalid value {0:?}: expected true or false; using false"
+    )]
     SdkDisabled(String),
 }
 
 impl Environment {
-    /// Reads it. `lookup` gives the value of a variable; an empty one is as good as none.
+    /// Reads the environment. `lookup` returns the value of a variable; an empty value counts as unset.
     #[must_use]
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let lookup = |name: &str| lookup(name).filter(|value| !value.is_empty());
@@ -76,15 +78,15 @@ fn experiment(
     lookup: &impl Fn(&str) -> Option<String>,
     warnings: &mut Vec<Ignored>,
 ) -> ExperimentRequest {
-    let mut take = |warning| warnings.push(warning);
+    let mut ignore = |warning| warnings.push(warning);
     let parent = lookup("TRACEPARENT")
-        .and_then(|text| text.parse().map_err(|error| take(Ignored::TraceParent(error))).ok());
-    // Without its parent a state means nothing.
+        .and_then(|text| text.parse().map_err(|error| ignore(Ignored::TraceParent(error))).ok());
+    // A trace state is meaningless without a parent.
     let state = lookup("TRACESTATE")
         .filter(|_| parent.is_some())
-        .and_then(|text| text.parse().map_err(|error| take(Ignored::TraceState(error))).ok());
+        .and_then(|text| text.parse().map_err(|error| ignore(Ignored::TraceState(error))).ok());
     let attributes = lookup("OTEL_RESOURCE_ATTRIBUTES").and_then(|list| {
-        parse_attributes(&list).map_err(|error| take(Ignored::ResourceAttributes(error))).ok()
+        parse_attributes(&list).map_err(|error| ignore(Ignored::ResourceAttributes(error))).ok()
     });
     let mut attributes = attributes.unwrap_or_default();
     if let Some(name) = lookup("OTEL_SERVICE_NAME") {
@@ -165,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_the_default_without_a_warning() {
+    fn empty_environment_is_the_default() {
         assert_eq!(read(&[]), Environment::default());
         assert_eq!(read(&[("TRACEPARENT", ""), ("OTEL_TRACES_SAMPLER", "")]), read(&[]));
         assert_eq!(read(&[]).export.every, Nanos::from_secs(60));
     }
 
     #[test]
-    fn everything_said_is_taken() {
+    fn all_variables_are_read() {
         let environment = read(&[
             ("TRACEPARENT", PARENT),
             ("TRACESTATE", "a=1"),
@@ -202,15 +204,19 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_that_is_malformed_is_ignored_with_one_warning() {
+    fn invalid_variable_is_ignored_with_one_warning() {
         for (name, value, part) in [
             ("TRACEPARENT", "00-0AF7", "invalid traceparent"),
             ("OTEL_RESOURCE_ATTRIBUTES", "team", "invalid attribute"),
-            ("OTEL_TRACES_SAMPLER", "xray", "there is no sampler \"xray\""),
+            ("OTEL_TRACES_SAMPLER", "xray", "unknown sampler \"xray\""),
             ("OTEL_METRIC_EXPORT_INTERVAL", "0", "milliseconds"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "1m", "milliseconds"),
-            ("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "x", "there is no \"x\""),
-            ("OTEL_SDK_DISABLED", "1", "neither true nor false"),
+            (
+                "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION",
+                "x",
+                "unknown aggregation \"x\"",
+            ),
+            ("OTEL_SDK_DISABLED", "1", "expected true or false"),
         ] {
             let mut environment = read(&[(name, value)]);
             let warnings = std::mem::take(&mut environment.warnings);
@@ -222,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_counts_only_where_it_is_asked_for() {
+    fn ratio_is_read_only_for_ratio_samplers() {
         let ratio =
             |sampler| read(&[("OTEL_TRACES_SAMPLER", sampler), ("OTEL_TRACES_SAMPLER_ARG", "2")]);
         assert_eq!(ratio("always_on").warnings, []);
@@ -232,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn a_state_without_its_parent_is_not_kept() {
+    fn trace_state_without_parent_is_dropped() {
         for parent in ["", "malformed"] {
             let environment = read(&[("TRACEPARENT", parent), ("TRACESTATE", "a=1")]);
             assert_eq!(environment.experiment.state, None);
         }
-        let spoiled = read(&[("TRACEPARENT", PARENT), ("TRACESTATE", "a")]);
-        assert!(matches!(spoiled.warnings.as_slice(), [Ignored::TraceState(_)]));
-        assert!(spoiled.experiment.parent.is_some());
+        let invalid = read(&[("TRACEPARENT", PARENT), ("TRACESTATE", "a")]);
+        assert!(matches!(invalid.warnings.as_slice(), [Ignored::TraceState(_)]));
+        assert!(invalid.experiment.parent.is_some());
     }
 }

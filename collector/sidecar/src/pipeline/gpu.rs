@@ -1,6 +1,6 @@
-//! A GPU on the line: its meter, its price, and what is exported of it.
+//! One GPU of the pipeline: its meter, price and export.
 //!
-//! This room must not know of other GPUs, nor who says what the next price is.
+//! Must not depend on other GPUs or on the source of prices.
 
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::gpu_specs::GpuSpecs;
@@ -12,26 +12,26 @@ use phasemeter_otlp::encode::{Exporter, GpuDescription, GpuExport};
 
 use crate::pricing::{EarlierPrices, Term};
 
-/// A GPU on the line.
+/// A GPU that is being metered.
 pub struct MeteredGpu {
-    /// All that is known of it.
+    /// Its meter.
     pub meter: GpuMeter,
-    /// What it costs now, or why nobody knows.
+    /// Its current price, or why there is none.
     pub price: Result<Price, Unpriced>,
-    /// What it cost before.
+    /// Its earlier prices.
     pub earlier: EarlierPrices,
-    /// Since when it costs that.
+    /// The start of the current price.
     price_from: Timestamp,
-    /// When it is asked for again; [`Timestamp::LAST`] for never.
+    /// When the price is queried again; [`Timestamp::LAST`] for never.
     pub(super) price_until: Timestamp,
-    /// The model that it is priced as.
+    /// The model for pricing.
     pub(super) model: Option<String>,
     pub(super) memory_total: Option<Bytes>,
     pub(super) export: Option<GpuExport>,
 }
 
 impl MeteredGpu {
-    /// Begins a GPU that costs this at first.
+    /// Creates a GPU with its first price.
     pub(super) fn new(
         config: MeterConfig,
         identity: &GpuIdentity,
@@ -52,10 +52,9 @@ impl MeteredGpu {
         }
     }
 
-    /// Its price has ended, and this one follows.
+    /// Replaces the expired price.
     ///
-    /// Nothing is charged from there on yet: each reading that was taken was before the end of the
-    /// price, else it had asked for the next.
+    /// No time after the expiry is charged yet: a reading after it would have updated the price.
     pub(super) fn change_price(&mut self, term: Term) {
         let from = self.price_until.max(term.from);
         self.price_until = term.until;
@@ -71,7 +70,7 @@ impl MeteredGpu {
         }
     }
 
-    /// From its first reading on it is exported, with all prices that it has had by now.
+    /// Starts the export, with all prices up to now.
     pub(super) fn begin_export(&mut self, exporter: &mut Exporter, identity: &GpuIdentity) {
         let earlier = self.earlier.terms.iter().map(|term| &term.price);
         let mut prices = earlier.chain(self.price.as_ref().ok());
@@ -83,7 +82,7 @@ impl MeteredGpu {
         self.export = Some(export);
     }
 
-    /// Meters a reading; whether it came in time.
+    /// Meters a reading; an error if it is behind the watermark.
     pub(super) fn push(
         &mut self,
         reading: &Reading,
@@ -102,7 +101,7 @@ impl MeteredGpu {
         }
     }
 
-    /// Nothing follows: settles what is open.
+    /// Finalizes the meter and the export.
     pub(super) fn finish(&mut self, exporter: Option<&mut Exporter>) {
         match (exporter, self.export.take()) {
             (Some(exporter), Some(mut export)) => {

@@ -1,8 +1,7 @@
-//! Readings through the core: one owner of all state.
+//! The pipeline: passes readings to meters and their results to the exporter.
 //!
-//! It begins a meter where a GPU appears, gives every reading to the meter of its GPU, and what
-//! the meters tell to the exporter. This room must not know where readings come from, nor where
-//! requests go.
+//! Owns the state of a run: one meter per GPU, created at its first reading. Must not depend on sources
+//! of readings or sinks of requests.
 
 mod gpu;
 
@@ -26,43 +25,43 @@ use phasemeter_sources::{Source, SourceError};
 use crate::policies::{self, PolicyResults, WindowGpu};
 use crate::pricing::Pricing;
 
-/// Where requests go.
+/// Receives requests.
 pub type RequestSink<'a> = Box<dyn FnMut(Request) -> io::Result<()> + 'a>;
 
-/// How a run is metered.
+/// Settings of a run.
 pub struct Settings<'a> {
-    /// How each GPU is metered.
+    /// The configuration of meters.
     pub meter: MeterConfig,
-    /// What GPUs cost.
+    /// Prices of GPUs.
     pub pricing: Pricing,
-    /// What describes the machine that the GPUs are in; empty for a log, which does not say.
+    /// Attributes of the machine; empty for a log, which does not identify it.
     pub host: Attributes,
-    /// Work that was done, by unit.
+    /// Work done, by unit.
     pub work: BTreeMap<String, u64>,
-    /// How it is exported, and where to; `None` for not at all.
+    /// The export settings and the sink; `None` if nothing is exported.
     pub export: Option<(ExportSettings, RequestSink<'a>)>,
 }
 
-/// Why a run could not go on.
+/// Why a run was aborted.
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
-    /// The source could not.
+    /// The source failed.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// What was exported could not be written.
-    #[error("OTLP cannot be written")]
+    /// A request could not be written.
+    #[error("cannot write OTLP")]
     Export(#[source] io::Error),
 }
 
-/// A run that is over.
+/// A completed run.
 pub struct Finished {
-    /// Whose run it was.
+    /// Its experiment.
     pub experiment: Experiment,
-    /// Its GPUs, as the source numbered them.
+    /// Its GPUs in the order of the source.
     pub gpus: Vec<MeteredGpu>,
-    /// What was found out about prices.
+    /// Its prices.
     pub pricing: Pricing,
-    /// What other policies said of all of it.
+    /// The results of recommenders.
     pub results: PolicyResults,
 }
 
@@ -78,15 +77,15 @@ pub struct Pipeline<'a> {
     gpus: Vec<MeteredGpu>,
 }
 
-/// Whose run it is. The trace id of a log may follow from its first readings, so it is open only
-/// when the lateness window is over; no meter tells anything before.
+/// The experiment of the run. The trace ID of a log may be derived from its first readings, so the
+/// experiment is opened once the allowed lateness has passed; meters emit nothing before.
 enum ExperimentState {
     Pending { request: ExperimentRequest, first: Timestamp, readings: usize },
     Open(Experiment),
 }
 
 impl<'a> Pipeline<'a> {
-    /// Begins the run of a log, whose experiment is opened when its first readings are there.
+    /// Starts the run of a log, whose experiment is opened after its first readings.
     #[must_use]
     pub fn of_log(settings: Settings<'a>, request: ExperimentRequest) -> Self {
         Self::new(
@@ -95,7 +94,7 @@ impl<'a> Pipeline<'a> {
         )
     }
 
-    /// Begins a live run, whose experiment is open.
+    /// Starts a live run with an open experiment.
     #[must_use]
     pub fn live(settings: Settings<'a>, experiment: Experiment) -> Self {
         let mut pipeline = Self::new(settings, ExperimentState::Open(experiment.clone()));
@@ -117,10 +116,10 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Meters all that the source gives. `step` is called after each reading.
+    /// Meters all readings of a source. `step` is called after each reading.
     ///
     /// # Errors
-    /// Where the source cannot go on, or what is exported cannot be written.
+    /// Returns an error if the source fails or a request cannot be written.
     pub fn run<S: Source>(
         &mut self,
         source: &mut S,
@@ -135,11 +134,11 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Meters one reading of the GPU at this place of `identities`; inside, whether it came in
-    /// time.
+    /// Meters one reading of the GPU at this index of `identities`. The inner error is returned if the
+    /// reading is behind the watermark.
     ///
     /// # Errors
-    /// Where what is exported cannot be written.
+    /// Returns an error if a request cannot be written.
     pub fn ingest(
         &mut self,
         gpu: usize,
@@ -155,29 +154,28 @@ impl<'a> Pipeline<'a> {
         Ok(taken)
     }
 
-    /// The first reading of a GPU, as far as is known.
+    /// The time of the first reading of a GPU, if any.
     #[must_use]
     pub fn first_reading_at(&self, gpu: usize) -> Option<Timestamp> {
         self.gpus.get(gpu)?.meter.first_reading_at()
     }
 
-    /// Meters what another measure than polling says of a stretch of time; whether it came in time
-    /// to say anything. Before the first reading of any GPU there is nothing to say.
+    /// Meters an interval of utilization that was not polled. Returns false if it is behind the
+    /// watermark or precedes the first reading of any GPU.
     pub fn ingest_interval(&mut self, gpu: usize, interval: Interval) -> bool {
         self.gpus.get_mut(gpu).is_some_and(|gpu| gpu.meter.push_interval(interval))
     }
 
-    /// Takes in what is only exported. Before the first reading of any GPU there is nothing to
-    /// export.
+    /// Exports a device metric. Ignored before the first reading of any GPU.
     pub fn export_metric(&mut self, gpu: usize, metric: DeviceMetric) {
         let export = self.gpus.get_mut(gpu).and_then(|gpu| gpu.export.as_mut());
         export.into_iter().for_each(|export| export.measure(metric));
     }
 
-    /// Tells what happened to a GPU.
+    /// Exports an event of a GPU.
     ///
     /// # Errors
-    /// Where what is exported cannot be written.
+    /// Returns an error if a request cannot be written.
     pub fn emit_event(&mut self, gpu: usize, event: &GpuEvent) -> Result<(), PipelineError> {
         if let (Some(exporter), Some(gpu)) = (&mut self.exporter, self.gpus.get_mut(gpu))
             && let Some(export) = &mut gpu.export
@@ -187,10 +185,10 @@ impl<'a> Pipeline<'a> {
         self.send()
     }
 
-    /// Tells what policies said.
+    /// Exports recommendations and errors of policies.
     ///
     /// # Errors
-    /// Where what is exported cannot be written.
+    /// Returns an error if a request cannot be written.
     pub fn export_results(
         &mut self,
         results: &PolicyResults,
@@ -205,7 +203,7 @@ impl<'a> Pipeline<'a> {
         self.send()
     }
 
-    /// What is known so far, as policies are shown it; `None` before anything is.
+    /// The window of the run so far; `None` before the experiment is open.
     #[must_use]
     pub fn window(&self, identities: &[GpuIdentity], is_final: bool) -> Option<Window> {
         let ExperimentState::Open(experiment) = &self.experiment else { return None };
@@ -219,11 +217,10 @@ impl<'a> Pipeline<'a> {
         policies::window(experiment, &gpus, &self.work, is_final)
     }
 
-    /// Nothing follows: settles what is open. `judge` is shown all that was metered,
-    /// where anything was.
+    /// Finalizes the run. `evaluate` receives the final window, if any time was metered.
     ///
     /// # Errors
-    /// Where what is exported cannot be written.
+    /// Returns an error if a request cannot be written.
     pub fn finish(
         mut self,
         identities: &[GpuIdentity],
@@ -244,8 +241,7 @@ impl<'a> Pipeline<'a> {
         Ok(Finished { experiment, gpus: self.gpus, pricing: self.pricing, results })
     }
 
-    /// A reading of this instant is next: opens the experiment where its time has come, and
-    /// begins the GPUs that are new.
+    /// Prepares for a reading at this instant: opens the experiment if it is due, and adds new GPUs.
     fn prepare(&mut self, at: Timestamp, identities: &[GpuIdentity]) {
         if let ExperimentState::Pending { first, readings, .. } = &mut self.experiment {
             if at.since(*first) > self.meter.allowed_lateness || *readings == CAPACITY {
@@ -286,7 +282,7 @@ impl<'a> Pipeline<'a> {
     }
 
     fn begin(&mut self, identity: &GpuIdentity, at: Timestamp) -> MeteredGpu {
-        // An older reading may still come.
+        // An older reading may still arrive.
         let first = at.saturating_sub(self.meter.allowed_lateness);
         let term = self.pricing.at(identity.model.as_deref(), first, at);
         let mut gpu = MeteredGpu::new(self.meter, identity, term);
@@ -296,11 +292,10 @@ impl<'a> Pipeline<'a> {
         gpu
     }
 
-    /// A reading of this GPU at `read` is next, and its price ends before: finds out what follows.
+    /// Updates the price of a GPU that expires before its next reading, at `read`.
     ///
-    /// Policies are asked here, on the thread of the pipeline: each may take as long as its deadline
-    /// (a second) says, for each model. Sampling goes on meanwhile on threads of its own, and what
-    /// is sampled in 15 s has room to wait.
+    /// Pricers are queried on the pipeline's thread, each for at most its deadline (a second) per
+    /// model. Sampling continues on its own threads, whose queue holds 15 s of observations.
     fn reprice(&mut self, gpu: usize, read: Timestamp) {
         let Some(gpu) = self.gpus.get_mut(gpu) else { return };
         while gpu.price_until <= read && gpu.price_until < Timestamp::LAST {
@@ -312,7 +307,7 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Gives a reading to the meter of its GPU.
+    /// Passes a reading to the meter of its GPU.
     fn push(
         &mut self,
         gpu: usize,
@@ -325,7 +320,7 @@ impl<'a> Pipeline<'a> {
         metered.push(reading, identity, self.exporter.as_mut())
     }
 
-    /// Sends what is ready.
+    /// Passes complete requests to the sink.
     fn send(&mut self) -> Result<(), PipelineError> {
         match (&mut self.exporter, &mut self.export) {
             (Some(exporter), Some((_, sink))) => {
@@ -336,7 +331,7 @@ impl<'a> Pipeline<'a> {
     }
 }
 
-/// GPUs in the order of their indices, where each has one; else as they appeared.
+/// GPUs in the order of their indices if each has one; else in order of appearance.
 pub fn in_order<T>(mut gpus: Vec<T>, identity: impl Fn(&T) -> &GpuIdentity) -> Vec<T> {
     if gpus.iter().all(|gpu| identity(gpu).index.is_some()) {
         gpus.sort_by_key(|gpu| identity(gpu).index);

@@ -1,11 +1,11 @@
-//! When the driver is asked, and on whose time: a thread a GPU, with absolute deadlines.
+//! Samples GPUs on one thread per GPU, with absolute deadlines.
 //!
-//! NVML blocks, and now and then it hangs. A thread a GPU is the one mechanism that makes a slow
-//! GPU cost the others nothing, from the first slow call on; NVML allows calls from many threads.
-//! What one shared thread would spare is bought back by the GPUs taking turns within a tick.
+//! NVML calls block and sometimes hang. One thread per GPU keeps a slow GPU from delaying the others;
+//! NVML may be called from many threads. The GPUs are staggered within a tick, which avoids most of the
+//! lock contention.
 //!
-//! All of them feed one bounded channel, which never blocks them. The thread that drains it is the
-//! watchdog as well: it is outside, and it comes by anyway.
+//! All threads send to one bounded channel without blocking. The thread that drains it also detects
+//! hung calls.
 
 use std::io;
 use std::sync::Arc;
@@ -28,44 +28,44 @@ use worker::Worker;
 pub use worker_stats::StatsHandle;
 use worker_stats::{Call, WorkerStats};
 
-/// The ticks of two GPUs are so far apart: longer than the calls of one usually take, so that they
-/// do not meet at the driver's lock; short enough that each finds the processor's caches warm, which
-/// halves what a tick costs.
+/// The offset between the ticks of two GPUs: longer than the usual calls of one, to avoid contention
+/// for the driver's lock; short enough to keep the processor's caches warm, which halves the cost of a
+/// tick.
 const STAGGER: Nanos = Nanos(200_000);
 
-/// Observations wait for whoever drains them this long before one is dropped: as long as anything
-/// may be late, so that a pipeline that stands still for longer has lost them anyway.
+/// Observations are queued for this long before any is dropped: the allowed lateness, after which
+/// they would be rejected anyway.
 const BUFFER_TIME: Nanos = Nanos::from_secs(15);
 
-/// Messages of one GPU in one tick, at the most over any length of time: a reading, and beside it
-/// an activity every other tick and some events.
+/// The maximum number of messages per GPU and tick, over any period: a reading, an activity every
+/// other tick, and occasional events.
 const MESSAGES_PER_TICK: u64 = 2;
 
-/// Messages beside: a whole ring of samples, drained twice while the pipeline stands still, and a
-/// dozen measurements a second.
+/// Further messages: a full ring of driver samples, drained twice while the pipeline is stalled, and a
+/// dozen device metrics per second.
 const EXTRA_MESSAGES: u64 = 256 + 12 * 15;
 
-/// A call that lasts longer is stuck. Readings hold for a second at least, so a shorter one costs
-/// no observed time.
+/// A longer call is hung. Readings are stale after a second at the earliest, so a shorter call loses no
+/// observed time.
 const HUNG_AFTER: Nanos = Nanos::SECOND;
 
-/// How often threads are looked at while they end.
+/// How often ending threads are polled.
 const JOIN_POLL: Duration = Duration::from_millis(5);
 
-/// How to sample.
+/// Configuration of a sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SamplerConfig {
-    /// The time between ticks: that of the fastest metrics.
+    /// The time between ticks: the period of the fastest metrics.
     pub tick: Nanos,
-    /// How long a sample of the driver may cover.
+    /// The maximum time that a driver sample may cover.
     pub stale_after: Nanos,
 }
 
 impl SamplerConfig {
-    /// 10 Hz.
+    /// The default, 10 Hz.
     pub const DEFAULT_TICK: Nanos = Nanos::from_millis(100);
 
-    /// The fastest that is of any use: no driver's value changes more often.
+    /// The minimum: no driver value changes more often.
     pub const MIN_TICK: Nanos = Nanos::from_millis(10);
 }
 
@@ -81,18 +81,18 @@ pub struct Sampler {
 struct Thread {
     handle: JoinHandle<()>,
     stats: Arc<WorkerStats>,
-    /// The call that was said to be stuck.
+    /// The call that was reported as hung.
     hung: Option<Call>,
 }
 
 impl Sampler {
-    /// Starts sampling the GPUs at these places of the discovery; observations name them by their
-    /// place in `gpus`.
+    /// Starts sampling the GPUs at these indices of the discovery; observations identify them by their
+    /// index in `gpus`.
     ///
     /// # Errors
-    /// Where the system has no more threads.
+    /// Returns an error if a thread cannot be started.
     pub fn start(discovery: Discovery, gpus: &[usize], config: SamplerConfig) -> io::Result<Self> {
-        // The discovery's own hold on the driver ends here.
+        // Drops the rest of the discovery.
         let Discovery { nvml, driver, gpus: found, .. } = discovery;
         let tick = config.tick.max(SamplerConfig::MIN_TICK);
         let count = u64::try_from(gpus.len().max(1)).unwrap_or(u64::MAX);
@@ -123,9 +123,8 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// Takes all that was observed since the last time, without waiting. In the order of each GPU's
-    /// events; readings of several GPUs are mixed. To be called a few times a second: a call that
-    /// is stuck is found out here.
+    /// Returns all observations since the last call, without blocking. They are in order for each GPU,
+    /// and interleaved between GPUs. Call it a few times per second: it also detects hung calls.
     pub fn drain(&mut self, mut take: impl FnMut(Observation)) {
         self.observations.try_iter().for_each(&mut take);
         let now = Instant::now();
@@ -136,21 +135,21 @@ impl Sampler {
         }
     }
 
-    /// What sampling costs and how well it keeps time.
+    /// The punctuality and cost of sampling.
     #[must_use]
     pub fn stats(&self) -> SamplerStats {
         self.stats_handle().stats()
     }
 
-    /// A handle on that, for whoever watches from another thread.
+    /// A handle on the statistics, for other threads.
     #[must_use]
     pub fn stats_handle(&self) -> StatsHandle {
         StatsHandle::new(self.threads.iter().map(|thread| Arc::clone(&thread.stats)).collect())
     }
 
-    /// Stops: each GPU is asked a last time, its ring drained. Threads that have not ended after
-    /// `grace` hang in the driver; they are left to themselves, and their places returned. What was
-    /// observed until now is still to be drained.
+    /// Stops sampling after a last poll of each GPU. Threads that have not ended after `grace` hang in
+    /// the driver; they are detached, and the indices of their GPUs returned. Drain once more to get
+    /// the last observations.
     pub fn stop(&mut self, grace: Duration) -> Vec<usize> {
         self.end();
         let began = Instant::now();
@@ -171,7 +170,7 @@ impl Sampler {
     }
 }
 
-/// However it ends, the threads end with it.
+/// Stops all threads.
 impl Drop for Sampler {
     fn drop(&mut self) {
         self.end();
@@ -179,7 +178,7 @@ impl Drop for Sampler {
 }
 
 impl Thread {
-    /// What is new about its call.
+    /// Events if its call has hung or recovered since the last time.
     fn watch(&mut self, now: Instant) -> [Option<Event>; 2] {
         let call = self.stats.call(now);
         let hung = call.filter(|(_, lasts)| *lasts > HUNG_AFTER).map(|(call, _)| call);
@@ -195,7 +194,7 @@ impl Thread {
     }
 }
 
-/// How many observations wait at most: 75 KiB a GPU at 10 Hz.
+/// The capacity of the queue in observations: 75 KiB per GPU at 10 Hz.
 fn capacity(gpus: u64, tick: Nanos) -> usize {
     let ticks = BUFFER_TIME.0.checked_div(tick.0).unwrap_or(0) + 1;
     let messages = gpus.max(1).saturating_mul(ticks * MESSAGES_PER_TICK + EXTRA_MESSAGES);

@@ -1,65 +1,65 @@
-//! What sampling costs and how well it keeps time.
+//! The punctuality and cost of sampling.
 
 use phasemeter_meter::units::Nanos;
 pub use phasemeter_otlp::duration_histogram::Quantiles;
 use phasemeter_sources::nvml::Metric;
 
-/// The sampler, so far.
+/// Statistics of a sampler.
 #[derive(Clone, Debug)]
 pub struct SamplerStats {
-    /// How late ticks came, of all GPUs.
+    /// Lateness of ticks, over all GPUs.
     pub lateness: Quantiles,
-    /// Each GPU, in its place.
+    /// Each GPU, by index.
     pub gpus: Vec<GpuStats>,
 }
 
-/// The sampling of one GPU, so far.
+/// Statistics of one GPU.
 #[derive(Clone, Debug)]
 pub struct GpuStats {
-    /// Ticks that came.
+    /// Ticks that ran.
     pub ticks: u64,
-    /// Ticks that did not, because the one before took too long.
+    /// Ticks skipped because the previous one took too long.
     pub missed: u64,
-    /// Observations that found the channel full.
+    /// Observations dropped because the queue was full.
     pub dropped: u64,
-    /// How late ticks came.
+    /// Lateness of ticks.
     pub lateness: Quantiles,
     /// Each metric.
     pub metrics: Vec<MetricStats>,
 }
 
-/// The calls for one metric of one GPU, so far.
+/// Statistics of one metric's calls of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetricStats {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
-    /// How often it is asked now; zero before the first time.
+    /// The current poll period; zero before the first call.
     pub period: Nanos,
-    /// How often it was asked.
+    /// The number of calls.
     pub calls: u64,
-    /// How often there was no answer.
+    /// The number of failed calls.
     pub failed: u64,
-    /// The time all calls took.
+    /// The total duration of calls.
     pub total: Nanos,
-    /// The longest.
+    /// The longest call.
     pub max: Nanos,
 }
 
 impl SamplerStats {
-    /// Ticks that did not come, of all GPUs.
+    /// Missed ticks, over all GPUs.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.gpus.iter().map(|gpu| gpu.missed).sum()
     }
 
-    /// Calls for a metric that brought no answer, of all GPUs.
+    /// Failed calls of a metric, over all GPUs.
     #[must_use]
     pub fn failed(&self, metric: Metric) -> u64 {
         let of = |gpu: &GpuStats| gpu.metrics.get(metric as usize).map_or(0, |stats| stats.failed);
         self.gpus.iter().map(of).sum()
     }
 
-    /// Observations that found the channel full, of all GPUs.
+    /// Dropped observations, over all GPUs.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.gpus.iter().map(|gpu| gpu.dropped).sum()

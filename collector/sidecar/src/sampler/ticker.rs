@@ -1,4 +1,5 @@
-//! Deadlines: tick n is due at the start plus n periods, however long the ticks before it took.
+//! Ticks at absolute deadlines: tick n is due n periods after the start, regardless of the duration of
+//! earlier ticks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,14 +15,14 @@ pub(crate) struct Ticker {
     next: u64,
 }
 
-/// A tick that has come.
+/// A tick that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tick {
-    /// Which.
+    /// Its number.
     pub(crate) number: u64,
-    /// How long after its deadline it came.
+    /// The delay after its deadline.
     pub(crate) late: Nanos,
-    /// How many before it did not come at all.
+    /// The number of ticks missed before it.
     pub(crate) missed: u64,
 }
 
@@ -31,7 +32,7 @@ impl Ticker {
         Self { start, period, next: 0 }
     }
 
-    /// Waits for the next tick; `None` once `stop` is set. Whoever sets it unparks this thread.
+    /// Waits for the next tick; `None` once `stop` is set. The thread must be unparked after setting it.
     pub(crate) fn wait(&mut self, stop: &AtomicBool) -> Option<Tick> {
         loop {
             if stop.load(Ordering::Acquire) {
@@ -44,8 +45,8 @@ impl Ticker {
         }
     }
 
-    /// The tick that is due, or how long it is until then. Deadlines that passed a whole period ago
-    /// are missed.
+    /// The tick that is due, or the time until the next one. Deadlines more than a period ago are
+    /// missed.
     fn tick_at(&mut self, now: Instant) -> Result<Tick, Duration> {
         let since = Nanos::from(now.saturating_duration_since(self.start));
         let deadline = self.period.saturating_mul(self.next);
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deadlines_do_not_drift_and_what_passed_is_missed() {
+    fn deadlines_do_not_drift_and_passed_ones_are_missed() {
         let start = Instant::now();
         let mut ticker = Ticker::new(start, Nanos::from_millis(100));
         let after = |micros: u64| start + Duration::from_micros(micros);

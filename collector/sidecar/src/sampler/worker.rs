@@ -1,4 +1,4 @@
-//! The thread of one GPU: asks what is due at each tick, and finds the GPU again when it was lost.
+//! The thread of one GPU: polls due metrics at each tick, and reopens the GPU after a loss.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,17 +17,17 @@ use super::backoff::PollBackoff;
 use super::ticker::Ticker;
 use super::worker_stats::WorkerStats;
 
-/// A GPU that is gone is looked for after a second, and each time twice as much later.
+/// The first retry after the loss of a GPU; the delay doubles each time.
 const RETRY_FIRST: Nanos = Nanos::SECOND;
 
-/// A GPU comes back by hand, after a reset or a restart of the driver: looking twice a minute finds
-/// it soon enough, and keeps out of the way of who repairs it.
+/// The maximum delay between retries. A GPU recovers by a manual reset or driver restart, which two
+/// retries per minute detect soon enough without interfering.
 const RETRY_MAX: Nanos = Nanos::from_secs(30);
 
-/// A value is shown for so long after it was asked. Its metric may have become slow.
+/// The time after which a value of a slow metric is cleared.
 const VALUE_LIFETIME: Nanos = Nanos::from_secs(10);
 
-/// What the thread of a GPU begins with.
+/// The parameters of a GPU's thread.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) gpu: usize,
@@ -42,13 +42,13 @@ pub(super) struct Worker {
     pub(super) stop: Arc<AtomicBool>,
 }
 
-/// Where the thread is: what it carries from tick to tick, whether the GPU is there or not.
+/// The state of the thread, which survives the loss of the GPU.
 struct State {
     ticker: Ticker,
     clock: Clock,
     values: Reading,
     metrics: [MetricState; Metric::ALL.len()],
-    /// While the GPU is gone: how long it is left alone before it is looked for.
+    /// The retry delay while the GPU is lost.
     retry: Option<Nanos>,
 }
 
@@ -56,15 +56,14 @@ struct State {
 struct MetricState {
     metric: Metric,
     backoff: PollBackoff,
-    /// When it was asked last.
+    /// The time of the last poll.
     polled_at: Instant,
-    /// Why it is not supported, once that was said.
-    lack: Option<UnsupportedReason>,
+    /// Why it is not supported, once reported.
+    unsupported: Option<UnsupportedReason>,
 }
 
 impl Worker {
-    /// Samples until it is stopped. `nvml` is the driver as it was found; where it goes, it is
-    /// opened again.
+    /// Samples until stopped. `nvml` is the open driver; after a loss it is reopened.
     pub(super) fn run(&self, nvml: Arc<Nvml>) {
         let mut state = State::new(self);
         let mut open = Some(nvml);
@@ -82,8 +81,8 @@ impl Worker {
         }
     }
 
-    /// One generation of the driver: as long as it and the GPU are there. After it nothing of the
-    /// driver is held: it would stand in the way of the GPU's reset, or of another driver.
+    /// Samples with one driver instance until the driver or the GPU is lost. The driver is closed
+    /// afterwards: holding it would block a GPU reset or driver update.
     fn generation(&self, open: Option<Arc<Nvml>>, state: &mut State) -> Option<LossReason> {
         let open = open.map_or_else(|| self.driver.open().map(Arc::new), Ok);
         let Ok(nvml) = open else { return Some(LossReason::Driver) };
@@ -99,7 +98,7 @@ impl Worker {
         }
     }
 
-    /// Asks the GPU at each tick, and a last time when stopped. Ends with the loss of the GPU.
+    /// Polls the GPU at each tick, and a last time when stopped. Returns the loss of the GPU, if any.
     fn sample(&self, mut gpu: Gpu<'_>, state: &mut State) -> Option<LossReason> {
         while let Some(tick) = state.ticker.wait(&self.stop) {
             self.stats.tick(tick);
@@ -109,13 +108,14 @@ impl Worker {
                 return Some(loss);
             }
         }
-        let cheap = |metric: &MetricState| metric.lack.is_none() && !metric.backoff.is_slowed();
-        // Whether it is lost now is no news any more.
+        let cheap =
+            |metric: &MetricState| metric.unsupported.is_none() && !metric.backoff.is_slowed();
+        // A loss at the end is not reported.
         let _ = self.poll(&mut gpu, state, cheap, 0);
         None
     }
 
-    /// Says at each tick that the GPU is gone, for so long.
+    /// Emits a reading of a lost GPU at each tick until the retry delay has passed.
     fn wait_for_retry(&self, state: &mut State, wait: Nanos) {
         let began = Instant::now();
         state.reset();
@@ -130,7 +130,7 @@ impl Worker {
         }
     }
 
-    /// Asks the metrics that are due, in their order.
+    /// Polls the due metrics in order.
     fn poll(
         &self,
         gpu: &mut Gpu<'_>,
@@ -140,19 +140,19 @@ impl Worker {
     ) -> Result<(), LossReason> {
         let now = Instant::now();
         let State { clock, values, metrics, .. } = state;
-        // The reading waits for the process list: without it a GPU that a small process holds
-        // would be free until the next. A list that hangs holds up this thread anyway.
+        // The reading is emitted after the process list: otherwise a GPU held by a small process would
+        // count as free until the next reading. A hung list blocks this thread anyway.
         let mut read_at = None;
         for metric in metrics {
             let due = due(metric);
             let age = Nanos::from(now.saturating_duration_since(metric.polled_at));
             if due {
                 self.call(metric, gpu, clock, values, tick)?;
-            } else if age > VALUE_LIFETIME && metric.lack.is_none() {
+            } else if age > VALUE_LIFETIME && metric.unsupported.is_none() {
                 clear_metric(metric.metric, values);
             }
-            // A GPU without utilization still tells the rest; one whose utilization is slow tells
-            // nothing in between.
+            // A GPU without utilization still emits other values; one with slow utilization emits
+            // readings only when it is polled.
             let is_read = due || values.utilization == Err(MissingReason::NotSupported);
             if metric.metric == Metric::Utilization && is_read {
                 read_at = Some(clock.now());
@@ -167,7 +167,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Asks one metric and sees to its cadence.
+    /// Polls one metric and updates its period.
     fn call(
         &self,
         state: &mut MetricState,
@@ -179,32 +179,32 @@ impl Worker {
         let metric = state.metric;
         let began = Instant::now();
         self.stats.begin(metric, began);
-        let answer = gpu.query(metric, clock, values, |observed| self.emit(observed));
+        let result = gpu.query(metric, clock, values, |observed| self.emit(observed));
         state.polled_at = Instant::now();
         let cost = Nanos::from(state.polled_at - began);
-        self.stats.end(metric, cost, answer.is_err());
+        self.stats.end(metric, cost, result.is_err());
 
         let emit = |event| self.emit(Observed::Event(event));
-        let lack = match answer {
+        let unsupported = match result {
             Err(QueryError::Lost(loss)) => return Err(loss),
-            Err(QueryError::Unsupported(lack)) => Some(lack),
+            Err(QueryError::Unsupported(unsupported)) => Some(unsupported),
             Err(QueryError::Failed) | Ok(()) => None,
         };
-        if let Some(lack) = lack {
+        if let Some(unsupported) = unsupported {
             state.backoff.unsupported(tick, self.tick);
-            if state.lack.is_none() {
-                emit(Event::Unsupported(metric, lack));
+            if state.unsupported.is_none() {
+                emit(Event::Unsupported(metric, unsupported));
             }
         } else {
             let changed = state.backoff.record(tick, self.tick, cost, gpu.period(metric));
-            if state.lack.is_some() {
+            if state.unsupported.is_some() {
                 emit(Event::Supported(metric));
             }
             if changed {
                 emit(Event::PollPeriod(metric, state.backoff.period()));
             }
         }
-        state.lack = lack;
+        state.unsupported = unsupported;
         self.stats.period(metric, state.backoff.period());
         Ok(())
     }
@@ -216,7 +216,7 @@ impl Worker {
         }
     }
 
-    /// Never waits: what finds the channel full is counted and gone.
+    /// Sends an observation without blocking. If the channel is full, it is dropped and counted.
     fn emit(&self, observed: Observed) {
         if self.sender.try_send(Observation { gpu: self.gpu, observed }).is_err() {
             self.stats.dropped.fetch_add(1, Ordering::Relaxed);
@@ -232,13 +232,13 @@ impl State {
             metric,
             backoff: PollBackoff::new(metric as u64 + 1),
             polled_at,
-            lack: None,
+            unsupported: None,
         });
         let ticker = Ticker::new(worker.start, worker.tick);
         Self { ticker, clock, values: Reading::at(clock.now()), metrics, retry: None }
     }
 
-    /// The GPU is gone: nothing is known of it, and all is asked at once when it is back.
+    /// Clears all values after a loss, so that every metric is polled immediately after recovery.
     fn reset(&mut self) {
         self.values =
             Reading { utilization: Err(MissingReason::Lost), ..Reading::at(self.values.at) };

@@ -1,4 +1,4 @@
-//! What a worker shows of itself while it works: one thread writes, any thread reads.
+//! Statistics of a sampling worker: written by its thread, read by any.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use super::ticker::Tick;
 
 const METRICS: usize = Metric::ALL.len();
 
-/// No call is under way.
+/// No call is in progress.
 const NO_CALL: u64 = 0;
 
-/// The bits of a [`Call`] that name its metric; the rest is when it began, in µs.
+/// The bits of a [`Call`] that identify its metric; the others are its start in µs.
 const METRIC_BITS: u32 = 8;
 
-/// One GPU's worker, from outside.
+/// Statistics of one GPU's worker.
 #[derive(Debug)]
 pub(crate) struct WorkerStats {
     start: Instant,
@@ -39,16 +39,16 @@ struct MetricCounters {
     period: AtomicU64,
 }
 
-/// All of a sampler's gauges, for whoever watches it while it works, and after.
+/// A handle on the statistics of all workers of a sampler, during sampling and after.
 #[derive(Clone, Debug)]
 pub struct StatsHandle(Vec<Arc<WorkerStats>>);
 
-/// A call that is under way.
+/// A call in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
-    /// What is asked.
+    /// The metric being read.
     pub(crate) metric: Metric,
-    /// When it began, in µs since the start.
+    /// Its start in µs since the sampler's start.
     began: u64,
 }
 
@@ -65,20 +65,20 @@ impl WorkerStats {
         }
     }
 
-    /// A tick came.
+    /// Records a tick.
     pub(crate) fn tick(&self, tick: Tick) {
         self.ticks.fetch_add(1, Ordering::Relaxed);
         self.missed.fetch_add(tick.missed, Ordering::Relaxed);
         self.lateness.add(tick.late);
     }
 
-    /// A call begins.
+    /// Records the start of a call.
     pub(crate) fn begin(&self, metric: Metric, now: Instant) {
         let word = (self.micros(now) << METRIC_BITS) | (metric as u64 + 1);
         self.call.store(word, Ordering::Relaxed);
     }
 
-    /// The call ended.
+    /// Records the end of a call.
     pub(crate) fn end(&self, metric: Metric, cost: Nanos, failed: bool) {
         self.call.store(NO_CALL, Ordering::Relaxed);
         if let Some(stats) = self.metrics.get(metric as usize) {
@@ -88,14 +88,14 @@ impl WorkerStats {
         }
     }
 
-    /// A metric is asked so often now.
+    /// Records the poll period of a metric.
     pub(crate) fn period(&self, metric: Metric, period: Nanos) {
         if let Some(stats) = self.metrics.get(metric as usize) {
             stats.period.store(period.0, Ordering::Relaxed);
         }
     }
 
-    /// The call that is under way, and for how long it has been.
+    /// The call in progress and its duration so far.
     pub(crate) fn call(&self, now: Instant) -> Option<(Call, Nanos)> {
         let word = self.call.load(Ordering::Relaxed);
         let place = usize::try_from(word & ((1 << METRIC_BITS) - 1)).ok()?.checked_sub(1)?;
@@ -133,7 +133,7 @@ impl StatsHandle {
         Self(workers)
     }
 
-    /// What sampling costs and how well it keeps time.
+    /// The punctuality and cost of sampling.
     #[must_use]
     pub fn stats(&self) -> SamplerStats {
         SamplerStats {
@@ -142,13 +142,13 @@ impl StatsHandle {
         }
     }
 
-    /// How late ticks came, of all GPUs.
+    /// Lateness of ticks, over all GPUs.
     #[must_use]
     pub fn lateness(&self) -> Counts {
         Counts::of(self.0.iter().map(|stats| &stats.lateness))
     }
 
-    /// What calls for a metric took, of all GPUs.
+    /// Durations of a metric's calls, over all GPUs.
     #[must_use]
     pub fn calls(&self, metric: Metric) -> Counts {
         let workers = self.0.iter().filter_map(|stats| stats.metrics.get(metric as usize));
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_seen_while_it_lasts() {
+    fn call_is_visible_while_in_progress() {
         let start = Instant::now();
         let stats = WorkerStats::new(start);
         assert_eq!(stats.call(start), None);

@@ -1,7 +1,6 @@
-//! What becomes of the data that is sent, in the words of OpenTelemetry's conventions for SDKs:
-//! exported, for better or (with `error.type`) for worse, or in flight.
+//! Metrics of OTLP delivery, by the OpenTelemetry conventions for SDK exporters.
 //!
-//! It looks at a client's accounts; the client must not know of it.
+//! Reads the statistics of a client, which must not depend on it.
 
 use std::sync::Arc;
 
@@ -14,14 +13,14 @@ use super::histogram_bridge::{HistogramBridge, NETWORK_BOUNDS, seconds};
 
 const ERROR_TYPE: &str = "error.type";
 
-/// A client's part for one signal: an exporter, as the conventions see it.
+/// The part of a client for one signal: an exporter in terms of the conventions.
 struct Exporter {
     stats: Stats,
     signal: Signal,
     attributes: Vec<KeyValue>,
 }
 
-/// What the conventions call a signal's items.
+/// Metric names and unit of a signal's items, from the conventions.
 struct Items {
     exported: &'static str,
     inflight: &'static str,
@@ -38,11 +37,11 @@ pub(super) fn watch(meter: &Meter, stats: &Stats, config: &Config) {
         Some(Arc::new(Exporter { stats: stats.clone(), signal, attributes }))
     });
     let exporters: Vec<_> = exporters.collect();
-    // An operation is an attempt: what is sent again is another.
+    // Each attempt is one operation, including retries.
     let duration = seconds(
         meter,
         "otel.sdk.exporter.operation.duration",
-        "How long a backend takes to answer, connecting included",
+        "Duration of export attempts, including connecting",
         NETWORK_BOUNDS,
     );
     for exporter in &exporters {
@@ -66,17 +65,17 @@ fn exported(meter: &Meter, exporter: &Arc<Exporter>, duration: &Histogram<f64>) 
     meter
         .u64_observable_counter(exported)
         .with_unit(unit)
-        .with_description("Items whose export has ended, well or not")
+        .with_description("Items whose export has ended, successfully or not")
         .with_callback(move |observer| {
-            let account = observed.account();
-            observer.observe(account.sent.items, &observed.attributes);
+            let counts = observed.counts();
+            observer.observe(counts.sent.items, &observed.attributes);
             let failed = [
-                ("rejected", account.partially_rejected),
-                ("non_retryable", account.refused.items),
-                ("queue_full", account.dropped.items),
+                ("rejected", counts.partially_rejected),
+                ("non_retryable", counts.refused.items),
+                ("queue_full", counts.dropped.items),
             ];
-            for (why, items) in failed.into_iter().filter(|(_, items)| *items > 0) {
-                observer.observe(items, &observed.failed(why));
+            for (error_type, items) in failed.into_iter().filter(|(_, items)| *items > 0) {
+                observer.observe(items, &observed.failed(error_type));
             }
             for (end, duration) in &durations {
                 duration.record(observed.stats.attempts(observed.signal, *end));
@@ -91,9 +90,9 @@ fn inflight(meter: &Meter, exporter: &Arc<Exporter>) {
     meter
         .i64_observable_up_down_counter(inflight)
         .with_unit(unit)
-        .with_description("Items that wait, or are sent and not yet answered")
+        .with_description("Items queued or in flight")
         .with_callback(move |observer| {
-            observer.observe(signed(observed.account().unsent.items), &observed.attributes);
+            observer.observe(signed(observed.counts().unsent.items), &observed.attributes);
         })
         .build();
 }
@@ -102,10 +101,10 @@ fn queue(meter: &Meter, exporters: Vec<Arc<Exporter>>, capacity: u64) {
     meter
         .i64_observable_up_down_counter("phasemeter.exporter.queue.size")
         .with_unit("By")
-        .with_description("Encoded requests that wait, or are sent and not yet answered")
+        .with_description("Size of encoded requests queued or in flight")
         .with_callback(move |observer| {
             for exporter in &exporters {
-                let size = signed(exporter.account().unsent.bytes);
+                let size = signed(exporter.counts().unsent.bytes);
                 observer.observe(size, &exporter.attributes);
             }
         })
@@ -113,19 +112,19 @@ fn queue(meter: &Meter, exporters: Vec<Arc<Exporter>>, capacity: u64) {
     meter
         .i64_observable_up_down_counter("phasemeter.exporter.queue.capacity")
         .with_unit("By")
-        .with_description("What the queue may hold, of all signals together")
+        .with_description("Capacity of the queue, over all signals")
         .with_callback(move |observer| observer.observe(signed(capacity), &[]))
         .build();
 }
 
 impl Exporter {
-    fn account(&self) -> DeliveryCounts {
+    fn counts(&self) -> DeliveryCounts {
         self.stats.read().of(self.signal).clone()
     }
 
-    fn failed(&self, why: &'static str) -> Vec<KeyValue> {
-        let why = KeyValue::new(ERROR_TYPE, why);
-        self.attributes.iter().cloned().chain([why]).collect()
+    fn failed(&self, error_type: &'static str) -> Vec<KeyValue> {
+        let error_type = KeyValue::new(ERROR_TYPE, error_type);
+        self.attributes.iter().cloned().chain([error_type]).collect()
     }
 }
 

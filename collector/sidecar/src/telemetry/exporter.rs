@@ -1,7 +1,7 @@
-//! The SDK's way out: the exporter of `opentelemetry-otlp`, on a runtime of its own.
+//! The exporter of the SDK: that of `opentelemetry-otlp`, on its own runtime.
 //!
-//! The SDK's threads wait for the exporter, and nobody waits for those threads. All of them share
-//! one, with its connection. This room must not know what is collected.
+//! The SDK's threads block on exports; no other thread waits for them. All providers share one
+//! exporter and its connection. Must not depend on what is collected.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,7 +17,7 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use tokio::runtime::Handle;
 use tracing::{info, warn};
 
-/// What the SDK exports with. A clone is the same exporter.
+/// The exporter of all providers; clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Exporter(Arc<Shared>);
 
@@ -25,9 +25,9 @@ pub(super) struct Exporter(Arc<Shared>);
 struct Shared {
     inner: MetricExporter,
     runtime: Handle,
-    /// Where it goes, for people.
+    /// The target, for logs.
     target: String,
-    /// The last export failed; that was told.
+    /// Whether the last export failed, which has been logged.
     failing: AtomicBool,
 }
 
@@ -38,14 +38,14 @@ impl Exporter {
 }
 
 impl Shared {
-    /// Tells when exports begin to fail, and when they are taken again.
+    /// Logs when exports start failing and when they recover.
     fn log_transition(&self, result: &OTelSdkResult) {
         let target = &self.target;
         match (result, self.failing.swap(result.is_err(), Ordering::Relaxed)) {
             (Err(error), false) => {
-                warn!(%target, %error, "internal telemetry, {target}: cannot be sent: {error}");
+                warn!(%target, %error, "internal telemetry, {target}: export failed: {error}");
             }
-            (Ok(()), true) => info!(%target, "internal telemetry, {target}: is accepted again"),
+            (Ok(()), true) => info!(%target, "internal telemetry, {target}: export recovered"),
             _ => {}
         }
     }
@@ -55,7 +55,7 @@ impl PushMetricExporter for Exporter {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
         let Shared { inner, runtime, .. } = self.0.as_ref();
         let mut exporting = pin!(inner.export(metrics));
-        // The SDK's thread is none of the runtime's: it goes inside for each step.
+        // The SDK's thread is not one of the runtime's, so each poll enters it.
         let step = poll_fn(|context| {
             let _inside = runtime.enter();
             exporting.as_mut().poll(context)
@@ -69,7 +69,7 @@ impl PushMetricExporter for Exporter {
         self.0.inner.force_flush()
     }
 
-    /// It ends when nobody has it any more: one that has told all is not the last.
+    /// Other providers may still use the exporter; it is closed when the last clone is dropped.
     fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
         Ok(())
     }

@@ -1,13 +1,11 @@
-//! A generation of policies is a resource of its own: its metrics begin with it, from zero, and end
-//! with it.
+//! Metrics of policy generations, each of which is a separate resource with sums that start at zero.
 //!
 //! ```text
-//! Policies ─each generation→ a thread → a provider, whose resource names it
+//! PolicyManager ─GenerationHandle→ thread → provider per generation
 //! ```
 //!
-//! One provider is there at a time, and for a moment the one before: what windows in flight still
-//! count is told under the generation that judges them. Nobody waits for the thread. This room must
-//! not know how a generation comes about.
+//! There is one provider at a time, and briefly the previous one: evaluations in progress are recorded
+//! for the generation that performs them. Must not depend on how a generation is loaded.
 
 use std::io;
 use std::sync::Arc;
@@ -21,20 +19,20 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 use super::{MetricPipeline, policies};
 use crate::policies::{GenerationHandle, PolicyManager};
 
-/// How often it is looked whether anybody still counts for a generation that is over.
+/// How often a replaced generation is checked for remaining leases.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Tells of each generation of these policies.
+/// Exports each generation of these policies, until dropped.
 pub(super) struct GenerationTelemetry(Arc<PolicyManager>);
 
-/// A generation that is told of.
+/// A generation that is being exported.
 struct GenerationExport {
     provider: SdkMeterProvider,
     handle: GenerationHandle,
 }
 
 impl GenerationTelemetry {
-    /// Begins with the one in use. `done` is dropped when the last was told of.
+    /// Starts with the active generation. `done` is dropped after the last export.
     pub(super) fn follow(
         policies: &Arc<PolicyManager>,
         pipeline: MetricPipeline,
@@ -50,7 +48,7 @@ impl GenerationTelemetry {
     }
 }
 
-/// The one in use is told of a last time.
+/// Exports the active generation a last time.
 impl Drop for GenerationTelemetry {
     fn drop(&mut self) {
         self.0.unsubscribe();
@@ -77,7 +75,7 @@ impl GenerationExport {
         Self { provider, handle }
     }
 
-    /// Another has taken over: ends it when the last verdict is counted.
+    /// Ends the export of a replaced generation after its last evaluation is recorded.
     fn retire(self) {
         while !self.handle.is_released() {
             thread::sleep(POLL_INTERVAL);
@@ -85,7 +83,7 @@ impl GenerationExport {
         self.end();
     }
 
-    /// Collects a last time. What cannot be sent then is lost, as is all that the SDK cannot send.
+    /// Collects a last time. Data that cannot be exported is lost, as with any SDK export.
     fn end(self) {
         let _ = self.provider.shutdown();
     }

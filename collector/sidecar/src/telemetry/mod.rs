@@ -1,14 +1,13 @@
-//! What the sidecar tells of itself: metrics by the OpenTelemetry SDK, and lines on standard error.
+//! Internal telemetry: metrics of the sidecar itself, exported by the OpenTelemetry SDK.
 //!
 //! ```text
-//! gauges, accounts → observable instruments → the SDK → opentelemetry-otlp, on a runtime of its own
+//! statistics → observable instruments → SDK → opentelemetry-otlp, on its own runtime
 //! ```
 //!
-//! Whoever works counts, in atomics of its own; the SDK's thread looks at them when it is time to
-//! export, so that neither the sampler nor the pipeline ever waits for it. It goes where the metrics
-//! of the GPUs go, by an exporter of its own: what it sends is not counted as sent of the GPUs. Each
-//! generation of policies is another resource than the sidecar, over the same exporter. This room
-//! must not know what GPUs say.
+//! The sampler, the pipeline and policies count in atomics, which the SDK's thread reads at each
+//! collection, so that none of them waits for an export. The target is that of the GPU metrics, with a
+//! separate exporter, so that delivery statistics cover GPU data only. Each policy generation is a
+//! separate resource on the same exporter. Must not depend on readings.
 
 mod delivery;
 mod exporter;
@@ -46,45 +45,45 @@ use self::generations::GenerationTelemetry;
 use crate::policies::PolicyManager;
 use crate::sampler::StatsHandle;
 
-/// The sidecar's own metrics, while it runs. Dropped without [`Telemetry::finish`] it stops at once.
+/// The sidecar's own metrics. If dropped without [`Telemetry::finish`], they stop at once.
 pub struct Telemetry {
     pipeline: MetricPipeline,
     provider: SdkMeterProvider,
     meter: Meter,
     policies: Option<GenerationTelemetry>,
-    /// Dropped by each that has told all; then the other side knows.
+    /// Each exporting thread drops its clone after its last export, which closes `ended`.
     done: Sender<()>,
     ended: Receiver<()>,
-    /// The runtime of the exporter runs until this is dropped.
+    /// Keeps the exporter's runtime alive.
     _runtime: oneshot::Sender<()>,
 }
 
-/// Where metrics go, and whose they are.
+/// The exporter, interval and resource shared by all providers.
 #[derive(Clone)]
 struct MetricPipeline {
     exporter: Exporter,
     every: Duration,
-    /// The sidecar.
+    /// The resource of the sidecar.
     resource: Resource,
 }
 
-/// Why the sidecar cannot tell of itself.
+/// Why internal telemetry cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The system has no thread or file left to give.
-    #[error("no thread can be started for it: {0}; allow this user more processes and files")]
+    /// A thread or runtime cannot be created.
+    #[error("cannot start a thread: {0}; raise the limits of processes and open files")]
     Thread(#[from] io::Error),
-    /// The SDK does not take what the environment says.
+    /// The SDK rejects the configuration.
     #[error(transparent)]
     Exporter(#[from] ExporterBuildError),
 }
 
 impl Telemetry {
-    /// Starts to export every so often to where metrics go; `None` where they go nowhere. `host`
-    /// describes the machine.
+    /// Starts exporting to the target of metrics at the given interval; `None` if metrics have no
+    /// target. `host` describes the machine.
     ///
     /// # Errors
-    /// Where the exporter cannot be made, or has no thread to run on.
+    /// Returns an error if the exporter or its thread cannot be created.
     pub fn start(
         config: &Config,
         every: Nanos,
@@ -109,50 +108,50 @@ impl Telemetry {
         Ok(Some(Self { pipeline, provider, meter, policies: None, done, ended, _runtime: running }))
     }
 
-    /// Makes instruments, for whoever has more to tell. A callback runs on the SDK's thread.
+    /// The meter, for further instruments. Callbacks run on the SDK's thread.
     #[must_use]
     pub const fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// Tells how a sampler keeps time and what its calls cost; `late`: how many readings came when
-    /// their time was settled.
+    /// Exports the punctuality of a sampler and the cost of its calls. `late` is the number of
+    /// readings behind the watermark.
     pub fn watch_sampler(&self, sampler: StatsHandle, late: Arc<AtomicU64>) {
         sampling::watch(&self.meter, sampler, late);
     }
 
-    /// Tells what becomes of the data that a client carries to where `config` says.
+    /// Exports the delivery statistics of a client with this configuration.
     pub fn watch_client(&self, stats: &Stats, config: &Config) {
         delivery::watch(&self.meter, stats, config);
     }
 
-    /// Tells what policies take, and which of them fail, a generation after the other.
+    /// Exports the cost and errors of policies, one generation after another.
     pub fn watch_policies(&mut self, policies: &Arc<PolicyManager>) {
         match GenerationTelemetry::follow(policies, self.pipeline.clone(), self.done.clone()) {
             Ok(generations) => self.policies = Some(generations),
-            Err(error) => warn!("internal telemetry, policies: no thread can be started: {error}"),
+            Err(error) => warn!("internal telemetry, policies: cannot start a thread: {error}"),
         }
     }
 
-    /// Collects a last time, and sends within `grace` what it can.
+    /// Collects and exports a last time, for at most `grace`.
     pub fn finish(self, grace: Duration) {
         let Self { provider, policies, done, ended, _runtime, .. } = self;
-        // The SDK waits for a backend as long as it likes; on a thread that nobody waits for.
+        // The SDK may block for longer than `grace`, so it runs on a detached thread.
         let last = thread::Builder::new().name("telemetry-end".to_owned()).spawn(move || {
-            // A last collection that failed leaves what was collected before it.
+            // If the last collection fails, earlier exports remain valid.
             let _ = provider.shutdown();
             drop(done);
         });
         drop(policies);
         if last.is_ok() {
-            // Nothing is ever received: it ends when all are done.
+            // Nothing is ever sent: this returns once all senders are dropped.
             let _ = ended.recv_timeout(grace);
         }
     }
 }
 
 impl MetricPipeline {
-    /// Begins to export under the sidecar's resource and what else tells it apart.
+    /// Creates a provider with the sidecar's resource and further attributes.
     fn provider<const N: usize>(&self, more: [KeyValue; N]) -> SdkMeterProvider {
         let sidecar = self.resource.iter();
         let sidecar = sidecar.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
@@ -171,7 +170,8 @@ fn meter(provider: &SdkMeterProvider) -> Meter {
     provider.meter_with_scope(scope.build())
 }
 
-/// Who tells: the sidecar, not the workload that the environment describes, on this machine.
+/// The resource of the sidecar on this machine; not that of the workload, which the environment
+/// describes.
 fn resource(host: &Attributes) -> Resource {
     let host = host.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
     Resource::builder_empty()
@@ -185,8 +185,7 @@ fn resource(host: &Attributes) -> Resource {
         .build()
 }
 
-/// A random UUID (version 4), another for each run. The standard library keys its hash tables with
-/// what the system has of randomness; more than that no name needs.
+/// A random UUID (version 4) per run, from the random keys of the standard library's hash maps.
 fn instance() -> String {
     let random = || RandomState::new().hash_one(());
     let high = random() & !0xf000 | 0x4000;
@@ -200,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instance_has_a_random_uuid() {
+    fn instance_id_is_a_random_uuid() {
         let uuid = instance();
         let groups: Vec<_> = uuid.split('-').collect();
         assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sidecar_is_not_its_workload() {
+    fn resource_is_not_the_workload() {
         let host = [("host.name", "node-7"), ("service.name", "trainer")];
         let host = host.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let resource = resource(&host.into());

@@ -1,23 +1,23 @@
-//! What policies take and how they fail: a failing one is seen without reading logs.
+//! Metrics of policies: cost, errors and status.
 //!
-//! It looks at what is counted of one generation; the policies must not know of it.
+//! Reads the statistics of one generation; policies must not depend on it.
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrumentBuilder, Meter};
 
 use crate::policies::{GenerationHandle, PolicyStats};
 
-/// Which policy, or the file of what is none.
+/// The policy, or the file if it was rejected.
 const NAME: &str = "phasemeter.policy.name";
 
-/// A value, and what it is of.
+/// A value and its attributes.
 type Point<T> = (T, Vec<KeyValue>);
 
 pub(super) fn watch(meter: &Meter, handle: &GenerationHandle) {
     let runs = meter
         .u64_observable_counter("phasemeter.policy.evaluations")
         .with_unit("{evaluation}")
-        .with_description("Times it was asked");
+        .with_description("Evaluations");
     observe(runs, handle, |it| each(it, |stats| stats.evaluations)).build();
     let fuel = meter
         .u64_observable_counter("phasemeter.policy.fuel")
@@ -27,26 +27,26 @@ pub(super) fn watch(meter: &Meter, handle: &GenerationHandle) {
     let time = meter
         .f64_observable_counter("phasemeter.policy.time")
         .with_unit("s")
-        .with_description("Wall clock of its runs");
+        .with_description("Duration of evaluations");
     observe(time, handle, |it| each(it, |stats| stats.time.as_secs_f64())).build();
     let memory = meter
         .u64_observable_gauge("phasemeter.policy.memory")
         .with_unit("By")
-        .with_description("Linear memory of its last run");
+        .with_description("Linear memory of the last evaluation");
     observe(memory, handle, |it| each(it, |stats| stats.memory as u64)).build();
     let errors = meter
         .u64_observable_counter("phasemeter.policy.errors")
         .with_unit("{error}")
-        .with_description("PolicyResults and files that were lost, by the kind of error");
+        .with_description("Failed evaluations and rejected files, by kind of error");
     observe(errors, handle, of_faults).build();
     let status = meter
         .i64_observable_up_down_counter("phasemeter.policy.status")
         .with_unit("1")
-        .with_description("1 in the state that it is in: active, failing or rejected");
+        .with_description("1 for the current state: active, failing or rejected");
     observe(status, handle, of_status).build();
 }
 
-/// An instrument whose points are looked up when they are collected.
+/// An instrument whose points are computed at collection.
 fn observe<'a, I, T: 'static>(
     instrument: AsyncInstrumentBuilder<'a, I, T>,
     handle: &GenerationHandle,
@@ -60,7 +60,7 @@ fn observe<'a, I, T: 'static>(
     })
 }
 
-/// A point a policy.
+/// One point per policy.
 fn each<T>(handle: &GenerationHandle, value: impl Fn(&PolicyStats) -> T) -> Vec<Point<T>> {
     let stats = handle.stats.all().into_iter();
     stats.map(|(name, stats)| (value(&stats), vec![KeyValue::new(NAME, name)])).collect()
@@ -77,12 +77,12 @@ fn of_faults(handle: &GenerationHandle) -> Vec<Point<u64>> {
     points
 }
 
-/// 1 of each in the state that it is in; 0 when another generation has taken over.
+/// 1 for the current state of each policy; 0 once the generation is no longer in use.
 fn of_status(handle: &GenerationHandle) -> Vec<Point<i64>> {
     let (stats, is) = (&handle.stats, i64::from(!handle.is_released()));
     let state = |state| KeyValue::new("phasemeter.policy.state", state);
     let all = stats.all();
-    let in_use = stats.policies.iter().map(|policy| {
+    let active = stats.policies.iter().map(|policy| {
         let is_failing = all.get(&policy.name).is_some_and(|stats| stats.failing);
         let attributes = vec![
             KeyValue::new(NAME, policy.name.clone()),
@@ -92,7 +92,7 @@ fn of_status(handle: &GenerationHandle) -> Vec<Point<i64>> {
         ];
         (is, attributes)
     });
-    let refused = stats.rejected().into_iter();
-    let refused = refused.map(|file| (is, vec![KeyValue::new(NAME, file), state("rejected")]));
-    in_use.chain(refused).collect()
+    let rejected = stats.rejected().into_iter();
+    let rejected = rejected.map(|file| (is, vec![KeyValue::new(NAME, file), state("rejected")]));
+    active.chain(rejected).collect()
 }

@@ -1,11 +1,11 @@
-//! What this process takes of its machine.
+//! Metrics of this process.
 
 use std::fs;
 
 use opentelemetry::metrics::Meter;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Where Linux tells of this process.
+/// Linux's status of this process.
 const STATUS: &str = "/proc/self/status";
 
 pub(super) fn watch(meter: &Meter) {
@@ -33,7 +33,7 @@ fn cpu_seconds() -> f64 {
     std::time::Duration::try_from(spent).map_or(0.0, |spent| spent.as_secs_f64())
 }
 
-/// In bytes; `None` where it is not told.
+/// Resident memory in bytes; `None` if it is missing or invalid.
 fn resident(status: &str) -> Option<i64> {
     let value = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     value.trim().strip_suffix(" kB")?.parse::<i64>().ok()?.checked_mul(1024)
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resident_memory_is_read_in_bytes_or_not_told() {
+    fn resident_memory_is_in_bytes_or_missing() {
         assert_eq!(resident("VmHWM:\t  9 kB\nVmRSS:\t    7788 kB\n"), Some(7_974_912));
         for value in ["", "VmRSS:\n", "VmRSS: 12\n", "VmRSS: many kB\n"] {
             assert_eq!(resident(value), None, "{value}");

@@ -1,6 +1,6 @@
-//! How the sampler keeps time, and what asking the driver costs.
+//! Metrics of the sampler: punctuality and the cost of driver calls.
 //!
-//! It looks at what the threads show of themselves; they must not know of it.
+//! Reads the statistics of the sampler, which must not depend on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use phasemeter_sources::nvml::Metric;
 use super::histogram_bridge::{HistogramBridge, SHORT_BOUNDS, seconds};
 use crate::sampler::StatsHandle;
 
-/// Which metric a call asks for.
+/// The metric that a call reads.
 const CALL: &str = "phasemeter.nvml.call.name";
 
 pub(super) fn watch(meter: &Meter, sampler: StatsHandle, late: Arc<AtomicU64>) {
@@ -25,14 +25,14 @@ fn ticks(meter: &Meter, sampler: StatsHandle) {
     let lateness = seconds(
         meter,
         "phasemeter.sampler.lateness",
-        "How long after their deadline ticks came, of all GPUs",
+        "Lateness of ticks after their deadline, over all GPUs",
         SHORT_BOUNDS,
     );
     let lateness = HistogramBridge::new(&lateness, Vec::new());
     meter
         .u64_observable_counter("phasemeter.sampler.tick.missed")
         .with_unit("{tick}")
-        .with_description("Ticks that did not come because the one before took too long")
+        .with_description("Ticks skipped because the previous one took too long")
         .with_callback(move |observer| {
             lateness.record(sampler.lateness());
             observer.observe(sampler.stats().missed(), &[]);
@@ -50,9 +50,7 @@ fn calls(meter: &Meter, sampler: StatsHandle) {
     meter
         .u64_observable_counter("phasemeter.nvml.call.errors")
         .with_unit("{error}")
-        .with_description(
-            "Calls that brought no answer, those that a GPU does not support included",
-        )
+        .with_description("Failed calls, including unsupported ones")
         .with_callback(move |observer| {
             let stats = sampler.stats();
             for (metric, duration, attributes) in &each {
@@ -70,13 +68,13 @@ fn readings(meter: &Meter, sampler: StatsHandle, late: Arc<AtomicU64>) {
     meter
         .u64_observable_counter("phasemeter.sampler.observation.dropped")
         .with_unit("{observation}")
-        .with_description("Observations that were lost because the pipeline was too slow")
+        .with_description("Observations dropped because the pipeline was too slow")
         .with_callback(move |observer| observer.observe(sampler.stats().dropped(), &[]))
         .build();
     meter
         .u64_observable_counter("phasemeter.pipeline.reading.late")
         .with_unit("{reading}")
-        .with_description("Readings that came when their time was settled, and are left out")
+        .with_description("Readings behind the watermark, which are not metered")
         .with_callback(move |observer| observer.observe(late.load(Ordering::Relaxed), &[]))
         .build();
 }
