@@ -1,8 +1,7 @@
-//! What is said of the work while it is done: lines on standard error, for people or for programs.
+//! The log: lines on standard error, as text or JSON.
 //!
-//! The message of an event says all of it to people; its fields say the same to programs, and only
-//! JSON shows them. Of what others say beside our own crates, warnings and errors are shown. The
-//! report is no log, and does not come through here.
+//! The message of an event is complete on its own; its fields repeat the values and are only written as
+//! JSON. Of other crates, warnings and errors are logged. The report is not part of the log.
 
 use std::fmt::{self, Debug};
 use std::io::{self, Write};
@@ -22,18 +21,18 @@ use tracing_subscriber::{Layer, registry};
 use crate::cli::{LogArgs, LogFormat, LogLevel};
 use crate::report::text::clean;
 
-/// How lines are written, where the command line does not say.
+/// The log format if there is no option.
 const FORMAT: &str = "PHASEMETER_LOG_FORMAT";
 
-/// The least that is said, where the command line does not say.
+/// The minimum level if there is no option.
 const LEVEL: &str = "PHASEMETER_LOG_LEVEL";
 
-/// Begins to write what is said to standard error. `lookup` gives the value of a variable; an empty
-/// one is as good as none, and one that cannot be used is ignored with a warning.
+/// Starts logging to standard error. `lookup` returns the value of a variable; an empty value counts
+/// as unset, and an invalid one is ignored with a warning.
 pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
-    let mut wrong = Vec::new();
-    let format = args.log_format.or_else(|| read(FORMAT, &lookup, &mut wrong));
-    let level = args.log_level.or_else(|| read(LEVEL, &lookup, &mut wrong));
+    let mut warnings = Vec::new();
+    let format = args.log_format.or_else(|| read(FORMAT, &lookup, &mut warnings));
+    let level = args.log_level.or_else(|| read(LEVEL, &lookup, &mut warnings));
     let layer = match format.unwrap_or_default() {
         LogFormat::Text => layer()
             .event_format(Text)
@@ -50,28 +49,31 @@ pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
             .boxed(),
     };
     let level = filter(level.unwrap_or_default());
-    let shown = Targets::new()
+    let targets = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_target(env!("CARGO_PKG_NAME"), level);
-    // Only a test could have begun before.
-    let _ = registry().with(layer).with(shown).try_init();
-    for warning in wrong {
+    // Fails only if a test has started logging before.
+    let _ = registry().with(layer).with(targets).try_init();
+    for warning in warnings {
         warn!("{warning}");
     }
 }
 
-/// What a variable says; where that cannot be used, why.
+/// Parses a variable; if it is invalid, adds a warning.
 fn read<T: ValueEnum>(
     name: &str,
     lookup: impl Fn(&str) -> Option<String>,
-    wrong: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Option<T> {
     let text = lookup(name).filter(|text| !text.is_empty())?;
     let value = T::from_str(&text, true).ok();
     if value.is_none() {
         let known = T::value_variants().iter().filter_map(T::to_possible_value);
         let known: Vec<_> = known.map(|value| value.get_name().to_owned()).collect();
-        wrong.push(format!("{name} is ignored: {text:?} is none of {}", known.join(", ")));
+        warnings.push(format!(
+            "{name} is ignored: invalid value {text:?}: expected {}",
+            known.join(", ")
+        ));
     }
     value
 }
@@ -86,7 +88,7 @@ const fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-/// `phasemeter: message`. What is for whoever looks for a fault names its level too.
+/// `phasemeter: message`; debug and trace lines include the level.
 struct Text;
 
 impl<S, N> FormatEvent<S, N> for Text
@@ -121,7 +123,7 @@ impl Visit for Message {
     }
 }
 
-/// Writes lines, each whole and at once. Text from outside is in them: it must not move a cursor.
+/// Writes each line at once, without control characters: lines contain untrusted text.
 struct Clean<W>(W);
 
 impl<W: Write> Write for Clean<W> {
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_stays_a_line_and_moves_no_cursor() {
+    fn control_characters_are_replaced() {
         let mut out = Vec::new();
         Clean(&mut out).write_all("phasemeter: \u{1b}[2Ja\nb\u{202e}c\n".as_bytes()).unwrap();
         let cleaned = "phasemeter: \u{fffd}[2Ja\u{fffd}b\u{fffd}c\n";
@@ -151,16 +153,15 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_says_it_or_is_ignored_with_a_warning() {
-        let mut wrong = Vec::new();
+    fn invalid_variable_is_ignored_with_a_warning() {
+        let mut warnings = Vec::new();
         let mut level = |text: &str| {
-            let read = read::<LogLevel>(LEVEL, |_| Some(text.to_owned()), &mut wrong);
-            (read, std::mem::take(&mut wrong))
+            let read = read::<LogLevel>(LEVEL, |_| Some(text.to_owned()), &mut warnings);
+            (read, std::mem::take(&mut warnings))
         };
         assert_eq!(level("Debug"), (Some(LogLevel::Debug), vec![]));
         assert_eq!(level(""), (None, vec![]));
-        let warning =
-            "PHASEMETER_LOG_LEVEL is ignored: \"loud\" is none of error, warn, info, debug, trace";
+        let warning = "PHASEMETER_LOG_LEVEL is ignored: invalid value \"loud\": expected error, warn, info, debug, trace";
         assert_eq!(level("loud"), (None, vec![warning.to_owned()]));
     }
 }
