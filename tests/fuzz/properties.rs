@@ -155,7 +155,7 @@ fn audit(path: &Path, options: &LogOptions) {
         work: BTreeMap::new(),
         export: Some((ExportSettings::default(), outlet)),
     };
-    let mut pipeline = Pipeline::of_log(settings, ExperimentRequest::default());
+    let mut pipeline = Pipeline::log(settings, ExperimentRequest::default());
     pipeline.run(&mut source, |_| {}).expect("damaged rows are not fatal");
     let run = pipeline.finish(source.gpus(), |_| PolicyResults::default()).unwrap();
     assert_eq!(run.gpus.len(), source.gpus().len());

@@ -63,7 +63,7 @@ pub(super) fn meter<S: Source>(
         work: work(args),
         export: sinks.request_sink().map(|sink| (environment.export, sink)),
     };
-    let mut pipeline = Pipeline::of_log(settings, request(args, environment.experiment));
+    let mut pipeline = Pipeline::log(settings, request(args, environment.experiment));
     let metered = pipeline.run(source, step);
     let mut dumped = Ok(());
     let evaluate = |window: Option<Window>| {

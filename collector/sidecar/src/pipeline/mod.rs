@@ -87,7 +87,7 @@ enum ExperimentState {
 impl<'a> Pipeline<'a> {
     /// Starts the run of a log, whose experiment is opened after its first readings.
     #[must_use]
-    pub fn of_log(settings: Settings<'a>, request: ExperimentRequest) -> Self {
+    pub fn log(settings: Settings<'a>, request: ExperimentRequest) -> Self {
         Self::new(
             settings,
             ExperimentState::Pending { request, first: Timestamp::LAST, readings: 0 },

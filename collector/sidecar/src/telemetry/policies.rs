@@ -38,12 +38,12 @@ pub(super) fn watch(meter: &Meter, handle: &GenerationHandle) {
         .u64_observable_counter("phasemeter.policy.errors")
         .with_unit("{error}")
         .with_description("Failed evaluations and rejected files, by kind of error");
-    observe(errors, handle, of_faults).build();
+    observe(errors, handle, error_points).build();
     let status = meter
         .i64_observable_up_down_counter("phasemeter.policy.status")
         .with_unit("1")
         .with_description("1 for the current state: active, failing or rejected");
-    observe(status, handle, of_status).build();
+    observe(status, handle, status_points).build();
 }
 
 /// An instrument whose points are computed at collection.
@@ -66,7 +66,7 @@ fn each<T>(handle: &GenerationHandle, value: impl Fn(&PolicyStats) -> T) -> Vec<
     stats.map(|(name, stats)| (value(&stats), vec![KeyValue::new(NAME, name)])).collect()
 }
 
-fn of_faults(handle: &GenerationHandle) -> Vec<Point<u64>> {
+fn error_points(handle: &GenerationHandle) -> Vec<Point<u64>> {
     let mut points = Vec::new();
     for (name, PolicyStats { errors, .. }) in handle.stats.all() {
         for (kind, count) in errors {
@@ -78,7 +78,7 @@ fn of_faults(handle: &GenerationHandle) -> Vec<Point<u64>> {
 }
 
 /// 1 for the current state of each policy; 0 once the generation is no longer in use.
-fn of_status(handle: &GenerationHandle) -> Vec<Point<i64>> {
+fn status_points(handle: &GenerationHandle) -> Vec<Point<i64>> {
     let (stats, is) = (&handle.stats, i64::from(!handle.is_released()));
     let state = |state| KeyValue::new("phasemeter.policy.state", state);
     let all = stats.all();

@@ -69,7 +69,7 @@ impl PolicyInput {
             work: BTreeMap::new(),
             export: None,
         };
-        let mut pipeline = Pipeline::of_log(settings, ExperimentRequest::default());
+        let mut pipeline = Pipeline::log(settings, ExperimentRequest::default());
         pipeline.run(&mut source, |_| ()).map_err(failed)?;
         let mut last = None;
         let keep = |window: Option<Window>| {
