@@ -12,7 +12,7 @@ use crate::digest::Digest;
 /// A file that may become a policy.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Where it came from, for messages. A later candidate with the same value replaces this one.
+    /// Its path or another origin, for messages. A later candidate with the same value replaces this one.
     pub file: String,
     /// A component, or a core module with component metadata.
     pub bytes: Cow<'static, [u8]>,

@@ -9,7 +9,6 @@ use std::io;
 use wasmparser::Payload;
 use wasmtime::{Config, Engine};
 
-use crate::engine::{self, Layout};
 use crate::error::{CompileError, LoadError, MAX_GUEST_TEXT, sanitize};
 
 /// Whether this build can compile policies and run native code.
@@ -28,11 +27,13 @@ pub(crate) fn hash_compatibility(engine: &Engine, hasher: &mut impl Hasher) {
     engine.precompile_compatibility_hash().hash(hasher);
 }
 
-/// Compiles a policy. May run out of memory or time, or into a bug of the compiler.
-pub(crate) fn compile(policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
+/// Compiles a policy with `engine`. May run out of memory or time, or into a bug of the compiler.
+pub(crate) fn compile(
+    policy: &[u8],
+    engine: impl FnOnce() -> wasmtime::Result<Engine>,
+) -> Result<Vec<u8>, LoadError> {
     let component = componentize(policy)?;
-    let engine = engine::unpooled(layout);
-    engine.and_then(|engine| engine.precompile_component(&component)).map_err(|error| {
+    engine().and_then(|engine| engine.precompile_component(&component)).map_err(|error| {
         if error.is::<wasmtime::OutOfMemory>() || error.is::<io::Error>() {
             CompileError::Run(io::ErrorKind::OutOfMemory.into()).into()
         } else {

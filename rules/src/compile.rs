@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::cgroup;
 use crate::codegen;
-use crate::engine::Layout;
+use crate::engine::{Layout, unpooled};
 use crate::error::{CompileError, LoadError, MAX_GUEST_TEXT, sanitize};
 
 /// Bytes of the control group that a compiling child must leave free for the sidecar.
@@ -59,7 +59,7 @@ impl CompilerProcess {
     ///
     /// # Errors
     /// Returns an error if the path of this program is unavailable.
-    pub fn of_this_program(command: &str) -> io::Result<Self> {
+    pub fn current_program(command: &str) -> io::Result<Self> {
         Ok(Self {
             program: std::env::current_exe()?,
             args: vec![command.into()],
@@ -117,7 +117,7 @@ impl Compiler {
     pub(crate) fn compile(&self, policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
         match self {
             Self::Subprocess(process) if codegen::AVAILABLE => process.compile(policy, layout),
-            Self::InProcess | Self::Subprocess(_) => codegen::compile(policy, layout),
+            Self::InProcess | Self::Subprocess(_) => codegen::compile(policy, || unpooled(layout)),
         }
     }
 }
@@ -151,7 +151,7 @@ fn compile_stdin(layout: Layout, memory: u64, seconds: u64) -> io::Result<Result
     limit_this_process(memory, seconds)?;
     let mut policy = Vec::new();
     io::stdin().lock().read_to_end(&mut policy)?;
-    match codegen::compile(&policy, layout) {
+    match codegen::compile(&policy, || unpooled(layout)) {
         Ok(code) => io::stdout().lock().write_all(&code).map(Ok),
         Err(error) => Ok(Err(error)),
     }

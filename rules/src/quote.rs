@@ -33,7 +33,7 @@ pub struct Quote {
     pub rate: Rate,
     /// How the GPU is paid for.
     pub plan: Plan,
-    /// Where the price comes from, for display: one line of 1–200 bytes.
+    /// Source of the price, for display: one line of 1–200 bytes.
     pub source: String,
     /// The date on which the price was valid.
     pub as_of: Date,

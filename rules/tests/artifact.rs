@@ -56,7 +56,7 @@ fn main() -> ExitCode {
 }
 
 fn child() -> CompilerProcess {
-    CompilerProcess::of_this_program("compile-policy").unwrap()
+    CompilerProcess::current_program("compile-policy").unwrap()
 }
 
 fn host(compiler: Compiler, cache: Option<&Path>) -> Host {

@@ -50,27 +50,27 @@ fn readme_picture_shows_demo_report() {
 fn demo_recommends_levers_by_pattern() {
     let report = demo(&[]);
     let gpus: Vec<_> = list(&report["gpus"]).iter().map(|gpu| &gpu["id"]).collect();
-    let advice = |gpu: usize| {
+    let levers = |gpu: usize| {
         let mut own = Vec::new();
-        for advice in list(&report["recommendations"]) {
-            if list(&advice["gpus"]).contains(gpus[gpu]) && advice["target"] != "rate" {
-                own.push((advice["target"].as_str().unwrap(), advice["lever"].as_str().unwrap()));
+        for it in list(&report["recommendations"]) {
+            if list(&it["gpus"]).contains(gpus[gpu]) && it["target"] != "rate" {
+                own.push((it["target"].as_str().unwrap(), it["lever"].as_str().unwrap()));
             }
         }
         own
     };
     for starved in [0, 1] {
-        assert_eq!(advice(starved)[0], ("starvation", "num_workers"));
+        assert_eq!(levers(starved)[0], ("starvation", "num_workers"));
     }
     // The same mean, steady.
-    assert_eq!(advice(2)[0].0, "underload");
-    assert_eq!(advice(3)[0], ("underload", "dynamic_batching"));
+    assert_eq!(levers(2)[0].0, "underload");
+    assert_eq!(levers(3)[0], ("underload", "dynamic_batching"));
     for bound in [4, 5] {
-        assert_eq!(advice(bound)[0], ("throughput", "bf16"));
+        assert_eq!(levers(bound)[0], ("throughput", "bf16"));
     }
-    assert_eq!(advice(6)[0].0, "idle");
-    let faults = list(&report["policies"]).iter().map(|policy| &policy["error"]);
-    assert!(faults.clone().count() > 5 && faults.clone().all(Value::is_null), "{report:#}");
+    assert_eq!(levers(6)[0].0, "idle");
+    let errors = list(&report["policies"]).iter().map(|policy| &policy["error"]);
+    assert!(errors.clone().count() > 5 && errors.clone().all(Value::is_null), "{report:#}");
 }
 
 #[test]

@@ -282,7 +282,7 @@ fn audit_without_policies_has_no_recommendations() {
     let text = PolicyFiles::new(&[]);
     let text = Phasemeter::new("audit").within(text.0.path()).args(["-", "--no-default-policies"]);
     let text = text.stdin(log(60)).run();
-    assert!(!text.out.contains("Savings") && !text.out.contains("Advice"), "{}", text.out);
+    assert!(!text.out.contains("Savings") && !text.out.contains("Recommended"), "{}", text.out);
 }
 
 /// Recommendations are events in the trace of the experiment.

@@ -118,7 +118,6 @@ fn parse(rules: &str) -> (Vec<String>, Vec<Rule>) {
 }
 
 #[test]
-#[ignore = "names are being replaced"]
 fn rejected_names_are_gone() {
     let (ignored, rules) = parse(&read(RULES));
     let texts: Vec<_> = files("")

@@ -142,7 +142,7 @@ fn audit(path: &Path, options: &LogOptions) {
         Err(other) => panic!("cannot read the file: {other}"),
     };
     let mut file = OtlpFile::new(io::sink());
-    let outlet: RequestSink<'_> = Box::new(move |request: Request| file.write(&request));
+    let sink: RequestSink<'_> = Box::new(move |request: Request| file.write(&request));
     let rate = Rate::new(3_300_000_001).unwrap();
     let settings = Settings {
         meter: MeterConfig::default(),
@@ -153,7 +153,7 @@ fn audit(path: &Path, options: &LogOptions) {
         ),
         host: Attributes::new(),
         work: BTreeMap::new(),
-        export: Some((ExportSettings::default(), outlet)),
+        export: Some((ExportSettings::default(), sink)),
     };
     let mut pipeline = Pipeline::log(settings, ExperimentRequest::default());
     pipeline.run(&mut source, |_| {}).expect("damaged rows are not fatal");

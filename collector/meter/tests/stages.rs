@@ -46,8 +46,8 @@ fn charge(from: u64, to: u64, account: Account) -> Charge {
 mod reorder {
     use super::*;
 
-    fn filled(lateness: Nanos, millis: &[u64]) -> ReorderBuffer {
-        let mut buffer = ReorderBuffer::new(lateness);
+    fn filled(allowed_lateness: Nanos, millis: &[u64]) -> ReorderBuffer {
+        let mut buffer = ReorderBuffer::new(allowed_lateness);
         millis.iter().for_each(|millis| buffer.push(Reading::at(at(*millis))).unwrap());
         buffer
     }

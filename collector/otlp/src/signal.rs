@@ -87,7 +87,7 @@ impl<T> BySignal<T> {
     }
 
     /// The value of a signal, mutably.
-    pub const fn of_mut(&mut self, signal: Signal) -> &mut T {
+    pub const fn get_mut(&mut self, signal: Signal) -> &mut T {
         match signal {
             Signal::Traces => &mut self.traces,
             Signal::Metrics => &mut self.metrics,

@@ -231,7 +231,7 @@ fn log_format_and_level_are_configurable() {
     let text = log_lines(&[], &[]);
     let [ignored, rejected, failed] = &text[..] else { panic!("{text:#?}") };
     assert!(ignored.starts_with("phasemeter: TRACEPARENT is ignored:"), "{ignored}");
-    assert!(rejected.ends_with("OTLP was refused, and is dropped: 400 Bad Request: not here"));
+    assert!(rejected.ends_with("export rejected, data dropped: 400 Bad Request: not here"));
     assert!(failed.starts_with("phasemeter: OTLP: "), "{failed}");
     for (more, environment) in
         [(&["--log-level", "error"][..], &[][..]), (&[], &[("PHASEMETER_LOG_LEVEL", "error")])]

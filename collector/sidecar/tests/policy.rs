@@ -23,7 +23,7 @@ const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\n\
 const OTHER_KEY: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a\n";
 
 /// A path in `wasm-rules`.
-fn shipped(name: &str) -> PathBuf {
+fn wasm_rules(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wasm-rules").join(name)
 }
 
@@ -47,10 +47,10 @@ impl PolicyProject {
         fs::create_dir(project.at("tests")).unwrap();
         for test in tests {
             let test = format!("tests/{test}");
-            fs::copy(shipped(from).join(&test), project.at(&test)).unwrap();
+            fs::copy(wasm_rules(from).join(&test), project.at(&test)).unwrap();
         }
         let wasm = format!("{policy}.wasm");
-        fs::copy(shipped("dist").join(&wasm), project.at(&wasm)).unwrap();
+        fs::copy(wasm_rules("dist").join(&wasm), project.at(&wasm)).unwrap();
         project.write("policy.json", &format!(r#"{{"build": "echo built", "wasm": "{wasm}"}}"#));
         project
     }
@@ -198,7 +198,7 @@ fn policy_test_shows_differences() {
     assert_eq!(project.policy(&["test", "--update"]).0, 0);
     let (status, text) = project.policy(&["test"]);
     assert!(status == 0 && text.ends_with("2 tests, 0 failed\n"), "{text}");
-    let (_, advice) = project.policy(&[
+    let (_, output) = project.policy(&[
         "run",
         "data-loading.wasm",
         "--window",
@@ -206,10 +206,10 @@ fn policy_test_shows_differences() {
         "--format",
         "json",
     ]);
-    assert_eq!(advice, fs::read_to_string(project.at("tests/fleet.recommendations.json")).unwrap());
+    assert_eq!(output, fs::read_to_string(project.at("tests/fleet.recommendations.json")).unwrap());
 
     project
-        .write("tests/fleet.recommendations.json", &advice.replace("\"starvation\"", "\"idle\""));
+        .write("tests/fleet.recommendations.json", &output.replace("\"starvation\"", "\"idle\""));
     let (status, text) = project.policy(&["test"]);
     assert_eq!(status, 1);
     assert!(
@@ -267,7 +267,7 @@ fn quote_is_printed_as_text_and_json() {
     assert_eq!(project.policy(&request), (0, none));
 
     let json = [&request[..], &terms, &["--format", "json"]].concat();
-    let quote = shipped("policies/negotiated/tests/commitment.quote.json");
+    let quote = wasm_rules("policies/negotiated/tests/commitment.quote.json");
     assert_eq!(project.policy(&json), (0, fs::read_to_string(quote).unwrap()));
 }
 
@@ -279,7 +279,7 @@ fn input_for_other_kind_of_policy_is_rejected() {
     let (window, request) = ("tests/fleet.window.json", "tests/commitment.request.json");
     fs::copy(recommender.at(window), pricer.at(window)).unwrap();
     fs::copy(pricer.at(request), recommender.at(request)).unwrap();
-    let log = shipped("../tests/fixtures/logs/bounces.csv");
+    let log = wasm_rules("../tests/fixtures/logs/bounces.csv");
     let log = log.to_str().unwrap();
     let expects_window = [
         "data-loading.wasm: a recommender does not accept ",
@@ -313,7 +313,7 @@ fn input_for_other_kind_of_policy_is_rejected() {
 #[test]
 fn default_policies_pass_their_tests() {
     let project = PolicyProject::pricer();
-    let dirs = fs::read_dir(shipped("policies")).unwrap().map(|entry| entry.unwrap().path());
+    let dirs = fs::read_dir(wasm_rules("policies")).unwrap().map(|entry| entry.unwrap().path());
     let dirs: Vec<_> = dirs.filter(|dir| dir.join("policy.json").exists()).collect();
     assert!(!dirs.is_empty());
     for dir in dirs {
@@ -341,9 +341,9 @@ fn policy_run_on_log_matches_audit_window() {
         assert_eq!(status, 0, "{text}");
         text
     };
-    let advice = run(&["--log", "bounces.csv", "--price", "3"]);
-    assert!(advice.contains("\"target\": \"starvation\""), "{advice}");
-    assert_eq!(advice, run(&["--window", "bounces.window.json"]));
+    let output = run(&["--log", "bounces.csv", "--price", "3"]);
+    assert!(output.contains("\"target\": \"starvation\""), "{output}");
+    assert_eq!(output, run(&["--window", "bounces.window.json"]));
 }
 
 #[test]

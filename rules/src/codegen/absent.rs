@@ -5,7 +5,6 @@ use std::hash::Hasher;
 
 use wasmtime::{Config, Engine};
 
-use crate::engine::Layout;
 use crate::error::{CompileError, LoadError};
 
 /// Whether this build can compile policies and run native code.
@@ -29,6 +28,9 @@ pub(crate) const fn configure(_: &mut Config) {}
 pub(crate) const fn hash_compatibility(_: &Engine, _: &mut impl Hasher) {}
 
 /// Cannot compile.
-pub(crate) fn compile(_: &[u8], _: Layout) -> Result<Vec<u8>, LoadError> {
+pub(crate) fn compile(
+    _: &[u8],
+    _: impl FnOnce() -> wasmtime::Result<Engine>,
+) -> Result<Vec<u8>, LoadError> {
     Err(CompileError::NoCompiler.into())
 }

@@ -28,7 +28,6 @@ fn edges_of(file: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<Edge> {
 }
 
 #[test]
-#[ignore = "the last circles are being removed"]
 fn files_of_a_crate_import_one_way() {
     let all: Vec<_> = CRATES.into_iter().flat_map(files).collect();
     let source = |path: &str| all.iter().any(|file| file == path).then(|| read(path));

@@ -11,14 +11,14 @@ pub enum AttemptEnd {
     /// The backend accepted the request, at least in part.
     Accepted,
     /// The backend rejected the request for good.
-    Refused,
+    Rejected,
     /// The attempt is repeated: the backend was unreachable or asked for it.
     Failed,
 }
 
 impl AttemptEnd {
     /// Every outcome.
-    pub const ALL: [Self; 3] = [Self::Accepted, Self::Refused, Self::Failed];
+    pub const ALL: [Self; 3] = [Self::Accepted, Self::Rejected, Self::Failed];
 }
 
 /// The attempts of one signal. Connecting is part of an attempt.
@@ -29,7 +29,7 @@ impl Attempts {
     pub(super) fn count(&self, answer: &ExportResponse, took: Nanos) {
         let end = match answer {
             ExportResponse::Accepted { .. } => AttemptEnd::Accepted,
-            ExportResponse::Refused { .. } => AttemptEnd::Refused,
+            ExportResponse::Rejected { .. } => AttemptEnd::Rejected,
             ExportResponse::Retry { .. } => AttemptEnd::Failed,
         };
         self.ended(end).for_each(|durations| durations.add(took));

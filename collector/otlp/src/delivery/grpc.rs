@@ -96,7 +96,7 @@ fn classify(status: &Status, hint: Option<&str>) -> ExportResponse {
     if retry {
         ExportResponse::Retry { after: retry_info.and_then(|info| info.retry_delay), reason }
     } else {
-        ExportResponse::Refused { reason }
+        ExportResponse::Rejected { reason }
     }
 }
 
@@ -179,6 +179,6 @@ mod tests {
             exhausted(ErrorDetails::with_retry_info(after)),
             ExportResponse::Retry { after, reason: reason.clone() }
         );
-        assert_eq!(exhausted(ErrorDetails::new()), ExportResponse::Refused { reason });
+        assert_eq!(exhausted(ErrorDetails::new()), ExportResponse::Rejected { reason });
     }
 }

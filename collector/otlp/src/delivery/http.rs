@@ -49,7 +49,7 @@ impl Http {
             Compression::None => body,
             Compression::Gzip => match gzip(&body) {
                 Ok(smaller) => smaller,
-                Err(error) => return ExportResponse::Refused { reason: error.to_string() },
+                Err(error) => return ExportResponse::Rejected { reason: error.to_string() },
             },
         };
         let mut request = Request::new(Full::new(body));
@@ -87,7 +87,7 @@ fn classify(parts: &Parts, body: &Bytes) -> ExportResponse {
                 reason,
             }
         }
-        _ => ExportResponse::Refused { reason },
+        _ => ExportResponse::Rejected { reason },
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
             .collect();
         assert_eq!(retryable, [429, 502, 503, 504]);
         let reason = "404 Not Found: <h1>no</h1>".to_owned();
-        assert_eq!(answer(StatusCode::NOT_FOUND), ExportResponse::Refused { reason });
+        assert_eq!(answer(StatusCode::NOT_FOUND), ExportResponse::Rejected { reason });
     }
 
     #[test]

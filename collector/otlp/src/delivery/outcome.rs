@@ -18,7 +18,7 @@ pub struct DeliveryCounts {
     /// again.
     pub partially_rejected: u64,
     /// Rejected for good, for example because of a wrong token or path.
-    pub refused: Count,
+    pub rejected: Count,
     /// Dropped as the oldest when the queue was full.
     pub dropped: Count,
     /// Waiting, or sent without a response yet. After the last flush, their arrival is unknown.
@@ -45,7 +45,7 @@ impl Outcome {
     #[must_use]
     pub fn all_sent(&self) -> bool {
         self.iter().all(|(_, account)| {
-            let lost = [account.refused, account.dropped, account.unsent];
+            let lost = [account.rejected, account.dropped, account.unsent];
             account.partially_rejected == 0 && lost.iter().all(|count| count.requests == 0)
         })
     }

@@ -23,9 +23,9 @@ pub(super) struct Queue {
     /// In encoded bytes, including requests in flight.
     capacity: u64,
     state: Mutex<State>,
-    /// Wakes the worker of a signal.
+    /// Notifies the worker of a signal.
     arrived: BySignal<Notify>,
-    /// Wakes a caller that waits for free space.
+    /// Notifies a caller that waits for free space.
     space: Condvar,
 }
 
@@ -76,10 +76,10 @@ impl Queue {
         }
     }
 
-    /// Takes the oldest request of a signal to send it. It counts as queued until it is settled,
+    /// Takes the oldest request of a signal to send it. It counts as queued until it is completed,
     /// but can no longer be dropped.
     pub(super) fn take(&self, signal: Signal) -> Option<Queued> {
-        self.lock().waiting.of_mut(signal).pop_front()
+        self.lock().waiting.get_mut(signal).pop_front()
     }
 
     /// Returns once a request may have arrived since the last call.
@@ -88,9 +88,9 @@ impl Queue {
     }
 
     /// Counts a request by its response. A request to be retried returns to its position.
-    pub(super) fn settle(&self, queued: Queued, answer: &ExportResponse) {
+    pub(super) fn complete(&self, queued: Queued, answer: &ExportResponse) {
         let mut state = self.lock();
-        let account = state.outcome.of_mut(queued.export.signal());
+        let account = state.outcome.get_mut(queued.export.signal());
         let count = Count::of(&queued.export);
         match answer {
             ExportResponse::Accepted { rejected, message } => {
@@ -102,15 +102,15 @@ impl Queue {
                     account.last_error = Some(message.clone());
                 }
             }
-            ExportResponse::Refused { reason } => {
+            ExportResponse::Rejected { reason } => {
                 account.unsent -= count;
-                account.refused += count;
+                account.rejected += count;
                 account.last_error = Some(reason.clone());
             }
             ExportResponse::Retry { reason, .. } => {
                 account.failed_attempts += 1;
                 account.last_error = Some(reason.clone());
-                state.waiting.of_mut(queued.export.signal()).push_front(queued);
+                state.waiting.get_mut(queued.export.signal()).push_front(queued);
                 return;
             }
         }
@@ -134,13 +134,13 @@ impl State {
         let signal = export.signal();
         let size = Count::of(&export);
         if size.bytes > capacity {
-            self.outcome.of_mut(signal).dropped += size;
+            self.outcome.get_mut(signal).dropped += size;
             return;
         }
-        self.outcome.of_mut(signal).unsent += size;
+        self.outcome.get_mut(signal).unsent += size;
         let number = self.next;
         self.next += 1;
-        self.waiting.of_mut(signal).push_back(Queued { number, export });
+        self.waiting.get_mut(signal).push_back(Queued { number, export });
         while self.bytes() > capacity && self.drop_oldest() {}
     }
 
@@ -151,8 +151,8 @@ impl State {
         else {
             return false;
         };
-        let account = self.outcome.of_mut(signal);
-        if let Some(oldest) = self.waiting.of_mut(signal).pop_front() {
+        let account = self.outcome.get_mut(signal);
+        if let Some(oldest) = self.waiting.get_mut(signal).pop_front() {
             let size = Count::of(&oldest.export);
             account.unsent -= size;
             account.dropped += size;
@@ -208,7 +208,7 @@ mod tests {
         let sent = queue.take(Signal::Traces).unwrap();
         queue.push(export(Signal::Traces, 2, 60));
         assert_eq!(queue.take(Signal::Traces), None, "the newer one had to go");
-        queue.settle(sent, &accepted());
+        queue.complete(sent, &accepted());
         let account = queue.outcome().traces;
         assert_eq!((account.sent.items, account.dropped.items), (1, 2));
         assert_eq!(account.unsent, Count::default());
@@ -223,7 +223,7 @@ mod tests {
         assert!(queue.lock().stalled, "nothing left in time");
 
         let sent = queue.take(Signal::Traces).unwrap();
-        queue.settle(sent, &accepted());
+        queue.complete(sent, &accepted());
         assert!(!queue.lock().stalled, "something left");
 
         queue.push(next.clone());
@@ -234,7 +234,7 @@ mod tests {
                 queue.wait_for_space(&next, Duration::MAX);
                 done.send(()).unwrap();
             });
-            queue.settle(sent, &accepted());
+            queue.complete(sent, &accepted());
             waits.recv_timeout(Duration::from_secs(60)).unwrap();
         });
     }
@@ -254,7 +254,7 @@ mod tests {
                 rejected,
                 message: "partly".to_owned()
             }),
-            Just(ExportResponse::Refused { reason: "no".to_owned() }),
+            Just(ExportResponse::Rejected { reason: "no".to_owned() }),
             Just(retry()),
         ];
         prop_oneof![
@@ -280,18 +280,18 @@ mod tests {
                         queue.push(export(signal, items, bytes));
                     }
                     Step::Take(signal) => {
-                        let flying = flying.of_mut(signal);
+                        let flying = flying.get_mut(signal);
                         if flying.is_none() {
                             *flying = queue.take(signal);
                         }
                     }
                     Step::Settle(signal, answer) => {
-                        if let Some(queued) = flying.of_mut(signal).take() {
+                        if let Some(queued) = flying.get_mut(signal).take() {
                             if !matches!(answer, ExportResponse::Retry { .. }) {
                                 prop_assert!(*done.of(signal) < Some(queued.number));
-                                *done.of_mut(signal) = Some(queued.number);
+                                *done.get_mut(signal) = Some(queued.number);
                             }
-                            queue.settle(queued, &answer);
+                            queue.complete(queued, &answer);
                         }
                     }
                 }
@@ -302,7 +302,7 @@ mod tests {
                     .map(|(_, account)| {
                         account.sent.items
                             + account.partially_rejected
-                            + account.refused.items
+                            + account.rejected.items
                             + account.dropped.items
                             + account.unsent.items
                     })

@@ -21,7 +21,7 @@ pub(super) enum ExportResponse {
         message: String,
     },
     /// The backend rejected the request for good.
-    Refused {
+    Rejected {
         /// The backend's message.
         reason: String,
     },

@@ -67,9 +67,9 @@ impl Worker {
             let answer = self.attempt(&queued).await;
             self.log(&answer);
             self.attempts.count(&answer, Nanos::from(started.elapsed()));
-            self.queue.settle(queued, &answer);
+            self.queue.complete(queued, &answer);
             match answer {
-                ExportResponse::Accepted { .. } | ExportResponse::Refused { .. } => {
+                ExportResponse::Accepted { .. } | ExportResponse::Rejected { .. } => {
                     self.backoff.reset()
                 }
                 ExportResponse::Retry { after, .. } => {
@@ -139,25 +139,25 @@ impl Worker {
         match answer {
             ExportResponse::Accepted { rejected, message } => {
                 if self.failing {
-                    info!(signal, %target, "{signal}, {target}: OTLP is accepted again");
+                    info!(signal, %target, "{signal}, {target}: export recovered");
                 }
                 if *rejected > 0 || !message.is_empty() {
                     warn!(
                         signal, %target, rejected, reason = message,
-                        "{signal}, {target}: OTLP was accepted, {rejected} items of it rejected: {message}"
+                        "{signal}, {target}: {rejected} items rejected: {message}"
                     );
                 }
             }
-            ExportResponse::Refused { reason } => {
+            ExportResponse::Rejected { reason } => {
                 warn!(
                     signal, %target, reason,
-                    "{signal}, {target}: OTLP was refused, and is dropped: {reason}"
+                    "{signal}, {target}: export rejected, data dropped: {reason}"
                 );
             }
             ExportResponse::Retry { reason, .. } if !self.failing => {
                 warn!(
                     signal, %target, reason,
-                    "{signal}, {target}: OTLP cannot be sent; it waits and is sent again: {reason}"
+                    "{signal}, {target}: export failed, will retry: {reason}"
                 );
             }
             ExportResponse::Retry { .. } => {}

@@ -89,7 +89,7 @@ pub(super) struct Event {
 
 impl Event {
     /// An event of the GPU that this attribute identifies.
-    pub(super) fn of_gpu(event: &GpuEvent, gpu: KeyValue) -> Self {
+    pub(super) fn from_gpu_event(event: &GpuEvent, gpu: KeyValue) -> Self {
         let mut attributes = vec![gpu];
         if let EventKind::Xid(code) = event.kind {
             attributes.push(whole("phasemeter.gpu.xid.code", code));

@@ -43,9 +43,9 @@ impl Exemplars {
 
     /// Takes the candidates, and starts anew.
     pub(super) fn take(&mut self, meter: &GpuMeter) -> impl Iterator<Item = Candidate> {
-        let settled = |at| meter.final_span_start(at);
+        let finished = |at| meter.final_span_start(at);
         std::mem::take(&mut self.0).into_iter().flatten().map(move |candidate| Candidate {
-            span: candidate.span.or_else(|| settled(candidate.at)),
+            span: candidate.span.or_else(|| finished(candidate.at)),
             ..candidate
         })
     }

@@ -41,7 +41,7 @@ pub struct Exporter {
     /// The wire ID of each GPU, in the order in which they began.
     wire_ids: Vec<String>,
     /// The recommendations and errors exported so far.
-    advice: ReportedRecommendations,
+    reported: ReportedRecommendations,
     /// GPUs that began and have not ended.
     running: usize,
     /// Totals of the sessions that ended.
@@ -67,7 +67,7 @@ impl Exporter {
             ordinal: BTreeMap::new(),
             taken: BTreeSet::new(),
             wire_ids: Vec::new(),
-            advice: ReportedRecommendations::default(),
+            reported: ReportedRecommendations::default(),
             running: 0,
             ended: None,
             spans: Vec::new(),
@@ -118,7 +118,7 @@ impl Exporter {
         let open = gpu.session.as_ref().map(|session| session.place.span);
         let next = || Some(self.experiment.session(&gpu.key, begins?, None).span);
         let context = open.or_else(next).or_else(|| self.experiment.context());
-        self.export_events(vec![Event::of_gpu(event, gpu.id())], event.at, context);
+        self.export_events(vec![Event::from_gpu_event(event, gpu.id())], event.at, context);
     }
 
     /// Exports new recommendations and errors. `gpus`: the GPUs in the order in which they began.
@@ -133,7 +133,7 @@ impl Exporter {
             let place = gpus.iter().position(|gpu| gpu.name == name)?;
             self.wire_ids.get(place).cloned()
         };
-        let events = self.advice.new_events(recommendations, errors, hw_id);
+        let events = self.reported.new_events(recommendations, errors, hw_id);
         if !events.is_empty() {
             self.export_events(events, at, self.experiment.context());
         }

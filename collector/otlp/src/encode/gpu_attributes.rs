@@ -58,14 +58,14 @@ impl GpuAttributes {
             gpu: hardware.iter().cloned().chain(details).collect(),
             hardware,
             id,
-            price: gpu.price.map(of_price),
+            price: gpu.price.map(price_attributes),
             coming: VecDeque::new(),
         }
     }
 
     /// Changes the price attributes from `at` on, after all known prices.
     pub(super) fn change_price(&mut self, at: Timestamp, price: &Price) {
-        self.coming.push_back((at, of_price(price)));
+        self.coming.push_back((at, price_attributes(price)));
     }
 
     /// Applies the price changes up to `at`.
@@ -112,7 +112,7 @@ impl GpuAttributes {
     }
 }
 
-fn of_price(price: &Price) -> Vec<KeyValue> {
+fn price_attributes(price: &Price) -> Vec<KeyValue> {
     let plan = price.plan.map(|plan| text("phasemeter.price.plan", plan.as_str()));
     let source = text("phasemeter.price.source", &price.source);
     plan.into_iter().chain([source]).collect()

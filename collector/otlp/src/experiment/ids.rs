@@ -42,7 +42,7 @@ impl TraceId {
 
     /// The ID for a log without a trace. The order of `gpus` does not matter.
     #[must_use]
-    pub fn of_content(experiment: Option<&str>, first: Timestamp, gpus: &[&str]) -> Self {
+    pub fn from_content(experiment: Option<&str>, first: Timestamp, gpus: &[&str]) -> Self {
         let mut gpus = gpus.to_vec();
         gpus.sort_unstable();
         let mut content = Content::of("trace");
@@ -57,7 +57,7 @@ impl TraceId {
     /// The ID of a session that is a trace of its own, within an experiment. It is as random as the
     /// experiment's ID.
     #[must_use]
-    pub fn of_session(experiment: &Self, gpu: &GpuKey, start: Timestamp) -> Self {
+    pub fn for_session(experiment: &Self, gpu: &GpuKey, start: Timestamp) -> Self {
         let mut content = Content::of("session trace");
         content.field(experiment.as_bytes());
         content.gpu(gpu);
@@ -81,7 +81,7 @@ impl SpanId {
 
     /// The ID of a span that begins at `start`.
     #[must_use]
-    pub fn of_content(trace: &TraceId, subject: &Subject, start: Timestamp) -> Self {
+    pub fn from_content(trace: &TraceId, subject: &Subject, start: Timestamp) -> Self {
         let mut content = Content::of("span");
         content.field(trace.as_bytes());
         let (kind, gpu) = match subject {
@@ -188,20 +188,20 @@ mod tests {
     /// A stored trace must be found again: these values never change.
     #[test]
     fn ids_are_stable() {
-        let trace = TraceId::of_content(Some("tuning"), at(1), &["GPU-1", "GPU-0"]);
-        let span = SpanId::of_content(&trace, &Subject::Session(&gpu("GPU-0", 0)), at(1));
+        let trace = TraceId::from_content(Some("tuning"), at(1), &["GPU-1", "GPU-0"]);
+        let span = SpanId::from_content(&trace, &Subject::Session(&gpu("GPU-0", 0)), at(1));
         insta::assert_snapshot!(format!("{trace} {span}"), @"e6c08d703eeba0f73dc4a25699e9a3e8 643ed6881c24e3b5");
     }
 
     #[test]
     fn trace_id_ignores_gpu_order() {
-        let of = |gpus: &[&str]| TraceId::of_content(None, at(1), gpus);
+        let of = |gpus: &[&str]| TraceId::from_content(None, at(1), gpus);
         assert_eq!(of(&["a", "b"]), of(&["b", "a"]));
     }
 
     #[test]
     fn every_field_changes_id() {
-        let of = TraceId::of_content;
+        let of = TraceId::from_content;
         let traces = [
             of(None, at(1), &["a", "b"]),
             of(Some("x"), at(1), &["a", "b"]),
@@ -214,13 +214,13 @@ mod tests {
 
         let (a, b, second) = (gpu("a", 0), gpu("b", 0), gpu("a", 1));
         let spans = [
-            SpanId::of_content(&traces[0], &Subject::Experiment, at(1)),
-            SpanId::of_content(&traces[1], &Subject::Experiment, at(1)),
-            SpanId::of_content(&traces[0], &Subject::Experiment, at(2)),
-            SpanId::of_content(&traces[0], &Subject::Session(&a), at(1)),
-            SpanId::of_content(&traces[0], &Subject::Session(&b), at(1)),
-            SpanId::of_content(&traces[0], &Subject::Session(&second), at(1)),
-            SpanId::of_content(&traces[0], &Subject::Phase(&a), at(1)),
+            SpanId::from_content(&traces[0], &Subject::Experiment, at(1)),
+            SpanId::from_content(&traces[1], &Subject::Experiment, at(1)),
+            SpanId::from_content(&traces[0], &Subject::Experiment, at(2)),
+            SpanId::from_content(&traces[0], &Subject::Session(&a), at(1)),
+            SpanId::from_content(&traces[0], &Subject::Session(&b), at(1)),
+            SpanId::from_content(&traces[0], &Subject::Session(&second), at(1)),
+            SpanId::from_content(&traces[0], &Subject::Phase(&a), at(1)),
         ];
         assert_eq!(spans.iter().collect::<HashSet<_>>().len(), spans.len());
     }
@@ -254,8 +254,8 @@ mod tests {
         fn fields_do_not_run_into_each_other(text in "[a-c]{2,6}", cut in 1_usize..6) {
             let cut = cut.min(text.len() - 1);
             let (left, right) = text.split_at(cut);
-            let whole = TraceId::of_content(Some(&text), at(0), &[""]);
-            let split = TraceId::of_content(Some(left), at(0), &[right]);
+            let whole = TraceId::from_content(Some(&text), at(0), &[""]);
+            let split = TraceId::from_content(Some(left), at(0), &[right]);
             prop_assert_ne!(whole, split);
         }
     }

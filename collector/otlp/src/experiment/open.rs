@@ -83,12 +83,12 @@ impl Experiment {
         let (trace_id, flags) = match self.traces {
             TraceMode::Shared => (self.trace_id, self.flags),
             TraceMode::PerSession => {
-                let trace_id = TraceId::of_session(&self.trace_id, gpu, start);
+                let trace_id = TraceId::for_session(&self.trace_id, gpu, start);
                 let sampled = self.sampler.samples(&trace_id, None);
                 (trace_id, TraceFlags::default().with_sampled(sampled))
             }
         };
-        let span_id = SpanId::of_content(&trace_id, &Subject::Session(gpu), start);
+        let span_id = SpanId::from_content(&trace_id, &Subject::Session(gpu), start);
         let span = TraceParent { trace_id, span_id, flags };
         match self.traces {
             TraceMode::Shared => SpanPlacement {

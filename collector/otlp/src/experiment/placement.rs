@@ -47,7 +47,7 @@ impl SpanPlacement {
     /// The span of a phase of this GPU in this session.
     #[must_use]
     pub fn phase_span(&self, gpu: &GpuKey, start: Timestamp) -> TraceParent {
-        let span_id = SpanId::of_content(&self.span.trace_id, &Subject::Phase(gpu), start);
+        let span_id = SpanId::from_content(&self.span.trace_id, &Subject::Phase(gpu), start);
         TraceParent { span_id, ..self.span }
     }
 }

@@ -49,7 +49,7 @@ impl ExperimentRequest {
         let given = given.filter(|id| !id.is_empty());
         let (trace, own_span) = match opening {
             ExperimentKind::Log { gpus } => {
-                (TraceId::of_content(given.as_deref(), first, gpus), true)
+                (TraceId::from_content(given.as_deref(), first, gpus), true)
             }
             ExperimentKind::Command { trace } => (trace, true),
             ExperimentKind::Sidecar { trace } => (trace, false),
@@ -63,7 +63,7 @@ impl ExperimentRequest {
         Experiment {
             id: given.unwrap_or_else(|| trace_id.to_string()),
             trace_id,
-            span_id: own_span.then(|| SpanId::of_content(&trace_id, &Subject::Experiment, first)),
+            span_id: own_span.then(|| SpanId::from_content(&trace_id, &Subject::Experiment, first)),
             parent: self.parent.map(|parent| parent.span_id),
             flags: self.parent.map(|parent| parent.flags).unwrap_or_default().with_sampled(sampled),
             state: self.state,

@@ -87,10 +87,10 @@ fn send(config: &Config) -> DeliveryCounts {
 }
 
 fn items(counts: &DeliveryCounts) -> [u64; 5] {
-    let rejected = counts.partially_rejected;
-    let [sent, refused, dropped, left] =
-        [counts.sent, counts.refused, counts.dropped, counts.unsent].map(|count| count.items);
-    [sent, rejected, refused, dropped, left]
+    let partially_rejected = counts.partially_rejected;
+    let [sent, rejected, dropped, unsent] =
+        [counts.sent, counts.rejected, counts.dropped, counts.unsent].map(|count| count.items);
+    [sent, partially_rejected, rejected, dropped, unsent]
 }
 
 /// Waits for the client's thread.

@@ -51,7 +51,7 @@ fn describe_outcome(signal: Signal, counts: &DeliveryCounts) -> String {
         Signal::Logs => "events",
     };
     let lost = [
-        (counts.partially_rejected + counts.refused.items, "rejected"),
+        (counts.partially_rejected + counts.rejected.items, "rejected"),
         (counts.dropped.items, "dropped (queue full)"),
         (counts.unsent.items, "unsent"),
     ];

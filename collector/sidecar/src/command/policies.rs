@@ -42,7 +42,7 @@ pub(super) fn limits(given: &[(Limit, u64)]) -> Result<(Limits, CompilerProcess)
     let failed =
         |source| CommandError::System { what: "cannot locate the phasemeter executable", source };
     let mut limits = Limits::default();
-    let mut compiler = CompilerProcess::of_this_program(COMPILE).map_err(failed)?;
+    let mut compiler = CompilerProcess::current_program(COMPILE).map_err(failed)?;
     for (limit, value) in given {
         set(&mut limits, &mut compiler, *limit, *value);
     }

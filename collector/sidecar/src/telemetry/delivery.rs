@@ -56,7 +56,7 @@ fn exported(meter: &Meter, exporter: &Arc<Exporter>, duration: &Histogram<f64>) 
     let durations = AttemptEnd::ALL.map(|end| {
         let attributes = match end {
             AttemptEnd::Accepted => exporter.attributes.clone(),
-            AttemptEnd::Refused => exporter.failed("non_retryable"),
+            AttemptEnd::Rejected => exporter.failed("non_retryable"),
             AttemptEnd::Failed => exporter.failed("retryable"),
         };
         (end, HistogramBridge::new(duration, attributes))
@@ -71,7 +71,7 @@ fn exported(meter: &Meter, exporter: &Arc<Exporter>, duration: &Histogram<f64>) 
             observer.observe(counts.sent.items, &observed.attributes);
             let failed = [
                 ("rejected", counts.partially_rejected),
-                ("non_retryable", counts.refused.items),
+                ("non_retryable", counts.rejected.items),
                 ("queue_full", counts.dropped.items),
             ];
             for (error_type, items) in failed.into_iter().filter(|(_, items)| *items > 0) {

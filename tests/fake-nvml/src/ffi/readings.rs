@@ -98,12 +98,12 @@ device_functions! {
 
     fn nvmlDeviceGetClockInfo(call, kind: u32, megahertz: Out<'_, u32>) {
         let state = call.device.state(call.now);
-        put(megahertz, of_clock(kind, state.sm_clock.0, state.memory_clock.0)?)
+        put(megahertz, clock_reading(kind, state.sm_clock.0, state.memory_clock.0)?)
     };
 
     fn nvmlDeviceGetMaxClockInfo(call, kind: u32, megahertz: Out<'_, u32>) {
         let identity = &call.device.identity;
-        put(megahertz, of_clock(kind, identity.sm_clock_max.0, identity.memory_clock_max.0)?)
+        put(megahertz, clock_reading(kind, identity.sm_clock_max.0, identity.memory_clock_max.0)?)
     };
 
     fn nvmlDeviceGetPerformanceState(call, state: Out<'_, u32>)
@@ -150,7 +150,7 @@ fn temperature(call: &Call<'_>, sensor: u32) -> Result<i32, ErrorCode> {
 }
 
 /// The value of a clock: graphics, SM and video share one, memory has its own.
-fn of_clock(kind: u32, sm: u32, memory: u32) -> Result<u32, ErrorCode> {
+fn clock_reading(kind: u32, sm: u32, memory: u32) -> Result<u32, ErrorCode> {
     match kind {
         0 | 1 | 3 => Ok(sm),
         2 => Ok(memory),

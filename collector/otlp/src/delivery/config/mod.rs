@@ -134,9 +134,9 @@ mod tests {
 
     #[test]
     fn certificate_files_are_read_and_all_errors_reported() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
-            let path = folder.path().join(name).display().to_string();
+            let path = directory.path().join(name).display().to_string();
             std::fs::write(&path, text).unwrap();
             path
         };
@@ -145,7 +145,7 @@ mod tests {
         let (certificate, key) =
             (file("a.pem", &cert.pem()), file("a.key", &signing_key.serialize_pem()));
         let (other, empty) = (file("b.key", &other), file("empty.pem", ""));
-        let missing = folder.path().join("missing").display().to_string();
+        let missing = directory.path().join("missing").display().to_string();
         let errors = |trusted: &str, certificate: &str, key: &str| {
             let set = [
                 ("OTEL_EXPORTER_OTLP_CERTIFICATE", trusted),
@@ -156,9 +156,9 @@ mod tests {
             read.map_or_else(|errors| errors.to_string(), |_| "none".to_owned())
         };
         assert_eq!(errors(&certificate, &certificate, &key), "none");
-        let errors_shown = errors(&missing, &empty, &certificate);
-        let lines: Vec<&str> = errors_shown.lines().collect();
-        assert_eq!(lines.len(), 3, "{errors_shown}");
+        let message = errors(&missing, &empty, &certificate);
+        let lines: Vec<&str> = message.lines().collect();
+        assert_eq!(lines.len(), 3, "{message}");
         assert!(lines[0].starts_with(&format!(
             "OTEL_EXPORTER_OTLP_CERTIFICATE: cannot read {missing}: No such file"
         )));
@@ -176,12 +176,9 @@ mod tests {
                  convert it, or use another file"
             )
         );
-        let errors_shown = errors(&certificate, &certificate, &other);
-        assert!(
-            errors_shown.starts_with("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE="),
-            "{errors_shown}"
-        );
-        assert!(errors_shown.contains("keys may not be consistent"), "{errors_shown}");
+        let message = errors(&certificate, &certificate, &other);
+        assert!(message.starts_with("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE="), "{message}");
+        assert!(message.contains("keys may not be consistent"), "{message}");
     }
 
     #[test]
