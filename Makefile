@@ -12,7 +12,7 @@ PARTS ?=
 # how many minutes it takes on two cores.
 DEMO_FLAGS := --profile demo --no-default-features
 DEMO_CRATES := 156
-DEMO_MINUTES := 3
+DEMO_MINUTES := 2
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/phasemeter
 DENY := $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny

@@ -13,9 +13,8 @@ stop() { kill "${spinners[@]}" 2>/dev/null; }
 trap stop EXIT
 trap 'exit 130' INT TERM
 
-# The executables of these test targets.
-built=$(cargo test --locked --no-run --message-format json-render-diagnostics \
-    -p fake-nvml -p phasemeter-otlp -p phasemeter \
+# The executables of these test targets. With the whole workspace, so that what `make test` built is used.
+built=$(cargo test --workspace --locked --no-run --message-format json-render-diagnostics \
     --test wrapper --test delivery --test live --test record --test collector --test audit) || exit
 executables() {
     python3 -c '
