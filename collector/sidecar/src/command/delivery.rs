@@ -11,7 +11,7 @@ use phasemeter_otlp::delivery::{Client, Config, Destination};
 use phasemeter_otlp::experiment::Attributes;
 use tracing::warn;
 
-pub(super) use super::delivery_report::DeliveryReport;
+use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::live_error::LiveError;
 use crate::cli::SendArgs;

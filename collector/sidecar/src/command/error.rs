@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use phasemeter_rules::host::HostError;
 use phasemeter_sources::SourceError;
 
-use super::delivery::DeliveryReport;
+use super::delivery_report::DeliveryReport;
 use super::exit_status::{
     EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, NOT_EXECUTABLE, NOT_FOUND,
 };

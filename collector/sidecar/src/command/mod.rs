@@ -5,7 +5,7 @@ mod audit;
 mod child;
 #[cfg_attr(not(feature = "live"), path = "delivery/absent.rs")]
 mod delivery;
-#[cfg(feature = "live")]
+#[cfg_attr(not(feature = "live"), path = "delivery_report/absent.rs")]
 mod delivery_report;
 mod demo;
 mod dump;

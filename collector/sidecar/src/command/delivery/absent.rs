@@ -1,11 +1,11 @@
 //! Replaces `delivery.rs` in builds without the feature `live`: nothing can be delivered.
 
 use std::convert::Infallible;
-use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use phasemeter_otlp::Request;
 
+use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use crate::cli::SendArgs;
 
@@ -23,22 +23,6 @@ impl Delivery {
     }
 
     pub(super) const fn finish(self, _: Duration) -> DeliveryReport {
-        match self.0 {}
-    }
-}
-
-/// Never exists.
-#[derive(Clone, Debug)]
-pub struct DeliveryReport(Infallible);
-
-impl DeliveryReport {
-    pub(super) const fn is_complete(&self) -> bool {
-        match self.0 {}
-    }
-}
-
-impl Display for DeliveryReport {
-    fn fmt(&self, _: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {}
     }
 }
