@@ -241,7 +241,8 @@ fn log_format_and_level_are_configurable() {
     }
     let invalid = log_lines(&[], &[("PHASEMETER_LOG_LEVEL", "loud")]);
     assert!(
-        invalid[0].starts_with("phasemeter: PHASEMETER_LOG_LEVEL is ignored: \"loud\""),
+        invalid[0]
+            .starts_with("phasemeter: PHASEMETER_LOG_LEVEL is ignored: invalid value \"loud\""),
         "{invalid:#?}"
     );
     assert_eq!(invalid.len(), 4);

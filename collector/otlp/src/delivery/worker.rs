@@ -70,7 +70,7 @@ impl Worker {
             self.queue.complete(queued, &answer);
             match answer {
                 ExportResponse::Accepted { .. } | ExportResponse::Rejected { .. } => {
-                    self.backoff.reset()
+                    self.backoff.reset();
                 }
                 ExportResponse::Retry { after, .. } => {
                     if !self.pause(after).await {

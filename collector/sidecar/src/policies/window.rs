@@ -69,7 +69,7 @@ pub fn window(
 
 impl WindowGpu<'_> {
     fn to_window(
-        &self,
+        self,
         recent: &WindowTotals,
         grid: &Grid,
         work_done: BTreeMap<String, f64>,
