@@ -23,12 +23,11 @@ use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::{Account, Thresholds};
 use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
-use phasemeter_otlp::OtlpFile;
-use phasemeter_otlp::Request;
 use phasemeter_otlp::encode::ExportSettings;
 use phasemeter_otlp::experiment::{
     Attributes, ExperimentKind, ExperimentRequest, TraceParent, TraceState,
 };
+use phasemeter_otlp::{OtlpFile, Request};
 use phasemeter_rules::fixture::{
     FixtureError, read_quote, read_recommendations, read_request, read_window, write_quote,
     write_recommendations, write_request, write_window,

@@ -13,8 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::StatusCode;
 use mock_backend::{MockBackend, ReceivedRequest, Reply};
-use phasemeter_otlp::OtlpFile;
-use phasemeter_otlp::Request;
+use phasemeter_otlp::{OtlpFile, Request};
 use prost::Message;
 use serde_json::Value;
 use tempfile::TempDir;

@@ -26,8 +26,8 @@ impl AttemptEnd {
 pub(super) struct Attempts([Durations; AttemptEnd::ALL.len()]);
 
 impl Attempts {
-    pub(super) fn count(&self, answer: &ExportResponse, took: Nanos) {
-        let end = match answer {
+    pub(super) fn count(&self, response: &ExportResponse, took: Nanos) {
+        let end = match response {
             ExportResponse::Accepted { .. } => AttemptEnd::Accepted,
             ExportResponse::Rejected { .. } => AttemptEnd::Rejected,
             ExportResponse::Retry { .. } => AttemptEnd::Failed,

@@ -68,9 +68,9 @@ impl Client {
 
     /// Queues a request without waiting: if the queue is full, the oldest requests are dropped and
     /// counted. A request of a signal without an endpoint, or without items, is discarded.
-    pub fn enqueue(&self, export: EncodedRequest) {
-        if *self.addressed.of(export.signal()) && export.items() > 0 {
-            self.queue.push(export);
+    pub fn enqueue(&self, request: EncodedRequest) {
+        if *self.addressed.of(request.signal()) && request.items() > 0 {
+            self.queue.push(request);
         }
     }
 
@@ -78,10 +78,10 @@ impl Client {
     /// any network, such as a log (the Collector's `block_on_overflow`). If the backend accepts
     /// nothing for `patience`, the oldest requests are dropped, without further waiting until it
     /// accepts something again.
-    pub fn enqueue_waiting(&self, export: EncodedRequest, patience: Duration) {
-        if *self.addressed.of(export.signal()) {
-            self.queue.wait_for_space(&export, patience);
-            self.enqueue(export);
+    pub fn enqueue_waiting(&self, request: EncodedRequest, patience: Duration) {
+        if *self.addressed.of(request.signal()) {
+            self.queue.wait_for_space(&request, patience);
+            self.enqueue(request);
         }
     }
 

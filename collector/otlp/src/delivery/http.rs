@@ -126,7 +126,7 @@ mod tests {
     use super::{Bytes, ExportResponse, HeaderValue, StatusCode, classify, retry_after};
     use std::time::{Duration, SystemTime};
 
-    fn answer(status: StatusCode) -> ExportResponse {
+    fn response(status: StatusCode) -> ExportResponse {
         let response = http::Response::builder().status(status).body(()).unwrap();
         classify(&response.into_parts().0, &Bytes::from_static(b"<h1>no</h1>"))
     }
@@ -136,12 +136,12 @@ mod tests {
         let retryable: Vec<u16> = (300..=599)
             .filter(|&code| {
                 let status = StatusCode::from_u16(code).unwrap();
-                matches!(answer(status), ExportResponse::Retry { .. })
+                matches!(response(status), ExportResponse::Retry { .. })
             })
             .collect();
         assert_eq!(retryable, [429, 502, 503, 504]);
         let reason = "404 Not Found: <h1>no</h1>".to_owned();
-        assert_eq!(answer(StatusCode::NOT_FOUND), ExportResponse::Rejected { reason });
+        assert_eq!(response(StatusCode::NOT_FOUND), ExportResponse::Rejected { reason });
     }
 
     #[test]

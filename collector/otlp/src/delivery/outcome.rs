@@ -44,17 +44,17 @@ impl Outcome {
     /// Whether everything enqueued was accepted.
     #[must_use]
     pub fn all_sent(&self) -> bool {
-        self.iter().all(|(_, account)| {
-            let lost = [account.rejected, account.dropped, account.unsent];
-            account.partially_rejected == 0 && lost.iter().all(|count| count.requests == 0)
+        self.iter().all(|(_, counts)| {
+            let lost = [counts.rejected, counts.dropped, counts.unsent];
+            counts.partially_rejected == 0 && lost.iter().all(|count| count.requests == 0)
         })
     }
 
     /// Requests of all signals that are queued or have no response yet.
     #[must_use]
     pub fn queued(&self) -> Count {
-        self.iter().fold(Count::default(), |mut sum, (_, account)| {
-            sum += account.unsent;
+        self.iter().fold(Count::default(), |mut sum, (_, counts)| {
+            sum += counts.unsent;
             sum
         })
     }
@@ -62,8 +62,8 @@ impl Outcome {
 
 impl Count {
     /// The counts of one request.
-    pub(super) const fn of(export: &EncodedRequest) -> Self {
-        Self { requests: 1, items: export.items(), bytes: export.body().len() as u64 }
+    pub(super) const fn of(request: &EncodedRequest) -> Self {
+        Self { requests: 1, items: request.items(), bytes: request.body().len() as u64 }
     }
 }
 

@@ -43,7 +43,7 @@ struct State {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Queued {
     number: u64,
-    pub(super) export: EncodedRequest,
+    pub(super) request: EncodedRequest,
 }
 
 impl Queue {
@@ -57,16 +57,16 @@ impl Queue {
     }
 
     /// Adds a request without waiting: if there is no space, the oldest are dropped.
-    pub(super) fn push(&self, export: EncodedRequest) {
-        let signal = export.signal();
-        self.lock().push(export, self.capacity);
+    pub(super) fn push(&self, request: EncodedRequest) {
+        let signal = request.signal();
+        self.lock().push(request, self.capacity);
         self.arrived.of(signal).notify_one();
     }
 
     /// Waits until this request fits. Gives up once nothing has left for `patience`, and does not
     /// wait again until something has.
-    pub(super) fn wait_for_space(&self, export: &EncodedRequest, patience: Duration) {
-        let size = Count::of(export).bytes;
+    pub(super) fn wait_for_space(&self, request: &EncodedRequest, patience: Duration) {
+        let size = Count::of(request).bytes;
         let mut state = self.lock();
         while !state.stalled && size <= self.capacity && state.bytes() + size > self.capacity {
             let woken = self.space.wait_timeout(state, patience);
@@ -88,29 +88,29 @@ impl Queue {
     }
 
     /// Counts a request by its response. A request to be retried returns to its position.
-    pub(super) fn complete(&self, queued: Queued, answer: &ExportResponse) {
+    pub(super) fn complete(&self, queued: Queued, response: &ExportResponse) {
         let mut state = self.lock();
-        let account = state.outcome.get_mut(queued.export.signal());
-        let count = Count::of(&queued.export);
-        match answer {
+        let counts = state.outcome.get_mut(queued.request.signal());
+        let count = Count::of(&queued.request);
+        match response {
             ExportResponse::Accepted { rejected, message } => {
                 let rejected = (*rejected).min(count.items);
-                account.unsent -= count;
-                account.sent += Count { items: count.items - rejected, ..count };
-                account.partially_rejected += rejected;
+                counts.unsent -= count;
+                counts.sent += Count { items: count.items - rejected, ..count };
+                counts.partially_rejected += rejected;
                 if !message.is_empty() {
-                    account.last_error = Some(message.clone());
+                    counts.last_error = Some(message.clone());
                 }
             }
             ExportResponse::Rejected { reason } => {
-                account.unsent -= count;
-                account.rejected += count;
-                account.last_error = Some(reason.clone());
+                counts.unsent -= count;
+                counts.rejected += count;
+                counts.last_error = Some(reason.clone());
             }
             ExportResponse::Retry { reason, .. } => {
-                account.failed_attempts += 1;
-                account.last_error = Some(reason.clone());
-                state.waiting.get_mut(queued.export.signal()).push_front(queued);
+                counts.failed_attempts += 1;
+                counts.last_error = Some(reason.clone());
+                state.waiting.get_mut(queued.request.signal()).push_front(queued);
                 return;
             }
         }
@@ -130,9 +130,9 @@ impl Queue {
 }
 
 impl State {
-    fn push(&mut self, export: EncodedRequest, capacity: u64) {
-        let signal = export.signal();
-        let size = Count::of(&export);
+    fn push(&mut self, request: EncodedRequest, capacity: u64) {
+        let signal = request.signal();
+        let size = Count::of(&request);
         if size.bytes > capacity {
             self.outcome.get_mut(signal).dropped += size;
             return;
@@ -140,22 +140,22 @@ impl State {
         self.outcome.get_mut(signal).unsent += size;
         let number = self.next;
         self.next += 1;
-        self.waiting.get_mut(signal).push_back(Queued { number, export });
+        self.waiting.get_mut(signal).push_back(Queued { number, request });
         while self.bytes() > capacity && self.drop_oldest() {}
     }
 
     /// Returns false if the queue is empty.
     fn drop_oldest(&mut self) -> bool {
         let fronts = self.waiting.iter().filter_map(|(_, waiting)| waiting.front());
-        let Some(signal) = fronts.min_by_key(|queued| queued.number).map(|q| q.export.signal())
+        let Some(signal) = fronts.min_by_key(|queued| queued.number).map(|q| q.request.signal())
         else {
             return false;
         };
-        let account = self.outcome.get_mut(signal);
+        let counts = self.outcome.get_mut(signal);
         if let Some(oldest) = self.waiting.get_mut(signal).pop_front() {
-            let size = Count::of(&oldest.export);
-            account.unsent -= size;
-            account.dropped += size;
+            let size = Count::of(&oldest.request);
+            counts.unsent -= size;
+            counts.dropped += size;
         }
         true
     }
@@ -175,7 +175,7 @@ mod tests {
     const CAPACITY: u64 = 100;
     const AT_ONCE: Duration = Duration::ZERO;
 
-    fn export(signal: Signal, items: u64, bytes: usize) -> EncodedRequest {
+    fn request(signal: Signal, items: u64, bytes: usize) -> EncodedRequest {
         EncodedRequest::new(signal, items, vec![0; bytes].into())
     }
 
@@ -190,35 +190,35 @@ mod tests {
     #[test]
     fn oldest_request_is_dropped_across_signals() {
         let queue = Queue::new(CAPACITY);
-        queue.push(export(Signal::Traces, 1, 40));
-        queue.push(export(Signal::Metrics, 2, 40));
-        queue.push(export(Signal::Metrics, 3, 40));
-        queue.push(export(Signal::Logs, 4, 40));
+        queue.push(request(Signal::Traces, 1, 40));
+        queue.push(request(Signal::Metrics, 2, 40));
+        queue.push(request(Signal::Metrics, 3, 40));
+        queue.push(request(Signal::Logs, 4, 40));
         let outcome = queue.outcome();
         assert_eq!(outcome.traces.dropped, Count { requests: 1, items: 1, bytes: 40 });
         assert_eq!(outcome.metrics.dropped, Count { requests: 1, items: 2, bytes: 40 });
         assert_eq!(outcome.logs.dropped, Count::default());
-        assert_eq!(queue.take(Signal::Metrics).map(|queued| queued.export.items()), Some(3));
+        assert_eq!(queue.take(Signal::Metrics).map(|queued| queued.request.items()), Some(3));
     }
 
     #[test]
     fn request_in_flight_is_counted_and_not_dropped() {
         let queue = Queue::new(CAPACITY);
-        queue.push(export(Signal::Traces, 1, 60));
+        queue.push(request(Signal::Traces, 1, 60));
         let sent = queue.take(Signal::Traces).unwrap();
-        queue.push(export(Signal::Traces, 2, 60));
+        queue.push(request(Signal::Traces, 2, 60));
         assert_eq!(queue.take(Signal::Traces), None, "the newer one had to go");
         queue.complete(sent, &accepted());
-        let account = queue.outcome().traces;
-        assert_eq!((account.sent.items, account.dropped.items), (1, 2));
-        assert_eq!(account.unsent, Count::default());
+        let counts = queue.outcome().traces;
+        assert_eq!((counts.sent.items, counts.dropped.items), (1, 2));
+        assert_eq!(counts.unsent, Count::default());
     }
 
     #[test]
     fn wait_for_space_ends_with_space_or_patience() {
         let queue = Queue::new(CAPACITY);
-        queue.push(export(Signal::Traces, 1, 60));
-        let next = export(Signal::Traces, 2, 60);
+        queue.push(request(Signal::Traces, 1, 60));
+        let next = request(Signal::Traces, 2, 60);
         queue.wait_for_space(&next, AT_ONCE);
         assert!(queue.lock().stalled, "nothing left in time");
 
@@ -244,12 +244,12 @@ mod tests {
     enum Step {
         Push(Signal, u64, usize),
         Take(Signal),
-        Settle(Signal, ExportResponse),
+        Complete(Signal, ExportResponse),
     }
 
     fn step() -> impl Strategy<Value = Step> {
         let signal = || prop::sample::select(Signal::ALL.to_vec());
-        let answer = prop_oneof![
+        let response = prop_oneof![
             (0_u64..9).prop_map(|rejected| ExportResponse::Accepted {
                 rejected,
                 message: "partly".to_owned()
@@ -260,7 +260,7 @@ mod tests {
         prop_oneof![
             (signal(), 1_u64..9, 1_usize..=120).prop_map(|(s, i, b)| Step::Push(s, i, b)),
             signal().prop_map(Step::Take),
-            (signal(), answer).prop_map(|(s, a)| Step::Settle(s, a)),
+            (signal(), response).prop_map(|(s, a)| Step::Complete(s, a)),
         ]
     }
 
@@ -277,7 +277,7 @@ mod tests {
                 match step {
                     Step::Push(signal, items, bytes) => {
                         pushed += items;
-                        queue.push(export(signal, items, bytes));
+                        queue.push(request(signal, items, bytes));
                     }
                     Step::Take(signal) => {
                         let flying = flying.get_mut(signal);
@@ -285,13 +285,13 @@ mod tests {
                             *flying = queue.take(signal);
                         }
                     }
-                    Step::Settle(signal, answer) => {
+                    Step::Complete(signal, response) => {
                         if let Some(queued) = flying.get_mut(signal).take() {
-                            if !matches!(answer, ExportResponse::Retry { .. }) {
+                            if !matches!(response, ExportResponse::Retry { .. }) {
                                 prop_assert!(*done.of(signal) < Some(queued.number));
                                 *done.get_mut(signal) = Some(queued.number);
                             }
-                            queue.complete(queued, &answer);
+                            queue.complete(queued, &response);
                         }
                     }
                 }
@@ -299,12 +299,12 @@ mod tests {
                 prop_assert!(outcome.queued().bytes <= CAPACITY);
                 let counted: u64 = outcome
                     .iter()
-                    .map(|(_, account)| {
-                        account.sent.items
-                            + account.partially_rejected
-                            + account.rejected.items
-                            + account.dropped.items
-                            + account.unsent.items
+                    .map(|(_, counts)| {
+                        counts.sent.items
+                            + counts.partially_rejected
+                            + counts.rejected.items
+                            + counts.dropped.items
+                            + counts.unsent.items
                     })
                     .sum();
                 prop_assert_eq!(counted, pushed);
@@ -314,7 +314,7 @@ mod tests {
                     .iter()
                     .flat_map(|(_, waiting)| waiting)
                     .chain(flying.iter().filter_map(|(_, queued)| queued.as_ref()))
-                    .map(|queued| queued.export.body().len())
+                    .map(|queued| queued.request.body().len())
                     .sum();
                 prop_assert_eq!(held as u64, outcome.queued().bytes);
             }

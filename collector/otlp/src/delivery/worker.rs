@@ -64,11 +64,11 @@ impl Worker {
     pub(super) async fn run(mut self) {
         while let Some(queued) = self.next().await {
             let started = Instant::now();
-            let answer = self.attempt(&queued).await;
-            self.log(&answer);
-            self.attempts.count(&answer, Nanos::from(started.elapsed()));
-            self.queue.complete(queued, &answer);
-            match answer {
+            let response = self.attempt(&queued).await;
+            self.log(&response);
+            self.attempts.count(&response, Nanos::from(started.elapsed()));
+            self.queue.complete(queued, &response);
+            match response {
                 ExportResponse::Accepted { .. } | ExportResponse::Rejected { .. } => {
                     self.backoff.reset();
                 }
@@ -101,9 +101,9 @@ impl Worker {
     /// Makes one attempt within the timeout. After a timeout, the next attempt uses a new
     /// connection.
     async fn attempt(&mut self, queued: &Queued) -> ExportResponse {
-        let body = queued.export.body().clone();
+        let body = queued.request.body().clone();
         match timeout(self.target.timeout, self.transport.send(body)).await {
-            Ok(answer) => answer,
+            Ok(response) => response,
             Err(_) => {
                 self.transport = Transport::new(self.signal, &self.target);
                 let reason = format!("no answer within {:?}", self.target.timeout);
@@ -134,9 +134,9 @@ impl Worker {
         false
     }
 
-    fn log(&mut self, answer: &ExportResponse) {
+    fn log(&mut self, response: &ExportResponse) {
         let (signal, target) = (self.signal.name(), &self.target);
-        match answer {
+        match response {
             ExportResponse::Accepted { rejected, message } => {
                 if self.failing {
                     info!(signal, %target, "{signal}, {target}: export recovered");
@@ -162,7 +162,7 @@ impl Worker {
             }
             ExportResponse::Retry { .. } => {}
         }
-        self.failing = matches!(answer, ExportResponse::Retry { .. });
+        self.failing = matches!(response, ExportResponse::Retry { .. });
     }
 }
 

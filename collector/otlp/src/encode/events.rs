@@ -69,7 +69,7 @@ pub(super) enum Severity {
 }
 
 impl Severity {
-    const fn wire_ids(self) -> (SeverityNumber, &'static str) {
+    const fn number_and_text(self) -> (SeverityNumber, &'static str) {
         match self {
             Self::Info => (SeverityNumber::Info, "INFO"),
             Self::Warn => (SeverityNumber::Warn, "WARN"),
@@ -109,11 +109,11 @@ impl Event {
         context: Option<TraceParent>,
     ) -> LogRecord {
         self.attributes.push(text(EXPERIMENT_ID, experiment_id));
-        let (severity, severity_text) = self.severity.wire_ids();
+        let (severity_number, severity_text) = self.severity.number_and_text();
         LogRecord {
             time_unix_nano: at.as_nanos(),
             observed_time_unix_nano: at.as_nanos(),
-            severity_number: severity as i32,
+            severity_number: severity_number as i32,
             severity_text: severity_text.to_owned(),
             body: Some(AnyValue { value: Some(Value::StringValue(self.body)) }),
             attributes: self.attributes,

@@ -35,8 +35,9 @@ pub struct Exporter {
     aggregation: Aggregation,
     host: Resource,
     workload: Resource,
-    /// Number of GPUs per ID so far, and the wire IDs in use.
-    ordinal: BTreeMap<String, u64>,
+    /// Number of GPUs per ID so far.
+    gpu_counts: BTreeMap<String, u64>,
+    /// The wire IDs in use.
     taken: BTreeSet<String>,
     /// The wire ID of each GPU, in the order in which they began.
     wire_ids: Vec<String>,
@@ -48,8 +49,9 @@ pub struct Exporter {
     ended: Option<SpanTotals>,
     spans: Vec<Span>,
     batch: Batch,
-    /// The number of the current batch, and of the GPUs in it.
+    /// The number of the current batch.
     batch_number: u64,
+    /// The number of GPUs in it.
     batch_gpus: usize,
     ready: VecDeque<Request>,
 }
@@ -64,7 +66,7 @@ impl Exporter {
             host: resource(host),
             workload: resource(&experiment.attributes),
             experiment,
-            ordinal: BTreeMap::new(),
+            gpu_counts: BTreeMap::new(),
             taken: BTreeSet::new(),
             wire_ids: Vec::new(),
             reported: ReportedRecommendations::default(),
@@ -88,20 +90,20 @@ impl Exporter {
     pub fn begin(&mut self, gpu: &GpuDescription) -> GpuExport {
         let identity = gpu.identity;
         let id = gpu_id(identity);
-        let count = self.ordinal.entry(id.clone()).or_default();
+        let count = self.gpu_counts.entry(id.clone()).or_default();
         let key = GpuKey { id, ordinal: *count };
         *count += 1;
         let index = || identity.index.map(|index| index.to_string());
-        let wire_ids = identity
+        let wire_id = identity
             .uuid
             .clone()
             .or_else(index)
             .filter(|id| !self.taken.contains(id))
             .unwrap_or_else(|| identity.name.clone());
-        self.taken.insert(wire_ids.clone());
-        self.wire_ids.push(wire_ids.clone());
+        self.taken.insert(wire_id.clone());
+        self.wire_ids.push(wire_id.clone());
         self.running += 1;
-        GpuExport::new(key, wire_ids, gpu)
+        GpuExport::new(key, wire_id, gpu)
     }
 
     /// The observer of this GPU's meter.
@@ -115,14 +117,14 @@ impl Exporter {
         if let EventKind::Xid(code) = event.kind {
             gpu.device_metrics.count_xid(code);
         }
-        let open = gpu.session.as_ref().map(|session| session.place.span);
+        let open = gpu.session.as_ref().map(|session| session.placement.span);
         let next = || Some(self.experiment.session(&gpu.key, begins?, None).span);
         let context = open.or_else(next).or_else(|| self.experiment.context());
         self.export_events(vec![Event::from_gpu_event(event, gpu.id())], event.at, context);
     }
 
     /// Exports new recommendations and errors. `gpus`: the GPUs in the order in which they began.
-    pub fn advise(
+    pub fn policy_results(
         &mut self,
         recommendations: &[RecommendationEvent<'_>],
         errors: &[PolicyErrorEvent<'_>],
@@ -130,8 +132,8 @@ impl Exporter {
         at: Timestamp,
     ) {
         let hw_id = |name: &str| {
-            let place = gpus.iter().position(|gpu| gpu.name == name)?;
-            self.wire_ids.get(place).cloned()
+            let index = gpus.iter().position(|gpu| gpu.name == name)?;
+            self.wire_ids.get(index).cloned()
         };
         let events = self.reported.new_events(recommendations, errors, hw_id);
         if !events.is_empty() {
@@ -156,9 +158,11 @@ impl Exporter {
 
     /// Ends the experiment, and returns the remaining requests.
     pub fn finish(mut self) -> impl Iterator<Item = Request> {
-        if let (Some(mut totals), Some(place)) = (self.ended.take(), self.experiment.place()) {
+        if let (Some(mut totals), Some(placement)) =
+            (self.ended.take(), self.experiment.placement())
+        {
             totals.from = totals.from.min(self.experiment.first);
-            self.push_span(&place, "experiment", Vec::new(), &totals);
+            self.push_span(&placement, "experiment", Vec::new(), &totals);
         }
         self.flush();
         self.ready.into_iter()
@@ -185,15 +189,16 @@ impl Exporter {
     fn end_phase(&mut self, span: &PhaseSpan, gpu: &mut GpuExport) {
         let totals = gpu.end_phase(span);
         if let Some(session) = &gpu.session {
-            let (place, name) = (session.place.phase(&gpu.key, span.from), span.label.name());
+            let (placement, name) =
+                (session.placement.phase(&gpu.key, span.from), span.label.name());
             let attributes = vec![gpu.id(), text("phasemeter.phase", name)];
-            self.push_span(&place, name, attributes, &totals);
+            self.push_span(&placement, name, attributes, &totals);
         }
     }
 
     /// Ends a session of a GPU.
     fn close(&mut self, session: Session, gpu: KeyValue) {
-        self.push_span(&session.place, "gpu session", vec![gpu], &session.totals);
+        self.push_span(&session.placement, "gpu session", vec![gpu], &session.totals);
         match &mut self.ended {
             Some(ended) => ended.join(&session.totals),
             None => self.ended = Some(session.totals),
@@ -202,13 +207,13 @@ impl Exporter {
 
     fn push_span(
         &mut self,
-        place: &SpanPlacement,
+        placement: &SpanPlacement,
         name: &str,
         attributes: Vec<KeyValue>,
         totals: &SpanTotals,
     ) {
-        if place.span.flags.is_sampled() {
-            self.spans.push(spans::span(&self.experiment, place, name, attributes, totals));
+        if placement.span.flags.is_sampled() {
+            self.spans.push(spans::span(&self.experiment, placement, name, attributes, totals));
             if self.spans.len() >= MAX_SPANS {
                 self.flush_spans();
             }

@@ -27,7 +27,7 @@ use phasemeter_meter::device_metric::DeviceMetric;
 /// A session of a GPU. The first starts at its first reading, the last ends at its last.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
-    pub(super) place: SpanPlacement,
+    pub(super) placement: SpanPlacement,
     /// Totals of its finished phase spans, which tile it.
     pub(super) totals: SpanTotals,
 }
@@ -97,7 +97,8 @@ impl GpuExport {
         self.attributes.reach(reading.at);
         self.accounts.record(reading);
         self.device_metrics.settle(reading.at);
-        let is_sampled = self.session.as_ref().is_some_and(|it| it.place.span.flags.is_sampled());
+        let is_sampled =
+            self.session.as_ref().is_some_and(|it| it.placement.span.flags.is_sampled());
         if let Ok(utilization) = reading.utilization
             && is_sampled
         {
@@ -112,10 +113,10 @@ impl GpuExport {
         experiment: &Experiment,
     ) -> Option<Session> {
         let before = self.session.take();
-        let link = before.as_ref().map(|before| before.place.span);
+        let link = before.as_ref().map(|before| before.placement.span);
         let (accounts, priced) = (Accounts::default(), self.attributes.is_priced());
         self.session = Some(Session {
-            place: experiment.session(&self.key, at, link),
+            placement: experiment.session(&self.key, at, link),
             totals: SpanTotals { from: at, to: at, accounts, priced },
         });
         before
@@ -157,7 +158,7 @@ impl GpuExport {
         self.device_metrics.settle(at);
         self.device_metrics.add_points(&export, batch);
 
-        let trace = TraceContext { experiment, gpu: &self.key, session: &session.place };
+        let trace = TraceContext { experiment, gpu: &self.key, session: &session.placement };
         let exemplars = self.exemplars.take(meter).map(|it| utilization::exemplar(&it, &trace));
         utilization::add_points(&export, exemplars.collect(), aggregation, batch);
     }

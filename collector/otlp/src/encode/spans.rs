@@ -68,14 +68,14 @@ impl SpanTotals {
 /// A span. `attributes`: those beside the common ones.
 pub(super) fn span(
     experiment: &Experiment,
-    place: &SpanPlacement,
+    placement: &SpanPlacement,
     name: &str,
     mut attributes: Vec<KeyValue>,
     totals: &SpanTotals,
 ) -> Span {
     attributes.push(text(EXPERIMENT_ID, &experiment.id));
     attributes.extend(totals.attributes());
-    let TraceParent { trace_id, span_id, flags: own } = place.span;
+    let TraceParent { trace_id, span_id, flags: own } = placement.span;
     // The flags of a parent or link say whether it is in another process.
     let flags = |flags: TraceFlags, other: Option<SpanId>| {
         let is_remote = other.is_some() && other == experiment.parent;
@@ -91,15 +91,15 @@ pub(super) fn span(
     Span {
         trace_id: trace_id.as_bytes().to_vec(),
         span_id: span_id.as_bytes().to_vec(),
-        trace_state: place.state.as_ref().map_or("", |state| state.as_str()).to_owned(),
-        parent_span_id: place.parent.map(|id| id.as_bytes().to_vec()).unwrap_or_default(),
-        flags: flags(own, place.parent),
+        trace_state: placement.state.as_ref().map_or("", |state| state.as_str()).to_owned(),
+        parent_span_id: placement.parent.map(|id| id.as_bytes().to_vec()).unwrap_or_default(),
+        flags: flags(own, placement.parent),
         name: name.to_owned(),
         kind: SpanKind::Internal as i32,
         start_time_unix_nano: totals.from.as_nanos(),
         end_time_unix_nano: totals.to.as_nanos(),
         attributes,
-        links: place.link.map(link).into_iter().collect(),
+        links: placement.link.map(link).into_iter().collect(),
         ..Span::default()
     }
 }

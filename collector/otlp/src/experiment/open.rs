@@ -65,7 +65,7 @@ impl Experiment {
 
     /// Placement of the experiment's own span, if any.
     #[must_use]
-    pub fn place(&self) -> Option<SpanPlacement> {
+    pub fn placement(&self) -> Option<SpanPlacement> {
         let (trace_id, flags) = (self.trace_id, self.flags);
         let span = TraceParent { trace_id, span_id: self.span_id?, flags };
         Some(SpanPlacement { span, parent: self.parent, state: self.state.clone(), link: None })
@@ -133,7 +133,7 @@ mod tests {
         let next = experiment.session(&gpu("a"), at(2), Some(first.span));
         let other = experiment.session(&gpu("b"), at(1), None);
         assert_eq!((next.parent, next.link), (None, Some(first.span)));
-        let traces = [first, next, other].map(|place| place.span.trace_id);
+        let traces = [first, next, other].map(|placement| placement.span.trace_id);
         assert!(traces[0] != traces[1] && traces[0] != traces[2] && traces[1] != traces[2]);
         assert!(!traces.contains(&trace));
     }

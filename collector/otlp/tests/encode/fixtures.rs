@@ -8,12 +8,11 @@ use phasemeter_meter::price::{Plan, Price};
 use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
-use phasemeter_otlp::OtlpFile;
-use phasemeter_otlp::Request;
 use phasemeter_otlp::encode::{Aggregation, ExportSettings, Exporter, GpuDescription, GpuExport};
 use phasemeter_otlp::experiment::{
     Attributes, Experiment, ExperimentKind, ExperimentRequest, TraceMode, gpu_id,
 };
+use phasemeter_otlp::{OtlpFile, Request};
 use proptest::prelude::*;
 use serde_json::Value;
 

@@ -106,7 +106,7 @@ pub struct ReportArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Report")]
 pub struct SendArgs {
-    /// Also export the telemetry of a live run to this endpoint, as in --otlp=http://localhost:4318
+    /// Also export all telemetry over OTLP to this endpoint, as in --otlp=http://localhost:4318
     /// [default endpoint: OTEL_EXPORTER_OTLP_ENDPOINT, else localhost]. The other
     /// OTEL_EXPORTER_OTLP_* variables apply.
     #[cfg(feature = "live")]

@@ -5,10 +5,9 @@
 use std::time::Duration;
 
 use phasemeter_meter::units::Nanos;
-use phasemeter_otlp::BySignal;
-use phasemeter_otlp::Request;
 use phasemeter_otlp::delivery::{Client, Config, Destination};
 use phasemeter_otlp::experiment::Attributes;
+use phasemeter_otlp::{BySignal, Request};
 use tracing::warn;
 
 use super::delivery_report::DeliveryReport;

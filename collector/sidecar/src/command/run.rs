@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
-use phasemeter_otlp::OtlpFile;
-use phasemeter_otlp::Request;
 use phasemeter_otlp::delivery::Destination;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceId};
+use phasemeter_otlp::{OtlpFile, Request};
 use phasemeter_rules::generation::{Generation, Rejection};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::Driver;

@@ -7,8 +7,7 @@ use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use phasemeter_otlp::OtlpFile;
-use phasemeter_otlp::Request;
+use phasemeter_otlp::{OtlpFile, Request};
 use tracing::info;
 
 use super::delivery::Delivery;

@@ -198,7 +198,7 @@ impl<'a> Pipeline<'a> {
         if let Some(exporter) = &mut self.exporter {
             let (recommendations, errors) =
                 (results.recommendation_events(), results.error_events());
-            exporter.advise(&recommendations, &errors, identities, at);
+            exporter.policy_results(&recommendations, &errors, identities, at);
         }
         self.send()
     }
