@@ -1,0 +1,49 @@
+//! Combined savings.
+
+use super::*;
+
+fn saving(value: f64) -> Saving {
+    Estimate::of(Fraction::new(value).unwrap())
+}
+
+fn savings(advised: &[(Target, Saving)]) -> Savings {
+    let gpus = ["a".to_owned()];
+    let recommendations: Vec<_> = advised
+        .iter()
+        .map(|(target, saving)| Recommendation {
+            policy: "test",
+            code: "test",
+            target: *target,
+            saving: *saving,
+            gpus: &gpus,
+        })
+        .collect();
+    let waste = WasteByCategory { idle: NanoUsd(50), ..WasteByCategory::default() };
+    let rate = Rate::new(1).unwrap();
+    let gpu = PricedGpu { id: "a", rate, bill: NanoUsd(100), waste, tensor_measured: false };
+    Savings::of(&[gpu], &recommendations).unwrap()
+}
+
+const IDLE: Target = Target::ALL[1];
+
+#[test]
+fn saving_is_capped_only_above_the_waste() {
+    assert!(!savings(&[(IDLE, saving(0.5))]).capped);
+    assert!(savings(&[(IDLE, saving(0.500_000_001))]).capped);
+}
+
+#[test]
+fn recommendation_without_saving_does_not_count() {
+    let found = savings(&[(IDLE, saving(0.0)), (Target::Rate, saving(0.1))]);
+    assert_eq!(found.counted, [false, true]);
+    assert_eq!(found.total.usd.expected, NanoUsd(10));
+    // Only the idle category has waste.
+    assert_eq!(savings(&[(Target::ALL[0], saving(0.3))]).counted, [false]);
+}
+
+#[test]
+fn target_names_are_distinct() {
+    let names: std::collections::BTreeSet<_> =
+        Target::ALL.iter().map(|target| target.name()).filter(|name| !name.is_empty()).collect();
+    assert_eq!(names.len(), Target::ALL.len());
+}
