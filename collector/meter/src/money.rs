@@ -114,16 +114,16 @@ impl Rate {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
         if whole.len() + fraction.len() == 0 || !digits(whole) || !digits(fraction) {
-            return Err(ParseRateError::InvalidNumber(text.to_owned()));
+            return Err(ParseRateError::InvalidNumber);
         }
         if fraction.len() > 9 {
-            return Err(ParseRateError::TooManyDecimals(text.to_owned()));
+            return Err(ParseRateError::TooManyDecimals);
         }
         format!("{whole}{fraction:0<9}")
             .parse()
             .ok()
             .and_then(Self::new)
-            .ok_or_else(|| ParseRateError::AboveMaximum(text.to_owned()))
+            .ok_or(ParseRateError::AboveMaximum)
     }
 
     /// An instance's hourly price divided by its number of GPUs, rounded half to even; `None` if
@@ -147,18 +147,18 @@ impl Rate {
     }
 }
 
-/// Why a text is not a valid rate.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// What a text lacks to be a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseRateError {
     /// Not a plain decimal number.
-    #[error("invalid price '{0}': expected USD per GPU-hour as a plain number, such as 2.48")]
-    InvalidNumber(String),
+    #[error("expected USD per GPU-hour as a plain number, such as 2.48")]
+    InvalidNumber,
     /// More than nine decimals.
-    #[error("invalid price '{0}': expected at most nine decimals")]
-    TooManyDecimals(String),
+    #[error("expected at most nine decimals")]
+    TooManyDecimals,
     /// Above [`Rate::MAX`].
-    #[error("invalid price '{0}': expected at most $10,000 per GPU-hour")]
-    AboveMaximum(String),
+    #[error("expected at most $10,000 per GPU-hour")]
+    AboveMaximum,
 }
 
 #[cfg(test)]

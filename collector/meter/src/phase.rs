@@ -37,9 +37,7 @@ impl fmt::Display for Thresholds {
 
 /// The bounds are out of range or not ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "invalid thresholds: expected ascending percentages above 0 and up to 100, such as 10,70,90"
-)]
+#[error("expected ascending percentages above 0 and up to 100, such as 10,70,90")]
 pub struct ThresholdError;
 
 impl Default for Thresholds {

@@ -58,14 +58,26 @@ pub struct TraceParent {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceParentError {
     /// Invalid form.
-    #[error(
-        "invalid traceparent {0:?}: expected VERSION-TRACE-SPAN-FLAGS in lowercase hex, as in \
-         00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    )]
+    #[error("invalid traceparent {0:?}: expected {form}", form = FORM)]
     Malformed(String),
     /// An all-zero ID.
-    #[error("invalid traceparent {0:?}: an ID is all zero")]
+    #[error("invalid traceparent {0:?}: expected {nonzero}", nonzero = NONZERO)]
     Zero(String),
+}
+
+const FORM: &str = "VERSION-TRACE-SPAN-FLAGS in lowercase hex, as in \
+                    00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const NONZERO: &str = "IDs that are not all zero";
+
+impl TraceParentError {
+    /// What a valid text would contain.
+    #[must_use]
+    pub const fn expected(&self) -> &'static str {
+        match self {
+            Self::Malformed(_) => FORM,
+            Self::Zero(_) => NONZERO,
+        }
+    }
 }
 
 /// Version 00, and later versions as far as they keep its fields.

@@ -14,7 +14,7 @@ use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::TraceParent;
 
 use super::policies::PolicyArgs;
-use super::value::{seconds, thresholds};
+use super::value::{plan, seconds, thresholds, traceparent};
 use super::work::{WorkUnit, work};
 
 /// Options of every metering command.
@@ -68,7 +68,7 @@ pub struct PriceArgs {
 
     /// Purchase plan: on_demand, spot, reserved_1y, reserved_3y or owned [default for the price book:
     /// on_demand].
-    #[arg(long, value_name = "PLAN")]
+    #[arg(long, value_name = "PLAN", value_parser = plan)]
     pub plan: Option<Plan>,
 }
 
@@ -81,7 +81,7 @@ pub struct ExperimentArgs {
     pub id: Option<String>,
 
     /// W3C trace context of the parent span of the experiment.
-    #[arg(long, value_name = "TRACEPARENT")]
+    #[arg(long, value_name = "TRACEPARENT", value_parser = traceparent)]
     pub traceparent: Option<TraceParent>,
 
     /// Work done, to report its unit cost, like `samples=200000`. Repeatable.

@@ -3,7 +3,9 @@
 //! Must not depend on the option that a value belongs to.
 
 use phasemeter_meter::phase::Thresholds;
+use phasemeter_meter::price::Plan;
 use phasemeter_meter::units::{Nanos, Utilization};
+use phasemeter_otlp::experiment::{TraceParent, TraceParentError};
 
 pub(super) fn seconds(text: &str) -> Result<Nanos, String> {
     decimal(text, 9)
@@ -30,12 +32,22 @@ pub(super) fn thresholds(text: &str) -> Result<Thresholds, String> {
     }
 }
 
+pub(super) fn plan(text: &str) -> Result<Plan, String> {
+    text.parse().map_err(|_| format!("expected one of {}", Plan::ALL.map(Plan::as_str).join(", ")))
+}
+
+pub(super) fn traceparent(text: &str) -> Result<TraceParent, String> {
+    text.parse().map_err(|error: TraceParentError| format!("expected {}", error.expected()))
+}
+
 fn percent(text: &str) -> Option<Utilization> {
     decimal(text, 4).and_then(|ppm| u32::try_from(ppm).ok()).and_then(Utilization::from_ppm)
 }
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_meter::money::Rate;
+
     use super::*;
 
     #[test]
@@ -48,6 +60,24 @@ mod tests {
         assert_eq!(thresholds("10,70,90"), Ok(Thresholds::default()));
         for text in ["", "10", "10,70", "10,70,101", "70,10,90", "10,70,90,95"] {
             assert!(thresholds(text).is_err(), "{text:?} was accepted");
+        }
+        assert_eq!(plan("reserved_1y"), Ok(Plan::Reserved1y));
+    }
+
+    /// Guarantee: no error repeats the value, which clap prints itself.
+    #[test]
+    fn errors_begin_with_expected() {
+        let errors = [
+            seconds("x").unwrap_err(),
+            thresholds("70,10,90").unwrap_err(),
+            thresholds("x").unwrap_err(),
+            plan("x").unwrap_err(),
+            traceparent("x").unwrap_err(),
+            traceparent("00-00000000000000000000000000000000-b7ad6b7169203331-01").unwrap_err(),
+            Rate::parse("x").unwrap_err().to_string(),
+        ];
+        for error in errors {
+            assert!(error.starts_with("expected "), "{error}");
         }
     }
 }
