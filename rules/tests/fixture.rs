@@ -7,31 +7,32 @@
     reason = "tests fail by panicking, and their numbers are small"
 )]
 
+#[path = "support/strategies.rs"]
+mod strategies;
 mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 
-use phasemeter_meter::date::Date;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
-use phasemeter_meter::price::{Plan, Price, PriceRange};
+use phasemeter_meter::price::Plan;
 use phasemeter_meter::savings::fraction::Fraction;
-use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
-use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
+use phasemeter_meter::units::{Nanos, PPM, Timestamp};
+use phasemeter_meter::waste::WasteCategory;
 use phasemeter_rules::fixture::{
     read_quote, read_recommendations, read_request, read_window, write_quote,
     write_recommendations, write_request, write_window,
 };
-use phasemeter_rules::lever::Lever;
 use phasemeter_rules::quote::{Quote, QuoteRequest};
 use phasemeter_rules::recommendation::{Recommendation, Saving, Target};
-use phasemeter_rules::window::{AccountTotals, Accounts, Gpu, Window};
-use proptest::collection::{btree_map, vec};
+use phasemeter_rules::window::{AccountTotals, Accounts, Window};
+use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
-use proptest::sample::select;
+
+use strategies::{fraction, quote, recommendation, request, window};
 
 fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
     let mut text = Vec::new();
@@ -53,10 +54,6 @@ fn request_text(request: &QuoteRequest) -> String {
 
 fn quote_text(quote: Option<&Quote>) -> String {
     written(|out| write_quote(quote, out))
-}
-
-fn fraction(value: f64) -> Fraction {
-    Fraction::new(value).unwrap()
 }
 
 fn example_recommendations() -> Vec<Recommendation> {
@@ -239,164 +236,6 @@ fn window_columns_are_limited() {
     assert!(!is_valid(&[], &[1.0; 3], &[1.0; 2]));
     assert!(is_valid(&[0.5; 600], &[1.0; 600], &[1.0; 600]));
     assert!(!is_valid(&[0.5; 601], &[], &[]));
-}
-
-fn text() -> impl Strategy<Value = String> {
-    "[ -~é\u{1f600}\t\n\"\\\\]{0,12}"
-}
-
-fn nano_usd() -> impl Strategy<Value = NanoUsd> {
-    any::<u64>().prop_map(|money| NanoUsd(i128::from(money)))
-}
-
-fn rate() -> impl Strategy<Value = Rate> {
-    (0..=Rate::MAX).prop_map(|rate| Rate::new(rate).unwrap())
-}
-
-fn instant() -> impl Strategy<Value = Timestamp> {
-    (0..Timestamp::END).prop_map(|nanos| Timestamp::from_nanos(nanos).unwrap())
-}
-
-/// A number or NaN.
-fn number() -> impl Strategy<Value = f64> {
-    prop_oneof![Just(f64::NAN), proptest::num::f64::NORMAL | proptest::num::f64::ZERO]
-}
-
-fn account() -> impl Strategy<Value = AccountTotals> {
-    (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(a, b, c, d)| {
-        AccountTotals {
-            time: Nanos(a.max(b)),
-            effective_time: Nanos(a.min(b)),
-            cost: NanoUsd(i128::from(c.max(d))),
-            utilized_cost: NanoUsd(i128::from(c.min(d))),
-        }
-    })
-}
-
-prop_compose! {
-    fn accounts()(
-        of in [of(account()), of(account()), of(account()), of(account()), of(account()),
-            of(account()), of(account())],
-    ) -> Accounts {
-        let [idle_held, idle_free, idle_unknown, underutilized, productive, compute_bound,
-            unobserved] = of.map(Option::unwrap_or_default);
-        Accounts { idle_held, idle_free, idle_unknown, underutilized, productive, compute_bound,
-            unobserved }
-    }
-}
-
-prop_compose! {
-    fn price()(
-        rate in rate(), plan in of(select(Plan::ALL.to_vec())), provider in of(text()),
-        region in of(text()), instance_type in of(text()), source in text(),
-        as_of in of(instant().prop_map(Date::of)),
-        estimate in of((any::<usize>(), rate(), rate())),
-    ) -> Price {
-        Price {
-            rate, plan, provider, region, instance_type, source, as_of,
-            estimate: estimate.map(|(rows, low, high)| PriceRange { rows, low, high }),
-        }
-    }
-}
-
-prop_compose! {
-    fn pattern()(
-        kind in select(vec![PatternKind::Idle, PatternKind::Steady, PatternKind::Bouncing,
-            PatternKind::Mixed]),
-        period in of(any::<u64>().prop_map(Nanos)), duty_cycle in of(0..=PPM),
-    ) -> Pattern {
-        Pattern { kind, period, duty_cycle }
-    }
-}
-
-prop_compose! {
-    fn columns()(points in 0_usize..6)(
-        utilization in vec(prop_oneof![Just(f64::NAN), 0.0..=1.0], points),
-        power in vec(number().prop_map(f64::abs), points),
-        memory in vec(number().prop_map(f64::abs), points),
-    ) -> [Vec<f64>; 3] {
-        [utilization, power, memory]
-    }
-}
-
-prop_compose! {
-    fn gpu()(
-        model in text(), memory_total in of(0..=Bytes::MAX), power_limit in of(0..=1_000_000_u32),
-        accounts in accounts(), waste in [nano_usd(), nano_usd(), nano_usd()],
-        pattern in of(pattern()), price in of(price()),
-        work_done in btree_map(text(), number(), 0..3),
-        metrics in btree_map(text(), number(), 0..3),
-    ) -> Gpu {
-        let [starvation, idle, underload] = waste;
-        Gpu {
-            id: String::new(), model,
-            memory_total: memory_total.and_then(Bytes::new),
-            power_limit: power_limit.and_then(Milliwatts::new),
-            accounts, waste: WasteByCategory { starvation, idle, underload }, pattern, price, work_done,
-            utilization: Vec::new(), power: Vec::new(), memory: Vec::new(), metrics,
-        }
-    }
-}
-
-prop_compose! {
-    fn window()(
-        times in [instant(), instant()], is_final: bool,
-        experiment_id in "[ -~]{1,12}", trace_id in "[0-9a-f]{32}",
-        attributes in btree_map(text(), text(), 0..3), step in 1..u64::MAX,
-        gpus in vec(gpu(), 0..3), columns in columns(),
-        metrics in btree_map(text(), number(), 0..3),
-    ) -> Window {
-        let [utilization, power, memory] = columns;
-        let gpus = gpus.into_iter().enumerate().map(|(i, gpu)| Gpu {
-            id: format!("GPU-{i}"),
-            utilization: utilization.clone(),
-            power: if i == 0 { power.clone() } else { Vec::new() },
-            memory: memory.clone(),
-            ..gpu
-        });
-        Window {
-            start: times[0].min(times[1]), end: times[0].max(times[1]), is_final,
-            experiment_id, trace_id, attributes, step: Nanos(step), gpus: gpus.collect(), metrics,
-        }
-    }
-}
-
-prop_compose! {
-    fn recommendation()(
-        code in text(), title in text(), action in text(), rationale in text(),
-        target in select(vec![Target::Waste(WasteCategory::Starvation), Target::Waste(WasteCategory::Idle),
-            Target::Waste(WasteCategory::Underload), Target::Rate, Target::Throughput]),
-        lever in select(Lever::ALL.to_vec()),
-        saving in [0.0..=1.0, 0.0..=1.0, 0.0..=1.0].prop_map(|parts| parts.map(fraction)),
-        confidence in (0.0..=1.0).prop_map(fraction),
-        evidence in btree_map(text(), proptest::num::f64::NORMAL, 0..3),
-        gpus in vec(text(), 0..3),
-    ) -> Recommendation {
-        let [low, expected, high] = saving;
-        Recommendation {
-            code, target, lever, title, action, rationale, saving: Saving { low, expected, high },
-            confidence, evidence, gpus,
-        }
-    }
-}
-
-prop_compose! {
-    fn request()(
-        model in "[ -~]{1,12}", provider in of(text()), region in of(text()),
-        instance_type in of(text()), plan in of(select(Plan::ALL.to_vec())), time in instant(),
-        listed in of(price()),
-    ) -> QuoteRequest {
-        QuoteRequest { model, provider, region, instance_type, plan, time, listed }
-    }
-}
-
-prop_compose! {
-    fn quote()(
-        rate in rate(), plan in select(Plan::ALL.to_vec()), source in text(),
-        as_of in instant().prop_map(Date::of), valid_until in of(instant()),
-    ) -> Quote {
-        Quote { rate, plan, source, as_of, valid_until }
-    }
 }
 
 proptest! {

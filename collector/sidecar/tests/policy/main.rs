@@ -6,11 +6,13 @@
     reason = "a failed test may panic"
 )]
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod project;
 
-use tempfile::TempDir;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use project::{PolicyProject, wasm_rules};
 
 /// The published key pair of RFC 8410, section 10.
 const SECRET: &str = "-----BEGIN PRIVATE KEY-----\n\
@@ -21,61 +23,6 @@ const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\n\
     -----END PUBLIC KEY-----\n";
 /// Another public key: RFC 8032, 7.1, test 1.
 const OTHER_KEY: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a\n";
-
-/// A path in `wasm-rules`.
-fn wasm_rules(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wasm-rules").join(name)
-}
-
-/// A project directory with a built policy.
-struct PolicyProject(TempDir);
-
-impl PolicyProject {
-    /// With a recommender and windows.
-    fn new() -> Self {
-        Self::with("data-loading", "templates", &["fleet.window.json", "nothing.window.json"])
-    }
-
-    /// With a pricer and a request.
-    fn pricer() -> Self {
-        let files = ["commitment.request.json", "commitment.settings.json"];
-        Self::with("negotiated", "policies/negotiated", &files)
-    }
-
-    fn with(policy: &str, from: &str, tests: &[&str]) -> Self {
-        let project = Self(TempDir::new().unwrap());
-        fs::create_dir(project.at("tests")).unwrap();
-        for test in tests {
-            let test = format!("tests/{test}");
-            fs::copy(wasm_rules(from).join(&test), project.at(&test)).unwrap();
-        }
-        let wasm = format!("{policy}.wasm");
-        fs::copy(wasm_rules("dist").join(&wasm), project.at(&wasm)).unwrap();
-        project.write("policy.json", &format!(r#"{{"build": "echo built", "wasm": "{wasm}"}}"#));
-        project
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.at(name), text).unwrap();
-    }
-
-    /// Runs `phasemeter policy` and returns its exit status and output.
-    fn policy(&self, args: &[&str]) -> (i32, String) {
-        let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_phasemeter"))
-            .arg("policy")
-            .args(args)
-            .current_dir(self.0.path())
-            .env("XDG_CACHE_HOME", self.at("cache"))
-            .output()
-            .unwrap();
-        let text = [stdout, stderr].concat();
-        (status.code().unwrap(), String::from_utf8(text).unwrap())
-    }
-}
 
 /// Guarantee: commands accept the directory of a built project in place of its component.
 #[test]
