@@ -34,7 +34,7 @@ fn recorded_logs_match_oracle() {
         _ = std::io::Write::write_all(&mut std::io::stderr(), skipped);
         return;
     };
-    for name in ["a100-half-duty_cycle.csv", "a100-transient.csv", "v100-power-steps.csv"] {
+    for name in ["a100-half-duty.csv", "a100-transient.csv", "v100-power-steps.csv"] {
         let path = dir.join(name);
         let text = fs::read_to_string(&path).unwrap();
         check(name, &text, &[path.to_str().unwrap()], 1, 0);
