@@ -14,6 +14,9 @@ DEMO_FLAGS := --profile demo --no-default-features
 DEMO_CRATES := 156
 DEMO_MINUTES := 2
 
+# Most of the slow tests wait. So more of them run at a time than there are cores.
+export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/phasemeter
 DENY := $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 FUZZ_BIN := $(CACHE)/cargo-fuzz-$(CARGO_FUZZ_VERSION)/bin/cargo-fuzz
@@ -126,7 +129,8 @@ compare-policies: build-policies
 # What `make demo` builds must report what the full build reports.
 compare-demo: toolchain
 	@reports=$$(mktemp -d) && trap 'rm -r "$$reports"' EXIT && \
-	cargo run --quiet --locked -p phasemeter -- demo > "$$reports/full" && \
+	cargo test --quiet --workspace --locked --no-run && \
+	$${CARGO_TARGET_DIR:-target}/debug/phasemeter demo > "$$reports/full" && \
 	cargo run --quiet --locked -p phasemeter $(DEMO_FLAGS) -- demo > "$$reports/demo" && \
 	cmp "$$reports/full" "$$reports/demo"
 
