@@ -1,6 +1,7 @@
 //! Exit statuses: 0 success, 2 usage, 65 invalid data, 66 cannot open input, 74 write failed.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::logs::Plan;
@@ -55,6 +56,23 @@ fn invalid_data_exits_65() {
     let outcome = Phasemeter::audit().arg("-").stdin("Failed to initialize NVML\n").run();
     assert_eq!(outcome.status, 65);
     assert!(outcome.error_line().starts_with("standard input, line 1: "), "{outcome:?}");
+}
+
+#[test]
+fn log_given_twice_by_any_path_exits_65() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("log.csv"), Plan { ticks: 50, ..Plan::default() }.text()).unwrap();
+    symlink("log.csv", dir.path().join("symbolic.csv")).unwrap();
+    fs::hard_link(dir.path().join("log.csv"), dir.path().join("hard.csv")).unwrap();
+    let absolute = dir.path().join("log.csv");
+    for second in ["log.csv", "./log.csv", "symbolic.csv", "hard.csv", absolute.to_str().unwrap()] {
+        let outcome = Phasemeter::audit().within(dir.path()).args(["log.csv", second]).run();
+        let expected = format!("{second}: given twice, first as log.csv; name each log once");
+        assert_eq!((outcome.status, outcome.error_line()), (65, expected.as_str()), "{outcome:?}");
+    }
+    let outcome = Phasemeter::audit().args(["-", "/dev/stdin"]).stdin("timestamp\n").run();
+    let expected = "/dev/stdin: given twice, first as standard input; name each log once";
+    assert_eq!((outcome.status, outcome.error_line()), (65, expected), "{outcome:?}");
 }
 
 #[test]

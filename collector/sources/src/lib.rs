@@ -11,6 +11,7 @@ use phasemeter_meter::reading::{GpuIdentity, Reading};
 
 pub mod clock;
 pub mod demo;
+pub mod file_id;
 pub mod nvidia_smi;
 #[cfg(feature = "nvml")]
 pub mod nvml;

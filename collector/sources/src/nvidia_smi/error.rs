@@ -67,9 +67,12 @@ pub enum LogErrorKind {
         /// The number of GPUs in the first tick.
         found: usize,
     },
-    /// The log was given twice and would be counted twice.
-    #[error("given twice; name each log once")]
-    DuplicateLog,
+    /// The log was given twice, perhaps by another path, and would be counted twice.
+    #[error("given twice, first as {first}; name each log once")]
+    DuplicateLog {
+        /// The same log as given first.
+        first: String,
+    },
 }
 
 /// Why a line is not a usable header.

@@ -1,7 +1,7 @@
 //! Several logs as one source, merged in time order; a log may continue an earlier one.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::path::Path;
@@ -80,12 +80,14 @@ impl Logs {
     pub fn open(inputs: &[Input], options: &LogOptions) -> Result<Self, SourceError> {
         let mut named = Vec::new();
         let mut size = Some(0_u64);
-        for (index, input) in inputs.iter().enumerate() {
-            if inputs.iter().take(index).any(|other| other == input) {
-                let (file, kind) = (input.to_string(), LogErrorKind::DuplicateLog);
+        let mut files = HashMap::new();
+        for input in inputs {
+            let opened = stream::open(input)?;
+            if let Some(first) = files.insert(opened.id, input) {
+                let (file, first) = (input.to_string(), first.to_string());
+                let kind = LogErrorKind::DuplicateLog { first };
                 return Err(LogError { file, line: None, kind }.into());
             }
-            let opened = stream::open(input)?;
             size = size.zip(opened.size).map(|(sum, size)| sum.saturating_add(size));
             named.push((input.to_string(), opened.bytes));
         }

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Cursor, ErrorKind, Read};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use flate2::read::MultiGzDecoder;
 
 use super::super::SourceError;
+use super::super::file_id::FileId;
 
 /// The location of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,22 +43,25 @@ impl fmt::Display for Input {
 /// An open log, not yet decoded.
 pub(super) struct OpenedLog {
     pub(super) bytes: Box<dyn Read + Send>,
+    pub(super) id: FileId,
     /// Size in bytes; `None` if unknown.
     pub(super) size: Option<u64>,
 }
 
 /// Opens a log.
 pub(super) fn open(input: &Input) -> Result<OpenedLog, SourceError> {
-    let Input::File(path) = input else {
-        return Ok(OpenedLog { bytes: Box::new(io::stdin()), size: None });
+    let opened = match input {
+        Input::Stdin => io::stdin().as_fd().try_clone_to_owned().map(File::from),
+        Input::File(path) => File::open(path),
     };
     let unreadable = |source| SourceError::Unreadable { input: input.to_string(), source };
-    let file = File::open(path).map_err(unreadable)?;
+    let file = opened.map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
         return Err(SourceError::Directory { input: input.to_string() });
     }
-    Ok(OpenedLog { bytes: Box::new(file), size: metadata.is_file().then_some(metadata.len()) })
+    let size = metadata.is_file().then_some(metadata.len());
+    Ok(OpenedLog { bytes: Box::new(file), id: FileId::of(&metadata), size })
 }
 
 /// Decodes bytes to UTF-8 without a byte order mark: decompresses gzip, whatever the file's name,
