@@ -46,12 +46,18 @@ pub struct Oracle {
     pub millis: Vec<(OracleAccount, u64)>,
 }
 
-/// 3 × the median of the first 101 intervals (the upper of two), at least 1 s.
+/// 3 × the median of the first 101 intervals (the upper of two), at least 1 s. Intervals below a tenth
+/// of the one at ⌊3n/4⌋ of n sorted are left out.
 pub fn stale_after(rows: &[Row]) -> u64 {
     let mut intervals: Vec<u64> =
         rows.windows(2).take(101).map(|pair| pair[1].at - pair[0].at).collect();
     intervals.sort_unstable();
-    if intervals.is_empty() { 1_000 } else { (intervals[intervals.len() / 2] * 3).max(1_000) }
+    if intervals.is_empty() {
+        return 1_000;
+    }
+    let long = intervals[intervals.len() * 3 / 4];
+    intervals.retain(|interval| interval * 10 >= long);
+    (intervals[intervals.len() / 2] * 3).max(1_000)
 }
 
 /// Session ends: every multiple of `every` milliseconds. Of those between two rows only the first

@@ -8,6 +8,10 @@ use crate::units::{Nanos, Timestamp};
 /// Intervals used to estimate the reading interval of a log.
 const SAMPLED_INTERVALS: usize = 101;
 
+/// An interval shorter than the upper quartile divided by this is within one tick: rows are written
+/// twice, or by two loggers.
+const MAX_SPREAD: u64 = 10;
+
 /// A reading is stale after this many reading intervals.
 const INTERVALS_UNTIL_STALE: u64 = 3;
 
@@ -17,8 +21,8 @@ const MIN_STALE_AFTER: Nanos = Nanos::SECOND;
 /// How `stale_after` is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleAfter {
-    /// 3 × the median of the first 101 intervals, at least 1 s: for logs, which do not state their
-    /// reading interval.
+    /// 3 × the median of the first 101 intervals between ticks, at least 1 s: for logs, which do not
+    /// state their reading interval.
     Estimated,
     /// As configured.
     Fixed(Nanos),
@@ -45,14 +49,19 @@ impl StaleAfter {
 pub const READINGS_NEEDED: usize = SAMPLED_INTERVALS + 1;
 
 /// Estimates `stale_after` from the times of the first readings, in order: 3 × the median of the
-/// first 101 intervals (the upper of two medians), at least 1 s.
+/// first 101 intervals (the upper of two medians), at least 1 s. Intervals below a tenth of the one
+/// at ⌊3n/4⌋ of n sorted do not count.
 #[must_use]
 pub fn estimate(times: impl Iterator<Item = Timestamp> + Clone) -> Nanos {
     let later = times.clone().skip(1);
     let mut intervals: Vec<_> =
         times.zip(later).map(|(a, b)| b.since(a)).take(SAMPLED_INTERVALS).collect();
     intervals.sort_unstable();
-    let median = intervals.get(intervals.len() / 2).copied().unwrap_or_default();
+    let upper_quartile = intervals.get(intervals.len() * 3 / 4).copied().unwrap_or_default();
+    let within_tick =
+        intervals.partition_point(|interval| interval.saturating_mul(MAX_SPREAD) < upper_quartile);
+    let between_ticks = intervals.get(within_tick..).unwrap_or_default();
+    let median = between_ticks.get(between_ticks.len() / 2).copied().unwrap_or_default();
     median.saturating_mul(INTERVALS_UNTIL_STALE).max(MIN_STALE_AFTER)
 }
 
@@ -72,6 +81,25 @@ mod tests {
         assert_eq!(estimate_of(&[0, 1, 3]), Nanos::from_secs(6));
         let fast = (0..200).map(|i| Timestamp::from_millis(i * 100).unwrap());
         assert_eq!(estimate(fast), Nanos::SECOND);
+    }
+
+    #[test]
+    fn intervals_within_tick_do_not_count() {
+        let at = |millis| Timestamp::from_millis(millis).unwrap();
+        // Each row is written by two loggers 150 ms apart, or three times.
+        let loggers = (0..120).map(|row| at(row / 2 * 30_000 + row % 2 * 150));
+        assert_eq!(estimate(loggers), Nanos::from_millis(3 * 29_850));
+        let repeated = (0..120).map(|row| at(row / 3 * 30_000));
+        assert_eq!(estimate(repeated), Nanos::from_secs(90));
+        // A tenth of the upper quartile is not below it.
+        assert_eq!(
+            estimate([0, 1, 2, 3, 13].map(|s| at(s * 1_000)).into_iter()),
+            Nanos::from_secs(3)
+        );
+        assert_eq!(
+            estimate([0, 1, 12, 23].map(|s| at(s * 1_000)).into_iter()),
+            Nanos::from_secs(33)
+        );
     }
 
     #[test]
