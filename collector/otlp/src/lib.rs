@@ -15,10 +15,13 @@ pub mod delivery;
 pub mod duration_histogram;
 pub mod encode;
 pub mod experiment;
+mod exporter_list;
 mod file;
+mod json;
 mod request;
 mod signal;
 
+pub use exporter_list::ExporterList;
 pub use file::OtlpFile;
 pub use request::{EncodedRequest, Request};
 pub use signal::{BySignal, Signal};

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::attempts::{AttemptEnd, Attempts};
 use super::config::Config;
+use super::operations::{OperationEnd, Operations};
 use super::outcome::Outcome;
 use super::queue::Queue;
 use super::worker::{Closing, Worker};
@@ -29,7 +29,7 @@ const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug)]
 pub struct Client {
     queue: Arc<Queue>,
-    attempts: BySignal<Arc<Attempts>>,
+    operations: BySignal<Arc<Operations>>,
     addressed: BySignal<bool>,
     closing: watch::Sender<Closing>,
     thread: JoinHandle<()>,
@@ -48,22 +48,22 @@ impl Client {
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let queue = Arc::new(Queue::new(config.queue_bytes));
         let (closing, closes) = watch::channel(None);
-        let attempts = BySignal::<Arc<Attempts>>::default();
+        let operations = BySignal::<Arc<Operations>>::default();
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let workers: Vec<Worker> = Signal::ALL
             .into_iter()
             .filter_map(|signal| Some((signal, config.target(signal)?.clone())))
             .map(|(signal, target)| {
-                let (queue, attempts) = (Arc::clone(&queue), Arc::clone(attempts.of(signal)));
+                let (queue, operations) = (Arc::clone(&queue), Arc::clone(operations.of(signal)));
                 let retry = config.retry;
-                Worker::new(signal, target, retry, queue, attempts, closes.clone())
+                Worker::new(signal, target, retry, queue, operations, closes.clone())
             })
             .collect();
         let thread = thread::Builder::new()
             .name("otlp".to_owned())
             .spawn(move || send(runtime, workers, closes))?;
         let addressed = BySignal::each(|signal| config.target(signal).is_some());
-        Ok(Self { queue, attempts, addressed, closing, thread })
+        Ok(Self { queue, operations, addressed, closing, thread })
     }
 
     /// Queues a request without waiting: if the queue is full, the oldest requests are dropped and
@@ -88,7 +88,7 @@ impl Client {
     /// A handle to the counts, for reporting while the client runs.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats { queue: Arc::clone(&self.queue), attempts: self.attempts.clone() }
+        Stats { queue: Arc::clone(&self.queue), operations: self.operations.clone() }
     }
 
     /// Sends what it can within `grace`, stops, and returns the outcome of all data. Returns early
@@ -107,7 +107,7 @@ impl Client {
 #[derive(Clone, Debug)]
 pub struct Stats {
     queue: Arc<Queue>,
-    attempts: BySignal<Arc<Attempts>>,
+    operations: BySignal<Arc<Operations>>,
 }
 
 impl Stats {
@@ -117,10 +117,10 @@ impl Stats {
         self.queue.outcome()
     }
 
-    /// Durations of a signal's attempts with this outcome.
+    /// Durations of a signal's export operations, by how they ended.
     #[must_use]
-    pub fn attempts(&self, signal: Signal, end: AttemptEnd) -> Counts {
-        self.attempts.of(signal).counts(end)
+    pub fn operations(&self, signal: Signal) -> Vec<(OperationEnd, Counts)> {
+        self.operations.of(signal).counts()
     }
 }
 

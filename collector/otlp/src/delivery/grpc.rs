@@ -16,6 +16,7 @@ use tonic_types::StatusExt;
 
 use super::config::{Compression, Target};
 use super::connector::Connector;
+use super::operations::{Attempt, CONNECTION_ERROR, ResponseStatus};
 use super::response::{ExportResponse, printable};
 use crate::signal::Signal;
 
@@ -48,16 +49,25 @@ impl Grpc {
         }
     }
 
-    pub(super) async fn send(&mut self, body: Bytes) -> ExportResponse {
+    pub(super) async fn send(&mut self, body: Bytes) -> Attempt {
         if let Err(error) = self.client.ready().await {
-            return ExportResponse::unreachable(&error, self.hint);
+            let response = ExportResponse::unreachable(&error, self.hint);
+            return Attempt::unanswered(response, CONNECTION_ERROR);
         }
         let mut request = Request::new(body);
         *request.metadata_mut() = self.metadata.clone();
         request.set_timeout(self.timeout);
         match self.client.unary(request, self.method.clone(), Encoded).await {
-            Ok(response) => ExportResponse::accepted(response.into_inner()),
-            Err(status) => classify(&status, self.hint),
+            Ok(response) => Attempt::answered(
+                ExportResponse::accepted(response.into_inner()),
+                ResponseStatus::Grpc(name(Code::Ok)),
+            ),
+            Err(status) => match classify(&status, self.hint) {
+                response if status.source().is_some() => {
+                    Attempt::unanswered(response, CONNECTION_ERROR)
+                }
+                response => Attempt::answered(response, ResponseStatus::Grpc(name(status.code()))),
+            },
         }
     }
 }
@@ -97,6 +107,29 @@ fn classify(status: &Status, hint: Option<&str>) -> ExportResponse {
         ExportResponse::Retry { after: retry_info.and_then(|info| info.retry_delay), reason }
     } else {
         ExportResponse::Rejected { reason }
+    }
+}
+
+/// The name of a code in the protocol.
+const fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
     }
 }
 

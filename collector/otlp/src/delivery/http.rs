@@ -1,4 +1,4 @@
-//! OTLP over http/protobuf: one POST per request, HTTP/1.1.
+//! OTLP over HTTP, as protobuf or JSON: one POST per request, HTTP/1.1.
 
 use std::io::{self, Read};
 use std::time::{Duration, SystemTime};
@@ -15,17 +15,23 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message;
 use tonic_types::pb;
 
-use super::config::{Compression, Target};
+use super::config::{Compression, Protocol, Target};
 use super::connector::Connector;
+use super::json;
+use super::operations::{Attempt, CONNECTION_ERROR, ResponseStatus};
 use super::response::{ExportResponse, printable};
+use crate::signal::Signal;
 
 /// Maximum number of bytes read from a response. The protocol's own take a few hundred.
 const ANSWER_BYTES: usize = 64 * 1024;
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 
 /// One URL on one backend.
 pub(super) struct Http {
+    signal: Signal,
+    is_json: bool,
     client: legacy::Client<Connector, Full<Bytes>>,
     uri: Uri,
     headers: HeaderMap,
@@ -34,36 +40,56 @@ pub(super) struct Http {
 }
 
 impl Http {
-    pub(super) fn new(target: &Target, client: legacy::Client<Connector, Full<Bytes>>) -> Self {
+    pub(super) fn new(
+        signal: Signal,
+        target: &Target,
+        client: legacy::Client<Connector, Full<Bytes>>,
+    ) -> Self {
+        let is_json = target.protocol == Protocol::HttpJson;
         let mut headers = target.headers.clone();
-        headers.insert(CONTENT_TYPE, PROTOBUF);
+        headers.insert(CONTENT_TYPE, if is_json { JSON } else { PROTOBUF });
         if target.compression == Compression::Gzip {
             headers.insert(CONTENT_ENCODING, GZIP);
         }
         let uri = target.endpoint.uri.clone();
-        Self { client, uri, headers, compression: target.compression, hint: target.hint() }
+        let (compression, hint) = (target.compression, target.hint());
+        Self { signal, is_json, client, uri, headers, compression, hint }
     }
 
-    pub(super) async fn send(&self, body: Bytes) -> ExportResponse {
-        let body = match self.compression {
-            Compression::None => body,
-            Compression::Gzip => match gzip(&body) {
-                Ok(smaller) => smaller,
-                Err(error) => return ExportResponse::Rejected { reason: error.to_string() },
-            },
+    pub(super) async fn send(&self, body: Bytes) -> Attempt {
+        let body = match self.encode(body) {
+            Ok(body) => body,
+            Err(error) => {
+                let response = ExportResponse::Rejected { reason: error.to_string() };
+                return Attempt::unanswered(response, "encoding_error");
+            }
         };
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
         match self.client.request(request).await {
-            Err(error) => ExportResponse::unreachable(&error, self.hint),
+            Err(error) => {
+                let response = ExportResponse::unreachable(&error, self.hint);
+                Attempt::unanswered(response, CONNECTION_ERROR)
+            }
             Ok(response) => {
                 let (parts, body) = response.into_parts();
                 // The status decides. A truncated body changes nothing.
                 let body = Limited::new(body, ANSWER_BYTES).collect().await;
-                classify(&parts, &body.map(http_body_util::Collected::to_bytes).unwrap_or_default())
+                let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+                let status = ResponseStatus::Http(parts.status.as_u16());
+                Attempt::answered(classify(&parts, &body), status)
             }
+        }
+    }
+
+    /// The body of a request, from protobuf. The same request gives the same bytes.
+    fn encode(&self, body: Bytes) -> io::Result<Bytes> {
+        let body = if self.is_json { json::from_protobuf(self.signal, body)? } else { body };
+        match self.compression {
+            Compression::None => Ok(body),
+            Compression::Gzip => gzip(&body),
         }
     }
 }
@@ -71,9 +97,12 @@ impl Http {
 /// Classifies a response by the protocol's list of retryable statuses.
 fn classify(parts: &Parts, body: &Bytes) -> ExportResponse {
     if parts.status.is_success() {
-        return ExportResponse::accepted(
-            ExportTraceServiceResponse::decode(body.clone()).unwrap_or_default(),
-        );
+        let response = if is_json(parts) {
+            json::response(body)
+        } else {
+            ExportTraceServiceResponse::decode(body.clone()).unwrap_or_default()
+        };
+        return ExportResponse::accepted(response);
     }
     let reason = reason(parts, body);
     match parts.status {
@@ -93,15 +122,25 @@ fn classify(parts: &Parts, body: &Bytes) -> ExportResponse {
 
 /// The status, and the message in the body: a `google.rpc.Status`, or any text.
 fn reason(parts: &Parts, body: &Bytes) -> String {
-    let message = if parts.headers.get(CONTENT_TYPE) == Some(&PROTOBUF) {
-        pb::Status::decode(body.clone()).unwrap_or_default().message
-    } else {
-        String::from_utf8_lossy(body).into_owned()
+    let message = match parts.headers.get(CONTENT_TYPE) {
+        Some(kind) if kind == PROTOBUF => {
+            Some(pb::Status::decode(body.clone()).unwrap_or_default().message)
+        }
+        _ if is_json(parts) => json::status_message(body),
+        _ => None,
     };
+    let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
     match printable(&message) {
         message if message.is_empty() => parts.status.to_string(),
         message => format!("{}: {message}", parts.status),
     }
+}
+
+/// Whether the response is JSON, with any parameters.
+fn is_json(parts: &Parts) -> bool {
+    let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 /// The delay in seconds, or from `now` to a date.
@@ -142,6 +181,30 @@ mod tests {
         assert_eq!(retryable, [429, 502, 503, 504]);
         let reason = "404 Not Found: <h1>no</h1>".to_owned();
         assert_eq!(response(StatusCode::NOT_FOUND), ExportResponse::Rejected { reason });
+    }
+
+    #[test]
+    fn json_response_is_read_with_any_parameters() {
+        let response = |status, body| {
+            let kind = "application/json; charset=utf-8";
+            let response = http::Response::builder().status(status).header("content-type", kind);
+            classify(&response.body(()).unwrap().into_parts().0, &Bytes::from_static(body))
+        };
+        for rejected in ["Spans", "DataPoints", "LogRecords"] {
+            let body = format!(
+                "{{\"partialSuccess\":{{\"rejected{rejected}\":\"3\",\"errorMessage\":\"old\"}}}}"
+            );
+            let accepted = ExportResponse::Accepted { rejected: 3, message: "old".to_owned() };
+            assert_eq!(response(StatusCode::OK, body.leak().as_bytes()), accepted);
+        }
+        let accepted = ExportResponse::Accepted { rejected: 0, message: String::new() };
+        for body in [&b"{}"[..], b"{\"partialSuccess\":{}}", b"", b"<html>"] {
+            assert_eq!(response(StatusCode::OK, body), accepted);
+        }
+        let reason = "400 Bad Request: no such tenant".to_owned();
+        let body = b"{\"code\":3,\"message\":\"no such tenant\"}";
+        let rejected = ExportResponse::Rejected { reason };
+        assert_eq!(response(StatusCode::BAD_REQUEST, body), rejected);
     }
 
     #[test]

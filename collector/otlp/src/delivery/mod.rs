@@ -1,4 +1,4 @@
-//! Delivery: carries encoded OTLP to a file or a backend, over gRPC or http/protobuf, as the
+//! Delivery: carries encoded OTLP to a backend, over gRPC or HTTP, as protobuf or JSON, as the
 //! `OTEL_EXPORTER_OTLP_…` variables configure it.
 //!
 //! A retry sends identical bytes; a backend can receive a request twice, as the protocol allows.
@@ -21,12 +21,13 @@
 //! # }
 //! ```
 
-mod attempts;
 mod client;
 mod config;
 mod connector;
 mod grpc;
 mod http;
+mod json;
+mod operations;
 mod outcome;
 mod queue;
 mod response;
@@ -35,8 +36,8 @@ mod sdk;
 mod transport;
 mod worker;
 
-pub use self::attempts::AttemptEnd;
 pub use self::client::{Client, StartError, Stats};
 pub use self::config::{Config, ConfigError, ConfigErrors, Destination, QUEUE_BYTES, Target};
+pub use self::operations::{OperationEnd, ResponseStatus};
 pub use self::outcome::{Count, DeliveryCounts, Outcome};
 pub use self::retry::Retry;

@@ -42,7 +42,7 @@ struct State {
 /// A request with its sequence number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Queued {
-    number: u64,
+    pub(super) number: u64,
     pub(super) request: EncodedRequest,
 }
 

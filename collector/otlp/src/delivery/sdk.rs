@@ -32,10 +32,15 @@ impl Target {
                     .with_timeout(self.timeout)
                     .build()
             }
-            Protocol::HttpProtobuf => MetricExporter::builder()
+            Protocol::HttpProtobuf | Protocol::HttpJson => MetricExporter::builder()
                 .with_http()
                 .with_http_client(HyperClient::new(connector, self.timeout, None))
-                .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
+                .with_protocol(match self.protocol {
+                    Protocol::HttpJson => opentelemetry_otlp::Protocol::HttpJson,
+                    Protocol::Grpc | Protocol::HttpProtobuf => {
+                        opentelemetry_otlp::Protocol::HttpBinary
+                    }
+                })
                 .with_endpoint(uri.to_string())
                 .with_retry_policy(once)
                 .with_timeout(self.timeout)

@@ -1,4 +1,4 @@
-//! The transport of a target: gRPC or http/protobuf.
+//! The transport of a target: gRPC or HTTP.
 
 use bytes::Bytes;
 use hyper_util::client::legacy;
@@ -8,7 +8,7 @@ use super::config::{Protocol, Target};
 use super::connector::Connector;
 use super::grpc::Grpc;
 use super::http::Http;
-use super::response::ExportResponse;
+use super::operations::Attempt;
 use crate::signal::Signal;
 
 /// A transport. It connects on first use, and again after the connection is lost.
@@ -24,12 +24,14 @@ impl Transport {
         client.pool_timer(TokioTimer::new()).http2_only(target.protocol == Protocol::Grpc);
         match target.protocol {
             Protocol::Grpc => Self::Grpc(Grpc::new(signal, target, client.build(connector))),
-            Protocol::HttpProtobuf => Self::Http(Http::new(target, client.build(connector))),
+            Protocol::HttpProtobuf | Protocol::HttpJson => {
+                Self::Http(Http::new(signal, target, client.build(connector)))
+            }
         }
     }
 
     /// Makes one attempt.
-    pub(super) async fn send(&mut self, body: Bytes) -> ExportResponse {
+    pub(super) async fn send(&mut self, body: Bytes) -> Attempt {
         match self {
             Self::Grpc(grpc) => grpc.send(body).await,
             Self::Http(http) => http.send(body).await,

@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
-use super::attempts::Attempts;
 use super::config::Target;
+use super::operations::{Attempt, OperationEnd, Operations};
 use super::queue::{Queue, Queued};
 use super::response::ExportResponse;
 use super::retry::{Backoff, Retry};
@@ -28,7 +28,9 @@ pub(super) struct Worker {
     target: Target,
     transport: Transport,
     queue: Arc<Queue>,
-    attempts: Arc<Attempts>,
+    operations: Arc<Operations>,
+    /// The request whose last attempt failed.
+    operation: Option<Operation>,
     backoff: Backoff,
     closing: watch::Receiver<Closing>,
     /// The last observed value of `closing`.
@@ -37,13 +39,23 @@ pub(super) struct Worker {
     failing: bool,
 }
 
+/// The attempts to export one request so far.
+struct Operation {
+    number: u64,
+    started: Instant,
+    /// To the end of the last attempt.
+    took: Nanos,
+    /// The end of the last attempt.
+    end: OperationEnd,
+}
+
 impl Worker {
     pub(super) fn new(
         signal: Signal,
         target: Target,
         retry: Retry,
         queue: Arc<Queue>,
-        attempts: Arc<Attempts>,
+        operations: Arc<Operations>,
         closing: watch::Receiver<Closing>,
     ) -> Self {
         let transport = Transport::new(signal, &target);
@@ -52,7 +64,8 @@ impl Worker {
             target,
             transport,
             queue,
-            attempts,
+            operations,
+            operation: None,
             backoff: Backoff::new(retry),
             closing,
             deadline: None,
@@ -63,21 +76,43 @@ impl Worker {
     /// Sends until the client closes and the queue is empty, or nothing can be sent in time.
     pub(super) async fn run(mut self) {
         while let Some(queued) = self.next().await {
-            let started = Instant::now();
-            let response = self.attempt(&queued).await;
+            let (number, started) = (queued.number, self.begin(queued.number));
+            let Attempt { response, end } = self.attempt(&queued).await;
             self.log(&response);
-            self.attempts.count(&response, Nanos::from(started.elapsed()));
+            let took = Nanos::from(started.elapsed());
+            self.operation = Some(Operation { number, started, took, end });
             self.queue.complete(queued, &response);
             match response {
                 ExportResponse::Accepted { .. } | ExportResponse::Rejected { .. } => {
+                    self.conclude();
                     self.backoff.reset();
                 }
                 ExportResponse::Retry { after, .. } => {
                     if !self.pause(after).await {
-                        return;
+                        break;
                     }
                 }
             }
+        }
+        self.conclude();
+    }
+
+    /// When the first attempt to export this request started. If another request failed before, it
+    /// has been dropped, and its last attempt was the final one.
+    fn begin(&mut self, number: u64) -> Instant {
+        match &self.operation {
+            Some(operation) if operation.number == number => operation.started,
+            _ => {
+                self.conclude();
+                Instant::now()
+            }
+        }
+    }
+
+    /// Records the operation, whose last attempt was the final one.
+    fn conclude(&mut self) {
+        if let Some(Operation { took, end, .. }) = self.operation.take() {
+            self.operations.record(end, took);
         }
     }
 
@@ -100,14 +135,15 @@ impl Worker {
 
     /// Makes one attempt within the timeout. After a timeout, the next attempt uses a new
     /// connection.
-    async fn attempt(&mut self, queued: &Queued) -> ExportResponse {
+    async fn attempt(&mut self, queued: &Queued) -> Attempt {
         let body = queued.request.body().clone();
         match timeout(self.target.timeout, self.transport.send(body)).await {
-            Ok(response) => response,
+            Ok(attempt) => attempt,
             Err(_) => {
                 self.transport = Transport::new(self.signal, &self.target);
                 let reason = format!("no answer within {:?}", self.target.timeout);
-                ExportResponse::Retry { after: None, reason }
+                let response = ExportResponse::Retry { after: None, reason };
+                Attempt::unanswered(response, "timeout")
             }
         }
     }

@@ -23,8 +23,10 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use phasemeter_otlp::delivery::{
-    Client, Config, Count, DeliveryCounts, Destination, Outcome, Retry,
+    Client, Config, Count, DeliveryCounts, Destination, OperationEnd, Outcome, ResponseStatus,
+    Retry, Stats,
 };
+use phasemeter_otlp::duration_histogram::Counts;
 use phasemeter_otlp::{EncodedRequest, Signal};
 use tempfile::TempDir;
 use tonic::{Code, Status};
@@ -163,6 +165,84 @@ fn unavailable_backend_gets_same_bytes_again_in_order() {
             assert!(request.body.len() <= export.body().len() + 5);
         }
         assert!(counts.last_error.is_some(), "kept after recovery");
+    }
+}
+
+/// How the operations of spans ended, as `error.type` and status, and their number.
+fn operations(stats: &Stats) -> Vec<(String, Option<ResponseStatus>, u64)> {
+    let operations = stats.operations(Signal::Traces).into_iter();
+    let ended = operations.map(|(OperationEnd { error_type, status }, counts)| {
+        (error_type.unwrap_or_default().into_owned(), status, counts.total())
+    });
+    ended.collect()
+}
+
+/// One observation per export, with the end of the last attempt, and from the first attempt on.
+#[test]
+fn operation_is_counted_once_with_the_end_of_its_last_attempt() {
+    use ResponseStatus::{Grpc, Http};
+    let wait = Duration::from_secs(1);
+    let retry_info = ErrorDetails::with_retry_info(Some(wait));
+    let status = |code| Reply::Status(Status::new(code, ""));
+    let quota = Status::with_error_details(Code::ResourceExhausted, "quota", retry_info);
+    let grpc = [
+        vec![Reply::Status(quota), status(Code::Unavailable), Reply::Accept],
+        vec![Reply::Partial(1, "old")],
+        vec![status(Code::Aborted), status(Code::PermissionDenied)],
+    ];
+    let http = |code| Reply::Http(StatusCode::from_u16(code).unwrap(), None, "");
+    let http = [
+        vec![Reply::Http(StatusCode::TOO_MANY_REQUESTS, Some("1"), ""), http(503), Reply::Accept],
+        vec![Reply::Partial(1, "old")],
+        vec![http(502), http(413)],
+    ];
+    let denied = "PERMISSION_DENIED";
+    let grpc_ends = [("", Grpc("OK")), (denied, Grpc(denied)), ("rejected", Grpc("OK"))];
+    let http_ends = [("", Http(200)), ("413", Http(413)), ("rejected", Http(200))];
+    for (protocol, script, ends) in [("grpc", grpc, grpc_ends), ("http/protobuf", http, http_ends)]
+    {
+        let backend = MockBackend::start(script.into_iter().flatten());
+        let client = Client::start(&plain(&backend, protocol)).unwrap();
+        (0..3).for_each(|_| client.enqueue(spans("step", 3)));
+        let stats = client.stats();
+        let _ = client.flush(GRACE);
+        let ends = ends.map(|(error_type, status)| (error_type.to_owned(), Some(status), 1));
+        assert_eq!(operations(&stats), ends, "{protocol}");
+        let all = stats.operations(Signal::Traces);
+        let took: Vec<_> = all[0].1.since(&Counts::default()).collect();
+        let [(took, 1)] = took[..] else { panic!("{took:?}") };
+        assert!(took.as_secs_f64() > 0.9 * wait.as_secs_f64(), "{took:?} without the delay");
+    }
+    let nowhere = Unreachable::reserve();
+    let client = Client::start(&config(&format!("http://{}", nowhere.address), &[])).unwrap();
+    client.enqueue(spans("step", 3));
+    until(&client, |outcome| outcome.traces.failed_attempts > 0);
+    let stats = client.stats();
+    assert_eq!(operations(&stats), [], "it is still retried");
+    let _ = client.flush(AT_ONCE);
+}
+
+#[test]
+fn json_is_sent_as_the_file_has_it() {
+    let reply = "{\"partialSuccess\":{\"rejectedSpans\":\"1\",\"errorMessage\":\"old\"}}";
+    for compression in ["none", "gzip"] {
+        let backend = MockBackend::start([Reply::Json(reply)]);
+        let more = [("PROTOCOL", "http/json"), ("COMPRESSION", compression)];
+        let client = Client::start(&config(&format!("http://{}", backend.address), &more)).unwrap();
+        client.enqueue(spans("step", 2));
+        let counts = client.flush(GRACE).traces;
+        assert_eq!((counts.sent.items, counts.partially_rejected), (1, 1), "{counts:?}");
+        let request = backend.next_request();
+        assert_eq!(request.headers["content-type"], "application/json");
+        let mut body = String::new();
+        match compression {
+            "gzip" => GzDecoder::new(&*request.body).read_to_string(&mut body),
+            _ => request.body.as_ref().read_to_string(&mut body),
+        }
+        .unwrap();
+        let json = "{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{\"name\":\"step\"},\
+                    {\"name\":\"step\"}]}]}]}";
+        assert_eq!(body, json);
     }
 }
 
@@ -346,7 +426,8 @@ fn headers_and_gzip_are_sent() {
         let request = backend.next_request();
         assert_eq!(request.headers["x-mlflow-experiment-id"], "7");
         assert_eq!(request.headers["authorization"], "Bearer abc");
-        assert!(request.headers["user-agent"].to_str().unwrap().starts_with("phasemeter/"));
+        let agent = concat!("Phasemeter-OTLP-Exporter-Rust/", env!("CARGO_PKG_VERSION"));
+        assert_eq!(request.headers["user-agent"], agent);
         let (packed, encoding) = match protocol {
             "grpc" => (unframed(&request), "grpc-encoding"),
             _ => (request.body.as_ref(), "content-encoding"),

@@ -62,6 +62,8 @@ pub(crate) enum Reply {
     Status(Status),
     /// An HTTP error: status, `Retry-After`, body.
     Http(StatusCode, Option<&'static str>, &'static str),
+    /// Success over HTTP with this JSON.
+    Json(&'static str),
     /// Never replies.
     NoResponse,
 }
@@ -222,10 +224,14 @@ async fn respond(
 fn over_http(reply: &Reply) -> Response<Body> {
     let (status, retry_after, body) = match *reply {
         Reply::Http(status, retry_after, body) => (status, retry_after, Bytes::from(body)),
+        Reply::Json(body) => (StatusCode::OK, None, Bytes::from(body)),
         Reply::Partial(rejected, message) => (StatusCode::OK, None, partial(rejected, message)),
         _ => (StatusCode::OK, None, Bytes::new()),
     };
     let mut response = Response::builder().status(status);
+    if let Reply::Json(_) = reply {
+        response = response.header("content-type", "application/json");
+    }
     if let Some(after) = retry_after {
         response = response.header("retry-after", after);
     }

@@ -2,12 +2,13 @@
 //!
 //! Reads the statistics of a client, which must not depend on it.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 use phasemeter_otlp::Signal;
-use phasemeter_otlp::delivery::{AttemptEnd, Config, DeliveryCounts, Stats};
+use phasemeter_otlp::delivery::{Config, DeliveryCounts, OperationEnd, ResponseStatus, Stats};
 
 use super::histogram_bridge::{HistogramBridge, NETWORK_BOUNDS, seconds};
 
@@ -29,19 +30,22 @@ struct Items {
 
 pub(super) fn watch(meter: &Meter, stats: &Stats, config: &Config) {
     let exporters = Signal::ALL.into_iter().filter_map(|signal| {
-        let kind = config.target(signal)?.exporter_type(signal);
-        let attributes = vec![
+        let target = config.target(signal)?;
+        let kind = target.exporter_type(signal);
+        let (address, port) = target.server();
+        let mut attributes = vec![
             KeyValue::new("otel.component.type", kind),
             KeyValue::new("otel.component.name", format!("{kind}/0")),
+            KeyValue::new("server.address", address),
         ];
+        attributes.extend(port.map(|port| KeyValue::new("server.port", i64::from(port))));
         Some(Arc::new(Exporter { stats: stats.clone(), signal, attributes }))
     });
     let exporters: Vec<_> = exporters.collect();
-    // Each attempt is one operation, including retries.
     let duration = seconds(
         meter,
         "otel.sdk.exporter.operation.duration",
-        "Duration of export attempts, including connecting",
+        "Duration of exports, including retries and the delays before them",
         NETWORK_BOUNDS,
     );
     for exporter in &exporters {
@@ -53,14 +57,7 @@ pub(super) fn watch(meter: &Meter, stats: &Stats, config: &Config) {
 
 fn exported(meter: &Meter, exporter: &Arc<Exporter>, duration: &Histogram<f64>) {
     let Items { exported, unit, .. } = Items::of(exporter.signal);
-    let durations = AttemptEnd::ALL.map(|end| {
-        let attributes = match end {
-            AttemptEnd::Accepted => exporter.attributes.clone(),
-            AttemptEnd::Rejected => exporter.failed("non_retryable"),
-            AttemptEnd::Failed => exporter.failed("retryable"),
-        };
-        (end, HistogramBridge::new(duration, attributes))
-    });
+    let (duration, series) = (duration.clone(), Mutex::new(BTreeMap::new()));
     let observed = Arc::clone(exporter);
     meter
         .u64_observable_counter(exported)
@@ -77,8 +74,10 @@ fn exported(meter: &Meter, exporter: &Arc<Exporter>, duration: &Histogram<f64>) 
             for (error_type, items) in failed.into_iter().filter(|(_, items)| *items > 0) {
                 observer.observe(items, &observed.failed(error_type));
             }
-            for (end, duration) in &durations {
-                duration.record(observed.stats.attempts(observed.signal, *end));
+            let mut series = series.lock().unwrap_or_else(PoisonError::into_inner);
+            for (end, counts) in observed.stats.operations(observed.signal) {
+                let new = || HistogramBridge::new(&duration, observed.ended(&end));
+                series.entry(end.clone()).or_insert_with(new).record(counts);
             }
         })
         .build();
@@ -120,6 +119,18 @@ fn queue(meter: &Meter, exporters: Vec<Arc<Exporter>>, capacity: u64) {
 impl Exporter {
     fn counts(&self) -> DeliveryCounts {
         self.stats.read().of(self.signal).clone()
+    }
+
+    /// The attributes of operations that ended like this.
+    fn ended(&self, end: &OperationEnd) -> Vec<KeyValue> {
+        let error_type = end.error_type.clone().map(|kind| KeyValue::new(ERROR_TYPE, kind));
+        let status = end.status.map(|status| match status {
+            ResponseStatus::Http(code) => {
+                KeyValue::new("http.response.status_code", i64::from(code))
+            }
+            ResponseStatus::Grpc(name) => KeyValue::new("rpc.response.status_code", name),
+        });
+        self.attributes.iter().cloned().chain(error_type).chain(status).collect()
     }
 
     fn failed(&self, error_type: &'static str) -> Vec<KeyValue> {

@@ -1,4 +1,4 @@
-//! Parses an endpoint. Its form depends on the protocol: http/protobuf uses a URL, gRPC an address.
+//! Parses an endpoint. Its form depends on the protocol: HTTP uses a URL, gRPC an address.
 //! The protocol is never guessed from the port.
 
 use std::fmt::{self, Debug, Display, Formatter};

@@ -14,6 +14,7 @@ use super::protocol::{Compression, Protocol};
 use super::setting::Setting;
 use super::target::Target;
 use super::tls::{Tls, TlsFiles};
+use crate::exporter_list::ExporterList;
 use crate::signal::{BySignal, Signal};
 
 /// Default timeout of an attempt.
@@ -40,8 +41,11 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// `None` if the signal has no endpoint, or on error.
+    /// `None` if the signal has no exporter or no endpoint, or on error.
     fn target(&mut self, signal: Signal) -> Option<Target> {
+        if !self.is_exported(signal) {
+            return None;
+        }
         // An invalid protocol is reported; the rest is read with the default one.
         let protocol = self.read(signal, "PROTOCOL", protocol).unwrap_or(Protocol::HttpProtobuf);
         let endpoint = self.endpoint(signal, protocol)?;
@@ -62,6 +66,11 @@ impl Reader<'_> {
         })
     }
 
+    fn is_exported(&self, signal: Signal) -> bool {
+        let list = self.look_up(ExporterList::variable(signal));
+        list.is_none_or(|list| ExporterList::parse(&list.value).is_exported)
+    }
+
     fn endpoint(&mut self, signal: Signal, protocol: Protocol) -> Option<Endpoint> {
         let given =
             |value: &str| Setting { variable: "--otlp".to_owned(), value: value.to_owned() };
@@ -73,7 +82,7 @@ impl Reader<'_> {
             (Destination::Default, None, None) => (given(standard(protocol)), false),
             (Destination::Environment, None, None) => return None,
         };
-        let path = (protocol == Protocol::HttpProtobuf && !own).then(|| signal.http_path());
+        let path = (protocol.is_http() && !own).then(|| signal.http_path());
         let insecure = self.read(signal, "INSECURE", insecure).unwrap_or(false);
         let endpoint = Endpoint::parse(&setting.value, protocol, path, insecure);
         self.errors.keep(endpoint.map_err(|reason| setting.endpoint(reason)))
@@ -136,13 +145,17 @@ impl Reader<'_> {
 const fn standard(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Grpc => "http://localhost:4317",
-        Protocol::HttpProtobuf => "http://localhost:4318",
+        Protocol::HttpProtobuf | Protocol::HttpJson => "http://localhost:4318",
     }
 }
 
 fn protocol(setting: Setting) -> Result<Protocol, ConfigError> {
-    let words = [("grpc", Protocol::Grpc), ("http/protobuf", Protocol::HttpProtobuf)];
-    setting.choose(words, "grpc or http/protobuf")
+    let words = [
+        ("grpc", Protocol::Grpc),
+        ("http/protobuf", Protocol::HttpProtobuf),
+        ("http/json", Protocol::HttpJson),
+    ];
+    setting.choose(words, "grpc, http/protobuf or http/json")
 }
 
 fn compression(setting: Setting) -> Result<Compression, ConfigError> {

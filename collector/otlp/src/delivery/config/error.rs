@@ -139,8 +139,8 @@ pub enum ConfigError {
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// http/protobuf requires a URL.
-    #[error("invalid endpoint for http/protobuf: expected a URL with http:// or https://")]
+    /// HTTP requires a URL.
+    #[error("invalid endpoint for HTTP: expected a URL with http:// or https://")]
     NoScheme,
     /// Unsupported scheme.
     #[error("invalid scheme: expected http:// or https://, or unix: with the protocol grpc")]

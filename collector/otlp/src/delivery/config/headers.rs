@@ -5,12 +5,13 @@ use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
-const OURS: HeaderValue =
-    HeaderValue::from_static(concat!("phasemeter/", env!("CARGO_PKG_VERSION")));
+/// Exporter, language and version, as the specification of OTLP exporters recommends.
+const PRODUCT: HeaderValue =
+    HeaderValue::from_static(concat!("Phasemeter-OTLP-Exporter-Rust/", env!("CARGO_PKG_VERSION")));
 
 /// The default headers: the user agent.
 pub(super) fn default_headers() -> HeaderMap {
-    HeaderMap::from_iter([(USER_AGENT, OURS)])
+    HeaderMap::from_iter([(USER_AGENT, PRODUCT)])
 }
 
 /// The headers of a list added to the default ones; or the position, from 1, of the first invalid
@@ -47,7 +48,9 @@ mod tests {
         assert_eq!(headers["authorization"], "Basic c2VjcmV0=");
         assert_eq!(headers["x-mlflow-experiment-id"], "7");
         assert_eq!(headers["x"], "a;b,c");
-        assert!(headers["user-agent"].to_str().unwrap().starts_with("phasemeter/"));
+        assert!(
+            headers["user-agent"].to_str().unwrap().starts_with("Phasemeter-OTLP-Exporter-Rust/")
+        );
         assert!(!format!("{headers:?}").contains("c2VjcmV0"));
     }
 

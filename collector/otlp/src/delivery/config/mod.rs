@@ -4,7 +4,7 @@
 //! | `OTEL_EXPORTER_OTLP_…` | value | default |
 //! |---|---|---|
 //! | `ENDPOINT` | `http://`, `https://`; for gRPC also `unix:PATH` and `host:port` | nothing is exported |
-//! | `PROTOCOL` | `grpc` or `http/protobuf` | `http/protobuf`, as the specification recommends |
+//! | `PROTOCOL` | `grpc`, `http/protobuf` or `http/json` | `http/protobuf`, as the specification recommends |
 //! | `HEADERS` | `name=value,…`, values percent-encoded | none |
 //! | `TIMEOUT` | milliseconds per attempt, 1 to 3600000 | 10000 |
 //! | `COMPRESSION` | `none` or `gzip` | `none` |
@@ -12,7 +12,10 @@
 //! | `CLIENT_CERTIFICATE`, `CLIENT_KEY` | PEM files: the client's identity | none |
 //! | `INSECURE` | `true` or `false`: plain text for a `host:port` without a scheme | `false`: TLS |
 //!
-//! For http/protobuf the signal's path (`/v1/traces`) is appended to the general endpoint; a
+//! A signal whose exporter (`OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER`, `OTEL_LOGS_EXPORTER`) is
+//! `none` has no target, whatever the endpoint.
+//!
+//! For HTTP the signal's path (`/v1/traces`) is appended to the general endpoint; a
 //! signal's own endpoint is used unchanged. Certificates apply to `https` endpoints. The
 //! specification lets an exporter ignore invalid values; this one rejects them, since data sent
 //! elsewhere, or in plain text, is worse than a failed start.
@@ -52,7 +55,7 @@ pub struct Config {
 
 impl Config {
     /// Reads everything at once, including certificate files. `env` looks up a variable; an empty
-    /// one counts as unset. `None` if no signal has an endpoint.
+    /// one counts as unset. `None` if no signal has an endpoint and an exporter.
     ///
     /// # Errors
     /// Returns every error, each with its variable and what to do.

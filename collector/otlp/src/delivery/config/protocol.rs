@@ -7,6 +7,14 @@ use std::fmt::{self, Display, Formatter};
 pub(crate) enum Protocol {
     Grpc,
     HttpProtobuf,
+    HttpJson,
+}
+
+impl Protocol {
+    /// Whether a request is one POST to a URL.
+    pub(crate) const fn is_http(self) -> bool {
+        matches!(self, Self::HttpProtobuf | Self::HttpJson)
+    }
 }
 
 impl Display for Protocol {
@@ -14,6 +22,7 @@ impl Display for Protocol {
         f.write_str(match self {
             Self::Grpc => "grpc",
             Self::HttpProtobuf => "http/protobuf",
+            Self::HttpJson => "http/json",
         })
     }
 }

@@ -23,9 +23,9 @@ impl Setting {
     }
 
     /// The value of a keyword, in any case.
-    pub(super) fn choose<T>(
+    pub(super) fn choose<T, const N: usize>(
         self,
-        words: [(&str, T); 2],
+        words: [(&str, T); N],
         wanted: &'static str,
     ) -> Result<T, ConfigError> {
         let found = words.into_iter().find(|(word, _)| self.value.eq_ignore_ascii_case(word));

@@ -36,6 +36,18 @@ impl Target {
             (Protocol::HttpProtobuf, Signal::Traces) => "otlp_http_span_exporter",
             (Protocol::HttpProtobuf, Signal::Metrics) => "otlp_http_metric_exporter",
             (Protocol::HttpProtobuf, Signal::Logs) => "otlp_http_log_exporter",
+            (Protocol::HttpJson, Signal::Traces) => "otlp_http_json_span_exporter",
+            (Protocol::HttpJson, Signal::Metrics) => "otlp_http_json_metric_exporter",
+            (Protocol::HttpJson, Signal::Logs) => "otlp_http_json_log_exporter",
+        }
+    }
+
+    /// The `server.address` and `server.port` of the endpoint; a Unix socket has only an address.
+    #[must_use]
+    pub fn server(&self) -> (String, Option<u16>) {
+        match &self.endpoint.address {
+            Address::Tcp { host, port } => (host.clone(), Some(*port)),
+            Address::Unix(path) => (path.display().to_string(), None),
         }
     }
 
@@ -44,7 +56,7 @@ impl Target {
     /// client certificate closes the connection, and its reason is easily lost.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match (self.protocol, &self.endpoint.address) {
-            (Protocol::HttpProtobuf, Address::Tcp { port: 4317, .. }) => {
+            (protocol, Address::Tcp { port: 4317, .. }) if protocol.is_http() => {
                 Some("4317 is by custom gRPC's port: OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
             }
             (Protocol::Grpc, Address::Tcp { port: 4318, .. }) => {

@@ -73,7 +73,7 @@ impl TlsFiles {
         };
         let inside: &[u8] = match self.protocol {
             Protocol::Grpc => b"h2",
-            Protocol::HttpProtobuf => b"http/1.1",
+            Protocol::HttpProtobuf | Protocol::HttpJson => b"http/1.1",
         };
         config.alpn_protocols = vec![inside.to_vec()];
         Ok(config)

@@ -1,0 +1,57 @@
+//! Bodies of http/json: requests from their protobuf encoding, and responses.
+//!
+//! Requests are queued as protobuf, a fraction of their size as JSON. Must not depend on the
+//! transport.
+
+use std::io;
+
+use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceResponse,
+};
+use prost::Message;
+use serde_json::Value;
+
+use crate::json;
+use crate::request::Request;
+use crate::signal::Signal;
+
+/// The members of a partial success that hold the number of rejected items, by signal.
+const REJECTED: [&str; 3] = ["rejectedSpans", "rejectedDataPoints", "rejectedLogRecords"];
+
+/// The JSON of a request that is encoded as protobuf.
+pub(super) fn from_protobuf(signal: Signal, body: Bytes) -> io::Result<Bytes> {
+    let request = match signal {
+        Signal::Traces => Request::Traces(Message::decode(body)?),
+        Signal::Metrics => Request::Metrics(Message::decode(body)?),
+        Signal::Logs => Request::Logs(Message::decode(body)?),
+    };
+    let mut json = Vec::new();
+    json::write(&request, &mut json)?;
+    Ok(json.into())
+}
+
+/// The response of any signal; an unreadable one still means that the backend has the request.
+pub(super) fn response(body: &[u8]) -> ExportTraceServiceResponse {
+    let json: Value = serde_json::from_slice(body).unwrap_or_default();
+    let partial = json.get("partialSuccess").map(|partial| {
+        let rejected = REJECTED.iter().find_map(|name| integer(partial.get(name)?));
+        let message = partial.get("errorMessage").and_then(Value::as_str);
+        ExportTracePartialSuccess {
+            rejected_spans: rejected.unwrap_or_default(),
+            error_message: message.unwrap_or_default().to_owned(),
+        }
+    });
+    ExportTraceServiceResponse { partial_success: partial }
+}
+
+/// The message of a `google.rpc.Status`, if the body is one.
+pub(super) fn status_message(body: &[u8]) -> Option<String> {
+    let json: Value = serde_json::from_slice(body).ok()?;
+    Some(json.get("message")?.as_str()?.to_owned())
+}
+
+/// An integer as a number, or as a string, as the protocol encodes 64 bits.
+fn integer(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.parse().ok())
+}
