@@ -303,7 +303,7 @@ fn recommendations_are_exported_as_events() {
     assert_eq!(attributes["phasemeter.recommendation.code"], "test.action");
     assert_eq!(attributes["phasemeter.recommendation.target"], "underload");
     assert_eq!(attributes["phasemeter.recommendation.saving.expected"], "0.2");
-    assert!(attributes["hw.id"].contains("GPU-0"), "{attributes:?}");
+    assert!(attributes["phasemeter.gpu.ids"].contains("GPU-0"), "{attributes:?}");
     let attributes = otlp::attributes(&captured.events[1].attributes);
     assert_eq!(attributes["error.type"], "trap");
 }

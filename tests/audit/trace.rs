@@ -226,12 +226,27 @@ fn otel_environment_variables_are_honored() {
         assert!(named("host.name").is_empty(), "an audit does not export its own host");
         named("service.name")
     };
-    assert_eq!(services(&captured), BTreeSet::from(["unknown_service".to_owned()]));
+    assert_eq!(services(&captured), BTreeSet::from(["unknown_service:phasemeter".to_owned()]));
     let environment = [
         ("OTEL_SERVICE_NAME", "trainer"),
         ("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,team=vision"),
     ];
     assert_eq!(services(&audited(&[], &environment).1), BTreeSet::from(["trainer".to_owned()]));
+}
+
+#[test]
+fn increases_of_delta_temporality_sum_to_report() {
+    let name = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
+    let (report, captured) = audited(&[], &[(name, "Delta")]);
+    let streams = captured.streams("phasemeter.gpu.cost");
+    let points = || streams.values().flat_map(|stream| &stream.points);
+    assert!(points().count() > 30, "an increase per minute and phase");
+    let dollars: f64 = points().map(|point| point.value).sum();
+    let bill = report::nanos(&report["cost"]["total_usd"]).unwrap() as f64 / 1e9;
+    assert!((dollars - bill).abs() < POINT_ERROR, "{dollars} ≠ {bill}");
+    for stream in streams.values() {
+        assert!(stream.points.windows(2).all(|pair| pair[1].start == pair[0].time));
+    }
 }
 
 #[test]
@@ -242,6 +257,9 @@ fn invalid_environment_variables_warn_once() {
         ("OTEL_TRACES_SAMPLER", "sometimes"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "-1"),
         ("OTEL_RESOURCE_ATTRIBUTES", "what"),
+        ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "sometimes"),
+        ("OTEL_CONFIG_FILE", "otel.yaml"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "9"),
     ] {
         let run = Phasemeter::audit().within(dir.path()).arg("-").stdin(log()).env(name, value);
         let outcome = run.run();

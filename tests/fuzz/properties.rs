@@ -58,7 +58,7 @@ pub(crate) fn traceparent(bytes: &[u8]) {
             .under(parent)
             .open(Timestamp::default(), ExperimentKind::Log { gpus: &[] });
         assert_eq!(experiment.trace_id, parent.trace_id);
-        let [(_, carried), ..] = experiment.propagation_env();
+        let carried = experiment.propagation_env().remove(0).1;
         let carried: TraceParent = carried.unwrap().parse().unwrap();
         assert_eq!(carried.trace_id, parent.trace_id);
         assert_eq!(carried.flags.is_sampled(), parent.flags.is_sampled());

@@ -32,6 +32,13 @@ pub enum DeviceValue {
         /// Its value, in the counter's unit.
         total: u64,
     },
+    /// Remapping of faulty memory rows.
+    RowRemapping {
+        /// Rows are remapped at the next reset of the GPU.
+        pending: bool,
+        /// A row could not be remapped.
+        failed: bool,
+    },
 }
 
 /// A part of a GPU whose activity the driver reports.

@@ -44,14 +44,14 @@ pub struct Cli {
 }
 
 /// Logging to standard error.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
     /// Log format [env: PHASEMETER_LOG_FORMAT] [default: text].
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 
-    /// Minimum log level [env: PHASEMETER_LOG_LEVEL] [default: info].
+    /// Minimum log level [env: PHASEMETER_LOG_LEVEL, else OTEL_LOG_LEVEL] [default: info].
     #[arg(long, global = true, value_enum, value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
 }

@@ -27,12 +27,16 @@ const FORMAT: &str = "PHASEMETER_LOG_FORMAT";
 /// The minimum level if there is no option.
 const LEVEL: &str = "PHASEMETER_LOG_LEVEL";
 
+/// The minimum level if there is neither: OpenTelemetry's.
+const OTEL_LEVEL: &str = "OTEL_LOG_LEVEL";
+
 /// Starts logging to standard error. `lookup` returns the value of a variable; an empty value counts
 /// as unset, and an invalid one is ignored with a warning.
 pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
     let mut warnings = Vec::new();
     let format = args.log_format.or_else(|| read(FORMAT, &lookup, &mut warnings));
-    let level = args.log_level.or_else(|| read(LEVEL, &lookup, &mut warnings));
+    let (level, ignored) = level(args, &lookup);
+    warnings.extend(ignored);
     let layer = match format.unwrap_or_default() {
         LogFormat::Text => layer()
             .event_format(Text)
@@ -48,7 +52,7 @@ pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
             .log_internal_errors(false)
             .boxed(),
     };
-    let level = filter(level.unwrap_or_default());
+    let level = filter(level);
     let targets = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_target(env!("CARGO_PKG_NAME"), level);
@@ -57,6 +61,19 @@ pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
     for warning in warnings {
         warn!("{warning}");
     }
+}
+
+/// The minimum level, and a warning per ignored variable.
+pub(crate) fn level(
+    args: LogArgs,
+    lookup: impl Fn(&str) -> Option<String>,
+) -> (LogLevel, Vec<String>) {
+    let mut warnings = Vec::new();
+    let level = args
+        .log_level
+        .or_else(|| read(LEVEL, &lookup, &mut warnings))
+        .or_else(|| read(OTEL_LEVEL, &lookup, &mut warnings));
+    (level.unwrap_or_default(), warnings)
 }
 
 /// Parses a variable; if it is invalid, adds a warning.
@@ -150,6 +167,24 @@ mod tests {
         Clean(&mut out).write_all("phasemeter: \u{1b}[2Ja\nb\u{202e}c\n".as_bytes()).unwrap();
         let cleaned = "phasemeter: \u{fffd}[2Ja\u{fffd}b\u{fffd}c\n";
         assert_eq!(String::from_utf8(out).unwrap(), cleaned);
+    }
+
+    #[test]
+    fn level_is_that_of_the_option_else_ours_else_opentelemetrys() {
+        let option = |log_level| LogArgs { log_level, log_format: None };
+        let variables = |ours: &'static str, otel: &'static str| {
+            move |name: &str| {
+                let value = if name == LEVEL { ours } else { otel };
+                Some(value.to_owned())
+            }
+        };
+        let (given, none) = (option(Some(LogLevel::Trace)), option(None));
+        assert_eq!(level(given, variables("warn", "error")), (LogLevel::Trace, vec![]));
+        assert_eq!(level(none, variables("warn", "error")), (LogLevel::Warn, vec![]));
+        assert_eq!(level(none, variables("", "ERROR")), (LogLevel::Error, vec![]));
+        let (level, warnings) = level(none, variables("", "verbose"));
+        assert_eq!((level, warnings.len()), (LogLevel::Info, 1));
+        assert!(warnings[0].starts_with("OTEL_LOG_LEVEL is ignored: "), "{warnings:?}");
     }
 
     #[test]

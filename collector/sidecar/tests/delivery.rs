@@ -60,6 +60,9 @@ fn stderr(output: &Output) -> &str {
 
 /// A request as a line of an OTLP file.
 fn line(request: &ReceivedRequest) -> String {
+    if request.headers["content-type"] == "application/json" {
+        return String::from_utf8(request.body.to_vec()).unwrap();
+    }
     let grpc = request.path.starts_with("/opentelemetry");
     let body = if grpc { &request.body[5..] } else { &request.body };
     let request = match request.path.to_lowercase() {
@@ -81,7 +84,7 @@ fn by_signal(lines: &mut [String]) {
 
 #[test]
 fn backend_receives_the_contents_of_the_file() {
-    for protocol in ["grpc", "http/protobuf"] {
+    for protocol in ["grpc", "http/protobuf", "http/json"] {
         let (backend, dir) = (MockBackend::start([]), TempDir::new().unwrap());
         let file = dir.path().join("otlp.jsonl");
         let both = [&*otlp(&backend), "--otlp-file", file.to_str().unwrap()];
@@ -100,6 +103,33 @@ fn backend_receives_the_contents_of_the_file() {
         assert_eq!(log.lines().count(), 1, "{log}");
         assert!(log.starts_with("phasemeter: OTLP: ") && log.contains(protocol), "{log}");
     }
+}
+
+#[test]
+fn signal_without_exporter_is_not_sent() {
+    let none = ["OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER"];
+    let none = none.map(|variable| (variable, "none"));
+    let sent = |environment: &[(&str, &str)]| {
+        let (backend, dir) = (MockBackend::start([]), TempDir::new().unwrap());
+        let file = dir.path().join("otlp.jsonl");
+        let both = [&*otlp(&backend), "--otlp-file", file.to_str().unwrap()];
+        let run = audit(&log(&dir), &both, environment);
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+        let file = fs::read_to_string(file).unwrap();
+        assert!(file.contains("resourceMetrics") && file.contains("resourceSpans"));
+        let mut paths: Vec<_> = backend.received().into_iter().map(|it| it.path).collect();
+        paths.dedup();
+        (paths, stderr(&run).to_owned())
+    };
+    let (paths, log) = sent(&none);
+    let warning = "phasemeter: --otlp is ignored: every OTEL_…_EXPORTER is none\n";
+    assert_eq!((&paths[..], &*log), (&[][..], warning));
+    assert_eq!(sent(&none[1..]).0, ["/v1/traces"]);
+    let (paths, log) = sent(&[none[0], ("OTEL_METRICS_EXPORTER", "console,otlp")]);
+    assert_eq!(paths, ["/v1/metrics"]);
+    let warning =
+        "OTEL_METRICS_EXPORTER: \"console\" is ignored: not supported: expected otlp or none";
+    assert_eq!(log.matches(warning).count(), 1, "{log}");
 }
 
 #[test]

@@ -110,6 +110,8 @@ pub struct State {
     pub throttle: u64,
     /// ECC error counters: corrected and uncorrected.
     pub ecc: [u64; 2],
+    /// Whether memory rows wait to be remapped, and whether any could not be.
+    pub row_remap: [bool; 2],
     /// Utilization of the video encoder and decoder.
     pub video: [Utilization; 2],
     /// Performance state, 0 (fastest) to 15.

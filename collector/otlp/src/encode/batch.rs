@@ -10,10 +10,10 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
-use super::instruments::{HARDWARE_SCHEMA, Instrument, Kind, UTILIZATION};
-use super::values::scope;
-
-const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
+use super::delta::LastTotals;
+use super::instruments::{Instrument, Kind, UTILIZATION};
+use super::settings::TemporalityPreference;
+use super::values::{SCHEMA, scope};
 
 /// Number points by metric, in order of first appearance.
 #[derive(Debug, Default)]
@@ -28,17 +28,24 @@ impl Numbers {
         }
     }
 
-    fn into_metrics(self) -> impl Iterator<Item = Metric> {
-        self.0.into_iter().map(|(instrument, data_points)| {
-            let sum = |data_points, is_monotonic| Sum {
+    /// The points of each counter.
+    fn counters(&mut self) -> impl Iterator<Item = (&'static str, &mut NumberDataPoint)> {
+        let counters = self.0.iter_mut().filter(|(it, _)| it.kind == Kind::Counter);
+        counters.flat_map(|(it, points)| points.iter_mut().map(|point| (it.name, point)))
+    }
+
+    fn into_metrics(self, counters: AggregationTemporality) -> impl Iterator<Item = Metric> {
+        self.0.into_iter().map(move |(instrument, data_points)| {
+            let sum = |data_points, is_monotonic, temporality| Sum {
                 data_points,
-                aggregation_temporality: CUMULATIVE,
+                aggregation_temporality: temporality as i32,
                 is_monotonic,
             };
+            let cumulative = AggregationTemporality::Cumulative;
             let data = match instrument.kind {
                 Kind::Gauge => Data::Gauge(Gauge { data_points }),
-                Kind::Counter => Data::Sum(sum(data_points, true)),
-                Kind::UpDownCounter => Data::Sum(sum(data_points, false)),
+                Kind::Counter => Data::Sum(sum(data_points, true, counters)),
+                Kind::UpDownCounter => Data::Sum(sum(data_points, false, cumulative)),
             };
             metric(instrument.name, instrument.unit, instrument.description, data)
         })
@@ -59,14 +66,29 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Converts the batch to a request; `None` if it is empty.
+    /// Converts totals to the preferred temporality.
+    pub(super) fn convert(&mut self, temporality: TemporalityPreference, last: &mut LastTotals) {
+        if temporality.counters() == AggregationTemporality::Delta {
+            for (metric, point) in self.hardware.counters().chain(self.workload.counters()) {
+                last.convert_number(metric, point);
+            }
+        }
+        if temporality.histograms() == AggregationTemporality::Delta {
+            self.explicit.iter_mut().for_each(|point| last.convert_explicit(point));
+            self.exponential.iter_mut().for_each(|point| last.convert_exponential(point));
+        }
+    }
+
+    /// Converts the batch, whose points have this temporality, to a request; `None` if it is empty.
     pub(super) fn into_request(
         self,
         host: &Resource,
         workload: &Resource,
+        temporality: TemporalityPreference,
     ) -> Option<ExportMetricsServiceRequest> {
         let (name, unit, description) = UTILIZATION;
-        let aggregation_temporality = CUMULATIVE;
+        let aggregation_temporality = temporality.histograms() as i32;
+        let counters = temporality.counters();
         let explicit = (!self.explicit.is_empty()).then(|| {
             let histogram = Histogram { data_points: self.explicit, aggregation_temporality };
             metric(name, unit, description, Data::Histogram(histogram))
@@ -76,22 +98,24 @@ impl Batch {
             let histogram = ExponentialHistogram { data_points, aggregation_temporality };
             metric(name, unit, description, Data::ExponentialHistogram(histogram))
         });
-        let numbers = self.workload.into_metrics();
+        let numbers = self.workload.into_metrics(counters);
         let workload_metrics = explicit.into_iter().chain(exponential).chain(numbers).collect();
+        // The host's attributes are detected; those of the workload are as given, by any schema.
+        let detected = if host.attributes.is_empty() { "" } else { SCHEMA };
         let resource_metrics: Vec<_> = [
-            (host, HARDWARE_SCHEMA, self.hardware.into_metrics().collect()),
-            (workload, "", workload_metrics),
+            (host, detected, SCHEMA, self.hardware.into_metrics(counters).collect()),
+            (workload, "", "", workload_metrics),
         ]
         .into_iter()
-        .filter(|(_, _, metrics): &(_, _, Vec<Metric>)| !metrics.is_empty())
-        .map(|(resource, schema, metrics)| ResourceMetrics {
+        .filter(|(.., metrics): &(_, _, _, Vec<Metric>)| !metrics.is_empty())
+        .map(|(resource, resource_schema, schema, metrics)| ResourceMetrics {
             resource: Some(resource.clone()),
+            schema_url: resource_schema.to_owned(),
             scope_metrics: vec![ScopeMetrics {
                 scope: Some(scope()),
                 metrics,
                 schema_url: schema.to_owned(),
             }],
-            ..ResourceMetrics::default()
         })
         .collect();
         (!resource_metrics.is_empty()).then_some(ExportMetricsServiceRequest { resource_metrics })

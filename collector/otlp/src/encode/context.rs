@@ -1,6 +1,7 @@
 //! What the encoders of one GPU share: its meter, its attributes, its place in the trace.
 
 use phasemeter_meter::gpu::GpuMeter;
+use phasemeter_meter::reading::Reading;
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::Timestamp;
 
@@ -20,6 +21,14 @@ pub(super) struct GpuSnapshot<'a> {
     pub(super) since: Timestamp,
     /// The timestamps of a sum.
     pub(super) when: PointTime,
+}
+
+impl GpuSnapshot<'_> {
+    /// The last reading since the previous export: an instantaneous value is exported once, with the
+    /// timestamp of its reading.
+    pub(super) fn last_reading(&self) -> Option<&Reading> {
+        self.meter.last_reading().filter(|reading| reading.at >= self.since)
+    }
 }
 
 /// The trace that a GPU's exemplars refer to.

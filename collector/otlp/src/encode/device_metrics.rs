@@ -12,6 +12,7 @@ use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 
 use super::batch::Batch;
 use super::context::GpuSnapshot;
+use super::health::Health;
 use super::instruments as metrics;
 use super::values::{PointTime, double, integer, text, weighted_seconds, whole};
 
@@ -27,6 +28,7 @@ pub(super) struct DeviceMetrics {
     counters: [Option<Rise>; Counter::ALL.len()],
     /// Occurrences per XID code. There are about two hundred codes.
     xids: BTreeMap<u64, u64>,
+    health: Health,
 }
 
 /// Activity since the last export.
@@ -59,6 +61,12 @@ impl DeviceMetrics {
     /// and none may be lost. Its event carries the time.
     pub(super) fn count_xid(&mut self, code: u64) {
         *self.xids.entry(code).or_default() += 1;
+        self.health.record_xid(code);
+    }
+
+    /// Records that the GPU responds again.
+    pub(super) const fn recover(&mut self) {
+        self.health.recover();
     }
 
     /// Counts the metrics up to `at`, once all readings up to `at` have arrived.
@@ -83,7 +91,13 @@ impl DeviceMetrics {
                     // A counter that falls was reset with its driver.
                     let rise = total.checked_sub(last).unwrap_or(total);
                     *known = Some(Rise { last: total, by: by.saturating_add(rise) });
+                    if rise > 0 {
+                        self.health.record_rise(counter);
+                    }
                 }
+            }
+            DeviceValue::RowRemapping { pending, failed } => {
+                self.health.record_row_remapping(pending, failed);
             }
         }
     }
@@ -110,6 +124,7 @@ impl DeviceMetrics {
             let attributes = vec![export.attributes.id(), whole("phasemeter.gpu.xid.code", *code)];
             batch.workload.add(&metrics::XID, integer(export.when, attributes, *count));
         }
+        self.health.add_points(export, batch);
     }
 }
 
@@ -151,7 +166,7 @@ fn add_counter(counter: Counter, by: u64, export: &GpuSnapshot, batch: &mut Batc
         }
         Counter::Corrected | Counter::Uncorrected => {
             let corrected = counter == Counter::Corrected;
-            let kind = if corrected { "ecc_corrected" } else { "ecc_uncorrected" };
+            let kind = if corrected { "corrected" } else { "uncorrected" };
             let mut attributes = attributes.hardware("hw.type", "gpu");
             attributes.push(text("error.type", kind));
             batch.hardware.add(&metrics::HW_ERRORS, integer(when, attributes, by));

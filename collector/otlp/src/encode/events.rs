@@ -10,6 +10,7 @@ use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, S
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use phasemeter_meter::units::Timestamp;
 
+use super::limits::AttributeLimits;
 use super::values::{scope, text, whole};
 use crate::experiment::{EXPERIMENT_ID, TraceParent};
 
@@ -107,8 +108,10 @@ impl Event {
         at: Timestamp,
         experiment_id: &str,
         context: Option<TraceParent>,
+        limits: &AttributeLimits,
     ) -> LogRecord {
         self.attributes.push(text(EXPERIMENT_ID, experiment_id));
+        let dropped_attributes_count = limits.apply(&mut self.attributes);
         let (severity_number, severity_text) = self.severity.number_and_text();
         LogRecord {
             time_unix_nano: at.as_nanos(),
@@ -117,11 +120,11 @@ impl Event {
             severity_text: severity_text.to_owned(),
             body: Some(AnyValue { value: Some(Value::StringValue(self.body)) }),
             attributes: self.attributes,
+            dropped_attributes_count,
             flags: context.map_or(0, |context| u32::from(context.flags.bits())),
             trace_id: context.map(|it| it.trace_id.as_bytes().to_vec()).unwrap_or_default(),
             span_id: context.map(|it| it.span_id.as_bytes().to_vec()).unwrap_or_default(),
             event_name: self.name.to_owned(),
-            ..LogRecord::default()
         }
     }
 }
@@ -132,9 +135,11 @@ pub(super) fn request(
     at: Timestamp,
     experiment_id: &str,
     context: Option<TraceParent>,
+    limits: &AttributeLimits,
     workload: &Resource,
 ) -> ExportLogsServiceRequest {
-    let records = events.into_iter().map(|event| event.into_record(at, experiment_id, context));
+    let records = events.into_iter();
+    let records = records.map(|event| event.into_record(at, experiment_id, context, limits));
     let scope_logs = vec![ScopeLogs {
         scope: Some(scope()),
         log_records: records.collect(),

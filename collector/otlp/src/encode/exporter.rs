@@ -14,12 +14,14 @@ use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::Timestamp;
 
 use super::batch::Batch;
+use super::command::CommandExit;
+use super::delta::LastTotals;
 use super::events::{self, Event, EventKind, GpuEvent};
 use super::gpu::{GpuExport, Session};
 use super::gpu_attributes::GpuDescription;
 use super::policies::{PolicyErrorEvent, RecommendationEvent, ReportedRecommendations};
-use super::settings::{Aggregation, ExportSettings};
-use super::spans::{self, MAX_SPANS, SpanTotals};
+use super::settings::ExportSettings;
+use super::spans::{self, MAX_SPANS, SpanDescription, SpanTotals};
 use super::values::{resource, text};
 use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, TraceParent, gpu_id};
 use crate::request::Request;
@@ -32,7 +34,8 @@ use crate::request::Request;
 #[derive(Debug)]
 pub struct Exporter {
     experiment: Experiment,
-    aggregation: Aggregation,
+    settings: ExportSettings,
+    last_totals: LastTotals,
     host: Resource,
     workload: Resource,
     /// Number of GPUs per ID so far.
@@ -45,6 +48,8 @@ pub struct Exporter {
     reported: ReportedRecommendations,
     /// GPUs that began and have not ended.
     running: usize,
+    /// How the command ended, once it has.
+    command: Option<CommandExit>,
     /// Totals of the sessions that ended.
     ended: Option<SpanTotals>,
     spans: Vec<Span>,
@@ -62,7 +67,8 @@ impl Exporter {
     #[must_use]
     pub fn new(experiment: Experiment, host: &Attributes, settings: ExportSettings) -> Self {
         Self {
-            aggregation: settings.aggregation,
+            settings,
+            last_totals: LastTotals::default(),
             host: resource(host),
             workload: resource(&experiment.attributes),
             experiment,
@@ -71,6 +77,7 @@ impl Exporter {
             wire_ids: Vec::new(),
             reported: ReportedRecommendations::default(),
             running: 0,
+            command: None,
             ended: None,
             spans: Vec::new(),
             batch: Batch::default(),
@@ -114,8 +121,10 @@ impl Exporter {
     /// Exports an event of a GPU at once: in its open session, else in the one that will start at
     /// `begins`, whose readings still wait for older ones.
     pub fn event(&mut self, gpu: &mut GpuExport, event: &GpuEvent, begins: Option<Timestamp>) {
-        if let EventKind::Xid(code) = event.kind {
-            gpu.device_metrics.count_xid(code);
+        match event.kind {
+            EventKind::Xid(code) => gpu.device_metrics.count_xid(code),
+            EventKind::Recovered => gpu.device_metrics.recover(),
+            EventKind::Lost | EventKind::CallHung | EventKind::CallRecovered => {}
         }
         let open = gpu.session.as_ref().map(|session| session.placement.span);
         let next = || Some(self.experiment.session(&gpu.key, begins?, None).span);
@@ -143,7 +152,8 @@ impl Exporter {
 
     fn export_events(&mut self, events: Vec<Event>, at: Timestamp, context: Option<TraceParent>) {
         let id = &self.experiment.id;
-        let request = events::request(events, at, id, context, &self.workload);
+        let limits = &self.settings.limits.log_record;
+        let request = events::request(events, at, id, context, limits, &self.workload);
         self.ready.push_back(Request::Logs(request));
     }
 
@@ -156,13 +166,24 @@ impl Exporter {
         }
     }
 
+    /// Records how the experiment's command ended.
+    pub fn end_command(&mut self, exit: CommandExit) {
+        self.command = Some(exit);
+    }
+
     /// Ends the experiment, and returns the remaining requests.
     pub fn finish(mut self) -> impl Iterator<Item = Request> {
         if let (Some(mut totals), Some(placement)) =
             (self.ended.take(), self.experiment.placement())
         {
             totals.from = totals.from.min(self.experiment.first);
-            self.push_span(&placement, "experiment", Vec::new(), &totals);
+            let command = self.command.take();
+            let attributes = command.as_ref().map(CommandExit::attributes).unwrap_or_default();
+            let description = SpanDescription {
+                status: command.as_ref().and_then(CommandExit::status),
+                ..SpanDescription::new("experiment", attributes)
+            };
+            self.push_span(&placement, description, &totals);
         }
         self.flush();
         self.ready.into_iter()
@@ -180,7 +201,7 @@ impl Exporter {
         }
         gpu.batch = Some(self.batch_number);
         self.batch_gpus += 1;
-        gpu.add_points(at, meter, &self.experiment, self.aggregation, &mut self.batch);
+        gpu.add_points(at, meter, &self.experiment, self.settings.aggregation, &mut self.batch);
         if self.batch_gpus >= self.running {
             self.flush();
         }
@@ -192,13 +213,14 @@ impl Exporter {
             let (placement, name) =
                 (session.placement.phase(&gpu.key, span.from), span.label.name());
             let attributes = vec![gpu.id(), text("phasemeter.phase", name)];
-            self.push_span(&placement, name, attributes, &totals);
+            self.push_span(&placement, SpanDescription::new(name, attributes), &totals);
         }
     }
 
     /// Ends a session of a GPU.
     fn close(&mut self, session: Session, gpu: KeyValue) {
-        self.push_span(&session.placement, "gpu session", vec![gpu], &session.totals);
+        let description = SpanDescription::new("gpu session", vec![gpu]);
+        self.push_span(&session.placement, description, &session.totals);
         match &mut self.ended {
             Some(ended) => ended.join(&session.totals),
             None => self.ended = Some(session.totals),
@@ -208,12 +230,13 @@ impl Exporter {
     fn push_span(
         &mut self,
         placement: &SpanPlacement,
-        name: &str,
-        attributes: Vec<KeyValue>,
+        description: SpanDescription,
         totals: &SpanTotals,
     ) {
         if placement.span.flags.is_sampled() {
-            self.spans.push(spans::span(&self.experiment, placement, name, attributes, totals));
+            let limits = &self.settings.limits;
+            let span = spans::span(&self.experiment, placement, description, totals, limits);
+            self.spans.push(span);
             if self.spans.len() >= MAX_SPANS {
                 self.flush_spans();
             }
@@ -230,8 +253,10 @@ impl Exporter {
     /// Sends finished spans before the exemplars that refer to them.
     fn flush(&mut self) {
         self.flush_spans();
-        let batch = std::mem::take(&mut self.batch);
-        let request = batch.into_request(&self.host, &self.workload);
+        let mut batch = std::mem::take(&mut self.batch);
+        let temporality = self.settings.temporality;
+        batch.convert(temporality, &mut self.last_totals);
+        let request = batch.into_request(&self.host, &self.workload, temporality);
         self.ready.extend(request.map(Request::Metrics));
         self.batch_number += 1;
         self.batch_gpus = 0;
@@ -247,7 +272,7 @@ pub struct GpuObserver<'a> {
 
 impl Observer for GpuObserver<'_> {
     fn reading(&mut self, reading: &Reading) {
-        self.gpu.record(reading, &self.exporter.experiment);
+        self.gpu.record(reading, &self.exporter.experiment, self.exporter.settings.exemplars);
     }
 
     fn span(&mut self, span: &PhaseSpan) {

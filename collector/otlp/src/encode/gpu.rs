@@ -17,7 +17,7 @@ use super::device_metrics::DeviceMetrics;
 use super::exemplars::Exemplars;
 use super::gpu_attributes::{GpuAttributes, GpuDescription};
 use super::hardware::Hardware;
-use super::settings::Aggregation;
+use super::settings::{Aggregation, ExemplarFilter};
 use super::spans::SpanTotals;
 use super::utilization;
 use super::values::PointTime;
@@ -88,7 +88,12 @@ impl GpuExport {
     }
 
     /// Records an accepted reading.
-    pub(super) fn record(&mut self, reading: &Reading, experiment: &Experiment) {
+    pub(super) fn record(
+        &mut self,
+        reading: &Reading,
+        experiment: &Experiment,
+        exemplars: ExemplarFilter,
+    ) {
         if self.session.is_none() {
             let (at, time) = (reading.at, reading.at.as_nanos());
             self.last = Some(LastExport { first: at, at, time });
@@ -101,6 +106,7 @@ impl GpuExport {
             self.session.as_ref().is_some_and(|it| it.placement.span.flags.is_sampled());
         if let Ok(utilization) = reading.utilization
             && is_sampled
+            && exemplars == ExemplarFilter::TraceBased
         {
             self.exemplars.offer(reading.at, utilization);
         }

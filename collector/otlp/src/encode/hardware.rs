@@ -4,7 +4,7 @@
 
 use phasemeter_meter::accounts::Balance;
 use phasemeter_meter::energy::EnergyBasis;
-use phasemeter_meter::reading::{MissingReason, Reading};
+use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::{Bytes, Celsius, Nanos, Timestamp};
 
 use super::batch::Batch;
@@ -45,9 +45,7 @@ impl Hardware {
         self.add_utilization(export, batch);
         self.add_energy(export, batch);
         self.add_limits(export, batch);
-        // An instantaneous value is exported once, with the timestamp of its reading.
-        let last = export.meter.last_reading().filter(|reading| reading.at >= export.since);
-        if let Some(reading) = last {
+        if let Some(reading) = export.last_reading() {
             self.add_reading(reading, export, batch);
         }
     }
@@ -102,13 +100,6 @@ impl Hardware {
         let attributes = export.attributes;
         let numbers = &mut batch.hardware;
         let gauge = PointTime { start: 0, time: reading.at.as_nanos() };
-        let is_lost = reading.utilization == Err(MissingReason::Lost);
-        for (state, holds) in [("ok", !is_lost), ("failed", is_lost)] {
-            let when = PointTime { start: export.when.start, ..gauge };
-            let mut attributes = attributes.hardware("hw.type", "gpu");
-            attributes.push(text("hw.state", state));
-            numbers.add(&metrics::HW_STATUS, integer(when, attributes, u64::from(holds)));
-        }
         if let Some(used) = reading.memory_used {
             let when = PointTime { start: export.when.start, ..gauge };
             numbers.add(&metrics::HW_MEMORY_USAGE, integer(when, attributes.gpu(), used.get()));

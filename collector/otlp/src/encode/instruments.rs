@@ -3,9 +3,6 @@
 //! `hw.*` follow OpenTelemetry's hardware conventions 1.44; the others are Phasemeter's. Must not
 //! depend on points.
 
-/// The schema of `hw.*`.
-pub(super) const HARDWARE_SCHEMA: &str = "https://opentelemetry.io/schemas/1.44.0";
-
 /// How the points of a metric relate to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -87,7 +84,7 @@ pub(super) const HW_STATUS: Instrument = Instrument {
     name: "hw.status",
     unit: "1",
     kind: Kind::UpDownCounter,
-    description: "1 for the current state, 0 for the others.",
+    description: "1 for each state that holds, 0 for the others.",
 };
 pub(super) const TIME: Instrument = Instrument {
     name: "phasemeter.gpu.time",

@@ -4,7 +4,9 @@
 
 mod accounts;
 mod batch;
+mod command;
 mod context;
+mod delta;
 mod device_metrics;
 mod events;
 mod exemplars;
@@ -12,17 +14,22 @@ mod exporter;
 mod gpu;
 mod gpu_attributes;
 mod hardware;
+mod health;
 mod histogram;
 mod instruments;
+mod limits;
 mod policies;
 mod settings;
 mod spans;
 mod utilization;
 mod values;
 
+pub use command::CommandExit;
 pub use events::{EventKind, GpuEvent};
 pub use exporter::{Exporter, GpuObserver};
 pub use gpu::GpuExport;
 pub use gpu_attributes::GpuDescription;
+pub use limits::{AttributeLimits, Limits};
 pub use policies::{PolicyErrorEvent, RecommendationEvent};
-pub use settings::{Aggregation, ExportSettings};
+pub use settings::{Aggregation, ExemplarFilter, ExportSettings, TemporalityPreference};
+pub use values::SCHEMA;

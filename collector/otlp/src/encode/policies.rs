@@ -10,6 +10,10 @@ use phasemeter_meter::savings::estimate::Estimate;
 use super::events::{Event, Severity};
 use super::values::{number, text, texts};
 
+/// The `hw.id` of each GPU of a recommendation. A registered `hw.id` is a string, so a list needs a
+/// name of its own.
+const GPU_IDS: &str = "phasemeter.gpu.ids";
+
 /// Minimum change of the expected saving, as a fraction of the bill, for a recommendation to be
 /// exported again.
 const MOVED: f64 = 0.01;
@@ -116,7 +120,7 @@ fn recommendation_event(
         number(named("saving.low"), it.saving.low),
         number(named("saving.expected"), it.saving.expected),
         number(named("saving.high"), it.saving.high),
-        texts("hw.id", it.gpus.iter().filter_map(|gpu| hw_id(gpu))),
+        texts(GPU_IDS, it.gpus.iter().filter_map(|gpu| hw_id(gpu))),
     ];
     Event {
         name: "phasemeter.recommendation",

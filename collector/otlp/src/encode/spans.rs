@@ -10,11 +10,12 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags};
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags, Status};
 use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
+use super::limits::{Limits, truncate};
 use super::values::{number, scope, text, weighted_seconds};
 use crate::experiment::{
     EXPERIMENT_ID, Experiment, SpanId, SpanPlacement, TraceFlags, TraceParent,
@@ -65,16 +66,34 @@ impl SpanTotals {
     }
 }
 
-/// A span. `attributes`: those beside the common ones.
+/// What a span describes.
+#[derive(Clone, Debug)]
+pub(super) struct SpanDescription {
+    pub(super) name: &'static str,
+    /// The attributes beside the common ones.
+    pub(super) attributes: Vec<KeyValue>,
+    /// `None` unless it failed.
+    pub(super) status: Option<Status>,
+}
+
+impl SpanDescription {
+    pub(super) const fn new(name: &'static str, attributes: Vec<KeyValue>) -> Self {
+        Self { name, attributes, status: None }
+    }
+}
+
+/// A span.
 pub(super) fn span(
     experiment: &Experiment,
     placement: &SpanPlacement,
-    name: &str,
-    mut attributes: Vec<KeyValue>,
+    description: SpanDescription,
     totals: &SpanTotals,
+    limits: &Limits,
 ) -> Span {
+    let SpanDescription { name, mut attributes, status } = description;
     attributes.push(text(EXPERIMENT_ID, &experiment.id));
     attributes.extend(totals.attributes());
+    let dropped_attributes_count = limits.span.apply(&mut attributes);
     let TraceParent { trace_id, span_id, flags: own } = placement.span;
     // The flags of a parent or link say whether it is in another process.
     let flags = |flags: TraceFlags, other: Option<SpanId>| {
@@ -88,6 +107,8 @@ pub(super) fn span(
         flags: flags(link.flags, Some(link.span_id)),
         ..Link::default()
     };
+    let mut links = placement.link.map(link).into_iter().collect();
+    let dropped_links_count = truncate(&mut links, limits.span_links);
     Span {
         trace_id: trace_id.as_bytes().to_vec(),
         span_id: span_id.as_bytes().to_vec(),
@@ -99,7 +120,10 @@ pub(super) fn span(
         start_time_unix_nano: totals.from.as_nanos(),
         end_time_unix_nano: totals.to.as_nanos(),
         attributes,
-        links: placement.link.map(link).into_iter().collect(),
+        dropped_attributes_count,
+        links,
+        dropped_links_count,
+        status,
         ..Span::default()
     }
 }

@@ -13,6 +13,9 @@ use phasemeter_meter::units::{NANOS_PER_SECOND, PPM};
 
 use crate::experiment::Attributes;
 
+/// The schema of `hw.*`, and of detected resource attributes.
+pub const SCHEMA: &str = "https://opentelemetry.io/schemas/1.44.0";
+
 /// A string attribute.
 pub(super) fn text(key: &str, value: impl Into<String>) -> KeyValue {
     attribute(key.to_owned(), Value::StringValue(value.into()))

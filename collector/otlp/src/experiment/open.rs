@@ -5,6 +5,7 @@ use phasemeter_meter::units::Timestamp;
 use super::attributes::Attributes;
 use super::ids::{GpuKey, SpanId, Subject, TraceId};
 use super::placement::{SpanPlacement, TraceMode};
+use super::propagators::Propagators;
 use super::trace_sampler::TraceSampler;
 use super::traceparent::{TraceFlags, TraceParent, TraceState};
 
@@ -29,6 +30,8 @@ pub struct Experiment {
     pub state: Option<TraceState>,
     /// The `baggage` to propagate.
     pub baggage: Option<String>,
+    /// Which contexts are passed to the command.
+    pub propagators: Propagators,
     /// Decides whether the sessions' own traces are recorded.
     pub sampler: TraceSampler,
     /// Which traces its sessions are in.
@@ -53,14 +56,19 @@ impl Experiment {
         self.innermost().map(|span_id| TraceParent { trace_id, span_id, flags })
     }
 
-    /// Environment variables for a child process; `None` unsets a variable.
+    /// Environment variables for a child process; `None` unsets a variable. Those without a
+    /// propagator are left as they are.
     #[must_use]
-    pub fn propagation_env(&self) -> [(&'static str, Option<String>); 3] {
-        [
-            ("TRACEPARENT", self.context().map(|context| context.to_string())),
-            ("TRACESTATE", self.state.as_ref().map(|state| state.as_str().to_owned())),
-            ("BAGGAGE", self.baggage.clone()),
-        ]
+    pub fn propagation_env(&self) -> Vec<(&'static str, Option<String>)> {
+        let Propagators { trace_context, baggage } = self.propagators;
+        let trace_context = trace_context.then(|| {
+            [
+                ("TRACEPARENT", self.context().map(|context| context.to_string())),
+                ("TRACESTATE", self.state.as_ref().map(|state| state.as_str().to_owned())),
+            ]
+        });
+        let baggage = baggage.then(|| ("BAGGAGE", self.baggage.clone()));
+        trace_context.into_iter().flatten().chain(baggage).collect()
     }
 
     /// Placement of the experiment's own span, if any.
@@ -85,7 +93,8 @@ impl Experiment {
             TraceMode::PerSession => {
                 let trace_id = TraceId::for_session(&self.trace_id, gpu, start);
                 let sampled = self.sampler.samples(&trace_id, None);
-                (trace_id, TraceFlags::default().with_sampled(sampled))
+                // As random as the ID that it is derived from.
+                (trace_id, self.flags.with_sampled(sampled))
             }
         };
         let span_id = SpanId::from_content(&trace_id, &Subject::Session(gpu), start);

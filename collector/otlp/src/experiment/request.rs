@@ -6,8 +6,9 @@ use super::attributes::Attributes;
 use super::ids::{SpanId, Subject, TraceId};
 use super::open::{EXPERIMENT_ID, Experiment};
 use super::placement::TraceMode;
+use super::propagators::Propagators;
 use super::trace_sampler::TraceSampler;
-use super::traceparent::{TraceParent, TraceState};
+use super::traceparent::{TraceFlags, TraceParent, TraceState};
 
 /// The attribute that names the workload.
 const SERVICE_NAME: &str = "service.name";
@@ -26,12 +27,16 @@ pub struct ExperimentRequest {
     pub state: Option<TraceState>,
     /// The `baggage`, propagated unchanged.
     pub baggage: Option<String>,
+    /// Which contexts are passed to the command.
+    pub propagators: Propagators,
     /// Decides whether its trace is recorded.
     pub sampler: TraceSampler,
     /// Which traces its sessions are in.
     pub traces: TraceMode,
     /// Resource attributes of the workload.
     pub attributes: Attributes,
+    /// Name of the executable that names an unnamed workload.
+    pub executable: Option<String>,
 }
 
 impl ExperimentRequest {
@@ -47,27 +52,31 @@ impl ExperimentRequest {
         let mut attributes = self.attributes;
         let given = self.id.or_else(|| attributes.get(EXPERIMENT_ID).cloned());
         let given = given.filter(|id| !id.is_empty());
-        let (trace, own_span) = match opening {
+        let (trace, flags, own_span) = match opening {
             ExperimentKind::Log { gpus } => {
-                (TraceId::from_content(given.as_deref(), first, gpus), true)
+                (TraceId::from_content(given.as_deref(), first, gpus), TraceFlags::default(), true)
             }
-            ExperimentKind::Command { trace } => (trace, true),
-            ExperimentKind::Sidecar { trace } => (trace, false),
+            ExperimentKind::Command { trace } => (trace, TraceFlags::RANDOM, true),
+            ExperimentKind::Sidecar { trace } => (trace, TraceFlags::RANDOM, false),
         };
         let trace_id = self.parent.map_or(trace, |parent| parent.trace_id);
         let traces =
             if own_span || self.parent.is_some() { self.traces } else { TraceMode::PerSession };
         let sampled =
             self.sampler.samples(&trace_id, self.parent.map(|parent| parent.flags.is_sampled()));
-        attributes.entry(SERVICE_NAME.to_owned()).or_insert_with(|| UNKNOWN_SERVICE.to_owned());
+        attributes.entry(SERVICE_NAME.to_owned()).or_insert_with(|| match &self.executable {
+            Some(executable) => format!("{UNKNOWN_SERVICE}:{executable}"),
+            None => UNKNOWN_SERVICE.to_owned(),
+        });
         Experiment {
             id: given.unwrap_or_else(|| trace_id.to_string()),
             trace_id,
             span_id: own_span.then(|| SpanId::from_content(&trace_id, &Subject::Experiment, first)),
             parent: self.parent.map(|parent| parent.span_id),
-            flags: self.parent.map(|parent| parent.flags).unwrap_or_default().with_sampled(sampled),
+            flags: self.parent.map_or(flags, |parent| parent.flags).with_sampled(sampled),
             state: self.state,
             baggage: self.baggage,
+            propagators: self.propagators,
             sampler: self.sampler,
             traces,
             attributes,
@@ -87,12 +96,12 @@ pub enum ExperimentKind<'a> {
     },
     /// A command, whose end is the end of the experiment.
     Command {
-        /// The trace ID if none is given.
+        /// The trace ID if none is given; random.
         trace: TraceId,
     },
     /// A sidecar. It does not know when its workload ends, so there is no span of its own.
     Sidecar {
-        /// The trace ID if none is given.
+        /// The trace ID if none is given; random.
         trace: TraceId,
     },
 }
@@ -100,7 +109,7 @@ pub enum ExperimentKind<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Root, TraceFlags};
+    use crate::experiment::{GpuKey, Root};
 
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -147,7 +156,7 @@ mod tests {
         assert_eq!(experiment.parent, Some(parent.span_id));
         let own = experiment.span_id.unwrap();
         assert_ne!(own, parent.span_id);
-        let [child, state, baggage] = experiment.propagation_env();
+        let [child, state, baggage] = experiment.propagation_env().try_into().unwrap();
         let expected = PARENT.replace("b7ad6b7169203331", &own.to_string());
         assert_eq!(child, ("TRACEPARENT", Some(expected)));
         assert_eq!(state, ("TRACESTATE", Some("a=1".into())));
@@ -171,6 +180,42 @@ mod tests {
         let sidecar = opened(under, ExperimentKind::Sidecar { trace });
         assert_eq!((sidecar.trace_id, sidecar.span_id), (parent.trace_id, None));
         assert_eq!(sidecar.innermost(), Some(parent.span_id));
+    }
+
+    #[test]
+    fn unnamed_workload_is_named_by_its_executable() {
+        let executable = Some("train.py".to_owned());
+        let unnamed = ExperimentRequest { executable, ..Default::default() };
+        let attributes = open(unnamed.clone()).attributes;
+        assert_eq!(attributes[SERVICE_NAME], "unknown_service:train.py");
+        let given = Attributes::from([(SERVICE_NAME.into(), "trainer".into())]);
+        let named = open(ExperimentRequest { attributes: given.clone(), ..unnamed });
+        assert_eq!(named.attributes, given);
+    }
+
+    /// W3C Trace Context Level 2: a parent's flag is kept, and an ID derived from a log is not
+    /// random.
+    #[test]
+    fn only_random_trace_ids_have_the_random_flag() {
+        let trace = TraceId::random();
+        let random = |request: ExperimentRequest, kind| opened(request, kind).flags.bits() & 0b10;
+        let (command, sidecar) =
+            (ExperimentKind::Command { trace }, ExperimentKind::Sidecar { trace });
+        let log = ExperimentKind::Log { gpus: &["GPU-0"] };
+        for (kind, expected) in [(command, 0b10), (sidecar, 0b10), (log, 0)] {
+            assert_eq!(random(ExperimentRequest::default(), kind), expected, "{kind:?}");
+            for flags in ["01", "03"] {
+                let parent = PARENT.replace("-01", &format!("-{flags}")).parse().unwrap();
+                let given = u8::from(flags == "03") << 1;
+                assert_eq!(random(ExperimentRequest::default().under(parent), kind), given);
+            }
+        }
+        let experiment = opened(ExperimentRequest::default(), command);
+        let traceparent = experiment.propagation_env().remove(0).1;
+        assert!(traceparent.unwrap().ends_with("-03"));
+        let gpu = GpuKey { id: "GPU-0".to_owned(), ordinal: 0 };
+        let own = opened(ExperimentRequest::default(), sidecar);
+        assert_eq!(own.session(&gpu, Timestamp::default(), None).span.flags.bits(), 0b11);
     }
 
     #[test]

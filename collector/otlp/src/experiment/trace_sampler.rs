@@ -33,7 +33,8 @@ impl Default for TraceSampler {
 }
 
 impl TraceSampler {
-    /// The sampler of this name, with `ratio` if it uses one; `None` if the name is unknown.
+    /// The sampler of this name, with `ratio` if it uses one; `None` if the name, in lower case, is
+    /// unknown.
     #[must_use]
     pub fn named(name: &str, ratio: Ratio) -> Option<Self> {
         let (parent_based, root) = match name.strip_prefix("parentbased_") {

@@ -10,6 +10,8 @@ pub(crate) struct Stream {
     pub(crate) name: String,
     pub(crate) attributes: BTreeMap<String, String>,
     pub(crate) monotonic: bool,
+    /// Whether points are increases.
+    pub(crate) delta: bool,
     pub(crate) points: Vec<Value>,
 }
 
@@ -75,14 +77,14 @@ pub(crate) fn streams(lines: &[Value]) -> Vec<Stream> {
     for metric in scopes.flat_map(|scope| list(&scope["metrics"])) {
         let kinds = ["gauge", "sum", "histogram", "exponentialHistogram"];
         let data = kinds.iter().find_map(|kind| metric.get(kind)).unwrap();
-        let cumulative = data.get("aggregationTemporality").is_none_or(|value| value == 2);
-        assert!(cumulative, "{metric}");
+        let temporality = data.get("aggregationTemporality").map_or(2, |it| it.as_i64().unwrap());
         for point in list(&data["dataPoints"]) {
             let (name, attributes) = (text(&metric["name"]), attributes(&point["attributes"]));
             let stream = streams.entry((name.clone(), attributes.clone())).or_insert(Stream {
                 name,
                 attributes,
                 monotonic: data["isMonotonic"] == true,
+                delta: temporality == 1,
                 points: Vec::new(),
             });
             stream.points.push(point.clone());

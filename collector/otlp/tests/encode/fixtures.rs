@@ -122,7 +122,7 @@ pub(crate) fn run_as(
 }
 
 pub(crate) fn settings(seconds: u64, aggregation: Aggregation) -> ExportSettings {
-    ExportSettings { every: Nanos::from_secs(seconds), aggregation }
+    ExportSettings { every: Nanos::from_secs(seconds), aggregation, ..ExportSettings::default() }
 }
 
 impl Run {

@@ -9,6 +9,7 @@ use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::Request;
+use phasemeter_otlp::encode::{ExportSettings, TemporalityPreference};
 use phasemeter_otlp::experiment::{
     ExperimentKind, ExperimentRequest, TraceId, TraceMode, TraceParent,
 };
@@ -16,7 +17,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::PARENT;
-use crate::file::{Span, list, long, nanos, number, of, text};
+use crate::file::{Span, Stream, list, long, nanos, number, of, text};
 use crate::fixtures::{Run, TestGpu, any_gpus, any_settings, any_traces, run, run_as};
 
 /// Sums never decrease and keep their start; timestamps increase.
@@ -61,8 +62,70 @@ fn check_exemplars(run: &Run) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// The increases of a stream sum to the last total of the cumulative one, without gaps in time.
+fn check_increases(delta: &Stream, total: &Stream) -> Result<(), TestCaseError> {
+    prop_assert_eq!(delta.points.len(), total.points.len());
+    let mut since = long(&total.points[0]["startTimeUnixNano"]);
+    for (delta, total) in delta.points.iter().zip(&total.points) {
+        prop_assert_eq!(long(&delta["startTimeUnixNano"]), since, "{}", delta);
+        prop_assert_eq!(&delta["timeUnixNano"], &total["timeUnixNano"]);
+        prop_assert_eq!(&delta["exemplars"], &total["exemplars"]);
+        since = long(&delta["timeUnixNano"]);
+    }
+    let last = total.points.last().unwrap();
+    for name in ["asDouble", "sum"] {
+        let value = |point: &Value| point.get(name).map(number);
+        let sum: f64 = delta.points.iter().filter_map(value).sum();
+        let total = value(last).unwrap_or_default();
+        prop_assert!((sum - total).abs() <= 1e-9 * total.max(1.0), "{}: {} {}", name, sum, total);
+    }
+    for name in ["count", "zeroCount"] {
+        let value = |point: &Value| point.get(name).map_or(0, long);
+        prop_assert_eq!(delta.points.iter().map(value).sum::<u64>(), value(last), "{}", name);
+    }
+    let sums = delta.points.iter().flat_map(buckets).fold(BTreeMap::new(), |mut sums, bucket| {
+        *sums.entry(bucket.0).or_insert(0) += bucket.1;
+        sums
+    });
+    prop_assert_eq!(sums, buckets(last).into_iter().collect::<BTreeMap<_, _>>());
+    Ok(())
+}
+
+/// The non-empty buckets of a histogram by index.
+fn buckets(point: &Value) -> Vec<(i64, u64)> {
+    let buckets = point.get("positive").unwrap_or(point);
+    let offset = buckets.get("offset").map_or(0, |offset| offset.as_i64().unwrap());
+    let counts = (offset..).zip(list(&buckets["bucketCounts"]).iter().map(long));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn increases_sum_to_totals(gpus in any_gpus(), settings in any_settings()) {
+        let metrics = |temporality| {
+            let settings = ExportSettings { temporality, ..settings };
+            run(&gpus, ExperimentRequest::default(), settings).metrics()
+        };
+        let totals = metrics(TemporalityPreference::Cumulative);
+        for temporality in [TemporalityPreference::Delta, TemporalityPreference::LowMemory] {
+            let converted = metrics(temporality);
+            prop_assert_eq!(converted.len(), totals.len());
+            for (stream, total) in converted.iter().zip(&totals) {
+                let is_histogram = stream.name == "phasemeter.gpu.utilization";
+                let is_counter = stream.monotonic && temporality == TemporalityPreference::Delta;
+                prop_assert_eq!(stream.delta, is_histogram || is_counter, "{}", &stream.name);
+                prop_assert_eq!((&stream.name, &stream.attributes), (&total.name, &total.attributes));
+                prop_assert!(!total.delta);
+                if stream.delta {
+                    check_increases(stream, total)?;
+                } else {
+                    prop_assert_eq!(&stream.points, &total.points);
+                }
+            }
+        }
+    }
 
     #[test]
     fn last_points_sum_to_bill_and_time(

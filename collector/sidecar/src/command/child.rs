@@ -6,8 +6,10 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{self, Command, ExitCode, ExitStatus};
+use std::path::Path;
+use std::process::{self, Command, ExitStatus};
 
+use phasemeter_otlp::encode::CommandExit;
 use rustix::process::{Pid, Signal, kill_process};
 use tracing::warn;
 
@@ -27,7 +29,7 @@ impl Child {
     pub(super) fn start(
         program: &OsStr,
         arguments: &[OsString],
-        environment: [(&str, Option<String>); 3],
+        environment: Vec<(&str, Option<String>)>,
     ) -> Result<Self, CommandError> {
         let mut command = Command::new(program);
         command.args(arguments);
@@ -44,10 +46,16 @@ impl Child {
         }
     }
 
-    /// Its exit status, if it has ended.
-    pub(super) fn try_wait(&mut self) -> Result<Option<ExitStatus>, CommandError> {
-        let what = "cannot wait for the command";
-        self.process.try_wait().map_err(|source| CommandError::System { what, source })
+    /// How it ended, if it has.
+    pub(super) fn try_wait(&mut self) -> Result<Option<CommandExit>, CommandError> {
+        let failed = |source| CommandError::System { what: "cannot wait for the command", source };
+        let status = self.process.try_wait().map_err(failed)?;
+        Ok(status.map(|status| CommandExit {
+            executable: executable_name(OsStr::new(&self.name)),
+            pid: self.process.id(),
+            code: exit_code(status),
+            signal: status.signal(),
+        }))
     }
 
     /// Forwards a signal.
@@ -64,10 +72,15 @@ impl Child {
 }
 
 /// Its exit status, as a shell reports it.
-pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
+fn exit_code(status: ExitStatus) -> u8 {
     let by_signal = || status.signal().map(|signal| SIGNAL_OFFSET + signal);
     let code = status.code().or_else(by_signal).unwrap_or(SIGNAL_OFFSET);
-    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+/// The name of an executable: the last component of its path.
+pub(super) fn executable_name(program: &OsStr) -> String {
+    Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -78,7 +91,7 @@ mod tests {
     fn exit_code_matches_shell() {
         for (wait_status, code) in [(0, 0), (3 << 8, 3), (255 << 8, 255), (9, 137), (15, 143)] {
             let status = ExitStatus::from_raw(wait_status);
-            assert_eq!(exit_code(status), ExitCode::from(code), "{status}");
+            assert_eq!(exit_code(status), code, "{status}");
         }
     }
 }

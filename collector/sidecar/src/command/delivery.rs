@@ -29,7 +29,11 @@ impl Delivery {
             Some(endpoint) => Self::start(Destination::Endpoint(endpoint)),
             None => Self::start(Destination::Default),
         };
-        Ok(send.otlp.as_ref().map(destination).transpose()?.flatten())
+        let delivery = send.otlp.as_ref().map(destination).transpose()?;
+        if let Some(None) = delivery {
+            warn!("--otlp is ignored: every OTEL_…_EXPORTER is none");
+        }
+        Ok(delivery.flatten())
     }
 
     /// Starts delivery; `None` if there is no destination. Connects when the first request is sent.

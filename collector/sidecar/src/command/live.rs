@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_otlp::encode::{EventKind, GpuEvent};
+use phasemeter_otlp::encode::{CommandExit, EventKind, GpuEvent};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::{Event, Observation, Observed};
 use tracing::{debug, info, warn};
@@ -84,8 +84,11 @@ impl<'a> Live<'a> {
         })
     }
 
-    /// Stops sampling and finalizes all GPUs.
-    pub(super) fn finish(mut self) -> Result<FinishedRun, PipelineError> {
+    /// Stops sampling and finalizes all GPUs. `exit`: how the command ended, if there is one.
+    pub(super) fn finish(
+        mut self,
+        exit: Option<CommandExit>,
+    ) -> Result<FinishedRun, PipelineError> {
         let hung = self.sampler.stop(GRACE);
         self.drain()?;
         let mut sampling = vec![sampling_summary(&self.sampler.stats())];
@@ -103,6 +106,9 @@ impl<'a> Live<'a> {
             sampling.push(format!("{late} readings arrived too late and were dropped"));
         }
         let mut window_start = None;
+        if let Some(exit) = exit {
+            self.pipeline.end_command(exit);
+        }
         let run = self.pipeline.finish(self.gpus, |window| {
             window_start = window.as_ref().map(|window| window.start);
             self.scheduler.finish(window)

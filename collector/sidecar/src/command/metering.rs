@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use phasemeter_meter::phase::Thresholds;
@@ -156,10 +157,14 @@ fn try_write(input: &Input<'_>, format: Format, out: impl Write + IsTerminal) ->
     out.flush()
 }
 
-/// The experiment: options take precedence over the environment.
+/// The experiment: options take precedence over the environment. An unnamed workload is named by
+/// this executable, as by any SDK.
 pub(super) fn request(args: &MeteringArgs, environment: ExperimentRequest) -> ExperimentRequest {
     let id = args.experiment.id.clone().or_else(|| environment.id.clone());
-    let request = ExperimentRequest { id, ..environment };
+    let executable = std::env::current_exe().ok();
+    let executable = executable.as_deref().and_then(Path::file_name);
+    let executable = executable.map(|name| name.to_string_lossy().into_owned());
+    let request = ExperimentRequest { id, executable, ..environment };
     match args.experiment.traceparent {
         Some(parent) => request.under(parent),
         None => request,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::Destination;
+use phasemeter_otlp::encode::CommandExit;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceId};
 use phasemeter_otlp::{OtlpFile, Request};
 use phasemeter_rules::generation::{Generation, Rejection};
@@ -45,6 +46,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The delivery outcome if no endpoint is configured.
 const NO_ENDPOINT: &str = "nothing was sent: OTEL_EXPORTER_OTLP_ENDPOINT is not set";
 
+/// The delivery outcome if no signal is exported.
+const NO_EXPORTER: &str = "nothing was sent: every OTEL_…_EXPORTER is none";
+
 /// Maximum characters of a command in the title of its report.
 const TITLE_LENGTH: usize = 60;
 
@@ -70,7 +74,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         None => ExperimentKind::Sidecar { trace },
     };
     let request = metering::request(&args.metering, environment.experiment);
-    let request = ExperimentRequest { traces: args.trace_mode, ..request };
+    let executable = command.map(|(program, _)| child::executable_name(program));
+    let executable = executable.or(request.executable);
+    let request = ExperimentRequest { traces: args.trace_mode, executable, ..request };
     let clock = Clock::start();
     let experiment = request.open(clock.now(), kind);
     let propagation_env = experiment.propagation_env();
@@ -117,8 +123,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let child =
         command.map(|(program, rest)| Child::start(program, rest, propagation_env)).transpose()?;
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    let status = meter(&mut live, &signals, child, until)?;
-    let FinishedRun { run, sampling, assumptions } = live.finish()?;
+    let exit = meter(&mut live, &signals, child, until)?;
+    let status = exit.as_ref().map_or(ExitCode::SUCCESS, |exit| exit.code.into());
+    let FinishedRun { run, sampling, assumptions } = live.finish(exit)?;
     if let Some(Err(error)) = otlp_file.map(OtlpFile::finish) {
         stop_file(&error);
     }
@@ -126,6 +133,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let until = Instant::now() + GRACE;
     let delivery = match delivery.map(|delivery| delivery.finish(GRACE)) {
         Some(report) => report.sentences().collect(),
+        None if environment.exports_nothing => vec![NO_EXPORTER.to_owned()],
         None => vec![NO_ENDPOINT.to_owned()],
     };
     if let Some(telemetry) = telemetry {
@@ -168,31 +176,32 @@ fn report(
     printed.and(written).map_err(CommandError::Output)
 }
 
-/// Meters until the command ends; without a command, until a signal or the end of the duration.
+/// Meters until the command ends, and returns how; without a command, until a signal or the end of
+/// the duration.
 fn meter(
     live: &mut Live<'_>,
     signals: &SignalListener,
     mut child: Option<Child>,
     until: Option<Instant>,
-) -> Result<ExitCode, CommandError> {
+) -> Result<Option<CommandExit>, CommandError> {
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(None);
         }
         let event = signals.next(left.map_or(DRAIN_INTERVAL, |left| left.min(DRAIN_INTERVAL)));
         live.drain()?;
         live.evaluate_policies()?;
         match (event, &mut child) {
             (Some(SignalEvent::Child), Some(child)) => {
-                if let Some(status) = child.try_wait()? {
-                    return Ok(child::exit_code(status));
+                if let Some(exit) = child.try_wait()? {
+                    return Ok(Some(exit));
                 }
             }
             (Some(SignalEvent::Signal { signal, from_terminal: false }), Some(child)) => {
                 child.signal(signal);
             }
-            (Some(SignalEvent::Signal { .. }), None) => return Ok(ExitCode::SUCCESS),
+            (Some(SignalEvent::Signal { .. }), None) => return Ok(None),
             (Some(SignalEvent::Signal { from_terminal: true, .. }), Some(_))
             | (Some(SignalEvent::Child), None)
             | (None, _) => {}

@@ -15,7 +15,7 @@ use phasemeter_meter::reading::{GpuIdentity, Interval, Reading};
 use phasemeter_meter::reorder::{CAPACITY, LateReading};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::Request;
-use phasemeter_otlp::encode::{ExportSettings, Exporter, GpuEvent};
+use phasemeter_otlp::encode::{CommandExit, ExportSettings, Exporter, GpuEvent};
 use phasemeter_otlp::experiment::{
     Attributes, Experiment, ExperimentKind, ExperimentRequest, gpu_id,
 };
@@ -201,6 +201,13 @@ impl<'a> Pipeline<'a> {
             exporter.policy_results(&recommendations, &errors, identities, at);
         }
         self.send()
+    }
+
+    /// Exports how the command ended, with the experiment.
+    pub fn end_command(&mut self, exit: CommandExit) {
+        if let Some(exporter) = &mut self.exporter {
+            exporter.end_command(exit);
+        }
     }
 
     /// The window of the run so far; `None` before the experiment is open.

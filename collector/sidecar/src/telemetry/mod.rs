@@ -35,6 +35,7 @@ use opentelemetry_sdk::resource::TelemetryResourceDetector;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::Signal;
 use phasemeter_otlp::delivery::{Config, Stats};
+use phasemeter_otlp::encode::SCHEMA;
 use phasemeter_otlp::experiment::Attributes;
 use tokio::runtime;
 use tokio::sync::oneshot;
@@ -155,7 +156,7 @@ impl MetricPipeline {
     fn provider<const N: usize>(&self, more: [KeyValue; N]) -> SdkMeterProvider {
         let sidecar = self.resource.iter();
         let sidecar = sidecar.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-        let resource = Resource::builder_empty().with_attributes(sidecar.chain(more));
+        let resource = Resource::builder_empty().with_schema_url(sidecar.chain(more), SCHEMA);
         let reader = PeriodicReader::builder(self.exporter.clone()).with_interval(self.every);
         SdkMeterProvider::builder()
             .with_resource(resource.build())

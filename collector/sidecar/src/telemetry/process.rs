@@ -2,18 +2,34 @@
 
 use std::fs;
 
+use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::param::clock_ticks_per_second;
 
 /// Linux's status of this process.
 const STATUS: &str = "/proc/self/status";
+
+/// Linux's statistics of this process, on one line.
+const STAT: &str = "/proc/self/stat";
+
+/// CPU modes and the positions of their times in [`STAT`] after the name of the executable, which
+/// can contain spaces.
+const CPU_MODES: [(&str, usize); 2] = [("user", 11), ("system", 12)];
 
 pub(super) fn watch(meter: &Meter) {
     meter
         .f64_observable_counter("process.cpu.time")
         .with_unit("s")
-        .with_description("CPU time of all threads")
-        .with_callback(|observer| observer.observe(cpu_seconds(), &[]))
+        .with_description("CPU time of all threads, by mode")
+        .with_callback(|observer| {
+            let stat = fs::read_to_string(STAT).unwrap_or_default();
+            for (mode, position) in CPU_MODES {
+                if let Some(ticks) = cpu_ticks(&stat, position) {
+                    let seconds = ticks as f64 / clock_ticks_per_second() as f64;
+                    observer.observe(seconds, &[KeyValue::new("cpu.mode", mode)]);
+                }
+            }
+        })
         .build();
     meter
         .i64_observable_up_down_counter("process.memory.usage")
@@ -28,9 +44,10 @@ pub(super) fn watch(meter: &Meter) {
         .build();
 }
 
-fn cpu_seconds() -> f64 {
-    let spent = clock_gettime(ClockId::ProcessCPUTime);
-    std::time::Duration::try_from(spent).map_or(0.0, |spent| spent.as_secs_f64())
+/// CPU time in clock ticks; `None` if it is missing or invalid.
+fn cpu_ticks(stat: &str, position: usize) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_ascii_whitespace().nth(position)?.parse().ok()
 }
 
 /// Resident memory in bytes; `None` if it is missing or invalid.
@@ -42,6 +59,15 @@ fn resident(status: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpu_time_is_read_per_mode_after_any_executable_name() {
+        let stat = "7 (a b) c)) S 1 7 7 0 -1 4194560 1 2 3 4 150 25 0 0 20 0 1 0 9 1 2";
+        let of = |stat| CPU_MODES.map(|(_, position)| cpu_ticks(stat, position));
+        assert_eq!(of(stat), [Some(150), Some(25)]);
+        assert_eq!(of("7 (a) S 1"), [None, None]);
+        assert_eq!(of(""), [None, None]);
+    }
 
     #[test]
     fn resident_memory_is_in_bytes_or_missing() {

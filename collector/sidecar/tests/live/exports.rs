@@ -69,6 +69,7 @@ fn device_metrics_and_events_are_exported() {
         [[device.phase]]
         sm_clock_mhz = 345
         ecc_uncorrected = 2
+        row_remap_pending = true
         [[fault]]
         at_ms = 1600
         xid = 79
@@ -96,9 +97,10 @@ fn device_metrics_and_events_are_exported() {
         let io = points(&file, "hw.gpu.io");
         assert!((10e6..=210e6).contains(&io["receive"]) && io["transmit"] == 0.0, "{io:?}");
         let errors = points(&file, "hw.errors");
-        assert_eq!((errors["ecc_corrected"], errors["ecc_uncorrected"]), (0.0, 2.0));
+        assert_eq!((errors["corrected"], errors["uncorrected"]), (0.0, 2.0));
         let status = points(&file, "hw.status");
-        assert_eq!((status["ok"], status["failed"]), (1.0, 0.0));
+        let held = ["degraded", "failed", "predicted_failure"].map(|state| status[state]);
+        assert_eq!((status.len(), held), (4, [1.0, 1.0, 1.0]), "{status:?}");
         let busy = points(&file, "hw.gpu.utilization");
         assert!(
             busy.contains_key("general") && busy["encoder"] > 0.0 && busy["decoder"] == 0.0,

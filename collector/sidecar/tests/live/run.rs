@@ -334,14 +334,12 @@ pub(crate) fn spans(file: &Path) -> Vec<Value> {
     elements(file, ["resourceSpans", "scopeSpans", "spans"])
 }
 
-/// A string attribute.
+/// A string or integer attribute.
 pub(crate) fn attribute(of: &Value, key: &str) -> String {
     let attributes = of["attributes"].as_array().unwrap();
     let found = attributes.iter().find(|attribute| attribute["key"] == key);
-    found.unwrap_or_else(|| panic!("no {key} in {of:#}"))["value"]["stringValue"]
-        .as_str()
-        .unwrap()
-        .to_owned()
+    let value = &found.unwrap_or_else(|| panic!("no {key} in {of:#}"))["value"];
+    value["stringValue"].as_str().or(value["intValue"].as_str()).unwrap().to_owned()
 }
 
 pub(crate) fn named<'a>(spans: &'a [Value], name: &str) -> Vec<&'a Value> {

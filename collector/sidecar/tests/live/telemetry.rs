@@ -11,6 +11,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
     HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics, number_data_point,
 };
 use prost::Message;
+use serde::de::DeserializeOwned;
 
 use crate::mock_backend::{MockBackend, ReceivedRequest, Reply, Unreachable};
 use crate::policies::{hostile, recommender};
@@ -32,12 +33,10 @@ pub(crate) struct Received {
 
 pub(crate) fn received(requests: &[ReceivedRequest]) -> Received {
     let mut received = Received::default();
-    for ReceivedRequest { path, body, .. } in requests {
-        // gRPC adds a flag and a length.
-        let (grpc, path) = (path.contains("opentelemetry"), path.to_lowercase());
-        let body = if grpc { body.slice(5..) } else { body.clone() };
+    for request in requests {
+        let path = request.path.to_lowercase();
         if path.contains("metrics") {
-            let request = ExportMetricsServiceRequest::decode(body).unwrap();
+            let request: ExportMetricsServiceRequest = decode(request);
             for resource in request.resource_metrics {
                 let about = &resource.resource.as_ref().unwrap().attributes;
                 if text(about, "service.name").as_deref() == Some("phasemeter") {
@@ -50,16 +49,27 @@ pub(crate) fn received(requests: &[ReceivedRequest]) -> Received {
                 }
             }
         } else if path.contains("trace") {
-            let request = ExportTraceServiceRequest::decode(body).unwrap();
+            let request: ExportTraceServiceRequest = decode(request);
             let scopes = request.resource_spans.iter().flat_map(|it| &it.scope_spans);
             received.spans += scopes.map(|scope| scope.spans.len() as u64).sum::<u64>();
         } else {
-            let request = ExportLogsServiceRequest::decode(body).unwrap();
+            let request: ExportLogsServiceRequest = decode(request);
             let scopes = request.resource_logs.iter().flat_map(|it| &it.scope_logs);
             received.logs += scopes.map(|scope| scope.log_records.len() as u64).sum::<u64>();
         }
     }
     received
+}
+
+/// The contents of a request over any protocol.
+fn decode<T: Message + Default + DeserializeOwned>(request: &ReceivedRequest) -> T {
+    let body = request.body.clone();
+    match request.headers["content-type"].to_str().unwrap() {
+        "application/json" => serde_json::from_slice(&body).unwrap(),
+        "application/x-protobuf" => T::decode(body).unwrap(),
+        // gRPC adds a flag and a length.
+        _ => T::decode(body.slice(5..)).unwrap(),
+    }
 }
 
 /// The generation number of a resource.
@@ -77,6 +87,14 @@ pub(crate) fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
     match found.value.as_ref()?.value.as_ref()? {
         any_value::Value::StringValue(text) => Some(text.clone()),
         other => panic!("{key} is {other:?}"),
+    }
+}
+
+fn integer(attributes: &[KeyValue], key: &str) -> i64 {
+    let found = attributes.iter().find(|attribute| attribute.key == key).unwrap();
+    match found.value.as_ref().unwrap().value {
+        Some(any_value::Value::IntValue(value)) => value,
+        ref other => panic!("{key} is {other:?}"),
     }
 }
 
@@ -127,7 +145,9 @@ impl LastExport<'_> {
 #[test]
 fn internal_telemetry_is_accurate_and_separate() {
     unless_stalled(|| {
-        for protocol in ["http/protobuf", "grpc"] {
+        for (protocol, kind) in
+            [("http/protobuf", "http"), ("http/json", "http_json"), ("grpc", "grpc")]
+        {
             let rig = Rig::new(
                 "length_ms = 60000
             [[device]]
@@ -176,16 +196,29 @@ fn internal_telemetry_is_accurate_and_separate() {
             assert_eq!(last.integer("otel.sdk.exporter.log.exported"), logs);
             assert_eq!(last.integer("otel.sdk.exporter.metric_data_point.inflight"), 0);
             assert!(points > 0 && spans > 0 && logs > 0, "{points} {spans} {logs}");
-            let kind = if protocol == "grpc" { "grpc" } else { "http" };
             let exported = &last.sum("otel.sdk.exporter.span.exported")[0].attributes;
             let component = text(exported, "otel.component.type").unwrap();
             assert_eq!(component, format!("otlp_{kind}_span_exporter"));
-            let attempts = last.histogram("otel.sdk.exporter.operation.duration");
-            assert!(attempts.iter().all(|point| text(&point.attributes, "error.type").is_none()));
-            assert_eq!(attempts.len(), 3, "one per signal");
+            let operations = last.histogram("otel.sdk.exporter.operation.duration");
+            assert_eq!(operations.len(), 3, "one per signal");
+            for HistogramDataPoint { attributes, .. } in operations {
+                assert_eq!(text(attributes, "error.type"), None);
+                assert_eq!(text(attributes, "server.address").unwrap(), "127.0.0.1");
+                assert_eq!(integer(attributes, "server.port"), i64::from(backend.address.port()));
+                if protocol == "grpc" {
+                    assert_eq!(text(attributes, "rpc.response.status_code").unwrap(), "OK");
+                } else {
+                    assert_eq!(integer(attributes, "http.response.status_code"), 200);
+                }
+            }
 
             assert!(last.integer("process.memory.usage") > 1024 * 1024);
-            assert!(last.metric("process.cpu.time").is_some());
+            let modes = last.sum("process.cpu.time").iter();
+            let mut modes: Vec<_> =
+                modes.map(|point| text(&point.attributes, "cpu.mode").unwrap()).collect();
+            modes.sort_unstable();
+            assert_eq!(modes, ["system", "user"]);
+            assert_eq!(last.0.schema_url, phasemeter_otlp::encode::SCHEMA);
 
             // The report counts only the data of the GPUs.
             let notes = report["delivery"].to_string();

@@ -1,8 +1,13 @@
 //! The trace of a run: its parent's, the command's, or a new one.
 
+use std::fs;
+
+use serde_json::json;
+
 use crate::Rig;
 use crate::run::{
-    PARENT, assert_one_session_per_hour, named, phasemeter, spans, stderr, times, with_command,
+    PARENT, assert_one_session_per_hour, attribute, named, phasemeter, spans, stderr, times,
+    with_command,
 };
 
 #[test]
@@ -28,13 +33,13 @@ fn command_is_child_of_experiment_and_experiment_of_given_context() {
     assert!(sessions.iter().all(|session| session["parentSpanId"] == own));
     assert_eq!(spans.len(), 5, "one phase per session: {spans:#?}");
 
-    // Without a given context each run starts a new trace.
+    // Without a given context each run starts a new trace, whose ID is random.
     let traces = [(); 2].map(|()| {
         let output = with_command(&rig, "", "echo $TRACEPARENT").output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     });
     assert_ne!(traces[0], traces[1]);
-    assert!(traces[0].starts_with("00-") && traces[0].ends_with("-01\n"), "{traces:?}");
+    assert!(traces[0].starts_with("00-") && traces[0].ends_with("-03\n"), "{traces:?}");
 }
 
 /// A session with its own trace still leads to the command.
@@ -69,4 +74,39 @@ fn sessions_without_command_are_children_of_given_context() {
     let spans = spans(&file);
     assert!(named(&spans, "experiment").is_empty(), "{spans:#?}");
     assert_eq!(named(&spans, "gpu session")[0]["parentSpanId"], "b7ad6b7169203331");
+}
+
+/// The conventions for command-line programs: an exit code other than 0 is an error.
+#[test]
+fn experiment_span_has_the_exit_of_its_command() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    for (name, script, code, error) in [
+        ("ok", "true", "0", None),
+        ("failed", "exit 3", "3", Some(json!({"code": 2}))),
+        (
+            "killed",
+            "kill -KILL $$",
+            "137",
+            Some(json!({"code": 2, "message": "ended by signal 9"})),
+        ),
+    ] {
+        let file = dir.path().join(name);
+        let arguments = format!("--otlp-file {}", file.display());
+        let mut command = with_command(&rig, &arguments, &format!("echo $$; {script}"));
+        let output = command.output().unwrap();
+        let pid = String::from_utf8(output.stdout).unwrap();
+        let spans = spans(&file);
+        let [span] = named(&spans, "experiment")[..] else { panic!("{spans:#?}") };
+        assert_eq!(span.get("status"), error.as_ref(), "{name}");
+        assert_eq!(attribute(span, "process.exit.code"), code);
+        assert_eq!(attribute(span, "process.executable.name"), "sh");
+        assert_eq!(attribute(span, "process.pid"), pid.trim());
+        let attributes = span["attributes"].as_array().unwrap();
+        let kind = attributes.iter().find(|attribute| attribute["key"] == "error.type");
+        let kind = kind.map(|attribute| attribute["value"]["stringValue"].as_str().unwrap());
+        assert_eq!(kind, error.map(|_| code), "{name}");
+        let service = fs::read_to_string(&file).unwrap();
+        assert!(service.contains("\"unknown_service:sh\""), "{service}");
+    }
 }

@@ -1,11 +1,15 @@
-//! The driver's counters, read in one call (`nvmlDeviceGetFieldValues`).
+//! The driver's counters and row remapping, read in one call (`nvmlDeviceGetFieldValues`).
 
 use nvml_wrapper::Device;
 use nvml_wrapper::structs::device::FieldId;
 
 use super::query_error::{QueryError, UnsupportedReason};
 use super::value::whole;
-use phasemeter_meter::device_metric::Counter;
+use phasemeter_meter::device_metric::{Counter, DeviceValue};
+
+/// Whether rows wait to be remapped, and whether any could not be: `NVML_FI_DEV_REMAPPED_PENDING`,
+/// `NVML_FI_DEV_REMAPPED_FAILURE`.
+const ROW_REMAPPING: [FieldId; 2] = [FieldId(144), FieldId(145)];
 
 /// The field ID, `NVML_FI_…`. The wrapper may translate IDs for newer drivers, so values are
 /// matched by their position in the result.
@@ -23,25 +27,33 @@ const fn field(counter: Counter) -> FieldId {
     })
 }
 
-/// Emits the value of every counter that this GPU supports.
+/// Emits every value that this GPU supports.
 ///
 /// # Errors
-/// Returns an error if the call fails, or no counter is supported.
+/// Returns an error if the call fails, or no value is supported.
 pub(super) fn query(
     device: &Device<'_>,
-    mut emit: impl FnMut(Counter, u64),
+    mut emit: impl FnMut(DeviceValue),
 ) -> Result<(), QueryError> {
-    let results = device.field_values_for(&Counter::ALL.map(field))?;
-    let mut unsupported = Some(QueryError::Unsupported(UnsupportedReason::Device));
-    for (counter, result) in Counter::ALL.into_iter().zip(results) {
+    let fields: Vec<_> = Counter::ALL.map(field).into_iter().chain(ROW_REMAPPING).collect();
+    let results = device.field_values_for(&fields)?;
+    let mut values = Vec::with_capacity(results.len());
+    for result in results {
         match result.and_then(|result| result.value).map_err(QueryError::from) {
             Err(QueryError::Lost(loss)) => return Err(QueryError::Lost(loss)),
-            Err(_) => {}
-            Ok(value) => {
-                unsupported = None;
-                whole(&value).into_iter().for_each(|value| emit(counter, value));
-            }
+            Err(_) => values.push(None),
+            Ok(value) => values.push(whole(&value)),
         }
     }
-    unsupported.map_or(Ok(()), Err)
+    if values.iter().all(Option::is_none) {
+        return Err(QueryError::Unsupported(UnsupportedReason::Device));
+    }
+    let (counts, remapping) = values.split_at(Counter::ALL.len().min(values.len()));
+    for (counter, total) in Counter::ALL.into_iter().zip(counts) {
+        total.iter().for_each(|&total| emit(DeviceValue::Count { counter, total }));
+    }
+    if let [Some(pending), Some(failed)] = *remapping {
+        emit(DeviceValue::RowRemapping { pending: pending != 0, failed: failed != 0 });
+    }
+    Ok(())
 }

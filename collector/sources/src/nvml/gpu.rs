@@ -123,8 +123,7 @@ impl<'d> Gpu<'d> {
             }
             Metric::Counters => {
                 let at = clock.now();
-                counters::query(device, |counter, total| {
-                    let value = DeviceValue::Count { counter, total };
+                counters::query(device, |value| {
                     emit(Observed::DeviceMetric(DeviceMetric { at, value }));
                 })?;
             }

@@ -100,6 +100,8 @@ fn field(call: &Call<'_>, id: u32, scope: u32) -> Result<(u32, u64), ErrorCode> 
         4 => large(device.state(now).ecc[1]),
         74 => throttled(SW_POWER_CAP),
         76 => throttled(SYNC_BOOST),
+        144 => small(u32::from(device.state(now).row_remap[0])),
+        145 => small(u32::from(device.state(now).row_remap[1])),
         83 => large(device.energy(now).0),
         185 => small(device.power(now)),
         186 => small(device.power_now(now)),
