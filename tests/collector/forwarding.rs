@@ -1,4 +1,4 @@
-//! Export over HTTP to a Collector that forwards over gRPC to another one.
+//! Export as JSON over HTTP to a Collector that forwards over gRPC to another one.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ fn forwarded_data_reaches_backend() {
     let variables = [("OTELCOL_BACKEND", address.as_str()), ("OTELCOL_BACKEND_INSECURE", "true")];
     let agent = otelcol.start_with(&["collector.yaml", "forward.yaml"], &variables);
     let script = Script::begin(&PLANS).with_faults(&[(500, "device = 0\nxid = 79")]);
-    let run = Run::new(&script).export_to(&format!("http://{}", agent.http), "http/protobuf");
+    let run = Run::new(&script).export_to(&format!("http://{}", agent.http), "http/json");
     let report = run.env("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip").report();
 
     let page = agent.page();
