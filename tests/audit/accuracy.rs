@@ -116,6 +116,24 @@ fn missing_columns_are_reported_as_null() {
     }
 }
 
+/// Memory known only at times, power in three columns and a counter that restarts.
+#[test]
+fn patchy_columns_match_oracle() {
+    let plan = Plan { missing: 50, ticks: 900, ids: Ids::Uuid, ..Plan::default() };
+    let dir = tempfile::tempdir().unwrap();
+    for (seed, every) in [(51, 100), (52, 250), (53, 1_000), (54, 30_000)] {
+        let plan = Plan { seed, every, jitter: every / 20, ..plan };
+        let mut style = plan.style();
+        style.patchy = true;
+        let power = ["power.draw.instant", "power.draw.average", "total_energy_consumption"];
+        style.columns.extend(power);
+        let text = style.write(&plan.rows());
+        let path = dir.path().join("patchy.csv");
+        fs::write(&path, &text).unwrap();
+        check(&format!("every {every} ms"), &text, &[path.to_str().unwrap()], 1, 0);
+    }
+}
+
 /// Audits a log and compares the report and the OTLP file with the reference. `ahead`: milliseconds by
 /// which the clock of the log is ahead of UTC.
 fn check(name: &str, text: &str, args: &[&str], gpus: usize, ahead: u64) {
@@ -155,10 +173,11 @@ const IDLE: [OracleAccount; 3] =
     [OracleAccount::IdleHeld, OracleAccount::IdleFree, OracleAccount::IdleUnknown];
 
 /// The accounts that each field of the report sums.
-const FIELDS: [(&str, &[OracleAccount]); 6] = [
+const FIELDS: [(&str, &[OracleAccount]); 7] = [
     ("idle", &IDLE),
     ("idle_held", &[OracleAccount::IdleHeld]),
     ("idle_free", &[OracleAccount::IdleFree]),
+    ("idle_unknown", &[OracleAccount::IdleUnknown]),
     ("underutilized", &[OracleAccount::Underutilized]),
     ("productive", &[OracleAccount::Productive]),
     ("compute_bound", &[OracleAccount::ComputeBound]),
@@ -173,12 +192,9 @@ fn check_time(name: &str, gpu: &Value, expected: &Expected, ahead: u64) {
     assert_eq!(millis(&gpu["span_seconds"]), expected.end - expected.start, "{name}");
     let (unobserved, _) = seconds_of(expected, &[OracleAccount::Unobserved]);
     assert_eq!(millis(&gpu["unobserved_seconds"]), unobserved, "{name}");
-    let known = seconds_of(expected, &IDLE[..2]).0;
-    let unknown = seconds_of(expected, &IDLE[2..]).0;
-    let held_is_known = expected.held_is_known && !(known == 0 && unknown > 0);
     for (field, books) in FIELDS {
         let share = &gpu["phases"][field];
-        if books.len() == 1 && field.starts_with("idle") && !held_is_known {
+        if ["idle_held", "idle_free"].contains(&field) && !expected.held_is_known {
             assert!(share.is_null(), "{name}: {field} is unknown");
             continue;
         }
@@ -234,8 +250,23 @@ fn check_measured(name: &str, gpu: &Value, expected: &Expected) {
     let memory = &gpu["memory"];
     let bytes = |mebibytes: Option<u64>| mebibytes.map(|mebibytes| mebibytes << 20);
     assert_eq!(memory["used_peak_bytes"].as_u64(), bytes(expected.memory_peak), "{name}");
-    assert_eq!(memory["used_p95_bytes"].as_u64(), bytes(expected.memory_p95), "{name}");
-    match expected.joules {
+    // Rounded up to a resolution finer than 0.1% of the maximum, but at most to the maximum.
+    let resolution = memory["used_p95_resolution_bytes"].as_u64();
+    let rounded = bytes(expected.memory_p95).zip(bytes(expected.memory_peak));
+    let rounded = rounded.zip(resolution).map(|((exact, peak), resolution)| {
+        assert!(resolution == 1 << 20 || resolution * 1_000 < peak, "{name}: {resolution}");
+        exact.next_multiple_of(resolution).min(peak)
+    });
+    assert_eq!(memory["used_p95_bytes"].as_u64(), rounded, "{name}");
+    assert_eq!(resolution.is_some(), expected.memory_p95.is_some(), "{name}");
+    let parts = list(&gpu["energy_by_basis"]);
+    assert_eq!(parts.len(), expected.energy.len(), "{name}: {parts:?}");
+    for part in parts {
+        let (time, joules) = expected.energy[part["basis"].as_str().unwrap()];
+        assert_eq!(millis(&part["seconds"]), time, "{name}: {part}");
+        near(&part["joules"], joules, "joules");
+    }
+    match expected.energy.values().map(|(_, joules)| *joules).reduce(|a, b| a + b) {
         Some(joules) => near(&gpu["energy_joules"], joules, "joules"),
         None => assert!(gpu["energy_joules"].is_null(), "{name}"),
     }

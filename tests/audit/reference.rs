@@ -21,8 +21,16 @@ struct Sample {
     ppm: Option<u64>,
     mebibytes: Option<u64>,
     total: Option<u64>,
-    milliwatts: Option<u64>,
+    /// Power in milliwatts, and the column it is from.
+    power: Option<(&'static str, u64)>,
+    millijoules: Option<u64>,
 }
+
+/// The columns of power; the first with a value counts.
+const POWER: [&str; 3] = ["power.draw", "power.draw.average", "power.draw.instant"];
+
+/// The name of the energy counter in reports.
+const COUNTER: &str = "nvml.total_energy_consumption";
 
 /// The GPUs of a log in the order of their first rows. Without an identifying column, rows belong to
 /// `gpus` GPUs in rotation.
@@ -36,7 +44,8 @@ pub(crate) fn read(text: &str, gpus: usize) -> Vec<Gpu> {
     let id = column(&["uuid", "pci.bus_id", "index"]);
     let [at, ppm, used, total] =
         ["timestamp", "utilization.gpu", "memory.used", "memory.total"].map(|name| column(&[name]));
-    let power = column(&["power.draw", "power.draw.average", "power.draw.instant"]);
+    let power = POWER.map(|name| (name, column(&[name])));
+    let counter = column(&["total_energy_consumption"]);
 
     let mut found: Vec<Gpu> = Vec::new();
     for (number, line) in lines.enumerate() {
@@ -49,7 +58,10 @@ pub(crate) fn read(text: &str, gpus: usize) -> Vec<Gpu> {
                 .map(|percent| (percent * 10_000.0).round() as u64),
             mebibytes: number_in(used).map(|used| used as u64),
             total: number_in(total).map(|total| total as u64),
-            milliwatts: number_in(power).map(|watts| (watts * 1_000.0).round() as u64),
+            power: power.iter().find_map(|(name, column)| {
+                number_in(*column).map(|watts| (*name, (watts * 1_000.0).round() as u64))
+            }),
+            millijoules: number_in(counter).map(|millijoules| millijoules as u64),
         };
         let name = id.map_or_else(|| (number % gpus).to_string(), |id| cells[id].to_owned());
         match found.iter_mut().find(|gpu| gpu.name == name) {
@@ -84,7 +96,8 @@ pub(crate) struct Expected {
     pub(crate) memory_p95: Option<u64>,
     pub(crate) memory_peak: Option<u64>,
     pub(crate) update_period: Option<u64>,
-    pub(crate) joules: Option<f64>,
+    /// Milliseconds and joules by basis.
+    pub(crate) energy: BTreeMap<&'static str, (u64, f64)>,
     pub(crate) spans: Vec<(&'static str, u64, u64)>,
     /// Readings with utilization.
     pub(crate) readings: u64,
@@ -110,13 +123,11 @@ impl Gpu {
             }
         }
         let mut used = BTreeMap::new();
-        for (row, time) in &covered {
+        for (row, time) in covered.iter().filter(|(row, _)| row.ppm.is_some()) {
             if let Some(mebibytes) = row.mebibytes {
                 *used.entry(mebibytes).or_default() += time;
             }
         }
-        let power: Vec<_> =
-            covered.iter().filter_map(|(row, t)| Some(row.milliwatts? * t)).collect();
         let effective = ORACLE_ACCOUNTS.map(|book| {
             let exact = rate * i128::from(oracle.weight_in(book)) / 3_600_000_000_000;
             exact.min(cost_of(&oracle, book, rate))
@@ -135,10 +146,35 @@ impl Gpu {
             memory_p95: percentile(&used, 95),
             memory_peak: self.rows.iter().filter_map(|row| row.mebibytes).max(),
             update_period: update_period(&rows, hold),
-            joules: (!power.is_empty()).then(|| power.iter().sum::<u64>() as f64 / 1e6),
+            energy: self.energy(&covered),
             spans: oracle.spans(5_000),
             readings: rows.iter().filter(|row| row.ppm.is_some()).count() as u64,
         }
+    }
+}
+
+impl Gpu {
+    /// The counter's difference between two of its values, unless it fell; elsewhere power × time.
+    fn energy(&self, covered: &[(&Sample, u64)]) -> BTreeMap<&'static str, (u64, f64)> {
+        let values: Vec<(u64, u64)> =
+            self.rows.iter().filter_map(|row| Some((row.at, row.millijoules?))).collect();
+        let counted: Vec<_> = values.windows(2).filter(|pair| pair[0].1 <= pair[1].1).collect();
+        let is_counted = |at| counted.iter().any(|pair| pair[0].0 <= at && at < pair[1].0);
+        let mut energy: BTreeMap<&str, (u64, f64)> = BTreeMap::new();
+        let mut add = |basis, time, joules| {
+            let sum = energy.entry(basis).or_default();
+            *sum = (sum.0 + time, sum.1 + joules);
+        };
+        for pair in &counted {
+            add(COUNTER, pair[1].0 - pair[0].0, (pair[1].1 - pair[0].1) as f64 / 1e3);
+        }
+        for (row, time) in covered.iter().filter(|(row, _)| !is_counted(row.at)) {
+            if let Some((column, milliwatts)) = row.power {
+                add(column, *time, (milliwatts * time) as f64 / 1e6);
+            }
+        }
+        energy.retain(|_, (time, _)| *time > 0);
+        energy
     }
 }
 

@@ -69,6 +69,9 @@ fn check_time(of: &Value) {
     let observed: f64 = PHASES.map(seconds).iter().sum();
     let unobserved = of["unobserved_seconds"].as_f64().unwrap();
     near(observed + unobserved, of["span_seconds"].as_f64().unwrap());
+    let idle = ["idle_held", "idle_free", "idle_unknown"];
+    let idle = idle.map(|part| of["phases"][part]["seconds"].as_f64().unwrap_or(0.0));
+    near(idle.iter().sum(), seconds("idle"));
     let reasons = list(&of["unobserved_reasons"]).iter();
     near(reasons.map(|reason| reason["seconds"].as_f64().unwrap()).sum(), unobserved);
 
@@ -92,9 +95,9 @@ fn check_money(of: &Value, bill: &Value, phases: &Value) {
     let categories =
         ["starvation", "idle", "underload"].map(|category| usd(&by_category[category]));
     assert_eq!(categories.iter().sum::<i128>(), waste, "{of:#}");
-    if phases["idle_held"].is_object() {
-        assert_eq!(phase("idle_held") + phase("idle_free"), phase("idle"));
-    }
+    let idle = ["idle_held", "idle_free", "idle_unknown"];
+    let idle = idle.map(|part| nanos(&phases[part]["cost_usd"]).unwrap_or(0));
+    assert_eq!(idle.iter().sum::<i128>(), phase("idle"), "{of:#}");
 }
 
 /// Recommendations are sorted by saving; together they save no more than possible.

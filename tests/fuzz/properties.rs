@@ -186,7 +186,6 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
         price: &gpu.price,
         earlier: &gpu.earlier,
         memory_total: identity.memory_total,
-        power_basis: None,
     });
     let input = report::Input {
         title: "train.csv".to_owned(),

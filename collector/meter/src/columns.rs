@@ -80,7 +80,7 @@ fn column(series: &Series, quantity: Quantity, grid: &Grid, unit: f64) -> Vec<f6
     }
     let mean = |sum: &Point| match sum.observed {
         Nanos::ZERO => f64::NAN,
-        observed => sum.weighted as f64 / (observed.0 as f64 * unit),
+        observed => sum.weighted / (observed.0 as f64 * unit),
     };
     sums.iter().map(mean).collect()
 }

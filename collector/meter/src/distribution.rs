@@ -1,9 +1,9 @@
-//! Distributions of utilization and memory, weighted by time.
+//! Distributions of utilization and memory, weighted by observed time.
 //!
-//! Fixed bins keep memory constant: 0.1% for utilization, 1 MiB for memory. Must not depend on the
-//! meaning of the values.
+//! The number of bins is bounded: utilization has one per 0.1%; those of memory widen as its maximum
+//! grows. Must not depend on the meaning of the values.
 
-use crate::units::{Bytes, Nanos, PPM, Utilization};
+use crate::units::{Bytes, Nanos, Utilization};
 
 /// Width of a utilization bin in ppm: 0.1%.
 const BIN: u32 = 1_000;
@@ -11,42 +11,17 @@ const BIN: u32 = 1_000;
 /// Bins from 0% to 100%.
 const BINS: usize = 1_001;
 
-/// Distribution of utilization: time and number of readings per 0.1%.
+/// Distribution of utilization: time per 0.1%.
 #[derive(Clone, Debug)]
 pub struct UtilizationDistribution {
-    time: Vec<u64>,
-    readings: Vec<u64>,
-    all: Readings,
+    bins: Box<[u64; BINS]>,
+    /// All of it.
+    time: Nanos,
 }
 
 impl Default for UtilizationDistribution {
     fn default() -> Self {
-        Self { time: vec![0; BINS], readings: vec![0; BINS], all: Readings::default() }
-    }
-}
-
-/// Count and sum of utilization readings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Readings {
-    /// Number of readings.
-    pub count: u64,
-    /// Σ utilization in ppm.
-    pub sum_ppm: u64,
-}
-
-impl Readings {
-    /// The difference to an `earlier` state.
-    #[must_use]
-    pub const fn since(self, earlier: Self) -> Self {
-        Self { count: self.count - earlier.count, sum_ppm: self.sum_ppm - earlier.sum_ppm }
-    }
-
-    /// The mean, 0–1; `None` if there are no readings.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a mean for evaluation, not for accounts")]
-    pub fn mean(self) -> Option<f64> {
-        let sum = self.sum_ppm as f64 / f64::from(PPM);
-        (self.count > 0).then(|| sum / self.count as f64)
+        Self { bins: Box::new([0; BINS]), time: Nanos::ZERO }
     }
 }
 
@@ -55,26 +30,19 @@ impl Readings {
 pub struct Snapshot(Vec<(u16, u64)>);
 
 impl UtilizationDistribution {
-    /// Records a reading.
-    pub fn record(&mut self, utilization: Utilization) {
-        if let Some(readings) = self.readings.get_mut(bin(utilization)) {
-            *readings += 1;
-            self.all.count += 1;
-            self.all.sum_ppm += u64::from(utilization.ppm());
-        }
-    }
-
     /// Adds time at this utilization.
     pub fn add(&mut self, utilization: Utilization, time: Nanos) {
-        if let Some(bin) = self.time.get_mut(bin(utilization)) {
+        let bin = (utilization.ppm() + BIN / 2) / BIN;
+        if let Some(bin) = self.bins.get_mut(bin as usize) {
             *bin += time.0;
+            self.time += time;
         }
     }
 
     /// Whether any time was added.
     #[must_use]
-    pub fn is_timed(&self) -> bool {
-        self.time.iter().any(|time| *time > 0)
+    pub const fn is_timed(&self) -> bool {
+        self.time.0 > 0
     }
 
     /// The smallest multiple of 0.1% with at least `percent` of the time at or below it; `None` if
@@ -91,50 +59,45 @@ impl UtilizationDistribution {
         Snapshot(earlier): &Snapshot,
         percent: u32,
     ) -> Option<Utilization> {
-        let mut weights = self.time.clone();
+        let mut weights = *self.bins;
         for (bin, before) in earlier {
             if let Some(weight) = weights.get_mut(usize::from(*bin)) {
                 *weight -= before;
             }
         }
-        let bin = percentile(weights.iter().copied().enumerate(), percent)?;
+        let bin = percentile(&weights, percent)?;
         Utilization::from_ppm(u32::try_from(bin).ok()? * BIN)
     }
 
     /// Takes a snapshot.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let bins = (0..).zip(&self.time).filter(|(_, time)| **time > 0);
+        let bins = (0..).zip(self.bins.iter()).filter(|(_, time)| **time > 0);
         Snapshot(bins.map(|(bin, time)| (bin, *time)).collect())
     }
-
-    /// Number of readings per utilization that occurred, in ascending order.
-    pub fn readings(&self) -> impl Iterator<Item = (Utilization, u64)> {
-        (0_u32..).zip(&self.readings).filter(|(_, count)| **count > 0).filter_map(|(bin, count)| {
-            Utilization::from_ppm(bin * BIN).map(|utilization| (utilization, *count))
-        })
-    }
-
-    /// All readings.
-    #[must_use]
-    pub const fn all_readings(&self) -> Readings {
-        self.all
-    }
 }
 
-/// The nearest bin.
-const fn bin(utilization: Utilization) -> usize {
-    ((utilization.ppm() + BIN / 2) / BIN) as usize
-}
+/// Maximum number of memory bins. Bins are only widened while fewer than half would be too few, so
+/// that a bin is narrower than 0.1% of the maximum.
+const MEMORY_BINS: usize = 2_048;
 
-/// Bins per page. A GPU uses few of the at most 8,192 pages; the others stay unallocated.
-const PAGE: usize = 512;
-
-/// Distribution of memory in use: time per mebibyte.
-#[derive(Clone, Debug, Default)]
+/// Distribution of memory in use: time per bin.
+///
+/// A bin is one mebibyte wide, and twice as wide whenever memory use would exceed the last: bin i
+/// contains the time above i − 1 and up to i widths.
+#[derive(Clone, Debug)]
 pub struct MemoryDistribution {
-    pages: Vec<Vec<u64>>,
+    /// Up to the highest use so far.
+    bins: Vec<u64>,
+    /// log₂ of the width in bytes.
+    width: u32,
     peak: Option<Bytes>,
+}
+
+impl Default for MemoryDistribution {
+    fn default() -> Self {
+        Self { bins: Vec::new(), width: Bytes::MEBIBYTE.ilog2(), peak: None }
+    }
 }
 
 impl MemoryDistribution {
@@ -143,26 +106,13 @@ impl MemoryDistribution {
         self.peak = self.peak.max(Some(used));
     }
 
-    /// Adds time at this memory use.
+    /// Adds observed time at this memory use.
     pub fn add(&mut self, used: Bytes, time: Nanos) {
-        let Ok(mebibytes) = usize::try_from((used.get() + Bytes::MEBIBYTE / 2) / Bytes::MEBIBYTE)
-        else {
-            return;
-        };
-        let (page, bin) = (mebibytes / PAGE, mebibytes % PAGE);
-        match self.pages.get_mut(page).and_then(|page| page.get_mut(bin)) {
-            Some(weight) => *weight += time.0,
-            None => *self.page_slot(page, bin) += time.0,
+        let bin = self.bin(used);
+        match self.bins.get_mut(bin) {
+            Some(bin) => *bin += time.0,
+            None => self.add_beyond_end(used, time),
         }
-    }
-
-    #[cold]
-    fn page_slot(&mut self, page: usize, bin: usize) -> &mut u64 {
-        if self.pages.len() <= page {
-            self.pages.resize(page + 1, Vec::new());
-        }
-        self.pages[page].resize(PAGE, 0);
-        &mut self.pages[page][bin]
     }
 
     /// Maximum memory in use.
@@ -171,36 +121,61 @@ impl MemoryDistribution {
         self.peak
     }
 
-    /// The smallest multiple of 1 MiB with at least `percent` of the time at or below it; `None` if
-    /// no time was added.
+    /// The smallest multiple of [`Self::resolution`] with at least `percent` of the time at or below
+    /// it, at most the peak; `None` if no time was added.
     #[must_use]
     pub fn percentile(&self, percent: u32) -> Option<Bytes> {
-        let weights = self.pages.iter().enumerate().flat_map(|(page, weights)| {
-            weights.iter().enumerate().map(move |(bin, weight)| (page * PAGE + bin, *weight))
-        });
-        let mebibytes = percentile(weights, percent)?;
-        Bytes::from_mebibytes(mebibytes as u64)
+        let bin = percentile(&self.bins, percent)?;
+        let end = Bytes::new((bin as u64) << self.width);
+        end.map(|end| self.peak.map_or(end, |peak| end.min(peak)))
+    }
+
+    /// The width of a bin: a power of two, at least 1 MiB, and less than 0.1% of the maximum if more.
+    #[must_use]
+    pub const fn resolution(&self) -> u64 {
+        1 << self.width
+    }
+
+    fn bin(&self, used: Bytes) -> usize {
+        usize::try_from((used.get() + self.resolution() - 1) >> self.width).unwrap_or(usize::MAX)
+    }
+
+    #[cold]
+    fn add_beyond_end(&mut self, used: Bytes, time: Nanos) {
+        while self.bin(used) >= MEMORY_BINS {
+            // ⌈⌈x ÷ w⌉ ÷ 2⌉ = ⌈x ÷ 2w⌉, so that widening late or early gives the same bins.
+            for bin in 1..self.bins.len() {
+                let time = std::mem::take(&mut self.bins[bin]);
+                self.bins[bin.div_ceil(2)] += time;
+            }
+            self.bins.truncate(self.bins.len() / 2 + 1);
+            self.width += 1;
+        }
+        let bin = self.bin(used);
+        if self.bins.len() <= bin {
+            self.bins.reserve_exact(bin + 1 - self.bins.len());
+            self.bins.resize(bin + 1, 0);
+        }
+        self.bins[bin] += time.0;
     }
 }
 
 /// The smallest bin with at least `percent` of the weight at or below it.
-fn percentile(weights: impl Iterator<Item = (usize, u64)> + Clone, percent: u32) -> Option<usize> {
-    let total: u128 = weights.clone().map(|(_, weight)| u128::from(weight)).sum();
-    if total == 0 {
-        return None;
-    }
+fn percentile(weights: &[u64], percent: u32) -> Option<usize> {
+    let total: u128 = weights.iter().copied().map(u128::from).sum();
     let mut below = 0_u128;
-    weights
-        .into_iter()
-        .find(|(_, weight)| {
-            below += u128::from(*weight);
-            below * 100 >= total * u128::from(percent) && below > 0
-        })
-        .map(|(bin, _)| bin)
+    weights.iter().position(|weight| {
+        below += u128::from(*weight);
+        below * 100 >= total * u128::from(percent) && below > 0
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -218,14 +193,47 @@ mod tests {
     }
 
     #[test]
-    fn memory_percentile_has_mebibyte_resolution() {
+    fn memory_bins_widen_with_the_maximum() {
         let mut all = MemoryDistribution::default();
         let mib = |n| Bytes::from_mebibytes(n).unwrap();
         all.add(mib(100), Nanos(95));
+        assert_eq!((all.percentile(50), all.resolution()), (Some(mib(100)), 1 << 20));
         all.add(mib(81_559), Nanos(5));
         all.record(mib(81_559));
-        assert_eq!(all.peak(), Some(mib(81_559)));
-        assert_eq!(all.percentile(95), Some(mib(100)));
-        assert_eq!(all.percentile(99), Some(mib(81_559)));
+        assert_eq!((all.peak(), all.resolution()), (Some(mib(81_559)), 64 << 20));
+        assert_eq!(all.percentile(95), Some(mib(128)), "100 MiB, rounded up");
+        assert_eq!(all.percentile(99), Some(mib(81_559)), "at most the peak");
+    }
+
+    proptest! {
+        /// In any order: at most 2,048 bins, finer than 0.1% of the maximum, and a percentile is the
+        /// exact one rounded up to the resolution.
+        #[test]
+        fn memory_percentile_is_within_resolution(
+            used in prop::collection::vec(
+                (prop_oneof![0..=Bytes::MAX, 0..100_000_000_000_u64, 0..3_000_000_u64], 1..9_u64),
+                1..80,
+            ),
+        ) {
+            let mut all = MemoryDistribution::default();
+            let mut exact: BTreeMap<u64, u64> = BTreeMap::new();
+            for (bytes, time) in &used {
+                all.record(Bytes::new(*bytes).unwrap());
+                all.add(Bytes::new(*bytes).unwrap(), Nanos(*time));
+                *exact.entry(*bytes).or_default() += time;
+            }
+            prop_assert!(all.bins.len() <= MEMORY_BINS && all.bins.capacity() <= MEMORY_BINS);
+            let maximum = *exact.keys().next_back().unwrap();
+            let width = all.resolution();
+            prop_assert!(width == 1 << 20 || width * 1_000 < maximum);
+            let total: u64 = exact.values().sum();
+            for percent in [1, 50, 95, 100] {
+                let below = |value: u64| exact.range(..=value).map(|(_, time)| time).sum::<u64>();
+                let value = exact.keys().find(|value| below(**value) * 100 >= total * percent);
+                let rounded = value.unwrap().next_multiple_of(width).min(maximum);
+                let found = all.percentile(u32::try_from(percent).unwrap()).unwrap();
+                prop_assert_eq!(found.get(), rounded);
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@ pub use self::rolling::WindowTotals;
 use crate::accrual::RateChangeError;
 pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
-use crate::energy::Energy;
+use crate::energy::EnergyMeter;
 use crate::ledger::Ledger;
 use crate::money::Rate;
 use crate::pattern::CycleDetector;
@@ -60,7 +60,7 @@ pub struct GpuMeter {
     feeds: Vec<UtilizationFeed>,
     memory: MemoryDistribution,
     memory_total: Option<Bytes>,
-    energy: Energy,
+    energy: EnergyMeter,
     series: Series,
     unobserved: Unobserved,
     /// The recent window, if sessions end.
@@ -89,7 +89,7 @@ impl GpuMeter {
             feeds: Vec::new(),
             memory: MemoryDistribution::default(),
             memory_total,
-            energy: Energy::default(),
+            energy: EnergyMeter::default(),
             series: Series::new(start),
             unobserved: Unobserved::default(),
             window: None,
@@ -270,24 +270,27 @@ impl GpuMeter {
             self.polled.add(from, to, utilization);
         }
         if let Some(used) = reading.memory_used {
-            self.memory.add(used, time);
             self.record_series(Quantity::Memory, from, to, used.get());
         }
         if let Some(power) = reading.power {
             self.record_series(Quantity::Power, from, to, power.get().into());
         }
-        self.post_range(from, to, reading.utilization.map_err(Some), observer);
+        let observed = self.post_range(from, to, reading.utilization.map_err(Some), observer);
+        if let Some(used) = reading.memory_used {
+            self.memory.add(used, observed);
+        }
     }
 
     /// Posts the time from `from` to `to`. At each instant the billed feed counts, else the polled
-    /// utilization, else the reason why it is missing.
+    /// utilization, else the reason why it is missing. Returns the observed time.
     fn post_range(
         &mut self,
         from: Timestamp,
         to: Timestamp,
         polled: Result<Utilization, Option<MissingReason>>,
         observer: &mut impl Observer,
-    ) {
+    ) -> Nanos {
+        let mut observed = Nanos::ZERO;
         let mut at = from;
         while at < to {
             let (value, until) = self.configured_feed().map_or((None, to), |feed| feed.at(at, to));
@@ -305,6 +308,7 @@ impl GpuMeter {
             }
             at = until;
         }
+                    observed += until.since(at);
         for feed in &mut self.feeds {
             feed.finalize(from, to);
         }
@@ -316,6 +320,7 @@ impl GpuMeter {
             window.series.record(quantity, from, to, value);
         }
     }
+        observed
 
     /// The feed of the configured basis, if that is not polling and has data.
     fn configured_feed(&self) -> Option<&UtilizationFeed> {
@@ -372,9 +377,7 @@ impl GpuMeter {
         if let Some(used) = reading.memory_used {
             self.memory.record(used);
         }
-        if let Some(counter) = reading.energy {
-            self.energy.record(counter);
-        }
+        self.energy.record(reading.at, reading.energy);
     }
 }
 

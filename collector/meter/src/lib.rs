@@ -34,6 +34,7 @@ pub mod waste;
 // Measurements beside the pipeline.
 pub mod distribution;
 pub mod energy;
+pub mod histogram;
 pub mod median;
 pub mod pattern;
 pub mod series;

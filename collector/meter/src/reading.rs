@@ -17,8 +17,10 @@ pub struct Reading {
     pub memory_used: Option<Bytes>,
     /// Number of compute processes (`nvmlDeviceGetComputeRunningProcesses`).
     pub compute_processes: Option<u32>,
-    /// Power draw (`nvmlDeviceGetPowerUsage`, `power.draw`).
+    /// Power draw.
     pub power: Option<Milliwatts>,
+    /// The source of `power`.
+    pub power_basis: PowerBasis,
     /// Energy counter since the driver was loaded (`nvmlDeviceGetTotalEnergyConsumption`).
     pub energy: Option<Millijoules>,
     /// Die temperature (`nvmlDeviceGetTemperature`, `temperature.gpu`).
@@ -39,6 +41,7 @@ impl Reading {
             memory_used: None,
             compute_processes: None,
             power: None,
+            power_basis: PowerBasis::Draw,
             energy: None,
             temperature: None,
             sm_clock: None,
@@ -114,6 +117,34 @@ impl Basis {
             Self::NvmlSamples => "nvml.samples",
             Self::GpmSm => "gpm.sm",
             Self::GpmTensor => "gpm.tensor",
+        }
+    }
+}
+
+/// The source of a power value. The sources differ in their averaging window; a log may have several,
+/// of which each reading takes the first that it can read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PowerBasis {
+    /// `power.draw` of `nvidia-smi`: the latest measurement, or the mean over one second on most
+    /// GPUs since Ampere.
+    Draw,
+    /// `power.draw.average`: the mean over one second.
+    Average,
+    /// `power.draw.instant`: the latest measurement.
+    Instant,
+    /// `nvmlDeviceGetPowerUsage`, which `nvidia-smi` prints as `power.draw`.
+    NvmlUsage,
+}
+
+impl PowerBasis {
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Draw => "power.draw",
+            Self::Average => "power.draw.average",
+            Self::Instant => "power.draw.instant",
+            Self::NvmlUsage => "nvml.power_usage",
         }
     }
 }

@@ -26,19 +26,21 @@ impl Quantity {
 }
 
 /// One point: the observed part of its time range.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
     /// Observed time.
     pub observed: Nanos,
-    /// Σ value × time, in the unit of the quantity × ns.
-    pub weighted: u128,
+    /// Σ value × time, in the unit of the quantity × ns. A float takes half the memory of an exact
+    /// integer, and series are only shown and evaluated, never billed.
+    pub weighted: f64,
 }
 
 impl Point {
-    /// The mean in the unit of the quantity, rounded down; `None` if nothing was observed.
+    /// The mean in the unit of the quantity; `None` if nothing was observed.
     #[must_use]
-    pub fn mean(&self) -> Option<u128> {
-        self.weighted.checked_div(u128::from(self.observed.0))
+    #[expect(clippy::cast_precision_loss, reason = "a mean for evaluation, not for accounts")]
+    pub fn mean(&self) -> Option<f64> {
+        (self.observed > Nanos::ZERO).then(|| self.weighted / self.observed.0 as f64)
     }
 
     pub(crate) fn add(&mut self, other: Self) {
@@ -46,9 +48,10 @@ impl Point {
         self.weighted += other.weighted;
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "a mean for evaluation, not for accounts")]
     fn add_value(&mut self, value: u64, time: Nanos) {
         self.observed += time;
-        self.weighted += u128::from(value) * u128::from(time.0);
+        self.weighted += value as f64 * time.0 as f64;
     }
 }
 
@@ -133,7 +136,7 @@ impl Series {
             let column = &mut self.columns[quantity as usize];
             let index = usize::try_from(slot.saturating_sub(self.first)).unwrap_or(POINTS);
             if column.points.len() <= index {
-                column.points.resize(index + 1, Point::default());
+                column.grow_to(index + 1);
             }
             column.points[index].add_value(value, end.min(to).since(at));
             column.end = end;
@@ -168,6 +171,13 @@ impl Series {
 }
 
 impl Column {
+    /// Adds unobserved points up to this number, at most [`POINTS`], with little spare capacity.
+    fn grow_to(&mut self, points: usize) {
+        let capacity = points.next_multiple_of(64).min(POINTS);
+        self.points.reserve_exact(capacity.saturating_sub(self.points.len()));
+        self.points.resize(points, Point::default());
+    }
+
     /// Drops the oldest `count` points.
     fn drop_oldest(&mut self, count: usize) {
         self.points.drain(..count.min(self.points.len()));
@@ -227,7 +237,9 @@ mod tests {
                 let observed = held().map(|(time, _)| time).sum();
                 let weighted: u64 = held().map(|(time, value)| time * value).sum();
                 prop_assert_eq!(point.observed, Nanos::from_millis(observed));
-                prop_assert_eq!(point.weighted, u128::from(weighted) * 1_000_000);
+                // Each addition rounds to 53 bits.
+                let exact = weighted as f64 * 1e6;
+                prop_assert!((point.weighted - exact).abs() <= exact * 1e-14, "{point:?} ≠ {exact}");
             }
             let all = held.iter().map(|(from, to, _)| to - from).sum();
             prop_assert_eq!(series.sum(Quantity::Power).observed, Nanos::from_millis(all));
@@ -272,7 +284,7 @@ mod tests {
         record(&mut series, 700_000, 1_300_000, 500_000);
         assert_eq!(series.step(), Nanos::from_secs(4));
         let first = series.points(Quantity::Utilization).next();
-        assert_eq!(first.map(|(at, point)| (at, point.mean())), Some((at(0), Some(1_000_000))));
+        assert_eq!(first.map(|(at, point)| (at, point.mean())), Some((at(0), Some(1_000_000.0))));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Must not depend on how they were computed.
 
 use crate::accounts::Accounts;
-use crate::energy::EnergyBasis;
+use crate::energy::Energy;
 use crate::money::Rate;
 use crate::pattern::Pattern;
 use crate::reading::{Basis, MissingReason};
@@ -57,10 +57,13 @@ pub struct Summary {
     pub utilization_p95: Option<Utilization>,
     /// Maximum memory in use.
     pub memory_peak: Option<Bytes>,
-    /// 95th percentile of memory in use, weighted by time.
+    /// 95th percentile of memory in use, weighted by observed time; rounded up to
+    /// `memory_resolution`, at most the maximum.
     pub memory_p95: Option<Bytes>,
-    /// Energy in joules since the first reading, and its basis.
-    pub energy: Option<(f64, EnergyBasis)>,
+    /// In bytes: at least 1 MiB, and less than 0.1% of the maximum if more.
+    pub memory_resolution: u64,
+    /// Energy since the first reading, by basis.
+    pub energy: Energy,
 }
 
 impl Summary {

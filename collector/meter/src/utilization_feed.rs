@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::distribution::UtilizationDistribution;
+use crate::histogram::Histogram;
 use crate::reading::{Basis, Interval};
 use crate::units::{Nanos, Timestamp, Utilization};
 use crate::update_period::UpdatePeriod;
@@ -23,6 +24,7 @@ pub struct UtilizationFeed {
     /// Watermark: earlier time is final.
     watermark: Timestamp,
     distribution: UtilizationDistribution,
+    histogram: Histogram,
     period: UpdatePeriod,
     /// Σ utilization × time, in ppm·ns.
     weighted: u128,
@@ -37,6 +39,7 @@ impl UtilizationFeed {
             pending: VecDeque::new(),
             watermark: Timestamp::default(),
             distribution: UtilizationDistribution::default(),
+            histogram: Histogram::default(),
             period: UpdatePeriod::default(),
             weighted: 0,
         }
@@ -48,10 +51,16 @@ impl UtilizationFeed {
         self.basis
     }
 
-    /// The distribution of its values.
+    /// The distribution of its values over time.
     #[must_use]
     pub const fn distribution(&self) -> &UtilizationDistribution {
         &self.distribution
+    }
+
+    /// The histogram of its values; each counts once.
+    #[must_use]
+    pub const fn histogram(&self) -> &Histogram {
+        &self.histogram
     }
 
     /// The median time between changes; `None` if there are fewer than ten changes.
@@ -62,7 +71,7 @@ impl UtilizationFeed {
 
     /// Whether it covers any finalized time.
     #[must_use]
-    pub fn is_measured(&self) -> bool {
+    pub const fn is_measured(&self) -> bool {
         self.distribution.is_timed()
     }
 
@@ -128,7 +137,7 @@ impl UtilizationFeed {
 
     /// Records one value.
     pub(crate) fn record(&mut self, at: Timestamp, utilization: Utilization) {
-        self.distribution.record(utilization);
+        self.histogram.record(utilization);
         self.period.observe(at, utilization);
     }
 

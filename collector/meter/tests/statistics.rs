@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(clippy::float_cmp, reason = "these means are exact")]
 
-use phasemeter_meter::distribution::{MemoryDistribution, Readings, UtilizationDistribution};
+use phasemeter_meter::distribution::{MemoryDistribution, UtilizationDistribution};
 use phasemeter_meter::gpu_specs::GpuSpecs;
+use phasemeter_meter::histogram::{Histogram, Readings};
 use phasemeter_meter::median::{self, DurationMedian};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::percent::{Percent, percents};
@@ -23,19 +24,18 @@ fn at(millis: u64) -> Timestamp {
 
 #[test]
 fn readings_have_a_count_and_a_mean() {
-    let mut all = UtilizationDistribution::default();
-    assert_eq!(all.all_readings().mean(), None);
+    let mut all = Histogram::default();
+    assert_eq!(all.readings().mean(), None);
     for value in [20, 40, 40] {
         all.record(percent(value));
     }
-    assert_eq!(all.all_readings(), Readings { count: 3, sum_ppm: 1_000_000 });
-    let each: Vec<_> = all.readings().collect();
-    assert_eq!(each, [(percent(20), 1), (percent(40), 2)]);
+    assert_eq!(all.readings(), Readings { count: 3, sum_ppm: 1_000_000 });
+    assert_eq!(all.fixed(), [0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]);
 
-    let earlier = all.all_readings();
+    let earlier = all.readings();
     all.record(percent(100));
     all.record(percent(50));
-    let since = all.all_readings().since(earlier);
+    let since = all.readings().since(earlier);
     assert_eq!(since, Readings { count: 2, sum_ppm: 1_500_000 });
     assert_eq!(since.mean(), Some(0.75));
 }
@@ -54,8 +54,6 @@ fn utilization_is_rounded_to_a_tenth_of_a_percent() {
 fn distribution_is_timed_after_time_is_added() {
     let mut all = UtilizationDistribution::default();
     assert!(!all.is_timed());
-    all.record(percent(10));
-    assert!(!all.is_timed(), "a reading alone covers no time");
     all.add(percent(10), Nanos(1));
     assert!(all.is_timed());
 }
@@ -84,11 +82,11 @@ fn percentile_zero_is_the_lowest_value() {
 }
 
 #[test]
-fn memory_is_rounded_to_a_mebibyte() {
+fn memory_is_rounded_up_to_a_mebibyte() {
     let mut all = MemoryDistribution::default();
     assert_eq!((all.peak(), all.percentile(50)), (None, None));
     let half = Bytes::MEBIBYTE / 2;
-    for (bytes, mebibytes) in [(3 * half, 2), (3 * half - 1, 1), (1_025 * half, 513)] {
+    for (bytes, mebibytes) in [(0, 0), (1, 1), (2 * half, 1), (3 * half, 2), (1_025 * half, 513)] {
         let mut one = MemoryDistribution::default();
         one.add(Bytes::new(bytes).unwrap(), Nanos(1));
         assert_eq!(one.percentile(50), Bytes::from_mebibytes(mebibytes), "{bytes}");

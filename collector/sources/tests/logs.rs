@@ -3,6 +3,7 @@
 //! `PHASEMETER_UPDATE=1 cargo test --test logs` writes `expected` for review.
 #![expect(clippy::unwrap_used, reason = "an invalid fixture fails the test")]
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -78,6 +79,7 @@ fn arguments() -> (Vec<Input>, LogOptions) {
 fn list(inputs: &[Input], options: &LogOptions, out: &mut String) -> Result<(), SourceError> {
     let mut logs = Logs::open(inputs, options)?;
     let mut known: Vec<GpuIdentity> = Vec::new();
+    let mut power = BTreeSet::new();
     while let Some((gpu, reading)) = logs.next()? {
         if known != logs.gpus() {
             for (index, identity) in logs.gpus().iter().enumerate() {
@@ -87,14 +89,16 @@ fn list(inputs: &[Input], options: &LogOptions, out: &mut String) -> Result<(), 
             }
             known = logs.gpus().to_vec();
         }
+        power.extend(reading.power.map(|_| reading.power_basis.name()));
         list_reading(gpu, &reading, out);
     }
+    let power = match power.len() {
+        0 => "no power".to_owned(),
+        _ => power.into_iter().collect::<Vec<_>>().join(" and "),
+    };
     for log in logs.summaries() {
-        write!(out, "{}: {} GPUs by {:?}", log.file, log.gpus, log.gpu_identification).unwrap();
-        match log.power {
-            Some(power) => write!(out, ", {}", power.name()).unwrap(),
-            None => out.push_str(", no power"),
-        }
+        let (file, gpus, by) = (log.file, log.gpus, log.gpu_identification);
+        write!(out, "{file}: {gpus} GPUs by {by:?}, {power}").unwrap();
         let zone = if log.assumed_utc { "local time assumed to be UTC" } else { "UTC known" };
         write!(out, ", {zone}").unwrap();
         if let Some(before) = log.continues {

@@ -4,25 +4,29 @@
 
 use super::GpuMeter;
 use super::rolling::{Snapshot, WindowTotals};
+use crate::accounts::Accounts;
 use crate::accrual::Accrual;
-use crate::distribution::{self, Readings};
-use crate::energy::EnergyBasis;
+use crate::distribution;
+use crate::energy::Energy;
+use crate::histogram::Readings;
+use crate::money::Rate;
 use crate::pattern::Pattern;
 use crate::reading::{Basis, Reading};
-use crate::series::{Quantity, Series};
+use crate::series::Series;
 use crate::summary::Summary;
 use crate::units::{Nanos, Timestamp};
 use crate::utilization_feed::UtilizationFeed;
 
 impl GpuMeter {
-    /// The summary of the run so far.
+    /// The summary of the run so far. Reads every distribution: see [`Self::accounts`],
+    /// [`Self::rate`] and [`Self::energy`] for what is read often.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let WindowTotals { span, accounts, waste, pattern, energy, .. } = self.all();
         let billed = self.billed_feed();
         Summary {
             span,
-            rate: self.ledger.accrual.as_ref().map(Accrual::rate),
+            rate: self.rate(),
             accounts,
             holding_known: self.timeline.is_holding_known(),
             unobserved: self.unobserved,
@@ -34,8 +38,33 @@ impl GpuMeter {
             utilization_p95: billed.distribution().percentile(95),
             memory_peak: self.memory.peak(),
             memory_p95: self.memory.percentile(95),
+            memory_resolution: self.memory.resolution(),
             energy,
         }
+    }
+
+    /// Time of the first reading, and the watermark; `None` without readings.
+    #[must_use]
+    pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        self.start.map(|start| (start, self.watermark))
+    }
+
+    /// Time and cost by account so far.
+    #[must_use]
+    pub const fn accounts(&self) -> &Accounts {
+        &self.ledger.accounts
+    }
+
+    /// The current rate; `None` if unpriced.
+    #[must_use]
+    pub fn rate(&self) -> Option<Rate> {
+        self.ledger.accrual.as_ref().map(Accrual::rate)
+    }
+
+    /// Energy so far, by basis.
+    #[must_use]
+    pub fn energy(&self) -> Energy {
+        self.energy.total()
     }
 
     /// The totals of the recent window at `end`, from the first session end in it; without session
@@ -101,7 +130,7 @@ impl GpuMeter {
             cycles: self.cycle_detector.snapshot(),
             billed: Some((billed.basis(), billed.distribution().snapshot())),
             readings: self.readings().collect(),
-            energy: self.joules(),
+            energy: self.energy(),
         }
     }
 
@@ -126,12 +155,7 @@ impl GpuMeter {
             accounts,
             waste: waste.by_category_since(&earlier.waste, &accounts, confirmed),
             pattern: self.pattern(earlier, billed_before, accounts.observed().time),
-            energy: match (self.joules(), earlier.energy) {
-                (Some((now, basis)), Some((before, same))) if basis == same => {
-                    Some((now - before, basis))
-                }
-                (now, _) => now,
-            },
+            energy: self.energy().since(&earlier.energy),
             readings: readings.collect(),
         }
     }
@@ -141,9 +165,8 @@ impl GpuMeter {
         let initial = distribution::Snapshot::default();
         let billed = earlier.billed.as_ref().filter(|(basis, _)| *basis == feed.basis());
         let billed = billed.map_or(&initial, |(_, snapshot)| snapshot);
-        let distribution = feed.distribution();
-        let readings = distribution.all_readings().since(before).count;
-        let percentile = |percent| distribution.percentile_since(billed, percent);
+        let readings = feed.histogram().readings().since(before).count;
+        let percentile = |percent| feed.distribution().percentile_since(billed, percent);
         let without_bouncing = || Pattern::without_bouncing(percentile, readings, observed);
         self.cycle_detector.bouncing_since(&earlier.cycles).or_else(without_bouncing)
     }
@@ -154,10 +177,6 @@ impl GpuMeter {
     }
 
     fn readings(&self) -> impl Iterator<Item = (Basis, Readings)> {
-        self.feeds().map(|feed| (feed.basis(), feed.distribution().all_readings()))
-    }
-
-    fn joules(&self) -> Option<(f64, EnergyBasis)> {
-        self.energy.joules(self.series.sum(Quantity::Power))
+        self.feeds().map(|feed| (feed.basis(), feed.histogram().readings()))
     }
 }

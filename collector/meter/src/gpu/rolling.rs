@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 
 use crate::accounts::Accounts;
 use crate::config::MeterConfig;
-use crate::distribution::{self, Readings};
-use crate::energy::EnergyBasis;
+use crate::distribution;
+use crate::energy::Energy;
+use crate::histogram::Readings;
 use crate::pattern::{self, CycleChange, Pattern};
 use crate::reading::Basis;
 use crate::series::Series;
@@ -25,8 +26,8 @@ pub struct WindowTotals {
     pub waste: WasteByCategory,
     /// The utilization pattern; `None` if there is too little data.
     pub pattern: Option<Pattern>,
-    /// Energy in joules, and its basis.
-    pub energy: Option<(f64, EnergyBasis)>,
+    /// Energy by basis.
+    pub energy: Energy,
     pub(super) readings: Vec<(Basis, Readings)>,
 }
 
@@ -48,7 +49,7 @@ pub(super) struct Snapshot {
     /// The distribution of the billed feed.
     pub(super) billed: Option<(Basis, distribution::Snapshot)>,
     pub(super) readings: Vec<(Basis, Readings)>,
-    pub(super) energy: Option<(f64, EnergyBasis)>,
+    pub(super) energy: Energy,
 }
 
 /// The recent window: its time series, and a snapshot at the end of each session in it.

@@ -91,7 +91,7 @@ fn feed_counts_each_interval_once() {
     meter.finish(&mut ());
     assert!(meter.feeds().all(UtilizationFeed::is_measured));
     let samples = meter.feeds().last().unwrap();
-    assert_eq!(samples.distribution().all_readings().count, 40);
+    assert_eq!(samples.histogram().readings().count, 40);
     assert_eq!(samples.update_period(), Some(Nanos::from_millis(500)));
     assert_eq!(meter.window_totals(at(200_000)).mean_reading(Basis::NvmlSamples), Some(0.75));
 }
@@ -105,7 +105,7 @@ fn overlapping_interval_counts_from_where_it_is_not_covered() {
     push(&mut meter, 1..=3, 0);
     meter.finish(&mut ());
     let feed = meter.feeds().last().unwrap();
-    assert_eq!(feed.distribution().all_readings().count, 2);
+    assert_eq!(feed.histogram().readings().count, 2);
     assert_eq!(feed.weighted(), (1_000_000 + 2 * 400_000) * 1_000_000_000);
 }
 

@@ -46,8 +46,8 @@ impl AccountPoints {
     /// Adds the points of one export. Every account that applies is exported from the first export
     /// on, so that no sum starts late; an account that was exported once is exported every time.
     pub(super) fn add_points(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
-        let accounts = &export.summary.accounts;
-        let price = export.attributes.price().zip(export.summary.rate);
+        let accounts = export.meter.accounts();
+        let price = export.attributes.price().zip(export.meter.rate());
         let numbers = &mut batch.workload;
         for LastPoint { account, is_exported, waste } in &mut self.points {
             let balance = accounts[*account];

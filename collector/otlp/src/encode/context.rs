@@ -2,7 +2,6 @@
 
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::reading::Reading;
-use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::Timestamp;
 
 use super::gpu_attributes::GpuAttributes;
@@ -14,9 +13,6 @@ use crate::experiment::{Experiment, GpuKey, SpanPlacement};
 pub(super) struct GpuSnapshot<'a> {
     pub(super) attributes: &'a GpuAttributes,
     pub(super) meter: &'a GpuMeter,
-    pub(super) summary: Summary,
-    /// The first reading, where sums start.
-    pub(super) start: Timestamp,
     /// The previous export; for the first export, the first reading.
     pub(super) since: Timestamp,
     /// The timestamps of a sum.

@@ -4,10 +4,9 @@
 //! final by then. Must not depend on span IDs.
 
 use phasemeter_meter::gpu::GpuMeter;
+use phasemeter_meter::histogram::{BUCKETS, bucket};
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::{Timestamp, Utilization};
-
-use super::histogram::{BUCKETS, bucket};
 
 /// A reading that represents its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

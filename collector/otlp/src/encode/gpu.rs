@@ -156,9 +156,7 @@ impl GpuExport {
         last.time = at.as_nanos().max(last.time.saturating_add(1));
         let when = PointTime { start: start.as_nanos(), time: last.time };
         self.attributes.reach(at);
-        let summary = meter.summary();
-        let export =
-            GpuSnapshot { attributes: &self.attributes, meter, summary, start, since, when };
+        let export = GpuSnapshot { attributes: &self.attributes, meter, since, when };
         self.hardware.add_points(&export, batch);
         self.accounts.add_points(&export, batch);
         self.device_metrics.settle(at);

@@ -3,9 +3,8 @@
 //! Must not depend on phases or money.
 
 use phasemeter_meter::accounts::Balance;
-use phasemeter_meter::energy::EnergyBasis;
 use phasemeter_meter::reading::Reading;
-use phasemeter_meter::units::{Bytes, Celsius, Nanos, Timestamp};
+use phasemeter_meter::units::{Bytes, Celsius, Nanos};
 
 use super::batch::Batch;
 use super::context::GpuSnapshot;
@@ -21,8 +20,8 @@ pub(super) struct Hardware {
     temperature_limits: [(&'static str, Option<Celsius>); 2],
     /// Time observed until the last export.
     observed: Balance,
-    /// The basis of energy, and the start of its sum.
-    energy: Option<(EnergyBasis, Timestamp)>,
+    /// Energy at the last export, in joules.
+    energy: f64,
 }
 
 impl Hardware {
@@ -36,7 +35,7 @@ impl Hardware {
                 ("high.critical", board.shutdown),
             ],
             observed: Balance::default(),
-            energy: None,
+            energy: 0.0,
         }
     }
 
@@ -69,7 +68,7 @@ impl Hardware {
 
     /// Adds the mean since the last export, if anything was observed.
     fn add_utilization(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
-        let observed = export.summary.accounts.observed();
+        let observed = export.meter.accounts().observed();
         let before = std::mem::replace(&mut self.observed, observed);
         let time = observed.time - before.time;
         if time > Nanos::ZERO {
@@ -82,18 +81,14 @@ impl Hardware {
         }
     }
 
-    /// A sum on another basis is another sum: it starts at the last point of the previous one.
+    /// Adds the energy on all bases together.
     fn add_energy(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
-        let Some((joules, basis)) = export.summary.energy else { return };
-        let start = match self.energy {
-            Some((known, start)) if known == basis => start,
-            Some(_) => export.since,
-            None => export.start,
-        };
-        self.energy = Some((basis, start));
-        let when = PointTime { start: start.as_nanos(), ..export.when };
+        let Some(joules) = export.meter.energy().joules() else { return };
+        // A counter that is read again replaces the integral of power since, and can be lower; a sum
+        // must not fall.
+        self.energy = self.energy.max(joules);
         let attributes = export.attributes.hardware("hw.type", "gpu");
-        batch.hardware.add(&metrics::HW_ENERGY, double(when, attributes, joules));
+        batch.hardware.add(&metrics::HW_ENERGY, double(export.when, attributes, self.energy));
     }
 
     fn add_reading(&self, reading: &Reading, export: &GpuSnapshot, batch: &mut Batch) {

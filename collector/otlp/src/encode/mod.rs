@@ -15,7 +15,6 @@ mod gpu;
 mod gpu_attributes;
 mod hardware;
 mod health;
-mod histogram;
 mod instruments;
 mod limits;
 mod policies;

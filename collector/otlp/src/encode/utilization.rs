@@ -2,17 +2,17 @@
 //!
 //! Must not depend on bucket bounds.
 
+use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use opentelemetry_proto::tonic::metrics::v1::{
     Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, exemplar,
 };
-use phasemeter_meter::distribution::Readings;
+use phasemeter_meter::histogram::{self, Exponential, Readings};
 use phasemeter_meter::units::PPM;
 use phasemeter_meter::utilization_feed::UtilizationFeed;
 
 use super::batch::Batch;
 use super::context::{GpuSnapshot, TraceContext};
 use super::exemplars::Candidate;
-use super::histogram;
 use super::settings::Aggregation;
 use super::values::{PointTime, text};
 use crate::experiment::EXPERIMENT_ID;
@@ -38,8 +38,8 @@ fn add_feed_points(
     aggregation: Aggregation,
     batch: &mut Batch,
 ) {
-    let readings = feed.distribution();
-    let Readings { count, sum_ppm } = readings.all_readings();
+    let histogram = feed.histogram();
+    let Readings { count, sum_ppm } = histogram.readings();
     if count == 0 {
         return;
     }
@@ -53,22 +53,24 @@ fn add_feed_points(
             time_unix_nano,
             count,
             sum,
-            bucket_counts: histogram::explicit(readings),
+            bucket_counts: histogram.fixed().to_vec(),
             explicit_bounds: histogram::bounds(),
             exemplars,
             ..HistogramDataPoint::default()
         }),
         Aggregation::Exponential => {
-            let counted = histogram::exponential(readings);
+            let Exponential { scale, zero_threshold, zeros, offset, counts } =
+                histogram.exponential();
             batch.exponential.push(ExponentialHistogramDataPoint {
                 attributes,
                 start_time_unix_nano,
                 time_unix_nano,
                 count,
                 sum,
-                scale: counted.scale,
-                zero_count: counted.zeros,
-                positive: Some(counted.buckets),
+                scale,
+                zero_count: zeros,
+                zero_threshold,
+                positive: Some(Buckets { offset, bucket_counts: counts }),
                 exemplars,
                 ..ExponentialHistogramDataPoint::default()
             });

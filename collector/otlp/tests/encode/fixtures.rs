@@ -149,20 +149,25 @@ impl Run {
     }
 }
 
-/// Readings of one GPU: a pause in milliseconds, percent or none, mebibytes or none.
+/// Readings of one GPU: a pause in milliseconds, percent or none, its fraction in ppm, mebibytes or
+/// none.
 pub(crate) fn any_readings() -> impl Strategy<Value = Vec<Reading>> {
     let pause = prop_oneof![8 => 100_u64..3_000, 1 => 3_000_u64..200_000, 1 => Just(1_000)];
     let percent = prop_oneof![
         3 => Just(Some(100)), 2 => Just(Some(0)), 3 => (0..=100_u32).prop_map(Some), 1 => Just(None)
     ];
+    let fraction = prop_oneof![2 => Just(0), 1 => 0..10_000_u32];
     let memory = prop::option::of(0..20_u32);
-    let rows = prop::collection::vec((pause, percent, memory, 1..20_usize), 0..30);
+    let rows = prop::collection::vec((pause, percent, fraction, memory, 1..20_usize), 0..30);
     (0..5_000_u64, rows).prop_map(|(start, rows)| {
         let mut millis = start;
         let mut readings = Vec::new();
-        for (pause, percent, memory, times) in rows {
+        for (pause, percent, fraction, memory, times) in rows {
             for _ in 0..times {
-                let mut next = reading(millis, percent.unwrap_or(101));
+                let ppm = percent.map(|percent| percent * 10_000 + fraction);
+                let utilization = ppm.and_then(Utilization::from_ppm);
+                let mut next = reading(millis, 0);
+                next.utilization = utilization.ok_or(MissingReason::Unreadable);
                 next.memory_used = memory.map(u64::from).and_then(Bytes::from_mebibytes);
                 next.power = memory.and_then(|memory| Milliwatts::new(memory * 1_000));
                 readings.push(next);

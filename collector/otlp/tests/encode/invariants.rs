@@ -36,12 +36,13 @@ pub(crate) fn check_points(run: &Run) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Each exemplar references a span of its GPU that contains it; at most one per bucket and export.
+/// Each exemplar references a span of its GPU that contains it, and lies in a bucket that has counted it
+/// since the last export; at most one per bucket and export.
 fn check_exemplars(run: &Run) -> Result<(), TestCaseError> {
     let spans = run.spans();
     let by_id: BTreeMap<_, _> = spans.iter().map(|span| (span.id.as_str(), span)).collect();
     for stream in of(&run.metrics(), "phasemeter.gpu.utilization") {
-        let mut since = 0;
+        let (mut since, mut counted) = (0, Vec::new());
         for point in &stream.points {
             let exemplars = list(&point["exemplars"]);
             for exemplar in exemplars {
@@ -52,6 +53,16 @@ fn check_exemplars(run: &Run) -> Result<(), TestCaseError> {
                 prop_assert_eq!(&span.trace, &text(&exemplar["traceId"]));
                 prop_assert_eq!(&span.attributes["hw.id"], &stream.attributes["hw.id"]);
                 prop_assert!(span.from <= at && at <= span.to);
+            }
+            if let Some(bounds) = point["explicitBounds"].as_array() {
+                let counts: Vec<u64> = list(&point["bucketCounts"]).iter().map(long).collect();
+                counted.resize(counts.len(), 0);
+                for exemplar in exemplars {
+                    let value = number(&exemplar["asDouble"]);
+                    let bucket = bounds.iter().position(|bound| value <= number(bound)).unwrap();
+                    prop_assert!(counts[bucket] > counted[bucket], "{} in {}", value, point);
+                }
+                counted = counts;
             }
             let values: BTreeSet<_> =
                 exemplars.iter().map(|exemplar| exemplar["asDouble"].to_string()).collect();

@@ -140,7 +140,7 @@ fn request_contains_at_most_512_spans() {
 }
 
 #[test]
-fn energy_restarts_sum_if_basis_changes() {
+fn energy_continues_when_counter_appears() {
     let readings = steady(0, 60, 50).map(|reading| {
         let power = Milliwatts::new(100_000);
         let counted = reading.at >= at(30_000);
@@ -160,11 +160,9 @@ fn energy_restarts_sum_if_basis_changes() {
             (start / 1_000_000_000, number(&point["asDouble"]))
         })
         .collect();
-    // Power until the counter appears after 30 s; the export before that was at 25 s.
-    assert_eq!(
-        points,
-        [(0, 500.0), (0, 1_500.0), (0, 2_500.0), (25, 40.0), (25, 140.0), (25, 240.0), (25, 290.0)]
-    );
+    // 100 W until the counter appears after 30 s, then 10 W, up to the last reading.
+    let joules = [500.0, 1_500.0, 2_500.0, 3_040.0, 3_140.0, 3_240.0, 3_290.0];
+    assert_eq!(points, joules.map(|joules| (0, joules)));
 }
 
 /// Device metrics arrive before readings of the same time: a boundary contains exactly what was measured

@@ -1,7 +1,7 @@
 //! `phasemeter audit`: meters recorded logs.
 
 use phasemeter_sources::nvidia_smi::{
-    self, GpuIdentification, Input, LogOptions, Logs, PowerColumn,
+    self, GpuIdentification, Input, LogOptions, Logs,
 };
 
 use super::error::CommandError;
@@ -38,7 +38,6 @@ fn provenance(inputs: &[Input], source: &Logs) -> Provenance {
     };
     Provenance {
         title,
-        power_basis: source.summaries().find_map(|log| log.power).map(PowerColumn::name),
         rejected_rows: rejected.first.iter().map(row).collect(),
         rejected_total: rejected.total,
         assumptions: assumptions(source),

@@ -31,7 +31,6 @@ fn meter<S: Source>(
     let run = metering::meter(metering, &mut source, &mut sinks, |_| {})?;
     let provenance = Provenance {
         title: format!("demo, seed {seed}"),
-        power_basis: None,
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: vec!["the fleet and its readings are synthetic".to_owned()],

@@ -28,7 +28,6 @@ use crate::report::{self, GpuInput, Input, PoliciesInput, RejectedRow, Report, U
 /// The part of a report that depends on the source.
 pub(super) struct Provenance {
     pub(super) title: String,
-    pub(super) power_basis: Option<&'static str>,
     pub(super) rejected_rows: Vec<RejectedRow>,
     pub(super) rejected_total: u64,
     pub(super) assumptions: Vec<String>,
@@ -104,7 +103,7 @@ pub(super) fn input<'a>(
     if thresholds != Thresholds::default() {
         assumptions.push(format!("phases begin at {thresholds}, as configured"));
     }
-    let ends = run.gpus.iter().filter_map(|gpu| Some(gpu.meter.summary().span?.1));
+    let ends = run.gpus.iter().filter_map(|gpu| Some(gpu.meter.span()?.1));
     let held = run.pricing.expired(ends.max().unwrap_or_default());
     assumptions.extend(held.map(|(model, held)| expired_price(model, &held)));
     Input {
@@ -114,7 +113,7 @@ pub(super) fn input<'a>(
             trace_id: run.experiment.context().map(|context| context.trace_id.to_string()),
         },
         thresholds,
-        gpus: gpus(identities, run, provenance.power_basis),
+        gpus: gpus(identities, run),
         work: work(args).into_iter().collect(),
         rejected_rows: provenance.rejected_rows,
         rejected_total: provenance.rejected_total,
@@ -199,11 +198,7 @@ fn expired_price(model: &str, held: &ExpiredPrice) -> String {
     }
 }
 
-fn gpus<'a>(
-    identities: &'a [GpuIdentity],
-    run: &'a Finished,
-    power_basis: Option<&'static str>,
-) -> Vec<GpuInput<'a>> {
+fn gpus<'a>(identities: &'a [GpuIdentity], run: &'a Finished) -> Vec<GpuInput<'a>> {
     let each = identities.iter().zip(&run.gpus);
     let gpus = each
         .map(|(identity, gpu)| GpuInput {
@@ -212,7 +207,6 @@ fn gpus<'a>(
             price: &gpu.price,
             earlier: &gpu.earlier,
             memory_total: identity.memory_total,
-            power_basis,
         })
         .collect();
     in_order(gpus, |gpu| gpu.identity)

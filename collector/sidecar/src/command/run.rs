@@ -52,9 +52,6 @@ const NO_EXPORTER: &str = "nothing was sent: every OTEL_…_EXPORTER is none";
 /// Maximum characters of a command in the title of its report.
 const TITLE_LENGTH: usize = 60;
 
-/// Basis of energy if a GPU has no energy counter.
-const POWER_BASIS: &str = "nvml.power_usage";
-
 /// Meters, runs the command, and reports.
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let environment = metering::environment();
@@ -141,7 +138,6 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     }
     let provenance = Provenance {
         title: title(&args.command),
-        power_basis: Some(POWER_BASIS),
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: [vec![selected], assumptions].concat(),

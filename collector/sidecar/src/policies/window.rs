@@ -96,7 +96,7 @@ impl WindowGpu<'_> {
 
 /// Metrics without a field in the contract.
 fn metrics(recent: &WindowTotals) -> BTreeMap<String, f64> {
-    let energy = recent.energy.map(|(joules, _)| (ENERGY.to_owned(), joules));
+    let energy = recent.energy.joules().map(|joules| (ENERGY.to_owned(), joules));
     let tensor = recent.mean_reading(Basis::GpmTensor).map(|mean| (TENSOR.to_owned(), mean));
     energy.into_iter().chain(tensor).collect()
 }

@@ -53,11 +53,11 @@ impl<'a> Bars<'a> {
         let mut points = series.points(Quantity::Utilization).peekable();
         columns
             .map(|(&from, &to)| {
-                let mut mean = Point::default();
+                let mut mean = Mean::default();
                 while let Some((at, point)) = points.peek() {
                     let end = *at + series.step();
                     let covered = ((*at).max(span.0), end.min(span.1));
-                    add_part(&mut mean, point, covered, (from, to));
+                    mean.add_part(point, covered, (from, to));
                     if end > to {
                         break;
                     }
@@ -68,8 +68,8 @@ impl<'a> Bars<'a> {
             .collect()
     }
 
-    fn column(&self, mean: Point, metered: bool) -> Column {
-        let Some(ppm) = mean.mean().and_then(|ppm| u64::try_from(ppm).ok()) else {
+    fn column(&self, mean: Mean, metered: bool) -> Column {
+        let Some(ppm) = mean.ppm() else {
             return Column { glyph: if metered { UNOBSERVED } else { ' ' }, phase: None };
         };
         let level = usize::try_from(ppm * LEVELS.len() as u64 / u64::from(PPM)).ok();
@@ -91,20 +91,36 @@ fn edges((from, to): (Timestamp, Timestamp), count: usize) -> Vec<Timestamp> {
         .collect()
 }
 
-/// Adds the part of a point, spread evenly over `covered`, that lies in a column.
-fn add_part(
-    mean: &mut Point,
-    point: &Point,
-    covered: (Timestamp, Timestamp),
-    column: (Timestamp, Timestamp),
-) {
-    let overlap = u128::from(covered.1.min(column.1).since(covered.0.max(column.0)).0);
-    let length = u128::from(covered.1.since(covered.0).0);
-    // Saturates only if one point is a century wide.
-    let part = |whole: u128| (whole.saturating_mul(overlap)).checked_div(length).unwrap_or(0);
-    let observed = part(u128::from(point.observed.0));
-    mean.observed += Nanos(u64::try_from(observed).unwrap_or(u64::MAX));
-    mean.weighted += part(point.weighted);
+/// The mean utilization of a column.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    /// Observed time, in ns.
+    observed: f64,
+    /// Σ utilization × time, in ppm·ns.
+    weighted: f64,
+}
+
+impl Mean {
+    /// Adds the part of a point, spread evenly over `covered`, that lies in a column.
+    fn add_part(
+        &mut self,
+        point: &Point,
+        covered: (Timestamp, Timestamp),
+        column: (Timestamp, Timestamp),
+    ) {
+        let overlap = covered.1.min(column.1).since(covered.0.max(column.0));
+        if overlap > Nanos::ZERO {
+            let part = overlap.0 as f64 / covered.1.since(covered.0).0 as f64;
+            self.observed += point.observed.0 as f64 * part;
+            self.weighted += point.weighted * part;
+        }
+    }
+
+    /// The mean, to one ppm; `None` if nothing was observed.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to a million")]
+    fn ppm(self) -> Option<u64> {
+        (self.observed > 0.0).then(|| (self.weighted / self.observed).round() as u64)
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::ops::AddAssign;
 
 use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::date::Date;
-use phasemeter_meter::energy::EnergyBasis;
+use phasemeter_meter::energy::{EnergyBasis, EnergyPart};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::percent::{Percent, percents};
 use phasemeter_meter::phase::Account;
@@ -23,9 +23,6 @@ use super::input::{GpuInput, Input};
 use super::model::*;
 use super::policies::PolicySection;
 use super::value::{Seconds, Usd, Utc};
-
-/// Basis of energy read from the driver's counter.
-const COUNTER: &str = "nvml.total_energy_consumption";
 
 impl Report {
     /// Builds the report.
@@ -78,7 +75,7 @@ impl Gpu {
         let sums = Sums::of(summary, gpu.price.is_ok());
         let priced = gpu.price.as_ref().ok();
         let earlier = earlier(gpu, summary, first_use);
-        let read = gpu.meter.feeds().any(|feed| feed.distribution().all_readings().count > 0);
+        let read = gpu.meter.feeds().any(|feed| feed.histogram().readings().count > 0);
         Self {
             id: gpu.identity.name.clone(),
             index: gpu.identity.index,
@@ -116,12 +113,10 @@ impl Gpu {
                 total_bytes: gpu.memory_total.map(Bytes::get),
                 used_peak_bytes: summary.memory_peak.map(Bytes::get),
                 used_p95_bytes: summary.memory_p95.map(Bytes::get),
+                used_p95_resolution_bytes: summary.memory_p95.map(|_| summary.memory_resolution),
             },
-            energy_joules: summary.energy.map(|(joules, _)| joules),
-            energy_basis: summary.energy.and_then(|(_, basis)| match basis {
-                EnergyBasis::Counter => Some(COUNTER),
-                EnergyBasis::Power => gpu.power_basis,
-            }),
+            energy_joules: summary.energy.joules(),
+            energy_by_basis: summary.energy.parts().map(EnergyOnBasis::from).collect(),
         }
     }
 }
@@ -189,18 +184,14 @@ struct Sums {
     priced_weighted: u128,
     /// Whether any GPU has a price.
     priced: bool,
-    /// Whether holding was known for any GPU.
+    /// Whether holding was known for any GPU at any time.
     holding_known: bool,
-    /// Whether holding was never known for any idle GPU.
-    holding_unknown: bool,
 }
 
 impl Sums {
     fn of(summary: &Summary, priced: bool) -> Self {
         let accounts = summary.accounts;
         let weighted = accounts.observed().weighted;
-        let known = accounts[Account::IdleHeld].time + accounts[Account::IdleFree].time;
-        let unknown = accounts[Account::IdleUnknown].time;
         Self {
             accounts,
             utilized: accounts.utilized_cost(),
@@ -211,7 +202,6 @@ impl Sums {
             priced_weighted: if priced { weighted } else { 0 },
             priced,
             holding_known: summary.holding_known,
-            holding_unknown: known == Nanos::ZERO && unknown > Nanos::ZERO,
         }
     }
 
@@ -257,12 +247,13 @@ impl Sums {
                 cost_usd: self.usd(balance.cost),
             }
         };
-        let [held, free] = [Account::IdleHeld, Account::IdleFree].map(totals);
-        let holding = self.holding_known && !self.holding_unknown;
+        let idle = [Account::IdleHeld, Account::IdleFree, Account::IdleUnknown];
+        let [held, free, unknown] = idle.map(totals);
         Phases {
-            idle: held.and(free).and(totals(Account::IdleUnknown)),
-            idle_held: holding.then_some(held),
-            idle_free: holding.then_some(free),
+            idle: held.and(free).and(unknown),
+            idle_held: self.holding_known.then_some(held),
+            idle_free: self.holding_known.then_some(free),
+            idle_unknown: unknown,
             underutilized: totals(Account::Underutilized),
             productive: totals(Account::Productive),
             compute_bound: totals(Account::ComputeBound),
@@ -286,7 +277,6 @@ impl AddAssign<&Self> for Sums {
         self.priced_weighted += other.priced_weighted;
         self.priced |= other.priced;
         self.holding_known |= other.holding_known;
-        self.holding_unknown |= other.holding_unknown;
     }
 }
 
@@ -300,6 +290,12 @@ impl PhaseTotals {
             percent: percent.map(|(a, b): (Percent, Percent)| a + b),
             cost_usd: cost.map(|(Usd(a), Usd(b))| Usd(a + b)),
         }
+    }
+}
+
+impl From<(EnergyBasis, EnergyPart)> for EnergyOnBasis {
+    fn from((basis, part): (EnergyBasis, EnergyPart)) -> Self {
+        Self { basis: basis.name(), seconds: Seconds(part.time), joules: part.joules() }
     }
 }
 

@@ -64,6 +64,4 @@ pub struct GpuInput<'a> {
     pub earlier: &'a EarlierPrices,
     /// Its memory as measured by the driver or in the log; never from a table of models.
     pub memory_total: Option<Bytes>,
-    /// The power column that energy is integrated from if there is no counter: `power.draw`.
-    pub power_basis: Option<&'static str>,
 }

@@ -111,10 +111,21 @@ pub struct Gpu {
     pub pattern: Option<Pattern>,
     /// Memory.
     pub memory: Memory,
-    /// Energy in joules.
+    /// Energy in joules; `None` if it was not measured.
     pub energy_joules: Option<f64>,
-    /// The source of `energy_joules`.
-    pub energy_basis: Option<&'static str>,
+    /// What `energy_joules` was computed from; sums to it.
+    pub energy_by_basis: Vec<EnergyOnBasis>,
+}
+
+/// The part of the energy that was computed from one source.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct EnergyOnBasis {
+    /// The driver's counter, or the power values that were integrated.
+    pub basis: &'static str,
+    /// The time it covers. No time is covered twice.
+    pub seconds: Seconds,
+    /// Energy in that time.
+    pub joules: f64,
 }
 
 /// All GPUs together.
@@ -158,12 +169,14 @@ pub enum UnobservedReason {
 /// Time and cost of the observed time, by phase. The four phases sum to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Phases {
-    /// Idle, held or free.
+    /// Idle: held, free and unknown sum to it.
     pub idle: PhaseTotals,
-    /// Idle and held; `None` if unknown.
+    /// Idle and held; `None` if holding was never known.
     pub idle_held: Option<PhaseTotals>,
-    /// Idle and free; `None` if unknown.
+    /// Idle and free; `None` if holding was never known.
     pub idle_free: Option<PhaseTotals>,
+    /// Idle while holding was unknown.
+    pub idle_unknown: PhaseTotals,
     /// Underutilized.
     pub underutilized: PhaseTotals,
     /// Productive.
@@ -217,8 +230,10 @@ pub struct Memory {
     pub total_bytes: Option<u64>,
     /// Maximum in use.
     pub used_peak_bytes: Option<u64>,
-    /// 95th percentile in use, weighted by time.
+    /// 95th percentile in use, weighted by observed time.
     pub used_p95_bytes: Option<u64>,
+    /// What that is rounded up to: 1 MiB, or less than 0.1% of the maximum.
+    pub used_p95_resolution_bytes: Option<u64>,
 }
 
 /// Cost of all GPUs. Sums in dollars cover the GPUs that have a price; `None` if none has.

@@ -29,7 +29,6 @@ pub(super) struct TestGpu {
     pub(super) price: Result<Price, Unpriced>,
     pub(super) earlier: EarlierPrices,
     pub(super) memory_total: Option<Bytes>,
-    pub(super) power_basis: Option<&'static str>,
 }
 
 impl TestGpu {
@@ -56,8 +55,7 @@ impl TestGpu {
             memory_total,
             ..GpuIdentity::default()
         };
-        let (earlier, power_basis) = (EarlierPrices::default(), Some("power.draw"));
-        Self { identity, meter, price, earlier, memory_total, power_basis }
+        Self { identity, meter, price, earlier: EarlierPrices::default(), memory_total }
     }
 }
 
@@ -77,7 +75,6 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
                 price: &gpu.price,
                 earlier: &gpu.earlier,
                 memory_total: gpu.memory_total,
-                power_basis: gpu.power_basis,
             })
             .collect(),
         work: Vec::new(),

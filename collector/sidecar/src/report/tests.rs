@@ -151,9 +151,34 @@ fn holding_is_null_if_unknown() {
         (each.collect::<Vec<_>>(), known(&report["fleet"]["phases"]))
     };
     let gpu = |index, readings| TestGpu::new(index, user_price("1"), readings);
-    assert_eq!(known(&[gpu(0, &idle), gpu(1, &held)]), (vec![false, true], false));
+    assert_eq!(known(&[gpu(0, &idle), gpu(1, &held)]), (vec![false, true], true));
     assert_eq!(known(&[gpu(0, &busy), gpu(1, &held)]), (vec![false, true], true));
     assert_eq!(known(&[gpu(0, &busy)]), (vec![false], false));
+}
+
+/// Idle is held + free + unknown, in a row each, if memory is known for part of the time.
+#[test]
+fn idle_has_three_rows_if_holding_is_partly_unknown() {
+    let readings: Vec<Reading> = (0..=90)
+        .map(|second| match second {
+            0..30 => reading(second, 0),
+            30..50 => full_reading(second, 0, 60_000),
+            _ => full_reading(second, 0, 10),
+        })
+        .collect();
+    let gpus = [TestGpu::new(0, user_price("3.6"), &readings)];
+    let input = input("partly.csv", &gpus);
+    let phases = &json_of(&input)["fleet"]["phases"];
+    let rows = ["idle", "idle_held", "idle_free", "idle_unknown"].map(|row| &phases[row]);
+    let shown = rows.map(|row| (row["seconds"].as_f64().unwrap(), row["cost_usd"].clone()));
+    let expected =
+        [(90.0, "0.090000000"), (20.0, "0.020000000"), (40.0, "0.040000000"), (30.0, "0.030000000")];
+    assert_eq!(shown, expected.map(|(seconds, cost)| (seconds, Value::from(cost))));
+    let text = text_of(&input);
+    for row in ["  held by a job ", "  free for others ", "  unknown "] {
+        let rows = text.lines().filter(|line| line.starts_with(row));
+        assert_eq!(rows.count(), 1, "{row}: {text}");
+    }
 }
 
 /// The example of "GPU Utilization and Cost Analytics": $8 per GPU-hour, 8 × 1.25 h at 60%.

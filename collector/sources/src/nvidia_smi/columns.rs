@@ -3,6 +3,8 @@
 //! Parsed once per header, so that rows are decoded by a plain list of columns. Must not depend on
 //! the format of cells.
 
+use phasemeter_meter::reading::PowerBasis;
+
 use super::error::{HeaderError, printable};
 
 /// The content of a column.
@@ -17,7 +19,8 @@ pub(super) enum Column {
     Utilization,
     MemoryUsed,
     MemoryTotal,
-    Power(PowerColumn),
+    /// A log may have several; each row's power is from the first readable one.
+    Power(PowerBasis),
     EnforcedPowerLimit,
     PowerLimit,
     Energy,
@@ -25,30 +28,6 @@ pub(super) enum Column {
     SmClock,
     MemoryClock,
     Processes,
-}
-
-/// The `nvidia-smi` column that power is read from. The columns differ in their averaging window,
-/// so only one is read per log: the first in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PowerColumn {
-    /// `power.draw`: the latest measurement, or the mean over one second on most GPUs since Ampere.
-    Draw,
-    /// `power.draw.average`: the mean over one second.
-    Average,
-    /// `power.draw.instant`: the latest measurement.
-    Instant,
-}
-
-impl PowerColumn {
-    /// The column's name in `nvidia-smi`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Draw => "power.draw",
-            Self::Average => "power.draw.average",
-            Self::Instant => "power.draw.instant",
-        }
-    }
 }
 
 /// How the GPUs of a log are identified, most reliable first.
@@ -77,9 +56,9 @@ const COLUMN_NAMES: [(&str, Column); 24] = [
     ("utilization.gpu", Column::Utilization),
     ("memory.used", Column::MemoryUsed),
     ("memory.total", Column::MemoryTotal),
-    ("power.draw", Column::Power(PowerColumn::Draw)),
-    ("power.draw.average", Column::Power(PowerColumn::Average)),
-    ("power.draw.instant", Column::Power(PowerColumn::Instant)),
+    ("power.draw", Column::Power(PowerBasis::Draw)),
+    ("power.draw.average", Column::Power(PowerBasis::Average)),
+    ("power.draw.instant", Column::Power(PowerBasis::Instant)),
     ("enforced.power.limit", Column::EnforcedPowerLimit),
     ("power.limit", Column::PowerLimit),
     // Columns that only `phasemeter record` writes.
@@ -100,11 +79,11 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Parses a header. Power is read from the column `power` if an earlier header selected it.
+    /// Parses a header.
     ///
     /// # Errors
     /// Returns an error if the header lacks a required column.
-    pub(super) fn read(header: &[u8], power: Option<PowerColumn>) -> Result<Self, HeaderError> {
+    pub(super) fn read(header: &[u8]) -> Result<Self, HeaderError> {
         // A log appended to another may start with its own byte order mark.
         let header = header.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(header);
         let mut columns = Vec::new();
@@ -113,12 +92,6 @@ impl Columns {
             // A repeated column is read once.
             columns.push(if columns.contains(&column) { Column::Unknown } else { column });
         }
-        let power = power.or_else(|| columns.iter().filter_map(|column| column.power()).min());
-        for column in &mut columns {
-            if column.power() != power && column.power().is_some() {
-                *column = Column::Unknown;
-            }
-        }
         let all = Self { columns };
         if all.columns.iter().all(|column| *column == Column::Unknown) {
             return Err(HeaderError::UnknownColumns);
@@ -126,8 +99,7 @@ impl Columns {
         if !all.has(Column::Timestamp) {
             return Err(HeaderError::NoTimestamp { found: printable(header) });
         }
-        let has_metered = all.has(Column::Utilization) || all.has(Column::MemoryUsed);
-        if !has_metered && all.power().is_none() {
+        if !all.columns.iter().any(Column::is_metered) {
             return Err(HeaderError::NoMeteredColumn { found: printable(header) });
         }
         Ok(all)
@@ -141,11 +113,6 @@ impl Columns {
     /// The number of cells per row.
     pub(super) fn len(&self) -> usize {
         self.columns.len()
-    }
-
-    /// The column that power is read from.
-    pub(super) fn power(&self) -> Option<PowerColumn> {
-        self.columns.iter().find_map(|column| column.power())
     }
 
     /// How GPUs are identified under this header.
@@ -180,11 +147,9 @@ impl Column {
         }
     }
 
-    const fn power(self) -> Option<PowerColumn> {
-        match self {
-            Self::Power(power) => Some(power),
-            _ => None,
-        }
+    /// Whether a log with only this column beside the timestamp can be metered.
+    const fn is_metered(&self) -> bool {
+        matches!(self, Self::Utilization | Self::MemoryUsed | Self::Power(_))
     }
 }
 
@@ -209,7 +174,7 @@ mod tests {
     use super::*;
 
     fn columns(header: &str) -> Vec<Column> {
-        Columns::read(header.as_bytes(), None).unwrap().columns
+        Columns::read(header.as_bytes()).unwrap().columns
     }
 
     #[test]
@@ -219,15 +184,6 @@ mod tests {
             [Column::Unknown, Column::Utilization, Column::MemoryUsed, Column::Timestamp]
         );
         assert_eq!(columns("timestamp, memory.used [GiB], power.draw [W]")[1], Column::Unknown);
-    }
-
-    #[test]
-    fn header_selects_one_power_column() {
-        let all = "timestamp, power.draw.instant [W], power.draw.average [W], power.draw [W]";
-        let [.., average, draw] = columns(all)[..] else { panic!() };
-        assert_eq!((average, draw), (Column::Unknown, Column::Power(PowerColumn::Draw)));
-        let later = Columns::read(all.as_bytes(), Some(PowerColumn::Average)).unwrap();
-        assert_eq!(later.power(), Some(PowerColumn::Average));
     }
 
     #[test]
@@ -246,7 +202,7 @@ mod tests {
 
     #[test]
     fn header_without_required_columns_is_rejected() {
-        let read = |header: &str| Columns::read(header.as_bytes(), None).unwrap_err();
+        let read = |header: &str| Columns::read(header.as_bytes()).unwrap_err();
         assert_eq!(read("2026/07/27 00:22:27.123, 3"), HeaderError::UnknownColumns);
         assert!(matches!(read("index, memory.used"), HeaderError::NoTimestamp { .. }));
         assert!(matches!(read("timestamp, index"), HeaderError::NoMeteredColumn { .. }));
@@ -256,7 +212,7 @@ mod tests {
     fn most_reliable_id_identifies_gpus() {
         let by = |ids: &str| {
             let header = format!("timestamp, memory.used{ids}");
-            Columns::read(header.as_bytes(), None).unwrap().gpu_identification()
+            Columns::read(header.as_bytes()).unwrap().gpu_identification()
         };
         assert_eq!(by(", index, pci.bus_id, uuid"), GpuIdentification::Uuid);
         assert_eq!(by(", index, gpu_bus_id"), GpuIdentification::BusId);

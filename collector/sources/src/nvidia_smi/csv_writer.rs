@@ -206,7 +206,6 @@ mod tests {
             .prop_map(
                 |((millis, utilization), memory, processes, power, energy, heat, sm, mem)| {
                     Reading {
-                        at: at(millis),
                         utilization,
                         memory_used: memory.and_then(Bytes::from_mebibytes),
                         compute_processes: processes,
@@ -215,6 +214,7 @@ mod tests {
                         temperature: heat.map(Celsius),
                         sm_clock: sm.map(Megahertz),
                         memory_clock: mem.map(Megahertz),
+                        ..Reading::at(at(millis))
                     }
                 },
             )
@@ -236,7 +236,7 @@ mod tests {
                 power_limit: limit.and_then(Milliwatts::new),
                 ..GpuIdentity::default()
             };
-            let columns = Columns::read(HEADER.trim_end().as_bytes(), None).unwrap();
+            let columns = Columns::read(HEADER.trim_end().as_bytes()).unwrap();
             let (row, mut timestamps) = (written(&gpu, &reading), TimestampParser::new(None));
             let read = Row::read(row.as_bytes(), &columns, &mut timestamps).unwrap();
             prop_assert_eq!(read.reading, reading);
@@ -254,7 +254,7 @@ mod tests {
         #[test]
         fn row_stays_intact_for_any_name(model in any::<String>()) {
             let gpu = GpuIdentity { model: Some(model), ..GpuIdentity::default() };
-            let columns = Columns::read(HEADER.trim_end().as_bytes(), None).unwrap();
+            let columns = Columns::read(HEADER.trim_end().as_bytes()).unwrap();
             let row = written(&gpu, &Reading::at(at(0)));
             prop_assert_eq!(row.lines().count(), 1);
             let mut timestamps = TimestampParser::new(None);

@@ -6,7 +6,7 @@ use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::Timestamp;
 
 use super::LogOptions;
-use super::columns::{Columns, GpuIdentification, PowerColumn};
+use super::columns::{Columns, GpuIdentification};
 use super::error::{HeaderError, LogError, LogErrorKind};
 use super::gpu_registry::GpuRegistry;
 use super::limits::Limits;
@@ -22,7 +22,6 @@ pub(super) struct LogDecoder {
     /// Whether there was a header, or `--columns` instead.
     has_header: bool,
     gpu_identification: GpuIdentification,
-    power: Option<PowerColumn>,
     timestamps: TimestampParser,
     registry: GpuRegistry,
     /// The position of the next row in its tick, and the number of rows per tick if only the row
@@ -69,14 +68,13 @@ impl LogDecoder {
             columns: None,
             has_header: false,
             gpu_identification: GpuIdentification::RowOrder,
-            power: None,
             timestamps: TimestampParser::new(options.utc_offset),
             registry: GpuRegistry::new(options.gpu_model.clone()),
             position: 0,
             tick: usize::MAX,
         };
         if let Some(given) = &options.columns {
-            let columns = Columns::read(given.as_bytes(), None).map_err(|error| LogError {
+            let columns = Columns::read(given.as_bytes()).map_err(|error| LogError {
                 file: "--columns".to_owned(),
                 line: None,
                 kind: error.into(),
@@ -100,11 +98,6 @@ impl LogDecoder {
     /// How GPUs are identified under the latest header.
     pub(super) const fn gpu_identification(&self) -> GpuIdentification {
         self.gpu_identification
-    }
-
-    /// The column that power is read from.
-    pub(super) const fn power(&self) -> Option<PowerColumn> {
-        self.power
     }
 
     /// Whether local time was assumed to be UTC.
@@ -155,7 +148,7 @@ impl LogDecoder {
         if line.trim_ascii().is_empty() {
             return Decoded::Blank;
         }
-        let error = match Columns::read(line, self.power) {
+        let error = match Columns::read(line) {
             Ok(columns) => return self.apply_header(columns),
             Err(error) if !self.has_header => return Decoded::Failed(error.into()),
             Err(error) => error,
@@ -186,7 +179,6 @@ impl LogDecoder {
 
     fn set_columns(&mut self, columns: Columns) {
         self.gpu_identification = columns.gpu_identification();
-        self.power = self.power.or(columns.power());
         self.columns = Some(columns);
         self.has_header = true;
         self.registry.clear_keys();

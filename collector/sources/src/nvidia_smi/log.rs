@@ -12,7 +12,7 @@ use phasemeter_meter::reading::GpuIdentity;
 
 use super::super::SourceError;
 use super::LogOptions;
-use super::columns::{GpuIdentification, PowerColumn};
+use super::columns::GpuIdentification;
 use super::decoder::{Decoded, Entry, LogDecoder};
 use super::error::{LogError, LogErrorKind};
 use super::interleave::{Fit, Spacing};
@@ -91,11 +91,6 @@ impl Log {
     /// How its GPUs are identified.
     pub(super) const fn gpu_identification(&self) -> GpuIdentification {
         self.decoder.gpu_identification()
-    }
-
-    /// The column that power is read from.
-    pub(super) const fn power(&self) -> Option<PowerColumn> {
-        self.decoder.power()
     }
 
     /// Whether local time was assumed to be UTC.

@@ -13,7 +13,7 @@ use phasemeter_meter::units::Timestamp;
 
 use super::super::{Source, SourceError};
 use super::LogOptions;
-use super::columns::{GpuIdentification, PowerColumn};
+use super::columns::GpuIdentification;
 use super::error::{LogError, LogErrorKind};
 use super::fleet::Fleet;
 use super::log::Log;
@@ -64,8 +64,6 @@ pub struct LogSummary<'a> {
     pub gpus: usize,
     /// How they are identified.
     pub gpu_identification: GpuIdentification,
-    /// The column that power was read from; `None` if there is none.
-    pub power: Option<PowerColumn>,
     /// Whether local time was assumed to be UTC, for lack of a time zone and `--utc-offset`.
     pub assumed_utc: bool,
     /// The log that this one is assumed to continue: same IDs, no UUIDs, no overlap in time.
@@ -136,7 +134,6 @@ impl Logs {
             file: merged.log.name(),
             gpus: merged.log.gpus().len(),
             gpu_identification: merged.log.gpu_identification(),
-            power: merged.log.power(),
             assumed_utc: merged.log.assumed_utc(),
             continues: merged.continues.as_deref(),
         })

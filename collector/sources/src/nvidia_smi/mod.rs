@@ -31,7 +31,7 @@ mod timestamp;
 
 use std::num::NonZeroU32;
 
-pub use columns::{GpuIdentification, PowerColumn};
+pub use columns::GpuIdentification;
 pub use error::{HeaderError, LogError, LogErrorKind};
 pub use logs::{LogSummary, Logs};
 pub use rejected::{RejectedRow, RejectedRows};

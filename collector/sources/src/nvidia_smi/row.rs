@@ -71,7 +71,12 @@ impl<'a> Row<'a> {
                 Column::Utilization => reading.utilization = utilization(&mut cells),
                 Column::MemoryUsed => reading.memory_used = mebibytes(&mut cells),
                 Column::MemoryTotal => limits.memory_total = mebibytes(&mut cells),
-                Column::Power(_) => reading.power = milliwatts(&mut cells, column),
+                Column::Power(basis) => {
+                    let power = milliwatts(&mut cells, column);
+                    if power.is_some() && (reading.power.is_none() || basis < reading.power_basis) {
+                        (reading.power, reading.power_basis) = (power, basis);
+                    }
+                }
                 Column::EnforcedPowerLimit => limits.power = power_limit(&mut cells, column),
                 Column::PowerLimit => set_limit = power_limit(&mut cells, column),
                 Column::Energy => reading.energy = millijoules(&mut cells),
@@ -136,6 +141,8 @@ fn whole(number: Result<u64, &[u8]>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_meter::reading::PowerBasis;
+
     use super::*;
 
     const HEADER: &str = "timestamp, index, utilization.gpu [%], memory.used [MiB], \
@@ -147,7 +154,7 @@ mod tests {
     }
 
     fn under<'a>(header: &str, row: &'a str) -> Option<Row<'a>> {
-        let columns = Columns::read(header.as_bytes(), None).unwrap();
+        let columns = Columns::read(header.as_bytes()).unwrap();
         Row::read(row.as_bytes(), &columns, &mut TimestampParser::new(None))
     }
 
@@ -206,6 +213,23 @@ mod tests {
             let expected = Milliwatts::new(expected).filter(|limit| limit.get() > 0);
             assert_eq!(row.limits.power, expected, "{set}, {enforced}");
             assert_eq!(row.reading.power, Milliwatts::new(71_250));
+        }
+    }
+
+    #[test]
+    fn power_is_the_first_readable_of_its_columns() {
+        let header = "timestamp, power.draw.instant [W], power.draw [W], power.draw.average [W]";
+        for (cells, expected) in [
+            ("9.00 W, 7.00 W, 8.00 W", Some((7_000, PowerBasis::Draw))),
+            ("9.00 W, [N/A], 8.00 W", Some((8_000, PowerBasis::Average))),
+            ("9.00 W, [N/A], [Unknown Error]", Some((9_000, PowerBasis::Instant))),
+            ("0.00 W, 99999999 W, -8.00 W", Some((0, PowerBasis::Instant))),
+            ("[N/A], [N/A], [N/A]", None),
+        ] {
+            let row = format!("2026/07/27 00:22:27.123, {cells}");
+            let reading = under(header, &row).unwrap().reading;
+            let power = reading.power.map(|power| (power.get(), reading.power_basis));
+            assert_eq!(power, expected, "{cells}");
         }
     }
 

@@ -9,7 +9,7 @@ use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::structs::device::UtilizationInfo;
 use nvml_wrapper::{Device, EventSet, Nvml};
-use phasemeter_meter::reading::{MissingReason, Reading};
+use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Utilization,
 };
@@ -84,7 +84,10 @@ impl<'d> Gpu<'d> {
         let device = &self.device;
         match metric {
             Metric::Memory => values.memory_used = Bytes::new(device.memory_info()?.used),
-            Metric::Power => values.power = Milliwatts::new(device.power_usage()?),
+            Metric::Power => {
+                values.power = Milliwatts::new(device.power_usage()?);
+                values.power_basis = PowerBasis::NvmlUsage;
+            }
             Metric::Energy => {
                 values.energy = Some(Millijoules(device.total_energy_consumption()?));
             }

@@ -111,7 +111,10 @@ fn pattern_text(gpu: &Gpu) -> String {
     if pattern.kind == "idle"
         && let Some((held, free)) = gpu.phases.idle_held.zip(gpu.phases.idle_free)
     {
-        text += if held.seconds > free.seconds { ", held" } else { ", free" };
+        let longest = held.seconds.max(free.seconds);
+        if longest >= gpu.phases.idle_unknown.seconds {
+            text += if longest == free.seconds { ", free" } else { ", held" };
+        }
     }
     text
 }

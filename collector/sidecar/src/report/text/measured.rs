@@ -2,7 +2,10 @@
 //!
 //! Must not depend on cost.
 
+use std::collections::BTreeMap;
+
 use phasemeter_meter::reading::Basis;
+use phasemeter_meter::units::Nanos;
 
 use crate::report::model::{Gpu, Report, UnobservedReason};
 
@@ -91,13 +94,19 @@ fn energy(gpus: &[Gpu]) -> Vec<String> {
     if known.is_empty() {
         return Vec::new();
     }
-    let mut bases: Vec<&str> = gpus.iter().filter_map(|gpu| gpu.energy_basis).collect();
-    bases.sort_unstable();
-    bases.dedup();
+    let mut bases = BTreeMap::new();
+    for part in gpus.iter().flat_map(|gpu| &gpu.energy_by_basis) {
+        *bases.entry(part.basis).or_insert(Nanos::ZERO) += part.seconds.0;
+    }
+    let alone = bases.len() == 1;
+    let bases = bases.into_iter().map(|(basis, time)| match alone {
+        true => basis.to_owned(),
+        false => format!("{basis} for {}", format::duration(time)),
+    });
     let missing = known.len() < gpus.len();
     let of = missing.then(|| format!("measured on {} of {} GPUs", known.len(), gpus.len()));
     let energy = format::energy(known.iter().sum());
-    std::iter::once(energy).chain(bases.into_iter().map(str::to_owned)).chain(of).collect()
+    std::iter::once(energy).chain(bases).chain(of).collect()
 }
 
 fn rejected(report: &Report) -> Vec<Vec<String>> {

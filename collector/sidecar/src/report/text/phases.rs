@@ -5,6 +5,7 @@
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::percent::Percent;
 use phasemeter_meter::phase::Phase;
+use phasemeter_meter::units::Nanos;
 
 use crate::report::model::{PhaseTotals, Report};
 use crate::report::value::{Seconds, Usd};
@@ -49,12 +50,12 @@ fn rows(report: &Report) -> Vec<Row> {
     let holding = phases.idle_held.zip(phases.idle_free);
     let [held, free] = holding.map_or([NanoUsd::ZERO; 2], |(held, free)| [held, free].map(cost));
     let total = report.cost.total_usd.map(|Usd(total)| Dollars::of(total));
-    // In row order; idle time of unknown holding has no row of its own.
+    // In row order; without a row of their own, idle accounts are part of the row `idle`.
     let costs = total.map(|total| {
         total.split([
             held,
             free,
-            cost(phases.idle) - held - free,
+            cost(phases.idle_unknown),
             cost(phases.underutilized),
             cost(phases.productive),
             cost(phases.compute_bound),
@@ -74,6 +75,9 @@ fn rows(report: &Report) -> Vec<Row> {
     if let Some((held, free)) = holding {
         rows.push(row("  held by a job", Style::Plain, held, of(0)));
         rows.push(row("  free for others", Style::Plain, free, of(1)));
+        if phases.idle_unknown.seconds.0 > Nanos::ZERO {
+            rows.push(row("  unknown", Style::Plain, phases.idle_unknown, of(2)));
+        }
     }
     let phase = Style::Phase;
     rows.push(row("underutilized", phase(Phase::Underutilized), phases.underutilized, of(3)));
