@@ -230,12 +230,16 @@ mod tests {
     fn energy_without_covered_time_is_none() {
         assert_eq!(measure(&[]).total().joules(), None);
         assert_eq!(measure(&[(None, Some(5_000))]).total().joules(), None);
-        assert_eq!(measure(&[(None, Some(5_000)), (None, Some(5_000))]).total().joules(), Some(0.0));
+        assert_eq!(
+            measure(&[(None, Some(5_000)), (None, Some(5_000))]).total().joules(),
+            Some(0.0)
+        );
     }
 
     #[test]
     fn energy_since_is_the_difference_per_basis() {
-        let readings = [(None, Some(0)), (Some(7), Some(100)), (Some(300), None), (Some(200), None)];
+        let readings =
+            [(None, Some(0)), (Some(7), Some(100)), (Some(300), None), (Some(200), None)];
         let since = measure(&readings).total().since(&measure(&readings[..3]).total());
         assert_eq!(since.joules(), Some(2_000.0));
         assert_eq!(since.parts().map(|(basis, _)| basis).collect::<Vec<_>>(), [DRAW]);

@@ -112,6 +112,13 @@ impl GpuMeter {
         Ok(())
     }
 
+    /// Ingests the oldest buffered readings early, so that at most `keep` wait for older ones.
+    pub fn release(&mut self, keep: usize, observer: &mut impl Observer) {
+        while let Some(next) = self.reorder.pop_beyond(keep) {
+            self.ingest(&next, observer);
+        }
+    }
+
     /// Adds an interval of a utilization feed other than polling. Returns whether any part of it
     /// was accepted, that is neither final nor covered already.
     pub fn push_interval(&mut self, interval: Interval) -> bool {
@@ -273,6 +280,7 @@ impl GpuMeter {
             self.record_series(Quantity::Memory, from, to, used.get());
         }
         if let Some(power) = reading.power {
+            self.energy.add(power, reading.power_basis, time);
             self.record_series(Quantity::Power, from, to, power.get().into());
         }
         let observed = self.post_range(from, to, reading.utilization.map_err(Some), observer);
@@ -300,6 +308,7 @@ impl GpuMeter {
                     let ppm = utilization.ppm().into();
                     self.record_series(Quantity::Utilization, at, until, ppm);
                     self.post_observed(at, until, utilization, observer);
+                    observed += until.since(at);
                 }
                 Err(reason) => {
                     self.cycle_detector.interrupt();
@@ -308,10 +317,10 @@ impl GpuMeter {
             }
             at = until;
         }
-                    observed += until.since(at);
         for feed in &mut self.feeds {
             feed.finalize(from, to);
         }
+        observed
     }
 
     fn record_series(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
@@ -320,7 +329,6 @@ impl GpuMeter {
             window.series.record(quantity, from, to, value);
         }
     }
-        observed
 
     /// The feed of the configured basis, if that is not polling and has data.
     fn configured_feed(&self) -> Option<&UtilizationFeed> {

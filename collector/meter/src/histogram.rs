@@ -249,7 +249,8 @@ mod tests {
 
     #[test]
     fn exponential_bucket_includes_upper_bound() {
-        let Exponential { scale, zeros, offset, counts, .. } = of(&[0, 0, 50, 51, 100]).exponential();
+        let Exponential { scale, zeros, offset, counts, .. } =
+            of(&[0, 0, 50, 51, 100]).exponential();
         assert_eq!((scale, zeros), (4, 2));
         // 50% ends bucket −17, and 51% is in the next; 100% ends bucket −1.
         assert_eq!(offset, -17);

@@ -173,7 +173,10 @@ mod tests {
         let every_2_ms = || (0..1_000).map(|count| Nanos::from_millis(count * 2));
         let mut ascending = DurationMedian::default();
         every_2_ms().take(512).for_each(|duration| ascending.add(duration));
-        assert_eq!((ascending.all.halvings, ascending.median()), (0, Some(Nanos::from_millis(512))));
+        assert_eq!(
+            (ascending.all.halvings, ascending.median()),
+            (0, Some(Nanos::from_millis(512)))
+        );
         let snapshot = ascending.snapshot();
         every_2_ms().skip(512).for_each(|duration| ascending.add(duration));
         // Two different durations per slot of 4 ms.

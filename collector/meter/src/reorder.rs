@@ -7,9 +7,12 @@ use std::collections::VecDeque;
 use crate::reading::Reading;
 use crate::units::{Nanos, Timestamp};
 
-/// Maximum number of buffered readings per GPU; beyond it the oldest is released early. It bounds
-/// memory at 6 MiB per GPU under a hostile log; 1 kHz with 15 s of allowed lateness uses a quarter.
+/// Maximum number of buffered readings; beyond it the oldest is released early. It bounds memory at 6
+/// MiB under a hostile log; 1 kHz with 15 s of allowed lateness uses a quarter.
 pub const CAPACITY: usize = 65_536;
+
+/// Number of readings for which memory is kept.
+const SMALL: usize = 64;
 
 /// A reading older than the watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,11 +71,37 @@ impl ReorderBuffer {
     pub fn pop(&mut self) -> Option<Reading> {
         let oldest = self.pending.front()?;
         if oldest.at < self.watermark || self.pending.len() > CAPACITY {
-            self.watermark = self.watermark.max(oldest.at);
-            self.pending.pop_front()
+            self.take_oldest()
         } else {
             None
         }
+    }
+
+    /// Releases the oldest reading early if more than `keep` are buffered.
+    pub fn pop_beyond(&mut self, keep: usize) -> Option<Reading> {
+        if self.pending.len() > keep { self.take_oldest() } else { None }
+    }
+
+    fn take_oldest(&mut self) -> Option<Reading> {
+        let oldest = self.pending.pop_front()?;
+        self.watermark = self.watermark.max(oldest.at);
+        // A burst leaves no memory behind.
+        if self.pending.capacity() > 4 * self.pending.len().max(SMALL) {
+            self.pending.shrink_to(2 * self.pending.len());
+        }
+        Some(oldest)
+    }
+
+    /// Number of buffered readings.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether no reading is buffered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
     }
 
     /// Time of the oldest buffered reading; an older one may still arrive.

@@ -18,6 +18,15 @@ pub(crate) fn run_with_policies(paths: &Paths, log: &Path) -> Result<Usage, Benc
     audit(paths, log, &[])
 }
 
+/// Audits the log once without policies, and exports to a file.
+pub(crate) fn run_with_export(paths: &Paths, log: &Path) -> Result<Usage, BenchError> {
+    let file = paths.file("audit.jsonl");
+    // The last one would be refused.
+    _ = fs::remove_file(&file);
+    let file = file.to_string_lossy().into_owned();
+    audit(paths, log, &["--no-default-policies", "--otlp-file", &file])
+}
+
 fn audit(paths: &Paths, log: &Path, options: &[&str]) -> Result<Usage, BenchError> {
     let report = paths.file("audit.json");
     let mut command = Command::new(paths.phasemeter());

@@ -8,6 +8,7 @@
 mod audit;
 mod child;
 mod costs;
+mod hostile;
 mod live;
 mod log;
 mod memory;
@@ -25,7 +26,7 @@ use fake_nvml::install::InstallError;
 use paths::Paths;
 
 /// All parts in execution order.
-const PARTS: [&str; 4] = ["live", "speed", "memory", "policies"];
+const PARTS: [&str; 5] = ["live", "speed", "memory", "hostile", "policies"];
 
 fn main() -> ExitCode {
     match bench() {
@@ -48,6 +49,7 @@ fn bench() -> Result<(), BenchError> {
             "live" => live::bench(&paths)?,
             "speed" => speed::bench(&paths)?,
             "memory" => memory::bench(&paths)?,
+            "hostile" => hostile::bench(&paths)?,
             "policies" => policies::bench()?,
             _ => return Err(BenchError::UnknownPart(part)),
         }

@@ -114,6 +114,12 @@ impl GpuMeter {
         self.start.or_else(first).or_else(|| self.reorder.next_at())
     }
 
+    /// Number of readings that wait for older ones.
+    #[must_use]
+    pub fn buffered(&self) -> usize {
+        self.reorder.len()
+    }
+
     /// Start of the phase span that contains `at`, if that start is final.
     #[must_use]
     pub fn final_span_start(&self, at: Timestamp) -> Option<Timestamp> {

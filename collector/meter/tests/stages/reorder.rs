@@ -40,6 +40,16 @@ fn buffer_releases_the_oldest_above_capacity() {
     assert!(buffer.push(Reading::at(at(0))).is_err(), "older than a released one");
 }
 
+#[test]
+fn early_release_keeps_the_newest() {
+    let mut buffer = filled(Nanos::from_secs(86_400), &[0, 3, 1, 2]);
+    assert_eq!(buffer.pop_beyond(4), None);
+    let released: Vec<_> =
+        std::iter::from_fn(|| buffer.pop_beyond(2)).map(|reading| reading.at).collect();
+    assert_eq!((released, buffer.len()), (vec![at(0), at(1)], 2));
+    assert!(buffer.push(Reading::at(at(0))).is_err(), "older than a released one");
+}
+
 proptest! {
     /// Released are exactly the readings older than the newest by more than the lateness.
     #[test]

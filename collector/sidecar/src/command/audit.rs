@@ -1,8 +1,6 @@
 //! `phasemeter audit`: meters recorded logs.
 
-use phasemeter_sources::nvidia_smi::{
-    self, GpuIdentification, Input, LogOptions, Logs,
-};
+use phasemeter_sources::nvidia_smi::{self, GpuIdentification, Input, LogOptions, Logs};
 
 use super::error::CommandError;
 use super::metering::{self, Provenance};

@@ -101,6 +101,16 @@ impl MeteredGpu {
         }
     }
 
+    /// Meters the oldest buffered readings early, so that at most `keep` wait for older ones.
+    pub(super) fn release(&mut self, keep: usize, exporter: Option<&mut Exporter>) {
+        match (exporter, &mut self.export) {
+            (Some(exporter), Some(export)) => {
+                self.meter.release(keep, &mut exporter.observe(export));
+            }
+            _ => self.meter.release(keep, &mut ()),
+        }
+    }
+
     /// Finalizes the meter and the export.
     pub(super) fn finish(&mut self, exporter: Option<&mut Exporter>) {
         match (exporter, self.export.take()) {

@@ -28,6 +28,12 @@ use crate::pricing::Pricing;
 /// Receives requests.
 pub type RequestSink<'a> = Box<dyn FnMut(Request) -> io::Result<()> + 'a>;
 
+/// Maximum number of readings that wait for older ones, of all GPUs together: 6 MiB.
+const MAX_BUFFERED: usize = CAPACITY;
+
+/// If there are more, a GPU with more than this releases its oldest early: 2 s at 32 Hz.
+const BUFFERED_PER_GPU: usize = 64;
+
 /// Settings of a run.
 pub struct Settings<'a> {
     /// The configuration of meters.
@@ -75,6 +81,8 @@ pub struct Pipeline<'a> {
     export: Option<(ExportSettings, RequestSink<'a>)>,
     exporter: Option<Exporter>,
     gpus: Vec<MeteredGpu>,
+    /// Number of readings that wait for older ones, of all GPUs together.
+    buffered: usize,
 }
 
 /// The experiment of the run. The trace ID of a log may be derived from its first readings, so the
@@ -113,6 +121,7 @@ impl<'a> Pipeline<'a> {
             export: settings.export,
             exporter: None,
             gpus: Vec::new(),
+            buffered: 0,
         }
     }
 
@@ -251,7 +260,7 @@ impl<'a> Pipeline<'a> {
     /// Prepares for a reading at this instant: opens the experiment if it is due, and adds new GPUs.
     fn prepare(&mut self, at: Timestamp, identities: &[GpuIdentity]) {
         if let ExperimentState::Pending { first, readings, .. } = &mut self.experiment {
-            if at.since(*first) > self.meter.allowed_lateness || *readings == CAPACITY {
+            if at.since(*first) > self.meter.allowed_lateness || *readings == MAX_BUFFERED {
                 self.open(identities.get(..self.gpus.len()).unwrap_or(identities));
             } else {
                 *first = at.min(*first);
@@ -324,7 +333,13 @@ impl<'a> Pipeline<'a> {
         let (Some(metered), Some(identity)) = (self.gpus.get_mut(gpu), identities.get(gpu)) else {
             return Ok(());
         };
-        metered.push(reading, identity, self.exporter.as_mut())
+        self.buffered -= metered.meter.buffered();
+        let taken = metered.push(reading, identity, self.exporter.as_mut());
+        if self.buffered + metered.meter.buffered() > MAX_BUFFERED {
+            metered.release(BUFFERED_PER_GPU, self.exporter.as_mut());
+        }
+        self.buffered += metered.meter.buffered();
+        taken
     }
 
     /// Passes complete requests to the sink.

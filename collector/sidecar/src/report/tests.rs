@@ -171,8 +171,12 @@ fn idle_has_three_rows_if_holding_is_partly_unknown() {
     let phases = &json_of(&input)["fleet"]["phases"];
     let rows = ["idle", "idle_held", "idle_free", "idle_unknown"].map(|row| &phases[row]);
     let shown = rows.map(|row| (row["seconds"].as_f64().unwrap(), row["cost_usd"].clone()));
-    let expected =
-        [(90.0, "0.090000000"), (20.0, "0.020000000"), (40.0, "0.040000000"), (30.0, "0.030000000")];
+    let expected = [
+        (90.0, "0.090000000"),
+        (20.0, "0.020000000"),
+        (40.0, "0.040000000"),
+        (30.0, "0.030000000"),
+    ];
     assert_eq!(shown, expected.map(|(seconds, cost)| (seconds, Value::from(cost))));
     let text = text_of(&input);
     for row in ["  held by a job ", "  free for others ", "  unknown "] {
