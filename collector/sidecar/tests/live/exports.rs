@@ -169,6 +169,15 @@ fn gpu_properties_and_limits_are_exported() {
             assert_eq!(of("hw.serial_number"), first.then_some("0000000000001"), "{metric}");
         }
     }
+    // Attributes of the machine are detected, those of the workload are given.
+    let text = fs::read_to_string(&file).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let all: Vec<_> =
+        lines.filter_map(|line| line["resourceMetrics"].as_array().cloned()).collect();
+    for resource in all.iter().flatten() {
+        let is_detected = resource["resource"].to_string().contains("host.name");
+        assert_eq!(resource["schemaUrl"] == phasemeter_otlp::encode::SCHEMA, is_detected);
+    }
     let window: Value = serde_json::from_slice(&fs::read(window).unwrap()).unwrap();
     let limit = |gpu: usize| &window["window"]["gpus"][gpu]["power_limit_milliwatts"];
     assert_eq!([limit(0), limit(1)], [312_500, 700_000]);
