@@ -6,11 +6,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes that this process's control groups leave free; `None` if there are none, or none has a
-/// limit. Page cache that the kernel can drop counts as free.
-pub(crate) fn free() -> Option<u64> {
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    free_below(Path::new("/sys/fs/cgroup"), &own)
+/// Bytes that this process's control groups leave free, by the files below `root`: `/`, except in
+/// tests. `None` if there are no groups, or none has a limit. Page cache that the kernel can drop
+/// counts as free.
+pub(crate) fn free(root: &Path) -> Option<u64> {
+    let own = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    free_below(&root.join("sys/fs/cgroup"), &own)
 }
 
 /// The same for a hierarchy mounted at `root` and the text of `/proc/self/cgroup`: the minimum over
@@ -79,6 +80,21 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
+    }
+
+    #[test]
+    fn free_reads_the_groups_of_this_process() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(free(root.path()), None);
+        write(
+            root.path(),
+            &[
+                ("proc/self/cgroup", "0::/pod\n"),
+                ("sys/fs/cgroup/pod/memory.max", "100\n"),
+                ("sys/fs/cgroup/pod/memory.current", "90\n"),
+            ],
+        );
+        assert_eq!(free(root.path()), Some(10));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -69,7 +69,8 @@ impl CompilerProcess {
     }
 
     fn compile(&self, policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
-        let free = cgroup::free().map_or(u64::MAX, |free| free.saturating_sub(RESERVED_FREE));
+        let free = cgroup::free(Path::new("/"));
+        let free = free.map_or(u64::MAX, |free| free.saturating_sub(RESERVED_FREE));
         let memory = self.memory.min(free);
         let out = self.run(policy, layout, memory).map_err(CompileError::Run)?;
         let code = out.status.code().and_then(|code| u8::try_from(code).ok());

@@ -167,6 +167,14 @@ mod tests {
     }
 
     #[test]
+    fn only_interpreted_layout_is_bytecode() {
+        for layout in [Layout::Wide, Layout::Narrow, Layout::Interpreted] {
+            let engine = unpooled(layout).unwrap();
+            assert_eq!(engine.is_pulley(), layout == Layout::Interpreted, "{layout:?}");
+        }
+    }
+
+    #[test]
     fn runtime_rejects_limits_of_zero() {
         let limits = Limits::default();
         for limits in [

@@ -36,6 +36,28 @@ fn list(dir: &Path) -> io::Result<Listing> {
     Ok(listing)
 }
 
+/// The listings that the next one is compared with; `None` for a missing directory.
+struct Listings {
+    reported: Option<Listing>,
+    last: Option<Listing>,
+}
+
+impl Listings {
+    fn new(first: Option<Listing>) -> Self {
+        Self { reported: first.clone(), last: first }
+    }
+
+    /// Adds the next listing, and returns whether it is a change to report.
+    fn push(&mut self, now: Option<Listing>) -> bool {
+        let changed = now.is_some() && now != self.reported && now == self.last;
+        if changed {
+            self.reported.clone_from(&now);
+        }
+        self.last = now;
+        changed
+    }
+}
+
 impl PollWatcher {
     /// Lists the directory every `interval`, and calls `on_change` if the listing differs from the
     /// one last reported (at first, the one at the start) but equals the previous one: a file that
@@ -48,18 +70,14 @@ impl PollWatcher {
         interval: Duration,
         mut on_change: impl FnMut() + Send + 'static,
     ) -> io::Result<Self> {
-        let mut reported = list(&dir).ok();
+        let mut listings = Listings::new(list(&dir).ok());
         let (stop, stopped) = mpsc::channel();
         let poll = move || {
-            let mut last = reported.clone();
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(interval) {
-                let now = list(&dir).ok();
-                if now.is_some() && now != reported && now == last {
-                    // Set before the files are read: a change during that is reported next time.
-                    reported.clone_from(&now);
+                // Before the files are read: a change during that is reported next time.
+                if listings.push(list(&dir).ok()) {
                     on_change();
                 }
-                last = now;
             }
         };
         thread::Builder::new().name("policy-watch".to_owned()).spawn(poll)?;
@@ -70,6 +88,32 @@ impl PollWatcher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_listings_at_rest_are_reported() {
+        let listing = |size| Some(vec![(PathBuf::from("a.wasm"), 1, size, 0, 0)]);
+        let mut listings = Listings::new(listing(1));
+        let pushed = [
+            (listing(1), false),
+            // It grows, and rests from the third on.
+            (listing(2), false),
+            (listing(3), false),
+            (listing(3), true),
+            (listing(3), false),
+            // The directory is away for a moment.
+            (None, false),
+            (None, false),
+            (listing(3), false),
+            (listing(3), false),
+            // A change that is undone before it rests.
+            (listing(4), false),
+            (listing(3), false),
+            (listing(3), false),
+        ];
+        for (at, (listing, reported)) in pushed.into_iter().enumerate() {
+            assert_eq!(listings.push(listing), reported, "listing {at}");
+        }
+    }
 
     #[test]
     fn change_is_reported_once_at_rest() {

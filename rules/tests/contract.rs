@@ -39,6 +39,7 @@ fn window_and_recommendation_fields_arrive_unchanged() {
     assert_eq!(policy.kind(), Kind::Recommender);
     assert_eq!(policy.manifest().name, "mirror");
     assert_eq!(policy.manifest().version, "0.1.0");
+    assert_eq!(format!("{policy:?}"), format!("Policy(mirror 0.1.0 {})", policy.digest()));
     assert!(policy.quote(&support::request()).is_none(), "a recommender has no quotes");
 
     let window = support::window(2, 4);
@@ -64,7 +65,7 @@ fn window_and_recommendation_fields_arrive_unchanged() {
 GPU-0 NVIDIA H100 80GB HBM3 Some(85520809984) Some(700.0)
 Account { seconds: 1000.0, effective-seconds: 500.0, cost: 1000000000, utilized-cost: 500000000 }
 Waste { starvation: 1000000000, idle: 500000000, underload: 250000000 } Some(Pattern { kind: PatternKind::Bouncing, period-seconds: Some(42.0), duty-cycle: Some(0.5) })
-Some(Price { nano-usd-per-gpu-hour: 3600000000, plan: Some(Plan::OnDemand), provider: Some("aws"), region: None, instance-type: None, source: "the price book", as-of: None, estimated: false }) [("samples", 200000.0)] [("energy.joules", 1500000.0)]"#;
+Some(Price { nano-usd-per-gpu-hour: 3600000000, plan: Some(Plan::OnDemand), provider: Some("aws"), region: None, instance-type: None, source: "the price book", as-of: Some("2026-07-20"), estimated: false }) [("samples", 200000.0)] [("energy.joules", 1500000.0)]"#;
     assert_eq!(recommendation.rationale, expected);
     assert_eq!(evaluation.log.lines.len(), 1);
 }

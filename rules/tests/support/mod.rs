@@ -121,6 +121,7 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
     };
     let price = Price {
         provider: Some("aws".to_owned()),
+        as_of: "2026-07-20".parse().ok(),
         ..Price::given(Rate::parse("3.6").unwrap(), Some(Plan::OnDemand), "the price book")
     };
     let gpu = |index: usize| Gpu {
