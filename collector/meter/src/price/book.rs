@@ -317,7 +317,7 @@ mod tests {
         let cases = [
             (
                 any,
-                "unpriced GPU: model and instance type are unknown; specify one of them, or a \
+                "model and instance type are unknown; specify one of them, or a \
                  price",
             ),
             (

@@ -6,7 +6,7 @@ use super::plan::Plan;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unpriced {
     /// Neither model nor instance type is known.
-    #[error("unpriced GPU: model and instance type are unknown; specify one of them, or a price")]
+    #[error("model and instance type are unknown; specify one of them, or a price")]
     NothingKnown,
     /// No row has this GPU model.
     #[error("unknown GPU model '{model}'{}", did_you_mean(.suggestions))]
