@@ -1,6 +1,7 @@
 //! Overhead of the policy host: evaluation, load, deadline and reload, each beside its budget.
 //!
-//! Times are the median and 99th percentile of many repetitions. `make bench` runs it.
+//! Times are the median and 99th percentile of many repetitions. `make bench` runs it; with the
+//! argument `ratio`, it compares only the default policies with an empty one.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,6 +12,7 @@
 )]
 
 mod json;
+mod ratio;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
@@ -28,13 +30,19 @@ use wasmtime::{Config, Engine, Store};
 use wit_component::ComponentEncoder;
 
 fn main() {
-    let mirror = support::mirror();
     let cache = tempfile::tempdir().unwrap();
     let options = Options { cache: Some(cache.path().to_owned()), ..Options::default() };
     let host = Host::new(options.clone()).unwrap();
+    let default_policies = support::default_policies();
+    ratio::compare(&host, &default_policies);
+    if std::env::args().any(|argument| argument == "ratio") {
+        return;
+    }
+
+    let mirror = support::mirror();
     let candidate = |name: &str, bytes: &[u8]| Candidate::new(name, bytes.to_vec());
 
-    println!("Overhead of the policy host: median and 99th percentile\n");
+    println!("\nOverhead of the policy host: median and 99th percentile\n");
     println!("{:44} {:>10} {:>10}   budget or reference", "", "p50", "p99");
     let small = support::hostile("honest");
     let tiny = host.load(candidate("tiny", &small)).unwrap();
@@ -44,7 +52,6 @@ fn main() {
     bench_evaluation("tiny", &pricer);
     bench_evaluation("tiny", &tiny);
     bench_evaluation("Rust", &rust);
-    let default_policies = support::default_policies();
     for (name, bytes) in &default_policies {
         bench_evaluation(name, &host.load(candidate(name, bytes)).unwrap());
     }

@@ -198,7 +198,48 @@ fn missing_columns_are_not_used() {
         }
     }
     println!("{logged}");
-    assert!(logged.contains("memory was not recorded"), "{logged}");
+    assert!(logged.contains("was not recorded"), "{logged}");
+}
+
+/// Scenario: the same fleet by index only, and without models or memory.
+/// Guarantee: each note about one GPU contains `GPU` and its index.
+#[test]
+fn notes_name_a_gpu_by_the_word_and_its_index() {
+    let mut window = window(&fleet());
+    for (index, gpu) in window.gpus.iter_mut().enumerate() {
+        gpu.id = index.to_string();
+        gpu.model = String::new();
+        gpu.memory.clear();
+    }
+    let mut logged = Vec::new();
+    for policy in &recommenders() {
+        logged.extend(policy.recommend(&window).unwrap().log.lines.into_iter().map(|it| it.1));
+    }
+    for expected in [
+        "GPU 4 is compute-bound, but its model is unknown: no precision recommended",
+        "memory of GPU 2 was not recorded, so the maximum batch is unknown, and so is whether a \
+         smaller GPU suffices",
+    ] {
+        assert!(logged.iter().any(|line| line == expected), "{expected}: {logged:#?}");
+    }
+}
+
+/// Scenario: windows of eight and of a hundred GPUs with full columns.
+/// Guarantee: no policy grows its memory for eight, which would cost system calls, and all can.
+#[test]
+fn window_of_eight_gpus_fits_into_initial_memory() {
+    for policy in recommenders() {
+        let memory = |gpus| {
+            let mut window = support::window(gpus, 600);
+            window.gpus.iter_mut().for_each(|gpu| gpu.memory.clone_from(&gpu.power));
+            let evaluation = policy.recommend(&window).unwrap();
+            evaluation.result.unwrap_or_else(|error| panic!("{policy:?}: {error}"));
+            evaluation.usage.memory
+        };
+        let initial = memory(0);
+        assert_eq!(memory(8), initial, "{policy:?}");
+        assert!(memory(100) > initial, "{policy:?}");
+    }
 }
 
 /// Scenario: a GPU observed for less than a minute, and one unobserved for an hour.

@@ -244,6 +244,16 @@ pub(crate) fn recommender_with(name: &str, version: char, fields: &str) -> Vec<u
     ))
 }
 
+/// A recommender that reads nothing and recommends nothing: what every evaluation costs at least.
+pub(crate) fn empty_recommender() -> Vec<u8> {
+    recommender_with(
+        "empty",
+        '1',
+        r#"(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
+          (i32.const 1536))"#,
+    )
+}
+
 /// A pricer that quotes $2 per hour. `plan` is the plan's number in the contract; `source` has at
 /// most 16 bytes. The instructions in `quote` run first: the request's time is in `$time`; they may
 /// store another rate at 4368, and must store the quote's expiry at 4408.

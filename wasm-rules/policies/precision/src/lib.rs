@@ -74,7 +74,7 @@ impl Recommender for Precision {
             let Some(model) = Model::of(&gpu.model) else {
                 log::info(
                     &[
-                        &gpu.id,
+                        &*gpu.name(),
                         " is compute-bound, but its model is unknown: no precision recommended",
                     ]
                     .concat(),

@@ -92,9 +92,10 @@ impl Recommender for Sharing {
             let Some(memory) = gpu.memory_peak() else {
                 log::info(
                     &[
-                        &gpu.id,
-                        ": memory was not recorded, so whether its job fits elsewhere is unknown; \
-                         idle periods are too short to switch it off",
+                        "memory of ",
+                        &gpu.name(),
+                        " was not recorded, so whether its job fits elsewhere is unknown; idle \
+                         periods are too short to switch it off",
                     ]
                     .concat(),
                 );

@@ -124,8 +124,13 @@ fn raise_load(gpu: &Gpu, steady: bool) -> Finding<'_> {
     }
     let Some(share) = memory.filter(|share| *share > 0.0) else {
         log::info(
-            &[&gpu.id, ": memory was not recorded: maximum batch and smaller GPUs are unknown"]
-                .concat(),
+            &[
+                "memory of ",
+                &gpu.name(),
+                " was not recorded, so the maximum batch is unknown, and so is whether a smaller \
+                 GPU suffices",
+            ]
+            .concat(),
         );
         confidence *= 0.6;
         let action = if is_serving(gpu) { Action::Requests } else { Action::Batch };

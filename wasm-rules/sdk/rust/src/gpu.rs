@@ -49,6 +49,13 @@ impl Account {
 }
 
 impl Gpu {
+    /// Returns the name of the GPU in texts: its ID, or `GPU 3` if that is only an index.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let is_index = !self.id.is_empty() && self.id.bytes().all(|byte| byte.is_ascii_digit());
+        [if is_index { "GPU " } else { "" }, &*self.id].concat()
+    }
+
     /// Returns the total cost in nano-USD.
     #[must_use]
     pub fn bill(&self) -> u64 {
@@ -216,6 +223,15 @@ mod tests {
         assert_eq!(steady(3_600, 0.5).confidence(), 1.0);
         assert_eq!(steady(1_800, 0.5).confidence(), 0.5);
         assert_eq!(steady(0, 0.5).confidence(), 0.0);
+    }
+
+    #[test]
+    fn name_of_a_gpu_says_gpu_where_the_id_does_not() {
+        let name = |id: &str| Gpu { id: id.to_owned(), ..steady(60, 0.5) }.name();
+        assert_eq!(name("0"), "GPU 0");
+        assert_eq!(name("GPU-8f1c"), "GPU-8f1c");
+        assert_eq!(name("00000000:1B:00.0"), "00000000:1B:00.0");
+        assert_eq!(name(""), "");
     }
 
     #[test]

@@ -49,6 +49,8 @@
 pub mod bindings;
 mod export;
 mod gpu;
+#[cfg(any(target_arch = "wasm32", test))]
+mod heap;
 mod saving;
 
 pub mod column;
