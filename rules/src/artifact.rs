@@ -6,6 +6,7 @@
 //! component and the engine it was compiled for. An artifact that fails a check is counted and
 //! compiled again. Must not depend on what a policy is.
 
+use std::borrow::Cow;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::hash::Hasher;
 use std::io::{self, Write};
@@ -20,6 +21,7 @@ use wasmtime::component::Component;
 
 use crate::codegen;
 use crate::digest::Digest;
+use crate::embedded;
 use crate::engine::INTERPRETER;
 use crate::signature::{self, PublicKey};
 
@@ -74,30 +76,30 @@ impl Hasher for KeyHasher {
 /// since by MAC or signature. The constructors are the only way to get one.
 pub(crate) struct TrustedArtifact {
     /// Magic, key, machine code.
-    bytes: Vec<u8>,
+    bytes: Cow<'static, [u8]>,
 }
 
 impl TrustedArtifact {
     /// Wraps the compiler's output.
     pub(crate) fn new(key: CacheKey, code: &[u8]) -> Self {
-        Self { bytes: [MAGIC.as_slice(), &key.0, code].concat() }
+        Self { bytes: Cow::Owned([MAGIC.as_slice(), &key.0, code].concat()) }
     }
 
     /// The artifact with this key that is part of this program, if any.
     pub(crate) fn embedded(key: CacheKey) -> Option<Self> {
         let has_key =
             |bytes: &&&[u8]| bytes.strip_prefix(MAGIC).is_some_and(|rest| rest.starts_with(&key.0));
-        codegen::EMBEDDED.iter().find(has_key).map(|bytes| Self { bytes: bytes.to_vec() })
+        embedded::ARTIFACTS.iter().find(has_key).map(|bytes| Self { bytes: Cow::Borrowed(bytes) })
     }
 
     /// An artifact signed by a trusted key; `None` if it is not, or there are no keys.
     pub(crate) fn from_signed(artifact: &SignedArtifact, keys: &[PublicKey]) -> Option<Self> {
         signature::verify(keys, &artifact.bytes, Some(&artifact.signature)).ok()?;
-        Some(Self { bytes: artifact.bytes.clone() })
+        Some(Self { bytes: Cow::Owned(artifact.bytes.clone()) })
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+        self.bytes.into_owned()
     }
 
     /// The component, ready to instantiate.
@@ -216,7 +218,7 @@ impl Cache {
     fn authenticate(&self, file: &[u8]) -> Option<TrustedArtifact> {
         let (mac, bytes) = file.split_at_checked(32)?;
         self.mac(bytes).verify_slice(mac).ok()?;
-        Some(TrustedArtifact { bytes: bytes.to_vec() })
+        Some(TrustedArtifact { bytes: Cow::Owned(bytes.to_vec()) })
     }
 
     fn prune(&self) {

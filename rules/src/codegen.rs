@@ -14,9 +14,6 @@ use crate::error::{CompileError, LoadError, MAX_GUEST_TEXT, sanitize};
 /// Whether this build can compile policies and run native code.
 pub(crate) const AVAILABLE: bool = true;
 
-/// Artifacts that are part of this program: none, since they can be compiled.
-pub(crate) const EMBEDDED: &[&[u8]] = &[];
-
 /// Configures the compiler. The result of an operation must not depend on the processor.
 pub(crate) fn configure(config: &mut Config) {
     config.cranelift_nan_canonicalization(true);

@@ -41,6 +41,7 @@ mod cgroup;
 mod codegen;
 pub mod compile;
 pub mod digest;
+mod embedded;
 pub mod host;
 pub mod signature;
 pub mod wasm_info;

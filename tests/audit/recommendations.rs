@@ -209,6 +209,20 @@ fn missing_policy_inputs_are_rejected() {
     }
 }
 
+/// Guarantee: an audit with the default policies needs no compiler.
+#[test]
+fn default_policies_are_not_compiled() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = Phasemeter::audit().within(dir.path()).args(["-", "--policy-cache", "cache"]);
+    // With this little memory, the compiler cannot even start.
+    let outcome = run.args(["--policy-limit", "compile_memory_mib=1"]).stdin(log(60)).run();
+    assert_eq!((outcome.status, &*outcome.err), (0, ""), "{outcome:?}");
+    assert!(!outcome.json()["recommendations"].as_array().unwrap().is_empty(), "{outcome:?}");
+    let cached = fs::read_dir(dir.path().join("cache")).unwrap().map(|entry| entry.unwrap().path());
+    let compiled = cached.filter(|path| path.extension().is_some_and(|it| it == "aot"));
+    assert_eq!(compiled.count(), 0);
+}
+
 #[test]
 fn policy_limits_are_configurable() {
     let files =

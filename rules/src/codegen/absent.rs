@@ -10,17 +10,6 @@ use crate::error::{CompileError, LoadError};
 /// Whether this build can compile policies and run native code.
 pub(crate) const AVAILABLE: bool = false;
 
-/// Artifacts that are part of this program: the default policies, which `make policies` compiles.
-pub(crate) const EMBEDDED: &[&[u8]] = &[
-    include_bytes!("../../../wasm-rules/dist/interpreted/data-loading.aot"),
-    include_bytes!("../../../wasm-rules/dist/interpreted/memory.aot"),
-    include_bytes!("../../../wasm-rules/dist/interpreted/negotiated.aot"),
-    include_bytes!("../../../wasm-rules/dist/interpreted/precision.aot"),
-    include_bytes!("../../../wasm-rules/dist/interpreted/rate.aot"),
-    include_bytes!("../../../wasm-rules/dist/interpreted/sharing.aot"),
-    include_bytes!("../../../wasm-rules/dist/interpreted/sizing.aot"),
-];
-
 /// There is nothing to configure.
 pub(crate) const fn configure(_: &mut Config) {}
 

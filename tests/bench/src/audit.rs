@@ -1,5 +1,6 @@
 //! `phasemeter audit` on a log, as a child process.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -10,12 +11,16 @@ use crate::paths::Paths;
 
 /// Audits the log once without policies, for comparison.
 pub(crate) fn run(paths: &Paths, log: &Path) -> Result<Usage, BenchError> {
-    audit(paths, log, &["--no-default-policies"])
+    audit(paths, log, &["--no-default-policies".as_ref()])
 }
 
-/// Audits the log once with the default policies.
-pub(crate) fn run_with_policies(paths: &Paths, log: &Path) -> Result<Usage, BenchError> {
-    audit(paths, log, &[])
+/// Audits the log once with the default policies and this cache of compiled ones.
+pub(crate) fn run_with_policies(
+    paths: &Paths,
+    log: &Path,
+    cache: &Path,
+) -> Result<Usage, BenchError> {
+    audit(paths, log, &["--policy-cache".as_ref(), cache.as_os_str()])
 }
 
 /// Audits the log once without policies, and exports to a file.
@@ -23,11 +28,10 @@ pub(crate) fn run_with_export(paths: &Paths, log: &Path) -> Result<Usage, BenchE
     let file = paths.file("audit.jsonl");
     // The last one would be refused.
     _ = fs::remove_file(&file);
-    let file = file.to_string_lossy().into_owned();
-    audit(paths, log, &["--no-default-policies", "--otlp-file", &file])
+    audit(paths, log, &["--no-default-policies".as_ref(), "--otlp-file".as_ref(), file.as_os_str()])
 }
 
-fn audit(paths: &Paths, log: &Path, options: &[&str]) -> Result<Usage, BenchError> {
+fn audit(paths: &Paths, log: &Path, options: &[&OsStr]) -> Result<Usage, BenchError> {
     let report = paths.file("audit.json");
     let mut command = Command::new(paths.phasemeter());
     command.arg("audit").arg(log).args(["--format", "json"]).args(options);

@@ -55,7 +55,7 @@ pub(super) fn meter<S: Source>(
     step: impl FnMut(&S),
 ) -> Result<Finished, CommandError> {
     let environment = environment();
-    let manager = policies::open(&args.policies)?;
+    let manager = policies::open(&args.policies, policies::Evaluations::Once)?;
     let settings = Settings {
         meter: args.meter.config(),
         pricing: pricing(&args.price, manager.clone()),

@@ -13,9 +13,24 @@ use super::error::CommandError;
 use crate::cli::{COMPILE, Limit, PolicyArgs};
 use crate::policies::{Cache, OpenError, PolicyConfig, PolicyManager};
 
+/// How often a command evaluates its recommenders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Evaluations {
+    /// At the end.
+    Once,
+    /// Every few minutes.
+    Periodic,
+}
+
 /// Opens the policies; `None` if there are none, which then cost nothing.
-pub(super) fn open(args: &PolicyArgs) -> Result<Option<Arc<PolicyManager>>, CommandError> {
+pub(super) fn open(
+    args: &PolicyArgs,
+    evaluations: Evaluations,
+) -> Result<Option<Arc<PolicyManager>>, CommandError> {
     let (limits, compiler) = limits(&args.limits)?;
+    // For one evaluation of the default policies, compiling takes far longer than interpreting, and
+    // more memory. Other policies may be interpreters themselves, too slow to be interpreted.
+    let only_default_policies = args.files.is_empty() && args.dir.is_none();
     let config = PolicyConfig {
         default_policies: !args.no_default_policies,
         files: args.files.clone(),
@@ -24,6 +39,7 @@ pub(super) fn open(args: &PolicyArgs) -> Result<Option<Arc<PolicyManager>>, Comm
         keys: args.keys.clone(),
         limits,
         compiler,
+        interpreter: evaluations == Evaluations::Once && only_default_policies,
         stub_imports: args.policy_stub_imports,
         cache: args.cache.clone().map_or_else(|| Cache::Usual(default_cache_dir()), Cache::Given),
     };

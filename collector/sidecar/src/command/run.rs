@@ -78,7 +78,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let experiment = request.open(clock.now(), kind);
     let propagation_env = experiment.propagation_env();
     let config = args.config();
-    let manager = policies::open(&args.metering.policies)?;
+    let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic)?;
     let mut pricing = metering::pricing(&args.metering.price, manager.clone());
     // Query prices first, so that metering does not wait for policies.
     for gpu in &gpus {

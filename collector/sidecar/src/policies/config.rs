@@ -33,6 +33,8 @@ pub struct PolicyConfig {
     pub limits: Limits,
     /// How policies are compiled.
     pub compiler: CompilerProcess,
+    /// Whether they are interpreted. The default policies then need no compiler.
+    pub interpreter: bool,
     /// Whether disallowed imports are replaced with stubs that trap when called.
     pub stub_imports: bool,
     /// Cache of compiled policies.
@@ -97,7 +99,7 @@ impl PolicyConfig {
             limits: self.limits,
             keys,
             stub_imports: self.stub_imports,
-            interpreter: false,
+            interpreter: self.interpreter,
             compiler: Compiler::Subprocess(self.compiler.clone()),
             cache: None,
         };

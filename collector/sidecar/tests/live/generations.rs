@@ -33,6 +33,7 @@ fn policies(dir: &Path) -> Arc<PolicyManager> {
         keys: Vec::new(),
         limits: Limits::default(),
         compiler: CompilerProcess { program: env!("CARGO_BIN_EXE_phasemeter").into(), ..compiler },
+        interpreter: false,
         stub_imports: false,
         cache: Cache::Given(dir.join("cache")),
     };
