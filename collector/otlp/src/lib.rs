@@ -17,6 +17,7 @@ pub mod encode;
 pub mod experiment;
 mod exporter_list;
 mod file;
+mod items;
 mod json;
 mod request;
 mod signal;

@@ -1,14 +1,13 @@
-//! Export requests, and their encoded form: encoded once, so that a retry sends the same bytes.
-//! Must not depend on what the data means.
+//! Export requests, split to a maximum size, and their encoded form: encoded once, so that a retry
+//! sends the same bytes. Must not depend on what the data means.
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::metrics::v1::Metric;
-use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use prost::Message;
 
+use crate::items::Items;
 use crate::signal::Signal;
 
 /// One export request.
@@ -23,6 +22,19 @@ pub enum Request {
 }
 
 impl Request {
+    /// Splits the request into the requests to send in its place, in order: each has at most
+    /// `most_bytes` when encoded, or a single item, which cannot be split.
+    #[must_use]
+    pub fn split(self, most_bytes: usize) -> Vec<Self> {
+        let mut parts = Vec::new();
+        match self {
+            Self::Metrics(all) => split(all, most_bytes, &mut |it| parts.push(Self::Metrics(it))),
+            Self::Traces(all) => split(all, most_bytes, &mut |it| parts.push(Self::Traces(it))),
+            Self::Logs(all) => split(all, most_bytes, &mut |it| parts.push(Self::Logs(it))),
+        }
+        parts
+    }
+
     /// Encodes the request for the client.
     #[must_use]
     pub fn encode(&self) -> EncodedRequest {
@@ -53,25 +65,19 @@ impl EncodedRequest {
     /// Counts spans.
     #[must_use]
     pub fn traces(request: &ExportTraceServiceRequest) -> Self {
-        let scopes = request.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
-        let items = scopes.map(|scope| len(&scope.spans)).sum();
-        Self::new(Signal::Traces, items, encode(request))
+        encode(Signal::Traces, request)
     }
 
     /// Counts data points.
     #[must_use]
     pub fn metrics(request: &ExportMetricsServiceRequest) -> Self {
-        let scopes = request.resource_metrics.iter().flat_map(|resource| &resource.scope_metrics);
-        let items = scopes.flat_map(|scope| &scope.metrics).map(data_points).sum();
-        Self::new(Signal::Metrics, items, encode(request))
+        encode(Signal::Metrics, request)
     }
 
     /// Counts log records.
     #[must_use]
     pub fn logs(request: &ExportLogsServiceRequest) -> Self {
-        let scopes = request.resource_logs.iter().flat_map(|resource| &resource.scope_logs);
-        let items = scopes.map(|scope| len(&scope.log_records)).sum();
-        Self::new(Signal::Logs, items, encode(request))
+        encode(Signal::Logs, request)
     }
 
     /// The signal.
@@ -93,21 +99,17 @@ impl EncodedRequest {
     }
 }
 
-fn encode(request: &impl Message) -> Bytes {
-    request.encode_to_vec().into()
+fn encode(signal: Signal, request: &(impl Items + Message)) -> EncodedRequest {
+    EncodedRequest::new(signal, request.count() as u64, request.encode_to_vec().into())
 }
 
-fn data_points(metric: &Metric) -> u64 {
-    match &metric.data {
-        None => 0,
-        Some(Data::Gauge(gauge)) => len(&gauge.data_points),
-        Some(Data::Sum(sum)) => len(&sum.data_points),
-        Some(Data::Histogram(histogram)) => len(&histogram.data_points),
-        Some(Data::ExponentialHistogram(histogram)) => len(&histogram.data_points),
-        Some(Data::Summary(summary)) => len(&summary.data_points),
+/// Halves a request until each part fits.
+fn split<T: Items + Message>(mut request: T, most_bytes: usize, emit: &mut impl FnMut(T)) {
+    let items = request.count();
+    if items <= 1 || request.encoded_len() <= most_bytes {
+        return emit(request);
     }
-}
-
-const fn len<T>(items: &[T]) -> u64 {
-    items.len() as u64
+    let second = request.split_after(items / 2);
+    split(request, most_bytes, emit);
+    split(second, most_bytes, emit);
 }

@@ -15,6 +15,9 @@ use super::instruments::{Instrument, Kind, UTILIZATION};
 use super::settings::TemporalityPreference;
 use super::values::{SCHEMA, scope};
 
+/// Number of points that fill a request: typically half a mebibyte.
+pub(super) const MAX_POINTS: usize = 4_096;
+
 /// Number points by metric, in order of first appearance.
 #[derive(Debug, Default)]
 pub(super) struct Numbers(Vec<(&'static Instrument, Vec<NumberDataPoint>)>);
@@ -26,6 +29,10 @@ impl Numbers {
             Some((_, points)) => points.push(point),
             None => self.0.push((instrument, vec![point])),
         }
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(|(_, points)| points.len()).sum()
     }
 
     /// The points of each counter.
@@ -66,6 +73,11 @@ pub(super) struct Batch {
 }
 
 impl Batch {
+    /// The number of points.
+    pub(super) fn len(&self) -> usize {
+        self.hardware.len() + self.workload.len() + self.explicit.len() + self.exponential.len()
+    }
+
     /// Converts totals to the preferred temporality.
     pub(super) fn convert(&mut self, temporality: TemporalityPreference, last: &mut LastTotals) {
         if temporality.counters() == AggregationTemporality::Delta {

@@ -13,7 +13,7 @@ use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::Timestamp;
 
-use super::batch::Batch;
+use super::batch::{Batch, MAX_POINTS};
 use super::command::CommandExit;
 use super::delta::LastTotals;
 use super::events::{self, Event, EventKind, GpuEvent};
@@ -25,6 +25,10 @@ use super::spans::{self, MAX_SPANS, SpanDescription, SpanTotals};
 use super::values::{resource, text};
 use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, TraceParent, gpu_id};
 use crate::request::Request;
+
+/// Maximum size of an encoded request: a quarter of what gRPC servers accept by default, and of the
+/// queue.
+const MAX_REQUEST_BYTES: usize = 1 << 20;
 
 /// Builds requests from the meters of one experiment.
 ///
@@ -54,10 +58,10 @@ pub struct Exporter {
     ended: Option<SpanTotals>,
     spans: Vec<Span>,
     batch: Batch,
-    /// The number of the current batch.
-    batch_number: u64,
-    /// The number of GPUs in it.
-    batch_gpus: usize,
+    /// The current round of exports, in which each GPU adds its points once.
+    round: u64,
+    /// The number of GPUs that added their points in it.
+    round_gpus: usize,
     ready: VecDeque<Request>,
 }
 
@@ -81,8 +85,8 @@ impl Exporter {
             ended: None,
             spans: Vec::new(),
             batch: Batch::default(),
-            batch_number: 0,
-            batch_gpus: 0,
+            round: 0,
+            round_gpus: 0,
             ready: VecDeque::new(),
         }
     }
@@ -154,7 +158,7 @@ impl Exporter {
         let id = &self.experiment.id;
         let limits = &self.settings.limits.log_record;
         let request = events::request(events, at, id, context, limits, &self.workload);
-        self.ready.push_back(Request::Logs(request));
+        self.push(Request::Logs(request));
     }
 
     /// Ends a GPU whose meter has finished.
@@ -194,17 +198,26 @@ impl Exporter {
         self.ready.drain(..)
     }
 
-    /// Adds the points of `gpu` to the batch; a batch holds each GPU once.
+    /// Adds the points of `gpu` to the batch. A round ends once every GPU has added its points, or
+    /// if one would add them again.
     fn add_points(&mut self, at: Timestamp, meter: &GpuMeter, gpu: &mut GpuExport) {
-        if gpu.batch == Some(self.batch_number) {
-            self.flush();
+        if gpu.round == Some(self.round) {
+            self.end_round();
         }
-        gpu.batch = Some(self.batch_number);
-        self.batch_gpus += 1;
+        gpu.round = Some(self.round);
+        self.round_gpus += 1;
         gpu.add_points(at, meter, &self.experiment, self.settings.aggregation, &mut self.batch);
-        if self.batch_gpus >= self.running {
+        if self.round_gpus >= self.running {
+            self.end_round();
+        } else if self.batch.len() >= MAX_POINTS {
             self.flush();
         }
+    }
+
+    fn end_round(&mut self) {
+        self.flush();
+        self.round += 1;
+        self.round_gpus = 0;
     }
 
     fn end_phase(&mut self, span: &PhaseSpan, gpu: &mut GpuExport) {
@@ -246,7 +259,7 @@ impl Exporter {
     fn flush_spans(&mut self) {
         if !self.spans.is_empty() {
             let spans = std::mem::take(&mut self.spans);
-            self.ready.push_back(Request::Traces(spans::request(spans, &self.workload)));
+            self.push(Request::Traces(spans::request(spans, &self.workload)));
         }
     }
 
@@ -256,10 +269,13 @@ impl Exporter {
         let mut batch = std::mem::take(&mut self.batch);
         let temporality = self.settings.temporality;
         batch.convert(temporality, &mut self.last_totals);
-        let request = batch.into_request(&self.host, &self.workload, temporality);
-        self.ready.extend(request.map(Request::Metrics));
-        self.batch_number += 1;
-        self.batch_gpus = 0;
+        if let Some(request) = batch.into_request(&self.host, &self.workload, temporality) {
+            self.push(Request::Metrics(request));
+        }
+    }
+
+    fn push(&mut self, request: Request) {
+        self.ready.extend(request.split(MAX_REQUEST_BYTES));
     }
 }
 

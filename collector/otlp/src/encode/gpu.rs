@@ -53,8 +53,8 @@ pub struct GpuExport {
     accounts: AccountPoints,
     pub(super) device_metrics: DeviceMetrics,
     exemplars: Exemplars,
-    /// The batch that holds its last points.
-    pub(super) batch: Option<u64>,
+    /// The round of exports in which it last added its points.
+    pub(super) round: Option<u64>,
 }
 
 impl GpuExport {
@@ -68,7 +68,7 @@ impl GpuExport {
             accounts: AccountPoints::new(gpu.memory_total),
             device_metrics: DeviceMetrics::default(),
             exemplars: Exemplars::default(),
-            batch: None,
+            round: None,
         }
     }
 

@@ -5,6 +5,7 @@
 mod file;
 mod fixtures;
 mod invariants;
+mod size;
 
 use std::collections::BTreeSet;
 
