@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::logs::Plan;
-use crate::otlp::{self, Captured};
+use crate::otlp::{self, Attributes, Captured};
 use crate::phasemeter::Phasemeter;
 use crate::report;
 
@@ -219,19 +219,61 @@ fn otel_environment_variables_are_honored() {
     }
 
     let services = |captured: &Captured| -> BTreeSet<String> {
-        let named = |name: &str| {
-            let of = captured.resources.iter();
-            of.filter_map(|(attributes, _)| attributes.get(name).cloned()).collect::<BTreeSet<_>>()
-        };
-        assert!(named("host.name").is_empty(), "an audit does not export its own host");
-        named("service.name")
+        captured.resources.iter().map(|(resource, _)| resource["service.name"].clone()).collect()
     };
-    assert_eq!(services(&captured), BTreeSet::from(["unknown_service:phasemeter".to_owned()]));
+    let names = |workload: &str| BTreeSet::from(["phasemeter".to_owned(), workload.to_owned()]);
+    assert_eq!(services(&captured), names("unknown_service:phasemeter"));
     let environment = [
         ("OTEL_SERVICE_NAME", "trainer"),
         ("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,team=vision"),
     ];
-    assert_eq!(services(&audited(&[], &environment).1), BTreeSet::from(["trainer".to_owned()]));
+    assert_eq!(services(&audited(&[], &environment).1), names("trainer"));
+}
+
+/// The resource of `hw.*`, and that of everything else.
+fn resources(captured: &Captured) -> [&Attributes; 2] {
+    let is_hardware = |names: &[String]| names.iter().all(|name| name.starts_with("hw."));
+    [true, false].map(|wanted| {
+        let mut of = captured.resources.iter().filter(|(_, names)| is_hardware(names) == wanted);
+        let (first, _) = of.next().unwrap();
+        assert!(of.all(|(resource, _)| resource == first), "one resource");
+        first
+    })
+}
+
+#[test]
+fn hardware_is_described_as_given_and_not_as_auditing_machine() {
+    let (_, captured) = audited(&[], &[]);
+    let [hardware, _] = resources(&captured);
+    let keys: Vec<_> = hardware.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["service.instance.id", "service.name", "service.version"]);
+
+    let given = "host.name=node-7,cloud.region=us-east-1,k8s.node.name=n,team=vision";
+    let (_, captured) = audited(&[], &[("OTEL_RESOURCE_ATTRIBUTES", given)]);
+    let [hardware, workload] = resources(&captured);
+    for (key, value) in
+        [("host.name", "node-7"), ("cloud.region", "us-east-1"), ("k8s.node.name", "n")]
+    {
+        assert_eq!((&*hardware[key], &*workload[key]), (value, value));
+    }
+    assert_eq!((hardware.get("team"), &*workload["team"]), (None, "vision"));
+}
+
+/// Series continue if a log is audited again, and do not mix with those of another log.
+#[test]
+fn instance_ids_follow_from_log_unless_given() {
+    let ids = |args: &[&str], environment: &[(&str, &str)]| {
+        let (_, captured) = audited(args, environment);
+        resources(&captured).map(|resource| resource["service.instance.id"].clone())
+    };
+    let first = ids(&[], &[]);
+    assert_eq!(first, ids(&[], &[]));
+    assert_eq!(first, ids(&[], &[("TRACEPARENT", &traceparent("01"))]));
+    assert_ne!(first[0], first[1]);
+    let other = ids(&["--experiment", "tuning"], &[]);
+    assert!(other.iter().all(|id| !first.contains(id)), "{other:?}");
+    let given = ids(&[], &[("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=3")]);
+    assert_eq!(given[1], "3");
 }
 
 #[test]

@@ -14,6 +14,7 @@ fn shipped_pipelines_are_valid() {
         if output.status.success() { Ok(()) } else { Err(stderr) }
     };
     assert_eq!(validate(&["collector.yaml"], None), Ok(()));
+    assert_eq!(validate(&["collector.yaml", "archive.yaml"], None), Ok(()));
     let both = ["collector.yaml", "forward.yaml"];
     assert_eq!(validate(&both, Some("backend:4317")), Ok(()));
     let rejected = validate(&both, None).unwrap_err();

@@ -141,31 +141,32 @@ fn check_exemplars(captured: &Captured) {
     assert!(count >= PLANS.len(), "only {count} exemplars");
 }
 
-/// Hardware metrics belong to the host resource, workload metrics to the workload, and internal
-/// telemetry to Phasemeter.
+/// Three resources, each with an identity: the workload's, that of the hardware, and that of internal
+/// telemetry.
 fn check_resources(captured: &Captured) {
-    let mut seen = BTreeSet::new();
+    let mut owners = BTreeMap::new();
     for (resource, names) in &captured.resources {
         let of = |key: &str| resource.get(key).map(String::as_str);
-        let owner = match (of("service.name"), of("team"), of("host.name")) {
-            (None, None, Some(_)) => "host",
-            (Some("trainer"), Some("vision"), None) => "workload",
-            (Some("phasemeter"), None, _) => "phasemeter",
+        let service = match (of("service.name"), of("team"), of("host.name")) {
+            (Some("trainer"), Some("vision"), None) => "trainer",
+            (Some("phasemeter"), None, Some(_)) => "phasemeter",
             _ => panic!("unexpected resource: {resource:?}"),
         };
         for name in names {
-            let expected = if name.starts_with("hw.") {
-                "host"
+            let (owner, expected) = if name.starts_with("hw.") {
+                ("hardware", "phasemeter")
             } else if name.starts_with("phasemeter.gpu.") || !captured.named(name).is_empty() {
-                "workload"
+                ("workload", "trainer")
             } else {
-                "phasemeter"
+                ("process", "phasemeter")
             };
-            assert_eq!(owner, expected, "{name} under {resource:?}");
+            assert_eq!(service, expected, "{name} under {resource:?}");
+            assert_eq!(owners.entry(owner).or_insert(resource), &resource);
         }
-        seen.insert(owner);
     }
-    assert_eq!(seen, BTreeSet::from(["host", "phasemeter", "workload"]));
+    assert_eq!(owners.keys().copied().collect::<Vec<_>>(), ["hardware", "process", "workload"]);
+    let instances: BTreeSet<_> = owners.values().map(|it| &it["service.instance.id"]).collect();
+    assert!(instances.len() == 3 && instances.iter().all(|id| id.len() == 36), "{instances:?}");
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -22,11 +22,15 @@ mod otelcol;
 #[path = "../otlp/mod.rs"]
 mod otlp;
 mod output;
+mod prometheus;
 mod run;
 mod script;
+mod server;
 
 // Tests.
 mod backends;
 mod configuration;
 mod end_to_end;
+mod fleet;
 mod forwarding;
+mod identity;

@@ -32,6 +32,11 @@ pub(crate) struct Report(Value);
 impl Run {
     /// Runs a whole script around a `sleep` of the same length.
     pub(crate) fn new(script: &Script) -> Self {
+        Self::of(script, &[], &["sleep", &script.seconds().to_string()])
+    }
+
+    /// Runs a script around a command.
+    pub(crate) fn of(script: &Script, options: &[&str], program: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let fake = Fake::install(dir.path(), &script.text()).unwrap();
         let report = dir.path().join("report.json");
@@ -42,7 +47,7 @@ impl Run {
         command.env("OTEL_SERVICE_NAME", "trainer");
         command.env("OTEL_RESOURCE_ATTRIBUTES", "team=vision");
         command.args(["run", PRICE, "--report"]).arg(&report);
-        command.args(["--", "sleep", &script.seconds().to_string()]).stdin(Stdio::null());
+        command.args(options).arg("--").args(program).stdin(Stdio::null());
         Self { command, report, _folder: dir }
     }
 

@@ -24,9 +24,7 @@ use phasemeter_meter::phase::{Account, Thresholds};
 use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
 use phasemeter_otlp::encode::ExportSettings;
-use phasemeter_otlp::experiment::{
-    Attributes, ExperimentKind, ExperimentRequest, TraceParent, TraceState,
-};
+use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceParent, TraceState};
 use phasemeter_otlp::{OtlpFile, Request};
 use phasemeter_rules::fixture::{
     FixtureError, read_quote, read_recommendations, read_request, read_window, write_quote,
@@ -150,7 +148,6 @@ fn audit(path: &Path, options: &LogOptions) {
             Quotes::default(),
             BOOK.clone(),
         ),
-        host: Attributes::new(),
         work: BTreeMap::new(),
         export: Some((ExportSettings::default(), sink)),
     };

@@ -9,12 +9,9 @@ use phasemeter_otlp::experiment::Attributes;
 /// The machine ID on Linux; often missing in containers.
 const MACHINE_ID: &str = "/etc/machine-id";
 
-/// Attributes that the user may override, as they are unreliable in a pod.
-const OVERRIDABLE: [&str; 2] = ["host.", "k8s.node."];
-
-/// Describes the machine. Its attributes in `given`, those of the workload, take precedence.
+/// Describes the machine.
 #[must_use]
-pub fn attributes(given: &Attributes) -> Attributes {
+pub fn attributes() -> Attributes {
     let uname = rustix::system::uname();
     let id = fs::read_to_string(MACHINE_ID).unwrap_or_default();
     let detected = [
@@ -24,11 +21,7 @@ pub fn attributes(given: &Attributes) -> Attributes {
         ("os.type", std::env::consts::OS.to_owned()),
     ];
     let detected = detected.into_iter().filter(|(_, value)| !value.is_empty());
-    let mut attributes: Attributes = detected.map(|(key, value)| (key.to_owned(), value)).collect();
-    let is_host = |key: &str| OVERRIDABLE.iter().any(|prefix| key.starts_with(prefix));
-    let given = given.iter().filter(|(key, _)| is_host(key));
-    attributes.extend(given.map(|(key, value)| (key.clone(), value.clone())));
-    attributes
+    detected.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// The architecture in OpenTelemetry's terms.
@@ -46,13 +39,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_attributes_of_the_user_take_precedence() {
-        let detected = attributes(&Attributes::new());
-        assert!(!detected["host.name"].is_empty());
-        let given = [("host.name", "node-7"), ("k8s.node.name", "node-7"), ("service.name", "x")];
-        let given = given.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let described = attributes(&given.into());
-        assert_eq!((&*described["host.name"], &*described["k8s.node.name"]), ("node-7", "node-7"));
-        assert!(!described.contains_key("service.name"));
+    fn machine_has_a_name_and_no_empty_attribute() {
+        let detected = attributes();
+        assert!(detected.contains_key("host.name"));
+        assert!(detected.values().all(|value| !value.is_empty()), "{detected:?}");
     }
 }

@@ -13,11 +13,14 @@ pub mod command;
 pub mod environment;
 #[cfg(feature = "live")]
 pub mod host;
+#[cfg(feature = "live")]
+pub mod instance;
 pub mod log;
 pub mod pipeline;
 pub mod policies;
 pub mod pricing;
 pub mod report;
+pub mod resource;
 #[cfg(feature = "live")]
 pub mod sampler;
 #[cfg(feature = "live")]

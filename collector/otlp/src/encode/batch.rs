@@ -94,7 +94,7 @@ impl Batch {
     /// Converts the batch, whose points have this temporality, to a request; `None` if it is empty.
     pub(super) fn into_request(
         self,
-        host: &Resource,
+        hardware: &Resource,
         workload: &Resource,
         temporality: TemporalityPreference,
     ) -> Option<ExportMetricsServiceRequest> {
@@ -112,10 +112,9 @@ impl Batch {
         });
         let numbers = self.workload.into_metrics(counters);
         let workload_metrics = explicit.into_iter().chain(exponential).chain(numbers).collect();
-        // The host's attributes are detected; those of the workload are as given, by any schema.
-        let detected = if host.attributes.is_empty() { "" } else { SCHEMA };
+        // The workload's attributes are as given, by any schema.
         let resource_metrics: Vec<_> = [
-            (host, detected, SCHEMA, self.hardware.into_metrics(counters).collect()),
+            (hardware, SCHEMA, SCHEMA, self.hardware.into_metrics(counters).collect()),
             (workload, "", "", workload_metrics),
         ]
         .into_iter()

@@ -22,7 +22,7 @@ use super::gpu_attributes::GpuDescription;
 use super::policies::{PolicyErrorEvent, RecommendationEvent, ReportedRecommendations};
 use super::settings::ExportSettings;
 use super::spans::{self, MAX_SPANS, SpanDescription, SpanTotals};
-use super::values::{resource, text};
+use super::values::{resource, text, workload_resource};
 use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, TraceParent, gpu_id};
 use crate::request::Request;
 
@@ -40,7 +40,8 @@ pub struct Exporter {
     experiment: Experiment,
     settings: ExportSettings,
     last_totals: LastTotals,
-    host: Resource,
+    /// The resource of `hw.*`.
+    hardware: Resource,
     workload: Resource,
     /// Number of GPUs per ID so far.
     gpu_counts: BTreeMap<String, u64>,
@@ -66,15 +67,15 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Starts an experiment. `host` describes the machine of the GPUs; it is empty for a log, which
-    /// does not identify it.
+    /// Starts an experiment. `hardware` is the resource of `hw.*`: it describes the machine of the GPUs
+    /// as far as known.
     #[must_use]
-    pub fn new(experiment: Experiment, host: &Attributes, settings: ExportSettings) -> Self {
+    pub fn new(experiment: Experiment, hardware: &Attributes, settings: ExportSettings) -> Self {
         Self {
             settings,
             last_totals: LastTotals::default(),
-            host: resource(host),
-            workload: resource(&experiment.attributes),
+            hardware: resource(hardware),
+            workload: workload_resource(&experiment.attributes),
             experiment,
             gpu_counts: BTreeMap::new(),
             taken: BTreeSet::new(),
@@ -269,7 +270,7 @@ impl Exporter {
         let mut batch = std::mem::take(&mut self.batch);
         let temporality = self.settings.temporality;
         batch.convert(temporality, &mut self.last_totals);
-        if let Some(request) = batch.into_request(&self.host, &self.workload, temporality) {
+        if let Some(request) = batch.into_request(&self.hardware, &self.workload, temporality) {
             self.push(Request::Metrics(request));
         }
     }

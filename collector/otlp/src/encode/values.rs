@@ -48,6 +48,19 @@ pub(super) fn resource(attributes: &Attributes) -> Resource {
     Resource { attributes, ..Resource::default() }
 }
 
+/// The resource of a workload. It names Phasemeter as its instrumentation, so that it has at least
+/// one attribute beside its identity: without any, Prometheus has no `target_info` of it.
+pub(super) fn workload_resource(attributes: &Attributes) -> Resource {
+    let mut described = resource(attributes);
+    let distribution = [
+        ("telemetry.distro.name", "phasemeter"),
+        ("telemetry.distro.version", env!("CARGO_PKG_VERSION")),
+    ];
+    let missing = distribution.into_iter().filter(|(key, _)| !attributes.contains_key(*key));
+    described.attributes.extend(missing.map(|(key, value)| text(key, value)));
+    described
+}
+
 /// The instrumentation scope.
 pub(super) fn scope() -> InstrumentationScope {
     InstrumentationScope {

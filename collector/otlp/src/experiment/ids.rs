@@ -1,4 +1,4 @@
-//! Trace and span IDs, and how they are derived from content.
+//! Trace, span and instance IDs, and how they are derived from content.
 //!
 //! The same log gives the same IDs: a hash over the identifying fields. A live trace has a random
 //! ID. Must not depend on the format of a trace context.
@@ -125,6 +125,26 @@ pub fn gpu_id(gpu: &GpuIdentity) -> String {
     gpu.uuid.clone().or_else(|| gpu.bus_id.clone()).or_else(index).unwrap_or_default()
 }
 
+/// A UUID derived from content: of version 8, whose bits an application defines.
+#[must_use]
+pub fn uuid_from_content(what: &str, fields: &[&str]) -> String {
+    let mut content = Content::of(what);
+    fields.iter().for_each(|field| content.field(field.as_bytes()));
+    uuid(content.name(), 8)
+}
+
+/// The UUID of this version, below 16, with these bytes, of which version and variant replace six
+/// bits.
+#[must_use]
+pub fn uuid(bytes: [u8; 16], version: u8) -> String {
+    let bits = u128::from_be_bytes(bytes);
+    let bits = bits & !(0xf << 76) | u128::from(version & 0xf) << 76;
+    let bits = bits & !(0b11 << 62) | 0b10 << 62;
+    let mut uuid = format!("{bits:032x}");
+    [20, 16, 12, 8].into_iter().for_each(|at| uuid.insert(at, '-'));
+    uuid
+}
+
 /// Fields, each preceded by its length, so that different lists of fields never hash alike.
 struct Content(Sha256);
 
@@ -234,6 +254,16 @@ mod tests {
         assert_eq!(gpu_id(&identity), "00000000:1A:00.0");
         identity.uuid = Some("GPU-3".into());
         assert_eq!(gpu_id(&identity), "GPU-3");
+    }
+
+    #[test]
+    fn uuid_has_its_version_and_variant() {
+        assert_eq!(uuid([0; 16], 8), "00000000-0000-8000-8000-000000000000");
+        assert_eq!(uuid([0xff; 16], 5), "ffffffff-ffff-5fff-bfff-ffffffffffff");
+        let of = |fields: &[&str]| uuid_from_content("instance", fields);
+        assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
+        assert_ne!(of(&["a", "b"]), of(&["ab", ""]));
+        assert_ne!(of(&["a"]), uuid_from_content("other", &["a"]));
     }
 
     #[test]

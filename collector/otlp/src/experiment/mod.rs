@@ -14,10 +14,10 @@ mod trace_sampler;
 mod traceparent;
 
 pub use attributes::{Attributes, AttributesError, parse as parse_attributes};
-pub use ids::{GpuKey, SpanId, Subject, TraceId, gpu_id};
+pub use ids::{GpuKey, SpanId, Subject, TraceId, gpu_id, uuid, uuid_from_content};
 pub use open::{EXPERIMENT_ID, Experiment};
 pub use placement::{SpanPlacement, TraceMode};
 pub use propagators::Propagators;
-pub use request::{ExperimentKind, ExperimentRequest};
+pub use request::{ExperimentKind, ExperimentRequest, SERVICE_INSTANCE_ID};
 pub use trace_sampler::{Ratio, Root, TraceSampler};
 pub use traceparent::{TraceFlags, TraceParent, TraceParentError, TraceState, TraceStateError};

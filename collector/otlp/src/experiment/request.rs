@@ -3,7 +3,7 @@
 use phasemeter_meter::units::Timestamp;
 
 use super::attributes::Attributes;
-use super::ids::{SpanId, Subject, TraceId};
+use super::ids::{SpanId, Subject, TraceId, uuid_from_content};
 use super::open::{EXPERIMENT_ID, Experiment};
 use super::placement::TraceMode;
 use super::propagators::Propagators;
@@ -12,6 +12,9 @@ use super::traceparent::{TraceFlags, TraceParent, TraceState};
 
 /// The attribute that names the workload.
 const SERVICE_NAME: &str = "service.name";
+
+/// The attribute that identifies an instance of the workload.
+pub const SERVICE_INSTANCE_ID: &str = "service.instance.id";
 
 /// The name of an unnamed workload, as OpenTelemetry defines it.
 const UNKNOWN_SERVICE: &str = "unknown_service";
@@ -54,7 +57,10 @@ impl ExperimentRequest {
         let given = given.filter(|id| !id.is_empty());
         let (trace, flags, own_span) = match opening {
             ExperimentKind::Log { gpus } => {
-                (TraceId::from_content(given.as_deref(), first, gpus), TraceFlags::default(), true)
+                let trace = TraceId::from_content(given.as_deref(), first, gpus);
+                let instance = || uuid_from_content("instance", &[&trace.to_string()]);
+                attributes.entry(SERVICE_INSTANCE_ID.to_owned()).or_insert_with(instance);
+                (trace, TraceFlags::default(), true)
             }
             ExperimentKind::Command { trace } => (trace, TraceFlags::RANDOM, true),
             ExperimentKind::Sidecar { trace } => (trace, TraceFlags::RANDOM, false),
@@ -129,6 +135,18 @@ mod tests {
         assert!(experiment.flags.is_sampled());
         assert_eq!(experiment.attributes[SERVICE_NAME], UNKNOWN_SERVICE);
         assert_eq!(experiment, open(ExperimentRequest::default()));
+    }
+
+    /// The instance ID of a log follows from its content, whatever its trace; a given one is kept.
+    #[test]
+    fn instance_id_of_log_is_stable() {
+        let instance = |request| open(request).attributes[SERVICE_INSTANCE_ID].clone();
+        let first = instance(ExperimentRequest::default());
+        assert_eq!(first, instance(ExperimentRequest::default().under(PARENT.parse().unwrap())));
+        let named = ExperimentRequest { id: Some("tuning".into()), ..Default::default() };
+        assert_ne!(first, instance(named));
+        let given = Attributes::from([(SERVICE_INSTANCE_ID.into(), "3".into())]);
+        assert_eq!(instance(ExperimentRequest { attributes: given, ..Default::default() }), "3");
     }
 
     #[test]

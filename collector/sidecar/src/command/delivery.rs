@@ -48,8 +48,8 @@ impl Delivery {
 
     /// Starts exporting internal telemetry, including delivery counts, to the metrics destination.
     /// `None` if there is none, or if it cannot be started: a run does not depend on it.
-    pub(super) fn telemetry(&self, every: Nanos, host: &Attributes) -> Option<Telemetry> {
-        match Telemetry::start(&self.config, every, host) {
+    pub(super) fn telemetry(&self, every: Nanos, process: &Attributes) -> Option<Telemetry> {
+        match Telemetry::start(&self.config, every, process) {
             Ok(telemetry) => {
                 let telemetry = telemetry?;
                 telemetry.watch_client(&self.client.stats(), &self.config);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
+use phasemeter_otlp::experiment::ExperimentRequest;
 use phasemeter_rules::window::Window;
 use phasemeter_sources::Source;
 use tracing::warn;
@@ -59,7 +59,6 @@ pub(super) fn meter<S: Source>(
     let settings = Settings {
         meter: args.meter.config(),
         pricing: pricing(&args.price, manager.clone()),
-        host: Attributes::new(),
         work: work(args),
         export: sinks.request_sink().map(|sink| (environment.export, sink)),
     };

@@ -12,7 +12,9 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::Destination;
 use phasemeter_otlp::encode::CommandExit;
-use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceId};
+use phasemeter_otlp::experiment::{
+    Attributes, Experiment, ExperimentKind, ExperimentRequest, SERVICE_INSTANCE_ID, TraceId,
+};
 use phasemeter_otlp::{OtlpFile, Request};
 use phasemeter_rules::generation::{Generation, Rejection};
 use phasemeter_sources::clock::Clock;
@@ -31,11 +33,11 @@ use super::signals::{SignalEvent, SignalListener};
 use super::window_scheduler::WindowScheduler;
 use super::{files, gpus, policies};
 use crate::cli::RunArgs;
-use crate::host;
 use crate::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use crate::policies::Worker;
 use crate::report::{Input, Report, json};
 use crate::sampler::{Sampler, SamplerConfig};
+use crate::{host, instance, resource, telemetry};
 
 /// Interval of draining observations and detecting hung calls.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(250);
@@ -75,7 +77,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let executable = executable.or(request.executable);
     let request = ExperimentRequest { traces: args.trace_mode, executable, ..request };
     let clock = Clock::start();
-    let experiment = request.open(clock.now(), kind);
+    let mut experiment = request.open(clock.now(), kind);
+    let own = resources(&mut experiment, trace, command.is_some());
     let propagation_env = experiment.propagation_env();
     let config = args.config();
     let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic)?;
@@ -85,16 +88,14 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         let now = clock.now();
         let _known = pricing.at(gpu.model.as_deref(), now, now);
     }
-    let host = host::attributes(&experiment.attributes);
     let sink = request_sink(delivery.as_ref(), &mut otlp_file);
     let settings = Settings {
         meter: config,
         pricing,
-        host: host.clone(),
         work: metering::work(&args.metering),
         export: sink.map(|sink| (environment.export, sink)),
     };
-    let pipeline = Pipeline::live(settings, experiment);
+    let pipeline = Pipeline::live(settings, experiment, &own.hardware);
 
     let failed = |what| move |source| CommandError::System { what, source };
     let watcher = manager.as_ref().map(|manager| manager.watch(log_generation)).transpose();
@@ -112,8 +113,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let scheduler = WindowScheduler::new(worker, dump, every);
     let mut live = Live::new(sampler, pipeline, &gpus, clock, scheduler);
     let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);
-    let mut telemetry = metrics.and_then(|it| it.telemetry(environment.export.every, &host));
-    if let Some(telemetry) = &mut telemetry {
+    let telemetry = metrics.and_then(|it| it.telemetry(environment.export.every, &own.process));
+    if let Some(telemetry) = &telemetry {
         live.observe(telemetry);
         manager.iter().for_each(|manager| telemetry.watch_policies(manager));
     }
@@ -154,6 +155,32 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
             Ok(status)
         }
     }
+}
+
+/// The resources of Phasemeter.
+struct OwnResources {
+    /// Of `hw.*`.
+    hardware: Attributes,
+    /// Of internal telemetry.
+    process: Attributes,
+}
+
+/// Identifies the workload's instance, unless it is given, and returns the resources of Phasemeter.
+fn resources(experiment: &mut Experiment, random: TraceId, is_command: bool) -> OwnResources {
+    let workload = &mut experiment.attributes;
+    let place = resource::place(workload, host::attributes());
+    // A command is an experiment of its own. A sidecar without an experiment is the same after a
+    // restart.
+    let is_named = experiment.id != random.to_string();
+    let id = if is_named || is_command { experiment.id.as_str() } else { "" };
+    if !workload.contains_key(SERVICE_INSTANCE_ID) {
+        let instance = instance::workload_id(workload, &place, id);
+        workload.insert(SERVICE_INSTANCE_ID.to_owned(), instance);
+    }
+    let own = |part| resource::own(place.clone(), instance::phasemeter_id(workload, &place, part));
+    let mut process = own("process");
+    process.extend(telemetry::sdk_attributes());
+    OwnResources { hardware: own("hardware"), process }
 }
 
 /// Writes the report to standard error, and to the file if requested.

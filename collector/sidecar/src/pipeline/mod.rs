@@ -24,6 +24,7 @@ use phasemeter_sources::{Source, SourceError};
 
 use crate::policies::{self, PolicyResults, WindowGpu};
 use crate::pricing::Pricing;
+use crate::resource;
 
 /// Receives requests.
 pub type RequestSink<'a> = Box<dyn FnMut(Request) -> io::Result<()> + 'a>;
@@ -40,8 +41,6 @@ pub struct Settings<'a> {
     pub meter: MeterConfig,
     /// Prices of GPUs.
     pub pricing: Pricing,
-    /// Attributes of the machine; empty for a log, which does not identify it.
-    pub host: Attributes,
     /// Work done, by unit.
     pub work: BTreeMap<String, u64>,
     /// The export settings and the sink; `None` if nothing is exported.
@@ -75,7 +74,6 @@ pub struct Finished {
 pub struct Pipeline<'a> {
     meter: MeterConfig,
     pricing: Pricing,
-    host: Attributes,
     work: BTreeMap<String, u64>,
     experiment: ExperimentState,
     export: Option<(ExportSettings, RequestSink<'a>)>,
@@ -102,11 +100,11 @@ impl<'a> Pipeline<'a> {
         )
     }
 
-    /// Starts a live run with an open experiment.
+    /// Starts a live run with an open experiment. `hardware` is the resource of `hw.*`.
     #[must_use]
-    pub fn live(settings: Settings<'a>, experiment: Experiment) -> Self {
+    pub fn live(settings: Settings<'a>, experiment: Experiment, hardware: &Attributes) -> Self {
         let mut pipeline = Self::new(settings, ExperimentState::Open(experiment.clone()));
-        pipeline.begin_export(experiment);
+        pipeline.begin_export(experiment, hardware);
         pipeline
     }
 
@@ -115,7 +113,6 @@ impl<'a> Pipeline<'a> {
         Self {
             meter: MeterConfig { boundary_every: every.unwrap_or_default(), ..settings.meter },
             pricing: settings.pricing,
-            host: settings.host,
             work: settings.work,
             experiment,
             export: settings.export,
@@ -283,7 +280,7 @@ impl<'a> Pipeline<'a> {
         let ids: Vec<_> = ids.iter().map(String::as_str).collect();
         let experiment = request.open(first, ExperimentKind::Log { gpus: &ids });
         self.experiment = ExperimentState::Open(experiment.clone());
-        self.begin_export(experiment.clone());
+        self.begin_export(experiment.clone(), &resource::for_log(&experiment));
         if let Some(exporter) = &mut self.exporter {
             for (gpu, identity) in self.gpus.iter_mut().zip(identities) {
                 gpu.begin_export(exporter, identity);
@@ -292,8 +289,8 @@ impl<'a> Pipeline<'a> {
         experiment
     }
 
-    fn begin_export(&mut self, experiment: Experiment) {
-        let begin = |(settings, _): &(_, _)| Exporter::new(experiment, &self.host, *settings);
+    fn begin_export(&mut self, experiment: Experiment, hardware: &Attributes) {
+        let begin = |(settings, _): &(_, _)| Exporter::new(experiment, hardware, *settings);
         self.exporter = self.export.as_ref().map(begin);
     }
 

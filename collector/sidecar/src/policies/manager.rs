@@ -116,8 +116,7 @@ impl PolicyManager {
         lock(&self.current).clone()
     }
 
-    /// Handles on the active generation and each that follows, until [`Self::unsubscribe`]. There
-    /// is one subscriber at a time.
+    /// Handles on the active generation and each that follows. There is one subscriber at a time.
     pub fn subscribe(&self) -> Receiver<GenerationHandle> {
         let (subscriber, generations) = mpsc::channel();
         let current = lock(&self.current);
@@ -125,11 +124,6 @@ impl PolicyManager {
         let _ = subscriber.send(current.handle());
         *lock(&self.subscriber) = Some(subscriber);
         generations
-    }
-
-    /// Ends the subscription.
-    pub fn unsubscribe(&self) {
-        *lock(&self.subscriber) = None;
     }
 
     /// Evaluates every recommender on a window. Without a window there are no results.

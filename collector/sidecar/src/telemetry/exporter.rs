@@ -1,11 +1,10 @@
 //! The exporter of the SDK: that of `opentelemetry-otlp`, on its own runtime.
 //!
-//! The SDK's threads block on exports; no other thread waits for them. All providers share one
-//! exporter and its connection. Must not depend on what is collected.
+//! The SDK's thread blocks on exports; no other thread waits for them. Must not depend on what is
+//! collected.
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -17,12 +16,9 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use tokio::runtime::Handle;
 use tracing::{info, warn};
 
-/// The exporter of all providers; clones share it.
-#[derive(Clone, Debug)]
-pub(super) struct Exporter(Arc<Shared>);
-
+/// The exporter of the sidecar's provider.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Exporter {
     inner: MetricExporter,
     runtime: Handle,
     /// The target, for logs.
@@ -33,11 +29,9 @@ struct Shared {
 
 impl Exporter {
     pub(super) fn new(inner: MetricExporter, runtime: Handle, target: String) -> Self {
-        Self(Arc::new(Shared { inner, runtime, target, failing: AtomicBool::new(false) }))
+        Self { inner, runtime, target, failing: AtomicBool::new(false) }
     }
-}
 
-impl Shared {
     /// Logs when exports start failing and when they recover.
     fn log_transition(&self, result: &OTelSdkResult) {
         let target = &self.target;
@@ -53,7 +47,7 @@ impl Shared {
 
 impl PushMetricExporter for Exporter {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
-        let Shared { inner, runtime, .. } = self.0.as_ref();
+        let Self { inner, runtime, .. } = self;
         let mut exporting = pin!(inner.export(metrics));
         // The SDK's thread is not one of the runtime's, so each poll enters it.
         let step = poll_fn(|context| {
@@ -61,20 +55,19 @@ impl PushMetricExporter for Exporter {
             exporting.as_mut().poll(context)
         });
         let result = step.await;
-        self.0.log_transition(&result);
+        self.log_transition(&result);
         result
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        self.0.inner.force_flush()
+        self.inner.force_flush()
     }
 
-    /// Other providers may still use the exporter; it is closed when the last clone is dropped.
-    fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
-        Ok(())
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
     }
 
     fn temporality(&self) -> Temporality {
-        self.0.inner.temporality()
+        self.inner.temporality()
     }
 }

@@ -1,4 +1,4 @@
-//! Policy generations as resources of internal telemetry, in a process that reloads continuously.
+//! Policy generations in internal telemetry, in a process that reloads continuously.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,8 +8,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use opentelemetry_proto::tonic::metrics::v1::metric::Data;
-use opentelemetry_proto::tonic::metrics::v1::{ResourceMetrics, number_data_point};
+use opentelemetry_proto::tonic::metrics::v1::ResourceMetrics;
 use phasemeter::policies::{Cache, PolicyConfig, PolicyManager};
 use phasemeter::telemetry::Telemetry;
 use phasemeter_meter::units::Nanos;
@@ -20,7 +19,7 @@ use phasemeter_rules::limits::Limits;
 
 use crate::mock_backend::{MockBackend, Reply};
 use crate::policies::{recommender, window};
-use crate::telemetry::{LastExport, generation, received};
+use crate::telemetry::{LastExport, count, generation, received};
 
 /// Loads the policies of a directory with the compiler of the binary.
 fn policies(dir: &Path) -> Arc<PolicyManager> {
@@ -43,30 +42,28 @@ fn policies(dir: &Path) -> Arc<PolicyManager> {
 fn telemetry(backend: &MockBackend, every: Nanos) -> Telemetry {
     let endpoint = format!("http://{}", backend.address);
     let config = Config::read(Destination::Endpoint(&endpoint), |_| None).unwrap().unwrap();
-    Telemetry::start(&config, every, &Attributes::new()).unwrap().unwrap()
+    let own = Attributes::from([("service.name".to_owned(), "phasemeter".to_owned())]);
+    Telemetry::start(&config, every, &own).unwrap().unwrap()
 }
 
-/// The sum of a metric over its points, and their start.
-fn sum(of: &ResourceMetrics, name: &str) -> (i64, Option<u64>) {
-    let last = LastExport(of);
-    let Some(metric) = last.metric(name) else { return (0, None) };
-    let Some(Data::Sum(sum)) = &metric.data else { panic!("{metric:?}") };
-    let value = |value| match value {
-        Some(number_data_point::Value::AsInt(value)) => value,
-        other => panic!("{other:?}"),
-    };
-    let points = sum.data_points.iter();
-    let start = points.clone().map(|point| point.start_time_unix_nano).min();
-    (points.map(|point| value(point.value)).sum(), start)
+/// Sums of an integer metric over its points, by generation.
+fn sums(export: &ResourceMetrics, name: &str) -> BTreeMap<i64, i64> {
+    let mut sums = BTreeMap::new();
+    let export = LastExport(export);
+    for point in export.metric(name).map(|_| export.sum(name)).unwrap_or_default() {
+        *sums.entry(generation(point)).or_default() += count(point);
+    }
+    sums
 }
 
-/// Scenario: two policies are replaced a thousand times while two threads evaluate windows
+/// Scenario: two policies are replaced hundreds of times while two threads evaluate windows
 /// continuously.
-/// Guarantee: each generation is a resource whose sums begin at its start and are complete at its end:
-/// no evaluation is lost or attributed to another generation. Ended generations are freed.
+/// Guarantee: the series of each generation are complete at its end: no evaluation is lost or attributed
+/// to another generation. Ended generations are freed, and exported once more.
 #[test]
-fn telemetry_of_a_thousand_generations_is_complete() {
-    const RELOADS: i64 = 1_000;
+fn telemetry_of_many_generations_is_complete() {
+    // Even if all are exported together, the SDK's limit of 2,000 series is not reached.
+    const RELOADS: i64 = 500;
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("policies");
     fs::create_dir(&source).unwrap();
@@ -80,7 +77,7 @@ fn telemetry_of_a_thousand_generations_is_complete() {
     put(0);
     let policies = policies(dir.path());
     let backend = MockBackend::start([]);
-    let mut telemetry = telemetry(&backend, Nanos::from_secs(3_600));
+    let telemetry = telemetry(&backend, Nanos::SECOND);
     telemetry.watch_policies(&policies);
     let (over, judged, shown) = (AtomicBool::new(false), AtomicU64::new(0), window(1, 60));
     let mut kept: Vec<Weak<_>> = Vec::new();
@@ -103,18 +100,21 @@ fn telemetry_of_a_thousand_generations_is_complete() {
     telemetry.finish(Duration::from_secs(600));
 
     assert_eq!(kept.iter().filter(|generation| generation.strong_count() > 0).count(), 0);
-    let generations = received(&backend.received()).generations;
-    let last: BTreeMap<i64, &ResourceMetrics> =
-        generations.iter().map(|it| (generation(it).unwrap(), it)).collect();
-    assert_eq!(last.keys().copied().collect::<Vec<_>>(), (1..=RELOADS + 1).collect::<Vec<_>>());
-    let runs: i64 = last.values().map(|it| sum(it, "phasemeter.policy.evaluations").0).sum();
-    assert_eq!(runs, i64::try_from(judged.into_inner()).unwrap());
-    let starts = last.values().filter_map(|it| sum(it, "phasemeter.policy.status").1);
-    let starts: Vec<_> = starts.collect();
-    assert!(starts.is_sorted_by(|a, b| a < b), "each generation has its own start");
-    for (number, resource) in last {
-        let wanted = if number > RELOADS { 2 } else { 0 };
-        assert_eq!(sum(resource, "phasemeter.policy.status").0, wanted, "{number}");
+    let exports = received(&backend.received()).own;
+    let mut evaluations = BTreeMap::new();
+    let mut status = BTreeMap::<i64, Vec<i64>>::new();
+    for export in &exports {
+        evaluations.extend(sums(export, "phasemeter.policy.evaluations"));
+        for (generation, sum) in sums(export, "phasemeter.policy.status") {
+            status.entry(generation).or_default().push(sum);
+        }
+    }
+    assert_eq!(evaluations.values().sum::<i64>(), i64::try_from(judged.into_inner()).unwrap());
+    assert_eq!(status.keys().copied().collect::<Vec<_>>(), (1..=RELOADS + 1).collect::<Vec<_>>());
+    for (generation, exported) in status {
+        let (last, earlier) = exported.split_last().unwrap();
+        assert_eq!(*last, if generation > RELOADS { 2 } else { 0 }, "{generation}: {exported:?}");
+        assert!(earlier.iter().all(|sum| *sum == 2), "{generation}: {exported:?}");
     }
 }
 
@@ -131,7 +131,7 @@ fn unresponsive_backend_delays_neither_reload_nor_evaluation() {
     put('2');
     policies.reload();
     let backend = MockBackend::start(std::iter::repeat_n(Reply::NoResponse, 1_000));
-    let mut telemetry = telemetry(&backend, Nanos::from_secs(1));
+    let telemetry = telemetry(&backend, Nanos::from_secs(1));
     telemetry.watch_policies(&policies);
     let began = Instant::now();
     for reload in 0..50 {

@@ -1,5 +1,6 @@
 //! Policies during a live run: they are reloaded, and do not slow sampling down.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use crate::policies::{hostile, recommender, recommender_with};
 use crate::run::{
     assert_observed, assumptions, elements, phasemeter, run_with_report, started, stderr,
 };
-use crate::telemetry::{generation, received};
+use crate::telemetry::{LastExport, generation, received};
 use crate::{Rig, unless_stalled};
 
 /// A GPU for which the guests have recommendations.
@@ -117,11 +118,15 @@ fn policy_dir_is_reloaded_and_keeps_last_good_policy() {
     ];
     assert_eq!(used, expected);
     assert_eq!(policies(&report)[0]["generation"], 2, "the broken file made no generation");
-    // A generation is exported when it ends, the last one at the end of the run.
-    let mut exported: Vec<_> =
-        received(&backend.received()).generations.iter().filter_map(generation).collect();
-    exported.dedup();
-    assert_eq!(exported, [1, 2]);
+    // Each generation has series of its own.
+    let exports = received(&backend.received()).own;
+    let exported = exports.iter().flat_map(|export| {
+        let export = LastExport(export);
+        let status = "phasemeter.policy.status";
+        let points = export.metric(status).map(|_| export.sum(status)).unwrap_or_default();
+        points.iter().map(generation).collect::<Vec<_>>()
+    });
+    assert_eq!(exported.collect::<BTreeSet<_>>(), BTreeSet::from([1, 2]));
 }
 
 /// An unchanged recommendation is exported once, however many windows are evaluated.

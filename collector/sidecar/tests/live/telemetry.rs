@@ -22,9 +22,9 @@ use crate::{Rig, unless_stalled};
 #[derive(Default)]
 pub(crate) struct Received {
     /// The sidecar, per request.
-    own: Vec<ResourceMetrics>,
-    /// Generations of policies, per request.
-    pub(crate) generations: Vec<ResourceMetrics>,
+    pub(crate) own: Vec<ResourceMetrics>,
+    /// The GPUs as hardware, per request.
+    hardware: Vec<ResourceMetrics>,
     /// Data points, spans and log records of everything else.
     points: u64,
     spans: u64,
@@ -38,14 +38,18 @@ pub(crate) fn received(requests: &[ReceivedRequest]) -> Received {
         if path.contains("metrics") {
             let request: ExportMetricsServiceRequest = decode(request);
             for resource in request.resource_metrics {
-                let about = &resource.resource.as_ref().unwrap().attributes;
-                if text(about, "service.name").as_deref() == Some("phasemeter") {
-                    let is_own = generation(&resource).is_none();
-                    let of = if is_own { &mut received.own } else { &mut received.generations };
-                    of.push(resource);
-                } else {
-                    let metrics = resource.scope_metrics.iter().flat_map(|scope| &scope.metrics);
-                    received.points += metrics.map(points).sum::<u64>();
+                let is_phasemeter =
+                    text(about(&resource), "service.name").as_deref() == Some("phasemeter");
+                let metrics = resource.scope_metrics.iter().flat_map(|scope| &scope.metrics);
+                let is_hardware = metrics.clone().all(|metric| metric.name.starts_with("hw."));
+                if is_phasemeter && !is_hardware {
+                    received.own.push(resource);
+                    continue;
+                }
+                received.points += metrics.map(points).sum::<u64>();
+                assert_eq!(is_phasemeter, is_hardware, "{resource:?}");
+                if is_hardware {
+                    received.hardware.push(resource);
                 }
             }
         } else if path.contains("trace") {
@@ -72,12 +76,18 @@ fn decode<T: Message + Default + DeserializeOwned>(request: &ReceivedRequest) ->
     }
 }
 
-/// The generation number of a resource.
-pub(crate) fn generation(resource: &ResourceMetrics) -> Option<i64> {
-    let about = &resource.resource.as_ref().unwrap().attributes;
-    let found = about.iter().find(|it| it.key == "phasemeter.policy_set.generation")?;
-    match found.value.as_ref()?.value.as_ref()? {
-        any_value::Value::IntValue(number) => Some(*number),
+fn about(resource: &ResourceMetrics) -> &[KeyValue] {
+    &resource.resource.as_ref().unwrap().attributes
+}
+
+/// The policy generation of a point.
+pub(crate) fn generation(point: &NumberDataPoint) -> i64 {
+    integer(&point.attributes, "phasemeter.policy_set.generation")
+}
+
+pub(crate) fn count(point: &NumberDataPoint) -> i64 {
+    match point.value {
+        Some(number_data_point::Value::AsInt(value)) => value,
         other => panic!("{other:?}"),
     }
 }
@@ -135,10 +145,7 @@ impl LastExport<'_> {
     /// The only point of an integer sum.
     fn integer(&self, name: &str) -> u64 {
         let [point] = self.sum(name) else { panic!("{name}: {:?}", self.sum(name)) };
-        match point.value {
-            Some(number_data_point::Value::AsInt(value)) => value.try_into().unwrap(),
-            other => panic!("{name} is {other:?}"),
-        }
+        count(point).try_into().unwrap()
     }
 }
 
@@ -168,14 +175,23 @@ fn internal_telemetry_is_accurate_and_separate() {
                 command.env("OTEL_SERVICE_NAME", "trainer");
             });
             assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-            let Received { own, points, spans, logs, .. } = received(&backend.received());
+            let Received { own, hardware, points, spans, logs } = received(&backend.received());
             assert!(own.len() >= 2, "one export per second, and one at the end");
             let last = LastExport(own.last().unwrap());
 
-            let about = &last.0.resource.as_ref().unwrap().attributes;
-            assert_eq!(text(about, "service.version").unwrap(), env!("CARGO_PKG_VERSION"));
-            assert_eq!(text(about, "service.instance.id").unwrap().len(), 36);
-            assert_eq!(text(about, "telemetry.sdk.name").unwrap(), "opentelemetry");
+            // Two senders are two instances, in the same place.
+            let about_own = about(last.0);
+            let instance = |about| text(about, "service.instance.id").unwrap();
+            assert!(!hardware.is_empty());
+            for resource in &hardware {
+                let about = about(resource);
+                assert_ne!(instance(about), instance(about_own));
+                assert_eq!(text(about, "host.name"), text(about_own, "host.name"));
+                assert_eq!(text(about, "telemetry.sdk.name"), None, "not encoded by the SDK");
+            }
+            assert_eq!(text(about_own, "service.version").unwrap(), env!("CARGO_PKG_VERSION"));
+            assert_eq!(text(about_own, "service.instance.id").unwrap().len(), 36);
+            assert_eq!(text(about_own, "telemetry.sdk.name").unwrap(), "opentelemetry");
 
             // Every tick of two GPUs is on time, late or missed.
             let [lateness] = last.histogram("phasemeter.sampler.lateness") else { panic!() };
@@ -245,8 +261,8 @@ fn policy_telemetry_identifies_failing_policy() {
         command.env("OTEL_METRIC_EXPORT_INTERVAL", "500");
     });
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let Received { own, generations, .. } = received(&backend.received());
-    let last = LastExport(generations.last().unwrap());
+    let Received { own, .. } = received(&backend.received());
+    let last = LastExport(own.last().unwrap());
     let of = |name: &str, policy: &str| {
         let points = last.sum(name).iter();
         let is_it = |point: &&NumberDataPoint| {
@@ -254,10 +270,7 @@ fn policy_telemetry_identifies_failing_policy() {
         };
         points.clone().find(is_it).unwrap_or_else(|| panic!("{name} of {policy}")).clone()
     };
-    let integer = |point: NumberDataPoint| match point.value {
-        Some(number_data_point::Value::AsInt(value)) => value,
-        other => panic!("{other:?}"),
-    };
+    let integer = |point: NumberDataPoint| count(&point);
     // The policy that traps is named "evil".
     for policy in ["good", "evil"] {
         assert_eq!(integer(of("phasemeter.policy.evaluations", policy)), 1, "at the end");
@@ -271,16 +284,17 @@ fn policy_telemetry_identifies_failing_policy() {
         let status = of("phasemeter.policy.status", policy);
         assert_eq!(text(&status.attributes, "phasemeter.policy.state").as_deref(), Some(state));
     }
-    assert_eq!(generation(last.0), Some(1));
-    // A generation and its sidecar are different resources.
-    let sidecar = LastExport(own.last().unwrap());
-    let names = sidecar.0.scope_metrics.iter().flat_map(|scope| &scope.metrics);
-    let names: Vec<_> = names.map(|metric| metric.name.as_str()).collect();
-    assert!(names.iter().all(|name| !name.starts_with("phasemeter.policy")), "{names:?}");
-    let about = |it: &LastExport<'_>| it.0.resource.as_ref().unwrap().attributes.clone();
-    let instance = |it: &LastExport<'_>| text(&about(it), "service.instance.id").unwrap();
-    assert_eq!(instance(&last), instance(&sidecar));
-    assert_eq!(text(&about(&last), "phasemeter.policy_set.digest").unwrap().len(), 64);
+    for name in ["evaluations", "fuel", "time", "memory", "errors", "status"] {
+        let name = format!("phasemeter.policy.{name}");
+        let points = match last.metric(&name).unwrap().data.as_ref().unwrap() {
+            Data::Sum(sum) => &sum.data_points,
+            Data::Gauge(gauge) => &gauge.data_points,
+            other => panic!("{name} is {other:?}"),
+        };
+        assert!(points.iter().all(|point| generation(point) == 1), "{name}: {points:?}");
+    }
+    let status = of("phasemeter.policy.status", "good");
+    assert_eq!(text(&status.attributes, "phasemeter.policy_set.digest").unwrap().len(), 64);
 }
 
 #[test]

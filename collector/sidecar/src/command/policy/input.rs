@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use phasemeter_meter::gpu::MeterConfig;
-use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
+use phasemeter_otlp::experiment::ExperimentRequest;
 use phasemeter_rules::fixture;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::quote::QuoteRequest;
@@ -65,7 +65,6 @@ impl PolicyInput {
         let settings = Settings {
             meter: MeterConfig::default(),
             pricing: metering::pricing(price, None),
-            host: Attributes::new(),
             work: BTreeMap::new(),
             export: None,
         };

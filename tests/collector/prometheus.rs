@@ -1,0 +1,89 @@
+//! Runs a real Prometheus that receives OTLP, and queries it.
+//!
+//! `PROMETHEUS` is its path: `make test-backends` builds one and sets it. Must not depend on what is
+//! sent.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::server::{Server, executable, get};
+
+/// The executable.
+#[derive(Debug)]
+pub(crate) struct Prometheus {
+    program: PathBuf,
+}
+
+/// A running Prometheus.
+#[derive(Debug)]
+pub(crate) struct Running {
+    server: Server,
+    address: SocketAddr,
+}
+
+/// A sample of a query's result: labels and value.
+pub(crate) type Sample = (BTreeMap<String, String>, f64);
+
+impl Prometheus {
+    /// The Prometheus at `PROMETHEUS`.
+    pub(crate) fn find() -> Option<Self> {
+        executable("PROMETHEUS").map(|program| Self { program })
+    }
+
+    /// Starts it. It scrapes nothing, and accepts samples that are older than others of their series by
+    /// up to `out_of_order`.
+    pub(crate) fn start(&self, out_of_order: &str) -> Running {
+        let (server, [address]) = Server::start("/-/ready", |[address], dir| {
+            let config = format!("storage: {{tsdb: {{out_of_order_time_window: {out_of_order}}}}}");
+            fs::write(dir.join("prometheus.yml"), config).unwrap();
+            let mut command = Command::new(&self.program);
+            command.env_clear().current_dir(dir).arg("--web.enable-otlp-receiver");
+            command.args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"]);
+            command.arg(format!("--web.listen-address={address}"));
+            command
+        });
+        Running { server, address }
+    }
+}
+
+impl Running {
+    /// The OTLP endpoint for metrics.
+    pub(crate) fn otlp(&self) -> String {
+        format!("http://{}/api/v1/otlp/v1/metrics", self.address)
+    }
+
+    /// The result of an instant query at this time, in seconds since 1970; now if `None`.
+    pub(crate) fn query(&self, query: &str, time: Option<u64>) -> Vec<Sample> {
+        let mut path = "/api/v1/query?query=".to_owned();
+        query.bytes().for_each(|byte| write!(path, "%{byte:02X}").unwrap());
+        if let Some(time) = time {
+            write!(path, "&time={time}").unwrap();
+        }
+        let response = get(self.address, &path).unwrap();
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
+        let body: Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["status"], "success", "{query}: {body}\n{}", self.server.log());
+        let sample = |sample: &Value| {
+            let labels = sample["metric"].as_object().unwrap().iter();
+            let labels =
+                labels.map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned()));
+            (labels.collect(), sample["value"][1].as_str().unwrap().parse().unwrap())
+        };
+        body["data"]["result"].as_array().unwrap().iter().map(sample).collect()
+    }
+
+    /// The only value of a query; zero if there is none.
+    pub(crate) fn number(&self, query: &str, time: Option<u64>) -> f64 {
+        match &self.query(query, time)[..] {
+            [] => 0.0,
+            [(_, value)] => *value,
+            several => panic!("{query}: {several:?}"),
+        }
+    }
+}
