@@ -130,6 +130,21 @@ impl GpuMeter {
         self.feeds[index].push(interval, self.watermark)
     }
 
+    /// The first boundary after the oldest buffered reading; `None` if there is no such reading.
+    #[must_use]
+    pub fn next_boundary(&self) -> Option<Timestamp> {
+        self.reorder.next_at().map(|at| self.config.boundary_after(at))
+    }
+
+    /// At the end of the input, ingests the buffered readings before `until`.
+    pub fn drain(&mut self, until: Timestamp, observer: &mut impl Observer) {
+        while self.reorder.next_at().is_some_and(|at| at < until)
+            && let Some(next) = self.reorder.drain()
+        {
+            self.ingest(&next, observer);
+        }
+    }
+
     /// Ends the input. The last reading covers no time; its time is the end of the run.
     pub fn finish(&mut self, observer: &mut impl Observer) {
         while let Some(next) = self.reorder.drain() {

@@ -111,6 +111,16 @@ impl MeteredGpu {
         }
     }
 
+    /// At the end of the input, meters the buffered readings before `until`.
+    pub(super) fn drain(&mut self, until: Timestamp, exporter: Option<&mut Exporter>) {
+        match (exporter, &mut self.export) {
+            (Some(exporter), Some(export)) => {
+                self.meter.drain(until, &mut exporter.observe(export));
+            }
+            _ => self.meter.drain(until, &mut ()),
+        }
+    }
+
     /// Finalizes the meter and the export.
     pub(super) fn finish(&mut self, exporter: Option<&mut Exporter>) {
         match (exporter, self.export.take()) {

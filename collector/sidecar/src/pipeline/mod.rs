@@ -240,6 +240,7 @@ impl<'a> Pipeline<'a> {
         evaluate: impl FnOnce(Option<Window>) -> PolicyResults,
     ) -> Result<Finished, PipelineError> {
         let experiment = self.open(identities);
+        self.drain()?;
         for gpu in &mut self.gpus {
             gpu.finish(self.exporter.as_mut());
         }
@@ -252,6 +253,19 @@ impl<'a> Pipeline<'a> {
             exporter.finish().try_for_each(sink).map_err(PipelineError::Export)?;
         }
         Ok(Finished { experiment, gpus: self.gpus, pricing: self.pricing, results })
+    }
+
+    /// Meters what all GPUs have buffered, one boundary after another, so that no GPU is exported ahead
+    /// of another: a backend may reject what is older than the last request.
+    fn drain(&mut self) -> Result<(), PipelineError> {
+        loop {
+            let next = self.gpus.iter().filter_map(|gpu| gpu.meter.next_boundary()).min();
+            let Some(until) = next.filter(|until| *until < Timestamp::LAST) else { return Ok(()) };
+            for gpu in &mut self.gpus {
+                gpu.drain(until, self.exporter.as_mut());
+            }
+            self.send()?;
+        }
     }
 
     /// Prepares for a reading at this instant: opens the experiment if it is due, and adds new GPUs.
