@@ -1,40 +1,44 @@
-//! `phasemeter audit` on a log, as a child process.
+//! `phasemeter audit` on logs, as a child process.
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::BenchError;
 use crate::child::{self, Usage};
 use crate::paths::Paths;
 
-/// Audits the log once without policies, for comparison.
-pub(crate) fn run(paths: &Paths, log: &Path) -> Result<Usage, BenchError> {
-    audit(paths, log, &["--no-default-policies".as_ref()])
+/// Audits the logs once without policies, for comparison.
+pub(crate) fn run(paths: &Paths, logs: &[PathBuf]) -> Result<Usage, BenchError> {
+    audit(paths, logs, &["--no-default-policies".as_ref()])
 }
 
-/// Audits the log once with the default policies and this cache of compiled ones.
+/// Audits the logs once with the default policies and this cache of compiled ones.
 pub(crate) fn run_with_policies(
     paths: &Paths,
-    log: &Path,
+    logs: &[PathBuf],
     cache: &Path,
 ) -> Result<Usage, BenchError> {
-    audit(paths, log, &["--policy-cache".as_ref(), cache.as_os_str()])
+    audit(paths, logs, &["--policy-cache".as_ref(), cache.as_os_str()])
 }
 
-/// Audits the log once without policies, and exports to a file.
-pub(crate) fn run_with_export(paths: &Paths, log: &Path) -> Result<Usage, BenchError> {
+/// Audits the logs once without policies, and exports to a file.
+pub(crate) fn run_with_export(paths: &Paths, logs: &[PathBuf]) -> Result<Usage, BenchError> {
     let file = paths.file("audit.jsonl");
     // The last one would be refused.
     _ = fs::remove_file(&file);
-    audit(paths, log, &["--no-default-policies".as_ref(), "--otlp-file".as_ref(), file.as_os_str()])
+    audit(
+        paths,
+        logs,
+        &["--no-default-policies".as_ref(), "--otlp-file".as_ref(), file.as_os_str()],
+    )
 }
 
-fn audit(paths: &Paths, log: &Path, options: &[&OsStr]) -> Result<Usage, BenchError> {
+fn audit(paths: &Paths, logs: &[PathBuf], options: &[&OsStr]) -> Result<Usage, BenchError> {
     let report = paths.file("audit.json");
     let mut command = Command::new(paths.phasemeter());
-    command.arg("audit").arg(log).args(["--format", "json"]).args(options);
+    command.arg("audit").args(logs).args(["--format", "json"]).args(options);
     let usage = child::run(&mut command, &report)?;
     match fs::metadata(&report).map_err(BenchError::at(&report))?.len() {
         0 => Err(BenchError::Output { path: report, expected: "a report" }),

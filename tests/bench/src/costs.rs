@@ -1,8 +1,8 @@
-//! CPU times of repeated runs, printed as a table row.
+//! Times of repeated runs, printed as a table row.
 
 use std::time::Duration;
 
-/// CPU times of runs over the same rows.
+/// CPU or wall times of runs over the same rows.
 pub(crate) struct Costs {
     rows: u64,
     times: Vec<Duration>,
@@ -32,6 +32,11 @@ impl Costs {
 
     fn nanos_per_row(&self, time: Duration) -> f64 {
         time.as_secs_f64() * 1e9 / self.rows as f64
+    }
+
+    /// Prints the header of a table of these times.
+    pub(crate) fn print_header(of: &str) {
+        println!("{of:28}{:>12}{:>12}{:>16}{:>10}", "best", "median", "rows per second", "ratio");
     }
 
     /// Prints best, median, peak rows per second, and the ratio to another's best.

@@ -27,7 +27,7 @@ pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
         let log = paths.file(&format!("hostile-{gpus}.csv"));
         write(&log, gpus).map_err(BenchError::at(&log))?;
         let bytes = fs::metadata(&log).map_err(BenchError::at(&log))?.len();
-        let usage = audit::run_with_export(paths, &log)?;
+        let usage = audit::run_with_export(paths, std::slice::from_ref(&log))?;
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let (few, base) = *first.get_or_insert((gpus, usage.peak));
         let per_gpu = usage.peak.saturating_sub(base).checked_div(gpus - few);

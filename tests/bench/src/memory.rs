@@ -20,11 +20,11 @@ pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
         println!("{name:28}{:>8.1} MiB{ratio:>10.2}", peak / f64::from(1 << 20));
     };
     for rows in ROWS {
-        let peak = audit::run(paths, &paths.log(rows)?)?.peak;
+        let peak = audit::run(paths, &paths.logs(1, rows)?)?.peak;
         print(format!("{} rows", grouped(rows)), peak);
     }
     let [rows, _] = ROWS;
-    let log = paths.log(rows)?;
+    let log = paths.logs(1, rows)?;
     // Child processes are counted as well: the first run is the one that would compile policies.
     let cache = paths.file("policy-cache");
     match fs::remove_dir_all(&cache) {

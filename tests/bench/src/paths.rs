@@ -34,10 +34,13 @@ impl Paths {
         self.0.join("bench").join(name)
     }
 
-    /// The log with this many rows, written if it does not exist.
-    pub(crate) fn log(&self, rows: u64) -> Result<PathBuf, BenchError> {
-        let path = self.file(&format!("{rows}.csv"));
-        log::write(&path, rows).map_err(BenchError::at(&path))?;
-        Ok(path)
+    /// This many logs of so many rows each, written if they do not exist.
+    pub(crate) fn logs(&self, count: u64, rows: u64) -> Result<Vec<PathBuf>, BenchError> {
+        let log = |number| {
+            let path = self.file(&format!("{rows}-{number}.csv"));
+            log::write(&path, rows).map_err(BenchError::at(&path))?;
+            Ok(path)
+        };
+        (1..=count).map(log).collect()
     }
 }

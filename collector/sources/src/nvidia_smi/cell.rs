@@ -50,8 +50,7 @@ impl<'a> Cells<'a> {
     /// The next cell as an instant; `None` if it is not a valid timestamp.
     #[inline]
     pub(super) fn instant(&mut self, timestamps: &mut TimestampParser) -> Option<Timestamp> {
-        let (at, after) = timestamps.read(skip_spaces(self.rest))?;
-        self.consume_suffix(after, "").then_some(at)
+        timestamps.read(self.text())
     }
 
     /// The next cell as a number in units of 1/[`SCALE`], with further decimals truncated, alone or

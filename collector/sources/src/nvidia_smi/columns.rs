@@ -73,7 +73,7 @@ const COLUMN_NAMES: [(&str, Column); 24] = [
 ];
 
 /// The columns under one header, in order.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Columns {
     columns: Vec<Column>,
 }

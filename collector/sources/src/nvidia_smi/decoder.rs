@@ -11,14 +11,18 @@ use super::error::{HeaderError, LogError, LogErrorKind};
 use super::gpu_registry::GpuRegistry;
 use super::limits::Limits;
 use super::lines::Line;
+use super::padded_row::PaddedRow;
 use super::rejected::RejectReason;
 use super::row::Row;
 use super::timestamp::TimestampParser;
+use super::usual_row::UsualRow;
 
 /// The state of a log that affects the decoding of its next line.
 pub(super) struct LogDecoder {
     /// The columns of the latest header; `None` before the first, and after an unusable one.
     columns: Option<Columns>,
+    /// The usual row under that header.
+    usual_row: UsualRow,
     /// Whether there was a header, or `--columns` instead.
     has_header: bool,
     gpu_identification: GpuIdentification,
@@ -40,11 +44,10 @@ pub(super) struct Entry {
     pub(super) line: u64,
 }
 
-impl Default for Entry {
-    fn default() -> Self {
-        let reading = Reading::at(Timestamp::default());
-        Self { reading, gpu: 0, limits: Limits::default(), line: 0 }
-    }
+impl Entry {
+    /// No values, at no time.
+    pub(super) const EMPTY: Self =
+        Self { reading: Reading::at(Timestamp::EPOCH), gpu: 0, limits: Limits::NONE, line: 0 };
 }
 
 /// The result of decoding one line.
@@ -66,6 +69,7 @@ impl LogDecoder {
     pub(super) fn new(options: &LogOptions) -> Result<Self, LogError> {
         let mut decoder = Self {
             columns: None,
+            usual_row: UsualRow::new(&Columns::default()),
             has_header: false,
             gpu_identification: GpuIdentification::RowOrder,
             timestamps: TimestampParser::new(options.utc_offset),
@@ -112,10 +116,29 @@ impl LogDecoder {
         self.registry.fold_positions(tick);
     }
 
+    /// Decodes a usual row of the GPU that is expected, and stores the reading in `entry`. If it
+    /// returns false, nothing has happened, and `entry` is undefined.
+    #[inline]
+    pub(super) fn decode_usual(&mut self, row: PaddedRow<'_>, entry: &mut Entry) -> bool {
+        if self.columns.is_none() {
+            return false;
+        }
+        let Some(key) = self.usual_row.read(row, &mut self.timestamps, entry) else { return false };
+        let gpu = match self.gpu_identification {
+            GpuIdentification::RowOrder => return false,
+            _ => self.registry.expected(key, entry.limits),
+        };
+        let Some(gpu) = gpu else { return false };
+        entry.gpu = gpu;
+        self.advance_position();
+        true
+    }
+
     /// Decodes a line. A reading is stored in `entry`.
     #[inline]
     pub(super) fn decode(&mut self, line: Line<'_>, entry: &mut Entry) -> Decoded {
         let Line::Whole(line) = line else { return self.reject_too_long() };
+        let line = line.row();
         let Some(columns) = &self.columns else { return self.decode_other(line) };
         let Some(row) = Row::read(line, columns, &mut self.timestamps) else {
             return self.decode_other(line);
@@ -179,6 +202,7 @@ impl LogDecoder {
 
     fn set_columns(&mut self, columns: Columns) {
         self.gpu_identification = columns.gpu_identification();
+        self.usual_row = UsualRow::new(&columns);
         self.columns = Some(columns);
         self.has_header = true;
         self.registry.clear_keys();

@@ -8,6 +8,7 @@ use phasemeter_meter::reading::GpuIdentity;
 
 use super::cell::text_value;
 use super::identity;
+use super::limits::Limits;
 use super::rejected::RejectReason;
 use super::row::{Ids, Row};
 
@@ -68,6 +69,21 @@ impl GpuRegistry {
         };
         self.next = if gpu + 1 < self.gpus.len() { gpu + 1 } else { 0 };
         Ok(gpu)
+    }
+
+    /// The GPU whose row is expected next, if this cell identifies it and nothing more is to be
+    /// found out about it.
+    #[inline]
+    pub(super) fn expected(&mut self, key: &[u8], limits: Limits) -> Option<usize> {
+        let expected = self.next;
+        let gpu = self.gpus.get_mut(expected)?;
+        let is_known = gpu.rows >= MODEL_ROWS || gpu.identity.model.is_some();
+        if !is_known || gpu.key.as_deref() != Some(key) {
+            return None;
+        }
+        limits.fill_missing(&mut gpu.identity);
+        self.next = if expected + 1 < self.gpus.len() { expected + 1 } else { 0 };
+        Some(expected)
     }
 
     /// The GPU at this position in a tick; added if it is new.

@@ -7,7 +7,7 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Bytes, Milliwatts};
 
 /// The limits in one row.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) memory_total: Option<Bytes>,
     /// Above zero.
@@ -15,6 +15,9 @@ pub(super) struct Limits {
 }
 
 impl Limits {
+    /// Both missing.
+    pub(super) const NONE: Self = Self { memory_total: None, power: None };
+
     /// Fills in missing values of the GPU.
     #[inline]
     pub(super) fn fill_missing(self, gpu: &mut GpuIdentity) {

@@ -6,20 +6,23 @@ use std::io::{self, ErrorKind, Read};
 
 use memchr::memchr;
 
+use super::padded_row::{BLOCK, PaddedRow};
+
 /// Maximum length of a row in bytes; longer lines are rejected.
 pub(super) const MAX_ROW: usize = 64 << 10;
 
 /// One line without its ending, `\n` or `\r\n`. The last one may have none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Line<'a> {
-    Whole(&'a [u8]),
+    Whole(PaddedRow<'a>),
     TooLong,
 }
 
 /// The lines of a stream.
 pub(super) struct Lines {
     stream: Box<dyn Read + Send>,
-    /// Twice the maximum row length, so that completing a row reads at least as much ahead.
+    /// Twice the maximum row length, so that completing a row reads at least as much ahead; and a
+    /// block, so that every row is followed by one.
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -30,13 +33,29 @@ pub(super) struct Lines {
 impl Lines {
     /// The lines of a stream, each at most `max_row` bytes long.
     pub(super) fn new(stream: Box<dyn Read + Send>, max_row: usize) -> Self {
-        let buffer = vec![0; 2 * max_row].into_boxed_slice();
+        let buffer = vec![0; 2 * max_row + BLOCK].into_boxed_slice();
         Self { stream, buffer, start: 0, end: 0, number: 0, at_end: false }
     }
 
     /// The number of the last returned line, from 1.
     pub(super) const fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The next line, if it was read to its end already, and its length with its ending.
+    #[inline]
+    pub(super) fn peek(&self) -> Option<(PaddedRow<'_>, usize)> {
+        let ahead = self.buffer.get(self.start..)?;
+        let length = memchr(b'\n', self.ahead())?;
+        let ending = usize::from(length > 0 && ahead.get(length - 1) == Some(&b'\r'));
+        (length <= self.max_row()).then_some((PaddedRow::new(ahead, length - ending), length + 1))
+    }
+
+    /// Consumes the line that was peeked at, of this length with its ending.
+    #[inline]
+    pub(super) const fn consume(&mut self, length: usize) {
+        self.start += length;
+        self.number += 1;
     }
 
     /// The next line; `None` at the end. After an error there are no more lines, and the
@@ -56,8 +75,9 @@ impl Lines {
         if too_long {
             return Ok(Some(Line::TooLong));
         }
-        let line = self.buffer.get(start..start + length).unwrap_or_default();
-        Ok(Some(Line::Whole(line.strip_suffix(b"\r").unwrap_or(line))))
+        let bytes = self.buffer.get(start..).unwrap_or_default();
+        let ending = usize::from(bytes.get(..length).is_some_and(|line| line.ends_with(b"\r")));
+        Ok(Some(Line::Whole(PaddedRow::new(bytes, length - ending))))
     }
 
     /// Reads until the line at `start` is complete; returns its length and whether it is too long.
@@ -89,10 +109,11 @@ impl Lines {
         self.end -= self.start;
         self.start = 0;
         while !self.at_end {
-            match self.stream.read(self.buffer.get_mut(self.end..).unwrap_or_default()) {
+            let free = self.end..self.buffer.len() - BLOCK;
+            match self.stream.read(self.buffer.get_mut(free).unwrap_or_default()) {
                 Ok(0) => self.at_end = true,
                 Ok(read) => {
-                    self.end = (self.end + read).min(self.buffer.len());
+                    self.end = (self.end + read).min(self.buffer.len() - BLOCK);
                     return Ok(true);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -112,7 +133,7 @@ impl Lines {
     }
 
     fn max_row(&self) -> usize {
-        self.buffer.len() / 2
+        (self.buffer.len() - BLOCK) / 2
     }
 }
 
@@ -130,7 +151,7 @@ mod tests {
         let mut all = Vec::new();
         while let Some(line) = lines.next().unwrap() {
             all.push(match line {
-                Line::Whole(line) => Some(line.to_vec()),
+                Line::Whole(line) => Some(line.row().to_vec()),
                 Line::TooLong => None,
             });
             assert_eq!(lines.number(), all.len() as u64);
@@ -147,9 +168,10 @@ mod tests {
             }
         }
         let mut lines = Lines::new(Box::new(b"one\ntw".chain(Fails)), MAX);
-        assert_eq!(lines.next().unwrap(), Some(Line::Whole(b"one")));
+        let first = lines.next().unwrap();
+        assert!(matches!(first, Some(Line::Whole(line)) if line.row() == b"one"));
         assert!(lines.next().is_err());
-        assert_eq!(lines.next().unwrap(), None);
+        assert!(lines.next().unwrap().is_none());
     }
 
     proptest! {

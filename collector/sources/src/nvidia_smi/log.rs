@@ -32,6 +32,15 @@ pub(super) struct Log {
     entry: Entry,
 }
 
+/// How the rows of a log are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogFormat {
+    /// How GPUs are identified.
+    pub(super) gpu_identification: GpuIdentification,
+    /// Whether local time was assumed to be UTC.
+    pub(super) assumed_utc: bool,
+}
+
 /// The result of the next line that is not blank.
 enum Step {
     Reading,
@@ -64,7 +73,7 @@ impl Log {
             }
         };
         let lines = Lines::new(text, MAX_ROW);
-        let (head, entry) = (VecDeque::new(), Entry::default());
+        let (head, entry) = (VecDeque::new(), Entry::EMPTY);
         let mut log = Self { name, lines, decoder, head, entry };
         let mut in_head = RejectedRows::default();
         log.read_head(options.gpus, &mut in_head)?;
@@ -88,14 +97,13 @@ impl Log {
         self.decoder.take_changed()
     }
 
-    /// How its GPUs are identified.
-    pub(super) const fn gpu_identification(&self) -> GpuIdentification {
-        self.decoder.gpu_identification()
-    }
-
-    /// Whether local time was assumed to be UTC.
-    pub(super) const fn assumed_utc(&self) -> bool {
-        self.decoder.assumed_utc()
+    /// How its rows are read so far.
+    #[inline]
+    pub(super) const fn format(&self) -> LogFormat {
+        LogFormat {
+            gpu_identification: self.decoder.gpu_identification(),
+            assumed_utc: self.decoder.assumed_utc(),
+        }
     }
 
     /// The current reading.
@@ -122,6 +130,21 @@ impl Log {
         }
     }
 
+    /// Reads ahead to the next reading, if that is in a usual row of the expected GPU. If it returns
+    /// false, nothing has happened, and `entry` is undefined.
+    #[inline]
+    pub(super) fn next_usual(&mut self, entry: &mut Entry) -> bool {
+        let Some((row, length)) = self.lines.peek().filter(|_| self.head.is_empty()) else {
+            return false;
+        };
+        let is_usual = self.decoder.decode_usual(row, entry);
+        if is_usual {
+            self.lines.consume(length);
+            entry.line = self.lines.number();
+        }
+        is_usual
+    }
+
     /// Reads the first rows, which show how GPUs are identified.
     fn read_head(
         &mut self,
@@ -145,7 +168,7 @@ impl Log {
                 Step::End => break,
             }
         }
-        if self.gpu_identification() == GpuIdentification::RowOrder {
+        if self.decoder.gpu_identification() == GpuIdentification::RowOrder {
             let tick = self.tick_length(&spacing, gpus)?;
             self.decoder.set_tick_length(tick);
             head.iter_mut().for_each(|entry| entry.gpu %= tick);

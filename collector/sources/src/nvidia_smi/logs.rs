@@ -16,7 +16,8 @@ use super::LogOptions;
 use super::columns::GpuIdentification;
 use super::error::{LogError, LogErrorKind};
 use super::fleet::Fleet;
-use super::log::Log;
+use super::log::{Log, LogFormat};
+use super::read_ahead::{Decoders, ReadAhead};
 use super::rejected::RejectedRows;
 use super::stream::{self, CountingReader, Input};
 
@@ -34,7 +35,7 @@ pub struct Logs {
 
 /// One of the logs.
 struct MergedLog {
-    log: Log,
+    log: ReadAhead,
     /// Qualifies ambiguous names of its GPUs.
     label: Arc<str>,
     /// Its chain, assigned at its first reading.
@@ -101,9 +102,11 @@ impl Logs {
         let labels = labels(&named.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>());
         let (mut rejected, read) = (RejectedRows::default(), Arc::default());
         let (mut logs, mut queue) = (Vec::new(), BinaryHeap::new());
+        let decoders = Decoders::start(named.len());
         for ((name, bytes), label) in named.into_iter().zip(labels) {
             let bytes = Box::new(CountingReader::new(bytes, Arc::clone(&read)));
             let log = Log::open(name.into(), bytes, options, &mut rejected)?;
+            let log = ReadAhead::new(log, &decoders);
             let (at, index) = (log.entry().reading.at, logs.len());
             queue.push(Reverse(NextReading { at, is_first: true, log: index }));
             let (chain, continues, gpus) = (None, None, Vec::new());
@@ -130,12 +133,15 @@ impl Logs {
 
     /// Summaries of all logs in the order given. Complete once all readings are read.
     pub fn summaries(&self) -> impl Iterator<Item = LogSummary<'_>> {
-        self.logs.iter().map(|merged| LogSummary {
-            file: merged.log.name(),
-            gpus: merged.log.gpus().len(),
-            gpu_identification: merged.log.gpu_identification(),
-            assumed_utc: merged.log.assumed_utc(),
-            continues: merged.continues.as_deref(),
+        self.logs.iter().map(|merged| {
+            let LogFormat { gpu_identification, assumed_utc } = merged.log.format();
+            LogSummary {
+                file: merged.log.name(),
+                gpus: merged.log.gpus().len(),
+                gpu_identification,
+                assumed_utc,
+                continues: merged.continues.as_deref(),
+            }
         })
     }
 
@@ -174,7 +180,7 @@ impl Logs {
     fn merge_changes(&mut self) {
         let chain = self.chain();
         let Some(merged) = self.logs.get_mut(self.current) else { return };
-        for (local, gpu) in merged.log.gpus().enumerate() {
+        for (local, gpu) in merged.log.gpus().iter().enumerate() {
             match merged.gpus.get(local) {
                 Some(known) => self.fleet.merge(*known, gpu),
                 None => merged.gpus.push(self.fleet.find_or_insert(chain, gpu)),
@@ -186,7 +192,7 @@ impl Logs {
     /// chain only if that is unambiguous: no other log without UUIDs is in progress, and exactly
     /// one chain has the same GPUs.
     fn chain(&mut self) -> usize {
-        let by_uuid = |log: &Log| log.gpu_identification() == GpuIdentification::Uuid;
+        let by_uuid = |log: &ReadAhead| log.format().gpu_identification == GpuIdentification::Uuid;
         let in_progress =
             |merged: &MergedLog| merged.chain.is_some() && !merged.ended && !by_uuid(&merged.log);
         let other_in_progress = self.logs.iter().any(in_progress);
@@ -196,7 +202,7 @@ impl Logs {
             let continued = if starts_chain {
                 None
             } else {
-                self.fleet.matching_chain(&merged.log.gpus().collect::<Vec<_>>())
+                self.fleet.matching_chain(&merged.log.gpus().iter().collect::<Vec<_>>())
             };
             match continued {
                 Some(chain) => {

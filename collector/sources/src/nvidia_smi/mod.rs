@@ -1,7 +1,7 @@
 //! Source of an audit: logs written by `nvidia-smi --query-gpu=… --format=csv`.
 //!
 //! ```text
-//! stream → lines → decoder (columns, row, gpu_registry) → log → logs (fleet) → Reading
+//! stream → lines → decoder (columns, usual_row, row, gpu_registry) → log → read_ahead → logs (fleet)
 //! ```
 //!
 //! A log may be gzip or UTF-16, have any columns in any order, identify its GPUs or rely on row
@@ -24,10 +24,13 @@ mod limits;
 mod lines;
 mod log;
 mod logs;
+mod padded_row;
+mod read_ahead;
 mod rejected;
 mod row;
 mod stream;
 mod timestamp;
+mod usual_row;
 
 use std::num::NonZeroU32;
 

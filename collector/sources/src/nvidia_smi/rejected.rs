@@ -43,6 +43,12 @@ impl RejectedRows {
         }
     }
 
+    /// Those rejected after the first `total`, of which `kept` were kept.
+    pub(super) fn since(&self, kept: usize, total: u64) -> Self {
+        let first = self.first.get(kept..).unwrap_or_default().to_vec();
+        Self { first, total: self.total.saturating_sub(total) }
+    }
+
     /// Adds the rejected rows of another log.
     pub(super) fn merge(&mut self, other: Self) {
         self.total = self.total.saturating_add(other.total);

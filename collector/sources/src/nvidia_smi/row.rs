@@ -1,6 +1,6 @@
-//! Decodes one row into a reading.
+//! Decodes one row into a reading, however its cells are written.
 //!
-//! The hot path of an audit: allocates nothing. Must not depend on the order of GPUs.
+//! Allocates nothing. Must not depend on the order of GPUs.
 
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{
@@ -13,10 +13,10 @@ use super::limits::Limits;
 use super::timestamp::TimestampParser;
 
 /// Maximum valid clock rate.
-const MAX_MEGAHERTZ: u32 = 100_000;
+pub(super) const MAX_MEGAHERTZ: u32 = 100_000;
 
 /// Maximum magnitude of a valid temperature.
-const MAX_CELSIUS: i16 = 300;
+pub(super) const MAX_CELSIUS: i16 = 300;
 
 /// The decoded values of a row. Text is borrowed from its bytes.
 pub(super) struct Row<'a> {
@@ -112,8 +112,8 @@ fn power_limit(cells: &mut Cells<'_>, column: Column) -> Option<Milliwatts> {
 }
 
 fn megahertz(cells: &mut Cells<'_>) -> Option<Megahertz> {
-    let timestamps = u32::try_from(whole(cells.number(Column::SmClock.unit()))?).ok()?;
-    (timestamps <= MAX_MEGAHERTZ).then_some(Megahertz(timestamps))
+    let megahertz = u32::try_from(whole(cells.number(Column::SmClock.unit()))?).ok()?;
+    (megahertz <= MAX_MEGAHERTZ).then_some(Megahertz(megahertz))
 }
 
 fn millijoules(cells: &mut Cells<'_>) -> Option<Millijoules> {

@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-use phasemeter_meter::units::{NANOS_PER_SECOND, Timestamp};
+use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 
 /// Length of a date and time without fraction.
 const SECOND: usize = "2026/07/27 00:22:27".len();
@@ -23,10 +23,7 @@ impl FromStr for UtcOffset {
 
     /// Parses `+hh:mm`, `-hh:mm` or `Z`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let seconds = parse_zone(text.as_bytes()).and_then(|(seconds, rest)| {
-            let seconds = i32::try_from(seconds).ok()?;
-            rest.is_empty().then_some(seconds)
-        });
+        let seconds = parse_zone(text.as_bytes()).and_then(|seconds| i32::try_from(seconds).ok());
         seconds.map(|seconds| Self { seconds }).ok_or(ParseUtcOffsetError(()))
     }
 }
@@ -41,6 +38,8 @@ pub(super) struct TimestampParser {
     /// The bytes of that second, and its value: seconds since 1970 in the log's time.
     text: [u8; SECOND],
     second: i64,
+    /// The start of that second, if it was local time.
+    local_start: Option<Timestamp>,
     /// The UTC offset given by the user.
     offset: Option<UtcOffset>,
     local: bool,
@@ -49,7 +48,8 @@ pub(super) struct TimestampParser {
 impl TimestampParser {
     /// A parser for local time at `offset`; UTC if `None`.
     pub(super) const fn new(offset: Option<UtcOffset>) -> Self {
-        Self { text: *b"1970/01/01 00:00:00", second: 0, offset, local: false }
+        let text = *b"1970/01/01 00:00:00";
+        Self { text, second: 0, local_start: None, offset, local: false }
     }
 
     /// Whether local time was assumed to be UTC.
@@ -57,42 +57,60 @@ impl TimestampParser {
         self.local && self.offset.is_none()
     }
 
-    /// The instant at the start of `text`, and the remaining text. `None` if it is invalid or
-    /// outside 1970 to 2261.
+    /// The instant that `text` is. `None` if it is invalid or outside 1970 to 2261.
     #[inline]
-    pub(super) fn read<'a>(&mut self, text: &'a [u8]) -> Option<(Timestamp, &'a [u8])> {
+    pub(super) fn read(&mut self, text: &[u8]) -> Option<Timestamp> {
+        self.read_again(text).or_else(|| self.read_any(text))
+    }
+
+    /// Like [`Self::read`], for local time after the first, which changes nothing but the cache.
+    #[inline]
+    pub(super) fn read_local(&mut self, text: &[u8]) -> Option<Timestamp> {
+        if self.local { self.read(text) } else { None }
+    }
+
+    /// An instant in the cached second of local time, in milliseconds as `nvidia-smi` writes it.
+    #[inline]
+    fn read_again(&self, text: &[u8]) -> Option<Timestamp> {
+        let (second, fraction) = text.split_first_chunk()?;
+        let [b'.', a, b, c] = fraction else { return None };
+        let [a, b, c] = [a, b, c].map(|digit| u64::from(digit.wrapping_sub(b'0')));
+        if *second != self.text || a.max(b).max(c) > 9 {
+            return None;
+        }
+        Some(self.local_start? + Nanos::from_millis(a * 100 + b * 10 + c))
+    }
+
+    #[inline(never)]
+    fn read_any(&mut self, text: &[u8]) -> Option<Timestamp> {
         let (second, after) = text.split_first_chunk::<SECOND>()?;
         if *second != self.text {
             self.second = parse_date_time(second)?;
             self.text = *second;
+            self.local_start = None;
         }
-        let (nanos, after) = match after {
+        let (nanos, zone) = match after {
             [b'.', digits @ ..] => parse_fraction(digits)?,
             _ => (0, after),
         };
-        let (offset, after) = match parse_zone(after) {
-            Some(found) => found,
-            None => {
-                self.local = true;
-                (self.offset.map_or(0, |offset| i64::from(offset.seconds)), after)
-            }
+        let is_local = zone.is_empty();
+        let offset = if is_local {
+            self.offset.map_or(0, |offset| i64::from(offset.seconds))
+        } else {
+            parse_zone(zone)?
         };
-        let seconds = u64::try_from(self.second - offset).ok()?;
-        let nanos = seconds.checked_mul(NANOS_PER_SECOND)?.checked_add(nanos)?;
-        Some((Timestamp::from_nanos(nanos)?, after))
+        let start = u64::try_from(self.second - offset).ok()?.checked_mul(NANOS_PER_SECOND)?;
+        let at = Timestamp::from_nanos(start.checked_add(nanos)?)?;
+        if is_local {
+            self.local = true;
+            self.local_start = Timestamp::from_nanos(start);
+        }
+        Some(at)
     }
 }
 
 /// The one to nine digits at the start of `text` as nanoseconds, and the remaining text.
-#[inline]
 fn parse_fraction(text: &[u8]) -> Option<(u64, &[u8])> {
-    // nvidia-smi writes milliseconds.
-    if let [a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] = text
-        && !rest.first().is_some_and(u8::is_ascii_digit)
-    {
-        let [a, b, c] = [*a, *b, *c].map(|digit| u64::from(digit - b'0'));
-        return Some(((a * 100 + b * 10 + c) * 1_000_000, rest));
-    }
     let (mut nanos, mut unit, mut rest) = (0, NANOS_PER_SECOND, text);
     while let [found @ b'0'..=b'9', tail @ ..] = rest {
         unit /= 10;
@@ -105,18 +123,16 @@ fn parse_fraction(text: &[u8]) -> Option<(u64, &[u8])> {
     (rest.len() < text.len()).then_some((nanos, rest))
 }
 
-/// The time zone at the start of `text` in seconds ahead of UTC, and the remaining text.
-fn parse_zone(text: &[u8]) -> Option<(i64, &[u8])> {
-    let (sign, h, m, rest) = match text {
-        [b'Z', rest @ ..] => return Some((0, rest)),
-        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2, rest @ ..] => {
-            (sign, [*h1, *h2], [*m1, *m2], rest)
-        }
+/// A time zone in seconds ahead of UTC.
+fn parse_zone(text: &[u8]) -> Option<i64> {
+    let (sign, h, m) = match text {
+        [b'Z'] => return Some(0),
+        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => (sign, [*h1, *h2], [*m1, *m2]),
         _ => return None,
     };
     let (hours, minutes) = (number(&h)?, number(&m)?);
     let seconds = hours * 3_600 + minutes * 60;
-    (hours < 24 && minutes < 60).then_some((if *sign == b'-' { -seconds } else { seconds }, rest))
+    (hours < 24 && minutes < 60).then_some(if *sign == b'-' { -seconds } else { seconds })
 }
 
 /// Seconds since 1970 of a calendar date and time, 1969 to 2262: a time zone may move either end
@@ -168,8 +184,7 @@ mod tests {
     use super::*;
 
     fn nanos(text: &str) -> Option<u64> {
-        let (at, rest) = TimestampParser::new(None).read(text.as_bytes())?;
-        rest.is_empty().then(|| at.as_nanos())
+        TimestampParser::new(None).read(text.as_bytes()).map(Timestamp::as_nanos)
     }
 
     #[test]
@@ -219,7 +234,7 @@ mod tests {
     #[test]
     fn offset_applies_to_local_time_only() {
         let mut parser = TimestampParser::new(Some("+02:00".parse().unwrap()));
-        let mut read = |text: &str| parser.read(text.as_bytes()).unwrap().0.as_nanos();
+        let mut read = |text: &str| parser.read(text.as_bytes()).unwrap().as_nanos();
         assert_eq!(read("1970/01/01 02:00:01"), NANOS_PER_SECOND);
         assert_eq!(read("1970/01/01 02:00:01Z"), 7_201 * NANOS_PER_SECOND);
         assert!(!parser.assumed_utc());
@@ -256,7 +271,7 @@ mod tests {
         /// The cached second never affects the next timestamp.
         #[test]
         fn cached_second_does_not_affect_result(texts in proptest::collection::vec(
-            "2026/0[1-3]/[0-3][0-9] 00:00:0[0-9](\\.[0-9]{0,4})?", 1..20,
+            "2026/0[1-3]/[0-3][0-9] 00:00:0[0-2](\\.[0-9]{0,4})?Z?", 1..20,
         )) {
             let mut parser = TimestampParser::new(None);
             for text in &texts {
