@@ -12,12 +12,12 @@ const ROWS: [u64; 2] = [1_000_000, 10_000_000];
 /// Runs the audits and prints the table.
 pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     println!("Peak memory of an audit\n");
-    println!("{:28}{:>12}{:>10}", "", "peak", "ratio");
+    println!("{:34}{:>12}{:>10}", "", "peak", "ratio");
     let mut first = None;
     let mut print = |name: String, peak: u64| {
         let peak = peak as f64;
         let ratio = peak / *first.get_or_insert(peak);
-        println!("{name:28}{:>8.1} MiB{ratio:>10.2}", peak / f64::from(1 << 20));
+        println!("{name:34}{:>8.1} MiB{ratio:>10.2}", peak / f64::from(1 << 20));
     };
     for rows in ROWS {
         let peak = audit::run(paths, &paths.logs(1, rows)?)?.peak;
