@@ -2,14 +2,11 @@
 //!
 //! Must not depend on the source of lines.
 
-use phasemeter_meter::reading::Reading;
-use phasemeter_meter::units::Timestamp;
-
 use super::LogOptions;
 use super::columns::{Columns, GpuIdentification};
+use super::entry::Entry;
 use super::error::{HeaderError, LogError, LogErrorKind};
 use super::gpu_registry::GpuRegistry;
-use super::limits::Limits;
 use super::lines::Line;
 use super::padded_row::PaddedRow;
 use super::rejected::RejectReason;
@@ -32,22 +29,6 @@ pub(super) struct LogDecoder {
     /// order identifies GPUs.
     position: usize,
     tick: usize,
-}
-
-/// A reading and its context.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) reading: Reading,
-    /// The GPU's index in the registry of its log.
-    pub(super) gpu: usize,
-    pub(super) limits: Limits,
-    pub(super) line: u64,
-}
-
-impl Entry {
-    /// No values, at no time.
-    pub(super) const EMPTY: Self =
-        Self { reading: Reading::at(Timestamp::EPOCH), gpu: 0, limits: Limits::NONE, line: 0 };
 }
 
 /// The result of decoding one line.

@@ -15,6 +15,7 @@ mod chunked_reader;
 mod columns;
 pub mod csv_writer;
 mod decoder;
+mod entry;
 mod error;
 mod fleet;
 mod gpu_registry;

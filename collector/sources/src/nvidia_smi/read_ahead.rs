@@ -13,7 +13,7 @@ use std::{io, thread};
 use phasemeter_meter::reading::GpuIdentity;
 
 use super::super::SourceError;
-use super::decoder::Entry;
+use super::entry::Entry;
 use super::log::{Log, LogFormat};
 use super::rejected::RejectedRows;
 

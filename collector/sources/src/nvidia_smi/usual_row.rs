@@ -9,7 +9,7 @@ use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Utilization};
 
 use super::columns::{Column, Columns, GpuIdentification};
-use super::decoder::Entry;
+use super::entry::Entry;
 use super::limits::Limits;
 use super::padded_row::{BLOCK, PaddedRow};
 use super::row::{MAX_CELSIUS, MAX_MEGAHERTZ};
