@@ -125,16 +125,20 @@ impl Recommender for Sharing {
 /// Releases the GPU if that ends at least half of its idle time.
 fn release<'a>(gpu: &'a Gpu, step: f64, settings: &Settings) -> Option<Finding<'a>> {
     let after = settings.release_after_seconds;
-    let (mut total, mut longest, mut released) = (0.0, 0.0, [0.0; 3]);
-    for period in periods_below(&gpu.utilization, step, IDLE) {
-        total += period;
+    let periods = || periods_below(&gpu.utilization, step, IDLE);
+    let total: f64 = periods().sum();
+    // The first and the last point reach beyond the run, which the accounts do not.
+    let counted = f64::min(gpu.accounts.idle().seconds / total, 1.0);
+    let (mut longest, mut released) = (0.0, [0.0; 3]);
+    for period in periods().map(|period| period * counted) {
         longest = f64::max(longest, period);
         // Released three times as late, as set, and after a third of that.
         for (released, after) in released.iter_mut().zip([3.0 * after, after, after / 3.0]) {
             *released += f64::max(period - after, 0.0);
         }
     }
-    let parts = released.map(|seconds| if total > 0.0 { seconds / total } else { 0.0 });
+    let idle = total * counted;
+    let parts = released.map(|seconds| if idle > 0.0 { seconds / idle } else { 0.0 });
     let held = gpu.accounts.idle_held.seconds > gpu.accounts.idle_free.seconds;
     (parts[1] >= 0.5).then(|| Finding {
         gpu,
@@ -343,6 +347,17 @@ mod tests {
         // Two hours, released after ten minutes.
         assert!((found[0].saving.expected - 11.0 / 12.0).abs() < 0.01);
         assert_eq!(levers(&recommendations(vec![steady(20_000, 0.0)])), ["schedule"]);
+    }
+
+    #[test]
+    fn idle_period_is_no_longer_than_the_run() {
+        // 24 min 59 s in points of 4 s, which begin before the run.
+        let mut free = steady(1_499, 0.0);
+        free.utilization.push(0.0);
+        let found = recommendations(vec![free]);
+        let longest = found[0].evidence.iter().find(|(name, _)| name == "idle.longest_seconds");
+        assert!((longest.unwrap().1 - 1_499.0).abs() < 1e-6);
+        assert!(found[0].rationale.contains("24 min 59 s"), "{}", found[0].rationale);
     }
 
     #[test]
