@@ -39,7 +39,6 @@ mod exit_status;
 mod fixtures;
 mod fuzz_seeds;
 mod hostile;
-mod memory;
 mod prices;
 mod recommendations;
 mod trace;

@@ -153,7 +153,8 @@ impl MemoryDistribution {
         }
         let bin = self.bin(used);
         if self.bins.len() <= bin {
-            self.bins.reserve_exact(bin + 1 - self.bins.len());
+            let capacity = (bin + 1).next_multiple_of(256);
+            self.bins.reserve_exact(capacity - self.bins.len());
             self.bins.resize(bin + 1, 0);
         }
         self.bins[bin] += time.0;
