@@ -8,6 +8,7 @@ use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, NANOS_PER_SECOND, Nanos, Utilization,
 };
 
+use crate::mig::Instance;
 use crate::track::{Process, Rate, State, Track};
 
 /// A GPU's fixed properties.
@@ -39,6 +40,8 @@ pub struct Identity {
     pub sm_clock_max: Megahertz,
     /// Maximum memory clock.
     pub memory_clock_max: Megahertz,
+    /// Number of NVLink links.
+    pub nvlinks: u32,
     /// Whether MIG mode is on; utilization is then available through GPM only.
     pub mig: bool,
     /// Whether it supports GPM.
@@ -183,6 +186,8 @@ pub struct Device {
     pub identity: Identity,
     /// How its driver behaves.
     pub driver: Driver,
+    /// Its MIG instances, by index.
+    pub instances: Vec<Instance>,
     /// What it really does: the ground truth.
     pub track: Track,
 }
@@ -224,6 +229,14 @@ impl Device {
             & u64::MAX
                 .checked_shr(64_u32.saturating_sub(self.driver.pcie_counter_bits))
                 .unwrap_or(0)
+    }
+
+    /// Byte counter of an NVLink link at `t` for the direction of `rate`. Links share the traffic
+    /// evenly.
+    #[must_use]
+    pub fn link_bytes(&self, rate: Rate, t: Nanos) -> u64 {
+        let bytes = per_second(self.track.between(rate, Nanos::ZERO, t));
+        bytes.checked_div(u64::from(self.identity.nvlinks)).unwrap_or(0)
     }
 
     /// State at `t`.

@@ -18,6 +18,7 @@ pub mod error_code;
 pub mod fault;
 mod ffi;
 pub mod install;
+pub mod mig;
 pub mod model;
 pub mod replay;
 pub mod script;

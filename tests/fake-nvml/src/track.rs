@@ -3,7 +3,7 @@
 //! All arithmetic is on integers, so that the energy between two instants does not depend on the
 //! order of summation. Must not depend on how a driver reports these values.
 
-use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Nanos, Utilization};
+use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Milliwatts, Nanos, Utilization};
 
 /// A quantity measured as a rate, with a value and an integral.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +95,23 @@ pub struct Process {
     pub share: Utilization,
 }
 
+/// The error counters of an NVLink link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkErrors {
+    /// Number of the link.
+    pub link: u32,
+    /// Packets transmitted again.
+    #[serde(default)]
+    pub replay: u64,
+    /// Recoveries from an error.
+    #[serde(default)]
+    pub recovery: u64,
+    /// Packets received with an invalid checksum.
+    #[serde(default)]
+    pub crc: u64,
+}
+
 /// State that is constant during a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
@@ -108,10 +125,20 @@ pub struct State {
     pub memory_clock: Megahertz,
     /// Bits of `nvmlClocksEventReason…`.
     pub throttle: u64,
+    /// Memory temperature; `None` without a sensor.
+    pub memory_temperature: Option<Celsius>,
+    /// Fan speeds in percent of the maximum.
+    pub fans: Vec<u32>,
+    /// Power limit.
+    pub power_limit: Milliwatts,
     /// ECC error counters: corrected and uncorrected.
     pub ecc: [u64; 2],
     /// Whether memory rows wait to be remapped, and whether any could not be.
     pub row_remap: [bool; 2],
+    /// PCIe replay counter.
+    pub pcie_replays: u64,
+    /// Error counters of NVLink links, of those that have any.
+    pub link_errors: Vec<LinkErrors>,
     /// Utilization of the video encoder and decoder.
     pub video: [Utilization; 2],
     /// Performance state, 0 (fastest) to 15.

@@ -11,6 +11,7 @@ use super::session::{self, Session};
 use crate::device::Device;
 use crate::error_code::ErrorCode;
 use crate::fault::{FaultOutcome, outcome};
+use crate::mig::Instance;
 
 /// A call on one device.
 pub(super) struct Call<'a> {
@@ -18,6 +19,8 @@ pub(super) struct Call<'a> {
     pub(super) device: &'a Device,
     /// The device's index.
     pub(super) index: usize,
+    /// The MIG instance, if the handle is that of one.
+    pub(super) instance: Option<&'a Instance>,
     /// Time since the script's start, after any injected delay.
     pub(super) now: Nanos,
 }
@@ -33,18 +36,33 @@ pub(super) fn on_system(
     }))
 }
 
-/// Handles a call of `function` on a device.
-pub(super) fn on_device(
+/// Handles a call of `function` on a device or a MIG instance.
+pub(super) fn on_instance(
     function: &str,
     handle: nvmlDevice_t,
     handler: impl FnOnce(&Call<'_>) -> NvmlResult,
 ) -> nvmlReturn_t {
     code(session::current().and_then(|session| {
-        let index = index_of(handle).ok_or(ErrorCode::InvalidArgument)?;
+        let (index, place) = place_of(handle).ok_or(ErrorCode::InvalidArgument)?;
         let device = session.model.devices.get(index).ok_or(ErrorCode::InvalidArgument)?;
         let now = apply_faults(&session, function, Some(index))?;
-        handler(&Call { session: &session, device, index, now })
+        let existing = |place: usize| device.instances.get(place).filter(|it| it.exists(now));
+        let instance = place.map(|place| existing(place).ok_or(ErrorCode::InvalidArgument));
+        let instance = instance.transpose()?;
+        handler(&Call { session: &session, device, index, instance, now })
     }))
+}
+
+/// Handles a call of `function` on a device. MIG instances do not support it.
+pub(super) fn on_device(
+    function: &str,
+    handle: nvmlDevice_t,
+    handler: impl FnOnce(&Call<'_>) -> NvmlResult,
+) -> nvmlReturn_t {
+    on_instance(function, handle, |call| match call.instance {
+        Some(_) => Err(ErrorCode::NotSupported),
+        None => handler(call),
+    })
 }
 
 /// Handles a call of `function` that looks up a device and returns its handle.
@@ -83,25 +101,46 @@ pub(super) fn code(result: NvmlResult) -> nvmlReturn_t {
     result.map_or_else(ErrorCode::code, |()| 0)
 }
 
-/// The handle of a device: its index plus one, so that it is not null.
+/// The lower bits of a handle are a device's index plus one, so that it is not null; the others are
+/// the index of a MIG instance plus one, or zero.
+const DEVICE_BITS: u32 = 16;
+
+/// The handle of a device.
 pub(super) fn handle_of(index: usize) -> nvmlDevice_t {
     std::ptr::without_provenance_mut::<nvmlDevice_st>(index + 1)
 }
 
-/// The index of the device with this handle.
-pub(super) fn index_of(handle: nvmlDevice_t) -> Option<usize> {
-    handle.addr().checked_sub(1)
+/// The handle of a MIG instance.
+pub(super) fn instance_handle_of(index: usize, instance: usize) -> nvmlDevice_t {
+    let handle = (index + 1) | (instance + 1) << DEVICE_BITS;
+    std::ptr::without_provenance_mut::<nvmlDevice_st>(handle)
+}
+
+/// The index of the device with this handle, and that of its MIG instance, if any.
+pub(super) fn place_of(handle: nvmlDevice_t) -> Option<(usize, Option<usize>)> {
+    let number = handle.addr();
+    let index = (number & ((1 << DEVICE_BITS) - 1)).checked_sub(1)?;
+    Some((index, (number >> DEVICE_BITS).checked_sub(1)))
 }
 
 /// Exports device functions: `call` is the [`Call`], the rest are the C parameters after the
 /// handle.
 macro_rules! device_functions {
-    ($(fn $name:ident($call:ident $(, $arg:ident: $type:ty)*) $body:expr;)*) => {$(
+    ($($functions:tt)*) => { $crate::ffi::call::functions! { on_device: $($functions)* } };
+}
+
+/// Exports functions of devices and MIG instances.
+macro_rules! instance_functions {
+    ($($functions:tt)*) => { $crate::ffi::call::functions! { on_instance: $($functions)* } };
+}
+
+macro_rules! functions {
+    ($on:ident: $(fn $name:ident($call:ident $(, $arg:ident: $type:ty)*) $body:expr;)*) => {$(
         #[unsafe(no_mangle)]
         extern "C" fn $name(
             device: nvml_wrapper_sys::bindings::nvmlDevice_t $(, $arg: $type)*
         ) -> nvml_wrapper_sys::bindings::nvmlReturn_t {
-            $crate::ffi::call::on_device(stringify!($name), device, |$call| $body)
+            $crate::ffi::call::$on(stringify!($name), device, |$call| $body)
         }
     )*};
 }
@@ -116,4 +155,4 @@ macro_rules! system_functions {
     )*};
 }
 
-pub(super) use {device_functions, system_functions};
+pub(super) use {device_functions, functions, instance_functions, system_functions};

@@ -11,11 +11,19 @@ use crate::fault::Xid;
 #[derive(Default)]
 pub(super) struct Handles {
     pub(super) event_sets: Table<EventSet>,
-    pub(super) gpm_samples: Table<GpmSample>,
+    /// A sample is `None` until it is taken.
+    pub(super) gpm_samples: Table<Option<GpmSample>>,
 }
 
-/// A sample: device and instant, once taken.
-pub(super) type GpmSample = Option<(usize, Nanos)>;
+/// A GPM sample.
+#[derive(Clone, Copy)]
+pub(super) struct GpmSample {
+    pub(super) device: usize,
+    /// The GPU instance, if it is limited to one.
+    pub(super) gpu_instance: Option<u32>,
+    /// The instant of its counters.
+    pub(super) at: Nanos,
+}
 
 /// The devices registered for events.
 #[derive(Default)]

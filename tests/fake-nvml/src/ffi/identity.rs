@@ -6,7 +6,7 @@ use nvml_wrapper_sys::bindings::{
     nvmlPciInfo_t, nvmlReturn_t,
 };
 
-use super::call::{code, device_functions, find_device, system_functions};
+use super::call::{code, device_functions, find_device, instance_functions, system_functions};
 use super::raw::{Buffer, Out, Text, put};
 use crate::device::{BusId, Device};
 use crate::error_code::ErrorCode;
@@ -91,8 +91,6 @@ system_functions! {
 device_functions! {
     fn nvmlDeviceGetName(call, name: Buffer, length: u32)
         name.put(length, &call.device.identity.name);
-    fn nvmlDeviceGetUUID(call, uuid: Buffer, length: u32)
-        uuid.put(length, &call.device.identity.uuid);
     fn nvmlDeviceGetSerial(call, serial: Buffer, length: u32)
         serial.put(length, &call.device.identity.serial);
     fn nvmlDeviceGetVbiosVersion(call, version: Buffer, length: u32)
@@ -123,8 +121,6 @@ device_functions! {
         put(current, mode)?;
         put(pending, mode)
     };
-    fn nvmlDeviceIsMigDeviceHandle(_call, is: Out<'_, u32>) put(is, 0);
-    fn nvmlDeviceGetMaxMigDeviceCount(_call, count: Out<'_, u32>) put(count, 0);
 
     fn nvmlDeviceGetPersistenceMode(_call, mode: Out<'_, u32>)
         put(mode, nvmlEnableState_enum_NVML_FEATURE_ENABLED);
@@ -133,6 +129,13 @@ device_functions! {
     fn nvmlDeviceGetDisplayActive(_call, mode: Out<'_, u32>)
         put(mode, nvmlEnableState_enum_NVML_FEATURE_DISABLED);
     fn nvmlDeviceGetComputeMode(_call, mode: Out<'_, u32>) put(mode, 0);
+}
+
+instance_functions! {
+    fn nvmlDeviceGetUUID(call, uuid: Buffer, length: u32) {
+        let own = call.instance.map_or(&call.device.identity.uuid, |instance| &instance.uuid);
+        uuid.put(length, own)
+    };
 }
 
 /// A device's PCI address: its parts and its text in the current and the legacy form.

@@ -11,10 +11,12 @@
 mod call;
 mod control;
 mod events;
+mod fields;
 mod gpm;
 mod handles;
 mod identity;
 mod lifecycle;
+mod mig;
 mod processes;
 mod raw;
 mod readings;

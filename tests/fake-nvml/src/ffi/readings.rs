@@ -6,7 +6,7 @@ use nvml_wrapper_sys::bindings::{
     nvmlBAR1Memory_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlTemperature_v1_t, nvmlUtilization_t,
 };
 
-use super::call::{Call, device_functions};
+use super::call::{Call, device_functions, instance_functions};
 use super::raw::{InOut, NvmlResult, Out, put, version};
 use crate::error_code::ErrorCode;
 use crate::track::Rate;
@@ -35,26 +35,6 @@ device_functions! {
         put(percent, call.device.state(call.now).video[1].ppm() / PPM_IN_PERCENT)
     };
 
-    fn nvmlDeviceGetMemoryInfo(call, out: Out<'_, nvmlMemory_t>) {
-        let total = call.device.identity.memory_total.get();
-        let free = call.device.memory_free(call.now);
-        // The first version includes the driver's reservation in `used`.
-        put(out, nvmlMemory_t { total, free, used: total.saturating_sub(free) })
-    };
-
-    fn nvmlDeviceGetMemoryInfo_v2(call, out: InOut<'_, nvmlMemory_v2_t>) {
-        let out = out.ok_or(ErrorCode::InvalidArgument)?;
-        require_version::<nvmlMemory_v2_t>(out.version, 2)?;
-        *out = nvmlMemory_v2_t {
-            version: out.version,
-            total: call.device.identity.memory_total.get(),
-            reserved: call.device.identity.memory_reserved.get(),
-            free: call.device.memory_free(call.now),
-            used: call.device.state(call.now).memory_used.get(),
-        };
-        Ok(())
-    };
-
     fn nvmlDeviceGetBAR1MemoryInfo(call, out: Out<'_, nvmlBAR1Memory_t>) {
         let total = call.device.identity.memory_total.get();
         put(out, nvmlBAR1Memory_t { bar1Total: total, bar1Free: total, bar1Used: 0 })
@@ -65,11 +45,11 @@ device_functions! {
     fn nvmlDeviceGetTotalEnergyConsumption(call, millijoules: Out<'_, u64>)
         put(millijoules, call.device.energy(call.now).0);
     fn nvmlDeviceGetPowerManagementLimit(call, limit: Out<'_, u32>)
-        put(limit, call.device.identity.power_limit.get());
+        put(limit, call.device.state(call.now).power_limit.get());
     fn nvmlDeviceGetPowerManagementDefaultLimit(call, limit: Out<'_, u32>)
         put(limit, call.device.identity.power_limit.get());
     fn nvmlDeviceGetEnforcedPowerLimit(call, limit: Out<'_, u32>)
-        put(limit, call.device.identity.power_limit.get());
+        put(limit, call.device.state(call.now).power_limit.get());
     fn nvmlDeviceGetPowerManagementMode(_call, mode: Out<'_, u32>) put(mode, 1);
 
     fn nvmlDeviceGetTemperature(call, sensor: u32, celsius: Out<'_, u32>) {
@@ -106,6 +86,15 @@ device_functions! {
         put(megahertz, clock_reading(kind, identity.sm_clock_max.0, identity.memory_clock_max.0)?)
     };
 
+    fn nvmlDeviceGetNumFans(call, count: Out<'_, u32>)
+        match u32::try_from(call.device.state(call.now).fans.len()) {
+            Ok(fans @ 1..) => put(count, fans),
+            _ => Err(ErrorCode::NotSupported),
+        };
+    fn nvmlDeviceGetFanSpeed(call, percent: Out<'_, u32>) put(percent, fan_speed(call, 0)?);
+    fn nvmlDeviceGetFanSpeed_v2(call, fan: u32, percent: Out<'_, u32>)
+        put(percent, fan_speed(call, fan)?);
+
     fn nvmlDeviceGetPerformanceState(call, state: Out<'_, u32>)
         put(state, u32::from(call.device.state(call.now).performance_state));
     fn nvmlDeviceGetPowerState(call, state: Out<'_, u32>)
@@ -128,6 +117,53 @@ device_functions! {
         let bytes = call.device.track.rate(rate, call.session.now());
         put(kibibytes, u32::try_from(bytes / 1_024).unwrap_or(u32::MAX))
     };
+}
+
+instance_functions! {
+    fn nvmlDeviceGetMemoryInfo(call, out: Out<'_, nvmlMemory_t>) {
+        let Memory { total, free, .. } = memory(call);
+        // The first version includes the driver's reservation in `used`.
+        put(out, nvmlMemory_t { total, free, used: total.saturating_sub(free) })
+    };
+
+    fn nvmlDeviceGetMemoryInfo_v2(call, out: InOut<'_, nvmlMemory_v2_t>) {
+        let out = out.ok_or(ErrorCode::InvalidArgument)?;
+        require_version::<nvmlMemory_v2_t>(out.version, 2)?;
+        let Memory { total, reserved, free, used } = memory(call);
+        *out = nvmlMemory_v2_t { version: out.version, total, reserved, free, used };
+        Ok(())
+    };
+}
+
+/// The memory of a device or MIG instance in bytes.
+struct Memory {
+    total: u64,
+    reserved: u64,
+    free: u64,
+    used: u64,
+}
+
+fn memory(call: &Call<'_>) -> Memory {
+    if let Some(instance) = call.instance {
+        let (total, used) = (instance.memory_total.get(), instance.memory_used.get());
+        return Memory { total, reserved: 0, free: total.saturating_sub(used), used };
+    }
+    Memory {
+        total: call.device.identity.memory_total.get(),
+        reserved: call.device.identity.memory_reserved.get(),
+        free: call.device.memory_free(call.now),
+        used: call.device.state(call.now).memory_used.get(),
+    }
+}
+
+/// The speed of a fan in percent; an error if the device lacks it.
+fn fan_speed(call: &Call<'_>, fan: u32) -> Result<u32, ErrorCode> {
+    let fans = &call.device.state(call.now).fans;
+    if fans.is_empty() {
+        return Err(ErrorCode::NotSupported);
+    }
+    let speed = usize::try_from(fan).ok().and_then(|fan| fans.get(fan));
+    speed.copied().ok_or(ErrorCode::InvalidArgument)
 }
 
 /// In MIG mode utilization is not supported.

@@ -2,7 +2,7 @@
 
 use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlReturn_t};
 
-use super::call::{apply_faults, code, index_of};
+use super::call::{apply_faults, code, place_of};
 use super::session;
 use crate::error_code::ErrorCode;
 
@@ -22,7 +22,8 @@ include!(concat!(env!("OUT_DIR"), "/stubs.rs"));
 /// treated as one, since a lost GPU fails every call.
 fn unsupported(function: &str, first: nvmlDevice_t) -> nvmlReturn_t {
     code(session::current().and_then(|session| {
-        let index = index_of(first).filter(|index| *index < session.model.devices.len());
+        let index = place_of(first).map(|(index, _)| index);
+        let index = index.filter(|index| *index < session.model.devices.len());
         let device = index.filter(|_| function.starts_with("nvmlDevice"));
         apply_faults(&session, function, device)?;
         Err(ErrorCode::NotSupported)

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use phasemeter_meter::units::{Celsius, Megahertz, Millijoules, Nanos};
+use phasemeter_meter::units::{Celsius, Megahertz, Millijoules, Nanos, Utilization};
 use serde::Deserialize;
 
 use super::phase::PhaseText;
-use super::scalar::{Bits, BusText, Mebibytes, Millis, Watts};
+use super::scalar::{Bits, BusText, Mebibytes, Millis, Percent, Watts};
 use crate::device::{Architecture, BusId, Device, Driver, Identity, Ring};
+use crate::mig::Instance;
 use crate::replay::{self, ReplayError};
 use crate::track::Track;
 
@@ -81,7 +82,9 @@ pub(super) struct DeviceText {
     shutdown_c: i16,
     sm_clock_max_mhz: u32,
     memory_clock_max_mhz: u32,
+    nvlinks: u32,
     mig: bool,
+    instance: Vec<InstanceText>,
     gpm: Option<bool>,
     driver: Option<DriverText>,
     replay: Option<ReplayText>,
@@ -105,7 +108,9 @@ impl Default for DeviceText {
             shutdown_c: 92,
             sm_clock_max_mhz: 1_980,
             memory_clock_max_mhz: 2_619,
+            nvlinks: 0,
             mig: false,
+            instance: Vec::new(),
             gpm: None,
             driver: None,
             replay: None,
@@ -125,12 +130,13 @@ impl DeviceText {
         let mut phases = Vec::new();
         if let Some(ReplayText { file, gpu }) = &self.replay {
             let log = script.parent().unwrap_or(Path::new("")).join(file);
-            let idle = PhaseText::default().into_phase();
+            let idle = PhaseText::default().into_phase(self.power_limit_w);
             phases = replay::phases(&log, gpu.as_deref(), &idle)?;
         }
-        phases.extend(self.phase.into_iter().map(PhaseText::into_phase));
+        let limit = self.power_limit_w;
+        phases.extend(self.phase.into_iter().map(|phase| phase.into_phase(limit)));
         let mut phases = phases.into_iter();
-        let first = phases.next().unwrap_or_else(|| PhaseText::default().into_phase());
+        let first = phases.next().unwrap_or_else(|| PhaseText::default().into_phase(limit));
 
         let slot = u8::try_from(index + 1).unwrap_or(u8::MAX);
         let identity = Identity {
@@ -142,16 +148,68 @@ impl DeviceText {
             architecture: self.architecture,
             memory_total: self.memory_total_mib.0,
             memory_reserved: self.memory_reserved_mib.0,
-            power_limit: self.power_limit_w.0,
+            power_limit: limit.0,
             slowdown: Celsius(self.slowdown_c),
             shutdown: Celsius(self.shutdown_c),
             sm_clock_max: Megahertz(self.sm_clock_max_mhz),
             memory_clock_max: Megahertz(self.memory_clock_max_mhz),
+            nvlinks: self.nvlinks,
             mig: self.mig,
             gpm: self.gpm.unwrap_or(self.architecture >= Architecture::Hopper),
         };
-        let driver = self.driver.as_ref().unwrap_or(driver).to_driver();
-        Ok(Device { identity, driver, track: Track::new(first, phases.collect(), self.repeat) })
+        let instances = (0..).zip(self.instance).map(|(place, it)| it.into_instance(index, place));
+        Ok(Device {
+            identity,
+            driver: self.driver.as_ref().unwrap_or(driver).to_driver(),
+            instances: instances.collect(),
+            track: Track::new(first, phases.collect(), self.repeat),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct InstanceText {
+    uuid: Option<String>,
+    gpu_instance: u32,
+    at_ms: u64,
+    for_ms: Option<Millis>,
+    memory_total_mib: Mebibytes,
+    memory_used_mib: Mebibytes,
+    sm: Percent,
+    tensor: Percent,
+    dram: Percent,
+}
+
+impl Default for InstanceText {
+    fn default() -> Self {
+        Self {
+            uuid: None,
+            gpu_instance: 7,
+            at_ms: 0,
+            for_ms: None,
+            memory_total_mib: Mebibytes::of(9_856),
+            memory_used_mib: Mebibytes::of(0),
+            sm: Percent(Utilization::ZERO),
+            tensor: Percent(Utilization::ZERO),
+            dram: Percent(Utilization::ZERO),
+        }
+    }
+}
+
+impl InstanceText {
+    fn into_instance(self, device: usize, place: usize) -> Instance {
+        let from = Nanos::from_millis(self.at_ms);
+        let default = || format!("MIG-00000000-0000-0000-{device:04}-{place:012}");
+        Instance {
+            uuid: self.uuid.unwrap_or_else(default),
+            gpu_instance: self.gpu_instance,
+            from,
+            until: self.for_ms.map_or(Nanos(u64::MAX), |length| from + length.nanos()),
+            memory_total: self.memory_total_mib.0,
+            memory_used: self.memory_used_mib.0,
+            activity: [self.sm.0, self.tensor.0, self.dram.0],
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Nanos, Utilization};
 use serde::Deserialize;
 
 use super::scalar::{Mebibytes, Millis, Percent, Watts};
-use crate::track::{Phase, Process, ProcessKind, Rate, Rates, State};
+use crate::track::{LinkErrors, Phase, Process, ProcessKind, Rate, Rates, State};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -22,8 +22,11 @@ pub(super) struct PhaseText {
     nvlink_tx_mib_s: u32,
     nvlink_rx_mib_s: u32,
     power_w: Watts,
+    power_limit_w: Option<Watts>,
     memory_used_mib: Mebibytes,
     temperature_c: i16,
+    memory_temperature_c: Option<i16>,
+    fans_percent: Vec<u32>,
     sm_clock_mhz: u32,
     memory_clock_mhz: u32,
     throttle: Vec<Throttle>,
@@ -31,6 +34,8 @@ pub(super) struct PhaseText {
     ecc_uncorrected: u64,
     row_remap_pending: bool,
     row_remap_failed: bool,
+    pcie_replays: u64,
+    nvlink_errors: Vec<LinkErrors>,
     encoder: Percent,
     decoder: Percent,
     performance_state: u8,
@@ -53,8 +58,11 @@ impl Default for PhaseText {
             nvlink_tx_mib_s: 0,
             nvlink_rx_mib_s: 0,
             power_w: Watts::of(70),
+            power_limit_w: None,
             memory_used_mib: Mebibytes::of(0),
             temperature_c: 30,
+            memory_temperature_c: None,
+            fans_percent: Vec::new(),
             sm_clock_mhz: 345,
             memory_clock_mhz: 2_619,
             throttle: Vec::new(),
@@ -62,6 +70,8 @@ impl Default for PhaseText {
             ecc_uncorrected: 0,
             row_remap_pending: false,
             row_remap_failed: false,
+            pcie_replays: 0,
+            nvlink_errors: Vec::new(),
             encoder: Percent(Utilization::ZERO),
             decoder: Percent(Utilization::ZERO),
             performance_state: 0,
@@ -71,7 +81,8 @@ impl Default for PhaseText {
 }
 
 impl PhaseText {
-    pub(super) fn into_phase(self) -> Phase {
+    /// The phase of a GPU with this power limit.
+    pub(super) fn into_phase(self, power_limit: Watts) -> Phase {
         let bytes = |mib: u32| u64::from(mib) * Bytes::MEBIBYTE;
         let ppm = |percent: Percent| u64::from(percent.0.ppm());
         let power = |watts: Watts| u64::from(watts.0.get());
@@ -103,11 +114,16 @@ impl PhaseText {
         let state = State {
             memory_used: self.memory_used_mib.0,
             temperature: Celsius(self.temperature_c),
+            memory_temperature: self.memory_temperature_c.map(Celsius),
+            fans: self.fans_percent,
+            power_limit: self.power_limit_w.unwrap_or(power_limit).0,
             sm_clock: Megahertz(self.sm_clock_mhz),
             memory_clock: Megahertz(self.memory_clock_mhz),
             throttle: self.throttle.into_iter().fold(0, |bits, reason| bits | reason.bit()),
             ecc: [self.ecc_corrected, self.ecc_uncorrected],
             row_remap: [self.row_remap_pending, self.row_remap_failed],
+            pcie_replays: self.pcie_replays,
+            link_errors: self.nvlink_errors,
             video: [self.encoder.0, self.decoder.0],
             performance_state: self.performance_state,
             processes: self.processes.into_iter().map(ProcessText::into_process).collect(),

@@ -1,6 +1,7 @@
 //! The fake through an unmodified nvml-wrapper, as the sidecar reads a driver.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod components;
 mod faults;
 
 use std::ffi::OsStr;
