@@ -13,9 +13,10 @@ use crate::repository::{files, read, root};
 /// The directories with crates that are checked.
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
-/// `meter ← {rules, sources, otlp} ← sidecar`: each crate may depend on those of lower layers only.
-const LAYERS: [(&str, u8); 5] = [
+/// `{meter, nvml-calls} ← {rules, sources, otlp} ← sidecar`: each crate may depend on those of lower layers only.
+const LAYERS: [(&str, u8); 6] = [
     ("phasemeter-meter", 0),
+    ("phasemeter-nvml-calls", 0),
     ("phasemeter-rules", 1),
     ("phasemeter-sources", 1),
     ("phasemeter-otlp", 1),

@@ -1,0 +1,70 @@
+//! The calls on a scripted driver.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::ffi::OsStr;
+
+use fake_nvml::{Control, Fake};
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enums::device::SampleValue;
+use nvml_wrapper::error::NvmlError;
+use phasemeter_meter::units::Nanos;
+use phasemeter_nvml_calls::{ScopedField, field_values, gpu_instance_id};
+
+struct Driver {
+    nvml: Nvml,
+    control: Control,
+    _dir: tempfile::TempDir,
+}
+
+fn driver(script: &str) -> Driver {
+    let dir = tempfile::tempdir().unwrap();
+    let fake = Fake::install(dir.path(), &format!("time = 'virtual'\n{script}")).unwrap();
+    let control = fake.load().unwrap();
+    let nvml = Nvml::builder().lib_path(OsStr::new(&fake.library())).init().unwrap();
+    Driver { nvml, control, _dir: dir }
+}
+
+#[test]
+fn field_values_are_those_of_their_scope() {
+    let driver = driver(
+        "[[device]]
+        nvlinks = 2
+        [[device.phase]]
+        for_ms = 10000
+        nvlink_tx_mib_s = 20
+        nvlink_errors = [{ link = 1, replay = 4 }]",
+    );
+    driver.control.set_time(Nanos::SECOND).unwrap();
+    let device = driver.nvml.device_by_index(0).unwrap();
+    let fields = [(138, 0), (161, 0), (161, 1), (161, 2), (91, 0)];
+    let fields = fields.map(|(id, scope)| ScopedField { id, scope });
+    let values = field_values(&device, &fields).unwrap();
+    let [sent, none, replays, absent, links] = &values[..] else { panic!("{values:?}") };
+    assert_eq!(sent.as_ref().unwrap(), &SampleValue::U64(10 << 10));
+    assert_eq!(none.as_ref().unwrap(), &SampleValue::U64(0));
+    assert_eq!(replays.as_ref().unwrap(), &SampleValue::U64(4));
+    assert!(matches!(absent, Err(NvmlError::InvalidArg)), "{absent:?}");
+    assert_eq!(links.as_ref().unwrap(), &SampleValue::U32(2));
+}
+
+#[test]
+fn failed_call_is_an_error() {
+    let driver = driver(
+        "[[device]]
+        [[fault]]
+        functions = ['nvmlDeviceGetFieldValues']
+        error = 'gpu_is_lost'",
+    );
+    let device = driver.nvml.device_by_index(0).unwrap();
+    assert!(matches!(field_values(&device, &[]), Err(NvmlError::GpuLost)));
+    // Not a MIG instance.
+    assert!(matches!(gpu_instance_id(&device), Err(NvmlError::NotSupported)));
+}
+
+#[test]
+fn gpu_instance_contains_mig_instance() {
+    let driver = driver("[[device]]\nmig = true\n[[device.instance]]\ngpu_instance = 11");
+    let device = driver.nvml.device_by_index(0).unwrap();
+    let instance = device.mig_device_by_index(0).unwrap();
+    assert_eq!(gpu_instance_id(&instance).unwrap(), 11);
+}
