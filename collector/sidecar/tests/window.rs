@@ -47,7 +47,13 @@ fn window_without_known_end_covers_last_day() {
     let gpus: Vec<_> = [&busy, &silent]
         .into_iter()
         .zip(&names)
-        .map(|(meter, identity)| WindowGpu { identity, meter, memory_total: None, price: None })
+        .map(|(meter, identity)| WindowGpu {
+            identity,
+            meter,
+            memory_total: None,
+            power_limit: None,
+            price: None,
+        })
         .collect();
     let window = window(&experiment, &gpus, &BTreeMap::new(), false).unwrap();
 

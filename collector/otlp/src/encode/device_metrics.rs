@@ -1,14 +1,17 @@
-//! Points of device metrics: activity, throttling, traffic and errors.
+//! Points of device metrics: activity, throttling, traffic, errors, temperatures, fans and limits.
 //!
 //! A metric counts once the readings have reached its timestamp, so that an export contains what
-//! precedes it. A gauge is the time-weighted mean since the last export, each interval counted at
-//! its end; a sum is the increase of a counter since its first value. Must not depend on how a
-//! metric was measured.
+//! precedes it. The gauge of an activity is the time-weighted mean since the last export, each
+//! interval counted at its end; other gauges are the last value since then; a sum is the increase of
+//! a counter since its first value. Must not depend on how a metric was measured.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 
-use phasemeter_meter::device_metric::{Counter, DeviceMetric, DeviceValue, Engine};
-use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};
+use phasemeter_meter::device_metric::{
+    Component, Counter, DeviceMetric, DeviceValue, Engine, Gauge,
+};
+use phasemeter_meter::units::{Bytes, Milliwatts, NANOS_PER_SECOND, Nanos, Timestamp};
 
 use super::batch::Batch;
 use super::context::GpuSnapshot;
@@ -17,15 +20,19 @@ use super::instruments as metrics;
 use super::values::{PointTime, double, integer, text, weighted_seconds, whole};
 
 /// Maximum number of metrics that wait for the readings of their time; beyond it the oldest counts
-/// early. A GPU emits two dozen per second, and readings trail by up to 15 s.
+/// early. A GPU emits about 30 per second, and 120 more every ten; readings trail by up to 15 s.
 const CAPACITY: usize = 1_024;
 
-/// State between two exports, in constant memory.
+/// State between two exports. It is bounded by the number of components, of which only MIG instances
+/// come and go; they have no sums.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeviceMetrics {
     waiting: VecDeque<DeviceMetric>,
-    activities: [Mean; Engine::ALL.len()],
-    counters: [Option<Rise>; Counter::ALL.len()],
+    activities: BTreeMap<(Component, Engine), Mean>,
+    counters: BTreeMap<(Component, Counter), Rise>,
+    /// The last gauges since the last export.
+    gauges: Vec<LastGauge>,
+    power_limit: Option<Milliwatts>,
     /// Occurrences per XID code. There are about two hundred codes.
     xids: BTreeMap<u64, u64>,
     health: Health,
@@ -44,6 +51,14 @@ struct Mean {
 struct Rise {
     last: u64,
     by: u64,
+}
+
+/// The last value of a gauge.
+#[derive(Clone, Copy, Debug)]
+struct LastGauge {
+    at: Timestamp,
+    component: Component,
+    gauge: Gauge,
 }
 
 impl DeviceMetrics {
@@ -77,48 +92,58 @@ impl DeviceMetrics {
     }
 
     fn count(&mut self, metric: &DeviceMetric) {
-        match metric.value {
+        let DeviceMetric { at, component, value } = *metric;
+        match value {
             DeviceValue::Activity { engine, from, mean } => {
-                if let Some(known) = self.activities.get_mut(engine as usize) {
-                    let time = metric.at.since(from);
-                    known.weighted += u128::from(mean.ppm()) * u128::from(time.0);
-                    known.time += time;
-                }
+                let known = self.activities.entry((component, engine)).or_default();
+                let time = at.since(from);
+                known.weighted += u128::from(mean.ppm()) * u128::from(time.0);
+                known.time += time;
             }
             DeviceValue::Count { counter, total } => {
-                if let Some(known) = self.counters.get_mut(counter as usize) {
-                    let Rise { last, by } = known.unwrap_or(Rise { last: total, by: 0 });
-                    // A counter that falls was reset with its driver.
-                    let rise = total.checked_sub(last).unwrap_or(total);
-                    *known = Some(Rise { last: total, by: by.saturating_add(rise) });
-                    if rise > 0 {
-                        self.health.record_rise(counter);
-                    }
+                let first = Rise { last: total, by: 0 };
+                let known = self.counters.entry((component, counter)).or_insert(first);
+                // A counter that falls was reset with its driver.
+                let rise = total.checked_sub(known.last).unwrap_or(total);
+                *known = Rise { last: total, by: known.by.saturating_add(rise) };
+                if rise > 0 {
+                    self.health.record_rise(counter);
                 }
             }
             DeviceValue::RowRemapping { pending, failed } => {
                 self.health.record_row_remapping(pending, failed);
+            }
+            DeviceValue::PowerLimit(limit) => self.power_limit = Some(limit),
+            DeviceValue::Gauge(gauge) => {
+                let last = LastGauge { at, component, gauge };
+                let stream = |it: &LastGauge| (it.component, mem::discriminant(&it.gauge));
+                match self.gauges.iter_mut().find(|known| stream(known) == stream(&last)) {
+                    Some(known) => *known = last,
+                    None => self.gauges.push(last),
+                }
             }
         }
     }
 
     /// Adds the points of one export.
     pub(super) fn add_points(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
-        for (engine, mean) in Engine::ALL.into_iter().zip(&mut self.activities) {
-            let Mean { weighted, time } = std::mem::take(mean);
+        for ((component, engine), mean) in mem::take(&mut self.activities) {
+            let Mean { weighted, time } = mean;
             if time > Nanos::ZERO {
-                add_activity(
-                    engine,
-                    weighted_seconds(weighted) / time.as_secs_f64(),
-                    export,
-                    batch,
-                );
+                let mean = weighted_seconds(weighted) / time.as_secs_f64();
+                add_activity(component, engine, mean, export, batch);
             }
         }
-        for (counter, rise) in Counter::ALL.into_iter().zip(&self.counters) {
-            if let Some(rise) = rise {
-                add_counter(counter, rise.by, export, batch);
-            }
+        for ((component, counter), rise) in &self.counters {
+            add_counter(*component, *counter, rise.by, export, batch);
+        }
+        for last in mem::take(&mut self.gauges) {
+            add_gauge(&last, export, batch);
+        }
+        if let Some(limit) = self.power_limit {
+            let when = PointTime { start: 0, ..export.when };
+            let point = double(when, vec![export.attributes.id()], limit.watts());
+            batch.workload.add(&metrics::POWER_LIMIT, point);
         }
         for (code, count) in &self.xids {
             let attributes = vec![export.attributes.id(), whole("phasemeter.gpu.xid.code", *code)];
@@ -128,48 +153,115 @@ impl DeviceMetrics {
     }
 }
 
-fn add_activity(engine: Engine, mean: f64, export: &GpuSnapshot, batch: &mut Batch) {
+fn add_activity(
+    component: Component,
+    engine: Engine,
+    mean: f64,
+    export: &GpuSnapshot,
+    batch: &mut Batch,
+) {
     let when = PointTime { start: export.since.as_nanos(), ..export.when };
-    let ours = || double(when, vec![export.attributes.id()], mean);
-    let hardware = |task| {
-        let mut attributes = export.attributes.gpu();
-        attributes.push(text("hw.gpu.task", task));
-        double(when, attributes, mean)
+    let attributes = match component {
+        Component::Gpu => vec![export.attributes.id()],
+        part => export.attributes.component(part),
     };
-    match engine {
-        Engine::Sm => batch.workload.add(&metrics::SM_ACTIVITY, ours()),
-        Engine::Tensor => batch.workload.add(&metrics::TENSOR_ACTIVITY, ours()),
-        Engine::Dram => batch.workload.add(&metrics::DRAM_ACTIVITY, ours()),
-        Engine::Encoder => batch.hardware.add(&metrics::HW_UTILIZATION, hardware("encoder")),
-        Engine::Decoder => batch.hardware.add(&metrics::HW_UTILIZATION, hardware("decoder")),
+    let (numbers, instrument, attributes) = match engine {
+        Engine::Sm => (&mut batch.workload, &metrics::SM_ACTIVITY, attributes),
+        Engine::Tensor => (&mut batch.workload, &metrics::TENSOR_ACTIVITY, attributes),
+        Engine::Dram => (&mut batch.workload, &metrics::DRAM_ACTIVITY, attributes),
+        Engine::Encoder | Engine::Decoder => {
+            let task = if engine == Engine::Encoder { "encoder" } else { "decoder" };
+            let mut attributes = export.attributes.gpu();
+            attributes.push(text("hw.gpu.task", task));
+            (&mut batch.hardware, &metrics::HW_UTILIZATION, attributes)
+        }
+    };
+    numbers.add(instrument, double(when, attributes, mean));
+}
+
+fn add_counter(
+    component: Component,
+    counter: Counter,
+    by: u64,
+    export: &GpuSnapshot,
+    batch: &mut Batch,
+) {
+    match counter {
+        Counter::PowerCap => add_throttling("sw_power_cap", by, export, batch),
+        Counter::SyncBoost => add_throttling("sync_boost", by, export, batch),
+        Counter::SoftwareThermal => add_throttling("sw_thermal", by, export, batch),
+        Counter::HardwareThermal => add_throttling("hw_thermal", by, export, batch),
+        Counter::PowerBrake => add_throttling("hw_power_brake", by, export, batch),
+        Counter::Received => add_traffic(component, "receive", by, export, batch),
+        Counter::Transmitted => add_traffic(component, "transmit", by, export, batch),
+        Counter::Corrected => add_errors(component, "corrected", by, export, batch),
+        Counter::Uncorrected => add_errors(component, "uncorrected", by, export, batch),
+        Counter::Replays => add_errors(component, "replay", by, export, batch),
+        Counter::Recoveries => add_errors(component, "recovery", by, export, batch),
+        Counter::CrcErrors => add_errors(component, "crc", by, export, batch),
     }
 }
 
-fn add_counter(counter: Counter, by: u64, export: &GpuSnapshot, batch: &mut Batch) {
-    let (when, attributes) = (export.when, export.attributes);
-    let mut throttle = |reason| {
-        let attributes = attributes.own("phasemeter.throttle.reason", reason);
-        let seconds = by as f64 / NANOS_PER_SECOND as f64;
-        batch.workload.add(&metrics::THROTTLE_TIME, double(when, attributes, seconds));
+fn add_throttling(reason: &str, nanos: u64, export: &GpuSnapshot, batch: &mut Batch) {
+    let attributes = export.attributes.own("phasemeter.throttle.reason", reason);
+    let seconds = nanos as f64 / NANOS_PER_SECOND as f64;
+    batch.workload.add(&metrics::THROTTLE_TIME, double(export.when, attributes, seconds));
+}
+
+/// Adds traffic of a link; that of the PCIe link is the GPU's.
+fn add_traffic(
+    component: Component,
+    direction: &str,
+    bytes: u64,
+    export: &GpuSnapshot,
+    batch: &mut Batch,
+) {
+    let (instrument, mut attributes) = match component {
+        Component::Pcie => (&metrics::HW_IO, export.attributes.gpu()),
+        link => (&metrics::HW_NETWORK_IO, export.attributes.component(link)),
     };
-    match counter {
-        Counter::PowerCap => throttle("sw_power_cap"),
-        Counter::SyncBoost => throttle("sync_boost"),
-        Counter::SoftwareThermal => throttle("sw_thermal"),
-        Counter::HardwareThermal => throttle("hw_thermal"),
-        Counter::PowerBrake => throttle("hw_power_brake"),
-        Counter::Received | Counter::Transmitted => {
-            let direction = if counter == Counter::Received { "receive" } else { "transmit" };
-            let mut attributes = attributes.gpu();
-            attributes.push(text("network.io.direction", direction));
-            batch.hardware.add(&metrics::HW_IO, integer(when, attributes, by));
+    attributes.push(text("network.io.direction", direction));
+    batch.hardware.add(instrument, integer(export.when, attributes, bytes));
+}
+
+/// Adds errors of the GPU or of a link.
+fn add_errors(
+    component: Component,
+    kind: &str,
+    count: u64,
+    export: &GpuSnapshot,
+    batch: &mut Batch,
+) {
+    let hardware = if component == Component::Gpu { "gpu" } else { "network" };
+    let mut attributes = export.attributes.component(component);
+    attributes.extend([text("hw.type", hardware), text("error.type", kind)]);
+    batch.hardware.add(&metrics::HW_ERRORS, integer(export.when, attributes, count));
+}
+
+/// Adds the last value of a gauge, with its own timestamp.
+fn add_gauge(last: &LastGauge, export: &GpuSnapshot, batch: &mut Batch) {
+    let when = PointTime { start: 0, time: last.at.as_nanos() };
+    let mut attributes = export.attributes.component(last.component);
+    let numbers = &mut batch.hardware;
+    match last.gauge {
+        Gauge::MemoryTemperature(temperature) => {
+            attributes.push(text("hw.sensor_location", "memory"));
+            let celsius = f64::from(temperature.0);
+            numbers.add(&metrics::HW_TEMPERATURE, double(when, attributes, celsius));
         }
-        Counter::Corrected | Counter::Uncorrected => {
-            let corrected = counter == Counter::Corrected;
-            let kind = if corrected { "corrected" } else { "uncorrected" };
-            let mut attributes = attributes.hardware("hw.type", "gpu");
-            attributes.push(text("error.type", kind));
-            batch.hardware.add(&metrics::HW_ERRORS, integer(when, attributes, by));
+        Gauge::FanSpeed(percent) => {
+            let ratio = f64::from(percent) / 100.0;
+            numbers.add(&metrics::HW_FAN_SPEED, double(when, attributes, ratio));
+        }
+        Gauge::Memory { used, total } => {
+            let sum = PointTime { start: export.when.start, ..when };
+            let [used, total] = [used, total].map(Bytes::get);
+            numbers.add(&metrics::HW_MEMORY_LIMIT, integer(sum, attributes.clone(), total));
+            numbers.add(&metrics::HW_MEMORY_USAGE, integer(sum, attributes.clone(), used));
+            if total > 0 {
+                let point = double(when, attributes, used as f64 / total as f64);
+                numbers.add(&metrics::HW_MEMORY_UTILIZATION, point);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use phasemeter_meter::device_metric::Component;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::{Bytes, Timestamp};
@@ -28,6 +29,8 @@ pub struct GpuDescription<'a> {
 /// The attributes of one GPU.
 #[derive(Clone, Debug)]
 pub(super) struct GpuAttributes {
+    /// Its `hw.id` and `hw.name`.
+    names: (String, Option<String>),
     id: KeyValue,
     hardware: Vec<KeyValue>,
     gpu: Vec<KeyValue>,
@@ -40,8 +43,9 @@ impl GpuAttributes {
     /// Attributes of the GPU with this wire ID.
     pub(super) fn new(id: String, gpu: &GpuDescription) -> Self {
         let identity = gpu.identity;
-        let id = text("hw.id", id);
-        let name = identity.index.map(|index| text("hw.name", format!("GPU {index}")));
+        let names = (id, identity.index.map(|index| format!("GPU {index}")));
+        let id = text("hw.id", &names.0);
+        let name = names.1.as_ref().map(|name| text("hw.name", name));
         let hardware: Vec<_> = [id.clone()].into_iter().chain(name).collect();
         let model = identity.model.as_deref().map(|model| text("hw.model", model));
         let board = &identity.board;
@@ -58,6 +62,7 @@ impl GpuAttributes {
             gpu: hardware.iter().cloned().chain(details).collect(),
             hardware,
             id,
+            names,
             price: gpu.price.map(price_attributes),
             coming: VecDeque::new(),
         }
@@ -93,6 +98,23 @@ impl GpuAttributes {
     /// Attributes of a `hw.*` metric that applies to other hardware too.
     pub(super) fn hardware(&self, key: &str, value: &str) -> Vec<KeyValue> {
         self.hardware.iter().cloned().chain([text(key, value)]).collect()
+    }
+
+    /// Attributes that identify the GPU or a component of it, whose parent is the GPU.
+    pub(super) fn component(&self, component: Component) -> Vec<KeyValue> {
+        let (gpu, gpu_name) = &self.names;
+        let (id, name) = match component {
+            Component::Gpu => return self.hardware.clone(),
+            Component::Mig(id) => (id.to_string(), None),
+            Component::Pcie => (format!("{gpu}/pcie"), Some("PCIe".to_owned())),
+            Component::NvLink(link) => {
+                (format!("{gpu}/nvlink{link}"), Some(format!("NVLink {link}")))
+            }
+            Component::Fan(fan) => (format!("{gpu}/fan{fan}"), Some(format!("fan {fan}"))),
+        };
+        let name = gpu_name.as_ref().zip(name);
+        let name = name.map(|(gpu, name)| text("hw.name", format!("{gpu} {name}")));
+        [text("hw.id", id), text("hw.parent", gpu)].into_iter().chain(name).collect()
     }
 
     /// Attributes of a `phasemeter.*` metric.

@@ -50,7 +50,10 @@ impl Health {
             | Counter::Received
             | Counter::Transmitted
             | Counter::Corrected
-            | Counter::Uncorrected => {}
+            | Counter::Uncorrected
+            | Counter::Replays
+            | Counter::Recoveries
+            | Counter::CrcErrors => {}
         }
     }
 

@@ -59,7 +59,7 @@ pub(super) const HW_TEMPERATURE: Instrument = Instrument {
     name: "hw.temperature",
     unit: "Cel",
     kind: Kind::Gauge,
-    description: "Die temperature.",
+    description: "Temperature of the die (gpu) or the memory.",
 };
 pub(super) const HW_TEMPERATURE_LIMIT: Instrument = Instrument {
     name: "hw.temperature.limit",
@@ -68,17 +68,29 @@ pub(super) const HW_TEMPERATURE_LIMIT: Instrument = Instrument {
     description: "Die temperature at which the hardware slows down (high.degraded) or shuts down \
                   (high.critical).",
 };
+pub(super) const HW_FAN_SPEED: Instrument = Instrument {
+    name: "hw.fan.speed_ratio",
+    unit: "1",
+    kind: Kind::Gauge,
+    description: "Fan speed as a fraction of its maximum.",
+};
 pub(super) const HW_IO: Instrument = Instrument {
     name: "hw.gpu.io",
     unit: "By",
     kind: Kind::Counter,
     description: "PCIe traffic since the first reading.",
 };
+pub(super) const HW_NETWORK_IO: Instrument = Instrument {
+    name: "hw.network.io",
+    unit: "By",
+    kind: Kind::Counter,
+    description: "NVLink traffic since the first reading, without protocol overhead.",
+};
 pub(super) const HW_ERRORS: Instrument = Instrument {
     name: "hw.errors",
     unit: "{error}",
     kind: Kind::Counter,
-    description: "Memory errors since the first reading.",
+    description: "Errors of a GPU's memory and of its links since the first reading.",
 };
 pub(super) const HW_STATUS: Instrument = Instrument {
     name: "hw.status",
@@ -121,6 +133,12 @@ pub(super) const CLOCK: Instrument = Instrument {
     unit: "Hz",
     kind: Kind::Gauge,
     description: "Clock frequency.",
+};
+pub(super) const POWER_LIMIT: Instrument = Instrument {
+    name: "phasemeter.gpu.power.limit",
+    unit: "W",
+    kind: Kind::Gauge,
+    description: "Power limit in force.",
 };
 pub(super) const SM_ACTIVITY: Instrument = Instrument {
     name: "phasemeter.gpu.sm.activity",

@@ -12,7 +12,9 @@ use std::collections::BTreeSet;
 use file::{Stream, long, number, of, spans, streams};
 use fixtures::{Run, TestGpu, at, reading, run, run_with, settings};
 use invariants::check_points;
-use phasemeter_meter::device_metric::{Counter, DeviceMetric, DeviceValue, Engine};
+use phasemeter_meter::device_metric::{
+    Component, Counter, DeviceMetric, DeviceValue, Engine, Gauge,
+};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::reading::{Board, GpuIdentity, Reading};
 use phasemeter_meter::staleness::StaleAfter;
@@ -185,11 +187,17 @@ fn device_metrics_count_in_the_interval_of_their_time() {
         let stood = if second <= 20 { 100 + second } else { second - 20 };
         let mean = Utilization::from_percent(full).unwrap();
         let from = at(second * 1_000).saturating_sub(Nanos::SECOND);
+        let degrees = if second == 0 { 50 } else { 51 };
         for value in [
             DeviceValue::Activity { engine: Engine::Sm, from, mean },
             DeviceValue::Count { counter: Counter::PowerCap, total: stood * 1_000_000_000 },
+            DeviceValue::Gauge(Gauge::MemoryTemperature(Celsius(degrees))),
         ] {
-            export.measure(DeviceMetric { at: at(second * 1_000), value });
+            // The temperature is measured once a minute.
+            if second < 2 || !matches!(value, DeviceValue::Gauge(_)) {
+                let (at, component) = (at(second * 1_000), Component::Gpu);
+                export.measure(DeviceMetric { at, component, value });
+            }
         }
     }
     meter.finish(&mut exporter.observe(&mut export));
@@ -203,6 +211,13 @@ fn device_metrics_count_in_the_interval_of_their_time() {
     // At 5, 15, 25 and 29 s.
     assert_eq!(points("phasemeter.gpu.sm.activity"), [1.0, 0.2, 0.2, 0.2]);
     assert_eq!(points("phasemeter.gpu.throttle.time"), [5.0, 15.0, 25.0, 29.0]);
+    // A value is exported once, with its own timestamp.
+    let [temperature] = of(&streams, "hw.temperature")[..] else { panic!("one stream") };
+    let [point] = &temperature.points[..] else { panic!("{:?}", temperature.points) };
+    assert_eq!(
+        (number(&point["asDouble"]), long(&point["timeUnixNano"])),
+        (51.0, at(1_000).as_nanos())
+    );
     check_points(&run).unwrap();
 }
 

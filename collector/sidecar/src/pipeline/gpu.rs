@@ -2,12 +2,13 @@
 //!
 //! Must not depend on other GPUs or on the source of prices.
 
+use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::reorder::LateReading;
-use phasemeter_meter::units::{Bytes, Timestamp};
+use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp};
 use phasemeter_otlp::encode::{Exporter, GpuDescription, GpuExport};
 
 use crate::pricing::{EarlierPrices, Term};
@@ -27,6 +28,8 @@ pub struct MeteredGpu {
     /// The model for pricing.
     pub(super) model: Option<String>,
     pub(super) memory_total: Option<Bytes>,
+    /// The last power limit among its device metrics; before, its identity has it.
+    pub(super) power_limit: Option<Milliwatts>,
     pub(super) export: Option<GpuExport>,
 }
 
@@ -48,6 +51,7 @@ impl MeteredGpu {
             price: term.map(|term| term.price),
             model: identity.model.clone(),
             memory_total,
+            power_limit: None,
             export: None,
         }
     }
@@ -80,6 +84,16 @@ impl MeteredGpu {
             export.change_price(before.until, price);
         }
         self.export = Some(export);
+    }
+
+    /// Accepts a device metric.
+    pub(super) fn measure(&mut self, metric: DeviceMetric) {
+        if let DeviceValue::PowerLimit(limit) = metric.value {
+            self.power_limit = Some(limit);
+        }
+        if let Some(export) = &mut self.export {
+            export.measure(metric);
+        }
     }
 
     /// Meters a reading; an error if it is behind the watermark.

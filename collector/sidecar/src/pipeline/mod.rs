@@ -172,10 +172,12 @@ impl<'a> Pipeline<'a> {
         self.gpus.get_mut(gpu).is_some_and(|gpu| gpu.meter.push_interval(interval))
     }
 
-    /// Exports a device metric. Ignored before the first reading of any GPU.
+    /// Exports a device metric; a power limit applies to later windows too. Ignored before the first
+    /// reading of any GPU.
     pub fn export_metric(&mut self, gpu: usize, metric: DeviceMetric) {
-        let export = self.gpus.get_mut(gpu).and_then(|gpu| gpu.export.as_mut());
-        export.into_iter().for_each(|export| export.measure(metric));
+        if let Some(gpu) = self.gpus.get_mut(gpu) {
+            gpu.measure(metric);
+        }
     }
 
     /// Exports an event of a GPU.
@@ -224,6 +226,7 @@ impl<'a> Pipeline<'a> {
             identity,
             meter: &gpu.meter,
             memory_total: gpu.memory_total,
+            power_limit: gpu.power_limit.or(identity.power_limit),
             price: gpu.price.as_ref().ok(),
         });
         let gpus = in_order(gpus.collect(), |gpu| gpu.identity);

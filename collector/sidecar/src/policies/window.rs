@@ -8,7 +8,7 @@ use phasemeter_meter::columns::{Columns, Grid};
 use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity};
-use phasemeter_meter::units::Bytes;
+use phasemeter_meter::units::{Bytes, Milliwatts};
 use phasemeter_otlp::experiment::Experiment;
 use phasemeter_rules::window::{Gpu, Window};
 
@@ -27,6 +27,8 @@ pub struct WindowGpu<'a> {
     pub meter: &'a GpuMeter,
     /// Its total memory.
     pub memory_total: Option<Bytes>,
+    /// Its power limit.
+    pub power_limit: Option<Milliwatts>,
     /// Its current price.
     pub price: Option<&'a Price>,
 }
@@ -80,7 +82,7 @@ impl WindowGpu<'_> {
             id: self.identity.name.clone(),
             model: self.identity.model.clone().unwrap_or_default(),
             memory_total: self.memory_total,
-            power_limit: self.identity.power_limit,
+            power_limit: self.power_limit,
             accounts: (&recent.accounts).into(),
             waste: recent.waste,
             pattern: recent.pattern,

@@ -41,9 +41,9 @@ const BUFFER_TIME: Nanos = Nanos::from_secs(15);
 /// other tick, and occasional events.
 const MESSAGES_PER_TICK: u64 = 2;
 
-/// Further messages: a full ring of driver samples, drained twice while the pipeline is stalled, and a
-/// dozen device metrics per second.
-const EXTRA_MESSAGES: u64 = 256 + 12 * 15;
+/// Further messages: a full ring of driver samples, drained twice while the pipeline is stalled, 14
+/// device metrics per second, and every ten seconds those of 18 NVLink links, fans or MIG instances.
+const EXTRA_MESSAGES: u64 = 256 + 14 * 15 + 2 * 110;
 
 /// A longer call is hung. Readings are stale after a second at the earliest, so a shorter call loses no
 /// observed time.
@@ -194,7 +194,7 @@ impl Thread {
     }
 }
 
-/// The capacity of the queue in observations: 75 KiB per GPU at 10 Hz.
+/// The capacity of the queue in observations: 100 KiB per GPU at 10 Hz.
 fn capacity(gpus: u64, tick: Nanos) -> usize {
     let ticks = BUFFER_TIME.0.checked_div(tick.0).unwrap_or(0) + 1;
     let messages = gpus.max(1).saturating_mul(ticks * MESSAGES_PER_TICK + EXTRA_MESSAGES);

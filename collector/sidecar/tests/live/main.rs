@@ -13,6 +13,7 @@ use phasemeter_meter::reading::{Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
 
+mod components;
 mod driver;
 mod exports;
 mod faults;

@@ -230,11 +230,14 @@ fn unsupported_metrics_are_not_reported() {
     let rig = Rig::new(
         "[[device]]
         [[fault]]
-        functions = [\"nvmlDeviceGetFieldValues\", \"nvmlDeviceGetEncoderUtilization\"]
+        functions = [
+            \"nvmlDeviceGetFieldValues\", \"nvmlDeviceGetEncoderUtilization\",
+            \"nvmlDeviceGetEnforcedPowerLimit\", \"nvmlDeviceGetPowerManagementLimit\",
+        ]
         error = \"not_supported\"",
     );
-    let run = rig.sample_until(|run| run.faults(0).len() >= 2 && run.readings(0).len() >= 5);
-    let expected = [Metric::Counters, Metric::Video]
+    let run = rig.sample_until(|run| run.faults(0).len() >= 4 && run.readings(0).len() >= 5);
+    let expected = [Metric::Counters, Metric::Video, Metric::PowerLimit, Metric::NvLinks]
         .map(|it| Event::Unsupported(it, UnsupportedReason::Device));
     assert_eq!(run.faults(0), expected);
     assert_eq!(run.device_metrics(0), []);

@@ -18,14 +18,24 @@ const MAX_PERCENT: f64 = 101.0;
 const METRICS: [GpmMetricId; 3] =
     [GpmMetricId::SmUtil, GpmMetricId::AnyTensorUtil, GpmMetricId::DramBwUtil];
 
-/// The latest sample of one GPU's counters. Each window starts at the end of the one before.
+/// What a sample covers.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sampled {
+    /// A GPU.
+    Gpu,
+    /// The GPU instance with this ID, which MIG instances may share.
+    GpuInstance(u32),
+}
+
+/// The latest sample of the counters of a GPU or GPU instance. Each window starts at the end of the
+/// one before.
 #[derive(Debug, Default)]
 pub(super) struct Gpm<'d> {
     last: Option<(GpmSample<'d>, Timestamp)>,
 }
 
 impl<'d> Gpm<'d> {
-    /// Samples the counters; `None` if there is no earlier sample to compare with.
+    /// Samples the counters of this GPU or part of it; `None` if there is no earlier sample to compare with.
     ///
     /// # Errors
     /// Returns an error if a call fails, or GPM is not supported.
@@ -33,6 +43,7 @@ impl<'d> Gpm<'d> {
         &mut self,
         nvml: &'d Nvml,
         device: &Device<'d>,
+        sampled: Sampled,
         now: Timestamp,
     ) -> Result<Option<Activity>, QueryError> {
         let last = match self.last.take() {
@@ -46,7 +57,10 @@ impl<'d> Gpm<'d> {
             }
             last => last,
         };
-        let sample = device.gpm_sample()?;
+        let sample = match sampled {
+            Sampled::Gpu => device.gpm_sample()?,
+            Sampled::GpuInstance(id) => device.gpm_mig_sample(id)?,
+        };
         let activity = match &last {
             Some((before, from)) => compare(nvml, before, &sample, *from, now)?,
             None => None,

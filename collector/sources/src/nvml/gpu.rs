@@ -7,22 +7,23 @@ use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enum_wrappers::device::{Clock as ClockDomain, Sampling, TemperatureSensor};
 use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::structs::device::UtilizationInfo;
 use nvml_wrapper::{Device, EventSet, Nvml};
+use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
 use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Utilization,
 };
 
-use super::counters;
-use super::gpm::Gpm;
+use super::gpm::{Gpm, Sampled};
+use super::identity::power_limit;
 use super::metric::Metric;
+use super::mig::MigInstances;
 use super::observation::{Event, Observed};
 use super::query_error::{QueryError, UnsupportedReason};
 use super::ring::{Sample, SampleRing};
 use super::value::whole;
+use super::{fans, fields, nvlink, video};
 use crate::clock::Clock;
-use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue, Engine};
 
 /// Maximum number of XIDs read per poll, to bound its duration.
 const MAX_XIDS_PER_POLL: usize = 16;
@@ -38,6 +39,7 @@ pub struct Gpu<'d> {
     events: Option<EventSet<'d>>,
     ring: SampleRing,
     gpm: Gpm<'d>,
+    mig: MigInstances<'d>,
 }
 
 impl<'d> Gpu<'d> {
@@ -57,6 +59,7 @@ impl<'d> Gpu<'d> {
             events: None,
             ring: SampleRing::new(stale_after),
             gpm: Gpm::default(),
+            mig: MigInstances::default(),
         })
     }
 
@@ -81,7 +84,10 @@ impl<'d> Gpu<'d> {
         mut emit: impl FnMut(Observed),
     ) -> Result<(), QueryError> {
         clear_metric(metric, values);
-        let device = &self.device;
+        let (device, at) = (&self.device, clock.now());
+        let mut measured = |component, value| {
+            emit(Observed::DeviceMetric(DeviceMetric { at, component, value }));
+        };
         match metric {
             Metric::Memory => values.memory_used = Bytes::new(device.memory_info()?.used),
             Metric::Power => {
@@ -121,31 +127,18 @@ impl<'d> Gpu<'d> {
                 self.ring.drain(&mut samples, clock.now(), emit);
             }
             Metric::Gpm => {
-                let activity = self.gpm.query(self.nvml, device, clock.now())?;
+                let activity = self.gpm.query(self.nvml, device, Sampled::Gpu, at)?;
                 activity.into_iter().for_each(|activity| emit(Observed::Activity(activity)));
             }
-            Metric::Counters => {
-                let at = clock.now();
-                counters::query(device, |value| {
-                    emit(Observed::DeviceMetric(DeviceMetric { at, value }));
-                })?;
+            Metric::Counters => fields::query(device, measured)?,
+            Metric::Video => video::query(device, at, measured)?,
+            Metric::PowerLimit => {
+                let limit = power_limit(device)?.map(DeviceValue::PowerLimit);
+                limit.into_iter().for_each(|limit| measured(Component::Gpu, limit));
             }
-            Metric::Video => {
-                let engines = [
-                    (Engine::Encoder, device.encoder_utilization()?),
-                    (Engine::Decoder, device.decoder_utilization()?),
-                ];
-                let at = clock.now();
-                for (engine, UtilizationInfo { utilization, sampling_period }) in engines {
-                    // A driver may leave out the sampling period.
-                    let micros = u64::from(sampling_period.max(1));
-                    let from = at.saturating_sub(Nanos(micros * 1_000));
-                    if let Some(mean) = Utilization::from_percent(utilization) {
-                        let value = DeviceValue::Activity { engine, from, mean };
-                        emit(Observed::DeviceMetric(DeviceMetric { at, value }));
-                    }
-                }
-            }
+            Metric::Fans => fans::query(device, measured)?,
+            Metric::NvLinks => nvlink::query(device, measured)?,
+            Metric::Mig => self.mig.query(self.nvml, device, at, measured)?,
         }
         Ok(())
     }
@@ -154,6 +147,7 @@ impl<'d> Gpu<'d> {
     pub fn reset_clock(&mut self) {
         self.ring.reset_clock();
         self.gpm.reset_clock();
+        self.mig.reset_clock();
     }
 
     /// All samples in the ring buffer, which may be empty (`nvmlDeviceGetSamples`).
@@ -199,7 +193,15 @@ pub fn clear_metric(metric: Metric, values: &mut Reading) {
         Metric::Clocks => (values.sm_clock, values.memory_clock) = (None, None),
         Metric::Utilization => values.utilization = Err(MissingReason::NotCollected),
         Metric::Processes => values.compute_processes = None,
-        Metric::Events | Metric::Samples | Metric::Gpm | Metric::Counters | Metric::Video => {}
+        Metric::Events
+        | Metric::Samples
+        | Metric::Gpm
+        | Metric::Counters
+        | Metric::Video
+        | Metric::PowerLimit
+        | Metric::Fans
+        | Metric::NvLinks
+        | Metric::Mig => {}
     }
 }
 

@@ -1,10 +1,10 @@
-//! The identity, limits and properties of a GPU, queried once at discovery.
+//! The identity, limits and properties of a GPU, queried at discovery.
 //!
 //! Missing properties stay unknown. Must not depend on readings.
 
-use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::TemperatureThreshold;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
 use phasemeter_meter::reading::{Board, GpuIdentity};
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
 
@@ -23,8 +23,7 @@ pub(super) fn identify(
     let uuid = device.uuid()?;
     let mut properties = Properties::default();
     let memory = properties.get("memory size", device.memory_info());
-    let limit = device.enforced_power_limit().or_else(|_| device.power_management_limit());
-    let limit = properties.get("power limit", limit).and_then(Milliwatts::new);
+    let power_limit = properties.get("power limit", power_limit(&device)).flatten();
     let mut threshold = |property, which| {
         let degrees = properties.get(property, device.temperature_threshold(which))?;
         i16::try_from(degrees).ok().map(Celsius)
@@ -36,8 +35,7 @@ pub(super) fn identify(
         index: Some(index),
         model: properties.get("model", device.name()),
         memory_total: memory.and_then(|memory| Bytes::new(memory.total)),
-        // A limit of zero means that there is none.
-        power_limit: limit.filter(|limit| limit.get() > 0),
+        power_limit,
         board: Board {
             serial_number: properties.get("serial number", device.serial()),
             firmware_version: properties.get("VBIOS version", device.vbios_version()),
@@ -50,6 +48,16 @@ pub(super) fn identify(
     };
     let mig = device.mig_mode().is_ok_and(|mode| mode.current != 0);
     Ok(DiscoveredGpu { identity, mig, missing: properties.missing })
+}
+
+/// The power limit in force; `None` if there is none.
+///
+/// # Errors
+/// Returns an error if it cannot be queried.
+pub(super) fn power_limit(device: &Device<'_>) -> Result<Option<Milliwatts>, NvmlError> {
+    let limit = device.enforced_power_limit().or_else(|_| device.power_management_limit())?;
+    // A limit of zero means that there is none.
+    Ok(Milliwatts::new(limit).filter(|limit| limit.get() > 0))
 }
 
 /// Collects properties that cannot be queried.

@@ -28,16 +28,24 @@ pub enum Metric {
     Samples,
     /// Hardware counters (`nvmlGpmMetricsGet`).
     Gpm,
-    /// The driver's counters (`nvmlDeviceGetFieldValues`).
+    /// The driver's counters and the memory temperature (`nvmlDeviceGetFieldValues`).
     Counters,
     /// Utilization of the video encoder and decoder (`nvmlDeviceGetEncoderUtilization`,
     /// `nvmlDeviceGetDecoderUtilization`).
     Video,
+    /// The power limit (`nvmlDeviceGetEnforcedPowerLimit`).
+    PowerLimit,
+    /// Fan speeds (`nvmlDeviceGetFanSpeed_v2`).
+    Fans,
+    /// Traffic and errors of NVLink links (`nvmlDeviceGetFieldValues`).
+    NvLinks,
+    /// Memory and activity of MIG instances (`nvmlDeviceGetMigDeviceHandleByIndex`).
+    Mig,
 }
 
 impl Metric {
     /// Every metric, in query order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 16] = [
         Self::Memory,
         Self::Power,
         Self::Energy,
@@ -50,6 +58,10 @@ impl Metric {
         Self::Gpm,
         Self::Counters,
         Self::Video,
+        Self::PowerLimit,
+        Self::Fans,
+        Self::NvLinks,
+        Self::Mig,
     ];
 
     /// Its name in logs and internal telemetry.
@@ -68,6 +80,10 @@ impl Metric {
             Self::Gpm => "gpm",
             Self::Counters => "counters",
             Self::Video => "video",
+            Self::PowerLimit => "power_limit",
+            Self::Fans => "fans",
+            Self::NvLinks => "nvlinks",
+            Self::Mig => "mig",
         }
     }
 
@@ -76,7 +92,8 @@ impl Metric {
     ///
     /// Temperature, clocks and the energy counter change slowly or only increase; a process list
     /// takes milliseconds and holds the driver's lock; GPM requires more than 100 ms between
-    /// samples.
+    /// samples. What is only exported is polled a few times per export, and a limit that an
+    /// administrator sets once per export.
     #[must_use]
     pub const fn period(self) -> Nanos {
         match self {
@@ -90,6 +107,8 @@ impl Metric {
             | Self::Samples
             | Self::Counters
             | Self::Video => Nanos::SECOND,
+            Self::Fans | Self::NvLinks | Self::Mig => Nanos::from_secs(10),
+            Self::PowerLimit => Nanos::from_secs(60),
         }
     }
 }

@@ -11,17 +11,21 @@ use std::time::Duration;
 use nvml_wrapper::error::NvmlError;
 use phasemeter_meter::reading::GpuIdentity;
 
-mod counters;
 mod error;
+mod fans;
+mod fields;
 mod gpm;
 mod gpu;
 mod identity;
 mod metric;
+mod mig;
+mod nvlink;
 mod observation;
 mod query_error;
 mod ring;
 pub mod select;
 mod value;
+mod video;
 
 pub use error::DriverError;
 pub use gpu::{Gpu, clear_metric};

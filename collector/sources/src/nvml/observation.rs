@@ -8,7 +8,7 @@ use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 use super::metric::Metric;
 use super::query_error::{LossReason, UnsupportedReason};
 use crate::clock::Step;
-use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue, Engine};
+use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue, Engine};
 
 /// An observation of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,13 +50,19 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// All values as device metrics.
-    pub fn device_metrics(&self) -> impl Iterator<Item = DeviceMetric> {
-        let Self { from, to: at, sm, tensor, dram } = *self;
+    /// All values as those of device metrics.
+    pub(super) fn values(&self) -> impl Iterator<Item = DeviceValue> {
+        let Self { from, to: _, sm, tensor, dram } = *self;
         let activities = [(Engine::Sm, sm), (Engine::Tensor, tensor), (Engine::Dram, dram)];
         activities.into_iter().filter_map(move |(engine, mean)| {
-            Some(DeviceMetric { at, value: DeviceValue::Activity { engine, from, mean: mean? } })
+            Some(DeviceValue::Activity { engine, from, mean: mean? })
         })
+    }
+
+    /// All values as device metrics of the GPU.
+    pub fn device_metrics(&self) -> impl Iterator<Item = DeviceMetric> {
+        let (at, component) = (self.to, Component::Gpu);
+        self.values().map(move |value| DeviceMetric { at, component, value })
     }
 
     /// The values that are utilization bases.

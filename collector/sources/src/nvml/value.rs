@@ -1,6 +1,9 @@
 //! Values in the types of NVML.
 
 use nvml_wrapper::enums::device::SampleValue;
+use nvml_wrapper::error::NvmlError;
+
+use super::query_error::{QueryError, UnsupportedReason};
 
 /// An unsigned value; `None` if it is signed or floating-point.
 pub(super) fn whole(value: &SampleValue) -> Option<u64> {
@@ -9,4 +12,28 @@ pub(super) fn whole(value: &SampleValue) -> Option<u64> {
         SampleValue::U64(value) => Some(*value),
         SampleValue::I64(_) | SampleValue::F64(_) => None,
     }
+}
+
+/// The values of the fields that are supported, with what each field holds. The driver may renumber
+/// fields, so results are matched by position.
+///
+/// # Errors
+/// Returns an error if the GPU is lost, or no field is supported.
+pub(super) fn supported<T>(
+    fields: impl IntoIterator<Item = T>,
+    results: impl IntoIterator<Item = Result<SampleValue, NvmlError>>,
+) -> Result<Vec<(T, u64)>, QueryError> {
+    let mut values = Vec::new();
+    let mut unsupported = Some(QueryError::Unsupported(UnsupportedReason::Device));
+    for (field, result) in fields.into_iter().zip(results) {
+        match result.map_err(QueryError::from) {
+            Err(QueryError::Lost(loss)) => return Err(QueryError::Lost(loss)),
+            Err(_) => {}
+            Ok(value) => {
+                unsupported = None;
+                values.extend(whole(&value).map(|value| (field, value)));
+            }
+        }
+    }
+    unsupported.map_or(Ok(values), Err)
 }

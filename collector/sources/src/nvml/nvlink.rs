@@ -1,0 +1,65 @@
+//! Traffic and errors of a GPU's NVLink links, read in one call (`nvmlDeviceGetFieldValues`).
+
+use nvml_wrapper::Device;
+use nvml_wrapper::structs::device::FieldId;
+use phasemeter_meter::device_metric::{Component, Counter, DeviceValue};
+use phasemeter_nvml_calls::{ScopedField, field_values};
+
+use super::query_error::QueryError;
+use super::value::supported;
+
+/// The number of links.
+const LINK_COUNT: FieldId = FieldId(91);
+
+/// One counter of a link.
+#[derive(Clone, Copy)]
+struct LinkField {
+    /// `NVML_FI_DEV_NVLINK_…`; its scope is the link.
+    id: u32,
+    counter: Counter,
+    /// The counter's unit in the field's.
+    unit: u64,
+}
+
+/// The counters of a link. Traffic is in KiB. From Blackwell on, the last field replaces those of
+/// errors.
+const FIELDS: [LinkField; 6] = [
+    LinkField { id: 138, counter: Counter::Transmitted, unit: 1_024 },
+    LinkField { id: 139, counter: Counter::Received, unit: 1_024 },
+    LinkField { id: 161, counter: Counter::Replays, unit: 1 },
+    LinkField { id: 163, counter: Counter::CrcErrors, unit: 1 },
+    LinkField { id: 162, counter: Counter::Recoveries, unit: 1 },
+    LinkField { id: 215, counter: Counter::Recoveries, unit: 1 },
+];
+
+/// Emits the counters of every link. A GPU without links emits nothing.
+///
+/// # Errors
+/// Returns an error if a call fails, or no counter is supported.
+pub(super) fn query(
+    device: &Device<'_>,
+    mut emit: impl FnMut(Component, DeviceValue),
+) -> Result<(), QueryError> {
+    let links = link_count(device)?;
+    if links == 0 {
+        return Ok(());
+    }
+    let fields = || (0..links).flat_map(|link| FIELDS.map(|field| (link, field)));
+    let scoped: Vec<_> = fields()
+        .map(|(link, field)| ScopedField { id: field.id, scope: u32::from(link) })
+        .collect();
+    let mut values = supported(fields(), field_values(device, &scoped)?)?;
+    values.dedup_by_key(|((link, field), _)| (*link, field.counter));
+    for ((link, LinkField { counter, unit, .. }), value) in values {
+        let total = value.saturating_mul(unit);
+        emit(Component::NvLink(link), DeviceValue::Count { counter, total });
+    }
+    Ok(())
+}
+
+fn link_count(device: &Device<'_>) -> Result<u8, QueryError> {
+    let results = device.field_values_for(&[LINK_COUNT])?.into_iter();
+    let results = results.map(|result| result.and_then(|result| result.value));
+    let count = supported([()], results)?.first().map_or(0, |(_, count)| *count);
+    Ok(u8::try_from(count).unwrap_or(u8::MAX))
+}

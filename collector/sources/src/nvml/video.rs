@@ -1,0 +1,33 @@
+//! The video engines of a GPU (`nvmlDeviceGetEncoderUtilization`,
+//! `nvmlDeviceGetDecoderUtilization`).
+
+use nvml_wrapper::Device;
+use nvml_wrapper::structs::device::UtilizationInfo;
+use phasemeter_meter::device_metric::{Component, DeviceValue, Engine};
+use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
+
+use super::query_error::QueryError;
+
+/// Emits the activity of both engines.
+///
+/// # Errors
+/// Returns an error if a call fails.
+pub(super) fn query(
+    device: &Device<'_>,
+    at: Timestamp,
+    mut emit: impl FnMut(Component, DeviceValue),
+) -> Result<(), QueryError> {
+    let engines = [
+        (Engine::Encoder, device.encoder_utilization()?),
+        (Engine::Decoder, device.decoder_utilization()?),
+    ];
+    for (engine, UtilizationInfo { utilization, sampling_period }) in engines {
+        // A driver may leave out the sampling period.
+        let micros = u64::from(sampling_period.max(1));
+        let from = at.saturating_sub(Nanos(micros * 1_000));
+        if let Some(mean) = Utilization::from_percent(utilization) {
+            emit(Component::Gpu, DeviceValue::Activity { engine, from, mean });
+        }
+    }
+    Ok(())
+}
