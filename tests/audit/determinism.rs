@@ -147,6 +147,27 @@ fn continued_log_is_noted() {
 }
 
 #[test]
+fn log_without_one_gpu_continues_and_other_gpus_are_noted() {
+    let plan = Plan { seed: 59, gpus: 8, ticks: 100, every: 1_000, ..Plan::default() };
+    let (rows, style) = (plan.rows(), plan.style());
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = rows.split_at(rows.len() / 2);
+    let fewer: Vec<_> = second.iter().filter(|row| row.gpu != 7).cloned().collect();
+    fs::write(dir.path().join("a.csv"), style.write(first)).unwrap();
+    fs::write(dir.path().join("b.csv"), style.write(&fewer)).unwrap();
+    fs::write(dir.path().join("c.csv"), style.write(&fewer)).unwrap();
+    let audited = |files: &[&str]| Phasemeter::audit().within(dir.path()).args(files).report();
+    let notes = |report: &Value| report["assumptions"].to_string();
+    let joined = audited(&["a.csv", "b.csv"]);
+    assert_eq!(report::list(&joined["gpus"]).len(), 8, "{joined:#}");
+    assert!(!notes(&joined).contains("GPUs of their own"), "{joined:#}");
+    let overlapping = audited(&["a.csv", "b.csv", "c.csv"]);
+    assert_eq!(report::list(&overlapping["gpus"]).len(), 15, "{overlapping:#}");
+    let reason = "c.csv is counted as GPUs of their own, since the logs overlap in time";
+    assert!(notes(&overlapping).contains(reason), "{overlapping:#}");
+}
+
+#[test]
 fn interleaved_rows_require_gpu_count() {
     for gpus in [2, 3, 4, 8, 16, 64] {
         let plan =

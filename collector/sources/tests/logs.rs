@@ -104,6 +104,9 @@ fn list(inputs: &[Input], options: &LogOptions, out: &mut String) -> Result<(), 
         if let Some(before) = log.continues {
             write!(out, ", continues {before}").unwrap();
         }
+        if let Some(separation) = log.separation {
+            write!(out, ", other GPUs than before, since {separation}").unwrap();
+        }
         out.push('\n');
     }
     writeln!(out, "{} rejected", logs.rejected().total).unwrap();

@@ -1,6 +1,10 @@
 //! `phasemeter audit`: meters recorded logs.
 
-use phasemeter_sources::nvidia_smi::{self, GpuIdentification, Input, LogOptions, Logs};
+use std::collections::BTreeMap;
+
+use phasemeter_sources::nvidia_smi::{
+    self, GpuIdentification, Input, LogOptions, Logs, Separation,
+};
 
 use super::error::CommandError;
 use super::metering::{self, Provenance};
@@ -8,6 +12,9 @@ use super::progress::Progress;
 use super::sinks::Sinks;
 use crate::cli::AuditArgs;
 use crate::report::RejectedRow;
+
+/// Maximum number of logs listed in one note.
+const MAX_LISTED: usize = 5;
 
 /// Meters the logs and reports.
 pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
@@ -62,5 +69,28 @@ fn assumptions(source: &Logs) -> Vec<String> {
             assumptions.push(format!("{} continues {before}: same GPUs, later times", log.file));
         }
     }
+    assumptions.extend(separations(source));
     assumptions
+}
+
+/// The logs that continue no earlier log although GPU IDs recur, one sentence per reason.
+fn separations(source: &Logs) -> impl Iterator<Item = String> {
+    let mut files: BTreeMap<Separation, Vec<&str>> = BTreeMap::new();
+    for log in source.summaries() {
+        if let Some(separation) = log.separation {
+            files.entry(separation).or_default().push(log.file);
+        }
+    }
+    files.into_iter().map(|(separation, files)| {
+        let listed = files.get(..MAX_LISTED).unwrap_or(&files).join(", ");
+        let more = match files.len().saturating_sub(MAX_LISTED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let count = if let [_] = files.as_slice() { "is" } else { "are" };
+        format!(
+            "{listed}{more} {count} counted as GPUs of their own, since {separation}; a log with \
+             the column uuid identifies them"
+        )
+    })
 }

@@ -4,13 +4,18 @@
 //! machine only, which logs do not identify. They are therefore compared only within a chain: logs
 //! that continue one another. Must not depend on rows.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::{Nanos, Timestamp};
 
-use super::identity;
+use super::identity::{self, IdMap};
 use super::limits::Limits;
+use super::separation::Separation;
+
+/// Maximum time between a chain and a log that continues it.
+const MAX_GAP: Nanos = Nanos::from_secs(24 * 3_600);
 
 /// The GPUs of all logs, in order of first appearance.
 #[derive(Default)]
@@ -18,7 +23,10 @@ pub(super) struct Fleet {
     gpus: Vec<GpuIdentity>,
     /// The chain in which each GPU was first found.
     gpu_chains: Vec<usize>,
+    by_uuid: HashMap<String, usize>,
     chains: Vec<Chain>,
+    /// Number of chains that have GPUs without a UUID.
+    unidentified_chains: usize,
 }
 
 /// Logs that continue one another.
@@ -27,6 +35,12 @@ struct Chain {
     label: Arc<str>,
     /// The last log so far.
     last: Arc<str>,
+    /// The end of the last log; `None` while it is in progress.
+    end: Option<Timestamp>,
+    /// The GPUs that were first found in it, and how many of them have no UUID.
+    ids: IdMap,
+    gpus: usize,
+    unidentified: usize,
 }
 
 impl Fleet {
@@ -37,46 +51,91 @@ impl Fleet {
 
     /// Starts a chain with a log; returns the chain's index.
     pub(super) fn begin_chain(&mut self, label: &Arc<str>, log: &Arc<str>) -> usize {
-        self.chains.push(Chain { label: Arc::clone(label), last: Arc::clone(log) });
+        self.chains.push(Chain {
+            label: Arc::clone(label),
+            last: Arc::clone(log),
+            end: None,
+            ids: IdMap::default(),
+            gpus: 0,
+            unidentified: 0,
+        });
         self.chains.len() - 1
     }
 
     /// Appends a log to a chain; returns the log it continues.
-    pub(super) fn append_log(&mut self, chain: usize, log: Arc<str>) -> Option<Arc<str>> {
-        self.chains.get_mut(chain).map(|chain| std::mem::replace(&mut chain.last, log))
+    pub(super) fn append_log(&mut self, chain: usize, log: &Arc<str>) -> Option<Arc<str>> {
+        let chain = self.chains.get_mut(chain)?;
+        chain.end = None;
+        Some(std::mem::replace(&mut chain.last, Arc::clone(log)))
     }
 
-    /// The only chain with exactly these GPUs, all without a UUID; `None` if there is none or more
-    /// than one.
-    pub(super) fn matching_chain(&self, gpus: &[&GpuIdentity]) -> Option<usize> {
-        let mut candidates = (0..self.chains.len()).filter(|chain| self.matches(*chain, gpus));
-        candidates.next().filter(|_| candidates.next().is_none())
+    /// Ends the log in progress of a chain.
+    pub(super) fn end_log(&mut self, chain: usize, at: Timestamp) {
+        if let Some(chain) = self.chains.get_mut(chain) {
+            chain.end = Some(at);
+        }
     }
 
-    /// Whether a chain has exactly these GPUs by ID, with unchanged models.
-    fn matches(&self, chain: usize, gpus: &[&GpuIdentity]) -> bool {
-        let in_chain =
-            self.gpus.iter().zip(&self.gpu_chains).filter(|(_, gpu_chain)| **gpu_chain == chain);
-        let members: Vec<_> = in_chain.map(|(gpu, _)| gpu).collect();
-        let same = |known: &GpuIdentity, gpu| {
-            known.uuid.is_none()
-                && identity::same_gpu(known, gpu)
-                && identity::same_model(known, gpu)
+    /// The chain that a log with these GPUs continues from `start` on: the only one that has ended at
+    /// most a day before, of which the log has all GPUs or only GPUs of it, with the same models. If
+    /// there is none although chains have GPUs with the same IDs, returns why; else `None`.
+    pub(super) fn continued_chain(
+        &self,
+        gpus: &[&GpuIdentity],
+        start: Timestamp,
+    ) -> Result<usize, Option<Separation>> {
+        let mut continued = Err(None);
+        for (index, chain) in self.chains.iter().enumerate() {
+            continued = match (continued, self.compare(chain, gpus, start)) {
+                (Ok(_), Ok(())) => return Err(Some(Separation::Ambiguous)),
+                (Ok(other), Err(_)) => Ok(other),
+                (Err(_), Ok(())) => Ok(index),
+                (Err(reason), Err(other)) => Err(reason.max(other)),
+            };
+        }
+        continued
+    }
+
+    /// Whether a log with these GPUs may continue a chain from `start` on. If not, the reason; `None`
+    /// if they share no ID.
+    fn compare(
+        &self,
+        chain: &Chain,
+        gpus: &[&GpuIdentity],
+        start: Timestamp,
+    ) -> Result<(), Option<Separation>> {
+        let known = |position: usize| self.gpus.get(position);
+        let shared = || {
+            let find = |gpu| Some((known(chain.ids.find(gpu, known)?)?, gpu));
+            gpus.iter().copied().filter_map(find)
         };
-        gpus.len() == members.len()
-            && gpus.iter().all(|gpu| members.iter().any(|known| same(known, gpu)))
+        let reason = match chain.end {
+            _ if shared().next().is_none() => return Err(None),
+            None => Separation::Overlap,
+            _ if shared().any(|(known, _)| known.uuid.is_some()) => Separation::Uuids,
+            _ if !shared().all(|(known, gpu)| identity::same_model(known, gpu)) => {
+                Separation::Models
+            }
+            _ if ![gpus.len(), chain.gpus].contains(&shared().count()) => Separation::Ids,
+            Some(end) if start.since(end) > MAX_GAP => Separation::Gap,
+            Some(_) => return Ok(()),
+        };
+        Err(Some(reason))
     }
 
     /// The index of the GPU with this identity in a log of this chain; added if it is new.
     pub(super) fn find_or_insert(&mut self, chain: usize, gpu: &GpuIdentity) -> usize {
-        let known = self.gpus.iter().zip(&self.gpu_chains).position(|(known, gpu_chain)| {
-            (known.uuid.is_some() && known.uuid == gpu.uuid)
-                || (*gpu_chain == chain && identity::same_gpu(known, gpu))
-        });
+        let by_uuid = gpu.uuid.as_ref().and_then(|uuid| self.by_uuid.get(uuid)).copied();
+        let in_chain = || self.chains.get(chain)?.ids.find(gpu, |position| self.gpus.get(position));
+        let known = by_uuid.or_else(in_chain);
         let index = known.unwrap_or(self.gpus.len());
         if known.is_none() {
             self.gpus.push(GpuIdentity::default());
             self.gpu_chains.push(chain);
+            if let Some(chain) = self.chains.get_mut(chain) {
+                chain.gpus += 1;
+            }
+            self.count_unidentified(chain, 1);
         }
         self.merge(index, gpu);
         index
@@ -84,11 +143,22 @@ impl Fleet {
 
     /// Merges what a log has found out about a GPU.
     pub(super) fn merge(&mut self, index: usize, gpu: &GpuIdentity) {
-        if let Some(known) = self.gpus.get_mut(index)
-            && identity::merge(known, gpu)
-        {
-            self.rename_all();
+        let (Some(known), Some(chain)) = (self.gpus.get_mut(index), self.gpu_chains.get(index))
+        else {
+            return;
+        };
+        let (chain, had_uuid) = (*chain, known.uuid.is_some());
+        if !identity::merge(known, gpu) {
+            return;
         }
+        if let Some(chain) = self.chains.get_mut(chain) {
+            chain.ids.insert(index, known);
+        }
+        if let Some(uuid) = known.uuid.as_ref().filter(|_| !had_uuid) {
+            self.by_uuid.entry(uuid.clone()).or_insert(index);
+            self.count_unidentified(chain, -1);
+        }
+        self.rename(index);
     }
 
     /// Applies the limits that came with a reading.
@@ -99,21 +169,33 @@ impl Fleet {
         }
     }
 
-    /// Names every GPU by UUID, PCI bus ID or index. If GPUs without a UUID belong to more than one
-    /// chain, their names are prefixed with the log.
-    fn rename_all(&mut self) {
-        let without_uuid =
-            self.gpus.iter().zip(&self.gpu_chains).filter(|(gpu, _)| gpu.uuid.is_none());
-        let ambiguous =
-            without_uuid.map(|(_, gpu_chain)| gpu_chain).collect::<BTreeSet<_>>().len() > 1;
-        for (gpu, gpu_chain) in self.gpus.iter_mut().zip(&self.gpu_chains) {
-            let index = || gpu.index.map(|index| index.to_string());
-            let local_id = gpu.bus_id.clone().or_else(index).unwrap_or_default();
-            gpu.name = match (&gpu.uuid, self.chains.get(*gpu_chain)) {
-                (Some(uuid), _) => uuid.clone(),
-                (None, Some(chain)) if ambiguous => format!("{}:{local_id}", chain.label),
-                (None, _) => local_id,
-            };
+    /// Counts GPUs without a UUID. Renames all GPUs if their names become ambiguous or unambiguous.
+    fn count_unidentified(&mut self, chain: usize, change: isize) {
+        let Some(chain) = self.chains.get_mut(chain) else { return };
+        let (was_ambiguous, had_any) = (self.unidentified_chains > 1, chain.unidentified > 0);
+        chain.unidentified = chain.unidentified.saturating_add_signed(change);
+        self.unidentified_chains += usize::from(chain.unidentified > 0);
+        self.unidentified_chains -= usize::from(had_any);
+        if (self.unidentified_chains > 1) != was_ambiguous {
+            (0..self.gpus.len()).for_each(|index| self.rename(index));
         }
+    }
+
+    /// Names a GPU by UUID, PCI bus ID or index. If GPUs without a UUID belong to more than one
+    /// chain, their names are prefixed with the log.
+    fn rename(&mut self, index: usize) {
+        let (Some(gpu), Some(chain)) = (self.gpus.get_mut(index), self.gpu_chains.get(index))
+        else {
+            return;
+        };
+        let index = || gpu.index.map(|index| index.to_string());
+        let local_id = || gpu.bus_id.clone().or_else(index).unwrap_or_default();
+        gpu.name = match (&gpu.uuid, self.chains.get(*chain)) {
+            (Some(uuid), _) => uuid.clone(),
+            (None, Some(chain)) if self.unidentified_chains > 1 => {
+                format!("{}:{}", chain.label, local_id())
+            }
+            (None, _) => local_id(),
+        };
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use phasemeter_meter::reading::GpuIdentity;
 
 use super::cell::text_value;
-use super::identity;
+use super::identity::{self, IdMap};
 use super::limits::Limits;
 use super::rejected::RejectReason;
 use super::row::{Ids, Row};
@@ -23,6 +23,7 @@ const MODEL_ROWS: u32 = 1_000;
 #[derive(Default)]
 pub(super) struct GpuRegistry {
     gpus: Vec<RegisteredGpu>,
+    ids: IdMap,
     /// By the raw cell that identifies them.
     by_key: HashMap<Box<[u8]>, usize>,
     /// The expected GPU of the next row: rows come in ticks.
@@ -99,12 +100,12 @@ impl GpuRegistry {
     /// Collects the limits and the model of a row's GPU.
     #[inline]
     pub(super) fn record_row(&mut self, gpu: usize, row: &Row<'_>) {
-        let Some(gpu) = self.gpus.get_mut(gpu) else { return };
-        row.limits.fill_missing(&mut gpu.identity);
-        if gpu.identity.model.is_none() && gpu.rows < MODEL_ROWS {
-            gpu.rows += 1;
-            gpu.identity.model = text_value(row.name).map(str::to_owned);
-            self.changed |= gpu.identity.model.is_some();
+        let Some(registered) = self.gpus.get_mut(gpu) else { return };
+        row.limits.fill_missing(&mut registered.identity);
+        if registered.identity.model.is_none() && registered.rows < MODEL_ROWS {
+            registered.rows += 1;
+            registered.identity.model = text_value(row.name).map(str::to_owned);
+            self.changed |= registered.identity.model.is_some();
         }
     }
 
@@ -138,15 +139,16 @@ impl GpuRegistry {
         if seen == GpuIdentity::default() {
             return Err(RejectReason::NoGpuId);
         }
-        // Newest first: an index may have moved to another GPU.
-        let known = self.gpus.iter().rposition(|gpu| identity::same_gpu(&gpu.identity, &seen));
-        let gpu = match known {
+        let gpu = match self.ids.find(&seen, |gpu| self.gpus.get(gpu).map(|gpu| &gpu.identity)) {
             Some(gpu) => gpu,
             None if self.gpus.len() < MAX_GPUS => self.insert(GpuIdentity::default()),
             None => return Err(RejectReason::TooManyGpus(MAX_GPUS)),
         };
         if let Some(found) = self.gpus.get_mut(gpu) {
-            self.changed |= identity::merge(&mut found.identity, &seen);
+            if identity::merge(&mut found.identity, &seen) {
+                self.ids.insert(gpu, &found.identity);
+                self.changed = true;
+            }
             if text_value(ids.key()).is_some() {
                 found.key = Some(ids.key().into());
                 self.by_key.insert(ids.key().into(), gpu);
@@ -157,9 +159,10 @@ impl GpuRegistry {
 
     fn insert(&mut self, identity: GpuIdentity) -> usize {
         let identity = GpuIdentity { model: self.model.clone(), ..identity };
+        let gpu = self.gpus.len();
         self.gpus.push(RegisteredGpu { key: None, identity, rows: 0 });
         self.changed = true;
-        self.gpus.len() - 1
+        gpu
     }
 }
 

@@ -1,4 +1,7 @@
-//! Compares and merges GPU identities.
+//! Compares, finds and merges GPU identities.
+
+use std::collections::HashMap;
+use std::hash::Hash;
 
 use phasemeter_meter::reading::GpuIdentity;
 
@@ -9,6 +12,49 @@ pub(super) fn same_gpu(a: &GpuIdentity, b: &GpuIdentity) -> bool {
         .or_else(|| agree(&a.bus_id, &b.bus_id))
         .or_else(|| agree(&a.index, &b.index))
         .unwrap_or(false)
+}
+
+/// Finds GPUs by ID. Of several GPUs with the same ID, the newest counts: an index may have moved.
+#[derive(Debug, Default)]
+pub(super) struct IdMap {
+    by_uuid: HashMap<String, usize>,
+    by_bus_id: HashMap<String, usize>,
+    by_index: HashMap<u32, usize>,
+}
+
+impl IdMap {
+    /// Adds the IDs of the GPU at this position of a list.
+    pub(super) fn insert(&mut self, position: usize, gpu: &GpuIdentity) {
+        if let Some(uuid) = &gpu.uuid {
+            insert_newest(&mut self.by_uuid, uuid, position);
+        }
+        if let Some(bus_id) = &gpu.bus_id {
+            insert_newest(&mut self.by_bus_id, bus_id, position);
+        }
+        if let Some(index) = &gpu.index {
+            insert_newest(&mut self.by_index, index, position);
+        }
+    }
+
+    /// The position of this GPU in the list, whose identities `known` returns.
+    pub(super) fn find<'a>(
+        &self,
+        gpu: &GpuIdentity,
+        known: impl Fn(usize) -> Option<&'a GpuIdentity>,
+    ) -> Option<usize> {
+        let candidates = [
+            gpu.uuid.as_ref().and_then(|uuid| self.by_uuid.get(uuid)),
+            gpu.bus_id.as_ref().and_then(|bus_id| self.by_bus_id.get(bus_id)),
+            gpu.index.as_ref().and_then(|index| self.by_index.get(index)),
+        ];
+        let is_same = |position: &usize| known(*position).is_some_and(|known| same_gpu(known, gpu));
+        candidates.into_iter().flatten().copied().find(is_same)
+    }
+}
+
+fn insert_newest<K: Clone + Eq + Hash>(map: &mut HashMap<K, usize>, id: &K, position: usize) {
+    let newest = map.entry(id.clone()).or_insert(position);
+    *newest = position.max(*newest);
 }
 
 /// Whether both may have the same model.

@@ -19,6 +19,7 @@ use super::fleet::Fleet;
 use super::log::{Log, LogFormat};
 use super::read_ahead::{Decoders, ReadAhead};
 use super::rejected::RejectedRows;
+use super::separation::Separation;
 use super::stream::{self, CountingReader, Input};
 
 /// The readings of `nvidia-smi` logs, in time order across all logs.
@@ -42,8 +43,8 @@ struct MergedLog {
     chain: Option<usize>,
     /// Whether the current reading was returned.
     emitted: bool,
-    ended: bool,
     continues: Option<Arc<str>>,
+    separation: Option<Separation>,
     /// The fleet index of each of its GPUs.
     gpus: Vec<usize>,
 }
@@ -69,6 +70,8 @@ pub struct LogSummary<'a> {
     pub assumed_utc: bool,
     /// The log that this one is assumed to continue: same IDs, no UUIDs, no overlap in time.
     pub continues: Option<&'a str>,
+    /// Why it continues no earlier log that has GPUs with the same IDs; `None` if there is none.
+    pub separation: Option<Separation>,
 }
 
 impl Logs {
@@ -109,16 +112,9 @@ impl Logs {
             let log = ReadAhead::new(log, &decoders);
             let (at, index) = (log.entry().reading.at, logs.len());
             queue.push(Reverse(NextReading { at, is_first: true, log: index }));
-            let (chain, continues, gpus) = (None, None, Vec::new());
-            logs.push(MergedLog {
-                log,
-                label,
-                chain,
-                emitted: false,
-                ended: false,
-                continues,
-                gpus,
-            });
+            let (chain, continues, separation, gpus) = (None, None, None, Vec::new());
+            let emitted = false;
+            logs.push(MergedLog { log, label, chain, emitted, continues, separation, gpus });
         }
         let current = queue.pop().map_or(0, |Reverse(next)| next.log);
         let fleet = Fleet::default();
@@ -141,6 +137,7 @@ impl Logs {
                 gpu_identification,
                 assumed_utc,
                 continues: merged.continues.as_deref(),
+                separation: merged.separation,
             }
         })
     }
@@ -165,8 +162,8 @@ impl Logs {
                 }
                 merged.emitted = false;
                 self.queue.push(Reverse(next));
-            } else {
-                merged.ended = true;
+            } else if let Some(chain) = merged.chain {
+                self.fleet.end_log(chain, merged.log.entry().reading.at);
             }
             match self.queue.pop() {
                 Some(Reverse(next)) => self.current = next.log,
@@ -188,28 +185,27 @@ impl Logs {
         }
     }
 
-    /// The chain of the current log, assigned at its first reading. The log continues an existing
-    /// chain only if that is unambiguous: no other log without UUIDs is in progress, and exactly
-    /// one chain has the same GPUs.
+    /// The chain of the current log, assigned at its first reading: the one that it continues, if that
+    /// is unambiguous, else a new one.
     fn chain(&mut self) -> usize {
-        let by_uuid = |log: &ReadAhead| log.format().gpu_identification == GpuIdentification::Uuid;
-        let in_progress =
-            |merged: &MergedLog| merged.chain.is_some() && !merged.ended && !by_uuid(&merged.log);
-        let other_in_progress = self.logs.iter().any(in_progress);
         let Some(merged) = self.logs.get_mut(self.current) else { return 0 };
         *merged.chain.get_or_insert_with(|| {
-            let starts_chain = other_in_progress || by_uuid(&merged.log);
-            let continued = if starts_chain {
-                None
+            let (log, name) = (&merged.log, merged.log.name());
+            let continued = if log.format().gpu_identification == GpuIdentification::Uuid {
+                Err(None)
             } else {
-                self.fleet.matching_chain(&merged.log.gpus().iter().collect::<Vec<_>>())
+                let start = log.entry().reading.at;
+                self.fleet.continued_chain(&log.gpus().iter().collect::<Vec<_>>(), start)
             };
             match continued {
-                Some(chain) => {
-                    merged.continues = self.fleet.append_log(chain, Arc::clone(merged.log.name()));
+                Ok(chain) => {
+                    merged.continues = self.fleet.append_log(chain, name);
                     chain
                 }
-                None => self.fleet.begin_chain(&merged.label, merged.log.name()),
+                Err(separation) => {
+                    merged.separation = separation;
+                    self.fleet.begin_chain(&merged.label, name)
+                }
             }
         })
     }

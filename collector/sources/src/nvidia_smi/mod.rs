@@ -29,6 +29,7 @@ mod padded_row;
 mod read_ahead;
 mod rejected;
 mod row;
+mod separation;
 mod stream;
 mod timestamp;
 mod usual_row;
@@ -39,6 +40,7 @@ pub use columns::GpuIdentification;
 pub use error::{HeaderError, LogError, LogErrorKind};
 pub use logs::{LogSummary, Logs};
 pub use rejected::{RejectedRow, RejectedRows};
+pub use separation::Separation;
 pub use stream::Input;
 pub use timestamp::{ParseUtcOffsetError, UtcOffset};
 
