@@ -31,6 +31,19 @@ pub(crate) fn write(path: &Path, rows: u64) -> io::Result<()> {
     fs::rename(unfinished, path)
 }
 
+/// Writes a log of one node with this many GPUs unless it exists.
+pub(crate) fn write_fleet(path: &Path, gpus: u64, ticks: u64) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let mut out = BufWriter::new(File::create(path)?);
+    writeln!(out, "{HEADER}")?;
+    for row in 0..ticks * gpus {
+        Row::at(row / gpus, row % gpus).write(&mut out)?;
+    }
+    out.flush()
+}
+
 /// One GPU at one tick.
 pub(crate) struct Row {
     /// Milliseconds since the epoch.

@@ -8,6 +8,7 @@
 mod audit;
 mod child;
 mod costs;
+mod fleet;
 mod hostile;
 mod live;
 mod log;
@@ -26,7 +27,7 @@ use fake_nvml::install::InstallError;
 use paths::Paths;
 
 /// All parts in execution order.
-const PARTS: [&str; 5] = ["live", "speed", "memory", "hostile", "policies"];
+const PARTS: [&str; 6] = ["live", "speed", "fleet", "memory", "hostile", "policies"];
 
 fn main() -> ExitCode {
     match bench() {
@@ -48,6 +49,7 @@ fn bench() -> Result<(), BenchError> {
         match part.as_str() {
             "live" => live::bench(&paths)?,
             "speed" => speed::bench(&paths)?,
+            "fleet" => fleet::bench(&paths)?,
             "memory" => memory::bench(&paths)?,
             "hostile" => hostile::bench(&paths)?,
             "policies" => policies::bench()?,
