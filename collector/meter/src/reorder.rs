@@ -16,12 +16,21 @@ const SMALL: usize = 64;
 
 /// A reading older than the watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{:.3} s behind the newest reading; allowed lateness is {:.0} s", .behind.as_secs_f64(), .allowed.as_secs_f64())]
-pub struct LateReading {
-    /// How far it trails the newest reading.
-    pub behind: Nanos,
-    /// How far it may trail.
-    pub allowed: Nanos,
+pub enum LateReading {
+    /// It trails the newest reading too far.
+    #[error("{:.3} s behind the newest reading; allowed lateness is {} s", .behind.as_secs_f64(), .allowed.as_secs_f64())]
+    Behind {
+        /// How far it trails the newest reading.
+        behind: Nanos,
+        /// How far it may trail.
+        allowed: Nanos,
+    },
+    /// Readings that are newer than it were released early.
+    #[error("{:.3} s behind the newest reading, after more than {CAPACITY} readings within the allowed lateness", .behind.as_secs_f64())]
+    Crowded {
+        /// How far it trails the newest reading.
+        behind: Nanos,
+    },
 }
 
 /// The readings of one GPU that the watermark has not passed.
@@ -53,8 +62,12 @@ impl ReorderBuffer {
     /// Returns an error if the reading is older than the watermark.
     pub fn push(&mut self, reading: Reading) -> Result<(), LateReading> {
         if reading.at < self.watermark {
-            let behind = self.newest.since(reading.at);
-            return Err(LateReading { behind, allowed: self.allowed_lateness });
+            let (behind, allowed) = (self.newest.since(reading.at), self.allowed_lateness);
+            return Err(if behind > allowed {
+                LateReading::Behind { behind, allowed }
+            } else {
+                LateReading::Crowded { behind }
+            });
         }
         if reading.at >= self.newest {
             self.newest = reading.at;
@@ -132,7 +145,20 @@ mod tests {
         buffer.push(reading(10_000)).unwrap();
         assert!(buffer.push(reading(8_000)).is_ok());
         let late = buffer.push(reading(7_999)).unwrap_err();
-        assert_eq!(late.behind, Nanos::from_millis(2_001));
+        let text = "2.001 s behind the newest reading; allowed lateness is 2 s";
+        assert_eq!(late.to_string(), text);
+    }
+
+    #[test]
+    fn reading_behind_early_release_is_not_reported_as_late() {
+        let mut buffer = ReorderBuffer::new(Nanos::from_secs(2));
+        for _ in 0..=CAPACITY {
+            buffer.push(reading(10_000)).unwrap();
+        }
+        buffer.pop().unwrap();
+        let text = "1.999 s behind the newest reading, after more than 65536 readings within the \
+                    allowed lateness";
+        assert_eq!(buffer.push(reading(8_001)).unwrap_err().to_string(), text);
     }
 
     proptest! {
