@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn estimate_uses_first_101_intervals() {
         let fast = (0..=51_u64).map(|s| s * 2);
-        let slow = (1..=500_u64).map(|s| 102 + s * 60);
+        let slow = (1..=500_u64).map(|s| 102 + s * 20);
         let all: Vec<u64> = fast.chain(slow).collect();
         assert_eq!(estimate_of(&all), Nanos::from_secs(6));
     }
