@@ -12,6 +12,7 @@
     clippy::panic,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
+    clippy::float_cmp,
     reason = "a test may fail, and its numbers are small"
 )]
 

@@ -209,7 +209,9 @@ impl Histogram {
         let [zeros, counts @ ..] = counts;
         let first = counts.iter().position(|count| *count > 0).unwrap_or(counts.len());
         let end = counts.iter().rposition(|count| *count > 0).map_or(first, |last| last + 1);
-        let offset = i32::try_from(first).unwrap_or_default() - (OCTAVES * STEPS) as i32;
+        // The last bucket ends at 1, so indexes count back from there.
+        let index = |position| i32::try_from(position).unwrap_or_default();
+        let offset = index(first) - index(counts.len());
         Exponential {
             scale: SCALE,
             zero_threshold: ZERO_THRESHOLD,

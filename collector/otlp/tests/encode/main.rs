@@ -1,6 +1,11 @@
 //! Runs generated readings through real meters into an OTLP file, and reads that independently.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failed test may panic"
+)]
 
 mod file;
 mod fixtures;
