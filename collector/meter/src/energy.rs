@@ -134,7 +134,7 @@ pub struct EnergyMeter {
     counter: Option<(Timestamp, Millijoules)>,
     /// Whether the last reading had the counter, so that it probably covers the time since, too.
     is_counting: bool,
-    settled: Energy,
+    until_counter: Energy,
     /// Power since the last counter value. If the next one is higher, it covers that time instead.
     since_counter: Energy,
 }
@@ -155,16 +155,16 @@ impl EnergyMeter {
             Some((from, before)) if before <= counter => {
                 let picojoules = u128::from(counter.0 - before.0) * PICOJOULES;
                 let part = EnergyPart { time: at.since(from), picojoules };
-                *self.settled.part_mut(EnergyBasis::Counter) += part;
+                *self.until_counter.part_mut(EnergyBasis::Counter) += part;
             }
-            _ => self.settled += &since_counter,
+            _ => self.until_counter += &since_counter,
         }
     }
 
     /// The energy so far. While the counter is read, up to its last value.
     #[must_use]
     pub fn total(&self) -> Energy {
-        let mut total = self.settled;
+        let mut total = self.until_counter;
         if !self.is_counting {
             total += &self.since_counter;
         }
