@@ -43,6 +43,8 @@ struct MergedLog {
     chain: Option<usize>,
     /// Whether the current reading was returned.
     emitted: bool,
+    /// The time of the last reading that was returned.
+    last: Timestamp,
     continues: Option<Arc<str>>,
     separation: Option<Separation>,
     /// The fleet index of each of its GPUs.
@@ -113,8 +115,8 @@ impl Logs {
             let (at, index) = (log.entry().reading.at, logs.len());
             queue.push(Reverse(NextReading { at, is_first: true, log: index }));
             let (chain, continues, separation, gpus) = (None, None, None, Vec::new());
-            let emitted = false;
-            logs.push(MergedLog { log, label, chain, emitted, continues, separation, gpus });
+            let (emitted, last) = (false, at);
+            logs.push(MergedLog { log, label, chain, emitted, last, continues, separation, gpus });
         }
         let current = queue.pop().map_or(0, |Reverse(next)| next.log);
         let fleet = Fleet::default();
@@ -157,13 +159,13 @@ impl Logs {
                 let at = merged.log.entry().reading.at;
                 let next = NextReading { at, is_first: merged.chain.is_none(), log: self.current };
                 if self.queue.peek().is_none_or(|Reverse(other)| next <= *other) {
-                    merged.emitted = true;
+                    (merged.emitted, merged.last) = (true, at);
                     return Ok(true);
                 }
                 merged.emitted = false;
                 self.queue.push(Reverse(next));
             } else if let Some(chain) = merged.chain {
-                self.fleet.end_log(chain, merged.log.entry().reading.at);
+                self.fleet.end_log(chain, merged.last);
             }
             match self.queue.pop() {
                 Some(Reverse(next)) => self.current = next.log,
