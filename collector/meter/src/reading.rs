@@ -74,12 +74,14 @@ pub enum MissingReason {
     Lost,
     /// The value could not be parsed or was out of range.
     Unreadable,
+    /// A log that does not identify its GPUs lacks the rows of one, unknown of which.
+    Vanished,
 }
 
 impl MissingReason {
     /// All reasons, in report order.
-    pub const ALL: [Self; 4] =
-        [Self::NotCollected, Self::NotSupported, Self::Lost, Self::Unreadable];
+    pub const ALL: [Self; 5] =
+        [Self::NotCollected, Self::NotSupported, Self::Lost, Self::Unreadable, Self::Vanished];
 
     /// Text for reports.
     #[must_use]
@@ -89,6 +91,7 @@ impl MissingReason {
             Self::NotSupported => "utilization not supported",
             Self::Lost => "GPU lost",
             Self::Unreadable => "unreadable value",
+            Self::Vanished => "GPU vanished from log",
         }
     }
 }

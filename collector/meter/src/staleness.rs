@@ -6,7 +6,7 @@
 use crate::units::{Nanos, Timestamp};
 
 /// Intervals used to estimate the reading interval of a log.
-const SAMPLED_INTERVALS: usize = 101;
+pub const SAMPLED_INTERVALS: usize = 101;
 
 /// An interval shorter than the upper quartile divided by this is within one tick: rows are written
 /// twice, or by two loggers.
@@ -32,7 +32,7 @@ impl StaleAfter {
     /// For readings polled every `interval`.
     #[must_use]
     pub fn from_interval(interval: Nanos) -> Self {
-        Self::Fixed(interval.saturating_mul(INTERVALS_UNTIL_STALE).max(MIN_STALE_AFTER))
+        Self::Fixed(of_interval(interval))
     }
 
     /// The configured value; `None` if it is estimated.
@@ -54,15 +54,24 @@ pub const READINGS_NEEDED: usize = SAMPLED_INTERVALS + 1;
 #[must_use]
 pub fn estimate(times: impl Iterator<Item = Timestamp> + Clone) -> Nanos {
     let later = times.clone().skip(1);
-    let mut intervals: Vec<_> =
-        times.zip(later).map(|(a, b)| b.since(a)).take(SAMPLED_INTERVALS).collect();
+    of_intervals(times.zip(later).map(|(a, b)| b.since(a)).take(SAMPLED_INTERVALS).collect())
+}
+
+/// Like [`estimate`], from the first intervals between readings.
+#[must_use]
+pub fn of_intervals(mut intervals: Vec<Nanos>) -> Nanos {
     intervals.sort_unstable();
     let upper_quartile = intervals.get(intervals.len() * 3 / 4).copied().unwrap_or_default();
     let within_tick =
         intervals.partition_point(|interval| interval.saturating_mul(MAX_SPREAD) < upper_quartile);
     let between_ticks = intervals.get(within_tick..).unwrap_or_default();
-    let median = between_ticks.get(between_ticks.len() / 2).copied().unwrap_or_default();
-    median.saturating_mul(INTERVALS_UNTIL_STALE).max(MIN_STALE_AFTER)
+    of_interval(between_ticks.get(between_ticks.len() / 2).copied().unwrap_or_default())
+}
+
+/// `stale_after` of readings at this interval: 3 × the interval, at least 1 s.
+#[must_use]
+pub fn of_interval(interval: Nanos) -> Nanos {
+    interval.saturating_mul(INTERVALS_UNTIL_STALE).max(MIN_STALE_AFTER)
 }
 
 #[cfg(test)]

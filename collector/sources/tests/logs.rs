@@ -101,6 +101,17 @@ fn list(inputs: &[Input], options: &LogOptions, out: &mut String) -> Result<(), 
         write!(out, "{file}: {gpus} GPUs by {by:?}, {power}").unwrap();
         let zone = if log.assumed_utc { "local time assumed to be UTC" } else { "UTC known" };
         write!(out, ", {zone}").unwrap();
+        if log.ticks.total > 0 {
+            let ticks = log.ticks;
+            write!(out, ", {} of {} ticks incomplete", ticks.incomplete, ticks.total).unwrap();
+        }
+        if let Some((since, rows)) = log.ticks.vanished {
+            let at = time::UtcDateTime::from_unix_timestamp_nanos(since.as_nanos().into()).unwrap();
+            write!(out, ", {rows} GPUs from {at} on").unwrap();
+        }
+        if log.assumed_single_gpu {
+            out.push_str(", one GPU assumed");
+        }
         if let Some(before) = log.continues {
             write!(out, ", continues {before}").unwrap();
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use phasemeter_sources::nvidia_smi::{
-    self, GpuIdentification, Input, LogOptions, Logs, Separation,
+    self, GpuIdentification, Input, LogOptions, LogSummary, Logs, Separation,
 };
 
 use super::error::CommandError;
@@ -11,7 +11,7 @@ use super::metering::{self, Provenance};
 use super::progress::Progress;
 use super::sinks::Sinks;
 use crate::cli::AuditArgs;
-use crate::report::RejectedRow;
+use crate::report::{RejectedRow, Utc};
 
 /// Maximum number of logs listed in one note.
 const MAX_LISTED: usize = 5;
@@ -20,7 +20,8 @@ const MAX_LISTED: usize = 5;
 pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
     let AuditArgs { logs, gpu_count, columns, gpu_model, utc_offset, metering, send } = args;
     let inputs: Vec<Input> = logs.into_iter().map(Input::from).collect();
-    let options = LogOptions { gpus: gpu_count, columns, gpu_model, utc_offset };
+    let stale_after = metering.meter.config().stale_after.fixed();
+    let options = LogOptions { gpus: gpu_count, columns, gpu_model, utc_offset, stale_after };
     let mut source = Logs::open(&inputs, &options)?;
     let mut progress = Progress::of(&source);
     let mut sinks = Sinks::open(&metering.report, &send)?;
@@ -59,18 +60,44 @@ fn assumptions(source: &Logs) -> Vec<String> {
             .push("local times are read as UTC; set --utc-offset if they are not".to_owned());
     }
     for log in source.summaries() {
-        if log.gpu_identification == GpuIdentification::RowOrder && log.gpus > 1 {
-            let (file, gpus) = (log.file, log.gpus);
-            assumptions.push(format!(
-                "{file} identifies no GPUs; its rows are read as {gpus} GPUs in turn"
-            ));
-        }
+        assumptions.extend(row_order(&log));
         if let Some(before) = log.continues {
             assumptions.push(format!("{} continues {before}: same GPUs, later times", log.file));
         }
     }
     assumptions.extend(separations(source));
     assumptions
+}
+
+/// How the rows of a log that does not identify its GPUs are read.
+fn row_order(log: &LogSummary<'_>) -> Vec<String> {
+    if log.gpu_identification != GpuIdentification::RowOrder {
+        return Vec::new();
+    }
+    let (file, ticks) = (log.file, log.ticks);
+    let mut sentences = vec![match log.gpus {
+        1 if log.assumed_single_gpu => {
+            format!(
+                "{file} identifies no GPUs; one GPU is assumed: if it is of more, set --gpu-count"
+            )
+        }
+        1 => format!("{file} identifies no GPUs; its rows are read as one GPU"),
+        gpus => format!("{file} identifies no GPUs; its rows are read as {gpus} GPUs in turn"),
+    }];
+    if ticks.incomplete > 0 {
+        sentences.push(format!(
+            "{file}: {} of {} ticks skipped as incomplete, since the GPUs of their rows are unknown",
+            ticks.incomplete, ticks.total
+        ));
+    }
+    if let Some((since, rows)) = ticks.vanished {
+        sentences.push(format!(
+            "{file}: from {} on, {rows} of {} GPUs are logged, unknown which: that time is unobserved",
+            Utc(since),
+            log.gpus
+        ));
+    }
+    sentences
 }
 
 /// The logs that continue no earlier log although GPU IDs recur, one sentence per reason.

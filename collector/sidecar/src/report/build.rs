@@ -46,6 +46,7 @@ impl Report {
         Self {
             schema: SCHEMA,
             title: input.title.clone(),
+            warnings: unset_clock(start).into_iter().collect(),
             start: start.map(Utc),
             end: spans().map(|(_, end)| end).max().map(Utc),
             experiment: input.experiment.clone(),
@@ -306,6 +307,7 @@ impl From<MissingReason> for UnobservedReason {
             MissingReason::NotSupported => Self::NotSupported,
             MissingReason::Lost => Self::GpuLost,
             MissingReason::Unreadable => Self::Unreadable,
+            MissingReason::Vanished => Self::GpuVanished,
         }
     }
 }
@@ -326,6 +328,14 @@ fn earlier(
         price: PriceTag::of(&term.price, first_use),
     });
     (gpu.earlier.total - before as u64, each.collect())
+}
+
+/// A warning if the first reading is of 1970, where clocks start.
+fn unset_clock(start: Option<Timestamp>) -> Option<String> {
+    let is_unset = start?.since(Timestamp::EPOCH) < Nanos::from_secs(365 * 86_400);
+    let warning = "the first reading is of 1970: a clock was not set, so the times and costs until \
+                   it was are wrong";
+    is_unset.then(|| warning.to_owned())
 }
 
 /// Σ utilization × time, from ppm·ns.

@@ -29,6 +29,8 @@ pub struct Report {
     pub schema: &'static str,
     /// What was metered.
     pub title: String,
+    /// What makes the whole report doubtful, one sentence each.
+    pub warnings: Vec<String>,
     /// Time of the first reading.
     pub start: Option<Utc>,
     /// Time of the last reading.
@@ -164,6 +166,8 @@ pub enum UnobservedReason {
     GpuLost,
     /// The value could not be parsed or was out of range.
     Unreadable,
+    /// A log that does not identify its GPUs lacks the rows of one, unknown of which.
+    GpuVanished,
 }
 
 /// Time and cost of the observed time, by phase. The four phases sum to it.

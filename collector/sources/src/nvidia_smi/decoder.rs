@@ -25,10 +25,6 @@ pub(super) struct LogDecoder {
     gpu_identification: GpuIdentification,
     timestamps: TimestampParser,
     registry: GpuRegistry,
-    /// The position of the next row in its tick, and the number of rows per tick if only the row
-    /// order identifies GPUs.
-    position: usize,
-    tick: usize,
 }
 
 /// The result of decoding one line.
@@ -55,8 +51,6 @@ impl LogDecoder {
             gpu_identification: GpuIdentification::RowOrder,
             timestamps: TimestampParser::new(options.utc_offset),
             registry: GpuRegistry::new(options.gpu_model.clone()),
-            position: 0,
-            tick: usize::MAX,
         };
         if let Some(given) = &options.columns {
             let columns = Columns::read(given.as_bytes()).map_err(|error| LogError {
@@ -80,6 +74,17 @@ impl LogDecoder {
         self.registry.take_changed()
     }
 
+    /// Adds GPUs that only the order of rows identifies.
+    pub(super) fn insert_positions(&mut self, gpus: usize) {
+        self.registry.insert_positions(gpus);
+    }
+
+    /// Collects the properties of a GPU in a row whose GPU was not known when it was decoded.
+    #[inline]
+    pub(super) fn record_assigned(&mut self, entry: &Entry) {
+        self.registry.record_assigned(entry.gpu, entry.limits, entry.model);
+    }
+
     /// How GPUs are identified under the latest header.
     pub(super) const fn gpu_identification(&self) -> GpuIdentification {
         self.gpu_identification
@@ -88,13 +93,6 @@ impl LogDecoder {
     /// Whether local time was assumed to be UTC.
     pub(super) const fn assumed_utc(&self) -> bool {
         self.timestamps.assumed_utc()
-    }
-
-    /// Sets the number of rows per tick. Before, a row's position is its distance from the header.
-    pub(super) fn set_tick_length(&mut self, tick: usize) {
-        self.tick = tick;
-        self.position %= tick;
-        self.registry.fold_positions(tick);
     }
 
     /// Decodes a usual row of the GPU that is expected, and stores the reading in `entry`. If it
@@ -111,7 +109,6 @@ impl LogDecoder {
         };
         let Some(gpu) = gpu else { return false };
         entry.gpu = gpu;
-        self.advance_position();
         true
     }
 
@@ -124,26 +121,19 @@ impl LogDecoder {
         let Some(row) = Row::read(line, columns, &mut self.timestamps) else {
             return self.decode_other(line);
         };
-        let gpu = if self.gpu_identification == GpuIdentification::RowOrder {
-            self.registry.at_position(self.position)
+        if self.gpu_identification == GpuIdentification::RowOrder {
+            entry.gpu = 0;
+            entry.model = self.registry.intern_model(row.name);
         } else {
             match self.registry.by_ids(&row.ids) {
-                Ok(gpu) => gpu,
-                Err(reason) => return self.skip_row(reason),
+                Ok(gpu) => entry.gpu = gpu,
+                Err(reason) => return Decoded::Rejected(reason),
             }
-        };
-        self.registry.record_row(gpu, &row);
-        self.advance_position();
+            self.registry.record_row(entry.gpu, &row);
+        }
         entry.reading = row.reading;
-        entry.gpu = gpu;
         entry.limits = row.limits;
         Decoded::Reading
-    }
-
-    /// Skips an invalid row.
-    pub(super) const fn skip_row(&mut self, reason: RejectReason) -> Decoded {
-        self.advance_position();
-        Decoded::Rejected(reason)
     }
 
     /// Decodes a line that is not a valid row.
@@ -167,7 +157,7 @@ impl LogDecoder {
             (_, Some(expected)) if expected != found => RejectReason::CellCount { found, expected },
             (_, Some(_)) => RejectReason::Timestamp,
         };
-        self.skip_row(reason)
+        Decoded::Rejected(reason)
     }
 
     fn apply_header(&mut self, columns: Columns) -> Decoded {
@@ -187,20 +177,14 @@ impl LogDecoder {
         self.columns = Some(columns);
         self.has_header = true;
         self.registry.clear_keys();
-        self.position = 0;
     }
 
     #[cold]
-    fn reject_too_long(&mut self) -> Decoded {
+    fn reject_too_long(&self) -> Decoded {
         if self.has_header {
-            self.skip_row(RejectReason::TooLong)
+            Decoded::Rejected(RejectReason::TooLong)
         } else {
             Decoded::Failed(HeaderError::UnknownColumns.into())
         }
-    }
-
-    #[inline]
-    const fn advance_position(&mut self) {
-        self.position = if self.position + 1 < self.tick { self.position + 1 } else { 0 };
     }
 }

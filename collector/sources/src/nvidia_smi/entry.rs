@@ -11,14 +11,21 @@ use super::limits::Limits;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) reading: Reading,
-    /// The GPU's index in the registry of its log.
+    /// The GPU's index in the registry of its log; 0 until the order of rows determines it.
     pub(super) gpu: usize,
     pub(super) limits: Limits,
+    /// The model in a row whose GPU is not yet known.
+    pub(super) model: Option<u8>,
     pub(super) line: u64,
 }
 
 impl Entry {
     /// No values, at no time.
-    pub(super) const EMPTY: Self =
-        Self { reading: Reading::at(Timestamp::EPOCH), gpu: 0, limits: Limits::NONE, line: 0 };
+    pub(super) const EMPTY: Self = Self {
+        reading: Reading::at(Timestamp::EPOCH),
+        gpu: 0,
+        limits: Limits::NONE,
+        model: None,
+        line: 0,
+    };
 }

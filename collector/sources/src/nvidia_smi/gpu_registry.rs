@@ -16,6 +16,9 @@ use super::row::{Ids, Row};
 /// content.
 const MAX_GPUS: usize = 1_024;
 
+/// Maximum number of models in a log that does not identify its GPUs.
+const MAX_MODELS: usize = 64;
+
 /// Number of rows searched for a GPU's model.
 const MODEL_ROWS: u32 = 1_000;
 
@@ -30,6 +33,8 @@ pub(super) struct GpuRegistry {
     next: usize,
     /// The model given by the user.
     model: Option<String>,
+    /// The first models in rows whose GPUs were not yet known.
+    models: Vec<Box<[u8]>>,
     changed: bool,
 }
 
@@ -87,14 +92,36 @@ impl GpuRegistry {
         Some(expected)
     }
 
-    /// The GPU at this position in a tick; added if it is new.
-    #[inline]
-    pub(super) fn at_position(&mut self, position: usize) -> usize {
-        while self.gpus.len() <= position {
-            let index = u32::try_from(self.gpus.len()).ok();
+    /// Adds GPUs that only the order of rows identifies.
+    pub(super) fn insert_positions(&mut self, gpus: usize) {
+        for index in 0..gpus {
+            let index = u32::try_from(index).ok();
             self.insert(GpuIdentity { index, ..GpuIdentity::default() });
         }
-        position
+    }
+
+    /// Keeps the model in a row whose GPU is not yet known.
+    #[inline]
+    pub(super) fn intern_model(&mut self, name: &[u8]) -> Option<u8> {
+        let known = self.models.iter().position(|model| **model == *name);
+        let model = known.or_else(|| {
+            let is_model = self.models.len() < MAX_MODELS && text_value(name).is_some();
+            is_model.then(|| self.models.push(name.into())).map(|()| self.models.len() - 1)
+        });
+        u8::try_from(model?).ok()
+    }
+
+    /// Collects the limits and the model of a row that [`Self::intern_model`] kept.
+    #[inline]
+    pub(super) fn record_assigned(&mut self, gpu: usize, limits: Limits, model: Option<u8>) {
+        let Some(registered) = self.gpus.get_mut(gpu) else { return };
+        limits.fill_missing(&mut registered.identity);
+        if registered.identity.model.is_none()
+            && let Some(name) = model.and_then(|model| self.models.get(usize::from(model)))
+        {
+            registered.identity.model = text_value(name).map(str::to_owned);
+            self.changed = true;
+        }
     }
 
     /// Collects the limits and the model of a row's GPU.
@@ -113,18 +140,6 @@ impl GpuRegistry {
     pub(super) fn clear_keys(&mut self) {
         self.by_key.clear();
         self.gpus.iter_mut().for_each(|gpu| gpu.key = None);
-    }
-
-    /// Folds the positions of a long tick into a tick of `gpus` rows: position i is GPU i mod
-    /// `gpus`.
-    pub(super) fn fold_positions(&mut self, gpus: usize) {
-        for extra in self.gpus.split_off(gpus.min(self.gpus.len())) {
-            let index = extra.identity.index.map_or(0, |index| index as usize);
-            if let Some(gpu) = self.gpus.get_mut(index % gpus) {
-                identity::merge(&mut gpu.identity, &extra.identity);
-                gpu.rows += extra.rows;
-            }
-        }
     }
 
     /// Finds or adds the GPU of a row with a new key cell.
@@ -219,14 +234,16 @@ mod tests {
     }
 
     #[test]
-    fn positions_fold_into_gpus() {
+    fn model_is_assigned_after_its_row() {
         let mut registry = GpuRegistry::default();
-        registry.at_position(6);
-        for (gpu, model) in [(3, "A100"), (4, "H100"), (6, "V100")] {
-            registry.gpus[gpu].identity.model = Some(model.to_owned());
-        }
-        registry.fold_positions(3);
+        registry.insert_positions(2);
+        let models: Vec<_> = ["A100", "H100", "A100", "[N/A]", ""]
+            .map(|name| registry.intern_model(name.as_bytes()))
+            .to_vec();
+        assert_eq!(models, [Some(0), Some(1), Some(0), None, None]);
+        registry.record_assigned(1, Limits::NONE, Some(0));
+        registry.record_assigned(1, Limits::NONE, Some(1));
         let models: Vec<_> = registry.gpus().map(|gpu| gpu.model.as_deref()).collect();
-        assert_eq!(models, [Some("A100"), Some("H100"), None]);
+        assert_eq!(models, [None, Some("A100")]);
     }
 }

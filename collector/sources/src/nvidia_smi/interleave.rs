@@ -1,12 +1,11 @@
-//! Infers from the time between rows how many GPUs are interleaved in a log that does not identify
-//! them.
+//! Infers from the first rows of a log that does not identify its GPUs how many are interleaved.
 //!
-//! The rows of one tick are close together, and the next tick follows after a pause. The longest
-//! intervals therefore precede the first row of a tick.
-
-use std::cmp::Reverse;
+//! Each possible number is tried: it fits if most rows form ticks of as many rows. Must not depend on
+//! the content of rows.
 
 use phasemeter_meter::units::{Nanos, Timestamp};
+
+use super::ticks::{Spacing, Tick, TickKind, Ticks};
 
 /// Maximum number of interleaved GPUs.
 const MAX_GPUS: usize = 64;
@@ -14,32 +13,47 @@ const MAX_GPUS: usize = 64;
 /// Fewer pauses are inconclusive.
 const MIN_PAUSES: usize = 4;
 
-/// The intervals between the first rows of a log, each with the position of the row after it.
-#[derive(Debug, Default)]
-pub(super) struct Spacing {
-    last: Option<Timestamp>,
-    intervals: Vec<(usize, Nanos)>,
+/// One of the first lines of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Row(Timestamp),
+    Torn,
+    Header,
 }
 
-/// Whether the spacing of rows matches a number of GPUs.
+/// The times of the first rows of a log.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    lines: Vec<Line>,
+    rows: usize,
+}
+
+/// Whether the rows match a number of GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
+    /// At least 80% of the ticks are complete, with distinct pauses between them.
     Match,
+    /// Some are: rows may be missing, or pauses short.
+    Possible,
     Mismatch,
     TooShort,
 }
 
-impl Spacing {
-    /// Adds a row at its distance from the header.
-    pub(super) fn record(&mut self, position: usize, at: Timestamp) {
-        if let Some(last) = self.last.replace(at) {
-            self.intervals.push((position, at.since(last)));
-        }
+impl Head {
+    /// Adds a row.
+    pub(super) fn push(&mut self, at: Timestamp) {
+        self.lines.push(Line::Row(at));
+        self.rows += 1;
     }
 
-    /// Ignores the interval across a header or a row without a timestamp.
-    pub(super) const fn interrupt(&mut self) {
-        self.last = None;
+    /// Adds a torn row. It has a position in its tick, but no time.
+    pub(super) fn push_torn(&mut self) {
+        self.lines.push(Line::Torn);
+    }
+
+    /// Adds a header, which starts the tick again.
+    pub(super) fn push_header(&mut self) {
+        self.lines.push(Line::Header);
     }
 
     /// All matching numbers of GPUs, from 2.
@@ -47,41 +61,73 @@ impl Spacing {
         (2..=64).filter(|gpus| self.fit(*gpus) == Fit::Match).collect()
     }
 
-    /// Whether this number of GPUs matches: at least 80% of the longest 1/N intervals precede the
-    /// first row of a tick, and the median interval there is at least three times the median of the
-    /// others. The first tick is ignored, because a driver takes time to wake up.
+    /// Whether this number of GPUs matches. First ticks are ignored, because a driver takes time to
+    /// wake up. One incomplete tick never prevents a match.
     pub(super) fn fit(&self, gpus: u32) -> Fit {
         let gpus = gpus as usize;
         if !(2..=MAX_GPUS).contains(&gpus) {
             return Fit::Mismatch;
         }
-        let mut intervals: Vec<_> =
-            self.intervals.iter().copied().filter(|(position, _)| *position >= gpus).collect();
-        let pause_count = intervals.len() / gpus;
-        if pause_count < MIN_PAUSES {
-            return Fit::TooShort;
-        }
-        // The sort is stable: the earlier of equal intervals comes first.
-        intervals.sort_by_key(|(_, time)| Reverse(*time));
-        let starts_tick = |(position, _): &(usize, Nanos)| position % gpus == 0;
-        let hits =
-            intervals.iter().take(pause_count).filter(|interval| starts_tick(interval)).count();
-        let (pauses, others): (Vec<_>, Vec<_>) = intervals.iter().copied().partition(starts_tick);
-        match (median(&pauses), median(&others)) {
-            (Some(pause), Some(other))
-                if hits * 5 >= pause_count * 4 && pause >= other.saturating_mul(3) =>
-            {
-                Fit::Match
-            }
-            _ => Fit::Mismatch,
+        let pauses = self.intervals(gpus).len() / gpus;
+        let too_few = || if pauses < MIN_PAUSES { Fit::TooShort } else { Fit::Mismatch };
+        let Some(spacing) = self.spacing(gpus).filter(|_| self.rows >= gpus) else {
+            return too_few();
+        };
+        let (complete, adjacent) = self.complete_ticks(gpus, spacing);
+        let all = complete + adjacent;
+        let most = all * 5 >= pauses * 4 || all + 1 >= pauses;
+        if pauses >= MIN_PAUSES && spacing.is_distinct() && most && complete * 2 >= all {
+            Fit::Match
+        } else if complete * 3 >= pauses {
+            Fit::Possible
+        } else {
+            too_few()
         }
     }
-}
 
-/// The upper median of intervals sorted in descending order.
-fn median(sorted: &[(usize, Nanos)]) -> Option<Nanos> {
-    // Descending: the longer of two middle intervals comes first.
-    sorted.get(sorted.len().saturating_sub(1) / 2).map(|(_, time)| *time)
+    /// The typical times between rows of this number of GPUs.
+    pub(super) fn spacing(&self, gpus: usize) -> Option<Spacing> {
+        let after_first_ticks = self.intervals(gpus);
+        // In a log of one tick there is nothing after it.
+        let all = || self.intervals(0);
+        let is_short = after_first_ticks.is_empty();
+        Spacing::of(if is_short { all() } else { after_first_ticks }, gpus)
+    }
+
+    /// The intervals between rows from this position on, counted from each header.
+    fn intervals(&self, from: usize) -> Vec<Nanos> {
+        let (mut intervals, mut last, mut position) = (Vec::new(), None, 0);
+        for line in &self.lines {
+            last = match (line, last) {
+                (Line::Row(at), Some(last)) if position >= from => {
+                    intervals.push(at.since(last));
+                    Some(*at)
+                }
+                (Line::Row(at), _) => Some(*at),
+                (Line::Torn | Line::Header, _) => None,
+            };
+            position = if *line == Line::Header { 0 } else { position + 1 };
+        }
+        intervals
+    }
+
+    /// The number of complete ticks: between two pauses, and without a pause. First ticks do not
+    /// count.
+    fn complete_ticks(&self, gpus: usize, spacing: Spacing) -> (usize, usize) {
+        let (mut ticks, mut out, mut position) = (Ticks::new(gpus, spacing), Vec::new(), 0);
+        for line in &self.lines {
+            match line {
+                Line::Row(at) => ticks.push(*at, position, &mut out),
+                Line::Torn => ticks.push_torn(),
+                Line::Header => ticks.restart(&mut out),
+            }
+            position = if *line == Line::Header { 0 } else { position + 1 };
+        }
+        ticks.restart(&mut out);
+        let is_first = |tick: &&Tick<usize>| tick.rows.iter().flatten().all(|row| *row < gpus);
+        let count = |kind| out.iter().filter(|tick| tick.kind == kind && !is_first(tick)).count();
+        (count(TickKind::Complete), count(TickKind::Adjacent))
+    }
 }
 
 #[cfg(test)]
@@ -135,12 +181,10 @@ mod tests {
         }
     }
 
-    fn spacing(rows: &[u64]) -> Spacing {
-        let mut spacing = Spacing::default();
-        for (position, millis) in rows.iter().enumerate() {
-            spacing.record(position, at(*millis));
-        }
-        spacing
+    fn head(rows: &[u64]) -> Head {
+        let mut head = Head::default();
+        rows.iter().for_each(|millis| head.push(at(*millis)));
+        head
     }
 
     #[test]
@@ -150,48 +194,49 @@ mod tests {
         let with_pauses: Vec<_> = (0..1_000).map(|row| row * 100 + row / 97 * 5_000).collect();
         let whole_seconds: Vec<_> = (0..1_000).map(|row| row / 10 * 1_000).collect();
         for rows in [even, jittery, with_pauses] {
-            assert!(spacing(&rows).candidates().is_empty());
+            assert!(head(&rows).candidates().is_empty());
         }
         // Ten rows in the same second cannot be distinguished from ten GPUs.
-        assert_eq!(spacing(&whole_seconds).candidates(), [10_u32]);
+        assert_eq!(head(&whole_seconds).candidates(), [10_u32]);
     }
 
     #[test]
     fn short_log_is_inconclusive() {
         let rows: Vec<_> = (0..10).map(|row| row / 2 * 1_000 + row % 2).collect();
-        assert_eq!(spacing(&rows).fit(2), Fit::Match);
-        assert_eq!(spacing(&rows[..9]).fit(2), Fit::TooShort);
-        assert_eq!(spacing(&rows).fit(1), Fit::Mismatch);
-        assert_eq!(spacing(&rows).fit(65), Fit::Mismatch);
+        assert_eq!(head(&rows).fit(2), Fit::Match);
+        assert_eq!(head(&rows[..9]).fit(2), Fit::Possible);
+        assert_eq!(head(&rows).fit(1), Fit::Mismatch);
+        assert_eq!(head(&rows).fit(65), Fit::Mismatch);
+        let even: Vec<_> = (0..9).map(|row| row * 1_000).collect();
+        assert_eq!(head(&even).fit(2), Fit::TooShort);
+        assert_eq!(head(&rows[..2]).fit(2), Fit::Possible);
+        assert_eq!(head(&rows[..2]).fit(3), Fit::TooShort);
     }
 
     #[test]
     fn invalid_row_keeps_its_position() {
-        let mut spacing = Spacing::default();
+        let mut head = Head::default();
         for position in 0..100 {
             if position % 7 == 3 {
-                spacing.interrupt();
+                head.push_torn();
             } else {
-                spacing.record(position, at((position / 4 * 1_000 + position % 4) as u64));
+                head.push(at(position / 4 * 1_000 + position % 4));
             }
         }
-        assert_eq!(spacing.candidates(), [4]);
+        assert_eq!(head.candidates(), [4]);
     }
 
     #[test]
     fn header_restarts_the_tick() {
-        let mut spacing = Spacing::default();
+        let mut head = Head::default();
         for run in 0..3 {
-            spacing.interrupt();
+            head.push_header();
             // Each run ends within a tick.
             for position in 0..50 {
-                spacing.record(
-                    position,
-                    at((run * 90_000 + position / 3 * 1_000 + position % 3) as u64),
-                );
+                head.push(at(run * 90_000 + position / 3 * 1_000 + position % 3));
             }
         }
-        assert_eq!(spacing.candidates(), [3]);
+        assert_eq!(head.candidates(), [3]);
     }
 
     proptest! {
@@ -203,8 +248,20 @@ mod tests {
                 *millis += slow * position.min(log.gpus - 1) as u64;
             }
             rows.truncate(rows.len() - cut.min(log.gpus - 1));
-            let spacing = spacing(&rows);
-            prop_assert_eq!(spacing.fit(u32::try_from(log.gpus).unwrap()), Fit::Match);
+            let head = head(&rows);
+            prop_assert_eq!(head.fit(u32::try_from(log.gpus).unwrap()), Fit::Match);
+        }
+
+        /// One missing row anywhere changes nothing.
+        #[test]
+        fn correct_count_matches_despite_missing_row(
+            log in logs(),
+            missing in any::<prop::sample::Index>(),
+        ) {
+            let mut rows = log.rows();
+            rows.remove(missing.index(rows.len()));
+            let gpus = u32::try_from(log.gpus).unwrap();
+            prop_assert_eq!(head(&rows).candidates(), [gpus]);
         }
 
         /// Pauses of the whole machine, even within ticks, do not change the result.
@@ -221,7 +278,7 @@ mod tests {
                 rows[from..].iter_mut().for_each(|millis| *millis += 10_000);
             }
             let gpus = u32::try_from(log.gpus).unwrap();
-            prop_assert_eq!(spacing(&rows).fit(gpus), Fit::Match);
+            prop_assert_eq!(head(&rows).fit(gpus), Fit::Match);
         }
     }
 }

@@ -12,13 +12,15 @@ use phasemeter_meter::reading::GpuIdentity;
 
 use super::super::SourceError;
 use super::LogOptions;
+use super::clock_jump::{Clocks, Rejection};
 use super::columns::GpuIdentification;
 use super::decoder::{Decoded, LogDecoder};
 use super::entry::Entry;
 use super::error::{LogError, LogErrorKind};
-use super::interleave::{Fit, Spacing};
+use super::interleave::{Fit, Head};
 use super::lines::{Lines, MAX_ROW};
 use super::rejected::{RejectReason, RejectedRows};
+use super::row_order::{RowOrder, TickSummary};
 use super::stream;
 
 /// Number of rows to read ahead.
@@ -29,8 +31,15 @@ pub(super) struct Log {
     name: Arc<str>,
     lines: Lines,
     decoder: LogDecoder,
-    head: VecDeque<Entry>,
+    /// Assigns rows to GPUs if several are interleaved and nothing else identifies them.
+    row_order: Option<RowOrder>,
+    clocks: Clocks,
+    /// Rows that were rejected by [`Self::next_usual`].
+    rejections: Vec<Rejection>,
+    /// Readings read ahead.
+    ready: VecDeque<Entry>,
     entry: Entry,
+    assumed_single_gpu: bool,
 }
 
 /// How the rows of a log are read.
@@ -40,9 +49,14 @@ pub(super) struct LogFormat {
     pub(super) gpu_identification: GpuIdentification,
     /// Whether local time was assumed to be UTC.
     pub(super) assumed_utc: bool,
+    /// Whether one GPU was assumed, for lack of IDs, `--gpu-count` and distinct ticks.
+    pub(super) assumed_single_gpu: bool,
+    /// The ticks so far, if the order of rows identifies several GPUs.
+    pub(super) ticks: TickSummary,
 }
 
 /// The result of the next line that is not blank.
+#[derive(Clone, Copy)]
 enum Step {
     Reading,
     Header,
@@ -74,8 +88,17 @@ impl Log {
             }
         };
         let lines = Lines::new(text, MAX_ROW);
-        let (head, entry) = (VecDeque::new(), Entry::EMPTY);
-        let mut log = Self { name, lines, decoder, head, entry };
+        let mut log = Self {
+            name,
+            lines,
+            decoder,
+            row_order: None,
+            clocks: Clocks::new(options.stale_after),
+            rejections: Vec::new(),
+            ready: VecDeque::new(),
+            entry: Entry::EMPTY,
+            assumed_single_gpu: false,
+        };
         let mut in_head = RejectedRows::default();
         log.read_head(options.gpus, &mut in_head)?;
         rejected.merge(in_head);
@@ -100,10 +123,12 @@ impl Log {
 
     /// How its rows are read so far.
     #[inline]
-    pub(super) const fn format(&self) -> LogFormat {
+    pub(super) fn format(&self) -> LogFormat {
         LogFormat {
             gpu_identification: self.decoder.gpu_identification(),
             assumed_utc: self.decoder.assumed_utc(),
+            assumed_single_gpu: self.assumed_single_gpu,
+            ticks: self.row_order.as_ref().map(RowOrder::summary).unwrap_or_default(),
         }
     }
 
@@ -115,35 +140,89 @@ impl Log {
     /// Advances to the next reading; false at the end.
     #[inline]
     pub(super) fn advance(&mut self, rejected: &mut RejectedRows) -> Result<bool, SourceError> {
-        if let Some(entry) = self.head.pop_front() {
-            self.entry = entry;
-            if self.head.is_empty() {
-                self.head = VecDeque::new();
-            }
-            return Ok(true);
+        for (line, reason) in self.rejections.drain(..) {
+            rejected.record(&self.name, line, &reason);
         }
         loop {
-            match self.step(rejected)? {
-                Step::Reading => return Ok(true),
-                Step::Header | Step::Rejected => {}
-                Step::End => return Ok(false),
+            if let Some(entry) = self.ready.pop_front() {
+                self.entry = entry;
+                return Ok(true);
+            }
+            let step = self.step(rejected)?;
+            if matches!(step, Step::Reading)
+                && self.row_order.is_none()
+                && self.clocks.admits(self.entry.gpu, self.entry.reading.at)
+            {
+                self.collect_assigned();
+                return Ok(true);
+            }
+            self.accept(step, self.entry, rejected);
+            if matches!(step, Step::End) && self.ready.is_empty() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Collects the properties of the only GPU of a log that does not identify it.
+    #[inline]
+    fn collect_assigned(&mut self) {
+        if self.decoder.gpu_identification() == GpuIdentification::RowOrder {
+            self.decoder.record_assigned(&self.entry);
+        }
+    }
+
+    /// Assigns a row to its GPU and appends it to `ready` if its clock is plausible. Rows of
+    /// interleaved GPUs are kept until their tick is complete.
+    #[cold]
+    fn accept(&mut self, step: Step, entry: Entry, rejected: &mut RejectedRows) {
+        let mut assigned = VecDeque::new();
+        match (&mut self.row_order, step) {
+            (Some(row_order), step) => {
+                match step {
+                    Step::Reading => row_order.push(entry),
+                    Step::Rejected => row_order.push_torn(),
+                    Step::Header | Step::End => row_order.restart(),
+                }
+                let reject = |line, reason| rejected.record(&self.name, line, &reason);
+                row_order.assign(&mut assigned, reject);
+            }
+            (None, Step::Reading) => assigned.push_back(entry),
+            (None, _) => {}
+        }
+        for entry in assigned {
+            if self.decoder.gpu_identification() == GpuIdentification::RowOrder {
+                self.decoder.record_assigned(&entry);
+            }
+            if self.clocks.admits(entry.gpu, entry.reading.at) {
+                self.ready.push_back(entry);
+            } else if let Some((line, reason)) = self.clocks.resolve(entry, &mut self.ready) {
+                rejected.record(&self.name, line, &reason);
+            }
+        }
+        if matches!(step, Step::End) {
+            for (line, reason) in self.clocks.finish() {
+                rejected.record(&self.name, line, &reason);
             }
         }
     }
 
     /// Reads ahead to the next reading, if that is in a usual row of the expected GPU. If it returns
-    /// false, nothing has happened, and `entry` is undefined.
+    /// false, [`Self::advance`] has the next reading, and `entry` is undefined.
     #[inline]
     pub(super) fn next_usual(&mut self, entry: &mut Entry) -> bool {
-        let Some((row, length)) = self.lines.peek().filter(|_| self.head.is_empty()) else {
+        let Some((row, length)) = self.lines.peek().filter(|_| self.ready.is_empty()) else {
             return false;
         };
-        let is_usual = self.decoder.decode_usual(row, entry);
-        if is_usual {
-            self.lines.consume(length);
-            entry.line = self.lines.number();
+        if !self.decoder.decode_usual(row, entry) {
+            return false;
         }
-        is_usual
+        self.lines.consume(length);
+        entry.line = self.lines.number();
+        let is_regular = self.clocks.admits(entry.gpu, entry.reading.at);
+        if !is_regular {
+            self.rejections.extend(self.clocks.resolve(*entry, &mut self.ready));
+        }
+        is_regular
     }
 
     /// Reads the first rows, which show how GPUs are identified.
@@ -152,37 +231,40 @@ impl Log {
         gpus: Option<NonZeroU32>,
         rejected: &mut RejectedRows,
     ) -> Result<(), SourceError> {
-        let (mut spacing, mut rows) = (Spacing::default(), 0);
-        let mut head = VecDeque::new();
+        let (mut head, mut rows, mut steps) = (Head::default(), 0, Vec::new());
         while rows < HEAD {
-            match self.step(rejected)? {
-                Step::Reading => {
-                    spacing.record(self.entry.gpu, self.entry.reading.at);
-                    head.push_back(self.entry);
-                    rows += 1;
-                }
-                Step::Rejected => {
-                    spacing.interrupt();
-                    rows += 1;
-                }
-                Step::Header => spacing.interrupt(),
-                Step::End => break,
+            let step = self.step(rejected)?;
+            match step {
+                Step::Reading => head.push(self.entry.reading.at),
+                Step::Rejected => head.push_torn(),
+                Step::Header => head.push_header(),
+                Step::End => {}
+            }
+            rows += usize::from(matches!(step, Step::Reading | Step::Rejected));
+            steps.push((step, self.entry));
+            if matches!(step, Step::End) {
+                break;
             }
         }
         if self.decoder.gpu_identification() == GpuIdentification::RowOrder {
-            let tick = self.tick_length(&spacing, gpus)?;
-            self.decoder.set_tick_length(tick);
-            head.iter_mut().for_each(|entry| entry.gpu %= tick);
+            let tick = self.tick_length(&head, gpus)?;
+            self.decoder.insert_positions(tick);
+            self.assumed_single_gpu = tick == 1 && gpus.is_none();
+            self.row_order =
+                head.spacing(tick).filter(|_| tick > 1).map(|s| RowOrder::new(tick, s));
         } else if let Some(requested) = gpus {
             // GPUs are numbered in order of appearance, so the first tick counts up.
-            let found = head.iter().zip(0..).take_while(|(entry, row)| entry.gpu == *row).count();
+            let readings = steps.iter().filter(|(step, _)| matches!(step, Step::Reading));
+            let found = readings.zip(0..).take_while(|((_, entry), row)| entry.gpu == *row).count();
             if requested.get() as usize != found {
                 return Err(
                     self.error(LogErrorKind::GpusIdentified { requested: requested.get(), found })
                 );
             }
         }
-        self.head = head;
+        for (step, entry) in steps {
+            self.accept(step, entry, rejected);
+        }
         if !self.advance(rejected)? {
             return Err(self.error(no_rows(rejected)));
         }
@@ -190,16 +272,15 @@ impl Log {
     }
 
     /// The number of rows per tick, by the spacing of rows and `--gpu-count`.
-    fn tick_length(
-        &self,
-        spacing: &Spacing,
-        gpus: Option<NonZeroU32>,
-    ) -> Result<usize, SourceError> {
-        let candidates = || spacing.candidates();
+    fn tick_length(&self, head: &Head, gpus: Option<NonZeroU32>) -> Result<usize, SourceError> {
+        let candidates = || head.candidates();
         let kind = match gpus.map(NonZeroU32::get) {
             Some(1) => return Ok(1),
-            Some(requested) => match (spacing.fit(requested), candidates()) {
+            Some(requested) => match (head.fit(requested), candidates()) {
                 (Fit::Match, _) => return Ok(requested as usize),
+                (Fit::Possible, candidates) if candidates.is_empty() => {
+                    return Ok(requested as usize);
+                }
                 (Fit::TooShort, candidates) if candidates.is_empty() => {
                     LogErrorKind::TooShort { requested }
                 }
@@ -221,7 +302,7 @@ impl Log {
                 Ok(Some(line)) => (self.decoder.decode(line, &mut self.entry), self.lines.number()),
                 // The line after the last complete one is corrupt.
                 Err(error) if stream::is_corrupt(&error) => {
-                    (self.decoder.skip_row(RejectReason::Corrupt(error)), self.lines.number() + 1)
+                    (Decoded::Rejected(RejectReason::Corrupt(error)), self.lines.number() + 1)
                 }
                 Err(source) => {
                     let input = self.name.to_string();

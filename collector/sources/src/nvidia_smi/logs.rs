@@ -16,9 +16,10 @@ use super::LogOptions;
 use super::columns::GpuIdentification;
 use super::error::{LogError, LogErrorKind};
 use super::fleet::Fleet;
-use super::log::{Log, LogFormat};
+use super::log::Log;
 use super::read_ahead::{Decoders, ReadAhead};
 use super::rejected::RejectedRows;
+use super::row_order::TickSummary;
 use super::separation::Separation;
 use super::stream::{self, CountingReader, Input};
 
@@ -68,6 +69,10 @@ pub struct LogSummary<'a> {
     pub gpus: usize,
     /// How they are identified.
     pub gpu_identification: GpuIdentification,
+    /// Whether one GPU was assumed, for lack of IDs, `--gpu-count` and distinct ticks.
+    pub assumed_single_gpu: bool,
+    /// Its ticks, if the order of rows identifies several GPUs.
+    pub ticks: TickSummary,
     /// Whether local time was assumed to be UTC, for lack of a time zone and `--utc-offset`.
     pub assumed_utc: bool,
     /// The log that this one is assumed to continue: same IDs, no UUIDs, no overlap in time.
@@ -132,12 +137,14 @@ impl Logs {
     /// Summaries of all logs in the order given. Complete once all readings are read.
     pub fn summaries(&self) -> impl Iterator<Item = LogSummary<'_>> {
         self.logs.iter().map(|merged| {
-            let LogFormat { gpu_identification, assumed_utc } = merged.log.format();
+            let format = merged.log.format();
             LogSummary {
                 file: merged.log.name(),
                 gpus: merged.log.gpus().len(),
-                gpu_identification,
-                assumed_utc,
+                gpu_identification: format.gpu_identification,
+                assumed_single_gpu: format.assumed_single_gpu,
+                ticks: format.ticks,
+                assumed_utc: format.assumed_utc,
                 continues: merged.continues.as_deref(),
                 separation: merged.separation,
             }

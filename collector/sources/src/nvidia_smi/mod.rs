@@ -1,7 +1,8 @@
 //! Source of an audit: logs written by `nvidia-smi --query-gpu=… --format=csv`.
 //!
 //! ```text
-//! stream → lines → decoder (columns, usual_row, row, gpu_registry) → log → read_ahead → logs (fleet)
+//! stream → lines → decoder (columns, usual_row, row, gpu_registry) → log (row_order, clock_jump)
+//! → read_ahead → logs (fleet) → Reading
 //! ```
 //!
 //! A log may be gzip or UTF-16, have any columns in any order, identify its GPUs or rely on row
@@ -12,6 +13,7 @@
 mod cell;
 #[cfg(test)]
 mod chunked_reader;
+mod clock_jump;
 mod columns;
 pub mod csv_writer;
 mod decoder;
@@ -29,17 +31,22 @@ mod padded_row;
 mod read_ahead;
 mod rejected;
 mod row;
+mod row_order;
 mod separation;
 mod stream;
+mod ticks;
 mod timestamp;
 mod usual_row;
 
 use std::num::NonZeroU32;
 
+use phasemeter_meter::units::Nanos;
+
 pub use columns::GpuIdentification;
 pub use error::{HeaderError, LogError, LogErrorKind};
 pub use logs::{LogSummary, Logs};
 pub use rejected::{RejectedRow, RejectedRows};
+pub use row_order::TickSummary;
 pub use separation::Separation;
 pub use stream::Input;
 pub use timestamp::{ParseUtcOffsetError, UtcOffset};
@@ -55,4 +62,6 @@ pub struct LogOptions {
     pub gpu_model: Option<String>,
     /// The UTC offset of timestamps without a time zone.
     pub utc_offset: Option<UtcOffset>,
+    /// How long a reading is valid, to detect jumps of the clock; `None` if it is estimated.
+    pub stale_after: Option<Nanos>,
 }

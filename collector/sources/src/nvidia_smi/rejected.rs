@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use phasemeter_meter::units::Nanos;
+
 use super::error::HeaderError;
 
 /// Maximum number of rows kept with their reason.
@@ -70,6 +72,13 @@ pub(super) enum RejectReason {
     NoGpuId,
     #[error("more than {0} GPUs in one log")]
     TooManyGpus(usize),
+    #[error("incomplete tick: {found} rows of {expected} GPUs")]
+    IncompleteTick { found: usize, expected: usize },
+    #[error(
+        "clock_jump: {:.1} h ahead of the rows before, without a second row to confirm it",
+        .ahead.as_secs_f64() / 3_600.0
+    )]
+    ClockJump { ahead: Nanos },
     #[error("unusable header: {0}")]
     Header(HeaderError),
     #[error("follows an unusable header")]

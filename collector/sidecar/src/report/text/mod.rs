@@ -55,6 +55,11 @@ fn title(page: &mut Page, report: &Report) {
     let items: Vec<String> =
         [report.title.clone(), models(report)].into_iter().chain(range).collect();
     page.items(Style::Bold, &items, SEPARATOR);
+    for warning in &report.warnings {
+        let words: Vec<String> =
+            format!("Warning: {warning}").split(' ').map(str::to_owned).collect();
+        page.items(Style::Bold, &words, " ");
+    }
 }
 
 /// `2 × NVIDIA L4 + 6 × NVIDIA A10G`.
