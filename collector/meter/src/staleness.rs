@@ -32,7 +32,7 @@ impl StaleAfter {
     /// For readings polled every `interval`.
     #[must_use]
     pub fn from_interval(interval: Nanos) -> Self {
-        Self::Fixed(of_interval(interval))
+        Self::Fixed(from_interval(interval))
     }
 
     /// The configured value; `None` if it is estimated.
@@ -54,23 +54,23 @@ pub const READINGS_NEEDED: usize = SAMPLED_INTERVALS + 1;
 #[must_use]
 pub fn estimate(times: impl Iterator<Item = Timestamp> + Clone) -> Nanos {
     let later = times.clone().skip(1);
-    of_intervals(times.zip(later).map(|(a, b)| b.since(a)).take(SAMPLED_INTERVALS).collect())
+    from_intervals(times.zip(later).map(|(a, b)| b.since(a)).take(SAMPLED_INTERVALS).collect())
 }
 
 /// Like [`estimate`], from the first intervals between readings.
 #[must_use]
-pub fn of_intervals(mut intervals: Vec<Nanos>) -> Nanos {
+pub fn from_intervals(mut intervals: Vec<Nanos>) -> Nanos {
     intervals.sort_unstable();
     let upper_quartile = intervals.get(intervals.len() * 3 / 4).copied().unwrap_or_default();
     let within_tick =
         intervals.partition_point(|interval| interval.saturating_mul(MAX_SPREAD) < upper_quartile);
     let between_ticks = intervals.get(within_tick..).unwrap_or_default();
-    of_interval(between_ticks.get(between_ticks.len() / 2).copied().unwrap_or_default())
+    from_interval(between_ticks.get(between_ticks.len() / 2).copied().unwrap_or_default())
 }
 
 /// `stale_after` of readings at this interval: 3 × the interval, at least 1 s.
 #[must_use]
-pub fn of_interval(interval: Nanos) -> Nanos {
+pub fn from_interval(interval: Nanos) -> Nanos {
     interval.saturating_mul(INTERVALS_UNTIL_STALE).max(MIN_STALE_AFTER)
 }
 

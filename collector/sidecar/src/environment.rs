@@ -399,7 +399,8 @@ mod tests {
         assert_eq!(reported, UNSUPPORTED);
 
         let documentation = include_str!("../../../docs/otlp.md");
-        let (supported, ignored) = documentation.split_once("The other variables of").unwrap();
+        let (supported, rest) = documentation.split_once("The other variables of").unwrap();
+        let (ignored, _) = rest.split_once("\n## ").unwrap();
         for (name, _) in all {
             let per_signal = Signal::ALL.map(|signal| format!("_{}_", signal.in_variable()));
             let general = per_signal.iter().fold(name.to_owned(), |name, part| {

@@ -107,7 +107,7 @@ impl Clock {
         if let Some(pending) = self.pending.take() {
             if at >= pending.reading.at && at.since(pending.reading.at) <= self.reach(&pending) {
                 self.newest = pending.reading.at;
-                let interval = staleness::of_interval(at.since(self.newest));
+                let interval = staleness::from_interval(at.since(self.newest));
                 self.stale_after = self.stale_after.map(|known| known.max(interval));
                 self.rejected = None;
                 self.record(at);
@@ -134,7 +134,7 @@ impl Clock {
         let is_unknown = self.stale_after.is_none() && self.intervals.is_empty();
         let before = self.rejected.or(is_unknown.then_some(self.newest));
         let interval = before.map(|before| pending.reading.at.since(before)).unwrap_or_default();
-        staleness::of_interval(interval).max(self.stale_after())
+        staleness::from_interval(interval).max(self.stale_after())
     }
 
     #[inline]
@@ -149,12 +149,12 @@ impl Clock {
     fn sample(&mut self, interval: Nanos) {
         self.intervals.push(interval);
         if self.intervals.len() == staleness::SAMPLED_INTERVALS {
-            self.stale_after = Some(staleness::of_intervals(std::mem::take(&mut self.intervals)));
+            self.stale_after = Some(staleness::from_intervals(std::mem::take(&mut self.intervals)));
         }
     }
 
     fn stale_after(&self) -> Nanos {
-        self.stale_after.unwrap_or_else(|| staleness::of_intervals(self.intervals.clone()))
+        self.stale_after.unwrap_or_else(|| staleness::from_intervals(self.intervals.clone()))
     }
 
     fn reject(&self, row: &Entry) -> Rejection {
