@@ -19,6 +19,7 @@ pub(super) enum Evaluations {
     /// At the end.
     Once,
     /// Every few minutes.
+    #[cfg(feature = "live")]
     Periodic,
 }
 
