@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
 use std::ops::Range;
 use std::process::{Command, Stdio};
@@ -16,6 +16,7 @@ use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use prost::Message;
 use ruzstd::decoding::StreamingDecoder;
 use serde_json::Value;
+use wait4::Wait4;
 
 use crate::otelcol::Otelcol;
 use crate::otlp;
@@ -27,6 +28,10 @@ const GPUS: usize = 1_000;
 
 /// The number of logs that the GPUs are divided among.
 const LOGS: usize = 10;
+
+/// Bytes of memory that an audit with an export takes at most, and per GPU: twice that of a meter.
+const MEMORY: u64 = 96 << 20;
+const MEMORY_PER_GPU: u64 = 128 << 10;
 
 /// Minutes of each log: one row per GPU and minute.
 const MINUTES: u64 = 60;
@@ -108,19 +113,25 @@ fn hour_of_fleet_reaches_compressed_file_whole() {
         fs::write(dir.path().join(&name), log(range, MINUTES)).unwrap();
         command.arg(name);
     }
+    let [out, err] = ["out", "err"].map(|name| dir.path().join(name));
+    command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
     let began = Instant::now();
-    let output = command.output().unwrap();
-    let (took, stderr) = (began.elapsed(), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{stderr}");
+    let ended = command.spawn().unwrap().wait4().unwrap();
+    let (took, stderr) = (began.elapsed(), fs::read_to_string(err).unwrap());
+    assert!(ended.status.success(), "{stderr}");
+    let memory = ended.rusage.maxrss;
     let archive = collector.archive();
     print(&format!(
-        "{gpus} GPUs, {MINUTES} minutes: {:.1} s, {} MB in the Collector's file; {}",
+        "{gpus} GPUs, {MINUTES} minutes: {:.1} s, {} MB of memory, {} MB in the Collector's file; {}",
         took.as_secs_f64(),
+        memory / 1_000_000,
         archive.len() / 1_000_000,
         stderr.trim()
     ));
+    let most = MEMORY + gpus as u64 * MEMORY_PER_GPU;
+    assert!(memory <= most, "{memory} bytes of memory: exports accumulate");
 
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = serde_json::from_slice(&fs::read(out).unwrap()).unwrap();
     let costs = read(&archive, "phasemeter.gpu.cost");
     let times = read(&archive, "phasemeter.gpu.time");
     let reported = report["gpus"].as_array().unwrap();

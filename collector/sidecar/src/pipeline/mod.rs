@@ -246,8 +246,9 @@ impl<'a> Pipeline<'a> {
         self.drain()?;
         for gpu in &mut self.gpus {
             gpu.finish(self.exporter.as_mut());
+            // The exports of a short log are all made here, and must not accumulate.
+            send(&mut self.exporter, &mut self.export)?;
         }
-        self.send()?;
         let window = self.window(identities, true);
         let end = window.as_ref().map_or(experiment.first, |window| window.end);
         let results = evaluate(window);
@@ -266,8 +267,8 @@ impl<'a> Pipeline<'a> {
             let Some(until) = next.filter(|until| *until < Timestamp::LAST) else { return Ok(()) };
             for gpu in &mut self.gpus {
                 gpu.drain(until, self.exporter.as_mut());
+                send(&mut self.exporter, &mut self.export)?;
             }
-            self.send()?;
         }
     }
 
@@ -356,14 +357,21 @@ impl<'a> Pipeline<'a> {
         taken
     }
 
-    /// Passes complete requests to the sink.
     fn send(&mut self) -> Result<(), PipelineError> {
-        match (&mut self.exporter, &mut self.export) {
-            (Some(exporter), Some((_, sink))) => {
-                exporter.requests().try_for_each(sink).map_err(PipelineError::Export)
-            }
-            _ => Ok(()),
+        send(&mut self.exporter, &mut self.export)
+    }
+}
+
+/// Passes complete requests to the sink.
+fn send(
+    exporter: &mut Option<Exporter>,
+    export: &mut Option<(ExportSettings, RequestSink<'_>)>,
+) -> Result<(), PipelineError> {
+    match (exporter, export) {
+        (Some(exporter), Some((_, sink))) => {
+            exporter.requests().try_for_each(sink).map_err(PipelineError::Export)
         }
+        _ => Ok(()),
     }
 }
 
