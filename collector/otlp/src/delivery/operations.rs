@@ -35,7 +35,7 @@ pub enum ResponseStatus {
 }
 
 impl OperationEnd {
-    /// Of a kind too rare to be counted by itself.
+    /// All ends beyond the first [`MAX_ENDS`].
     const OTHER: Self = Self { error_type: Some(Cow::Borrowed("_OTHER")), status: None };
 
     fn answered(response: &ExportResponse, status: ResponseStatus) -> Self {

@@ -62,7 +62,8 @@ fn assumptions(source: &Logs) -> Vec<String> {
     for log in source.summaries() {
         assumptions.extend(row_order(&log));
         if let Some(before) = log.continues {
-            assumptions.push(format!("{} continues {before}: same GPUs, later times", log.file));
+            assumptions
+                .push(format!("{} continues {before}: GPU IDs recur at later times", log.file));
         }
     }
     assumptions.extend(separations(source));
@@ -78,7 +79,7 @@ fn row_order(log: &LogSummary<'_>) -> Vec<String> {
     let mut sentences = vec![match log.gpus {
         1 if log.assumed_single_gpu => {
             format!(
-                "{file} identifies no GPUs; one GPU is assumed: if it is of more, set --gpu-count"
+                "{file} identifies no GPUs; one GPU is assumed. If there are more, set --gpu-count"
             )
         }
         1 => format!("{file} identifies no GPUs; its rows are read as one GPU"),
@@ -92,7 +93,7 @@ fn row_order(log: &LogSummary<'_>) -> Vec<String> {
     }
     if let Some((since, rows)) = ticks.vanished {
         sentences.push(format!(
-            "{file}: from {} on, {rows} of {} GPUs are logged, unknown which: that time is unobserved",
+            "{file}: from {} on, ticks have {rows} rows of {} GPUs, unknown which; their time is unobserved",
             Utc(since),
             log.gpus
         ));

@@ -330,11 +330,11 @@ fn earlier(
     (gpu.earlier.total - before as u64, each.collect())
 }
 
-/// A warning if the first reading is of 1970, where clocks start.
+/// A warning if the first reading is from 1970, where clocks start.
 fn unset_clock(start: Option<Timestamp>) -> Option<String> {
     let is_unset = start?.since(Timestamp::EPOCH) < Nanos::from_secs(365 * 86_400);
-    let warning = "the first reading is of 1970: a clock was not set, so the times and costs until \
-                   it was are wrong";
+    let warning = "the first reading is from 1970, so a clock was not set; times and costs before it \
+                   was set are wrong";
     is_unset.then(|| warning.to_owned())
 }
 
