@@ -6,11 +6,13 @@
 //! anything, reads a policy from standard input and writes machine code to standard output. Must
 //! not depend on where either comes from or goes to.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -90,21 +92,42 @@ impl CompilerProcess {
     }
 
     fn run(&self, policy: &[u8], layout: Layout, memory: u64) -> io::Result<std::process::Output> {
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .args(&self.args)
             .args([layout.name(), &memory.to_string(), &self.time.as_secs().to_string()])
             .env_clear()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let stdin = child.stdin.take();
-        thread::scope(|scope| {
+            .stderr(Stdio::piped());
+        let mut child = {
+            let mut running = running();
+            let child = command.spawn()?;
+            running.insert(child.id());
+            child
+        };
+        let (pid, stdin) = (child.id(), child.stdin.take());
+        let output = thread::scope(|scope| {
             // A child that dies early closes the pipe; its exit status is the better error.
             scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(policy)));
             child.wait_with_output()
-        })
+        });
+        running().remove(&pid);
+        output
     }
+}
+
+/// The processes that compile, for programs that reap children which they have not started.
+static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+fn running() -> MutexGuard<'static, BTreeSet<u32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a child of this process is one that compiles a policy.
+#[must_use]
+pub fn is_running(pid: u32) -> bool {
+    running().contains(&pid)
 }
 
 /// The child's error message, sanitized.

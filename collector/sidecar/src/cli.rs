@@ -106,10 +106,18 @@ pub enum Command {
         #[arg(num_args = 0..)]
         args: Vec<OsString>,
     },
+    /// Keep signals to the process group pending, to tell them from signals to one process.
+    #[cfg(feature = "live")]
+    #[command(name = GROUP_PROBE, hide = true)]
+    GroupProbe,
 }
 
 /// The hidden command that compiles policies in a subprocess.
 pub const COMPILE: &str = "compile-policy";
+
+/// The hidden command that receives the signals of a process group.
+#[cfg(feature = "live")]
+pub const GROUP_PROBE: &str = "group-probe";
 
 /// `phasemeter audit`.
 #[derive(Debug, Args)]

@@ -13,10 +13,12 @@ use crate::repository::{files, read, root};
 /// The directories with crates that are checked.
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
-/// `{meter, nvml-calls} ← {rules, sources, otlp} ← sidecar`: each crate may depend on those of lower layers only.
-const LAYERS: [(&str, u8); 6] = [
+/// `{meter, nvml-calls, process} ← {rules, sources, otlp} ← sidecar`: each crate may depend on those of
+/// lower layers only.
+const LAYERS: [(&str, u8); 7] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
+    ("phasemeter-process", 0),
     ("phasemeter-rules", 1),
     ("phasemeter-sources", 1),
     ("phasemeter-otlp", 1),

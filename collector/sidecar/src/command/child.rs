@@ -1,27 +1,34 @@
 //! The command whose GPUs are metered.
 //!
-//! It runs as if started directly: it inherits input and output, receives every signal, and its exit
-//! status is returned. It is never killed; that is up to the caller. Must not depend on GPUs.
+//! It runs as if started directly: it inherits input, output and the signals that the launcher ignored
+//! or blocked, receives every signal once, and its exit status is returned. It is never killed; that is
+//! up to the caller. Must not depend on GPUs.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{self, Command, ExitStatus};
 
 use phasemeter_otlp::encode::CommandExit;
-use rustix::process::{Pid, Signal, kill_process};
+use phasemeter_process::{ReceivedSignal, inherit_launch, send};
+use rustix::process::{Pid, Signal, getpgid, getpgrp};
 use tracing::warn;
 
 use super::error::CommandError;
+use super::group_probe::GroupProbe;
 
 /// Shells add this to the number of the signal that ended a command.
 const SIGNAL_OFFSET: i32 = 128;
+
+/// Signals by which the kernel reports what the receiver itself has done.
+const OWN_ACTS: [Signal; 3] = [Signal::SYS, Signal::XCPU, Signal::XFSZ];
 
 /// A running command. Its process can be signaled until its exit status has been read.
 pub(super) struct Child {
     name: String,
     process: process::Child,
+    /// `None` if it cannot be started.
+    probe: Option<GroupProbe>,
 }
 
 impl Child {
@@ -39,11 +46,17 @@ impl Child {
                 None => command.env_remove(variable),
             };
         }
+        inherit_launch(&mut command);
         let name = program.to_string_lossy().into_owned();
-        match command.spawn() {
-            Ok(process) => Ok(Self { name, process }),
-            Err(source) => Err(CommandError::Command { command: name, source }),
-        }
+        let process = match command.spawn() {
+            Ok(process) => process,
+            Err(source) => return Err(CommandError::Command { command: name, source }),
+        };
+        let probe = GroupProbe::start();
+        let probe = probe.inspect_err(|error| {
+            warn!("signals to the process group may reach {name} twice: {error}");
+        });
+        Ok(Self { name, process, probe: probe.ok() })
     }
 
     /// How it ended, if it has.
@@ -58,16 +71,37 @@ impl Child {
         }))
     }
 
-    /// Forwards a signal.
-    pub(super) fn signal(&self, signal: Signal) {
-        match kill_process(Pid::from_child(&self.process), signal) {
-            Ok(()) => {}
-            Err(errno) => {
-                let (name, error) = (&self.name, io::Error::from(errno));
-                let signal = signal.as_raw();
-                warn!(signal, "cannot send signal {signal} to {name}: {error}");
-            }
+    /// Whether it or its probe is this process.
+    pub(super) fn is(&self, pid: u32) -> bool {
+        pid == self.process.id() || self.probe.as_ref().is_some_and(|probe| probe.id() == pid)
+    }
+
+    /// Forwards a signal, unless the command has received it itself.
+    pub(super) fn forward(&mut self, signal: ReceivedSignal) {
+        let ReceivedSignal { number, sender } = signal;
+        let is_own = match sender {
+            Some(sender) => sender == process::id(),
+            None => OWN_ACTS.map(Signal::as_raw).contains(&number),
+        };
+        if is_own || self.was_sent_to_group(signal) && self.is_in_group() {
+            return;
         }
+        if let Err(error) = send(self.process.id(), number) {
+            let name = &self.name;
+            warn!(signal = number, "cannot send signal {number} to {name}: {error}");
+        }
+    }
+
+    /// Whether a signal was sent to the group of this process.
+    fn was_sent_to_group(&mut self, ReceivedSignal { number, sender }: ReceivedSignal) -> bool {
+        let probed = self.probe.as_mut().and_then(|probe| probe.take(number));
+        // The kernel sends signals of a terminal to the group.
+        probed.unwrap_or(sender.is_none())
+    }
+
+    /// Whether the command is in the process group of this process.
+    fn is_in_group(&self) -> bool {
+        getpgid(Some(Pid::from_child(&self.process))) == Ok(getpgrp())
     }
 }
 

@@ -13,11 +13,15 @@ use crate::cli::{DemoArgs, MeteringArgs};
 /// Meters the fleet of a seed and reports.
 pub(super) fn run(args: DemoArgs) -> Result<(), CommandError> {
     let DemoArgs { seed, metering, send, speed } = args;
+    let signals = speed.map(|_| SignalListener::start(false)).transpose();
+    let signals = signals
+        .map_err(|source| CommandError::System { what: "cannot listen for signals", source })?;
     let sinks = Sinks::open(&metering.report, &send)?;
     let source = Demo::new(seed);
-    let Some(speed) = speed else { return meter(source, seed, &metering, sinks) };
-    let signals = SignalListener::start(false)
-        .map_err(|source| CommandError::System { what: "cannot listen for signals", source })?;
+    let (Some(speed), Some(signals)) = (speed, signals) else {
+        return meter(source, seed, &metering, sinks);
+    };
+    signals.ready();
     let wait = |wait| signals.next(wait).is_none();
     meter(Paced::new(source, Demo::LENGTH, speed, wait), seed, &metering, sinks)
 }

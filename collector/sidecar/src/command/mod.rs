@@ -16,6 +16,8 @@ mod files;
 #[cfg(feature = "live")]
 mod gpus;
 #[cfg(feature = "live")]
+mod group_probe;
+#[cfg(feature = "live")]
 mod live;
 #[cfg(feature = "live")]
 mod live_error;
@@ -61,5 +63,10 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         #[cfg(feature = "authoring")]
         Command::Policy(command) => policy::run(command),
         Command::Compile { args } => Ok(child_main(args)),
+        #[cfg(feature = "live")]
+        Command::GroupProbe => {
+            group_probe::probe_main();
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }

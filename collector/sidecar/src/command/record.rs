@@ -31,11 +31,11 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Records until a signal, or until its duration is over.
 pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
-    let discovery = Driver::installed().discover().map_err(LiveError::from)?;
-    let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
     let failed = |what| move |source| CommandError::System { what, source };
     let signals = SignalListener::start(false).map_err(failed("cannot listen for signals"))?;
     // Created before sampling starts, so that an error has no side effects.
+    let discovery = Driver::installed().discover().map_err(LiveError::from)?;
+    let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
     let write_error = |source| CommandError::Write { path: display(&args.file).into(), source };
     let mut log = Log::create(&args.file, &gpus).map_err(write_error)?;
     let config = SamplerConfig { tick: args.interval, stale_after: Nanos::SECOND };
@@ -43,6 +43,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
         .map_err(failed("cannot start the sampler threads"))?;
 
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
+    signals.ready();
     match record(&mut sampler, &mut log, &signals, until) {
         // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),

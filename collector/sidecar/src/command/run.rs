@@ -16,6 +16,8 @@ use phasemeter_otlp::experiment::{
     Attributes, Experiment, ExperimentKind, ExperimentRequest, SERVICE_INSTANCE_ID, TraceId,
 };
 use phasemeter_otlp::{OtlpFile, Request};
+use phasemeter_process::reap_others;
+use phasemeter_rules::compile;
 use phasemeter_rules::generation::{Generation, Rejection};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::Driver;
@@ -56,6 +58,10 @@ const TITLE_LENGTH: usize = 60;
 
 /// Meters, runs the command, and reports.
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
+    let failed = |what| move |source| CommandError::System { what, source };
+    let command = args.command.split_first();
+    let signals = SignalListener::start(command.is_some());
+    let signals = signals.map_err(failed("cannot listen for signals"))?;
     let environment = metering::environment();
     let report_file = args.report_file.as_deref().map(files::create).transpose()?;
     let otlp_file = args.metering.report.otlp_file.as_deref();
@@ -64,9 +70,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let discovery = Driver::installed().discover().map_err(LiveError::from)?;
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
     let selected = describe(&selection, &gpus, discovery.gpus.len());
+    signals.ready();
     info!("{selected}");
 
-    let command = args.command.split_first();
     let trace = TraceId::random();
     let kind = match command {
         Some(_) => ExperimentKind::Command { trace },
@@ -97,13 +103,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     };
     let pipeline = Pipeline::live(settings, experiment, &own.hardware);
 
-    let failed = |what| move |source| CommandError::System { what, source };
     let watcher = manager.as_ref().map(|manager| manager.watch(log_generation)).transpose();
     let _watcher = watcher.map_err(failed("cannot watch the policy directory"))?;
     let worker = manager.clone().map(Worker::start).transpose();
     let worker = worker.map_err(failed("cannot start the policy thread"))?;
-    let signals = SignalListener::start(command.is_some());
-    let signals = signals.map_err(failed("cannot listen for signals"))?;
     let stale_after = config.stale_after.fixed().unwrap_or(Nanos::SECOND);
     let sampler_config = SamplerConfig { tick: args.interval, stale_after };
     let sampler = Sampler::start(discovery, &selection.gpus, sampler_config)
@@ -215,19 +218,16 @@ fn meter(
         let event = signals.next(left.map_or(DRAIN_INTERVAL, |left| left.min(DRAIN_INTERVAL)));
         live.drain()?;
         live.evaluate_policies()?;
-        match (event, &mut child) {
-            (Some(SignalEvent::Child), Some(child)) => {
-                if let Some(exit) = child.try_wait()? {
-                    return Ok(Some(exit));
-                }
-            }
-            (Some(SignalEvent::Signal { signal, from_terminal: false }), Some(child)) => {
-                child.signal(signal);
-            }
-            (Some(SignalEvent::Signal { .. }), None) => return Ok(None),
-            (Some(SignalEvent::Signal { from_terminal: true, .. }), Some(_))
-            | (Some(SignalEvent::Child), None)
-            | (None, _) => {}
+        match (&mut child, event) {
+            (Some(child), Some(SignalEvent::Signal(signal))) => child.forward(signal),
+            (None, Some(SignalEvent::Signal(_))) => return Ok(None),
+            (_, Some(SignalEvent::Child) | None) => {}
+        }
+        let is_own = |pid| child.as_ref().is_some_and(|child| child.is(pid));
+        reap_others(|pid| is_own(pid) || compile::is_running(pid));
+        // Not only after an event, so that its end cannot be missed.
+        if let Some(exit) = child.as_mut().map_or(Ok(None), Child::try_wait)? {
+            return Ok(Some(exit));
         }
     }
 }

@@ -27,6 +27,7 @@ mod otlp;
 mod policies;
 mod policy_reload;
 mod run;
+mod signals;
 mod telemetry;
 mod traces;
 mod values;

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -11,7 +11,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::mock_backend::Unreachable;
@@ -280,44 +279,6 @@ fn full_disk_is_reported_and_does_not_fail_the_run() {
     assert_eq!(output.status.code(), Some(0), "{log}");
     assert!(log.contains("writing the OTLP file stopped: No space left on device"), "{log}");
     assert!(log.contains("Experiment"), "{log}");
-}
-
-#[test]
-fn run_forwards_signals() {
-    let rig = Rig::new("[[device]]");
-    let cases = [
-        // Batch systems use it as a warning.
-        (Signal::USR1, "trap 'exit 7' USR1; echo ready; while :; do sleep 0.05; done", 7),
-        // The command ignores it and is waited for.
-        (Signal::TERM, "trap '' TERM; echo ready; sleep 0.7; exit 5", 5),
-        (Signal::TERM, "echo ready; exec sleep 60", 143),
-    ];
-    for (signal, script, status) in cases {
-        let mut command = with_command(&rig, "", script);
-        let (mut child, log) = started(command.stdout(Stdio::piped()));
-        let mut ready = [0; 5];
-        child.0.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
-        thread::sleep(Duration::from_millis(50));
-        kill_process(Pid::from_child(&child.0), signal).unwrap();
-        let report = log.rest();
-        assert_eq!(child.0.wait().unwrap().code(), Some(status), "{script}: {report}");
-        assert!(report.contains("Bill"), "{report}");
-    }
-}
-
-#[test]
-fn signal_ends_run_with_report() {
-    let rig = Rig::new("[[device]]");
-    for signal in [Signal::TERM, Signal::INT] {
-        let (mut child, log) = started(&mut phasemeter(&rig, ""));
-        thread::sleep(Duration::from_millis(600));
-        let began = Instant::now();
-        kill_process(Pid::from_child(&child.0), signal).unwrap();
-        let report = log.rest();
-        assert_eq!(child.0.wait().unwrap().code(), Some(0), "{report}");
-        assert!(report.contains("Bill"), "{report}");
-        assert!(began.elapsed() < TIMEOUT, "{:?}", began.elapsed());
-    }
 }
 
 /// All elements under a path of nested lists in an OTLP file.

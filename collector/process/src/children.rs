@@ -1,0 +1,27 @@
+//! Children that this process did not start: those of its launcher, which ran the same process before,
+//! and orphans if this is the first process of a container.
+//!
+//! Must not depend on which children a program starts.
+
+use std::mem;
+
+/// Reaps the children that have ended and that `is_own` denies. Those that it confirms are left to
+/// their owners; the search ends at the first of them that has ended, so call it regularly.
+pub fn reap_others(is_own: impl Fn(u32) -> bool) {
+    // It ends at an error too: there is no child.
+    while let Some(pid) = ended(libc::WNOWAIT, libc::P_ALL, 0).filter(|pid| !is_own(*pid)) {
+        ended(0, libc::P_PID, pid);
+    }
+}
+
+/// A child that has ended.
+fn ended(flags: libc::c_int, kind: libc::idtype_t, id: libc::id_t) -> Option<u32> {
+    // SAFETY: all-zero bytes are a valid `siginfo_t`.
+    let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
+    let flags = flags | libc::WEXITED | libc::WNOHANG;
+    // SAFETY: the place is valid.
+    let found = unsafe { libc::waitid(kind, id, &raw mut info, flags) };
+    // SAFETY: the information of a child contains its ID; it stays zero if there is none.
+    let pid = unsafe { info.si_pid() };
+    (found == 0).then(|| u32::try_from(pid).ok()).flatten().filter(|pid| *pid != 0)
+}
