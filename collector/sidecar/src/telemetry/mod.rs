@@ -15,6 +15,7 @@ mod policies;
 mod process;
 mod sampling;
 
+use std::future;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -34,18 +35,15 @@ use phasemeter_otlp::delivery::{Config, Stats};
 use phasemeter_otlp::encode::SCHEMA;
 use phasemeter_otlp::experiment::Attributes;
 use tokio::runtime;
-use tokio::sync::oneshot;
 
 use self::exporter::Exporter;
 use crate::policies::PolicyManager;
 use crate::sampler::StatsHandle;
 
-/// The sidecar's own metrics. If dropped without [`Telemetry::finish`], they stop at once.
+/// The sidecar's own metrics.
 pub struct Telemetry {
     provider: SdkMeterProvider,
     meter: Meter,
-    /// Keeps the exporter's runtime alive.
-    _runtime: oneshot::Sender<()>,
 }
 
 /// Why internal telemetry cannot be started.
@@ -76,10 +74,11 @@ impl Telemetry {
         let exporter = target.metric_exporter()?;
         drop(inside);
         let exporter = Exporter::new(exporter, runtime.handle().clone(), target.to_string());
-        let (running, ended) = oneshot::channel::<()>();
+        // Until the end of the process: the SDK's thread polls an export beyond any deadline, and an
+        // export panics if its runtime has ended.
         thread::Builder::new()
             .name("telemetry".to_owned())
-            .spawn(move || runtime.block_on(ended))?;
+            .spawn(move || runtime.block_on(future::pending::<()>()))?;
         let reader = PeriodicReader::builder(exporter).with_interval(Duration::from_nanos(every.0));
         let attributes =
             process.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
@@ -89,7 +88,7 @@ impl Telemetry {
             .build();
         let meter = meter(&provider);
         process::watch(&meter);
-        Ok(Some(Self { provider, meter, _runtime: running }))
+        Ok(Some(Self { provider, meter }))
     }
 
     /// The meter, for further instruments. Callbacks run on the SDK's thread.
@@ -116,7 +115,7 @@ impl Telemetry {
 
     /// Collects and exports a last time, for at most `grace`.
     pub fn finish(self, grace: Duration) {
-        let Self { provider, _runtime, .. } = self;
+        let Self { provider, .. } = self;
         let (done, ended) = mpsc::channel::<()>();
         // The SDK may block for longer than `grace`, so it runs on a detached thread.
         let last = thread::Builder::new().name("telemetry-end".to_owned()).spawn(move || {

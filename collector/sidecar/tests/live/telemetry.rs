@@ -1,5 +1,6 @@
 //! Internal telemetry, separate from the data of the GPUs.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
@@ -341,4 +342,25 @@ fn disabled_sdk_exports_no_internal_telemetry() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let Received { own, points, .. } = received(&backend.received());
     assert!(own.is_empty() && points > 0);
+}
+
+/// The C library reads the aliases of hosts from a pipe that is never written.
+#[test]
+fn hanging_resolver_does_not_panic_at_end() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let aliases = dir.path().join("aliases");
+    assert!(Command::new("mkfifo").arg(&aliases).status().unwrap().success());
+    for protocol in ["grpc", "http/protobuf"] {
+        let (output, report) = run_with_report(&rig, "--duration 1", |command| {
+            command.env("HOSTALIASES", &aliases);
+            command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
+            command.env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol);
+            command.env("OTEL_METRIC_EXPORT_INTERVAL", "300");
+        });
+        let log = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{log}");
+        assert!(!log.contains("panicked"), "{log}");
+        assert!(report["delivery"].to_string().contains("unsent"), "{report:#}");
+    }
 }
