@@ -198,6 +198,35 @@ fn signal_ends_recording_with_complete_rows() {
     }
 }
 
+/// A limit of the file's size fails writes as a full disk does, within a row.
+#[test]
+fn recording_on_full_disk_ends_with_complete_row() {
+    let rig = Rig::new("[[device]]\n[[device]]");
+    for (name, blocks) in [("log.csv", 64), ("log.csv.gz", 4), ("-", 64)] {
+        let (file, stdout) = (rig.file(name), rig.file("stdout.csv"));
+        let log = if name == "-" { name } else { file.to_str().unwrap() };
+        let record = rig.phasemeter(&["record", log, "--interval", "0.01"]);
+        // The signal of the limit is ignored: a full disk has none.
+        let mut command = Command::new("sh");
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        command.args(["-c", &limited]).arg(record.get_program()).args(record.get_args());
+        command.env_clear().envs(rig.fake.environment()).stdin(Stdio::null());
+        let run = command.stdout(fs::File::create(&stdout).unwrap()).output().unwrap();
+        assert_eq!(run.status.code(), Some(74), "{}", text(&run.stderr));
+
+        let bytes = fs::read(if name == "-" { &stdout } else { &file }).unwrap();
+        let mut rows = String::new();
+        if name.ends_with(".gz") {
+            // The archive itself is incomplete.
+            assert!(GzDecoder::new(&bytes[..]).read_to_string(&mut rows).is_err());
+        } else {
+            rows = String::from_utf8(bytes).unwrap();
+        }
+        assert!(rows.ends_with('\n'), "{name}: {rows}");
+        assert!(rows.lines().all(|row| row.split(", ").count() == 15), "{name}: {rows}");
+    }
+}
+
 #[test]
 fn recording_to_pipe_ends_when_reader_closes() {
     let rig = Rig::new("[[device]]\n[[device]]");

@@ -31,6 +31,12 @@ pub enum CommandError {
         #[source]
         source: io::Error,
     },
+    /// A file is a pipe or a socket.
+    #[error("{}: is a pipe, and its reader could block the run; name a regular file", .path.display())]
+    Pipe {
+        /// The file.
+        path: PathBuf,
+    },
     /// Not all telemetry was delivered.
     #[error("{0}")]
     Undelivered(Box<DeliveryReport>),
@@ -80,9 +86,11 @@ impl CommandError {
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
                 EX_NOINPUT
             }
-            Self::Write { .. } | Self::Undelivered(_) | Self::Output(_) | Self::Pipeline(_) => {
-                EX_IOERR
-            }
+            Self::Write { .. }
+            | Self::Pipe { .. }
+            | Self::Undelivered(_)
+            | Self::Output(_)
+            | Self::Pipeline(_) => EX_IOERR,
             Self::Policies(OpenError::Unreadable { .. }) => EX_NOINPUT,
             #[cfg(feature = "live")]
             Self::Live(error) => error.exit_code(),

@@ -1,19 +1,110 @@
 //! Output files.
 
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::Path;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::process;
 
 use phasemeter_otlp::OtlpFile;
 
 use super::error::CommandError;
 
-/// Creates a file.
-pub(super) fn create(path: &Path) -> Result<File, CommandError> {
-    File::create(path).map_err(|source| CommandError::Write { path: path.to_owned(), source })
-}
-
 /// Creates a file for OTLP JSON.
 pub(super) fn create_otlp(path: &Path) -> Result<OtlpFile<BufWriter<File>>, CommandError> {
-    Ok(OtlpFile::new(BufWriter::new(create(path)?)))
+    let file = File::create(path).map_err(|source| write_error(path, source))?;
+    Ok(OtlpFile::new(BufWriter::new(file)))
+}
+
+/// Rejects pipes and sockets: a run must not wait for their readers.
+#[cfg_attr(not(feature = "live"), allow(dead_code))]
+pub(super) fn reject_pipe(path: &Path) -> Result<(), CommandError> {
+    let is_pipe = fs::metadata(path).is_ok_and(|file| {
+        let kind = file.file_type();
+        kind.is_fifo() || kind.is_socket()
+    });
+    if is_pipe { Err(CommandError::Pipe { path: path.to_owned() }) } else { Ok(()) }
+}
+
+/// A file that has either its old contents or all of the new ones.
+#[cfg_attr(not(feature = "live"), allow(dead_code))]
+#[derive(Debug)]
+pub(super) struct ReplacedFile(PathBuf);
+
+#[cfg_attr(not(feature = "live"), allow(dead_code))]
+impl ReplacedFile {
+    /// Checks that the file can be written, without changing it.
+    pub(super) fn at(path: &Path) -> Result<Self, CommandError> {
+        reject_pipe(path)?;
+        let file = Self(path.to_owned());
+        let checked = match OpenOptions::new().write(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let beside = file.beside();
+                File::create(&beside).and_then(|_| fs::remove_file(&beside))
+            }
+            opened => opened.map(drop),
+        };
+        checked.map_err(|source| write_error(path, source))?;
+        Ok(file)
+    }
+
+    /// Replaces the contents: writes a file beside it and renames that. If the directory does not
+    /// allow it, or this is a device, the file is overwritten.
+    pub(super) fn write(&self, contents: &[u8]) -> Result<(), CommandError> {
+        let Self(path) = self;
+        let beside = self.beside();
+        let is_replaceable = fs::symlink_metadata(path).is_ok_and(|file| file.is_file());
+        let replaced = match is_replaceable || !path.exists() {
+            true => fs::write(&beside, contents).and_then(|()| fs::rename(&beside, path)),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        };
+        let written = replaced.or_else(|_| {
+            // It may not have been created.
+            let _ = fs::remove_file(&beside);
+            fs::write(path, contents)
+        });
+        written.map_err(|source| write_error(path, source))
+    }
+
+    /// The name of the new file until it is complete.
+    fn beside(&self) -> PathBuf {
+        let Self(path) = self;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.with_file_name(format!(".{name}.{}.tmp", process::id()))
+    }
+}
+
+fn write_error(path: &Path, source: io::Error) -> CommandError {
+    CommandError::Write { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn file_is_replaced_when_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("report.json");
+        let (report, link) = (ReplacedFile::at(&path).unwrap(), dir.path().join("link"));
+        assert!(!path.exists());
+        report.write(b"old, and longer").unwrap();
+        let again = ReplacedFile::at(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old, and longer");
+        // A reader of the old contents keeps them.
+        let reader = File::open(&path).unwrap();
+        again.write(b"new").unwrap();
+        assert_eq!(io::read_to_string(reader).unwrap(), "old, and longer");
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        // A link stays one.
+        symlink(&path, &link).unwrap();
+        ReplacedFile::at(&link).unwrap().write(b"by link").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"by link");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        // So does a device.
+        ReplacedFile::at(Path::new("/dev/null")).unwrap().write(b"x").unwrap();
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -33,21 +34,24 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     let failed = |what| move |source| CommandError::System { what, source };
     let signals = SignalListener::start(false).map_err(failed("cannot listen for signals"))?;
-    // Created before sampling starts, so that an error has no side effects.
     let discovery = Driver::installed().discover().map_err(LiveError::from)?;
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
+    // Created before sampling starts, so that an error has no side effects.
     let write_error = |source| CommandError::Write { path: display(&args.file).into(), source };
     let mut log = Log::create(&args.file, &gpus).map_err(write_error)?;
     let config = SamplerConfig { tick: args.interval, stale_after: Nanos::SECOND };
     let mut sampler = Sampler::start(discovery, &selection.gpus, config)
         .map_err(failed("cannot start the sampler threads"))?;
 
-    let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     signals.ready();
-    match record(&mut sampler, &mut log, &signals, until) {
-        // The reader has closed the pipe.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-        recorded => recorded.map_err(write_error)?,
+    let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
+    if let Err(error) = record(&mut sampler, &mut log, &signals, until) {
+        log.out.remove_incomplete();
+        return match error.kind() {
+            // The reader has closed the pipe.
+            io::ErrorKind::BrokenPipe => Ok(()),
+            _ => Err(write_error(error)),
+        };
     }
     let (rows, gpus, file) = (log.written, gpus.len(), display(&args.file));
     info!(rows, gpus, "wrote {rows} readings of {gpus} GPUs to {}", file.display());
@@ -130,40 +134,64 @@ impl<'a> Log<'a> {
 }
 
 /// The output of a log.
-enum Output {
-    Plain(Box<dyn Write>),
+struct Output {
+    format: Format,
+    /// `None` if it is not a regular file, but a pipe for example.
+    file: Option<File>,
+    /// The length of the file after the last complete write.
+    complete: u64,
+}
+
+enum Format {
+    Plain(File),
     Gzip(GzEncoder<File>),
 }
 
 impl Output {
     fn create(path: &Path) -> io::Result<Self> {
-        if path.as_os_str() == "-" {
-            return Ok(Self::Plain(Box::new(io::stdout())));
-        }
-        let file = File::create(path)?;
-        Ok(match path.extension() {
+        let file = match path.as_os_str() == "-" {
+            true => File::from(io::stdout().as_fd().try_clone_to_owned()?),
+            false => File::create(path)?,
+        };
+        let (out, status) = (file.try_clone()?, file.metadata()?);
+        let format = match path.extension() {
             Some(extension) if extension == "gz" => {
-                Self::Gzip(GzEncoder::new(file, Compression::default()))
+                Format::Gzip(GzEncoder::new(out, Compression::default()))
             }
-            _ => Self::Plain(Box::new(file)),
-        })
+            _ => Format::Plain(out),
+        };
+        Ok(Self { format, complete: status.len(), file: status.is_file().then_some(file) })
     }
 
     /// Writes and flushes, so that the data survives a crash.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let out: &mut dyn Write = match self {
-            Self::Plain(out) => out,
-            Self::Gzip(out) => out,
+        let out: &mut dyn Write = match &mut self.format {
+            Format::Plain(out) => out,
+            Format::Gzip(out) => out,
         };
         out.write_all(bytes)?;
-        out.flush()
+        out.flush()?;
+        if let Some(file) = &self.file {
+            self.complete = file.metadata()?.len();
+        }
+        Ok(())
     }
 
     /// Completes the output.
     fn finish(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(_) => Ok(()),
-            Self::Gzip(out) => out.try_finish(),
+        match &mut self.format {
+            Format::Plain(_) => Ok(()),
+            Format::Gzip(out) => out.try_finish(),
+        }
+    }
+
+    /// Removes what a failed write has left, which may end within a row.
+    fn remove_incomplete(self) {
+        let Self { format, file, complete } = self;
+        // An encoder writes when it is dropped.
+        drop(format);
+        if let Some(Err(error)) = file.map(|file| file.set_len(complete)) {
+            warn!("the last row of the log may be incomplete: {error}");
         }
     }
 }

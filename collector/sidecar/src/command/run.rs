@@ -28,16 +28,17 @@ use super::child::{self, Child};
 use super::delivery::Delivery;
 use super::dump::Dump;
 use super::error::CommandError;
+use super::files::{self, ReplacedFile};
 use super::live::{FinishedRun, Live};
 use super::live_error::LiveError;
 use super::metering::{self, Provenance};
 use super::signals::{SignalEvent, SignalListener};
 use super::window_scheduler::WindowScheduler;
-use super::{files, gpus, policies};
+use super::{gpus, policies};
 use crate::cli::RunArgs;
 use crate::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use crate::policies::Worker;
-use crate::report::{Input, Report, json};
+use crate::report::{Report, json};
 use crate::sampler::{Sampler, SamplerConfig};
 use crate::{host, instance, resource, telemetry};
 
@@ -63,8 +64,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let signals = SignalListener::start(command.is_some());
     let signals = signals.map_err(failed("cannot listen for signals"))?;
     let environment = metering::environment();
-    let report_file = args.report_file.as_deref().map(files::create).transpose()?;
+    let report_file = args.report_file.as_deref().map(ReplacedFile::at).transpose()?;
     let otlp_file = args.metering.report.otlp_file.as_deref();
+    otlp_file.map_or(Ok(()), files::reject_pipe)?;
     let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
     let delivery = Delivery::start(Destination::Environment)?;
     let discovery = Driver::installed().discover().map_err(LiveError::from)?;
@@ -192,14 +194,18 @@ fn report(
     gpus: &[GpuIdentity],
     run: &Finished,
     provenance: Provenance,
-    file: Option<File>,
+    file: Option<ReplacedFile>,
 ) -> Result<(), CommandError> {
     let input = metering::input(&args.metering, gpus, run, provenance);
     // Separates the report from the output of the command.
     let _ = writeln!(io::stderr());
     let printed = metering::write(&input, args.metering.report.format, io::stderr());
-    let written = file.map_or(Ok(()), |file| write_json(&input, BufWriter::new(file)));
-    printed.and(written).map_err(CommandError::Output)
+    let written = file.map_or(Ok(()), |file| {
+        let mut report = Vec::new();
+        json::write(&Report::build(&input), &mut report).map_err(CommandError::Output)?;
+        file.write(&report)
+    });
+    printed.map_err(CommandError::Output).and(written)
 }
 
 /// Meters until the command ends, and returns how; without a command, until a signal or the end of
@@ -280,11 +286,6 @@ fn title(command: &[OsString]) -> String {
         Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()),
         None => words,
     }
-}
-
-fn write_json(input: &Input<'_>, mut out: impl Write) -> io::Result<()> {
-    json::write(&Report::build(input), &mut out)?;
-    out.flush()
 }
 
 /// Logs the outcome of a reload.

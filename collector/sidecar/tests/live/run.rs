@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -342,6 +342,40 @@ fn missing_driver_fails_with_one_line_before_the_command() {
     let output = phasemeter(&rig, "--gpu 5").output().unwrap();
     assert_eq!(output.status.code(), Some(69));
     assert!(stderr(&output).contains("--gpu: unknown GPU '5'"), "{}", stderr(&output));
+}
+
+/// The reader of a pipe may stop reading.
+#[test]
+fn pipes_are_rejected_as_files_before_the_command() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for option in ["--otlp-file", "--report"] {
+        let arguments = format!("{option} {}", pipe.display());
+        let output = with_command(&rig, &arguments, "echo ran").output().unwrap();
+        assert_eq!(output.status.code(), Some(74), "{}", stderr(&output));
+        assert!(output.stdout.is_empty());
+        assert!(stderr(&output).contains("pipe: is a pipe"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn report_is_replaced_only_by_a_new_one() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let report = dir.path().join("report.json");
+    fs::write(&report, "old").unwrap();
+    let arguments = format!("--report {}", report.display());
+    let output = phasemeter(&rig, &format!("{arguments} --gpu 5")).output().unwrap();
+    assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
+    let file = fs::File::open(&report).unwrap();
+    let output = with_command(&rig, &arguments, "exit 0").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(io::read_to_string(file).unwrap(), "old");
+    let new: Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
+    assert_eq!(new["title"], "sh -c exit 0");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
 #[test]
