@@ -176,6 +176,22 @@ fn invalid_policy_file_is_reported_by_name() {
     assert!(text.out.contains("Failed       empty.wasm: invalid WebAssembly"), "{}", text.out);
 }
 
+/// The JSON report has all of them.
+#[test]
+fn many_rejected_policies_are_summarized() {
+    let files = PolicyFiles::new(&[]);
+    fs::create_dir(files.path("junk")).unwrap();
+    for number in 10..40 {
+        fs::write(files.path(&format!("junk/junk-{number}.wasm")), "no policy").unwrap();
+    }
+    let text = Phasemeter::new("audit").within(&files.path(""));
+    let text = text.args(["-", "--no-default-policies", "--policies", "junk"]).stdin(log(60)).run();
+    assert_eq!(text.out.matches("junk-").count(), 4, "{}", text.out);
+    assert!(text.out.contains("26 more in --format json"), "{}", text.out);
+    let report = files.audit(&[]).args(["--policies", "junk"]).stdin(log(60)).report();
+    assert_eq!(list(&report["policies"]).len(), 30);
+}
+
 #[test]
 fn missing_policy_inputs_are_rejected() {
     let files = PolicyFiles::new(&[("honest", hostile("honest"))]);

@@ -54,6 +54,9 @@ const NO_ENDPOINT: &str = "nothing was sent: OTEL_EXPORTER_OTLP_ENDPOINT is not 
 /// The delivery outcome if no signal is exported.
 const NO_EXPORTER: &str = "nothing was sent: every OTEL_…_EXPORTER is none";
 
+/// Maximum number of rejected policies that are logged at a reload.
+const LOGGED_REJECTIONS: usize = 4;
+
 /// Maximum characters of a command in the title of its report.
 const TITLE_LENGTH: usize = 60;
 
@@ -291,7 +294,11 @@ fn title(command: &[OsString]) -> String {
 /// Logs the outcome of a reload.
 fn log_generation(generation: &Generation) {
     info!(generation = generation.number, "policy generation {} is active", generation.number);
-    for Rejection { file, error } in &generation.rejected {
+    for Rejection { file, error } in generation.rejected.iter().take(LOGGED_REJECTIONS) {
         warn!(file, error = error.kind(), "policy {file} rejected: {error}");
+    }
+    match generation.rejected.len().saturating_sub(LOGGED_REJECTIONS) {
+        0 => {}
+        more => warn!(more, "{more} more policies rejected"),
     }
 }

@@ -17,7 +17,7 @@ const NAME: usize = 20;
 const MONEY: usize = 13;
 const SHARE: usize = 10;
 
-/// Maximum number of notes.
+/// Maximum number of notes, and of policies without a result.
 const NOTES: usize = 4;
 
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -91,12 +91,7 @@ fn policies(page: &mut Page, report: &Report) {
     let note = |(names, note): (Vec<&str>, &str)| {
         vec![format!("{}: {}", names.join(", "), by_name(&report.gpus, note))]
     };
-    let mut merged: Vec<_> = notes.into_iter().map(note).collect();
-    if merged.len() > NOTES {
-        let more = merged.len() - NOTES;
-        merged.truncate(NOTES);
-        merged.push(vec![format!("{more} more in --format json")]);
-    }
+    let merged: Vec<_> = notes.into_iter().map(note).collect();
     let failed = report.policies.iter().filter_map(|policy| {
         let error = policy.error.as_ref()?;
         Some(vec![format!("{}: {}", policy.name, error.message)])
@@ -105,6 +100,16 @@ fn policies(page: &mut Page, report: &Report) {
     if !(merged.is_empty() && failed.is_empty()) {
         page.end_line();
     }
-    page.facts("Policy notes", merged);
-    page.facts("Failed", failed);
+    page.facts("Policy notes", first(merged));
+    page.facts("Failed", first(failed));
+}
+
+/// The first of these facts, and the number of the others.
+fn first(mut facts: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    if facts.len() > NOTES {
+        let more = facts.len() - NOTES;
+        facts.truncate(NOTES);
+        facts.push(vec![format!("{more} more in --format json")]);
+    }
+    facts
 }
