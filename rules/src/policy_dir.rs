@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
@@ -75,22 +75,30 @@ pub fn read(dir: &Path) -> Result<Vec<Result<Candidate, Rejection>>, Rejection> 
 /// object.
 pub fn candidate(path: &Path) -> Result<Candidate, Rejection> {
     let reject = |error: PolicyError| Rejection::new(path, error);
-    let beside = |extension: &str| path.with_extension(extension);
+    let [path, json, signature, artifact, artifact_signature] = inputs(path);
     let load = |path: &Path| read_if_exists(path).map_err(|error| reject(error.into()));
-    let bytes = load(path)?
-        .ok_or_else(|| reject(file_error(path, io::ErrorKind::NotFound.into()).into()))?;
-    let settings = match load(&beside("json"))? {
-        Some(json) => settings(&beside("json"), &json).map_err(reject)?,
+    let bytes = load(&path)?
+        .ok_or_else(|| reject(file_error(&path, io::ErrorKind::NotFound.into()).into()))?;
+    let settings = match load(&json)? {
+        Some(text) => settings(&json, &text).map_err(reject)?,
         None => Map::new(),
     };
-    let artifact = load(&beside("aot"))?.zip(load(&beside("aot.sig"))?);
+    let artifact = load(&artifact)?.zip(load(&artifact_signature)?);
     Ok(Candidate {
         bytes: Cow::Owned(bytes),
-        signature: load(&beside("wasm.sig"))?,
+        signature: load(&signature)?,
         artifact: artifact.map(|(bytes, signature)| SignedArtifact { bytes, signature }),
         settings,
         ..Candidate::new(path.display().to_string(), Vec::new())
     })
+}
+
+/// A policy file and the files beside it that are read if they exist: settings, signature, compiled
+/// policy and its signature.
+#[must_use]
+pub fn inputs(path: &Path) -> [PathBuf; 5] {
+    let beside = |extension: &str| path.with_extension(extension);
+    [path.to_owned(), beside("json"), beside("wasm.sig"), beside("aot"), beside("aot.sig")]
 }
 
 /// Parses the text of a settings file. Errors name `path`.

@@ -1,4 +1,5 @@
-//! Exit statuses: 0 success, 2 usage, 65 invalid data, 66 cannot open input, 74 write failed.
+//! Exit statuses: 0 success, 2 usage, 65 invalid data, 66 cannot open input, 73 output in use, 74 write
+//! failed.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::symlink;
@@ -83,6 +84,43 @@ fn unreadable_input_exits_66() {
         assert_eq!(outcome.status, 66);
         assert!(outcome.error_line().starts_with(message), "{outcome:?}");
     }
+}
+
+/// Scenario: an output is an input, a redirected stream or another output, under any name.
+/// Guarantee: no file is created or changed.
+#[test]
+fn output_in_use_exits_73() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let log = Plan { ticks: 50, ..Plan::default() }.text();
+    fs::write(path("log.csv"), &log).unwrap();
+    fs::write(path("terms.json"), "{}").unwrap();
+    symlink("log.csv", path("link.csv")).unwrap();
+    let terms = ["--policy-settings", "negotiated=terms.json"];
+    let cases: [(&[&str], &str); 6] = [
+        (&["--otlp-file", "./log.csv"], "--otlp-file ./log.csv: is also the input log.csv"),
+        (&["--otlp-file", "link.csv"], "--otlp-file link.csv: is also the input log.csv"),
+        (&["--dump-windows", "log.csv"], "--dump-windows log.csv: is also the input log.csv"),
+        (&["--otlp-file", "terms.json"], "--otlp-file terms.json: is also the input terms.json"),
+        (
+            &["--otlp-file", "out.json", "--dump-windows", "./out.json"],
+            "--dump-windows ./out.json: is also the output of --otlp-file",
+        ),
+        (&["--otlp-file", "report.txt"], "--otlp-file report.txt: is also standard output"),
+    ];
+    for (args, message) in cases {
+        let report = fs::File::create(path("report.txt")).unwrap();
+        let run = Phasemeter::audit().within(dir.path()).arg("log.csv").args(terms).args(args);
+        let outcome = run.stdout(report).run();
+        let expected = format!("{message}; choose another file");
+        assert_eq!((outcome.status, outcome.error_line()), (73, expected.as_str()), "{outcome:?}");
+        assert_eq!(fs::read_to_string(path("log.csv")).unwrap(), log, "{args:?}");
+        assert_eq!(fs::read_to_string(path("terms.json")).unwrap(), "{}", "{args:?}");
+        assert!(!path("out.json").exists(), "{args:?}");
+    }
+    let both = ["--otlp-file", "/dev/null", "--dump-windows", "/dev/null"];
+    let outcome = Phasemeter::audit().within(dir.path()).arg("log.csv").args(both).run();
+    assert_eq!(outcome.status, 0, "{outcome:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `phasemeter audit`: meters recorded logs.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use phasemeter_sources::nvidia_smi::{
     self, GpuIdentification, Input, LogOptions, LogSummary, Logs, Separation,
@@ -8,9 +9,10 @@ use phasemeter_sources::nvidia_smi::{
 
 use super::error::CommandError;
 use super::metering::{self, Provenance};
+use super::output_files::OutputFiles;
 use super::progress::Progress;
 use super::sinks::Sinks;
-use crate::cli::AuditArgs;
+use crate::cli::{AuditArgs, MeteringArgs};
 use crate::report::{RejectedRow, Utc};
 
 /// Maximum number of logs listed in one note.
@@ -23,12 +25,26 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
     let stale_after = metering.meter.config().stale_after.fixed();
     let options = LogOptions { gpus: gpu_count, columns, gpu_model, utc_offset, stale_after };
     let mut source = Logs::open(&inputs, &options)?;
+    check_outputs(&inputs, &metering)?;
     let mut progress = Progress::of(&source);
     let mut sinks = Sinks::open(&metering.report, &send)?;
     let run = metering::meter(&metering, &mut source, &mut sinks, |source| progress.step(source))?;
     progress.finish();
     let reported = metering::report(&metering, &source, &run, provenance(&inputs, &source));
     reported.and(sinks.finish())
+}
+
+/// Checks that no output is a log, another output or standard output.
+fn check_outputs(inputs: &[Input], metering: &MeteringArgs) -> Result<(), CommandError> {
+    let mut files = OutputFiles::default();
+    for input in inputs {
+        match input {
+            Input::Stdin => files.add_stream(io::stdin(), "standard input"),
+            Input::File(path) => files.add_input(path),
+        }
+    }
+    files.add_stream(io::stdout(), "standard output");
+    metering::check_outputs(files, metering, None)
 }
 
 fn provenance(inputs: &[Input], source: &Logs) -> Provenance {

@@ -1,11 +1,14 @@
 //! `phasemeter demo`: meters a synthetic fleet.
 
+use std::io;
+
 use phasemeter_sources::Source;
 use phasemeter_sources::demo::Demo;
 use phasemeter_sources::paced::Paced;
 
 use super::error::CommandError;
 use super::metering::{self, Provenance};
+use super::output_files::OutputFiles;
 use super::signals::SignalListener;
 use super::sinks::Sinks;
 use crate::cli::{DemoArgs, MeteringArgs};
@@ -13,6 +16,9 @@ use crate::cli::{DemoArgs, MeteringArgs};
 /// Meters the fleet of a seed and reports.
 pub(super) fn run(args: DemoArgs) -> Result<(), CommandError> {
     let DemoArgs { seed, metering, send, speed } = args;
+    let mut files = OutputFiles::default();
+    files.add_stream(io::stdout(), "standard output");
+    metering::check_outputs(files, &metering, None)?;
     let signals = speed.map(|_| SignalListener::start(false)).transpose();
     let signals = signals
         .map_err(|source| CommandError::System { what: "cannot listen for signals", source })?;

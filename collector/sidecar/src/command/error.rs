@@ -10,7 +10,7 @@ use phasemeter_sources::SourceError;
 
 use super::delivery_report::DeliveryReport;
 use super::exit_status::{
-    EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, NOT_EXECUTABLE, NOT_FOUND,
+    EX_CANTCREAT, EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, NOT_EXECUTABLE, NOT_FOUND,
 };
 use crate::pipeline::PipelineError;
 use crate::policies::OpenError;
@@ -36,6 +36,16 @@ pub enum CommandError {
     Pipe {
         /// The file.
         path: PathBuf,
+    },
+    /// An output file is an input, a redirected stream or another output.
+    #[error("{option} {}: is also {other}; choose another file", .path.display())]
+    FileInUse {
+        /// The option.
+        option: String,
+        /// The file.
+        path: PathBuf,
+        /// Its other use.
+        other: String,
     },
     /// Not all telemetry was delivered.
     #[error("{0}")]
@@ -86,6 +96,7 @@ impl CommandError {
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
                 EX_NOINPUT
             }
+            Self::FileInUse { .. } => EX_CANTCREAT,
             Self::Write { .. }
             | Self::Pipe { .. }
             | Self::Undelivered(_)

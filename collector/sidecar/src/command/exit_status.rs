@@ -9,7 +9,7 @@ pub(super) const EX_NOINPUT: u8 = 66;
 pub(super) const EX_UNAVAILABLE: u8 = 69;
 /// An operating system error.
 pub(super) const EX_OSERR: u8 = 71;
-/// The output exists.
+/// The output exists, or is also an input.
 pub(super) const EX_CANTCREAT: u8 = 73;
 /// A write or the delivery failed.
 pub(super) const EX_IOERR: u8 = 74;

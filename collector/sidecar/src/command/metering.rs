@@ -15,6 +15,7 @@ use tracing::warn;
 
 use super::dump::Dump;
 use super::error::CommandError;
+use super::output_files::OutputFiles;
 use super::policies;
 use super::sinks::Sinks;
 use crate::cli::{Format, MeteringArgs, PriceArgs};
@@ -44,6 +45,24 @@ pub(super) fn environment() -> Environment {
         warn!("{warning}");
     }
     environment
+}
+
+/// Checks the output files of a command against its inputs and each other. `files` has the inputs
+/// and streams of the command itself.
+pub(super) fn check_outputs(
+    mut files: OutputFiles,
+    args: &MeteringArgs,
+    report: Option<&Path>,
+) -> Result<(), CommandError> {
+    policies::inputs(&args.policies).for_each(|path| files.add_input(&path));
+    files.add_stream(io::stderr(), "standard error");
+    let outputs = [
+        ("--report", report),
+        ("--otlp-file", args.report.otlp_file.as_deref()),
+        ("--dump-windows", args.policies.dump_windows.as_deref()),
+    ];
+    let outputs = outputs.into_iter().filter_map(|(option, path)| Some((option, path?)));
+    outputs.into_iter().try_for_each(|(option, path)| files.add_output(option, path))
 }
 
 /// Meters all readings of a source and sends telemetry to the sinks. Calls `step` after each

@@ -22,6 +22,7 @@ mod live;
 #[cfg(feature = "live")]
 mod live_error;
 mod metering;
+mod output_files;
 mod policies;
 #[cfg(feature = "authoring")]
 mod policy;

@@ -1,5 +1,6 @@
 //! The policies of a command, configured by its command line and the environment.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use phasemeter_rules::compile::CompilerProcess;
 use phasemeter_rules::host::HostError;
 use phasemeter_rules::limits::Limits;
+use phasemeter_rules::policy_dir;
 use tracing::warn;
 
 use super::error::CommandError;
@@ -52,6 +54,18 @@ pub(super) fn open(
         }
         opened => Ok(opened?),
     }
+}
+
+/// The files that policies are read from.
+pub(super) fn inputs(args: &PolicyArgs) -> impl Iterator<Item = PathBuf> {
+    let entries = args.dir.iter().flat_map(fs::read_dir).flatten().flatten();
+    let in_dir = entries.map(|entry| entry.path());
+    let in_dir = in_dir.filter(|path| path.extension().is_some_and(|it| it == "wasm"));
+    let lock = args.dir.iter().map(|dir| dir.join(policy_dir::LOCK));
+    let policies = in_dir.chain(args.files.iter().cloned());
+    let settings = args.settings.iter().map(|(_, path)| path.clone());
+    let policies = policies.flat_map(|path| policy_dir::inputs(&path));
+    policies.chain(lock).chain(settings).chain(args.keys.iter().cloned())
 }
 
 /// Limits of evaluations, and the compiler with its limits.

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use super::error::CommandError;
 use super::gpus;
 use super::live_error::LiveError;
+use super::output_files::OutputFiles;
 use super::signals::SignalListener;
 use crate::cli::RecordArgs;
 use crate::sampler::{Sampler, SamplerConfig};
@@ -32,6 +33,9 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Records until a signal, or until its duration is over.
 pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
+    let mut files = OutputFiles::default();
+    files.add_stream(io::stderr(), "standard error");
+    files.add_output("FILE", &args.file)?;
     let failed = |what| move |source| CommandError::System { what, source };
     let signals = SignalListener::start(false).map_err(failed("cannot listen for signals"))?;
     let discovery = Driver::installed().discover().map_err(LiveError::from)?;

@@ -32,6 +32,7 @@ use super::files::{self, ReplacedFile};
 use super::live::{FinishedRun, Live};
 use super::live_error::LiveError;
 use super::metering::{self, Provenance};
+use super::output_files::OutputFiles;
 use super::signals::{SignalEvent, SignalListener};
 use super::window_scheduler::WindowScheduler;
 use super::{gpus, policies};
@@ -67,7 +68,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let signals = SignalListener::start(command.is_some());
     let signals = signals.map_err(failed("cannot listen for signals"))?;
     let environment = metering::environment();
-    let report_file = args.report_file.as_deref().map(ReplacedFile::at).transpose()?;
+    let report_path = args.report_file.as_deref();
+    metering::check_outputs(OutputFiles::default(), &args.metering, report_path)?;
+    let report_file = report_path.map(ReplacedFile::at).transpose()?;
     let otlp_file = args.metering.report.otlp_file.as_deref();
     otlp_file.map_or(Ok(()), files::reject_pipe)?;
     let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;

@@ -281,6 +281,29 @@ fn full_disk_is_reported_and_does_not_fail_the_run() {
     assert!(log.contains("Experiment"), "{log}");
 }
 
+/// Guarantee: the command is not started, and neither file is touched.
+#[test]
+fn output_in_use_is_rejected_before_the_command_starts() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::write(path("terms.json"), "{}").unwrap();
+    let (report, terms) = (path("report.json"), path("terms.json"));
+    let (report, terms) = (report.display(), terms.display());
+    for arguments in [
+        format!("--report {report} --otlp-file {report}"),
+        format!("--policy-settings negotiated={terms} --report {terms}"),
+    ] {
+        let started = path("started");
+        let script = format!("touch {}", started.display());
+        let output = with_command(&rig, &arguments, &script).output().unwrap();
+        assert_eq!(output.status.code(), Some(73), "{}", stderr(&output));
+        assert!(stderr(&output).contains("is also the "), "{}", stderr(&output));
+        assert!(!started.exists() && !path("report.json").exists(), "{arguments}");
+        assert_eq!(fs::read_to_string(path("terms.json")).unwrap(), "{}", "{arguments}");
+    }
+}
+
 /// All elements under a path of nested lists in an OTLP file.
 pub(crate) fn elements(file: &Path, path: [&str; 3]) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap();
