@@ -6,7 +6,7 @@
 use std::ops::{AddAssign, Index};
 
 use crate::accrual::UtilizedCost;
-use crate::money::NanoUsd;
+use crate::money::{NanoUsd, Rate};
 use crate::phase::{Account, Phase};
 use crate::timeline::TimeSlice;
 use crate::units::Nanos;
@@ -97,6 +97,25 @@ impl Accounts {
     /// Posts a charge to its account.
     pub fn post(&mut self, charge: &Charge) {
         self.0[charge.slice.account as usize].post(charge);
+    }
+
+    /// These accounts at a constant rate. Their time begins `before` after the start of accrual.
+    ///
+    /// Costs are rounded as if the accounts followed one another in their order, so that they sum to
+    /// ⌊C(end)⌋ − ⌊C(begin)⌋.
+    #[must_use]
+    pub fn at_rate(&self, rate: Rate, before: Nanos) -> Self {
+        let mut priced = *self;
+        let mut end = before;
+        let mut charged = rate.cost(end);
+        for balance in &mut priced.0 {
+            end += balance.time;
+            let cost = rate.cost(end);
+            balance.cost = cost - charged;
+            balance.utilized = UtilizedCost::of(balance.weighted, rate);
+            charged = cost;
+        }
+        priced
     }
 
     /// The difference to `earlier` balances of the same accounts.

@@ -156,6 +156,12 @@ pub enum RateChangeError {
     /// The GPU is unpriced; the cost of its time is unknown, not $0.
     #[error("rate change rejected: the GPU is unpriced")]
     Unpriced,
+    /// The GPU has a price already.
+    #[error("first rate rejected: the GPU is priced")]
+    Priced,
+    /// A session has ended, and its spans were emitted without a cost.
+    #[error("first rate rejected: a session has ended without a price")]
+    SessionEnded,
 }
 
 /// Exact utilized cost, Σ u·rate·dt, in ppm × nano-USD per hour × ns. It is summed unrounded and

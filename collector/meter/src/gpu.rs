@@ -4,11 +4,11 @@
 //! finalized results to an [`Observer`]. Must not depend on observers or on other GPUs.
 
 mod queries;
+mod rates;
 mod rolling;
 
 use self::rolling::RollingWindow;
 pub use self::rolling::WindowTotals;
-use crate::accrual::RateChangeError;
 pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
 use crate::energy::EnergyMeter;
@@ -158,15 +158,6 @@ impl GpuMeter {
         if self.config.boundary_every > Nanos::ZERO {
             observer.boundary(end, self);
         }
-    }
-
-    /// Changes the rate from `at` on.
-    ///
-    /// # Errors
-    /// Returns an error if time after `at` has been charged, or the GPU is unpriced.
-    pub fn change_rate(&mut self, at: Timestamp, rate: Rate) -> Result<(), RateChangeError> {
-        let accrual = self.ledger.accrual.as_mut().ok_or(RateChangeError::Unpriced)?;
-        Ok(accrual.change_rate(at, rate)?)
     }
 
     /// Sets the memory size, for readings ingested from now on: more than 1% of it in use means
@@ -382,7 +373,7 @@ impl GpuMeter {
             let until = change.map_or(to, |change| change.min(to));
             let mut post = post_to(&mut self.ledger, observer);
             self.timeline.observe(from, until, utilization, &mut post);
-            if until < to {
+            if change == Some(until) {
                 self.timeline.cut();
             }
             from = until;

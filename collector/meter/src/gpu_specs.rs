@@ -107,6 +107,19 @@ pub fn same_model(one: &str, other: &str) -> bool {
     without_vendor(one).eq_ignore_ascii_case(without_vendor(other))
 }
 
+/// Whether a name is that of this model, or begins with it, as `NVIDIA B300 SXM6 AC` with
+/// `NVIDIA B300`.
+#[must_use]
+pub fn extends_model(name: &str, model: &str) -> bool {
+    let (name, model) = (without_vendor(name), without_vendor(model));
+    match name.split_at_checked(model.len()) {
+        Some((begin, rest)) => {
+            begin.eq_ignore_ascii_case(model) && (rest.is_empty() || rest.starts_with(' '))
+        }
+        None => false,
+    }
+}
+
 fn without_vendor(model: &str) -> &str {
     const VENDOR: &str = "NVIDIA ";
     match model.split_at_checked(VENDOR.len()) {
@@ -157,6 +170,15 @@ mod tests {
             assert_eq!(specs.bf16_tflops, Some(312.0));
             assert_eq!(specs.fp8_tflops, None, "an A100 has no FP8");
             assert_eq!(specs.mig_instances, Some(7));
+        }
+    }
+
+    #[test]
+    fn longer_name_extends_model_at_word_boundary() {
+        assert!(extends_model("NVIDIA B300 SXM6 AC", "nvidia b300"));
+        assert!(extends_model("B300", "NVIDIA B300"));
+        for name in ["NVIDIA L40S", "NVIDIA GB300", "B30", ""] {
+            assert!(!extends_model(name, "NVIDIA L4") && !extends_model(name, "NVIDIA B300"));
         }
     }
 

@@ -31,6 +31,16 @@ impl Ledger {
         }
     }
 
+    /// Prices all time since `start`, as if this had always been the rate.
+    pub(crate) fn price_from(&mut self, start: Timestamp, rate: Rate) {
+        let mut accrual = Accrual::new(start, rate);
+        accrual.charge(start + self.accounts.all().time);
+        self.accrual = Some(accrual);
+        self.accounts = self.accounts.at_rate(rate, Nanos::ZERO);
+        self.waste.price(rate);
+        self.spans.price(start, rate);
+    }
+
     /// Charges the next time slice and posts the charge. `emit` receives the spans that end with
     /// it.
     pub(crate) fn post(&mut self, slice: TimeSlice, emit: &mut impl FnMut(&PhaseSpan)) {

@@ -6,6 +6,8 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
 
+use crate::units::{NANOS_PER_HOUR, Nanos};
+
 /// Nano-dollars per dollar.
 pub const NANOS_PER_USD: u64 = 1_000_000_000;
 
@@ -100,6 +102,9 @@ impl Rate {
     /// `i128` for every [`Timestamp`](crate::units::Timestamp).
     pub const MAX: u64 = 10_000 * NANOS_PER_USD;
 
+    /// Free.
+    pub const ZERO: Self = Self(0);
+
     /// From nano-USD per GPU-hour; `None` above [`Rate::MAX`].
     #[must_use]
     pub const fn new(nano_usd_per_hour: u64) -> Option<Self> {
@@ -138,6 +143,13 @@ impl Rate {
     #[must_use]
     pub const fn nano_usd_per_hour(self) -> u64 {
         self.0
+    }
+
+    /// The cost of one GPU for this time, rounded down.
+    #[must_use]
+    #[expect(clippy::cast_possible_wrap, reason = "below 2^75: 1e13 × 2^64 ÷ 3.6e12")]
+    pub const fn cost(self, time: Nanos) -> NanoUsd {
+        NanoUsd((self.0 as u128 * time.0 as u128 / NANOS_PER_HOUR as u128) as i128)
     }
 
     /// The cost of one GPU for one hour.

@@ -180,6 +180,8 @@ pub struct GpuIdentity {
     pub index: Option<u32>,
     /// `nvmlDeviceGetName`, as spelled by the driver.
     pub model: Option<String>,
+    /// Whether the model is the user's, for lack of one in the source, which may still provide it.
+    pub is_model_assumed: bool,
     /// `nvmlDeviceGetMemoryInfo().total`, if the source provides it.
     pub memory_total: Option<Bytes>,
     /// Power limit, never zero: `nvmlDeviceGetEnforcedPowerLimit`, else

@@ -4,6 +4,7 @@
 //! or a `mixed` run of shorter ones. Both tile the timeline. Must not depend on tracing.
 
 use crate::accounts::{Accounts, Charge};
+use crate::money::Rate;
 use crate::phase::Phase;
 use crate::units::{Nanos, Timestamp};
 
@@ -120,6 +121,16 @@ impl SpanBuilder {
                     self.close(ended, emit);
                 }
             }
+        }
+    }
+
+    /// Prices the spans that have not ended, as if this had been the rate since `start`.
+    pub(crate) fn price(&mut self, start: Timestamp, rate: Rate) {
+        let spans = self.previous.iter_mut().chain(&mut self.short);
+        let spans = spans.map(|span| (span.from, &mut span.accounts));
+        let open = self.open.iter_mut().map(|open| (open.from, &mut open.accounts));
+        for (from, accounts) in spans.chain(open) {
+            *accounts = accounts.at_rate(rate, from.since(start));
         }
     }
 

@@ -8,10 +8,10 @@
 use std::ops::Index;
 
 use crate::accounts::{Accounts, Charge};
-use crate::money::NanoUsd;
+use crate::money::{NanoUsd, Rate};
 use crate::pattern::CycleChange;
 use crate::phase::{Account, Phase};
-use crate::units::Timestamp;
+use crate::units::{Nanos, Timestamp};
 
 /// The cause of waste.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,6 +112,13 @@ impl WasteClassifier {
                     *to = at;
                 }
             }
+        }
+    }
+
+    /// Prices all charges so far at this rate.
+    pub(crate) fn price(&mut self, rate: Rate) {
+        for accounts in [&mut self.starved, &mut self.inside, &mut self.tail] {
+            *accounts = accounts.at_rate(rate, Nanos::ZERO);
         }
     }
 

@@ -236,6 +236,79 @@ proptest! {
         prop_assert_eq!(accounts.waste(), NanoUsd::ZERO);
     }
 
+    /// Scenario: rates change at any instant, also where an interval within a second ends.
+    /// Guarantee: utilized cost is Σ utilization × rate × time, but for rounding.
+    #[test]
+    fn utilized_cost_has_the_rate_of_its_instant(
+        steps in prop::collection::vec((1_u64..8, 0_u64..=100), 2..60),
+        changes in prop::collection::vec((0_u64..400, any_rate()), 1..5),
+        first in any_rate(),
+    ) {
+        const STEP: u64 = 125;
+        let mut meter = GpuMeter::new(MeterConfig::default(), Some(first), None);
+        let mut rates = std::collections::BTreeMap::from([(START, first)]);
+        let mut row = Row { at: START, ppm: Some(0), held: None };
+        meter.push(reading(&row), &mut ()).unwrap();
+        for (step, rate) in changes {
+            let millis = START + step * STEP;
+            meter.change_rate(at(millis), rate).unwrap();
+            rates.insert(millis, rate);
+        }
+        let mut exact = 0_i128;
+        for (length, percent) in steps {
+            let before = row;
+            row = Row { at: row.at + length * STEP, ppm: Some(percent * 10_000), held: None };
+            meter.push(reading(&row), &mut ()).unwrap();
+            for millis in (before.at..row.at).step_by(125) {
+                let (_, rate) = rates.range(..=millis).next_back().unwrap();
+                let weight = i128::from(before.ppm.unwrap()) * i128::from(STEP * 1_000_000);
+                exact += weight * i128::from(rate.nano_usd_per_hour());
+            }
+        }
+        meter.finish(&mut ());
+        let utilized = meter.summary().accounts.utilized_cost().0;
+        let exact = exact / (i128::from(NANOS_PER_HOUR) * 1_000_000);
+        // At most one nano-dollar per time slice.
+        prop_assert!((exact - 500..=exact).contains(&utilized), "{} of {}", utilized, exact);
+    }
+
+    /// Scenario: the price is known only after some of the readings.
+    /// Guarantee: accounts, waste and all later spans cost what they would have cost with a price
+    /// from the start, and sum to the same bill.
+    #[test]
+    fn late_price_applies_from_the_start(rows in any_rows(), rate in any_rate(), known in 0_usize..700) {
+        let (expected, with_price) = meter(&rows, rate);
+        let config = MeterConfig { boundary_every: Nanos::from_secs(10), ..MeterConfig::default() };
+        let mut late = GpuMeter::new(config, None, total());
+        let mut received = Received::default();
+        let mut without_price = 0;
+        for (index, row) in rows.iter().enumerate() {
+            if index == known.min(rows.len() - 1) {
+                late.price_from_start(rate).unwrap();
+                without_price = received.spans.len();
+            }
+            late.push(reading(row), &mut received).unwrap();
+        }
+        prop_assert!(late.price_from_start(rate).is_err(), "priced already");
+        late.finish(&mut received);
+        let (expected, summary) = (expected.summary(), late.summary());
+        prop_assert_eq!(summary.accounts.all(), expected.accounts.all());
+        let slices = i128::try_from(4 * rows.len() + 100).unwrap();
+        for account in Account::ALL {
+            let (late, known) = (summary.accounts[account], expected.accounts[account]);
+            prop_assert_eq!((late.time, late.weighted), (known.time, known.weighted));
+            prop_assert!((late.cost.0 - known.cost.0).abs() <= slices, "{:?}", account);
+        }
+        let waste = summary.waste;
+        prop_assert_eq!(waste.starvation + waste.idle + waste.underload, summary.accounts.waste());
+        let costs = |spans: &[PhaseSpan]| -> Vec<_> {
+            spans.iter().map(|span| span.accounts.all().cost).collect()
+        };
+        let (late, known) = (costs(&received.spans), costs(&with_price.spans));
+        prop_assert_eq!(&late[without_price..], &known[without_price..]);
+        prop_assert!(late[..without_price].iter().all(|cost| *cost == NanoUsd::ZERO));
+    }
+
     /// Any order within the allowed lateness changes nothing.
     #[test]
     fn arrival_order_changes_nothing(rows in any_rows(), swaps in prop::collection::vec(0_usize..600, 0..80)) {

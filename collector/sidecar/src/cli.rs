@@ -135,9 +135,13 @@ pub struct AuditArgs {
     #[arg(long, value_name = "NAMES")]
     pub columns: Option<String>,
 
-    /// Model of the GPUs, like `NVIDIA H100 80GB HBM3`, if the log has no model column.
+    /// Model of the GPUs whose model is not in the log, like `NVIDIA H100 80GB HBM3`.
     #[arg(long, value_name = "NAME")]
     pub gpu_model: Option<String>,
+
+    /// Model of all GPUs, in place of the log's.
+    #[arg(long, value_name = "NAME", conflicts_with = "gpu_model")]
+    pub gpu_model_override: Option<String>,
 
     /// UTC offset of the log's local times, like `+02:00` [default: UTC].
     #[arg(long, value_name = "±HH:MM", allow_hyphen_values = true)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use phasemeter_meter::reading::{GpuIdentity, Reading};
-use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
+use phasemeter_sources::nvidia_smi::{GivenModel, Input, LogOptions, Logs};
 use phasemeter_sources::{Source, SourceError};
 
 const NOTES: [&str; 2] = ["args", "expected"];
@@ -59,7 +59,8 @@ fn arguments() -> (Vec<Input>, LogOptions) {
         match arg {
             "--gpu-count" => options.gpus = Some(value().parse().unwrap()),
             "--columns" => options.columns = Some(value()),
-            "--gpu-model" => options.gpu_model = Some(value()),
+            "--gpu-model" => options.gpu_model = Some(GivenModel::Default(value())),
+            "--gpu-model-override" => options.gpu_model = Some(GivenModel::Override(value())),
             "--utc-offset" => options.utc_offset = Some(value().parse().unwrap()),
             log => inputs.push(Input::from(PathBuf::from(log))),
         }
@@ -134,7 +135,9 @@ fn list_gpu(index: usize, gpu: &GpuIdentity, out: &mut String) {
     let index = gpu.index.map(|index| index.to_string());
     let total = gpu.memory_total.map(|total| format!("{} bytes", total.get()));
     let limit = gpu.power_limit.map(|limit| format!("{} mW", limit.get()));
-    let facts = [&gpu.uuid, &gpu.bus_id, &index, &gpu.model, &total, &limit];
+    let assumed = if gpu.is_model_assumed { " (assumed)" } else { "" };
+    let model = gpu.model.as_ref().map(|model| format!("{model}{assumed}"));
+    let facts = [&gpu.uuid, &gpu.bus_id, &index, &model, &total, &limit];
     let names = ["uuid", "bus id", "index", "model", "memory", "limit"];
     for (name, fact) in names.iter().zip(facts) {
         if let Some(fact) = fact {

@@ -70,6 +70,11 @@ impl RollingWindow {
         Self { series: Series::recent(keep, start), snapshots: VecDeque::new() }
     }
 
+    /// Whether a session in the window has ended.
+    pub(super) fn has_snapshots(&self) -> bool {
+        !self.snapshots.is_empty()
+    }
+
     /// Applies a cycle change to all snapshots: waste before one may turn out later to lie in a
     /// bouncing stretch.
     pub(super) fn apply(&mut self, change: CycleChange, confirmed: bool) {

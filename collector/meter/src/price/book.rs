@@ -9,7 +9,7 @@ use super::suggest::suggest;
 use super::unpriced::Unpriced;
 use crate::csv;
 use crate::date::Date;
-use crate::gpu_specs::same_model;
+use crate::gpu_specs::{GpuSpecs, extends_model, same_model};
 use crate::money::Rate;
 
 const TABLE: &str = include_str!("../../data/gpu-instances.csv");
@@ -43,13 +43,14 @@ struct Row {
 /// A query of the price book. Names are case-insensitive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Query<'a> {
-    /// The GPU's model, as spelled by the driver. Used only if there is no instance type.
+    /// The GPU's model, as spelled by the driver. Used if there is no instance type, or only one with
+    /// another GPU.
     pub model: Option<&'a str>,
     /// `aws`, `azure` or `gcp`; any if `None`.
     pub provider: Option<&'a str>,
     /// Such as `us-east-1`; any if `None`.
     pub region: Option<&'a str>,
-    /// Such as `p5.48xlarge`; takes precedence over the model.
+    /// Such as `p5.48xlarge`; takes precedence over the model, unless it has another GPU.
     pub instance_type: Option<&'a str>,
     /// On demand if `None`.
     pub plan: Option<Plan>,
@@ -72,6 +73,12 @@ impl PriceBook {
     /// # Errors
     /// Returns an error with the reason if the book lists no such price.
     pub fn price(&self, query: &Query<'_>) -> Result<Price, Unpriced> {
+        let query = &match query.model.zip(query.instance_type) {
+            Some((model, name)) if self.has_other_gpu(name, model) => {
+                Query { instance_type: None, ..*query }
+            }
+            _ => *query,
+        };
         let plan = query.plan.unwrap_or(Plan::OnDemand);
         let rate: fn(&Row) -> Option<Rate> = match plan {
             Plan::OnDemand => |row| row.on_demand,
@@ -104,6 +111,21 @@ impl PriceBook {
             as_of: priced.iter().map(|(_, row)| row.as_of).min(),
             estimate: (!exact).then_some(PriceRange { rows: priced.len(), low, high }),
         })
+    }
+
+    /// The GPU of an instance type; `None` if it is not listed.
+    #[must_use]
+    pub fn gpu_of(&self, instance_type: &str) -> Option<&'static str> {
+        let row = self.rows.iter().find(|row| matches(Some(instance_type), row.instance_type));
+        row.map(|row| row.model)
+    }
+
+    /// Whether an instance type has a GPU of another model than this. A model that is in no table, or
+    /// has a longer name than in the book, may be the same.
+    #[must_use]
+    pub fn has_other_gpu(&self, instance_type: &str, model: &str) -> bool {
+        self.gpu_of(instance_type).is_some_and(|it| !extends_model(model, it))
+            && GpuSpecs::of(model).is_some()
     }
 
     /// Checks that the book has the queried provider and region.
@@ -216,7 +238,6 @@ fn sources(rows: &[(Rate, Row)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu_specs::GpuSpecs;
 
     fn price_of(query: Query<'_>) -> Result<Price, Unpriced> {
         PriceBook::built_in().price(&query)
@@ -309,6 +330,17 @@ mod tests {
             ..Query::default()
         };
         assert_eq!(price_of(query).unwrap().rate, usd("17.802"));
+    }
+
+    #[test]
+    fn instance_type_with_another_gpu_is_not_used() {
+        let model = "NVIDIA H100 80GB HBM3";
+        let by_model = Query { model: Some(model), provider: Some("aws"), ..Query::default() };
+        let query = Query { instance_type: Some("g4dn.xlarge"), ..by_model };
+        assert_eq!(price_of(query), price_of(by_model));
+        assert_eq!(PriceBook::built_in().gpu_of("g4dn.xlarge"), Some("Tesla T4"));
+        let unlisted = Query { model: Some("NVIDIA GeForce RTX 4090"), ..query };
+        assert!(error_of(unlisted).starts_with("unknown GPU model 'NVIDIA GeForce RTX 4090'"));
     }
 
     #[test]

@@ -16,6 +16,14 @@ pub enum Unpriced {
         /// Similar models.
         suggestions: Vec<&'static str>,
     },
+    /// The model became known after its price had changed, so earlier time cannot be priced.
+    #[error(
+        "the model '{model}' is in the log only after a change of its price; specify the model"
+    )]
+    ModelTooLate {
+        /// The model.
+        model: String,
+    },
     /// No row has this instance type.
     #[error("unknown instance type '{instance_type}'{}", did_you_mean(.suggestions))]
     UnknownInstanceType {

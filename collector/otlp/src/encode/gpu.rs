@@ -8,7 +8,7 @@ use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::span::PhaseSpan;
-use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::accounts::AccountPoints;
 use super::batch::Batch;
@@ -80,6 +80,21 @@ impl GpuExport {
     /// Changes the price from `at` on; no later time has been exported.
     pub fn change_price(&mut self, at: Timestamp, price: &Price) {
         self.attributes.change_price(at, price);
+    }
+
+    /// Sets the model, which became known only now.
+    pub fn set_model(&mut self, model: &str) {
+        self.attributes.set_model(model);
+    }
+
+    /// Prices a GPU without a price from its start on. No session has ended; spans that have ended
+    /// remain without cost.
+    pub fn price_from_start(&mut self, price: &Price) {
+        self.attributes.set_price(price);
+        if let Some(Session { totals, .. }) = &mut self.session {
+            totals.accounts = totals.accounts.at_rate(price.rate, Nanos::ZERO);
+            totals.priced = true;
+        }
     }
 
     /// The attribute that identifies the GPU.

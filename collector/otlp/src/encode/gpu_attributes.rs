@@ -15,6 +15,8 @@ use super::values::text;
 /// The vendor of the GPUs: every source reads them through this vendor's driver.
 const VENDOR: &str = "NVIDIA";
 
+const MODEL: &str = "hw.model";
+
 /// What is known of a GPU when its export starts.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuDescription<'a> {
@@ -47,7 +49,7 @@ impl GpuAttributes {
         let id = text("hw.id", &names.0);
         let name = names.1.as_ref().map(|name| text("hw.name", name));
         let hardware: Vec<_> = [id.clone()].into_iter().chain(name).collect();
-        let model = identity.model.as_deref().map(|model| text("hw.model", model));
+        let model = identity.model.as_deref().map(|model| text(MODEL, model));
         let board = &identity.board;
         let board_attributes = [
             ("hw.serial_number", &board.serial_number),
@@ -66,6 +68,17 @@ impl GpuAttributes {
             price: gpu.price.map(price_attributes),
             coming: VecDeque::new(),
         }
+    }
+
+    /// Sets the model.
+    pub(super) fn set_model(&mut self, model: &str) {
+        self.gpu.retain(|attribute| attribute.key != MODEL);
+        self.gpu.insert(self.hardware.len(), text(MODEL, model));
+    }
+
+    /// Sets the price of all time so far.
+    pub(super) fn set_price(&mut self, price: &Price) {
+        self.price = Some(price_attributes(price));
     }
 
     /// Changes the price attributes from `at` on, after all known prices.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use phasemeter_meter::gpu_specs::same_model;
 use phasemeter_sources::nvidia_smi::{
-    self, GpuIdentification, Input, LogOptions, LogSummary, Logs, Separation,
+    self, GivenModel, GpuIdentification, Input, LogOptions, LogSummary, Logs, Separation,
 };
 
 use super::error::CommandError;
@@ -20,17 +21,23 @@ const MAX_LISTED: usize = 5;
 
 /// Meters the logs and reports.
 pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
-    let AuditArgs { logs, gpu_count, columns, gpu_model, utc_offset, metering, send } = args;
+    let AuditArgs { logs, gpu_count, columns, utc_offset, metering, send, .. } = args;
+    let given = args.gpu_model.map(GivenModel::Default);
+    let gpu_model = args.gpu_model_override.map(GivenModel::Override).or(given);
     let inputs: Vec<Input> = logs.into_iter().map(Input::from).collect();
     let stale_after = metering.meter.config().stale_after.fixed();
-    let options = LogOptions { gpus: gpu_count, columns, gpu_model, utc_offset, stale_after };
+    let gpus = gpu_count;
+    let options =
+        LogOptions { gpus, columns, gpu_model: gpu_model.clone(), utc_offset, stale_after };
     let mut source = Logs::open(&inputs, &options)?;
     check_outputs(&inputs, &metering)?;
     let mut progress = Progress::of(&source);
     let mut sinks = Sinks::open(&metering.report, &send)?;
     let run = metering::meter(&metering, &mut source, &mut sinks, |source| progress.step(source))?;
     progress.finish();
-    let reported = metering::report(&metering, &source, &run, provenance(&inputs, &source));
+    let mut provenance = provenance(&inputs, &source);
+    provenance.assumptions.extend(model_contradictions(gpu_model.as_ref(), &source));
+    let reported = metering::report(&metering, &source, &run, provenance);
     reported.and(sinks.finish())
 }
 
@@ -84,6 +91,29 @@ fn assumptions(source: &Logs) -> Vec<String> {
     }
     assumptions.extend(separations(source));
     assumptions
+}
+
+/// Contradictions between the model given by the user and those in the logs.
+fn model_contradictions(given: Option<&GivenModel>, source: &Logs) -> Vec<String> {
+    let Some(given) = given else { return Vec::new() };
+    let (GivenModel::Default(name) | GivenModel::Override(name)) = given;
+    let mut gpus: BTreeMap<&str, usize> = BTreeMap::new();
+    for logged in source.logged_models().flatten().filter(|logged| !same_model(logged, name)) {
+        *gpus.entry(logged).or_default() += 1;
+    }
+    let contradictions = gpus.into_iter().map(|(logged, gpus)| {
+        let gpus = if gpus == 1 { "1 GPU".to_owned() } else { format!("{gpus} GPUs") };
+        match given {
+            GivenModel::Default(_) => format!(
+                "{gpus} are {logged} by the log, so --gpu-model {name} does not apply to them; \
+                 --gpu-model-override does"
+            ),
+            GivenModel::Override(_) => {
+                format!("{gpus} are {logged} by the log, not {name} as given")
+            }
+        }
+    });
+    contradictions.collect()
 }
 
 /// How the rows of a log that does not identify its GPUs are read.

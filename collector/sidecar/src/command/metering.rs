@@ -124,6 +124,8 @@ pub(super) fn input<'a>(
     let ends = run.gpus.iter().filter_map(|gpu| Some(gpu.meter.span()?.1));
     let held = run.pricing.expired(ends.max().unwrap_or_default());
     assumptions.extend(held.map(|(model, held)| expired_price(model, &held)));
+    let models = identities.iter().filter_map(|gpu| gpu.model.as_deref());
+    assumptions.extend(run.pricing.contradictions(models));
     Input {
         title: provenance.title,
         experiment: report::Experiment {

@@ -27,6 +27,8 @@ pub struct MeteredGpu {
     pub(super) price_until: Timestamp,
     /// The model for pricing.
     pub(super) model: Option<String>,
+    /// Whether the source has provided it. Otherwise it may do so later.
+    is_model_final: bool,
     pub(super) memory_total: Option<Bytes>,
     /// The last power limit among its device metrics; before, its identity has it.
     pub(super) power_limit: Option<Milliwatts>,
@@ -41,8 +43,7 @@ impl MeteredGpu {
         term: Result<Term, Unpriced>,
     ) -> Self {
         let rate = term.as_ref().ok().map(|term| term.price.rate);
-        let by_model = || GpuSpecs::of(identity.model.as_deref()?)?.memory;
-        let memory_total = identity.memory_total.or_else(by_model);
+        let memory_total = memory_total(identity);
         Self {
             meter: GpuMeter::new(config, rate, memory_total),
             earlier: EarlierPrices::default(),
@@ -50,9 +51,45 @@ impl MeteredGpu {
             price_until: term.as_ref().map_or(Timestamp::LAST, |term| term.until),
             price: term.map(|term| term.price),
             model: identity.model.clone(),
+            is_model_final: is_model_final(identity),
             memory_total,
             power_limit: None,
             export: None,
+        }
+    }
+
+    /// Whether the source has provided the model of this GPU since the last call.
+    pub(super) const fn learns_model(&mut self, identity: &GpuIdentity) -> bool {
+        let learns = !self.is_model_final && is_model_final(identity);
+        self.is_model_final |= learns;
+        learns
+    }
+
+    /// Sets the model that the source has provided.
+    pub(super) fn set_model(&mut self, identity: &GpuIdentity) {
+        self.model.clone_from(&identity.model);
+        self.memory_total = memory_total(identity);
+        self.meter.set_memory_total(self.memory_total);
+        if let (Some(export), Some(model)) = (&mut self.export, &self.model) {
+            export.set_model(model);
+        }
+    }
+
+    /// Prices the GPU, which has no price yet, from its start on if it has had one price since then.
+    pub(super) fn price_from_start(&mut self, term: Result<Term, Unpriced>) {
+        let charged = self.meter.charged_until().unwrap_or_default();
+        let too_late = || Unpriced::ModelTooLate { model: self.model.clone().unwrap_or_default() };
+        let term = match term {
+            Ok(term) if term.until < charged => Err(too_late()),
+            term => term,
+        };
+        self.price = term.and_then(|Term { price, until, .. }| {
+            self.meter.price_from_start(price.rate).map_err(|_| too_late())?;
+            self.price_until = until;
+            Ok(price)
+        });
+        if let (Some(export), Ok(price)) = (&mut self.export, &self.price) {
+            export.price_from_start(price);
         }
     }
 
@@ -145,4 +182,15 @@ impl MeteredGpu {
             _ => self.meter.finish(&mut ()),
         }
     }
+}
+
+/// The memory as reported, else as specified for the model.
+fn memory_total(identity: &GpuIdentity) -> Option<Bytes> {
+    let by_model = || GpuSpecs::of(identity.model.as_deref()?)?.memory;
+    identity.memory_total.or_else(by_model)
+}
+
+/// Whether the source has provided the model.
+const fn is_model_final(identity: &GpuIdentity) -> bool {
+    identity.model.is_some() && !identity.is_model_assumed
 }

@@ -152,6 +152,11 @@ impl<'a> Pipeline<'a> {
         identities: &[GpuIdentity],
     ) -> Result<Result<(), LateReading>, PipelineError> {
         self.prepare(reading.at, identities);
+        if let (Some(metered), Some(identity)) = (self.gpus.get_mut(gpu), identities.get(gpu))
+            && metered.learns_model(identity)
+        {
+            self.price_model(gpu, identity, reading.at);
+        }
         if self.gpus.get(gpu).is_some_and(|gpu| gpu.price_until <= reading.at) {
             self.reprice(gpu, reading.at);
         }
@@ -321,6 +326,22 @@ impl<'a> Pipeline<'a> {
             gpu.begin_export(exporter, identity);
         }
         gpu
+    }
+
+    /// Prices a GPU whose model the source has provided only now, at `read`: from its start on, if it
+    /// had no price. A price that was charged is changed from now on.
+    #[cold]
+    fn price_model(&mut self, gpu: usize, identity: &GpuIdentity, read: Timestamp) {
+        let Some(gpu) = self.gpus.get_mut(gpu) else { return };
+        gpu.set_model(identity);
+        let model = identity.model.as_deref();
+        if gpu.price.is_err() {
+            let start = gpu.meter.first_reading_at().unwrap_or(read);
+            gpu.price_from_start(self.pricing.at(model, start, start));
+        } else if let Ok(term) = self.pricing.at(model, read, read) {
+            gpu.price_until = read;
+            gpu.change_price(term);
+        }
     }
 
     /// Updates the price of a GPU that expires before its next reading, at `read`.

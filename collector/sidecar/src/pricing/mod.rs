@@ -6,8 +6,9 @@ mod schedule;
 
 pub use schedule::{EarlierPrices, ExpiredPrice, MAX_EARLIER_TERMS, MIN_QUOTE_INTERVAL, Term};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use phasemeter_meter::gpu_specs::same_model;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Plan, Price, PriceBook, Query, Unpriced};
 use phasemeter_meter::units::Timestamp;
@@ -81,6 +82,26 @@ impl Pricing {
         term
     }
 
+    /// Contradictions between the instance type and the models of the GPUs, one sentence each.
+    pub fn contradictions<'a>(&self, models: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+        let name = self.options.instance_type.as_deref();
+        let Some((name, gpu)) = name.and_then(|name| Some((name, self.book.gpu_of(name)?))) else {
+            return Vec::new();
+        };
+        let models: BTreeSet<_> = models.into_iter().collect();
+        let others = models.into_iter().filter(|model| !same_model(gpu, model));
+        let contradiction = |model| {
+            if self.options.given.is_some() {
+                format!("instance type {name} has {gpu}, but the GPUs are {model}")
+            } else if self.book.has_other_gpu(name, model) {
+                format!("instance type {name} has {gpu}, so it is not used to price {model}")
+            } else {
+                format!("{model} is not in the price book; it is priced as {gpu} of {name}")
+            }
+        };
+        others.map(contradiction).collect()
+    }
+
     /// The statistics of each queried pricer.
     #[must_use]
     pub fn pricers(&self) -> &[PricerStats] {
@@ -121,6 +142,7 @@ impl Pricing {
 
     fn query(&mut self, model: &str, time: Timestamp) -> (QuoteResult, Result<Price, Unpriced>) {
         let PriceOptions { provider, region, instance_type, plan, .. } = self.options.clone();
+        let instance_type = instance_type.filter(|name| !self.book.has_other_gpu(name, model));
         let listed = self.book.price(&Query {
             model: Some(model).filter(|model| !model.is_empty()),
             provider: provider.as_deref(),

@@ -50,7 +50,7 @@ impl LogDecoder {
             has_header: false,
             gpu_identification: GpuIdentification::RowOrder,
             timestamps: TimestampParser::new(options.utc_offset),
-            registry: GpuRegistry::new(options.gpu_model.clone()),
+            registry: GpuRegistry::default(),
         };
         if let Some(given) = &options.columns {
             let columns = Columns::read(given.as_bytes()).map_err(|error| LogError {
@@ -176,7 +176,7 @@ impl LogDecoder {
         self.usual_row = UsualRow::new(&columns);
         self.columns = Some(columns);
         self.has_header = true;
-        self.registry.clear_keys();
+        self.registry.begin_header();
     }
 
     #[cold]

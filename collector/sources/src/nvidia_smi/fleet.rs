@@ -17,10 +17,22 @@ use super::separation::Separation;
 /// Maximum time between a chain and a log that continues it.
 const MAX_GAP: Nanos = Nanos::from_secs(24 * 3_600);
 
+/// A model of all GPUs, given by the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GivenModel {
+    /// If the log has none.
+    Default(String),
+    /// In place of the log's.
+    Override(String),
+}
+
 /// The GPUs of all logs, in order of first appearance.
 #[derive(Default)]
 pub(super) struct Fleet {
     gpus: Vec<GpuIdentity>,
+    /// The model of each GPU in the logs.
+    logged_models: Vec<Option<String>>,
+    given_model: Option<GivenModel>,
     /// The chain in which each GPU was first found.
     gpu_chains: Vec<usize>,
     by_uuid: HashMap<String, usize>,
@@ -44,6 +56,16 @@ struct Chain {
 }
 
 impl Fleet {
+    /// A fleet without GPUs.
+    pub(super) fn new(given_model: Option<GivenModel>) -> Self {
+        Self { given_model, ..Self::default() }
+    }
+
+    /// The model of each GPU in the logs, if they have one.
+    pub(super) fn logged_models(&self) -> impl Iterator<Item = Option<&str>> {
+        self.logged_models.iter().map(Option::as_deref)
+    }
+
     /// All GPUs found so far.
     pub(super) fn gpus(&self) -> &[GpuIdentity] {
         &self.gpus
@@ -106,16 +128,19 @@ impl Fleet {
     ) -> Result<(), Option<Separation>> {
         let known = |position: usize| self.gpus.get(position);
         let shared = || {
-            let find = |gpu| Some((known(chain.ids.find(gpu, known)?)?, gpu));
+            let find = |gpu: &'_ GpuIdentity| {
+                let position = chain.ids.find(gpu, known)?;
+                let logged = self.logged_models.get(position)?.as_ref();
+                let agree = logged.zip(gpu.model.as_ref()).is_none_or(|(a, b)| a == b);
+                Some((known(position)?, agree))
+            };
             gpus.iter().copied().filter_map(find)
         };
         let reason = match chain.end {
             _ if shared().next().is_none() => return Err(None),
             None => Separation::Overlap,
             _ if shared().any(|(known, _)| known.uuid.is_some()) => Separation::Uuids,
-            _ if !shared().all(|(known, gpu)| identity::same_model(known, gpu)) => {
-                Separation::Models
-            }
+            _ if !shared().all(|(_, same_model)| same_model) => Separation::Models,
             _ if ![gpus.len(), chain.gpus].contains(&shared().count()) => Separation::Ids,
             Some(end) if start.since(end) > MAX_GAP => Separation::Gap,
             Some(_) => return Ok(()),
@@ -130,7 +155,13 @@ impl Fleet {
         let known = by_uuid.or_else(in_chain);
         let index = known.unwrap_or(self.gpus.len());
         if known.is_none() {
-            self.gpus.push(GpuIdentity::default());
+            let (model, is_model_assumed) = match &self.given_model {
+                None => (None, false),
+                Some(GivenModel::Default(model)) => (Some(model.clone()), true),
+                Some(GivenModel::Override(model)) => (Some(model.clone()), false),
+            };
+            self.gpus.push(GpuIdentity { model, is_model_assumed, ..GpuIdentity::default() });
+            self.logged_models.push(None);
             self.gpu_chains.push(chain);
             if let Some(chain) = self.chains.get_mut(chain) {
                 chain.gpus += 1;
@@ -148,6 +179,13 @@ impl Fleet {
             return;
         };
         let (chain, had_uuid) = (*chain, known.uuid.is_some());
+        if let (Some(logged @ None), Some(model)) = (self.logged_models.get_mut(index), &gpu.model)
+        {
+            *logged = Some(model.clone());
+            if std::mem::take(&mut known.is_model_assumed) {
+                known.model = None;
+            }
+        }
         if !identity::merge(known, gpu) {
             return;
         }

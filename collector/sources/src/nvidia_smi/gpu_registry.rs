@@ -19,7 +19,7 @@ const MAX_GPUS: usize = 1_024;
 /// Maximum number of models in a log that does not identify its GPUs.
 const MAX_MODELS: usize = 64;
 
-/// Number of rows searched for a GPU's model.
+/// Number of rows under each header that are searched for a GPU's model.
 const MODEL_ROWS: u32 = 1_000;
 
 /// The GPUs of one log, in order of first appearance.
@@ -31,8 +31,6 @@ pub(super) struct GpuRegistry {
     by_key: HashMap<Box<[u8]>, usize>,
     /// The expected GPU of the next row: rows come in ticks.
     next: usize,
-    /// The model given by the user.
-    model: Option<String>,
     /// The first models in rows whose GPUs were not yet known.
     models: Vec<Box<[u8]>>,
     changed: bool,
@@ -46,11 +44,6 @@ struct RegisteredGpu {
 }
 
 impl GpuRegistry {
-    /// An empty registry. If given, `model` applies to all GPUs.
-    pub(super) fn new(model: Option<String>) -> Self {
-        Self { model, ..Self::default() }
-    }
-
     /// The GPUs, without names.
     pub(super) fn gpus(&self) -> impl ExactSizeIterator<Item = &GpuIdentity> {
         self.gpus.iter().map(|gpu| &gpu.identity)
@@ -136,10 +129,12 @@ impl GpuRegistry {
         }
     }
 
-    /// Discards cached key cells: under a new header they may come from another column.
-    pub(super) fn clear_keys(&mut self) {
+    /// Begins the rows of a new header: keys may come from another column, and models may follow.
+    pub(super) fn begin_header(&mut self) {
         self.by_key.clear();
-        self.gpus.iter_mut().for_each(|gpu| gpu.key = None);
+        for gpu in &mut self.gpus {
+            (gpu.key, gpu.rows) = (None, 0);
+        }
     }
 
     /// Finds or adds the GPU of a row with a new key cell.
@@ -173,7 +168,6 @@ impl GpuRegistry {
     }
 
     fn insert(&mut self, identity: GpuIdentity) -> usize {
-        let identity = GpuIdentity { model: self.model.clone(), ..identity };
         let gpu = self.gpus.len();
         self.gpus.push(RegisteredGpu { key: None, identity, rows: 0 });
         self.changed = true;
@@ -183,6 +177,9 @@ impl GpuRegistry {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_meter::reading::Reading;
+    use phasemeter_meter::units::Timestamp;
+
     use super::*;
 
     fn ids<'a>(uuid: &'a str, bus_id: &'a str, index: &'a str) -> Ids<'a> {
@@ -208,7 +205,7 @@ mod tests {
         assert_eq!(registry.by_ids(&ids("[Unknown Error]", "0:65", "1")).unwrap(), 0);
         assert!(matches!(registry.by_ids(&ids("[N/A]", "", "")), Err(RejectReason::NoGpuId)));
         assert!(matches!(registry.by_ids(&ids("", "", "x")), Err(RejectReason::NoGpuId)));
-        registry.clear_keys();
+        registry.begin_header();
         assert!(matches!(registry.by_ids(&ids("", "", "")), Err(RejectReason::NoGpuId)));
     }
 
@@ -217,7 +214,7 @@ mod tests {
         let mut registry = GpuRegistry::default();
         assert_eq!(registry.by_ids(&ids("", "", "0")).unwrap(), 0);
         assert!(registry.take_changed());
-        registry.clear_keys();
+        registry.begin_header();
         assert_eq!(registry.by_ids(&ids("GPU-a", "", "0")).unwrap(), 0);
         assert!(registry.take_changed());
         assert_eq!(registry.gpus().next().unwrap().uuid.as_deref(), Some("GPU-a"));
@@ -231,6 +228,27 @@ mod tests {
         }
         let one_more = registry.by_ids(&ids("", "", "999999"));
         assert!(matches!(one_more, Err(RejectReason::TooManyGpus(MAX_GPUS))));
+    }
+
+    /// Scenario: no model in the rows that are searched, then another header.
+    #[test]
+    fn model_is_searched_again_under_new_header() {
+        let mut registry = GpuRegistry::default();
+        let ids = ids("", "", "0");
+        let row = |name: &'static str| Row {
+            reading: Reading::at(Timestamp::EPOCH),
+            limits: Limits::NONE,
+            ids,
+            name: name.as_bytes(),
+        };
+        let gpu = registry.by_ids(&ids).unwrap();
+        (0..MODEL_ROWS).for_each(|_| registry.record_row(gpu, &row("[N/A]")));
+        registry.record_row(gpu, &row("H100"));
+        assert_eq!(registry.gpus().next().unwrap().model, None, "searched enough");
+        registry.begin_header();
+        assert!(registry.expected(b"0", Limits::NONE).is_none(), "decoded with its model");
+        registry.record_row(gpu, &row("H100"));
+        assert_eq!(registry.gpus().next().unwrap().model.as_deref(), Some("H100"));
     }
 
     #[test]

@@ -57,11 +57,6 @@ fn insert_newest<K: Clone + Eq + Hash>(map: &mut HashMap<K, usize>, id: &K, posi
     *newest = position.max(*newest);
 }
 
-/// Whether both may have the same model.
-pub(super) fn same_model(a: &GpuIdentity, b: &GpuIdentity) -> bool {
-    agree(&a.model, &b.model).unwrap_or(true)
-}
-
 /// Fills in values that only `other` has; returns whether there were any.
 pub(super) fn merge(known: &mut GpuIdentity, other: &GpuIdentity) -> bool {
     let added = [

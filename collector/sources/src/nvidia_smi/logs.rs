@@ -124,7 +124,7 @@ impl Logs {
             logs.push(MergedLog { log, label, chain, emitted, last, continues, separation, gpus });
         }
         let current = queue.pop().map_or(0, |Reverse(next)| next.log);
-        let fleet = Fleet::default();
+        let fleet = Fleet::new(options.gpu_model.clone());
         Ok(Self { logs, current, queue, fleet, rejected, read, size })
     }
 
@@ -149,6 +149,11 @@ impl Logs {
                 separation: merged.separation,
             }
         })
+    }
+
+    /// The model of each GPU in the logs, if they have one, in the order of [`Source::gpus`].
+    pub fn logged_models(&self) -> impl Iterator<Item = Option<&str>> {
+        self.fleet.logged_models()
     }
 
     /// Bytes read so far and in total; the total is `None` if a log is piped.

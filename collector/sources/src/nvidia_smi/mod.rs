@@ -44,6 +44,7 @@ use phasemeter_meter::units::Nanos;
 
 pub use columns::GpuIdentification;
 pub use error::{HeaderError, LogError, LogErrorKind};
+pub use fleet::GivenModel;
 pub use logs::{LogSummary, Logs};
 pub use rejected::{RejectedRow, RejectedRows};
 pub use row_order::TickSummary;
@@ -58,8 +59,8 @@ pub struct LogOptions {
     pub gpus: Option<NonZeroU32>,
     /// The columns of logs without a header, in the syntax of `--query-gpu`.
     pub columns: Option<String>,
-    /// The model of all GPUs, overriding the logs.
-    pub gpu_model: Option<String>,
+    /// The model given by the user.
+    pub gpu_model: Option<GivenModel>,
     /// The UTC offset of timestamps without a time zone.
     pub utc_offset: Option<UtcOffset>,
     /// How long a reading is valid, to detect jumps of the clock; `None` if it is estimated.

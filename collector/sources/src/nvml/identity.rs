@@ -34,6 +34,7 @@ pub(super) fn identify(
         bus_id: properties.get("PCI bus ID", device.pci_info()).map(|pci| pci.bus_id),
         index: Some(index),
         model: properties.get("model", device.name()),
+        is_model_assumed: false,
         memory_total: memory.and_then(|memory| Bytes::new(memory.total)),
         power_limit,
         board: Board {

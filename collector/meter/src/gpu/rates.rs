@@ -1,0 +1,52 @@
+//! The rate of a GPU and its changes.
+//!
+//! Must not depend on the source of a rate.
+
+use super::GpuMeter;
+use super::rolling::RollingWindow;
+use crate::accrual::RateChangeError;
+use crate::money::Rate;
+use crate::units::Timestamp;
+
+impl GpuMeter {
+    /// Changes the rate from `at` on.
+    ///
+    /// # Errors
+    /// Returns an error if time after `at` has been charged, or the GPU is unpriced.
+    pub fn change_rate(&mut self, at: Timestamp, rate: Rate) -> Result<(), RateChangeError> {
+        let accrual = self.ledger.accrual.as_mut().ok_or(RateChangeError::Unpriced)?;
+        Ok(accrual.change_rate(at, rate)?)
+    }
+
+    /// Prices an unpriced GPU from its first reading on: all accounts, waste categories and later
+    /// spans have the cost that they would have if the rate had been known, but for the rounding of
+    /// single accounts. Spans that were emitted remain without cost.
+    ///
+    /// # Errors
+    /// Returns an error if the GPU is priced, or a session has ended without a price.
+    pub fn price_from_start(&mut self, rate: Rate) -> Result<(), RateChangeError> {
+        if self.ledger.accrual.is_some() {
+            return Err(RateChangeError::Priced);
+        }
+        if self.window.as_ref().is_some_and(RollingWindow::has_snapshots) {
+            return Err(RateChangeError::SessionEnded);
+        }
+        self.ledger.price_from(self.start.unwrap_or(Timestamp::EPOCH), rate);
+        Ok(())
+    }
+
+    /// Prices an unpriced GPU from `at` on. Earlier time has no cost.
+    ///
+    /// # Errors
+    /// Returns an error if the GPU is priced, or time after `at` has been charged.
+    pub fn price_from(&mut self, at: Timestamp, rate: Rate) -> Result<(), RateChangeError> {
+        self.price_from_start(Rate::ZERO)?;
+        self.change_rate(at, rate)
+    }
+
+    /// The instant up to which time is charged; `None` before the first reading is ingested.
+    #[must_use]
+    pub fn charged_until(&self) -> Option<Timestamp> {
+        self.start.map(|start| start + self.ledger.accounts.all().time)
+    }
+}
