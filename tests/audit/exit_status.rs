@@ -24,7 +24,7 @@ fn success_exits_0_with_empty_stderr() {
 
 #[test]
 fn usage_error_exits_2() {
-    let invalid: [&[&str]; 16] = [
+    let invalid: [&[&str]; 15] = [
         &["--nope"],
         &["--gpu-count", "0"],
         &["--gpu-count", "-1"],
@@ -32,7 +32,6 @@ fn usage_error_exits_2() {
         &["--price", "free"],
         &["--price", "-1"],
         &["--price", "1e3"],
-        &["--price", "2", "--provider", "aws"],
         &["--plan", "stolen"],
         &["--thresholds", "70,10,90"],
         &["--stale-after", "0"],

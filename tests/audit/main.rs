@@ -39,6 +39,7 @@ mod exit_status;
 mod fixtures;
 mod fuzz_seeds;
 mod hostile;
+mod locations;
 mod models;
 mod prices;
 mod recommendations;

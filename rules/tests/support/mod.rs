@@ -189,6 +189,7 @@ pub(crate) fn request() -> QuoteRequest {
                 rows: 3,
                 low: Rate::parse("6.5").unwrap(),
                 high: Rate::parse("14.6").unwrap(),
+                anywhere: true,
             }),
         }),
     }

@@ -69,11 +69,11 @@ prop_compose! {
         rate in rate(), plan in of(select(Plan::ALL.to_vec())), provider in of(text()),
         region in of(text()), instance_type in of(text()), source in text(),
         as_of in of(instant().prop_map(Date::of)),
-        estimate in of((any::<usize>(), rate(), rate())),
+        estimate in of((any::<usize>(), rate(), rate(), any::<bool>())),
     ) -> Price {
         Price {
             rate, plan, provider, region, instance_type, source, as_of,
-            estimate: estimate.map(|(rows, low, high)| PriceRange { rows, low, high }),
+            estimate: estimate.map(|(rows, low, high, anywhere)| PriceRange { rows, low, high, anywhere }),
         }
     }
 }

@@ -101,6 +101,9 @@ impl PriceBook {
             return Err(query.not_listed(plan));
         };
         let exact = query.instance_type.is_some() && low == high;
+        let anywhere =
+            query.instance_type.is_none() && query.provider.is_none() && query.region.is_none();
+        let range = PriceRange { rows: priced.len(), low, high, anywhere };
         Ok(Price {
             rate,
             plan: Some(plan),
@@ -109,7 +112,7 @@ impl PriceBook {
             instance_type: common_value(&priced, |row| row.instance_type),
             source: sources(&priced),
             as_of: priced.iter().map(|(_, row)| row.as_of).min(),
-            estimate: (!exact).then_some(PriceRange { rows: priced.len(), low, high }),
+            estimate: (!exact).then_some(range),
         })
     }
 
@@ -292,7 +295,7 @@ mod tests {
         let query = Query { model: Some("a10g"), provider: Some("aws"), ..Query::default() };
         let price = price_of(query).unwrap();
         let (low, high) = (usd("1.006"), usd("4.096"));
-        assert_eq!(price.estimate, Some(PriceRange { rows: 8, low, high }));
+        assert_eq!(price.estimate, Some(PriceRange { rows: 8, low, high, anywhere: false }));
         assert_eq!(price.rate, usd("1.624"), "fourth of eight");
         assert_eq!(price.instance_type, None);
         assert_eq!(price.region.as_deref(), Some("us-east-1"));
@@ -310,7 +313,8 @@ mod tests {
     fn model_in_one_row_is_estimate() {
         let price = price_of(Query { model: Some("NVIDIA B200"), ..Query::default() }).unwrap();
         let rate = usd("14.2416");
-        assert_eq!(price.estimate, Some(PriceRange { rows: 1, low: rate, high: rate }));
+        let range = PriceRange { rows: 1, low: rate, high: rate, anywhere: true };
+        assert_eq!(price.estimate, Some(range));
     }
 
     #[test]

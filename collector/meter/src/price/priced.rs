@@ -71,6 +71,8 @@ pub struct PriceRange {
     pub low: Rate,
     /// The highest price.
     pub high: Rate,
+    /// Whether it is of all providers, regions and instance types, because none was given.
+    pub anywhere: bool,
 }
 
 #[cfg(test)]

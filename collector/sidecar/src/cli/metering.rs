@@ -50,19 +50,19 @@ pub struct MeterArgs {
 #[command(next_help_heading = "Price")]
 pub struct PriceArgs {
     /// Price in USD per GPU-hour [default: from the price book].
-    #[arg(long, value_name = "USD", value_parser = Rate::parse,
-          conflicts_with_all = ["provider", "region", "instance_type"])]
+    #[arg(long, value_name = "USD", value_parser = Rate::parse)]
     pub price: Option<Rate>,
 
-    /// Cloud provider: aws, azure or gcp.
+    /// Cloud provider; the price book lists aws, azure and gcp [default: cloud.provider in
+    /// OTEL_RESOURCE_ATTRIBUTES].
     #[arg(long, value_name = "NAME")]
     pub provider: Option<String>,
 
-    /// Region, like us-east-1.
+    /// Region, like us-east-1 [default: cloud.region in OTEL_RESOURCE_ATTRIBUTES].
     #[arg(long, value_name = "NAME")]
     pub region: Option<String>,
 
-    /// Instance type, like p5.48xlarge.
+    /// Instance type, like p5.48xlarge [default: host.type in OTEL_RESOURCE_ATTRIBUTES].
     #[arg(long, value_name = "NAME")]
     pub instance_type: Option<String>,
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_otlp::experiment::ExperimentRequest;
+use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
 use phasemeter_rules::window::Window;
 use phasemeter_sources::Source;
 use tracing::warn;
@@ -22,7 +22,7 @@ use crate::cli::{Format, MeteringArgs, PriceArgs};
 use crate::environment::Environment;
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings, in_order};
 use crate::policies::{PolicyManager, Quotes};
-use crate::pricing::{ExpiredPrice, PriceOptions, Pricing};
+use crate::pricing::{ExpiredPrice, Location, PriceOptions, Pricing};
 use crate::report::bar::Bars;
 use crate::report::{self, GpuInput, Input, PoliciesInput, RejectedRow, Report, Utc};
 
@@ -77,7 +77,7 @@ pub(super) fn meter<S: Source>(
     let manager = policies::open(&args.policies, policies::Evaluations::Once)?;
     let settings = Settings {
         meter: args.meter.config(),
-        pricing: pricing(&args.price, manager.clone()),
+        pricing: pricing(&args.price, &environment.experiment.attributes, manager.clone()),
         work: work(args),
         export: sinks.request_sink().map(|sink| (environment.export, sink)),
     };
@@ -126,6 +126,9 @@ pub(super) fn input<'a>(
     assumptions.extend(held.map(|(model, held)| expired_price(model, &held)));
     let models = identities.iter().filter_map(|gpu| gpu.model.as_deref());
     assumptions.extend(run.pricing.contradictions(models));
+    let unlisted = run.pricing.unlisted();
+    assumptions
+        .extend(unlisted.map(|it| format!("{it} is not in the price book, so it is not used")));
     Input {
         title: provenance.title,
         experiment: report::Experiment {
@@ -195,10 +198,16 @@ pub(super) fn work(args: &MeteringArgs) -> BTreeMap<String, u64> {
     args.experiment.work.iter().map(|(unit, count)| (unit.name().to_owned(), *count)).collect()
 }
 
-/// Pricing by options, policies and the price book.
-pub(super) fn pricing(args: &PriceArgs, policies: Option<Arc<PolicyManager>>) -> Pricing {
-    let PriceArgs { price, provider, region, instance_type, plan } = args.clone();
-    let options = PriceOptions { given: price, provider, region, instance_type, plan };
+/// Pricing by options, the resource of the workload, policies and the price book.
+pub(super) fn pricing(
+    args: &PriceArgs,
+    resource: &Attributes,
+    policies: Option<Arc<PolicyManager>>,
+) -> Pricing {
+    let PriceArgs { price: given, provider, region, instance_type, plan } = args.clone();
+    let location = Location { provider, region, instance_type };
+    let default_location = Location::from_resource(resource).lacking_in(&location);
+    let options = PriceOptions { given, location, default_location, plan };
     Pricing::new(options, Quotes::of(policies), PriceBook::built_in())
 }
 

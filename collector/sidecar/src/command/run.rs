@@ -86,6 +86,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         Some(_) => ExperimentKind::Command { trace },
         None => ExperimentKind::Sidecar { trace },
     };
+    let resource = environment.experiment.attributes.clone();
     let request = metering::request(&args.metering, environment.experiment);
     let executable = command.map(|(program, _)| child::executable_name(program));
     let executable = executable.or(request.executable);
@@ -96,7 +97,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let propagation_env = experiment.propagation_env();
     let config = args.config();
     let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic)?;
-    let mut pricing = metering::pricing(&args.metering.price, manager.clone());
+    let mut pricing = metering::pricing(&args.metering.price, &resource, manager.clone());
     // Query prices first, so that metering does not wait for policies.
     for gpu in &gpus {
         let now = clock.now();

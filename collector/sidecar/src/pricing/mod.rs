@@ -2,8 +2,10 @@
 //!
 //! A price is used until it expires; then the pricers are queried again. Must not depend on readings.
 
+mod location;
 mod schedule;
 
+pub use location::Location;
 pub use schedule::{EarlierPrices, ExpiredPrice, MAX_EARLIER_TERMS, MIN_QUOTE_INTERVAL, Term};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,12 +27,11 @@ const USER_SOURCE: &str = "given on the command line";
 pub struct PriceOptions {
     /// USD per GPU-hour, if given.
     pub given: Option<Rate>,
-    /// The provider to look up.
-    pub provider: Option<String>,
-    /// The region to look up.
-    pub region: Option<String>,
-    /// The instance type to look up.
-    pub instance_type: Option<String>,
+    /// The location of the GPUs.
+    pub location: Location,
+    /// The same, by the attributes of the resource, for what `location` lacks. The price book need not
+    /// list it.
+    pub default_location: Location,
     /// The plan to look up, or that of the given price.
     pub plan: Option<Plan>,
 }
@@ -41,6 +42,8 @@ pub struct Pricing {
     /// Queried before the book; requests include the list price.
     quotes: Quotes,
     book: PriceBook,
+    /// The parts of the default location that the book does not list.
+    unlisted: BTreeSet<String>,
     /// The schedule of each model.
     schedules: BTreeMap<String, Result<PriceSchedule, Unpriced>>,
 }
@@ -49,7 +52,8 @@ impl Pricing {
     /// Creates it without any schedule.
     #[must_use]
     pub fn new(options: PriceOptions, quotes: Quotes, book: PriceBook) -> Self {
-        Self { options, quotes, book, schedules: BTreeMap::new() }
+        let (unlisted, schedules) = (BTreeSet::new(), BTreeMap::new());
+        Self { options, quotes, book, unlisted, schedules }
     }
 
     /// The price of this model at `instant`, with its end. All GPUs of a model have the same price at
@@ -65,7 +69,7 @@ impl Pricing {
         read: Timestamp,
     ) -> Result<Term, Unpriced> {
         if let Some(rate) = self.options.given {
-            return Ok(Term::of(Price::given(rate, self.options.plan, USER_SOURCE)));
+            return Ok(Term::of(self.options.given_price(rate)));
         }
         let model = model.unwrap_or_default();
         let known = self.schedules.remove_entry(model);
@@ -82,10 +86,17 @@ impl Pricing {
         term
     }
 
+    /// The parts of the default location that are not used, since the price book does not list them.
+    pub fn unlisted(&self) -> impl Iterator<Item = &str> {
+        self.unlisted.iter().map(String::as_str)
+    }
+
     /// Contradictions between the instance type and the models of the GPUs, one sentence each.
     pub fn contradictions<'a>(&self, models: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-        let name = self.options.instance_type.as_deref();
-        let Some((name, gpu)) = name.and_then(|name| Some((name, self.book.gpu_of(name)?))) else {
+        let name = self.options.any_location().instance_type;
+        let Some((name, gpu)) =
+            name.and_then(|name| Some((name.clone(), self.book.gpu_of(&name)?)))
+        else {
             return Vec::new();
         };
         let models: BTreeSet<_> = models.into_iter().collect();
@@ -93,7 +104,7 @@ impl Pricing {
         let contradiction = |model| {
             if self.options.given.is_some() {
                 format!("instance type {name} has {gpu}, but the GPUs are {model}")
-            } else if self.book.has_other_gpu(name, model) {
+            } else if self.book.has_other_gpu(&name, model) {
                 format!("instance type {name} has {gpu}, so it is not used to price {model}")
             } else {
                 format!("{model} is not in the price book; it is priced as {gpu} of {name}")
@@ -141,27 +152,59 @@ impl Pricing {
     }
 
     fn query(&mut self, model: &str, time: Timestamp) -> (QuoteResult, Result<Price, Unpriced>) {
-        let PriceOptions { provider, region, instance_type, plan, .. } = self.options.clone();
-        let instance_type = instance_type.filter(|name| !self.book.has_other_gpu(name, model));
-        let listed = self.book.price(&Query {
-            model: Some(model).filter(|model| !model.is_empty()),
-            provider: provider.as_deref(),
-            region: region.as_deref(),
-            instance_type: instance_type.as_deref(),
-            plan,
-        });
+        let listed = self.listed(model);
         if model.is_empty() {
             return (QuoteResult::NoQuote, listed);
         }
+        let Location { provider, region, instance_type } = self.options.any_location();
+        let instance_type = instance_type.filter(|name| !self.book.has_other_gpu(name, model));
         let result = self.quotes.query(&QuoteRequest {
             model: model.to_owned(),
             provider,
             region,
             instance_type,
-            plan,
+            plan: self.options.plan,
             time,
             listed: listed.as_ref().ok().cloned(),
         });
         (result, listed)
+    }
+
+    /// The price book's price for the location, with as much of the default location as the book lists.
+    fn listed(&mut self, model: &str) -> Result<Price, Unpriced> {
+        let PriceOptions { location, default_location, plan, .. } = &self.options;
+        let mut error = None;
+        for (default, unlisted) in default_location.parts() {
+            let Location { provider, region, instance_type } = location.or(&default);
+            let listed = self.book.price(&Query {
+                model: Some(model).filter(|model| !model.is_empty()),
+                provider: provider.as_deref(),
+                region: region.as_deref(),
+                instance_type: instance_type.as_deref(),
+                plan: *plan,
+            });
+            match listed {
+                Ok(price) => {
+                    self.unlisted.extend(unlisted);
+                    return Ok(price);
+                }
+                Err(unpriced) => _ = error.get_or_insert(unpriced),
+            }
+        }
+        Err(error.unwrap_or(Unpriced::NothingKnown))
+    }
+}
+
+impl PriceOptions {
+    /// The location of the GPUs, by options and resource.
+    fn any_location(&self) -> Location {
+        self.location.or(&self.default_location)
+    }
+
+    /// The price given by the user.
+    fn given_price(&self, rate: Rate) -> Price {
+        let Location { provider, region, instance_type } = self.any_location();
+        let price = Price::given(rate, self.plan, USER_SOURCE);
+        Price { provider, region, instance_type, ..price }
     }
 }

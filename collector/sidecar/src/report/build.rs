@@ -133,6 +133,7 @@ impl Cost {
             gpu_hours: span as f64 / NANOS_PER_HOUR as f64,
             effective_gpu_hours: seconds(sums.weighted) / 3_600.0,
             total_usd: sums.usd(sums.bill()),
+            total_range_usd: total_range(gpus),
             utilized_usd: sums.usd(sums.utilized),
             waste_usd: sums.usd(sums.waste),
             waste_by_category_usd: sums.waste_by_category(),
@@ -167,6 +168,7 @@ impl PriceTag {
                 rows: estimate.rows,
                 low_usd_per_gpu_hour: estimate.low,
                 high_usd_per_gpu_hour: estimate.high,
+                anywhere: estimate.anywhere,
             }),
         }
     }
@@ -345,6 +347,32 @@ fn seconds(weighted: u128) -> f64 {
 
 fn hourly(gpu: &GpuInput<'_>) -> Option<NanoUsd> {
     gpu.price.as_ref().ok().map(|price| price.rate).map(Rate::hourly)
+}
+
+/// The bill at the lowest and the highest price of each GPU; `None` unless the price of one is an
+/// estimate over all locations.
+fn total_range(gpus: &[Gpu]) -> Option<UsdRange> {
+    let ranges: Vec<_> = gpus
+        .iter()
+        .filter_map(|gpu| {
+            let (Usd(cost), rate) = (gpu.cost_usd?, gpu.rate_usd_per_gpu_hour?);
+            let estimate = gpu.price.as_ref()?.estimate.filter(|it| it.anywhere);
+            // A price that was in use for a part of the run is not known to be that of an estimate.
+            let estimate = estimate.filter(|_| gpu.earlier_prices_total == 0);
+            let at = |other: Rate| {
+                let rates = [other, rate].map(|rate| i128::from(rate.nano_usd_per_hour()));
+                cost.ratio(rates[0], rates[1]).unwrap_or(cost)
+            };
+            let (low, high) = estimate.map_or((cost, cost), |it| {
+                (at(it.low_usd_per_gpu_hour), at(it.high_usd_per_gpu_hour))
+            });
+            Some((low, high, estimate.is_some()))
+        })
+        .collect();
+    let is_estimated = ranges.iter().any(|(_, _, is_estimated)| *is_estimated);
+    let low = Usd(ranges.iter().map(|(low, ..)| *low).sum());
+    let high = Usd(ranges.iter().map(|(_, high, _)| *high).sum());
+    is_estimated.then_some(UsdRange { low, high })
 }
 
 /// The common value; `None` if they differ.

@@ -252,6 +252,8 @@ pub struct Cost {
     pub effective_gpu_hours: f64,
     /// Bill: utilized + waste + unobserved.
     pub total_usd: Option<Usd>,
+    /// Bill at the lowest and the highest price, if any price is an estimate over all locations.
+    pub total_range_usd: Option<UsdRange>,
     /// Σ utilization × cost.
     pub utilized_usd: Option<Usd>,
     /// Observed cost minus utilized cost.
@@ -272,6 +274,15 @@ pub struct Cost {
     pub price: Option<PriceTag>,
     /// Which GPUs have no price, and why.
     pub unpriced_reason: Option<String>,
+}
+
+/// The lowest and the highest possible amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct UsdRange {
+    /// Lowest.
+    pub low: Usd,
+    /// Highest.
+    pub high: Usd,
 }
 
 /// Waste by category; sums to the waste.
@@ -331,6 +342,8 @@ pub struct EstimateTag {
     /// Highest price.
     #[serde(serialize_with = "rate")]
     pub high_usd_per_gpu_hour: Rate,
+    /// Whether it is of all providers, regions and instance types, because none was given.
+    pub anywhere: bool,
 }
 
 /// Work done in one unit.

@@ -101,7 +101,12 @@ pub(super) fn estimated() -> Result<Price, Unpriced> {
         instance_type: None,
         source: "aws/karpenter-provider-aws".to_owned(),
         as_of: Some("2025-07-20".parse().unwrap()),
-        estimate: Some(PriceRange { rows: 12, low: rate("5.5"), high: rate("12.25") }),
+        estimate: Some(PriceRange {
+            rows: 12,
+            low: rate("5.5"),
+            high: rate("12.25"),
+            anywhere: false,
+        }),
     })
 }
 

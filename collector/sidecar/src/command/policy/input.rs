@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use phasemeter_meter::gpu::MeterConfig;
-use phasemeter_otlp::experiment::ExperimentRequest;
+use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
 use phasemeter_rules::fixture;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::quote::QuoteRequest;
@@ -64,7 +64,7 @@ impl PolicyInput {
         let mut source = Logs::open(&inputs, &LogOptions::default())?;
         let settings = Settings {
             meter: MeterConfig::default(),
-            pricing: metering::pricing(price, None),
+            pricing: metering::pricing(price, &Attributes::new(), None),
             work: BTreeMap::new(),
             export: None,
         };

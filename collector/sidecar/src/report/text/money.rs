@@ -5,7 +5,7 @@
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::projection::{MONTHLY_BASIS, YEARLY_BASIS};
 
-use crate::report::model::{Cost, EarlierPrice, Gpu, PriceTag, Report};
+use crate::report::model::{Cost, EarlierPrice, EstimateTag, Gpu, PriceTag, Report, UsdRange};
 use crate::report::value::Usd;
 
 use super::format::{self, Dollars};
@@ -48,8 +48,15 @@ fn bill(page: &mut Page, cost: &Cost) {
     };
     let bill = Dollars::of(total);
     let [utilized, waste, unobserved] = bill.split([utilized, waste, unobserved]);
+    let total = match cost.total_range_usd {
+        Some(UsdRange { low: Usd(low), high: Usd(high) }) => {
+            let [low, high] = [low, high].map(|bound| Dollars::of(bound).to_string());
+            format!("{low}–{high}, estimated {bill}")
+        }
+        None => bill.to_string(),
+    };
     let mut sum = vec![
-        bill.to_string(),
+        total,
         format!("= {utilized} utilized"),
         format!("+ {waste} waste ({})", waste.percent_of(bill)),
     ];
@@ -80,8 +87,9 @@ fn projection(page: &mut Page, cost: &Cost) {
         return;
     };
     let [hourly, monthly, yearly] = [hourly, monthly, yearly].map(|cost| Dollars::of(cost).short());
+    let estimated = if cost.total_range_usd.is_some() { "estimated " } else { "" };
     let items = [
-        format!("{hourly} per hour"),
+        format!("{estimated}{hourly} per hour"),
         format!("{monthly} per month ({MONTHLY_BASIS})"),
         format!("{yearly} per year ({YEARLY_BASIS})"),
     ];
@@ -107,7 +115,11 @@ fn prices(report: &Report) -> Vec<Vec<String>> {
         .into_iter()
         .flat_map(|(gpu, rate, price, count)| {
             let which = format!("{count} × {}:", model(gpu.model.as_deref()));
-            let rate = format!("{} per GPU-hour", format::rate(rate));
+            let rate = match price.estimate.filter(|it| it.anywhere) {
+                Some(range) => format!("{}, estimated {}", span(&range), format::rate(rate)),
+                None => format::rate(rate),
+            };
+            let rate = format!("{rate} per GPU-hour");
             let all = count == report.gpus.len();
             let first = if all { rate } else { format!("{which} {rate}") };
             let now = std::iter::once(first).chain(provenance(price)).collect();
@@ -134,13 +146,11 @@ fn provenance(price: &PriceTag) -> Vec<String> {
     let location = [&price.provider, &price.region, &price.instance_type];
     let location: Vec<&str> = location.into_iter().flatten().map(String::as_str).collect();
     let estimate = price.estimate.map(|estimate| {
-        let (low, high) = (estimate.low_usd_per_gpu_hour, estimate.high_usd_per_gpu_hour);
         let rows = format::grouped(estimate.rows as u128);
-        format!(
-            "estimate: lower median of {rows} prices, {}–{}",
-            format::rate(low),
-            format::rate(high)
-        )
+        match estimate.anywhere {
+            true => format!("lower median of {rows} prices; narrow it with --provider"),
+            false => format!("estimate: lower median of {rows} prices, {}", span(&estimate)),
+        }
     });
     let source = match &price.as_of {
         Some(day) => format!("{}, {day}", price.source),
@@ -150,6 +160,12 @@ fn provenance(price: &PriceTag) -> Vec<String> {
     let stale = stale.map(|days| format!("stale: {days} days from the first day of use"));
     let location = (!location.is_empty()).then(|| location.join(" "));
     [plan(price), location, estimate, Some(source), stale].into_iter().flatten().collect()
+}
+
+/// The lowest and the highest price of an estimate.
+fn span(estimate: &EstimateTag) -> String {
+    let (low, high) = (estimate.low_usd_per_gpu_hour, estimate.high_usd_per_gpu_hour);
+    format!("{}–{}", format::rate(low), format::rate(high))
 }
 
 fn plan(price: &PriceTag) -> Option<String> {
