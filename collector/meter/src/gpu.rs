@@ -27,6 +27,8 @@ use crate::utilization_feed::UtilizationFeed;
 
 /// Receives finalized results. `()` is the no-op observer.
 pub trait Observer {
+    /// The span of the GPU begins. Nothing is emitted before.
+    fn begin(&mut self, _at: Timestamp) {}
     /// A reading has been ingested. Readings arrive in time order.
     fn reading(&mut self, _reading: &Reading) {}
     /// A span has ended.
@@ -96,6 +98,14 @@ impl GpuMeter {
         }
     }
 
+    /// Begins the span at `start`, before the first reading, which then also covers the time before
+    /// it, up to `stale_after`: a driver reports the mean of the time before a call. Without this the
+    /// span begins at the first reading.
+    pub fn begin_at(&mut self, start: Timestamp, observer: &mut impl Observer) {
+        self.reorder.begin_at(start);
+        self.begin(start, observer);
+    }
+
     /// Adds a reading; readings may arrive out of order within the allowed lateness.
     ///
     /// # Errors
@@ -145,13 +155,39 @@ impl GpuMeter {
         }
     }
 
-    /// Ends the input. The last reading covers no time; its time is the end of the run.
+    /// Ends the input of a log. The last reading covers no time; its time is the end of the run.
     pub fn finish(&mut self, observer: &mut impl Observer) {
+        self.drain_all(observer);
+        if let Some(last) = self.last {
+            self.end_at(last.at, observer);
+        }
+    }
+
+    /// Ends the run at `end`. The last reading covers the time until then, up to `stale_after`.
+    pub fn finish_at(&mut self, end: Timestamp, observer: &mut impl Observer) {
+        self.drain_all(observer);
+        let stale_after = self.stale_after.unwrap_or_default();
+        match (self.last, self.start) {
+            (Some(last), _) => {
+                self.post_until(&last, end, stale_after, observer);
+                self.end_at(end.max(last.at), observer);
+            }
+            (None, Some(start)) => {
+                self.post_unobserved(start, end, observer);
+                self.end_at(end, observer);
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn drain_all(&mut self, observer: &mut impl Observer) {
         while let Some(next) = self.reorder.drain() {
             self.ingest(&next, observer);
         }
         self.drain_warmup(observer);
-        let Some(end) = self.last.map(|last| last.at) else { return };
+    }
+
+    fn end_at(&mut self, end: Timestamp, observer: &mut impl Observer) {
         self.timeline.finalize(end, &mut post_to(&mut self.ledger, observer));
         self.ledger.spans.finish(&mut |span| observer.span(span));
         self.watermark = end;
@@ -190,9 +226,10 @@ impl GpuMeter {
 
     /// Posts the time up to `reading`, then records its values.
     fn advance(&mut self, reading: &Reading, stale_after: Nanos, observer: &mut impl Observer) {
-        match self.last {
-            Some(last) => self.post_until(&last, reading.at, stale_after, observer),
-            None => self.begin(reading.at),
+        match (self.last, self.start) {
+            (Some(last), _) => self.post_until(&last, reading.at, stale_after, observer),
+            (None, Some(start)) => self.post_before_first(reading, start, stale_after, observer),
+            (None, None) => self.begin(reading.at, observer),
         }
         self.timeline.advance(reading.at, &mut post_to(&mut self.ledger, observer));
         self.record(reading);
@@ -200,7 +237,7 @@ impl GpuMeter {
         self.last = Some(*reading);
     }
 
-    fn begin(&mut self, start: Timestamp) {
+    fn begin(&mut self, start: Timestamp, observer: &mut impl Observer) {
         self.start = Some(start);
         self.watermark = start;
         self.next_boundary = self.config.boundary_after(start);
@@ -211,6 +248,28 @@ impl GpuMeter {
         if let Some(accrual) = &mut self.ledger.accrual {
             accrual.begin(start);
         }
+        observer.begin(start);
+    }
+
+    /// Posts the time from `start` to the first reading, which covers at most `stale_after` of it.
+    fn post_before_first(
+        &mut self,
+        first: &Reading,
+        start: Timestamp,
+        stale_after: Nanos,
+        observer: &mut impl Observer,
+    ) {
+        let from = first.at.saturating_sub(stale_after).max(start);
+        self.post_unobserved(start, from, observer);
+        if let Some(held) = first.is_held(self.memory_total) {
+            self.timeline.record_held(held);
+        }
+        self.post_until(&Reading { at: from, ..*first }, first.at, stale_after, observer);
+    }
+
+    /// Posts time without any reading.
+    fn post_unobserved(&mut self, from: Timestamp, to: Timestamp, observer: &mut impl Observer) {
+        self.post_until(&Reading::at(from), to, Nanos::ZERO, observer);
     }
 
     /// Posts the time from `last` to `next`: `last` covers at most `stale_after` of it, and the

@@ -25,6 +25,12 @@ pub enum LateReading {
         /// How far it may trail.
         allowed: Nanos,
     },
+    /// It precedes the begin of the run.
+    #[error("{:.3} s before the run", .by.as_secs_f64())]
+    BeforeBegin {
+        /// By how much.
+        by: Nanos,
+    },
     /// Readings that are newer than it were released early.
     #[error("{:.3} s behind the newest reading, after more than {CAPACITY} readings within the allowed lateness", .behind.as_secs_f64())]
     Crowded {
@@ -42,6 +48,8 @@ pub struct ReorderBuffer {
     newest: Timestamp,
     /// Earlier readings are rejected.
     watermark: Timestamp,
+    /// No reading precedes it.
+    begin: Timestamp,
 }
 
 impl ReorderBuffer {
@@ -53,7 +61,14 @@ impl ReorderBuffer {
             allowed_lateness,
             newest: Timestamp::default(),
             watermark: Timestamp::default(),
+            begin: Timestamp::default(),
         }
+    }
+
+    /// Rejects readings before `begin`.
+    pub fn begin_at(&mut self, begin: Timestamp) {
+        self.begin = begin;
+        self.watermark = self.watermark.max(begin);
     }
 
     /// Adds a reading. Readings with equal times keep their order of arrival.
@@ -63,7 +78,9 @@ impl ReorderBuffer {
     pub fn push(&mut self, reading: Reading) -> Result<(), LateReading> {
         if reading.at < self.watermark {
             let (behind, allowed) = (self.newest.since(reading.at), self.allowed_lateness);
-            return Err(if behind > allowed {
+            return Err(if reading.at < self.begin {
+                LateReading::BeforeBegin { by: self.begin.since(reading.at) }
+            } else if behind > allowed {
                 LateReading::Behind { behind, allowed }
             } else {
                 LateReading::Crowded { behind }

@@ -107,9 +107,16 @@ impl GpuMeter {
         self.last.as_ref()
     }
 
-    /// Time of the first reading. Until one is ingested, an older reading may still arrive.
+    /// Time of the last ingested reading, or of the end if that is later; `None` if no time was metered.
     #[must_use]
-    pub fn first_reading_at(&self) -> Option<Timestamp> {
+    pub fn reached(&self) -> Option<Timestamp> {
+        let metered = self.span().filter(|(start, end)| start < end).map(|(_, end)| end);
+        metered.max(self.last.map(|last| last.at))
+    }
+
+    /// The start of the span. Until a reading is ingested, an older one may still arrive.
+    #[must_use]
+    pub fn begins_at(&self) -> Option<Timestamp> {
         let first = || self.warmup.first().map(|reading| reading.at);
         self.start.or_else(first).or_else(|| self.reorder.next_at())
     }

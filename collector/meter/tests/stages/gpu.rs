@@ -153,15 +153,15 @@ fn bill_ignores_other_bases() {
 fn readings_are_recorded_in_order() {
     let mut meter = meter(config());
     let mut received = Received::default();
-    assert_eq!((meter.first_reading_at(), meter.last_reading()), (None, None));
+    assert_eq!((meter.begins_at(), meter.last_reading()), (None, None));
     meter.push(reading(1_000, 50), &mut received).unwrap();
-    assert_eq!((meter.first_reading_at(), meter.last_reading()), (Some(at(1_000)), None));
+    assert_eq!((meter.begins_at(), meter.last_reading()), (Some(at(1_000)), None));
     meter.push(reading(500, 50), &mut received).unwrap();
-    assert_eq!((meter.first_reading_at(), meter.last_reading()), (Some(at(500)), None));
+    assert_eq!((meter.begins_at(), meter.last_reading()), (Some(at(500)), None));
     meter.push(reading(3_500, 50), &mut received).unwrap();
     assert_eq!(received.readings, [at(500), at(1_000)]);
     assert_eq!(meter.last_reading(), Some(&reading(1_000, 50)));
-    assert_eq!(meter.first_reading_at(), Some(at(500)));
+    assert_eq!(meter.begins_at(), Some(at(500)));
     meter.finish(&mut received);
     assert_eq!(meter.last_reading(), Some(&reading(3_500, 50)));
     assert_eq!(received.boundaries, 0, "none are configured");
@@ -174,7 +174,7 @@ fn readings_wait_for_the_estimate_of_stale_after() {
     for second in 0..102 + 2 {
         assert_eq!(received.readings.len(), 0, "{second} readings");
         meter.push(reading(second * 1_000, 50), &mut received).unwrap();
-        assert_eq!(meter.first_reading_at(), Some(at(0)));
+        assert_eq!(meter.begins_at(), Some(at(0)));
     }
     // Two more are in the reorder buffer.
     meter.push(reading(104_000, 50), &mut received).unwrap();
@@ -192,6 +192,59 @@ fn finish_is_a_boundary_if_configured() {
     assert_eq!(received.boundaries, 2);
     meter.finish(&mut received);
     assert_eq!(received.boundaries, 3);
+}
+
+/// A live run from 0.5 s to 9.5 s: the first reading also covers what precedes it.
+#[test]
+fn span_of_live_run_is_the_run() {
+    let mut meter = meter(config());
+    meter.begin_at(at(500), &mut ());
+    push(&mut meter, 2..=4, 95);
+    meter.finish_at(at(9_500), &mut ());
+    let summary = meter.summary();
+    assert_eq!(summary.span, Some((at(500), at(9_500))));
+    assert_eq!(summary.accounts[Account::ComputeBound].time, Nanos::from_millis(6_500));
+    assert_eq!(summary.accounts[Account::Unobserved].time, Nanos::from_millis(2_500));
+    assert_eq!(summary.unobserved.no_reading, Nanos::from_millis(2_500));
+    // $3,600 per hour is a dollar per second.
+    assert_eq!(summary.accounts.all().cost, NanoUsd(9_000_000_000));
+}
+
+#[test]
+fn live_run_without_readings_is_unobserved() {
+    let mut silent = meter(config());
+    silent.begin_at(at(500), &mut ());
+    silent.finish_at(at(9_500), &mut ());
+    let mut late = meter(config());
+    late.begin_at(at(500), &mut ());
+    push(&mut late, 8..=9, 95);
+    late.finish_at(at(9_500), &mut ());
+    for (meter, unobserved) in [(silent, 9_000), (late, 4_500)] {
+        let summary = meter.summary();
+        assert_eq!(summary.span, Some((at(500), at(9_500))));
+        assert_eq!(summary.unobserved.no_reading, Nanos::from_millis(unobserved));
+        assert_eq!(summary.accounts[Account::Unobserved].time, Nanos::from_millis(unobserved));
+    }
+}
+
+#[test]
+fn time_before_the_first_reading_is_held_like_it() {
+    let mut meter = meter(config());
+    meter.begin_at(at(500), &mut ());
+    let held = Reading { compute_processes: Some(1), ..reading(2_000, 0) };
+    meter.push(held, &mut ()).unwrap();
+    meter.finish_at(at(3_000), &mut ());
+    let accounts = meter.summary().accounts;
+    assert_eq!(accounts[Account::IdleHeld].time, Nanos::from_millis(2_500));
+}
+
+#[test]
+fn reading_before_the_run_is_rejected() {
+    let mut meter = meter(config());
+    meter.begin_at(at(500), &mut ());
+    let early = meter.push(reading(400, 50), &mut ()).unwrap_err();
+    assert_eq!(early.to_string(), "0.100 s before the run");
+    assert!(meter.push(reading(500, 50), &mut ()).is_ok());
 }
 
 #[test]

@@ -288,8 +288,12 @@ pub struct GpuObserver<'a> {
 }
 
 impl Observer for GpuObserver<'_> {
+    fn begin(&mut self, at: Timestamp) {
+        self.gpu.begin(at, &self.exporter.experiment);
+    }
+
     fn reading(&mut self, reading: &Reading) {
-        self.gpu.record(reading, &self.exporter.experiment, self.exporter.settings.exemplars);
+        self.gpu.record(reading, self.exporter.settings.exemplars);
     }
 
     fn span(&mut self, span: &PhaseSpan) {

@@ -24,7 +24,7 @@ use super::values::PointTime;
 use crate::experiment::{Experiment, GpuKey, SpanPlacement};
 use phasemeter_meter::device_metric::DeviceMetric;
 
-/// A session of a GPU. The first starts at its first reading, the last ends at its last.
+/// A session of a GPU. The first starts with its span, the last ends with it.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) placement: SpanPlacement,
@@ -35,9 +35,9 @@ pub(super) struct Session {
 /// The last export of a GPU, over all its sessions.
 #[derive(Clone, Copy, Debug)]
 struct LastExport {
-    /// The first reading, where sums start.
+    /// Where its span and its sums start.
     first: Timestamp,
-    /// Time of the last export, and the timestamp of its points; at first, of the first reading.
+    /// Time of the last export, and the timestamp of its points; at first, the start.
     at: Timestamp,
     time: u64,
 }
@@ -102,18 +102,14 @@ impl GpuExport {
         self.attributes.id()
     }
 
+    /// Begins the first session.
+    pub(super) fn begin(&mut self, at: Timestamp, experiment: &Experiment) {
+        self.last = Some(LastExport { first: at, at, time: at.as_nanos() });
+        self.next_session(at, experiment);
+    }
+
     /// Records an accepted reading.
-    pub(super) fn record(
-        &mut self,
-        reading: &Reading,
-        experiment: &Experiment,
-        exemplars: ExemplarFilter,
-    ) {
-        if self.session.is_none() {
-            let (at, time) = (reading.at, reading.at.as_nanos());
-            self.last = Some(LastExport { first: at, at, time });
-            self.next_session(at, experiment);
-        }
+    pub(super) fn record(&mut self, reading: &Reading, exemplars: ExemplarFilter) {
         self.attributes.reach(reading.at);
         self.accounts.record(reading);
         self.device_metrics.settle(reading.at);

@@ -21,6 +21,10 @@ use crate::telemetry::Telemetry;
 /// A sampler thread that has not ended by then is hung in the driver.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// A reading of the last poll is one at the end of the run if it follows within this time; a later one
+/// came from a slow call and describes what the run does not cover.
+const LAST_POLL: Nanos = Nanos::from_millis(100);
+
 /// A live run.
 pub(super) struct Live<'a> {
     sampler: Sampler,
@@ -28,7 +32,8 @@ pub(super) struct Live<'a> {
     gpus: &'a [GpuIdentity],
     clock: Clock,
     scheduler: WindowScheduler,
-    start: Timestamp,
+    /// The end of the run, once sampling was stopped.
+    end: Option<Timestamp>,
     observations: Vec<Observation>,
     /// Readings dropped because they arrived after the watermark.
     late: Arc<AtomicU64>,
@@ -53,8 +58,8 @@ impl<'a> Live<'a> {
         clock: Clock,
         scheduler: WindowScheduler,
     ) -> Self {
-        let (start, observations, late) = (clock.now(), Vec::new(), Arc::default());
-        Self { sampler, pipeline, gpus, clock, scheduler, start, observations, late }
+        let (observations, late) = (Vec::new(), Arc::default());
+        Self { sampler, pipeline, gpus, clock, scheduler, end: None, observations, late }
     }
 
     /// Adds the sampler to internal telemetry.
@@ -84,23 +89,21 @@ impl<'a> Live<'a> {
         })
     }
 
-    /// Stops sampling and finalizes all GPUs. `exit`: how the command ended, if there is one.
+    /// Stops sampling and finalizes all GPUs: the run ends now, however long their last calls take.
+    /// `exit`: how the command ended, if there is one.
     pub(super) fn finish(
         mut self,
         exit: Option<CommandExit>,
     ) -> Result<FinishedRun, PipelineError> {
+        let end = self.clock.now();
+        self.end = Some(end);
+        self.pipeline.end_at(end);
         let hung = self.sampler.stop(GRACE);
         self.drain()?;
         let mut sampling = vec![sampling_summary(&self.sampler.stats())];
-        for gpu in hung {
-            // It is billed to the end of the run, and from its start if there is no reading at all.
-            let unread = self.pipeline.first_reading_at(gpu).is_none();
-            for at in unread.then_some(self.start).into_iter().chain([self.clock.now()]) {
-                self.pipeline.ingest(gpu, &Reading::at(at), self.gpus)?.ok();
-            }
-            sampling
-                .push(format!("{} hung at the end; its last readings are lost", self.name(gpu)));
-        }
+        let hung = hung.into_iter().map(|gpu| self.name(gpu));
+        sampling
+            .extend(hung.map(|name| format!("{name} hung at the end; its last readings are lost")));
         let late = self.late.load(Ordering::Relaxed);
         if late > 0 {
             sampling.push(format!("{late} readings arrived too late and were dropped"));
@@ -113,7 +116,7 @@ impl<'a> Live<'a> {
             window_start = window.as_ref().map(|window| window.start);
             self.scheduler.finish(window)
         })?;
-        let begins = run.gpus.iter().filter_map(|gpu| gpu.meter.first_reading_at()).min();
+        let begins = run.gpus.iter().filter_map(|gpu| gpu.meter.begins_at()).min();
         let mut assumptions = Vec::new();
         if begins < window_start && !run.results.each.is_empty() {
             assumptions.push("policies evaluated the last 24 hours only".to_owned());
@@ -124,6 +127,7 @@ impl<'a> Live<'a> {
     fn process(&mut self, Observation { gpu, observed }: Observation) -> Result<(), PipelineError> {
         match observed {
             Observed::Reading(reading) => {
+                let Some(reading) = self.within_run(reading) else { return Ok(()) };
                 let accepted = self.pipeline.ingest(gpu, &reading, self.gpus)?;
                 self.late.fetch_add(u64::from(accepted.is_err()), Ordering::Relaxed);
             }
@@ -148,6 +152,12 @@ impl<'a> Live<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The reading, at the end of the run at the latest; `None` if it was taken long after.
+    fn within_run(&self, reading: Reading) -> Option<Reading> {
+        let end = self.end.unwrap_or(Timestamp::LAST);
+        (reading.at <= end + LAST_POLL).then(|| Reading { at: reading.at.min(end), ..reading })
     }
 
     fn log_event(&self, gpu: usize, event: Event) {

@@ -110,7 +110,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         work: metering::work(&args.metering),
         export: sink.map(|sink| (environment.export, sink)),
     };
-    let pipeline = Pipeline::live(settings, experiment, &own.hardware);
+    let start = clock.now();
+    let pipeline = Pipeline::live(settings, experiment, &own.hardware, &gpus, start);
 
     let watcher = manager.as_ref().map(|manager| manager.watch(log_generation)).transpose();
     let _watcher = watcher.map_err(failed("cannot watch the policy directory"))?;

@@ -3,7 +3,7 @@
 //! Must not depend on other GPUs or on the source of prices.
 
 use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue};
-use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
 use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
@@ -172,14 +172,24 @@ impl MeteredGpu {
         }
     }
 
-    /// Finalizes the meter and the export.
-    pub(super) fn finish(&mut self, exporter: Option<&mut Exporter>) {
+    /// Begins the span, before the first reading.
+    pub(super) fn begin_at(&mut self, start: Timestamp, exporter: Option<&mut Exporter>) {
+        match (exporter, &mut self.export) {
+            (Some(exporter), Some(export)) => {
+                self.meter.begin_at(start, &mut exporter.observe(export));
+            }
+            _ => self.meter.begin_at(start, &mut ()),
+        }
+    }
+
+    /// Finalizes the meter and the export: at `end`, else at the last reading.
+    pub(super) fn finish(&mut self, end: Option<Timestamp>, exporter: Option<&mut Exporter>) {
         match (exporter, self.export.take()) {
             (Some(exporter), Some(mut export)) => {
-                self.meter.finish(&mut exporter.observe(&mut export));
+                finish(&mut self.meter, end, &mut exporter.observe(&mut export));
                 exporter.end(export);
             }
-            _ => self.meter.finish(&mut ()),
+            _ => finish(&mut self.meter, end, &mut ()),
         }
     }
 }
@@ -193,4 +203,11 @@ fn memory_total(identity: &GpuIdentity) -> Option<Bytes> {
 /// Whether the source has provided the model.
 const fn is_model_final(identity: &GpuIdentity) -> bool {
     identity.model.is_some() && !identity.is_model_assumed
+}
+
+fn finish(meter: &mut GpuMeter, end: Option<Timestamp>, observer: &mut impl Observer) {
+    match end {
+        Some(end) => meter.finish_at(end, observer),
+        None => meter.finish(observer),
+    }
 }

@@ -81,6 +81,8 @@ pub struct Pipeline<'a> {
     gpus: Vec<MeteredGpu>,
     /// Number of readings that wait for older ones, of all GPUs together.
     buffered: usize,
+    /// The end of the run, if its last readings are not.
+    end: Option<Timestamp>,
 }
 
 /// The experiment of the run. The trace ID of a log may be derived from its first readings, so the
@@ -100,11 +102,23 @@ impl<'a> Pipeline<'a> {
         )
     }
 
-    /// Starts a live run with an open experiment. `hardware` is the resource of `hw.*`.
+    /// Starts a live run of these GPUs at `start` with an open experiment. `hardware` is the resource
+    /// of `hw.*`. Every GPU is billed from the start on, whenever its first reading arrives.
     #[must_use]
-    pub fn live(settings: Settings<'a>, experiment: Experiment, hardware: &Attributes) -> Self {
+    pub fn live(
+        settings: Settings<'a>,
+        experiment: Experiment,
+        hardware: &Attributes,
+        gpus: &[GpuIdentity],
+        start: Timestamp,
+    ) -> Self {
         let mut pipeline = Self::new(settings, ExperimentState::Open(experiment.clone()));
         pipeline.begin_export(experiment, hardware);
+        for identity in gpus {
+            let mut gpu = pipeline.begin(identity, start, start);
+            gpu.begin_at(start, pipeline.exporter.as_mut());
+            pipeline.gpus.push(gpu);
+        }
         pipeline
     }
 
@@ -119,6 +133,7 @@ impl<'a> Pipeline<'a> {
             exporter: None,
             gpus: Vec::new(),
             buffered: 0,
+            end: None,
         }
     }
 
@@ -165,12 +180,6 @@ impl<'a> Pipeline<'a> {
         Ok(taken)
     }
 
-    /// The time of the first reading of a GPU, if any.
-    #[must_use]
-    pub fn first_reading_at(&self, gpu: usize) -> Option<Timestamp> {
-        self.gpus.get(gpu)?.meter.first_reading_at()
-    }
-
     /// Meters an interval of utilization that was not polled. Returns false if it is behind the
     /// watermark or precedes the first reading of any GPU.
     pub fn ingest_interval(&mut self, gpu: usize, interval: Interval) -> bool {
@@ -193,7 +202,7 @@ impl<'a> Pipeline<'a> {
         if let (Some(exporter), Some(gpu)) = (&mut self.exporter, self.gpus.get_mut(gpu))
             && let Some(export) = &mut gpu.export
         {
-            exporter.event(export, event, gpu.meter.first_reading_at());
+            exporter.event(export, event, gpu.meter.begins_at());
         }
         self.send()
     }
@@ -238,6 +247,11 @@ impl<'a> Pipeline<'a> {
         policies::window(experiment, &gpus, &self.work, is_final)
     }
 
+    /// Sets the end of the run, until which every GPU is billed. No reading may follow it.
+    pub const fn end_at(&mut self, end: Timestamp) {
+        self.end = Some(end);
+    }
+
     /// Finalizes the run. `evaluate` receives the final window, if any time was metered.
     ///
     /// # Errors
@@ -249,8 +263,11 @@ impl<'a> Pipeline<'a> {
     ) -> Result<Finished, PipelineError> {
         let experiment = self.open(identities);
         self.drain()?;
+        if let Some(end) = self.end {
+            (0..self.gpus.len()).for_each(|gpu| self.reprice(gpu, end));
+        }
         for gpu in &mut self.gpus {
-            gpu.finish(self.exporter.as_mut());
+            gpu.finish(self.end, self.exporter.as_mut());
             // The exports of a short log are all made here, and must not accumulate.
             send(&mut self.exporter, &mut self.export)?;
         }
@@ -288,7 +305,9 @@ impl<'a> Pipeline<'a> {
             }
         }
         while let Some(identity) = identities.get(self.gpus.len()) {
-            let gpu = self.begin(identity, at);
+            // An older reading may still arrive.
+            let first = at.saturating_sub(self.meter.allowed_lateness);
+            let gpu = self.begin(identity, first, at);
             self.gpus.push(gpu);
         }
     }
@@ -317,9 +336,8 @@ impl<'a> Pipeline<'a> {
         self.exporter = self.export.as_ref().map(begin);
     }
 
-    fn begin(&mut self, identity: &GpuIdentity, at: Timestamp) -> MeteredGpu {
-        // An older reading may still arrive.
-        let first = at.saturating_sub(self.meter.allowed_lateness);
+    /// Adds a GPU, whose span begins at `first` at the earliest.
+    fn begin(&mut self, identity: &GpuIdentity, first: Timestamp, at: Timestamp) -> MeteredGpu {
         let term = self.pricing.at(identity.model.as_deref(), first, at);
         let mut gpu = MeteredGpu::new(self.meter, identity, term);
         if let Some(exporter) = &mut self.exporter {
@@ -336,7 +354,7 @@ impl<'a> Pipeline<'a> {
         gpu.set_model(identity);
         let model = identity.model.as_deref();
         if gpu.price.is_err() {
-            let start = gpu.meter.first_reading_at().unwrap_or(read);
+            let start = gpu.meter.begins_at().unwrap_or(read);
             gpu.price_from_start(self.pricing.at(model, start, start));
         } else if let Ok(term) = self.pricing.at(model, read, read) {
             gpu.price_until = read;

@@ -42,8 +42,7 @@ pub fn window(
     work: &BTreeMap<String, u64>,
     is_final: bool,
 ) -> Option<Window> {
-    // Ends at the last reading, the end of which may not be finalized yet in a running session.
-    let end = gpus.iter().filter_map(|gpu| Some(gpu.meter.last_reading()?.at)).max()?;
+    let end = gpus.iter().filter_map(|gpu| gpu.meter.reached()).max()?;
     let recent: Vec<WindowTotals> = gpus.iter().map(|gpu| gpu.meter.window_totals(end)).collect();
     let start = recent.iter().filter_map(|recent| Some(recent.span?.0)).min()?;
     let grid = Grid::over(start, end, gpus.iter().map(|gpu| gpu.meter.window_series()));
