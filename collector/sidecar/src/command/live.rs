@@ -164,13 +164,16 @@ impl<'a> Live<'a> {
         let (name, index) = (self.name(gpu), self.gpus.get(gpu).and_then(|gpu| gpu.index));
         match event {
             // Missing properties are expected on many GPUs.
-            Event::Unsupported(..) | Event::Supported(_) => debug!(gpu = index, "{name}: {event}"),
-            Event::Recovered | Event::CallRecovered(_) | Event::PollPeriod(..) => {
-                info!(gpu = index, "{name}: {event}");
-            }
-            Event::Xid(_) | Event::Lost(_) | Event::CallHung(_) | Event::ClockStepped(_) => {
-                warn!(gpu = index, "{name}: {event}");
-            }
+            Event::Unsupported(..) => debug!(gpu = index, "{name}: {event}"),
+            Event::Supported(_)
+            | Event::Recovered
+            | Event::CallRecovered(_)
+            | Event::PollPeriod(..) => info!(gpu = index, "{name}: {event}"),
+            Event::Xid(_)
+            | Event::Lost(_)
+            | Event::Refused(..)
+            | Event::CallHung(_)
+            | Event::ClockStepped(_) => warn!(gpu = index, "{name}: {event}"),
         }
     }
 
@@ -189,6 +192,7 @@ const fn kind(event: Event) -> Option<EventKind> {
         Event::CallHung(_) => Some(EventKind::CallHung),
         Event::CallRecovered(_) => Some(EventKind::CallRecovered),
         Event::Unsupported(..)
+        | Event::Refused(..)
         | Event::Supported(_)
         | Event::PollPeriod(..)
         | Event::ClockStepped(_) => None,

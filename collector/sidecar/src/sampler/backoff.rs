@@ -9,7 +9,11 @@ use phasemeter_meter::units::Nanos;
 const MAX_LOAD_DIVISOR: u64 = 100;
 
 /// The maximum period, and that of unsupported metrics.
-const MAX_PERIOD: Nanos = Nanos::from_secs(60);
+pub(crate) const MAX_PERIOD: Nanos = Nanos::from_secs(60);
+
+/// A metric that has answered before is polled at every tick for this many refusals in a row: a driver
+/// refuses calls for a moment while it is busy with others.
+const QUICK_RETRIES: u32 = 8;
 
 /// The poll period of one metric of one GPU.
 #[derive(Clone, Copy, Debug)]
@@ -22,14 +26,42 @@ pub(crate) struct PollBackoff {
     period: Nanos,
     /// The duration of the previous call.
     before: Nanos,
+    /// Whether it was ever supported.
+    answered: bool,
+    /// How often it was refused since it last answered.
+    refusals: u32,
     /// The tick of the next poll.
     next: u64,
+}
+
+/// What limits the period of a metric.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeriodLimits {
+    /// The time between ticks: the minimum.
+    pub(crate) tick: Nanos,
+    /// The period if calls were free.
+    pub(crate) preferred: Nanos,
+    /// The maximum, however expensive calls are, unless it is preferred to be longer.
+    pub(crate) max: Nanos,
 }
 
 impl PollBackoff {
     /// Due immediately, then after the lesser of `stagger` ticks and a period, then every period.
     pub(crate) const fn new(stagger: u64) -> Self {
-        Self { stagger, slowed: 0, period: Nanos::ZERO, before: Nanos::ZERO, next: 0 }
+        Self {
+            stagger,
+            slowed: 0,
+            period: Nanos::ZERO,
+            before: Nanos::ZERO,
+            answered: false,
+            refusals: 0,
+            next: 0,
+        }
+    }
+
+    /// Due immediately, like a new one, after a loss of the GPU.
+    pub(crate) fn restart(&mut self, stagger: u64) {
+        *self = Self { answered: self.answered, ..Self::new(stagger) };
     }
 
     /// Whether it is due at this tick.
@@ -47,47 +79,55 @@ impl PollBackoff {
         self.period
     }
 
-    /// Records a call at `tick` that took `cost`; `preferred` is the period if calls were free. The
-    /// period doubles while two successive calls are too expensive for it, up to a minute, and halves
-    /// while two successive calls are cheap enough for half of it. (A single slow call may be due to a
-    /// busy machine.) Returns whether the period changed.
-    pub(crate) fn record(
-        &mut self,
-        tick: u64,
-        tick_length: Nanos,
-        cost: Nanos,
-        preferred: Nanos,
-    ) -> bool {
+    /// Whether it was ever supported.
+    pub(crate) const fn has_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// Records a call at `tick` that took `cost`. The period doubles while two successive calls are too
+    /// expensive for it, and halves while two successive calls are cheap enough for half of it. (A
+    /// single slow call may be due to a busy machine.) Returns whether the period changed.
+    pub(crate) fn record(&mut self, tick: u64, cost: Nanos, limits: PeriodLimits) -> bool {
         let cheaper = cost.min(self.before).saturating_mul(MAX_LOAD_DIVISOR);
         let dearer = cost.max(self.before).saturating_mul(MAX_LOAD_DIVISOR);
         self.before = cost;
+        self.answered = true;
+        self.refusals = 0;
 
-        let preferred = preferred.max(tick_length);
+        let preferred = limits.preferred.max(limits.tick);
+        let max = limits.max.max(preferred);
         let doubled = |times: u32| {
-            preferred
-                .saturating_mul(1_u64.checked_shl(times).unwrap_or(u64::MAX))
-                .min(MAX_PERIOD.max(preferred))
+            preferred.saturating_mul(1_u64.checked_shl(times).unwrap_or(u64::MAX)).min(max)
         };
         let (slowed, period) = (self.slowed, doubled(self.slowed));
-        if cheaper > period && period < MAX_PERIOD {
+        if cheaper > period && period < max {
             self.slowed += 1;
         } else if slowed > 0 && dearer <= doubled(slowed - 1) {
             self.slowed -= 1;
         }
         self.period = doubled(self.slowed);
-        self.schedule(tick, tick_length);
+        self.schedule(tick, self.period, limits.tick);
         self.slowed != slowed
     }
 
-    /// Records that the metric is not supported; it is polled again after a minute.
-    pub(crate) fn unsupported(&mut self, tick: u64, tick_length: Nanos) {
+    /// Records that the metric is not supported. One that has never answered is polled again after a
+    /// minute; one that has, at the next ticks, and then less and less often, up to its maximum period.
+    pub(crate) fn refuse(&mut self, tick: u64, limits: PeriodLimits) {
+        self.refusals = self.refusals.saturating_add(1);
         self.stagger = u64::MAX;
-        self.period = MAX_PERIOD.max(tick_length);
-        self.schedule(tick, tick_length);
+        let wait = if self.answered {
+            let doubled = self.refusals.saturating_sub(QUICK_RETRIES);
+            let ticks = 1_u64.checked_shl(doubled).unwrap_or(u64::MAX);
+            limits.tick.saturating_mul(ticks).min(limits.max)
+        } else {
+            self.period = MAX_PERIOD.max(limits.tick);
+            self.period
+        };
+        self.schedule(tick, wait, limits.tick);
     }
 
-    fn schedule(&mut self, tick: u64, tick_length: Nanos) {
-        let ticks = self.period.0.checked_div(tick_length.0).unwrap_or(1).max(1);
+    fn schedule(&mut self, tick: u64, wait: Nanos, tick_length: Nanos) {
+        let ticks = wait.0.checked_div(tick_length.0).unwrap_or(1).max(1);
         self.next = tick + ticks.min(std::mem::replace(&mut self.stagger, u64::MAX));
     }
 }
@@ -98,8 +138,16 @@ mod tests {
 
     const TICK: Nanos = Nanos::from_millis(100);
 
+    const fn limits(preferred: Nanos) -> PeriodLimits {
+        PeriodLimits { tick: TICK, preferred, max: MAX_PERIOD }
+    }
+
     /// The periods after calls of these durations in µs, each made when due.
     fn periods(preferred: Nanos, costs: &[u64]) -> Vec<u64> {
+        periods_within(limits(preferred), costs)
+    }
+
+    fn periods_within(limits: PeriodLimits, costs: &[u64]) -> Vec<u64> {
         let mut backoff = PollBackoff::new(1);
         let mut tick = 0;
         costs
@@ -108,7 +156,7 @@ mod tests {
                 while !backoff.due(tick) {
                     tick += 1;
                 }
-                backoff.record(tick, TICK, Nanos(micros * 1_000), preferred);
+                backoff.record(tick, Nanos(micros * 1_000), limits);
                 backoff.period().0 / 1_000_000
             })
             .collect()
@@ -144,6 +192,49 @@ mod tests {
     }
 
     #[test]
+    fn period_is_at_most_its_limit() {
+        let limits = PeriodLimits { max: Nanos::from_millis(800), ..limits(Nanos::ZERO) };
+        let slow = periods_within(limits, &[150_000; 8]);
+        assert_eq!(slow, [100, 200, 400, 800, 800, 800, 800, 800]);
+        // A preferred period is never shortened.
+        let limits = PeriodLimits { preferred: Nanos::SECOND, ..limits };
+        assert_eq!(periods_within(limits, &[150_000; 3]), [1_000; 3]);
+    }
+
+    /// The ticks of the polls of a metric that answers at ticks for which this holds.
+    fn polls(answers: impl Fn(u64) -> bool, limits: PeriodLimits, until: u64) -> Vec<u64> {
+        let mut backoff = PollBackoff::new(1);
+        let due = (0..until).filter(|tick| {
+            let due = backoff.due(*tick);
+            if due && answers(*tick) {
+                backoff.record(*tick, Nanos::ZERO, limits);
+            } else if due {
+                backoff.refuse(*tick, limits);
+            }
+            due
+        });
+        due.collect()
+    }
+
+    #[test]
+    fn metric_that_never_answers_is_polled_every_minute() {
+        assert_eq!(polls(|_| false, limits(Nanos::ZERO), 1_300), [0, 600, 1_200]);
+    }
+
+    #[test]
+    fn refused_metric_is_polled_at_the_next_tick_and_then_less_often() {
+        let each_second = limits(Nanos::SECOND);
+        let transient = |tick| !(11..=13).contains(&tick);
+        assert_eq!(polls(transient, each_second, 40), [0, 1, 11, 12, 13, 14, 24, 34]);
+        let lasting = polls(|tick| tick < 2, each_second, 1_400);
+        assert_eq!(lasting[..10], [0, 1, 11, 12, 13, 14, 15, 16, 17, 18]);
+        assert_eq!(lasting[10..], [19, 21, 25, 33, 49, 81, 145, 273, 529, 1_041]);
+        let limited = PeriodLimits { max: Nanos::from_millis(800), ..limits(Nanos::ZERO) };
+        let lasting = polls(|tick| tick < 2, limited, 60);
+        assert_eq!(lasting[10..], [10, 12, 16, 24, 32, 40, 48, 56]);
+    }
+
+    #[test]
     fn metrics_of_one_period_are_staggered() {
         let due = |stagger| {
             let mut backoff = PollBackoff::new(stagger);
@@ -151,7 +242,7 @@ mod tests {
             for tick in 0..=30 {
                 if backoff.due(tick) {
                     due.push(tick);
-                    backoff.record(tick, TICK, Nanos::ZERO, Nanos::SECOND);
+                    backoff.record(tick, Nanos::ZERO, limits(Nanos::SECOND));
                 }
             }
             due

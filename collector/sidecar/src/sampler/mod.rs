@@ -188,8 +188,8 @@ impl Thread {
         }
         self.hung = hung;
         [
-            before.map(|call| Event::CallRecovered(call.metric)),
-            hung.map(|call| Event::CallHung(call.metric)),
+            before.map(|call| Event::CallRecovered(call.purpose)),
+            hung.map(|call| Event::CallHung(call.purpose)),
         ]
     }
 }

@@ -9,11 +9,11 @@ use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::Nanos;
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::{
-    Driver, Event, Gpu, LossReason, Metric, Nvml, Observation, Observed, QueryError,
+    Driver, DriverCall, Event, Gpu, LossReason, Metric, Nvml, Observation, Observed, QueryError,
     UnsupportedReason, clear_metric,
 };
 
-use super::backoff::PollBackoff;
+use super::backoff::{MAX_PERIOD, PeriodLimits, PollBackoff};
 use super::ticker::Ticker;
 use super::worker_stats::WorkerStats;
 
@@ -84,9 +84,22 @@ impl Worker {
     /// Samples with one driver instance until the driver or the GPU is lost. The driver is closed
     /// afterwards: holding it would block a GPU reset or driver update.
     fn generation(&self, open: Option<Arc<Nvml>>, state: &mut State) -> Option<LossReason> {
+        self.stats.begin(DriverCall::Search, Instant::now());
         let open = open.map_or_else(|| self.driver.open().map(Arc::new), Ok);
-        let Ok(nvml) = open else { return Some(LossReason::Driver) };
-        match Gpu::find(&nvml, &self.uuid, self.stale_after) {
+        let loss = match &open {
+            Ok(nvml) => self.find_and_sample(nvml, state),
+            Err(_) => Some(LossReason::Driver),
+        };
+        self.stats.begin(DriverCall::Close, Instant::now());
+        drop(open);
+        self.stats.end();
+        loss
+    }
+
+    fn find_and_sample(&self, nvml: &Nvml, state: &mut State) -> Option<LossReason> {
+        let found = Gpu::find(nvml, &self.uuid, self.stale_after);
+        self.stats.end();
+        match found {
             Ok(gpu) => {
                 if state.retry.take().is_some() {
                     self.emit(Observed::Event(Event::Recovered));
@@ -140,11 +153,13 @@ impl Worker {
     ) -> Result<(), LossReason> {
         let now = Instant::now();
         let State { clock, values, metrics, .. } = state;
+        // Slow queries of other metrics give way to the next reading.
+        let has_time = || Nanos::from(now.elapsed()) < Nanos(self.max_gap().0 / 2);
         // The reading is emitted after the process list: otherwise a GPU held by a small process would
         // count as free until the next reading. A hung list blocks this thread anyway.
         let mut read_at = None;
         for metric in metrics {
-            let due = due(metric);
+            let due = due(metric) && (metric.metric == Metric::Utilization || has_time());
             let age = Nanos::from(now.saturating_duration_since(metric.polled_at));
             if due {
                 self.call(metric, gpu, clock, values, tick)?;
@@ -178,25 +193,30 @@ impl Worker {
     ) -> Result<(), LossReason> {
         let metric = state.metric;
         let began = Instant::now();
-        self.stats.begin(metric, began);
+        self.stats.begin(DriverCall::Query(metric), began);
         let result = gpu.query(metric, clock, values, |observed| self.emit(observed));
         state.polled_at = Instant::now();
         let cost = Nanos::from(state.polled_at - began);
-        self.stats.end(metric, cost, result.is_err());
+        self.stats.end();
+        self.stats.count(metric, cost, result.is_err());
 
         let emit = |event| self.emit(Observed::Event(event));
+        let max = if metric == Metric::Utilization { self.max_gap() } else { MAX_PERIOD };
+        let limits = PeriodLimits { tick: self.tick, preferred: gpu.period(metric), max };
         let unsupported = match result {
             Err(QueryError::Lost(loss)) => return Err(loss),
             Err(QueryError::Unsupported(unsupported)) => Some(unsupported),
             Err(QueryError::Failed) | Ok(()) => None,
         };
         if let Some(unsupported) = unsupported {
-            state.backoff.unsupported(tick, self.tick);
+            state.backoff.refuse(tick, limits);
             if state.unsupported.is_none() {
-                emit(Event::Unsupported(metric, unsupported));
+                let refused = state.backoff.has_answered();
+                let event = if refused { Event::Refused } else { Event::Unsupported };
+                emit(event(metric, unsupported));
             }
         } else {
-            let changed = state.backoff.record(tick, self.tick, cost, gpu.period(metric));
+            let changed = state.backoff.record(tick, cost, limits);
             if state.unsupported.is_some() {
                 emit(Event::Supported(metric));
             }
@@ -207,6 +227,12 @@ impl Worker {
         state.unsupported = unsupported;
         self.stats.period(metric, state.backoff.period());
         Ok(())
+    }
+
+    /// The maximum time between two readings: with an allowance for late ticks, the time that a reading
+    /// covers.
+    const fn max_gap(&self) -> Nanos {
+        Nanos(self.stale_after.0 / 5 * 4)
     }
 
     fn follow_clock(&self, state: &mut State, gpu: Option<&mut Gpu<'_>>) {
@@ -243,7 +269,7 @@ impl State {
         self.values =
             Reading { utilization: Err(MissingReason::Lost), ..Reading::at(self.values.at) };
         for metric in &mut self.metrics {
-            metric.backoff = PollBackoff::new(metric.metric as u64 + 1);
+            metric.backoff.restart(metric.metric as u64 + 1);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::duration_histogram::{Counts, Durations, quantiles};
-use phasemeter_sources::nvml::Metric;
+use phasemeter_sources::nvml::{DriverCall, Metric};
 
 use super::stats::{GpuStats, MetricStats, SamplerStats};
 use super::ticker::Tick;
@@ -16,8 +16,29 @@ const METRICS: usize = Metric::ALL.len();
 /// No call is in progress.
 const NO_CALL: u64 = 0;
 
-/// The bits of a [`Call`] that identify its metric; the others are its start in µs.
-const METRIC_BITS: u32 = 8;
+/// The bits of a [`Call`] that identify its purpose; the others are its start in µs.
+const CALL_BITS: u32 = 8;
+
+/// The number of a purpose in a [`Call`], never zero.
+const fn number(purpose: DriverCall) -> u64 {
+    match purpose {
+        DriverCall::Search => 1,
+        DriverCall::Close => 2,
+        DriverCall::Query(metric) => metric as u64 + 3,
+    }
+}
+
+/// The purpose with this number.
+fn purpose(number: u64) -> Option<DriverCall> {
+    match number {
+        1 => Some(DriverCall::Search),
+        2 => Some(DriverCall::Close),
+        query => {
+            let place = usize::try_from(query.checked_sub(3)?).ok()?;
+            Metric::ALL.get(place).copied().map(DriverCall::Query)
+        }
+    }
+}
 
 /// Statistics of one GPU's worker.
 #[derive(Debug)]
@@ -46,8 +67,8 @@ pub struct StatsHandle(Vec<Arc<WorkerStats>>);
 /// A call in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
-    /// The metric being read.
-    pub(crate) metric: Metric,
+    /// What it is made for.
+    pub(crate) purpose: DriverCall,
     /// Its start in µs since the sampler's start.
     began: u64,
 }
@@ -73,14 +94,18 @@ impl WorkerStats {
     }
 
     /// Records the start of a call.
-    pub(crate) fn begin(&self, metric: Metric, now: Instant) {
-        let word = (self.micros(now) << METRIC_BITS) | (metric as u64 + 1);
+    pub(crate) fn begin(&self, purpose: DriverCall, now: Instant) {
+        let word = (self.micros(now) << CALL_BITS) | number(purpose);
         self.call.store(word, Ordering::Relaxed);
     }
 
     /// Records the end of a call.
-    pub(crate) fn end(&self, metric: Metric, cost: Nanos, failed: bool) {
+    pub(crate) fn end(&self) {
         self.call.store(NO_CALL, Ordering::Relaxed);
+    }
+
+    /// Records the cost of a query.
+    pub(crate) fn count(&self, metric: Metric, cost: Nanos, failed: bool) {
         if let Some(stats) = self.metrics.get(metric as usize) {
             stats.calls.add(cost);
             stats.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
@@ -98,8 +123,8 @@ impl WorkerStats {
     /// The call in progress and its duration so far.
     pub(crate) fn call(&self, now: Instant) -> Option<(Call, Nanos)> {
         let word = self.call.load(Ordering::Relaxed);
-        let place = usize::try_from(word & ((1 << METRIC_BITS) - 1)).ok()?.checked_sub(1)?;
-        let call = Call { metric: *Metric::ALL.get(place)?, began: word >> METRIC_BITS };
+        let purpose = purpose(word & ((1 << CALL_BITS) - 1))?;
+        let call = Call { purpose, began: word >> CALL_BITS };
         let micros = self.micros(now).saturating_sub(call.began);
         Some((call, Nanos(micros.saturating_mul(1_000))))
     }
@@ -167,11 +192,12 @@ mod tests {
         let start = Instant::now();
         let stats = WorkerStats::new(start);
         assert_eq!(stats.call(start), None);
-        for metric in Metric::ALL {
-            stats.begin(metric, start + Duration::from_secs(1));
+        let queries = Metric::ALL.map(DriverCall::Query);
+        for purpose in [DriverCall::Search, DriverCall::Close].into_iter().chain(queries) {
+            stats.begin(purpose, start + Duration::from_secs(1));
             let (call, lasts) = stats.call(start + Duration::from_millis(3_500)).unwrap();
-            assert_eq!((call.metric, lasts), (metric, Nanos::from_millis(2_500)));
-            stats.end(metric, lasts, false);
+            assert_eq!((call.purpose, lasts), (purpose, Nanos::from_millis(2_500)));
+            stats.end();
             assert_eq!(stats.call(start), None);
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::units::{Nanos, Utilization};
-use phasemeter_sources::nvml::{Event, LossReason, Metric, UnsupportedReason};
+use phasemeter_sources::nvml::{DriverCall, Event, LossReason, Metric, UnsupportedReason};
 
 use crate::{Rig, Run};
 
@@ -107,6 +107,71 @@ fn hung_call_is_reported_and_does_not_block_other_gpus() {
     assert!(run.readings(1).last().unwrap().utilization.is_ok());
     // Ten readings of another GPU are at least nine ticks.
     assert!(run.stats.gpus[1].missed >= 8, "{}", run.stats.gpus[1].missed);
+    assert_unaffected(&run, &[0, 2]);
+}
+
+/// Scenario: utilization is refused for 150 ms, after it has answered.
+/// Guarantee: it is read again at a tick soon after, and both are reported.
+#[test]
+fn transient_refusal_is_retried_and_reported() {
+    let rig = three(
+        "device = 1
+        at_ms = 1000
+        for_ms = 150
+        functions = [\"nvmlDeviceGetUtilizationRates\"]
+        error = \"not_supported\"",
+    );
+    let mut sampling = rig.sample();
+    sampling.until(|run| have_readings(run, &[0, 1, 2], 3));
+    rig.set_time(1_000);
+    sampling.until(|run| run.faults(1).len() == 1);
+    rig.set_time(1_150);
+    let before = sampling.run.readings(0).len();
+    sampling.until(|run| run.faults(1).len() == 2 && have_readings(run, &[0], before + 8));
+    let run = sampling.stop();
+    let refused = Event::Refused(Metric::Utilization, UnsupportedReason::Device);
+    assert_eq!(run.faults(1), [refused, Event::Supported(Metric::Utilization)]);
+    let of_one = run.readings(1);
+    assert_eq!(
+        of_one.last().unwrap().utilization,
+        Utilization::from_percent(20).ok_or(MissingReason::Lost)
+    );
+    assert_unaffected(&run, &[0, 2]);
+}
+
+/// Scenario: a GPU is lost, and the call that searches for it hangs.
+/// Guarantee: the hang is reported, and so is its end.
+#[test]
+fn hang_in_search_for_lost_gpu_is_reported() {
+    let rig = Rig::stepped(&format!(
+        "length_ms = 60000
+        {THREE}
+        [[fault]]
+        device = 1
+        at_ms = 1000
+        for_ms = 1000
+        functions = [\"nvmlDeviceGetUtilizationRates\"]
+        error = \"gpu_is_lost\"
+        [[fault]]
+        device = 1
+        at_ms = 1000
+        for_ms = 1000
+        functions = [\"nvmlDeviceGetHandleByUUID\"]
+        hang = true"
+    ));
+    let mut sampling = rig.sample();
+    sampling.until(|run| have_readings(run, &[0, 1, 2], 3));
+    rig.set_time(1_000);
+    sampling.until(|run| run.faults(1).len() == 2);
+    rig.set_time(2_000);
+    sampling.until(|run| run.faults(1).len() == 4);
+    let run = sampling.stop();
+    let events = run.faults(1);
+    let hung = Event::CallHung(DriverCall::Search);
+    assert_eq!(events[..2], [Event::Lost(LossReason::Gpu), hung]);
+    // The thread of the GPU reports its recovery, another one the end of the hang.
+    let returned = Event::CallRecovered(DriverCall::Search);
+    assert!(events.contains(&returned) && events.contains(&Event::Recovered), "{events:?}");
     assert_unaffected(&run, &[0, 2]);
 }
 

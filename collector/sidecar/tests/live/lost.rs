@@ -108,6 +108,32 @@ fn gpu_hung_from_the_start_is_billed_from_the_start() {
     });
 }
 
+/// Slow calls are polled less often, but never less often than their values are valid, and their GPU is
+/// billed to the end of the run.
+#[test]
+fn slow_utilization_is_observed_until_the_end() {
+    unless_stalled(|| {
+        let rig = Rig::new(
+            "length_ms = 60000
+        [[device]]
+        [[device]]
+        [[device.phase]]
+        utilization = 95
+        [[fault]]
+        device = 1
+        functions = [\"nvmlDeviceGetUtilizationRates\"]
+        delay_ms = 150",
+        );
+        let (_, report) = run_with_report(&rig, "--basis nvml.gpu --duration 6", |_| {});
+        let [fast, slow] = [0, 1].map(|gpu| &report["gpus"][gpu]);
+        assert_observed(fast);
+        assert_observed(slow);
+        assert_eq!(slow["span_seconds"], fast["span_seconds"]);
+        assert!(seconds(&slow["span_seconds"]) >= 6.0, "{slow:#}");
+        assert_eq!(slow["phases"]["compute_bound"]["seconds"], slow["span_seconds"]);
+    });
+}
+
 /// The GPU is lost for a second.
 #[test]
 fn returned_gpu_continues_its_accounts() {

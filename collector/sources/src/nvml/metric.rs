@@ -4,10 +4,13 @@ use phasemeter_meter::units::Nanos;
 
 /// One kind of query. Cost and polling interval are tracked for each.
 ///
-/// Queries run in this order. A reading has the timestamp of the utilization query and is complete
-/// after the process list: earlier metrics are part of a reading, later ones are not.
+/// Queries run in this order. A reading has the timestamp of the utilization query, which comes first so
+/// that slow queries of others do not delay it, and is complete after the process list: later metrics are
+/// not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
+    /// Utilization (`nvmlDeviceGetUtilizationRates`).
+    Utilization,
     /// Memory in use (`nvmlDeviceGetMemoryInfo`).
     Memory,
     /// Power draw (`nvmlDeviceGetPowerUsage`).
@@ -18,8 +21,6 @@ pub enum Metric {
     Temperature,
     /// The SM and memory clock rates (`nvmlDeviceGetClockInfo`).
     Clocks,
-    /// Utilization (`nvmlDeviceGetUtilizationRates`).
-    Utilization,
     /// The number of compute processes (`nvmlDeviceGetComputeRunningProcesses`).
     Processes,
     /// XID errors (`nvmlEventSetWait`).
@@ -46,12 +47,12 @@ pub enum Metric {
 impl Metric {
     /// Every metric, in query order.
     pub const ALL: [Self; 16] = [
+        Self::Utilization,
         Self::Memory,
         Self::Power,
         Self::Energy,
         Self::Temperature,
         Self::Clocks,
-        Self::Utilization,
         Self::Processes,
         Self::Events,
         Self::Samples,

@@ -31,7 +31,7 @@ pub use error::DriverError;
 pub use gpu::{Gpu, clear_metric};
 pub use metric::Metric;
 pub use nvml_wrapper::Nvml;
-pub use observation::{Activity, Event, Observation, Observed};
+pub use observation::{Activity, DriverCall, Event, Observation, Observed};
 pub use query_error::{LossReason, QueryError, UnsupportedReason};
 
 /// Timeout of discovery. The first start of a driver on a large machine takes a few seconds.

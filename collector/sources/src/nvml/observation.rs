@@ -75,6 +75,28 @@ impl Activity {
     }
 }
 
+/// What calls to the driver are made for. Any of them can hang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverCall {
+    /// Opening the driver and finding the GPU, at the start and after a loss.
+    Search,
+    /// Closing the driver after a loss.
+    Close,
+    /// Querying a metric.
+    Query(Metric),
+}
+
+/// For logs.
+impl fmt::Display for DriverCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Search => f.write_str("NVML call to find the GPU"),
+            Self::Close => f.write_str("NVML call to close the driver"),
+            Self::Query(metric) => write!(f, "NVML call for {}", metric.name()),
+        }
+    }
+}
+
 /// An event of a GPU, or of querying it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -87,14 +109,16 @@ pub enum Event {
     Recovered,
     /// The metric is not supported. It is retried every minute.
     Unsupported(Metric, UnsupportedReason),
-    /// The metric is supported now.
+    /// The metric, which has answered before, is refused. It is retried at the next tick.
+    Refused(Metric, UnsupportedReason),
+    /// The metric is supported now, or again.
     Supported(Metric),
     /// The polling interval changed, because calls became slower or faster.
     PollPeriod(Metric, Nanos),
-    /// A call for this metric hangs. Its thread is blocked, and the GPU is unobserved.
-    CallHung(Metric),
+    /// This call hangs. Its thread is blocked, and the GPU is unobserved.
+    CallHung(DriverCall),
     /// The hung call returned.
-    CallRecovered(Metric),
+    CallRecovered(DriverCall),
     /// The wall clock was set. Later timestamps use the new time.
     ClockStepped(Step),
 }
@@ -107,6 +131,9 @@ impl fmt::Display for Event {
             Self::Lost(loss) => write!(f, "{loss}; unobserved until it recovers"),
             Self::Recovered => f.write_str("GPU recovered"),
             Self::Unsupported(metric, reason) => write!(f, "metric {}: {reason}", metric.name()),
+            Self::Refused(metric, reason) => {
+                write!(f, "metric {}: {reason}, although it was; retried", metric.name())
+            }
             Self::Supported(metric) => write!(f, "metric {}: available", metric.name()),
             Self::PollPeriod(metric, period) => {
                 let seconds = period.as_secs_f64();
@@ -116,10 +143,8 @@ impl fmt::Display for Event {
                     metric.name()
                 )
             }
-            Self::CallHung(metric) => {
-                write!(f, "NVML call for {} hung; unobserved until it returns", metric.name())
-            }
-            Self::CallRecovered(metric) => write!(f, "NVML call for {} returned", metric.name()),
+            Self::CallHung(call) => write!(f, "{call} hung; unobserved until it returns"),
+            Self::CallRecovered(call) => write!(f, "{call} returned"),
             Self::ClockStepped(Step { before, after }) => {
                 let (by, way) = match after.since(*before) {
                     Nanos::ZERO => (before.since(*after), "back"),
