@@ -1,11 +1,13 @@
 //! Rejects rows whose clock is far ahead of the rows before, unless a second row confirms it.
 //!
-//! A single wrong timestamp would extend the bill to it, and all later rows would be late. Applies to
+//! A single wrong timestamp would extend the bill to it, and all later rows would be late. For the
+//! first row of a GPU, less is enough: the two rows after it must not be earlier. Applies to
 //! each GPU of a log, before logs are merged; readings of a driver do not pass here, since live time
 //! is measured by the clock since boot. Must not depend on the values of readings.
 
 use std::collections::VecDeque;
 
+use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::staleness;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
@@ -28,8 +30,8 @@ pub(super) struct Clocks {
 #[derive(Debug, Default)]
 struct Clock {
     is_running: bool,
-    /// Time and line of the first row, until the second.
-    first: Option<(Timestamp, u64)>,
+    /// The first row, until another row shows whether it is ahead.
+    first: Option<First>,
     newest: Timestamp,
     /// `stale_after`, and the intervals it is estimated from until there are enough.
     stale_after: Option<Nanos>,
@@ -38,6 +40,15 @@ struct Clock {
     pending: Option<Box<Entry>>,
     /// The row far ahead before it.
     rejected: Option<Timestamp>,
+}
+
+/// The first row of a GPU.
+#[derive(Clone, Copy, Debug)]
+struct First {
+    at: Timestamp,
+    line: u64,
+    /// The second row, if it is earlier than the allowed lateness permits: one of the two is wrong.
+    earlier: Option<Timestamp>,
 }
 
 /// The line of a rejected row, and why.
@@ -90,20 +101,12 @@ impl Clock {
     fn resolve(&mut self, entry: Entry, ready: &mut VecDeque<Entry>) -> Option<Rejection> {
         let at = entry.reading.at;
         if !self.is_running {
-            (self.is_running, self.newest, self.first) = (true, at, Some((at, entry.line)));
+            self.first = Some(First { at, line: entry.line, earlier: None });
+            (self.is_running, self.newest) = (true, at);
             ready.push_back(entry);
             return None;
         }
-        let mut rejection = None;
-        if let Some((first, line)) = self.first.take()
-            && first.since(at) > MIN_JUMP
-            && let Some(wrong) = ready.iter().position(|row| row.line == line)
-        {
-            self.newest = at;
-            let ahead = first.since(at);
-            ready.remove(wrong);
-            rejection = Some((line, RejectReason::ClockJump { ahead }));
-        }
+        let mut rejection = self.check_first(at, ready);
         if let Some(pending) = self.pending.take() {
             if at >= pending.reading.at && at.since(pending.reading.at) <= self.reach(&pending) {
                 self.newest = pending.reading.at;
@@ -125,6 +128,23 @@ impl Clock {
             ready.push_back(entry);
         }
         rejection
+    }
+
+    /// Rejects the first row if it is ahead of both rows after it, or far ahead of the second.
+    fn check_first(&mut self, at: Timestamp, ready: &mut VecDeque<Entry>) -> Option<Rejection> {
+        let first = self.first.take()?;
+        let ahead = first.at.since(at);
+        if ahead <= MeterConfig::LOG_ALLOWED_LATENESS {
+            return None;
+        }
+        if ahead <= MIN_JUMP && first.earlier.is_none() {
+            self.first = Some(First { earlier: Some(at), ..first });
+            return None;
+        }
+        let position = ready.iter().position(|row| row.line == first.line)?;
+        ready.remove(position);
+        self.newest = first.earlier.map_or(at, |earlier| earlier.max(at));
+        Some((first.line, RejectReason::ClockJump { ahead }))
     }
 
     /// How far a row may follow a pending one to confirm it: `stale_after`, or three times the
@@ -195,6 +215,17 @@ mod tests {
         assert_eq!(lines(None, &[0, 1, ten_years]), (vec![1, 2], vec![3]));
         assert_eq!(lines(None, &[ten_years, 1, 2]), (vec![2, 3], vec![1]));
         assert_eq!(lines(None, &[1, ten_years, 2, 3]), (vec![1, 3, 4], vec![2]));
+    }
+
+    #[test]
+    fn first_row_ahead_of_the_next_two_is_rejected() {
+        assert_eq!(lines(None, &[3_000, 1, 2, 3, 4]), (vec![2, 3, 4, 5], vec![1]));
+        assert_eq!(lines(None, &[HOUR + 1, 1, 2, 3]), (vec![2, 3, 4], vec![1]));
+        assert_eq!(lines(None, &[HOUR + 2, 1, 2, 3]), (vec![2, 3, 4], vec![1]));
+        // If only the second is earlier, that one is wrong: it is late.
+        assert_eq!(lines(None, &[3_000, 1, 3_002, 3_003]), (vec![1, 2, 3, 4], vec![]));
+        // Late within the allowed lateness.
+        assert_eq!(lines(None, &[3, 1, 2, 4]), (vec![1, 2, 3, 4], vec![]));
     }
 
     #[test]

@@ -75,8 +75,8 @@ pub(super) enum RejectReason {
     #[error("incomplete tick: {found} rows of {expected} GPUs")]
     IncompleteTick { found: usize, expected: usize },
     #[error(
-        "clock_jump: {:.1} h ahead of the rows before, without a second row to confirm it",
-        .ahead.as_secs_f64() / 3_600.0
+        "clock_jump: {:.1} min ahead of the rows next to it, none of which confirms it",
+        .ahead.as_secs_f64() / 60.0
     )]
     ClockJump { ahead: Nanos },
     #[error("unusable header: {0}")]
