@@ -2,7 +2,8 @@
 //! need no JSON parser.
 //!
 //! Loading rejects unknown keywords, because a constraint that is not enforced is worse than none.
-//! Must not depend on the settings of any particular policy.
+//! Defaults may nest, and so multiply: all work on a schema, and on settings, is within a [`Budget`],
+//! and stops at the first errors. Must not depend on the settings of any particular policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +13,24 @@ use crate::settings::{SettingError, Settings, Value};
 
 /// Keywords that constrain nothing.
 const ANNOTATIONS: [&str; 6] = ["$schema", "$id", "$comment", "title", "description", "examples"];
+
+/// The most values that a schema, or settings, may have. Defaults count each time they are filled in.
+const MAX_VALUES: usize = 4_096;
+
+/// The most bytes of paths and text of these values.
+const MAX_BYTES: usize = 256 << 10;
+
+/// The most errors that are reported.
+const MAX_ERRORS: usize = 8;
+
+/// The most members of an enum, or known settings, that an error lists.
+const MAX_MEMBERS: usize = 8;
+
+/// Bytes of a value that an error quotes.
+const MAX_QUOTE: usize = 64;
+
+/// Members of an enum that can be compared for the price of one value.
+const MEMBERS_PER_VALUE: usize = 64;
 
 /// A settings schema. The default accepts no settings.
 #[derive(Clone, Debug)]
@@ -73,7 +92,7 @@ impl Schema {
             return Ok(Self::default());
         }
         let json = serde_json::from_str(text).map_err(|source| error("", source.to_string()))?;
-        let root = Node::parse(&json, "")?;
+        let root = Node::parse(&json, "", &mut Budget::default())?;
         match root.shape {
             Shape::Object { .. } => Ok(Self { root, text: text.to_owned() }),
             _ => Err(error("", "invalid type: expected object")),
@@ -89,24 +108,85 @@ impl Schema {
     /// Validates settings, fills in defaults, and flattens them to dotted paths.
     ///
     /// # Errors
-    /// Returns every problem, in the order of the settings.
+    /// Returns the first problems, in the order of the settings.
     pub fn resolve(&self, given: &Map<String, Json>) -> Result<Settings, Vec<SettingError>> {
-        let mut resolved = Resolved::default();
-        self.root.resolve(&Json::Object(given.clone()), "", &mut resolved);
+        let mut budget = Budget::default();
+        let mut resolved = Resolved::within(&mut budget);
+        // Stops if the budget is exhausted or there are enough errors; both are in the result.
+        let _ = self.root.resolve(&Json::Object(given.clone()), "", &mut resolved);
         if resolved.errors.is_empty() { Ok(resolved.settings) } else { Err(resolved.errors) }
     }
 }
 
-#[derive(Default)]
-struct Resolved {
+/// What remains of the work allowed on one schema, or on one set of settings.
+#[derive(Debug)]
+struct Budget {
+    values: usize,
+    bytes: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { values: MAX_VALUES, bytes: MAX_BYTES }
+    }
+}
+
+impl Budget {
+    /// Takes this many values with this many bytes of path and text.
+    fn take(&mut self, values: usize, bytes: usize) -> Result<(), SettingError> {
+        let remaining = self.values.checked_sub(values).zip(self.bytes.checked_sub(bytes));
+        let (values, bytes) = remaining.ok_or_else(|| {
+            let bytes = MAX_BYTES >> 10;
+            let limit = format!("{MAX_VALUES} values or {bytes} KiB of paths and text");
+            error("", format!("too large: more than {limit}, defaults included"))
+        })?;
+        *self = Self { values, bytes };
+        Ok(())
+    }
+}
+
+/// Resolving ends: the budget is exhausted, or there are enough errors.
+struct Stop;
+
+struct Resolved<'b> {
+    budget: &'b mut Budget,
     settings: Settings,
     errors: Vec<SettingError>,
 }
 
-impl Resolved {
-    fn error(&mut self, path: &str, message: impl Into<String>) {
-        self.errors.push(error(path, message));
+impl<'b> Resolved<'b> {
+    fn within(budget: &'b mut Budget) -> Self {
+        Self { budget, settings: Settings::default(), errors: Vec::new() }
     }
+
+    fn error(&mut self, path: &str, message: impl Into<String>) -> Result<(), Stop> {
+        self.errors.push(error(path, message));
+        if self.errors.len() < MAX_ERRORS { Ok(()) } else { Err(Stop) }
+    }
+
+    fn take(&mut self, values: usize, bytes: usize) -> Result<(), Stop> {
+        self.budget.take(values, bytes).map_err(|exhausted| {
+            self.errors.push(exhausted);
+            Stop
+        })
+    }
+}
+
+/// The first members of a list, and how many more there are.
+fn first<T: std::fmt::Display>(members: impl ExactSizeIterator<Item = T>) -> String {
+    let more = members.len().saturating_sub(MAX_MEMBERS);
+    let first = members.take(MAX_MEMBERS).map(|member| quote(&member.to_string()));
+    let mut list = first.collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        list += &format!(" and {more} more");
+    }
+    list
+}
+
+/// A value in an error, cut after its first bytes.
+fn quote(value: &str) -> String {
+    let cut = value.get(..value.floor_char_boundary(MAX_QUOTE)).unwrap_or_default();
+    if cut.len() < value.len() { format!("{cut}…") } else { value.to_owned() }
 }
 
 fn error(path: &str, message: impl Into<String>) -> SettingError {
@@ -118,13 +198,15 @@ fn child(path: &str, key: impl std::fmt::Display) -> String {
 }
 
 impl Node {
-    fn parse(json: &Json, path: &str) -> Result<Self, SettingError> {
+    fn parse(json: &Json, path: &str, budget: &mut Budget) -> Result<Self, SettingError> {
+        budget.take(1, path.len())?;
         let mut keywords = Keywords::of(json, path)?;
         let shape = match keywords.text("type")?.as_deref() {
-            Some("object") => Shape::object(&mut keywords)?,
+            Some("object") => Shape::object(&mut keywords, budget)?,
             Some("array") => {
                 let items = keywords.take("items").ok_or_else(|| error(path, "missing items"))?;
-                Shape::Array { items: Box::new(Self::parse(items, &child(path, "items"))?) }
+                let items = Self::parse(items, &child(path, "items"), budget)?;
+                Shape::Array { items: Box::new(items) }
             }
             Some("number") => Shape::Number { integer: false, range: keywords.range()? },
             Some("integer") => Shape::Number { integer: true, range: keywords.range()? },
@@ -137,28 +219,31 @@ impl Node {
         };
         let allowed = match keywords.take("enum") {
             None => None,
-            Some(Json::Array(values)) => Some(values.clone()),
+            Some(Json::Array(values)) => {
+                budget.take(values.len(), 0)?;
+                Some(values.clone())
+            }
             Some(_) => return Err(error(path, "invalid enum: expected an array")),
         };
         let default = keywords.take("default").cloned();
         keywords.finish()?;
         let node = Self { shape, allowed, default };
-        let mut resolved = Resolved::default();
+        let mut resolved = Resolved::within(budget);
         if let Some(default) = &node.default {
-            node.resolve(default, &child(path, "default"), &mut resolved);
+            let _ = node.resolve(default, &child(path, "default"), &mut resolved);
         }
         resolved.errors.into_iter().next().map_or(Ok(node), Err)
     }
 
-    fn resolve(&self, json: &Json, path: &str, out: &mut Resolved) {
+    /// Checks a value, and adds its settings or errors.
+    fn resolve(&self, json: &Json, path: &str, out: &mut Resolved<'_>) -> Result<(), Stop> {
+        let members = self.allowed.as_ref().map_or(0, Vec::len);
+        out.take(1 + members / MEMBERS_PER_VALUE, path.len())?;
         if let Some(allowed) = &self.allowed
             && !allowed.contains(json)
         {
-            let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
-            out.error(
-                path,
-                format!("invalid value {json}: expected one of {}", allowed.join(", ")),
-            );
+            let (value, expected) = (quote(&json.to_string()), first(allowed.iter()));
+            out.error(path, format!("invalid value {value}: expected one of {expected}"))?;
         }
         match (&self.shape, json) {
             (Shape::Object { properties, required, rest }, Json::Object(given)) => {
@@ -166,17 +251,17 @@ impl Node {
                     let path = child(path, key);
                     match properties.get(key).or(rest.as_deref()) {
                         _ if key.contains('.') => {
-                            out.error(&path, "invalid name: must not contain a dot");
+                            out.error(&path, "invalid name: must not contain a dot")?;
                         }
-                        Some(node) => node.resolve(value, &path, out),
-                        None => out.error(&path, unknown_setting(properties)),
+                        Some(node) => node.resolve(value, &path, out)?,
+                        None => out.error(&path, unknown_setting(properties))?,
                     }
                 }
                 for (key, node) in properties.iter().filter(|(key, _)| !given.contains_key(*key)) {
                     match &node.default {
-                        Some(default) => node.resolve(default, &child(path, key), out),
+                        Some(default) => node.resolve(default, &child(path, key), out)?,
                         None if required.contains(key) => {
-                            out.error(&child(path, key), "missing, but required");
+                            out.error(&child(path, key), "missing, but required")?;
                         }
                         None => {}
                     }
@@ -184,29 +269,32 @@ impl Node {
             }
             (Shape::Array { items }, Json::Array(given)) => {
                 for (index, value) in given.iter().enumerate() {
-                    items.resolve(value, &child(path, index), out);
+                    items.resolve(value, &child(path, index), out)?;
                 }
             }
             (Shape::Number { integer, range }, Json::Number(given)) => {
                 let value = given.as_f64().unwrap_or(f64::NAN);
                 if !value.is_finite() || (*integer && value.fract() != 0.0) {
-                    out.error(path, format!("invalid value {given}: expected an integer"));
+                    out.error(path, format!("invalid value {given}: expected an integer"))?;
                 } else if let Some(bound) = range.violated_bound(value) {
-                    out.error(path, format!("invalid value {given}: expected {bound}"));
+                    out.error(path, format!("invalid value {given}: expected {bound}"))?;
                 } else {
                     out.settings.insert(path.to_owned(), Value::Number(value));
                 }
             }
             (Shape::Text, Json::String(text)) => {
+                out.take(0, text.len())?;
                 out.settings.insert(path.to_owned(), Value::Text(text.clone()));
             }
             (Shape::Flag, Json::Bool(flag)) => {
                 out.settings.insert(path.to_owned(), Value::Flag(*flag));
             }
             (shape, json) => {
-                out.error(path, format!("invalid value {json}: expected {}", shape.expected()));
+                let value = quote(&json.to_string());
+                out.error(path, format!("invalid value {value}: expected {}", shape.expected()))?;
             }
         }
+        Ok(())
     }
 }
 
@@ -214,8 +302,7 @@ fn unknown_setting(properties: &BTreeMap<String, Node>) -> String {
     if properties.is_empty() {
         return "unknown setting: expected none".to_owned();
     }
-    let known: Vec<_> = properties.keys().map(String::as_str).collect();
-    format!("unknown setting: expected one of {}", known.join(", "))
+    format!("unknown setting: expected one of {}", first(properties.keys()))
 }
 
 impl Shape {
@@ -229,14 +316,15 @@ impl Shape {
         }
     }
 
-    fn object(keywords: &mut Keywords<'_>) -> Result<Self, SettingError> {
+    fn object(keywords: &mut Keywords<'_>, budget: &mut Budget) -> Result<Self, SettingError> {
         let path = keywords.path.to_owned();
         let mut properties = BTreeMap::new();
         match keywords.take("properties") {
             None => {}
             Some(Json::Object(named)) => {
                 for (key, json) in named {
-                    properties.insert(key.clone(), Node::parse(json, &child(&path, key))?);
+                    let node = Node::parse(json, &child(&path, key), budget)?;
+                    properties.insert(key.clone(), node);
                 }
             }
             Some(_) => return Err(error(&path, "invalid properties: expected an object")),
@@ -252,7 +340,7 @@ impl Shape {
         let rest = match keywords.take("additionalProperties") {
             None | Some(Json::Bool(false)) => None,
             Some(json @ Json::Object(_)) => {
-                Some(Box::new(Node::parse(json, &child(&path, "additionalProperties"))?))
+                Some(Box::new(Node::parse(json, &child(&path, "additionalProperties"), budget)?))
             }
             Some(_) => {
                 return Err(error(
@@ -371,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn resolve_reports_every_error() {
+    fn resolve_reports_each_error() {
         let given = r#"{"provider": "azure", "strict": "yes", "discunts": {},
                         "commitments": [{"years": 1.5}]}"#;
         let errors = [
@@ -445,5 +533,75 @@ mod tests {
         assert!(parse(r#""minimum": 0, "exclusiveMinimum": 0"#).is_err());
         assert!(parse(r#""maximum": 1, "exclusiveMaximum": 1"#).is_err());
         assert!(parse(r#""exclusiveMinimum": 0, "maximum": 1"#).is_ok());
+    }
+
+    /// A schema of one property.
+    fn one(property: &str) -> String {
+        format!(r#"{{"type": "object", "properties": {{"p": {property}}}}}"#)
+    }
+
+    const TOO_LARGE: &str = "settings: too large: more than 4096 values or 256 KiB of paths and text, defaults included";
+
+    /// Defaults of objects in arrays of defaults: a hundred times as many values per level.
+    #[test]
+    fn nested_defaults_do_not_multiply_beyond_budget() {
+        let hundred = vec!["{}"; 100].join(",");
+        let nested = (0..12).fold(r#"{"type": "number", "default": 1}"#.to_owned(), |inner, _| {
+            let object = format!(r#"{{"type": "object", "properties": {{"p": {inner}}}}}"#);
+            format!(r#"{{"type": "array", "items": {object}, "default": [{hundred}]}}"#)
+        });
+        assert!(nested.len() < 64 << 10);
+        assert_eq!(Schema::parse(&one(&nested)).unwrap_err().to_string(), TOO_LARGE);
+    }
+
+    #[test]
+    fn large_default_with_large_enum_is_rejected() {
+        let numbers =
+            |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+        let items = format!(r#"{{"type": "number", "enum": [{}]}}"#, numbers(4_000));
+        let array =
+            format!(r#"{{"type": "array", "items": {items}, "default": [{}]}}"#, numbers(90));
+        assert_eq!(Schema::parse(&one(&array)).unwrap_err().to_string(), TOO_LARGE);
+        // Each is accepted without the other.
+        Schema::parse(&one(&items)).unwrap();
+        let array = r#"{"type": "array", "items": {"type": "number"}, "default": [DEFAULT]}"#;
+        let array = |count| one(&array.replace("DEFAULT", &numbers(count)));
+        Schema::parse(&array(4_000)).unwrap();
+        assert_eq!(Schema::parse(&array(5_000)).unwrap_err().to_string(), TOO_LARGE);
+    }
+
+    #[test]
+    fn long_paths_count_with_each_value() {
+        let name = "n".repeat(4_000);
+        let map = r#"{"type": "object", "additionalProperties": {"type": "array", "items": {"type": "number"}}}"#;
+        let schema = Schema::parse(map).unwrap();
+        let resolve = |values: usize| {
+            let given = Map::from_iter([(name.clone(), Json::from(vec![1; values]))]);
+            schema.resolve(&given).map_err(|errors| errors[0].to_string())
+        };
+        resolve(60).unwrap();
+        assert_eq!(resolve(66).unwrap_err(), TOO_LARGE);
+    }
+
+    #[test]
+    fn number_and_length_of_errors_are_limited() {
+        let schema = Schema::parse(&one(&format!(
+            r#"{{"type": "array", "items": {{"type": "string", "enum": [{}]}}}}"#,
+            vec![r#""x""#; 100].join(",")
+        )));
+        let long = Json::from("y".repeat(1_000));
+        let given = Map::from_iter([("p".to_owned(), Json::from(vec![long; 1_000]))]);
+        let errors = schema.unwrap().resolve(&given).unwrap_err();
+        assert_eq!(errors.len(), MAX_ERRORS);
+        assert!(errors.iter().all(|error| error.message.len() < 200), "{}", errors[0]);
+        assert!(errors[0].message.ends_with(" and 92 more"), "{}", errors[0]);
+    }
+
+    #[test]
+    fn deep_schema_is_rejected() {
+        let deep = (0..2_000).fold(r#"{"type": "number"}"#.to_owned(), |inner, _| {
+            format!(r#"{{"type": "array", "items": {inner}}}"#)
+        });
+        assert!(Schema::parse(&one(&deep)).unwrap_err().message.contains("recursion limit"));
     }
 }
