@@ -14,6 +14,7 @@
 pub mod delivery;
 pub mod duration_histogram;
 pub mod encode;
+mod excerpt;
 pub mod experiment;
 mod exporter_list;
 mod file;
@@ -22,6 +23,7 @@ mod json;
 mod request;
 mod signal;
 
+pub use excerpt::excerpt;
 pub use exporter_list::ExporterList;
 pub use file::OtlpFile;
 pub use request::{EncodedRequest, Request};

@@ -15,7 +15,7 @@ use phasemeter_otlp::encode::{
 use phasemeter_otlp::experiment::{
     ExperimentRequest, Propagators, Ratio, TraceSampler, parse_attributes,
 };
-use phasemeter_otlp::{ExporterList, Signal};
+use phasemeter_otlp::{ExporterList, Signal, excerpt};
 
 use self::unsupported::UNSUPPORTED;
 
@@ -77,6 +77,7 @@ impl Reader<'_> {
         let value = self.text(variable)?;
         let parsed = parse(value.trim());
         if parsed.is_none() {
+            let value = excerpt(&value);
             self.warnings.push(Ignored::Value { variable, value, expected, default });
         }
         parsed
@@ -131,7 +132,7 @@ impl Reader<'_> {
     }
 
     fn ignore_element(&mut self, variable: &str, name: &str, expected: &'static str) {
-        let (variable, name) = (variable.to_owned(), name.to_owned());
+        let (variable, name) = (variable.to_owned(), excerpt(name));
         self.warnings.push(Ignored::Element { variable, name, expected });
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::{Client, Config, Destination};
 use phasemeter_otlp::experiment::Attributes;
-use phasemeter_otlp::{BySignal, Request};
+use phasemeter_otlp::{BySignal, Request, Signal};
 use tracing::warn;
 
 use super::delivery_report::DeliveryReport;
@@ -42,6 +42,12 @@ impl Delivery {
         let Some(config) = Config::read(destination, environment).map_err(LiveError::from)? else {
             return Ok(None);
         };
+        let mut targets = Signal::ALL.into_iter().filter_map(|signal| config.target(signal));
+        if let Some(target) = targets.find(|target| target.exposes_headers()) {
+            warn!(
+                "headers, which may contain credentials, are sent unencrypted: {target}; use https"
+            );
+        }
         let client = Client::start(&config).map_err(LiveError::from)?;
         Ok(Some(Self { client, config }))
     }

@@ -21,7 +21,7 @@ pub enum Ignored {
     Value {
         /// The variable.
         variable: &'static str,
-        /// Its value.
+        /// The beginning of its value.
         value: String,
         /// The accepted values.
         expected: &'static str,
@@ -33,7 +33,7 @@ pub enum Ignored {
     Element {
         /// The variable.
         variable: String,
-        /// The element.
+        /// The beginning of the element.
         name: String,
         /// The accepted elements.
         expected: &'static str,

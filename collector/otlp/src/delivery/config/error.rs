@@ -64,7 +64,7 @@ pub enum ConfigError {
     Value {
         /// Its variable.
         variable: String,
-        /// Its value.
+        /// The beginning of its value.
         value: String,
         /// The accepted values.
         wanted: &'static str,

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::error::{ConfigError, EndpointError};
+use crate::excerpt::excerpt;
 
 /// A variable that is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,7 @@ impl Setting {
     }
 
     pub(super) fn refuse(self, wanted: &'static str) -> ConfigError {
-        ConfigError::Value { variable: self.variable, value: self.value, wanted }
+        let value = excerpt(&self.value);
+        ConfigError::Value { variable: self.variable, value, wanted }
     }
 }

@@ -1,9 +1,11 @@
 //! The backend of one signal: its endpoint, and how requests are sent there.
 
 use std::fmt::{self, Display, Formatter};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http::HeaderMap;
+use http::header::USER_AGENT;
 
 use super::endpoint::{Address, Endpoint};
 use super::protocol::{Compression, Protocol};
@@ -51,6 +53,16 @@ impl Target {
         }
     }
 
+    /// Whether headers, which often contain credentials, are sent unencrypted to another host.
+    #[must_use]
+    pub fn exposes_headers(&self) -> bool {
+        let is_remote = match &self.endpoint.address {
+            Address::Tcp { host, .. } => !is_loopback(host),
+            Address::Unix(_) => false,
+        };
+        is_remote && self.tls.is_none() && self.headers.keys().any(|name| name != USER_AGENT)
+    }
+
     /// A likely cause if something listens but the two do not understand each other. The protocol
     /// is never guessed from the port, but two ports are conventional. A server that requires a
     /// client certificate closes the connection, and its reason is easily lost.
@@ -68,6 +80,11 @@ impl Target {
             _ => None,
         }
     }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 impl Display for Target {
