@@ -135,14 +135,17 @@ compare-demo: toolchain
 	cmp "$$reports/full" "$$reports/demo"
 
 # Bans, licenses and sources of all dependencies. Skipped if cargo-deny cannot be installed; if CI
-# is set, that fails.
+# is set, that fails, and known vulnerabilities are checked if their database can be reached.
 deny:
 	@if ! $(MAKE) --no-print-directory $(DENY); then \
 	    echo 'SKIPPED: dependencies (cargo-deny, which checks them, cannot be installed)'; \
 	    [ -z "$$CI" ]; exit; \
 	fi; \
 	$(DENY) check bans licenses sources && \
-	$(DENY) --manifest-path wasm-rules/Cargo.toml --config deny.toml check bans licenses sources
+	$(DENY) --manifest-path wasm-rules/Cargo.toml --config deny.toml check bans licenses sources && \
+	if [ -z "$$CI" ]; then exit; fi && \
+	if timeout 60 $(DENY) fetch db; then $(DENY) check --disable-fetch advisories; \
+	else echo 'Advisories were not checked: their database cannot be reached.'; fi
 
 $(DENY):
 	cargo install cargo-deny --locked --version $(CARGO_DENY_VERSION) --root $(@:/bin/cargo-deny=)
@@ -155,5 +158,5 @@ $(MUTANTS_BIN):
 
 # The benchmark runs without those that cannot be installed.
 peers:
-	@python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet -r tests/bench/requirements.txt \
+	@python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet --require-hashes -r tests/bench/requirements.txt \
 	    || echo 'Not all of tests/bench/requirements.txt can be installed: the benchmark runs without.'

@@ -36,7 +36,7 @@ const C: Group = group!("wasm-rules/templates/c/" => "":
     "policy.json", "requirements.txt");
 
 const JS: Group = group!("wasm-rules/templates/js/" => "":
-    ".gitignore", "README.md", "package.json", "policy.json", "src/policy.js");
+    ".gitignore", "README.md", "package-lock.json", "package.json", "policy.json", "src/policy.js");
 
 const PYTHON: Group = group!("wasm-rules/templates/python/" => "":
     ".gitignore", "Makefile", "README.md", "policy.json", "policy.py", "requirements.txt");
