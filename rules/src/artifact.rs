@@ -1,17 +1,15 @@
 //! Compiled policies, and their authenticated cache on disk.
 //!
 //! Machine code runs outside the sandbox, so only code that this program compiled or a trusted key
-//! signed is loaded: a cached artifact carries a MAC under a random key that only this user can
-//! read, and an artifact compiled elsewhere comes with a signature. Its header identifies the
-//! component and the engine it was compiled for. An artifact that fails a check is counted and
+//! signed is loaded: a cached artifact carries a MAC under a random key in a directory that no other
+//! user can change, and an artifact compiled elsewhere comes with a signature. Its header identifies
+//! the component and the engine it was compiled for. An artifact that fails a check is counted and
 //! compiled again. Must not depend on what a policy is.
 
 use std::borrow::Cow;
-use std::fs::{self, DirBuilder, OpenOptions};
 use std::hash::Hasher;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hmac::{Hmac, Mac};
@@ -23,13 +21,27 @@ use crate::codegen;
 use crate::digest::Digest;
 use crate::embedded;
 use crate::engine::INTERPRETER;
-use crate::signature::{self, PublicKey};
+use crate::private_dir::PrivateDir;
+pub use crate::private_dir::PrivateDirError;
+use crate::signature::{self, PublicKey, Use};
 
 /// Start of an artifact: file type and format version.
 const MAGIC: &[u8; 16] = b"phasemeter-aot-1";
 
+/// Whether a file begins like an artifact.
+#[must_use]
+pub fn is_artifact(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
 /// Artifacts kept in the cache; the oldest are removed. One new policy per day of a month fits.
 const MAX_ARTIFACTS: usize = 32;
+
+/// Size of the largest artifact in the cache, in bytes: ten times that of a Python interpreter.
+const MAX_ARTIFACT_BYTES: u64 = 512 << 20;
+
+/// Name of the file with the cache's MAC key.
+const KEY: &str = "key";
 
 /// Identifies an artifact: a digest over the component and the engine it is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +106,8 @@ impl TrustedArtifact {
 
     /// An artifact signed by a trusted key; `None` if it is not, or there are no keys.
     pub(crate) fn from_signed(artifact: &SignedArtifact, keys: &[PublicKey]) -> Option<Self> {
-        signature::verify(keys, &artifact.bytes, Some(&artifact.signature)).ok()?;
+        let signature = Some(artifact.signature.as_slice());
+        signature::verify(keys, Use::MachineCode, &artifact.bytes, signature).ok()?;
         Some(Self { bytes: Cow::Owned(artifact.bytes.clone()) })
     }
 
@@ -125,14 +138,14 @@ impl TrustedArtifact {
 pub struct SignedArtifact {
     /// The output of `phasemeter policy compile`.
     pub bytes: Vec<u8>,
-    /// The ed25519 signature over it, 64 bytes.
+    /// The signature of it as machine code, 64 bytes.
     pub signature: Vec<u8>,
 }
 
 /// Artifacts on disk, compiled by this program.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    dir: PathBuf,
+    dir: PrivateDir,
     mac_key: [u8; 32],
     counters: Counters,
 }
@@ -160,9 +173,11 @@ pub struct CacheStats {
 
 impl Cache {
     /// Opens the cache in a directory, which is created if needed.
-    pub(crate) fn open(dir: PathBuf) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
-        let mac_key = mac_key(&dir)?;
+    pub(crate) fn open(dir: &Path) -> Result<Self, PrivateDirError> {
+        let path = dir;
+        let dir = PrivateDir::open(path)?;
+        let mac_key =
+            mac_key(&dir).map_err(|source| PrivateDirError::Io { path: path.join(KEY), source })?;
         Ok(Self { dir, mac_key, counters: Counters::default() })
     }
 
@@ -178,13 +193,16 @@ impl Cache {
 
     /// The cached component; `None` if there is none, or its artifact fails a check.
     pub(crate) fn load(&self, key: CacheKey, engine: &Engine) -> Option<Component> {
-        let path = self.dir.join(key.file_name());
-        let Ok(file) = fs::read(&path) else {
-            self.counters.misses.fetch_add(1, Ordering::Relaxed);
-            return None;
+        let file = match self.dir.read(&key.file_name(), MAX_ARTIFACT_BYTES) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.counters.misses.fetch_add(1, Ordering::Relaxed);
+                return None;
+            }
+            file => file.ok(),
         };
-        let component =
-            self.authenticate(&file).and_then(|trusted| trusted.component(key, engine).ok());
+        let component = file
+            .and_then(|file| self.authenticate(&file))
+            .and_then(|trusted| trusted.component(key, engine).ok());
         if component.is_some() {
             self.counters.hits.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -203,7 +221,7 @@ impl Cache {
     pub(crate) fn store(&self, key: CacheKey, artifact: &TrustedArtifact) {
         let mut file = self.mac(&artifact.bytes).finalize().into_bytes().to_vec();
         file.extend_from_slice(&artifact.bytes);
-        if replace(&self.dir.join(key.file_name()), &file).is_err() {
+        if self.dir.replace(&key.file_name(), &file).is_err() {
             self.counters.write_errors.fetch_add(1, Ordering::Relaxed);
         }
         self.prune();
@@ -222,62 +240,38 @@ impl Cache {
     }
 
     fn prune(&self) {
-        let Ok(entries) = fs::read_dir(&self.dir) else { return };
-        let mut artifacts: Vec<_> = entries
-            .filter_map(Result::ok)
-            .filter(|entry| entry.path().extension().is_some_and(|end| end == "aot"))
-            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-            .collect();
-        artifacts.sort();
-        for (_, path) in artifacts.iter().take(artifacts.len().saturating_sub(MAX_ARTIFACTS)) {
-            // Another process may have removed it already.
-            let _ = fs::remove_file(path);
+        let mut artifacts = self.dir.by_age();
+        artifacts.retain(|name| name.ends_with(".aot"));
+        for name in artifacts.iter().take(artifacts.len().saturating_sub(MAX_ARTIFACTS)) {
+            self.dir.remove(name);
         }
     }
 }
 
-/// The cache's MAC key: 32 random bytes that only this user can read. A key that other users could
-/// read or have written is replaced, which invalidates all artifacts.
-fn mac_key(dir: &Path) -> io::Result<[u8; 32]> {
-    let path = dir.join("key");
-    if let Ok(metadata) = fs::symlink_metadata(&path)
-        && metadata.is_file()
-        && metadata.mode() & 0o077 == 0
-        && metadata.uid() == rustix::process::geteuid().as_raw()
-        && let Ok(key) = fs::read(&path)?.try_into()
+/// The cache's MAC key: 32 random bytes that only this user can access. Any other key is replaced,
+/// which invalidates all artifacts.
+fn mac_key(dir: &PrivateDir) -> io::Result<[u8; 32]> {
+    if let Ok(key) = dir.read(KEY, 32)
+        && let Ok(key) = key.try_into()
     {
         return Ok(key);
     }
     let mut key = [0; 32];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
-    replace(&path, &key)?;
+    dir.replace(KEY, &key)?;
     Ok(key)
-}
-
-/// Writes a file atomically, readable only by this user.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let part = path.with_extension(format!("{}.part", std::process::id()));
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
-        file.write_all(bytes)?;
-        fs::rename(&part, path)
-    };
-    let written = write();
-    if written.is_err() {
-        // It may also be left over from a process with the same ID.
-        let _ = fs::remove_file(&part);
-    }
-    written
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
     fn cache_keeps_a_bounded_number_of_artifacts() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = Cache::open(dir.path().to_owned()).unwrap();
+        let cache = Cache::open(dir.path()).unwrap();
         let engine = Engine::default();
         for policy in 0..MAX_ARTIFACTS + 3 {
             let key = CacheKey::new(Digest::of(&policy.to_le_bytes()), &engine);

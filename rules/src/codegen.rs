@@ -9,7 +9,8 @@ use std::io;
 use wasmparser::Payload;
 use wasmtime::{Config, Engine};
 
-use crate::error::{CompileError, LoadError, MAX_GUEST_TEXT, sanitize};
+use crate::error::{CompileError, LoadError, MAX_GUEST_TEXT};
+use crate::text::sanitize;
 
 /// Whether this build can compile policies and run native code.
 pub(crate) const AVAILABLE: bool = true;

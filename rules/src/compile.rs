@@ -3,8 +3,9 @@
 //! A policy written in an interpreted language takes seconds and hundreds of megabytes to compile,
 //! and a hostile one may attack the compiler. The sidecar therefore starts itself again with a
 //! hidden command, whose body is [`child_main`]: it limits its own memory and time before reading
-//! anything, reads a policy from standard input and writes machine code to standard output. Must
-//! not depend on where either comes from or goes to.
+//! anything, reads a policy from standard input, checks its imports and writes machine code to
+//! standard output, or a reason to standard error. Must not depend on where either comes from or goes
+//! to.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,11 +18,15 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
+use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
 use crate::codegen;
+use crate::contract::{self, Stubs};
 use crate::engine::{Layout, unpooled};
-use crate::error::{CompileError, LoadError, MAX_GUEST_TEXT, sanitize};
+use crate::error::{CompileError, ForbiddenImports, LoadError, MAX_GUEST_TEXT};
+use crate::text::sanitize;
+use crate::wasm_info::WasmInfo;
 
 /// Bytes of the control group that a compiling child must leave free for the sidecar.
 const RESERVED_FREE: u64 = 16 << 20;
@@ -30,8 +35,49 @@ const RESERVED_FREE: u64 = 16 << 20;
 const EX_USAGE: u8 = 64;
 const EX_DATAERR: u8 = 65;
 const EX_SOFTWARE: u8 = 70;
-/// EX_PROTOCOL: valid WebAssembly that does not follow the contract.
-const EX_PROTOCOL: u8 = 76;
+
+/// Why the child rejects a policy: what it writes to standard error, as JSON.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Reject {
+    Unreadable(String),
+    NotAPolicy(String),
+    ForbiddenImports { first: Vec<String>, more: usize },
+    UnsupportedVersion { found: String, newer: bool },
+}
+
+impl Reject {
+    /// The reason of an error; `None` if the policy is not to blame.
+    fn of(error: &LoadError) -> Option<Self> {
+        Some(match error {
+            LoadError::Unreadable(why) => Self::Unreadable(why.clone()),
+            LoadError::NotAPolicy(why) => Self::NotAPolicy(why.clone()),
+            LoadError::ForbiddenImport(ForbiddenImports { first, more }) => {
+                Self::ForbiddenImports { first: first.clone(), more: *more }
+            }
+            LoadError::UnsupportedVersion { found, newer, .. } => {
+                Self::UnsupportedVersion { found: found.clone(), newer: *newer }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The child processed a hostile policy, so its text is not trusted.
+impl From<Reject> for LoadError {
+    fn from(reject: Reject) -> Self {
+        let clean = |text: String| sanitize(&text, MAX_GUEST_TEXT);
+        match reject {
+            Reject::Unreadable(why) => Self::Unreadable(clean(why)),
+            Reject::NotAPolicy(why) => Self::NotAPolicy(clean(why)),
+            Reject::ForbiddenImports { first, more } => {
+                Self::ForbiddenImport(ForbiddenImports::new(first.into_iter().map(clean), more))
+            }
+            Reject::UnsupportedVersion { found, newer } => {
+                Self::UnsupportedVersion { found: clean(found), known: contract::KNOWN, newer }
+            }
+        }
+    }
+}
 
 /// How policies are compiled.
 #[derive(Clone, Debug)]
@@ -70,16 +116,18 @@ impl CompilerProcess {
         })
     }
 
-    fn compile(&self, policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
+    fn compile(&self, policy: &[u8], layout: Layout, stubs: Stubs) -> Result<Vec<u8>, LoadError> {
         let free = cgroup::free(Path::new("/"));
         let free = free.map_or(u64::MAX, |free| free.saturating_sub(RESERVED_FREE));
         let memory = self.memory.min(free);
-        let out = self.run(policy, layout, memory).map_err(CompileError::Run)?;
+        let out = self.run(policy, layout, stubs, memory).map_err(CompileError::Run)?;
         let code = out.status.code().and_then(|code| u8::try_from(code).ok());
         match code {
             Some(0) => Ok(out.stdout),
-            Some(EX_DATAERR) => Err(LoadError::Unreadable(error_message(&out.stderr))),
-            Some(EX_PROTOCOL) => Err(LoadError::NotAPolicy(error_message(&out.stderr))),
+            Some(EX_DATAERR) => Err(match serde_json::from_slice::<Reject>(&out.stderr) {
+                Ok(reject) => reject.into(),
+                Err(_) => LoadError::Unreadable(error_message(&out.stderr)),
+            }),
             // The memory limit aborts it; the time limit and the kernel kill it.
             _ if out.status.signal().is_some() || code == Some(EX_SOFTWARE) => {
                 Err(CompileError::Limit { memory, time: self.time }.into())
@@ -91,11 +139,18 @@ impl CompilerProcess {
         }
     }
 
-    fn run(&self, policy: &[u8], layout: Layout, memory: u64) -> io::Result<std::process::Output> {
+    fn run(
+        &self,
+        policy: &[u8],
+        layout: Layout,
+        stubs: Stubs,
+        memory: u64,
+    ) -> io::Result<std::process::Output> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.args)
-            .args([layout.name(), &memory.to_string(), &self.time.as_secs().to_string()])
+            .args([layout.name(), stubs.name()])
+            .args([memory, self.time.as_secs()].map(|limit| limit.to_string()))
             .env_clear()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -137,33 +192,49 @@ fn error_message(stderr: &[u8]) -> String {
 }
 
 impl Compiler {
-    /// Compiles a policy to machine code for engines with this memory layout.
-    pub(crate) fn compile(&self, policy: &[u8], layout: Layout) -> Result<Vec<u8>, LoadError> {
+    /// Compiles a policy to machine code for engines with this memory layout, after checking the
+    /// version of its contract and its imports.
+    pub(crate) fn compile(
+        &self,
+        policy: &[u8],
+        layout: Layout,
+        stubs: Stubs,
+    ) -> Result<Vec<u8>, LoadError> {
         match self {
-            Self::Subprocess(process) if codegen::AVAILABLE => process.compile(policy, layout),
-            Self::InProcess | Self::Subprocess(_) => codegen::compile(policy, || unpooled(layout)),
+            Self::Subprocess(process) if codegen::AVAILABLE => {
+                process.compile(policy, layout, stubs)
+            }
+            Self::InProcess | Self::Subprocess(_) => compile(policy, layout, stubs),
         }
     }
 }
 
+/// Compiles in this process.
+fn compile(policy: &[u8], layout: Layout, stubs: Stubs) -> Result<Vec<u8>, LoadError> {
+    contract::admit(&WasmInfo::parse(policy)?, stubs)?;
+    codegen::compile(policy, || unpooled(layout))
+}
+
 /// The body of the hidden command of a program that is its own compiling [`CompilerProcess`].
 ///
-/// `args` are the arguments after the command: layout, memory limit in bytes, and time limit in
-/// seconds. Compiles the policy on standard input to machine code on standard output.
+/// `args` are the arguments after the command: layout, whether imports are stubbed, memory limit in
+/// bytes, and time limit in seconds. Compiles the policy on standard input to machine code on standard
+/// output.
 #[must_use]
 pub fn child_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<_> = args.into_iter().filter_map(|arg| arg.into_string().ok()).collect();
-    let [layout, memory, seconds] = args.as_slice() else { return EX_USAGE.into() };
-    let (Some(layout), Ok(memory), Ok(seconds)) =
-        (Layout::from_name(layout), memory.parse(), seconds.parse())
+    let [layout, stubs, memory, seconds] = args.as_slice() else { return EX_USAGE.into() };
+    let (Some(layout), Some(stubs), Ok(memory), Ok(seconds)) =
+        (Layout::from_name(layout), Stubs::from_name(stubs), memory.parse(), seconds.parse())
     else {
         return EX_USAGE.into();
     };
-    let (code, message) = match compile_stdin(layout, memory, seconds) {
+    let (code, message) = match compile_stdin(layout, stubs, memory, seconds) {
         Ok(Ok(())) => return ExitCode::SUCCESS,
-        Ok(Err(LoadError::Unreadable(message))) => (EX_DATAERR, message),
-        Ok(Err(LoadError::NotAPolicy(message))) => (EX_PROTOCOL, message),
-        Ok(Err(other)) => (EX_SOFTWARE, other.to_string()),
+        Ok(Err(error)) => match Reject::of(&error).map(|it| serde_json::to_string(&it)) {
+            Some(Ok(reject)) => (EX_DATAERR, reject),
+            Some(Err(_)) | None => (EX_SOFTWARE, error.to_string()),
+        },
         Err(error) => (EX_SOFTWARE, error.to_string()),
     };
     // If this fails, the exit status remains.
@@ -171,11 +242,19 @@ pub fn child_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     code.into()
 }
 
-fn compile_stdin(layout: Layout, memory: u64, seconds: u64) -> io::Result<Result<(), LoadError>> {
+fn compile_stdin(
+    layout: Layout,
+    stubs: Stubs,
+    memory: u64,
+    seconds: u64,
+) -> io::Result<Result<(), LoadError>> {
     limit_this_process(memory, seconds)?;
+    // If the parent ends, nothing waits for the result.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let mut policy = Vec::new();
     io::stdin().lock().read_to_end(&mut policy)?;
-    match codegen::compile(&policy, || unpooled(layout)) {
+    match compile(&policy, layout, stubs) {
         Ok(code) => io::stdout().lock().write_all(&code).map(Ok),
         Err(error) => Ok(Err(error)),
     }
@@ -202,7 +281,7 @@ mod tests {
             memory: 1 << 30,
             time: Duration::from_secs(10),
         };
-        process.compile(b"policy", Layout::Wide)
+        process.compile(b"policy", Layout::Wide, Stubs::Disabled)
     }
 
     #[test]
@@ -215,7 +294,7 @@ mod tests {
         let error = |script| compile(script).unwrap_err();
         let unreadable = error("echo broken >&2; exit 65");
         assert!(matches!(&unreadable, LoadError::Unreadable(why) if why == "broken"));
-        let no_policy = error("echo no exports >&2; exit 76");
+        let no_policy = error(r#"echo '{"NotAPolicy": "no exports"}' >&2; exit 65"#);
         assert!(matches!(&no_policy, LoadError::NotAPolicy(why) if why == "no exports"));
         for script in ["exit 70", "kill -9 $$", "kill -ABRT $$"] {
             let limit = error(script);
@@ -227,5 +306,27 @@ mod tests {
         let other = error("echo why >&2; exit 1");
         assert!(matches!(other, LoadError::CompileLimit(CompileError::Run(_))), "{other}");
         assert!(other.to_string().contains("why"), "{other}");
+    }
+
+    #[test]
+    fn reasons_of_the_child_are_read_back_and_limited() {
+        let names = |count: usize| (0..count).map(|at| format!("import-{at}"));
+        for error in [
+            LoadError::Unreadable("why".to_owned()),
+            LoadError::NotAPolicy("why".to_owned()),
+            LoadError::ForbiddenImport(ForbiddenImports::new(names(20), 0)),
+            LoadError::UnsupportedVersion {
+                found: "0.9".to_owned(),
+                known: contract::KNOWN,
+                newer: true,
+            },
+        ] {
+            let json = serde_json::to_string(&Reject::of(&error).unwrap()).unwrap();
+            let read: Reject = serde_json::from_str(&json).unwrap();
+            assert_eq!(LoadError::from(read).to_string(), error.to_string());
+        }
+        let first = names(60_000).collect();
+        let error = LoadError::from(Reject::ForbiddenImports { first, more: 5 }).to_string();
+        assert!(error.contains("import-7 and 59997 more;"), "{error}");
     }
 }

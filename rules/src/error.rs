@@ -4,6 +4,7 @@
 //! from a guest is truncated and sanitized before it gets here. Must not depend on how errors are
 //! presented.
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -80,21 +81,54 @@ pub enum LoadError {
     #[error("not in the lock file; add its line, as sha256sum prints it")]
     NotLocked,
     /// The lock file is malformed.
-    #[error("{file}:{line}: invalid line '{text}': expected a digest, two spaces and a file name")]
+    #[error(
+        "{file}:{line}: invalid line: expected a digest, two spaces and the name of a file, each once"
+    )]
     Lock {
         /// Path of the lock file.
         file: String,
         /// Line number, from 1.
         line: usize,
-        /// The line.
-        text: String,
     },
     /// No trusted key signed it.
     #[error(transparent)]
     Signature(#[from] SignatureError),
+    /// Its settings are not approved as it is.
+    #[error("{file}: {error}")]
+    Settings {
+        /// The settings file.
+        file: String,
+        /// The cause.
+        error: Box<LoadError>,
+    },
+    /// The lock file lists its settings, but there are none.
+    #[error("its settings are in the lock file, but missing")]
+    SettingsMissing,
+    /// A newer version has been in use.
+    #[error(
+        "version {version} is older than {newest}, which has been in use; with signing keys, \
+         versions of a policy must not decrease"
+    )]
+    Older {
+        /// Its version.
+        version: String,
+        /// The newest version.
+        newest: String,
+    },
+    /// The command has started before it was loaded.
+    #[error("still being loaded; it is used once it is")]
+    Pending,
+    /// The directory has more policies than are loaded.
+    #[error("{others} policies are ignored: the directory has more than {limit}")]
+    TooMany {
+        /// The number of policies that are not loaded.
+        others: u64,
+        /// The number of policies that are.
+        limit: usize,
+    },
     /// It imports something other than `log`.
-    #[error("disallowed imports: {}; a policy may import only log", .0.join(", "))]
-    ForbiddenImport(Vec<String>),
+    #[error("disallowed imports: {0}; a policy may import only log")]
+    ForbiddenImport(ForbiddenImports),
     /// It was built against a version of the contract that this host does not support.
     #[error(
         "unsupported version {found} of phasemeter:policy: this host supports {known}; {}",
@@ -111,6 +145,33 @@ pub enum LoadError {
     /// It cannot be compiled here.
     #[error(transparent)]
     CompileLimit(#[from] CompileError),
+}
+
+/// Imports that a policy may not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForbiddenImports {
+    /// The first names.
+    pub(crate) first: Vec<String>,
+    /// The number of others.
+    pub(crate) more: usize,
+}
+
+impl ForbiddenImports {
+    /// Names that an error lists.
+    const MAX: usize = 8;
+
+    /// Keeps the first names, and counts the others.
+    pub(crate) fn new(mut names: impl Iterator<Item = String>, more: usize) -> Self {
+        let first = names.by_ref().take(Self::MAX).collect();
+        Self { first, more: more + names.count() }
+    }
+}
+
+impl fmt::Display for ForbiddenImports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.first.join(", "))?;
+        if self.more > 0 { write!(f, " and {} more", self.more) } else { Ok(()) }
+    }
 }
 
 /// Why a signature is not accepted.
@@ -179,7 +240,7 @@ pub struct Violation {
 impl PolicyError {
     /// Its `error.type` in metrics, events and reports: one of a closed set.
     #[must_use]
-    pub const fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Load(load) => load.kind(),
             Self::Settings(_) => "settings",
@@ -197,12 +258,17 @@ impl PolicyError {
 impl LoadError {
     /// Its `error.type` in metrics, events and reports.
     #[must_use]
-    pub const fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
-            Self::File { .. } | Self::Unreadable(_) => "load.unreadable",
+            Self::File { .. } | Self::Unreadable(_) | Self::TooMany { .. } => "load.unreadable",
             Self::NotAPolicy(_) => "load.not_a_policy",
-            Self::Digest { .. } | Self::NotLocked | Self::Lock { .. } => "load.digest",
+            Self::Digest { .. } | Self::NotLocked | Self::Lock { .. } | Self::SettingsMissing => {
+                "load.digest"
+            }
             Self::Signature(_) => "load.signature",
+            Self::Settings { error, .. } => error.kind(),
+            Self::Older { .. } => "load.older_version",
+            Self::Pending => "load.pending",
             Self::ForbiddenImport(_) => "load.forbidden_import",
             Self::UnsupportedVersion { .. } => "load.unsupported_version",
             Self::CompileLimit(_) => "load.compile_limit",
@@ -216,10 +282,3 @@ pub(crate) fn join(all: &[impl ToString]) -> String {
 
 /// Bytes of a guest's text that an error carries at most.
 pub(crate) const MAX_GUEST_TEXT: usize = 500;
-
-/// Makes a guest's text safe to print: at most `limit` bytes, and control characters replaced, which
-/// could forge log lines or terminal colors.
-pub(crate) fn sanitize(text: &str, limit: usize) -> String {
-    let cut = text.floor_char_boundary(limit);
-    text[..cut].chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}

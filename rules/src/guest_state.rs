@@ -2,8 +2,8 @@
 //!
 //! Must not depend on which policy runs.
 
-use crate::error::sanitize;
 use crate::limits::{Limits, StoreLimiter};
+use crate::text::sanitize;
 
 /// Log lines kept per evaluation.
 const MAX_LINES: usize = 32;

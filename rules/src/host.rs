@@ -1,36 +1,45 @@
 //! The policy host: turns files that anyone may have written into loaded policies.
 //!
-//! Steps, in order: digest and signature, imports, machine code, trial instantiation, settings,
-//! self-test. The first that fails is the error, and nothing has changed. Must not depend on when
+//! Steps, in order: digest and signature, machine code, for which the compiler checks the imports,
+//! trial instantiation, settings, self-test. The first that fails is the error, and nothing has changed. Must not depend on when
 //! policies are loaded, or which.
 
 use std::borrow::Cow;
-use std::io;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::{Map, Value as Json};
 use wasmtime::component::{Component, Linker};
 
-use crate::artifact::{Cache, CacheKey, CacheStats, SignedArtifact, TrustedArtifact};
-pub use crate::candidate::Candidate;
+use crate::artifact::{
+    Cache, CacheKey, CacheStats, PrivateDirError, SignedArtifact, TrustedArtifact,
+};
+use crate::candidate::parse_settings;
+pub use crate::candidate::{
+    Approval, Candidate, CandidateSource, Locked, SettingsFile, Unreadable,
+};
 use crate::compile::Compiler;
-use crate::contract::{self, Contract};
+use crate::contract::{self, Contract, Stubs};
 use crate::digest::Digest;
 use crate::engine::{Runtime, RuntimeError};
-use crate::error::{LoadError, MAX_GUEST_TEXT, MemoryError, PolicyError, sanitize};
+use crate::error::{LoadError, MAX_GUEST_TEXT, MemoryError, PolicyError};
 use crate::guest_state::GuestState;
 use crate::limits::Limits;
-use crate::policy::{Guest, Policy};
-use crate::signature::{self, PublicKey};
-use crate::wasm_info::WasmInfo;
+use crate::policy::{Guest, Origin, Policy};
+use crate::signature::{self, PublicKey, Use};
+use crate::text::sanitize;
 
 /// Configuration of a host.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Limits of each evaluation.
     pub limits: Limits,
-    /// Trusted signing keys. If there are any, a policy must be signed by one of them.
+    /// Trusted signing keys. If there are any, a policy and the settings file beside it must be signed
+    /// by one of them.
     pub keys: Vec<PublicKey>,
+    /// Settings by policy name, which take precedence over those of a candidate.
+    pub settings: Arc<BTreeMap<String, Map<String, Json>>>,
     /// Whether to replace disallowed imports with stubs that trap when called, so that a component
     /// that never calls them can run. Otherwise such a component is rejected.
     pub stub_imports: bool,
@@ -39,7 +48,8 @@ pub struct Options {
     /// Whether policies are interpreted, so that no memory is executable. Builds without the feature
     /// `compiler` always interpret.
     pub interpreter: bool,
-    /// Directory for compiled policies; `None` disables the cache.
+    /// Directory for compiled policies; `None` disables the cache. It is not used if other users can
+    /// change it.
     pub cache: Option<PathBuf>,
 }
 
@@ -48,6 +58,7 @@ impl Default for Options {
         Self {
             limits: Limits::default(),
             keys: Vec::new(),
+            settings: Arc::default(),
             stub_imports: false,
             compiler: Compiler::InProcess,
             interpreter: false,
@@ -56,72 +67,142 @@ impl Default for Options {
     }
 }
 
+/// A candidate that is approved.
+#[derive(Clone, Debug)]
+pub struct Verified {
+    /// The digest of the policy.
+    pub digest: Digest,
+    /// Its own settings, before those of the host.
+    pub(crate) settings: Map<String, Json>,
+    /// The digest of its settings file, if it has one.
+    pub(crate) settings_digest: Option<Digest>,
+}
+
 /// Loads policies.
 pub struct Host {
     runtime: Arc<Runtime>,
     linker: Linker<GuestState>,
     keys: Vec<PublicKey>,
+    settings: Arc<BTreeMap<String, Map<String, Json>>>,
     stub_imports: bool,
     compiler: Compiler,
-    cache: Option<Cache>,
-}
-
-/// Why a host cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum HostError {
-    /// No policy can be run.
-    #[error(transparent)]
-    Runtime(#[from] RuntimeError),
-    /// The cache directory cannot be used.
-    #[error("cannot store compiled policies in {}: {source}", dir.display())]
-    Cache {
-        /// The directory.
-        dir: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    cache: Option<Result<Cache, PrivateDirError>>,
 }
 
 impl Host {
     /// Starts a host.
     ///
     /// # Errors
-    /// Returns an error if a limit is 0, this machine cannot run WebAssembly, or the cache directory
-    /// cannot be used.
-    pub fn new(options: Options) -> Result<Self, HostError> {
+    /// Returns an error if a limit is 0 or this machine cannot run WebAssembly.
+    pub fn new(options: Options) -> Result<Self, RuntimeError> {
         let runtime = Arc::new(Runtime::start(options.limits, options.interpreter)?);
         let mut linker = Linker::new(&runtime.engine);
         contract::link(&mut linker).map_err(RuntimeError::Engine)?;
-        let open = |dir: PathBuf| {
-            Cache::open(dir.clone()).map_err(|source| HostError::Cache { dir, source })
-        };
-        let cache = options.cache.map(open).transpose()?;
-        let Options { keys, stub_imports, compiler, .. } = options;
-        Ok(Self { runtime, linker, keys, stub_imports, compiler, cache })
+        let cache = options.cache.map(|dir| Cache::open(&dir));
+        let Options { keys, settings, stub_imports, compiler, .. } = options;
+        Ok(Self { runtime, linker, keys, settings, stub_imports, compiler, cache })
     }
 
     /// Cache counters since the start; all 0 without a cache.
     #[must_use]
     pub fn cache_stats(&self) -> CacheStats {
-        self.cache.as_ref().map(Cache::stats).unwrap_or_default()
+        self.cache().map(Cache::stats).unwrap_or_default()
     }
 
-    /// Checks a file's digest and signature, and returns the digest.
+    /// Why the configured cache is not used, if so.
+    #[must_use]
+    pub fn cache_error(&self) -> Option<&PrivateDirError> {
+        self.cache.as_ref()?.as_ref().err()
+    }
+
+    fn cache(&self) -> Option<&Cache> {
+        self.cache.as_ref()?.as_ref().ok()
+    }
+
+    /// Whether policies must be signed.
+    #[must_use]
+    pub fn requires_signatures(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// Checks that a candidate and its settings file are approved: by the lock file, if there is one,
+    /// and by signatures, if there are keys.
     ///
     /// # Errors
-    /// Returns [`LoadError::Digest`] if the file is not the pinned one, and
-    /// [`LoadError::Signature`] if no trusted key signed it.
-    pub fn verify(&self, candidate: &Candidate) -> Result<Digest, LoadError> {
-        let found = Digest::of(&candidate.bytes);
-        if let Some(expected) = candidate.pinned
-            && found != expected
-        {
-            return Err(LoadError::Digest { expected, found });
+    /// Returns an error if one of them is not approved, or the settings are not a JSON object.
+    pub fn verify(&self, candidate: &Candidate) -> Result<Verified, PolicyError> {
+        let Candidate { approval, bytes, settings_file, .. } = candidate;
+        let locked = approval.locked;
+        let digest = self.check(
+            bytes,
+            locked.map(|locked| locked.policy),
+            (!candidate.embedded).then_some((Use::Policy, approval.signature.as_deref())),
+        )?;
+        let Some(settings) = settings_file else {
+            if locked.is_some_and(|locked| locked.settings.is_some()) {
+                return Err(LoadError::SettingsMissing.into());
+            }
+            let settings = candidate.settings.clone();
+            return Ok(Verified { digest, settings, settings_digest: None });
+        };
+        let path = Path::new(&candidate.file).with_file_name(&settings.name);
+        let settings_digest = self
+            .check(
+                &settings.bytes,
+                locked.map(|locked| locked.settings),
+                Some((Use::Settings(&settings.name), approval.settings_signature.as_deref())),
+            )
+            .map_err(|error| LoadError::Settings {
+                file: path.display().to_string(),
+                error: Box::new(error),
+            })?;
+        let settings = parse_settings(&path, &settings.bytes)?;
+        Ok(Verified { digest, settings, settings_digest: Some(settings_digest) })
+    }
+
+    /// Checks one file. `locked` is `None` if there is no lock file, and `signature` if none is needed.
+    fn check(
+        &self,
+        bytes: &[u8],
+        locked: Option<Option<Digest>>,
+        signature: Option<(Use<'_>, Option<&[u8]>)>,
+    ) -> Result<Digest, LoadError> {
+        let found = Digest::of(bytes);
+        match locked {
+            Some(None) => return Err(LoadError::NotLocked),
+            Some(Some(expected)) if found != expected => {
+                return Err(LoadError::Digest { expected, found });
+            }
+            Some(Some(_)) | None => {}
         }
-        if !self.keys.is_empty() && !candidate.embedded {
-            signature::verify(&self.keys, &candidate.bytes, candidate.signature.as_deref())?;
+        if let Some((used_as, signature)) = signature.filter(|_| self.requires_signatures()) {
+            signature::verify(&self.keys, used_as, bytes, signature)?;
         }
         Ok(found)
+    }
+
+    /// Whether what approves a file now also approves the version of it that was loaded, with what
+    /// approved that.
+    pub(crate) fn still_approves(&self, now: &Approval, loaded: &Origin) -> bool {
+        let locked = now.locked.is_none_or(|locked| {
+            (locked.policy, locked.settings) == (Some(loaded.digest), loaded.settings_digest)
+        });
+        let then = &loaded.approval;
+        let signed = !self.requires_signatures()
+            || loaded.embedded
+            || (now.signature.is_some() && now.signature == then.signature)
+                && (loaded.settings_digest.is_none()
+                    || now.settings_signature == then.settings_signature);
+        locked && signed
+    }
+
+    /// The settings that a policy of this name gets: those of the host, else its own.
+    pub(crate) fn settings_of<'a>(
+        &'a self,
+        name: &str,
+        own: &'a Map<String, Json>,
+    ) -> &'a Map<String, Json> {
+        self.settings.get(name).unwrap_or(own)
     }
 
     /// Loads a policy, including a trial of it.
@@ -129,9 +210,18 @@ impl Host {
     /// # Errors
     /// Returns the first problem found. Whatever a guest does in its trial is one of them.
     pub fn load(&self, candidate: Candidate) -> Result<Policy, PolicyError> {
-        let digest = self.verify(&candidate)?;
-        self.check_surface(&candidate.bytes)?;
-        let component = self.component(digest, &candidate.bytes, candidate.artifact.as_ref())?;
+        let verified = self.verify(&candidate)?;
+        self.load_verified(candidate, verified)
+    }
+
+    /// Loads a policy after [`verify`](Self::verify).
+    pub(crate) fn load_verified(
+        &self,
+        candidate: Candidate,
+        verified: Verified,
+    ) -> Result<Policy, PolicyError> {
+        let artifact = candidate.artifact.as_ref();
+        let component = self.component(verified.digest, &candidate.bytes, artifact)?;
         let linker = if self.stub_imports {
             let mut stubbed = self.linker.clone();
             stubbed.define_unknown_imports_as_traps(&component).map_err(|e| not_a_policy(&e))?;
@@ -142,7 +232,15 @@ impl Host {
         let pre = linker.instantiate_pre(&component).map_err(|error| not_a_policy(&error))?;
         let contract = Contract::probe(&pre)?;
         let guest = Guest::new(Arc::clone(&self.runtime), pre, contract);
-        Policy::try_load(candidate, digest, guest)
+        let origin = Origin {
+            file: candidate.file,
+            digest: verified.digest,
+            settings_digest: verified.settings_digest,
+            embedded: candidate.embedded,
+            approval: candidate.approval,
+        };
+        let own = verified.settings;
+        Policy::try_load(origin, guest, |name| self.settings.get(name).cloned().unwrap_or(own))
     }
 
     /// Compiles a policy for hosts like this one. Once signed, the result can be used as
@@ -152,14 +250,12 @@ impl Host {
     /// As [`load`](Self::load), up to compiling.
     pub fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
         let key = CacheKey::new(Digest::of(bytes), &self.runtime.engine);
-        self.check_surface(bytes)?;
-        let code = self.compiler.compile(bytes, self.runtime.layout)?;
+        let code = self.compiler.compile(bytes, self.runtime.layout, self.stubs())?;
         Ok(TrustedArtifact::new(key, &code).into_bytes())
     }
 
-    /// Checks a file's contract version and imports.
-    fn check_surface(&self, bytes: &[u8]) -> Result<(), LoadError> {
-        contract::admit(&WasmInfo::parse(bytes)?, self.stub_imports)
+    const fn stubs(&self) -> Stubs {
+        if self.stub_imports { Stubs::Enabled } else { Stubs::Disabled }
     }
 
     /// Machine code: from an artifact compiled elsewhere or embedded, the cache, or the compiler.
@@ -175,21 +271,21 @@ impl Host {
             let trusted = TrustedArtifact::from_signed(artifact, &self.keys);
             match trusted.and_then(|trusted| trusted.component(key, engine).ok()) {
                 Some(component) => return Ok(component),
-                None => self.cache.iter().for_each(Cache::count_corrupt),
+                None => self.cache().into_iter().for_each(Cache::count_corrupt),
             }
         }
         let embedded = TrustedArtifact::embedded(key);
         if let Some(component) = embedded.and_then(|it| it.component(key, engine).ok()) {
             return Ok(component);
         }
-        if let Some(component) = self.cache.as_ref().and_then(|cache| cache.load(key, engine)) {
+        if let Some(component) = self.cache().and_then(|cache| cache.load(key, engine)) {
             return Ok(component);
         }
-        let code = self.compiler.compile(bytes, self.runtime.layout)?;
+        let code = self.compiler.compile(bytes, self.runtime.layout, self.stubs())?;
         let artifact = TrustedArtifact::new(key, &code);
         // Compiled for this engine, so the only possible error is too many or too large parts.
         let component = artifact.component(key, engine).map_err(MemoryError::Parts)?;
-        if let Some(cache) = &self.cache {
+        if let Some(cache) = self.cache() {
             cache.store(key, &artifact);
         }
         Ok(component)

@@ -1,7 +1,7 @@
 //! Phasemeter's policy host: runs untrusted pricing and remediation policies in WebAssembly.
 //!
 //! ```text
-//! Candidate → digest, signature → imports → machine code → trial → settings → self-test → Policy
+//! Candidate → digest, signature → imports, machine code → trial → settings → self-test → Policy
 //! Window → Policy → validated Recommendations, or a PolicyError
 //! ```
 //!
@@ -22,8 +22,9 @@ pub mod window;
 // Inputs and results in files.
 pub mod fixture;
 
-// Errors.
+// Errors, and text in them.
 pub mod error;
+pub mod text;
 
 // Evaluation.
 mod contract;
@@ -43,7 +44,10 @@ pub mod compile;
 pub mod digest;
 mod embedded;
 pub mod host;
+mod private_dir;
+mod regular_file;
 pub mod signature;
+mod version;
 pub mod wasm_info;
 
 // Policy directories and reloading.

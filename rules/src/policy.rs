@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 use wasmtime::component::InstancePre;
 use wasmtime::{Store, Trap};
 
-use crate::candidate::Candidate;
+use crate::candidate::Approval;
 use crate::contract::{Call, Contract};
 use crate::digest::Digest;
 use crate::engine::Runtime;
@@ -23,10 +23,22 @@ use crate::recommendation::Recommendation;
 use crate::settings::Settings;
 use crate::window::Window;
 
+/// Where a policy comes from, and what approved it.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    /// The file, for messages.
+    pub(crate) file: String,
+    pub(crate) digest: Digest,
+    /// The digest of its settings file, if it has one.
+    pub(crate) settings_digest: Option<Digest>,
+    /// Whether it is part of this program.
+    pub(crate) embedded: bool,
+    pub(crate) approval: Approval,
+}
+
 /// A loaded policy.
 pub struct Policy {
-    file: String,
-    digest: Digest,
+    origin: Origin,
     manifest: Manifest,
     raw_settings: Map<String, Json>,
     guest: Guest,
@@ -62,32 +74,36 @@ impl<T> Evaluation<T> {
 }
 
 impl Policy {
-    /// Completes loading: describes the policy, resolves its settings, configures it and runs its
-    /// self-test.
+    /// Completes loading: describes the policy, resolves the settings for its name, configures it and
+    /// runs its self-test.
     pub(crate) fn try_load(
-        candidate: Candidate,
-        digest: Digest,
+        origin: Origin,
         guest: Guest,
+        settings_of: impl FnOnce(&str) -> Map<String, Json>,
     ) -> Result<Self, PolicyError> {
         let manifest = guest.evaluate(|call| guest.contract.describe(call)).result?;
-        let raw_settings = candidate.settings_of(&manifest.name).clone();
+        let raw_settings = settings_of(&manifest.name);
         let settings = manifest.schema.resolve(&raw_settings).map_err(PolicyError::Settings)?;
         let guest = Guest { settings, ..guest };
-        let policy = Self { file: candidate.file, digest, manifest, raw_settings, guest };
+        let policy = Self { origin, manifest, raw_settings, guest };
         policy.guest.evaluate_configured(|call| policy.guest.contract.self_test(call)).result?;
         Ok(policy)
+    }
+
+    pub(crate) const fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     /// The file it was loaded from, for messages.
     #[must_use]
     pub fn file(&self) -> &str {
-        &self.file
+        &self.origin.file
     }
 
     /// The digest of that file.
     #[must_use]
     pub const fn digest(&self) -> Digest {
-        self.digest
+        self.origin.digest
     }
 
     /// Its validated self-description.
@@ -123,7 +139,7 @@ impl Policy {
 
 impl std::fmt::Debug for Policy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Policy({} {} {})", self.manifest.name, self.manifest.version, self.digest)
+        write!(f, "Policy({} {} {})", self.manifest.name, self.manifest.version, self.digest())
     }
 }
 

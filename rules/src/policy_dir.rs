@@ -2,159 +2,275 @@
 //!
 //! ```text
 //! NAME.wasm       the policy
-//! NAME.json       its settings
 //! NAME.wasm.sig   its signature
+//! NAME.json       its settings
+//! NAME.json.sig   their signature
 //! NAME.aot        the policy compiled elsewhere, signed in NAME.aot.sig
-//! policies.lock   SHA-256 digests of the policies, as sha256sum prints them; others are rejected
+//! policies.lock   SHA-256 digests of policies and settings, as sha256sum prints them; others are
+//!                 rejected
 //! ```
 //!
-//! Must not depend on how the files are used.
+//! The directory is opened once per reading, and files are opened relative to it. Symbolic links are
+//! followed, since a mounted `ConfigMap` consists of them. Must not depend on how the files are used.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use serde_json::{Map, Value as Json};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, statat};
 
 use crate::artifact::SignedArtifact;
-use crate::candidate::Candidate;
+pub use crate::candidate::parse_settings as settings;
+use crate::candidate::{Approval, Candidate, CandidateSource, Locked, SettingsFile, Unreadable};
 use crate::digest::Digest;
 use crate::error::{LoadError, PolicyError};
 use crate::generation::Rejection;
-use crate::settings::SettingError;
+use crate::regular_file::{self, Links};
 
 /// Name of a directory's lock file.
 pub const LOCK: &str = "policies.lock";
 
-/// Size of the largest file that is read, in bytes: twice a compiled Python interpreter.
+/// Policies that are loaded from a directory: the first by name.
+pub const MAX_POLICIES: usize = 64;
+
+/// Size of the largest policy or artifact, in bytes: twice a compiled Python interpreter.
 const MAX_FILE_BYTES: u64 = 128 << 20;
 
-/// Reads the candidates of a directory, in byte order of their names. A file that cannot be read, or
-/// is not in the lock file, is a rejection.
+/// Size of the largest settings or lock file, in bytes.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
+
+/// Size of the largest signature file, in bytes. A valid one has 64.
+const MAX_SIGNATURE_BYTES: u64 = 1 << 10;
+
+/// Lists the candidates of a directory, in byte order of their names.
 ///
 /// # Errors
-/// Returns an error if the directory or its lock file cannot be read.
-pub fn read(dir: &Path) -> Result<Vec<Result<Candidate, Rejection>>, Rejection> {
-    let reject = |source| Rejection::new(dir, file_error(dir, source));
-    let mut names = Vec::new();
-    for entry in fs::read_dir(dir).map_err(reject)? {
-        let name = entry.map_err(reject)?.file_name();
-        if let Some(name) = name.to_str().filter(|name| name.ends_with(".wasm")) {
-            names.push(name.to_owned());
+/// Returns an error if the directory cannot be read.
+pub fn read(path: &Path) -> Result<Vec<CandidateSource>, Rejection> {
+    let reject = |source| Rejection::new(path, file_error(path, source));
+    let dir = Arc::new(PolicyDir::open(path).map_err(reject)?);
+    let lock = match dir.lock() {
+        Ok(lock) => lock,
+        // Nothing is known to be locked.
+        Err(error) => return Ok(vec![failing(&path.join(LOCK), error.into())]),
+    };
+    let (names, others) = dir.policies(lock.as_ref()).map_err(reject)?;
+    let candidate = |name: String| {
+        let locked = lock.as_ref().map(|lock| locked(lock, &name));
+        let dir = Arc::clone(&dir);
+        CandidateSource::new(dir.file(&name), move || dir.candidate(&name, locked))
+    };
+    let mut all: Vec<_> = names.into_iter().map(candidate).collect();
+    if others > 0 {
+        let too_many = LoadError::TooMany { others, limit: MAX_POLICIES };
+        all.push(failing(path, too_many.into()));
+    }
+    Ok(all)
+}
+
+/// The candidate of a policy file, with the files beside it and without a lock file.
+#[must_use]
+pub fn source(path: &Path) -> CandidateSource {
+    let file = path.to_owned();
+    CandidateSource::new(path.display().to_string(), move || candidate(&file))
+}
+
+/// Reads one policy file and the files beside it, without a lock file.
+///
+/// # Errors
+/// Returns an error if the policy or a file beside it cannot be read.
+pub fn candidate(path: &Path) -> Result<Candidate, Box<Unreadable>> {
+    let failed = |source| {
+        let error = file_error(path, source).into();
+        Box::new(Unreadable { error, approval: Approval::default() })
+    };
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
+    let parent = path.parent().unwrap_or(Path::new(""));
+    PolicyDir::open(parent).map_err(failed)?.candidate(name, None)
+}
+
+/// Checks that a policy file can be opened, without waiting for it.
+///
+/// # Errors
+/// Returns an error if it cannot be opened or is not a regular file.
+pub fn check_file(path: &Path) -> io::Result<()> {
+    regular_file::open(rustix::fs::CWD, path, Links::Follow).map(drop)
+}
+
+/// Checks that a directory can be opened.
+///
+/// # Errors
+/// Returns an error if it cannot be opened.
+pub fn check_dir(path: &Path) -> io::Result<()> {
+    PolicyDir::open(path).map(drop)
+}
+
+/// A policy file and the files beside it that are read if they exist: its signature, its settings and
+/// their signature, the compiled policy and its signature.
+#[must_use]
+pub fn inputs(path: &Path) -> [PathBuf; 6] {
+    let signature = |path: &Path| {
+        let mut path = path.as_os_str().to_owned();
+        path.push(".sig");
+        PathBuf::from(path)
+    };
+    let [settings, artifact] = ["json", "aot"].map(|extension| path.with_extension(extension));
+    let signatures = [path, &settings, &artifact].map(signature);
+    let [of_policy, of_settings, of_artifact] = signatures;
+    [path.to_owned(), of_policy, settings, of_settings, artifact, of_artifact]
+}
+
+/// An open directory.
+struct PolicyDir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl PolicyDir {
+    /// Opens a directory; an empty path is the current one.
+    fn open(path: &Path) -> io::Result<Self> {
+        let at = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(Self { fd: rustix::fs::open(at, flags, Mode::empty())?, path: path.to_owned() })
+    }
+
+    /// The names of the first policies, present or locked, and the number of others.
+    fn policies(&self, lock: Option<&Lock>) -> io::Result<(BTreeSet<String>, u64)> {
+        let mut names = BTreeSet::new();
+        let mut others = 0;
+        let mut add = |name: &str| {
+            if name.ends_with(".wasm")
+                && names.insert(name.to_owned())
+                && names.len() > MAX_POLICIES
+            {
+                names.pop_last();
+                others += 1;
+            }
+        };
+        lock.into_iter().flat_map(Lock::keys).for_each(|name| add(name));
+        for entry in Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            let name = entry.file_name().to_str().unwrap_or_default();
+            if lock.is_none_or(|lock| !lock.contains_key(name)) {
+                add(name);
+            }
+        }
+        Ok((names, others))
+    }
+
+    fn lock(&self) -> Result<Option<Lock>, LoadError> {
+        let text = self.read_if_exists(Path::new(LOCK), MAX_TEXT_BYTES)?;
+        text.map(|text| parse_lock(&self.path.join(LOCK), &text)).transpose()
+    }
+
+    fn candidate(&self, name: &str, locked: Option<Locked>) -> Result<Candidate, Box<Unreadable>> {
+        let mut approval = Approval { locked, ..Approval::default() };
+        let candidate = self.read_candidate(name, &mut approval);
+        candidate.map_err(|error| Box::new(Unreadable { error: error.into(), approval }))
+    }
+
+    /// Reads the signatures first: they decide whether the previous version stays in use, whatever
+    /// happens to the other files.
+    fn read_candidate(&self, name: &str, approval: &mut Approval) -> Result<Candidate, LoadError> {
+        let [policy, signature, settings, settings_signature, artifact, artifact_signature] =
+            inputs(Path::new(name));
+        approval.signature = self.read_if_exists(&signature, MAX_SIGNATURE_BYTES)?;
+        approval.settings_signature =
+            self.read_if_exists(&settings_signature, MAX_SIGNATURE_BYTES)?;
+        let bytes = self.read_if_exists(&policy, MAX_FILE_BYTES)?;
+        let missing = || file_error(&self.path.join(name), io::ErrorKind::NotFound.into());
+        let settings_file = self
+            .read_if_exists(&settings, MAX_TEXT_BYTES)?
+            .map(|bytes| SettingsFile { name: settings.display().to_string(), bytes });
+        let artifact = self.read_if_exists(&artifact, MAX_FILE_BYTES)?;
+        let signed = self.read_if_exists(&artifact_signature, MAX_SIGNATURE_BYTES)?;
+        Ok(Candidate {
+            bytes: Cow::Owned(bytes.ok_or_else(missing)?),
+            approval: approval.clone(),
+            artifact: artifact
+                .zip(signed)
+                .map(|(bytes, signature)| SignedArtifact { bytes, signature }),
+            settings_file,
+            ..Candidate::new(self.file(name), Vec::new())
+        })
+    }
+
+    /// The bytes of a file; `None` if it does not exist. A link to nowhere exists.
+    fn read_if_exists(&self, name: &Path, max: u64) -> Result<Option<Vec<u8>>, LoadError> {
+        let file = regular_file::open(self.fd.as_fd(), name, Links::Follow);
+        match file.and_then(|file| regular_file::read(file, max)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_err() =>
+            {
+                Ok(None)
+            }
+            Err(source) => Err(file_error(&self.path.join(name), source)),
         }
     }
-    let lock_path = dir.join(LOCK);
-    let bytes = read_if_exists(&lock_path);
-    let lock = match bytes.map(|bytes| bytes.map(|bytes| parse_lock(&lock_path, &bytes))) {
-        Ok(None) => None,
-        Ok(Some(Ok(lock))) => Some(lock),
-        Ok(Some(Err(error))) | Err(error) => return Err(Rejection::new(&lock_path, error)),
-    };
-    names.extend(lock.iter().flatten().map(|(name, _)| name.clone()));
-    names.sort();
-    names.dedup();
-    let read_locked = |name: &String| {
-        let path = dir.join(name);
-        let mut candidate = candidate(&path)?;
-        if let Some(lock) = &lock {
-            let pinned = lock.get(name).copied();
-            let pinned = pinned.ok_or_else(|| Rejection::new(&path, LoadError::NotLocked))?;
-            candidate.pinned = Some(pinned);
-        }
-        Ok(candidate)
-    };
-    Ok(names.iter().map(read_locked).collect())
+
+    /// A file in messages.
+    fn file(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
+    }
 }
 
-/// Reads one policy file and the files beside it.
-///
-/// # Errors
-/// Returns an error if the policy or a file beside it cannot be read, or its settings are not a JSON
-/// object.
-pub fn candidate(path: &Path) -> Result<Candidate, Rejection> {
-    let reject = |error: PolicyError| Rejection::new(path, error);
-    let [path, json, signature, artifact, artifact_signature] = inputs(path);
-    let load = |path: &Path| read_if_exists(path).map_err(|error| reject(error.into()));
-    let bytes = load(&path)?
-        .ok_or_else(|| reject(file_error(&path, io::ErrorKind::NotFound.into()).into()))?;
-    let settings = match load(&json)? {
-        Some(text) => settings(&json, &text).map_err(reject)?,
-        None => Map::new(),
-    };
-    let artifact = load(&artifact)?.zip(load(&artifact_signature)?);
-    Ok(Candidate {
-        bytes: Cow::Owned(bytes),
-        signature: load(&signature)?,
-        artifact: artifact.map(|(bytes, signature)| SignedArtifact { bytes, signature }),
-        settings,
-        ..Candidate::new(path.display().to_string(), Vec::new())
-    })
-}
-
-/// A policy file and the files beside it that are read if they exist: settings, signature, compiled
-/// policy and its signature.
-#[must_use]
-pub fn inputs(path: &Path) -> [PathBuf; 5] {
-    let beside = |extension: &str| path.with_extension(extension);
-    [path.to_owned(), beside("json"), beside("wasm.sig"), beside("aot"), beside("aot.sig")]
-}
-
-/// Parses the text of a settings file. Errors name `path`.
-///
-/// # Errors
-/// Returns an error if the text is not a JSON object.
-pub fn settings(path: &Path, json: &[u8]) -> Result<Map<String, Json>, PolicyError> {
-    serde_json::from_slice(json).map_err(|error| {
-        let message = format!("{}: {error}", path.display());
-        PolicyError::Settings(vec![SettingError { path: String::new(), message }])
-    })
+fn failing(path: &Path, error: PolicyError) -> CandidateSource {
+    let unreadable = Box::new(Unreadable { error, approval: Approval::default() });
+    CandidateSource::new(path.display().to_string(), || Err(unreadable))
 }
 
 fn file_error(path: &Path, source: io::Error) -> LoadError {
     LoadError::File { file: path.display().to_string(), source }
 }
 
-/// The bytes of a file; `None` if it does not exist.
-fn read_if_exists(path: &Path) -> Result<Option<Vec<u8>>, LoadError> {
-    let read = || {
-        let mut bytes = Vec::new();
-        File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(io::Error::other(format!("larger than {} MiB", MAX_FILE_BYTES >> 20)));
-        }
-        Ok(bytes)
-    };
-    match read() {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(file_error(path, source)),
+/// Digests by file name.
+pub type Lock = BTreeMap<String, Digest>;
+
+/// The digests of a policy and its settings.
+fn locked(lock: &Lock, policy: &str) -> Locked {
+    let settings = Path::new(policy).with_extension("json");
+    Locked {
+        policy: lock.get(policy).copied(),
+        settings: settings.to_str().and_then(|name| lock.get(name)).copied(),
     }
 }
 
-/// Parses a lock file into digests by file name.
-fn parse_lock(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Digest>, LoadError> {
+/// Parses a lock file: one line per file, with a name that is not a path. Errors name `path`.
+///
+/// # Errors
+/// Returns an error for the first line that is invalid or repeats a name.
+pub fn parse_lock(path: &Path, bytes: &[u8]) -> Result<Lock, LoadError> {
     let text = String::from_utf8_lossy(bytes);
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    lines
-        .map(|(index, line)| {
-            // sha256sum writes two spaces, or a space and a star in binary mode.
-            let parsed = line.split_once(' ').and_then(|(digest, name)| {
-                let name = name.strip_prefix([' ', '*'])?;
-                Some((name.to_owned(), digest.parse().ok()?))
-            });
-            parsed.ok_or_else(|| LoadError::Lock {
-                file: path.display().to_string(),
-                line: index + 1,
-                text: line.to_owned(),
-            })
-        })
-        .collect()
+    let mut lock = Lock::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        // sha256sum writes two spaces, or a space and a star in binary mode.
+        let parsed = line.split_once(' ').and_then(|(digest, name)| {
+            let name = name.strip_prefix([' ', '*'])?;
+            let is_bare = !name.is_empty() && !name.contains('/') && name != "..";
+            Some((is_bare.then(|| name.to_owned())?, digest.parse().ok()?))
+        });
+        let known = parsed.is_some_and(|(name, digest)| lock.insert(name, digest).is_none());
+        if !known {
+            // Without its text: a link may lead to a file that is not meant to be printed.
+            return Err(LoadError::Lock { file: path.display().to_string(), line: index + 1 });
+        }
+    }
+    Ok(lock)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, FileType, mknodat};
+
     use super::*;
 
     fn policy_dir(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -165,18 +281,17 @@ mod tests {
         dir
     }
 
-    /// Per candidate, its number of settings or the kind of its error; or the error of the whole.
+    fn candidates(dir: &tempfile::TempDir) -> Vec<Result<Candidate, Box<Unreadable>>> {
+        read(dir.path()).unwrap().into_iter().map(CandidateSource::read).collect()
+    }
+
+    /// Per candidate, its bytes or its error.
     fn outcomes(dir: &tempfile::TempDir) -> Vec<String> {
-        match read(dir.path()) {
-            Ok(all) => all
-                .into_iter()
-                .map(|each| match each {
-                    Ok(candidate) => format!("{}", candidate.settings.len()),
-                    Err(rejection) => rejection.error.kind().to_owned(),
-                })
-                .collect(),
-            Err(rejection) => vec![rejection.error.to_string()],
-        }
+        let outcome = |candidate: Result<Candidate, Box<Unreadable>>| match candidate {
+            Ok(candidate) => String::from_utf8(candidate.bytes.into_owned()).unwrap(),
+            Err(unreadable) => unreadable.error.to_string(),
+        };
+        candidates(dir).into_iter().map(outcome).collect()
     }
 
     #[test]
@@ -184,35 +299,53 @@ mod tests {
         let dir = policy_dir(&[
             ("a.wasm", "x"),
             ("a.json", r#"{"k": 1}"#),
+            ("a.json.sig", "r"),
             ("a.wasm.sig", "s"),
             ("a.aot", "c"),
             ("a.aot.sig", "t"),
             ("notes.txt", ""),
         ]);
-        let all = read(dir.path()).unwrap();
+        let all = candidates(&dir);
         let [Ok(a)] = all.as_slice() else { panic!("{all:?}") };
-        assert_eq!(
-            (a.bytes.as_ref(), a.signature.as_deref()),
-            (b"x".as_slice(), Some(b"s".as_slice()))
-        );
-        assert_eq!(a.settings.len(), 1);
+        assert_eq!((a.bytes.as_ref(), a.approval.locked), (b"x".as_slice(), None));
+        assert_eq!(a.approval.signature.as_deref(), Some(b"s".as_slice()));
+        assert_eq!(a.approval.settings_signature.as_deref(), Some(b"r".as_slice()));
+        let settings = a.settings_file.as_ref().unwrap();
+        assert_eq!((settings.name.as_str(), settings.bytes.len()), ("a.json", 8));
         assert_eq!(a.artifact.as_ref().unwrap().bytes, b"c");
     }
 
     #[test]
-    fn lock_file_rejects_unlisted_policies() {
-        let lock = format!("{}  a.wasm\n{}  gone.wasm\n", Digest::of(b"x"), Digest::of(b""));
+    fn lock_file_lists_policies_and_settings() {
+        let of = |text: &str| Digest::of(text.as_bytes());
+        let lock = format!("{}  a.wasm\n{} *a.json\n{}  gone.wasm\n", of("x"), of("{}"), of(""));
         let dir = policy_dir(&[("a.wasm", "x"), ("b.wasm", "y"), (LOCK, &lock)]);
-        assert_eq!(outcomes(&dir), ["0", "load.digest", "load.unreadable"]);
+        let all = candidates(&dir);
+        let [Ok(a), Ok(b), Err(gone)] = all.as_slice() else { panic!("{all:?}") };
+        let both = Locked { policy: Some(of("x")), settings: Some(of("{}")) };
+        assert_eq!(a.approval.locked, Some(both));
+        assert_eq!(b.approval.locked, Some(Locked::default()));
+        assert_eq!(gone.error.kind(), "load.unreadable");
     }
 
     #[test]
-    fn errors_name_file_and_line() {
-        let broken = policy_dir(&[("a.wasm", "x"), (LOCK, "\nabc  a.wasm\n")]);
-        let error = &outcomes(&broken)[0];
-        assert!(error.contains("policies.lock:2: invalid line 'abc  a.wasm'"), "{error}");
-        let settings = policy_dir(&[("a.wasm", "x"), ("a.json", "{\n1")]);
-        assert_eq!(outcomes(&settings), ["settings"]);
+    fn invalid_lock_file_locks_nothing_and_is_not_printed() {
+        let digest = Digest::of(b"x");
+        let twice = format!("{digest}  a.wasm\n{digest}  a.wasm");
+        for (lock, line) in [
+            ("\nsecret  a.wasm\n", 2),
+            (&format!("{digest}  ../secret.wasm"), 1),
+            (&format!("{digest}  /etc/secret"), 1),
+            (&format!("{digest}  "), 1),
+            (&format!("{digest} a.wasm"), 1),
+            (&twice, 2),
+        ] {
+            let dir = policy_dir(&[("a.wasm", "x"), (LOCK, lock)]);
+            let all = outcomes(&dir);
+            let [error] = all.as_slice() else { panic!("{lock}: {all:?}") };
+            assert!(error.contains(&format!("policies.lock:{line}: invalid line")), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
     }
 
     #[test]
@@ -223,8 +356,16 @@ mod tests {
         file.set_len(128 << 20).unwrap();
         assert_eq!(candidate(&path).unwrap().bytes.len(), 128 << 20);
         file.set_len((128 << 20) + 1).unwrap();
-        let error = candidate(&path).unwrap_err().to_string();
+        let error = candidate(&path).unwrap_err().error.to_string();
         assert!(error.contains("larger than 128 MiB"), "{error}");
+        file.set_len(0).unwrap();
+        for (name, limit) in [("a.json", "1 MiB"), ("a.wasm.sig", "1024 bytes")] {
+            let beside = File::create(dir.path().join(name)).unwrap();
+            beside.set_len((1 << 20) + 1).unwrap();
+            let error = candidate(&path).unwrap_err().error.to_string();
+            assert!(error.contains(&format!("{name}: larger than {limit}")), "{error}");
+            fs::remove_file(dir.path().join(name)).unwrap();
+        }
     }
 
     #[test]
@@ -234,5 +375,43 @@ mod tests {
         assert!(candidate(&path).is_ok());
         fs::create_dir(dir.path().join("a.json")).unwrap();
         assert!(candidate(&path).is_err(), "a directory is not a settings file");
+    }
+
+    #[test]
+    fn link_to_nowhere_is_not_ignored() {
+        for name in ["a.json", "a.wasm.sig", LOCK] {
+            let dir = policy_dir(&[("a.wasm", "x")]);
+            symlink("nowhere", dir.path().join(name)).unwrap();
+            let all = candidates(&dir);
+            assert!(matches!(all.as_slice(), [Err(_)]), "{name}: {all:?}");
+        }
+    }
+
+    /// Opening a FIFO would otherwise wait for a writer.
+    #[test]
+    fn fifo_is_rejected_whatever_its_name() {
+        for name in ["b.wasm", "b.json", "b.wasm.sig", "b.json.sig", "b.aot", "b.aot.sig", LOCK] {
+            let dir = policy_dir(&[("a.wasm", "a"), ("b.wasm", "b"), ("b.aot", "b")]);
+            let fifo = dir.path().join(name);
+            _ = fs::remove_file(&fifo);
+            mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+            let all = outcomes(&dir);
+            assert!(all.last().unwrap().contains("not a regular file"), "{name}: {all:?}");
+            assert!(name == LOCK || all[0] == "a", "{name}: {all:?}");
+            assert!(check_file(&fifo).is_err());
+        }
+    }
+
+    #[test]
+    fn number_of_policies_is_limited() {
+        let dir = tempfile::tempdir().unwrap();
+        for index in (0..MAX_POLICIES + 2).rev() {
+            fs::write(dir.path().join(format!("{index:03}.wasm")), index.to_string()).unwrap();
+        }
+        let all = outcomes(&dir);
+        assert_eq!(all.len(), MAX_POLICIES + 1);
+        let last = MAX_POLICIES - 1;
+        assert_eq!(all[last], last.to_string(), "the first by name are read");
+        assert!(all[MAX_POLICIES].contains("2 policies"), "{}", all[MAX_POLICIES]);
     }
 }

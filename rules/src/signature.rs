@@ -1,8 +1,11 @@
-//! ed25519 signatures of files: 64 bytes, over all bytes of the file.
+//! ed25519 signatures of files: 64 bytes, over all bytes of the file and what it is used as.
 //!
-//! Signatures are those of `openssl pkeyutl -sign -rawin`, and keys are in openssl's PEM format.
-//! Must not depend on what is signed.
+//! A signature of a policy must not approve the same bytes as machine code, which runs outside the
+//! sandbox, nor as settings of another policy. So what is signed differs by [`Use`]. Signatures are
+//! those of `openssl pkeyutl -sign -rawin`, and keys are in openssl's PEM format. Must not depend on
+//! where files are.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -11,7 +14,35 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 
 use crate::digest::hex;
 pub use crate::error::SignatureError;
-use crate::error::sanitize;
+use crate::text::sanitize;
+
+/// What a signed file is used as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use<'a> {
+    /// A policy in WebAssembly, which is sandboxed. The file itself is signed.
+    Policy,
+    /// The settings in the file of this name. Signed are a prefix, the name, a zero byte and the file.
+    Settings(&'a str),
+    /// Machine code, which is not sandboxed. Signed are a prefix and the file.
+    MachineCode,
+}
+
+/// Prefixes of signed messages. No WebAssembly begins with one.
+const SETTINGS_PREFIX: &[u8] = b"phasemeter-settings-signature-1\0";
+const MACHINE_CODE_PREFIX: &[u8] = b"phasemeter-aot-signature-1\0";
+
+impl Use<'_> {
+    /// The message that is signed for a file.
+    fn message<'f>(self, file: &'f [u8]) -> Cow<'f, [u8]> {
+        match self {
+            Self::Policy => Cow::Borrowed(file),
+            Self::Settings(name) => {
+                Cow::Owned([SETTINGS_PREFIX, name.as_bytes(), b"\0", file].concat())
+            }
+            Self::MachineCode => Cow::Owned([MACHINE_CODE_PREFIX, file].concat()),
+        }
+    }
+}
 
 /// A trusted ed25519 public key, parsed from 64 hexadecimal digits or from PEM.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,10 +107,10 @@ impl SecretKey {
         PublicKey(self.0.verifying_key())
     }
 
-    /// Signs `bytes`.
+    /// Signs a file.
     #[must_use]
-    pub fn sign(&self, bytes: &[u8]) -> [u8; 64] {
-        self.0.sign(bytes).to_bytes()
+    pub fn sign(&self, used_as: Use<'_>, file: &[u8]) -> [u8; 64] {
+        self.0.sign(&used_as.message(file)).to_bytes()
     }
 }
 
@@ -88,19 +119,21 @@ impl SecretKey {
 #[error("invalid ed25519 private key: expected the output of 'openssl genpkey -algorithm ed25519'")]
 pub struct ParseSecretKeyError;
 
-/// Verifies that one of `keys` signed `bytes`.
+/// Verifies that one of `keys` signed a file for this use.
 ///
 /// # Errors
 /// Returns an error if there is no signature, it is malformed, or none of `keys` made it.
 pub fn verify(
     keys: &[PublicKey],
-    bytes: &[u8],
+    used_as: Use<'_>,
+    file: &[u8],
     signature: Option<&[u8]>,
 ) -> Result<(), SignatureError> {
     let given = signature.ok_or(SignatureError::Missing)?;
     let signature =
         Signature::from_slice(given).map_err(|_| SignatureError::Malformed(given.len()))?;
-    let signed = keys.iter().any(|key| key.0.verify_strict(bytes, &signature).is_ok());
+    let message = used_as.message(file);
+    let signed = keys.iter().any(|key| key.0.verify_strict(&message, &signature).is_ok());
     if signed { Ok(()) } else { Err(SignatureError::Untrusted) }
 }
 
@@ -120,12 +153,40 @@ mod tests {
     fn verify_accepts_any_trusted_key() {
         let ((alice, a), (_, b)) = (key(1), key(2));
         let signature = alice.sign(b"policy").to_bytes();
-        assert_eq!(verify(&[b, a], b"policy", Some(&signature)), Ok(()));
+        assert_eq!(verify(&[b, a], Use::Policy, b"policy", Some(&signature)), Ok(()));
         let untrusted = Err(SignatureError::Untrusted);
-        assert_eq!(verify(&[b], b"policy", Some(&signature)), untrusted);
-        assert_eq!(verify(&[a], b"Policy", Some(&signature)), untrusted);
-        assert_eq!(verify(&[a], b"policy", None), Err(SignatureError::Missing));
-        assert_eq!(verify(&[a], b"policy", Some(b"x")), Err(SignatureError::Malformed(1)));
+        assert_eq!(verify(&[b], Use::Policy, b"policy", Some(&signature)), untrusted);
+        assert_eq!(verify(&[a], Use::Policy, b"Policy", Some(&signature)), untrusted);
+        assert_eq!(verify(&[a], Use::Policy, b"policy", None), Err(SignatureError::Missing));
+        assert_eq!(
+            verify(&[a], Use::Policy, b"policy", Some(b"x")),
+            Err(SignatureError::Malformed(1))
+        );
+    }
+
+    #[test]
+    fn signature_is_valid_for_one_use_only() {
+        let secret = SecretKey(SigningKey::from_bytes(&[1; 32]));
+        let uses =
+            [Use::Policy, Use::Settings("a.json"), Use::Settings("b.json"), Use::MachineCode];
+        for signed in uses {
+            let signature = secret.sign(signed, b"file");
+            for used in uses {
+                let verified = verify(&[secret.public()], used, b"file", Some(&signature));
+                assert_eq!(verified.is_ok(), signed == used, "{signed:?} as {used:?}");
+            }
+        }
+    }
+
+    /// A name cannot continue in the file.
+    #[test]
+    fn settings_signature_separates_name_and_file() {
+        let secret = SecretKey(SigningKey::from_bytes(&[1; 32]));
+        let signature = secret.sign(Use::Settings("a"), b"b");
+        for (name, file) in [("ab", b"".as_slice()), ("", b"ab"), ("a", b"bb")] {
+            let verified = verify(&[secret.public()], Use::Settings(name), file, Some(&signature));
+            assert!(verified.is_err(), "{name}");
+        }
     }
 
     #[test]
@@ -149,7 +210,8 @@ mod tests {
             -----END PUBLIC KEY-----\n";
         let key: SecretKey = secret.parse().unwrap();
         assert_eq!(public.parse(), Ok(key.public()));
-        assert_eq!(verify(&[key.public()], b"policy", Some(&key.sign(b"policy"))), Ok(()));
+        let signature = key.sign(Use::Policy, b"policy");
+        assert_eq!(verify(&[key.public()], Use::Policy, b"policy", Some(&signature)), Ok(()));
         assert_eq!(public.parse::<SecretKey>().err(), Some(ParseSecretKeyError));
         let error = secret.parse::<PublicKey>().unwrap_err().to_string();
         assert!(!error.contains("MC4CAQ"), "a secret was printed: {error}");

@@ -21,17 +21,20 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use ed25519_dalek::{Signer, SigningKey};
+use hmac::{Hmac, Mac};
 use phasemeter_rules::artifact::{CacheStats, SignedArtifact};
 use phasemeter_rules::compile::{Compiler, CompilerProcess, child_main};
-use phasemeter_rules::host::{Candidate, Host, Options};
+use phasemeter_rules::host::{Approval, Candidate, Host, Options};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use sha2::Sha256;
 use support::{hostile, patient};
 
-const TESTS: [(&str, fn()); 6] = [
+const TESTS: [(&str, fn()); 7] = [
     ("child_output_runs", child_output_runs),
     ("child_is_limited", child_is_limited),
     ("cache_hits_second_load", cache_hits_second_load),
     ("corrupt_artifact_is_recompiled", corrupt_artifact_is_recompiled),
+    ("forged_artifact_in_shared_cache_is_not_run", forged_artifact_in_shared_cache_is_not_run),
     ("external_artifact_requires_signature", external_artifact_requires_signature),
     ("short_address_space_suffices", short_address_space_suffices),
 ];
@@ -185,8 +188,44 @@ fn corrupt_artifact_is_recompiled() {
     assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
+/// Scenario: a cache has a MAC key that another user has written, and an artifact authenticated by it
+/// with the code of another policy.
+/// Guarantee: it is used only if no other user can change the directory; otherwise there is no cache,
+/// and a reason.
+fn forged_artifact_in_shared_cache_is_not_run() {
+    let (home, code_home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let cached = |home: &Path, name: &str| {
+        let host = host(Compiler::InProcess, Some(home));
+        host.load(Candidate::new(name, hostile(name))).unwrap();
+        artifact(home)
+    };
+    let path = cached(home.path(), "honest");
+    let code = fs::read(cached(code_home.path(), "saving-nan")).unwrap();
+    // MAC, then magic and cache key, then code.
+    let header = fs::read(&path).unwrap()[32..80].to_vec();
+    let forged = [header.as_slice(), &code[80..]].concat();
+    let key = home.path().join("key");
+    fs::write(&key, [7; 32]).unwrap();
+    let mac = <Hmac<Sha256> as Mac>::new_from_slice(&[7; 32]).unwrap().chain_update(&forged);
+    fs::write(&path, [&mac.finalize().into_bytes()[..], &forged].concat()).unwrap();
+
+    let evaluate = || {
+        let host = host(Compiler::InProcess, Some(home.path()));
+        let policy = host.load(candidate()).unwrap();
+        let evaluation = policy.recommend(&support::window(1, 60)).unwrap();
+        let error = host.cache_error().map(ToString::to_string).unwrap_or_default();
+        (evaluation.result.err().map(|error| error.kind()), error, host.cache_stats())
+    };
+    let (kind, error, stats) = evaluate();
+    assert_eq!((kind, error.as_str(), stats.hits), (Some("invalid"), "", 1), "the payload works");
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let (kind, error, stats) = evaluate();
+    assert_eq!((kind, stats), (None, CacheStats::default()));
+    assert!(error.contains("writable by other users"), "{error}");
+}
+
 /// Guarantee: an artifact compiled elsewhere is used, without a compiler, if a trusted key signed it
-/// and it belongs to the policy; otherwise the policy is compiled here.
+/// as machine code and it belongs to the policy; otherwise the policy is compiled here.
 fn external_artifact_requires_signature() {
     let key = SigningKey::from_bytes(&[7; 32]);
     let sign = |bytes: &[u8]| key.sign(bytes).to_bytes().to_vec();
@@ -205,18 +244,24 @@ fn external_artifact_requires_signature() {
     .unwrap();
     let elsewhere = self::host(Compiler::InProcess, None);
     let signed = |bytes: Vec<u8>| {
-        let signature = sign(&bytes);
+        let signature = sign(&[b"phasemeter-aot-signature-1\0", &*bytes].concat());
         Some(SignedArtifact { bytes, signature })
     };
-    let policy = Candidate { signature: Some(sign(&hostile("honest"))), ..candidate() };
+    let signature = Some(sign(&hostile("honest")));
+    let approval = Approval { signature, ..Approval::default() };
+    let policy = Candidate { approval, ..candidate() };
     let good = signed(elsewhere.compile(&hostile("honest")).unwrap());
     assert_works(&host, Candidate { artifact: good.clone(), ..policy.clone() });
     assert_eq!(host.cache_stats().corrupt, 0);
 
     let foreign = signed(elsewhere.compile(&hostile("saving-nan")).unwrap());
-    let mut forged = good;
+    let mut forged = good.clone();
     forged.as_mut().unwrap().bytes[100] ^= 1;
-    for (index, artifact) in [foreign, forged].into_iter().enumerate() {
+    // Signed as a policy: by someone who did not see that it is machine code.
+    let mut renamed = good;
+    let renamed_bytes = renamed.as_ref().unwrap().bytes.clone();
+    renamed.as_mut().unwrap().signature = sign(&renamed_bytes);
+    for (index, artifact) in [foreign, forged, renamed].into_iter().enumerate() {
         let error = host.load(Candidate { artifact, ..policy.clone() }).unwrap_err();
         assert_eq!(error.kind(), "load.compile_limit", "not passed to the compiler");
         assert_eq!(host.cache_stats().corrupt, index as u64 + 1);

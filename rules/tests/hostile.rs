@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use phasemeter_rules::digest::Digest;
 use phasemeter_rules::error::PolicyError;
-use phasemeter_rules::host::{Candidate, Host, Options};
+use phasemeter_rules::host::{Approval, Candidate, Host, Locked, Options};
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::policy::{Policy, Usage};
 use support::{header, hostile, patient, wat_files};
@@ -200,8 +200,10 @@ fn corrupt_file_is_rejected() {
 /// Guarantee: it is rejected by its digest, before it is parsed.
 #[test]
 fn pinned_digest_rejects_replaced_file() {
+    let policy = Some(Digest::of(&hostile("honest")));
+    let locked = Some(Locked { policy, settings: None });
     let candidate = Candidate {
-        pinned: Some(Digest::of(&hostile("honest"))),
+        approval: Approval { locked, ..Approval::default() },
         ..Candidate::new("honest", hostile("loop-start"))
     };
     let host = host(patient());

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use phasemeter_rules::generation::Generations;
-use phasemeter_rules::host::{Candidate, Host, Options};
+use phasemeter_rules::host::{Approval, Candidate, CandidateSource, Host, Options};
 use phasemeter_rules::policy_dir;
 use support::{patient, recommender};
 
@@ -46,7 +46,8 @@ fn thousand_reloads_lose_no_window() {
             .map(|name| Candidate::new(format!("{name}.wasm"), recommender(name, version)))
     });
     let load = |i: usize| {
-        let generation = generations.reload(versions[i % 2].iter().cloned().map(Ok).collect());
+        let generation =
+            generations.reload(versions[i % 2].iter().cloned().map(CandidateSource::from));
         assert!(generation.rejected.is_empty(), "{:?}", generation.rejected);
         generation.number
     };
@@ -133,7 +134,8 @@ fn later_policy_replaces_same_name() {
     let embedded =
         Candidate { embedded: true, ..Candidate::new("embedded", recommender("alfa", '1')) };
     let own = Candidate::new("own.wasm", recommender("alfa", '9'));
-    let generation = generations(Options::default()).reload(vec![Ok(embedded), Ok(own)]);
+    let generation =
+        generations(Options::default()).reload([embedded, own].map(CandidateSource::from));
     let [policy] = generation.policies.as_slice() else { panic!("{generation:?}") };
     assert_eq!(policy.manifest().version, "9");
 }
@@ -150,14 +152,15 @@ fn keys_reject_unsigned_policy() {
         generations(Options { keys: vec![public.parse().unwrap()], ..Options::default() });
     let plain = Candidate::new("a.wasm", recommender("alfa", '1'));
     let signature = Some(key.sign(&plain.bytes).to_bytes().to_vec());
+    let signed = Approval { signature, ..Approval::default() };
     let swapped = Candidate { bytes: recommender("alfa", '2').into(), ..plain.clone() };
     for (candidate, kind) in [
         (plain.clone(), Some("load.signature")),
-        (Candidate { signature: signature.clone(), ..plain.clone() }, None),
-        (Candidate { signature, ..swapped }, Some("load.signature")),
+        (Candidate { approval: signed.clone(), ..plain.clone() }, None),
+        (Candidate { approval: signed, ..swapped }, Some("load.signature")),
         (Candidate { embedded: true, ..plain }, None),
     ] {
-        let generation = generations.reload(vec![Ok(candidate)]);
+        let generation = generations.reload([candidate.into()]);
         assert_eq!(generation.rejected.first().map(|rejection| rejection.error.kind()), kind);
     }
 }

@@ -1,4 +1,5 @@
-//! ARCHITECTURE.md names the test behind each invariant. Every one of them must exist.
+//! ARCHITECTURE.md names the test behind each invariant, and SECURITY.md behind each rule. Every one of
+//! them must exist.
 
 use std::collections::BTreeSet;
 
@@ -96,17 +97,17 @@ fn missing(row: &Row, all: &[String], read: &dyn Fn(&str) -> String) -> Vec<Stri
 
 #[test]
 fn tests_named_by_invariants_exist() {
-    let rows = rows(&read("ARCHITECTURE.md"));
-    assert!(rows.len() > 20, "the table of invariants was not found");
     let all = files("");
-    let problems: Vec<_> = rows
-        .iter()
-        .flat_map(|row| {
-            let at = format!("ARCHITECTURE.md:{}: {}", row.line, row.invariant);
-            let problems = missing(row, &all, &read);
-            problems.into_iter().map(move |problem| format!("{at}: {problem}"))
-        })
-        .collect();
+    let mut problems = Vec::new();
+    for (document, min_rows) in [("ARCHITECTURE.md", 20), ("SECURITY.md", 15)] {
+        let rows = rows(&read(document));
+        assert!(rows.len() > min_rows, "the tables of {document} were not found");
+        for row in &rows {
+            let at = format!("{document}:{}: {}", row.line, row.invariant);
+            let missing = missing(row, &all, &read).into_iter();
+            problems.extend(missing.map(|problem| format!("{at}: {problem}")));
+        }
+    }
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
 }
 

@@ -7,6 +7,7 @@ use std::fmt::{self, Debug};
 use std::io::{self, Write};
 
 use clap::ValueEnum;
+use phasemeter_otlp::excerpt;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber, warn};
@@ -19,7 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, registry};
 
 use crate::cli::{LogArgs, LogFormat, LogLevel};
-use crate::report::text::clean;
+use phasemeter_rules::text::clean;
 
 /// The log format if there is no option.
 const FORMAT: &str = "PHASEMETER_LOG_FORMAT";
@@ -88,7 +89,8 @@ fn read<T: ValueEnum>(
         let known = T::value_variants().iter().filter_map(T::to_possible_value);
         let known: Vec<_> = known.map(|value| value.get_name().to_owned()).collect();
         warnings.push(format!(
-            "{name} is ignored: invalid value {text:?}: expected {}",
+            "{name} is ignored: invalid value {:?}: expected {}",
+            excerpt(&text),
             known.join(", ")
         ));
     }

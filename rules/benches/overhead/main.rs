@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phasemeter_rules::generation::Generations;
-use phasemeter_rules::host::{Candidate, Host, Options};
+use phasemeter_rules::host::{Candidate, CandidateSource, Host, Options};
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::Policy;
@@ -83,10 +83,10 @@ fn main() {
     let mut turn = 0;
     bench("reload of two policies from AOT", "–", 500, || {
         turn += 1;
-        generations.reload(versions[turn % 2].iter().cloned().map(Ok).collect())
+        generations.reload(versions[turn % 2].iter().cloned().map(CandidateSource::from))
     });
     bench("reload that changes nothing", "–", 500, || {
-        generations.reload(versions[turn % 2].iter().cloned().map(Ok).collect())
+        generations.reload(versions[turn % 2].iter().cloned().map(CandidateSource::from))
     });
     json::compare(&host);
 }

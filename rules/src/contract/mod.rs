@@ -12,8 +12,9 @@ pub(crate) use v0_1::{Contract, link};
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
-use crate::error::{LoadError, PolicyError, sanitize};
+use crate::error::{ForbiddenImports, LoadError, PolicyError};
 use crate::guest_state::GuestState;
+use crate::text::sanitize;
 use crate::wasm_info::WasmInfo;
 
 /// An instance to call, and how to classify its errors.
@@ -25,7 +26,7 @@ pub(crate) struct Call<'a> {
 }
 
 /// The supported versions, as errors name them.
-const KNOWN: &str = "0.1";
+pub(crate) const KNOWN: &str = "0.1";
 
 /// Prefix of every interface of the contract.
 const PACKAGE: &str = "phasemeter:policy/";
@@ -33,12 +34,32 @@ const PACKAGE: &str = "phasemeter:policy/";
 /// Interfaces that a policy may import: `log`, and `types`, which has no functions.
 const ALLOWED: [&str; 2] = ["log", "types"];
 
+/// Whether disallowed imports are replaced with stubs that trap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stubs {
+    Enabled,
+    Disabled,
+}
+
+impl Stubs {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Enabled => "stubs",
+            Self::Disabled => "no-stubs",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        [Self::Enabled, Self::Disabled].into_iter().find(|stubs| stubs.name() == name)
+    }
+}
+
 /// Admits a binary of a supported version that imports only what the contract allows.
 ///
 /// # Errors
 /// Returns an error if the version is unsupported, or if an import is not allowed and `stubs` does
 /// not replace it.
-pub(crate) fn admit(binary: &WasmInfo, stubs: bool) -> Result<(), LoadError> {
+pub(crate) fn admit(binary: &WasmInfo, stubs: Stubs) -> Result<(), LoadError> {
     let names = binary.exports.iter().chain(&binary.imports);
     for version in names.filter_map(|name| Some(split(name)?.1)) {
         let parts = version.split('.').collect::<Vec<_>>();
@@ -50,13 +71,11 @@ pub(crate) fn admit(binary: &WasmInfo, stubs: bool) -> Result<(), LoadError> {
             });
         }
     }
-    let foreign: Vec<_> = binary
-        .imports
-        .iter()
-        .filter(|name| split(name).is_none_or(|(interface, _)| !ALLOWED.contains(&interface)))
-        .map(|name| sanitize(name, 128))
-        .collect();
-    if foreign.is_empty() || (stubs && binary.is_component) {
+    let is_foreign =
+        |name: &&String| split(name).is_none_or(|(interface, _)| !ALLOWED.contains(&interface));
+    let foreign = binary.imports.iter().filter(is_foreign).map(|name| sanitize(name, 128));
+    let foreign = ForbiddenImports::new(foreign, 0);
+    if foreign.first.is_empty() || (stubs == Stubs::Enabled && binary.is_component) {
         Ok(())
     } else {
         Err(LoadError::ForbiddenImport(foreign))
@@ -81,11 +100,11 @@ mod tests {
     fn admit_allows_only_log_and_types() {
         let allowed =
             binary(&["phasemeter:policy/log@0.1.0", "phasemeter:policy/types@0.1.0"], &[]);
-        assert!(admit(&allowed, false).is_ok());
+        assert!(admit(&allowed, Stubs::Disabled).is_ok());
         let imports = ["wasi:clocks/wall-clock@0.2.0", "phasemeter:policy/network@0.1.0", "log"];
-        let rejected = admit(&binary(&imports, &[]), false).unwrap_err();
-        assert!(matches!(&rejected, LoadError::ForbiddenImport(names) if names == &imports));
-        assert!(admit(&binary(&imports, &[]), true).is_ok());
+        let rejected = admit(&binary(&imports, &[]), Stubs::Disabled).unwrap_err();
+        assert!(matches!(&rejected, LoadError::ForbiddenImport(names) if names.first == imports));
+        assert!(admit(&binary(&imports, &[]), Stubs::Enabled).is_ok());
     }
 
     #[test]
@@ -93,7 +112,7 @@ mod tests {
         for (name, newer) in
             [("phasemeter:policy/policy@0.2.0", true), ("phasemeter:policy/policy@0.0.9", false)]
         {
-            match admit(&binary(&[], &[name]), true).unwrap_err() {
+            match admit(&binary(&[], &[name]), Stubs::Enabled).unwrap_err() {
                 LoadError::UnsupportedVersion { found, newer: is_newer, .. } => {
                     assert!(name.ends_with(&found));
                     assert_eq!(is_newer, newer);
@@ -101,6 +120,7 @@ mod tests {
                 other => panic!("{other}"),
             }
         }
-        assert!(admit(&binary(&[], &["phasemeter:policy/policy@0.1.7"]), false).is_ok());
+        let patch = binary(&[], &["phasemeter:policy/policy@0.1.7"]);
+        assert!(admit(&patch, Stubs::Disabled).is_ok());
     }
 }

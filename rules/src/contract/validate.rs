@@ -5,7 +5,8 @@
 
 use phasemeter_meter::savings::fraction::Fraction;
 
-use crate::error::{PolicyError, Violation, sanitize};
+use crate::error::{PolicyError, Violation};
+use crate::text::sanitize;
 
 /// The most violations that are reported.
 const MAX_VIOLATIONS: usize = 8;

@@ -11,8 +11,8 @@ use clap::Args;
 #[command(next_help_heading = "Policies")]
 pub struct PolicyArgs {
     /// A policy: a WebAssembly component NAME.wasm. Used if present beside it: NAME.json (settings),
-    /// NAME.wasm.sig (signature), NAME.aot and NAME.aot.sig (from `phasemeter policy compile`).
-    /// Repeatable.
+    /// NAME.wasm.sig and NAME.json.sig (signatures), NAME.aot and NAME.aot.sig (from `phasemeter
+    /// policy compile`). Repeatable.
     #[arg(long = "policy", value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
@@ -29,13 +29,14 @@ pub struct PolicyArgs {
     pub no_default_policies: bool,
 
     /// A file with a trusted ed25519 public key: 64 hexadecimal digits. If any key is given,
-    /// policies not signed by one of them are rejected. Repeatable.
+    /// policies not signed by one of them are rejected, and so is NAME.json beside a policy. Repeatable.
     #[arg(long = "policy-key", value_name = "FILE")]
     pub keys: Vec<PathBuf>,
 
     /// Limits of one evaluation or compilation. Repeatable. Defaults: fuel=500000000,
     /// deadline_ms=1000, memory_mib=64, table_elements=65536, instances=64, memories=4, tables=32,
-    /// output_kib=1024, compile_memory_mib=512, compile_seconds=60.
+    /// output_kib=1024, compile_memory_mib=512, compile_seconds=60; and how long a command waits for
+    /// policies before it starts, start_ms=1000.
     #[arg(long = "policy-limit", value_name = "NAME=VALUE", value_parser = limit)]
     pub limits: Vec<(Limit, u64)>,
 
@@ -43,7 +44,8 @@ pub struct PolicyArgs {
     #[arg(long)]
     pub policy_stub_imports: bool,
 
-    /// Directory for compiled policies [default: the user's cache directory, if any].
+    /// Directory for compiled policies [default: the user's cache directory, if any]. Not used if other
+    /// users can change it.
     #[arg(long = "policy-cache", value_name = "DIR")]
     pub cache: Option<PathBuf>,
 
@@ -76,10 +78,12 @@ pub enum Limit {
     CompileMemoryMib,
     /// Processor time of the compiler, in seconds.
     CompileSeconds,
+    /// How long the start of a command waits for policies, in milliseconds.
+    StartMs,
 }
 
 /// The limits by name.
-const LIMITS: [(&str, Limit); 10] = [
+const LIMITS: [(&str, Limit); 11] = [
     ("fuel", Limit::Fuel),
     ("deadline_ms", Limit::DeadlineMs),
     ("memory_mib", Limit::MemoryMib),
@@ -90,6 +94,7 @@ const LIMITS: [(&str, Limit); 10] = [
     ("output_kib", Limit::OutputKib),
     ("compile_memory_mib", Limit::CompileMemoryMib),
     ("compile_seconds", Limit::CompileSeconds),
+    ("start_ms", Limit::StartMs),
 ];
 
 /// Maximum value of a limit; sums of it do not overflow.

@@ -27,9 +27,9 @@ pub enum PolicyCommand {
     Bench(BenchArgs),
     /// Print kind, digest, imports and settings of a policy.
     Inspect(InspectArgs),
-    /// Sign a policy or its compiled form: writes FILE.sig.
+    /// Sign a policy, its settings or its compiled form: writes FILE.sig.
     Sign(SignArgs),
-    /// Verify the signature of a policy.
+    /// Verify the signature of a policy, its settings or its compiled form.
     Verify(VerifyArgs),
     /// Compile a policy for machines that cannot compile it: writes NAME.aot, to be signed.
     Compile(CompileArgs),
@@ -194,9 +194,14 @@ pub struct InspectArgs {
 /// `phasemeter policy sign`.
 #[derive(Debug, Args)]
 pub struct SignArgs {
-    /// The policy, its .aot file, or the directory of a built project.
+    /// The policy, its settings (NAME.json), its .aot file, or the directory of a built project.
     #[arg(value_name = "POLICY", default_value = ".")]
     pub policy: PathBuf,
+
+    /// Sign an .aot file. Machine code is not sandboxed: such a signature approves whatever it does
+    /// as the user who runs Phasemeter. Sign only what you have compiled.
+    #[arg(long)]
+    pub machine_code: bool,
 
     /// Private key, as written by `openssl genpkey -algorithm ed25519`.
     #[arg(long, value_name = "FILE")]
@@ -206,9 +211,14 @@ pub struct SignArgs {
 /// `phasemeter policy verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// The signed policy or .aot file, with its .sig beside it, or the directory of a built project.
+    /// The signed policy, settings or .aot file, with its .sig beside it, or the directory of a built
+    /// project.
     #[arg(value_name = "POLICY", default_value = ".")]
     pub policy: PathBuf,
+
+    /// Verify an .aot file.
+    #[arg(long)]
+    pub machine_code: bool,
 
     /// Public key: 64 hexadecimal digits, or as written by `openssl pkey -pubout`. Repeatable; one
     /// match is enough.

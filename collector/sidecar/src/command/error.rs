@@ -5,7 +5,6 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use phasemeter_rules::host::HostError;
 use phasemeter_sources::SourceError;
 
 use super::delivery_report::DeliveryReport;
@@ -14,7 +13,7 @@ use super::exit_status::{
 };
 use crate::pipeline::PipelineError;
 use crate::policies::OpenError;
-use crate::report::text::clean;
+use phasemeter_rules::text::clean;
 
 /// An error of a command.
 #[derive(Debug, thiserror::Error)]
@@ -110,8 +109,7 @@ impl CommandError {
             Self::Policies(
                 OpenError::Settings(_) | OpenError::NoSuchPolicy { .. } | OpenError::Key { .. },
             ) => EX_CONFIG,
-            Self::Policies(OpenError::Host(HostError::Cache { .. })) => EX_IOERR,
-            Self::Policies(OpenError::Host(_)) => EX_OSERR,
+            Self::Policies(OpenError::Host(_) | OpenError::Thread(_)) => EX_OSERR,
             Self::System { .. } => EX_OSERR,
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command { .. } => NOT_EXECUTABLE,

@@ -1,8 +1,8 @@
 //! Output files.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter};
-use std::os::unix::fs::FileTypeExt;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 
@@ -10,9 +10,15 @@ use phasemeter_otlp::OtlpFile;
 
 use super::error::CommandError;
 
+/// Creates a file that only its owner can access: it describes what runs here. An existing file keeps
+/// its permissions.
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
 /// Creates a file for OTLP JSON.
 pub(super) fn create_otlp(path: &Path) -> Result<OtlpFile<BufWriter<File>>, CommandError> {
-    let file = File::create(path).map_err(|source| write_error(path, source))?;
+    let file = create(path).map_err(|source| write_error(path, source))?;
     Ok(OtlpFile::new(BufWriter::new(file)))
 }
 
@@ -55,13 +61,15 @@ impl ReplacedFile {
         let beside = self.beside();
         let is_replaceable = fs::symlink_metadata(path).is_ok_and(|file| file.is_file());
         let replaced = match is_replaceable || !path.exists() {
-            true => fs::write(&beside, contents).and_then(|()| fs::rename(&beside, path)),
+            true => create(&beside)
+                .and_then(|mut file| file.write_all(contents))
+                .and_then(|()| fs::rename(&beside, path)),
             false => Err(io::ErrorKind::Unsupported.into()),
         };
         let written = replaced.or_else(|_| {
             // It may not have been created.
             let _ = fs::remove_file(&beside);
-            fs::write(path, contents)
+            create(path).and_then(|mut file| file.write_all(contents))
         });
         written.map_err(|source| write_error(path, source))
     }
@@ -80,7 +88,7 @@ fn write_error(path: &Path, source: io::Error) -> CommandError {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -91,6 +99,7 @@ mod tests {
         let (report, link) = (ReplacedFile::at(&path).unwrap(), dir.path().join("link"));
         assert!(!path.exists());
         report.write(b"old, and longer").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let again = ReplacedFile::at(&path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"old, and longer");
         // A reader of the old contents keeps them.

@@ -15,6 +15,7 @@ use tracing::{debug, info, warn};
 
 use super::window_scheduler::WindowScheduler;
 use crate::pipeline::{Finished, Pipeline, PipelineError};
+use crate::policies::PolicyManager;
 use crate::sampler::{Sampler, SamplerStats};
 use crate::telemetry::Telemetry;
 
@@ -32,6 +33,8 @@ pub(super) struct Live<'a> {
     gpus: &'a [GpuIdentity],
     clock: Clock,
     scheduler: WindowScheduler,
+    /// The policies, until they are known to be loaded.
+    loading: Option<Arc<PolicyManager>>,
     /// The end of the run, once sampling was stopped.
     end: Option<Timestamp>,
     observations: Vec<Observation>,
@@ -57,9 +60,10 @@ impl<'a> Live<'a> {
         gpus: &'a [GpuIdentity],
         clock: Clock,
         scheduler: WindowScheduler,
+        loading: Option<Arc<PolicyManager>>,
     ) -> Self {
         let (observations, late) = (Vec::new(), Arc::default());
-        Self { sampler, pipeline, gpus, clock, scheduler, end: None, observations, late }
+        Self { sampler, pipeline, gpus, clock, scheduler, loading, end: None, observations, late }
     }
 
     /// Adds the sampler to internal telemetry.
@@ -67,8 +71,16 @@ impl<'a> Live<'a> {
         telemetry.watch_sampler(self.sampler.stats_handle(), Arc::clone(&self.late));
     }
 
-    /// Meters the observations since the last call. Call it a few times per second.
+    /// Meters the observations since the last call. Call it a few times per second. While policies are
+    /// being loaded, which may price them, they wait in the sampler.
     pub(super) fn drain(&mut self) -> Result<(), PipelineError> {
+        if let Some(policies) = self.loading.take() {
+            if policies.is_loading() {
+                self.loading = Some(policies);
+                return Ok(());
+            }
+            self.pipeline.price_unpriced();
+        }
         // Each GPU reports clock steps itself.
         self.clock.detect_step();
         let mut observations = std::mem::take(&mut self.observations);
@@ -99,6 +111,7 @@ impl<'a> Live<'a> {
         self.end = Some(end);
         self.pipeline.end_at(end);
         let hung = self.sampler.stop(GRACE);
+        self.loading.iter().for_each(|policies| policies.wait());
         self.drain()?;
         let mut sampling = vec![sampling_summary(&self.sampler.stats())];
         let hung = hung.into_iter().map(|gpu| self.name(gpu));

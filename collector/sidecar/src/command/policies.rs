@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phasemeter_rules::compile::CompilerProcess;
-use phasemeter_rules::host::HostError;
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::policy_dir;
 use tracing::warn;
 
 use super::error::CommandError;
 use crate::cli::{COMPILE, Limit, PolicyArgs};
-use crate::policies::{Cache, OpenError, PolicyConfig, PolicyManager};
+use crate::policies::{OpenError, PolicyConfig, PolicyManager};
+
+/// How long a command waits for policies by default.
+const START_LIMIT: Duration = Duration::from_secs(1);
 
 /// How often a command evaluates its recommenders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub(super) fn open(
     // For one evaluation of the default policies, compiling takes far longer than interpreting, and
     // more memory. Other policies may be interpreters themselves, too slow to be interpreted.
     let only_default_policies = args.files.is_empty() && args.dir.is_none();
+    let interpreter = evaluations == Evaluations::Once && only_default_policies;
+    let cache = args.cache.clone().or_else(default_cache_dir);
     let config = PolicyConfig {
         default_policies: !args.no_default_policies,
         files: args.files.clone(),
@@ -42,13 +46,15 @@ pub(super) fn open(
         keys: args.keys.clone(),
         limits,
         compiler,
-        interpreter: evaluations == Evaluations::Once && only_default_policies,
+        interpreter,
         stub_imports: args.policy_stub_imports,
-        cache: args.cache.clone().map_or_else(|| Cache::Usual(default_cache_dir()), Cache::Given),
+        // If nothing is compiled, there is nothing to cache.
+        cache: cache.filter(|_| !interpreter),
+        start_limit: start_limit(args, evaluations),
     };
     match PolicyManager::open(&config) {
         // The bill does not depend on recommendations.
-        Err(OpenError::Host(HostError::Runtime(error))) => {
+        Err(OpenError::Host(error)) => {
             warn!("policies are disabled: {error}");
             Ok(None)
         }
@@ -66,6 +72,13 @@ pub(super) fn inputs(args: &PolicyArgs) -> impl Iterator<Item = PathBuf> {
     let settings = args.settings.iter().map(|(_, path)| path.clone());
     let policies = policies.flat_map(|path| policy_dir::inputs(&path));
     policies.chain(lock).chain(settings).chain(args.keys.iter().cloned())
+}
+
+/// How long the start waits for policies: a command that is metered must not wait for a compiler.
+fn start_limit(args: &PolicyArgs, evaluations: Evaluations) -> Option<Duration> {
+    let given = args.limits.iter().rev().find(|(limit, _)| *limit == Limit::StartMs);
+    let limit = given.map_or(START_LIMIT, |(_, millis)| Duration::from_millis(*millis));
+    (evaluations != Evaluations::Once).then_some(limit)
 }
 
 /// Limits of evaluations, and the compiler with its limits.
@@ -93,6 +106,8 @@ fn set(limits: &mut Limits, compiler: &mut CompilerProcess, limit: Limit, value:
         Limit::OutputKib => limits.output = count() << 10,
         Limit::CompileMemoryMib => compiler.memory = value << 20,
         Limit::CompileSeconds => compiler.time = Duration::from_secs(value),
+        // Of neither.
+        Limit::StartMs => {}
     }
 }
 

@@ -18,7 +18,6 @@ use phasemeter_otlp::experiment::{
 use phasemeter_otlp::{OtlpFile, Request};
 use phasemeter_process::reap_others;
 use phasemeter_rules::compile;
-use phasemeter_rules::generation::{Generation, Rejection};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::Driver;
 use phasemeter_sources::nvml::select::{SelectedBy, Selection};
@@ -38,7 +37,7 @@ use super::window_scheduler::WindowScheduler;
 use super::{gpus, policies};
 use crate::cli::RunArgs;
 use crate::pipeline::{Finished, Pipeline, RequestSink, Settings};
-use crate::policies::Worker;
+use crate::policies::{PolicyManager, Worker};
 use crate::report::{Report, json};
 use crate::sampler::{Sampler, SamplerConfig};
 use crate::{host, instance, resource, telemetry};
@@ -54,12 +53,6 @@ const NO_ENDPOINT: &str = "nothing was sent: OTEL_EXPORTER_OTLP_ENDPOINT is not 
 
 /// The delivery outcome if no signal is exported.
 const NO_EXPORTER: &str = "nothing was sent: every OTEL_…_EXPORTER is none";
-
-/// Maximum number of rejected policies that are logged at a reload.
-const LOGGED_REJECTIONS: usize = 4;
-
-/// Maximum characters of a command in the title of its report.
-const TITLE_LENGTH: usize = 60;
 
 /// Meters, runs the command, and reports.
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
@@ -113,7 +106,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let start = clock.now();
     let pipeline = Pipeline::live(settings, experiment, &own.hardware, &gpus, start);
 
-    let watcher = manager.as_ref().map(|manager| manager.watch(log_generation)).transpose();
+    let watcher = manager.as_ref().map(PolicyManager::watch).transpose();
     let _watcher = watcher.map_err(failed("cannot watch the policy directory"))?;
     let worker = manager.clone().map(Worker::start).transpose();
     let worker = worker.map_err(failed("cannot start the policy thread"))?;
@@ -124,7 +117,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let every = Duration::from_nanos(args.windows.window_interval.0);
     let dump = args.metering.policies.dump_windows.as_deref().map(Dump::to);
     let scheduler = WindowScheduler::new(worker, dump, every);
-    let mut live = Live::new(sampler, pipeline, &gpus, clock, scheduler);
+    let mut live = Live::new(sampler, pipeline, &gpus, clock, scheduler, manager.clone());
     let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);
     let telemetry = metrics.and_then(|it| it.telemetry(environment.export.every, &own.process));
     if let Some(telemetry) = &telemetry {
@@ -283,27 +276,9 @@ fn stop_file(error: &io::Error) {
     warn!("writing the OTLP file stopped: {error}");
 }
 
-/// The title of the report: the command, truncated.
+/// The title of the report: the program, without its arguments, which may contain secrets.
 fn title(command: &[OsString]) -> String {
-    if command.is_empty() {
-        return "this machine".to_owned();
-    }
-    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-    let words = words.join(" ");
-    match words.char_indices().nth(TITLE_LENGTH) {
-        Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()),
-        None => words,
-    }
-}
-
-/// Logs the outcome of a reload.
-fn log_generation(generation: &Generation) {
-    info!(generation = generation.number, "policy generation {} is active", generation.number);
-    for Rejection { file, error } in generation.rejected.iter().take(LOGGED_REJECTIONS) {
-        warn!(file, error = error.kind(), "policy {file} rejected: {error}");
-    }
-    match generation.rejected.len().saturating_sub(LOGGED_REJECTIONS) {
-        0 => {}
-        more => warn!(more, "{more} more policies rejected"),
-    }
+    command
+        .first()
+        .map_or_else(|| "this machine".to_owned(), |program| child::executable_name(program))
 }

@@ -362,6 +362,15 @@ impl<'a> Pipeline<'a> {
         }
     }
 
+    /// Prices the GPUs that have no price, from their start on: pricers may have been loaded meanwhile.
+    pub fn price_unpriced(&mut self) {
+        for gpu in self.gpus.iter_mut().filter(|gpu| gpu.price.is_err()) {
+            if let Some(start) = gpu.meter.begins_at() {
+                gpu.price_from_start(self.pricing.at(gpu.model.as_deref(), start, start));
+            }
+        }
+    }
+
     /// Updates the price of a GPU that expires before its next reading, at `read`.
     ///
     /// Pricers are queried on the pipeline's thread, each for at most its deadline (a second) per

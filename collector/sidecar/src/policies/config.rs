@@ -2,19 +2,25 @@
 //!
 //! Must not depend on the files that policies are loaded from.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
+use phasemeter_rules::RuntimeError;
 use phasemeter_rules::compile::{Compiler, CompilerProcess};
 use phasemeter_rules::error::PolicyError;
-use phasemeter_rules::host::{Host, HostError, Options};
+use phasemeter_rules::host::{Host, Options};
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::policy_dir;
 use phasemeter_rules::signature::{ParsePublicKeyError, PublicKey};
 use serde_json::{Map, Value};
+use tracing::warn;
 
-use super::sources::SettingsByName;
+/// Settings by policy name.
+pub(super) type SettingsByName = BTreeMap<String, Map<String, Value>>;
 
 /// Configuration of policies.
 #[derive(Clone, Debug)]
@@ -37,17 +43,10 @@ pub struct PolicyConfig {
     pub interpreter: bool,
     /// Whether disallowed imports are replaced with stubs that trap when called.
     pub stub_imports: bool,
-    /// Cache of compiled policies.
-    pub cache: Cache,
-}
-
-/// The cache of compiled policies.
-#[derive(Clone, Debug)]
-pub enum Cache {
-    /// This directory; an error if it cannot be used.
-    Given(PathBuf),
-    /// The default directory, if it is writable.
-    Usual(Option<PathBuf>),
+    /// Cache of compiled policies, if any.
+    pub cache: Option<PathBuf>,
+    /// How long the start waits for policies; `None` if until all are loaded.
+    pub start_limit: Option<Duration>,
 }
 
 /// Why policies cannot be used as configured.
@@ -81,9 +80,12 @@ pub enum OpenError {
         /// The error.
         source: ParsePublicKeyError,
     },
+    /// The thread that loads policies cannot be started.
+    #[error("cannot start the thread that loads policies")]
+    Thread(#[source] io::Error),
     /// The policy host cannot be started.
     #[error(transparent)]
-    Host(#[from] HostError),
+    Host(#[from] RuntimeError),
 }
 
 impl PolicyConfig {
@@ -92,28 +94,22 @@ impl PolicyConfig {
         self.settings.iter().map(|(name, path)| Ok((name.clone(), settings(path)?))).collect()
     }
 
-    /// Creates a host; without a cache if the default cache directory cannot be used.
-    pub(super) fn host(&self) -> Result<Host, OpenError> {
+    /// Creates a host; without a cache if the directory cannot be used.
+    pub(super) fn host(&self, settings: Arc<SettingsByName>) -> Result<Host, OpenError> {
         let keys = self.keys.iter().map(|path| key(path)).collect::<Result<_, _>>()?;
-        let options = Options {
+        let host = Host::new(Options {
             limits: self.limits,
             keys,
+            settings,
             stub_imports: self.stub_imports,
             interpreter: self.interpreter,
             compiler: Compiler::Subprocess(self.compiler.clone()),
-            cache: None,
-        };
-        let with =
-            |directory: &PathBuf| Options { cache: Some(directory.clone()), ..options.clone() };
-        let host = match &self.cache {
-            Cache::Given(directory) => Host::new(with(directory)),
-            Cache::Usual(Some(directory)) => match Host::new(with(directory)) {
-                Err(HostError::Cache { .. }) => Host::new(options),
-                host => host,
-            },
-            Cache::Usual(None) => Host::new(options),
-        };
-        Ok(host?)
+            cache: self.cache.clone(),
+        })?;
+        if let Some(error) = host.cache_error() {
+            warn!("compiled policies are not cached: {error}");
+        }
+        Ok(host)
     }
 }
 

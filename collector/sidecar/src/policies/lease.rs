@@ -73,6 +73,10 @@ impl GenerationLease {
                 Level::Error => error!(policy = name, "{name}: {line}"),
             }
         }
+        if log.dropped > 0 {
+            let dropped = log.dropped;
+            debug!(policy = name, dropped, "{name}: {dropped} more log lines dropped");
+        }
     }
 
     /// A handle on the statistics.

@@ -4,15 +4,17 @@
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use phasemeter_rules::error::PolicyError;
+use phasemeter_rules::error::{LoadError, PolicyError};
 use phasemeter_rules::generation::{Generation, Generations, Rejection};
 use phasemeter_rules::watch::PollWatcher;
 use phasemeter_rules::window::Window;
+use tracing::{info, warn};
 
-use super::config::{OpenError, PolicyConfig};
+use super::config::{OpenError, PolicyConfig, SettingsByName};
 use super::lease::{GenerationHandle, GenerationLease};
 use super::result::{PolicyResult, PolicyResults};
 use super::sources::PolicySources;
@@ -20,19 +22,42 @@ use super::sources::PolicySources;
 /// How often the directory is polled for changes.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Maximum number of rejected policies that are logged at a reload.
+const LOGGED_REJECTIONS: usize = 4;
+
+/// How long prices and recommendations wait for policies that are still being loaded, from when the
+/// command starts. Readings of that time are buffered.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
 /// Loads policies, evaluates them, and replaces them on reload.
 pub struct PolicyManager {
     sources: PolicySources,
+    settings: Arc<SettingsByName>,
     generations: Generations,
     current: Mutex<GenerationLease>,
     /// Receives a handle on each new generation.
     subscriber: Mutex<Option<Sender<GenerationHandle>>>,
     /// Why the directory could not be read at the last reload.
     unreadable: Mutex<Option<Arc<Rejection>>>,
+    start: Mutex<Start>,
+    /// Notified when `start` becomes [`Start::Loaded`].
+    loaded: Condvar,
+}
+
+/// Progress of the first load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// The start of the run waits for it.
+    Waiting,
+    /// The run has started; prices and recommendations wait.
+    Late { until: Instant },
+    /// It is complete.
+    Loaded,
 }
 
 impl PolicyManager {
-    /// Loads the policies; `None` if none are configured.
+    /// Loads the policies; `None` if none are configured. If that takes longer than the command may
+    /// wait, the others are loaded by a thread, and activated together.
     ///
     /// A faulty policy is not an error: it is reported with the results.
     ///
@@ -40,9 +65,9 @@ impl PolicyManager {
     /// Returns an error if a configured file is missing or invalid, or if the policy host cannot be
     /// started.
     pub fn open(config: &PolicyConfig) -> Result<Option<Arc<Self>>, OpenError> {
+        let settings = Arc::new(config.settings()?);
         let sources = PolicySources {
             default_policies: config.default_policies,
-            settings: Arc::new(config.settings()?),
             directory: config.directory.clone(),
             files: config.files.clone(),
         };
@@ -50,18 +75,85 @@ impl PolicyManager {
         if sources.is_empty() {
             return Ok(None);
         }
-        let host = config.host()?;
+        let host = config.host(Arc::clone(&settings))?;
         let generations = Generations::new(Arc::new(host));
-        let policies = Self {
+        let policies = Arc::new(Self {
             sources,
+            settings,
             current: Mutex::new(GenerationLease::new(generations.current())),
             generations,
             subscriber: Mutex::default(),
             unreadable: Mutex::default(),
-        };
-        policies.reload();
-        policies.check_settings()?;
-        Ok(Some(Arc::new(policies)))
+            start: Mutex::new(Start::Loaded),
+            loaded: Condvar::new(),
+        });
+        match config.start_limit {
+            None => {
+                policies.reload();
+                policies.check_settings()?;
+            }
+            Some(limit) => policies.load_within(limit)?,
+        }
+        Ok(Some(policies))
+    }
+
+    /// Loads the policies on a thread, and waits for it at most for `limit`.
+    fn load_within(self: &Arc<Self>, limit: Duration) -> Result<(), OpenError> {
+        *lock(&self.start) = Start::Waiting;
+        let loader = Arc::clone(self);
+        let thread = thread::Builder::new().name("policy-load".to_owned());
+        thread.spawn(move || loader.load()).map_err(OpenError::Thread)?;
+        let waiting = |start: &mut Start| *start == Start::Waiting;
+        let waited = self.loaded.wait_timeout_while(lock(&self.start), limit, waiting);
+        let (mut start, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *start == Start::Loaded {
+            return self.check_settings();
+        }
+        *start = Start::Late { until: Instant::now() + MAX_WAIT };
+        drop(start);
+        self.generations.activate_loaded();
+        let generation = self.activate();
+        let pending = generation
+            .rejected
+            .iter()
+            .filter(|rejection| matches!(rejection.error, PolicyError::Load(LoadError::Pending)));
+        let pending: Vec<_> = pending.map(|rejection| rejection.file.as_str()).collect();
+        if let [first, ..] = pending.as_slice() {
+            let count = pending.len();
+            warn!(count, "policies still being loaded: {count}, now {first}; the run starts");
+        }
+        Ok(())
+    }
+
+    /// Loads the policies, and reports that if the run has started before.
+    fn load(&self) {
+        let generation = self.reload();
+        let start = std::mem::replace(&mut *lock(&self.start), Start::Loaded);
+        self.loaded.notify_all();
+        if start != Start::Waiting {
+            log_generation(&generation);
+            if let Err(error) = self.check_settings() {
+                warn!("{error}");
+            }
+        }
+    }
+
+    /// Whether prices and recommendations should wait, since policies are still being loaded.
+    pub fn is_loading(&self) -> bool {
+        matches!(*lock(&self.start), Start::Late { until } if Instant::now() < until)
+    }
+
+    /// Waits while policies are being loaded.
+    pub fn wait(&self) {
+        let mut start = lock(&self.start);
+        while let Start::Late { until } = *start {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let waited = self.loaded.wait_timeout(start, left);
+            start = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// Reads the sources again and activates them. If the directory cannot be read, the current
@@ -70,7 +162,8 @@ impl PolicyManager {
         match self.sources.candidates() {
             Ok(candidates) => {
                 *lock(&self.unreadable) = None;
-                self.activate(self.generations.reload(candidates))
+                self.generations.reload(candidates);
+                self.activate()
             }
             Err(rejection) => {
                 let current = self.current();
@@ -81,8 +174,10 @@ impl PolicyManager {
         }
     }
 
-    fn activate(&self, generation: Arc<Generation>) -> Arc<Generation> {
+    /// Uses the newest generation.
+    fn activate(&self) -> Arc<Generation> {
         let mut current = lock(&self.current);
+        let generation = self.generations.current();
         let is_new = generation.number != current.generation.number;
         *current = current.followed_by(Arc::clone(&generation));
         current.record_rejected(generation.rejected.iter().map(file_and_error));
@@ -98,14 +193,12 @@ impl PolicyManager {
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
-    pub fn watch(
-        self: &Arc<Self>,
-        mut reloaded: impl FnMut(&Generation) + Send + 'static,
-    ) -> io::Result<Option<PollWatcher>> {
+    pub fn watch(self: &Arc<Self>) -> io::Result<Option<PollWatcher>> {
         let policies = Arc::clone(self);
         let directory = self.sources.directory.clone();
         let watch = |directory| {
-            PollWatcher::start(directory, RELOAD_INTERVAL, move || reloaded(&policies.reload()))
+            let reload = move || log_generation(&policies.reload());
+            PollWatcher::start(directory, RELOAD_INTERVAL, reload)
         };
         directory.map(watch).transpose()
     }
@@ -150,7 +243,7 @@ impl PolicyManager {
         }
         let known: Vec<_> =
             generation.policies.iter().map(|policy| policy.manifest().name.as_str()).collect();
-        match self.sources.settings.keys().find(|name| !known.contains(&name.as_str())) {
+        match self.settings.keys().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some(name) => {
                 let known = match known.as_slice() {
@@ -160,6 +253,18 @@ impl PolicyManager {
                 Err(OpenError::NoSuchPolicy { name: name.clone(), known })
             }
         }
+    }
+}
+
+/// Logs the outcome of a reload.
+fn log_generation(generation: &Generation) {
+    info!(generation = generation.number, "policy generation {} is active", generation.number);
+    for Rejection { file, error } in generation.rejected.iter().take(LOGGED_REJECTIONS) {
+        warn!(file, error = error.kind(), "policy {file} rejected: {error}");
+    }
+    match generation.rejected.len().saturating_sub(LOGGED_REJECTIONS) {
+        0 => {}
+        more => warn!(more, "{more} more policies rejected"),
     }
 }
 

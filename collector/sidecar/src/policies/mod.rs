@@ -19,7 +19,7 @@ mod stats;
 mod window;
 mod worker;
 
-pub use config::{Cache, OpenError, PolicyConfig};
+pub use config::{OpenError, PolicyConfig};
 pub use lease::{GenerationHandle, GenerationLease};
 pub use manager::PolicyManager;
 pub use quotes::{PricerStats, QuoteExpiry, QuoteResult, QuotedPrice, Quotes};

@@ -67,6 +67,12 @@ impl Quotes {
         Self { policies, pricers: Vec::new() }
     }
 
+    /// Whether prices should wait, since pricers may still be being loaded.
+    #[must_use]
+    pub fn are_loading(&self) -> bool {
+        self.policies.as_ref().is_some_and(|policies| policies.is_loading())
+    }
+
     /// Queries the active pricers. Blocks for at most the sum of their deadlines.
     pub fn query(&mut self, request: &QuoteRequest) -> QuoteResult {
         let Some(policies) = self.policies.clone() else { return QuoteResult::NoQuote };

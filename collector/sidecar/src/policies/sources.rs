@@ -3,21 +3,14 @@
 //! Default policies come first, then the directory in byte order, then files as given; of two policies
 //! with the same name the later one is used. Must not depend on how policies are loaded.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use phasemeter_rules::generation::Rejection;
-use phasemeter_rules::host::Candidate;
+use phasemeter_rules::host::CandidateSource;
 use phasemeter_rules::policy_dir;
-use serde_json::{Map, Value};
 
 use super::default_policies;
-
-/// Settings by policy name.
-pub(super) type SettingsByName = BTreeMap<String, Map<String, Value>>;
 
 /// The sources of policies.
 #[derive(Clone, Debug)]
@@ -28,8 +21,6 @@ pub(super) struct PolicySources {
     pub(super) directory: Option<PathBuf>,
     /// Policy files.
     pub(super) files: Vec<PathBuf>,
-    /// Settings, for policies from any source.
-    pub(super) settings: Arc<SettingsByName>,
 }
 
 impl PolicySources {
@@ -43,18 +34,15 @@ impl PolicySources {
     /// # Errors
     /// Returns an error if the directory cannot be read; its policies are then unknown and must stay
     /// active.
-    pub(super) fn candidates(&self) -> Result<Vec<Result<Candidate, Rejection>>, Rejection> {
+    pub(super) fn candidates(&self) -> Result<Vec<CandidateSource>, Rejection> {
         let mut all: Vec<_> = Vec::new();
         if self.default_policies {
-            all.extend(default_policies::candidates().map(Ok));
+            all.extend(default_policies::candidates().map(CandidateSource::from));
         }
         if let Some(directory) = &self.directory {
             all.extend(policy_dir::read(directory)?);
         }
-        all.extend(self.files.iter().map(|file| policy_dir::candidate(file)));
-        for candidate in all.iter_mut().flatten() {
-            candidate.settings_by_name = Arc::clone(&self.settings);
-        }
+        all.extend(self.files.iter().map(|file| policy_dir::source(file)));
         Ok(all)
     }
 
@@ -64,10 +52,10 @@ impl PolicySources {
     /// Returns the first that cannot be opened.
     pub(super) fn check(&self) -> Result<(), (PathBuf, io::Error)> {
         for file in &self.files {
-            File::open(file).map_err(|source| (file.clone(), source))?;
+            policy_dir::check_file(file).map_err(|source| (file.clone(), source))?;
         }
         if let Some(directory) = &self.directory {
-            fs::read_dir(directory).map_err(|source| (directory.clone(), source))?;
+            policy_dir::check_dir(directory).map_err(|source| (directory.clone(), source))?;
         }
         Ok(())
     }

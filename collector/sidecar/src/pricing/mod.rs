@@ -61,7 +61,7 @@ impl Pricing {
     /// the previous price ended. `read` is the time of the current reading.
     ///
     /// # Errors
-    /// Returns an error if there is no price; never $0 instead.
+    /// Returns an error if there is no price, or while pricers are being loaded; never $0 instead.
     pub fn at(
         &mut self,
         model: Option<&str>,
@@ -70,6 +70,10 @@ impl Pricing {
     ) -> Result<Term, Unpriced> {
         if let Some(rate) = self.options.given {
             return Ok(Term::of(self.options.given_price(rate)));
+        }
+        // What the pricers will quote is unknown.
+        if self.quotes.are_loading() {
+            return Err(Unpriced::NothingKnown);
         }
         let model = model.unwrap_or_default();
         let known = self.schedules.remove_entry(model);

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::metrics::v1::ResourceMetrics;
-use phasemeter::policies::{Cache, PolicyConfig, PolicyManager};
+use phasemeter::policies::{PolicyConfig, PolicyManager};
 use phasemeter::telemetry::Telemetry;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::{Config, Destination};
@@ -34,7 +34,8 @@ fn policies(dir: &Path) -> Arc<PolicyManager> {
         compiler: CompilerProcess { program: env!("CARGO_BIN_EXE_phasemeter").into(), ..compiler },
         interpreter: false,
         stub_imports: false,
-        cache: Cache::Given(dir.join("cache")),
+        cache: Some(dir.join("cache")),
+        start_limit: None,
     };
     PolicyManager::open(&config).unwrap().unwrap()
 }

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::mock_backend::MockBackend;
-use crate::policies::{hostile, recommender, recommender_with};
+use crate::policies::{hostile, pricer, recommender, recommender_with};
 use crate::run::{
     assert_observed, assumptions, elements, phasemeter, run_with_report, started, stderr,
+    with_command,
 };
 use crate::telemetry::{LastExport, generation, received};
 use crate::{Rig, unless_stalled};
@@ -86,7 +90,8 @@ fn policy_dir_is_reloaded_and_keeps_last_good_policy() {
     install(&policies_dir, "bravo.wasm", &recommender("bravo", '1'));
     let file = dir.path().join("report.json");
     let arguments = format!(
-        "--window-interval 0.3 --no-default-policies --policies {} --report {}",
+        "--window-interval 0.3 --no-default-policies --policy-limit start_ms=600000 --policies {} \
+         --report {}",
         policies_dir.display(),
         file.display()
     );
@@ -127,6 +132,81 @@ fn policy_dir_is_reloaded_and_keeps_last_good_policy() {
         points.iter().map(generation).collect::<Vec<_>>()
     });
     assert_eq!(exported.collect::<BTreeSet<_>>(), BTreeSet::from([1, 2]));
+}
+
+/// Scenario: policies take longer to load than the command waits for them.
+/// Guarantee: the command starts without them; they price and recommend from the first reading on,
+/// since readings wait.
+#[test]
+fn command_starts_while_policies_are_loaded() {
+    let rig = Rig::new(ONE);
+    let dir = tempfile::tempdir().unwrap();
+    let policies_dir = dir.path().join("policies");
+    fs::create_dir(&policies_dir).unwrap();
+    install(&policies_dir, "alfa.wasm", &recommender("alfa", '1'));
+    let in_an_hour = "(i64.store (i32.const 4408)
+        (i64.add (local.get $time) (i64.const 3600000000000)))";
+    install(&policies_dir, "quote.wasm", &pricer("contract", 2, in_an_hour));
+    let file = dir.path().join("report.json");
+    // Starting the compiler takes longer than a millisecond.
+    let arguments = format!(
+        "--no-default-policies --policy-limit start_ms=1 --policy-cache {} --policies {} --report {}",
+        dir.path().join("cache").display(),
+        policies_dir.display(),
+        file.display()
+    );
+    let go = dir.path().join("go");
+    let script = format!("echo begun >&2; until [ -e {} ]; do sleep 0.05; done", go.display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    command.arg("run").args(arguments.split_whitespace()).args(["--", "sh", "-c", &script]);
+    command.envs(rig.fake.environment()).stdin(Stdio::null());
+    let (mut child, log) = started(&mut command);
+    log.wait_for("policies still being loaded: 2, now ");
+    log.wait_for("policy generation 1 is active");
+    fs::write(&go, "").unwrap();
+    let rest = log.rest();
+    assert_eq!(child.0.wait().unwrap().code(), Some(0), "{rest}");
+    let report: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let used: Vec<_> = policies(&report).iter().map(|it| it["error"]["kind"].as_str()).collect();
+    assert_eq!(used, [None, None], "{report:#}");
+    let price = &report["gpus"][0]["price"];
+    assert!(price["source"].as_str().unwrap().contains("contract"), "{price:#}");
+}
+
+/// Scenario: a policy directory contains what is not a policy, of any type; keys are configured.
+/// Guarantee: the command runs, and nothing of it is used.
+#[test]
+fn command_runs_whatever_the_policy_directory_contains() {
+    let rig = Rig::new(ONE);
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join("policies").join(name);
+    fs::create_dir(dir.path().join("policies")).unwrap();
+    for name in ["a.wasm", "b.json", "c.wasm.sig", "policies.lock"] {
+        mknodat(CWD, at(name), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    }
+    fs::write(at("b.wasm"), recommender("bravo", '1')).unwrap();
+    fs::write(at("c.wasm"), recommender("charlie", '1')).unwrap();
+    symlink("/dev/zero", at("d.wasm")).unwrap();
+    symlink("d.wasm", at("\u{1b}[2J.wasm")).unwrap();
+    fs::File::create(at("e.wasm")).unwrap().set_len(1 << 40).unwrap();
+    fs::create_dir(at("f.wasm")).unwrap();
+    // The key of RFC 8032, 7.1, test 1.
+    let key = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a\n";
+    fs::write(dir.path().join("team.key"), key).unwrap();
+    for lock in [true, false] {
+        if !lock {
+            fs::remove_file(at("policies.lock")).unwrap();
+        }
+        let arguments = format!(
+            "--no-default-policies --policy-key {} --policies {}",
+            dir.path().join("team.key").display(),
+            dir.path().join("policies").display()
+        );
+        let output = with_command(&rig, &arguments, "exit 7").output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+        assert!(!stderr(&output).contains('\u{1b}'), "{}", stderr(&output));
+        assert!(!stderr(&output).contains("Recommended"), "{}", stderr(&output));
+    }
 }
 
 /// An unchanged recommendation is exported once, however many windows are evaluated.

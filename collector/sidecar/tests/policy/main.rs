@@ -84,7 +84,8 @@ fn valid_policy_passes_check_and_build() {
     let project = PolicyProject::new();
     let ok = "data-loading.wasm: OK: data-loading 0.1.0, a recommender\n".to_owned();
     assert_eq!(project.policy(&["check", "data-loading.wasm"]), (0, ok.clone()));
-    assert_eq!(project.policy(&["build"]), (0, format!("built\n./{ok}")));
+    let built = format!("built\n./{ok}running: echo built\n");
+    assert_eq!(project.policy(&["build"]), (0, built));
     let (status, text) = project.policy(&["inspect", "data-loading.wasm"]);
     assert_eq!(status, 0, "{text}");
     for line in [
@@ -348,8 +349,55 @@ fn signed_precompiled_artifact_is_used() {
     let (status, text) = project.policy(&["compile", "data-loading.wasm"]);
     assert!(status == 0 && text.starts_with("data-loading.aot: "), "{text}");
     assert_eq!(demo().as_deref(), Some("load.compile_limit"));
-    assert_eq!(project.policy(&["sign", "data-loading.aot", "--key", "key.pem"]).0, 0);
+    let sign = ["sign", "data-loading.aot", "--machine-code", "--key", "key.pem"];
+    assert_eq!(project.policy(&sign).0, 0);
     assert_eq!(demo(), None);
+}
+
+/// Guarantee: machine code is signed only if that is requested, whatever the name of its file, and a
+/// signature of it is not that of a policy. Nothing else is signed as machine code.
+#[test]
+fn machine_code_is_signed_only_on_request() {
+    let project = PolicyProject::new();
+    project.write("key.pem", SECRET);
+    project.write("pub.pem", PUBLIC);
+    assert_eq!(project.policy(&["compile", "data-loading.wasm"]).0, 0);
+    fs::copy(project.at("data-loading.aot"), project.at("renamed.wasm")).unwrap();
+    for name in ["data-loading.aot", "renamed.wasm"] {
+        let (status, text) = project.policy(&["sign", name, "--key", "key.pem"]);
+        assert!(status == 65 && text.contains("machine code, not a policy"), "{text}");
+        assert!(!project.at(&format!("{name}.sig")).exists());
+    }
+    let wasm = ["sign", "data-loading.wasm", "--machine-code", "--key", "key.pem"];
+    let (status, text) = project.policy(&wasm);
+    assert!(status == 65 && text.contains("not machine code"), "{text}");
+    let (status, text) = project.policy(&["sign", "policy.txt", "--key", "key.pem"]);
+    assert_eq!(status, 66, "{text}");
+    let (status, text) = project.policy(&["sign", "key.pem", "--key", "key.pem"]);
+    assert!(status == 65 && text.contains("load.unreadable"), "{text}");
+
+    let sign = ["sign", "renamed.wasm", "--machine-code", "--key", "key.pem"];
+    assert_eq!(project.policy(&sign).0, 0);
+    let verify = |options: &[&str]| {
+        project.policy(&[&["verify", "renamed.wasm", "--key", "pub.pem"], options].concat()).0
+    };
+    assert_eq!((verify(&["--machine-code"]), verify(&[])), (0, 65));
+}
+
+/// Guarantee: settings are signed under their name.
+#[test]
+fn settings_are_signed_under_their_name() {
+    let project = PolicyProject::new();
+    project.write("key.pem", SECRET);
+    project.write("pub.pem", PUBLIC);
+    project.write("a.json", "{}");
+    assert_eq!(project.policy(&["sign", "a.json", "--key", "key.pem"]).0, 0);
+    assert_eq!(project.policy(&["verify", "a.json", "--key", "pub.pem"]).0, 0);
+    fs::rename(project.at("a.json"), project.at("b.json")).unwrap();
+    fs::rename(project.at("a.json.sig"), project.at("b.json.sig")).unwrap();
+    assert_eq!(project.policy(&["verify", "b.json", "--key", "pub.pem"]).0, 65);
+    project.write("list.json", "[]");
+    assert_eq!(project.policy(&["sign", "list.json", "--key", "key.pem"]).0, 65);
 }
 
 #[test]

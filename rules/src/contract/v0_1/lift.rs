@@ -12,11 +12,12 @@ use phasemeter_meter::waste::WasteCategory;
 use super::generated::exports::phasemeter::policy as wit;
 use super::generated::phasemeter::policy::types;
 use crate::contract::validate::Validator;
-use crate::error::{MAX_GUEST_TEXT, PolicyError, sanitize};
+use crate::error::{MAX_GUEST_TEXT, PolicyError};
 use crate::manifest::Manifest;
 use crate::quote::{Quote, QuoteRequest};
 use crate::recommendation::{Recommendation, Saving, Target};
 use crate::schema::Schema;
+use crate::text::sanitize;
 use crate::window::Window;
 
 const MAX_RECOMMENDATIONS: usize = 64;

@@ -9,12 +9,13 @@ mod lower;
 use wasmtime::component::{HasSelf, InstancePre, Linker};
 
 use super::Call;
-use crate::error::{LoadError, MAX_GUEST_TEXT, PolicyError, sanitize};
+use crate::error::{LoadError, MAX_GUEST_TEXT, PolicyError};
 use crate::guest_state::{GuestState, Level};
 use crate::manifest::{Kind, Manifest};
 use crate::quote::{Quote, QuoteRequest};
 use crate::recommendation::Recommendation;
 use crate::settings::{SettingError, Settings};
+use crate::text::sanitize;
 use crate::window::Window;
 
 use generated::exports::phasemeter::policy as wit;

@@ -7,7 +7,8 @@ use super::loader::PolicyLoader;
 use super::{files, output, project};
 use crate::cli::BenchArgs;
 use crate::command::error::CommandError;
-use crate::report::text::{clean, grouped};
+use crate::report::text::grouped;
+use phasemeter_rules::text::clean;
 
 /// Evaluates the policy repeatedly.
 pub(super) fn run(args: &BenchArgs) -> Result<(), CommandError> {

@@ -4,7 +4,8 @@ use super::loader::PolicyLoader;
 use super::{files, project};
 use crate::cli::CompileArgs;
 use crate::command::error::CommandError;
-use crate::report::text::{clean, grouped};
+use crate::report::text::grouped;
+use phasemeter_rules::text::clean;
 
 /// Writes NAME.aot beside NAME.wasm.
 pub(super) fn run(args: &CompileArgs) -> Result<(), CommandError> {
@@ -15,6 +16,6 @@ pub(super) fn run(args: &CompileArgs) -> Result<(), CommandError> {
     let (path, size) = (clean(&path.display().to_string()), grouped(code.len() as u128));
     let target = if args.host.interpreter { "the interpreter" } else { std::env::consts::ARCH };
     println!("{path}: {size} bytes for {target} and this version of phasemeter");
-    println!("Sign it for use: phasemeter policy sign {path} --key KEY");
+    println!("Sign it for use: phasemeter policy sign {path} --machine-code --key KEY");
     Ok(())
 }

@@ -4,9 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use phasemeter_rules::RuntimeError;
 use phasemeter_rules::error::{LoadError, PolicyError};
 use phasemeter_rules::fixture::FixtureError;
-use phasemeter_rules::host::HostError;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::signature::{ParsePublicKeyError, ParseSecretKeyError, SignatureError};
 
@@ -39,7 +39,7 @@ pub enum PolicyCommandError {
     },
     /// Policies cannot run on this machine.
     #[error(transparent)]
-    Host(#[from] HostError),
+    Host(#[from] RuntimeError),
     /// The policy was rejected.
     #[error("{file}: {}: {error}", error.kind())]
     Rejected {
@@ -113,6 +113,15 @@ pub enum PolicyCommandError {
         /// The cause.
         source: ParsePublicKeyError,
     },
+    /// A policy was expected, but the file is machine code.
+    #[error(
+        "{}: machine code, not a policy; it runs outside the sandbox: to sign it, add --machine-code",
+        .0.display()
+    )]
+    MachineCode(PathBuf),
+    /// Machine code was expected.
+    #[error("{}: not machine code; expected the output of 'phasemeter policy compile'", .0.display())]
+    NotMachineCode(PathBuf),
     /// No key matches the signature.
     #[error("{}: {source}", path.display())]
     Unsigned {
@@ -150,6 +159,8 @@ impl PolicyCommandError {
             | Self::Build { .. }
             | Self::SecretKey { .. }
             | Self::Key { .. }
+            | Self::MachineCode(_)
+            | Self::NotMachineCode(_)
             | Self::Unsigned { .. } => EX_DATAERR,
         }
     }

@@ -11,7 +11,8 @@ use super::loader::PolicyLoader;
 use super::{files, project};
 use crate::cli::InspectArgs;
 use crate::command::error::CommandError;
-use crate::report::text::{clean, grouped};
+use crate::report::text::grouped;
+use phasemeter_rules::text::clean;
 
 /// Prints the properties.
 pub(super) fn run(args: &InspectArgs) -> Result<(), CommandError> {

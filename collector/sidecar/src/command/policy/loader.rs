@@ -6,8 +6,7 @@ use std::path::Path;
 
 use phasemeter_rules::compile::Compiler;
 use phasemeter_rules::error::PolicyError;
-use phasemeter_rules::generation::Rejection;
-use phasemeter_rules::host::{Candidate, Host, HostError, Options};
+use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::policy::Policy;
 use phasemeter_rules::policy_dir;
@@ -36,11 +35,7 @@ impl PolicyLoader {
             ..Options::default()
         };
         // The cache of compiled policies is optional.
-        let host = match Host::new(options.clone()) {
-            Err(HostError::Cache { .. }) => Host::new(Options { cache: None, ..options }),
-            host => host,
-        };
-        Ok(Self { host: host.map_err(PolicyCommandError::from)?, limits })
+        Ok(Self { host: Host::new(options).map_err(PolicyCommandError::from)?, limits })
     }
 
     /// Loads a component with the given settings, else with those beside it.
@@ -55,6 +50,7 @@ impl PolicyLoader {
         if let Some(path) = settings {
             candidate.settings =
                 policy_dir::settings(path, &files::read(path)?).map_err(rejected)?;
+            candidate.settings_file = None;
         }
         self.host.load(candidate).map_err(rejected)
     }
@@ -80,6 +76,8 @@ impl PolicyLoader {
 
 /// A policy with the files beside it.
 fn candidate(file: &Path) -> Result<Candidate, PolicyCommandError> {
-    policy_dir::candidate(file)
-        .map_err(|Rejection { file, error }| PolicyCommandError::Rejected { file, error })
+    policy_dir::candidate(file).map_err(|unreadable| PolicyCommandError::Rejected {
+        file: file.display().to_string(),
+        error: unreadable.error,
+    })
 }

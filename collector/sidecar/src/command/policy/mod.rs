@@ -16,6 +16,7 @@ mod output;
 mod project;
 mod run;
 mod sign;
+mod signed_file;
 mod template;
 mod test;
 mod verify;

@@ -13,7 +13,8 @@ use super::error::PolicyCommandError;
 use super::files;
 use super::input::{InputData, PolicyInput};
 use crate::report::Utc;
-use crate::report::text::{clean, number, rate};
+use crate::report::text::{number, rate};
+use phasemeter_rules::text::clean;
 
 /// The output of a policy.
 pub(super) enum PolicyOutput {
@@ -36,7 +37,7 @@ pub(super) fn evaluate(
         })?;
     let name = &policy.manifest().name;
     for (level, line) in &evaluation.log.lines {
-        eprintln!("{name}: {}: {line}", level.name());
+        eprintln!("{name}: {}: {}", level.name(), clean(line));
     }
     if evaluation.log.dropped > 0 {
         eprintln!("{name}: {} more lines", evaluation.log.dropped);

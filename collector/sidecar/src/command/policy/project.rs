@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use phasemeter_rules::text::clean;
 use serde::Deserialize;
 
 use super::error::PolicyCommandError;
@@ -50,10 +51,12 @@ impl Project {
         }
     }
 
-    /// Builds it. The output of the tools is not captured.
+    /// Builds it, after printing the command: anyone may have written it. The output of the tools is
+    /// not captured.
     pub(super) fn build(&self) -> Result<(), CommandError> {
         let command = &self.config.build;
         let cannot_run = |source| CommandError::Command { command: command.clone(), source };
+        eprintln!("running: {}", clean(command));
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command).current_dir(&self.dir);
         let status = shell.status().map_err(cannot_run)?;

@@ -1,21 +1,22 @@
-//! `phasemeter policy sign`: signs a policy or its compiled form.
+//! `phasemeter policy sign`: signs a policy, its settings or its compiled form.
 
 use phasemeter_rules::signature::SecretKey;
 
 use super::error::PolicyCommandError;
+use super::signed_file::SignedFile;
 use super::verify::{key_text, signature_path};
 use super::{files, project};
 use crate::cli::SignArgs;
 use crate::command::error::CommandError;
-use crate::report::text::clean;
+use phasemeter_rules::text::clean;
 
 /// Signs the file and prints the public key.
 pub(super) fn run(args: &SignArgs) -> Result<(), CommandError> {
     let invalid = |source| PolicyCommandError::SecretKey { path: args.key.clone(), source };
     let key: SecretKey = key_text(&args.key)?.parse().map_err(invalid)?;
-    let file = project::component_of(&args.policy)?;
-    let signature = signature_path(&file);
-    files::write(&signature, &key.sign(&files::read(&file)?))?;
+    let file = SignedFile::read(project::component_of(&args.policy)?, args.machine_code)?;
+    let signature = signature_path(&file.path);
+    files::write(&signature, &key.sign(file.used_as(), &file.bytes))?;
     println!("{}: signed by {}", clean(&signature.display().to_string()), key.public());
     Ok(())
 }

@@ -1,13 +1,14 @@
-//! `phasemeter policy verify`: verifies the signature of a policy.
+//! `phasemeter policy verify`: verifies the signature of a policy, its settings or its compiled form.
 
 use std::path::{Path, PathBuf};
 
 use phasemeter_rules::signature::{self, PublicKey};
 
 use super::error::PolicyCommandError;
+use super::signed_file::SignedFile;
 use super::{files, project};
 use crate::cli::VerifyArgs;
-use crate::report::text::clean;
+use phasemeter_rules::text::clean;
 
 /// Verifies the signature with each key until one matches.
 pub(super) fn run(args: &VerifyArgs) -> Result<(), PolicyCommandError> {
@@ -16,13 +17,12 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), PolicyCommandError> {
         key.map_err(|source| PolicyCommandError::Key { path: path.clone(), source })
     });
     let keys = keys.collect::<Result<Vec<PublicKey>, _>>()?;
-    let file = project::component_of(&args.policy)?;
-    let bytes = files::read(&file)?;
-    let path = signature_path(&file);
+    let file = SignedFile::read(project::component_of(&args.policy)?, args.machine_code)?;
+    let path = signature_path(&file.path);
     let signature = if path.exists() { Some(files::read(&path)?) } else { None };
-    signature::verify(&keys, &bytes, signature.as_deref())
-        .map_err(|source| PolicyCommandError::Unsigned { path: file.clone(), source })?;
-    println!("{}: OK: signed", clean(&file.display().to_string()));
+    signature::verify(&keys, file.used_as(), &file.bytes, signature.as_deref())
+        .map_err(|source| PolicyCommandError::Unsigned { path: file.path.clone(), source })?;
+    println!("{}: OK: signed", clean(&file.path.display().to_string()));
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use phasemeter_meter::phase::Phase;
+use phasemeter_rules::text::clean;
 
 /// The width of a page in columns.
 pub(super) const WIDTH: usize = 80;
@@ -146,14 +147,6 @@ pub(super) const SEPARATOR: &str = " · ";
 /// The width of a text in terminal columns.
 pub(super) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
-}
-
-/// External text with control characters, line breaks and bidirectional overrides replaced.
-pub(crate) fn clean(text: &str) -> String {
-    let bidirectional = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let harmful =
-        |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || bidirectional(c);
-    text.chars().map(|c| if harmful(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// Wraps items into lines of at most `limit` columns. Longer items are broken at blanks, longer words

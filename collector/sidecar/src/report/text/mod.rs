@@ -17,7 +17,6 @@ use std::ffi::OsStr;
 
 #[cfg(feature = "authoring")]
 pub(crate) use self::format::{grouped, number, rate};
-pub(crate) use self::layout::clean;
 use self::layout::{Page, SEPARATOR, Style};
 
 use super::bar::Bars;
