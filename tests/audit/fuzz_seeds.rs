@@ -41,3 +41,23 @@ fn otlp_environment_target_holds() {
 fn fixture_target_holds() {
     on_each("fuzz/seeds/fixture", 8, properties::fixture);
 }
+
+#[test]
+fn schema_target_holds() {
+    on_each("fuzz/seeds/schema", 4, properties::schema);
+}
+
+#[test]
+fn wasm_info_target_holds() {
+    on_each("fuzz/seeds/wasm_info", 4, properties::wasm_info);
+}
+
+#[test]
+fn lock_target_holds() {
+    on_each("fuzz/seeds/lock", 4, properties::lock);
+}
+
+#[test]
+fn signature_target_holds() {
+    on_each("fuzz/seeds/signature", 4, properties::signature);
+}

@@ -30,11 +30,21 @@ use phasemeter_rules::fixture::{
     FixtureError, read_quote, read_recommendations, read_request, read_window, write_quote,
     write_recommendations, write_request, write_window,
 };
+use phasemeter_rules::policy_dir::parse_lock;
+use phasemeter_rules::schema::Schema;
+use phasemeter_rules::settings::SettingError;
+use phasemeter_rules::signature::{PublicKey, SecretKey, Use, verify};
+use phasemeter_rules::wasm_info::WasmInfo;
 use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
 use phasemeter_sources::{Source, SourceError};
 
 /// Columns for rows without a header.
 const COLUMNS: &str = "timestamp, index, utilization.gpu, memory.used, memory.total, power.draw";
+
+/// The private key of RFC 8410, section 10.
+const SECRET_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
+    MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
+    -----END PRIVATE KEY-----\n";
 
 static BOOK: LazyLock<PriceBook> = LazyLock::new(PriceBook::built_in);
 
@@ -90,6 +100,71 @@ fn round_trips<T>(
     let text = written(&value);
     let again = read("fixture", &text).unwrap();
     assert_eq!(written(&again), text);
+}
+
+/// A settings schema is rejected, or accepts settings of limited size; errors are few and short.
+pub(crate) fn schema(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    // The schema, and after a zero byte the settings.
+    let (schema, settings) = text.split_once('\0').unwrap_or((&text, "{}"));
+    let short = |error: &SettingError| assert!(error.message.len() < 4_096, "{error}");
+    match Schema::parse(schema) {
+        Err(error) => short(&error),
+        Ok(schema) => {
+            for settings in ["{}", settings] {
+                let Ok(given) = serde_json::from_str(settings) else { continue };
+                match schema.resolve(&given) {
+                    Ok(settings) => assert!(settings.iter().count() <= 4_096),
+                    Err(errors) => {
+                        assert!((1..=8).contains(&errors.len()));
+                        errors.iter().for_each(short);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The surface of a WebAssembly file is rejected, or has a limited number of names.
+pub(crate) fn wasm_info(bytes: &[u8]) {
+    match WasmInfo::parse(bytes) {
+        Ok(info) => assert!(info.imports.len() <= 1_000 && info.exports.len() <= 1_000),
+        Err(error) => assert!(error.to_string().len() < 1_000, "{error}"),
+    }
+}
+
+/// A lock file is rejected with the number of a line, or has names without directories.
+pub(crate) fn lock(bytes: &[u8]) {
+    match parse_lock(Path::new("policies.lock"), bytes) {
+        Ok(lock) => assert!(lock.keys().all(|name| !name.is_empty() && !name.contains('/'))),
+        Err(error) => {
+            let error = error.to_string();
+            assert!(error.starts_with("policies.lock:") && error.len() < 200, "{error}");
+        }
+    }
+}
+
+/// Keys are rejected or survive a round trip; no signature of this key is guessed, and one for another
+/// use or file is never accepted.
+pub(crate) fn signature(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(key) = text.parse::<PublicKey>() {
+        assert_eq!(key.to_string().parse(), Ok(key));
+    }
+    let secret: SecretKey = SECRET_KEY.parse().unwrap();
+    _ = text.parse::<SecretKey>();
+    let keys = [secret.public()];
+    let (given, file) = bytes.split_at(bytes.len().min(64));
+    let uses = [Use::Policy, Use::Settings("a.json"), Use::MachineCode];
+    for used_as in uses {
+        assert!(verify(&keys, used_as, file, Some(given)).is_err(), "a signature was guessed");
+        let signature = secret.sign(used_as, bytes);
+        for other in uses {
+            let verified = verify(&keys, other, bytes, Some(&signature));
+            assert_eq!(verified.is_ok(), used_as == other);
+        }
+        assert!(verify(&keys, used_as, &[bytes, b"x"].concat(), Some(&signature)).is_err());
+    }
 }
 
 /// An environment, one NAME=VALUE per line, is accepted or causes warnings; an experiment can always
