@@ -13,6 +13,8 @@ use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::{Event, Observation, Observed};
 use tracing::{debug, info, warn};
 
+use super::error::CommandError;
+use super::gpus::ArrivedGpu;
 use super::window_scheduler::WindowScheduler;
 use crate::pipeline::{Finished, Pipeline, PipelineError};
 use crate::policies::PolicyManager;
@@ -30,11 +32,12 @@ const LAST_POLL: Nanos = Nanos::from_millis(100);
 pub(super) struct Live<'a> {
     sampler: Sampler,
     pipeline: Pipeline<'a>,
-    gpus: &'a [GpuIdentity],
+    gpus: Vec<GpuIdentity>,
     clock: Clock,
     scheduler: WindowScheduler,
     /// The policies, until they are known to be loaded.
     loading: Option<Arc<PolicyManager>>,
+    start: Timestamp,
     /// The end of the run, once sampling was stopped.
     end: Option<Timestamp>,
     observations: Vec<Observation>,
@@ -46,6 +49,8 @@ pub(super) struct Live<'a> {
 pub(super) struct FinishedRun {
     /// What was metered.
     pub(super) run: Finished,
+    /// The GPUs, as metered.
+    pub(super) gpus: Vec<GpuIdentity>,
     /// Quality of sampling, each a sentence without its full stop.
     pub(super) sampling: Vec<String>,
     /// Limits of what policies evaluated, in the same form.
@@ -53,17 +58,38 @@ pub(super) struct FinishedRun {
 }
 
 impl<'a> Live<'a> {
-    /// Meters the observations of these GPUs.
+    /// Meters the observations of GPUs that join.
     pub(super) fn new(
         sampler: Sampler,
         pipeline: Pipeline<'a>,
-        gpus: &'a [GpuIdentity],
         clock: Clock,
         scheduler: WindowScheduler,
         loading: Option<Arc<PolicyManager>>,
     ) -> Self {
-        let (observations, late) = (Vec::new(), Arc::default());
-        Self { sampler, pipeline, gpus, clock, scheduler, loading, end: None, observations, late }
+        let (start, gpus, observations, late) =
+            (clock.now(), Vec::new(), Vec::new(), Arc::default());
+        Self {
+            sampler,
+            pipeline,
+            gpus,
+            clock,
+            scheduler,
+            loading,
+            start,
+            end: None,
+            observations,
+            late,
+        }
+    }
+
+    /// Meters one more GPU, which is billed from the start of the run.
+    pub(super) fn join(&mut self, gpu: ArrivedGpu) -> Result<(), CommandError> {
+        let ArrivedGpu { identity, nvml } = gpu;
+        let failed = |source| CommandError::System { what: "cannot start a thread", source };
+        self.pipeline.add(&identity, self.start);
+        let uuid = identity.uuid.clone().unwrap_or_default();
+        self.gpus.push(identity);
+        self.sampler.add(uuid, nvml).map_err(failed)
     }
 
     /// Adds the sampler to internal telemetry.
@@ -94,18 +120,19 @@ impl<'a> Live<'a> {
 
     /// Evaluates policies if a window is due, and exports new results.
     pub(super) fn evaluate_policies(&mut self) -> Result<(), PipelineError> {
-        let (pipeline, gpus) = (&self.pipeline, self.gpus);
+        let (pipeline, gpus) = (&self.pipeline, &self.gpus);
         let results = self.scheduler.step(|| pipeline.window(gpus, false));
         results.map_or(Ok(()), |results| {
             self.pipeline.export_results(&results, gpus, self.clock.now())
         })
     }
 
-    /// Stops sampling and finalizes all GPUs: the run ends now, however long their last calls take.
-    /// `exit`: how the command ended, if there is one.
+    /// Stops sampling and finalizes all GPUs, also those that are `missing`: the run ends now, however
+    /// long their last calls take. `exit`: how the command ended, if there is one.
     pub(super) fn finish(
         mut self,
         exit: Option<CommandExit>,
+        missing: Vec<GpuIdentity>,
     ) -> Result<FinishedRun, PipelineError> {
         let end = self.clock.now();
         self.end = Some(end);
@@ -117,6 +144,12 @@ impl<'a> Live<'a> {
         let hung = hung.into_iter().map(|gpu| self.name(gpu));
         sampling
             .extend(hung.map(|name| format!("{name} hung at the end; its last readings are lost")));
+        for identity in missing {
+            self.pipeline.add(&identity, self.start);
+            self.gpus.push(identity);
+            let name = self.name(self.gpus.len() - 1);
+            sampling.push(format!("{name} did not respond; it is unobserved"));
+        }
         let late = self.late.load(Ordering::Relaxed);
         if late > 0 {
             sampling.push(format!("{late} readings arrived too late and were dropped"));
@@ -125,7 +158,7 @@ impl<'a> Live<'a> {
         if let Some(exit) = exit {
             self.pipeline.end_command(exit);
         }
-        let run = self.pipeline.finish(self.gpus, |window| {
+        let run = self.pipeline.finish(&self.gpus, |window| {
             window_start = window.as_ref().map(|window| window.start);
             self.scheduler.finish(window)
         })?;
@@ -134,14 +167,14 @@ impl<'a> Live<'a> {
         if begins < window_start && !run.results.each.is_empty() {
             assumptions.push("policies evaluated the last 24 hours only".to_owned());
         }
-        Ok(FinishedRun { run, sampling, assumptions })
+        Ok(FinishedRun { run, gpus: self.gpus, sampling, assumptions })
     }
 
     fn process(&mut self, Observation { gpu, observed }: Observation) -> Result<(), PipelineError> {
         match observed {
             Observed::Reading(reading) => {
                 let Some(reading) = self.within_run(reading) else { return Ok(()) };
-                let accepted = self.pipeline.ingest(gpu, &reading, self.gpus)?;
+                let accepted = self.pipeline.ingest(gpu, &reading, &self.gpus)?;
                 self.late.fetch_add(u64::from(accepted.is_err()), Ordering::Relaxed);
             }
             Observed::Interval(interval) => {

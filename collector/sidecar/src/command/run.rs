@@ -20,21 +20,20 @@ use phasemeter_process::reap_others;
 use phasemeter_rules::compile;
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::Driver;
-use phasemeter_sources::nvml::select::{SelectedBy, Selection};
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
 use super::child::{self, Child};
 use super::delivery::Delivery;
 use super::dump::Dump;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
+use super::gpus::GpuArrivals;
 use super::live::{FinishedRun, Live};
-use super::live_error::LiveError;
 use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
+use super::policies;
 use super::signals::{SignalEvent, SignalListener};
 use super::window_scheduler::WindowScheduler;
-use super::{gpus, policies};
 use crate::cli::RunArgs;
 use crate::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use crate::policies::{PolicyManager, Worker};
@@ -54,6 +53,9 @@ const NO_ENDPOINT: &str = "nothing was sent: OTEL_EXPORTER_OTLP_ENDPOINT is not 
 /// The delivery outcome if no signal is exported.
 const NO_EXPORTER: &str = "nothing was sent: every OTEL_…_EXPORTER is none";
 
+/// The metered GPUs if the driver has not answered.
+const NO_DRIVER: &str = "no GPU was metered: the NVIDIA driver did not respond";
+
 /// Meters, runs the command, and reports.
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let failed = |what| move |source| CommandError::System { what, source };
@@ -68,11 +70,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     otlp_file.map_or(Ok(()), files::reject_pipe)?;
     let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
     let delivery = Delivery::start(Destination::Environment)?;
-    let discovery = Driver::installed().discover().map_err(LiveError::from)?;
-    let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
-    let selected = describe(&selection, &gpus, discovery.gpus.len());
+    let mut arrivals = GpuArrivals::start(&args.gpus)?;
     signals.ready();
-    info!("{selected}");
+    let gpus = arrivals.poll()?;
 
     let trace = TraceId::random();
     let kind = match command {
@@ -94,7 +94,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     // Query prices first, so that metering does not wait for policies.
     for gpu in &gpus {
         let now = clock.now();
-        let _known = pricing.at(gpu.model.as_deref(), now, now);
+        let _known = pricing.at(gpu.identity.model.as_deref(), now, now);
     }
     let sink = request_sink(delivery.as_ref(), &mut otlp_file);
     let settings = Settings {
@@ -103,8 +103,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         work: metering::work(&args.metering),
         export: sink.map(|sink| (environment.export, sink)),
     };
-    let start = clock.now();
-    let pipeline = Pipeline::live(settings, experiment, &own.hardware, &gpus, start);
+    let pipeline = Pipeline::live(settings, experiment, &own.hardware);
 
     let watcher = manager.as_ref().map(PolicyManager::watch).transpose();
     let _watcher = watcher.map_err(failed("cannot watch the policy directory"))?;
@@ -112,12 +111,12 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let worker = worker.map_err(failed("cannot start the policy thread"))?;
     let stale_after = config.stale_after.fixed().unwrap_or(Nanos::SECOND);
     let sampler_config = SamplerConfig { tick: args.interval, stale_after };
-    let sampler = Sampler::start(discovery, &selection.gpus, sampler_config)
-        .map_err(failed("cannot start the sampler threads"))?;
+    let sampler = Sampler::new(Driver::installed(), sampler_config);
     let every = Duration::from_nanos(args.windows.window_interval.0);
     let dump = args.metering.policies.dump_windows.as_deref().map(Dump::to);
     let scheduler = WindowScheduler::new(worker, dump, every);
-    let mut live = Live::new(sampler, pipeline, &gpus, clock, scheduler, manager.clone());
+    let mut live = Live::new(sampler, pipeline, clock, scheduler, manager.clone());
+    gpus.into_iter().try_for_each(|gpu| live.join(gpu))?;
     let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);
     let telemetry = metrics.and_then(|it| it.telemetry(environment.export.every, &own.process));
     if let Some(telemetry) = &telemetry {
@@ -127,9 +126,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let child =
         command.map(|(program, rest)| Child::start(program, rest, propagation_env)).transpose()?;
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    let exit = meter(&mut live, &signals, child, until)?;
+    let exit = meter(&mut live, &mut arrivals, &signals, child, until)?;
     let status = exit.as_ref().map_or(ExitCode::SUCCESS, |exit| exit.code.into());
-    let FinishedRun { run, sampling, assumptions } = live.finish(exit)?;
+    let finished = live.finish(exit, arrivals.missing())?;
+    let FinishedRun { run, gpus, sampling, assumptions } = finished;
     if let Some(Err(error)) = otlp_file.map(OtlpFile::finish) {
         stop_file(&error);
     }
@@ -143,11 +143,12 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     if let Some(telemetry) = telemetry {
         telemetry.finish(until.saturating_duration_since(Instant::now()));
     }
+    let selected = arrivals.description().unwrap_or(NO_DRIVER);
     let provenance = Provenance {
         title: title(&args.command),
         rejected_rows: Vec::new(),
         rejected_total: 0,
-        assumptions: [vec![selected], assumptions].concat(),
+        assumptions: [vec![selected.to_owned()], assumptions].concat(),
         sampling,
         delivery,
         timed: true,
@@ -213,6 +214,7 @@ fn report(
 /// the duration.
 fn meter(
     live: &mut Live<'_>,
+    arrivals: &mut GpuArrivals,
     signals: &SignalListener,
     mut child: Option<Child>,
     until: Option<Instant>,
@@ -223,6 +225,13 @@ fn meter(
             return Ok(None);
         }
         let event = signals.next(left.map_or(DRAIN_INTERVAL, |left| left.min(DRAIN_INTERVAL)));
+        let joined = arrivals.poll().map_err(CommandError::from);
+        let joined = joined.and_then(|gpus| gpus.into_iter().try_for_each(|gpu| live.join(gpu)));
+        match joined {
+            // The command does not depend on GPUs.
+            Err(error) if child.is_some() => error!("{}", error.in_one_line()),
+            joined => joined?,
+        }
         live.drain()?;
         live.evaluate_policies()?;
         match (&mut child, event) {
@@ -237,18 +246,6 @@ fn meter(
             return Ok(Some(exit));
         }
     }
-}
-
-/// The metered GPUs and how they were selected.
-fn describe(selection: &Selection, gpus: &[GpuIdentity], all: usize) -> String {
-    let by = match selection.by {
-        SelectedBy::Driver => return format!("metering all {all} GPUs"),
-        SelectedBy::Option => "--gpu",
-        SelectedBy::Variable(variable) => variable,
-    };
-    let indices = gpus.iter().filter_map(|gpu| gpu.index).map(|index| index.to_string());
-    let indices: Vec<_> = indices.collect();
-    format!("metering {} of {all} GPUs, selected by {by}: {}", gpus.len(), indices.join(", "))
 }
 
 /// The sink for the backend and the file, if any. After a write error the file is closed and the run

@@ -102,24 +102,20 @@ impl<'a> Pipeline<'a> {
         )
     }
 
-    /// Starts a live run of these GPUs at `start` with an open experiment. `hardware` is the resource
-    /// of `hw.*`. Every GPU is billed from the start on, whenever its first reading arrives.
+    /// Starts a live run with an open experiment. `hardware` is the resource of `hw.*`.
     #[must_use]
-    pub fn live(
-        settings: Settings<'a>,
-        experiment: Experiment,
-        hardware: &Attributes,
-        gpus: &[GpuIdentity],
-        start: Timestamp,
-    ) -> Self {
+    pub fn live(settings: Settings<'a>, experiment: Experiment, hardware: &Attributes) -> Self {
         let mut pipeline = Self::new(settings, ExperimentState::Open(experiment.clone()));
         pipeline.begin_export(experiment, hardware);
-        for identity in gpus {
-            let mut gpu = pipeline.begin(identity, start, start);
-            gpu.begin_at(start, pipeline.exporter.as_mut());
-            pipeline.gpus.push(gpu);
-        }
         pipeline
+    }
+
+    /// Adds the next GPU of a live run, which is billed from `start` on, whenever its first reading
+    /// arrives.
+    pub fn add(&mut self, identity: &GpuIdentity, start: Timestamp) {
+        let mut gpu = self.begin(identity, start, start);
+        gpu.begin_at(start, self.exporter.as_mut());
+        self.gpus.push(gpu);
     }
 
     fn new(settings: Settings<'a>, experiment: ExperimentState) -> Self {

@@ -4,7 +4,7 @@
 //! NVML may be called from many threads. The GPUs are staggered within a tick, which avoids most of the
 //! lock contention.
 //!
-//! All threads send to one bounded channel without blocking. The thread that drains it also detects
+//! Each thread sends to a bounded channel without blocking. The thread that drains them also detects
 //! hung calls.
 
 use std::io;
@@ -22,7 +22,7 @@ mod ticker;
 mod worker;
 mod worker_stats;
 
-use phasemeter_sources::nvml::{Discovery, Event, Observation, Observed};
+use phasemeter_sources::nvml::{Discovery, Driver, Event, Nvml, Observation, Observed};
 pub use stats::{GpuStats, MetricStats, Quantiles, SamplerStats};
 use worker::Worker;
 pub use worker_stats::StatsHandle;
@@ -37,7 +37,7 @@ const STAGGER: Nanos = Nanos(200_000);
 /// they would be rejected anyway.
 const BUFFER_TIME: Nanos = Nanos::from_secs(15);
 
-/// The maximum number of messages per GPU and tick, over any period: a reading, an activity every
+/// The maximum number of messages per tick, over any period: a reading, an activity every
 /// other tick, and occasional events.
 const MESSAGES_PER_TICK: u64 = 2;
 
@@ -72,20 +72,38 @@ impl SamplerConfig {
 /// Samples GPUs until it is stopped.
 #[derive(Debug)]
 pub struct Sampler {
+    driver: Driver,
+    config: SamplerConfig,
+    start: Instant,
     threads: Vec<Thread>,
-    observations: Receiver<Observation>,
+    stats: StatsHandle,
     stop: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
 struct Thread {
     handle: JoinHandle<()>,
+    observations: Receiver<Observation>,
     stats: Arc<WorkerStats>,
     /// The call that was reported as hung.
     hung: Option<Call>,
 }
 
 impl Sampler {
+    /// A sampler without GPUs.
+    #[must_use]
+    pub fn new(driver: Driver, config: SamplerConfig) -> Self {
+        let config = SamplerConfig { tick: config.tick.max(SamplerConfig::MIN_TICK), ..config };
+        Self {
+            driver,
+            config,
+            start: Instant::now(),
+            threads: Vec::new(),
+            stats: StatsHandle::default(),
+            stop: Arc::default(),
+        }
+    }
+
     /// Starts sampling the GPUs at these indices of the discovery; observations identify them by their
     /// index in `gpus`.
     ///
@@ -94,41 +112,59 @@ impl Sampler {
     pub fn start(discovery: Discovery, gpus: &[usize], config: SamplerConfig) -> io::Result<Self> {
         // Drops the rest of the discovery.
         let Discovery { nvml, driver, gpus: found, .. } = discovery;
-        let tick = config.tick.max(SamplerConfig::MIN_TICK);
-        let count = u64::try_from(gpus.len().max(1)).unwrap_or(u64::MAX);
-        let (sender, observations) = mpsc::sync_channel(capacity(count, tick));
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut sampler = Self { threads: Vec::new(), observations, stop };
-        let apart = STAGGER.min(Nanos(tick.0 / count));
-        let start = Instant::now();
-        for ((gpu, place), turn) in gpus.iter().enumerate().zip(0..) {
+        let mut sampler = Self::new(driver, config);
+        for place in gpus {
             let uuid = found.get(*place).and_then(|found| found.identity.uuid.clone());
-            let stats = Arc::new(WorkerStats::new(start));
-            let worker = Worker {
-                gpu,
-                uuid: uuid.unwrap_or_default(),
-                driver: driver.clone(),
-                tick,
-                stale_after: config.stale_after,
-                start: start + Duration::from_nanos(apart.0 * turn),
-                sender: sender.clone(),
-                stats: Arc::clone(&stats),
-                stop: Arc::clone(&sampler.stop),
-            };
-            let nvml = Arc::clone(&nvml);
-            let thread = thread::Builder::new().name(format!("gpu-{gpu}"));
-            let handle = thread.spawn(move || worker.run(nvml))?;
-            sampler.threads.push(Thread { handle, stats, hung: None });
+            sampler.add(uuid.unwrap_or_default(), Arc::clone(&nvml))?;
         }
         Ok(sampler)
     }
 
-    /// Returns all observations since the last call, without blocking. They are in order for each GPU,
-    /// and interleaved between GPUs. Call it a few times per second: it also detects hung calls.
+    /// Starts sampling the GPU with this UUID. Observations identify GPUs by their number, in the order
+    /// in which they were added.
+    ///
+    /// # Errors
+    /// Returns an error if no thread can be started.
+    pub fn add(&mut self, uuid: String, nvml: Arc<Nvml>) -> io::Result<()> {
+        let SamplerConfig { tick, stale_after } = self.config;
+        let gpu = self.threads.len();
+        let (sender, observations) = mpsc::sync_channel(capacity(tick));
+        let stats = Arc::new(WorkerStats::new(self.start));
+        let worker = Worker {
+            gpu,
+            uuid,
+            driver: self.driver.clone(),
+            tick,
+            stale_after,
+            start: self.first_tick(gpu),
+            sender,
+            stats: Arc::clone(&stats),
+            stop: Arc::clone(&self.stop),
+        };
+        let thread = thread::Builder::new().name(format!("gpu-{gpu}"));
+        let handle = thread.spawn(move || worker.run(nvml))?;
+        self.stats.add(Arc::clone(&stats));
+        self.threads.push(Thread { handle, observations, stats, hung: None });
+        Ok(())
+    }
+
+    /// When the first tick of a GPU is due, offset from those of others: now, or if it is added late, at
+    /// the next tick.
+    fn first_tick(&self, gpu: usize) -> Instant {
+        let tick = self.config.tick;
+        let turn = u64::try_from(gpu).unwrap_or(u64::MAX);
+        let offset = STAGGER.saturating_mul(turn).0.checked_rem(tick.0).unwrap_or(0);
+        let passed = Nanos::from(self.start.elapsed()).0.checked_div(tick.0).unwrap_or(0);
+        let ticks = if passed == 0 { 0 } else { passed + 1 };
+        self.start + Duration::from_nanos(tick.saturating_mul(ticks).0.saturating_add(offset))
+    }
+
+    /// Returns all observations since the last call, without blocking. They are in order for each GPU.
+    /// Call it a few times per second: it also detects hung calls.
     pub fn drain(&mut self, mut take: impl FnMut(Observation)) {
-        self.observations.try_iter().for_each(&mut take);
         let now = Instant::now();
         for (gpu, thread) in self.threads.iter_mut().enumerate() {
+            thread.observations.try_iter().for_each(&mut take);
             for event in thread.watch(now).into_iter().flatten() {
                 take(Observation { gpu, observed: Observed::Event(event) });
             }
@@ -144,7 +180,7 @@ impl Sampler {
     /// A handle on the statistics, for other threads.
     #[must_use]
     pub fn stats_handle(&self) -> StatsHandle {
-        StatsHandle::new(self.threads.iter().map(|thread| Arc::clone(&thread.stats)).collect())
+        self.stats.clone()
     }
 
     /// Stops sampling after a last poll of each GPU. Threads that have not ended after `grace` hang in
@@ -194,9 +230,8 @@ impl Thread {
     }
 }
 
-/// The capacity of the queue in observations: 100 KiB per GPU at 10 Hz.
-fn capacity(gpus: u64, tick: Nanos) -> usize {
+/// The capacity of a GPU's queue in observations: 100 KiB at 10 Hz.
+fn capacity(tick: Nanos) -> usize {
     let ticks = BUFFER_TIME.0.checked_div(tick.0).unwrap_or(0) + 1;
-    let messages = gpus.max(1).saturating_mul(ticks * MESSAGES_PER_TICK + EXTRA_MESSAGES);
-    usize::try_from(messages).unwrap_or(usize::MAX)
+    usize::try_from(ticks * MESSAGES_PER_TICK + EXTRA_MESSAGES).unwrap_or(usize::MAX)
 }

@@ -1,7 +1,7 @@
 //! Statistics of a sampling worker: written by its thread, read by any.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use phasemeter_meter::units::Nanos;
@@ -61,8 +61,8 @@ struct MetricCounters {
 }
 
 /// A handle on the statistics of all workers of a sampler, during sampling and after.
-#[derive(Clone, Debug)]
-pub struct StatsHandle(Vec<Arc<WorkerStats>>);
+#[derive(Clone, Debug, Default)]
+pub struct StatsHandle(Arc<Mutex<Vec<Arc<WorkerStats>>>>);
 
 /// A call in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,30 +154,36 @@ impl WorkerStats {
 }
 
 impl StatsHandle {
-    pub(super) const fn new(workers: Vec<Arc<WorkerStats>>) -> Self {
-        Self(workers)
+    pub(super) fn add(&self, worker: Arc<WorkerStats>) {
+        self.workers().push(worker);
+    }
+
+    fn workers(&self) -> MutexGuard<'_, Vec<Arc<WorkerStats>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The punctuality and cost of sampling.
     #[must_use]
     pub fn stats(&self) -> SamplerStats {
+        let workers = self.workers();
         SamplerStats {
-            lateness: quantiles(self.0.iter().map(|stats| &stats.lateness)),
-            gpus: self.0.iter().map(|stats| stats.stats()).collect(),
+            lateness: quantiles(workers.iter().map(|stats| &stats.lateness)),
+            gpus: workers.iter().map(|stats| stats.stats()).collect(),
         }
     }
 
     /// Lateness of ticks, over all GPUs.
     #[must_use]
     pub fn lateness(&self) -> Counts {
-        Counts::of(self.0.iter().map(|stats| &stats.lateness))
+        Counts::of(self.workers().iter().map(|stats| &stats.lateness))
     }
 
     /// Durations of a metric's calls, over all GPUs.
     #[must_use]
     pub fn calls(&self, metric: Metric) -> Counts {
-        let workers = self.0.iter().filter_map(|stats| stats.metrics.get(metric as usize));
-        Counts::of(workers.map(|stats| &stats.calls))
+        let workers = self.workers();
+        let metrics = workers.iter().filter_map(|stats| stats.metrics.get(metric as usize));
+        Counts::of(metrics.map(|stats| &stats.calls))
     }
 }
 

@@ -1,11 +1,13 @@
 //! Discovery of GPUs through the driver, and its errors.
 
+use std::time::{Duration, Instant};
+
 use phasemeter_meter::reading::Board;
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
 use phasemeter_sources::nvml::select::{SelectedBy, select};
-use phasemeter_sources::nvml::{Driver, DriverError};
+use phasemeter_sources::nvml::{Driver, DriverError, GpuAnswer, Search};
 
-use crate::Rig;
+use crate::{Rig, TIMEOUT};
 
 #[test]
 fn discovery_reads_all_identifiers() {
@@ -112,6 +114,33 @@ fn unresponsive_gpu_does_not_renumber_others() {
     assert_eq!(indices, [Some(0), Some(2)]);
     assert_eq!(discovery.unresponsive.len(), 1);
     assert_eq!(discovery.unresponsive[0].to_string(), "GPU 1 does not respond; it is not metered");
+}
+
+#[test]
+fn hanging_gpu_does_not_delay_the_answers_of_others() {
+    let rig = Rig::stepped(
+        "length_ms = 60000
+        [[device]]
+        [[device]]
+        [[device]]
+        [[fault]]
+        device = 1
+        functions = [\"nvmlDeviceGetName\"]
+        for_ms = 1000
+        hang = true",
+    );
+    let mut search = Search::start(&rig.driver()).unwrap();
+    let is_found = |search: &Search, gpu: usize| matches!(search.gpus().get(gpu), Some(GpuAnswer::Found(found)) if found.missing.is_empty());
+    let began = Instant::now();
+    while !(is_found(&search, 0) && is_found(&search, 2)) {
+        assert!(began.elapsed() < TIMEOUT, "{search:?}");
+        search.wait(Duration::from_millis(20)).unwrap();
+    }
+    assert!(!search.is_complete());
+    assert!(matches!(search.gpus()[1], GpuAnswer::Waiting));
+    rig.set_time(1_000);
+    search.wait(TIMEOUT).unwrap();
+    assert!(search.is_complete() && is_found(&search, 1));
 }
 
 #[test]

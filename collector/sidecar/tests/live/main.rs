@@ -28,6 +28,7 @@ mod policies;
 mod policy_reload;
 mod run;
 mod signals;
+mod startup;
 mod telemetry;
 mod traces;
 mod values;

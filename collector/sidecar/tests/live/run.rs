@@ -147,6 +147,11 @@ impl Log {
 
 /// Starts it and waits until it is metering.
 pub(crate) fn started(command: &mut Command) -> (Running, Log) {
+    started_at("phasemeter: metering ", command)
+}
+
+/// Starts it and waits until it logs this text.
+pub(crate) fn started_at(text: &str, command: &mut Command) -> (Running, Log) {
     let mut child = Running(command.stderr(Stdio::piped()).spawn().unwrap());
     let stderr = BufReader::new(child.0.stderr.take().unwrap());
     let (sender, lines) = mpsc::channel();
@@ -155,7 +160,7 @@ pub(crate) fn started(command: &mut Command) -> (Running, Log) {
         stderr.lines().try_for_each(|line| sender.send(line.unwrap() + "\n")).ok();
     });
     let log = Log(lines);
-    log.wait_for("phasemeter: metering ");
+    log.wait_for(text);
     (child, log)
 }
 

@@ -4,9 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nvml_wrapper::error::NvmlError;
 use phasemeter_meter::reading::GpuIdentity;
@@ -23,6 +21,7 @@ mod nvlink;
 mod observation;
 mod query_error;
 mod ring;
+mod search;
 pub mod select;
 mod value;
 mod video;
@@ -33,9 +32,13 @@ pub use metric::Metric;
 pub use nvml_wrapper::Nvml;
 pub use observation::{Activity, DriverCall, Event, Observation, Observed};
 pub use query_error::{LossReason, QueryError, UnsupportedReason};
+pub use search::{GpuAnswer, OpenDriver, Search};
 
 /// Timeout of discovery. The first start of a driver on a large machine takes a few seconds.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long discovery waits for all GPUs at a time, once it has found one.
+const GPU_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The location of the driver's library.
 #[derive(Clone, Debug)]
@@ -102,20 +105,20 @@ impl Driver {
         Self { library: Some(library) }
     }
 
-    /// Lists the GPUs.
+    /// Lists the GPUs. GPUs that do not answer soon after the first are unresponsive.
     ///
     /// # Errors
     /// Returns an error if there is no driver, it does not respond, or no GPU responds.
     pub fn discover(&self) -> Result<Discovery, DriverError> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let driver = self.clone();
-        // A hung driver blocks this thread forever, but not the caller.
-        thread::Builder::new()
-            .name("discovery".to_owned())
-            .spawn(move || drop(sender.send(driver.list())))
-            .map_err(DriverError::Thread)?;
-        let timeout = || DriverError::Timeout { waited: DISCOVERY_TIMEOUT };
-        receiver.recv_timeout(DISCOVERY_TIMEOUT).map_err(|_| timeout())?
+        let mut search = Search::start(self)?;
+        let began = Instant::now();
+        while !search.is_complete() && began.elapsed() < DISCOVERY_TIMEOUT {
+            search.wait(GPU_TIMEOUT)?;
+            if search.has_found() {
+                break;
+            }
+        }
+        search.finish(self.clone()).ok_or(DriverError::Timeout { waited: DISCOVERY_TIMEOUT })
     }
 
     /// Initializes the driver, as currently installed.
@@ -134,21 +137,5 @@ impl Driver {
             return Err(DriverError::NotNvml);
         }
         Ok(nvml)
-    }
-
-    fn list(self) -> Result<Discovery, DriverError> {
-        let nvml = self.open()?;
-        let version = nvml.sys_driver_version().ok();
-        let (mut gpus, mut unresponsive) = (Vec::new(), Vec::new());
-        for index in 0..nvml.device_count()? {
-            match identity::identify(&nvml, index, version.clone()) {
-                Ok(found) => gpus.push(found),
-                Err(source) => unresponsive.push(UnresponsiveGpu { index, source }),
-            }
-        }
-        if gpus.is_empty() {
-            return Err(DriverError::NoGpus { unresponsive: unresponsive.into_iter().next() });
-        }
-        Ok(Discovery { nvml: Arc::new(nvml), driver: self, version, gpus, unresponsive })
     }
 }

@@ -9,6 +9,9 @@ const NVIDIA: &str = "NVIDIA_VISIBLE_DEVICES";
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
 const CUDA_ORDER: &str = "CUDA_DEVICE_ORDER";
 
+/// The beginning of every UUID of a GPU.
+const UUID: &str = "GPU-";
+
 /// The selected GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
@@ -18,6 +21,8 @@ pub struct Selection {
     pub by: SelectedBy,
     /// Warnings for the user.
     pub warnings: Vec<Warning>,
+    /// Whether entries may match GPUs that have not answered, so that others may be selected later.
+    pub is_partial: bool,
 }
 
 /// The origin of a selection.
@@ -85,7 +90,8 @@ pub enum SelectError {
     },
 }
 
-/// Selects from `gpus`, which are ordered by index. `requested` has the values of `--gpu`: indices,
+/// Selects from `gpus`, which are ordered by index. One without a UUID has not answered: if as many
+/// entries match no GPU as there are such GPUs, they are selected. `requested` has the values of `--gpu`: indices,
 /// UUIDs or prefixes of UUIDs. `variable` looks up the environment.
 ///
 /// # Errors
@@ -95,10 +101,14 @@ pub fn select(
     variable: impl Fn(&str) -> Option<String>,
     gpus: &[GpuIdentity],
 ) -> Result<Selection, SelectError> {
-    let mut selection =
-        Selection { gpus: (0..gpus.len()).collect(), by: SelectedBy::Driver, warnings: Vec::new() };
+    let mut selection = Selection {
+        gpus: (0..gpus.len()).collect(),
+        by: SelectedBy::Driver,
+        warnings: Vec::new(),
+        is_partial: false,
+    };
     if !requested.is_empty() {
-        selection.gpus = resolve("--gpu", requested.iter().map(String::as_str), gpus)?;
+        selection.resolve("--gpu", requested.iter().map(String::as_str), gpus)?;
         selection.by = SelectedBy::Option;
         return Ok(selection);
     }
@@ -129,7 +139,7 @@ impl Selection {
         }
         let indices = entries().all(|entry| entry.parse::<u32>().is_ok());
         if !(indices && entries().count() == gpus.len()) {
-            self.gpus = resolve(NVIDIA, entries(), gpus)?;
+            self.resolve(NVIDIA, entries(), gpus)?;
         }
         self.by = SelectedBy::Variable(NVIDIA);
         Ok(())
@@ -144,7 +154,12 @@ impl Selection {
         gpus: &[GpuIdentity],
     ) -> Result<(), SelectError> {
         let visible = std::mem::take(&mut self.gpus);
-        let mut counted = false;
+        self.by = SelectedBy::Variable(CUDA);
+        if self.is_partial {
+            // Which GPUs are counted is not known yet.
+            return Ok(());
+        }
+        let (mut counted, mut unmatched) = (false, 0);
         for entry in value.split(',').map(str::trim) {
             reject_mig(CUDA, entry)?;
             let position = match entry.parse::<usize>() {
@@ -155,6 +170,10 @@ impl Selection {
                 Err(_) => by_uuid_prefix(entry, gpus, &visible).unwrap_or_default(),
             };
             let Some(position) = position else {
+                if entry.starts_with(UUID) && unidentified(gpus).next().is_some() {
+                    unmatched += 1;
+                    continue;
+                }
                 // An empty list is valid: it hides all GPUs.
                 if !value.trim().is_empty() {
                     self.warnings.push(Warning::StoppedAt { entry: entry.to_owned() });
@@ -165,7 +184,8 @@ impl Selection {
                 self.gpus.push(position);
             }
         }
-        if self.gpus.is_empty() {
+        self.add_unidentified(gpus, unmatched);
+        if self.gpus.is_empty() && !self.is_partial {
             return Err(SelectError::Empty { by: CUDA });
         }
         let model = |position: &usize| gpus.get(*position).map(|gpu| &gpu.model);
@@ -173,37 +193,59 @@ impl Selection {
         if counted && mixed && !by_bus && self.gpus.len() < visible.len() {
             self.warnings.push(Warning::DeviceOrder);
         }
-        self.by = SelectedBy::Variable(CUDA);
         Ok(())
+    }
+
+    /// Selects the GPUs that entries identify by index, UUID or prefix of a UUID.
+    fn resolve<'a>(
+        &mut self,
+        by: &'static str,
+        entries: impl Iterator<Item = &'a str>,
+        gpus: &[GpuIdentity],
+    ) -> Result<(), SelectError> {
+        let all = std::mem::take(&mut self.gpus);
+        let mut unmatched = 0;
+        for entry in entries.map(str::trim) {
+            reject_mig(by, entry)?;
+            let found = match entry.parse::<u32>() {
+                Ok(index) => Ok(gpus.iter().position(|gpu| gpu.index == Some(index))),
+                Err(_) => by_uuid_prefix(entry, gpus, &all),
+            };
+            let found = found.map_err(|AmbiguousPrefix| SelectError::Ambiguous {
+                by,
+                entry: entry.to_owned(),
+            })?;
+            match found {
+                Some(position) if self.gpus.contains(&position) => {}
+                Some(position) => self.gpus.push(position),
+                None if entry.starts_with(UUID) && unidentified(gpus).next().is_some() => {
+                    unmatched += 1;
+                }
+                None => {
+                    let (entry, available) = (entry.to_owned(), list_available(gpus));
+                    return Err(SelectError::Unknown { by, entry, available });
+                }
+            }
+        }
+        self.add_unidentified(gpus, unmatched);
+        Ok(())
+    }
+
+    /// Selects the GPUs that have not answered if they must be those of this many entries.
+    fn add_unidentified(&mut self, gpus: &[GpuIdentity], unmatched: usize) {
+        let others: Vec<_> =
+            unidentified(gpus).filter(|position| !self.gpus.contains(position)).collect();
+        match unmatched {
+            0 => {}
+            all if all == others.len() => self.gpus.extend(others),
+            _ => self.is_partial = true,
+        }
     }
 }
 
-/// The GPUs that entries identify by index, UUID or prefix of a UUID.
-fn resolve<'a>(
-    by: &'static str,
-    entries: impl Iterator<Item = &'a str>,
-    gpus: &[GpuIdentity],
-) -> Result<Vec<usize>, SelectError> {
-    let all: Vec<usize> = (0..gpus.len()).collect();
-    let mut positions = Vec::new();
-    for entry in entries.map(str::trim) {
-        reject_mig(by, entry)?;
-        let found = match entry.parse::<u32>() {
-            Ok(index) => Ok(gpus.iter().position(|gpu| gpu.index == Some(index))),
-            Err(_) => by_uuid_prefix(entry, gpus, &all),
-        };
-        let position = found
-            .map_err(|AmbiguousPrefix| SelectError::Ambiguous { by, entry: entry.to_owned() })?
-            .ok_or_else(|| SelectError::Unknown {
-                by,
-                entry: entry.to_owned(),
-                available: list_available(gpus),
-            })?;
-        if !positions.contains(&position) {
-            positions.push(position);
-        }
-    }
-    Ok(positions)
+/// The positions of the GPUs that have not answered.
+fn unidentified(gpus: &[GpuIdentity]) -> impl Iterator<Item = usize> {
+    gpus.iter().enumerate().filter(|(_, gpu)| gpu.uuid.is_none()).map(|(position, _)| position)
 }
 
 /// More than one GPU matches.
@@ -386,5 +428,23 @@ mod tests {
             let selection = select_from(gpus, "", environment).unwrap();
             assert_eq!(selection.warnings, warnings, "{environment:?}");
         }
+    }
+
+    /// As many GPUs that have not answered as entries that match none: they must be the same.
+    #[test]
+    fn gpus_that_have_not_answered_are_selected_by_elimination() {
+        let mut some = gpus();
+        some[1].uuid = None;
+        let select = |requested: &str, environment: Environment<'_>| {
+            select_from(&some, requested, environment).map(|it| (it.gpus, it.is_partial))
+        };
+        assert_eq!(select("", &[]), Ok((vec![0, 1, 2, 3], false)));
+        assert_eq!(select("1,GPU-bb", &[]), Ok((vec![1, 2], false)));
+        assert_eq!(select("GPU-bb,GPU-aa22", &[]), Ok((vec![2, 1], false)));
+        assert_eq!(select("", &[(CUDA, "GPU-aa22,GPU-cc")]), Ok((vec![3, 1], false)));
+        assert_eq!(select("", &[(NVIDIA, "GPU-aa22")]), Ok((vec![1], false)));
+        // One of these two does not exist.
+        assert_eq!(select("GPU-dd,GPU-aa22,0", &[]), Ok((vec![0], true)));
+        assert!(matches!(select("7", &[]), Err(SelectError::Unknown { .. })));
     }
 }

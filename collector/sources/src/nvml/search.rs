@@ -1,0 +1,185 @@
+//! The search for GPUs: the driver and each GPU answer on a thread of their own, so that one that hangs
+//! delays nothing else.
+//!
+//! Must not depend on which GPUs are metered.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::error::NvmlError;
+
+use super::error::DriverError;
+use super::identity::identify;
+use super::{DiscoveredGpu, Discovery, Driver, UnresponsiveGpu};
+
+/// A search in progress. What hangs in the driver blocks a thread for good, but never the caller.
+#[derive(Debug)]
+pub struct Search {
+    answers: Receiver<Response>,
+    opened: Option<OpenDriver>,
+    gpus: Vec<GpuAnswer>,
+}
+
+/// The driver, once it has been initialized.
+#[derive(Clone, Debug)]
+pub struct OpenDriver {
+    /// Its library.
+    pub nvml: Arc<Nvml>,
+    /// Its version, for example `575.57.08`.
+    pub version: Option<String>,
+    /// The number of its GPUs.
+    count: u32,
+}
+
+/// What a GPU has answered.
+#[derive(Debug)]
+pub enum GpuAnswer {
+    /// Nothing yet.
+    Waiting,
+    /// Its identity.
+    Found(Box<DiscoveredGpu>),
+    /// An error.
+    Failed(NvmlError),
+}
+
+/// The response of a thread.
+#[derive(Debug)]
+enum Response {
+    Driver(Result<OpenDriver, DriverError>),
+    Gpu(usize, Result<Box<DiscoveredGpu>, NvmlError>),
+}
+
+impl Search {
+    /// Starts a search.
+    ///
+    /// # Errors
+    /// Returns an error if no thread can be started.
+    pub fn start(driver: &Driver) -> Result<Self, DriverError> {
+        let (sender, answers) = mpsc::channel();
+        let driver = driver.clone();
+        spawn("discovery", move || search(&driver, &sender)).map_err(DriverError::Thread)?;
+        Ok(Self { answers, opened: None, gpus: Vec::new() })
+    }
+
+    /// Waits until it is complete, at most for this long. Returns whether there was an answer.
+    ///
+    /// # Errors
+    /// Returns an error if the driver is unusable, or every GPU has answered with an error. The search is
+    /// then over.
+    pub fn wait(&mut self, at_most: Duration) -> Result<bool, DriverError> {
+        let (began, mut answered) = (Instant::now(), false);
+        while !self.is_complete() {
+            let left = at_most.saturating_sub(began.elapsed());
+            // A thread may also end without an answer.
+            let Ok(answer) = self.answers.recv_timeout(left) else { break };
+            self.accept(answer)?;
+            answered = true;
+        }
+        Ok(answered)
+    }
+
+    /// Whether the driver and all GPUs have answered.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let is_waiting = |gpu: &GpuAnswer| matches!(gpu, GpuAnswer::Waiting);
+        self.opened.is_some() && !self.gpus.iter().any(is_waiting)
+    }
+
+    /// Whether any GPU has answered with its identity.
+    #[must_use]
+    pub fn has_found(&self) -> bool {
+        self.gpus.iter().any(|gpu| matches!(gpu, GpuAnswer::Found(_)))
+    }
+
+    /// The driver, if it has answered.
+    #[must_use]
+    pub const fn driver(&self) -> Option<&OpenDriver> {
+        self.opened.as_ref()
+    }
+
+    /// The GPUs by index, if the driver has answered.
+    #[must_use]
+    pub fn gpus(&self) -> &[GpuAnswer] {
+        &self.gpus
+    }
+
+    /// The GPUs that have answered; `None` if there are none.
+    pub(super) fn finish(self, driver: Driver) -> Option<Discovery> {
+        let OpenDriver { nvml, version, .. } = self.opened?;
+        let (mut gpus, mut unresponsive) = (Vec::new(), Vec::new());
+        for (index, answer) in (0..).zip(self.gpus) {
+            match answer {
+                GpuAnswer::Found(found) => gpus.push(*found),
+                GpuAnswer::Failed(source) => unresponsive.push(UnresponsiveGpu { index, source }),
+                GpuAnswer::Waiting => {
+                    unresponsive.push(UnresponsiveGpu { index, source: NvmlError::Timeout });
+                }
+            }
+        }
+        let found = !gpus.is_empty();
+        found.then_some(Discovery { nvml, driver, version, gpus, unresponsive })
+    }
+
+    fn accept(&mut self, answer: Response) -> Result<(), DriverError> {
+        match answer {
+            Response::Driver(opened) => {
+                let opened = opened?;
+                self.gpus.extend((0..opened.count).map(|_| GpuAnswer::Waiting));
+                self.opened = Some(opened);
+            }
+            Response::Gpu(index, found) => {
+                let answer = found.map_or_else(GpuAnswer::Failed, GpuAnswer::Found);
+                if let Some(gpu) = self.gpus.get_mut(index) {
+                    *gpu = answer;
+                }
+            }
+        }
+        if self.is_complete() && !self.has_found() {
+            return Err(DriverError::NoGpus { unresponsive: self.first_error() });
+        }
+        Ok(())
+    }
+
+    fn first_error(&mut self) -> Option<UnresponsiveGpu> {
+        let gpus = (0..).zip(std::mem::take(&mut self.gpus));
+        let mut errors = gpus.filter_map(|(index, gpu)| match gpu {
+            GpuAnswer::Failed(source) => Some(UnresponsiveGpu { index, source }),
+            GpuAnswer::Waiting | GpuAnswer::Found(_) => None,
+        });
+        errors.next()
+    }
+}
+
+/// Opens the driver, then asks each GPU.
+fn search(driver: &Driver, sender: &Sender<Response>) {
+    let opened = open(driver);
+    let started = opened.as_ref().ok().cloned();
+    // The receiver may have been dropped, here and below.
+    let _ = sender.send(Response::Driver(opened));
+    let Some(OpenDriver { nvml, version, count }) = started else { return };
+    for (place, index) in (0..count).enumerate() {
+        let (nvml, version, own) = (Arc::clone(&nvml), version.clone(), sender.clone());
+        let ask = move || {
+            let answer = identify(&nvml, index, version).map(Box::new);
+            drop(nvml);
+            let _ = own.send(Response::Gpu(place, answer));
+        };
+        if spawn("discovery-gpu", ask).is_err() {
+            let _ = sender.send(Response::Gpu(place, Err(NvmlError::InsufficientMemory)));
+        }
+    }
+}
+
+fn open(driver: &Driver) -> Result<OpenDriver, DriverError> {
+    let nvml = driver.open()?;
+    let (version, count) = (nvml.sys_driver_version().ok(), nvml.device_count()?);
+    Ok(OpenDriver { nvml: Arc::new(nvml), version, count })
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
+}
