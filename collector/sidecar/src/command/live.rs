@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
@@ -15,6 +15,7 @@ use tracing::{debug, info, warn};
 
 use super::error::CommandError;
 use super::gpus::ArrivedGpu;
+use super::log_limiter::LogLimiter;
 use super::window_scheduler::WindowScheduler;
 use crate::pipeline::{Finished, Pipeline, PipelineError};
 use crate::policies::PolicyManager;
@@ -41,6 +42,8 @@ pub(super) struct Live<'a> {
     /// The end of the run, once sampling was stopped.
     end: Option<Timestamp>,
     observations: Vec<Observation>,
+    /// By GPU and kind of event.
+    log_limiter: LogLimiter<(usize, &'static str)>,
     /// Readings dropped because they arrived after the watermark.
     late: Arc<AtomicU64>,
 }
@@ -68,6 +71,7 @@ impl<'a> Live<'a> {
     ) -> Self {
         let (start, gpus, observations, late) =
             (clock.now(), Vec::new(), Vec::new(), Arc::default());
+        let (end, log_limiter) = (None, LogLimiter::default());
         Self {
             sampler,
             pipeline,
@@ -76,8 +80,9 @@ impl<'a> Live<'a> {
             scheduler,
             loading,
             start,
-            end: None,
+            end,
             observations,
+            log_limiter,
             late,
         }
     }
@@ -150,6 +155,10 @@ impl<'a> Live<'a> {
             let name = self.name(self.gpus.len() - 1);
             sampling.push(format!("{name} did not respond; it is unobserved"));
         }
+        match self.log_limiter.suppressed() {
+            0 => {}
+            some => info!(suppressed = some, "{some} more messages of the same kinds suppressed"),
+        }
         let late = self.late.load(Ordering::Relaxed);
         if late > 0 {
             sampling.push(format!("{late} readings arrived too late and were dropped"));
@@ -206,20 +215,26 @@ impl<'a> Live<'a> {
         (reading.at <= end + LAST_POLL).then(|| Reading { at: reading.at.min(end), ..reading })
     }
 
-    fn log_event(&self, gpu: usize, event: Event) {
+    fn log_event(&mut self, gpu: usize, event: Event) {
+        let permit = self.log_limiter.permit((gpu, event.kind()), Instant::now());
+        let Some(suppressed) = permit else { return };
         let (name, index) = (self.name(gpu), self.gpus.get(gpu).and_then(|gpu| gpu.index));
+        let event_text = match suppressed {
+            0 => event.to_string(),
+            more => format!("{event} ({more} messages of this kind suppressed)"),
+        };
         match event {
             // Missing properties are expected on many GPUs.
-            Event::Unsupported(..) => debug!(gpu = index, "{name}: {event}"),
+            Event::Unsupported(..) => debug!(gpu = index, "{name}: {event_text}"),
             Event::Supported(_)
             | Event::Recovered
             | Event::CallRecovered(_)
-            | Event::PollPeriod(..) => info!(gpu = index, "{name}: {event}"),
+            | Event::PollPeriod(..) => info!(gpu = index, "{name}: {event_text}"),
             Event::Xid(_)
             | Event::Lost(_)
             | Event::Refused(..)
             | Event::CallHung(_)
-            | Event::ClockStepped(_) => warn!(gpu = index, "{name}: {event}"),
+            | Event::ClockStepped(_) => warn!(gpu = index, "{name}: {event_text}"),
         }
     }
 

@@ -21,6 +21,8 @@ mod group_probe;
 mod live;
 #[cfg(feature = "live")]
 mod live_error;
+#[cfg(feature = "live")]
+mod log_limiter;
 mod metering;
 mod output_files;
 mod policies;

@@ -27,6 +27,10 @@ const RETRY_MAX: Nanos = Nanos::from_secs(30);
 /// The time after which a value of a slow metric is cleared.
 const VALUE_LIFETIME: Nanos = Nanos::from_secs(10);
 
+/// A GPU is lost once this many queries in a row report it. A single metric may always fail like that,
+/// while others are answered.
+const LOSSES: u32 = 3;
+
 /// The parameters of a GPU's thread.
 #[derive(Debug)]
 pub(super) struct Worker {
@@ -50,6 +54,8 @@ struct State {
     metrics: [MetricState; Metric::ALL.len()],
     /// The retry delay while the GPU is lost.
     retry: Option<Nanos>,
+    /// Queries that have reported the loss of the GPU since the last one that was answered.
+    losses: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -152,7 +158,7 @@ impl Worker {
         tick: u64,
     ) -> Result<(), LossReason> {
         let now = Instant::now();
-        let State { clock, values, metrics, .. } = state;
+        let State { clock, values, metrics, losses, .. } = state;
         // Slow queries of other metrics give way to the next reading.
         let has_time = || Nanos::from(now.elapsed()) < Nanos(self.max_gap().0 / 2);
         // The reading is emitted after the process list: otherwise a GPU held by a small process would
@@ -162,7 +168,13 @@ impl Worker {
             let due = due(metric) && (metric.metric == Metric::Utilization || has_time());
             let age = Nanos::from(now.saturating_duration_since(metric.polled_at));
             if due {
-                self.call(metric, gpu, clock, values, tick)?;
+                let result = self.call(metric, gpu, clock, values, tick);
+                *losses = match result {
+                    Ok(()) => 0,
+                    Err(QueryError::Lost(loss)) if *losses + 1 == LOSSES => return Err(loss),
+                    Err(QueryError::Lost(_)) => *losses + 1,
+                    Err(QueryError::Unsupported(_) | QueryError::Failed) => *losses,
+                };
             } else if age > VALUE_LIFETIME && metric.unsupported.is_none() {
                 clear_metric(metric.metric, values);
             }
@@ -182,7 +194,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Polls one metric and updates its period.
+    /// Polls one metric and updates its period. Returns the result of the query.
     fn call(
         &self,
         state: &mut MetricState,
@@ -190,7 +202,7 @@ impl Worker {
         clock: &Clock,
         values: &mut Reading,
         tick: u64,
-    ) -> Result<(), LossReason> {
+    ) -> Result<(), QueryError> {
         let metric = state.metric;
         let began = Instant::now();
         self.stats.begin(DriverCall::Query(metric), began);
@@ -204,9 +216,8 @@ impl Worker {
         let max = if metric == Metric::Utilization { self.max_gap() } else { MAX_PERIOD };
         let limits = PeriodLimits { tick: self.tick, preferred: gpu.period(metric), max };
         let unsupported = match result {
-            Err(QueryError::Lost(loss)) => return Err(loss),
             Err(QueryError::Unsupported(unsupported)) => Some(unsupported),
-            Err(QueryError::Failed) | Ok(()) => None,
+            Err(QueryError::Lost(_) | QueryError::Failed) | Ok(()) => None,
         };
         if let Some(unsupported) = unsupported {
             state.backoff.refuse(tick, limits);
@@ -226,7 +237,7 @@ impl Worker {
         }
         state.unsupported = unsupported;
         self.stats.period(metric, state.backoff.period());
-        Ok(())
+        result
     }
 
     /// The maximum time between two readings: with an allowance for late ticks, the time that a reading
@@ -261,13 +272,14 @@ impl State {
             unsupported: None,
         });
         let ticker = Ticker::new(worker.start, worker.tick);
-        Self { ticker, clock, values: Reading::at(clock.now()), metrics, retry: None }
+        Self { ticker, clock, values: Reading::at(clock.now()), metrics, retry: None, losses: 0 }
     }
 
     /// Clears all values after a loss, so that every metric is polled immediately after recovery.
     fn reset(&mut self) {
         self.values =
             Reading { utilization: Err(MissingReason::Lost), ..Reading::at(self.values.at) };
+        self.losses = 0;
         for metric in &mut self.metrics {
             metric.backoff.restart(metric.metric as u64 + 1);
         }

@@ -67,6 +67,31 @@ fn lost_gpu_reports_loss_until_it_returns() {
     assert_unaffected(&run, &[0, 2]);
 }
 
+/// Scenario: of one GPU a single metric is answered as if the GPU or the driver was lost.
+/// Guarantee: the GPU is observed, and lacks that metric only.
+#[test]
+fn single_metric_that_reports_loss_does_not_lose_gpu() {
+    for (function, error) in [
+        ("nvmlDeviceGetTotalEnergyConsumption", "uninitialized"),
+        ("nvmlDeviceGetTemperature", "reset_required"),
+        ("nvmlDeviceGetPowerUsage", "gpu_is_lost"),
+    ] {
+        let rig = three(&format!("device = 1\nfunctions = [\"{function}\"]\nerror = \"{error}\""));
+        let run = rig.sample_until(|run| have_readings(run, &[0, 1, 2], 25));
+        assert_eq!(run.faults(1), [], "{function}");
+        for reading in run.readings(1) {
+            assert_eq!(reading.utilization, Ok(Utilization::from_percent(20).unwrap()));
+            let lacks = match function {
+                "nvmlDeviceGetPowerUsage" => reading.power.is_none(),
+                "nvmlDeviceGetTemperature" => reading.temperature.is_none(),
+                _ => reading.energy.is_none(),
+            };
+            assert!(lacks && reading.memory_used.is_some(), "{function}: {reading:?}");
+        }
+        assert_unaffected(&run, &[0, 2]);
+    }
+}
+
 #[test]
 fn reloaded_driver_is_reopened() {
     let rig = three("at_ms = 800\nfor_ms = 500\nerror = \"uninitialized\"");
@@ -150,7 +175,10 @@ fn hang_in_search_for_lost_gpu_is_reported() {
         device = 1
         at_ms = 1000
         for_ms = 1000
-        functions = [\"nvmlDeviceGetUtilizationRates\"]
+        functions = [
+            \"nvmlDeviceGetUtilizationRates\", \"nvmlDeviceGetMemoryInfo_v2\",
+            \"nvmlDeviceGetPowerUsage\",
+        ]
         error = \"gpu_is_lost\"
         [[fault]]
         device = 1

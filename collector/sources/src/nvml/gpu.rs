@@ -19,7 +19,7 @@ use super::identity::power_limit;
 use super::metric::Metric;
 use super::mig::MigInstances;
 use super::observation::{Event, Observed};
-use super::query_error::{QueryError, UnsupportedReason};
+use super::query_error::{LossReason, QueryError, UnsupportedReason};
 use super::ring::{Sample, SampleRing};
 use super::value::whole;
 use super::{fans, fields, nvlink, video};
@@ -50,7 +50,7 @@ impl<'d> Gpu<'d> {
     pub fn find(nvml: &'d Nvml, uuid: &str, stale_after: Nanos) -> Result<Self, QueryError> {
         let device = nvml.device_by_uuid(uuid)?;
         // A lost GPU may still have a handle.
-        if let Err(QueryError::Lost(loss)) = device.utilization_rates().map_err(QueryError::from) {
+        if let Some(loss) = loss(&device) {
             return Err(QueryError::Lost(loss));
         }
         Ok(Self {
@@ -181,6 +181,21 @@ impl<'d> Gpu<'d> {
         }
         Ok(())
     }
+}
+
+/// Whether a GPU is lost: if all of its basic queries report it. A single one may fail like that for
+/// reasons of its own.
+fn loss(device: &Device<'_>) -> Option<LossReason> {
+    let results = [
+        device.utilization_rates().map(drop),
+        device.memory_info().map(drop),
+        device.power_usage().map(drop),
+    ];
+    let losses = results.map(|result| match result.map_err(QueryError::from) {
+        Err(QueryError::Lost(loss)) => Some(loss),
+        _ => None,
+    });
+    losses.into_iter().collect::<Option<Vec<_>>>()?.pop()
 }
 
 /// Clears a metric's values in a reading.

@@ -123,6 +123,25 @@ pub enum Event {
     ClockStepped(Step),
 }
 
+impl Event {
+    /// Its kind, without what it is about.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Xid(_) => "xid",
+            Self::Lost(_) => "lost",
+            Self::Recovered => "recovered",
+            Self::Unsupported(..) => "unsupported",
+            Self::Refused(..) => "metric_refused",
+            Self::Supported(_) => "supported",
+            Self::PollPeriod(..) => "poll_period",
+            Self::CallHung(_) => "call_hung",
+            Self::CallRecovered(_) => "call_recovered",
+            Self::ClockStepped(_) => "clock_stepped",
+        }
+    }
+}
+
 /// For logs.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
