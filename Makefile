@@ -6,6 +6,8 @@ CARGO_FUZZ_VERSION := 0.13.2
 CARGO_MUTANTS_VERSION := 27.1.0
 # Seconds per fuzz target.
 FUZZ_SECONDS ?= 60
+# Length of the soak test.
+SOAK_SECONDS ?= 600
 # Parts of the benchmark; if empty, all.
 PARTS ?=
 # How the demo is built; how many crates that compiles at most, which tests/conventions checks; and
@@ -37,7 +39,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-backends stress policies bench fuzz mutants advisories collector toolchain \
+.PHONY: help demo test test-backends stress soak-live policies bench fuzz mutants advisories collector toolchain \
     build-policies compare-policies compare-demo deny peers
 
 help: ## list the targets
@@ -80,6 +82,10 @@ bench: toolchain peers ## measure cost and memory, beside other programs that do
 
 stress: toolchain ## repeat the tests that depend on time, ports or the driver, on a busy machine
 	tests/stress.sh
+
+soak-live: toolchain ## run the binary for SOAK_SECONDS (600) under random driver faults, signals and clock steps
+	PHASEMETER_SOAK_SECONDS=$(SOAK_SECONDS) cargo test --workspace --locked --test live -- \
+	    --ignored --exact --nocapture soak::run_survives_random_faults_signals_and_clock_steps
 
 fuzz: $(FUZZ_BIN) ## run each fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain
 	@targets=$$($(FUZZ) list $(FUZZ_DIR)) && for target in $$targets; do \

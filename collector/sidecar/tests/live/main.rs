@@ -26,8 +26,13 @@ mod otlp;
 #[path = "../../../../rules/tests/support/mod.rs"]
 mod policies;
 mod policy_reload;
+#[path = "../../../../tests/audit/prng.rs"]
+#[allow(dead_code, reason = "each test uses a part")]
+#[allow(clippy::cast_possible_truncation, reason = "its numbers are small")]
+mod prng;
 mod run;
 mod signals;
+mod soak;
 mod startup;
 mod telemetry;
 mod traces;

@@ -20,15 +20,15 @@ use crate::{Rig, TIMEOUT};
 
 /// The test that is the command, and the variable that it requires.
 const REPORTER: &str = "signals::report_signals";
-const REPORT: &str = "PHASEMETER_TEST_REPORT_SIGNALS";
+pub(crate) const REPORT: &str = "PHASEMETER_TEST_REPORT_SIGNALS";
 
 /// The values of [`REPORT`]: in the process group of the launcher, or in one of its own.
-const SAME_GROUP: &str = "same group";
+pub(crate) const SAME_GROUP: &str = "same group";
 const OWN_GROUP: &str = "own group";
 
 /// The last real-time signal, which ends the command. A process receives those with lower numbers
 /// first.
-const LAST: i32 = 64;
+pub(crate) const LAST: i32 = 64;
 
 /// Signals that this test cannot send: a process cannot receive them (KILL, STOP), or not while others
 /// are blocked (stops and faults). CHLD is not for the command.
@@ -65,17 +65,17 @@ fn report_signals() {
 }
 
 /// The command that reports signals, as arguments of `phasemeter run`.
-fn reporter() -> [String; 5] {
+pub(crate) fn reporter() -> [String; 5] {
     let executable = env::current_exe().unwrap();
     let executable = executable.to_str().unwrap();
     [executable, "--ignored", "--exact", REPORTER, "--nocapture"].map(str::to_owned)
 }
 
 /// The output of a command, line by line.
-struct Lines(Receiver<String>);
+pub(crate) struct Lines(pub(crate) Receiver<String>);
 
 impl Lines {
-    fn of(child: &mut Child) -> Self {
+    pub(crate) fn of(child: &mut Child) -> Self {
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
@@ -85,7 +85,7 @@ impl Lines {
         Self(lines)
     }
 
-    fn wait_for(&self, text: &str) {
+    pub(crate) fn wait_for(&self, text: &str) {
         loop {
             let line = self.0.recv_timeout(TIMEOUT);
             let line = line.unwrap_or_else(|error| panic!("no `{text}`: {error}"));
@@ -110,7 +110,7 @@ impl Lines {
 }
 
 /// Waits for a process to end.
-fn wait(child: &mut Child) -> Option<i32> {
+pub(crate) fn wait(child: &mut Child) -> Option<i32> {
     let began = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
