@@ -1,6 +1,9 @@
 #!/bin/sh
 # Prints the path of the Collector that builder.yaml describes. Builds it the first time, into the
-# user's cache directory, keyed by the manifest. Needs Go 1.26. If OTELCOL is set, prints that.
+# user's cache directory, keyed by its inputs. Needs Go 1.26. If OTELCOL is set, prints that.
+#
+# go.mod and go.sum pin all modules. After changing the manifest, copy the two that
+# `builder --config builder.yaml --skip-compilation` writes.
 set -eu
 
 # Must match the version of the components.
@@ -10,8 +13,8 @@ if [ -n "${OTELCOL:-}" ]; then
     echo "$OTELCOL"
     exit
 fi
-manifest=$(cd "$(dirname "$0")" && pwd)/builder.yaml
-key=$({ echo "$builder"; cat "$manifest"; } | sha256sum | cut -c -16)
+here=$(cd "$(dirname "$0")" && pwd)
+key=$(cd "$here" && cat build.sh builder.yaml go.mod go.sum | sha256sum | cut -c -16)
 directory=${XDG_CACHE_HOME:-$HOME/.cache}/phasemeter/otelcol/$key
 
 if [ ! -x "$directory/otelcol" ]; then
@@ -24,12 +27,14 @@ if [ ! -x "$directory/otelcol" ]; then
     # nothing behind.
     work=$(mktemp -d "$directory/build.XXXXXX")
     trap 'rm -rf "$work"' EXIT
-    cp "$manifest" "$work"
+    cp "$here/builder.yaml" "$work"
     cd "$work"
     # Static, so that it runs on any Linux.
     export CGO_ENABLED=0
     GOBIN=$work go install "$builder" >&2
-    ./builder --config builder.yaml >&2
+    ./builder --config builder.yaml --skip-get-modules --skip-compilation >&2
+    cp "$here/go.mod" "$here/go.sum" build
+    (cd build && go build -mod=readonly -trimpath -ldflags='-s -w' -o otelcol .) >&2
     mv build/otelcol "$directory"
 fi
 echo "$directory/otelcol"
