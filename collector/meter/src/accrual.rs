@@ -80,6 +80,7 @@ impl Accrual {
 
     /// The first scheduled rate change after `after`. Values weighted by the rate are cut there, so
     /// that each part has one rate.
+    #[inline]
     #[must_use]
     pub fn next_change(&self, after: Timestamp) -> Option<Timestamp> {
         self.changes.iter().rev().map(|&(at, _)| at).find(|&at| at > after)

@@ -31,6 +31,7 @@ pub struct Snapshot(Vec<(u16, u64)>);
 
 impl UtilizationDistribution {
     /// Adds time at this utilization.
+    #[inline]
     pub fn add(&mut self, utilization: Utilization, time: Nanos) {
         let bin = (utilization.ppm() + BIN / 2) / BIN;
         if let Some(bin) = self.bins.get_mut(bin as usize) {
@@ -102,11 +103,13 @@ impl Default for MemoryDistribution {
 
 impl MemoryDistribution {
     /// Records the memory in use.
+    #[inline]
     pub fn record(&mut self, used: Bytes) {
         self.peak = self.peak.max(Some(used));
     }
 
     /// Adds observed time at this memory use.
+    #[inline]
     pub fn add(&mut self, used: Bytes, time: Nanos) {
         let bin = self.bin(used);
         match self.bins.get_mut(bin) {

@@ -141,15 +141,22 @@ pub struct EnergyMeter {
 
 impl EnergyMeter {
     /// Adds time at this power.
+    #[inline]
     pub fn add(&mut self, power: Milliwatts, basis: PowerBasis, time: Nanos) {
         let picojoules = u128::from(power.get()) * u128::from(time.0);
         *self.since_counter.part_mut(EnergyBasis::Power(basis)) += EnergyPart { time, picojoules };
     }
 
     /// Records the counter of a reading; `None` if the reading lacks it.
+    #[inline]
     pub fn record(&mut self, at: Timestamp, counter: Option<Millijoules>) {
         self.is_counting = counter.is_some();
-        let Some(counter) = counter else { return };
+        if let Some(counter) = counter {
+            self.count(at, counter);
+        }
+    }
+
+    fn count(&mut self, at: Timestamp, counter: Millijoules) {
         let since_counter = std::mem::take(&mut self.since_counter);
         match self.counter.replace((at, counter)) {
             Some((from, before)) if before <= counter => {

@@ -3,6 +3,7 @@
 //! It owns the state of one GPU, in memory that does not grow with the length of the run, and emits
 //! finalized results to an [`Observer`]. Must not depend on observers or on other GPUs.
 
+mod posting;
 mod queries;
 mod rates;
 mod rolling;
@@ -15,14 +16,14 @@ use crate::energy::EnergyMeter;
 use crate::ledger::Ledger;
 use crate::money::Rate;
 use crate::pattern::CycleDetector;
-use crate::reading::{Basis, Interval, MissingReason, Reading};
+use crate::reading::{Basis, Interval, Reading};
 use crate::reorder::{LateReading, ReorderBuffer};
-use crate::series::{Quantity, Series};
+use crate::series::Series;
 use crate::span::PhaseSpan;
 use crate::staleness;
 use crate::summary::Unobserved;
 use crate::timeline::{TimeSlice, Timeline};
-use crate::units::{Bytes, Nanos, Timestamp, Utilization};
+use crate::units::{Bytes, Nanos, Timestamp};
 use crate::utilization_feed::UtilizationFeed;
 
 /// Receives finalized results. `()` is the no-op observer.
@@ -215,6 +216,7 @@ impl GpuMeter {
         }
     }
 
+    #[inline(never)]
     fn drain_warmup(&mut self, observer: &mut impl Observer) {
         let readings = std::mem::take(&mut self.warmup);
         let times = readings.iter().map(|reading| reading.at);
@@ -225,6 +227,7 @@ impl GpuMeter {
     }
 
     /// Posts the time up to `reading`, then records its values.
+    #[inline(always)]
     fn advance(&mut self, reading: &Reading, stale_after: Nanos, observer: &mut impl Observer) {
         match (self.last, self.start) {
             (Some(last), _) => self.post_until(&last, reading.at, stale_after, observer),
@@ -237,6 +240,7 @@ impl GpuMeter {
         self.last = Some(*reading);
     }
 
+    #[inline(never)]
     fn begin(&mut self, start: Timestamp, observer: &mut impl Observer) {
         self.start = Some(start);
         self.watermark = start;
@@ -249,53 +253,6 @@ impl GpuMeter {
             accrual.begin(start);
         }
         observer.begin(start);
-    }
-
-    /// Posts the time from `start` to the first reading, which covers at most `stale_after` of it.
-    fn post_before_first(
-        &mut self,
-        first: &Reading,
-        start: Timestamp,
-        stale_after: Nanos,
-        observer: &mut impl Observer,
-    ) {
-        let from = first.at.saturating_sub(stale_after).max(start);
-        self.post_unobserved(start, from, observer);
-        if let Some(held) = first.is_held(self.memory_total) {
-            self.timeline.record_held(held);
-        }
-        self.post_until(&Reading { at: from, ..*first }, first.at, stale_after, observer);
-    }
-
-    /// Posts time without any reading.
-    fn post_unobserved(&mut self, from: Timestamp, to: Timestamp, observer: &mut impl Observer) {
-        self.post_until(&Reading::at(from), to, Nanos::ZERO, observer);
-    }
-
-    /// Posts the time from `last` to `next`: `last` covers at most `stale_after` of it, and the
-    /// rest is unobserved. Closes the boundaries in between.
-    fn post_until(
-        &mut self,
-        last: &Reading,
-        next: Timestamp,
-        stale_after: Nanos,
-        observer: &mut impl Observer,
-    ) {
-        let until = next.min(last.at + stale_after);
-        let mut from = last.at;
-        if next >= self.next_boundary {
-            for boundary in self.config.boundaries(last.at, next) {
-                self.post_covered(last, from, until.min(boundary), observer);
-                self.post_range(until.max(from).min(boundary), boundary, Err(None), observer);
-                self.close_boundary(boundary, observer);
-                from = boundary;
-            }
-        }
-        self.post_covered(last, from, until, observer);
-        if until < next {
-            self.post_range(until.max(from), next, Err(None), observer);
-            self.polled.interrupt();
-        }
     }
 
     /// Finalizes everything before `boundary` and emits the boundary, and the session's end if it
@@ -325,120 +282,12 @@ impl GpuMeter {
         }
     }
 
-    /// Posts the time from `from` to `to` with the values of `reading`.
-    #[inline]
-    fn post_covered(
-        &mut self,
-        reading: &Reading,
-        from: Timestamp,
-        to: Timestamp,
-        observer: &mut impl Observer,
-    ) {
-        let time = to.since(from);
-        if time == Nanos::ZERO {
-            return;
-        }
-        if let Ok(utilization) = reading.utilization {
-            self.polled.add(from, to, utilization);
-        }
-        if let Some(used) = reading.memory_used {
-            self.record_series(Quantity::Memory, from, to, used.get());
-        }
-        if let Some(power) = reading.power {
-            self.energy.add(power, reading.power_basis, time);
-            self.record_series(Quantity::Power, from, to, power.get().into());
-        }
-        let observed = self.post_range(from, to, reading.utilization.map_err(Some), observer);
-        if let Some(used) = reading.memory_used {
-            self.memory.add(used, observed);
-        }
-    }
-
-    /// Posts the time from `from` to `to`. At each instant the billed feed counts, else the polled
-    /// utilization, else the reason why it is missing. Returns the observed time.
-    fn post_range(
-        &mut self,
-        from: Timestamp,
-        to: Timestamp,
-        polled: Result<Utilization, Option<MissingReason>>,
-        observer: &mut impl Observer,
-    ) -> Nanos {
-        let mut observed = Nanos::ZERO;
-        let mut at = from;
-        while at < to {
-            let (value, until) = self.configured_feed().map_or((None, to), |feed| feed.at(at, to));
-            match value.map_or(polled, Ok) {
-                Ok(utilization) => {
-                    self.detect_cycles(at, utilization, observer);
-                    let ppm = utilization.ppm().into();
-                    self.record_series(Quantity::Utilization, at, until, ppm);
-                    self.post_observed(at, until, utilization, observer);
-                    observed += until.since(at);
-                }
-                Err(reason) => {
-                    self.cycle_detector.interrupt();
-                    *self.unobserved.time_mut(reason) += until.since(at);
-                }
-            }
-            at = until;
-        }
-        for feed in &mut self.feeds {
-            feed.finalize(from, to);
-        }
-        observed
-    }
-
-    fn record_series(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
-        self.series.record(quantity, from, to, value);
-        if let Some(window) = &mut self.window {
-            window.series.record(quantity, from, to, value);
-        }
-    }
-
     /// The feed of the configured basis, if that is not polling and has data.
     fn configured_feed(&self) -> Option<&UtilizationFeed> {
         self.feeds.iter().find(|feed| feed.basis() == self.config.basis)
     }
 
-    /// Detects cycles. Posts the seconds before `at` first, since a cycle change applies from `at`
-    /// on.
-    fn detect_cycles(
-        &mut self,
-        at: Timestamp,
-        utilization: Utilization,
-        observer: &mut impl Observer,
-    ) {
-        if self.cycle_detector.is_change(utilization) {
-            self.timeline.advance(at, &mut post_to(&mut self.ledger, observer));
-            let confirmed = self.cycle_detector.is_confirmed();
-            if let Some(change) = self.cycle_detector.observe(at, utilization) {
-                self.ledger.waste.apply(change, confirmed);
-                self.window.iter_mut().for_each(|window| window.apply(change, confirmed));
-            }
-        }
-    }
-
-    /// Observes the time from `from` to `to`, cut at each change of the rate so that a time slice
-    /// has one rate.
-    fn post_observed(
-        &mut self,
-        mut from: Timestamp,
-        to: Timestamp,
-        utilization: Utilization,
-        observer: &mut impl Observer,
-    ) {
-        while from < to {
-            let change = self.ledger.accrual.as_ref().and_then(|accrual| accrual.next_change(from));
-            let until = change.map_or(to, |change| change.min(to));
-            let mut post = post_to(&mut self.ledger, observer);
-            self.timeline.observe(from, until, utilization, &mut post);
-            if change == Some(until) {
-                self.timeline.cut();
-            }
-            from = until;
-        }
-    }
-
+    #[inline(always)]
     fn record(&mut self, reading: &Reading) {
         if let Some(held) = reading.is_held(self.memory_total) {
             self.timeline.record_held(held);

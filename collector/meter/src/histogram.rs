@@ -166,11 +166,15 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Records a reading.
+    #[inline]
     pub fn record(&mut self, utilization: Utilization) {
         let ppm = utilization.ppm();
-        let first = FIRST_CELLS.get((ppm / TENTH) as usize).copied().unwrap_or_default().into();
-        let cells = self.cells.iter_mut().zip(&CELLS).skip(first);
-        if let Some((count, _)) = cells.into_iter().find(|(_, end)| ppm <= **end) {
+        let first = FIRST_CELLS.get((ppm / TENTH) as usize).copied().unwrap_or_default();
+        let mut cell = usize::from(first);
+        while CELLS.get(cell).is_some_and(|end| *end < ppm) {
+            cell += 1;
+        }
+        if let Some(count) = self.cells.get_mut(cell) {
             *count += 1;
             self.all.count += 1;
             self.all.sum_ppm += u64::from(ppm);

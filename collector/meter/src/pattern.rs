@@ -136,6 +136,7 @@ pub struct CycleDetector {
 
 impl CycleDetector {
     /// Whether the utilization differs from the last.
+    #[inline]
     #[must_use]
     pub fn is_change(&self, utilization: Utilization) -> bool {
         self.last != Some(utilization)

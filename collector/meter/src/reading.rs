@@ -51,6 +51,7 @@ impl Reading {
 
     /// Whether the GPU is held: by a compute process, or by more than 1% of its memory in use.
     /// `None` if the reading has neither value.
+    #[inline]
     #[must_use]
     pub fn is_held(&self, memory_total: Option<Bytes>) -> Option<bool> {
         let processes = self.compute_processes.map(|processes| processes > 0);

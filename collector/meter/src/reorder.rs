@@ -44,7 +44,7 @@ pub enum LateReading {
 pub struct ReorderBuffer {
     pending: VecDeque<Reading>,
     allowed_lateness: Nanos,
-    /// Time of the newest reading.
+    /// Time of the newest reading, or the begin.
     newest: Timestamp,
     /// Earlier readings are rejected.
     watermark: Timestamp,
@@ -68,6 +68,7 @@ impl ReorderBuffer {
     /// Rejects readings before `begin`.
     pub fn begin_at(&mut self, begin: Timestamp) {
         self.begin = begin;
+        self.newest = self.newest.max(begin);
         self.watermark = self.watermark.max(begin);
     }
 
@@ -75,7 +76,20 @@ impl ReorderBuffer {
     ///
     /// # Errors
     /// Returns an error if the reading is older than the watermark.
+    #[inline]
     pub fn push(&mut self, reading: Reading) -> Result<(), LateReading> {
+        if reading.at < self.newest {
+            return self.push_earlier(reading);
+        }
+        self.newest = reading.at;
+        self.watermark = self.watermark.max(reading.at.saturating_sub(self.allowed_lateness));
+        self.pending.push_back(reading);
+        Ok(())
+    }
+
+    /// Adds a reading that is older than the newest.
+    #[cold]
+    fn push_earlier(&mut self, reading: Reading) -> Result<(), LateReading> {
         if reading.at < self.watermark {
             let (behind, allowed) = (self.newest.since(reading.at), self.allowed_lateness);
             return Err(if reading.at < self.begin {
@@ -86,18 +100,13 @@ impl ReorderBuffer {
                 LateReading::Crowded { behind }
             });
         }
-        if reading.at >= self.newest {
-            self.newest = reading.at;
-            self.watermark = self.watermark.max(reading.at.saturating_sub(self.allowed_lateness));
-            self.pending.push_back(reading);
-        } else {
-            let position = self.pending.partition_point(|other| other.at <= reading.at);
-            self.pending.insert(position, reading);
-        }
+        let position = self.pending.partition_point(|other| other.at <= reading.at);
+        self.pending.insert(position, reading);
         Ok(())
     }
 
     /// Releases the oldest reading if the watermark has passed it.
+    #[inline]
     pub fn pop(&mut self) -> Option<Reading> {
         let oldest = self.pending.front()?;
         if oldest.at < self.watermark || self.pending.len() > CAPACITY {
@@ -115,11 +124,18 @@ impl ReorderBuffer {
     fn take_oldest(&mut self) -> Option<Reading> {
         let oldest = self.pending.pop_front()?;
         self.watermark = self.watermark.max(oldest.at);
-        // A burst leaves no memory behind.
+        if self.pending.len().is_multiple_of(SMALL) {
+            self.shrink();
+        }
+        Some(oldest)
+    }
+
+    /// A burst leaves no memory behind.
+    #[cold]
+    fn shrink(&mut self) {
         if self.pending.capacity() > 4 * self.pending.len().max(SMALL) {
             self.pending.shrink_to(2 * self.pending.len());
         }
-        Some(oldest)
     }
 
     /// Number of buffered readings.

@@ -48,10 +48,12 @@ impl Point {
         self.weighted += other.weighted;
     }
 
+    /// Converts via `i64`, for which processors have an instruction. Values and times are below 2⁶³.
+    #[inline]
     #[expect(clippy::cast_precision_loss, reason = "a mean for evaluation, not for accounts")]
     fn add_value(&mut self, value: u64, time: Nanos) {
         self.observed += time;
-        self.weighted += value as f64 * time.0 as f64;
+        self.weighted += value.cast_signed() as f64 * time.0.cast_signed() as f64;
     }
 }
 
@@ -111,6 +113,7 @@ impl Series {
     }
 
     /// Records `value` from `from` to `to`. Values of a quantity must be in time order.
+    #[inline]
     pub fn record(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
         let column = &mut self.columns[quantity as usize];
         match column.points.last_mut() {

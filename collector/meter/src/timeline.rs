@@ -63,6 +63,7 @@ impl Timeline {
     }
 
     /// Records whether the GPU was held, by a reading in the current second.
+    #[inline]
     pub fn record_held(&mut self, held: bool) {
         self.held_in_second = Some(held || self.held_in_second == Some(true));
         self.last_held = Some(held);
@@ -80,7 +81,23 @@ impl Timeline {
     }
 
     /// Adds the time `from`..`to` at this utilization. Intervals must be in time order.
+    #[inline]
     pub fn observe(
+        &mut self,
+        from: Timestamp,
+        to: Timestamp,
+        utilization: Utilization,
+        emit: &mut impl FnMut(TimeSlice),
+    ) {
+        if from < to && to.since(self.second) <= Nanos::SECOND {
+            self.extend(from, to, utilization);
+        } else {
+            self.observe_seconds(from, to, utilization, emit);
+        }
+    }
+
+    /// Like [`Self::observe`], for time that reaches beyond the current second.
+    fn observe_seconds(
         &mut self,
         from: Timestamp,
         to: Timestamp,
@@ -96,7 +113,7 @@ impl Timeline {
                 end
             } else {
                 let end = to.min(self.second + Nanos::SECOND);
-                self.extend(at, end, end.since(at).0 * u64::from(utilization.ppm()));
+                self.extend(at, end, utilization);
                 end
             };
             at = end;
@@ -104,12 +121,18 @@ impl Timeline {
     }
 
     /// Emits the current second if it is over at `now`.
+    #[inline]
     pub fn advance(&mut self, now: Timestamp, emit: &mut impl FnMut(TimeSlice)) {
         if now.since(self.second) >= Nanos::SECOND {
-            self.emit_second(emit);
-            self.second = now.floor_second();
-            self.held_in_second = None;
+            self.begin_second(now, emit);
         }
+    }
+
+    #[inline(never)]
+    fn begin_second(&mut self, now: Timestamp, emit: &mut impl FnMut(TimeSlice)) {
+        self.emit_second(emit);
+        self.second = now.floor_second();
+        self.held_in_second = None;
     }
 
     /// Emits everything up to `end`, as unobserved if nothing was observed. No interval may follow
@@ -128,7 +151,10 @@ impl Timeline {
             && (self.held_in_second.is_none() || self.held_in_second == self.last_held)
     }
 
-    fn extend(&mut self, from: Timestamp, to: Timestamp, weighted: u64) {
+    /// Adds time within the current second.
+    #[inline]
+    fn extend(&mut self, from: Timestamp, to: Timestamp, utilization: Utilization) {
+        let weighted = to.since(from).0 * u64::from(utilization.ppm());
         match self.ranges.last_mut() {
             Some(range) if range.to == from && !self.cut => {
                 range.to = to;

@@ -20,6 +20,7 @@ pub struct UpdatePeriod {
 
 impl UpdatePeriod {
     /// Records the value at this instant. Returns whether it changed.
+    #[inline]
     pub fn observe(&mut self, at: Timestamp, value: Utilization) -> bool {
         let before = self.value.replace(value);
         if before == Some(value) {

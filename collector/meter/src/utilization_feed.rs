@@ -104,6 +104,7 @@ impl UtilizationFeed {
     }
 
     /// Adds the time `from`..`to` at this utilization.
+    #[inline]
     pub(crate) fn add(&mut self, from: Timestamp, to: Timestamp, utilization: Utilization) {
         let time = to.since(from);
         self.distribution.add(utilization, time);
@@ -136,6 +137,7 @@ impl UtilizationFeed {
     }
 
     /// Records one value.
+    #[inline]
     pub(crate) fn record(&mut self, at: Timestamp, utilization: Utilization) {
         self.histogram.record(utilization);
         self.period.observe(at, utilization);

@@ -1,0 +1,222 @@
+//! Posts the time between readings, to the timeline and to whatever is weighted by time.
+//!
+//! Must not depend on how readings arrive.
+
+use super::{GpuMeter, Observer, post_to};
+use crate::reading::{MissingReason, Reading};
+use crate::series::Quantity;
+use crate::units::{Nanos, Timestamp, Utilization};
+
+impl GpuMeter {
+    /// Posts the time from `last` to `next`: `last` covers at most `stale_after` of it, and the
+    /// rest is unobserved. Closes the boundaries in between.
+    #[inline(always)]
+    pub(super) fn post_until(
+        &mut self,
+        last: &Reading,
+        next: Timestamp,
+        stale_after: Nanos,
+        observer: &mut impl Observer,
+    ) {
+        let until = next.min(last.at + stale_after);
+        let from = if next < self.next_boundary {
+            last.at
+        } else {
+            self.close_boundaries(last, until, next, observer)
+        };
+        self.post_covered(last, from, until, observer);
+        if until < next {
+            self.post_range(until.max(from), next, Err(None), observer);
+            self.polled.interrupt();
+        }
+    }
+
+    /// Posts the time from `start` to the first reading, which covers at most `stale_after` of it.
+    #[inline(never)]
+    pub(super) fn post_before_first(
+        &mut self,
+        first: &Reading,
+        start: Timestamp,
+        stale_after: Nanos,
+        observer: &mut impl Observer,
+    ) {
+        let from = first.at.saturating_sub(stale_after).max(start);
+        self.post_unobserved(start, from, observer);
+        if let Some(held) = first.is_held(self.memory_total) {
+            self.timeline.record_held(held);
+        }
+        self.post_until(&Reading { at: from, ..*first }, first.at, stale_after, observer);
+    }
+
+    /// Posts time without any reading.
+    #[inline(never)]
+    pub(super) fn post_unobserved(
+        &mut self,
+        from: Timestamp,
+        to: Timestamp,
+        observer: &mut impl Observer,
+    ) {
+        self.post_until(&Reading::at(from), to, Nanos::ZERO, observer);
+    }
+
+    /// Posts the time up to the last boundary before `next`, of which `last` covers that before
+    /// `until`. Returns that boundary.
+    fn close_boundaries(
+        &mut self,
+        last: &Reading,
+        until: Timestamp,
+        next: Timestamp,
+        observer: &mut impl Observer,
+    ) -> Timestamp {
+        let mut from = last.at;
+        for boundary in self.config.boundaries(last.at, next) {
+            self.post_covered(last, from, until.min(boundary), observer);
+            self.post_range(until.max(from).min(boundary), boundary, Err(None), observer);
+            self.close_boundary(boundary, observer);
+            from = boundary;
+        }
+        from
+    }
+
+    /// Posts the time from `from` to `to` with the values of `reading`.
+    #[inline(always)]
+    fn post_covered(
+        &mut self,
+        reading: &Reading,
+        from: Timestamp,
+        to: Timestamp,
+        observer: &mut impl Observer,
+    ) {
+        if from >= to {
+            return;
+        }
+        if let Ok(utilization) = reading.utilization {
+            self.polled.add(from, to, utilization);
+        }
+        if let Some(used) = reading.memory_used {
+            self.record_series(Quantity::Memory, from, to, used.get());
+        }
+        if let Some(power) = reading.power {
+            self.energy.add(power, reading.power_basis, to.since(from));
+            self.record_series(Quantity::Power, from, to, power.get().into());
+        }
+        let observed = self.post_range(from, to, reading.utilization.map_err(Some), observer);
+        if let Some(used) = reading.memory_used {
+            self.memory.add(used, observed);
+        }
+    }
+
+    /// Posts the time from `from` to `to`. At each instant the billed feed counts, else the polled
+    /// utilization, else the reason why it is missing. Returns the observed time.
+    #[inline(always)]
+    fn post_range(
+        &mut self,
+        from: Timestamp,
+        to: Timestamp,
+        polled: Result<Utilization, Option<MissingReason>>,
+        observer: &mut impl Observer,
+    ) -> Nanos {
+        if self.feeds.is_empty() {
+            self.post_part(from, to, polled, observer)
+        } else {
+            self.post_range_of_feeds(from, to, polled, observer)
+        }
+    }
+
+    fn post_range_of_feeds(
+        &mut self,
+        from: Timestamp,
+        to: Timestamp,
+        polled: Result<Utilization, Option<MissingReason>>,
+        observer: &mut impl Observer,
+    ) -> Nanos {
+        let mut observed = Nanos::ZERO;
+        let mut at = from;
+        while at < to {
+            let (value, until) = self.configured_feed().map_or((None, to), |feed| feed.at(at, to));
+            observed += self.post_part(at, until, value.map_or(polled, Ok), observer);
+            at = until;
+        }
+        for feed in &mut self.feeds {
+            feed.finalize(from, to);
+        }
+        observed
+    }
+
+    /// Posts time of one utilization, or without one. Returns the observed time.
+    #[inline(always)]
+    fn post_part(
+        &mut self,
+        from: Timestamp,
+        to: Timestamp,
+        utilization: Result<Utilization, Option<MissingReason>>,
+        observer: &mut impl Observer,
+    ) -> Nanos {
+        if from >= to {
+            return Nanos::ZERO;
+        }
+        let time = to.since(from);
+        match utilization {
+            Ok(utilization) => {
+                self.detect_cycles(from, utilization, observer);
+                self.record_series(Quantity::Utilization, from, to, utilization.ppm().into());
+                self.post_observed(from, to, utilization, observer);
+                time
+            }
+            Err(reason) => {
+                self.cycle_detector.interrupt();
+                *self.unobserved.time_mut(reason) += time;
+                Nanos::ZERO
+            }
+        }
+    }
+
+    #[inline]
+    fn record_series(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
+        self.series.record(quantity, from, to, value);
+        if let Some(window) = &mut self.window {
+            window.series.record(quantity, from, to, value);
+        }
+    }
+
+    /// Detects cycles. Posts the seconds before `at` first, since a cycle change applies from `at`
+    /// on.
+    #[inline]
+    fn detect_cycles(
+        &mut self,
+        at: Timestamp,
+        utilization: Utilization,
+        observer: &mut impl Observer,
+    ) {
+        if self.cycle_detector.is_change(utilization) {
+            self.timeline.advance(at, &mut post_to(&mut self.ledger, observer));
+            let confirmed = self.cycle_detector.is_confirmed();
+            if let Some(change) = self.cycle_detector.observe(at, utilization) {
+                self.ledger.waste.apply(change, confirmed);
+                self.window.iter_mut().for_each(|window| window.apply(change, confirmed));
+            }
+        }
+    }
+
+    /// Observes the time from `from` to `to`, cut at each change of the rate so that a time slice
+    /// has one rate.
+    #[inline]
+    fn post_observed(
+        &mut self,
+        mut from: Timestamp,
+        to: Timestamp,
+        utilization: Utilization,
+        observer: &mut impl Observer,
+    ) {
+        while from < to {
+            let change = self.ledger.accrual.as_ref().and_then(|accrual| accrual.next_change(from));
+            let until = change.map_or(to, |change| change.min(to));
+            let mut post = post_to(&mut self.ledger, observer);
+            self.timeline.observe(from, until, utilization, &mut post);
+            if change == Some(until) {
+                self.timeline.cut();
+            }
+            from = until;
+        }
+    }
+}
