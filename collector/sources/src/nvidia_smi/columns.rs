@@ -3,11 +3,10 @@
 //! Parsed once per header, so that rows are decoded by a plain list of columns. Must not depend on
 //! the format of cells.
 
-use phasemeter_meter::reading::PowerBasis;
-
 use super::error::{HeaderError, printable};
 
-/// The content of a column.
+/// The content of a column. A log may have several columns of power; each row's power is from the
+/// first readable one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Unknown,
@@ -19,8 +18,9 @@ pub(super) enum Column {
     Utilization,
     MemoryUsed,
     MemoryTotal,
-    /// A log may have several; each row's power is from the first readable one.
-    Power(PowerBasis),
+    PowerDraw,
+    PowerAverage,
+    PowerInstant,
     EnforcedPowerLimit,
     PowerLimit,
     Energy,
@@ -56,9 +56,9 @@ const COLUMN_NAMES: [(&str, Column); 24] = [
     ("utilization.gpu", Column::Utilization),
     ("memory.used", Column::MemoryUsed),
     ("memory.total", Column::MemoryTotal),
-    ("power.draw", Column::Power(PowerBasis::Draw)),
-    ("power.draw.average", Column::Power(PowerBasis::Average)),
-    ("power.draw.instant", Column::Power(PowerBasis::Instant)),
+    ("power.draw", Column::PowerDraw),
+    ("power.draw.average", Column::PowerAverage),
+    ("power.draw.instant", Column::PowerInstant),
     ("enforced.power.limit", Column::EnforcedPowerLimit),
     ("power.limit", Column::PowerLimit),
     // Columns that only `phasemeter record` writes.
@@ -139,7 +139,8 @@ impl Column {
         match self {
             Self::Utilization => "%",
             Self::MemoryUsed | Self::MemoryTotal => "MiB",
-            Self::Power(_) | Self::EnforcedPowerLimit | Self::PowerLimit => "W",
+            Self::PowerDraw | Self::PowerAverage | Self::PowerInstant => "W",
+            Self::EnforcedPowerLimit | Self::PowerLimit => "W",
             Self::Energy => "mJ",
             Self::Temperature => "C",
             Self::SmClock | Self::MemoryClock => "MHz",
@@ -149,7 +150,14 @@ impl Column {
 
     /// Whether a log with only this column beside the timestamp can be metered.
     const fn is_metered(&self) -> bool {
-        matches!(self, Self::Utilization | Self::MemoryUsed | Self::Power(_))
+        matches!(
+            self,
+            Self::Utilization
+                | Self::MemoryUsed
+                | Self::PowerDraw
+                | Self::PowerAverage
+                | Self::PowerInstant
+        )
     }
 }
 

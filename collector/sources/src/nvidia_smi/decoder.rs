@@ -4,11 +4,11 @@
 
 use super::LogOptions;
 use super::columns::{Columns, GpuIdentification};
+use super::digits::Ahead;
 use super::entry::Entry;
 use super::error::{HeaderError, LogError, LogErrorKind};
 use super::gpu_registry::GpuRegistry;
 use super::lines::Line;
-use super::padded_row::PaddedRow;
 use super::rejected::RejectReason;
 use super::row::Row;
 use super::timestamp::TimestampParser;
@@ -95,28 +95,52 @@ impl LogDecoder {
         self.timestamps.assumed_utc()
     }
 
-    /// Decodes a usual row of the GPU that is expected, and stores the reading in `entry`. If it
-    /// returns false, nothing has happened, and `entry` is undefined.
+    /// Decodes the row at the beginning of `ahead`, of which `available` bytes are valid, if it is a
+    /// usual one of the expected GPU. Stores the reading in `entry` and returns the length of the
+    /// line. Otherwise nothing has happened, and `entry` is undefined.
     #[inline]
-    pub(super) fn decode_usual(&mut self, row: PaddedRow<'_>, entry: &mut Entry) -> bool {
-        if self.columns.is_none() {
-            return false;
+    pub(super) fn decode_expected(
+        &mut self,
+        ahead: &Ahead,
+        available: usize,
+        entry: &mut Entry,
+    ) -> Option<usize> {
+        if self.gpu_identification == GpuIdentification::RowOrder {
+            let line = self.decode_unassigned(ahead, available, entry)?;
+            entry.gpu = self.registry.only(entry.limits, entry.model)?;
+            return Some(line);
         }
-        let Some(key) = self.usual_row.read(row, &mut self.timestamps, entry) else { return false };
-        let gpu = match self.gpu_identification {
-            GpuIdentification::RowOrder => return false,
-            _ => self.registry.expected(key, entry.limits),
-        };
-        let Some(gpu) = gpu else { return false };
-        entry.gpu = gpu;
-        true
+        let key = self.registry.expected_key(self.usual_row.has_model())?;
+        let row = self.usual_row.read(ahead, key, &mut self.timestamps, entry)?;
+        if row.line > available {
+            return None;
+        }
+        entry.gpu = self.registry.record_expected(entry.limits);
+        Some(row.line)
+    }
+
+    /// Like [`Self::decode_expected`], if the order of rows identifies GPUs. The GPU is still to be
+    /// assigned.
+    #[inline]
+    pub(super) fn decode_unassigned(
+        &mut self,
+        ahead: &Ahead,
+        available: usize,
+        entry: &mut Entry,
+    ) -> Option<usize> {
+        let row = self.usual_row.read(ahead, b"", &mut self.timestamps, entry)?;
+        if row.line > available {
+            return None;
+        }
+        entry.gpu = 0;
+        entry.model = self.registry.intern_model(ahead.get(row.name)?.trim_ascii());
+        Some(row.line)
     }
 
     /// Decodes a line. A reading is stored in `entry`.
     #[inline]
     pub(super) fn decode(&mut self, line: Line<'_>, entry: &mut Entry) -> Decoded {
         let Line::Whole(line) = line else { return self.reject_too_long() };
-        let line = line.row();
         let Some(columns) = &self.columns else { return self.decode_other(line) };
         let Some(row) = Row::read(line, columns, &mut self.timestamps) else {
             return self.decode_other(line);
@@ -133,6 +157,7 @@ impl LogDecoder {
         }
         entry.reading = row.reading;
         entry.limits = row.limits;
+        self.usual_row.learn(line);
         Decoded::Reading
     }
 

@@ -70,19 +70,36 @@ impl GpuRegistry {
         Ok(gpu)
     }
 
-    /// The GPU whose row is expected next, if this cell identifies it and nothing more is to be
-    /// found out about it.
+    /// The cell that identifies the GPU whose row is expected next, if nothing more is to be found out
+    /// about it. `with_model`: whether rows have a model.
     #[inline]
-    pub(super) fn expected(&mut self, key: &[u8], limits: Limits) -> Option<usize> {
-        let expected = self.next;
-        let gpu = self.gpus.get_mut(expected)?;
-        let is_known = gpu.rows >= MODEL_ROWS || gpu.identity.model.is_some();
-        if !is_known || gpu.key.as_deref() != Some(key) {
+    pub(super) fn expected_key(&self, with_model: bool) -> Option<&[u8]> {
+        let gpu = self.gpus.get(self.next)?;
+        let is_known = !with_model || gpu.rows >= MODEL_ROWS || gpu.identity.model.is_some();
+        gpu.key.as_deref().filter(|_| is_known)
+    }
+
+    /// Collects the limits in the row that was expected next; returns its GPU.
+    #[inline]
+    pub(super) fn record_expected(&mut self, limits: Limits) -> usize {
+        let gpu = self.next;
+        self.next = if gpu + 1 < self.gpus.len() { gpu + 1 } else { 0 };
+        if let Some(registered) = self.gpus.get_mut(gpu) {
+            limits.fill_missing(&mut registered.identity);
+        }
+        gpu
+    }
+
+    /// The only GPU of a log that does not identify it, if nothing more is to be found out about it
+    /// from a row with this model.
+    #[inline]
+    pub(super) fn only(&mut self, limits: Limits, model: Option<u8>) -> Option<usize> {
+        let [gpu] = self.gpus.as_mut_slice() else { return None };
+        if gpu.identity.model.is_none() && model.is_some() {
             return None;
         }
         limits.fill_missing(&mut gpu.identity);
-        self.next = if expected + 1 < self.gpus.len() { expected + 1 } else { 0 };
-        Some(expected)
+        Some(0)
     }
 
     /// Adds GPUs that only the order of rows identifies.
@@ -246,7 +263,7 @@ mod tests {
         registry.record_row(gpu, &row("H100"));
         assert_eq!(registry.gpus().next().unwrap().model, None, "searched enough");
         registry.begin_header();
-        assert!(registry.expected(b"0", Limits::NONE).is_none(), "decoded with its model");
+        assert!(registry.expected_key(true).is_none(), "decoded with its model");
         registry.record_row(gpu, &row("H100"));
         assert_eq!(registry.gpus().next().unwrap().model.as_deref(), Some("H100"));
     }

@@ -6,23 +6,24 @@ use std::io::{self, ErrorKind, Read};
 
 use memchr::memchr;
 
-use super::padded_row::{BLOCK, PaddedRow};
-
 /// Maximum length of a row in bytes; longer lines are rejected.
 pub(super) const MAX_ROW: usize = 64 << 10;
+
+/// Bytes of [`Lines::peek`].
+pub(super) const AHEAD: usize = 256;
 
 /// One line without its ending, `\n` or `\r\n`. The last one may have none.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Line<'a> {
-    Whole(PaddedRow<'a>),
+    Whole(&'a [u8]),
     TooLong,
 }
 
 /// The lines of a stream.
 pub(super) struct Lines {
     stream: Box<dyn Read + Send>,
-    /// Twice the maximum row length, so that completing a row reads at least as much ahead; and a
-    /// block, so that every row is followed by one.
+    /// Twice the maximum row length, so that completing a row reads at least as much ahead; and
+    /// [`AHEAD`].
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -33,7 +34,7 @@ pub(super) struct Lines {
 impl Lines {
     /// The lines of a stream, each at most `max_row` bytes long.
     pub(super) fn new(stream: Box<dyn Read + Send>, max_row: usize) -> Self {
-        let buffer = vec![0; 2 * max_row + BLOCK].into_boxed_slice();
+        let buffer = vec![0; 2 * max_row + AHEAD].into_boxed_slice();
         Self { stream, buffer, start: 0, end: 0, number: 0, at_end: false }
     }
 
@@ -42,13 +43,12 @@ impl Lines {
         self.number
     }
 
-    /// The next line, if it was read to its end already, and its length with its ending.
+    /// The beginning of the next line with what follows it in memory, and how many of these bytes were
+    /// read already.
     #[inline]
-    pub(super) fn peek(&self) -> Option<(PaddedRow<'_>, usize)> {
-        let ahead = self.buffer.get(self.start..)?;
-        let length = memchr(b'\n', self.ahead())?;
-        let ending = usize::from(length > 0 && ahead.get(length - 1) == Some(&b'\r'));
-        (length <= self.max_row()).then_some((PaddedRow::new(ahead, length - ending), length + 1))
+    pub(super) fn peek(&self) -> Option<(&[u8; AHEAD], usize)> {
+        let ahead = self.buffer.get(self.start..)?.first_chunk()?;
+        Some((ahead, self.end - self.start))
     }
 
     /// Consumes the line that was peeked at, of this length with its ending.
@@ -75,9 +75,9 @@ impl Lines {
         if too_long {
             return Ok(Some(Line::TooLong));
         }
-        let bytes = self.buffer.get(start..).unwrap_or_default();
-        let ending = usize::from(bytes.get(..length).is_some_and(|line| line.ends_with(b"\r")));
-        Ok(Some(Line::Whole(PaddedRow::new(bytes, length - ending))))
+        let line = self.buffer.get(start..start + length);
+        let line = line.unwrap_or_default();
+        Ok(Some(Line::Whole(line.strip_suffix(b"\r").unwrap_or(line))))
     }
 
     /// Reads until the line at `start` is complete; returns its length and whether it is too long.
@@ -105,15 +105,16 @@ impl Lines {
 
     /// Reads once into the free space; false at the end of the stream.
     fn fill(&mut self) -> io::Result<bool> {
+        let capacity = 2 * self.max_row();
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
         while !self.at_end {
-            let free = self.end..self.buffer.len() - BLOCK;
-            match self.stream.read(self.buffer.get_mut(free).unwrap_or_default()) {
+            let free = self.buffer.get_mut(self.end..capacity);
+            match self.stream.read(free.unwrap_or_default()) {
                 Ok(0) => self.at_end = true,
                 Ok(read) => {
-                    self.end = (self.end + read).min(self.buffer.len() - BLOCK);
+                    self.end = (self.end + read).min(capacity);
                     return Ok(true);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -132,8 +133,8 @@ impl Lines {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    fn max_row(&self) -> usize {
-        (self.buffer.len() - BLOCK) / 2
+    const fn max_row(&self) -> usize {
+        (self.buffer.len() - AHEAD) / 2
     }
 }
 
@@ -151,7 +152,7 @@ mod tests {
         let mut all = Vec::new();
         while let Some(line) = lines.next().unwrap() {
             all.push(match line {
-                Line::Whole(line) => Some(line.row().to_vec()),
+                Line::Whole(line) => Some(line.to_vec()),
                 Line::TooLong => None,
             });
             assert_eq!(lines.number(), all.len() as u64);
@@ -169,7 +170,7 @@ mod tests {
         }
         let mut lines = Lines::new(Box::new(b"one\ntw".chain(Fails)), MAX);
         let first = lines.next().unwrap();
-        assert!(matches!(first, Some(Line::Whole(line)) if line.row() == b"one"));
+        assert!(matches!(first, Some(Line::Whole(b"one"))));
         assert!(lines.next().is_err());
         assert!(lines.next().unwrap().is_none());
     }

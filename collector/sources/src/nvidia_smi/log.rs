@@ -210,12 +210,13 @@ impl Log {
     /// false, [`Self::advance`] has the next reading, and `entry` is undefined.
     #[inline]
     pub(super) fn next_usual(&mut self, entry: &mut Entry) -> bool {
-        let Some((row, length)) = self.lines.peek().filter(|_| self.ready.is_empty()) else {
-            return false;
-        };
-        if !self.decoder.decode_usual(row, entry) {
+        if !self.ready.is_empty() || self.row_order.is_some() {
             return false;
         }
+        let Some((ahead, available)) = self.lines.peek() else { return false };
+        let Some(length) = self.decoder.decode_expected(ahead, available, entry) else {
+            return false;
+        };
         self.lines.consume(length);
         entry.line = self.lines.number();
         let is_regular = self.clocks.admits(entry.gpu, entry.reading.at);
@@ -223,6 +224,20 @@ impl Log {
             self.rejections.extend(self.clocks.resolve(*entry, &mut self.ready));
         }
         is_regular
+    }
+
+    /// Reads the next row, if it is a usual one whose GPU follows from the order of rows.
+    #[inline]
+    fn step_usual(&mut self) -> bool {
+        let ahead = self.lines.peek().filter(|_| self.row_order.is_some());
+        let Some((ahead, available)) = ahead else { return false };
+        let entry = &mut self.entry;
+        let Some(length) = self.decoder.decode_unassigned(ahead, available, entry) else {
+            return false;
+        };
+        self.lines.consume(length);
+        self.entry.line = self.lines.number();
+        true
     }
 
     /// Reads the first rows, which show how GPUs are identified.
@@ -296,6 +311,9 @@ impl Log {
 
     #[inline]
     fn step(&mut self, rejected: &mut RejectedRows) -> Result<Step, SourceError> {
+        if self.step_usual() {
+            return Ok(Step::Reading);
+        }
         loop {
             let (decoded, line) = match self.lines.next() {
                 Ok(None) => return Ok(Step::End),

@@ -2,7 +2,7 @@
 //!
 //! Allocates nothing. Must not depend on the order of GPUs.
 
-use phasemeter_meter::reading::{MissingReason, Reading};
+use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization,
 };
@@ -71,11 +71,14 @@ impl<'a> Row<'a> {
                 Column::Utilization => reading.utilization = utilization(&mut cells),
                 Column::MemoryUsed => reading.memory_used = mebibytes(&mut cells),
                 Column::MemoryTotal => limits.memory_total = mebibytes(&mut cells),
-                Column::Power(basis) => {
-                    let power = milliwatts(&mut cells, column);
-                    if power.is_some() && (reading.power.is_none() || basis < reading.power_basis) {
-                        (reading.power, reading.power_basis) = (power, basis);
-                    }
+                Column::PowerDraw => {
+                    set_power(&mut reading, milliwatts(&mut cells, column), PowerBasis::Draw);
+                }
+                Column::PowerAverage => {
+                    set_power(&mut reading, milliwatts(&mut cells, column), PowerBasis::Average);
+                }
+                Column::PowerInstant => {
+                    set_power(&mut reading, milliwatts(&mut cells, column), PowerBasis::Instant);
                 }
                 Column::EnforcedPowerLimit => limits.power = power_limit(&mut cells, column),
                 Column::PowerLimit => set_limit = power_limit(&mut cells, column),
@@ -104,6 +107,14 @@ fn mebibytes(cells: &mut Cells<'_>) -> Option<Bytes> {
 fn milliwatts(cells: &mut Cells<'_>, column: Column) -> Option<Milliwatts> {
     let milliwatts = cells.number(column.unit()).ok()? / (SCALE / 1_000);
     u32::try_from(milliwatts).ok().and_then(Milliwatts::new)
+}
+
+/// Sets the power of a reading, unless it has that of a column that takes precedence.
+#[inline]
+pub(super) fn set_power(reading: &mut Reading, power: Option<Milliwatts>, basis: PowerBasis) {
+    if power.is_some() && (reading.power.is_none() || basis < reading.power_basis) {
+        (reading.power, reading.power_basis) = (power, basis);
+    }
 }
 
 /// A limit of zero means that there is none.
@@ -141,8 +152,6 @@ fn whole(number: Result<u64, &[u8]>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_meter::reading::PowerBasis;
-
     use super::*;
 
     const HEADER: &str = "timestamp, index, utilization.gpu [%], memory.used [MiB], \

@@ -6,8 +6,13 @@ use std::str::FromStr;
 
 use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 
-/// Length of a date and time without fraction.
-const SECOND: usize = "2026/07/27 00:22:27".len();
+use super::digits::milliseconds_in_minute;
+
+/// Length of a date and time up to the minute.
+const MINUTE: usize = "2026/07/27 00:22".len();
+
+/// Length of a date and time up to the millisecond.
+pub(super) const MILLISECOND: usize = "2026/07/27 00:22:27.123".len();
 
 /// Seconds per day.
 const DAY: i64 = 86_400;
@@ -33,12 +38,12 @@ impl FromStr for UtcOffset {
 #[error("expected +hh:mm or -hh:mm, for example +02:00")]
 pub struct ParseUtcOffsetError(());
 
-/// Parses timestamps. Rows come several times per second, so it caches the last second.
+/// Parses timestamps. Rows come several times per minute, so it caches the last minute.
 pub(super) struct TimestampParser {
-    /// The bytes of that second, and its value: seconds since 1970 in the log's time.
-    text: [u8; SECOND],
-    second: i64,
-    /// The start of that second, if it was local time.
+    /// The bytes of that minute, and its value: seconds since 1970 in the log's time.
+    text: [u8; MINUTE],
+    minute: i64,
+    /// The start of that minute, if it was local time.
     local_start: Option<Timestamp>,
     /// The UTC offset given by the user.
     offset: Option<UtcOffset>,
@@ -48,8 +53,8 @@ pub(super) struct TimestampParser {
 impl TimestampParser {
     /// A parser for local time at `offset`; UTC if `None`.
     pub(super) const fn new(offset: Option<UtcOffset>) -> Self {
-        let text = *b"1970/01/01 00:00:00";
-        Self { text, second: 0, local_start: None, offset, local: false }
+        let text = *b"1970/01/01 00:00";
+        Self { text, minute: 0, local_start: None, offset, local: false }
     }
 
     /// Whether local time was assumed to be UTC.
@@ -69,24 +74,24 @@ impl TimestampParser {
         if self.local { self.read(text) } else { None }
     }
 
-    /// An instant in the cached second of local time, in milliseconds as `nvidia-smi` writes it.
+    /// An instant in the cached minute of local time, in milliseconds as `nvidia-smi` writes it.
     #[inline]
     fn read_again(&self, text: &[u8]) -> Option<Timestamp> {
-        let (second, fraction) = text.split_first_chunk()?;
-        let [b'.', a, b, c] = fraction else { return None };
-        let [a, b, c] = [a, b, c].map(|digit| u64::from(digit.wrapping_sub(b'0')));
-        if *second != self.text || a.max(b).max(c) > 9 {
+        let text: &[u8; MILLISECOND] = text.try_into().ok()?;
+        let (minute, rest) = (text.first_chunk()?, text.last_chunk()?);
+        if *minute != self.text {
             return None;
         }
-        Some(self.local_start? + Nanos::from_millis(a * 100 + b * 10 + c))
+        Some(self.local_start? + Nanos::from_millis(milliseconds_in_minute(*rest)?))
     }
 
     #[inline(never)]
     fn read_any(&mut self, text: &[u8]) -> Option<Timestamp> {
-        let (second, after) = text.split_first_chunk::<SECOND>()?;
-        if *second != self.text {
-            self.second = parse_date_time(second)?;
-            self.text = *second;
+        let (minute, after) = text.split_first_chunk::<MINUTE>()?;
+        let (second, after) = parse_second(after)?;
+        if *minute != self.text {
+            self.minute = parse_minute(minute)?;
+            self.text = *minute;
             self.local_start = None;
         }
         let (nanos, zone) = match after {
@@ -99,8 +104,8 @@ impl TimestampParser {
         } else {
             parse_zone(zone)?
         };
-        let start = u64::try_from(self.second - offset).ok()?.checked_mul(NANOS_PER_SECOND)?;
-        let at = Timestamp::from_nanos(start.checked_add(nanos)?)?;
+        let start = u64::try_from(self.minute - offset).ok()?.checked_mul(NANOS_PER_SECOND)?;
+        let at = Timestamp::from_nanos(start.checked_add(second * NANOS_PER_SECOND + nanos)?)?;
         if is_local {
             self.local = true;
             self.local_start = Timestamp::from_nanos(start);
@@ -135,19 +140,26 @@ fn parse_zone(text: &[u8]) -> Option<i64> {
     (hours < 24 && minutes < 60).then_some(if *sign == b'-' { -seconds } else { seconds })
 }
 
-/// Seconds since 1970 of a calendar date and time, 1969 to 2262: a time zone may move either end
+/// The second at the start of `text`, `:27`, and the remaining text.
+fn parse_second(text: &[u8]) -> Option<(u64, &[u8])> {
+    let ([b':', digits @ ..], after) = text.split_first_chunk::<3>()? else { return None };
+    let second = u64::try_from(number(digits)?).ok()?;
+    (second < 60).then_some((second, after))
+}
+
+/// Seconds since 1970 of a calendar date and minute, 1969 to 2262: a time zone may move either end
 /// into range.
-fn parse_date_time(text: &[u8; SECOND]) -> Option<i64> {
-    let [y1, y2, y3, y4, s1, mo1, mo2, s2, d1, d2, t, h1, h2, c1, mi1, mi2, c2, se1, se2] = *text;
+fn parse_minute(text: &[u8; MINUTE]) -> Option<i64> {
+    let [y1, y2, y3, y4, s1, mo1, mo2, s2, d1, d2, t, h1, h2, c1, mi1, mi2] = *text;
     let marks = matches!(s1, b'/' | b'-') && s1 == s2 && matches!(t, b' ' | b'T');
-    if !marks || c1 != b':' || c2 != b':' {
+    if !marks || c1 != b':' {
         return None;
     }
     let year = number(&[y1, y2, y3, y4])?;
     let (month, day) = (number(&[mo1, mo2])?, number(&[d1, d2])?);
-    let (hour, minute, second) = (number(&[h1, h2])?, number(&[mi1, mi2])?, number(&[se1, se2])?);
+    let (hour, minute) = (number(&[h1, h2])?, number(&[mi1, mi2])?);
     let date = (1969..=2262).contains(&year) && (1..=days_in(year, month)?).contains(&day);
-    if !date || hour > 23 || minute > 59 || second > 59 {
+    if !date || hour > 23 || minute > 59 {
         return None;
     }
     // Years that start in March end with the leap day. From March of year 0 to 1970 there are
@@ -155,7 +167,7 @@ fn parse_date_time(text: &[u8; SECOND]) -> Option<i64> {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year / 4 - year / 100 + year / 400;
     let days = year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468;
-    Some(days * DAY + hour * 3_600 + minute * 60 + second)
+    Some(days * DAY + hour * 3_600 + minute * 60)
 }
 
 /// Days of a month; `None` if the month is invalid.
@@ -268,10 +280,14 @@ mod tests {
             prop_assert_eq!(nanos(&text), known);
         }
 
-        /// The cached second never affects the next timestamp.
+        /// The cached minute never affects the next timestamp.
         #[test]
-        fn cached_second_does_not_affect_result(texts in proptest::collection::vec(
-            "2026/0[1-3]/[0-3][0-9] 00:00:0[0-2](\\.[0-9]{0,4})?Z?", 1..20,
+        fn cached_minute_does_not_affect_result(texts in proptest::collection::vec(
+            prop_oneof![
+                "2026/0[1-3]/[0-3][0-9] 00:00:0[0-2](\\.[0-9]{0,4})?Z?",
+                "2026/01/01 00:0[0-1]:[0-6][0-9]\\.[0-9]{3}(Z|\\+00:01)?",
+            ],
+            1..20,
         )) {
             let mut parser = TimestampParser::new(None);
             for text in &texts {
