@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use phasemeter_meter::reading::{GpuIdentity, Reading};
-use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::super::{Source, SourceError};
 use super::LogOptions;
@@ -29,6 +29,8 @@ pub struct Logs {
     /// The log being read; the others wait in `queue`, ordered by their next reading.
     current: usize,
     queue: BinaryHeap<Reverse<NextReading>>,
+    /// Readings of the current log before this instant precede those of all others.
+    bound: Timestamp,
     fleet: Fleet,
     rejected: RejectedRows,
     read: Arc<AtomicU64>,
@@ -124,8 +126,8 @@ impl Logs {
             logs.push(MergedLog { log, label, chain, emitted, last, continues, separation, gpus });
         }
         let current = queue.pop().map_or(0, |Reverse(next)| next.log);
-        let fleet = Fleet::new(options.gpu_model.clone());
-        Ok(Self { logs, current, queue, fleet, rejected, read, size })
+        let (bound, fleet) = (Timestamp::EPOCH, Fleet::new(options.gpu_model.clone()));
+        Ok(Self { logs, current, queue, bound, fleet, rejected, read, size })
     }
 
     /// The rows rejected so far.
@@ -163,7 +165,6 @@ impl Logs {
     }
 
     /// Switches to the log with the earliest next reading; false at the end of all logs.
-    #[inline]
     fn advance(&mut self) -> Result<bool, SourceError> {
         loop {
             let Some(merged) = self.logs.get_mut(self.current) else { return Ok(false) };
@@ -171,7 +172,11 @@ impl Logs {
                 let at = merged.log.entry().reading.at;
                 let next = NextReading { at, is_first: merged.chain.is_none(), log: self.current };
                 if self.queue.peek().is_none_or(|Reverse(other)| next <= *other) {
-                    (merged.emitted, merged.last) = (true, at);
+                    merged.emitted = true;
+                    self.bound = match merged.chain {
+                        Some(_) => self.bound(),
+                        None => Timestamp::EPOCH,
+                    };
                     return Ok(true);
                 }
                 merged.emitted = false;
@@ -184,6 +189,13 @@ impl Logs {
                 None => return Ok(false),
             }
         }
+    }
+
+    /// The first instant of which a reading of the current log follows one of another log.
+    fn bound(&self) -> Timestamp {
+        let Some(Reverse(other)) = self.queue.peek() else { return Timestamp::LAST };
+        let next = NextReading { at: other.at, is_first: false, log: self.current };
+        if next < *other { other.at + Nanos(1) } else { other.at }
     }
 
     /// Merges changed identities of the current log's GPUs into the fleet.
@@ -228,14 +240,18 @@ impl Logs {
 impl Source for Logs {
     #[inline]
     fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError> {
-        if !self.advance()? {
-            return Ok(None);
+        let current = self.logs.get_mut(self.current);
+        if !current.is_some_and(|merged| merged.log.advance_before(self.bound)) {
+            if !self.advance()? {
+                return Ok(None);
+            }
+            if self.logs.get_mut(self.current).is_some_and(|merged| merged.log.take_changed()) {
+                self.merge_changes();
+            }
         }
-        if self.logs.get_mut(self.current).is_some_and(|merged| merged.log.take_changed()) {
-            self.merge_changes();
-        }
-        let Some(merged) = self.logs.get(self.current) else { return Ok(None) };
+        let Some(merged) = self.logs.get_mut(self.current) else { return Ok(None) };
         let entry = merged.log.entry();
+        merged.last = entry.reading.at;
         let Some(gpu) = merged.gpus.get(entry.gpu) else { return Ok(None) };
         self.fleet.apply_limits(*gpu, entry.limits);
         Ok(Some((*gpu, entry.reading)))

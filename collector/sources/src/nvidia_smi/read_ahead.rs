@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::{io, thread};
 
 use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::Timestamp;
 
 use super::super::SourceError;
 use super::entry::Entry;
@@ -56,7 +57,9 @@ struct DecodedBatch {
 /// Consecutive readings of a log, and what was found between them.
 #[derive(Default)]
 struct Batch {
+    /// The first `len` are those of the batch. The others are reused.
     entries: Vec<Entry>,
+    len: usize,
     /// Each with the number of entries before it.
     events: VecDeque<(usize, Event)>,
 }
@@ -133,14 +136,15 @@ impl Batch {
     /// Decodes the next readings of a log; true at its end. Ends after a change of GPUs, so that
     /// there is one list of them at most.
     fn fill(&mut self, open: &mut OpenLog, readings: usize) -> bool {
-        self.entries.clear();
-        self.entries.reserve_exact(readings);
-        let mut entry = Entry::EMPTY;
+        self.entries.resize(readings, Entry::EMPTY);
+        self.len = 0;
         loop {
-            while self.entries.len() < readings && open.log.next_usual(&mut entry) {
-                self.entries.push(entry);
+            while let Some(entry) = self.entries.get_mut(self.len)
+                && open.log.next_usual(entry)
+            {
+                self.len += 1;
             }
-            if self.entries.len() == readings {
+            if self.len == readings {
                 return false;
             }
             let (kept, total) = (open.rejected.first.len(), open.rejected.total);
@@ -158,7 +162,7 @@ impl Batch {
                 self.record(Event::Gpus(open.log.gpus().cloned().collect()));
             }
             match advanced {
-                Ok(true) => self.entries.push(*open.log.entry()),
+                Ok(true) => self.push(*open.log.entry()),
                 Ok(false) => return true,
                 Err(error) => {
                     self.record(Event::Failed(error));
@@ -171,9 +175,16 @@ impl Batch {
         }
     }
 
+    fn push(&mut self, entry: Entry) {
+        if let Some(next) = self.entries.get_mut(self.len) {
+            *next = entry;
+            self.len += 1;
+        }
+    }
+
     #[cold]
     fn record(&mut self, event: Event) {
-        self.events.push_back((self.entries.len(), event));
+        self.events.push_back((self.len, event));
     }
 }
 
@@ -183,7 +194,7 @@ impl ReadAhead {
         let (sender, decoded) = mpsc::channel();
         let (name, format) = (Arc::clone(log.name()), log.format());
         let (changed, gpus) = (log.take_changed(), log.gpus().cloned().collect());
-        let batch = Batch { entries: vec![*log.entry()], events: VecDeque::new() };
+        let batch = Batch { entries: vec![*log.entry()], len: 1, events: VecDeque::new() };
         let log = Box::new(log);
         let open = OpenLog { log, rejected: RejectedRows::default(), format, decoded: sender };
         Self {
@@ -228,6 +239,17 @@ impl ReadAhead {
         self.batch.entries.get(self.current).unwrap_or(&Entry::EMPTY)
     }
 
+    /// Advances to the next reading, if that is before `bound`, and neither a change nor the end of a
+    /// batch precedes it.
+    #[inline]
+    pub(super) fn advance_before(&mut self, bound: Timestamp) -> bool {
+        let next = self.current + 1;
+        let entry = self.batch.entries.get(next);
+        let is_next = next < self.until && entry.is_some_and(|entry| entry.reading.at < bound);
+        self.current += usize::from(is_next);
+        is_next
+    }
+
     /// Advances to the next reading; false at the end.
     #[inline]
     pub(super) fn advance(&mut self, rejected: &mut RejectedRows) -> Result<bool, SourceError> {
@@ -254,7 +276,7 @@ impl ReadAhead {
                     Event::Failed(error) => return Err(error),
                 }
             }
-            let entries = self.batch.entries.len();
+            let entries = self.batch.len;
             if next < entries {
                 self.current = next;
                 self.until = self.batch.events.front().map_or(entries, |(at, _)| *at);
