@@ -25,14 +25,28 @@ pub(crate) fn run_with_policies(
 
 /// Audits the logs once without policies, and exports to a file.
 pub(crate) fn run_with_export(paths: &Paths, logs: &[PathBuf]) -> Result<Usage, BenchError> {
+    audit_with_export(paths, logs, &["--no-default-policies"])
+}
+
+/// Audits the logs once with the default policies, and exports to a file.
+pub(crate) fn run_with_export_and_policies(
+    paths: &Paths,
+    logs: &[PathBuf],
+) -> Result<Usage, BenchError> {
+    audit_with_export(paths, logs, &[])
+}
+
+fn audit_with_export(
+    paths: &Paths,
+    logs: &[PathBuf],
+    options: &[&str],
+) -> Result<Usage, BenchError> {
     let file = paths.file("audit.jsonl");
     // The last one would be refused.
     _ = fs::remove_file(&file);
-    audit(
-        paths,
-        logs,
-        &["--no-default-policies".as_ref(), "--otlp-file".as_ref(), file.as_os_str()],
-    )
+    let export = [OsStr::new("--otlp-file"), file.as_os_str()];
+    let options = options.iter().map(OsStr::new).chain(export);
+    audit(paths, logs, &options.collect::<Vec<&OsStr>>())
 }
 
 fn audit(paths: &Paths, logs: &[PathBuf], options: &[&OsStr]) -> Result<Usage, BenchError> {

@@ -3,8 +3,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::child::Usage;
 use crate::costs::grouped;
 use crate::paths::Paths;
 use crate::{BenchError, audit};
@@ -18,16 +19,26 @@ const TICKS: u64 = 9_000;
 const HEADER: &str = "timestamp, index, utilization.gpu [%], memory.used [MiB], power.draw [W], \
                       total_energy_consumption [mJ]";
 
-/// Runs the audits and prints the table.
+/// Runs the audits and prints the tables.
 pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     println!("Audit of a hostile log: {} rows per GPU, exported after each\n", grouped(TICKS));
-    println!("{:28}{:>12}{:>16}{:>16}", "", "peak", "peak per GPU", "CPU time per row");
+    print(paths, "without policies", audit::run_with_export)?;
+    print(paths, "with policies", audit::run_with_export_and_policies)
+}
+
+/// Runs an audit of each log and prints a table.
+fn print(
+    paths: &Paths,
+    title: &str,
+    audit: impl Fn(&Paths, &[PathBuf]) -> Result<Usage, BenchError>,
+) -> Result<(), BenchError> {
+    println!("{title:28}{:>12}{:>16}{:>16}", "peak", "peak per GPU", "CPU time per row");
     let mut first = None;
     for gpus in GPUS {
         let log = paths.file(&format!("hostile-{gpus}.csv"));
         write(&log, gpus).map_err(BenchError::at(&log))?;
         let bytes = fs::metadata(&log).map_err(BenchError::at(&log))?.len();
-        let usage = audit::run_with_export(paths, std::slice::from_ref(&log))?;
+        let usage = audit(paths, std::slice::from_ref(&log))?;
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let (few, base) = *first.get_or_insert((gpus, usage.peak));
         let per_gpu = usage.peak.saturating_sub(base).checked_div(gpus - few);
