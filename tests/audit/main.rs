@@ -43,5 +43,6 @@ mod locations;
 mod models;
 mod prices;
 mod recommendations;
+mod situations;
 mod trace;
 mod worked_examples;

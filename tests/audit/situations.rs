@@ -1,0 +1,69 @@
+//! Situations: each generated log is accepted whole, and shows what its description states.
+//!
+//! Prints how the recommendations of the default policies compare with what an expert would give;
+//! `make bench` does the same. Which are given is not asserted here.
+
+use std::path::Path;
+
+use phasemeter_situations::{
+    Audit, Matrix, Observed, PHASES, Report, Situation, Situations, compare,
+};
+use serde_json::Value;
+
+use crate::report::{self, list};
+
+/// Values of a range average to its center: difference in percentage points.
+const MEAN_TOLERANCE: f64 = 2.0;
+
+#[test]
+fn situations_are_metered_as_described() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_phasemeter"));
+    let audit = Audit { program, dir: dir.path() };
+    let situations = Situations::load().unwrap_or_else(|error| panic!("{error}"));
+    let mut matrix = Matrix::default();
+    for situation in &situations.all {
+        let id = situation.id();
+        let report = audit.report(situation).unwrap_or_else(|error| panic!("{error}"));
+        report::check(&report);
+        assert_eq!(report["rejected_total"], 0, "{id}: {}", report["rejected_rows"]);
+        for policy in list(&report["policies"]) {
+            assert_eq!(policy["error"], Value::Null, "{id}: {policy:#}");
+        }
+        check_observed(situation, &report);
+        matrix.add(compare(situation, &situations, &Report::parse(&report).unwrap()));
+    }
+    println!("{matrix}");
+}
+
+fn check_observed(situation: &Situation, report: &Value) {
+    let (id, described) = (situation.id(), situation.observed());
+    let gpus = list(&report["gpus"]);
+    assert_eq!(gpus.len(), described.len(), "{id}");
+    for (position, of) in described.iter().enumerate() {
+        let named = gpus.iter().find(|gpu| gpu["id"] == of.uuid.as_str());
+        check_gpu(&id, of, named.unwrap_or(&gpus[position]));
+    }
+}
+
+fn check_gpu(id: &str, of: &Observed, gpu: &Value) {
+    let number = |value: &Value| value.as_f64().unwrap();
+    let observed = number(&gpu["span_seconds"]) - number(&gpu["unobserved_seconds"]);
+    assert!((observed - of.seconds).abs() < 1.0, "{id}: {observed} s, not {} s", of.seconds);
+    let mean = gpu["utilization"]["mean"].as_f64();
+    match (mean, of.mean) {
+        (Some(mean), Some(wanted)) => {
+            assert!((mean - wanted).abs() <= MEAN_TOLERANCE, "{id}: {mean}%, not {wanted}%");
+        }
+        _ => assert_eq!(mean, of.mean, "{id}"),
+    }
+    // A second at the change of two stages may be in the phase of either.
+    let tolerance = 0.01 * of.seconds + 1.0;
+    for ((phase, _), (min, max)) in PHASES.iter().zip(of.phases) {
+        let seconds = number(&gpu["phases"][phase]["seconds"]);
+        assert!(
+            (min - tolerance..=max + tolerance).contains(&seconds),
+            "{id}: {phase} for {seconds} s, not {min} to {max} s"
+        );
+    }
+}
