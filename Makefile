@@ -76,7 +76,7 @@ policies: build-policies ## rebuild the default policies into wasm-rules/dist
 	    mv wasm-rules/dist/$$policy.aot wasm-rules/dist/interpreted/ || exit 1; \
 	done
 
-bench: toolchain peers ## measure cost and memory, beside other programs that do the same
+bench: toolchain peers ## measure cost and memory beside other programs, and compare recommendations
 	cargo build --release --locked -p phasemeter -p phasemeter-bench
 	OTELCOL=$$($(COLLECTOR)) target/release/phasemeter-bench $(PARTS)
 

@@ -17,6 +17,7 @@ mod meter;
 mod paths;
 mod polars;
 mod policies;
+mod situations;
 mod speed;
 
 use std::io;
@@ -25,9 +26,10 @@ use std::process::{ExitCode, ExitStatus};
 
 use fake_nvml::install::InstallError;
 use paths::Paths;
+use phasemeter_situations::{AuditError, LoadError};
 
 /// All parts in execution order.
-const PARTS: [&str; 6] = ["live", "speed", "fleet", "memory", "hostile", "policies"];
+const PARTS: [&str; 7] = ["live", "speed", "fleet", "memory", "hostile", "policies", "situations"];
 
 fn main() -> ExitCode {
     match bench() {
@@ -53,6 +55,7 @@ fn bench() -> Result<(), BenchError> {
             "memory" => memory::bench(&paths)?,
             "hostile" => hostile::bench(&paths)?,
             "policies" => policies::bench()?,
+            "situations" => situations::bench(&paths)?,
             _ => return Err(BenchError::UnknownPart(part)),
         }
     }
@@ -78,6 +81,12 @@ enum BenchError {
     Network(io::Error),
     #[error("unknown part `{0}`; expected one of {list}", list = PARTS.join(", "))]
     UnknownPart(String),
+    #[error("cannot load a situation: {0}")]
+    Situation(#[from] LoadError),
+    #[error("cannot audit a situation: {0}")]
+    Audit(#[from] AuditError),
+    #[error("unexpected report: {0}")]
+    Report(#[from] serde_json::Error),
     #[error("the core rejected a valid reading")]
     RejectedReading,
     #[error("{}: unexpected output: expected {expected}", path.display())]

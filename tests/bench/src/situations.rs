@@ -1,0 +1,21 @@
+//! How the recommendations of the default policies compare with what an expert would give.
+
+use phasemeter_situations::{Audit, Matrix, Report, Situations, compare};
+
+use crate::BenchError;
+use crate::paths::Paths;
+
+/// Audits all situations and prints the table.
+pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
+    let (program, dir) = (paths.phasemeter(), paths.file(""));
+    let audit = Audit { program: &program, dir: &dir };
+    let situations = Situations::load()?;
+    let mut matrix = Matrix::default();
+    for situation in &situations.all {
+        let report = Report::parse(&audit.report(situation)?)?;
+        matrix.add(compare(situation, &situations, &report));
+    }
+    println!("Recommendations of the default policies in tests/situations\n");
+    println!("{matrix}");
+    Ok(())
+}
