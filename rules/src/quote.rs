@@ -2,6 +2,8 @@
 //!
 //! Must not depend on which pricers are queried, or in which order.
 
+use std::num::NonZeroU32;
+
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Plan, Price};
@@ -20,8 +22,12 @@ pub struct QuoteRequest {
     pub instance_type: Option<String>,
     /// The requested plan.
     pub plan: Option<Plan>,
-    /// When the GPU is used.
+    /// When the GPUs are used.
     pub time: Timestamp,
+    /// How many GPUs of this model the run has so far.
+    pub gpus: NonZeroU32,
+    /// How many of them the policy has priced by its quotes for the same time.
+    pub priced: u32,
     /// The price book's price; `None` if it has no such GPU.
     pub listed: Option<Price>,
 }
@@ -37,6 +43,10 @@ pub struct Quote {
     pub source: String,
     /// The date on which the price was valid.
     pub as_of: Date,
+    /// When the quote becomes valid; `None` if it is valid already.
+    pub valid_from: Option<Timestamp>,
     /// When the quote expires, after the request's time; `None` if it does not.
     pub valid_until: Option<Timestamp>,
+    /// How many GPUs it is for; `None` if for all.
+    pub gpus: Option<NonZeroU32>,
 }

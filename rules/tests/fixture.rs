@@ -14,6 +14,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::num::NonZeroU32;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
@@ -77,7 +78,9 @@ fn example_quote() -> Quote {
         plan: Plan::Reserved1y,
         source: "order 4711".to_owned(),
         as_of: "2026-01-01".parse().unwrap(),
+        valid_from: Timestamp::from_nanos(1_767_225_600_000_000_000),
         valid_until: Timestamp::from_nanos(1_798_761_600_000_000_000),
+        gpus: NonZeroU32::new(4),
     }
 }
 

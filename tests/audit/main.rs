@@ -33,6 +33,7 @@ mod report;
 
 // Tests.
 mod accuracy;
+mod contracts;
 mod demo;
 mod determinism;
 mod exit_status;

@@ -69,7 +69,7 @@ fn recommending(name: &str, target: u8, saving: [f64; 3]) -> Vec<u8> {
 /// the log.
 fn quoting() -> Vec<u8> {
     let until = (1_785_110_400_u64 + 1_800) * 1_000_000_000;
-    let quote = format!("(i64.store (i32.const 4408) (i64.const {until}))");
+    let quote = format!("(i64.store (i32.const 4424) (i64.const {until}))");
     pricer("contract 4711", RESERVED_ONE_YEAR, &quote)
 }
 

@@ -257,6 +257,7 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
         meter: &gpu.meter,
         price: &gpu.price,
         earlier: &gpu.earlier,
+        unpriced_until: gpu.unpriced_until.as_ref(),
         memory_total: identity.memory_total,
     });
     let input = report::Input {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -177,6 +178,8 @@ pub(crate) fn request() -> QuoteRequest {
         instance_type: Some("p5.48xlarge".to_owned()),
         plan: Some(Plan::Spot),
         time: Timestamp::from_nanos(1_785_110_400_000_000_000).unwrap(),
+        gpus: NonZeroU32::new(8).unwrap(),
+        priced: 4,
         listed: Some(Price {
             rate: Rate::parse("6.88").unwrap(),
             plan: Some(Plan::Spot),
@@ -257,7 +260,7 @@ pub(crate) fn empty_recommender() -> Vec<u8> {
 
 /// A pricer that quotes $2 per hour. `plan` is the plan's number in the contract; `source` has at
 /// most 16 bytes. The instructions in `quote` run first: the request's time is in `$time`; they may
-/// store another rate at 4368, and must store the quote's expiry at 4408.
+/// store another rate at 4368, and must store the quote's expiry at 4424.
 pub(crate) fn pricer(source: &str, plan: u8, quote: &str) -> Vec<u8> {
     let size = source.len();
     policy(&format!(
@@ -266,8 +269,8 @@ pub(crate) fn pricer(source: &str, plan: u8, quote: &str) -> Vec<u8> {
         (data (i32.const 4112) "2026-07-20")
         (data (i32.const 4352) "\00\00\00\00\00\00\00\00" "\01\00\00\00\00\00\00\00"
           "\00\94\35\77\00\00\00\00" "\{plan:02x}\00\00\00" "\00\10\00\00\{size:02x}\00\00\00"
-          "\10\10\00\00\0a\00\00\00" "\00\00\00\00" "\01\00\00\00\00\00\00\00"
-          "\00\00\00\00\00\00\00\00")
+          "\10\10\00\00\0a\00\00\00" "\00\00\00\00\00\00\00\00\00\00\00\00"
+          "\00\00\00\00\00\00\00\00" "\01\00\00\00\00\00\00\00")
         (func (export "phasemeter:policy/pricer@0.1.0#quote-price")
           (param $request i32) (result i32) (local $time i64)
           (local.set $time (i64.load offset=48 (local.get $request)))

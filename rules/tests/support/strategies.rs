@@ -1,5 +1,7 @@
 //! Strategies for everything that fixture files contain.
 
+use std::num::NonZeroU32;
+
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
@@ -163,17 +165,20 @@ prop_compose! {
     pub(crate) fn request()(
         model in "[ -~]{1,12}", provider in of(text()), region in of(text()),
         instance_type in of(text()), plan in of(select(Plan::ALL.to_vec())), time in instant(),
-        listed in of(price()),
+        listed in of(price()), gpus: NonZeroU32, priced: u32,
     ) -> QuoteRequest {
-        QuoteRequest { model, provider, region, instance_type, plan, time, listed }
+        QuoteRequest {
+            model, provider, region, instance_type, plan, time, gpus, priced, listed,
+        }
     }
 }
 
 prop_compose! {
     pub(crate) fn quote()(
         rate in rate(), plan in select(Plan::ALL.to_vec()), source in text(),
-        as_of in instant().prop_map(Date::of), valid_until in of(instant()),
+        as_of in instant().prop_map(Date::of), valid_from in of(instant()),
+        valid_until in of(instant()), gpus: Option<NonZeroU32>,
     ) -> Quote {
-        Quote { rate, plan, source, as_of, valid_until }
+        Quote { rate, plan, source, as_of, valid_from, valid_until, gpus }
     }
 }

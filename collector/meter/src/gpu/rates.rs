@@ -4,7 +4,7 @@
 
 use super::GpuMeter;
 use super::rolling::RollingWindow;
-use crate::accrual::RateChangeError;
+use crate::accrual::{AlreadyCharged, RateChangeError};
 use crate::money::Rate;
 use crate::units::Timestamp;
 
@@ -40,7 +40,13 @@ impl GpuMeter {
     /// # Errors
     /// Returns an error if the GPU is priced, or time after `at` has been charged.
     pub fn price_from(&mut self, at: Timestamp, rate: Rate) -> Result<(), RateChangeError> {
-        self.price_from_start(Rate::ZERO)?;
+        if self.ledger.accrual.is_some() {
+            return Err(RateChangeError::Priced);
+        }
+        if let Some(charged) = self.charged_until().filter(|charged| at < *charged) {
+            return Err(AlreadyCharged { at, charged }.into());
+        }
+        self.ledger.price_from(self.start.unwrap_or(Timestamp::EPOCH), Rate::ZERO);
         self.change_rate(at, rate)
     }
 

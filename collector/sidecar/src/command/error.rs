@@ -107,7 +107,10 @@ impl CommandError {
             #[cfg(feature = "authoring")]
             Self::Policy(error) => error.exit_code(),
             Self::Policies(
-                OpenError::Settings(_) | OpenError::NoSuchPolicy { .. } | OpenError::Key { .. },
+                OpenError::Settings(_)
+                | OpenError::InvalidSettings { .. }
+                | OpenError::NoSuchPolicy { .. }
+                | OpenError::Key { .. },
             ) => EX_CONFIG,
             Self::Policies(OpenError::Host(_) | OpenError::Thread(_)) => EX_OSERR,
             Self::System { .. } => EX_OSERR,

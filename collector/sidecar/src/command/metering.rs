@@ -1,6 +1,6 @@
 //! What metering commands share: metering a source and writing the report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -124,6 +124,7 @@ pub(super) fn input<'a>(
     let ends = run.gpus.iter().filter_map(|gpu| Some(gpu.meter.span()?.1));
     let held = run.pricing.expired(ends.max().unwrap_or_default());
     assumptions.extend(held.map(|(model, held)| expired_price(model, &held)));
+    assumptions.extend(limited_prices(&run.pricing));
     let models = identities.iter().filter_map(|gpu| gpu.model.as_deref());
     assumptions.extend(run.pricing.contradictions(models));
     let unlisted = run.pricing.unlisted();
@@ -227,6 +228,15 @@ fn expired_price(model: &str, held: &ExpiredPrice) -> String {
     }
 }
 
+/// A note for each price that is for a number of GPUs, which may be in use in other runs too.
+fn limited_prices(pricing: &Pricing) -> BTreeSet<String> {
+    let limited = pricing.limited().map(|(model, gpus, price)| {
+        let source = &price.source;
+        format!("{source}, is for {gpus} {model} of this run; its use in other runs is unchecked")
+    });
+    limited.collect()
+}
+
 fn gpus<'a>(identities: &'a [GpuIdentity], run: &'a Finished) -> Vec<GpuInput<'a>> {
     let each = identities.iter().zip(&run.gpus);
     let gpus = each
@@ -235,6 +245,7 @@ fn gpus<'a>(identities: &'a [GpuIdentity], run: &'a Finished) -> Vec<GpuInput<'a
             meter: &gpu.meter,
             price: &gpu.price,
             earlier: &gpu.earlier,
+            unpriced_until: gpu.unpriced_until.as_ref(),
             memory_total: identity.memory_total,
         })
         .collect();

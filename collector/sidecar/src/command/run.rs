@@ -37,6 +37,7 @@ use super::window_scheduler::WindowScheduler;
 use crate::cli::RunArgs;
 use crate::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use crate::policies::{PolicyManager, Worker};
+use crate::pricing::GpuOfModel;
 use crate::report::{Report, json};
 use crate::sampler::{Sampler, SamplerConfig};
 use crate::{host, instance, resource, telemetry};
@@ -92,9 +93,11 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic)?;
     let mut pricing = metering::pricing(&args.metering.price, &resource, manager.clone());
     // Query prices first, so that metering does not wait for policies.
-    for gpu in &gpus {
+    for model in gpus.iter().map(|gpu| gpu.identity.model.as_deref()) {
+        let same = gpus.iter().filter(|gpu| gpu.identity.model.as_deref() == model).count();
+        let gpus = u32::try_from(same).unwrap_or(u32::MAX);
         let now = clock.now();
-        let _known = pricing.at(gpu.identity.model.as_deref(), now, now);
+        let _known = pricing.at(&GpuOfModel { model, rank: 0, gpus }, now, now);
     }
     let sink = request_sink(delivery.as_ref(), &mut otlp_file);
     let settings = Settings {

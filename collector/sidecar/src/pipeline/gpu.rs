@@ -11,7 +11,7 @@ use phasemeter_meter::reorder::LateReading;
 use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp};
 use phasemeter_otlp::encode::{Exporter, GpuDescription, GpuExport};
 
-use crate::pricing::{EarlierPrices, Term};
+use crate::pricing::{CurrentPrice, EarlierPrices, GpuOfModel, Term};
 
 /// A GPU that is being metered.
 pub struct MeteredGpu {
@@ -21,12 +21,16 @@ pub struct MeteredGpu {
     pub price: Result<Price, Unpriced>,
     /// Its earlier prices.
     pub earlier: EarlierPrices,
+    /// Until when it had no price, if it has one now, and why.
+    pub unpriced_until: Option<(Timestamp, Unpriced)>,
     /// The start of the current price.
     price_from: Timestamp,
     /// When the price is queried again; [`Timestamp::LAST`] for never.
     pub(super) price_until: Timestamp,
     /// The model for pricing.
-    pub(super) model: Option<String>,
+    model: Option<String>,
+    /// The number of GPUs of the model before it, in the order of the report.
+    rank: u32,
     /// Whether the source has provided it. Otherwise it may do so later.
     is_model_final: bool,
     pub(super) memory_total: Option<Bytes>,
@@ -40,17 +44,21 @@ impl MeteredGpu {
     pub(super) fn new(
         config: MeterConfig,
         identity: &GpuIdentity,
-        term: Result<Term, Unpriced>,
+        rank: u32,
+        current: CurrentPrice,
     ) -> Self {
-        let rate = term.as_ref().ok().map(|term| term.price.rate);
+        let CurrentPrice { price, until, .. } = current;
+        let rate = price.as_ref().ok().map(|price| price.rate);
         let memory_total = memory_total(identity);
         Self {
             meter: GpuMeter::new(config, rate, memory_total),
             earlier: EarlierPrices::default(),
             price_from: Timestamp::EPOCH,
-            price_until: term.as_ref().map_or(Timestamp::LAST, |term| term.until),
-            price: term.map(|term| term.price),
+            price_until: until,
+            price,
+            unpriced_until: None,
             model: identity.model.clone(),
+            rank,
             is_model_final: is_model_final(identity),
             memory_total,
             power_limit: None,
@@ -65,9 +73,20 @@ impl MeteredGpu {
         learns
     }
 
+    /// The GPU among the `gpus` of its model.
+    pub(super) fn among(&self, gpus: u32) -> GpuOfModel<'_> {
+        GpuOfModel { model: self.model.as_deref(), rank: self.rank, gpus }
+    }
+
+    /// Its model, if known.
+    pub(super) fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
     /// Sets the model that the source has provided.
-    pub(super) fn set_model(&mut self, identity: &GpuIdentity) {
+    pub(super) fn set_model(&mut self, identity: &GpuIdentity, rank: u32) {
         self.model.clone_from(&identity.model);
+        self.rank = rank;
         self.memory_total = memory_total(identity);
         self.meter.set_memory_total(self.memory_total);
         if let (Some(export), Some(model)) = (&mut self.export, &self.model) {
@@ -76,16 +95,14 @@ impl MeteredGpu {
     }
 
     /// Prices the GPU, which has no price yet, from its start on if it has had one price since then.
-    pub(super) fn price_from_start(&mut self, term: Result<Term, Unpriced>) {
+    pub(super) fn price_from_start(&mut self, first: CurrentPrice) {
         let charged = self.meter.charged_until().unwrap_or_default();
         let too_late = || Unpriced::ModelTooLate { model: self.model.clone().unwrap_or_default() };
-        let term = match term {
-            Ok(term) if term.until < charged => Err(too_late()),
-            term => term,
-        };
-        self.price = term.and_then(|Term { price, until, .. }| {
+        let CurrentPrice { price, until, .. } = first;
+        let price = if until < charged { Err(too_late()) } else { price };
+        self.price_until = until.max(charged);
+        self.price = price.and_then(|price| {
             self.meter.price_from_start(price.rate).map_err(|_| too_late())?;
-            self.price_until = until;
             Ok(price)
         });
         if let (Some(export), Ok(price)) = (&mut self.export, &self.price) {
@@ -93,30 +110,47 @@ impl MeteredGpu {
         }
     }
 
-    /// Replaces the expired price.
+    /// Replaces the price that may have changed.
     ///
-    /// No time after the expiry is charged yet: a reading after it would have updated the price.
-    pub(super) fn change_price(&mut self, term: Term) {
-        let from = self.price_until.max(term.from);
-        self.price_until = term.until;
-        let Ok(price) = &mut self.price else { return };
-        if *price != term.price && self.meter.change_rate(from, term.price.rate).is_ok() {
-            if let Some(export) = &mut self.export {
-                export.change_price(from, &term.price);
-            }
-            let price = std::mem::replace(price, term.price);
-            let earlier = Term { price, from: self.price_from, until: from };
-            self.earlier.push(earlier);
-            self.price_from = from;
+    /// No later time is charged yet: a reading after it would have updated the price.
+    pub(super) fn change_price(&mut self, next: CurrentPrice) {
+        let CurrentPrice { price: next, from, until } = next;
+        let from = self.price_until.max(from);
+        self.price_until = until;
+        let changed = match (&self.price, &next) {
+            (Ok(price), Ok(next)) if price == next => return,
+            (Ok(_), Ok(next)) => self.meter.change_rate(from, next.rate),
+            (Err(_), Ok(next)) => self.meter.price_from(from, next.rate),
+            // A price remains in use until there is another one.
+            (Ok(_), Err(_)) => return,
+            (Err(_), Err(_)) => Ok(()),
+        };
+        if changed.is_err() {
+            return;
         }
+        if let (Some(export), Ok(next)) = (&mut self.export, &next) {
+            export.change_price(from, next);
+        }
+        match std::mem::replace(&mut self.price, next) {
+            Ok(price) => self.earlier.push(Term { price, from: self.price_from, until: from }),
+            Err(reason) => self.unpriced_until = self.price.is_ok().then_some((from, reason)),
+        }
+        self.price_from = from;
     }
 
     /// Starts the export, with all prices up to now.
     pub(super) fn begin_export(&mut self, exporter: &mut Exporter, identity: &GpuIdentity) {
         let earlier = self.earlier.terms.iter().map(|term| &term.price);
-        let mut prices = earlier.chain(self.price.as_ref().ok());
-        let (memory_total, price) = (self.memory_total, prices.next());
+        let mut prices = earlier.chain(self.price.as_ref().ok()).peekable();
+        // A price that began during the run is a change.
+        let first = prices.next_if(|_| self.unpriced_until.is_none());
+        let (memory_total, price) = (self.memory_total, first);
         let mut export = exporter.begin(&GpuDescription { identity, memory_total, price });
+        if let Some((from, _)) = &self.unpriced_until
+            && let Some(price) = prices.next()
+        {
+            export.change_price(*from, price);
+        }
         for (before, price) in self.earlier.terms.iter().zip(prices) {
             export.change_price(before.until, price);
         }

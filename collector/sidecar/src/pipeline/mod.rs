@@ -23,7 +23,7 @@ use phasemeter_rules::window::Window;
 use phasemeter_sources::{Source, SourceError};
 
 use crate::policies::{self, PolicyResults, WindowGpu};
-use crate::pricing::Pricing;
+use crate::pricing::{GpuOfModel, Pricing};
 use crate::resource;
 
 /// Receives requests.
@@ -79,6 +79,8 @@ pub struct Pipeline<'a> {
     export: Option<(ExportSettings, RequestSink<'a>)>,
     exporter: Option<Exporter>,
     gpus: Vec<MeteredGpu>,
+    /// The number of GPUs of each model.
+    models: BTreeMap<String, u32>,
     /// Number of readings that wait for older ones, of all GPUs together.
     buffered: usize,
     /// The end of the run, if its last readings are not.
@@ -113,9 +115,10 @@ impl<'a> Pipeline<'a> {
     /// Adds the next GPU of a live run, which is billed from `start` on, whenever its first reading
     /// arrives.
     pub fn add(&mut self, identity: &GpuIdentity, start: Timestamp) {
-        let mut gpu = self.begin(identity, start, start);
-        gpu.begin_at(start, self.exporter.as_mut());
-        self.gpus.push(gpu);
+        self.add_gpus(std::slice::from_ref(identity), start, start);
+        if let Some(gpu) = self.gpus.last_mut() {
+            gpu.begin_at(start, self.exporter.as_mut());
+        }
     }
 
     fn new(settings: Settings<'a>, experiment: ExperimentState) -> Self {
@@ -128,6 +131,7 @@ impl<'a> Pipeline<'a> {
             export: settings.export,
             exporter: None,
             gpus: Vec::new(),
+            models: BTreeMap::new(),
             buffered: 0,
             end: None,
         }
@@ -300,12 +304,31 @@ impl<'a> Pipeline<'a> {
                 *readings += 1;
             }
         }
-        while let Some(identity) = identities.get(self.gpus.len()) {
+        if let Some(new @ [_, ..]) = identities.get(self.gpus.len()..) {
             // An older reading may still arrive.
-            let first = at.saturating_sub(self.meter.allowed_lateness);
-            let gpu = self.begin(identity, first, at);
+            self.add_gpus(new, at.saturating_sub(self.meter.allowed_lateness), at);
+        }
+    }
+
+    /// Adds GPUs that were found at this instant, whose spans begin at `first` at the earliest.
+    #[cold]
+    fn add_gpus(&mut self, new: &[GpuIdentity], first: Timestamp, at: Timestamp) {
+        let mut ranks = vec![0; new.len()];
+        for (index, identity) in in_order(new.iter().enumerate().collect(), |(_, new)| *new) {
+            ranks[index] = self.next_rank(identity.model.as_deref());
+        }
+        for (identity, rank) in new.iter().zip(ranks) {
+            let gpu = self.begin(identity, rank, first, at);
             self.gpus.push(gpu);
         }
+    }
+
+    /// Counts a GPU of this model, and returns the number of those before it.
+    fn next_rank(&mut self, model: Option<&str>) -> u32 {
+        let Some(model) = model else { return 0 };
+        let gpus = self.models.entry(model.to_owned()).or_default();
+        *gpus += 1;
+        *gpus - 1
     }
 
     /// Opens the experiment of these GPUs.
@@ -332,10 +355,18 @@ impl<'a> Pipeline<'a> {
         self.exporter = self.export.as_ref().map(begin);
     }
 
-    /// Adds a GPU, whose span begins at `first` at the earliest.
-    fn begin(&mut self, identity: &GpuIdentity, first: Timestamp, at: Timestamp) -> MeteredGpu {
-        let term = self.pricing.at(identity.model.as_deref(), first, at);
-        let mut gpu = MeteredGpu::new(self.meter, identity, term);
+    /// Creates a GPU whose span begins at `first` at the earliest, and which was found at `at`.
+    fn begin(
+        &mut self,
+        identity: &GpuIdentity,
+        rank: u32,
+        first: Timestamp,
+        at: Timestamp,
+    ) -> MeteredGpu {
+        let model = identity.model.as_deref();
+        let of_model = GpuOfModel { model, rank, gpus: gpus_of(&self.models, model) };
+        let current = self.pricing.at(&of_model, first, at);
+        let mut gpu = MeteredGpu::new(self.meter, identity, rank, current);
         if let Some(exporter) = &mut self.exporter {
             gpu.begin_export(exporter, identity);
         }
@@ -346,15 +377,18 @@ impl<'a> Pipeline<'a> {
     /// had no price. A price that was charged is changed from now on.
     #[cold]
     fn price_model(&mut self, gpu: usize, identity: &GpuIdentity, read: Timestamp) {
+        let rank = self.next_rank(identity.model.as_deref());
         let Some(gpu) = self.gpus.get_mut(gpu) else { return };
-        gpu.set_model(identity);
-        let model = identity.model.as_deref();
+        gpu.set_model(identity, rank);
+        let of_model = gpu.among(gpus_of(&self.models, gpu.model()));
         if gpu.price.is_err() {
             let start = gpu.meter.begins_at().unwrap_or(read);
-            gpu.price_from_start(self.pricing.at(model, start, start));
-        } else if let Ok(term) = self.pricing.at(model, read, read) {
+            let first = self.pricing.at(&of_model, start, start);
+            gpu.price_from_start(first);
+        } else {
+            let now = self.pricing.at(&of_model, read, read);
             gpu.price_until = read;
-            gpu.change_price(term);
+            gpu.change_price(now);
         }
     }
 
@@ -362,23 +396,23 @@ impl<'a> Pipeline<'a> {
     pub fn price_unpriced(&mut self) {
         for gpu in self.gpus.iter_mut().filter(|gpu| gpu.price.is_err()) {
             if let Some(start) = gpu.meter.begins_at() {
-                gpu.price_from_start(self.pricing.at(gpu.model.as_deref(), start, start));
+                let of_model = gpu.among(gpus_of(&self.models, gpu.model()));
+                let first = self.pricing.at(&of_model, start, start);
+                gpu.price_from_start(first);
             }
         }
     }
 
-    /// Updates the price of a GPU that expires before its next reading, at `read`.
+    /// Updates the price of a GPU that may change before its next reading, at `read`.
     ///
     /// Pricers are queried on the pipeline's thread, each for at most its deadline (a second) per
-    /// model. Sampling continues on its own threads, whose queue holds 15 s of observations.
+    /// model and quote. Sampling continues on its own threads, whose queue holds 15 s of observations.
     fn reprice(&mut self, gpu: usize, read: Timestamp) {
         let Some(gpu) = self.gpus.get_mut(gpu) else { return };
         while gpu.price_until <= read && gpu.price_until < Timestamp::LAST {
-            let term = self.pricing.at(gpu.model.as_deref(), gpu.price_until, read);
-            match term {
-                Ok(term) => gpu.change_price(term),
-                Err(_) => gpu.price_until = Timestamp::LAST,
-            }
+            let of_model = gpu.among(gpus_of(&self.models, gpu.model()));
+            let next = self.pricing.at(&of_model, gpu.price_until, read);
+            gpu.change_price(next);
         }
     }
 
@@ -404,6 +438,11 @@ impl<'a> Pipeline<'a> {
     fn send(&mut self) -> Result<(), PipelineError> {
         send(&mut self.exporter, &mut self.export)
     }
+}
+
+/// The number of GPUs of a model.
+fn gpus_of(models: &BTreeMap<String, u32>, model: Option<&str>) -> u32 {
+    model.and_then(|model| models.get(model)).copied().unwrap_or_default()
 }
 
 /// Passes complete requests to the sink.

@@ -64,6 +64,14 @@ pub enum OpenError {
     /// A settings file is not a JSON object.
     #[error("{0}")]
     Settings(PolicyError),
+    /// A policy that the user named rejects its settings.
+    #[error("{file}: {error}")]
+    InvalidSettings {
+        /// The policy's file.
+        file: String,
+        /// The problems.
+        error: PolicyError,
+    },
     /// Settings are for an unknown policy.
     #[error("--policy-settings {name}: no policy has this name; {known}")]
     NoSuchPolicy {

@@ -2,14 +2,15 @@
 //!
 //! Must not depend on how windows are built or scheduled.
 
-use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use phasemeter_rules::error::{LoadError, PolicyError};
 use phasemeter_rules::generation::{Generation, Generations, Rejection};
+use phasemeter_rules::wasm_info::WasmInfo;
 use phasemeter_rules::watch::PollWatcher;
 use phasemeter_rules::window::Window;
 use tracing::{info, warn};
@@ -235,8 +236,30 @@ impl PolicyManager {
         PolicyResults { each, generation: Arc::clone(&current.generation), unreadable }
     }
 
-    /// Rejects settings for an unknown policy, unless it may still be added or was not loaded.
+    /// Rejects invalid settings that the user gave for a policy by its name, or of a pricer that the
+    /// user named by its file: without it, prices would not be as configured.
+    fn check_named(&self) -> Result<(), OpenError> {
+        let generation = self.current().generation;
+        let is_loaded =
+            |name: &String| generation.policies.iter().any(|it| it.manifest().name == *name);
+        let lacks_named = !self.settings.keys().all(is_loaded);
+        for Rejection { file, error } in &generation.rejected {
+            let is_named = is_pricer(file)
+                && self.sources.files.iter().any(|named| named.display().to_string() == *file);
+            if let PolicyError::Settings(errors) = error
+                && (is_named || lacks_named)
+            {
+                let (file, error) = (file.clone(), PolicyError::Settings(errors.clone()));
+                return Err(OpenError::InvalidSettings { file, error });
+            }
+        }
+        Ok(())
+    }
+
+    /// Rejects settings for an unknown policy, unless it may still be added or was not loaded; and
+    /// invalid ones.
     fn check_settings(&self) -> Result<(), OpenError> {
+        self.check_named()?;
         let generation = self.current().generation;
         if self.sources.directory.is_some() || !generation.rejected.is_empty() {
             return Ok(());
@@ -266,6 +289,13 @@ fn log_generation(generation: &Generation) {
         0 => {}
         more => warn!(more, "{more} more policies rejected"),
     }
+}
+
+/// Whether a file is a pricer.
+fn is_pricer(file: &str) -> bool {
+    let info = fs::read(file).ok().and_then(|bytes| WasmInfo::parse(&bytes).ok());
+    let is_pricer = |export: &String| export.starts_with("phasemeter:policy/pricer@");
+    info.is_some_and(|info| info.exports.iter().any(is_pricer))
 }
 
 fn file_and_error(rejection: &Rejection) -> (&str, &PolicyError) {

@@ -1,8 +1,9 @@
 //! Quotes of pricing policies.
 //!
-//! Pricers are queried in order; the first quote is used. If one fails, the next is queried. Must not
-//! depend on other sources of prices or on how long a quote is used.
+//! Pricers are queried in order, until all GPUs of the model have a quote. If one fails, the next is
+//! queried. Must not depend on other sources of prices or on how long a quote is used.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use phasemeter_meter::price::Price;
@@ -13,6 +14,10 @@ use phasemeter_rules::quote::{Quote, QuoteRequest};
 
 use super::PolicyManager;
 
+/// The maximum number of quotes for the GPUs of one model at one instant: a pricer is queried again
+/// while it quotes for some of them.
+const MAX_QUOTES: usize = 16;
+
 /// Queries pricers and keeps their statistics. The default has no pricers.
 #[derive(Default)]
 pub struct Quotes {
@@ -20,15 +25,17 @@ pub struct Quotes {
     pricers: Vec<PricerStats>,
 }
 
-/// The combined result of all pricers.
-#[derive(Debug)]
-pub enum QuoteResult {
-    /// The first quote.
-    Quote(QuotedPrice),
-    /// No pricer returned a quote.
-    NoQuote,
-    /// No pricer returned a quote, and at least one failed.
-    Failed,
+/// The quotes of all pricers for the GPUs of one model at one instant.
+#[derive(Debug, Default)]
+pub struct QuotedPrices {
+    /// The quotes, for the first GPUs each, in the order of the report.
+    pub quotes: Vec<QuotedPrice>,
+    /// Whether a pricer failed, and GPUs remain without a quote.
+    pub failed: bool,
+    /// The latest start of these quotes, if known.
+    pub valid_from: Option<Timestamp>,
+    /// When the first of these quotes expires, or another one becomes valid.
+    pub expiry: Option<QuoteExpiry>,
 }
 
 /// A quoted price.
@@ -36,8 +43,8 @@ pub enum QuoteResult {
 pub struct QuotedPrice {
     /// The price.
     pub price: Price,
-    /// When it expires, if it does.
-    pub expiry: Option<QuoteExpiry>,
+    /// The number of GPUs; `None` for all that remain.
+    pub gpus: Option<NonZeroU32>,
 }
 
 /// The expiry of a quote.
@@ -73,33 +80,48 @@ impl Quotes {
         self.policies.as_ref().is_some_and(|policies| policies.is_loading())
     }
 
-    /// Queries the active pricers. Blocks for at most the sum of their deadlines.
-    pub fn query(&mut self, request: &QuoteRequest) -> QuoteResult {
-        let Some(policies) = self.policies.clone() else { return QuoteResult::NoQuote };
-        let mut result = QuoteResult::NoQuote;
+    /// Queries the active pricers. Blocks for at most [`MAX_QUOTES`] deadlines more than there are
+    /// pricers.
+    pub fn query(&mut self, request: &QuoteRequest) -> QuotedPrices {
+        let mut all = QuotedPrices::default();
+        let Some(policies) = self.policies.clone() else { return all };
         let current = policies.current();
         for policy in &current.generation.policies {
-            let Some(evaluation) = policy.quote(request) else { continue };
-            current.record(
-                policy,
-                &evaluation.usage,
-                evaluation.result.as_ref().err(),
-                &evaluation.log,
-            );
-            let stats = self.stats_of(policy);
-            stats.usage.fuel += evaluation.usage.fuel;
-            stats.usage.time += evaluation.usage.time;
-            stats.usage.memory = stats.usage.memory.max(evaluation.usage.memory);
-            match evaluation.result {
-                Ok(Some(quote)) => return QuoteResult::Quote(quoted(policy, request, &quote)),
-                Ok(None) => {}
-                Err(error) => {
-                    stats.error = Some(error);
-                    result = QuoteResult::Failed;
+            let mut request = QuoteRequest { priced: 0, ..request.clone() };
+            while let Some(evaluation) = policy.quote(&request) {
+                current.record(
+                    policy,
+                    &evaluation.usage,
+                    evaluation.result.as_ref().err(),
+                    &evaluation.log,
+                );
+                let stats = self.stats_of(policy);
+                stats.usage.fuel += evaluation.usage.fuel;
+                stats.usage.time += evaluation.usage.time;
+                stats.usage.memory = stats.usage.memory.max(evaluation.usage.memory);
+                let quote = match evaluation.result {
+                    Ok(Some(quote)) => quote,
+                    Ok(None) => break,
+                    Err(error) => {
+                        stats.error = Some(error);
+                        all.failed = true;
+                        break;
+                    }
+                };
+                let name = &policy.manifest().name;
+                if let Some(start) = quote.valid_from.filter(|start| *start > request.time) {
+                    all.change_at(start, name);
+                    break;
+                }
+                all.push(name, &request, &quote);
+                match quote.gpus {
+                    None => return QuotedPrices { failed: false, ..all },
+                    Some(_) if all.quotes.len() == MAX_QUOTES => return all,
+                    Some(gpus) => request.priced = request.priced.saturating_add(gpus.get()),
                 }
             }
         }
-        result
+        all
     }
 
     /// The statistics of each queried pricer.
@@ -120,21 +142,31 @@ impl Quotes {
     }
 }
 
-/// Converts a quote into a price for the request.
-fn quoted(policy: &Policy, request: &QuoteRequest, quote: &Quote) -> QuotedPrice {
-    let QuoteRequest { provider, region, instance_type, .. } = request.clone();
-    let by = &policy.manifest().name;
-    QuotedPrice {
-        price: Price {
+impl QuotedPrices {
+    /// Adds the quote of a policy for the request.
+    fn push(&mut self, policy: &str, request: &QuoteRequest, quote: &Quote) {
+        let QuoteRequest { provider, region, instance_type, .. } = request.clone();
+        let price = Price {
             rate: quote.rate,
             plan: Some(quote.plan),
             provider,
             region,
             instance_type,
-            source: format!("{}, quoted by {by}", quote.source),
+            source: format!("{}, quoted by {policy}", quote.source),
             as_of: Some(quote.as_of),
             estimate: None,
-        },
-        expiry: quote.valid_until.map(|at| QuoteExpiry { at, policy: by.clone() }),
+        };
+        self.quotes.push(QuotedPrice { price, gpus: quote.gpus });
+        self.valid_from = self.valid_from.max(quote.valid_from);
+        if let Some(end) = quote.valid_until {
+            self.change_at(end, policy);
+        }
+    }
+
+    /// Records that a quote of this policy expires or becomes valid.
+    fn change_at(&mut self, at: Timestamp, policy: &str) {
+        if self.expiry.as_ref().is_none_or(|expiry| at < expiry.at) {
+            self.expiry = Some(QuoteExpiry { at, policy: policy.to_owned() });
+        }
     }
 }

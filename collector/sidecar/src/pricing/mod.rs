@@ -2,13 +2,19 @@
 //!
 //! A price is used until it expires; then the pricers are queried again. Must not depend on readings.
 
+mod allocation;
 mod location;
 mod schedule;
 
+pub use allocation::GpuOfModel;
 pub use location::Location;
-pub use schedule::{EarlierPrices, ExpiredPrice, MAX_EARLIER_TERMS, MIN_QUOTE_INTERVAL, Term};
+pub use schedule::{
+    CurrentPrice, EarlierPrices, ExpiredPrice, MAX_EARLIER_TERMS, MIN_QUOTE_INTERVAL, QUERY_BURST,
+    Term,
+};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use phasemeter_meter::gpu_specs::same_model;
 use phasemeter_meter::money::Rate;
@@ -16,8 +22,9 @@ use phasemeter_meter::price::{Plan, Price, PriceBook, Query, Unpriced};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::quote::QuoteRequest;
 
-use self::schedule::PriceSchedule;
-use crate::policies::{PricerStats, QuoteResult, QuotedPrice, Quotes};
+use self::allocation::Allocation;
+use self::schedule::{PriceSchedule, QuotedAllocation};
+use crate::policies::{PricerStats, QuotedPrices, Quotes};
 
 /// The source of a price from the command line.
 const USER_SOURCE: &str = "given on the command line";
@@ -45,7 +52,7 @@ pub struct Pricing {
     /// The parts of the default location that the book does not list.
     unlisted: BTreeSet<String>,
     /// The schedule of each model.
-    schedules: BTreeMap<String, Result<PriceSchedule, Unpriced>>,
+    schedules: BTreeMap<String, PriceSchedule>,
 }
 
 impl Pricing {
@@ -56,38 +63,40 @@ impl Pricing {
         Self { options, quotes, book, unlisted, schedules }
     }
 
-    /// The price of this model at `instant`, with its end. All GPUs of a model have the same price at
-    /// the same instant. If the price is unknown, the pricers are queried for the instant at which
-    /// the previous price ended. `read` is the time of the current reading.
-    ///
-    /// # Errors
-    /// Returns an error if there is no price, or while pricers are being loaded; never $0 instead.
+    /// The price of this GPU at `instant`, with its end; never $0 if it is unknown, as while
+    /// pricers are being loaded. If the prices of its model are unknown, the pricers are queried for the instant at which the previous ones ended.
+    /// `read` is the time of the current reading.
     pub fn at(
         &mut self,
-        model: Option<&str>,
+        gpu: &GpuOfModel<'_>,
         instant: Timestamp,
         read: Timestamp,
-    ) -> Result<Term, Unpriced> {
+    ) -> CurrentPrice {
         if let Some(rate) = self.options.given {
-            return Ok(Term::of(self.options.given_price(rate)));
+            return CurrentPrice::of(self.options.given_price(rate));
         }
         // What the pricers will quote is unknown.
         if self.quotes.are_loading() {
-            return Err(Unpriced::NothingKnown);
+            return CurrentPrice::unknown();
         }
-        let model = model.unwrap_or_default();
-        let known = self.schedules.remove_entry(model);
-        let (model, mut schedule) =
-            known.unwrap_or_else(|| (model.to_owned(), self.begin(model, read)));
-        if let Ok(schedule) = &mut schedule {
-            while let Some(end) = schedule.ended_by(instant) {
-                schedule.extend(self.next(&model, end), read);
-            }
+        let known = self.schedules.remove_entry(gpu.model.unwrap_or_default());
+        let (model, mut schedule) = known.unwrap_or_else(|| {
+            let model = gpu.model.unwrap_or_default();
+            (model.to_owned(), self.begin(gpu, instant, read))
+        });
+        while let Some(end) = schedule.ended_by(instant) {
+            schedule.extend(self.next(gpu, end, schedule.newest()), read);
         }
-        let term = schedule.as_ref().map(|schedule| schedule.at(instant).clone());
-        let term = term.map_err(Unpriced::clone);
+        let price = schedule.at(instant, gpu.rank);
         self.schedules.insert(model, schedule);
-        term
+        price
+    }
+
+    /// The prices that were quoted for a limited number of GPUs, each with its model and that number.
+    pub fn limited(&self) -> impl Iterator<Item = (&str, u32, &Price)> {
+        self.schedules.iter().flat_map(|(model, schedule)| {
+            schedule.limited().map(|(gpus, price)| (model.as_str(), gpus, price))
+        })
     }
 
     /// The parts of the default location that are not used, since the price book does not list them.
@@ -125,63 +134,66 @@ impl Pricing {
 
     /// Expired prices that remained in use in a run that ended at `end`, each with its model.
     pub fn expired(&self, end: Timestamp) -> impl Iterator<Item = (&str, ExpiredPrice)> {
-        let schedules = self.schedules.iter();
-        let schedules =
-            schedules.filter_map(|(model, schedule)| Some((model, schedule.as_ref().ok()?)));
-        schedules.flat_map(move |(model, schedule)| {
+        self.schedules.iter().flat_map(move |(model, schedule)| {
             schedule.expired(end).into_iter().map(|expired| (model.as_str(), expired))
         })
     }
 
-    /// Starts the schedule of a model. If a pricer fails, the list price is used.
-    fn begin(&mut self, model: &str, at: Timestamp) -> Result<PriceSchedule, Unpriced> {
-        let (result, listed) = self.query(model, at);
-        let first = match result {
-            QuoteResult::Quote(quoted) => quoted,
-            QuoteResult::NoQuote | QuoteResult::Failed => {
-                QuotedPrice { price: listed?, expiry: None }
-            }
-        };
-        Ok(PriceSchedule::new(first, at))
+    /// Starts the schedule of a model with its prices at `read`, or at `first` if some of them are not
+    /// valid since then. If a pricer fails, the list price is used.
+    fn begin(&mut self, gpu: &GpuOfModel<'_>, first: Timestamp, read: Timestamp) -> PriceSchedule {
+        let (mut at, (mut quoted, mut listed)) = (read, self.query(gpu, read));
+        if quoted.valid_from > Some(first) {
+            (at, (quoted, listed)) = (first, self.query(gpu, first));
+        }
+        PriceSchedule::new(quoted.allocation(listed), at)
     }
 
-    /// The price after an expired one; `None` if unknown. If a pricer failed, the price is unknown; if
-    /// no pricer has a quote, the list price is used from now on.
-    fn next(&mut self, model: &str, at: Timestamp) -> Option<QuotedPrice> {
-        match self.query(model, at) {
-            (QuoteResult::Quote(quoted), _) => Some(quoted),
-            (QuoteResult::NoQuote, Ok(price)) => Some(QuotedPrice { price, expiry: None }),
-            (QuoteResult::NoQuote, Err(_)) | (QuoteResult::Failed, _) => None,
-        }
+    /// The prices after expired ones; `None` if unknown. If a pricer failed, they are unknown; if no
+    /// pricer has a quote, the list price is used from now on.
+    fn next(
+        &mut self,
+        gpu: &GpuOfModel<'_>,
+        at: Timestamp,
+        before: &Allocation,
+    ) -> Option<QuotedAllocation> {
+        let (quoted, listed) = self.query(gpu, at);
+        let failed = quoted.failed;
+        let next = quoted.allocation(listed);
+        (!failed && next.prices.covers(before)).then_some(next)
     }
 
-    fn query(&mut self, model: &str, time: Timestamp) -> (QuoteResult, Result<Price, Unpriced>) {
-        let listed = self.listed(model);
-        if model.is_empty() {
-            return (QuoteResult::NoQuote, listed);
-        }
+    fn query(
+        &mut self,
+        gpu: &GpuOfModel<'_>,
+        time: Timestamp,
+    ) -> (QuotedPrices, Result<Price, Unpriced>) {
+        let listed = self.listed(gpu.model);
+        let Some(model) = gpu.model else { return (QuotedPrices::default(), listed) };
         let Location { provider, region, instance_type } = self.options.any_location();
         let instance_type = instance_type.filter(|name| !self.book.has_other_gpu(name, model));
-        let result = self.quotes.query(&QuoteRequest {
+        let quoted = self.quotes.query(&QuoteRequest {
             model: model.to_owned(),
             provider,
             region,
             instance_type,
             plan: self.options.plan,
             time,
+            gpus: NonZeroU32::new(gpu.gpus).unwrap_or(NonZeroU32::MIN),
+            priced: 0,
             listed: listed.as_ref().ok().cloned(),
         });
-        (result, listed)
+        (quoted, listed)
     }
 
     /// The price book's price for the location, with as much of the default location as the book lists.
-    fn listed(&mut self, model: &str) -> Result<Price, Unpriced> {
+    fn listed(&mut self, model: Option<&str>) -> Result<Price, Unpriced> {
         let PriceOptions { location, default_location, plan, .. } = &self.options;
         let mut error = None;
         for (default, unlisted) in default_location.parts() {
             let Location { provider, region, instance_type } = location.or(&default);
             let listed = self.book.price(&Query {
-                model: Some(model).filter(|model| !model.is_empty()),
+                model,
                 provider: provider.as_deref(),
                 region: region.as_deref(),
                 instance_type: instance_type.as_deref(),
@@ -196,6 +208,14 @@ impl Pricing {
             }
         }
         Err(error.unwrap_or(Unpriced::NothingKnown))
+    }
+}
+
+impl QuotedPrices {
+    /// These prices, and the listed one for all other GPUs.
+    fn allocation(self, listed: Result<Price, Unpriced>) -> QuotedAllocation {
+        let prices = Allocation::new(self.quotes, listed);
+        QuotedAllocation { prices, expiry: self.expiry }
     }
 }
 

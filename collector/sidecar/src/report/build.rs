@@ -12,7 +12,7 @@ use phasemeter_meter::energy::{EnergyBasis, EnergyPart};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::percent::{Percent, percents};
 use phasemeter_meter::phase::Account;
-use phasemeter_meter::price::{Plan, Price, Unpriced};
+use phasemeter_meter::price::{Plan, Price};
 use phasemeter_meter::projection::{Projection, UnitCost, cost_per_effective_hour};
 use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::summary::{self, Summary};
@@ -87,7 +87,7 @@ impl Gpu {
             price: priced.map(|price| PriceTag::of(price, first_use)),
             earlier_prices_total: earlier.0,
             earlier_prices: earlier.1,
-            unpriced_reason: gpu.price.as_ref().err().map(Unpriced::to_string),
+            unpriced_reason: unpriced(gpu, summary),
             cost_usd: sums.usd(sums.bill()),
             utilized_usd: sums.usd(sums.utilized),
             waste_usd: sums.usd(sums.waste),
@@ -122,6 +122,13 @@ impl Gpu {
     }
 }
 
+impl Gpu {
+    /// Whether it had no price at first.
+    const fn is_priced_in_part(&self) -> bool {
+        self.price.is_some() && self.unpriced_reason.is_some()
+    }
+}
+
 impl Cost {
     fn build(input: &Input<'_>, gpus: &[Gpu], sums: &Sums) -> Self {
         let projection = Projection::of(input.gpus.iter().filter_map(hourly).sum());
@@ -138,10 +145,12 @@ impl Cost {
             waste_usd: sums.usd(sums.waste),
             waste_by_category_usd: sums.waste_by_category(),
             unobserved_usd: sums.usd(sums.unobserved_cost()),
+            // Effective time without a price has no cost.
             cost_per_effective_gpu_hour_usd: cost_per_effective_hour(
                 observed,
                 sums.priced_weighted,
             )
+            .filter(|_| !gpus.iter().any(Gpu::is_priced_in_part))
             .map(Usd),
             hourly_usd: sums.usd(projection.hourly),
             monthly_usd: sums.usd(projection.monthly),
@@ -381,27 +390,50 @@ fn same<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
     all.all(|other| other == first).then_some(first)
 }
 
-fn unpriced_reason(gpus: &[Gpu]) -> Option<String> {
-    let unpriced: Vec<&str> =
-        gpus.iter().filter_map(|gpu| gpu.unpriced_reason.as_deref()).collect();
-    let mut reasons = Vec::new();
-    for reason in &unpriced {
-        if !reasons.contains(reason) {
-            reasons.push(*reason);
+/// Why a GPU has no price, or had none at first.
+fn unpriced(gpu: &GpuInput<'_>, summary: &Summary) -> Option<String> {
+    let start = summary.span.map(|(start, _)| start);
+    match (gpu.price, gpu.unpriced_until) {
+        (Err(reason), _) => Some(reason.to_string()),
+        (Ok(_), Some((until, reason))) if start < Some(*until) => {
+            Some(format!("no price before {}: {reason}", Utc(*until)))
         }
+        (Ok(_), _) => None,
     }
-    let why = reasons.join("; ");
-    match (unpriced.len(), gpus.len()) {
+}
+
+fn unpriced_reason(gpus: &[Gpu]) -> Option<String> {
+    let (in_part, unpriced): (Vec<_>, Vec<_>) = gpus
+        .iter()
+        .filter_map(|gpu| Some((gpu, gpu.unpriced_reason.as_deref()?)))
+        .partition(|(gpu, _)| gpu.is_priced_in_part());
+    let why = |gpus: &[(&Gpu, &str)]| {
+        let mut reasons = Vec::new();
+        for (_, reason) in gpus {
+            if !reasons.contains(reason) {
+                reasons.push(*reason);
+            }
+        }
+        reasons.join("; ")
+    };
+    let why_not = why(&unpriced);
+    let without = match (unpriced.len(), gpus.len()) {
         (0, _) => None,
-        (1, 1) => Some(why),
-        (some, all) if some == all => Some(format!("no GPU has a price: {why}")),
+        (1, 1) => Some(why_not),
+        (some, all) if some == all => Some(format!("no GPU has a price: {why_not}")),
         (1, all) => {
-            Some(format!("1 of {all} GPUs has no price and is excluded from all sums: {why}"))
+            Some(format!("1 of {all} GPUs has no price and is excluded from all sums: {why_not}"))
         }
         (some, all) => Some(format!(
-            "{some} of {all} GPUs have no price and are excluded from all sums: {why}"
+            "{some} of {all} GPUs have no price and are excluded from all sums: {why_not}"
         )),
-    }
+    };
+    let late = (!in_part.is_empty()).then(|| {
+        let (some, all) = (in_part.len(), gpus.len());
+        format!("the costs of {some} of {all} GPUs are incomplete: {}", why(&in_part))
+    });
+    let reasons: Vec<_> = without.into_iter().chain(late).collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 fn work(input: &Input<'_>, cost: &Cost) -> BTreeMap<String, Work> {

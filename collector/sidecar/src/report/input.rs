@@ -4,7 +4,7 @@ use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_meter::units::Bytes;
+use phasemeter_meter::units::{Bytes, Timestamp};
 
 use super::experiment::Experiment;
 use super::rejected_row::RejectedRow;
@@ -62,6 +62,8 @@ pub struct GpuInput<'a> {
     pub price: &'a Result<Price, Unpriced>,
     /// Its earlier prices.
     pub earlier: &'a EarlierPrices,
+    /// Until when it had no price, if it has one now, and why.
+    pub unpriced_until: Option<&'a (Timestamp, Unpriced)>,
     /// Its memory as measured by the driver or in the log; never from a table of models.
     pub memory_total: Option<Bytes>,
 }

@@ -74,6 +74,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
                 meter: &gpu.meter,
                 price: &gpu.price,
                 earlier: &gpu.earlier,
+                unpriced_until: None,
                 memory_total: gpu.memory_total,
             })
             .collect(),

@@ -3,6 +3,7 @@
 //! Must not depend on `lower`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::Plan;
@@ -142,16 +143,26 @@ pub(super) fn quote(raw: wit::pricer::Quote, request: &QuoteRequest) -> Result<Q
     let as_of = raw.as_of.parse().ok();
     let as_of = validator.require("quote.as-of", as_of, "is invalid, expected YYYY-MM-DD");
     let source = validator.line("quote.source", raw.source, 200);
+    let valid_from = raw.valid_from.map(Timestamp::from_nanos);
+    if valid_from == Some(None) {
+        validator.reject("quote.valid-from", "is out of range, expected before 2262");
+    }
+    let valid_from = valid_from.flatten();
     let until = raw.valid_until.map(Timestamp::from_nanos);
-    if until.is_some_and(|until| until.is_none_or(|until| until <= request.time)) {
+    let start = valid_from.unwrap_or_default().max(request.time);
+    if until.is_some_and(|until| until.is_none_or(|until| until <= start)) {
         validator.reject(
             "quote.valid-until",
-            "is out of range, expected after the request's time and before 2262",
+            "is out of range, expected after valid-from and the request's time, and before 2262",
         );
     }
+    let gpus = raw.gpus.map(NonZeroU32::new);
+    if gpus == Some(None) {
+        validator.reject("quote.gpus", "is 0, expected at least 1");
+    }
     let Some((rate, as_of)) = rate.zip(as_of) else { return Err(validator.into_error()) };
-    let plan = raw.plan.into();
-    validator.finish(Quote { rate, plan, source, as_of, valid_until: until.flatten() })
+    let (plan, valid_until, gpus) = (raw.plan.into(), until.flatten(), gpus.flatten());
+    validator.finish(Quote { rate, plan, source, as_of, valid_from, valid_until, gpus })
 }
 
 impl From<wit::recommender::Target> for Target {
@@ -201,25 +212,51 @@ mod tests {
         }
 
         #[test]
-        fn quote_is_valid_only_within_rate_and_expiry_limits(nano_usd: u64, until: Option<u64>) {
+        fn quote_is_valid_only_within_its_limits(
+            nano_usd: u64,
+            from: Option<u64>,
+            until: Option<u64>,
+            gpus: Option<u32>,
+        ) {
             let raw = wit::pricer::Quote {
                 nano_usd_per_gpu_hour: nano_usd,
-                plan: types::Plan::Spot,
-                source: "a test".to_owned(),
-                as_of: "2026-07-20".to_owned(),
+                valid_from: from,
                 valid_until: until,
+                gpus,
+                ..raw_quote()
             };
-            let request = QuoteRequest {
-                model: String::new(),
-                provider: None,
-                region: None,
-                instance_type: None,
-                plan: None,
-                time: Timestamp::default(),
-                listed: None,
-            };
-            let in_range = until.is_none_or(|until| until > 0 && until < Timestamp::END);
-            prop_assert_eq!(quote(raw, &request).is_ok(), nano_usd <= Rate::MAX && in_range);
+            let is_instant = |instant: u64| instant < Timestamp::END;
+            let in_range = from.is_none_or(is_instant)
+                && until.is_none_or(|until| until > from.unwrap_or(0) && is_instant(until))
+                && gpus != Some(0);
+            let valid = nano_usd <= Rate::MAX && in_range;
+            prop_assert_eq!(quote(raw, &request(Timestamp::default())).is_ok(), valid);
+        }
+    }
+
+    fn raw_quote() -> wit::pricer::Quote {
+        wit::pricer::Quote {
+            nano_usd_per_gpu_hour: 1,
+            plan: types::Plan::Owned,
+            source: "a test".to_owned(),
+            as_of: "2026-07-20".to_owned(),
+            valid_from: None,
+            valid_until: None,
+            gpus: None,
+        }
+    }
+
+    fn request(time: Timestamp) -> QuoteRequest {
+        QuoteRequest {
+            model: String::new(),
+            provider: None,
+            region: None,
+            instance_type: None,
+            plan: None,
+            time,
+            gpus: NonZeroU32::MIN,
+            priced: 0,
+            listed: None,
         }
     }
 
@@ -333,23 +370,8 @@ mod tests {
     #[test]
     fn quote_expires_after_the_time_of_its_request() {
         let until = |until: u64| {
-            let raw = wit::pricer::Quote {
-                nano_usd_per_gpu_hour: 1,
-                plan: types::Plan::Owned,
-                source: "a test".to_owned(),
-                as_of: "2026-07-20".to_owned(),
-                valid_until: Some(until),
-            };
-            let request = QuoteRequest {
-                model: String::new(),
-                provider: None,
-                region: None,
-                instance_type: None,
-                plan: None,
-                time: Timestamp::from_nanos(1_000).unwrap(),
-                listed: None,
-            };
-            quote(raw, &request)
+            let raw = wit::pricer::Quote { valid_until: Some(until), ..raw_quote() };
+            quote(raw, &request(Timestamp::from_nanos(1_000).unwrap()))
         };
         assert!(until(999).is_err());
         assert!(until(1_000).is_err());

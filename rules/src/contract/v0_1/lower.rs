@@ -65,6 +65,8 @@ pub(super) fn request<T>(
         instance_type: request.instance_type.as_deref(),
         plan: request.plan.map(Into::into),
         time: request.time.as_nanos(),
+        gpus: request.gpus.get(),
+        priced: request.priced,
         listed: request.listed.as_ref().map(|listed| price(listed, as_of.as_deref())),
     })
 }

@@ -2,10 +2,16 @@
 //!
 //! Must not depend on contract terms.
 
+const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
+
+/// Returns the first instant of a date, like [`nanos_at_end_of`].
+pub(crate) fn nanos_at_start_of(date: &str) -> Option<u64> {
+    nanos_at_end_of(date).map(|end| end - NANOS_PER_DAY)
+}
+
 /// Returns the first instant after a date like `2026-12-31`, in nanoseconds since 1970; `None` if it
 /// is not a date from 1970 to 2261.
 pub(crate) fn nanos_at_end_of(date: &str) -> Option<u64> {
-    const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
     let mut parts = date.split('-');
     let mut part = |digits: usize| -> Option<u64> {
         let part = parts.next().filter(|part| part.len() == digits)?;
@@ -42,6 +48,7 @@ mod tests {
     fn date_ends_when_the_next_begins() {
         let seconds = |date| nanos_at_end_of(date).map(|nanos| nanos / 1_000_000_000);
         assert_eq!(seconds("1970-01-01"), Some(86_400));
+        assert_eq!(nanos_at_start_of("1970-01-02"), nanos_at_end_of("1970-01-01"));
         assert_eq!(seconds("2026-07-26"), Some(1_785_110_400));
         assert_eq!(seconds("2000-02-29"), Some(951_868_800));
         for invalid in [

@@ -1,7 +1,7 @@
 //! Prices GPUs by negotiated terms. The example for pricers.
 //!
-//! The settings define two kinds of terms. A commitment sets the hourly price of a GPU until it
-//! expires. A discount reduces the list price of a model or of all models of a provider. All other
+//! The settings define two kinds of terms. A commitment sets the hourly price of a number of GPUs from
+//! its first day to its last. A discount reduces the list price of a model or of all models of a provider. All other
 //! requests pass to the next pricer.
 //!
 //! ```json
@@ -11,14 +11,14 @@
 //!     "discounts": {"aws": 0.12, "NVIDIA H100 80GB HBM3": 0.25},
 //!     "commitments": [
 //!         {"model": "NVIDIA L4", "provider": "gcp", "usd_per_gpu_hour": 0.41,
-//!          "plan": "reserved_1y", "until": "2026-12-31"}
+//!          "plan": "reserved_1y", "from": "2026-01-01", "until": "2026-12-31", "gpus": 4}
 //!     ]
 //! }
 //! ```
 
 mod date;
 
-use date::nanos_at_end_of;
+use date::{nanos_at_end_of, nanos_at_start_of};
 use phasemeter_policy::format::percent;
 use phasemeter_policy::settings::Settings;
 use phasemeter_policy::{
@@ -39,7 +39,7 @@ const SCHEMA: &str = r#"{
         },
         "commitments": {
             "type": "array",
-            "description": "Committed prices. The first match takes precedence over discounts.",
+            "description": "Committed prices, which take precedence over discounts. Each applies to the GPUs after those of the ones before it.",
             "items": {
                 "type": "object",
                 "properties": {
@@ -50,7 +50,10 @@ const SCHEMA: &str = r#"{
                     "provider": {"type": "string", "description": "Applies only at this provider."},
                     "region": {"type": "string", "description": "Applies only in this region."},
                     "instance_type": {"type": "string", "description": "Applies only to this instance type."},
-                    "until": {"type": "string", "description": "Last day, like 2026-12-31."}
+                    "from": {"type": "string", "description": "First day, like 2026-01-01."},
+                    "until": {"type": "string", "description": "Last day, like 2026-12-31."},
+                    "gpus": {"type": "integer", "minimum": 1, "maximum": 1000000,
+                        "description": "Number of GPUs of one run; all by default. Other runs are not counted."}
                 },
                 "required": ["model", "usd_per_gpu_hour"],
                 "additionalProperties": false
@@ -80,7 +83,11 @@ struct Commitment {
     instance_type: Option<String>,
     nano_usd_per_gpu_hour: u64,
     plan: Plan,
+    /// The first instant.
+    from: Option<u64>,
+    /// The first instant after it.
     until: Option<u64>,
+    gpus: Option<u32>,
 }
 
 impl Policy for Negotiated {
@@ -105,15 +112,21 @@ impl Settings for Terms {
         let discounts: Vec<_> = discounts.collect();
         let mut commitments = Vec::new();
         for (number, raw) in raw.list("commitments").iter().enumerate() {
-            let until = raw.text("until").map(|until| {
-                nanos_at_end_of(until).ok_or_else(|| {
-                    let path = ["commitments.", &number.to_string(), ".until"].concat();
-                    errors.push(SettingError {
-                        path,
-                        message: "invalid date; expected YYYY-MM-DD".to_owned(),
-                    });
-                })
-            });
+            let mut date = |name: &str, instant: fn(&str) -> Option<u64>| {
+                let date = instant(raw.text(name)?);
+                if date.is_none() {
+                    errors.push(error(number, name, "invalid date; expected YYYY-MM-DD"));
+                }
+                date
+            };
+            let (from, until) = (date("from", nanos_at_start_of), date("until", nanos_at_end_of));
+            if from.zip(until).is_some_and(|(from, until)| from >= until) {
+                errors.push(error(
+                    number,
+                    "until",
+                    "before 'from'; expected that day or a later one",
+                ));
+            }
             commitments.push(Commitment {
                 model: text(raw, "model").unwrap_or_default(),
                 provider: text(raw, "provider"),
@@ -125,7 +138,9 @@ impl Settings for Terms {
                     Some("owned") => Plan::Owned,
                     _ => Plan::ReservedOneYear,
                 },
-                until: until.and_then(Result::ok),
+                from,
+                until,
+                gpus: raw.number("gpus").map(|gpus| gpus as u32),
             });
         }
         let as_of = text(raw, "as_of").unwrap_or_default();
@@ -144,16 +159,35 @@ impl Settings for Terms {
 
 impl Pricer for Negotiated {
     fn quote(terms: &Terms, request: &QuoteRequest) -> Option<Quote> {
-        let committed = terms.commitments.iter().find(|commitment| commitment.covers(request));
-        if let Some(commitment) = committed {
+        let matching = terms.commitments.iter().filter(|commitment| commitment.covers(request));
+        let later = |commitment: &&Commitment| commitment.from > Some(request.time);
+        let mut covered = 0;
+        for (index, commitment) in matching.clone().enumerate() {
+            covered += commitment.gpus.filter(|_| !later(&commitment)).unwrap_or_default();
+            if later(&commitment) || (commitment.gpus.is_some() && covered <= request.priced) {
+                continue;
+            }
+            // A commitment before this one takes precedence as soon as it begins.
+            let start = matching.clone().take(index).filter(later).filter_map(|it| it.from).min();
             return Some(Quote {
-                nano_usd_per_gpu_hour: commitment.nano_usd_per_gpu_hour,
-                plan: commitment.plan,
-                source: terms.contract.clone(),
-                as_of: terms.as_of.clone(),
-                valid_until: commitment.until,
+                valid_until: [commitment.until, start].into_iter().flatten().min(),
+                gpus: commitment.gpus.map(|_| covered - request.priced),
+                ..commitment.quote(terms)
             });
         }
+        let next = matching.filter(later).min_by_key(|commitment| commitment.from);
+        match terms.discounted(request) {
+            Some(quote) => {
+                Some(Quote { valid_until: next.and_then(|commitment| commitment.from), ..quote })
+            }
+            None => next.map(|next| next.quote(terms)),
+        }
+    }
+}
+
+impl Terms {
+    /// The quote for the list price less the discount of the model, else of the provider.
+    fn discounted(&self, request: &QuoteRequest) -> Option<Quote> {
         let listed = request.listed.as_ref()?;
         let plans = [request.plan, listed.plan];
         if !plans.iter().all(|plan| matches!(plan, None | Some(Plan::OnDemand))) {
@@ -161,20 +195,36 @@ impl Pricer for Negotiated {
         }
         let by_model = |name: &str| same_model(name, &request.model);
         let by_provider = |name: &str| Some(name) == listed.provider.as_deref();
-        let found = terms.discounts.iter().find(|(name, _)| by_model(name));
+        let found = self.discounts.iter().find(|(name, _)| by_model(name));
         let (_, share) =
-            found.or_else(|| terms.discounts.iter().find(|(name, _)| by_provider(name)))?;
+            found.or_else(|| self.discounts.iter().find(|(name, _)| by_provider(name)))?;
         Some(Quote {
             nano_usd_per_gpu_hour: discounted(listed.nano_usd_per_gpu_hour, *share),
             plan: Plan::OnDemand,
-            source: [&terms.contract, ": ", &percent(*share), " off list price"].concat(),
-            as_of: listed.as_of.clone().unwrap_or_else(|| terms.as_of.clone()),
+            source: [&self.contract, ": ", &percent(*share), " off list price"].concat(),
+            as_of: listed.as_of.clone().unwrap_or_else(|| self.as_of.clone()),
+            valid_from: None,
             valid_until: None,
+            gpus: None,
         })
     }
 }
 
 impl Commitment {
+    /// The quote for all of its time and GPUs.
+    fn quote(&self, terms: &Terms) -> Quote {
+        Quote {
+            nano_usd_per_gpu_hour: self.nano_usd_per_gpu_hour,
+            plan: self.plan,
+            source: terms.contract.clone(),
+            as_of: terms.as_of.clone(),
+            valid_from: self.from,
+            valid_until: self.until,
+            gpus: self.gpus,
+        }
+    }
+
+    /// Whether it applies to these GPUs, now or later.
     fn covers(&self, request: &QuoteRequest) -> bool {
         let matches =
             |own: &Option<String>, requested: &Option<String>| own.is_none() || own == requested;
@@ -185,6 +235,12 @@ impl Commitment {
             && request.plan.is_none_or(|plan| plan == self.plan)
             && self.until.is_none_or(|until| until > request.time)
     }
+}
+
+/// The error of a setting of a commitment.
+fn error(commitment: usize, name: &str, message: &str) -> SettingError {
+    let path = ["commitments.", &commitment.to_string(), ".", name].concat();
+    SettingError { path, message: message.to_owned() }
 }
 
 /// Converts dollars to nano-USD, rounded half up.
@@ -264,6 +320,78 @@ mod tests {
         assert!(Negotiated::quote(&terms(), &elsewhere).is_none());
     }
 
+    const DAY: u64 = 86_400 * 1_000_000_000;
+    /// The start of 2026-07-01.
+    const JULY: u64 = 1_782_864_000_000_000_000;
+
+    /// Commitments of two GPUs at $1 from July on, of three at $2 until the end of July, and of all at
+    /// $3 from 2 July on.
+    fn numbered() -> Terms {
+        Terms::read(&raw(&[
+            ("as_of", text("2026-01-01")),
+            ("commitments.0.model", text("L4")),
+            ("commitments.0.usd_per_gpu_hour", Value::Number(1.0)),
+            ("commitments.0.from", text("2026-07-01")),
+            ("commitments.0.gpus", Value::Number(2.0)),
+            ("commitments.1.model", text("L4")),
+            ("commitments.1.usd_per_gpu_hour", Value::Number(2.0)),
+            ("commitments.1.until", text("2026-07-31")),
+            ("commitments.1.gpus", Value::Number(3.0)),
+            ("commitments.2.model", text("L4")),
+            ("commitments.2.usd_per_gpu_hour", Value::Number(3.0)),
+            ("commitments.2.from", text("2026-07-02")),
+        ]))
+        .unwrap()
+    }
+
+    /// Dollars, number of GPUs, start and end of the quote for the GPUs after `priced` at `time`.
+    fn quoted(time: u64, priced: u32) -> Option<(u64, Option<u32>, Option<u64>, Option<u64>)> {
+        let l4 =
+            QuoteRequest { model: "NVIDIA L4".to_owned(), plan: None, listed: None, ..request() };
+        let request = QuoteRequest { time, gpus: 8, priced, ..l4 };
+        let quote = Negotiated::quote(&numbered(), &request)?;
+        let dollars = quote.nano_usd_per_gpu_hour / 1_000_000_000;
+        Some((dollars, quote.gpus, quote.valid_from, quote.valid_until))
+    }
+
+    #[test]
+    fn commitments_follow_one_another_by_number_of_gpus() {
+        let (second, third) = (JULY + DAY, JULY + 31 * DAY);
+        assert_eq!(quoted(second, 0), Some((1, Some(2), Some(JULY), None)));
+        assert_eq!(quoted(second, 2), Some((2, Some(3), None, Some(third))));
+        assert_eq!(quoted(second, 5), Some((3, None, Some(second), None)));
+        assert_eq!(quoted(third, 2), Some((3, None, Some(second), None)), "the second has ended");
+    }
+
+    #[test]
+    fn commitment_applies_from_its_first_day() {
+        assert_eq!(
+            quoted(JULY - 1, 0),
+            Some((2, Some(3), None, Some(JULY))),
+            "until the first begins"
+        );
+        assert_eq!(quoted(JULY - 1, 3), Some((1, Some(2), Some(JULY), None)), "not valid yet");
+        assert_eq!(quoted(JULY, 0), Some((1, Some(2), Some(JULY), None)));
+    }
+
+    #[test]
+    fn discount_applies_until_commitment_begins() {
+        let terms = Terms::read(&raw(&[
+            ("as_of", text("2026-01-01")),
+            ("commitments.0.model", text("NVIDIA H100 80GB HBM3")),
+            ("commitments.0.usd_per_gpu_hour", Value::Number(1.0)),
+            ("commitments.0.plan", text("owned")),
+            ("commitments.0.from", text("2026-07-01")),
+            ("discounts.aws", Value::Number(0.5)),
+        ]))
+        .unwrap();
+        let before = QuoteRequest { time: JULY - DAY, plan: None, ..request() };
+        let quote = Negotiated::quote(&terms, &before).unwrap();
+        assert_eq!((quote.nano_usd_per_gpu_hour, quote.valid_until), (1_800_000_000, Some(JULY)));
+        let quote = Negotiated::quote(&terms, &QuoteRequest { time: JULY, ..before }).unwrap();
+        assert_eq!((quote.nano_usd_per_gpu_hour, quote.valid_until), (1_000_000_000, None));
+    }
+
     #[test]
     fn requests_without_terms_pass() {
         let nothing = Terms::read(&RawSettings::default()).unwrap();
@@ -282,10 +410,17 @@ mod tests {
         let invalid = raw(&[
             ("commitments.0.model", text("NVIDIA L4")),
             ("commitments.0.until", text("2026-02-30")),
+            ("commitments.1.model", text("NVIDIA L4")),
+            ("commitments.1.from", text("2026-02-01")),
+            ("commitments.1.until", text("2026-01-31")),
+            ("commitments.2.model", text("NVIDIA L4")),
+            ("commitments.2.from", text("tomorrow")),
         ]);
         let errors = Terms::read(&invalid).unwrap_err();
         let paths: Vec<_> = errors.iter().map(|error| error.path.as_str()).collect();
-        assert_eq!(paths, ["commitments.0.until", "as_of"]);
+        let expected =
+            ["commitments.0.until", "commitments.1.until", "commitments.2.from", "as_of"];
+        assert_eq!(paths, expected);
     }
 
     #[test]

@@ -167,6 +167,8 @@ pub fn request() -> QuoteRequest {
         instance_type: Some("p5.48xlarge".to_owned()),
         plan: Some(Plan::OnDemand),
         time: START,
+        gpus: 1,
+        priced: 0,
         listed: Some(price()),
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::fixture;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::{Evaluation, Policy, Usage};
@@ -116,9 +117,17 @@ fn write_recommendation(recommendation: &Recommendation, mut out: impl Write) ->
 
 fn write_quote(quote: &Quote, mut out: impl Write) -> io::Result<()> {
     let plan = quote.plan.as_str().replace('_', " ");
-    let end = quote.valid_until.map_or_else(|| "never".to_owned(), |end| Utc(end).to_string());
+    let instant = |at: Option<Timestamp>| at.map(|at| Utc(at).to_string());
     writeln!(out, "{} per GPU-hour, {plan}", rate(quote.rate))?;
     writeln!(out, "  source   {}", clean(&quote.source))?;
     writeln!(out, "  as of    {}", quote.as_of)?;
-    writeln!(out, "  expires  {end}")
+    if let Some(start) = instant(quote.valid_from) {
+        writeln!(out, "  begins   {start}")?;
+    }
+    writeln!(
+        out,
+        "  expires  {}",
+        instant(quote.valid_until).unwrap_or_else(|| "never".to_owned())
+    )?;
+    quote.gpus.map_or(Ok(()), |gpus| writeln!(out, "  gpus     the next {gpus}"))
 }
