@@ -154,11 +154,28 @@ impl Gpu {
 }
 
 impl Gpu {
-    /// The counter's difference between two of its values, unless it fell; elsewhere power × time.
+    /// The counter's difference between two of its values, unless it fell; elsewhere power × time. A
+    /// counter that returns to where it fell from, before it rises otherwise, was misread in between.
     fn energy(&self, covered: &[(&Sample, u64)]) -> BTreeMap<&'static str, (u64, f64)> {
         let values: Vec<(u64, u64)> =
             self.rows.iter().filter_map(|row| Some((row.at, row.millijoules?))).collect();
-        let counted: Vec<_> = values.windows(2).filter(|pair| pair[0].1 <= pair[1].1).collect();
+        let mut counted: Vec<[(u64, u64); 2]> = Vec::new();
+        let mut fell_from = None;
+        for pair in values.windows(2).map(|pair| [pair[0], pair[1]]) {
+            let [(_, before), (_, after)] = pair;
+            match fell_from {
+                Some((at, high)) if high <= after => {
+                    counted.retain(|earlier| earlier[1].0 <= at);
+                    counted.push([(at, high), pair[1]]);
+                    fell_from = None;
+                }
+                _ if before <= after => {
+                    counted.push(pair);
+                    fell_from = fell_from.filter(|_| before == after);
+                }
+                _ => fell_from = fell_from.or(Some(pair[0])),
+            }
+        }
         let is_counted = |at| counted.iter().any(|pair| pair[0].0 <= at && at < pair[1].0);
         let mut energy: BTreeMap<&str, (u64, f64)> = BTreeMap::new();
         let mut add = |basis, time, joules| {

@@ -127,7 +127,8 @@ impl AddAssign<&Self> for Energy {
 /// Measures the energy of a GPU from its readings, in time order.
 ///
 /// Between two counter values the counter covers all time, read or not, and power none of it. A
-/// counter that fell was reset (the driver was reloaded) and covers nothing in between.
+/// counter that fell was reset (the driver was reloaded) and covers nothing in between, unless it
+/// returns to where it was: then it was misread, and what it rose by was not consumed.
 #[derive(Clone, Debug, Default)]
 pub struct EnergyMeter {
     /// The last counter value, and when it was read.
@@ -137,6 +138,15 @@ pub struct EnergyMeter {
     until_counter: Energy,
     /// Power since the last counter value. If the next one is higher, it covers that time instead.
     since_counter: Energy,
+    /// The state before the counter fell, until its next rise shows whether it was reset.
+    before_fall: Option<BeforeFall>,
+}
+
+/// The state before the counter fell.
+#[derive(Clone, Debug)]
+struct BeforeFall {
+    counter: (Timestamp, Millijoules),
+    until_counter: Energy,
 }
 
 impl EnergyMeter {
@@ -158,19 +168,38 @@ impl EnergyMeter {
 
     fn count(&mut self, at: Timestamp, counter: Millijoules) {
         let since_counter = std::mem::take(&mut self.since_counter);
-        match self.counter.replace((at, counter)) {
+        let mut last = self.counter.replace((at, counter));
+        if let Some(before) = self.before_fall.take_if(|before| before.counter.1 <= counter) {
+            self.until_counter = before.until_counter;
+            last = Some(before.counter);
+        }
+        match last {
             Some((from, before)) if before <= counter => {
                 let picojoules = u128::from(counter.0 - before.0) * PICOJOULES;
                 let part = EnergyPart { time: at.since(from), picojoules };
                 *self.until_counter.part_mut(EnergyBasis::Counter) += part;
+                self.before_fall.take_if(|_| before < counter);
             }
-            _ => self.until_counter += &since_counter,
+            fallen_from => {
+                let until_counter = self.until_counter;
+                let before = fallen_from.map(|counter| BeforeFall { counter, until_counter });
+                self.before_fall = self.before_fall.take().or(before);
+                self.until_counter += &since_counter;
+            }
         }
     }
 
-    /// The energy so far. While the counter is read, up to its last value.
+    /// Ends the input. A counter that fell and did not return was reset.
+    pub fn finish(&mut self) {
+        self.before_fall = None;
+    }
+
+    /// The energy so far. While the counter is read, up to its last value; after a fall, up to that.
     #[must_use]
     pub fn total(&self) -> Energy {
+        if let Some(before) = &self.before_fall {
+            return before.until_counter;
+        }
         let mut total = self.until_counter;
         if !self.is_counting {
             total += &self.since_counter;
@@ -231,6 +260,21 @@ mod tests {
         let readings = [(None, Some(5_000)), (Some(300), Some(100)), (Some(300), Some(1_100))];
         let energy = measure(&readings);
         assert_eq!(parts(&energy), [(EnergyBasis::Counter, 10, 1_000.0), (DRAW, 10, 3_000.0)]);
+    }
+
+    /// The counter is misread once, and returns; energy never decreases.
+    #[test]
+    fn fall_and_rise_back_is_not_consumption() {
+        let counters = [5_000, 6_000, 100, 100, 7_500, 300, 8_000, 9_000];
+        let readings: Vec<_> = counters.map(|joules| (Some(90), Some(joules))).into();
+        let totals: Vec<_> = (2..=readings.len())
+            .map(|count| measure(&readings[..count]).total().joules().unwrap())
+            .collect();
+        assert_eq!(totals, [1_900.0, 1_900.0, 1_900.0, 3_400.0, 3_400.0, 3_900.0, 4_900.0]);
+        assert_eq!(
+            parts(&measure(&readings)),
+            [(EnergyBasis::Counter, 70, 4_000.0), (DRAW, 10, 900.0)]
+        );
     }
 
     #[test]

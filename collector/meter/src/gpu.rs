@@ -189,6 +189,7 @@ impl GpuMeter {
     }
 
     fn end_at(&mut self, end: Timestamp, observer: &mut impl Observer) {
+        self.energy.finish();
         self.timeline.finalize(end, &mut post_to(&mut self.ledger, observer));
         self.ledger.spans.finish(&mut |span| observer.span(span));
         self.watermark = end;
