@@ -40,6 +40,12 @@ impl UtilizationDistribution {
         }
     }
 
+    /// The time that was added.
+    #[must_use]
+    pub const fn time(&self) -> Nanos {
+        self.time
+    }
+
     /// Whether any time was added.
     #[must_use]
     pub const fn is_timed(&self) -> bool {

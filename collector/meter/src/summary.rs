@@ -47,7 +47,7 @@ pub struct Summary {
     pub waste: WasteByCategory,
     /// The utilization pattern; `None` if there is too little data.
     pub pattern: Option<Pattern>,
-    /// The basis used for billing.
+    /// The basis that most of the observed time is billed by.
     pub basis: Basis,
     /// Median time between changes of utilization; `None` if there are fewer than ten changes.
     pub update_period: Option<Nanos>,

@@ -184,9 +184,12 @@ impl GpuMeter {
         self.cycle_detector.bouncing_since(&earlier.cycles).or_else(without_bouncing)
     }
 
-    /// The feed used for billing.
+    /// The feed that most of the observed time is billed by.
     fn billed_feed(&self) -> &UtilizationFeed {
-        self.configured_feed().unwrap_or(&self.polled)
+        let observed = self.ledger.accounts.observed().time;
+        let covers_most =
+            |feed: &&UtilizationFeed| feed.distribution().time().saturating_mul(2) >= observed;
+        self.configured_feed().filter(covers_most).unwrap_or(&self.polled)
     }
 
     fn readings(&self) -> impl Iterator<Item = (Basis, Readings)> {

@@ -73,6 +73,18 @@ fn bill_uses_the_configured_basis() {
 }
 
 #[test]
+fn basis_is_that_of_most_observed_time() {
+    for (until, basis) in [(4_999, Basis::NvmlGpu), (5_000, Basis::NvmlSamples)] {
+        let mut meter = meter(MeterConfig { basis: Basis::NvmlSamples, ..config() });
+        push(&mut meter, 0..=0, 0);
+        assert!(meter.push_interval(interval(Basis::NvmlSamples, 0, until, 100)));
+        push(&mut meter, 1..=10, 0);
+        meter.finish(&mut ());
+        assert_eq!(meter.summary().basis, basis);
+    }
+}
+
+#[test]
 fn feed_counts_each_interval_once() {
     let mut meter = meter(MeterConfig { basis: Basis::NvmlSamples, ..config() });
     push(&mut meter, 0..=0, 0);
