@@ -243,11 +243,14 @@ impl PolicyManager {
         let is_loaded =
             |name: &String| generation.policies.iter().any(|it| it.manifest().name == *name);
         let lacks_named = !self.settings.keys().all(is_loaded);
+        // Reads a file only if it was loaded: others may be pipes, for example.
+        let is_named_pricer = |file: &String| {
+            let mut named = self.sources.files.iter().map(|named| named.display().to_string());
+            named.any(|named| named == *file) && is_pricer(file)
+        };
         for Rejection { file, error } in &generation.rejected {
-            let is_named = is_pricer(file)
-                && self.sources.files.iter().any(|named| named.display().to_string() == *file);
             if let PolicyError::Settings(errors) = error
-                && (is_named || lacks_named)
+                && (lacks_named || is_named_pricer(file))
             {
                 let (file, error) = (file.clone(), PolicyError::Settings(errors.clone()));
                 return Err(OpenError::InvalidSettings { file, error });

@@ -144,7 +144,7 @@ fn command_starts_while_policies_are_loaded() {
     let policies_dir = dir.path().join("policies");
     fs::create_dir(&policies_dir).unwrap();
     install(&policies_dir, "alfa.wasm", &recommender("alfa", '1'));
-    let in_an_hour = "(i64.store (i32.const 4408)
+    let in_an_hour = "(i64.store (i32.const 4424)
         (i64.add (local.get $time) (i64.const 3600000000000)))";
     install(&policies_dir, "quote.wasm", &pricer("contract", 2, in_an_hour));
     let file = dir.path().join("report.json");
