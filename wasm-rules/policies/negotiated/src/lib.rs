@@ -344,8 +344,11 @@ mod tests {
         .unwrap()
     }
 
+    /// Rate, number of GPUs, beginning and end of a quote.
+    type Quoted = (u64, Option<u32>, Option<u64>, Option<u64>);
+
     /// Dollars, number of GPUs, start and end of the quote for the GPUs after `priced` at `time`.
-    fn quoted(time: u64, priced: u32) -> Option<(u64, Option<u32>, Option<u64>, Option<u64>)> {
+    fn quoted(time: u64, priced: u32) -> Option<Quoted> {
         let l4 =
             QuoteRequest { model: "NVIDIA L4".to_owned(), plan: None, listed: None, ..request() };
         let request = QuoteRequest { time, gpus: 8, priced, ..l4 };
