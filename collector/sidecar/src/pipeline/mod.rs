@@ -4,6 +4,7 @@
 //! of readings or sinks of requests.
 
 mod gpu;
+mod prices;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +24,7 @@ use phasemeter_rules::window::Window;
 use phasemeter_sources::{Source, SourceError};
 
 use crate::policies::{self, PolicyResults, WindowGpu};
-use crate::pricing::{GpuOfModel, Pricing};
+use crate::pricing::Pricing;
 use crate::resource;
 
 /// Receives requests.
@@ -323,14 +324,6 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Counts a GPU of this model, and returns the number of those before it.
-    fn next_rank(&mut self, model: Option<&str>) -> u32 {
-        let Some(model) = model else { return 0 };
-        let gpus = self.models.entry(model.to_owned()).or_default();
-        *gpus += 1;
-        *gpus - 1
-    }
-
     /// Opens the experiment of these GPUs.
     fn open(&mut self, identities: &[GpuIdentity]) -> Experiment {
         let (request, first) = match &self.experiment {
@@ -355,67 +348,6 @@ impl<'a> Pipeline<'a> {
         self.exporter = self.export.as_ref().map(begin);
     }
 
-    /// Creates a GPU whose span begins at `first` at the earliest, and which was found at `at`.
-    fn begin(
-        &mut self,
-        identity: &GpuIdentity,
-        rank: u32,
-        first: Timestamp,
-        at: Timestamp,
-    ) -> MeteredGpu {
-        let model = identity.model.as_deref();
-        let of_model = GpuOfModel { model, rank, gpus: gpus_of(&self.models, model) };
-        let current = self.pricing.at(&of_model, first, at);
-        let mut gpu = MeteredGpu::new(self.meter, identity, rank, current);
-        if let Some(exporter) = &mut self.exporter {
-            gpu.begin_export(exporter, identity);
-        }
-        gpu
-    }
-
-    /// Prices a GPU whose model the source has provided only now, at `read`: from its start on, if it
-    /// had no price. A price that was charged is changed from now on.
-    #[cold]
-    fn price_model(&mut self, gpu: usize, identity: &GpuIdentity, read: Timestamp) {
-        let rank = self.next_rank(identity.model.as_deref());
-        let Some(gpu) = self.gpus.get_mut(gpu) else { return };
-        gpu.set_model(identity, rank);
-        let of_model = gpu.among(gpus_of(&self.models, gpu.model()));
-        if gpu.price.is_err() {
-            let start = gpu.meter.begins_at().unwrap_or(read);
-            let first = self.pricing.at(&of_model, start, start);
-            gpu.price_from_start(first);
-        } else {
-            let now = self.pricing.at(&of_model, read, read);
-            gpu.price_until = read;
-            gpu.change_price(now);
-        }
-    }
-
-    /// Prices the GPUs that have no price, from their start on: pricers may have been loaded meanwhile.
-    pub fn price_unpriced(&mut self) {
-        for gpu in self.gpus.iter_mut().filter(|gpu| gpu.price.is_err()) {
-            if let Some(start) = gpu.meter.begins_at() {
-                let of_model = gpu.among(gpus_of(&self.models, gpu.model()));
-                let first = self.pricing.at(&of_model, start, start);
-                gpu.price_from_start(first);
-            }
-        }
-    }
-
-    /// Updates the price of a GPU that may change before its next reading, at `read`.
-    ///
-    /// Pricers are queried on the pipeline's thread, each for at most its deadline (a second) per
-    /// model and quote. Sampling continues on its own threads, whose queue holds 15 s of observations.
-    fn reprice(&mut self, gpu: usize, read: Timestamp) {
-        let Some(gpu) = self.gpus.get_mut(gpu) else { return };
-        while gpu.price_until <= read && gpu.price_until < Timestamp::LAST {
-            let of_model = gpu.among(gpus_of(&self.models, gpu.model()));
-            let next = self.pricing.at(&of_model, gpu.price_until, read);
-            gpu.change_price(next);
-        }
-    }
-
     /// Passes a reading to the meter of its GPU.
     fn push(
         &mut self,
@@ -438,11 +370,6 @@ impl<'a> Pipeline<'a> {
     fn send(&mut self) -> Result<(), PipelineError> {
         send(&mut self.exporter, &mut self.export)
     }
-}
-
-/// The number of GPUs of a model.
-fn gpus_of(models: &BTreeMap<String, u32>, model: Option<&str>) -> u32 {
-    model.and_then(|model| models.get(model)).copied().unwrap_or_default()
 }
 
 /// Passes complete requests to the sink.

@@ -7,12 +7,10 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use phasemeter_meter::accounts::Accounts;
-use phasemeter_meter::date::Date;
 use phasemeter_meter::energy::{EnergyBasis, EnergyPart};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::percent::{Percent, percents};
 use phasemeter_meter::phase::Account;
-use phasemeter_meter::price::{Plan, Price};
 use phasemeter_meter::projection::{Projection, UnitCost, cost_per_effective_hour};
 use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::summary::{self, Summary};
@@ -22,6 +20,7 @@ use phasemeter_meter::waste::WasteByCategory;
 use super::input::{GpuInput, Input};
 use super::model::*;
 use super::policies::PolicySection;
+use super::prices::{earlier, total_range, unpriced, unpriced_reason};
 use super::value::{Seconds, Usd, Utc};
 
 impl Report {
@@ -122,13 +121,6 @@ impl Gpu {
     }
 }
 
-impl Gpu {
-    /// Whether it had no price at first.
-    const fn is_priced_in_part(&self) -> bool {
-        self.price.is_some() && self.unpriced_reason.is_some()
-    }
-}
-
 impl Cost {
     fn build(input: &Input<'_>, gpus: &[Gpu], sums: &Sums) -> Self {
         let projection = Projection::of(input.gpus.iter().filter_map(hourly).sum());
@@ -157,28 +149,6 @@ impl Cost {
             yearly_usd: sums.usd(projection.yearly),
             price: rate.and(same(gpus.iter().map(|gpu| &gpu.price))).cloned().flatten(),
             unpriced_reason: unpriced_reason(gpus),
-        }
-    }
-}
-
-impl PriceTag {
-    fn of(price: &Price, first_use: Option<Timestamp>) -> Self {
-        let first_use = first_use.map(Date::of);
-        Self {
-            plan: price.plan.map(Plan::as_str),
-            provider: price.provider.clone(),
-            region: price.region.clone(),
-            instance_type: price.instance_type.clone(),
-            source: price.source.clone(),
-            as_of: price.as_of.map(|day| day.to_string()),
-            age_days: first_use.and_then(|day| price.age(day)),
-            stale: first_use.is_some_and(|day| price.is_stale(day)),
-            estimate: price.estimate.map(|estimate| EstimateTag {
-                rows: estimate.rows,
-                low_usd_per_gpu_hour: estimate.low,
-                high_usd_per_gpu_hour: estimate.high,
-                anywhere: estimate.anywhere,
-            }),
         }
     }
 }
@@ -323,24 +293,6 @@ impl From<MissingReason> for UnobservedReason {
     }
 }
 
-/// The number of prices that ended while the GPU was metered, and the most recent of them.
-fn earlier(
-    gpu: &GpuInput<'_>,
-    summary: &Summary,
-    first_use: Option<Timestamp>,
-) -> (u64, Vec<EarlierPrice>) {
-    let start = summary.span.map(|(start, _)| start);
-    let terms = gpu.earlier.terms.iter();
-    // A price may have ended before the first reading arrived.
-    let before = terms.clone().take_while(|term| Some(term.until) <= start).count();
-    let each = terms.skip(before).map(|term| EarlierPrice {
-        until: Utc(term.until),
-        rate_usd_per_gpu_hour: term.price.rate,
-        price: PriceTag::of(&term.price, first_use),
-    });
-    (gpu.earlier.total - before as u64, each.collect())
-}
-
 /// A warning if the first reading is from 1970, where clocks start.
 fn unset_clock(start: Option<Timestamp>) -> Option<String> {
     let is_unset = start?.since(Timestamp::EPOCH) < Nanos::from_secs(365 * 86_400);
@@ -358,82 +310,10 @@ fn hourly(gpu: &GpuInput<'_>) -> Option<NanoUsd> {
     gpu.price.as_ref().ok().map(|price| price.rate).map(Rate::hourly)
 }
 
-/// The bill at the lowest and the highest price of each GPU; `None` unless the price of one is an
-/// estimate over all locations.
-fn total_range(gpus: &[Gpu]) -> Option<UsdRange> {
-    let ranges: Vec<_> = gpus
-        .iter()
-        .filter_map(|gpu| {
-            let (Usd(cost), rate) = (gpu.cost_usd?, gpu.rate_usd_per_gpu_hour?);
-            let estimate = gpu.price.as_ref()?.estimate.filter(|it| it.anywhere);
-            // A price that was in use for a part of the run is not known to be that of an estimate.
-            let estimate = estimate.filter(|_| gpu.earlier_prices_total == 0);
-            let at = |other: Rate| {
-                let rates = [other, rate].map(|rate| i128::from(rate.nano_usd_per_hour()));
-                cost.ratio(rates[0], rates[1]).unwrap_or(cost)
-            };
-            let (low, high) = estimate.map_or((cost, cost), |it| {
-                (at(it.low_usd_per_gpu_hour), at(it.high_usd_per_gpu_hour))
-            });
-            Some((low, high, estimate.is_some()))
-        })
-        .collect();
-    let is_estimated = ranges.iter().any(|(_, _, is_estimated)| *is_estimated);
-    let low = Usd(ranges.iter().map(|(low, ..)| *low).sum());
-    let high = Usd(ranges.iter().map(|(_, high, _)| *high).sum());
-    is_estimated.then_some(UsdRange { low, high })
-}
-
 /// The common value; `None` if they differ.
 fn same<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
     let first = all.next()?;
     all.all(|other| other == first).then_some(first)
-}
-
-/// Why a GPU has no price, or had none at first.
-fn unpriced(gpu: &GpuInput<'_>, summary: &Summary) -> Option<String> {
-    let start = summary.span.map(|(start, _)| start);
-    match (gpu.price, gpu.unpriced_until) {
-        (Err(reason), _) => Some(reason.to_string()),
-        (Ok(_), Some((until, reason))) if start < Some(*until) => {
-            Some(format!("no price before {}: {reason}", Utc(*until)))
-        }
-        (Ok(_), _) => None,
-    }
-}
-
-fn unpriced_reason(gpus: &[Gpu]) -> Option<String> {
-    let (in_part, unpriced): (Vec<_>, Vec<_>) = gpus
-        .iter()
-        .filter_map(|gpu| Some((gpu, gpu.unpriced_reason.as_deref()?)))
-        .partition(|(gpu, _)| gpu.is_priced_in_part());
-    let why = |gpus: &[(&Gpu, &str)]| {
-        let mut reasons = Vec::new();
-        for (_, reason) in gpus {
-            if !reasons.contains(reason) {
-                reasons.push(*reason);
-            }
-        }
-        reasons.join("; ")
-    };
-    let why_not = why(&unpriced);
-    let without = match (unpriced.len(), gpus.len()) {
-        (0, _) => None,
-        (1, 1) => Some(why_not),
-        (some, all) if some == all => Some(format!("no GPU has a price: {why_not}")),
-        (1, all) => {
-            Some(format!("1 of {all} GPUs has no price and is excluded from all sums: {why_not}"))
-        }
-        (some, all) => Some(format!(
-            "{some} of {all} GPUs have no price and are excluded from all sums: {why_not}"
-        )),
-    };
-    let late = (!in_part.is_empty()).then(|| {
-        let (some, all) = (in_part.len(), gpus.len());
-        format!("the costs of {some} of {all} GPUs are incomplete: {}", why(&in_part))
-    });
-    let reasons: Vec<_> = without.into_iter().chain(late).collect();
-    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 fn work(input: &Input<'_>, cost: &Cost) -> BTreeMap<String, Work> {

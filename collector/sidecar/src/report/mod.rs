@@ -10,6 +10,7 @@ mod input;
 pub mod json;
 mod model;
 mod policies;
+mod prices;
 mod rejected_row;
 #[cfg(test)]
 mod test_fleet;

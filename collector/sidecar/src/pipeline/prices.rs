@@ -1,0 +1,87 @@
+//! Prices of the metered GPUs: at the start, if the model becomes known, and if a price changes.
+//!
+//! Must not depend on readings or exports.
+
+use std::collections::BTreeMap;
+
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::Timestamp;
+
+use super::{MeteredGpu, Pipeline};
+use crate::pricing::GpuOfModel;
+
+impl Pipeline<'_> {
+    /// Counts a GPU of this model, and returns the number of those before it.
+    pub(super) fn next_rank(&mut self, model: Option<&str>) -> u32 {
+        let Some(model) = model else { return 0 };
+        let gpus = self.models.entry(model.to_owned()).or_default();
+        *gpus += 1;
+        *gpus - 1
+    }
+
+    /// Creates a GPU whose span begins at `first` at the earliest, and which was found at `at`.
+    pub(super) fn begin(
+        &mut self,
+        identity: &GpuIdentity,
+        rank: u32,
+        first: Timestamp,
+        at: Timestamp,
+    ) -> MeteredGpu {
+        let model = identity.model.as_deref();
+        let of_model = GpuOfModel { model, rank, gpus: gpus_of(&self.models, model) };
+        let current = self.pricing.at(&of_model, first, at);
+        let mut gpu = MeteredGpu::new(self.meter, identity, rank, current);
+        if let Some(exporter) = &mut self.exporter {
+            gpu.begin_export(exporter, identity);
+        }
+        gpu
+    }
+
+    /// Prices a GPU whose model the source has provided only now, at `read`: from its start on, if it
+    /// had no price. A price that was charged is changed from now on.
+    #[cold]
+    pub(super) fn price_model(&mut self, gpu: usize, identity: &GpuIdentity, read: Timestamp) {
+        let rank = self.next_rank(identity.model.as_deref());
+        let Some(gpu) = self.gpus.get_mut(gpu) else { return };
+        gpu.set_model(identity, rank);
+        let of_model = gpu.among(gpus_of(&self.models, gpu.model()));
+        if gpu.price.is_err() {
+            let start = gpu.meter.begins_at().unwrap_or(read);
+            let first = self.pricing.at(&of_model, start, start);
+            gpu.price_from_start(first);
+        } else {
+            let now = self.pricing.at(&of_model, read, read);
+            gpu.price_until = read;
+            gpu.change_price(now);
+        }
+    }
+
+    /// Prices the GPUs that have no price, from their start on: pricers may have been loaded meanwhile.
+    pub fn price_unpriced(&mut self) {
+        for gpu in self.gpus.iter_mut().filter(|gpu| gpu.price.is_err()) {
+            if let Some(start) = gpu.meter.begins_at() {
+                let of_model = gpu.among(gpus_of(&self.models, gpu.model()));
+                let first = self.pricing.at(&of_model, start, start);
+                gpu.price_from_start(first);
+            }
+        }
+    }
+
+    /// Updates the price of a GPU that may change before its next reading, at `read`.
+    ///
+    /// Pricers are queried on the pipeline's thread, each for at most its deadline (a second) per
+    /// model and quote. Sampling continues on its own threads, whose queue holds 15 s of observations.
+    pub(super) fn reprice(&mut self, gpu: usize, read: Timestamp) {
+        let Some(gpu) = self.gpus.get_mut(gpu) else { return };
+        while gpu.price_until <= read && gpu.price_until < Timestamp::LAST {
+            let of_model = gpu.among(gpus_of(&self.models, gpu.model()));
+            let next = self.pricing.at(&of_model, gpu.price_until, read);
+            gpu.change_price(next);
+        }
+    }
+}
+
+/// The number of GPUs of a model.
+fn gpus_of(models: &BTreeMap<String, u32>, model: Option<&str>) -> u32 {
+    model.and_then(|model| models.get(model)).copied().unwrap_or_default()
+}
