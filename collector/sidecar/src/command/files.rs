@@ -46,7 +46,7 @@ impl ReplacedFile {
         let checked = match OpenOptions::new().write(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let beside = file.beside();
-                File::create(&beside).and_then(|_| fs::remove_file(&beside))
+                create_new(&beside).and_then(|_| fs::remove_file(&beside))
             }
             opened => opened.map(drop),
         };
@@ -55,23 +55,33 @@ impl ReplacedFile {
     }
 
     /// Replaces the contents: writes a file beside it and renames that. If the directory does not
-    /// allow it, or this is a device, the file is overwritten.
+    /// allow it, or this is a device or a link, the file is overwritten. If there is no space, the old
+    /// contents stay.
     pub(super) fn write(&self, contents: &[u8]) -> Result<(), CommandError> {
         let Self(path) = self;
-        let beside = self.beside();
-        let is_replaceable = fs::symlink_metadata(path).is_ok_and(|file| file.is_file());
-        let replaced = match is_replaceable || !path.exists() {
-            true => create(&beside)
-                .and_then(|mut file| file.write_all(contents))
-                .and_then(|()| fs::rename(&beside, path)),
-            false => Err(io::ErrorKind::Unsupported.into()),
+        let is_replaceable = match fs::symlink_metadata(path) {
+            Ok(file) => file.is_file(),
+            Err(_) => true,
         };
-        let written = replaced.or_else(|_| {
-            // It may not have been created.
-            let _ = fs::remove_file(&beside);
-            create(path).and_then(|mut file| file.write_all(contents))
-        });
+        let replaced = if is_replaceable { self.replace(contents)? } else { false };
+        if replaced {
+            return Ok(());
+        }
+        let written = create(path).and_then(|mut file| file.write_all(contents));
         written.map_err(|source| write_error(path, source))
+    }
+
+    /// Returns false if the directory does not allow it.
+    fn replace(&self, contents: &[u8]) -> Result<bool, CommandError> {
+        let Self(path) = self;
+        let beside = self.beside();
+        let Ok(mut file) = create_new(&beside) else { return Ok(false) };
+        let written = file.write_all(contents);
+        let renamed = written.is_ok() && fs::rename(&beside, path).is_ok();
+        if !renamed {
+            let _ = fs::remove_file(&beside);
+        }
+        written.map(|()| renamed).map_err(|source| write_error(path, source))
     }
 
     /// The name of the new file until it is complete.
@@ -80,6 +90,11 @@ impl ReplacedFile {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         path.with_file_name(format!(".{name}.{}.tmp", process::id()))
     }
+}
+
+/// Like [`create`], for a file that does not exist. Follows no link.
+fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 fn write_error(path: &Path, source: io::Error) -> CommandError {

@@ -17,6 +17,7 @@ mod components;
 mod driver;
 mod exports;
 mod faults;
+mod files;
 mod generations;
 mod lost;
 #[path = "../../../otlp/tests/mock_backend/mod.rs"]

@@ -1,0 +1,98 @@
+//! Output files of `phasemeter run`.
+
+use std::process::{Command, Stdio};
+use std::{fs, io};
+
+use serde_json::Value;
+
+use crate::Rig;
+use crate::run::{phasemeter, stderr, with_command};
+
+/// Buffered data fails only when it is flushed, at the end.
+#[test]
+fn full_disk_is_reported_and_does_not_fail_the_run() {
+    let rig = Rig::new("[[device]]");
+    let output = phasemeter(&rig, "--duration 1 --otlp-file /dev/full").output().unwrap();
+    let log = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    assert!(log.contains("writing the OTLP file stopped: No space left on device"), "{log}");
+    assert!(log.contains("Experiment"), "{log}");
+}
+
+/// Guarantee: the command is not started, and neither file is touched.
+#[test]
+fn output_in_use_is_rejected_before_the_command_starts() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::write(path("terms.json"), "{}").unwrap();
+    let (report, terms) = (path("report.json"), path("terms.json"));
+    let (report, terms) = (report.display(), terms.display());
+    for arguments in [
+        format!("--report {report} --otlp-file {report}"),
+        format!("--policy-settings negotiated={terms} --report {terms}"),
+    ] {
+        let started = path("started");
+        let script = format!("touch {}", started.display());
+        let output = with_command(&rig, &arguments, &script).output().unwrap();
+        assert_eq!(output.status.code(), Some(73), "{}", stderr(&output));
+        assert!(stderr(&output).contains("is also the "), "{}", stderr(&output));
+        assert!(!started.exists() && !path("report.json").exists(), "{arguments}");
+        assert_eq!(fs::read_to_string(path("terms.json")).unwrap(), "{}", "{arguments}");
+    }
+}
+
+/// The reader of a pipe may stop reading.
+#[test]
+fn pipes_are_rejected_as_files_before_the_command() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for option in ["--otlp-file", "--report"] {
+        let arguments = format!("{option} {}", pipe.display());
+        let output = with_command(&rig, &arguments, "echo ran").output().unwrap();
+        assert_eq!(output.status.code(), Some(74), "{}", stderr(&output));
+        assert!(output.stdout.is_empty());
+        assert!(stderr(&output).contains("pipe: is a pipe"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn report_is_replaced_only_by_a_new_one() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let report = dir.path().join("report.json");
+    fs::write(&report, "old").unwrap();
+    let arguments = format!("--report {}", report.display());
+    let output = phasemeter(&rig, &format!("{arguments} --gpu 5")).output().unwrap();
+    assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
+    let file = fs::File::open(&report).unwrap();
+    let output = with_command(&rig, &arguments, "exit 0").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(io::read_to_string(file).unwrap(), "old");
+    let new: Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
+    assert_eq!(new["title"], "sh");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// A limit of the file's size fails writes as a full disk does.
+#[test]
+fn report_on_full_disk_leaves_the_old_one() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let report = dir.path().join("report.json");
+    fs::write(&report, "old").unwrap();
+    let arguments = format!("--no-default-policies --report {}", report.display());
+    let run = with_command(&rig, &arguments, "exit 0");
+    // The signal of the limit is ignored: a full disk has none.
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\""]);
+    limited.arg(run.get_program()).args(run.get_args());
+    limited.env_clear().envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = limited.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("report.json: cannot be written"), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(&report).unwrap(), "old");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
