@@ -121,7 +121,10 @@ impl PolicyManager {
         let pending: Vec<_> = pending.map(|rejection| rejection.file.as_str()).collect();
         if let [first, ..] = pending.as_slice() {
             let count = pending.len();
-            warn!(count, "policies still being loaded: {count}, now {first}; the run starts");
+            warn!(
+                count,
+                "the run starts while policies are still loading: {count}, the next one is {first}"
+            );
         }
         Ok(())
     }

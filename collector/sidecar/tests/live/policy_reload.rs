@@ -134,6 +134,14 @@ fn policy_dir_is_reloaded_and_keeps_last_good_policy() {
     assert_eq!(exported.collect::<BTreeSet<_>>(), BTreeSet::from([1, 2]));
 }
 
+/// A policy with a very long function, which takes long to compile.
+fn heavy(name: &str) -> Vec<u8> {
+    let body = "(local.set 0 (i32.add (i32.mul (local.get 0) (local.get 0)) (i32.const 7)))\n"
+        .repeat(40_000);
+    let function = format!("(func $heavy (param i32) (result i32)\n{body}(local.get 0))");
+    recommender_with(name, '1', &function)
+}
+
 /// Scenario: policies take longer to load than the command waits for them.
 /// Guarantee: the command starts without them; they price and recommend from the first reading on,
 /// since readings wait.
@@ -143,14 +151,14 @@ fn command_starts_while_policies_are_loaded() {
     let dir = tempfile::tempdir().unwrap();
     let policies_dir = dir.path().join("policies");
     fs::create_dir(&policies_dir).unwrap();
-    install(&policies_dir, "alfa.wasm", &recommender("alfa", '1'));
+    install(&policies_dir, "alfa.wasm", &heavy("alfa"));
     let in_an_hour = "(i64.store (i32.const 4424)
         (i64.add (local.get $time) (i64.const 3600000000000)))";
     install(&policies_dir, "quote.wasm", &pricer("contract", 2, in_an_hour));
     let file = dir.path().join("report.json");
-    // Starting the compiler takes longer than a millisecond.
     let arguments = format!(
-        "--no-default-policies --policy-limit start_ms=1 --policy-cache {} --policies {} --report {}",
+        "--no-default-policies --policy-limit start_ms=1 --policy-limit compile_seconds=600 \
+         --policy-cache {} --policies {} --report {}",
         dir.path().join("cache").display(),
         policies_dir.display(),
         file.display()
@@ -161,7 +169,7 @@ fn command_starts_while_policies_are_loaded() {
     command.arg("run").args(arguments.split_whitespace()).args(["--", "sh", "-c", &script]);
     command.envs(rig.fake.environment()).stdin(Stdio::null());
     let (mut child, log) = started(&mut command);
-    log.wait_for("policies still being loaded: 2, now ");
+    log.wait_for("policies are still loading: 2, ");
     log.wait_for("policy generation 1 is active");
     fs::write(&go, "").unwrap();
     let rest = log.rest();
