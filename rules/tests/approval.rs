@@ -18,16 +18,8 @@ use phasemeter_rules::generation::Generations;
 use phasemeter_rules::host::{Host, Options};
 use phasemeter_rules::policy_dir::{self, LOCK};
 use phasemeter_rules::signature::{SecretKey, Use};
-use support::{patient, policy, recommender};
+use support::{KEY, OTHER_KEY, patient, policy, recommender};
 use tempfile::TempDir;
-
-/// A private key in PEM, and another.
-const KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
-    MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
-    -----END PRIVATE KEY-----\n";
-const OTHER_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
-    MC4CAQAwBQYDK2VwBCIEIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n\
-    -----END PRIVATE KEY-----\n";
 
 /// A policy directory and what it has activated.
 struct PolicyDir {

@@ -27,16 +27,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use support::{patient, recommender};
+use support::{KEY, OTHER_KEY, patient, recommender};
 use tempfile::TempDir;
-
-/// A private key in PEM, and one that is not trusted.
-const KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
-    MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
-    -----END PRIVATE KEY-----\n";
-const OTHER_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
-    MC4CAQAwBQYDK2VwBCIEIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n\
-    -----END PRIVATE KEY-----\n";
 
 /// Valid policies: two versions of one, and another.
 static POLICIES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {

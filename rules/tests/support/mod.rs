@@ -20,6 +20,16 @@ use phasemeter_rules::window::{AccountTotals, Accounts, Gpu, Window};
 use wit_component::StringEncoding;
 use wit_parser::{Resolve, WorldId, WorldItem};
 
+/// A private key in PEM.
+pub(crate) const KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
+    MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
+    -----END PRIVATE KEY-----\n";
+
+/// Another private key.
+pub(crate) const OTHER_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
+    MC4CAQAwBQYDK2VwBCIEIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n\
+    -----END PRIVATE KEY-----\n";
+
 /// The directory `rules`, from any crate of the workspace.
 pub(crate) fn home() -> PathBuf {
     let is_root = |dir: &Path| dir.join("rules").join("wit").exists();

@@ -50,7 +50,7 @@ pub(crate) const ALL: [&str; 44] = [
     "other",
 ];
 
-/// Groups that a situation may name instead of their levers.
+/// Groups that a situation may name instead of their levers. A group may contain groups before it.
 const GROUPS: [(&str, &[&str]); 8] = [
     ("@loading", &["dali", "num_workers", "pin_memory", "prefetch", "storage"]),
     ("@precision", &["amp", "tf32", "bf16", "fp16", "fp8", "tensor_cores"]),
@@ -75,32 +75,18 @@ const GROUPS: [(&str, &[&str]); 8] = [
     (
         "@uncertain",
         &[
-            "dali",
-            "num_workers",
-            "pin_memory",
-            "prefetch",
-            "storage",
+            "@loading",
+            "@precision",
+            "@share",
+            "@serving",
             "batch",
             "grad_accumulation",
-            "dynamic_batching",
-            "concurrency",
             "bucketing",
             "smaller_gpu",
-            "mig",
-            "mps",
-            "time_slicing",
-            "bin_pack",
-            "replicas",
             "overlap",
             "compile",
             "fused_kernels",
             "nccl",
-            "amp",
-            "tf32",
-            "bf16",
-            "fp16",
-            "fp8",
-            "tensor_cores",
             "checkpointing",
             "quantization",
             "checkpoint_interval",
@@ -118,8 +104,9 @@ pub(crate) fn expand(name: &str) -> Option<Vec<String>> {
     if name == OTHERS || ALL.contains(&name) {
         return Some(vec![name.to_owned()]);
     }
-    let (_, levers) = GROUPS.iter().find(|(group, _)| *group == name)?;
-    Some(levers.iter().map(|&lever| lever.to_owned()).collect())
+    let (_, members) = GROUPS.iter().find(|(group, _)| *group == name)?;
+    let levers: Option<Vec<_>> = members.iter().map(|member| expand(member)).collect();
+    levers.map(|levers| levers.concat())
 }
 
 #[cfg(test)]
@@ -128,10 +115,12 @@ mod tests {
 
     #[test]
     fn groups_contain_known_levers() {
-        for (group, levers) in GROUPS {
-            assert!(levers.iter().all(|lever| ALL.contains(lever)), "{group}");
-            assert_eq!(expand(group).unwrap().len(), levers.len());
+        for (group, members) in GROUPS {
+            let levers = expand(group).unwrap();
+            assert!(levers.iter().all(|lever| ALL.contains(&lever.as_str())), "{group}");
+            assert!(levers.len() >= members.len(), "{group}");
         }
+        assert_eq!(expand("@uncertain").unwrap().len(), 31);
         assert_eq!(expand("cats"), None);
     }
 }
