@@ -116,7 +116,7 @@ pub enum LoadError {
         newest: String,
     },
     /// The command has started before it was loaded.
-    #[error("still being loaded; it is used once it is")]
+    #[error("still loading; it is used once that is complete")]
     Pending,
     /// The directory has more policies than are loaded.
     #[error("{others} policies are ignored: the directory has more than {limit}")]

@@ -1,8 +1,8 @@
 //! The policy host: turns files that anyone may have written into loaded policies.
 //!
 //! Steps, in order: digest and signature, machine code, for which the compiler checks the imports,
-//! trial instantiation, settings, self-test. The first that fails is the error, and nothing has changed. Must not depend on when
-//! policies are loaded, or which.
+//! trial instantiation, settings, self-test. The first that fails is the error, and nothing has
+//! changed. Must not depend on when policies are loaded, or which.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@
 //!                 rejected
 //! ```
 //!
-//! The directory is opened once per reading, and files are opened relative to it. Symbolic links are
+//! The directory is opened once per scan, and files are opened relative to it. Symbolic links are
 //! followed, since a mounted `ConfigMap` consists of them. Must not depend on how the files are used.
 
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! A directory that no other user can change, and its files.
 //!
-//! Whoever can write a directory, or one above it, can replace what is in it. As in ssh, the directory
+//! A user who can write a directory, or one above it, can replace what is in it. As in ssh, the directory
 //! must therefore belong to this user, each above it to this user or root, and none may be writable by
 //! others, except that a sticky directory like `/tmp` may be above it. The directory is opened once;
 //! files are opened relative to it and checked once they are open, so that nothing can be exchanged

@@ -75,7 +75,7 @@ pub enum MissingReason {
     Lost,
     /// The value could not be parsed or was out of range.
     Unreadable,
-    /// A log that does not identify its GPUs lacks the rows of one, unknown of which.
+    /// A log that does not identify its GPUs lacks the rows of one, and it is unknown which one.
     Vanished,
 }
 

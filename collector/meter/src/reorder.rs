@@ -25,9 +25,9 @@ pub enum LateReading {
         /// How far it may trail.
         allowed: Nanos,
     },
-    /// It precedes the begin of the run.
+    /// It precedes the start of the run.
     #[error("{:.3} s before the run", .by.as_secs_f64())]
-    BeforeBegin {
+    BeforeStart {
         /// By how much.
         by: Nanos,
     },
@@ -44,12 +44,12 @@ pub enum LateReading {
 pub struct ReorderBuffer {
     pending: VecDeque<Reading>,
     allowed_lateness: Nanos,
-    /// Time of the newest reading, or the begin.
+    /// Time of the newest reading, or the start.
     newest: Timestamp,
     /// Earlier readings are rejected.
     watermark: Timestamp,
     /// No reading precedes it.
-    begin: Timestamp,
+    start: Timestamp,
 }
 
 impl ReorderBuffer {
@@ -61,15 +61,15 @@ impl ReorderBuffer {
             allowed_lateness,
             newest: Timestamp::default(),
             watermark: Timestamp::default(),
-            begin: Timestamp::default(),
+            start: Timestamp::default(),
         }
     }
 
-    /// Rejects readings before `begin`.
-    pub fn begin_at(&mut self, begin: Timestamp) {
-        self.begin = begin;
-        self.newest = self.newest.max(begin);
-        self.watermark = self.watermark.max(begin);
+    /// Rejects readings before `start`.
+    pub fn begin_at(&mut self, start: Timestamp) {
+        self.start = start;
+        self.newest = self.newest.max(start);
+        self.watermark = self.watermark.max(start);
     }
 
     /// Adds a reading. Readings with equal times keep their order of arrival.
@@ -92,8 +92,8 @@ impl ReorderBuffer {
     fn push_earlier(&mut self, reading: Reading) -> Result<(), LateReading> {
         if reading.at < self.watermark {
             let (behind, allowed) = (self.newest.since(reading.at), self.allowed_lateness);
-            return Err(if reading.at < self.begin {
-                LateReading::BeforeBegin { by: self.begin.since(reading.at) }
+            return Err(if reading.at < self.start {
+                LateReading::BeforeStart { by: self.start.since(reading.at) }
             } else if behind > allowed {
                 LateReading::Behind { behind, allowed }
             } else {

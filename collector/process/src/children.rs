@@ -8,7 +8,7 @@ use std::mem;
 /// Reaps the children that have ended and that `is_own` denies. Those that it confirms are left to
 /// their owners; the search ends at the first of them that has ended, so call it regularly.
 pub fn reap_others(is_own: impl Fn(u32) -> bool) {
-    // It ends at an error too: there is no child.
+    // An error, if there are no children, ends it too.
     while let Some(pid) = ended(libc::WNOWAIT, libc::P_ALL, 0).filter(|pid| !is_own(*pid)) {
         ended(0, libc::P_PID, pid);
     }

@@ -139,7 +139,8 @@ fn row_order(log: &LogSummary<'_>) -> Vec<String> {
     }
     if let Some((since, rows)) = ticks.vanished {
         sentences.push(format!(
-            "{file}: from {} on, ticks have {rows} rows of {} GPUs, unknown which; their time is unobserved",
+            "{file}: from {} on, ticks have {rows} rows for {} GPUs; it is unknown which GPUs are missing, \
+             so this time is unobserved",
             Utc(since),
             log.gpus
         ));

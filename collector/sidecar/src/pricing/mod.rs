@@ -63,9 +63,9 @@ impl Pricing {
         Self { options, quotes, book, unlisted, schedules }
     }
 
-    /// The price of this GPU at `instant`, with its end; never $0 if it is unknown, as while
-    /// pricers are being loaded. If the prices of its model are unknown, the pricers are queried for the instant at which the previous ones ended.
-    /// `read` is the time of the current reading.
+    /// The price of this GPU at `instant`, with its end; never $0 if it is unknown, as it is while
+    /// pricers are loading. If the prices of its model have ended, the pricers are queried for the
+    /// instant at which they did. `read` is the time of the current reading.
     pub fn at(
         &mut self,
         gpu: &GpuOfModel<'_>,

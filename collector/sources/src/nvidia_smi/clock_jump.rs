@@ -1,9 +1,8 @@
 //! Rejects rows whose clock is far ahead of the rows before, unless a second row confirms it.
 //!
-//! A single wrong timestamp would extend the bill to it, and all later rows would be late. For the
-//! first row of a GPU, less is enough: the two rows after it must not be earlier. Applies to
-//! each GPU of a log, before logs are merged; readings of a driver do not pass here, since live time
-//! is measured by the clock since boot. Must not depend on the values of readings.
+//! A single wrong timestamp would extend the bill to it, and all later rows would be late. The first
+//! row of a GPU is also rejected if it is less far ahead, but both rows after it are earlier. Applies
+//! to each GPU of a log, before logs are merged. Must not depend on the values of readings.
 
 use std::collections::VecDeque;
 

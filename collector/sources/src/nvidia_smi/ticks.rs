@@ -72,7 +72,7 @@ pub(super) enum TickKind {
     Adjacent,
     /// The input ended within it: row i belongs to GPU i.
     Truncated,
-    /// Rows are missing, unknown which.
+    /// Rows are missing, and it is unknown which.
     Incomplete,
 }
 

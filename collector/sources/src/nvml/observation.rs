@@ -151,7 +151,7 @@ impl fmt::Display for Event {
             Self::Recovered => f.write_str("GPU recovered"),
             Self::Unsupported(metric, reason) => write!(f, "metric {}: {reason}", metric.name()),
             Self::Refused(metric, reason) => {
-                write!(f, "metric {}: {reason}, although it was; retried", metric.name())
+                write!(f, "metric {}: {reason}; it answered before and is retried", metric.name())
             }
             Self::Supported(metric) => write!(f, "metric {}: available", metric.name()),
             Self::PollPeriod(metric, period) => {
