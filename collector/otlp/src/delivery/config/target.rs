@@ -65,18 +65,18 @@ impl Target {
 
     /// A likely cause if something listens but the two do not understand each other. The protocol
     /// is never guessed from the port, but two ports are conventional. A server that requires a
-    /// client certificate closes the connection, and its reason is easily lost.
+    /// client certificate closes the connection, often before the client has read the reason.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match (self.protocol, &self.endpoint.address) {
             (protocol, Address::Tcp { port: 4317, .. }) if protocol.is_http() => {
-                Some("4317 is by custom gRPC's port: OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
+                Some("port 4317 is usually gRPC; set OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
             }
             (Protocol::Grpc, Address::Tcp { port: 4318, .. }) => {
-                Some("4318 is by custom HTTP's port: OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf")
+                Some("port 4318 is usually HTTP; set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf")
             }
-            _ if self.tls.as_ref().is_some_and(Tls::is_anonymous) => {
-                Some("it may want to know us: OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE")
-            }
+            _ if self.tls.as_ref().is_some_and(Tls::is_anonymous) => Some(
+                "the server may require a client certificate; set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+            ),
             _ => None,
         }
     }
