@@ -22,8 +22,9 @@ pub mod window;
 // Inputs and results in files.
 pub mod fixture;
 
-// Errors, and text in them.
+// Errors, and text of others.
 pub mod error;
+pub mod json_escape;
 pub mod text;
 
 // Evaluation.

@@ -45,13 +45,20 @@ const MAX_TEXT_BYTES: u64 = 1 << 20;
 /// Size of the largest signature file, in bytes. A valid one has 64.
 const MAX_SIGNATURE_BYTES: u64 = 1 << 10;
 
-/// Lists the candidates of a directory, in byte order of their names.
+/// Lists the candidates of a directory, in byte order of their names. One that does not exist has
+/// none, and is rejected as a file is: to delete it is to withdraw all of its policies.
 ///
 /// # Errors
-/// Returns an error if the directory cannot be read.
+/// Returns an error if the directory exists and cannot be read.
 pub fn read(path: &Path) -> Result<Vec<CandidateSource>, Rejection> {
     let reject = |source| Rejection::new(path, file_error(path, source));
-    let dir = Arc::new(PolicyDir::open(path).map_err(reject)?);
+    let dir = match PolicyDir::open(path) {
+        Ok(dir) => Arc::new(dir),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(vec![failing(path, file_error(path, source).into())]);
+        }
+        Err(source) => return Err(reject(source)),
+    };
     let lock = match dir.lock() {
         Ok(lock) => lock,
         // Nothing is known to be locked.

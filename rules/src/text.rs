@@ -46,7 +46,8 @@ const INVISIBLE: [(char, char); 25] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-fn is_visible(c: char) -> bool {
+/// Whether a character is visible as itself.
+pub(crate) fn is_visible(c: char) -> bool {
     !c.is_control() && !INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&c))
 }
 

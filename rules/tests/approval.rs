@@ -113,6 +113,22 @@ fn policy_removed_from_lock_is_no_longer_used() {
     assert_eq!(dir.reload(), outcome(&[], &["load.digest", "load.unreadable"]));
 }
 
+/// Scenario: the directory itself is deleted, and put back.
+/// Guarantee: nothing of it stays in use meanwhile.
+#[test]
+fn deleted_directory_revokes_all_policies() {
+    for signed in [false, true] {
+        let dir = PolicyDir::new(signed);
+        dir.write_signed("a.wasm", recommender("alfa", '1'));
+        assert_eq!(dir.reload(), outcome(&["alfa 1"], &[]));
+        let aside = dir.dir.path().with_extension("aside");
+        fs::rename(dir.dir.path(), &aside).unwrap();
+        assert_eq!(dir.reload(), outcome(&[], &["load.unreadable"]));
+        fs::rename(&aside, dir.dir.path()).unwrap();
+        assert_eq!(dir.reload(), outcome(&["alfa 1"], &[]));
+    }
+}
+
 /// Scenario: a lock file becomes invalid.
 /// Guarantee: it locks nothing.
 #[test]

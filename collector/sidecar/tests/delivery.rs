@@ -7,6 +7,7 @@ mod mock_backend;
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -284,4 +285,36 @@ fn log_format_and_level_are_configurable() {
     assert_eq!(rejected["reason"], "400 Bad Request: not here");
     assert!(rejected["signal"].is_string() && rejected["timestamp"].is_string(), "{rejected}");
     assert!(json[2]["message"].as_str().unwrap().starts_with("OTLP: "), "{json:#?}");
+}
+
+/// Guarantee: one warning if headers leave this host unencrypted, and none for a loopback address.
+#[test]
+fn unencrypted_headers_to_another_host_are_warned_about() {
+    let dir = TempDir::new().unwrap();
+    let log = log(&dir);
+    let headers = [("OTEL_EXPORTER_OTLP_HEADERS", "authorization=secret")];
+    let warnings = |address: &str, environment: &[(&str, &str)]| {
+        let backend = MockBackend::start([]);
+        let to = format!("--otlp=http://{address}:{}", backend.address.port());
+        let output = audit(&log, &[&to], environment);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let warnings = stderr(&output).lines().filter(|line| line.contains("unencrypted"));
+        warnings.map(str::to_owned).collect::<Vec<_>>()
+    };
+    // Linux connects 0.0.0.0 to this host, but it is no loopback address.
+    let remote = warnings("0.0.0.0", &headers);
+    let [warning] = &remote[..] else { panic!("{remote:#?}") };
+    assert!(warning.contains("use https") && !warning.contains("secret"), "{warning}");
+    assert_eq!(warnings("127.0.0.1", &headers), [""; 0]);
+    assert_eq!(warnings("0.0.0.0", &[]), [""; 0]);
+}
+
+/// Guarantee: only its owner can read an OTLP file.
+#[test]
+fn otlp_file_is_readable_only_by_its_owner() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("otlp.json");
+    let output = audit(&log(&dir), &["--otlp-file", path.to_str().unwrap()], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }

@@ -160,8 +160,8 @@ impl PolicyManager {
         }
     }
 
-    /// Reads the sources again and activates them. If the directory cannot be read, the current
-    /// generation stays active.
+    /// Reads the sources again and activates them. If the directory exists and cannot be read, the
+    /// current generation stays active.
     pub fn reload(&self) -> Arc<Generation> {
         match self.sources.candidates() {
             Ok(candidates) => {

@@ -32,8 +32,8 @@ impl PolicySources {
     /// All candidates, in loading order.
     ///
     /// # Errors
-    /// Returns an error if the directory cannot be read; its policies are then unknown and must stay
-    /// active.
+    /// Returns an error if the directory exists and cannot be read; its policies are then unknown and
+    /// must stay active.
     pub(super) fn candidates(&self) -> Result<Vec<CandidateSource>, Rejection> {
         let mut all: Vec<_> = Vec::new();
         if self.default_policies {

@@ -2,6 +2,10 @@
 
 use std::io::{self, Write};
 
+use phasemeter_rules::json_escape::Escaped;
+use serde::Serialize;
+use serde_json::ser::{PrettyFormatter, Serializer};
+
 use super::model::Report;
 
 /// Writes the report as indented JSON, followed by a newline.
@@ -9,6 +13,6 @@ use super::model::Report;
 /// # Errors
 /// Returns an error if `out` cannot be written to.
 pub fn write(report: &Report, mut out: impl Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut out, report)?;
+    report.serialize(&mut Serializer::with_formatter(&mut out, Escaped(PrettyFormatter::new())))?;
     writeln!(out)
 }

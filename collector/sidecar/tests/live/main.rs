@@ -12,6 +12,8 @@ use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::reading::{Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
+// For the generator of policy directories.
+use policies as support;
 
 mod components;
 mod driver;
@@ -26,6 +28,8 @@ mod mock_backend;
 mod otlp;
 #[path = "../../../../rules/tests/support/mod.rs"]
 mod policies;
+#[path = "../../../../rules/tests/policy_dir_trees/tree.rs"]
+mod policy_dir_tree;
 mod policy_reload;
 #[path = "../../../../tests/audit/prng.rs"]
 #[allow(dead_code, reason = "each test uses a part")]

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::mock_backend::MockBackend;
 use crate::policies::{hostile, pricer, recommender, recommender_with};
+use crate::policy_dir_tree::{NAMES, approved, changes, key};
 use crate::run::{
     assert_observed, assumptions, elements, phasemeter, run_with_report, started, stderr,
-    with_command,
 };
 use crate::telemetry::{LastExport, generation, received};
 use crate::{Rig, unless_stalled};
@@ -181,39 +181,42 @@ fn command_starts_while_policies_are_loaded() {
     assert!(price["source"].as_str().unwrap().contains("contract"), "{price:#}");
 }
 
-/// Scenario: a policy directory contains what is not a policy, of any type; keys are configured.
-/// Guarantee: the command runs, and nothing of it is used.
-#[test]
-fn command_runs_whatever_the_policy_directory_contains() {
-    let rig = Rig::new(ONE);
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join("policies").join(name);
-    fs::create_dir(dir.path().join("policies")).unwrap();
-    for name in ["a.wasm", "b.json", "c.wasm.sig", "policies.lock"] {
-        mknodat(CWD, at(name), FileType::Fifo, Mode::RWXU, 0).unwrap();
-    }
-    fs::write(at("b.wasm"), recommender("bravo", '1')).unwrap();
-    fs::write(at("c.wasm"), recommender("charlie", '1')).unwrap();
-    symlink("/dev/zero", at("d.wasm")).unwrap();
-    symlink("d.wasm", at("\u{1b}[2J.wasm")).unwrap();
-    fs::File::create(at("e.wasm")).unwrap().set_len(1 << 40).unwrap();
-    fs::create_dir(at("f.wasm")).unwrap();
-    // The key of RFC 8032, 7.1, test 1.
-    let key = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a\n";
-    fs::write(dir.path().join("team.key"), key).unwrap();
-    for lock in [true, false] {
-        if !lock {
-            fs::remove_file(at("policies.lock")).unwrap();
-        }
-        let arguments = format!(
-            "--no-default-policies --policy-key {} --policies {}",
-            dir.path().join("team.key").display(),
-            dir.path().join("policies").display()
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
+
+    /// Scenario: a policy directory contains files of any type, link, owner and mode.
+    /// Guarantee: the command runs, and only what is approved is in use.
+    #[test]
+    fn command_runs_whatever_the_policy_directory_contains(
+        signed in any::<bool>(),
+        steps in vec(changes(12), 1..4),
+    ) {
+        let rig = Rig::new(ONE);
+        let dir = tempfile::tempdir().unwrap();
+        let (policies_dir, trusted) = (dir.path().join("policies"), dir.path().join("team.key"));
+        fs::create_dir(&policies_dir).unwrap();
+        fs::write(&trusted, key().to_string()).unwrap();
+        let mut arguments = format!(
+            "--no-default-policies --policy-cache {} --policies {}",
+            dir.path().join("cache").display(),
+            policies_dir.display()
         );
-        let output = with_command(&rig, &arguments, "exit 7").output().unwrap();
-        assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
-        assert!(!stderr(&output).contains('\u{1b}'), "{}", stderr(&output));
-        assert!(!stderr(&output).contains("Recommended"), "{}", stderr(&output));
+        if signed {
+            arguments += &format!(" --policy-key {}", trusted.display());
+        }
+        for changes in steps {
+            changes.apply(&policies_dir);
+            let (output, report) = run_with_report(&rig, &arguments, |command| {
+                command.args(["--", "sh", "-c", "exit 7"]);
+            });
+            let log = stderr(&output);
+            assert_eq!(output.status.code(), Some(7), "{log}");
+            assert!(!log.contains('\u{1b}') && log.len() < 100_000, "{log}");
+            for digest in policies(&report).iter().filter_map(|it| it["digest"].as_str()) {
+                let is_approved = |name: &&str| approved(&policies_dir, name, digest, signed);
+                assert!(NAMES.iter().any(is_approved), "{changes:?}: {digest} is not approved");
+            }
+        }
     }
 }
 

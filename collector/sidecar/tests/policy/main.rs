@@ -7,6 +7,8 @@
 )]
 
 mod project;
+#[path = "../../../../rules/tests/support/mod.rs"]
+mod support;
 
 use std::fs;
 use std::path::Path;
@@ -49,6 +51,17 @@ fn commands_accept_project_directory() {
         let (status, text) = project.policy(args);
         assert!(status == 0 && text.contains(expected), "{args:?}: {status}: {text}");
     }
+}
+
+/// Scenario: a policy logs a thousand lines, of which 32 are kept.
+/// Guarantee: the number of the others is printed.
+#[test]
+fn dropped_log_lines_are_counted() {
+    let project = PolicyProject::new();
+    fs::write(project.at("flood.wasm"), support::hostile("log-flood")).unwrap();
+    let (_, text) = project.policy(&["run", "flood.wasm", "--window", "tests/fleet.window.json"]);
+    let lines: Vec<_> = text.lines().filter(|line| line.starts_with("evil: ")).collect();
+    assert_eq!((lines.len(), lines.last()), (33, Some(&"evil: 968 more lines")), "{text}");
 }
 
 /// Guarantee: for a project that is not built, commands state in one line how to build it.
