@@ -143,7 +143,7 @@ mod tests {
         for (seconds, account) in (1_u64..).zip(Account::ALL) {
             let to = Timestamp::EPOCH + Nanos::from_secs(seconds);
             let weighted = u128::from(PPM) / 2 * u128::from(Nanos::from_secs(seconds).0);
-            let slice = TimeSlice { from: Timestamp::EPOCH, to, account, weighted };
+            let slice = TimeSlice { from: Timestamp::EPOCH, to, account, weighted, quiet: false };
             let cost = NanoUsd(10 * i128::from(seconds));
             ledger.post(&Charge { slice, cost, utilized: UtilizedCost::of(weighted, rate) });
         }

@@ -26,6 +26,8 @@ pub struct MeterConfig {
     pub session_every: Nanos,
     /// With session ends: length of the recent window before the session in progress.
     pub window: Nanos,
+    /// Local time in seconds east of UTC, for hours of the week; `None` if unknown.
+    pub utc_offset: Option<i32>,
 }
 
 impl MeterConfig {
@@ -113,6 +115,7 @@ impl Default for MeterConfig {
             boundary_every: Nanos::ZERO,
             session_every: Nanos::ZERO,
             window: Self::WINDOW,
+            utc_offset: None,
         }
     }
 }

@@ -8,8 +8,8 @@ mod queries;
 mod rates;
 mod rolling;
 
-use self::rolling::RollingWindow;
 pub use self::rolling::WindowTotals;
+use self::rolling::{RollingWindow, Snapshot};
 pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
 use crate::energy::EnergyMeter;
@@ -18,6 +18,7 @@ use crate::money::Rate;
 use crate::pattern::CycleDetector;
 use crate::reading::{Basis, Interval, Reading};
 use crate::reorder::{LateReading, ReorderBuffer};
+use crate::sensors::Sensors;
 use crate::series::Series;
 use crate::span::PhaseSpan;
 use crate::staleness;
@@ -66,6 +67,7 @@ pub struct GpuMeter {
     energy: EnergyMeter,
     series: Series,
     unobserved: Unobserved,
+    sensors: Sensors,
     /// The recent window, if sessions end.
     window: Option<RollingWindow>,
 }
@@ -86,7 +88,7 @@ impl GpuMeter {
             watermark: start,
             next_boundary: Timestamp::LAST,
             timeline: Timeline::new(start, config.thresholds),
-            ledger: Ledger::new(rate, config.min_span),
+            ledger: Ledger::new(rate, &config),
             cycle_detector: CycleDetector::default(),
             polled: UtilizationFeed::new(Basis::NvmlGpu),
             feeds: Vec::new(),
@@ -95,6 +97,7 @@ impl GpuMeter {
             energy: EnergyMeter::default(),
             series: Series::new(start),
             unobserved: Unobserved::default(),
+            sensors: Sensors::default(),
             window: None,
         }
     }
@@ -277,7 +280,9 @@ impl GpuMeter {
 
     /// Adds a snapshot at the end of a session to the recent window.
     fn push_snapshot(&mut self) {
-        let (from, snapshot) = (self.watermark.saturating_sub(self.config.window), self.snapshot());
+        let from = self.watermark.saturating_sub(self.config.window);
+        let activity = self.ledger.activity.end_session();
+        let snapshot = Snapshot { activity, ..self.snapshot() };
         if let Some(window) = &mut self.window {
             window.push(snapshot, from);
         }
@@ -301,6 +306,7 @@ impl GpuMeter {
             self.memory.record(used);
         }
         self.energy.record(reading.at, reading.energy);
+        self.sensors.record(reading);
     }
 }
 

@@ -1,10 +1,12 @@
-//! The ledger of one GPU: charges time slices and posts them to accounts, waste categories and
-//! spans.
+//! The ledger of one GPU: charges time slices and posts them to accounts, waste categories, spans and
+//! activity.
 //!
 //! Must not depend on observers or on readings.
 
 use crate::accounts::{Accounts, Charge};
 use crate::accrual::{Accrual, Cost, UtilizedCost};
+use crate::activity::ActivityMeter;
+use crate::config::MeterConfig;
 use crate::money::{NanoUsd, Rate};
 use crate::span::{PhaseSpan, SpanBuilder};
 use crate::timeline::TimeSlice;
@@ -18,16 +20,18 @@ pub(crate) struct Ledger {
     pub(crate) accounts: Accounts,
     pub(crate) waste: WasteClassifier,
     pub(crate) spans: SpanBuilder,
+    pub(crate) activity: ActivityMeter,
 }
 
 impl Ledger {
     /// An empty ledger. `rate` is the GPU's price; `None` if it is unpriced.
-    pub(crate) fn new(rate: Option<Rate>, min_span: Nanos) -> Self {
+    pub(crate) fn new(rate: Option<Rate>, config: &MeterConfig) -> Self {
         Self {
             accrual: rate.map(|rate| Accrual::new(Timestamp::EPOCH, rate)),
             accounts: Accounts::default(),
             waste: WasteClassifier::default(),
-            spans: SpanBuilder::new(min_span),
+            spans: SpanBuilder::new(config.min_span),
+            activity: ActivityMeter::new(config.utc_offset.unwrap_or_default()),
         }
     }
 
@@ -44,6 +48,7 @@ impl Ledger {
     /// Charges the next time slice and posts the charge. `emit` receives the spans that end with
     /// it.
     pub(crate) fn post(&mut self, slice: TimeSlice, emit: &mut impl FnMut(&PhaseSpan)) {
+        self.activity.post(&slice);
         let charge = match &mut self.accrual {
             Some(accrual) => {
                 let Cost { cost, rate } = accrual.charge(slice.to);

@@ -32,11 +32,13 @@ pub mod timeline;
 pub mod waste;
 
 // Measurements beside the pipeline.
+pub mod activity;
 pub mod distribution;
 pub mod energy;
 pub mod histogram;
 pub mod median;
 pub mod pattern;
+pub mod sensors;
 pub mod series;
 pub mod update_period;
 pub mod utilization_feed;

@@ -18,7 +18,12 @@ pub struct TimeSlice {
     pub account: Account,
     /// Σ utilization × time, in ppm·ns.
     pub weighted: u128,
+    /// Whether its seconds are observed and have a mean utilization below 1%: no work.
+    pub quiet: bool,
 }
+
+/// Mean utilization of a second below which it is quiet: 1%.
+const QUIET: u64 = 10_000;
 
 /// Contiguous observed time in the current second.
 #[derive(Clone, Copy, Debug)]
@@ -177,7 +182,8 @@ impl Timeline {
         let account = Account::of(phase, holding(self.last_held));
         let weighted = u128::from(utilization.ppm()) * u128::from(to.since(from).0);
         self.emit_gap(from, emit);
-        emit(TimeSlice { from, to, account, weighted });
+        let quiet = u64::from(utilization.ppm()) < QUIET;
+        emit(TimeSlice { from, to, account, weighted, quiet });
         self.emitted_until = to;
         self.second = to;
         self.held_in_second = None;
@@ -192,11 +198,12 @@ impl Timeline {
         let weighted = self.ranges.iter().map(|range| range.weighted).sum();
         let phase = self.thresholds.classify(weighted, observed);
         let account = Account::of(phase, holding(self.held_in_second.or(self.last_held)));
+        let quiet = weighted < observed.0 * QUIET;
         let mut ranges = std::mem::take(&mut self.ranges);
         for range in ranges.drain(..) {
             self.emit_gap(range.from, emit);
             let weighted = u128::from(range.weighted);
-            emit(TimeSlice { from: range.from, to: range.to, account, weighted });
+            emit(TimeSlice { from: range.from, to: range.to, account, weighted, quiet });
             self.emitted_until = range.to;
         }
         self.ranges = ranges;
@@ -209,6 +216,7 @@ impl Timeline {
                 to,
                 account: Account::Unobserved,
                 weighted: 0,
+                quiet: false,
             });
             self.emitted_until = to;
         }

@@ -6,6 +6,7 @@ use super::GpuMeter;
 use super::rolling::{Snapshot, WindowTotals};
 use crate::accounts::Accounts;
 use crate::accrual::Accrual;
+use crate::activity::{self, Activity, HOURS, HourOfWeek};
 use crate::distribution;
 use crate::energy::Energy;
 use crate::histogram::Readings;
@@ -13,7 +14,7 @@ use crate::money::Rate;
 use crate::pattern::Pattern;
 use crate::reading::{Basis, Reading};
 use crate::series::Series;
-use crate::summary::Summary;
+use crate::summary::{Summary, Unobserved};
 use crate::units::{Nanos, Timestamp};
 use crate::utilization_feed::UtilizationFeed;
 
@@ -55,6 +56,12 @@ impl GpuMeter {
         &self.ledger.accounts
     }
 
+    /// Unobserved time so far, by reason.
+    #[must_use]
+    pub const fn unobserved(&self) -> &Unobserved {
+        &self.unobserved
+    }
+
     /// The current rate; `None` if unpriced.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
@@ -88,6 +95,12 @@ impl GpuMeter {
     #[must_use]
     pub fn window_series(&self) -> &Series {
         self.window.as_ref().map_or(&self.series, |window| &window.series)
+    }
+
+    /// Idle time by hour of the week in local time, over the whole run.
+    #[must_use]
+    pub const fn hours_of_week(&self) -> &[HourOfWeek; HOURS] {
+        self.ledger.activity.hours()
     }
 
     /// The utilization feeds, polled values first.
@@ -144,6 +157,9 @@ impl GpuMeter {
             billed: Some((billed.basis(), billed.distribution().snapshot())),
             readings: self.readings().collect(),
             energy: self.energy(),
+            // Taken where a session ends.
+            activity: activity::Snapshot::default(),
+            sensors: self.sensors,
         }
     }
 
@@ -169,8 +185,16 @@ impl GpuMeter {
             waste: waste.by_category_since(&earlier.waste, &accounts, confirmed),
             pattern: self.pattern(earlier, billed_before, accounts.observed().time),
             energy: self.energy().since(&earlier.energy),
+            activity: self.activity_since(earlier),
+            sensors: self.sensors.since(&earlier.sensors),
             readings: readings.collect(),
         }
+    }
+
+    fn activity_since(&self, earlier: &Snapshot) -> Activity {
+        let ended = self.window.iter().flat_map(|window| window.after(earlier.at));
+        let sessions = ended.map(|snapshot| snapshot.activity.extremes);
+        self.ledger.activity.since(&earlier.activity, sessions)
     }
 
     fn pattern(&self, earlier: &Snapshot, before: Readings, observed: Nanos) -> Option<Pattern> {

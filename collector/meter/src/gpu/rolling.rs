@@ -5,14 +5,16 @@
 use std::collections::VecDeque;
 
 use crate::accounts::Accounts;
+use crate::activity::{self, Activity};
 use crate::config::MeterConfig;
 use crate::distribution;
 use crate::energy::Energy;
 use crate::histogram::Readings;
 use crate::pattern::{self, CycleChange, Pattern};
 use crate::reading::Basis;
+use crate::sensors::Sensors;
 use crate::series::Series;
-use crate::units::Timestamp;
+use crate::units::{Nanos, Timestamp};
 use crate::waste::{WasteByCategory, WasteClassifier};
 
 /// Totals of one GPU over the whole run or over its recent window.
@@ -28,6 +30,10 @@ pub struct WindowTotals {
     pub pattern: Option<Pattern>,
     /// Energy by basis.
     pub energy: Energy,
+    /// When it worked.
+    pub activity: Activity,
+    /// Clocks and temperature.
+    pub sensors: Sensors,
     pub(super) readings: Vec<(Basis, Readings)>,
 }
 
@@ -36,6 +42,13 @@ impl WindowTotals {
     #[must_use]
     pub fn mean_reading(&self, of: Basis) -> Option<f64> {
         self.readings.iter().find(|(basis, _)| *basis == of)?.1.mean()
+    }
+
+    /// The mean interval between readings with utilization; `None` if there are none.
+    #[must_use]
+    pub fn interval(&self) -> Option<Nanos> {
+        let count = self.readings.first()?.1.count;
+        self.accounts.observed().time.0.checked_div(count).map(Nanos)
     }
 }
 
@@ -50,6 +63,8 @@ pub(super) struct Snapshot {
     pub(super) billed: Option<(Basis, distribution::Snapshot)>,
     pub(super) readings: Vec<(Basis, Readings)>,
     pub(super) energy: Energy,
+    pub(super) activity: activity::Snapshot,
+    pub(super) sensors: Sensors,
 }
 
 /// The recent window: its time series, and a snapshot at the end of each session in it.
@@ -85,6 +100,11 @@ impl RollingWindow {
     pub(super) fn push(&mut self, snapshot: Snapshot, from: Timestamp) {
         self.snapshots.retain(|snapshot| from <= snapshot.at);
         self.snapshots.push_back(snapshot);
+    }
+
+    /// The snapshots after `at`.
+    pub(super) fn after(&self, at: Timestamp) -> impl Iterator<Item = &Snapshot> {
+        self.snapshots.iter().filter(move |snapshot| at < snapshot.at)
     }
 
     /// The first snapshot at or after `from`.

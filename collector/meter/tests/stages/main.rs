@@ -42,7 +42,8 @@ fn percent(percent: u32) -> Utilization {
 }
 
 fn slice(from: u64, to: u64, account: Account) -> TimeSlice {
-    TimeSlice { from: at(from), to: at(to), account, weighted: 0 }
+    let quiet = account.phase() == Some(Phase::Idle);
+    TimeSlice { from: at(from), to: at(to), account, weighted: 0, quiet }
 }
 
 /// Whole seconds in one account, at a nano-dollar per second.

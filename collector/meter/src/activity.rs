@@ -1,0 +1,341 @@
+//! When a GPU works: stretches without work, pauses between work, and idle time by hour of the week.
+//!
+//! Built from the time slices of whole seconds, in constant memory. A mean over a run cannot
+//! distinguish one idle night from many idle seconds, and only the former can be switched off. Must
+//! not depend on money.
+
+use crate::phase::{Account, Phase};
+use crate::timeline::TimeSlice;
+use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
+
+/// Minimum lengths of stretches by which their time is counted: 1, 10 and 60 minutes.
+pub const STRETCHES: [Nanos; 3] =
+    [Nanos::from_secs(60), Nanos::from_secs(600), Nanos::from_secs(3_600)];
+
+/// Minimum length of a pause: one minute.
+const PAUSE: Nanos = STRETCHES[0];
+
+/// Hours of a week, the first on Monday at 00:00 local time.
+pub const HOURS: usize = 7 * 24;
+
+/// The same, and the hour of the week of the epoch: 1970-01-01 was a Thursday.
+const WEEK: i64 = 7 * 24;
+const FIRST_HOUR: i64 = 3 * 24;
+
+/// Time without work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quiet {
+    /// All of it.
+    pub time: Nanos,
+    /// The part in which a process or memory held the GPU.
+    pub held: Nanos,
+}
+
+/// Pauses: stretches of at least a minute with work directly before and after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pauses {
+    /// Number of pauses.
+    pub count: u64,
+    /// Their time.
+    pub quiet: Quiet,
+    /// The shortest, zero if there are none.
+    pub shortest: Nanos,
+    /// The longest, zero if there are none.
+    pub longest: Nanos,
+}
+
+/// When a GPU worked, over a run or its recent window. A second without work has a mean utilization
+/// below 1%. A stretch is a run of such seconds; unobserved time ends it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// All time without work.
+    pub quiet: Quiet,
+    /// Number of stretches.
+    pub stretches: u64,
+    /// The longest stretch.
+    pub longest: Nanos,
+    /// Time in stretches of at least each of the lengths in [`STRETCHES`].
+    pub in_stretches: [Nanos; STRETCHES.len()],
+    /// Time without work before the first work; all of it if the GPU never worked.
+    pub before_work: Quiet,
+    /// Time without work after the last work; all of it if the GPU never worked.
+    pub after_work: Quiet,
+    /// Pauses between work.
+    pub pauses: Pauses,
+}
+
+/// One hour of the week, over all weeks of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HourOfWeek {
+    observed_millis: u32,
+    idle_millis: u32,
+}
+
+impl HourOfWeek {
+    /// Observed time.
+    #[must_use]
+    pub const fn observed(self) -> Nanos {
+        Nanos::from_millis(self.observed_millis as u64)
+    }
+
+    /// The part of it in seconds below 10% utilization.
+    #[must_use]
+    pub const fn idle(self) -> Nanos {
+        Nanos::from_millis(self.idle_millis as u64)
+    }
+}
+
+impl Quiet {
+    fn add(&mut self, other: Self) {
+        self.time += other.time;
+        self.held += other.held;
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        Self { time: less(self.time, earlier.time), held: less(self.held, earlier.held) }
+    }
+
+    /// At most as long as `other`.
+    fn min(self, other: Self) -> Self {
+        Self { time: self.time.min(other.time), held: self.held.min(other.held) }
+    }
+}
+
+fn less(from: Nanos, by: Nanos) -> Nanos {
+    Nanos(from.0.saturating_sub(by.0))
+}
+
+/// Totals that only grow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    quiet: Quiet,
+    stretches: u64,
+    in_stretches: [Nanos; STRETCHES.len()],
+    before_work: Quiet,
+    pauses: u64,
+    paused: Quiet,
+}
+
+impl Totals {
+    fn count(&mut self, stretch: &QuietStretch) {
+        self.stretches += 1;
+        for (sum, minimum) in self.in_stretches.iter_mut().zip(STRETCHES) {
+            if stretch.quiet.time >= minimum {
+                *sum += stretch.quiet.time;
+            }
+        }
+    }
+}
+
+/// Lengths that are no totals, and are therefore kept for each session.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extremes {
+    longest: Nanos,
+    shortest_pause: Option<Nanos>,
+    longest_pause: Nanos,
+}
+
+impl Extremes {
+    fn pause(&mut self, length: Nanos) {
+        self.shortest_pause = Some(self.shortest_pause.map_or(length, |other| other.min(length)));
+        self.longest_pause = self.longest_pause.max(length);
+    }
+
+    /// The extremes of both.
+    pub(crate) fn merge(self, other: Self) -> Self {
+        Self {
+            longest: self.longest.max(other.longest),
+            shortest_pause: match (self.shortest_pause, other.shortest_pause) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            },
+            longest_pause: self.longest_pause.max(other.longest_pause),
+        }
+    }
+}
+
+/// A stretch in progress.
+#[derive(Clone, Copy, Debug)]
+struct QuietStretch {
+    quiet: Quiet,
+    /// Whether work directly preceded it.
+    follows_work: bool,
+}
+
+/// State at the end of a session. The default is the state before the first reading.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Snapshot {
+    totals: Totals,
+    /// Of the session that ended.
+    pub(crate) extremes: Extremes,
+}
+
+/// Meters activity.
+#[derive(Clone, Debug)]
+pub(crate) struct ActivityMeter {
+    /// Seconds east of UTC.
+    utc_offset: i32,
+    hours: [HourOfWeek; HOURS],
+    totals: Totals,
+    /// Of the session in progress.
+    extremes: Extremes,
+    stretch: Option<QuietStretch>,
+    /// Whether the last slice was work.
+    working: bool,
+    /// Whether there was any work.
+    worked: bool,
+    since_work: Quiet,
+}
+
+impl ActivityMeter {
+    pub(crate) fn new(utc_offset: i32) -> Self {
+        Self {
+            utc_offset,
+            hours: [HourOfWeek::default(); HOURS],
+            totals: Totals::default(),
+            extremes: Extremes::default(),
+            stretch: None,
+            working: false,
+            worked: false,
+            since_work: Quiet::default(),
+        }
+    }
+
+    /// Adds the next time slice.
+    pub(crate) fn post(&mut self, slice: &TimeSlice) {
+        if slice.account == Account::Unobserved {
+            self.end_stretch();
+            self.working = false;
+            return;
+        }
+        self.add_hours(slice);
+        if slice.quiet {
+            self.add_quiet(slice);
+        } else {
+            self.add_work();
+        }
+    }
+
+    /// Idle time by hour of the week, over the whole run.
+    pub(crate) const fn hours(&self) -> &[HourOfWeek; HOURS] {
+        &self.hours
+    }
+
+    /// Ends a session: takes a snapshot.
+    pub(crate) fn end_session(&mut self) -> Snapshot {
+        let extremes = self.session_extremes();
+        self.extremes = Extremes::default();
+        Snapshot { totals: self.current(), extremes }
+    }
+
+    /// Activity since a snapshot; `sessions` are the extremes of the sessions that ended since.
+    pub(crate) fn since(
+        &self,
+        earlier: &Snapshot,
+        sessions: impl Iterator<Item = Extremes>,
+    ) -> Activity {
+        let (now, then) = (self.current(), &earlier.totals);
+        let extremes = sessions.fold(self.session_extremes(), Extremes::merge);
+        let quiet = now.quiet.since(then.quiet);
+        // A stretch in progress at the snapshot counts with its whole length.
+        let within = |sum: Nanos, before: Nanos| less(sum, before).min(quiet.time);
+        let lengths = now.in_stretches.into_iter().zip(then.in_stretches);
+        let mut in_stretches = [Nanos::ZERO; STRETCHES.len()];
+        for (found, (sum, before)) in in_stretches.iter_mut().zip(lengths) {
+            *found = within(sum, before);
+        }
+        Activity {
+            quiet,
+            stretches: now.stretches.saturating_sub(then.stretches),
+            longest: extremes.longest.min(quiet.time),
+            in_stretches,
+            before_work: now.before_work.since(then.before_work),
+            after_work: self.since_work.min(quiet),
+            pauses: Pauses {
+                count: now.pauses.saturating_sub(then.pauses),
+                quiet: now.paused.since(then.paused).min(quiet),
+                shortest: extremes.shortest_pause.unwrap_or_default(),
+                longest: extremes.longest_pause,
+            },
+        }
+    }
+
+    /// Totals with the stretch in progress.
+    fn current(&self) -> Totals {
+        let mut totals = self.totals;
+        self.stretch.iter().for_each(|stretch| totals.count(stretch));
+        totals
+    }
+
+    fn session_extremes(&self) -> Extremes {
+        let length = self.stretch.map(|stretch| stretch.quiet.time).unwrap_or_default();
+        Extremes { longest: self.extremes.longest.max(length), ..self.extremes }
+    }
+
+    fn add_quiet(&mut self, slice: &TimeSlice) {
+        let time = slice.to.since(slice.from);
+        let held = if slice.account == Account::IdleHeld { time } else { Nanos::ZERO };
+        let quiet = Quiet { time, held };
+        let follows_work = self.working;
+        let new = QuietStretch { quiet: Quiet::default(), follows_work };
+        self.stretch.get_or_insert(new).quiet.add(quiet);
+        self.working = false;
+        self.totals.quiet.add(quiet);
+        self.since_work.add(quiet);
+        if !self.worked {
+            self.totals.before_work.add(quiet);
+        }
+    }
+
+    fn add_work(&mut self) {
+        if let Some(QuietStretch { quiet, .. }) = self.end_stretch().filter(|it| it.follows_work)
+            && quiet.time >= PAUSE
+        {
+            self.totals.pauses += 1;
+            self.totals.paused.add(quiet);
+            self.extremes.pause(quiet.time);
+        }
+        self.working = true;
+        self.worked = true;
+        self.since_work = Quiet::default();
+    }
+
+    fn end_stretch(&mut self) -> Option<QuietStretch> {
+        let stretch = self.stretch.take()?;
+        self.totals.count(&stretch);
+        self.extremes.longest = self.extremes.longest.max(stretch.quiet.time);
+        Some(stretch)
+    }
+
+    fn add_hours(&mut self, slice: &TimeSlice) {
+        let is_idle = slice.account.phase() == Some(Phase::Idle);
+        let mut at = slice.from;
+        while at < slice.to {
+            let (hour, end) = self.hour_of(at);
+            let until = slice.to.min(end);
+            // Differences of whole milliseconds since the epoch, so that parts of one are not lost.
+            let millis = millis(until) - millis(at);
+            if let Some(hour) = self.hours.get_mut(hour) {
+                let millis = u32::try_from(millis).unwrap_or(u32::MAX);
+                hour.observed_millis = hour.observed_millis.saturating_add(millis);
+                if is_idle {
+                    hour.idle_millis = hour.idle_millis.saturating_add(millis);
+                }
+            }
+            at = until;
+        }
+    }
+
+    /// The hour of the week that contains `at`, and its end.
+    fn hour_of(&self, at: Timestamp) -> (usize, Timestamp) {
+        let second = at.whole_second().cast_signed() + i64::from(self.utc_offset);
+        let hour = (second.div_euclid(3_600) + FIRST_HOUR).rem_euclid(WEEK);
+        let left = 3_600 - second.rem_euclid(3_600);
+        let end = at.floor_second() + Nanos(left.unsigned_abs() * NANOS_PER_SECOND);
+        (usize::try_from(hour).unwrap_or_default(), end)
+    }
+}
+
+const fn millis(at: Timestamp) -> u64 {
+    at.as_nanos() / 1_000_000
+}

@@ -1,0 +1,73 @@
+//! Clocks and temperature of a GPU: means and maxima, which tell a throttled GPU from a busy one.
+//!
+//! Must not depend on time.
+
+use crate::reading::Reading;
+
+/// Utilization from which the clock counts: an idle GPU lowers it.
+const BUSY_PPM: u32 = 900_000;
+
+/// Clocks and temperature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sensors {
+    /// SM clock while the GPU is at least 90% busy, in MHz.
+    pub sm_clock: Sensor,
+    /// Temperature, in degrees Celsius.
+    pub temperature: Sensor,
+}
+
+/// One value, per reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sensor {
+    sum: u64,
+    count: u64,
+    max: u32,
+}
+
+impl Sensors {
+    #[inline]
+    pub(crate) fn record(&mut self, reading: &Reading) {
+        if let Some(temperature) = reading.temperature {
+            self.temperature.record(u32::try_from(temperature.0).unwrap_or_default());
+        }
+        if let (Some(clock), Ok(utilization)) = (reading.sm_clock, reading.utilization)
+            && utilization.ppm() >= BUSY_PPM
+        {
+            self.sm_clock.record(clock.0);
+        }
+    }
+
+    /// The readings since an earlier state. Maxima are of the whole run.
+    pub(crate) const fn since(self, earlier: &Self) -> Self {
+        Self {
+            sm_clock: self.sm_clock.since(earlier.sm_clock),
+            temperature: self.temperature.since(earlier.temperature),
+        }
+    }
+}
+
+impl Sensor {
+    #[inline]
+    fn record(&mut self, value: u32) {
+        self.sum += u64::from(value);
+        self.count += 1;
+        self.max = self.max.max(value);
+    }
+
+    const fn since(self, earlier: Self) -> Self {
+        Self { sum: self.sum - earlier.sum, count: self.count - earlier.count, max: self.max }
+    }
+
+    /// The mean; `None` without readings.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a mean for evaluation")]
+    pub fn mean(self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+
+    /// The maximum; `None` without readings.
+    #[must_use]
+    pub fn max(self) -> Option<f64> {
+        (self.count > 0).then(|| f64::from(self.max))
+    }
+}

@@ -1,0 +1,212 @@
+//! Time without work, pauses and hours of the week, against an independent computation.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+#[path = "../../../tests/oracle/mod.rs"]
+mod oracle;
+
+use oracle::{Oracle, OracleAccount, Row};
+use phasemeter_meter::activity::{Activity, Pauses, Quiet};
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::reading::{MissingReason, Reading};
+use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Nanos, Timestamp, Utilization};
+use proptest::prelude::*;
+
+/// Monday, 2026-07-27T00:00:00Z.
+const MONDAY: u64 = 1_785_110_400_000;
+const HOUR: u64 = 3_600_000;
+const WEEK: u64 = 7 * 24 * HOUR;
+
+fn meter(config: MeterConfig, rows: &[Row]) -> GpuMeter {
+    let total = Bytes::from_mebibytes(1_000);
+    let mut meter = GpuMeter::new(config, None, total);
+    for row in rows {
+        let ppm = row.ppm.map(|ppm| u32::try_from(ppm).unwrap());
+        let utilization = ppm.and_then(Utilization::from_ppm).ok_or(MissingReason::Unreadable);
+        let memory_used =
+            row.held.and_then(|held| Bytes::from_mebibytes(if held { 500 } else { 0 }));
+        let at = Timestamp::from_millis(row.at).unwrap();
+        meter.push(Reading { utilization, memory_used, ..Reading::at(at) }, &mut ()).unwrap();
+    }
+    meter.finish(&mut ());
+    meter
+}
+
+/// What happened in a millisecond.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Unobserved,
+    Work,
+    Quiet { held: bool },
+}
+
+/// The state of each millisecond.
+fn states(oracle: &Oracle) -> Vec<State> {
+    let mut states = Vec::new();
+    let mut from = 0;
+    while from < oracle.millis.len() {
+        let left = 1_000 - (oracle.start + from as u64) % 1_000;
+        let to = oracle.millis.len().min(from + usize::try_from(left).unwrap());
+        let second = &oracle.millis[from..to];
+        let observed = second.iter().filter(|it| it.0 != OracleAccount::Unobserved);
+        let (count, sum) = observed.fold((0, 0), |(count, sum), it| (count + 1, sum + it.1));
+        states.extend(second.iter().map(|(account, _)| match account {
+            OracleAccount::Unobserved => State::Unobserved,
+            _ if sum >= count * 10_000 => State::Work,
+            account => State::Quiet { held: *account == OracleAccount::IdleHeld },
+        }));
+        from = to;
+    }
+    states
+}
+
+fn quiet<'a>(states: impl IntoIterator<Item = &'a State>) -> Quiet {
+    let (mut time, mut held) = (0, 0);
+    for state in states {
+        if let State::Quiet { held: is_held } = state {
+            time += 1;
+            held += u64::from(*is_held);
+        }
+    }
+    Quiet { time: Nanos::from_millis(time), held: Nanos::from_millis(held) }
+}
+
+fn reference(states: &[State]) -> Activity {
+    // Runs of equal kind: (kind, states).
+    let runs: Vec<_> =
+        states.chunk_by(|a, b| std::mem::discriminant(a) == std::mem::discriminant(b)).collect();
+    let is_quiet = |run: &[State]| matches!(run[0], State::Quiet { .. });
+    let length = |run: &[State]| Nanos::from_millis(run.len() as u64);
+    let stretches: Vec<_> = runs.iter().copied().filter(|run| is_quiet(run)).collect();
+    let paused: Vec<_> = runs
+        .windows(3)
+        .filter(|it| it[0][0] == State::Work && is_quiet(it[1]) && it[2][0] == State::Work)
+        .map(|it| it[1])
+        .filter(|run| length(run) >= Nanos::from_secs(60))
+        .collect();
+    let first = states.iter().position(|it| *it == State::Work).unwrap_or(states.len());
+    let last = states.iter().rposition(|it| *it == State::Work).map_or(0, |last| last + 1);
+    let at_least = |seconds| {
+        let long = stretches.iter().map(|run| length(run));
+        long.filter(|it| *it >= Nanos::from_secs(seconds)).sum()
+    };
+    Activity {
+        quiet: quiet(states),
+        stretches: stretches.len() as u64,
+        longest: stretches.iter().map(|run| length(run)).max().unwrap_or_default(),
+        in_stretches: [at_least(60), at_least(600), at_least(3_600)],
+        before_work: quiet(&states[..first]),
+        after_work: quiet(&states[last..]),
+        pauses: Pauses {
+            count: paused.len() as u64,
+            quiet: quiet(paused.iter().copied().flatten()),
+            shortest: paused.iter().map(|run| length(run)).min().unwrap_or_default(),
+            longest: paused.iter().map(|run| length(run)).max().unwrap_or_default(),
+        },
+    }
+}
+
+/// Stages of zero, little and much load, and gaps, anywhere in a week.
+fn any_rows() -> impl Strategy<Value = Vec<Row>> {
+    let percent =
+        prop_oneof![3 => Just(Some(0)), 1 => Just(None), 3 => (0_u64..=100).prop_map(Some)];
+    let held = prop_oneof![Just(None), any::<bool>().prop_map(Some)];
+    let stage =
+        (percent, held, 1_usize..300, prop_oneof![9 => Just(0_u64), 1 => 5_000_u64..90_000]);
+    let stages = prop::collection::vec(stage, 1..8);
+    (0..WEEK, prop_oneof![Just(500_u64), Just(1_000), 700_u64..3_000], stages).prop_map(
+        |(from, every, stages)| {
+            let (mut rows, mut at) = (Vec::new(), MONDAY + from);
+            for (percent, held, count, gap) in stages {
+                at += gap;
+                for _ in 0..count {
+                    rows.push(Row { at, ppm: percent.map(|percent| percent * 10_000), held });
+                    at += every;
+                }
+            }
+            rows
+        },
+    )
+}
+
+/// The clock of an idle GPU is low, which is not a fault.
+#[test]
+fn clock_counts_only_while_busy() {
+    let mut meter = GpuMeter::new(MeterConfig::default(), None, None);
+    for (second, percent, clock) in [(0, 95, 1_400), (1, 20, 300), (2, 90, 1_200), (3, 100, 1_300)]
+    {
+        let reading = Reading {
+            utilization: Ok(Utilization::from_percent(percent).unwrap()),
+            sm_clock: Some(Megahertz(clock)),
+            temperature: (second < 2).then_some(Celsius(60 + second)),
+            ..Reading::at(
+                Timestamp::from_millis(MONDAY + u64::try_from(second).unwrap() * 1_000).unwrap(),
+            )
+        };
+        meter.push(reading, &mut ()).unwrap();
+    }
+    meter.finish(&mut ());
+    let sensors = meter.window_totals(Timestamp::LAST).sensors;
+    assert_eq!((sensors.sm_clock.mean(), sensors.sm_clock.max()), (Some(1_300.0), Some(1_400.0)));
+    assert_eq!((sensors.temperature.mean(), sensors.temperature.max()), (Some(60.5), Some(61.0)));
+    let none = GpuMeter::new(MeterConfig::default(), None, None);
+    assert_eq!(none.window_totals(Timestamp::LAST).sensors.sm_clock.mean(), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn activity_matches_reference(rows in any_rows()) {
+        let found = meter(MeterConfig::default(), &rows).window_totals(Timestamp::LAST);
+        prop_assert_eq!(found.activity, reference(&states(&Oracle::of(&rows))));
+    }
+
+    /// Each hour has the observed and idle time of that hour in local time.
+    #[test]
+    fn hours_of_week_match_reference(rows in any_rows(), quarters in -48_i32..=56) {
+        let utc_offset = quarters * 900;
+        let config = MeterConfig { utc_offset: Some(utc_offset), ..MeterConfig::default() };
+        let found = meter(config, &rows);
+        let oracle = Oracle::of(&rows);
+        let mut expected = vec![(0, 0); 168];
+        for (ms, (account, _)) in (oracle.start..).zip(&oracle.millis) {
+            let since_monday = ms + WEEK - MONDAY;
+            let local = since_monday.checked_add_signed(i64::from(utc_offset) * 1_000).unwrap();
+            let hour = &mut expected[usize::try_from(local % WEEK / HOUR).unwrap()];
+            hour.0 += u64::from(*account != OracleAccount::Unobserved);
+            hour.1 += u64::from(account.label() == "idle");
+        }
+        let found = found.hours_of_week().iter();
+        let found: Vec<_> = found.map(|hour| (hour.observed(), hour.idle())).collect();
+        let expected = expected.into_iter();
+        let expected: Vec<_> =
+            expected.map(|(a, b)| (Nanos::from_millis(a), Nanos::from_millis(b))).collect();
+        prop_assert_eq!(found, expected);
+    }
+
+    /// In the recent window of a run without an end, no stretch is longer than all quiet time.
+    #[test]
+    fn recent_window_has_quiet_time_of_its_own(
+        rows in any_rows(), session in 5_u64..120, window in 0_u64..240,
+    ) {
+        let config = MeterConfig {
+            session_every: Nanos::from_secs(session),
+            window: Nanos::from_secs(window),
+            ..MeterConfig::default()
+        };
+        let end = rows[rows.len() - 1].at;
+        let recent = meter(config, &rows).window_totals(Timestamp::from_millis(end).unwrap());
+        let (from, to) = recent.span.unwrap();
+        let [from, to] = [from, to].map(|at| at.as_nanos() / 1_000_000);
+        let all = states(&Oracle::of(&rows));
+        let index = |at: u64| usize::try_from(at - rows[0].at).unwrap();
+        let expected = reference(&all[index(from)..index(to)]);
+        let found = recent.activity;
+        prop_assert_eq!(found.quiet, expected.quiet);
+        prop_assert_eq!(found.after_work, expected.after_work);
+        let long = found.in_stretches.into_iter().zip(expected.in_stretches);
+        prop_assert!(long.into_iter().all(|(found, least)| least <= found && found <= found.max(expected.quiet.time)));
+        prop_assert!(expected.longest <= found.longest && found.longest <= expected.quiet.time);
+    }
+}
