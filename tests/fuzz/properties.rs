@@ -264,6 +264,7 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
         title: "train.csv".to_owned(),
         experiment: report::Experiment::default(),
         thresholds: Thresholds::default(),
+        wall: run.wall,
         gpus: gpus.collect(),
         work: vec![("samples".to_owned(), 3)],
         rejected_rows: Vec::new(),

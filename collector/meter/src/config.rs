@@ -4,6 +4,7 @@ use crate::phase::Thresholds;
 use crate::reading::Basis;
 use crate::staleness::StaleAfter;
 use crate::units::{Nanos, Timestamp};
+use crate::wall_time::WallOffset;
 
 /// Settings of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +19,11 @@ pub struct MeterConfig {
     pub min_span: Nanos,
     /// The utilization source used for billing; polled values fill its gaps.
     pub basis: Basis,
-    /// Interval of boundaries, in whole seconds; zero for none. At each multiple of it since the
-    /// epoch the observer receives the meter's state.
+    /// Interval of boundaries, in whole seconds; zero for none. At each multiple of it in wall time
+    /// the observer receives the meter's state.
     pub boundary_every: Nanos,
-    /// Interval of session ends, in whole seconds; zero for a single session. A session ends at
-    /// each multiple of it since the epoch, and that end is also a boundary.
+    /// Interval of session ends, in whole seconds; zero for none. A session ends at each multiple of
+    /// it in wall time, and whenever the wall clock steps; that end is also a boundary.
     pub session_every: Nanos,
     /// With session ends: length of the recent window before the session in progress.
     pub window: Nanos,
@@ -49,21 +50,21 @@ impl MeterConfig {
     pub const WINDOW: Nanos = Nanos::from_secs(24 * 3_600);
 
     /// Start of the recent window at `end`; the epoch if there are no session ends.
-    pub(crate) fn recent_from(&self, end: Timestamp) -> Timestamp {
+    pub(crate) fn recent_from(&self, end: Timestamp, wall: WallOffset) -> Timestamp {
         match self.session_every {
             Nanos::ZERO => Timestamp::EPOCH,
-            every => end.floor(every).saturating_sub(self.window),
+            every => wall.floor(end, every).saturating_sub(self.window),
         }
     }
 
     /// The first boundary after `at`.
-    pub(crate) fn boundary_after(&self, at: Timestamp) -> Timestamp {
-        after(self.boundary_every, at).min(after(self.session_every, at))
+    pub(crate) fn boundary_after(&self, at: Timestamp, wall: WallOffset) -> Timestamp {
+        after(self.boundary_every, at, wall).min(after(self.session_every, at, wall))
     }
 
     /// Whether `boundary` is the end of a session.
-    pub(crate) fn ends_session(&self, boundary: Timestamp) -> bool {
-        self.session_every > Nanos::ZERO && boundary.floor(self.session_every) == boundary
+    pub(crate) fn ends_session(&self, boundary: Timestamp, wall: WallOffset) -> bool {
+        self.session_every > Nanos::ZERO && wall.floor(boundary, self.session_every) == boundary
     }
 
     /// The boundaries in (`reading`, `next`], at most three however long the gap: the first session
@@ -72,11 +73,12 @@ impl MeterConfig {
         &self,
         reading: Timestamp,
         next: Timestamp,
+        wall: WallOffset,
     ) -> impl Iterator<Item = Timestamp> + use<> {
         let ends = [
-            after(self.session_every, reading),
-            before(self.session_every, next),
-            before(self.boundary_every, next),
+            after(self.session_every, reading, wall),
+            before(self.session_every, next, wall),
+            before(self.boundary_every, next, wall),
         ];
         let mut emitted = reading;
         ends.into_iter().filter(move |end| {
@@ -87,19 +89,19 @@ impl MeterConfig {
     }
 }
 
-/// The first multiple of `every` after `at`.
-fn after(every: Nanos, at: Timestamp) -> Timestamp {
+/// The first multiple of `every` in wall time after `at`.
+fn after(every: Nanos, at: Timestamp, wall: WallOffset) -> Timestamp {
     match every {
         Nanos::ZERO => Timestamp::LAST,
-        every => at.floor(every) + every,
+        every => wall.floor(at, every) + every,
     }
 }
 
-/// The last multiple of `every` at or before `at`.
-fn before(every: Nanos, at: Timestamp) -> Timestamp {
+/// The last multiple of `every` in wall time at or before `at`.
+fn before(every: Nanos, at: Timestamp, wall: WallOffset) -> Timestamp {
     match every {
         Nanos::ZERO => Timestamp::EPOCH,
-        every => at.floor(every),
+        every => wall.floor(at, every),
     }
 }
 

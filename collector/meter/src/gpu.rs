@@ -26,6 +26,7 @@ use crate::summary::Unobserved;
 use crate::timeline::{TimeSlice, Timeline};
 use crate::units::{Bytes, Nanos, Timestamp};
 use crate::utilization_feed::UtilizationFeed;
+use crate::wall_time::{WallOffset, WallSteps};
 
 /// Receives finalized results. `()` is the no-op observer.
 pub trait Observer {
@@ -56,6 +57,9 @@ pub struct GpuMeter {
     /// Watermark: everything earlier is final and has been emitted.
     watermark: Timestamp,
     next_boundary: Timestamp,
+    /// The wall time at the watermark, and the steps of the wall clock after it.
+    wall: WallOffset,
+    steps: WallSteps,
     timeline: Timeline,
     ledger: Ledger,
     cycle_detector: CycleDetector,
@@ -87,6 +91,8 @@ impl GpuMeter {
             last: None,
             watermark: start,
             next_boundary: Timestamp::LAST,
+            wall: WallOffset::default(),
+            steps: WallSteps::default(),
             timeline: Timeline::new(start, config.thresholds),
             ledger: Ledger::new(rate, &config),
             cycle_detector: CycleDetector::default(),
@@ -147,7 +153,7 @@ impl GpuMeter {
     /// The first boundary after the oldest buffered reading; `None` if there is no such reading.
     #[must_use]
     pub fn next_boundary(&self) -> Option<Timestamp> {
-        self.reorder.next_at().map(|at| self.config.boundary_after(at))
+        self.reorder.next_at().map(|at| self.config.boundary_after(at, self.wall))
     }
 
     /// At the end of the input, ingests the buffered readings before `until`.
@@ -201,6 +207,13 @@ impl GpuMeter {
         }
     }
 
+    /// The wall clock stepped at `at`, a whole second after all time metered so far: a session ends, and
+    /// another begins with this wall time.
+    pub fn step_wall_clock(&mut self, at: Timestamp, wall: WallOffset) {
+        self.steps.push(at, wall);
+        self.plan_boundary(self.watermark);
+    }
+
     /// Sets the memory size, for readings ingested from now on: more than 1% of it in use means
     /// held.
     pub const fn set_memory_total(&mut self, total: Option<Bytes>) {
@@ -248,7 +261,7 @@ impl GpuMeter {
     fn begin(&mut self, start: Timestamp, observer: &mut impl Observer) {
         self.start = Some(start);
         self.watermark = start;
-        self.next_boundary = self.config.boundary_after(start);
+        self.plan_boundary(start);
         self.timeline = Timeline::new(start, self.config.thresholds);
         self.series = Series::new(start);
         let sessions_end = self.config.session_every > Nanos::ZERO;
@@ -259,17 +272,25 @@ impl GpuMeter {
         observer.begin(start);
     }
 
+    /// The first boundary after `at`, or the next step of the wall clock if that is earlier.
+    fn plan_boundary(&mut self, at: Timestamp) {
+        let boundary = self.config.boundary_after(at, self.wall);
+        let step = self.steps.first_until(boundary);
+        self.next_boundary = step.map_or(boundary, |(step, _)| step);
+    }
+
     /// Finalizes everything before `boundary` and emits the boundary, and the session's end if it
-    /// is one.
-    fn close_boundary(&mut self, boundary: Timestamp, observer: &mut impl Observer) {
+    /// is one: at a step of the wall clock, or at its hour.
+    fn close_boundary(&mut self, boundary: Timestamp, is_step: bool, observer: &mut impl Observer) {
         self.timeline.finalize(boundary, &mut post_to(&mut self.ledger, observer));
-        let ends_session = self.config.ends_session(boundary);
+        let is_hour = self.config.ends_session(boundary, self.wall);
+        let ends_session = is_step || is_hour;
         if ends_session {
             self.ledger.spans.finish(&mut |span| observer.span(span));
         }
         self.watermark = boundary;
-        self.next_boundary = self.config.boundary_after(boundary);
-        if ends_session {
+        // A clock that steps all the time must not fill the window.
+        if is_hour {
             self.push_snapshot();
         }
         observer.boundary(boundary, self);

@@ -17,6 +17,7 @@ pub mod device_metric;
 pub mod money;
 pub mod reading;
 pub mod units;
+pub mod wall_time;
 
 // The pipeline: order readings, cut time into seconds, charge it, post it.
 pub mod accounts;

@@ -13,6 +13,7 @@ use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, Timestamp, Utilization};
+use phasemeter_meter::wall_time::WallOffset;
 use proptest::prelude::*;
 
 const START: u64 = 1_785_110_400_000;
@@ -185,6 +186,46 @@ proptest! {
             (from, seen) = (to, spans);
         }
         prop_assert_eq!(total, meter.summary().accounts);
+    }
+
+    /// Steps of the wall clock end sessions and move boundaries, and change no account. What is buffered
+    /// at the end is drained boundary by boundary, also if the clock stepped just before.
+    #[test]
+    fn steps_of_wall_clock_change_no_account(
+        rows in any_rows(), rate in any_rate(), session in 1_u64..100, boundary in 0_u64..30,
+        steps in prop::collection::btree_map(1_usize..700, -7_200_i64..7_200, 0..6),
+    ) {
+        let config = MeterConfig {
+            allowed_lateness: MeterConfig::LIVE_ALLOWED_LATENESS,
+            session_every: Nanos::from_secs(session),
+            boundary_every: Nanos::from_secs(boundary),
+            ..MeterConfig::default()
+        };
+        let mut meter = GpuMeter::new(config, Some(rate), total());
+        let (mut received, mut stepped) = (Received::default(), Vec::new());
+        for (index, row) in rows.iter().enumerate() {
+            if let Some(seconds) = steps.get(&index) {
+                let step = row.at.div_ceil(1_000) * 1_000;
+                let wall = at(step.strict_add_signed(seconds * 1_000));
+                meter.step_wall_clock(at(step), WallOffset::between(at(step), wall));
+                stepped.push(at(step));
+            }
+            meter.push(reading(row), &mut received).unwrap();
+        }
+        while let Some(until) = meter.next_boundary() {
+            let buffered = meter.buffered();
+            meter.drain(until, &mut received);
+            prop_assert!(meter.buffered() < buffered, "no progress at {until:?}");
+        }
+        meter.finish(&mut received);
+
+        prop_assert_eq!(sum(&received.spans), meter_with(config, &rows, rate).0.summary().accounts);
+        prop_assert_eq!(sum(&received.spans), meter.summary().accounts);
+        prop_assert!(received.spans.windows(2).all(|pair| pair[0].to == pair[1].from));
+        prop_assert!(received.boundaries.is_sorted_by(|a, b| a.0 <= b.0));
+        let ends: Vec<_> = received.sessions.iter().map(|(at, _)| *at).collect();
+        stepped.retain(|step| *step <= at(rows[rows.len() - 1].at));
+        prop_assert!(stepped.iter().all(|step| ends.contains(step)), "{stepped:?}: {ends:?}");
     }
 
     /// Phases + unobserved = rate × time, to the nano-dollar; waste categories sum to the waste.

@@ -16,6 +16,9 @@ use phasemeter_sources::Source;
 use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
 use serde_json::Value;
 use tempfile::TempDir;
+use wall_clock::WallClock;
+
+mod wall_clock;
 
 /// Two reading intervals: a change is seen up to one interval late, and a busy machine may miss a tick.
 const TOLERANCE: f64 = 0.2;
@@ -86,6 +89,47 @@ fn instants(log: PathBuf, gpu: usize) -> Vec<Timestamp> {
     }
     assert!(instants.is_sorted());
     instants
+}
+
+/// The clock is set back while it records.
+#[test]
+fn recording_continues_with_the_time_that_it_began_with() {
+    let rig = Rig::new("[[device]]\n[[device.phase]]\nutilization = 95\npower_w = 300");
+    let file = rig.file("log.csv");
+    let log = file.to_str().unwrap();
+    let clock = WallClock::new();
+    let mut command = rig.phasemeter(&["record", log, "--duration", "4"]);
+    clock.apply(&mut command);
+    let run = command.spawn().unwrap();
+    thread::sleep(Duration::from_secs(2));
+    clock.set(-10);
+    let run = run.wait_with_output().unwrap();
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).contains("system clock set back by 10.0 s"), "{}", text(&run.stderr));
+
+    let gpu = &rig.audit(log)["gpus"][0];
+    let span = gpu["span_seconds"].as_f64().unwrap();
+    assert!((3.5..6.0).contains(&span), "{gpu:#}");
+    assert_eq!(gpu["unobserved_seconds"], 0.0, "{gpu:#}");
+    let joules = gpu["energy_joules"].as_f64().unwrap();
+    assert!((joules - 300.0 * span).abs() < 300.0, "{gpu:#}");
+}
+
+/// A GPU hangs until after the end.
+#[test]
+fn recording_of_hung_gpu_is_as_long_as_that_of_others() {
+    let hang = "[[fault]]\ndevice = 1\nat_ms = 3000\nhang = true";
+    let rig = Rig::new(&format!("length_ms = 60000\n[[device]]\n[[device]]\n{hang}"));
+    let file = rig.file("log.csv");
+    let log = file.to_str().unwrap();
+    let run = rig.run(&["record", log, "--duration", "5"]);
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+    let report = rig.audit(log);
+    let [healthy, hung] = [0, 1].map(|gpu| &report["gpus"][gpu]);
+    let [end, hung_end] = [healthy, hung].map(|gpu| gpu["span_seconds"].as_f64().unwrap());
+    assert!((end - hung_end).abs() < TOLERANCE, "{end} s, {hung_end} s");
+    assert_eq!(healthy["unobserved_seconds"], 0.0, "{healthy:#}");
+    assert!(hung["unobserved_seconds"].as_f64().unwrap() > 0.5, "{hung:#}");
 }
 
 #[test]

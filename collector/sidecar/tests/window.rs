@@ -9,6 +9,7 @@ use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{NANOS_PER_SECOND, Timestamp, Utilization};
+use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceId};
 
 const START: u64 = 1_785_110_400;
@@ -55,7 +56,8 @@ fn window_without_known_end_covers_last_day() {
             price: None,
         })
         .collect();
-    let window = window(&experiment, &gpus, &BTreeMap::new(), false).unwrap();
+    let window =
+        window(&experiment, &gpus, &BTreeMap::new(), WallOffset::default(), false).unwrap();
 
     // From the hour one day before the current one, rounded down to a step.
     let (from, step) = (START + 36 * HOUR, window.step.0 / NANOS_PER_SECOND);

@@ -1,118 +1,339 @@
-//! The clock for timestamps of live readings.
+//! The clocks of a live run.
 //!
-//! Deadlines use the monotonic clock, timestamps use UTC. One is mapped to the other once, so that
-//! slewing the wall clock does not change the time between two readings. If the wall clock is set,
-//! the mapping follows and the step is reported.
+//! The time of a run starts at the wall time and continues by the clock that counts since boot, also
+//! while the machine is suspended: setting the wall clock changes no length. A watch compares the
+//! clocks, and tells a step of the wall clock from a suspension. Must not depend on who uses the time.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::fmt;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use phasemeter_meter::units::{Nanos, Timestamp};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Minimum difference from the wall clock that counts as a step. NTP daemons slew smaller ones,
-/// which affects both clocks alike.
-const MIN_STEP: Nanos = Nanos::from_millis(500);
+/// Minimum difference that counts as a step or a suspension. NTP daemons slew smaller ones, which
+/// affects all clocks alike.
+const MIN_CHANGE: Nanos = Nanos::from_millis(500);
 
-/// Maximum time between reading the two clocks for a valid comparison; otherwise the thread was
-/// suspended in between.
-const MAX_READ_GAP: Duration = Duration::from_millis(10);
+/// Maximum time between reading the clocks for a valid comparison; otherwise the thread was delayed in
+/// between.
+const MAX_READ_GAP: Nanos = Nanos::from_millis(10);
 
-/// The wall clock at the last mapping, continued by the monotonic clock.
+/// What the clocks show at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockReading {
+    /// Time since boot, including suspension.
+    pub boot: Nanos,
+    /// Time since boot without suspension.
+    pub awake: Nanos,
+    /// The wall clock, clamped to 1970–2261.
+    pub wall: Timestamp,
+    /// How far apart the clocks were read.
+    pub gap: Nanos,
+}
+
+/// Clocks, and how to wait by them.
+#[derive(Clone, Copy, Debug)]
+pub enum TimeSource {
+    /// The clocks of this machine.
+    System,
+    /// Those of a simulation.
+    Simulated {
+        /// Reads the clocks.
+        read: fn() -> ClockReading,
+        /// Waits for this long.
+        wait: fn(Duration),
+    },
+}
+
+impl TimeSource {
+    fn read(self) -> ClockReading {
+        match self {
+            Self::System => read_system(),
+            Self::Simulated { read, .. } => read(),
+        }
+    }
+
+    fn boot(self) -> Nanos {
+        match self {
+            Self::System => read_clock(BOOT),
+            Self::Simulated { read, .. } => read().boot,
+        }
+    }
+
+    fn awake(self) -> Nanos {
+        match self {
+            Self::System => read_clock(ClockId::Monotonic),
+            Self::Simulated { read, .. } => read().awake,
+        }
+    }
+
+    fn wait(self, duration: Duration) {
+        match self {
+            Self::System => thread::park_timeout(duration),
+            Self::Simulated { wait, .. } => wait(duration),
+        }
+    }
+}
+
+/// The time of a run. It never runs backwards and never steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    instant: Instant,
-    wall: Timestamp,
+    source: TimeSource,
+    /// The clocks at the start.
+    start: ClockReading,
+}
+
+impl Clock {
+    /// Starts the time of a run now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::starting(TimeSource::System)
+    }
+
+    /// Starts the time of a run by these clocks.
+    #[must_use]
+    pub fn starting(source: TimeSource) -> Self {
+        Self { source, start: source.read() }
+    }
+
+    /// The time now.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.at(self.source.boot())
+    }
+
+    /// The time now, and what the clocks show.
+    #[must_use]
+    pub fn read(&self) -> (Timestamp, ClockReading) {
+        let reading = self.source.read();
+        (self.at(reading.boot), reading)
+    }
+
+    /// Time since boot without suspension, for deadlines.
+    #[must_use]
+    pub fn awake(&self) -> Nanos {
+        self.source.awake()
+    }
+
+    /// Waits for this long, or until the thread is unparked.
+    pub fn wait(&self, duration: Duration) {
+        self.source.wait(duration);
+    }
+
+    /// Watches for changes since the start.
+    #[must_use]
+    pub const fn watch(self) -> ClockWatch {
+        ClockWatch { clock: self, last: self.start }
+    }
+
+    fn at(&self, boot: Nanos) -> Timestamp {
+        self.start.wall + (boot - self.start.boot)
+    }
 }
 
 /// A step of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The time without the step.
+    /// When it was noticed, in the time of the run.
+    pub at: Timestamp,
+    /// The wall time then, without the step.
     pub before: Timestamp,
-    /// The time after the step. Earlier than `before` if the clock was set back.
+    /// The wall time then. Earlier than `before` if the clock was set back.
     pub after: Timestamp,
 }
 
-impl Clock {
-    /// Maps the two clocks.
+impl Step {
+    /// Seconds by which the clock was set forward; negative if it was set back.
     #[must_use]
-    pub fn start() -> Self {
-        Self { instant: Instant::now(), wall: wall() }
-    }
-
-    /// The wall time of an instant before or after the mapping.
-    #[must_use]
-    pub fn at(&self, instant: Instant) -> Timestamp {
-        match instant.checked_duration_since(self.instant) {
-            Some(since) => self.wall + Nanos::from(since),
-            None => self.wall.saturating_sub(Nanos::from(self.instant - instant)),
-        }
-    }
-
-    /// The current wall time.
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.at(Instant::now())
-    }
-
-    /// Detects whether the wall clock was set, and maps it again if so. Suspending the machine
-    /// looks the same, because it stops the monotonic clock.
-    pub fn detect_step(&mut self) -> Option<Step> {
-        let (instant, wall) = (Instant::now(), wall());
-        if instant.elapsed() > MAX_READ_GAP {
-            return None;
-        }
-        self.compare(instant, wall)
-    }
-
-    fn compare(&mut self, instant: Instant, wall: Timestamp) -> Option<Step> {
-        let before = self.at(instant);
-        if wall.since(before).max(before.since(wall)) < MIN_STEP {
-            return None;
-        }
-        *self = Self { instant, wall };
-        Some(Step { before, after: wall })
+    pub fn seconds(&self) -> f64 {
+        self.after.since(self.before).as_secs_f64() - self.before.since(self.after).as_secs_f64()
     }
 }
 
-/// The wall clock, clamped to 1970–2261.
-fn wall() -> Timestamp {
+/// For logs and reports.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = if self.after < self.before { "back" } else { "forward" };
+        write!(f, "system clock set {way} by {:.1} s", self.seconds().abs())
+    }
+}
+
+/// What happened to the clocks since they were last compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockChange {
+    /// The wall clock was set.
+    pub step: Option<Step>,
+    /// The machine was suspended for this long.
+    pub suspended: Option<Nanos>,
+}
+
+/// Compares the clocks with each other.
+#[derive(Clone, Copy, Debug)]
+pub struct ClockWatch {
+    clock: Clock,
+    /// The clocks at the start, and after each change.
+    last: ClockReading,
+}
+
+impl ClockWatch {
+    /// What happened since the last call. A slow slew of the wall clock adds up to a step.
+    pub fn check(&mut self) -> ClockChange {
+        let now = self.clock.source.read();
+        if now.gap > MAX_READ_GAP {
+            return ClockChange::default();
+        }
+        let last = &mut self.last;
+        let elapsed = now.boot - last.boot;
+        let suspended = elapsed - (now.awake - last.awake);
+        let suspended = (suspended >= MIN_CHANGE).then_some(suspended);
+        let before = last.wall + elapsed;
+        let is_step = now.wall.since(before).max(before.since(now.wall)) >= MIN_CHANGE;
+        let at = self.clock.at(now.boot);
+        let step = is_step.then_some(Step { at, before, after: now.wall });
+        if suspended.is_some() || step.is_some() {
+            let wall = if is_step { now.wall } else { before };
+            *last = ClockReading { wall, ..now };
+        }
+        ClockChange { step, suspended }
+    }
+}
+
+fn read_system() -> ClockReading {
+    let boot = read_clock(BOOT);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map(Nanos::from).unwrap_or_default();
-    Timestamp::from_nanos(since.0).unwrap_or(Timestamp::LAST)
+    let wall = Timestamp::from_nanos(since.0).unwrap_or(Timestamp::LAST);
+    let awake = read_clock(ClockId::Monotonic);
+    ClockReading { boot, awake, wall, gap: read_clock(BOOT) - boot }
+}
+
+/// The clock that counts during suspension, where the system has one.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const BOOT: ClockId = ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const BOOT: ClockId = ClockId::Monotonic;
+
+/// A clock that counts from boot is never negative.
+fn read_clock(clock: ClockId) -> Nanos {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
+    let seconds = Nanos::from_secs(u64::try_from(tv_sec).unwrap_or_default());
+    seconds + Nanos(u64::try_from(tv_nsec).unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
-    fn clock() -> Clock {
-        let wall = Timestamp::from_millis(1_767_225_600_000).unwrap();
-        Clock { instant: Instant::now(), wall }
+    thread_local! {
+        static NOW: Cell<ClockReading> = const {
+            Cell::new(ClockReading {
+                boot: Nanos::from_secs(1_000),
+                awake: Nanos::from_secs(900),
+                wall: Timestamp::EPOCH,
+                gap: Nanos::ZERO,
+            })
+        };
+    }
+
+    const SIMULATED: TimeSource = TimeSource::Simulated { read: || NOW.get(), wait: |_| () };
+
+    /// Time passes, and the wall clock and the time awake advance by as much plus these milliseconds.
+    fn pass(millis: u64, step_millis: i64, suspended_millis: u64) {
+        let now = NOW.get();
+        let wall = now.wall.as_nanos() / 1_000_000 + millis;
+        NOW.set(ClockReading {
+            boot: now.boot + Nanos::from_millis(millis),
+            awake: now.awake + Nanos::from_millis(millis - suspended_millis),
+            wall: Timestamp::from_millis(wall.strict_add_signed(step_millis)).unwrap(),
+            gap: Nanos::ZERO,
+        });
+    }
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis).unwrap()
+    }
+
+    fn started() -> (Clock, ClockWatch) {
+        pass(0, 1_767_225_600_000, 0);
+        let clock = Clock::starting(SIMULATED);
+        (clock, clock.watch())
+    }
+
+    const START: u64 = 1_767_225_600_000;
+
+    #[test]
+    fn time_of_run_ignores_wall_clock() {
+        let (clock, mut watch) = started();
+        assert_eq!(clock.now(), at(START));
+        pass(60_000, 499, 0);
+        assert_eq!((clock.now(), watch.check()), (at(START + 60_000), ClockChange::default()));
+        pass(1_000, 3_600_000, 0);
+        assert_eq!(clock.now(), at(START + 61_000));
+        pass(1_000, -7_200_000, 0);
+        assert_eq!(clock.now(), at(START + 62_000));
     }
 
     #[test]
-    fn mapping_continues_between_checks() {
-        let clock = clock();
-        let later = clock.instant + Duration::from_secs(60);
-        assert_eq!(clock.at(later), clock.wall + Nanos::from_secs(60));
-        let mapped = Clock { instant: later, ..clock };
-        assert_eq!(mapped.at(clock.instant), clock.wall.saturating_sub(Nanos::from_secs(60)));
+    fn step_is_reported_once_with_both_times() {
+        let (_, mut watch) = started();
+        pass(60_000, -10_000, 0);
+        let change = watch.check();
+        let step = change.step.unwrap();
+        let now = at(START + 60_000);
+        assert_eq!(step, Step { at: now, before: now, after: at(START + 50_000) });
+        assert_eq!(step.to_string(), "system clock set back by 10.0 s");
+        assert_eq!((step.seconds(), change.suspended), (-10.0, None));
+        pass(1_000, 0, 0);
+        assert_eq!(watch.check(), ClockChange::default());
+        pass(1_000, 3_600_000, 0);
+        let step = watch.check().step.unwrap();
+        assert_eq!((step.at, step.before), (at(START + 62_000), at(START + 52_000)));
+        assert_eq!(step.to_string(), "system clock set forward by 3600.0 s");
     }
 
     #[test]
-    fn slew_is_ignored_and_step_is_followed() {
-        let mut clock = clock();
-        let later = clock.instant + Duration::from_secs(60);
-        let due = clock.wall + Nanos::from_secs(60);
+    fn slew_adds_up_to_a_step() {
+        let (_, mut watch) = started();
+        pass(1_000, 300, 0);
+        assert_eq!(watch.check(), ClockChange::default());
+        pass(1_000, 300, 0);
+        assert_eq!(watch.check().step.map(|step| step.seconds()), Some(0.6));
+    }
 
-        assert_eq!(clock.compare(later, due + Nanos::from_millis(499)), None);
-        assert_eq!(clock.at(later), due);
+    #[test]
+    fn suspension_is_not_a_step() {
+        let (clock, mut watch) = started();
+        pass(600_000, 0, 590_000);
+        let suspended = Some(Nanos::from_secs(590));
+        assert_eq!(watch.check(), ClockChange { step: None, suspended });
+        assert_eq!(watch.check(), ClockChange::default());
+        assert_eq!(clock.now(), at(START + 600_000));
+        // The clock may be set during it.
+        pass(60_000, 3_000, 50_000);
+        let change = watch.check();
+        assert_eq!(change.step.map(|step| step.seconds()), Some(3.0));
+        assert_eq!(change.suspended, Some(Nanos::from_secs(50)));
+    }
 
-        let ahead = due + Nanos::from_secs(3_600);
-        assert_eq!(clock.compare(later, ahead), Some(Step { before: due, after: ahead }));
-        assert_eq!(clock.at(later), ahead);
+    #[test]
+    fn delayed_reading_of_clocks_is_not_compared() {
+        let (_, mut watch) = started();
+        pass(1_000, 3_000, 0);
+        NOW.set(ClockReading { gap: Nanos::from_millis(11), ..NOW.get() });
+        assert_eq!(watch.check(), ClockChange::default());
+        NOW.set(ClockReading { gap: Nanos::ZERO, ..NOW.get() });
+        assert!(watch.check().step.is_some());
+    }
 
-        let behind = due.saturating_sub(Nanos::from_secs(5));
-        assert_eq!(clock.compare(later, behind), Some(Step { before: ahead, after: behind }));
-        assert_eq!(clock.at(later), behind);
+    #[test]
+    fn clocks_of_the_system_advance() {
+        let clock = Clock::start();
+        let mut watch = clock.watch();
+        let (start, awake) = (clock.now(), clock.awake());
+        clock.wait(Duration::from_millis(5));
+        assert!(clock.now() > start && clock.awake() > awake);
+        assert_eq!(watch.check().suspended, None);
     }
 }

@@ -30,6 +30,8 @@ pub enum Effect {
     Delay(Nanos),
     /// The call does not return before the fault ends.
     Hang,
+    /// Samples of this time are stamped this many milliseconds later, or earlier if negative.
+    ShiftStamps(i64),
 }
 
 /// An XID: an error that the driver reports as an event.
@@ -62,9 +64,23 @@ pub fn outcome(faults: &[Fault], function: &str, device: Option<usize>, t: Nanos
             Effect::Hang => return FaultOutcome::HangUntil(fault.until),
             Effect::Delay(by) => delay += by,
             Effect::Fail(code) => error = error.or(Some(code)),
+            Effect::ShiftStamps(_) => {}
         }
     }
     FaultOutcome::After(delay, error)
+}
+
+/// The sum of all shifts of the stamp of a sample of this device at `t`, in milliseconds.
+#[must_use]
+pub fn stamp_shift(faults: &[Fault], device: usize, t: Nanos) -> i64 {
+    let shifts = faults.iter().filter_map(|fault| match fault.effect {
+        Effect::ShiftStamps(millis) => Some((fault, millis)),
+        Effect::Fail(_) | Effect::Delay(_) | Effect::Hang => None,
+    });
+    let affects = |fault: &Fault| {
+        fault.from <= t && t < fault.until && fault.device.is_none_or(|it| it == device)
+    };
+    shifts.filter(|(fault, _)| affects(fault)).map(|(_, millis)| millis).sum()
 }
 
 impl Fault {

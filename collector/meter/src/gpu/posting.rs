@@ -59,8 +59,8 @@ impl GpuMeter {
         self.post_until(&Reading::at(from), to, Nanos::ZERO, observer);
     }
 
-    /// Posts the time up to the last boundary before `next`, of which `last` covers that before
-    /// `until`. Returns that boundary.
+    /// Posts the time up to the last boundary or step of the wall clock before `next`, of which `last`
+    /// covers that before `until`. Returns that boundary.
     fn close_boundaries(
         &mut self,
         last: &Reading,
@@ -69,13 +69,38 @@ impl GpuMeter {
         observer: &mut impl Observer,
     ) -> Timestamp {
         let mut from = last.at;
-        for boundary in self.config.boundaries(last.at, next) {
-            self.post_covered(last, from, until.min(boundary), observer);
-            self.post_range(until.max(from).min(boundary), boundary, Err(None), observer);
-            self.close_boundary(boundary, observer);
-            from = boundary;
+        while next >= self.next_boundary {
+            let step = self.steps.first_until(next);
+            let before_step = step.map_or(next, |(at, _)| at.saturating_sub(Nanos(1)));
+            for boundary in self.config.boundaries(from, before_step, self.wall) {
+                self.post_up_to(boundary, last, from, until, observer);
+                self.close_boundary(boundary, false, observer);
+                from = boundary;
+            }
+            if let Some((at, wall)) = step {
+                let at = at.max(from);
+                self.post_up_to(at, last, from, until, observer);
+                self.close_boundary(at, true, observer);
+                from = at;
+                self.wall = wall;
+                self.steps.remove_first();
+            }
+            self.plan_boundary(from);
         }
         from
+    }
+
+    /// Posts the time from `from` to `boundary`, of which `last` covers that before `until`.
+    fn post_up_to(
+        &mut self,
+        boundary: Timestamp,
+        last: &Reading,
+        from: Timestamp,
+        until: Timestamp,
+        observer: &mut impl Observer,
+    ) {
+        self.post_covered(last, from, until.min(boundary), observer);
+        self.post_range(until.max(from).min(boundary), boundary, Err(None), observer);
     }
 
     /// Posts the time from `from` to `to` with the values of `reading`.

@@ -78,7 +78,7 @@ impl GpuMeter {
     /// ends, of the whole run.
     #[must_use]
     pub fn window_totals(&self, end: Timestamp) -> WindowTotals {
-        let from = self.config.recent_from(end);
+        let from = self.config.recent_from(end, self.wall);
         match &self.window {
             Some(window) if self.start.is_some_and(|start| start < from) => {
                 match window.first_since(from) {

@@ -5,10 +5,12 @@
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram,
-    HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum,
+    AggregationTemporality, Exemplar, ExponentialHistogram, ExponentialHistogramDataPoint, Gauge,
+    Histogram, HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum,
 };
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::wall_time::WallTime;
 
 use super::delta::LastTotals;
 use super::instruments::{Instrument, Kind, UTILIZATION};
@@ -91,6 +93,26 @@ impl Batch {
         }
     }
 
+    /// Converts the times of all points to wall time.
+    pub(super) fn label(&mut self, wall: &WallTime) {
+        if !wall.has_stepped() {
+            return;
+        }
+        let numbers = self.hardware.0.iter_mut().chain(&mut self.workload.0);
+        for point in numbers.flat_map(|(_, points)| points) {
+            label(&mut point.start_time_unix_nano, &mut point.time_unix_nano, wall);
+            label_exemplars(&mut point.exemplars, wall);
+        }
+        for point in &mut self.explicit {
+            label(&mut point.start_time_unix_nano, &mut point.time_unix_nano, wall);
+            label_exemplars(&mut point.exemplars, wall);
+        }
+        for point in &mut self.exponential {
+            label(&mut point.start_time_unix_nano, &mut point.time_unix_nano, wall);
+            label_exemplars(&mut point.exemplars, wall);
+        }
+    }
+
     /// Converts the batch, whose points have this temporality, to a request; `None` if it is empty.
     pub(super) fn into_request(
         self,
@@ -140,5 +162,21 @@ fn metric(name: &str, unit: &str, description: &str, data: Data) -> Metric {
         unit: unit.to_owned(),
         data: Some(data),
         ..Metric::default()
+    }
+}
+
+/// A start of zero means that there is none.
+fn label(start: &mut u64, time: &mut u64, wall: &WallTime) {
+    let instant = |nanos| Timestamp::from_nanos(nanos).unwrap_or(Timestamp::LAST);
+    if *start > 0 {
+        *start = wall.sum_start_label(instant(*start), instant(*time)).as_nanos();
+    }
+    *time = wall.end_label(instant(*time)).as_nanos();
+}
+
+fn label_exemplars(exemplars: &mut [Exemplar], wall: &WallTime) {
+    for exemplar in exemplars {
+        let at = Timestamp::from_nanos(exemplar.time_unix_nano).unwrap_or(Timestamp::LAST);
+        exemplar.time_unix_nano = wall.start_label(at).as_nanos();
     }
 }

@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use phasemeter_meter::units::Timestamp;
 
 use super::limits::AttributeLimits;
-use super::values::{scope, text, whole};
+use super::values::{number, scope, text, whole};
 use crate::experiment::{EXPERIMENT_ID, TraceParent};
 
 /// An event of a GPU.
@@ -21,6 +21,15 @@ pub struct GpuEvent {
     pub at: Timestamp,
     /// Its kind.
     pub kind: EventKind,
+    /// Its description.
+    pub body: String,
+}
+
+/// A step of the wall clock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClockStep {
+    /// Seconds by which it was set forward; negative if it was set back.
+    pub seconds: f64,
     /// Its description.
     pub body: String,
 }
@@ -100,6 +109,16 @@ impl Event {
             severity: event.kind.severity(),
             body: event.body.clone(),
             attributes,
+        }
+    }
+
+    /// The event of a step of the wall clock.
+    pub(super) fn from_clock_step(step: &ClockStep) -> Self {
+        Self {
+            name: "phasemeter.clock.stepped",
+            severity: Severity::Warn,
+            body: step.body.clone(),
+            attributes: vec![number("phasemeter.clock.step", step.seconds)],
         }
     }
 

@@ -12,11 +12,12 @@ use phasemeter_meter::gpu::{GpuMeter, Observer};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::wall_time::{WallOffset, WallTime};
 
 use super::batch::{Batch, MAX_POINTS};
 use super::command::CommandExit;
 use super::delta::LastTotals;
-use super::events::{self, Event, EventKind, GpuEvent};
+use super::events::{self, ClockStep, Event, EventKind, GpuEvent};
 use super::gpu::{GpuExport, Session};
 use super::gpu_attributes::GpuDescription;
 use super::policies::{PolicyErrorEvent, RecommendationEvent, ReportedRecommendations};
@@ -39,6 +40,8 @@ const MAX_REQUEST_BYTES: usize = 1 << 20;
 pub struct Exporter {
     experiment: Experiment,
     settings: ExportSettings,
+    /// The wall time of what is exported.
+    wall: WallTime,
     last_totals: LastTotals,
     /// The resource of `hw.*`.
     hardware: Resource,
@@ -55,7 +58,7 @@ pub struct Exporter {
     running: usize,
     /// How the command ended, once it has.
     command: Option<CommandExit>,
-    /// Totals of the sessions that ended.
+    /// Totals of the sessions that ended, in wall time.
     ended: Option<SpanTotals>,
     spans: Vec<Span>,
     batch: Batch,
@@ -73,6 +76,7 @@ impl Exporter {
     pub fn new(experiment: Experiment, hardware: &Attributes, settings: ExportSettings) -> Self {
         Self {
             settings,
+            wall: WallTime::default(),
             last_totals: LastTotals::default(),
             hardware: resource(hardware),
             workload: workload_resource(&experiment.attributes),
@@ -155,7 +159,15 @@ impl Exporter {
         }
     }
 
+    /// Records a step of the wall clock at `at`, and exports it as an event. What begins at or after
+    /// `at` has the new wall time; the sessions of all GPUs must end there.
+    pub fn step_wall_clock(&mut self, at: Timestamp, offset: WallOffset, step: &ClockStep) {
+        self.wall.step(at, offset);
+        self.export_events(vec![Event::from_clock_step(step)], at, self.experiment.context());
+    }
+
     fn export_events(&mut self, events: Vec<Event>, at: Timestamp, context: Option<TraceParent>) {
+        let at = self.wall.start_label(at);
         let id = &self.experiment.id;
         let limits = &self.settings.limits.log_record;
         let request = events::request(events, at, id, context, limits, &self.workload);
@@ -167,7 +179,7 @@ impl Exporter {
         self.running = self.running.saturating_sub(1);
         let id = gpu.id();
         if let Some(session) = gpu.session {
-            self.close(session, id);
+            self.close(&session, id);
         }
     }
 
@@ -227,17 +239,19 @@ impl Exporter {
             let (placement, name) =
                 (session.placement.phase(&gpu.key, span.from), span.label.name());
             let attributes = vec![gpu.id(), text("phasemeter.phase", name)];
+            let totals = totals.labeled(&self.wall);
             self.push_span(&placement, SpanDescription::new(name, attributes), &totals);
         }
     }
 
     /// Ends a session of a GPU.
-    fn close(&mut self, session: Session, gpu: KeyValue) {
+    fn close(&mut self, session: &Session, gpu: KeyValue) {
         let description = SpanDescription::new("gpu session", vec![gpu]);
-        self.push_span(&session.placement, description, &session.totals);
+        let totals = session.totals.labeled(&self.wall);
+        self.push_span(&session.placement, description, &totals);
         match &mut self.ended {
-            Some(ended) => ended.join(&session.totals),
-            None => self.ended = Some(session.totals),
+            Some(ended) => ended.join(&totals),
+            None => self.ended = Some(totals),
         }
     }
 
@@ -270,6 +284,7 @@ impl Exporter {
         let mut batch = std::mem::take(&mut self.batch);
         let temporality = self.settings.temporality;
         batch.convert(temporality, &mut self.last_totals);
+        batch.label(&self.wall);
         if let Some(request) = batch.into_request(&self.hardware, &self.workload, temporality) {
             self.push(Request::Metrics(request));
         }
@@ -306,7 +321,7 @@ impl Observer for GpuObserver<'_> {
 
     fn session(&mut self, at: Timestamp) {
         if let Some(session) = self.gpu.next_session(at, &self.exporter.experiment) {
-            self.exporter.close(session, self.gpu.id());
+            self.exporter.close(&session, self.gpu.id());
         }
     }
 }

@@ -24,7 +24,7 @@ mod utilization;
 mod values;
 
 pub use command::CommandExit;
-pub use events::{EventKind, GpuEvent};
+pub use events::{ClockStep, EventKind, GpuEvent};
 pub use exporter::{Exporter, GpuObserver};
 pub use gpu::GpuExport;
 pub use gpu_attributes::GpuDescription;

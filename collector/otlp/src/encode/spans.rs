@@ -14,6 +14,7 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Spa
 use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::wall_time::WallTime;
 
 use super::limits::{Limits, truncate};
 use super::values::{number, scope, text, weighted_seconds};
@@ -35,6 +36,12 @@ pub(super) struct SpanTotals {
 }
 
 impl SpanTotals {
+    /// The same in wall time.
+    pub(super) fn labeled(&self, wall: &WallTime) -> Self {
+        let (from, to) = (wall.start_label(self.from), wall.end_label(self.to));
+        Self { from, to, accounts: self.accounts, priced: self.priced }
+    }
+
     /// Adds another, which can be concurrent.
     pub(super) fn join(&mut self, other: &Self) {
         self.from = self.from.min(other.from);

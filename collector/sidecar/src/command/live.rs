@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::encode::{CommandExit, EventKind, GpuEvent};
-use phasemeter_sources::clock::Clock;
+use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::nvml::{Event, Observation, Observed};
 use tracing::{debug, info, warn};
 
@@ -25,9 +25,8 @@ use crate::telemetry::Telemetry;
 /// A sampler thread that has not ended by then is hung in the driver.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A reading of the last poll is one at the end of the run if it follows within this time; a later one
-/// came from a slow call and describes what the run does not cover.
-const LAST_POLL: Nanos = Nanos::from_millis(100);
+/// The maximum number of notes on steps of the clock and suspensions in a report.
+const MAX_CLOCK_NOTES: usize = 10;
 
 /// A live run.
 pub(super) struct Live<'a> {
@@ -35,12 +34,14 @@ pub(super) struct Live<'a> {
     pipeline: Pipeline<'a>,
     gpus: Vec<GpuIdentity>,
     clock: Clock,
+    watch: ClockWatch,
+    /// What happened to the clocks, each a sentence without its full stop.
+    clock_notes: Vec<String>,
+    clock_changes: usize,
     scheduler: WindowScheduler,
     /// The policies, until they are known to be loaded.
     loading: Option<Arc<PolicyManager>>,
     start: Timestamp,
-    /// The end of the run, once sampling was stopped.
-    end: Option<Timestamp>,
     observations: Vec<Observation>,
     /// By GPU and kind of event.
     log_limiter: LogLimiter<(usize, &'static str)>,
@@ -71,18 +72,19 @@ impl<'a> Live<'a> {
     ) -> Self {
         let (start, gpus, observations, late) =
             (clock.now(), Vec::new(), Vec::new(), Arc::default());
-        let (end, log_limiter) = (None, LogLimiter::default());
         Self {
             sampler,
             pipeline,
             gpus,
             clock,
+            watch: clock.watch(),
+            clock_notes: Vec::new(),
+            clock_changes: 0,
             scheduler,
             loading,
             start,
-            end,
             observations,
-            log_limiter,
+            log_limiter: LogLimiter::default(),
             late,
         }
     }
@@ -112,8 +114,8 @@ impl<'a> Live<'a> {
             }
             self.pipeline.price_unpriced();
         }
-        // Each GPU reports clock steps itself.
-        self.clock.detect_step();
+        let change = self.watch.check();
+        self.follow_clock(change)?;
         let mut observations = std::mem::take(&mut self.observations);
         self.sampler.drain(|observation| observations.push(observation));
         for observation in observations.drain(..) {
@@ -121,6 +123,27 @@ impl<'a> Live<'a> {
         }
         self.observations = observations;
         Ok(())
+    }
+
+    /// Follows a step of the wall clock; time while suspended has no readings.
+    fn follow_clock(&mut self, change: ClockChange) -> Result<(), PipelineError> {
+        if let Some(suspended) = change.suspended {
+            let seconds = suspended.as_secs_f64();
+            self.note_clock(format!("machine suspended for {seconds:.1} s, which is unobserved"));
+        }
+        if let Some(step) = change.step {
+            self.note_clock(format!("{step}; new sessions began, and lengths did not change"));
+            self.pipeline.step_wall_clock(&step)?;
+        }
+        Ok(())
+    }
+
+    fn note_clock(&mut self, note: String) {
+        warn!("{note}");
+        self.clock_changes += 1;
+        if self.clock_notes.len() < MAX_CLOCK_NOTES {
+            self.clock_notes.push(note);
+        }
     }
 
     /// Evaluates policies if a window is due, and exports new results.
@@ -140,7 +163,6 @@ impl<'a> Live<'a> {
         missing: Vec<GpuIdentity>,
     ) -> Result<FinishedRun, PipelineError> {
         let end = self.clock.now();
-        self.end = Some(end);
         self.pipeline.end_at(end);
         let hung = self.sampler.stop(GRACE);
         self.loading.iter().for_each(|policies| policies.wait());
@@ -163,6 +185,11 @@ impl<'a> Live<'a> {
         if late > 0 {
             sampling.push(format!("{late} readings arrived too late and were dropped"));
         }
+        let further = self.clock_changes - self.clock_notes.len();
+        sampling.append(&mut self.clock_notes);
+        if further > 0 {
+            sampling.push(format!("{further} further changes of the system clock"));
+        }
         let mut window_start = None;
         if let Some(exit) = exit {
             self.pipeline.end_command(exit);
@@ -172,6 +199,7 @@ impl<'a> Live<'a> {
             self.scheduler.finish(window)
         })?;
         let begins = run.gpus.iter().filter_map(|gpu| gpu.meter.begins_at()).min();
+        let begins = begins.map(|begins| run.wall.wall(begins));
         let mut assumptions = Vec::new();
         if begins < window_start && !run.results.each.is_empty() {
             assumptions.push("policies evaluated the last 24 hours only".to_owned());
@@ -182,7 +210,6 @@ impl<'a> Live<'a> {
     fn process(&mut self, Observation { gpu, observed }: Observation) -> Result<(), PipelineError> {
         match observed {
             Observed::Reading(reading) => {
-                let Some(reading) = self.within_run(reading) else { return Ok(()) };
                 let accepted = self.pipeline.ingest(gpu, &reading, &self.gpus)?;
                 self.late.fetch_add(u64::from(accepted.is_err()), Ordering::Relaxed);
             }
@@ -209,12 +236,6 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
-    /// The reading, at the end of the run at the latest; `None` if it was taken long after.
-    fn within_run(&self, reading: Reading) -> Option<Reading> {
-        let end = self.end.unwrap_or(Timestamp::LAST);
-        (reading.at <= end + LAST_POLL).then(|| Reading { at: reading.at.min(end), ..reading })
-    }
-
     fn log_event(&mut self, gpu: usize, event: Event) {
         let permit = self.log_limiter.permit((gpu, event.kind()), Instant::now());
         let Some(suppressed) = permit else { return };
@@ -230,11 +251,9 @@ impl<'a> Live<'a> {
             | Event::Recovered
             | Event::CallRecovered(_)
             | Event::PollPeriod(..) => info!(gpu = index, "{name}: {event_text}"),
-            Event::Xid(_)
-            | Event::Lost(_)
-            | Event::Refused(..)
-            | Event::CallHung(_)
-            | Event::ClockStepped(_) => warn!(gpu = index, "{name}: {event_text}"),
+            Event::Xid(_) | Event::Lost(_) | Event::Refused(..) | Event::CallHung(_) => {
+                warn!(gpu = index, "{name}: {event_text}");
+            }
         }
     }
 
@@ -255,8 +274,7 @@ const fn kind(event: Event) -> Option<EventKind> {
         Event::Unsupported(..)
         | Event::Refused(..)
         | Event::Supported(_)
-        | Event::PollPeriod(..)
-        | Event::ClockStepped(_) => None,
+        | Event::PollPeriod(..) => None,
     }
 }
 

@@ -137,6 +137,7 @@ pub(super) fn input<'a>(
             trace_id: run.experiment.context().map(|context| context.trace_id.to_string()),
         },
         thresholds,
+        wall: run.wall,
         gpus: gpus(identities, run),
         work: work(args).into_iter().collect(),
         rejected_rows: provenance.rejected_rows,

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
-use phasemeter_meter::units::Nanos;
+use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvidia_smi::csv_writer;
 use phasemeter_sources::nvml::{Driver, Observation, Observed};
 use tracing::{info, warn};
@@ -44,12 +45,13 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     let write_error = |source| CommandError::Write { path: display(&args.file).into(), source };
     let mut log = Log::create(&args.file, &gpus).map_err(write_error)?;
     let config = SamplerConfig { tick: args.interval, stale_after: Nanos::SECOND };
-    let mut sampler = Sampler::start(discovery, &selection.gpus, config)
+    let clock = Clock::start();
+    let mut sampler = Sampler::start(discovery, &selection.gpus, config, clock)
         .map_err(failed("cannot start the sampler threads"))?;
 
     signals.ready();
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    if let Err(error) = record(&mut sampler, &mut log, &signals, until) {
+    if let Err(error) = record(&mut sampler, &mut log, &signals, clock, until) {
         log.out.remove_incomplete();
         return match error.kind() {
             // The reader has closed the pipe.
@@ -70,10 +72,15 @@ fn record(
     sampler: &mut Sampler,
     log: &mut Log<'_>,
     signals: &SignalListener,
+    clock: Clock,
     until: Option<Instant>,
 ) -> io::Result<()> {
     let mut flushed = Instant::now();
+    let mut watch = clock.watch();
     loop {
+        if let Some(step) = watch.check().step {
+            warn!("{step}; the log continues with the time that it began with");
+        }
         let left =
             until.map_or(DRAIN_INTERVAL, |until| until.saturating_duration_since(Instant::now()));
         if left.is_zero() || signals.next(left.min(DRAIN_INTERVAL)).is_some() {
@@ -85,11 +92,13 @@ fn record(
             flushed = Instant::now();
         }
     }
+    let end = clock.now();
     for index in sampler.stop(GRACE) {
         let name = log.gpus.get(index).map_or("", |gpu| &gpu.name);
         warn!(gpu = name, "{name} does not respond; its last reading is missing");
     }
     sampler.drain(|observation| log.buffer(observation));
+    log.end_at(end);
     log.finish()
 }
 
@@ -99,6 +108,8 @@ struct Log<'a> {
     gpus: &'a [GpuIdentity],
     /// Not written yet.
     readings: Vec<(usize, Reading)>,
+    /// The time of the last reading of each GPU.
+    last: Vec<Timestamp>,
     written: usize,
 }
 
@@ -108,14 +119,24 @@ impl<'a> Log<'a> {
         let mut header = Vec::new();
         csv_writer::write_header(&mut header)?;
         out.write(&header)?;
-        Ok(Self { out, gpus, readings: Vec::new(), written: 0 })
+        let last = vec![Timestamp::EPOCH; gpus.len()];
+        Ok(Self { out, gpus, readings: Vec::new(), last, written: 0 })
     }
 
     /// Buffers a reading. The format has no columns for other observations.
     fn buffer(&mut self, observation: Observation) {
         if let Observed::Reading(reading) = observation.observed {
             self.readings.push((observation.gpu, reading));
+            if let Some(last) = self.last.get_mut(observation.gpu) {
+                *last = reading.at;
+            }
         }
+    }
+
+    /// Ends the log of every GPU at `end`: a row without values ends one that was not read until then.
+    fn end_at(&mut self, end: Timestamp) {
+        let silent = self.last.iter().enumerate().filter(|(_, last)| **last < end);
+        self.readings.extend(silent.map(|(gpu, _)| (gpu, Reading::at(end))));
     }
 
     /// Writes buffered readings of all GPUs in time order.

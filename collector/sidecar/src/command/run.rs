@@ -114,7 +114,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let worker = worker.map_err(failed("cannot start the policy thread"))?;
     let stale_after = config.stale_after.fixed().unwrap_or(Nanos::SECOND);
     let sampler_config = SamplerConfig { tick: args.interval, stale_after };
-    let sampler = Sampler::new(Driver::installed(), sampler_config);
+    let sampler = Sampler::new(Driver::installed(), sampler_config, clock);
     let every = Duration::from_nanos(args.windows.window_interval.0);
     let dump = args.metering.policies.dump_windows.as_deref().map(Dump::to);
     let scheduler = WindowScheduler::new(worker, dump, every);

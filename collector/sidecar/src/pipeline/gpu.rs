@@ -245,3 +245,11 @@ fn finish(meter: &mut GpuMeter, end: Option<Timestamp>, observer: &mut impl Obse
         None => meter.finish(observer),
     }
 }
+
+/// GPUs in the order of their indices if each has one; else in order of appearance.
+pub fn in_order<T>(mut gpus: Vec<T>, identity: impl Fn(&T) -> &GpuIdentity) -> Vec<T> {
+    if gpus.iter().all(|gpu| identity(gpu).index.is_some()) {
+        gpus.sort_by_key(|gpu| identity(gpu).index);
+    }
+    gpus
+}

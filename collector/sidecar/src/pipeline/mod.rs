@@ -5,16 +5,18 @@
 
 mod gpu;
 mod prices;
+mod wall_clock;
 
 use std::collections::BTreeMap;
 use std::io;
 
-pub use gpu::MeteredGpu;
+pub use gpu::{MeteredGpu, in_order};
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::{GpuIdentity, Interval, Reading};
 use phasemeter_meter::reorder::{CAPACITY, LateReading};
-use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::wall_time::{WallOffset, WallTime};
 use phasemeter_otlp::Request;
 use phasemeter_otlp::encode::{CommandExit, ExportSettings, Exporter, GpuEvent};
 use phasemeter_otlp::experiment::{
@@ -23,7 +25,7 @@ use phasemeter_otlp::experiment::{
 use phasemeter_rules::window::Window;
 use phasemeter_sources::{Source, SourceError};
 
-use crate::policies::{self, PolicyResults, WindowGpu};
+use crate::policies::PolicyResults;
 use crate::pricing::Pricing;
 use crate::resource;
 
@@ -35,6 +37,10 @@ const MAX_BUFFERED: usize = CAPACITY;
 
 /// If there are more, a GPU with more than this releases its oldest early: 2 s at 32 Hz.
 const BUFFERED_PER_GPU: usize = 64;
+
+/// A reading of the last poll is one at the end of the run if it follows within this time; a later one
+/// came from a slow call and describes what the run does not cover.
+const LAST_POLL: Nanos = Nanos::from_millis(100);
 
 /// Settings of a run.
 pub struct Settings<'a> {
@@ -69,6 +75,8 @@ pub struct Finished {
     pub pricing: Pricing,
     /// The results of recommenders.
     pub results: PolicyResults,
+    /// The wall time at its end.
+    pub wall: WallOffset,
 }
 
 /// A run in progress.
@@ -86,6 +94,8 @@ pub struct Pipeline<'a> {
     buffered: usize,
     /// The end of the run, if its last readings are not.
     end: Option<Timestamp>,
+    /// The wall time of the run.
+    wall: WallTime,
 }
 
 /// The experiment of the run. The trace ID of a log may be derived from its first readings, so the
@@ -117,9 +127,9 @@ impl<'a> Pipeline<'a> {
     /// arrives.
     pub fn add(&mut self, identity: &GpuIdentity, start: Timestamp) {
         self.add_gpus(std::slice::from_ref(identity), start, start);
-        if let Some(gpu) = self.gpus.last_mut() {
-            gpu.begin_at(start, self.exporter.as_mut());
-        }
+        let Some(gpu) = self.gpus.last_mut() else { return };
+        gpu.begin_at(start, self.exporter.as_mut());
+        self.wall.steps().for_each(|(at, offset)| gpu.meter.step_wall_clock(at, offset));
     }
 
     fn new(settings: Settings<'a>, experiment: ExperimentState) -> Self {
@@ -135,6 +145,7 @@ impl<'a> Pipeline<'a> {
             models: BTreeMap::new(),
             buffered: 0,
             end: None,
+            wall: WallTime::default(),
         }
     }
 
@@ -167,6 +178,7 @@ impl<'a> Pipeline<'a> {
         reading: &Reading,
         identities: &[GpuIdentity],
     ) -> Result<Result<(), LateReading>, PipelineError> {
+        let Some(reading) = self.within_run(reading) else { return Ok(Ok(())) };
         self.prepare(reading.at, identities);
         if let (Some(metered), Some(identity)) = (self.gpus.get_mut(gpu), identities.get(gpu))
             && metered.learns_model(identity)
@@ -176,7 +188,7 @@ impl<'a> Pipeline<'a> {
         if self.gpus.get(gpu).is_some_and(|gpu| gpu.price_until <= reading.at) {
             self.reprice(gpu, reading.at);
         }
-        let taken = self.push(gpu, reading, identities);
+        let taken = self.push(gpu, &reading, identities);
         self.send()?;
         Ok(taken)
     }
@@ -233,22 +245,8 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// The window of the run so far; `None` before the experiment is open.
-    #[must_use]
-    pub fn window(&self, identities: &[GpuIdentity], is_final: bool) -> Option<Window> {
-        let ExperimentState::Open(experiment) = &self.experiment else { return None };
-        let gpus = self.gpus.iter().zip(identities).map(|(gpu, identity)| WindowGpu {
-            identity,
-            meter: &gpu.meter,
-            memory_total: gpu.memory_total,
-            power_limit: gpu.power_limit.or(identity.power_limit),
-            price: gpu.price.as_ref().ok(),
-        });
-        let gpus = in_order(gpus.collect(), |gpu| gpu.identity);
-        policies::window(experiment, &gpus, &self.work, is_final)
-    }
-
-    /// Sets the end of the run, until which every GPU is billed. No reading may follow it.
+    /// Sets the end of the run, until which every GPU is billed. Later readings are ignored, except for
+    /// those of the last poll.
     pub const fn end_at(&mut self, end: Timestamp) {
         self.end = Some(end);
     }
@@ -272,14 +270,15 @@ impl<'a> Pipeline<'a> {
             // The exports of a short log are all made here, and must not accumulate.
             send(&mut self.exporter, &mut self.export)?;
         }
-        let window = self.window(identities, true);
-        let end = window.as_ref().map_or(experiment.first, |window| window.end);
-        let results = evaluate(window);
+        let reached = self.gpus.iter().filter_map(|gpu| gpu.meter.reached()).max();
+        let end = reached.unwrap_or(experiment.first);
+        let results = evaluate(self.window(identities, true));
         self.export_results(&results, identities, end)?;
         if let (Some(exporter), Some((_, sink))) = (self.exporter, &mut self.export) {
             exporter.finish().try_for_each(sink).map_err(PipelineError::Export)?;
         }
-        Ok(Finished { experiment, gpus: self.gpus, pricing: self.pricing, results })
+        let Self { gpus, pricing, wall, .. } = self;
+        Ok(Finished { experiment, gpus, pricing, results, wall: wall.offset() })
     }
 
     /// Meters what all GPUs have buffered, one boundary after another, so that no GPU is exported ahead
@@ -293,6 +292,12 @@ impl<'a> Pipeline<'a> {
                 send(&mut self.exporter, &mut self.export)?;
             }
         }
+    }
+
+    /// The reading, at the end of the run at the latest; `None` if it was taken long after.
+    fn within_run(&self, reading: &Reading) -> Option<Reading> {
+        let end = self.end.unwrap_or(Timestamp::LAST);
+        (reading.at <= end + LAST_POLL).then(|| Reading { at: reading.at.min(end), ..*reading })
     }
 
     /// Prepares for a reading at this instant: opens the experiment if it is due, and adds new GPUs.
@@ -383,12 +388,4 @@ fn send(
         }
         _ => Ok(()),
     }
-}
-
-/// GPUs in the order of their indices if each has one; else in order of appearance.
-pub fn in_order<T>(mut gpus: Vec<T>, identity: impl Fn(&T) -> &GpuIdentity) -> Vec<T> {
-    if gpus.iter().all(|gpu| identity(gpu).index.is_some()) {
-        gpus.sort_by_key(|gpu| identity(gpu).index);
-    }
-    gpus
 }

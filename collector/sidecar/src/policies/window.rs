@@ -9,6 +9,7 @@ use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::{Bytes, Milliwatts};
+use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::experiment::Experiment;
 use phasemeter_rules::window::{Gpu, Window};
 
@@ -34,12 +35,13 @@ pub struct WindowGpu<'a> {
 }
 
 /// Builds the window of these GPUs, in report order: the whole run, or the last day of a run without
-/// a known end. `None` if there is no metered time yet.
+/// a known end, in this wall time. `None` if there is no metered time yet.
 #[must_use]
 pub fn window(
     experiment: &Experiment,
     gpus: &[WindowGpu<'_>],
     work: &BTreeMap<String, u64>,
+    wall: WallOffset,
     is_final: bool,
 ) -> Option<Window> {
     let end = gpus.iter().filter_map(|gpu| gpu.meter.reached()).max()?;
@@ -52,8 +54,8 @@ pub fn window(
     let own_work = if gpus.len() == 1 { work.clone() } else { BTreeMap::new() };
     let metrics = work.into_iter().map(|(unit, count)| (format!("work.{unit}"), count));
     Some(Window {
-        start: grid.start,
-        end,
+        start: wall.wall(grid.start),
+        end: wall.wall(end),
         is_final,
         experiment_id: experiment.id.clone(),
         trace_id: experiment.trace_id.to_string(),

@@ -20,6 +20,7 @@ use phasemeter_meter::gpu_specs::same_model;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Plan, Price, PriceBook, Query, Unpriced};
 use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_rules::quote::QuoteRequest;
 
 use self::allocation::Allocation;
@@ -51,8 +52,9 @@ pub struct Pricing {
     book: PriceBook,
     /// The parts of the default location that the book does not list.
     unlisted: BTreeSet<String>,
-    /// The schedule of each model.
+    /// The schedule of each model, in wall time.
     schedules: BTreeMap<String, PriceSchedule>,
+    wall: WallOffset,
 }
 
 impl Pricing {
@@ -60,7 +62,13 @@ impl Pricing {
     #[must_use]
     pub fn new(options: PriceOptions, quotes: Quotes, book: PriceBook) -> Self {
         let (unlisted, schedules) = (BTreeSet::new(), BTreeMap::new());
-        Self { options, quotes, book, unlisted, schedules }
+        let wall = WallOffset::default();
+        Self { options, quotes, book, unlisted, schedules, wall }
+    }
+
+    /// Sets the wall time, in which prices end, of all instants from now on.
+    pub const fn set_wall_clock(&mut self, wall: WallOffset) {
+        self.wall = wall;
     }
 
     /// The price of this GPU at `instant`, with its end; never $0 if it is unknown, as it is while
@@ -79,6 +87,7 @@ impl Pricing {
         if self.quotes.are_loading() {
             return CurrentPrice::unknown();
         }
+        let [instant, read] = [instant, read].map(|at| self.wall.wall(at));
         let known = self.schedules.remove_entry(gpu.model.unwrap_or_default());
         let (model, mut schedule) = known.unwrap_or_else(|| {
             let model = gpu.model.unwrap_or_default();
@@ -87,9 +96,10 @@ impl Pricing {
         while let Some(end) = schedule.ended_by(instant) {
             schedule.extend(self.next(gpu, end, schedule.newest()), read);
         }
-        let price = schedule.at(instant, gpu.rank);
+        let CurrentPrice { price, from, until } = schedule.at(instant, gpu.rank);
         self.schedules.insert(model, schedule);
-        price
+        let [from, until] = [from, until].map(|at| self.wall.instant(at));
+        CurrentPrice { price, from, until }
     }
 
     /// The prices that were quoted for a limited number of GPUs, each with its model and that number.
@@ -134,6 +144,7 @@ impl Pricing {
 
     /// Expired prices that remained in use in a run that ended at `end`, each with its model.
     pub fn expired(&self, end: Timestamp) -> impl Iterator<Item = (&str, ExpiredPrice)> {
+        let end = self.wall.wall(end);
         self.schedules.iter().flat_map(move |(model, schedule)| {
             schedule.expired(end).into_iter().map(|expired| (model.as_str(), expired))
         })
@@ -230,5 +241,48 @@ impl PriceOptions {
         let Location { provider, region, instance_type } = self.any_location();
         let price = Price::given(rate, self.plan, USER_SOURCE);
         Price { provider, region, instance_type, ..price }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_meter::units::Nanos;
+
+    use super::*;
+    use crate::policies::QuoteExpiry;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::EPOCH + Nanos::from_secs(seconds)
+    }
+
+    /// A quote of $2 that ends at this second; then $3.
+    fn pricing(end: u64) -> Pricing {
+        let price = |dollars: u64| {
+            let rate = Rate::new(dollars * 1_000_000_000).unwrap();
+            Allocation::new(Vec::new(), Ok(Price::given(rate, None, "a contract")))
+        };
+        let expiry = Some(QuoteExpiry { at: at(end), policy: "a test".to_owned() });
+        let first = QuotedAllocation { prices: price(2), expiry };
+        let mut schedule = PriceSchedule::new(first, at(0));
+        schedule.extend(Some(QuotedAllocation { prices: price(3), expiry: None }), at(end));
+        let book = PriceBook::built_in();
+        let mut pricing = Pricing::new(PriceOptions::default(), Quotes::default(), book);
+        pricing.schedules.insert("GPU".to_owned(), schedule);
+        pricing
+    }
+
+    #[test]
+    fn price_ends_at_its_wall_time() {
+        let mut pricing = pricing(7_200);
+        let gpu = GpuOfModel { model: Some("GPU"), rank: 0, gpus: 1 };
+        assert_eq!(pricing.at(&gpu, at(1_000), at(1_000)).until, at(7_200));
+        // The clock was set forward by half an hour, then back by an hour.
+        for (wall, until) in [(3_800, 5_400), (200, 9_000)] {
+            pricing.set_wall_clock(WallOffset::between(at(2_000), at(wall)));
+            let mut current = |instant| pricing.at(&gpu, at(instant), at(instant));
+            assert_eq!(current(until - 1).until, at(until));
+            let next = current(until);
+            assert_eq!((next.from, next.until), (at(until), Timestamp::LAST));
+        }
     }
 }

@@ -5,6 +5,7 @@
 use phasemeter_meter::phase::{Phase, Thresholds};
 use phasemeter_meter::series::{Point, Quantity, Series};
 use phasemeter_meter::units::{Nanos, PPM, Timestamp};
+use phasemeter_meter::wall_time::WallOffset;
 
 use super::input::Input;
 
@@ -18,6 +19,7 @@ const UNOBSERVED: char = '·';
 #[derive(Clone, Debug)]
 pub struct Bars<'a> {
     thresholds: Thresholds,
+    wall: WallOffset,
     series: Vec<&'a Series>,
 }
 
@@ -35,11 +37,11 @@ impl<'a> Bars<'a> {
     #[must_use]
     pub fn of(input: &Input<'a>) -> Self {
         let series = input.gpus.iter().map(|gpu| gpu.meter.series()).collect();
-        Self { thresholds: input.thresholds, series }
+        Self { thresholds: input.thresholds, wall: input.wall, series }
     }
 
     /// The bar of the GPU at `index`, metered during `span`: the time of `axis` in `count` columns.
-    /// Empty if `axis` is empty.
+    /// Empty if `axis` is empty. Both are in wall time.
     pub(super) fn columns(
         &self,
         index: usize,
@@ -48,6 +50,8 @@ impl<'a> Bars<'a> {
         count: usize,
     ) -> Vec<Column> {
         let Some(series) = self.series.get(index) else { return Vec::new() };
+        let instants = |(from, to)| (self.wall.instant(from), self.wall.instant(to));
+        let (span, axis) = (instants(span), instants(axis));
         let edges = edges(axis, count);
         let columns = edges.iter().zip(edges.iter().skip(1));
         let mut points = series.points(Quantity::Utilization).peekable();

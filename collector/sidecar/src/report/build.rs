@@ -15,6 +15,7 @@ use phasemeter_meter::projection::{Projection, UnitCost, cost_per_effective_hour
 use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::summary::{self, Summary};
 use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, PPM, Timestamp, Utilization as Busy};
+use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_meter::waste::WasteByCategory;
 
 use super::input::{GpuInput, Input};
@@ -27,14 +28,19 @@ impl Report {
     /// Builds the report.
     #[must_use]
     pub fn build(input: &Input<'_>) -> Self {
-        let summaries: Vec<Summary> = input.gpus.iter().map(|gpu| gpu.meter.summary()).collect();
+        let summary = |gpu: &GpuInput<'_>| {
+            let summary = gpu.meter.summary();
+            let labeled = |(from, to)| (input.wall.wall(from), input.wall.wall(to));
+            Summary { span: summary.span.map(labeled), ..summary }
+        };
+        let summaries: Vec<Summary> = input.gpus.iter().map(summary).collect();
         let spans = || summaries.iter().filter_map(|summary| summary.span);
         let start = spans().map(|(start, _)| start).min();
         let gpus: Vec<Gpu> = input
             .gpus
             .iter()
             .zip(&summaries)
-            .map(|(gpu, summary)| Gpu::build(gpu, summary, start))
+            .map(|(gpu, summary)| Gpu::build(gpu, summary, input.wall, start))
             .collect();
         let mut sums = Sums::default();
         for (gpu, summary) in input.gpus.iter().zip(&summaries) {
@@ -71,10 +77,15 @@ impl Report {
 }
 
 impl Gpu {
-    fn build(gpu: &GpuInput<'_>, summary: &Summary, first_use: Option<Timestamp>) -> Self {
+    fn build(
+        gpu: &GpuInput<'_>,
+        summary: &Summary,
+        wall: WallOffset,
+        first_use: Option<Timestamp>,
+    ) -> Self {
         let sums = Sums::of(summary, gpu.price.is_ok());
         let priced = gpu.price.as_ref().ok();
-        let earlier = earlier(gpu, summary, first_use);
+        let earlier = earlier(gpu, summary, wall, first_use);
         let read = gpu.meter.feeds().any(|feed| feed.histogram().readings().count > 0);
         Self {
             id: gpu.identity.name.clone(),
@@ -86,7 +97,7 @@ impl Gpu {
             price: priced.map(|price| PriceTag::of(price, first_use)),
             earlier_prices_total: earlier.0,
             earlier_prices: earlier.1,
-            unpriced_reason: unpriced(gpu, summary),
+            unpriced_reason: unpriced(gpu, summary, wall),
             cost_usd: sums.usd(sums.bill()),
             utilized_usd: sums.usd(sums.utilized),
             waste_usd: sums.usd(sums.waste),

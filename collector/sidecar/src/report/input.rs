@@ -5,6 +5,7 @@ use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Bytes, Timestamp};
+use phasemeter_meter::wall_time::WallOffset;
 
 use super::experiment::Experiment;
 use super::rejected_row::RejectedRow;
@@ -20,6 +21,8 @@ pub struct Input<'a> {
     pub experiment: Experiment,
     /// The phase thresholds of the meters.
     pub thresholds: Thresholds,
+    /// The wall time at the end of the run, by which all of it is labeled.
+    pub wall: WallOffset,
     /// The GPUs, by index or first appearance; their meters have finished.
     pub gpus: Vec<GpuInput<'a>>,
     /// Work done, by unit: `("samples", 200_000)`. The last entry of a unit wins.

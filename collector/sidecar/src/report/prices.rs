@@ -7,10 +7,12 @@ use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Plan, Price};
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::wall_time::WallOffset;
 
 use super::input::GpuInput;
 use super::model::*;
 use super::value::{Usd, Utc};
+use crate::pricing::Term;
 
 impl Gpu {
     /// Whether it had no price at first.
@@ -45,14 +47,16 @@ impl PriceTag {
 pub(super) fn earlier(
     gpu: &GpuInput<'_>,
     summary: &Summary,
+    wall: WallOffset,
     first_use: Option<Timestamp>,
 ) -> (u64, Vec<EarlierPrice>) {
     let start = summary.span.map(|(start, _)| start);
     let terms = gpu.earlier.terms.iter();
     // A price may have ended before the first reading arrived.
-    let before = terms.clone().take_while(|term| Some(term.until) <= start).count();
+    let until = |term: &Term| wall.wall(term.until);
+    let before = terms.clone().take_while(|term| Some(until(term)) <= start).count();
     let each = terms.skip(before).map(|term| EarlierPrice {
-        until: Utc(term.until),
+        until: Utc(until(term)),
         rate_usd_per_gpu_hour: term.price.rate,
         price: PriceTag::of(&term.price, first_use),
     });
@@ -86,12 +90,13 @@ pub(super) fn total_range(gpus: &[Gpu]) -> Option<UsdRange> {
 }
 
 /// Why a GPU has no price, or had none at first.
-pub(super) fn unpriced(gpu: &GpuInput<'_>, summary: &Summary) -> Option<String> {
+pub(super) fn unpriced(gpu: &GpuInput<'_>, summary: &Summary, wall: WallOffset) -> Option<String> {
     let start = summary.span.map(|(start, _)| start);
-    match (gpu.price, gpu.unpriced_until) {
+    let until = gpu.unpriced_until.map(|(until, reason)| (wall.wall(*until), reason));
+    match (gpu.price, until) {
         (Err(reason), _) => Some(reason.to_string()),
-        (Ok(_), Some((until, reason))) if start < Some(*until) => {
-            Some(format!("no price before {}: {reason}", Utc(*until)))
+        (Ok(_), Some((until, reason))) if start < Some(until) => {
+            Some(format!("no price before {}: {reason}", Utc(until)))
         }
         (Ok(_), _) => None,
     }

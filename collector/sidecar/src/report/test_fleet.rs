@@ -67,6 +67,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
             trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".to_owned()),
         },
         thresholds: phasemeter_meter::phase::Thresholds::default(),
+        wall: phasemeter_meter::wall_time::WallOffset::default(),
         gpus: gpus
             .iter()
             .map(|gpu| GpuInput {

@@ -22,6 +22,7 @@ mod ticker;
 mod worker;
 mod worker_stats;
 
+use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::{Discovery, Driver, Event, Nvml, Observation, Observed};
 pub use stats::{GpuStats, MetricStats, Quantiles, SamplerStats};
 use worker::Worker;
@@ -74,10 +75,12 @@ impl SamplerConfig {
 pub struct Sampler {
     driver: Driver,
     config: SamplerConfig,
-    start: Instant,
+    /// When the first tick is due, in time awake.
+    start: Nanos,
     threads: Vec<Thread>,
     stats: StatsHandle,
     stop: Arc<AtomicBool>,
+    clock: Clock,
 }
 
 #[derive(Debug)]
@@ -90,29 +93,35 @@ struct Thread {
 }
 
 impl Sampler {
-    /// A sampler without GPUs.
+    /// A sampler without GPUs. Observations have the time of `clock`.
     #[must_use]
-    pub fn new(driver: Driver, config: SamplerConfig) -> Self {
+    pub fn new(driver: Driver, config: SamplerConfig, clock: Clock) -> Self {
         let config = SamplerConfig { tick: config.tick.max(SamplerConfig::MIN_TICK), ..config };
         Self {
             driver,
             config,
-            start: Instant::now(),
+            start: clock.awake(),
             threads: Vec::new(),
             stats: StatsHandle::default(),
             stop: Arc::default(),
+            clock,
         }
     }
 
     /// Starts sampling the GPUs at these indices of the discovery; observations identify them by their
-    /// index in `gpus`.
+    /// index in `gpus`, and have the time of `clock`.
     ///
     /// # Errors
     /// Returns an error if a thread cannot be started.
-    pub fn start(discovery: Discovery, gpus: &[usize], config: SamplerConfig) -> io::Result<Self> {
+    pub fn start(
+        discovery: Discovery,
+        gpus: &[usize],
+        config: SamplerConfig,
+        clock: Clock,
+    ) -> io::Result<Self> {
         // Drops the rest of the discovery.
         let Discovery { nvml, driver, gpus: found, .. } = discovery;
-        let mut sampler = Self::new(driver, config);
+        let mut sampler = Self::new(driver, config, clock);
         for place in gpus {
             let uuid = found.get(*place).and_then(|found| found.identity.uuid.clone());
             sampler.add(uuid.unwrap_or_default(), Arc::clone(&nvml))?;
@@ -129,7 +138,7 @@ impl Sampler {
         let SamplerConfig { tick, stale_after } = self.config;
         let gpu = self.threads.len();
         let (sender, observations) = mpsc::sync_channel(capacity(tick));
-        let stats = Arc::new(WorkerStats::new(self.start));
+        let stats = Arc::new(WorkerStats::new());
         let worker = Worker {
             gpu,
             uuid,
@@ -137,6 +146,7 @@ impl Sampler {
             tick,
             stale_after,
             start: self.first_tick(gpu),
+            clock: self.clock,
             sender,
             stats: Arc::clone(&stats),
             stop: Arc::clone(&self.stop),
@@ -150,19 +160,19 @@ impl Sampler {
 
     /// When the first tick of a GPU is due, offset from those of others: now, or if it is added late, at
     /// the next tick.
-    fn first_tick(&self, gpu: usize) -> Instant {
+    fn first_tick(&self, gpu: usize) -> Nanos {
         let tick = self.config.tick;
         let turn = u64::try_from(gpu).unwrap_or(u64::MAX);
         let offset = STAGGER.saturating_mul(turn).0.checked_rem(tick.0).unwrap_or(0);
-        let passed = Nanos::from(self.start.elapsed()).0.checked_div(tick.0).unwrap_or(0);
+        let passed = (self.clock.awake() - self.start).0.checked_div(tick.0).unwrap_or(0);
         let ticks = if passed == 0 { 0 } else { passed + 1 };
-        self.start + Duration::from_nanos(tick.saturating_mul(ticks).0.saturating_add(offset))
+        self.start + tick.saturating_mul(ticks) + Nanos(offset)
     }
 
     /// Returns all observations since the last call, without blocking. They are in order for each GPU.
     /// Call it a few times per second: it also detects hung calls.
     pub fn drain(&mut self, mut take: impl FnMut(Observation)) {
-        let now = Instant::now();
+        let now = self.clock.awake();
         for (gpu, thread) in self.threads.iter_mut().enumerate() {
             thread.observations.try_iter().for_each(&mut take);
             for event in thread.watch(now).into_iter().flatten() {
@@ -215,7 +225,7 @@ impl Drop for Sampler {
 
 impl Thread {
     /// Events if its call has hung or recovered since the last time.
-    fn watch(&mut self, now: Instant) -> [Option<Event>; 2] {
+    fn watch(&mut self, now: Nanos) -> [Option<Event>; 2] {
         let call = self.stats.call(now);
         let hung = call.filter(|(_, lasts)| *lasts > HUNG_AFTER).map(|(call, _)| call);
         let before = self.hung;

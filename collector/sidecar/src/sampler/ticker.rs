@@ -2,15 +2,16 @@
 //! earlier ticks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use phasemeter_meter::units::Nanos;
+use phasemeter_sources::clock::Clock;
 
 /// Waits for ticks.
 #[derive(Debug)]
 pub(crate) struct Ticker {
-    start: Instant,
+    /// In time awake: ticks that a suspended machine does not run are not missed.
+    start: Nanos,
     period: Nanos,
     next: u64,
 }
@@ -28,30 +29,30 @@ pub(crate) struct Tick {
 
 impl Ticker {
     /// Tick 0 is due at `start`.
-    pub(crate) const fn new(start: Instant, period: Nanos) -> Self {
+    pub(crate) const fn new(start: Nanos, period: Nanos) -> Self {
         Self { start, period, next: 0 }
     }
 
     /// Waits for the next tick; `None` once `stop` is set. The thread must be unparked after setting it.
-    pub(crate) fn wait(&mut self, stop: &AtomicBool) -> Option<Tick> {
+    pub(crate) fn wait(&mut self, clock: &Clock, stop: &AtomicBool) -> Option<Tick> {
         loop {
             if stop.load(Ordering::Acquire) {
                 return None;
             }
-            match self.tick_at(Instant::now()) {
+            match self.tick_at(clock.awake()) {
                 Ok(tick) => return Some(tick),
-                Err(early) => thread::park_timeout(early),
+                Err(early) => clock.wait(Duration::from_nanos(early.0)),
             }
         }
     }
 
     /// The tick that is due, or the time until the next one. Deadlines more than a period ago are
     /// missed.
-    fn tick_at(&mut self, now: Instant) -> Result<Tick, Duration> {
-        let since = Nanos::from(now.saturating_duration_since(self.start));
+    fn tick_at(&mut self, now: Nanos) -> Result<Tick, Nanos> {
+        let since = now - self.start;
         let deadline = self.period.saturating_mul(self.next);
-        let early = (self.start + Duration::from_nanos(deadline.0)).checked_duration_since(now);
-        if let Some(early) = early.filter(|early| !early.is_zero()) {
+        let early = self.start + deadline - now;
+        if early > Nanos::ZERO {
             return Err(early);
         }
         let missed = (since - deadline).0.checked_div(self.period.0).unwrap_or(0);
@@ -67,18 +68,18 @@ mod tests {
 
     #[test]
     fn deadlines_do_not_drift_and_passed_ones_are_missed() {
-        let start = Instant::now();
+        let start = Nanos::from_secs(1_000);
         let mut ticker = Ticker::new(start, Nanos::from_millis(100));
-        let after = |micros: u64| start + Duration::from_micros(micros);
+        let after = |micros: u64| start + Nanos(micros * 1_000);
         let tick = |number, late_micros: u64, missed| {
             Ok(Tick { number, late: Nanos(late_micros * 1_000), missed })
         };
         assert_eq!(ticker.tick_at(after(30)), tick(0, 30, 0));
-        assert_eq!(ticker.tick_at(after(99_000)), Err(Duration::from_millis(1)));
+        assert_eq!(ticker.tick_at(after(99_000)), Err(Nanos::from_millis(1)));
         assert_eq!(ticker.tick_at(after(100_050)), tick(1, 50, 0));
         // A call that took 320 ms.
         assert_eq!(ticker.tick_at(after(420_050)), tick(4, 20_050, 2));
-        assert_eq!(ticker.tick_at(after(420_100)), Err(Duration::from_micros(79_900)));
+        assert_eq!(ticker.tick_at(after(420_100)), Err(Nanos(79_900_000)));
         assert_eq!(ticker.tick_at(after(500_000)), tick(5, 0, 0));
     }
 }

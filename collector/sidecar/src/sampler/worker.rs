@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::time::Instant;
 
 use phasemeter_meter::reading::{MissingReason, Reading};
-use phasemeter_meter::units::Nanos;
+use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::{
     Driver, DriverCall, Event, Gpu, LossReason, Metric, Nvml, Observation, Observed, QueryError,
@@ -39,8 +38,9 @@ pub(super) struct Worker {
     pub(super) driver: Driver,
     pub(super) tick: Nanos,
     pub(super) stale_after: Nanos,
-    /// When tick 0 is due.
-    pub(super) start: Instant,
+    /// When tick 0 is due, in time awake.
+    pub(super) start: Nanos,
+    pub(super) clock: Clock,
     pub(super) sender: SyncSender<Observation>,
     pub(super) stats: Arc<WorkerStats>,
     pub(super) stop: Arc<AtomicBool>,
@@ -49,7 +49,6 @@ pub(super) struct Worker {
 /// The state of the thread, which survives the loss of the GPU.
 struct State {
     ticker: Ticker,
-    clock: Clock,
     values: Reading,
     metrics: [MetricState; Metric::ALL.len()],
     /// The retry delay while the GPU is lost.
@@ -63,7 +62,7 @@ struct MetricState {
     metric: Metric,
     backoff: PollBackoff,
     /// The time of the last poll.
-    polled_at: Instant,
+    polled_at: Timestamp,
     /// Why it is not supported, once reported.
     unsupported: Option<UnsupportedReason>,
 }
@@ -90,13 +89,13 @@ impl Worker {
     /// Samples with one driver instance until the driver or the GPU is lost. The driver is closed
     /// afterwards: holding it would block a GPU reset or driver update.
     fn generation(&self, open: Option<Arc<Nvml>>, state: &mut State) -> Option<LossReason> {
-        self.stats.begin(DriverCall::Search, Instant::now());
+        self.stats.begin(DriverCall::Search, self.clock.awake());
         let open = open.map_or_else(|| self.driver.open().map(Arc::new), Ok);
         let loss = match &open {
             Ok(nvml) => self.find_and_sample(nvml, state),
             Err(_) => Some(LossReason::Driver),
         };
-        self.stats.begin(DriverCall::Close, Instant::now());
+        self.stats.begin(DriverCall::Close, self.clock.awake());
         drop(open);
         self.stats.end();
         loss
@@ -119,9 +118,8 @@ impl Worker {
 
     /// Polls the GPU at each tick, and a last time when stopped. Returns the loss of the GPU, if any.
     fn sample(&self, mut gpu: Gpu<'_>, state: &mut State) -> Option<LossReason> {
-        while let Some(tick) = state.ticker.wait(&self.stop) {
+        while let Some(tick) = state.ticker.wait(&self.clock, &self.stop) {
             self.stats.tick(tick);
-            self.follow_clock(state, Some(&mut gpu));
             let due = |metric: &MetricState| metric.backoff.due(tick.number);
             if let Err(loss) = self.poll(&mut gpu, state, due, tick.number) {
                 return Some(loss);
@@ -136,14 +134,13 @@ impl Worker {
 
     /// Emits a reading of a lost GPU at each tick until the retry delay has passed.
     fn wait_for_retry(&self, state: &mut State, wait: Nanos) {
-        let began = Instant::now();
+        let began = self.clock.awake();
         state.reset();
-        while let Some(tick) = state.ticker.wait(&self.stop) {
+        while let Some(tick) = state.ticker.wait(&self.clock, &self.stop) {
             self.stats.tick(tick);
-            self.follow_clock(state, None);
-            state.values.at = state.clock.now();
+            state.values.at = self.clock.now();
             self.emit(Observed::Reading(state.values));
-            if Nanos::from(began.elapsed()) >= wait {
+            if self.clock.awake() - began >= wait {
                 return;
             }
         }
@@ -157,18 +154,18 @@ impl Worker {
         due: impl Fn(&MetricState) -> bool,
         tick: u64,
     ) -> Result<(), LossReason> {
-        let now = Instant::now();
-        let State { clock, values, metrics, losses, .. } = state;
+        let now = self.clock.now();
+        let State { values, metrics, losses, .. } = state;
         // Slow queries of other metrics give way to the next reading.
-        let has_time = || Nanos::from(now.elapsed()) < Nanos(self.max_gap().0 / 2);
+        let has_time = || self.clock.now().since(now) < Nanos(self.max_gap().0 / 2);
         // The reading is emitted after the process list: otherwise a GPU held by a small process would
         // count as free until the next reading. A hung list blocks this thread anyway.
         let mut read_at = None;
         for metric in metrics {
+            let age = now.since(metric.polled_at);
             let due = due(metric) && (metric.metric == Metric::Utilization || has_time());
-            let age = Nanos::from(now.saturating_duration_since(metric.polled_at));
             if due {
-                let result = self.call(metric, gpu, clock, values, tick);
+                let result = self.call(metric, gpu, values, tick);
                 *losses = match result {
                     Ok(()) => 0,
                     Err(QueryError::Lost(loss)) if *losses + 1 == LOSSES => return Err(loss),
@@ -182,7 +179,7 @@ impl Worker {
             // readings only when it is polled.
             let is_read = due || values.utilization == Err(MissingReason::NotSupported);
             if metric.metric == Metric::Utilization && is_read {
-                read_at = Some(clock.now());
+                read_at = Some(self.clock.now());
             }
             if metric.metric == Metric::Processes
                 && let Some(at) = read_at.take()
@@ -199,16 +196,15 @@ impl Worker {
         &self,
         state: &mut MetricState,
         gpu: &mut Gpu<'_>,
-        clock: &Clock,
         values: &mut Reading,
         tick: u64,
     ) -> Result<(), QueryError> {
         let metric = state.metric;
-        let began = Instant::now();
+        let began = self.clock.awake();
         self.stats.begin(DriverCall::Query(metric), began);
-        let result = gpu.query(metric, clock, values, |observed| self.emit(observed));
-        state.polled_at = Instant::now();
-        let cost = Nanos::from(state.polled_at - began);
+        let result = gpu.query(metric, &self.clock, values, |observed| self.emit(observed));
+        let cost = self.clock.awake() - began;
+        state.polled_at = self.clock.now();
         self.stats.end();
         self.stats.count(metric, cost, result.is_err());
 
@@ -246,13 +242,6 @@ impl Worker {
         Nanos(self.stale_after.0 / 5 * 4)
     }
 
-    fn follow_clock(&self, state: &mut State, gpu: Option<&mut Gpu<'_>>) {
-        if let Some(step) = state.clock.detect_step() {
-            gpu.into_iter().for_each(Gpu::reset_clock);
-            self.emit(Observed::Event(Event::ClockStepped(step)));
-        }
-    }
-
     /// Sends an observation without blocking. If the channel is full, it is dropped and counted.
     fn emit(&self, observed: Observed) {
         if self.sender.try_send(Observation { gpu: self.gpu, observed }).is_err() {
@@ -263,8 +252,7 @@ impl Worker {
 
 impl State {
     fn new(worker: &Worker) -> Self {
-        let clock = Clock::start();
-        let polled_at = Instant::now();
+        let polled_at = worker.clock.now();
         let metrics = Metric::ALL.map(|metric| MetricState {
             metric,
             backoff: PollBackoff::new(metric as u64 + 1),
@@ -272,7 +260,7 @@ impl State {
             unsupported: None,
         });
         let ticker = Ticker::new(worker.start, worker.tick);
-        Self { ticker, clock, values: Reading::at(clock.now()), metrics, retry: None, losses: 0 }
+        Self { ticker, values: Reading::at(polled_at), metrics, retry: None, losses: 0 }
     }
 
     /// Clears all values after a loss, so that every metric is polled immediately after recovery.

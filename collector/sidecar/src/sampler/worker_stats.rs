@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::duration_histogram::{Counts, Durations, quantiles};
@@ -43,7 +42,6 @@ fn purpose(number: u64) -> Option<DriverCall> {
 /// Statistics of one GPU's worker.
 #[derive(Debug)]
 pub(crate) struct WorkerStats {
-    start: Instant,
     ticks: AtomicU64,
     missed: AtomicU64,
     pub(crate) dropped: AtomicU64,
@@ -69,14 +67,13 @@ pub struct StatsHandle(Arc<Mutex<Vec<Arc<WorkerStats>>>>);
 pub(crate) struct Call {
     /// What it is made for.
     pub(crate) purpose: DriverCall,
-    /// Its start in µs since the sampler's start.
+    /// Its start in µs of time awake.
     began: u64,
 }
 
 impl WorkerStats {
-    pub(crate) fn new(start: Instant) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            start,
             ticks: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -93,9 +90,9 @@ impl WorkerStats {
         self.lateness.add(tick.late);
     }
 
-    /// Records the start of a call.
-    pub(crate) fn begin(&self, purpose: DriverCall, now: Instant) {
-        let word = (self.micros(now) << CALL_BITS) | number(purpose);
+    /// Records the start of a call. `now` is time awake: a suspended machine hangs in no call.
+    pub(crate) fn begin(&self, purpose: DriverCall, now: Nanos) {
+        let word = (micros(now) << CALL_BITS) | number(purpose);
         self.call.store(word, Ordering::Relaxed);
     }
 
@@ -121,11 +118,11 @@ impl WorkerStats {
     }
 
     /// The call in progress and its duration so far.
-    pub(crate) fn call(&self, now: Instant) -> Option<(Call, Nanos)> {
+    pub(crate) fn call(&self, now: Nanos) -> Option<(Call, Nanos)> {
         let word = self.call.load(Ordering::Relaxed);
         let purpose = purpose(word & ((1 << CALL_BITS) - 1))?;
         let call = Call { purpose, began: word >> CALL_BITS };
-        let micros = self.micros(now).saturating_sub(call.began);
+        let micros = micros(now).saturating_sub(call.began);
         Some((call, Nanos(micros.saturating_mul(1_000))))
     }
 
@@ -147,10 +144,10 @@ impl WorkerStats {
             metrics: Metric::ALL.into_iter().zip(&self.metrics).map(metric).collect(),
         }
     }
+}
 
-    fn micros(&self, now: Instant) -> u64 {
-        Nanos::from(now.saturating_duration_since(self.start)).0 / 1_000
-    }
+const fn micros(nanos: Nanos) -> u64 {
+    nanos.0 / 1_000
 }
 
 impl StatsHandle {
@@ -189,19 +186,17 @@ impl StatsHandle {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn call_is_visible_while_in_progress() {
-        let start = Instant::now();
-        let stats = WorkerStats::new(start);
+        let start = Nanos::from_secs(1_000);
+        let stats = WorkerStats::new();
         assert_eq!(stats.call(start), None);
         let queries = Metric::ALL.map(DriverCall::Query);
         for purpose in [DriverCall::Search, DriverCall::Close].into_iter().chain(queries) {
-            stats.begin(purpose, start + Duration::from_secs(1));
-            let (call, lasts) = stats.call(start + Duration::from_millis(3_500)).unwrap();
+            stats.begin(purpose, start + Nanos::SECOND);
+            let (call, lasts) = stats.call(start + Nanos::from_millis(3_500)).unwrap();
             assert_eq!((call.purpose, lasts), (purpose, Nanos::from_millis(2_500)));
             stats.end();
             assert_eq!(stats.call(start), None);

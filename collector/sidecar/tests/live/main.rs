@@ -11,10 +11,12 @@ use phasemeter::sampler::{Sampler, SamplerConfig, SamplerStats};
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::reading::{Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
 // For the generator of policy directories.
 use policies as support;
 
+mod clock;
 mod components;
 mod driver;
 mod exports;
@@ -42,6 +44,8 @@ mod startup;
 mod telemetry;
 mod traces;
 mod values;
+#[path = "../wall_clock/mod.rs"]
+mod wall_clock;
 
 /// Deadline for conditions that hold soon on an idle machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
@@ -108,7 +112,7 @@ impl Rig {
         let all: Vec<usize> = (0..discovery.gpus.len()).collect();
         let config =
             SamplerConfig { tick: SamplerConfig::DEFAULT_TICK, stale_after: Nanos::SECOND };
-        let sampler = Sampler::start(discovery, &all, config).unwrap();
+        let sampler = Sampler::start(discovery, &all, config, Clock::start()).unwrap();
         let run = Run { observations: Vec::new(), stats: sampler.stats() };
         Sampling { sampler, run, began: Instant::now() }
     }

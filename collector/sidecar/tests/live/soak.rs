@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::TryRecvError;
 use std::thread;
@@ -18,6 +17,7 @@ use crate::Rig;
 use crate::prng::Prng;
 use crate::run::{Running, assert_billed, phasemeter, seconds};
 use crate::signals::{LAST, Lines, REPORT, SAME_GROUP, reporter, wait};
+use crate::wall_clock::WallClock;
 
 /// Variables: the length in seconds, and the seed.
 const SECONDS: &str = "PHASEMETER_SOAK_SECONDS";
@@ -34,11 +34,8 @@ const MAX_GROWTH_KIB: u64 = 2 * 1_024;
 /// Lines of the log per GPU and minute: all kinds of events at their limit.
 const MAX_LINES_PER_MINUTE: u64 = 5 * 10;
 
-/// Where Debian installs libfaketime for programs with threads.
-const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
-
-/// Offsets of the wall clock, one after the other.
-const STEPS: [&str; 6] = ["-10", "+0", "+3600", "+0", "+45", "-30"];
+/// Offsets of the wall clock in seconds, one after the other.
+const OFFSETS: [i64; 7] = [-10, 0, 3_600, 0, 45, -1_767_225_600, -30];
 
 const FUNCTIONS: [&str; 8] = [
     "",
@@ -108,19 +105,13 @@ fn run_survives_random_faults_signals_and_clock_steps() {
     let rig = Rig::new(&script(&mut random, length));
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name);
-    let [clock, report_file, log] = ["clock", "report.json", "log"].map(file);
+    let [report_file, log] = ["report.json", "log"].map(file);
     let arguments = format!("--otlp-file /dev/null --report {}", report_file.display());
     let mut command = phasemeter(&rig, &format!("{arguments} -- env --block-signal"));
     command.args(reporter()).env(REPORT, SAME_GROUP).process_group(0).stdout(Stdio::piped());
     command.stderr(fs::File::create(&log).unwrap());
-    let has_steps = Path::new(FAKETIME).exists();
-    fs::write(&clock, STEPS[1]).unwrap();
-    if has_steps {
-        command.env("LD_PRELOAD", FAKETIME).env("FAKETIME_TIMESTAMP_FILE", &clock);
-        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-    } else {
-        println!("SKIPPED steps of the clock: install libfaketime");
-    }
+    let clock = WallClock::new();
+    clock.apply(&mut command);
     let began = Instant::now();
     let mut run = Running(command.spawn().unwrap());
     let (pid, lines) = (run.0.id(), Lines::of(&mut run.0));
@@ -140,8 +131,8 @@ fn run_survives_random_faults_signals_and_clock_steps() {
         *sent.entry(signal).or_insert(0) += 1;
         thread::sleep(Duration::from_millis(100 + random.below(500)));
         let elapsed = began.elapsed().as_secs();
-        if has_steps && elapsed >= next_step {
-            fs::write(&clock, STEPS[steps % STEPS.len()]).unwrap();
+        if elapsed >= next_step {
+            clock.set(OFFSETS[steps % OFFSETS.len()]);
             (steps, next_step) = (steps + 1, elapsed + 5 + random.below(20));
         }
         if memory.len() < usize::try_from(elapsed).unwrap() {
@@ -166,7 +157,11 @@ fn run_survives_random_faults_signals_and_clock_steps() {
     let warm = memory.len() / 4;
     let [early, late] = [&memory[warm..], &memory[memory.len() - warm.max(1)..]]
         .map(|part| (part.iter().min().unwrap(), part.iter().max().unwrap()));
-    let logged = fs::read_to_string(&log).unwrap().lines().count() as u64;
+    let log = fs::read_to_string(&log).unwrap();
+    let logged = log.lines().count() as u64;
+    // The report repeats some.
+    let is_step = |line: &&str| line.starts_with("phasemeter: system clock set");
+    let noticed = log.lines().filter(is_step).count();
     println!("signals {}, steps {steps}", sent.values().sum::<u64>());
     println!(
         "resident KiB: {early:?} after a quarter, {late:?} in the last; lines logged {logged}"
@@ -177,6 +172,7 @@ fn run_survives_random_faults_signals_and_clock_steps() {
     }
 
     assert_eq!(received, sent, "signals");
+    assert_eq!(noticed, steps, "steps of the clock");
     assert!(late.1.saturating_sub(*early.0) <= MAX_GROWTH_KIB, "{memory:?}");
     assert!(logged <= GPUS * MAX_LINES_PER_MINUTE * (length / 60 + 1), "{logged} lines");
     assert_eq!(gpus.len() as u64, GPUS);

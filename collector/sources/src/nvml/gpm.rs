@@ -68,11 +68,6 @@ impl<'d> Gpm<'d> {
         self.last = Some((sample, now));
         Ok(activity)
     }
-
-    /// Discards the earlier sample after a step of the clock.
-    pub(super) fn reset_clock(&mut self) {
-        self.last = None;
-    }
 }
 
 /// A sample must not be allocated if it cannot be freed: the wrapper would panic.

@@ -124,7 +124,8 @@ impl<'d> Gpu<'d> {
             Metric::Samples => {
                 let mut samples = self.samples()?;
                 let emit = |interval| emit(Observed::Interval(interval));
-                self.ring.drain(&mut samples, clock.now(), emit);
+                let (at, clocks) = clock.read();
+                self.ring.drain(&mut samples, at, &clocks, emit);
             }
             Metric::Gpm => {
                 let activity = self.gpm.query(self.nvml, device, Sampled::Gpu, at)?;
@@ -141,13 +142,6 @@ impl<'d> Gpu<'d> {
             Metric::Mig => self.mig.query(self.nvml, device, at, measured)?,
         }
         Ok(())
-    }
-
-    /// Discards time references after a step of the clock.
-    pub fn reset_clock(&mut self) {
-        self.ring.reset_clock();
-        self.gpm.reset_clock();
-        self.mig.reset_clock();
     }
 
     /// All samples in the ring buffer, which may be empty (`nvmlDeviceGetSamples`).

@@ -56,11 +56,6 @@ impl<'d> MigInstances<'d> {
         }
         Ok(())
     }
-
-    /// Discards earlier samples after a step of the clock.
-    pub(super) fn reset_clock(&mut self) {
-        self.gpm.clear();
-    }
 }
 
 fn memory(instance: &Device<'_>) -> Result<Gauge, QueryError> {

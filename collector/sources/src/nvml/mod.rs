@@ -21,6 +21,7 @@ mod nvlink;
 mod observation;
 mod query_error;
 mod ring;
+mod ring_clock;
 mod search;
 pub mod select;
 mod value;

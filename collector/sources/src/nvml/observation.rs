@@ -7,7 +7,6 @@ use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
 use super::metric::Metric;
 use super::query_error::{LossReason, UnsupportedReason};
-use crate::clock::Step;
 use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue, Engine};
 
 /// An observation of one GPU.
@@ -119,8 +118,6 @@ pub enum Event {
     CallHung(DriverCall),
     /// The hung call returned.
     CallRecovered(DriverCall),
-    /// The wall clock was set. Later timestamps use the new time.
-    ClockStepped(Step),
 }
 
 impl Event {
@@ -137,7 +134,6 @@ impl Event {
             Self::PollPeriod(..) => "poll_period",
             Self::CallHung(_) => "call_hung",
             Self::CallRecovered(_) => "call_recovered",
-            Self::ClockStepped(_) => "clock_stepped",
         }
     }
 }
@@ -164,13 +160,6 @@ impl fmt::Display for Event {
             }
             Self::CallHung(call) => write!(f, "{call} hung; unobserved until it returns"),
             Self::CallRecovered(call) => write!(f, "{call} returned"),
-            Self::ClockStepped(Step { before, after }) => {
-                let (by, way) = match after.since(*before) {
-                    Nanos::ZERO => (before.since(*after), "back"),
-                    by => (by, "forward"),
-                };
-                write!(f, "system clock set {way} by {:.1} s", by.as_secs_f64())
-            }
         }
     }
 }

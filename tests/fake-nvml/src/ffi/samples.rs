@@ -8,6 +8,7 @@ use super::call::device_functions;
 use super::raw::{Array, InOut, Out, put};
 use super::readings::reject_mig;
 use crate::error_code::ErrorCode;
+use crate::fault::stamp_shift;
 use crate::track::Rate;
 
 device_functions! {
@@ -28,7 +29,10 @@ device_functions! {
         let mut samples = samples;
         let found: Vec<nvmlSample_t> = call.device.samples(rate, call.now).into_iter()
             .map(|sample| nvmlSample_t {
-                timeStamp: sample.at.map_or(0, |at| call.session.stamp(at)),
+                timeStamp: sample.at.map_or(0, |at| {
+                    let shift = stamp_shift(&call.session.model.faults, call.index, at);
+                    call.session.stamp(at).saturating_add_signed(shift.saturating_mul(1_000))
+                }),
                 sampleValue: nvmlValue_t { uiVal: sample.value },
             })
             .filter(|sample| sample.timeStamp > last_seen || sample.timeStamp == 0)

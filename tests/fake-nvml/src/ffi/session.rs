@@ -17,6 +17,9 @@ use crate::model::{Clock, Model};
 pub(super) struct Session {
     pub(super) model: Model,
     start: Timestamp,
+    /// The beginning of the session, and the time since the script's start by then. Setting the wall
+    /// clock later does not change what the GPUs do.
+    began: (Instant, Nanos),
     handles: Mutex<Handles>,
 }
 
@@ -92,13 +95,14 @@ impl Session {
             }
             (None, Clock::Real) => unix_now(),
         };
-        Ok(Self { model, start, handles: Mutex::default() })
+        let began = (Instant::now(), unix_now().since(start));
+        Ok(Self { model, start, began, handles: Mutex::default() })
     }
 
     /// Time since the script's start.
     pub(super) fn now(&self) -> Nanos {
         match self.model.clock {
-            Clock::Real => unix_now().since(self.start),
+            Clock::Real => self.began.1 + Nanos::from(self.began.0.elapsed()),
             Clock::Virtual => Nanos(VIRTUAL_NOW.load(Ordering::Acquire)),
         }
     }

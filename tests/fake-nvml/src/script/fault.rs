@@ -22,6 +22,7 @@ pub(super) struct FaultText {
     #[serde(default)]
     hang: bool,
     xid: Option<u64>,
+    shift_stamps_ms: Option<i64>,
 }
 
 /// A validated `[[fault]]`.
@@ -44,14 +45,19 @@ impl FaultText {
             return Err(format!("unknown NVML function {name}; see symbols.txt"));
         }
         let at = Nanos::from_millis(self.at_ms);
-        let effect = match (self.error, self.delay_ms, self.hang, self.xid) {
-            (Some(code), None, false, None) => Effect::Fail(code),
-            (None, Some(delay), false, None) => Effect::Delay(delay.nanos()),
-            (None, None, true, None) => Effect::Hang,
-            (None, None, false, Some(code)) => {
+        let Self { error, delay_ms, hang, xid, shift_stamps_ms, .. } = self;
+        let effect = match (error, delay_ms, hang, xid, shift_stamps_ms) {
+            (Some(code), None, false, None, None) => Effect::Fail(code),
+            (None, Some(delay), false, None, None) => Effect::Delay(delay.nanos()),
+            (None, None, true, None, None) => Effect::Hang,
+            (None, None, false, None, Some(millis)) => Effect::ShiftStamps(millis),
+            (None, None, false, Some(code), None) => {
                 return Ok(ScriptedFault::Xid(Xid { at, device: self.device, code }));
             }
-            _ => return Err("expected exactly one of error, delay_ms, hang and xid".to_owned()),
+            _ => {
+                let effects = "error, delay_ms, hang, xid and shift_stamps_ms";
+                return Err(format!("expected exactly one of {effects}"));
+            }
         };
         let until = match self.for_ms {
             Some(lasts) => at + lasts.nanos(),

@@ -1,0 +1,54 @@
+//! What depends on the wall clock: windows, which have wall time, and steps of it.
+//!
+//! Must not depend on how steps are noticed or on sinks of requests.
+
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::Nanos;
+use phasemeter_meter::wall_time::WallOffset;
+use phasemeter_otlp::encode::ClockStep;
+use phasemeter_rules::window::Window;
+use phasemeter_sources::clock::Step;
+
+use super::{ExperimentState, Pipeline, PipelineError, in_order};
+use crate::policies::{self, WindowGpu};
+
+impl Pipeline<'_> {
+    /// The wall clock stepped: the sessions of all GPUs end, and new ones begin with the new wall time.
+    /// Lengths do not change.
+    ///
+    /// # Errors
+    /// Returns an error if a request cannot be written.
+    pub fn step_wall_clock(&mut self, step: &Step) -> Result<(), PipelineError> {
+        // At a whole second: no second is in two sessions, or it would be in two phases.
+        let at = (step.at + (Nanos::SECOND - Nanos(1))).floor(Nanos::SECOND);
+        let (before, after) = (self.wall.offset(), WallOffset::between(step.at, step.after));
+        self.wall.step(at, after);
+        self.pricing.set_wall_clock(after);
+        for gpu in &mut self.gpus {
+            gpu.meter.step_wall_clock(at, after);
+            // A price ends at a wall time, but not before this.
+            let until = after.instant(before.wall(gpu.price_until));
+            gpu.price_until = until.max(at);
+        }
+        if let Some(exporter) = &mut self.exporter {
+            let event = ClockStep { seconds: step.seconds(), body: step.to_string() };
+            exporter.step_wall_clock(at, after, &event);
+        }
+        self.send()
+    }
+
+    /// The window of the run so far; `None` before the experiment is open.
+    #[must_use]
+    pub fn window(&self, identities: &[GpuIdentity], is_final: bool) -> Option<Window> {
+        let ExperimentState::Open(experiment) = &self.experiment else { return None };
+        let gpus = self.gpus.iter().zip(identities).map(|(gpu, identity)| WindowGpu {
+            identity,
+            meter: &gpu.meter,
+            memory_total: gpu.memory_total,
+            power_limit: gpu.power_limit.or(identity.power_limit),
+            price: gpu.price.as_ref().ok(),
+        });
+        let gpus = in_order(gpus.collect(), |gpu| gpu.identity);
+        policies::window(experiment, &gpus, &self.work, self.wall.offset(), is_final)
+    }
+}
