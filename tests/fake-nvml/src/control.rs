@@ -60,6 +60,16 @@ impl Control {
         Ok(())
     }
 
+    /// Virtual time since the script's start.
+    ///
+    /// # Errors
+    /// Returns an error if the library is not a fake NVML.
+    pub fn time(&self) -> Result<Nanos, ControlError> {
+        // SAFETY: `ffi::control` defines it with this signature.
+        let found = unsafe { self.library.get::<extern "C" fn() -> u64>(b"fakeNvmlTime\0") };
+        Ok(Nanos(found.map_err(|source| self.not_a_fake(source))?()))
+    }
+
     /// Sets the script that the next `nvmlInit` plays, overriding the environment.
     ///
     /// # Errors

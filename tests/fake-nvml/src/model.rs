@@ -15,6 +15,8 @@ pub enum Clock {
     Real,
     /// Advanced by the test only.
     Virtual,
+    /// Advanced by the test, and by calls that take longer or hang, which return at once.
+    Simulated,
 }
 
 /// A validated script.

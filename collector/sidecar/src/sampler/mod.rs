@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 use phasemeter_meter::units::Nanos;
 
 mod backoff;
+#[cfg(test)]
+mod simulation;
 mod stats;
 mod ticker;
 mod worker;

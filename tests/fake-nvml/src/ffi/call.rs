@@ -1,6 +1,5 @@
 //! Common path of every call: find the session, apply faults, return the result.
 
-use std::thread;
 use std::time::Duration;
 
 use nvml_wrapper_sys::bindings::{nvmlDevice_st, nvmlDevice_t, nvmlReturn_t};
@@ -88,7 +87,7 @@ pub(super) fn apply_faults(
             FaultOutcome::HangUntil(end) => session.wait_until(end, Duration::MAX),
             FaultOutcome::After(delay, error) => {
                 if delay > Nanos::ZERO {
-                    thread::sleep(Duration::from_nanos(delay.0));
+                    session.delay(delay);
                 }
                 return error.map_or_else(|| Ok(session.now()), Err);
             }

@@ -81,6 +81,11 @@ pub(super) fn set_virtual_time(nanos: u64) {
     VIRTUAL_NOW.store(nanos, Ordering::Release);
 }
 
+/// Virtual time.
+pub(super) fn virtual_time() -> Nanos {
+    Nanos(VIRTUAL_NOW.load(Ordering::Acquire))
+}
+
 impl Session {
     fn load() -> Result<Self, String> {
         let named = SCRIPT.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -90,7 +95,7 @@ impl Session {
         let model = Model::load(&path).map_err(|error| error_chain(&error))?;
         let start = match (model.start, model.clock) {
             (Some(start), _) => start,
-            (None, Clock::Virtual) => {
+            (None, Clock::Virtual | Clock::Simulated) => {
                 Timestamp::from_millis(VIRTUAL_START_MILLIS).unwrap_or_default()
             }
             (None, Clock::Real) => unix_now(),
@@ -103,12 +108,25 @@ impl Session {
     pub(super) fn now(&self) -> Nanos {
         match self.model.clock {
             Clock::Real => self.began.1 + Nanos::from(self.began.0.elapsed()),
-            Clock::Virtual => Nanos(VIRTUAL_NOW.load(Ordering::Acquire)),
+            Clock::Virtual | Clock::Simulated => virtual_time(),
+        }
+    }
+
+    /// Lets a call take this much longer.
+    pub(super) fn delay(&self, by: Nanos) {
+        match self.model.clock {
+            Clock::Real | Clock::Virtual => thread::sleep(Duration::from_nanos(by.0)),
+            Clock::Simulated => set_virtual_time((self.now() + by).0),
         }
     }
 
     /// Waits until `t` after the script's start, for at most `at_most` of real time.
     pub(super) fn wait_until(&self, t: Nanos, at_most: Duration) {
+        if self.model.clock == Clock::Simulated {
+            let left = (t - self.now()).min(Nanos::from(at_most));
+            set_virtual_time((self.now() + left).0);
+            return;
+        }
         let began = Instant::now();
         loop {
             let missing = t - self.now();
@@ -118,7 +136,7 @@ impl Session {
             }
             thread::sleep(left.min(match self.model.clock {
                 Clock::Real => Duration::from_nanos(missing.0),
-                Clock::Virtual => POLL_INTERVAL,
+                Clock::Virtual | Clock::Simulated => POLL_INTERVAL,
             }));
         }
     }

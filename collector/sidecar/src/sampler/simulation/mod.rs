@@ -1,0 +1,76 @@
+//! Property test: random faults of all kinds at eight GPUs for simulated hours.
+//!
+//! Must not depend on real time.
+
+mod checks;
+mod plan;
+mod run;
+
+use std::collections::BTreeMap;
+
+use phasemeter_meter::phase::Account;
+use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::Request;
+use proptest::prelude::*;
+
+use self::checks::attribute;
+use self::plan::{Plan, START_MILLIS, any_plan};
+
+/// The clock is set back, forward, and from 1970 to the present, as when NTP synchronizes.
+#[test]
+fn clock_steps_change_no_length() {
+    // The last one is followed by readings that are still buffered at the end.
+    let steps = [
+        (100_000, -10_000),
+        (200_000, 3_600_000),
+        (300_000, -1_767_225_600_000 / 2),
+        (395_000, 1_000_000),
+    ];
+    let plan = Plan {
+        tick: Nanos::from_millis(100),
+        length: Nanos::from_secs(400),
+        faults: Vec::new(),
+        steps: BTreeMap::from(steps),
+    };
+    let outcome = plan.run();
+    outcome.check_accounts(&plan);
+    outcome.check_healthy(&plan);
+    outcome.check_exports(&plan);
+    for summary in &outcome.summaries {
+        assert_eq!(summary.accounts[Account::Unobserved].time, Nanos::ZERO);
+    }
+    // The sessions of a GPU, by the wall clock of their time.
+    let traces = outcome.requests.iter().filter_map(|request| match request {
+        Request::Traces(traces) => Some(traces),
+        Request::Metrics(_) | Request::Logs(_) => None,
+    });
+    let spans = traces.flat_map(|it| &it.resource_spans).flat_map(|it| &it.scope_spans);
+    let sessions = spans.flat_map(|it| &it.spans).filter(|span| span.name == "gpu session");
+    let of_first =
+        sessions.filter(|it| attribute(&it.attributes, "hw.id").ends_with("000000000000"));
+    let wall = |nanos: u64| (nanos / 1_000_000).wrapping_sub(START_MILLIS).cast_signed() / 1_000;
+    let times: Vec<_> =
+        of_first.map(|it| (wall(it.start_time_unix_nano), wall(it.end_time_unix_nano))).collect();
+    let half = 1_767_225_600 / 2;
+    let expected = [
+        (0, 100),
+        (90, 190),
+        (3_790, 3_890),
+        (3_890 - half, 3_985 - half),
+        (4_985 - half, 4_990 - half),
+    ];
+    assert_eq!(times, expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 20, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_faults_change_no_span_and_no_neighbor(plan in any_plan()) {
+        let outcome = plan.run();
+        outcome.check_accounts(&plan);
+        outcome.check_healthy(&plan);
+        outcome.check_faults(&plan);
+        outcome.check_exports(&plan);
+    }
+}
