@@ -24,7 +24,7 @@ const RETRY_FIRST: Nanos = Nanos::SECOND;
 const RETRY_MAX: Nanos = Nanos::from_secs(30);
 
 /// The time after which a value of a slow metric is cleared.
-const VALUE_LIFETIME: Nanos = Nanos::from_secs(10);
+pub(super) const VALUE_LIFETIME: Nanos = Nanos::from_secs(10);
 
 /// A GPU is lost once this many queries in a row report it. A single metric may always fail like that,
 /// while others are answered.
@@ -129,6 +129,12 @@ impl Worker {
             |metric: &MetricState| metric.unsupported.is_none() && !metric.backoff.is_slowed();
         // A loss at the end is not reported.
         let _ = self.poll(&mut gpu, state, cheap, 0);
+        if state.metrics[Metric::Utilization as usize].backoff.is_slowed() {
+            // The last reading covers no time, but has the energy until the end.
+            let utilization = Err(MissingReason::NotCollected);
+            let last = Reading { at: self.clock.now(), utilization, ..state.values };
+            self.emit(Observed::Reading(last));
+        }
         None
     }
 

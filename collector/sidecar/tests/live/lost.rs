@@ -131,6 +131,8 @@ fn slow_utilization_is_observed_until_the_end() {
         assert_eq!(slow["span_seconds"], fast["span_seconds"]);
         assert!(seconds(&slow["span_seconds"]) >= 6.0, "{slow:#}");
         assert_eq!(slow["phases"]["compute_bound"]["seconds"], slow["span_seconds"]);
+        let [fast, slow] = [fast, slow].map(|gpu| seconds(&gpu["energy_joules"]));
+        assert!((0.95..1.05).contains(&(slow / fast)), "{slow} J, not {fast} J");
     });
 }
 

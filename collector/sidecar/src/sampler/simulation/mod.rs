@@ -14,7 +14,8 @@ use phasemeter_otlp::Request;
 use proptest::prelude::*;
 
 use self::checks::attribute;
-use self::plan::{Plan, START_MILLIS, any_plan};
+use self::plan::{Plan, START_MILLIS, ScriptedFault, UTILIZATION, WATTS, any_plan};
+use super::worker::VALUE_LIFETIME;
 
 /// The clock is set back, forward, and from 1970 to the present, as when NTP synchronizes.
 #[test]
@@ -60,6 +61,36 @@ fn clock_steps_change_no_length() {
         (4_985 - half, 4_990 - half),
     ];
     assert_eq!(times, expected);
+}
+
+/// A call for utilization takes longer than half the time for which its value is valid.
+#[test]
+fn slow_utilization_leaves_other_metrics() {
+    let fault = |functions: &'static [&'static str], effect: &str| ScriptedFault {
+        gpu: 1,
+        at_ms: 0,
+        for_ms: 120_000,
+        functions,
+        effect: effect.to_owned(),
+    };
+    let plan = Plan {
+        tick: Nanos::from_millis(100),
+        length: Nanos::from_secs(120),
+        faults: vec![
+            fault(&[UTILIZATION], "delay_ms = 600"),
+            fault(&["nvmlDeviceGetSamples"], "error = \"not_supported\""),
+        ],
+        steps: BTreeMap::new(),
+    };
+    let outcome = plan.run();
+    outcome.check_accounts(&plan);
+    outcome.check_healthy(&plan);
+    let summary = &outcome.summaries[1];
+    let missing = WATTS * 120.0 - summary.energy.joules().unwrap();
+    // Since the last poll before a call that returned after the end.
+    assert!(missing <= WATTS * VALUE_LIFETIME.as_secs_f64(), "{missing} J are missing");
+    let unobserved = summary.accounts[Account::Unobserved].time;
+    assert!(unobserved <= Nanos::SECOND, "{unobserved:?}");
 }
 
 proptest! {
