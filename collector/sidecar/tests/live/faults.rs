@@ -1,4 +1,4 @@
-//! Faults are run_with_report, and do not affect other GPUs.
+//! Faults are reported, and do not affect other GPUs.
 //!
 //! Script time advances only when a test has observed the effect of a fault, so that no outcome
 //! depends on how fast this machine is.
