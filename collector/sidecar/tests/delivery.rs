@@ -301,7 +301,7 @@ fn unencrypted_headers_to_another_host_are_warned_about() {
         let warnings = stderr(&output).lines().filter(|line| line.contains("unencrypted"));
         warnings.map(str::to_owned).collect::<Vec<_>>()
     };
-    // Linux connects 0.0.0.0 to this host, but it is no loopback address.
+    // Linux connects 0.0.0.0 to this host, although it is not a loopback address.
     let remote = warnings("0.0.0.0", &headers);
     let [warning] = &remote[..] else { panic!("{remote:#?}") };
     assert!(warning.contains("use https") && !warning.contains("secret"), "{warning}");
