@@ -17,8 +17,9 @@ use super::instruments::{Instrument, Kind, UTILIZATION};
 use super::settings::TemporalityPreference;
 use super::values::{SCHEMA, scope};
 
-/// Number of points that fill a request: typically half a mebibyte.
-pub(super) const MAX_POINTS: usize = 4_096;
+/// Number of points that fill a request: typically an eighth of a mebibyte when encoded, and many times
+/// that in memory before.
+pub(super) const MAX_POINTS: usize = 1_024;
 
 /// Number points by metric, in order of first appearance.
 #[derive(Debug, Default)]
