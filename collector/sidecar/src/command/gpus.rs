@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_sources::nvml::select::{SelectedBy, Selection, select};
@@ -14,14 +14,16 @@ use tracing::{debug, info, warn};
 use super::error::CommandError;
 use super::live_error::LiveError;
 
-/// How long a command waits for the driver and its GPUs before it starts without them. Of healthy ones
-/// it takes a few tenths of a second, or seconds if no other process has initialized them.
+/// How long a command waits for the driver and its GPUs, beside all else that it waits for, before it
+/// starts without them. Healthy ones take a few tenths of a second, or seconds if no other process has
+/// initialized them.
 const START_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// The GPUs of a run. Those that respond late are found while it runs.
 pub(super) struct GpuArrivals {
     /// `None` once all GPUs have answered, or the driver is unusable.
     search: Option<Search>,
+    started: Instant,
     /// Values of `--gpu`.
     requested: Vec<String>,
     /// The indices of the GPUs to select from, once the driver has answered: those that do not fail
@@ -46,15 +48,11 @@ pub(super) struct ArrivedGpu {
 }
 
 impl GpuArrivals {
-    /// Searches for GPUs by `--gpu`, else by the environment, and waits a moment for all of them.
+    /// Searches for GPUs by `--gpu`, else by the environment.
     pub(super) fn start(requested: &[String]) -> Result<Self, LiveError> {
-        let mut search = Search::start(&Driver::installed())?;
-        search.wait(START_TIMEOUT)?;
-        if search.driver().is_none() {
-            warn!("the NVIDIA driver does not respond; GPUs are unobserved until it does");
-        }
         Ok(Self {
-            search: Some(search),
+            search: Some(Search::start(&Driver::installed())?),
+            started: Instant::now(),
             requested: requested.to_vec(),
             listed: None,
             description: None,
@@ -62,6 +60,17 @@ impl GpuArrivals {
             arrived: BTreeSet::new(),
             failed: BTreeSet::new(),
         })
+    }
+
+    /// The first of the selected GPUs: all that answer within a moment after the start.
+    pub(super) fn wait(&mut self) -> Result<Vec<ArrivedGpu>, LiveError> {
+        if let Some(search) = &mut self.search {
+            search.wait(START_TIMEOUT.saturating_sub(self.started.elapsed()))?;
+            if search.driver().is_none() {
+                warn!("the NVIDIA driver does not respond; GPUs are unobserved until it does");
+            }
+        }
+        self.poll()
     }
 
     /// The selected GPUs that have answered since the last call, without waiting. After an error there

@@ -73,7 +73,6 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let delivery = Delivery::start(Destination::Environment)?;
     let mut arrivals = GpuArrivals::start(&args.gpus)?;
     signals.ready();
-    let gpus = arrivals.poll()?;
 
     let trace = TraceId::random();
     let kind = match command {
@@ -90,7 +89,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let own = resources(&mut experiment, trace, command.is_some());
     let propagation_env = experiment.propagation_env();
     let config = args.config();
+    // The driver is searched meanwhile.
     let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic)?;
+    let gpus = arrivals.wait()?;
     let mut pricing = metering::pricing(&args.metering.price, &resource, manager.clone());
     // Query prices first, so that metering does not wait for policies.
     for model in gpus.iter().map(|gpu| gpu.identity.model.as_deref()) {

@@ -119,12 +119,14 @@ impl PolicyManager {
             .iter()
             .filter(|rejection| matches!(rejection.error, PolicyError::Load(LoadError::Pending)));
         let pending: Vec<_> = pending.map(|rejection| rejection.file.as_str()).collect();
-        if let [first, ..] = pending.as_slice() {
-            let count = pending.len();
-            warn!(
+        let count = pending.len();
+        match pending.first() {
+            Some(first) => warn!(
                 count,
                 "the run starts while policies are still loading: {count}, the next one is {first}"
-            );
+            ),
+            // They are not listed yet.
+            None => warn!("the run starts while policies are still loading"),
         }
         Ok(())
     }

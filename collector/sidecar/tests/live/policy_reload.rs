@@ -14,7 +14,8 @@ use crate::mock_backend::MockBackend;
 use crate::policies::{hostile, pricer, recommender, recommender_with};
 use crate::policy_dir_tree::{NAMES, approved, changes, key};
 use crate::run::{
-    assert_observed, assumptions, elements, phasemeter, run_with_report, started, stderr,
+    assert_observed, assumptions, elements, phasemeter, run_with_report, started, started_at,
+    stderr,
 };
 use crate::telemetry::{LastExport, generation, received};
 use crate::{Rig, unless_stalled};
@@ -168,8 +169,7 @@ fn command_starts_while_policies_are_loaded() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
     command.arg("run").args(arguments.split_whitespace()).args(["--", "sh", "-c", &script]);
     command.envs(rig.fake.environment()).stdin(Stdio::null());
-    let (mut child, log) = started(&mut command);
-    log.wait_for("policies are still loading: 2, ");
+    let (mut child, log) = started_at("policies are still loading", &mut command);
     log.wait_for("policy generation 1 is active");
     fs::write(&go, "").unwrap();
     let rest = log.rest();

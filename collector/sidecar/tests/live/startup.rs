@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::run::{
     assert_billed, assert_observed, assumptions, phasemeter, run_with_report, seconds, started_at,
-    stderr,
+    stderr, with_command,
 };
 use crate::{Rig, TIMEOUT};
 
@@ -59,6 +59,20 @@ fn command_starts_while_driver_hangs() {
         let notes = assumptions(&report);
         assert!(notes.contains("the NVIDIA driver did not respond"), "{notes}");
     }
+}
+
+/// Scenario: neither the driver nor the policies, which are compiled, are ready in time.
+/// Guarantee: their waits overlap. That for policies ends first, while the driver still has time.
+#[test]
+fn command_waits_for_driver_and_policies_at_once() {
+    let rig = two("");
+    let cache = tempfile::tempdir().unwrap();
+    let mut command = with_command(&rig, "--policy-limit start_ms=1", "exit 7");
+    let output = command.env("XDG_CACHE_HOME", cache.path()).output().unwrap();
+    let log = stderr(&output);
+    assert_eq!(output.status.code(), Some(7), "{log}");
+    let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("no '{text}' in {log}"));
+    assert!(at("policies are still loading") < at("driver does not respond"), "{log}");
 }
 
 /// The GPU that reports an XID is metered by then.
