@@ -169,13 +169,13 @@ mod tests {
     fn floor_is_a_multiple_in_wall_time() {
         let minute = Nanos::from_secs(60);
         let offset = WallOffset::between(at(0), at(10_000));
-        assert_eq!(offset.floor(at(49_999), minute), at(0), "there is no earlier instant");
+        assert_eq!(offset.floor(at(49_999), minute), at(0), "nothing is earlier");
         assert_eq!(offset.floor(at(50_000), minute), at(50_000));
         assert_eq!(offset.floor(at(110_000), minute), at(110_000));
         assert_eq!(WallOffset::default().floor(at(110_000), minute), at(60_000));
     }
 
-    /// The clock is set forward by an hour at 100 s, and back by two at 200 s.
+    /// The clock is set forward by an hour at 10 h, and back by three at 20 h.
     #[test]
     fn instants_are_labeled_by_the_clock_of_their_time() {
         let mut wall = WallTime::default();

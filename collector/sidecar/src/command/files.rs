@@ -71,7 +71,7 @@ impl ReplacedFile {
         written.map_err(|source| write_error(path, source))
     }
 
-    /// Returns false if the directory does not allow it.
+    /// Returns false if the directory does not allow a file beside it or the rename.
     fn replace(&self, contents: &[u8]) -> Result<bool, CommandError> {
         let Self(path) = self;
         let beside = self.beside();
