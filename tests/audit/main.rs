@@ -46,4 +46,5 @@ mod prices;
 mod recommendations;
 mod situations;
 mod trace;
+mod work_log;
 mod worked_examples;

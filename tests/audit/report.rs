@@ -27,6 +27,50 @@ pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap()
 }
 
+/// Accounts of periods, and where the report has their totals.
+const ACCOUNTS: [(&str, &str); 5] = [
+    ("idle_unknown", "/phases/idle_unknown"),
+    ("underutilized", "/phases/underutilized"),
+    ("productive", "/phases/productive"),
+    ("compute_bound", "/phases/compute_bound"),
+    ("unobserved", ""),
+];
+
+/// Periods tile the span of a GPU and sum to its accounts.
+fn check_periods(gpu: &Value) {
+    let periods = list(&gpu["periods"]);
+    let mut end = &gpu["start"];
+    for period in periods {
+        assert_eq!(&period["start"], end);
+        end = &period["end"];
+    }
+    assert!(periods.is_empty() || end == &gpu["end"], "{end}");
+    let accounts = || periods.iter().flat_map(|period| period["accounts"].as_object().unwrap());
+    let cost: i128 = accounts().filter_map(|(_, totals)| nanos(&totals["cost_usd"])).sum();
+    assert_eq!(cost, nanos(&gpu["cost_usd"]).unwrap_or(0), "cost");
+    let utilized: i128 = periods.iter().filter_map(|period| nanos(&period["utilized_usd"])).sum();
+    assert_eq!(utilized, nanos(&gpu["utilized_usd"]).unwrap_or(0), "utilized");
+    for (name, totals) in ACCOUNTS {
+        let mine = || accounts().filter(|(account, _)| *account == name).map(|(_, totals)| totals);
+        let seconds: f64 = mine().map(|totals| totals["seconds"].as_f64().unwrap()).sum();
+        let cost: i128 = mine().filter_map(|totals| nanos(&totals["cost_usd"])).sum();
+        let (all, usd) = match totals {
+            "" => (&gpu["unobserved_seconds"], &gpu["unobserved_usd"]),
+            totals => {
+                let totals = gpu.pointer(totals).unwrap();
+                (&totals["seconds"], &totals["cost_usd"])
+            }
+        };
+        let all = all.as_f64().unwrap();
+        assert!((seconds - all).abs() <= 1e-6 + all * 1e-12, "{name}: {seconds} s, not {all}");
+        assert_eq!(cost, nanos(usd).unwrap_or(0), "{name}");
+    }
+    let effective: f64 =
+        periods.iter().map(|period| period["effective_seconds"].as_f64().unwrap()).sum();
+    let all = gpu["effective_seconds"].as_f64().unwrap();
+    assert!((effective - all).abs() <= 1e-6 + all * 1e-12, "{effective} s, not {all}");
+}
+
 const PHASES: [&str; 4] = ["idle", "underutilized", "productive", "compute_bound"];
 
 /// Checks that a report follows the schema and that its sums are consistent.
@@ -38,6 +82,7 @@ pub(crate) fn check(report: &Value) {
     for gpu in gpus {
         check_time(gpu);
         check_money(gpu, &gpu["cost_usd"], &gpu["phases"]);
+        check_periods(gpu);
     }
     let (fleet, cost) = (&report["fleet"], &report["cost"]);
     check_time(fleet);

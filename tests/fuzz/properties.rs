@@ -267,6 +267,7 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
         wall: run.wall,
         gpus: gpus.collect(),
         work: vec![("samples".to_owned(), 3)],
+        work_by_hour: BTreeMap::new(),
         rejected_rows: Vec::new(),
         rejected_total: source.rejected().total,
         assumptions: Vec::new(),

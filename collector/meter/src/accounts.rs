@@ -105,15 +105,33 @@ impl Accounts {
     /// ⌊C(end)⌋ − ⌊C(begin)⌋.
     #[must_use]
     pub fn at_rate(&self, rate: Rate, before: Nanos) -> Self {
-        let mut priced = *self;
+        let times = self.0.map(|balance| balance.time);
+        self.priced(rate, Self::costs_at_rate(times, rate, before))
+    }
+
+    /// The costs of these times at a constant rate, in the order of accounts. They begin `before` after
+    /// the start of accrual.
+    pub(crate) fn costs_at_rate<const N: usize>(
+        times: [Nanos; N],
+        rate: Rate,
+        before: Nanos,
+    ) -> [NanoUsd; N] {
         let mut end = before;
         let mut charged = rate.cost(end);
-        for balance in &mut priced.0 {
-            end += balance.time;
-            let cost = rate.cost(end);
-            balance.cost = cost - charged;
+        times.map(|time| {
+            end += time;
+            let cost = rate.cost(end) - charged;
+            charged = charged + cost;
+            cost
+        })
+    }
+
+    /// These accounts with these costs, at a constant rate.
+    pub(crate) fn priced(&self, rate: Rate, costs: [NanoUsd; Account::ALL.len()]) -> Self {
+        let mut priced = *self;
+        for (balance, cost) in priced.0.iter_mut().zip(costs) {
+            balance.cost = cost;
             balance.utilized = UtilizedCost::of(balance.weighted, rate);
-            charged = cost;
         }
         priced
     }

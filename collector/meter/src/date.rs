@@ -22,6 +22,12 @@ impl Date {
         Self(OffsetDateTime::UNIX_EPOCH.date().saturating_add(Duration::days(days)))
     }
 
+    /// Days since 1970-01-01; `None` before it.
+    #[must_use]
+    pub fn days_since_epoch(self) -> Option<u64> {
+        u64::try_from((self.0 - OffsetDateTime::UNIX_EPOCH.date()).whole_days()).ok()
+    }
+
     /// Days between two dates, in either direction.
     #[must_use]
     pub fn days_between(self, other: Self) -> u64 {

@@ -8,9 +8,10 @@ use crate::accrual::{Accrual, Cost, UtilizedCost};
 use crate::activity::ActivityMeter;
 use crate::config::MeterConfig;
 use crate::money::{NanoUsd, Rate};
+use crate::periods::Periods;
 use crate::span::{PhaseSpan, SpanBuilder};
 use crate::timeline::TimeSlice;
-use crate::units::{Nanos, Timestamp};
+use crate::units::Timestamp;
 use crate::waste::WasteClassifier;
 
 /// The ledger of one GPU.
@@ -18,6 +19,7 @@ use crate::waste::WasteClassifier;
 pub(crate) struct Ledger {
     pub(crate) accrual: Option<Accrual>,
     pub(crate) accounts: Accounts,
+    pub(crate) periods: Periods,
     pub(crate) waste: WasteClassifier,
     pub(crate) spans: SpanBuilder,
     pub(crate) activity: ActivityMeter,
@@ -29,6 +31,7 @@ impl Ledger {
         Self {
             accrual: rate.map(|rate| Accrual::new(Timestamp::EPOCH, rate)),
             accounts: Accounts::default(),
+            periods: Periods::default(),
             waste: WasteClassifier::default(),
             spans: SpanBuilder::new(config.min_span),
             activity: ActivityMeter::new(config.utc_offset.unwrap_or_default()),
@@ -40,7 +43,7 @@ impl Ledger {
         let mut accrual = Accrual::new(start, rate);
         accrual.charge(start + self.accounts.all().time);
         self.accrual = Some(accrual);
-        self.accounts = self.accounts.at_rate(rate, Nanos::ZERO);
+        self.periods.price(rate, &mut self.accounts);
         self.waste.price(rate);
         self.spans.price(start, rate);
     }
@@ -49,6 +52,34 @@ impl Ledger {
     /// it.
     pub(crate) fn post(&mut self, slice: TimeSlice, emit: &mut impl FnMut(&PhaseSpan)) {
         self.activity.post(&slice);
+        let charge = if slice.to <= self.periods.end() {
+            self.charge(slice)
+        } else {
+            self.charge_by_period(slice)
+        };
+        self.waste.post(&charge);
+        self.spans.post(&charge, emit);
+    }
+
+    /// Charges a time slice that ends after the period in progress.
+    #[cold]
+    fn charge_by_period(&mut self, slice: TimeSlice) -> Charge {
+        self.periods.reserve(slice.from, slice.to);
+        let mut charge = Charge { slice, cost: NanoUsd::ZERO, utilized: UtilizedCost::ZERO };
+        let mut rest = slice;
+        while rest.from < rest.to {
+            let end = self.periods.begin(rest.from, &self.accounts);
+            let part;
+            (part, rest) = rest.split_at(end);
+            let part = self.charge(part);
+            charge.cost += part.cost;
+            charge.utilized += part.utilized;
+        }
+        charge
+    }
+
+    /// Charges time of one period to its account.
+    fn charge(&mut self, slice: TimeSlice) -> Charge {
         let charge = match &mut self.accrual {
             Some(accrual) => {
                 let Cost { cost, rate } = accrual.charge(slice.to);
@@ -57,7 +88,6 @@ impl Ledger {
             None => Charge { slice, cost: NanoUsd::ZERO, utilized: UtilizedCost::ZERO },
         };
         self.accounts.post(&charge);
-        self.waste.post(&charge);
-        self.spans.post(&charge, emit);
+        charge
     }
 }

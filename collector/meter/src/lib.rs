@@ -14,6 +14,7 @@
 // Values and units.
 pub mod date;
 pub mod device_metric;
+pub mod instant;
 pub mod money;
 pub mod reading;
 pub mod units;
@@ -25,6 +26,7 @@ pub mod accrual;
 mod config;
 pub mod gpu;
 mod ledger;
+pub mod periods;
 pub mod phase;
 pub mod reorder;
 pub mod span;

@@ -22,6 +22,20 @@ pub struct TimeSlice {
     pub quiet: bool,
 }
 
+impl TimeSlice {
+    /// The parts before and after `at`. Longer than a second, a slice has one utilization, so its parts
+    /// have that too.
+    pub(crate) fn split_at(self, at: Timestamp) -> (Self, Self) {
+        let at = at.clamp(self.from, self.to);
+        let length = u128::from(self.to.since(self.from).0);
+        let ppm = self.weighted.checked_div(length).unwrap_or_default();
+        let weighted =
+            if at == self.to { self.weighted } else { ppm * u128::from(at.since(self.from).0) };
+        let before = Self { to: at, weighted, ..self };
+        (before, Self { from: at, weighted: self.weighted - weighted, ..self })
+    }
+}
+
 /// Mean utilization of a second below which it is quiet: 1%.
 const QUIET: u64 = 10_000;
 

@@ -147,6 +147,11 @@ pub struct AuditArgs {
     #[arg(long, value_name = "±HH:MM", allow_hyphen_values = true)]
     pub utc_offset: Option<UtcOffset>,
 
+    /// Work done over time, to report it by hour: a CSV file with the columns time (UTC), unit and
+    /// count, like `2026-07-27T00:22:27Z,samples,512`. Its total replaces --work.
+    #[arg(long, value_name = "FILE", conflicts_with = "work", help_heading = "Experiment")]
+    pub work_log: Option<PathBuf>,
+
     #[command(flatten)]
     pub metering: MeteringArgs,
 

@@ -83,6 +83,7 @@ impl GpuMeter {
                 self.close_boundary(at, true, observer);
                 from = at;
                 self.wall = wall;
+                self.ledger.periods.step_wall_clock(at, wall);
                 self.steps.remove_first();
             }
             self.plan_boundary(from);

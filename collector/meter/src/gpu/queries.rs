@@ -12,6 +12,7 @@ use crate::energy::Energy;
 use crate::histogram::Readings;
 use crate::money::Rate;
 use crate::pattern::Pattern;
+use crate::periods::PeriodList;
 use crate::reading::{Basis, Reading};
 use crate::series::Series;
 use crate::summary::{Summary, Unobserved};
@@ -54,6 +55,12 @@ impl GpuMeter {
     #[must_use]
     pub const fn accounts(&self) -> &Accounts {
         &self.ledger.accounts
+    }
+
+    /// The periods so far: hours, or longer. They sum to the accounts.
+    #[must_use]
+    pub fn periods(&self) -> PeriodList {
+        self.ledger.periods.until_now(&self.ledger.accounts)
     }
 
     /// Unobserved time so far, by reason.

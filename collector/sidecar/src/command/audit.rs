@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 
 use phasemeter_meter::gpu_specs::same_model;
 use phasemeter_sources::nvidia_smi::{
@@ -13,15 +14,19 @@ use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
 use super::progress::Progress;
 use super::sinks::Sinks;
+use super::work_log;
 use crate::cli::{AuditArgs, MeteringArgs};
-use crate::report::{RejectedRow, Utc};
+use crate::report::{RejectedRow, Utc, WorkByHour};
 
 /// Maximum number of logs listed in one note.
 const MAX_LISTED: usize = 5;
 
 /// Meters the logs and reports.
 pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
-    let AuditArgs { logs, gpu_count, columns, utc_offset, metering, send, .. } = args;
+    let AuditArgs { logs, gpu_count, columns, utc_offset, mut metering, send, .. } = args;
+    let work_by_hour =
+        args.work_log.as_deref().map(work_log::read).transpose()?.unwrap_or_default();
+    metering.experiment.work.extend(work_log::totals(&work_by_hour));
     let given = args.gpu_model.map(GivenModel::Default);
     let gpu_model = args.gpu_model_override.map(GivenModel::Override).or(given);
     let inputs: Vec<Input> = logs.into_iter().map(Input::from).collect();
@@ -30,20 +35,25 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
     let options =
         LogOptions { gpus, columns, gpu_model: gpu_model.clone(), utc_offset, stale_after };
     let mut source = Logs::open(&inputs, &options)?;
-    check_outputs(&inputs, &metering)?;
+    check_outputs(&inputs, args.work_log.as_deref(), &metering)?;
     let mut progress = Progress::of(&source);
     let mut sinks = Sinks::open(&metering.report, &send)?;
     let run = metering::meter(&metering, &mut source, &mut sinks, |source| progress.step(source))?;
     progress.finish();
-    let mut provenance = provenance(&inputs, &source);
+    let mut provenance = Provenance { work_by_hour, ..provenance(&inputs, &source) };
     provenance.assumptions.extend(model_contradictions(gpu_model.as_ref(), &source));
     let reported = metering::report(&metering, &source, &run, provenance);
     reported.and(sinks.finish())
 }
 
 /// Checks that no output is a log, another output or standard output.
-fn check_outputs(inputs: &[Input], metering: &MeteringArgs) -> Result<(), CommandError> {
+fn check_outputs(
+    inputs: &[Input],
+    work_log: Option<&Path>,
+    metering: &MeteringArgs,
+) -> Result<(), CommandError> {
     let mut files = OutputFiles::default();
+    work_log.into_iter().for_each(|path| files.add_input(path));
     for input in inputs {
         match input {
             Input::Stdin => files.add_stream(io::stdin(), "standard input"),
@@ -67,6 +77,7 @@ fn provenance(inputs: &[Input], source: &Logs) -> Provenance {
     };
     Provenance {
         title,
+        work_by_hour: WorkByHour::new(),
         rejected_rows: rejected.first.iter().map(row).collect(),
         rejected_total: rejected.total,
         assumptions: assumptions(source),

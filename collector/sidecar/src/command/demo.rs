@@ -12,6 +12,7 @@ use super::output_files::OutputFiles;
 use super::signals::SignalListener;
 use super::sinks::Sinks;
 use crate::cli::{DemoArgs, MeteringArgs};
+use crate::report::WorkByHour;
 
 /// Meters the fleet of a seed and reports.
 pub(super) fn run(args: DemoArgs) -> Result<(), CommandError> {
@@ -41,6 +42,7 @@ fn meter<S: Source>(
     let run = metering::meter(metering, &mut source, &mut sinks, |_| {})?;
     let provenance = Provenance {
         title: format!("demo, seed {seed}"),
+        work_by_hour: WorkByHour::new(),
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: vec!["the fleet and its readings are synthetic".to_owned()],

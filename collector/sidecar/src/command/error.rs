@@ -21,6 +21,9 @@ pub enum CommandError {
     /// An input is invalid or cannot be opened.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// A work log is invalid.
+    #[error(transparent)]
+    WorkLog(#[from] super::WorkLogError),
     /// A file cannot be written.
     #[error("{}: cannot be written; check that its directory exists and is writable", .path.display())]
     Write {
@@ -95,6 +98,8 @@ impl CommandError {
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
                 EX_NOINPUT
             }
+            Self::WorkLog(super::WorkLogError::Unreadable { .. }) => EX_NOINPUT,
+            Self::WorkLog(_) => EX_DATAERR,
             Self::FileInUse { .. } => EX_CANTCREAT,
             Self::Write { .. }
             | Self::Pipe { .. }

@@ -24,11 +24,12 @@ use crate::pipeline::{Finished, Pipeline, PipelineError, Settings, in_order};
 use crate::policies::{PolicyManager, Quotes};
 use crate::pricing::{ExpiredPrice, Location, PriceOptions, Pricing};
 use crate::report::bar::Bars;
-use crate::report::{self, GpuInput, Input, PoliciesInput, RejectedRow, Report, Utc};
+use crate::report::{self, GpuInput, Input, PoliciesInput, RejectedRow, Report, Utc, WorkByHour};
 
 /// The part of a report that depends on the source.
 pub(super) struct Provenance {
     pub(super) title: String,
+    pub(super) work_by_hour: WorkByHour,
     pub(super) rejected_rows: Vec<RejectedRow>,
     pub(super) rejected_total: u64,
     pub(super) assumptions: Vec<String>,
@@ -135,11 +136,13 @@ pub(super) fn input<'a>(
         experiment: report::Experiment {
             id: run.experiment.id.clone(),
             trace_id: run.experiment.context().map(|context| context.trace_id.to_string()),
+            attributes: run.experiment.attributes.clone(),
         },
         thresholds,
         wall: run.wall,
         gpus: gpus(identities, run),
         work: work(args).into_iter().collect(),
+        work_by_hour: provenance.work_by_hour,
         rejected_rows: provenance.rejected_rows,
         rejected_total: provenance.rejected_total,
         assumptions,

@@ -38,12 +38,14 @@ mod signals;
 mod sinks;
 #[cfg(feature = "live")]
 mod window_scheduler;
+mod work_log;
 
 pub use error::CommandError;
 #[cfg(feature = "live")]
 pub use live_error::LiveError;
 #[cfg(feature = "authoring")]
 pub use policy::PolicyCommandError;
+pub use work_log::WorkLogError;
 
 use std::process::ExitCode;
 

@@ -38,7 +38,7 @@ use crate::cli::RunArgs;
 use crate::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use crate::policies::{PolicyManager, Worker};
 use crate::pricing::GpuOfModel;
-use crate::report::{Report, json};
+use crate::report::{Report, WorkByHour, json};
 use crate::sampler::{Sampler, SamplerConfig};
 use crate::{host, instance, resource, telemetry};
 
@@ -150,6 +150,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let selected = arrivals.description().unwrap_or(NO_DRIVER);
     let provenance = Provenance {
         title: title(&args.command),
+        work_by_hour: WorkByHour::new(),
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: [vec![selected.to_owned()], assumptions].concat(),

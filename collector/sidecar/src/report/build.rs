@@ -20,6 +20,7 @@ use phasemeter_meter::waste::WasteByCategory;
 
 use super::input::{GpuInput, Input};
 use super::model::*;
+use super::periods::Periods;
 use super::policies::PolicySection;
 use super::prices::{earlier, total_range, unpriced, unpriced_reason};
 use super::value::{Seconds, Usd, Utc};
@@ -62,6 +63,7 @@ impl Report {
                 phases: sums.phases(),
             },
             work: work(input, &cost),
+            work_by_hour: work_by_hour(input),
             cost,
             gpus,
             rejected_rows: input.rejected_rows.iter().take(MAX_REJECTED_ROWS).cloned().collect(),
@@ -89,6 +91,7 @@ impl Gpu {
         let read = gpu.meter.feeds().any(|feed| feed.histogram().readings().count > 0);
         Self {
             id: gpu.identity.name.clone(),
+            uuid: gpu.identity.uuid.clone(),
             index: gpu.identity.index,
             model: gpu.identity.model.clone(),
             start: summary.span.map(|(start, _)| Utc(start)),
@@ -128,6 +131,7 @@ impl Gpu {
             },
             energy_joules: summary.energy.joules(),
             energy_by_basis: summary.energy.parts().map(EnergyOnBasis::from).collect(),
+            periods: Periods::new(gpu.meter.periods(), wall, gpu.price.is_ok()),
         }
     }
 }
@@ -325,6 +329,11 @@ fn hourly(gpu: &GpuInput<'_>) -> Option<NanoUsd> {
 fn same<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
     let first = all.next()?;
     all.all(|other| other == first).then_some(first)
+}
+
+fn work_by_hour(input: &Input<'_>) -> Vec<WorkHour> {
+    let hours = input.work_by_hour.iter();
+    hours.map(|(start, work)| WorkHour { start: Utc(*start), work: work.clone() }).collect()
 }
 
 fn work(input: &Input<'_>, cost: &Cost) -> BTreeMap<String, Work> {

@@ -1,5 +1,7 @@
 //! The input of a report.
 
+use std::collections::BTreeMap;
+
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::{Price, Unpriced};
@@ -11,6 +13,9 @@ use super::experiment::Experiment;
 use super::rejected_row::RejectedRow;
 use crate::policies::{PolicyResults, PricerStats};
 use crate::pricing::EarlierPrices;
+
+/// Counts by UTC hour and unit.
+pub type WorkByHour = BTreeMap<Timestamp, BTreeMap<String, u64>>;
 
 /// Everything a report is built from.
 #[derive(Clone, Debug)]
@@ -27,6 +32,8 @@ pub struct Input<'a> {
     pub gpus: Vec<GpuInput<'a>>,
     /// Work done, by unit: `("samples", 200_000)`. The last entry of a unit wins.
     pub work: Vec<(String, u64)>,
+    /// Work done by UTC hour and unit, if known.
+    pub work_by_hour: WorkByHour,
     /// The first rejected rows; those beyond [`MAX_REJECTED_ROWS`] are omitted.
     ///
     /// [`MAX_REJECTED_ROWS`]: super::MAX_REJECTED_ROWS

@@ -9,6 +9,7 @@ mod experiment;
 mod input;
 pub mod json;
 mod model;
+mod periods;
 mod policies;
 mod prices;
 mod rejected_row;
@@ -20,8 +21,9 @@ pub mod text;
 mod value;
 
 pub use experiment::Experiment;
-pub use input::{GpuInput, Input, PoliciesInput};
+pub use input::{GpuInput, Input, PoliciesInput, WorkByHour};
 pub use model::*;
+pub use periods::Periods;
 pub use policies::{
     CategorySavings, GpuSavings, Policy, Range, Recommendation, ReportedError, Savings, Source,
     Step,

@@ -12,6 +12,7 @@ use phasemeter_meter::projection::UnitCost;
 use serde::{Serialize, Serializer};
 
 use super::experiment::Experiment;
+use super::periods::Periods;
 use super::policies::{Policy, Recommendation, Savings};
 use super::rejected_row::RejectedRow;
 use super::value::{Seconds, Usd, Utc};
@@ -45,6 +46,8 @@ pub struct Report {
     pub cost: Cost,
     /// Work done, by unit.
     pub work: BTreeMap<String, Work>,
+    /// Work done by UTC hour; empty if unknown.
+    pub work_by_hour: Vec<WorkHour>,
     /// The first rejected rows.
     pub rejected_rows: Vec<RejectedRow>,
     /// Number of rejected rows.
@@ -68,6 +71,8 @@ pub struct Report {
 pub struct Gpu {
     /// Its ID in this report: UUID, bus ID or index.
     pub id: String,
+    /// Its UUID, as reported by the driver.
+    pub uuid: Option<String>,
     /// Its index on the host.
     pub index: Option<u32>,
     /// Its model, as reported by the driver.
@@ -117,6 +122,9 @@ pub struct Gpu {
     pub energy_joules: Option<f64>,
     /// What `energy_joules` was computed from; sums to it.
     pub energy_by_basis: Vec<EnergyOnBasis>,
+    /// Time and cost by UTC hour, or longer periods of a long run. They tile the span and sum to the
+    /// accounts.
+    pub periods: Periods,
 }
 
 /// The part of the energy that was computed from one source.
@@ -354,6 +362,15 @@ pub struct Work {
     /// Bill ÷ count, to 18 decimals; `None` unless every GPU has a price.
     #[serde(serialize_with = "unit_cost")]
     pub cost_each_usd: Option<UnitCost>,
+}
+
+/// Work done in one UTC hour.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WorkHour {
+    /// Start of the hour.
+    pub start: Utc,
+    /// Number of units, by unit.
+    pub work: BTreeMap<String, u64>,
 }
 
 fn optional_rate<S: Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S::Ok, S::Error> {

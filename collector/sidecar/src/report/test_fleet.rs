@@ -65,6 +65,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
         experiment: Experiment {
             id: "train-42".to_owned(),
             trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".to_owned()),
+            attributes: [("team".to_owned(), "vision".to_owned())].into(),
         },
         thresholds: phasemeter_meter::phase::Thresholds::default(),
         wall: phasemeter_meter::wall_time::WallOffset::default(),
@@ -80,6 +81,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
             })
             .collect(),
         work: Vec::new(),
+        work_by_hour: std::collections::BTreeMap::new(),
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: Vec::new(),
