@@ -33,6 +33,7 @@ mod report;
 
 // Tests.
 mod accuracy;
+mod bill;
 mod contracts;
 mod demo;
 mod determinism;

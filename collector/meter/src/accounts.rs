@@ -121,7 +121,7 @@ impl Accounts {
         times.map(|time| {
             end += time;
             let cost = rate.cost(end) - charged;
-            charged = charged + cost;
+            charged += cost;
             cost
         })
     }

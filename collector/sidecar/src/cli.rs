@@ -4,6 +4,8 @@
 
 #![allow(missing_docs, reason = "flattened groups have no help of their own")]
 
+#[cfg(feature = "bill")]
+mod bill;
 #[cfg(feature = "live")]
 mod live;
 mod metering;
@@ -17,6 +19,8 @@ use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+#[cfg(feature = "bill")]
+pub use bill::{BillArgs, Idle};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(feature = "live")]
 pub use live::{RecordArgs, RunArgs, WindowArgs};
@@ -95,6 +99,9 @@ pub enum Command {
     Record(RecordArgs),
     /// Meter a synthetic fleet of eight GPUs; requires no GPU and no configuration.
     Demo(Box<DemoArgs>),
+    /// Split the cost of any number of JSON reports: who pays for which GPU time.
+    #[cfg(feature = "bill")]
+    Bill(BillArgs),
     /// Create, build, test, sign and inspect policies.
     #[cfg(feature = "authoring")]
     #[command(subcommand)]

@@ -21,6 +21,10 @@ pub enum CommandError {
     /// An input is invalid or cannot be opened.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// A bill cannot be made.
+    #[cfg(feature = "bill")]
+    #[error(transparent)]
+    Bill(#[from] phasemeter_bill::error::BillError),
     /// A work log is invalid.
     #[error(transparent)]
     WorkLog(#[from] super::WorkLogError),
@@ -98,6 +102,10 @@ impl CommandError {
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
                 EX_NOINPUT
             }
+            #[cfg(feature = "bill")]
+            Self::Bill(error) if error.is_unreadable() => EX_NOINPUT,
+            #[cfg(feature = "bill")]
+            Self::Bill(_) => EX_DATAERR,
             Self::WorkLog(super::WorkLogError::Unreadable { .. }) => EX_NOINPUT,
             Self::WorkLog(_) => EX_DATAERR,
             Self::FileInUse { .. } => EX_CANTCREAT,

@@ -1,6 +1,8 @@
 //! The subcommands, one file each, and what they share.
 
 mod audit;
+#[cfg(feature = "bill")]
+mod bill;
 #[cfg(feature = "live")]
 mod child;
 #[cfg_attr(not(feature = "live"), path = "delivery/absent.rs")]
@@ -65,6 +67,8 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         #[cfg(feature = "live")]
         Command::Record(args) => record::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "bill")]
+        Command::Bill(args) => bill::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "authoring")]
         Command::Policy(command) => policy::run(command),
         Command::Compile { args } => Ok(child_main(args)),

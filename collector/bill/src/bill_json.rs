@@ -1,0 +1,136 @@
+//! A bill as JSON, as specified by `bill.schema.json`.
+//!
+//! Must not depend on how it was added up.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use phasemeter_meter::instant::Instant;
+use serde::Serialize;
+
+use crate::amount::Usd;
+use crate::bill::{Bill, Payer, Row};
+use crate::invoice::{Line, Reconciliation};
+use crate::totals::Totals;
+
+/// The value of `schema`; changes with the meaning of any field.
+pub const SCHEMA: &str = "phasemeter.bill/0.1";
+
+#[derive(Serialize)]
+struct JsonBill<'a> {
+    schema: &'static str,
+    by: Vec<String>,
+    start: Option<String>,
+    end: Option<String>,
+    reports: usize,
+    gpu_sessions: usize,
+    rows: Vec<JsonRow<'a>>,
+    total: JsonTotals,
+    invoice: Option<Vec<JsonLine<'a>>>,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct JsonRow<'a> {
+    account: &'static str,
+    group: BTreeMap<String, Option<&'a str>>,
+    #[serde(flatten)]
+    metered: JsonTotals,
+    idle_share_usd: Usd,
+    total_usd: Usd,
+}
+
+#[derive(Serialize)]
+struct JsonTotals {
+    gpu_hours: f64,
+    effective_gpu_hours: f64,
+    unpriced_gpu_hours: f64,
+    metered_usd: Usd,
+    utilized_usd: Usd,
+    waste_usd: Usd,
+    idle_usd: Usd,
+    unobserved_usd: Usd,
+}
+
+#[derive(Serialize)]
+struct JsonLine<'a> {
+    account: &'static str,
+    group: BTreeMap<String, Option<&'a str>>,
+    metered_usd: Option<Usd>,
+    billed_usd: Option<Usd>,
+    difference_usd: Option<Usd>,
+}
+
+impl From<&Totals> for JsonTotals {
+    fn from(totals: &Totals) -> Self {
+        Self {
+            gpu_hours: totals.hours(),
+            effective_gpu_hours: totals.effective_hours(),
+            unpriced_gpu_hours: totals.unpriced_hours(),
+            metered_usd: Usd(totals.cost),
+            utilized_usd: Usd(totals.utilized),
+            waste_usd: Usd(totals.waste()),
+            idle_usd: Usd(totals.idle),
+            unobserved_usd: Usd(totals.unobserved),
+        }
+    }
+}
+
+/// Writes a bill and its reconciliation as indented JSON, followed by a newline.
+///
+/// # Errors
+/// Returns an error if `out` cannot be written to.
+pub fn write(bill: &Bill, invoice: Option<&Reconciliation>, mut out: impl Write) -> io::Result<()> {
+    let line = |line: &'_ Line| JsonLine {
+        account: account(&line.payer),
+        group: BTreeMap::new(),
+        metered_usd: line.metered.map(Usd),
+        billed_usd: line.billed.map(Usd),
+        difference_usd: line.difference().map(Usd),
+    };
+    let json = JsonBill {
+        schema: SCHEMA,
+        by: bill.by.iter().map(ToString::to_string).collect(),
+        start: bill.span.map(|(from, _)| Instant(from).to_string()),
+        end: bill.span.map(|(_, to)| Instant(to).to_string()),
+        reports: bill.reports,
+        gpu_sessions: bill.sessions,
+        rows: bill.rows.iter().map(|row| json_row(bill, row)).collect(),
+        total: (&bill.sum).into(),
+        invoice: invoice.map(|invoice| {
+            let lines = invoice.lines.iter();
+            lines.map(|it| JsonLine { group: group(bill, &it.payer), ..line(it) }).collect()
+        }),
+        notes: &bill.notes,
+    };
+    serde_json::to_writer_pretty(&mut out, &json)?;
+    writeln!(out)
+}
+
+fn json_row<'a>(bill: &Bill, row: &'a Row) -> JsonRow<'a> {
+    JsonRow {
+        account: account(&row.payer),
+        group: group(bill, &row.payer),
+        metered: (&row.metered).into(),
+        idle_share_usd: Usd(row.idle_share),
+        total_usd: Usd(row.total()),
+    }
+}
+
+const fn account(payer: &Payer) -> &'static str {
+    match payer {
+        Payer::Group(_) => "group",
+        Payer::Idle => "idle",
+        Payer::Unobserved => "unobserved",
+    }
+}
+
+fn group<'a>(bill: &Bill, payer: &'a Payer) -> BTreeMap<String, Option<&'a str>> {
+    match payer {
+        Payer::Group(values) => {
+            let names = bill.by.iter().map(ToString::to_string);
+            names.zip(values.iter().map(Option::as_deref)).collect()
+        }
+        Payer::Idle | Payer::Unobserved => BTreeMap::new(),
+    }
+}

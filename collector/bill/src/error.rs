@@ -1,0 +1,97 @@
+//! Why a bill or a comparison is rejected: one line that names the file, the field and what to do.
+
+use std::io;
+
+/// Why a report is rejected.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It cannot be read.
+    #[error("{file}: cannot be read; check its name and permissions")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A field is missing or malformed.
+    #[error("{file}: {field}: {problem}; expected a report of `phasemeter` with --format json")]
+    Field {
+        /// The file.
+        file: String,
+        /// The path of the field.
+        field: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The report contradicts itself.
+    #[error("{file}: {field}: {problem}; write the report again")]
+    Contradiction {
+        /// The file.
+        file: String,
+        /// The path of the field.
+        field: String,
+        /// What contradicts what.
+        problem: String,
+    },
+}
+
+/// Why a bill cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BillError {
+    /// A report is rejected.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Two reports bill the same time of a GPU.
+    #[error("{first} and {second}: both bill the same GPU at {at}; remove one of them")]
+    Overlap {
+        /// A file.
+        first: String,
+        /// The other file.
+        second: String,
+        /// The first instant that both bill.
+        at: String,
+    },
+    /// An invoice is rejected.
+    #[error("{file}, line {line}: {problem}")]
+    Invoice {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// An invoice cannot be read.
+    #[error("{file}: cannot be read; check its name and permissions")]
+    UnreadableInvoice {
+        /// The file.
+        file: String,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// No report is left.
+    #[error("no valid report; name at least one report of `phasemeter` with --format json")]
+    NoReports,
+}
+
+impl ReadError {
+    /// Whether the file could not be read at all.
+    #[must_use]
+    pub const fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable { .. })
+    }
+}
+
+impl BillError {
+    /// Whether a file could not be read at all.
+    #[must_use]
+    pub const fn is_unreadable(&self) -> bool {
+        match self {
+            Self::Read(error) => error.is_unreadable(),
+            Self::UnreadableInvoice { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Numbers as text: dollars to the cent, hours, percentages.
+//!
+//! Must not depend on what a number is about.
+
+use phasemeter_meter::money::{NanoUsd, div_half_even};
+
+/// Nano-dollars per cent.
+const CENT: i128 = 10_000_000;
+
+/// Dollars with two decimals, rounded half to even; with all nine if they would display as zero.
+pub(crate) fn dollars(amount: NanoUsd) -> String {
+    let cents = div_half_even(amount.0, CENT).unwrap_or_default();
+    if cents == 0 && amount != NanoUsd::ZERO {
+        return if amount.0 < 0 { "-<$0.01".to_owned() } else { "<$0.01".to_owned() };
+    }
+    let sign = if cents < 0 { "-" } else { "" };
+    let cents = cents.unsigned_abs();
+    format!("{sign}${}.{:02}", grouped(cents / 100), cents % 100)
+}
+
+/// `1,234,567`.
+pub(crate) fn grouped(number: u128) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Hours beside a sum: three decimals if that is below a hundred, else one.
+pub(crate) fn hours(hours: f64, sum: f64) -> String {
+    if sum < 100.0 {
+        return format!("{hours:.3}");
+    }
+    let text = format!("{hours:.1}");
+    let (whole, tenths) = text.split_once('.').unwrap_or((&text, "0"));
+    format!("{}.{tenths}", whole.parse().map_or_else(|_| whole.to_owned(), grouped))
+}
+
+/// A part of a whole to one decimal; `–` if there is no whole.
+pub(crate) fn percent(part: NanoUsd, whole: NanoUsd) -> String {
+    match part.ratio(1_000, whole.0) {
+        Some(NanoUsd(tenths)) => {
+            let sign = if tenths < 0 { "-" } else { "" };
+            let tenths = tenths.unsigned_abs();
+            format!("{sign}{}.{}%", tenths / 10, tenths % 10)
+        }
+        None => "–".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dollars_have_cents_and_are_grouped() {
+        let text = |nanos| dollars(NanoUsd(nanos));
+        assert_eq!(text(1_234_567_890_000_000), "$1,234,567.89");
+        assert_eq!(text(-1_500_000_000), "-$1.50");
+        assert_eq!((text(0), text(1)), ("$0.00".to_owned(), "<$0.01".to_owned()));
+    }
+
+    #[test]
+    fn hours_and_percent_are_short() {
+        assert_eq!(hours(6.0, 18.0), "6.000");
+        assert_eq!(
+            (hours(6.0, 2e3), hours(1_234.56, 2e3)),
+            ("6.0".to_owned(), "1,234.6".to_owned())
+        );
+        assert_eq!(percent(NanoUsd(1), NanoUsd(3)), "33.3%");
+        assert_eq!(percent(NanoUsd(1), NanoUsd(0)), "–");
+    }
+}

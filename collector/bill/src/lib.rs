@@ -1,0 +1,34 @@
+//! What follows from reports: who pays, whether a change worked, and cost data for FinOps tools.
+//!
+//! ```text
+//! JSON report → Report → Biller → Bill → text, JSON
+//!                      → Pair → Comparison → text, JSON
+//! ```
+//!
+//! Reads reports through types of its own, which accept only what they need. Money stays an integer
+//! in nano-dollars, and every sum equals that of its reports. There is no clock and no file system
+//! here: input is a reader with a name.
+
+#![forbid(unsafe_code)]
+
+// Reports.
+mod amount;
+pub mod error;
+pub mod read;
+pub mod report;
+mod validate;
+
+// Bills.
+pub mod bill;
+pub mod dimension;
+pub mod invoice;
+mod sessions;
+mod spread;
+pub mod totals;
+
+// Output.
+pub mod bill_json;
+pub mod bill_text;
+mod csv;
+mod format;
+mod table;

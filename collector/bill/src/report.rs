@@ -1,0 +1,231 @@
+//! A report as input: the fields of the JSON report that a bill or a comparison needs.
+//!
+//! Unknown fields are ignored; a missing or malformed one is an error that names its path. Must not
+//! depend on what follows from a report.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use phasemeter_meter::instant::Instant;
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::phase::Account;
+use phasemeter_meter::units::{Nanos, Timestamp};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+pub use crate::amount::{Seconds, Usd};
+
+/// The schema that is read.
+pub const SCHEMA: &str = "phasemeter.report/0.1";
+
+/// A report.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// What was metered.
+    pub title: String,
+    /// The experiment.
+    pub experiment: Experiment,
+    /// One entry per GPU.
+    pub gpus: Vec<Gpu>,
+    /// Work done, by unit.
+    pub work: BTreeMap<String, Work>,
+    /// Work done by UTC hour; empty if unknown.
+    pub work_by_hour: Vec<WorkHour>,
+    /// Recommendations.
+    pub recommendations: Vec<Recommendation>,
+}
+
+/// The experiment of a report.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Experiment {
+    /// Its ID.
+    pub id: String,
+    /// Resource attributes of the workload.
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// One GPU.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Gpu {
+    /// Its ID in the report.
+    pub id: String,
+    /// Its UUID.
+    pub uuid: Option<String>,
+    /// Its index on the host.
+    pub index: Option<u32>,
+    /// Its model.
+    pub model: Option<String>,
+    /// Its bill; `None` if it has no price.
+    pub cost_usd: Option<Usd>,
+    /// Its rate at the end.
+    pub rate_usd_per_gpu_hour: Option<Usd>,
+    /// Provenance of that rate.
+    pub price: Option<Price>,
+    /// Number of earlier rates.
+    pub earlier_prices_total: u64,
+    /// Time and cost by hour or longer.
+    pub periods: Vec<Period>,
+}
+
+/// Provenance of a rate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Price {
+    /// Purchase plan.
+    pub plan: Option<String>,
+    /// Cloud provider.
+    pub provider: Option<String>,
+    /// Region.
+    pub region: Option<String>,
+    /// Instance type.
+    pub instance_type: Option<String>,
+    /// Source of the price.
+    pub source: String,
+}
+
+/// Time and cost of one period.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Period {
+    /// Start.
+    #[serde(deserialize_with = "instant")]
+    pub start: Timestamp,
+    /// End.
+    #[serde(deserialize_with = "instant")]
+    pub end: Timestamp,
+    /// Σ utilization × time.
+    pub effective_seconds: Seconds,
+    /// Σ utilization × cost; `None` without a price.
+    pub utilized_usd: Option<Usd>,
+    /// Time and cost by account.
+    pub accounts: Accounts,
+}
+
+impl Period {
+    /// Its length.
+    #[must_use]
+    pub const fn length(&self) -> Nanos {
+        self.end.since(self.start)
+    }
+}
+
+/// Time and cost by account. An absent account has neither.
+#[derive(Clone, Debug, Default)]
+pub struct Accounts([AccountTotals; Account::ALL.len()]);
+
+/// Time and cost of one account.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct AccountTotals {
+    /// Time.
+    pub seconds: Seconds,
+    /// Cost; `None` without a price.
+    pub cost_usd: Option<Usd>,
+}
+
+impl Accounts {
+    /// The time in an account.
+    #[must_use]
+    pub const fn time(&self, account: Account) -> Nanos {
+        self.0[account as usize].seconds.0
+    }
+
+    /// The cost of an account; zero without a price.
+    #[must_use]
+    pub fn cost(&self, account: Account) -> NanoUsd {
+        self.0[account as usize].cost_usd.unwrap_or_default().0
+    }
+
+    /// The time in these accounts.
+    #[must_use]
+    pub fn time_in(&self, accounts: &[Account]) -> Nanos {
+        accounts.iter().map(|account| self.time(*account)).sum()
+    }
+
+    /// The cost of these accounts.
+    #[must_use]
+    pub fn cost_of(&self, accounts: &[Account]) -> NanoUsd {
+        accounts.iter().map(|account| self.cost(*account)).sum()
+    }
+
+    /// Whether any account has a cost.
+    pub(crate) fn is_priced(&self) -> bool {
+        self.0.iter().any(|totals| totals.cost_usd.is_some())
+    }
+}
+
+struct AccountsVisitor;
+
+impl<'de> Visitor<'de> for AccountsVisitor {
+    type Value = Accounts;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of accounts")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Accounts, A::Error> {
+        let mut accounts = [None; Account::ALL.len()];
+        while let Some(name) = map.next_key::<String>()? {
+            let account = Account::ALL.into_iter().find(|account| account.name() == name);
+            let account =
+                account.ok_or_else(|| A::Error::custom(format!("unknown account {name:?}")))?;
+            if accounts[account as usize].replace(map.next_value()?).is_some() {
+                return Err(A::Error::custom(format!("account {name:?} is repeated")));
+            }
+        }
+        Ok(Accounts(accounts.map(Option::unwrap_or_default)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Accounts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AccountsVisitor)
+    }
+}
+
+/// Work done in one unit.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Work {
+    /// Number of units.
+    pub count: u64,
+}
+
+/// Work done in one UTC hour.
+#[derive(Clone, Debug, Deserialize)]
+pub struct WorkHour {
+    /// Start of the hour.
+    #[serde(deserialize_with = "instant")]
+    pub start: Timestamp,
+    /// Count, by unit.
+    pub work: BTreeMap<String, u64>,
+}
+
+/// A recommendation.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Recommendation {
+    /// The policy's code for it.
+    pub code: String,
+    /// Its title.
+    pub title: String,
+    /// What it promises to save, of the bill of its GPUs.
+    pub saving_fraction: SavingFraction,
+    /// IDs of its GPUs.
+    pub gpus: Vec<String>,
+}
+
+/// A saving, as a fraction of a bill.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct SavingFraction {
+    /// Low estimate.
+    pub low: f64,
+    /// Expected.
+    pub expected: f64,
+    /// High estimate.
+    pub high: f64,
+}
+
+fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let Instant(at) =
+        text.parse().map_err(|error| D::Error::custom(format!("{text:?}: {error}")))?;
+    Ok(at)
+}

@@ -1,0 +1,121 @@
+//! Totals of a group: GPU time, effective time, cost, utilized cost.
+//!
+//! Must not depend on how groups are formed.
+
+use std::ops::AddAssign;
+
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::phase::Account;
+
+use crate::report::{Period, Usd};
+
+/// The accounts of idle time.
+pub(crate) const IDLE: [Account; 3] = [Account::IdleHeld, Account::IdleFree, Account::IdleUnknown];
+
+/// The accounts of time at work.
+pub(crate) const WORKING: [Account; 3] =
+    [Account::Underutilized, Account::Productive, Account::ComputeBound];
+
+/// Nanoseconds per hour.
+const HOUR: f64 = 3.6e12;
+
+/// Totals of a group. Times are in nanoseconds, of which a fleet may have more than 64 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// GPU time, observed or not.
+    pub time: u128,
+    /// Σ utilization × time.
+    pub effective: u128,
+    /// Part of the GPU time without a price.
+    pub unpriced: u128,
+    /// Cost.
+    pub cost: NanoUsd,
+    /// Σ utilization × cost.
+    pub utilized: NanoUsd,
+    /// Part of the cost that is of idle time.
+    pub idle: NanoUsd,
+    /// Part of the cost that is of unobserved time.
+    pub unobserved: NanoUsd,
+}
+
+/// A period, split by who pays for it if it has no owner.
+pub(crate) struct Split {
+    pub(crate) working: Totals,
+    pub(crate) idle: Totals,
+    pub(crate) unobserved: Totals,
+}
+
+impl Totals {
+    /// The totals of a period.
+    pub(crate) fn of(period: &Period, is_priced: bool) -> Self {
+        let time = u128::from(period.accounts.time_in(&Account::ALL).0);
+        Self {
+            time,
+            effective: u128::from(period.effective_seconds.0.0),
+            unpriced: if is_priced { 0 } else { time },
+            cost: period.accounts.cost_of(&Account::ALL),
+            utilized: period.utilized_usd.map_or(NanoUsd::ZERO, |Usd(utilized)| utilized),
+            idle: period.accounts.cost_of(&IDLE),
+            unobserved: period.accounts.cost(Account::Unobserved),
+        }
+    }
+
+    /// The totals of a period by the kind of its time. Utilized cost and effective time are first of
+    /// the time at work.
+    pub(crate) fn split(period: &Period, is_priced: bool) -> Split {
+        let all = Self::of(period, is_priced);
+        let part = |accounts: &[Account]| {
+            let time = u128::from(period.accounts.time_in(accounts).0);
+            let unpriced = if is_priced { 0 } else { time };
+            Self { time, unpriced, cost: period.accounts.cost_of(accounts), ..Self::default() }
+        };
+        let (mut working, mut idle) = (part(&WORKING), part(&IDLE));
+        working.utilized = all.utilized.min(working.cost);
+        idle.utilized = all.utilized - working.utilized;
+        working.effective = all.effective.min(working.time);
+        idle.effective = all.effective - working.effective;
+        idle.idle = idle.cost;
+        let mut unobserved = part(&[Account::Unobserved]);
+        unobserved.unobserved = unobserved.cost;
+        Split { working, idle, unobserved }
+    }
+
+    /// Observed cost minus utilized cost.
+    #[must_use]
+    pub fn waste(&self) -> NanoUsd {
+        self.cost - self.unobserved - self.utilized
+    }
+
+    /// GPU time in hours.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for display only")]
+    pub fn hours(&self) -> f64 {
+        self.time as f64 / HOUR
+    }
+
+    /// Effective time in hours.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for display only")]
+    pub fn effective_hours(&self) -> f64 {
+        self.effective as f64 / HOUR
+    }
+
+    /// Time without a price, in hours.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for display only")]
+    pub fn unpriced_hours(&self) -> f64 {
+        self.unpriced as f64 / HOUR
+    }
+}
+
+impl AddAssign<&Self> for Totals {
+    fn add_assign(&mut self, other: &Self) {
+        self.time += other.time;
+        self.effective += other.effective;
+        self.unpriced += other.unpriced;
+        self.cost += other.cost;
+        self.utilized += other.utilized;
+        self.idle += other.idle;
+        self.unobserved += other.unobserved;
+    }
+}

@@ -1,0 +1,160 @@
+//! `phasemeter bill` on reports of the binary itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use wait4::Wait4;
+
+use crate::logs::Plan;
+use crate::phasemeter::{Outcome, Phasemeter};
+use crate::report::{list, nanos};
+
+/// Writes the report of a log of this seed, with these attributes.
+fn report(dir: &Path, name: &str, seed: u64, attributes: &str) -> PathBuf {
+    let log = Plan { ticks: 400, seed, ..Plan::default() }.text();
+    let outcome = Phasemeter::audit()
+        .args(["-", "--price", "2.5"])
+        .env("OTEL_RESOURCE_ATTRIBUTES", attributes)
+        .stdin(log)
+        .run();
+    let path = dir.join(name);
+    fs::write(&path, outcome.out).unwrap();
+    path
+}
+
+fn bill(reports: &[PathBuf], args: &[&str]) -> Outcome {
+    Phasemeter::new("bill").args(reports).args(args).run()
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn bill_of_audits_closes_to_the_nano_dollar() {
+    let dir = tempfile::tempdir().unwrap();
+    let reports = [
+        report(dir.path(), "a.json", 1, "team=vision,host.name=a"),
+        report(dir.path(), "b.json", 2, "team=speech,host.name=b"),
+        report(dir.path(), "c.json", 3, "host.name=c"),
+    ];
+    let expected: i128 =
+        reports.iter().map(|path| nanos(&read(path)["cost"]["total_usd"]).unwrap()).sum();
+    for by in ["team", "day", "gpu", "team,day,model", "attribute:host.name"] {
+        let outcome = bill(&reports, &["--by", by, "--format", "json"]);
+        let bill = outcome.json();
+        let rows: i128 =
+            list(&bill["rows"]).iter().map(|row| nanos(&row["total_usd"]).unwrap()).sum();
+        assert_eq!(
+            (rows, nanos(&bill["total"]["metered_usd"])),
+            (expected, Some(expected)),
+            "{by}"
+        );
+    }
+    let text = bill(&reports, &[]);
+    assert_eq!((text.status, text.err.as_str()), (0, ""));
+    assert!(text.out.starts_with("Bill of 3 reports, "), "{}", text.out);
+    assert!(text.out.contains("\nvision ") && text.out.contains("\nspeech "), "{}", text.out);
+}
+
+#[test]
+fn report_given_twice_counts_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = report(dir.path(), "a.json", 1, "team=vision");
+    let copy = dir.path().join("copy.json");
+    fs::copy(&one, &copy).unwrap();
+    let outcome = bill(&[one.clone(), copy], &["--format", "json"]);
+    let bill = outcome.json();
+    assert_eq!(bill["total"]["metered_usd"], read(&one)["cost"]["total_usd"]);
+    let notes = bill["notes"].to_string();
+    assert!(notes.contains("copy.json is identical to another report and counts once"), "{notes}");
+}
+
+#[test]
+fn invalid_report_is_named_and_skipped_on_request_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = report(dir.path(), "good.json", 1, "team=vision");
+    let mut changed = read(&good);
+    changed["gpus"][0]["cost_usd"] = json!("0.000000001");
+    let bad = dir.path().join("bad.json");
+    fs::write(&bad, changed.to_string()).unwrap();
+    let outcome = bill(&[good.clone(), bad.clone()], &[]);
+    assert_eq!(outcome.status, 65);
+    let line = outcome.error_line();
+    assert!(
+        line.contains("bad.json: gpus[0].cost_usd: is 0.000000001, but its periods sum to"),
+        "{line}"
+    );
+    let skipped = bill(&[good.clone(), bad], &["--skip-invalid", "--format", "json"]).json();
+    assert_eq!(skipped["total"]["metered_usd"], read(&good)["cost"]["total_usd"]);
+    assert!(skipped["notes"].to_string().contains("skipped: "), "{skipped}");
+    assert_eq!(bill(&[dir.path().join("none.json")], &[]).status, 66);
+    assert_eq!(bill(&[good], &["--by", "teams"]).status, 2);
+}
+
+#[test]
+fn attributes_cannot_control_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = report(dir.path(), "a.json", 1, "team=%1B[2Jx%0Ay");
+    let text = bill(&[report], &[]).out;
+    assert!(
+        !text.contains('\u{1b}') && text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+#[test]
+fn invoice_is_compared_line_by_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = report(dir.path(), "a.json", 1, "team=vision");
+    let invoice = dir.path().join("invoice.csv");
+    fs::write(&invoice, "team,billed_usd\nvision,100\n").unwrap();
+    let outcome = bill(&[report], &["--format", "json", "--invoice", invoice.to_str().unwrap()]);
+    let line = outcome.json()["invoice"][0].clone();
+    assert_eq!(line["billed_usd"], "100.000000000");
+    let difference = nanos(&line["billed_usd"]).unwrap() - nanos(&line["metered_usd"]).unwrap();
+    assert_eq!(nanos(&line["difference_usd"]), Some(difference));
+}
+
+/// Prints time and peak memory. `PHASEMETER_BILL_REPORTS=10000` for a larger one.
+#[test]
+fn bill_of_many_reports_closes_in_bounded_memory() {
+    let count = std::env::var("PHASEMETER_BILL_REPORTS").map_or(500, |text| text.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let template =
+        fs::read_to_string(report(dir.path(), "t.json", 1, "team=TEAM,host.name=HOST")).unwrap();
+    let each =
+        nanos(&serde_json::from_str::<Value>(&template).unwrap()["cost"]["total_usd"]).unwrap();
+    for index in 0..count {
+        // UUIDs of the log are the same in all reports, so each gets its own.
+        let report = template
+            .replace("\"TEAM\"", &format!("\"team-{}\"", index % 20))
+            .replace("\"HOST\"", &format!("\"host-{index}\""))
+            .replace("\"GPU-", &format!("\"GPU-{index}-"));
+        fs::write(dir.path().join(format!("{index}.json")), report).unwrap();
+    }
+    fs::remove_file(dir.path().join("t.json")).unwrap();
+    let start = Instant::now();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_phasemeter"))
+        .current_dir(dir.path())
+        .args(["bill", "--format", "json"])
+        .args((0..count).map(|index| format!("{index}.json")))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let bill: Value = serde_json::from_reader(child.stdout.take().unwrap()).unwrap();
+    let usage = child.wait4().unwrap().rusage;
+    println!(
+        "{count} reports of {} bytes: {:.2} s, {} KiB",
+        template.len(),
+        start.elapsed().as_secs_f64(),
+        usage.maxrss / 1_024
+    );
+    let rows = list(&bill["rows"]);
+    let sum: i128 = rows.iter().map(|row| nanos(&row["total_usd"]).unwrap()).sum();
+    assert_eq!(sum, each * count as i128);
+    assert_eq!(rows.len(), 20);
+}
