@@ -43,6 +43,7 @@ mod fuzz_seeds;
 mod hostile;
 mod locations;
 mod models;
+mod plans;
 mod prices;
 mod recommendations;
 mod situations;

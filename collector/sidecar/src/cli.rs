@@ -9,6 +9,8 @@ mod bill;
 #[cfg(feature = "live")]
 mod live;
 mod metering;
+#[cfg(feature = "plan")]
+mod plan;
 mod policies;
 #[cfg(feature = "authoring")]
 mod policy;
@@ -28,6 +30,12 @@ pub use metering::{
     ExperimentArgs, Format, MeterArgs, MeteringArgs, PriceArgs, ReportArgs, SendArgs,
 };
 use phasemeter_sources::nvidia_smi::UtcOffset;
+#[cfg(feature = "plan")]
+pub use plan::{
+    BatchingArgs, CapacityArgs, CommitmentArgs, MemoryArgs, OfferArg, Optimizer, OutputArgs,
+    OwnArgs, PlanCommand, PlanPriceArgs, Precision, SelectArgs, SharingArgs, Solve, SpotArgs,
+    WorkloadArg,
+};
 pub use policies::{Limit, PolicyArgs};
 #[cfg(feature = "authoring")]
 pub use policy::{
@@ -102,6 +110,10 @@ pub enum Command {
     /// Split the cost of any number of JSON reports: who pays for which GPU time.
     #[cfg(feature = "bill")]
     Bill(BillArgs),
+    /// Plan before renting: memory, number of GPUs, payment plan, sharing, and more.
+    #[cfg(feature = "plan")]
+    #[command(subcommand)]
+    Plan(PlanCommand),
     /// Create, build, test, sign and inspect policies.
     #[cfg(feature = "authoring")]
     #[command(subcommand)]

@@ -17,6 +17,8 @@ pub mod host;
 pub mod instance;
 pub mod log;
 pub mod pipeline;
+#[cfg(feature = "plan")]
+pub mod plan;
 pub mod policies;
 pub mod pricing;
 pub mod report;

@@ -13,9 +13,9 @@ use crate::repository::{files, read, root};
 /// The directories with crates that are checked.
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
-/// `{meter, nvml-calls, process} ← {rules, sources, otlp} ← sidecar`: each crate may depend on those of
+/// `{meter, nvml-calls, process} ← {rules, sources, otlp, plan} ← sidecar`: each crate may depend on those of
 /// lower layers only.
-const LAYERS: [(&str, u8); 8] = [
+const LAYERS: [(&str, u8); 9] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-process", 0),
@@ -23,6 +23,7 @@ const LAYERS: [(&str, u8); 8] = [
     ("phasemeter-rules", 1),
     ("phasemeter-sources", 1),
     ("phasemeter-otlp", 1),
+    ("phasemeter-plan", 1),
     ("phasemeter", 2),
 ];
 

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use phasemeter_sources::SourceError;
 
 use super::delivery_report::DeliveryReport;
+#[cfg(feature = "plan")]
+use super::exit_status::EX_USAGE;
 use super::exit_status::{
     EX_CANTCREAT, EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, NOT_EXECUTABLE, NOT_FOUND,
 };
@@ -73,6 +75,18 @@ pub enum CommandError {
     #[cfg(feature = "authoring")]
     #[error(transparent)]
     Policy(#[from] super::PolicyCommandError),
+    /// A question of `plan` has no result.
+    #[cfg(feature = "plan")]
+    #[error(transparent)]
+    Plan(#[from] phasemeter_plan::error::PlanError),
+    /// A report cannot be used for a plan.
+    #[cfg(feature = "plan")]
+    #[error(transparent)]
+    Report(#[from] crate::plan::ReportError),
+    /// The price book has no such price.
+    #[cfg(feature = "plan")]
+    #[error("{0}; or set {1}")]
+    Unpriced(phasemeter_meter::price::Unpriced, &'static str),
     /// The operating system rejected a request.
     #[error("{what}")]
     System {
@@ -125,6 +139,12 @@ impl CommandError {
                 | OpenError::NoSuchPolicy { .. }
                 | OpenError::Key { .. },
             ) => EX_CONFIG,
+            #[cfg(feature = "plan")]
+            Self::Plan(_) | Self::Unpriced(..) => EX_USAGE,
+            #[cfg(feature = "plan")]
+            Self::Report(error) if error.is_unreadable() => EX_NOINPUT,
+            #[cfg(feature = "plan")]
+            Self::Report(_) => EX_DATAERR,
             Self::Policies(OpenError::Host(_) | OpenError::Thread(_)) => EX_OSERR,
             Self::System { .. } => EX_OSERR,
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,

@@ -1,6 +1,8 @@
 //! Exit statuses, after sysexits.h; 126 and 127 are those of shells. Clap exits with 2 for usage
 //! errors.
 
+/// Invalid usage, as of clap.
+pub(super) const EX_USAGE: u8 = 2;
 /// Invalid data.
 pub(super) const EX_DATAERR: u8 = 65;
 /// An input cannot be opened or read.

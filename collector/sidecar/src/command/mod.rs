@@ -27,6 +27,8 @@ mod live_error;
 mod log_limiter;
 mod metering;
 mod output_files;
+#[cfg(feature = "plan")]
+mod plan;
 mod policies;
 #[cfg(feature = "authoring")]
 mod policy;
@@ -69,6 +71,8 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "bill")]
         Command::Bill(args) => bill::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "plan")]
+        Command::Plan(command) => plan::run(command).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "authoring")]
         Command::Policy(command) => policy::run(command),
         Command::Compile { args } => Ok(child_main(args)),

@@ -9,14 +9,14 @@ use phasemeter_meter::phase::Phase;
 use phasemeter_rules::text::clean;
 
 /// The width of a page in columns.
-pub(super) const WIDTH: usize = 80;
+pub(crate) const WIDTH: usize = 80;
 
 /// The column at which facts begin, after their labels.
 const FACTS: usize = 13;
 
 /// A color. It repeats what the text states and adds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     Plain,
     Bold,
     Dim,
@@ -40,22 +40,22 @@ impl Style {
 
 /// A page under construction.
 #[derive(Clone, Debug)]
-pub(super) struct Page {
+pub(crate) struct Page {
     text: String,
     color: bool,
 }
 
 impl Page {
-    pub(super) const fn new(color: bool) -> Self {
+    pub(crate) const fn new(color: bool) -> Self {
         Self { text: String::new(), color }
     }
 
-    pub(super) fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.text
     }
 
     /// Appends to the current line.
-    pub(super) fn write(&mut self, style: Style, text: &str) {
+    pub(crate) fn write(&mut self, style: Style, text: &str) {
         match style.code().filter(|_| self.color && !text.trim().is_empty()) {
             Some(code) => {
                 self.text.push_str("\x1b[");
@@ -69,32 +69,50 @@ impl Page {
     }
 
     /// Ends the line, without trailing blanks.
-    pub(super) fn end_line(&mut self) {
+    pub(crate) fn end_line(&mut self) {
         self.text.truncate(self.text.trim_end_matches(' ').len());
         self.text.push('\n');
     }
 
     /// Items over the whole width, as many per line as fit.
-    pub(super) fn items(&mut self, style: Style, items: &[String], between: &str) {
+    pub(crate) fn items(&mut self, style: Style, items: &[String], between: &str) {
         for line in wrap(items, between, WIDTH) {
             self.write(style, &line);
             self.end_line();
         }
     }
 
+    /// A paragraph, indented.
+    #[cfg(feature = "plan")]
+    pub(crate) fn paragraph(&mut self, style: Style, indent: usize, text: &str) {
+        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        for line in wrap(&words, " ", WIDTH - indent) {
+            self.write(Style::Plain, &" ".repeat(indent));
+            self.write(style, &line);
+            self.end_line();
+        }
+    }
+
+    /// One line of a command or file, which may be longer than the page: it is copied from it.
+    #[cfg(feature = "plan")]
+    pub(crate) fn verbatim(&mut self, indent: usize, line: &str) {
+        self.write(Style::Plain, &format!("{}{}", " ".repeat(indent), clean(line)));
+        self.end_line();
+    }
+
     /// Items beside a label, as many per line as fit.
-    pub(super) fn fact(&mut self, label: &str, items: &[String], between: &str) {
+    pub(crate) fn fact(&mut self, label: &str, items: &[String], between: &str) {
         self.beside(label, Style::Plain, &wrap(items, between, WIDTH - FACTS));
     }
 
     /// The same in at most `lines` lines; items that do not fit are omitted.
-    pub(super) fn at_most(&mut self, label: &str, items: &[String], lines: usize) {
+    pub(crate) fn at_most(&mut self, label: &str, items: &[String], lines: usize) {
         let all = wrap(items, SEPARATOR, WIDTH - FACTS);
         self.beside(label, Style::Plain, all.get(..lines).unwrap_or(&all));
     }
 
     /// External text beside a label in at most `lines` lines; longer text ends with an ellipsis.
-    pub(super) fn passage(&mut self, label: &str, text: &str, lines: usize) {
+    pub(crate) fn passage(&mut self, label: &str, text: &str, lines: usize) {
         let mut words: Vec<String> = Vec::new();
         for word in text.split_whitespace() {
             match words.last_mut() {
@@ -117,7 +135,7 @@ impl Page {
     }
 
     /// A title beside a label.
-    pub(super) fn titled(&mut self, label: &str, title: &str) {
+    pub(crate) fn titled(&mut self, label: &str, title: &str) {
         self.beside(label, Style::Bold, &wrap(&[title.to_owned()], " ", WIDTH - FACTS));
     }
 
@@ -132,7 +150,7 @@ impl Page {
     }
 
     /// Facts beside a label, each on lines of its own.
-    pub(super) fn facts(&mut self, label: &str, facts: impl IntoIterator<Item = Vec<String>>) {
+    pub(crate) fn facts(&mut self, label: &str, facts: impl IntoIterator<Item = Vec<String>>) {
         let mut label = label;
         for items in facts {
             self.fact(label, &items, SEPARATOR);
@@ -142,16 +160,16 @@ impl Page {
 }
 
 /// The default separator of items.
-pub(super) const SEPARATOR: &str = " · ";
+pub(crate) const SEPARATOR: &str = " · ";
 
 /// The width of a text in terminal columns.
-pub(super) fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
 /// Wraps items into lines of at most `limit` columns. Longer items are broken at blanks, longer words
 /// anywhere.
-fn wrap(items: &[String], between: &str, limit: usize) -> Vec<String> {
+pub(crate) fn wrap(items: &[String], between: &str, limit: usize) -> Vec<String> {
     let items: Vec<String> = items.iter().map(|item| clean(item)).collect();
     fill(items.iter().map(String::as_str), between, limit, |item| {
         fill(item.split(' '), " ", limit, |word| chunks(word, limit))
@@ -195,7 +213,7 @@ fn chunks(word: &str, limit: usize) -> Vec<String> {
 }
 
 /// A name in at most `limit` columns: its middle is elided, since names differ at their ends.
-pub(super) fn shortened(name: &str, limit: usize) -> String {
+pub(crate) fn shortened(name: &str, limit: usize) -> String {
     let name = clean(name);
     if width(&name) <= limit {
         return name;
@@ -221,7 +239,7 @@ pub(super) fn shortened(name: &str, limit: usize) -> String {
 }
 
 /// Pads a text with blanks up to `limit` columns.
-pub(super) fn padded(text: &str, limit: usize) -> String {
+pub(crate) fn padded(text: &str, limit: usize) -> String {
     format!("{text}{}", " ".repeat(limit.saturating_sub(width(text))))
 }
 

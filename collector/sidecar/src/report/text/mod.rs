@@ -4,9 +4,9 @@
 //! measurement; last the recommendations and what they would save. Must not depend on the terminal
 //! or add numbers that are not in the report.
 
-mod format;
+pub(crate) mod format;
 mod gpus;
-mod layout;
+pub(crate) mod layout;
 mod measured;
 mod money;
 mod phases;

@@ -1,0 +1,104 @@
+//! Mixed coverage: commit to the GPUs that are used most, and rent the others by the hour.
+//!
+//! Must not depend on where the use by hour comes from.
+
+use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::price::Plan;
+
+use crate::error::PlanError;
+use crate::format::{gpus, usd};
+use crate::worksheet::{Quantity, Worksheet};
+
+use super::term::Commitment;
+
+/// The largest fleet whose coverage is computed.
+const MAX_GPUS: u64 = 100_000;
+
+/// The best number of committed GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coverage {
+    /// The committed plan.
+    pub plan: Plan,
+    /// GPUs to commit to.
+    pub base: u64,
+    /// The most GPUs in use at once.
+    pub most: u64,
+    /// Cost per month: base committed, the rest on demand.
+    pub monthly: NanoUsd,
+    /// Cost per month with all on demand.
+    pub on_demand: NanoUsd,
+    /// Cost per month with `most` committed.
+    pub all_committed: NanoUsd,
+}
+
+/// The best coverage over all committed plans; `None` without use by hour or commitments.
+///
+/// # Errors
+/// Returns an error if the fleet is too large.
+pub(crate) fn coverage(
+    committed: &[Commitment],
+    on_demand: Rate,
+    month_hours: u64,
+    by_hour: &[u64],
+) -> Result<Option<Coverage>, PlanError> {
+    let Some(most) = by_hour.iter().copied().max() else { return Ok(None) };
+    if most > MAX_GPUS {
+        let fix = format!("give at most {MAX_GPUS}");
+        return Err(PlanError::invalid("by-hour", most, "too many GPUs", fix));
+    }
+    let all = committed.iter().filter_map(|it| best(it, on_demand, month_hours, by_hour, most));
+    Ok(all.min_by_key(|it| it.monthly))
+}
+
+/// The best base of one plan. GPU k is in use in all hours in which at least k are, so the cost is a
+/// sum over GPUs, and each is committed if that costs less.
+fn best(
+    commitment: &Commitment,
+    on_demand: Rate,
+    month_hours: u64,
+    by_hour: &[u64],
+    most: u64,
+) -> Option<Coverage> {
+    let parts = i128::try_from(by_hour.len()).ok()?;
+    let committed = commitment.monthly(month_hours);
+    let rented = |gpu: u64| {
+        let used = by_hour.iter().filter(|&&in_use| in_use >= gpu).count();
+        let month = on_demand.hourly().times(month_hours);
+        month.ratio(i128::try_from(used).ok()?, parts)
+    };
+    let costs: Vec<NanoUsd> = (1..=most).map(rented).collect::<Option<_>>()?;
+    let base = costs.iter().take_while(|cost| committed < **cost).count();
+    let rest = costs.get(base..)?.iter().copied().sum();
+    let base = u64::try_from(base).ok()?;
+    Some(Coverage {
+        plan: commitment.plan,
+        base,
+        most,
+        monthly: committed.times(base) + rest,
+        on_demand: costs.iter().copied().sum(),
+        all_committed: committed.times(most),
+    })
+}
+
+impl Coverage {
+    pub(crate) fn write(&self, sheet: &mut Worksheet) {
+        let Self { plan, base, most, monthly, on_demand, all_committed } = *self;
+        sheet.headline.push(format!("commit to {} with {plan}, rent the rest", gpus(base)));
+        let columns = [("mix", "mix"), ("committed_gpus", "committed"), ("monthly_usd", "month")];
+        let row = |name: &str, committed, cost| {
+            vec![Quantity::text(name), Quantity::Count(committed), Quantity::Usd(cost)]
+        };
+        let rows = vec![
+            row("all on demand", 0, on_demand),
+            row(&format!("base {plan}"), base, monthly),
+            row(&format!("all {plan}"), most, all_committed),
+        ];
+        sheet.table("coverage", "Mixed coverage", &columns, rows);
+        sheet.formula(
+            "base",
+            "the GPUs that are used for more hours than the break-even",
+            format!("{base} of {most}"),
+            format!("{} per month", usd(monthly)),
+        );
+    }
+}

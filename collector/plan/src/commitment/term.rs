@@ -1,0 +1,54 @@
+//! Committed prices: paid in every hour of a term.
+//!
+//! Must not depend on how much GPUs are used.
+
+use phasemeter_meter::money::{NanoUsd, Rate, div_half_even};
+use phasemeter_meter::price::Plan;
+use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
+
+/// Months per year.
+pub const MONTHS: u64 = 12;
+
+/// A committed price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commitment {
+    /// Reserved for one or three years, or owned.
+    pub plan: Plan,
+    /// Price per hour of the term, used or not.
+    pub rate: Rate,
+    /// Paid once per GPU and term.
+    pub upfront: NanoUsd,
+}
+
+impl Commitment {
+    /// Years of the term. Owned GPUs have none: their rate is already amortized.
+    #[must_use]
+    pub const fn years(&self) -> u64 {
+        if matches!(self.plan, Plan::Reserved3y) { 3 } else { 1 }
+    }
+
+    /// The cost of one GPU for a month, used or not: to the nano-dollar, rounded half to even.
+    #[must_use]
+    pub fn monthly(&self, month_hours: u64) -> NanoUsd {
+        let months = i128::from(MONTHS * self.years());
+        let upfront = div_half_even(self.upfront.0, months).unwrap_or_default();
+        self.rate.hourly().times(month_hours) + NanoUsd(upfront)
+    }
+
+    /// The cost of one GPU for a year.
+    #[must_use]
+    pub fn yearly(&self, month_hours: u64) -> NanoUsd {
+        let upfront = div_half_even(self.upfront.0, i128::from(self.years())).unwrap_or_default();
+        self.rate.hourly().times(month_hours * MONTHS) + NanoUsd(upfront)
+    }
+
+    /// The hours per month from which it costs less than `hourly`; `None` if that is more than the
+    /// month has, or `hourly` is free.
+    #[must_use]
+    pub fn break_even(&self, hourly: Rate, month_hours: u64) -> Option<Nanos> {
+        let monthly = self.monthly(month_hours).0.checked_mul(i128::from(NANOS_PER_HOUR))?;
+        let nanos = monthly.checked_div(i128::from(hourly.nano_usd_per_hour()))?;
+        let nanos = u64::try_from(nanos).ok()?;
+        (nanos <= month_hours.saturating_mul(NANOS_PER_HOUR)).then_some(Nanos(nanos))
+    }
+}

@@ -1,0 +1,16 @@
+//! A workload that shares a GPU.
+//!
+//! Must not depend on the way of sharing.
+
+use crate::units::{Ratio, Size};
+
+/// A workload as measured alone on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// Peak memory.
+    pub memory: Size,
+    /// Utilization of the whole GPU.
+    pub utilization: Ratio,
+}

@@ -1,0 +1,190 @@
+//! The result of a question in one model for text and JSON: values, tables, formulas with their
+//! numbers, commands, assumptions and notes.
+//!
+//! Must not depend on a question or on how it is displayed.
+
+use phasemeter_meter::money::{NanoUsd, Rate};
+
+use crate::format;
+
+/// A worked result.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Worksheet {
+    /// The result in a few words, each an item of the first line.
+    pub headline: Vec<String>,
+    /// Named values.
+    pub values: Vec<Value>,
+    /// Tables of values.
+    pub tables: Vec<Table>,
+    /// How the values were computed.
+    pub formulas: Vec<Formula>,
+    /// Costs against times, to be drawn.
+    pub chart: Option<Chart>,
+    /// Commands and files that put the result into effect.
+    pub snippets: Vec<Snippet>,
+    /// What was assumed because it was not given.
+    pub assumptions: Vec<String>,
+    /// What the result does not cover, and mistakes that are common here.
+    pub notes: Vec<String>,
+}
+
+/// A quantity with its unit; a missing one has a reason, and is neither zero nor omitted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Quantity {
+    /// An amount of money.
+    Usd(NanoUsd),
+    /// A small amount of money, displayed to a hundredth of a cent.
+    UsdFine(NanoUsd),
+    /// A price per hour.
+    Rate(Rate),
+    /// A whole number.
+    Count(u64),
+    /// Any other number, with its unit in the name of the value.
+    Number(f64),
+    /// A fraction, displayed as a percentage.
+    Fraction(f64),
+    /// Memory in bytes.
+    Bytes(u64),
+    /// Hours.
+    Hours(f64),
+    /// Seconds.
+    Seconds(f64),
+    /// A name.
+    Text(String),
+    /// Whether something holds.
+    Flag(bool),
+    /// Unknown or not applicable, with the reason.
+    Missing(&'static str),
+}
+
+impl Quantity {
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+/// For text; missing quantities are a dash.
+impl std::fmt::Display for Quantity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = match self {
+            Self::Usd(amount) => format::usd(*amount),
+            Self::UsdFine(amount) => format::fine(*amount),
+            Self::Rate(rate) => format::rate(*rate),
+            Self::Count(count) => format::grouped(u128::from(*count)),
+            Self::Number(number) => format::number(*number),
+            Self::Fraction(fraction) => format::percent(*fraction),
+            Self::Bytes(bytes) => {
+                format!("{} GB ({} GiB)", format::gb(*bytes), format::gib(*bytes))
+            }
+            Self::Hours(hours) => format!("{} h", format::number(*hours)),
+            Self::Seconds(seconds) => format::seconds(*seconds),
+            Self::Text(text) => text.clone(),
+            Self::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
+            Self::Missing(_) => "–".to_owned(),
+        };
+        f.pad(&text)
+    }
+}
+
+/// A named quantity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// The name in JSON; ends with the unit.
+    pub key: &'static str,
+    /// The name in text; empty if only JSON has the value.
+    pub label: &'static str,
+    /// The quantity.
+    pub quantity: Quantity,
+}
+
+/// A table; each row has one quantity per column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The name in JSON.
+    pub key: &'static str,
+    /// The label in text; empty if only JSON has the table.
+    pub title: &'static str,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows.
+    pub rows: Vec<Vec<Quantity>>,
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The name in JSON; ends with the unit.
+    pub key: &'static str,
+    /// The heading in text; empty if only JSON has the column.
+    pub heading: &'static str,
+}
+
+/// A formula in symbols and with its numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Formula {
+    /// What it computes.
+    pub name: String,
+    /// In words: `hours × price × GPUs`.
+    pub symbols: &'static str,
+    /// With the numbers put in: `720 h × $3.06 × 8`.
+    pub numbers: String,
+    /// The result.
+    pub result: String,
+}
+
+/// A chart of points: to the right is slower, up is more expensive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// The axis to the right, with its unit.
+    pub x: &'static str,
+    /// The axis upward, with its unit.
+    pub y: &'static str,
+    /// Names and places.
+    pub points: Vec<(String, f64, f64)>,
+}
+
+/// Commands or a file, line by line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snippet {
+    /// What it does.
+    pub title: String,
+    /// Its lines.
+    pub lines: Vec<String>,
+}
+
+impl Worksheet {
+    pub(crate) fn value(&mut self, key: &'static str, label: &'static str, quantity: Quantity) {
+        self.values.push(Value { key, label, quantity });
+    }
+
+    pub(crate) fn formula(
+        &mut self,
+        name: impl Into<String>,
+        symbols: &'static str,
+        numbers: impl Into<String>,
+        result: impl Into<String>,
+    ) {
+        let (name, numbers, result) = (name.into(), numbers.into(), result.into());
+        self.formulas.push(Formula { name, symbols, numbers, result });
+    }
+
+    pub(crate) fn table(
+        &mut self,
+        key: &'static str,
+        title: &'static str,
+        columns: &[(&'static str, &'static str)],
+        rows: Vec<Vec<Quantity>>,
+    ) {
+        let columns = columns.iter().map(|&(key, heading)| Column { key, heading }).collect();
+        self.tables.push(Table { key, title, columns, rows });
+    }
+
+    pub(crate) fn assume(&mut self, sentence: impl Into<String>) {
+        self.assumptions.push(sentence.into());
+    }
+
+    pub(crate) fn note(&mut self, sentence: impl Into<String>) {
+        self.notes.push(sentence.into());
+    }
+}

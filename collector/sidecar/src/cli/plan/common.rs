@@ -1,0 +1,39 @@
+//! Options of several questions: price and format.
+//!
+//! Must not depend on a question.
+
+use clap::Args;
+use phasemeter_meter::money::Rate;
+
+use super::super::metering::Format;
+
+/// Format of the result.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Report")]
+pub struct OutputArgs {
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// The price of a GPU-hour on demand.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Price")]
+pub struct PlanPriceArgs {
+    /// Price on demand in USD per GPU-hour [default: the price book's, if a GPU or an instance type is
+    /// given].
+    #[arg(long, value_name = "USD", value_parser = Rate::parse)]
+    pub price: Option<Rate>,
+
+    /// Cloud provider: aws, azure or gcp.
+    #[arg(long, value_name = "NAME")]
+    pub provider: Option<String>,
+
+    /// Region, like us-east-1.
+    #[arg(long, value_name = "NAME")]
+    pub region: Option<String>,
+
+    /// Instance type, like p5.48xlarge.
+    #[arg(long, value_name = "NAME")]
+    pub instance_type: Option<String>,
+}

@@ -1,0 +1,91 @@
+//! `phasemeter plan`: turns options, prices and reports into questions, and writes the results.
+
+mod batching;
+mod capacity;
+mod commitment;
+mod memory;
+mod own;
+mod prices;
+mod select;
+mod sharing;
+mod spot;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+use self::prices::Prices;
+use super::error::CommandError;
+use crate::cli::{Format, OutputArgs, PlanCommand};
+use crate::plan::{Measured, PlanReport, ReportError, json, text};
+use crate::report::text::use_color;
+
+/// Solves a question and writes the result.
+pub(super) fn run(command: PlanCommand) -> Result<(), CommandError> {
+    let mut prices = Prices::today();
+    let (question, output, worksheet) = match command {
+        PlanCommand::Memory(args) => {
+            let output = args.output.clone();
+            ("memory", output, memory::request(&args)?.compute()?.worksheet())
+        }
+        PlanCommand::Capacity(args) => {
+            let output = args.output.clone();
+            ("capacity", output, capacity::request(args, &mut prices)?.compute()?.worksheet())
+        }
+        PlanCommand::Commitment(args) => {
+            let output = args.output.clone();
+            ("commitment", output, commitment::request(*args, &mut prices)?.compare()?.worksheet())
+        }
+        PlanCommand::Own(args) => {
+            let output = args.output.clone();
+            ("own", output, own::request(&args, &mut prices)?.compute()?.worksheet())
+        }
+        PlanCommand::Spot(args) => {
+            let output = args.output.clone();
+            ("spot", output, spot::request(&args, &mut prices)?.compute()?.worksheet())
+        }
+        PlanCommand::Sharing(args) => {
+            let output = args.output.clone();
+            ("sharing", output, sharing::request(args, &mut prices)?.compute()?.worksheet())
+        }
+        PlanCommand::Batching(args) => {
+            let output = args.output.clone();
+            ("batching", output, batching::request(&args).compute()?.worksheet())
+        }
+        PlanCommand::Select(args) => {
+            let output = args.output.clone();
+            ("select", output, select::request(args, &mut prices)?.compute()?.worksheet())
+        }
+    };
+    let report = PlanReport { question, worksheet, prices: prices.used() };
+    match write(&report, &output, io::stdout()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+fn write(
+    report: &PlanReport,
+    output: &OutputArgs,
+    mut out: impl Write + IsTerminal,
+) -> io::Result<()> {
+    match output.format {
+        Format::Json => json::write(report, &mut out)?,
+        Format::Text => {
+            let no_color = std::env::var_os("NO_COLOR");
+            let color = use_color(out.is_terminal(), no_color.as_deref());
+            out.write_all(text::render(report, color).as_bytes())?;
+        }
+    }
+    out.flush()
+}
+
+/// The report of `--from`, if given.
+fn measured(from: Option<&Path>) -> Result<Option<Measured>, CommandError> {
+    from.map(Measured::read).transpose().map_err(CommandError::from)
+}
+
+/// The error of a report that lacks a value that a question needs.
+fn lacks(from: Option<&Path>, what: &'static str, fix: &'static str) -> CommandError {
+    let path = from.map(Path::to_owned).unwrap_or_default();
+    ReportError::Lacks { path, what, fix }.into()
+}

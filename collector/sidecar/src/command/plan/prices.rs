@@ -1,0 +1,93 @@
+//! Prices of plans: given, else of a report, else of the price book.
+//!
+//! Must not depend on a question.
+
+use std::time::SystemTime;
+
+use phasemeter_meter::date::Date;
+use phasemeter_meter::money::Rate;
+use phasemeter_meter::price::{Plan, Price, PriceBook, Query};
+use phasemeter_meter::units::{Nanos, Timestamp};
+
+use super::super::error::CommandError;
+use crate::cli::PlanPriceArgs;
+use crate::plan::{Measured, PlanPrice};
+
+/// Finds prices and remembers their provenance.
+pub(super) struct Prices {
+    book: PriceBook,
+    today: Date,
+    used: Vec<PlanPrice>,
+}
+
+impl Prices {
+    /// Ages are as of today.
+    pub(super) fn today() -> Self {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = Timestamp::EPOCH + Nanos::from(since_epoch.unwrap_or_default());
+        Self { book: PriceBook::built_in(), today: Date::of(now), used: Vec::new() }
+    }
+
+    /// The provenance of each price that was used.
+    pub(super) fn used(self) -> Vec<PlanPrice> {
+        self.used
+    }
+
+    /// The price on demand: given, else of the report, else of the book if a model or an instance type
+    /// is known.
+    pub(super) fn on_demand(
+        &mut self,
+        args: &PlanPriceArgs,
+        model: Option<&str>,
+        measured: Option<&Measured>,
+    ) -> Result<Option<Rate>, CommandError> {
+        if let Some(rate) = args.price {
+            return Ok(Some(rate));
+        }
+        let of_report = measured.and_then(|it| it.price.as_ref());
+        let of_report = of_report.filter(|it| it.plan.is_none_or(|plan| plan == Plan::OnDemand));
+        if let Some(price) = of_report
+            && args.instance_type.is_none()
+        {
+            self.note("price on demand", price);
+            return Ok(Some(price.rate));
+        }
+        let model = model.or_else(|| measured?.model());
+        let price = self.listed(args, model, Plan::OnDemand, "--price")?;
+        Ok(price.map(|price| {
+            self.note("price on demand", &price);
+            price.rate
+        }))
+    }
+
+    /// The price of the book; `None` if neither model nor instance type is known.
+    pub(super) fn listed(
+        &self,
+        args: &PlanPriceArgs,
+        model: Option<&str>,
+        plan: Plan,
+        option: &'static str,
+    ) -> Result<Option<Price>, CommandError> {
+        if model.is_none() && args.instance_type.is_none() {
+            return Ok(None);
+        }
+        let price = self.book.price(&Query {
+            model,
+            provider: args.provider.as_deref(),
+            region: args.region.as_deref(),
+            instance_type: args.instance_type.as_deref(),
+            plan: Some(plan),
+        });
+        price.map(Some).map_err(|unpriced| CommandError::Unpriced(unpriced, option))
+    }
+
+    /// The GPU of an instance type.
+    pub(super) fn gpu_of(&self, instance_type: Option<&str>) -> Option<&'static str> {
+        self.book.gpu_of(instance_type?)
+    }
+
+    /// Adds the provenance of a price.
+    pub(super) fn note(&mut self, purpose: &str, price: &Price) {
+        self.used.push(PlanPrice::of(purpose, price, self.today));
+    }
+}

@@ -1,0 +1,82 @@
+//! The question of `phasemeter plan select`.
+
+use phasemeter_meter::gpu_specs::GpuSpecs;
+use phasemeter_meter::money::Rate;
+use phasemeter_plan::error::PlanError;
+use phasemeter_plan::select::{Offer, Request};
+use phasemeter_plan::units::PerSecond;
+
+use super::super::error::CommandError;
+use super::memory::specs;
+use super::prices::Prices;
+use super::{lacks, measured};
+use crate::cli::{OfferArg, PlanPriceArgs, SelectArgs};
+use crate::plan::Measured;
+
+pub(super) fn request(args: SelectArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+    let mut offers = Vec::new();
+    if let Some(report) = measured(args.from.as_deref())? {
+        offers.push(measured_offer(&report, prices).ok_or_else(|| {
+            let fix = "set --work in the run, with one unit, and a price";
+            lacks(args.from.as_deref(), "work of one unit with a price", fix)
+        })?);
+    }
+    for arg in args.offers {
+        offers.push(offer(arg, prices)?);
+    }
+    if let Some(intensity) = args.intensity.filter(|it| !it.is_finite() || *it <= 0.0) {
+        return Err(PlanError::Invalid {
+            option: "intensity",
+            value: intensity.to_string(),
+            problem: "not FLOP per byte".to_owned(),
+            fix: "give a number above 0, like 50".to_owned(),
+        }
+        .into());
+    }
+    Ok(Request {
+        offers,
+        work: args.work,
+        deadline: args.deadline,
+        intensity: args.intensity,
+        parameters: args.params,
+    })
+}
+
+/// The GPUs of a report at its price.
+fn measured_offer(report: &Measured, prices: &mut Prices) -> Option<Offer> {
+    let price = report.price.as_ref()?;
+    let throughput = PerSecond::new(report.throughput()?.1)?;
+    prices.note("measured run", price);
+    let model = report.model();
+    Some(Offer {
+        name: format!("measured, {}", model.unwrap_or("several models")),
+        specs: model.and_then(GpuSpecs::of),
+        gpus: report.gpus.len() as u64,
+        price: price.rate,
+        throughput: Some(throughput),
+    })
+}
+
+fn offer(arg: OfferArg, prices: &mut Prices) -> Result<Offer, CommandError> {
+    let instance_type = arg.instance_type.clone();
+    let model = match &arg.gpu {
+        Some(model) => Some(specs(model)?.model),
+        None => prices.gpu_of(instance_type.as_deref()),
+    };
+    let name = arg.name.or(instance_type).or(arg.gpu).unwrap_or_default();
+    let lookup = PlanPriceArgs {
+        price: arg.price,
+        provider: arg.provider,
+        region: arg.region,
+        instance_type: arg.instance_type,
+    };
+    let price: Option<Rate> = prices.on_demand(&lookup, model, None)?;
+    let price = price.ok_or_else(|| PlanError::Invalid {
+        option: "offer",
+        value: name.clone(),
+        problem: "its price is unknown".to_owned(),
+        fix: "add price=USD, gpu=MODEL or instance-type=NAME".to_owned(),
+    })?;
+    let specs = model.and_then(GpuSpecs::of);
+    Ok(Offer { name, specs, gpus: arg.count, price, throughput: arg.throughput })
+}

@@ -1,0 +1,86 @@
+//! The question of `phasemeter plan sharing`.
+
+use phasemeter_plan::error::PlanError;
+use phasemeter_plan::sharing::{Request, Workload};
+use phasemeter_plan::units::Size;
+
+use super::super::error::CommandError;
+use super::memory::specs;
+use super::own::ratio;
+use super::prices::Prices;
+use super::{lacks, measured};
+use crate::cli::SharingArgs;
+use crate::plan::Measured;
+
+/// The most workloads of one option.
+const MAX_COUNT: u64 = 10_000;
+
+pub(super) fn request(args: SharingArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+    let from = args.from.as_deref();
+    let report = measured(from)?;
+    let model = args.gpu.clone().or_else(|| Some(report.as_ref()?.model()?.to_owned()));
+    let model = model.ok_or_else(|| lacks(from, "single model of its GPUs", "give --gpu"))?;
+    let memory = specs(&model)?.memory.ok_or_else(|| PlanError::Invalid {
+        option: "gpu",
+        value: model.clone(),
+        problem: "its memory is unknown".to_owned(),
+        fix: "name another GPU".to_owned(),
+    })?;
+    let workloads = match (&report, args.workloads.is_empty() && args.partition.is_empty()) {
+        (Some(report), true) => measured_workloads(report).ok_or_else(|| {
+            lacks(
+                from,
+                "memory and utilization of each GPU",
+                "record the columns memory.used and utilization.gpu",
+            )
+        })?,
+        _ => given(&args)?,
+    };
+    let price = prices.on_demand(&args.price, Some(&model), report.as_ref())?;
+    Ok(Request {
+        model,
+        memory: Size(memory.get()),
+        workloads,
+        headroom: args.headroom,
+        target: args.target,
+        today: args.today,
+        price,
+        partition: args.partition,
+    })
+}
+
+/// One workload per GPU of a report.
+fn measured_workloads(report: &Measured) -> Option<Vec<Workload>> {
+    let workload = |gpu: &crate::plan::MeasuredGpu| {
+        Some(Workload {
+            name: gpu.id.clone(),
+            memory: Size(gpu.peak_bytes?),
+            utilization: ratio(gpu.utilization?)?,
+        })
+    };
+    report.gpus.iter().map(workload).collect()
+}
+
+fn given(args: &SharingArgs) -> Result<Vec<Workload>, PlanError> {
+    let mut workloads = Vec::new();
+    for it in &args.workloads {
+        if it.count > MAX_COUNT {
+            return Err(PlanError::Invalid {
+                option: "workload",
+                value: it.name.clone(),
+                problem: format!("count={} is too many", it.count),
+                fix: format!("give at most {MAX_COUNT}"),
+            });
+        }
+        let name = |number: u64| {
+            if it.count == 1 { it.name.clone() } else { format!("{}-{number}", it.name) }
+        };
+        let (memory, utilization) = (it.memory, it.utilization);
+        workloads.extend((1..=it.count).map(|number| Workload {
+            name: name(number),
+            memory,
+            utilization,
+        }));
+    }
+    Ok(workloads)
+}

@@ -1,0 +1,67 @@
+//! The question of `phasemeter plan spot`.
+
+use phasemeter_meter::price::Plan;
+use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
+use phasemeter_plan::error::PlanError;
+use phasemeter_plan::spot::{Interruptions, Request, Spot};
+
+use super::super::error::CommandError;
+use super::measured;
+use super::prices::Prices;
+use crate::cli::SpotArgs;
+
+pub(super) fn request(args: &SpotArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+    if args.no_checkpoints {
+        return Err(PlanError::Invalid {
+            option: "no-checkpoints",
+            value: "given".to_owned(),
+            problem: "an interruption would repeat the whole job".to_owned(),
+            fix: "save checkpoints, or use capacity that is not interrupted".to_owned(),
+        }
+        .into());
+    }
+    let report = measured(args.from.as_deref())?;
+    let model = args.gpu.as_deref().or_else(|| report.as_ref()?.model());
+    let on_demand = prices.on_demand(&args.price, model, report.as_ref())?;
+    let spot = match (args.discount, args.spot_price) {
+        (Some(discount), _) => Spot::Discount(discount),
+        (None, Some(price)) => Spot::Price(price),
+        (None, None) => {
+            let listed =
+                prices.listed(&args.price, model, Plan::Spot, "--discount or --spot-price")?;
+            let listed = listed.ok_or(PlanError::Missing {
+                option: "discount",
+                reason: "the saving depends on the price of spot",
+                fix: "give --discount, --spot-price, --gpu or --instance-type",
+            })?;
+            prices.note("spot price", &listed);
+            Spot::Price(listed.rate)
+        }
+    };
+    let gpu_hours = args.gpu_hours.or_else(|| nanos(report.as_ref()?.gpu_hours?));
+    let interruptions = interruptions(args)?;
+    Ok(Request { on_demand, spot, interruptions, gpu_hours })
+}
+
+fn interruptions(args: &SpotArgs) -> Result<Interruptions, PlanError> {
+    if let Some(redone) = args.redone {
+        return Ok(Interruptions::Redone(redone));
+    }
+    let missing = |option| PlanError::Missing {
+        option,
+        reason: "interruptions repeat work",
+        fix: "give --interval, --restart and --mean-time, or --redone as measured",
+    };
+    Ok(Interruptions::Checkpoints {
+        interval: args.interval.ok_or_else(|| missing("interval"))?,
+        restart: args.restart.ok_or_else(|| missing("restart"))?,
+        between: args.mean_time.ok_or_else(|| missing("mean-time"))?,
+        write: args.checkpoint_time,
+    })
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+fn nanos(hours: f64) -> Option<Nanos> {
+    let nanos = (hours * NANOS_PER_HOUR as f64).round();
+    (0.0..1e18).contains(&nanos).then_some(Nanos(nanos as u64))
+}

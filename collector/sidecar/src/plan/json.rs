@@ -1,0 +1,148 @@
+//! A plan as JSON, as specified by `plan.schema.json`.
+//!
+//! A missing value is null, and its reason is under `missing`. Must not depend on a question.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use phasemeter_plan::worksheet::{Quantity, Table, Worksheet};
+use phasemeter_rules::json_escape::Escaped;
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::ser::PrettyFormatter;
+
+use super::PlanReport;
+use crate::report::Usd;
+
+/// The value of `schema`; changes with the meaning of any field.
+pub const SCHEMA: &str = "phasemeter.plan/0.1";
+
+/// Writes the plan as indented JSON, followed by a newline.
+///
+/// # Errors
+/// Returns an error if `out` cannot be written to.
+pub fn write(report: &PlanReport, mut out: impl Write) -> io::Result<()> {
+    let formatter = Escaped(PrettyFormatter::new());
+    report.serialize(&mut serde_json::Serializer::with_formatter(&mut out, formatter))?;
+    writeln!(out)
+}
+
+impl Serialize for PlanReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let sheet = &self.worksheet;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema", SCHEMA)?;
+        map.serialize_entry("question", self.question)?;
+        map.serialize_entry("summary", &sheet.headline)?;
+        map.serialize_entry("result", &Results(sheet))?;
+        map.serialize_entry("missing", &missing(sheet))?;
+        map.serialize_entry("formulas", &Formulas(sheet))?;
+        map.serialize_entry("snippets", &Snippets(sheet))?;
+        map.serialize_entry("prices", &self.prices)?;
+        map.serialize_entry("assumptions", &sheet.assumptions)?;
+        map.serialize_entry("notes", &sheet.notes)?;
+        map.end()
+    }
+}
+
+/// Values and tables by name.
+struct Results<'a>(&'a Worksheet);
+
+impl Serialize for Results<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for value in &self.0.values {
+            map.serialize_entry(value.key, &Json(&value.quantity))?;
+        }
+        for table in &self.0.tables {
+            map.serialize_entry(table.key, &Rows(table))?;
+        }
+        map.end()
+    }
+}
+
+struct Rows<'a>(&'a Table);
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.0.rows.len()))?;
+        for row in &self.0.rows {
+            list.serialize_element(&Row(self.0, row))?;
+        }
+        list.end()
+    }
+}
+
+struct Row<'a>(&'a Table, &'a [Quantity]);
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (column, quantity) in self.0.columns.iter().zip(self.1) {
+            map.serialize_entry(column.key, &Json(quantity))?;
+        }
+        map.end()
+    }
+}
+
+/// Money is a string with nine decimals, all else a number in the unit of its name.
+struct Json<'a>(&'a Quantity);
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Quantity::Usd(amount) | Quantity::UsdFine(amount) => Usd(*amount).serialize(serializer),
+            Quantity::Rate(rate) => Usd(rate.hourly()).serialize(serializer),
+            Quantity::Count(count) | Quantity::Bytes(count) => serializer.serialize_u64(*count),
+            Quantity::Number(number)
+            | Quantity::Fraction(number)
+            | Quantity::Hours(number)
+            | Quantity::Seconds(number) => serializer.serialize_f64(*number),
+            Quantity::Text(text) => serializer.serialize_str(text),
+            Quantity::Flag(flag) => serializer.serialize_bool(*flag),
+            Quantity::Missing(_) => serializer.serialize_none(),
+        }
+    }
+}
+
+/// Why values are null, by the name of the value, or of the table and its column.
+fn missing(sheet: &Worksheet) -> BTreeMap<String, &'static str> {
+    let values = sheet.values.iter().filter_map(|value| match value.quantity {
+        Quantity::Missing(reason) => Some((value.key.to_owned(), reason)),
+        _ => None,
+    });
+    let cells = sheet.tables.iter().flat_map(|table| {
+        let rows = table.rows.iter().flat_map(|row| table.columns.iter().zip(row));
+        rows.filter_map(|(column, quantity)| match quantity {
+            Quantity::Missing(reason) => Some((format!("{}.{}", table.key, column.key), *reason)),
+            _ => None,
+        })
+    });
+    values.chain(cells).collect()
+}
+
+struct Formulas<'a>(&'a Worksheet);
+
+impl Serialize for Formulas<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.formulas.iter().map(|it| {
+            BTreeMap::from([
+                ("name", it.name.as_str()),
+                ("formula", it.symbols),
+                ("numbers", &it.numbers),
+                ("result", &it.result),
+            ])
+        }))
+    }
+}
+
+struct Snippets<'a>(&'a Worksheet);
+
+impl Serialize for Snippets<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(
+            self.0.snippets.iter().map(|it| {
+                BTreeMap::from([("title", it.title.clone()), ("text", it.lines.join("\n"))])
+            }),
+        )
+    }
+}

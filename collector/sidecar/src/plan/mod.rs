@@ -1,0 +1,26 @@
+//! Results of `phasemeter plan` as text and JSON, and the measured values of reports that they use.
+//!
+//! Must not depend on the command line.
+
+mod chart;
+pub mod json;
+mod measured;
+mod priced;
+mod table;
+pub mod text;
+
+pub use measured::{Measured, MeasuredGpu, ReportError};
+pub use priced::PlanPrice;
+
+use phasemeter_plan::worksheet::Worksheet;
+
+/// A result with its question and prices.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanReport {
+    /// The question: `commitment`.
+    pub question: &'static str,
+    /// The result.
+    pub worksheet: Worksheet,
+    /// The prices of the price book or of a report that it uses.
+    pub prices: Vec<PlanPrice>,
+}

@@ -1,0 +1,83 @@
+//! A plan as text: a page of 80 columns.
+//!
+//! The result first, then tables, the formulas with their numbers, commands, prices, assumptions and
+//! notes. Must not depend on a question.
+
+use phasemeter_plan::worksheet::{Quantity, Worksheet};
+
+use super::PlanReport;
+use super::chart::chart;
+use super::table::table;
+use crate::report::text::layout::{Page, SEPARATOR, Style};
+
+/// Renders the plan.
+#[must_use]
+pub fn render(report: &PlanReport, color: bool) -> String {
+    let mut page = Page::new(color);
+    let sheet = &report.worksheet;
+    let mut title = vec![format!("Plan: {}", report.question)];
+    title.extend(sheet.headline.iter().cloned());
+    page.items(Style::Bold, &title, SEPARATOR);
+    values(&mut page, sheet);
+    for shown in sheet.tables.iter().filter(|table| !table.title.is_empty()) {
+        page.end_line();
+        page.paragraph(Style::Bold, 0, shown.title);
+        table(&mut page, shown);
+    }
+    if let Some(points) = &sheet.chart {
+        page.end_line();
+        chart(&mut page, points);
+    }
+    formulas(&mut page, sheet);
+    for snippet in &sheet.snippets {
+        page.end_line();
+        page.paragraph(Style::Bold, 0, &snippet.title);
+        for line in &snippet.lines {
+            page.verbatim(2, line);
+        }
+    }
+    if !report.prices.is_empty() {
+        page.end_line();
+        page.facts("Price", report.prices.iter().map(|price| price.items().to_vec()));
+    }
+    sentences(&mut page, "Assumptions", &sheet.assumptions);
+    sentences(&mut page, "Notes", &sheet.notes);
+    page.into_text()
+}
+
+/// Labeled values in lines.
+fn values(page: &mut Page, sheet: &Worksheet) {
+    let shown = sheet.values.iter().filter(|value| !value.label.is_empty());
+    let items: Vec<String> = shown
+        .map(|value| match &value.quantity {
+            Quantity::Missing(reason) => format!("{}: unknown, {reason}", value.label),
+            quantity => format!("{} {quantity}", value.label),
+        })
+        .collect();
+    page.items(Style::Plain, &items, SEPARATOR);
+}
+
+fn formulas(page: &mut Page, sheet: &Worksheet) {
+    if sheet.formulas.is_empty() {
+        return;
+    }
+    page.end_line();
+    page.paragraph(Style::Bold, 0, "Formulas");
+    for formula in &sheet.formulas {
+        page.paragraph(Style::Plain, 2, &format!("{} = {}", formula.name, formula.symbols));
+        page.paragraph(Style::Plain, 4, &format!("= {} = {}", formula.numbers, formula.result));
+    }
+}
+
+fn sentences(page: &mut Page, label: &str, sentences: &[String]) {
+    if sentences.is_empty() {
+        return;
+    }
+    page.end_line();
+    let words = |sentence: &String| sentence.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let mut label = label;
+    for sentence in sentences {
+        page.fact(label, &words(sentence), " ");
+        label = "";
+    }
+}
