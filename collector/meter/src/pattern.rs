@@ -2,7 +2,8 @@
 //!
 //! Detected from readings, not from seconds: a job that bounces between 0% and 100% within a second
 //! has a mean of 50% in each second and would look steady. A stretch is a run of cycles that follow
-//! one another within 120 s; a bouncing stretch has at least ten of them. Must not depend on money.
+//! one another within 120 s, each busy for a tenth of its length or more; a bouncing stretch has at
+//! least ten of them. Must not depend on money.
 
 use crate::median::{self, DurationMedian};
 use crate::units::{Nanos, PPM, Timestamp, Utilization};
@@ -18,6 +19,10 @@ const MAX_CYCLE: Nanos = Nanos::from_secs(120);
 
 /// Minimum number of cycles of a bouncing stretch.
 const MIN_CYCLES: usize = 10;
+
+/// Minimum duty cycle, as a divisor: a tenth. A GPU that is busy less is not starved, but idle with
+/// bursts.
+const MIN_DUTY: u64 = 10;
 
 /// Minimum observed time and readings for any pattern but bouncing.
 const MIN_TIME: Nanos = Nanos::from_secs(30);
@@ -195,7 +200,9 @@ impl CycleDetector {
     fn rise(&mut self, at: Timestamp, previous: Option<OpenCycle>) -> Option<CycleChange> {
         let cycle = previous.and_then(|open| {
             let (period, fall) = (at.since(open.rise), open.fall?);
-            (period <= MAX_CYCLE).then(|| (period, fall.since(open.rise)))
+            let high = fall.since(open.rise);
+            let is_cycle = period <= MAX_CYCLE && high.saturating_mul(MIN_DUTY) >= period;
+            is_cycle.then_some((period, high))
         });
         let in_stretch =
             self.stretch_end.is_some_and(|stretch_end| at.since(stretch_end) <= MAX_CYCLE);

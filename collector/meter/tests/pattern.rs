@@ -86,6 +86,16 @@ fn bouncing_requires_ten_cycles() {
     assert_eq!(kind(&rises(11)), Some(PatternKind::Bouncing));
 }
 
+/// Waste of a GPU with bursts is idle, since it waits for work and not for input.
+#[test]
+fn bursts_of_less_than_a_tenth_are_idle() {
+    let bursts = |high: u64| load(600, move |ms| if ms % 20_000 < high { 100 } else { 0 });
+    assert_eq!(kind(&bursts(2_000)), Some(PatternKind::Bouncing));
+    let summary = summary(&bursts(600));
+    assert_eq!(summary.pattern.map(|pattern| pattern.kind), Some(PatternKind::Idle));
+    assert_eq!(summary.waste.starvation, NanoUsd::ZERO);
+}
+
 #[test]
 fn idle_mixed_steady_and_insufficient_data() {
     assert_eq!(
@@ -101,23 +111,29 @@ fn idle_mixed_steady_and_insufficient_data() {
 /// cycles.
 fn stretches(rows: &[Row]) -> Vec<(u64, u64)> {
     let stale_after = oracle::stale_after(rows);
-    let (mut low, mut rise) = (false, None);
+    let (mut low, mut rise, mut fall) = (false, None::<u64>, None::<u64>);
     let mut cycles: Vec<(u64, u64)> = Vec::new();
     // The last reading covers no time.
     for (index, row) in rows.iter().enumerate().take(rows.len() - 1) {
         let unknown = index > 0 && row.at > rows[index - 1].at + stale_after;
         if unknown || row.ppm.is_none() {
-            (low, rise) = (false, None);
+            (low, rise, fall) = (false, None, None);
         }
         match row.ppm {
-            Some(ppm) if ppm < 100_000 => low = true,
+            Some(ppm) if ppm < 100_000 => {
+                low = true;
+                fall = fall.or(Some(row.at));
+            }
             Some(ppm) if ppm >= 700_000 && low => {
                 low = false;
+                // A cycle is busy for at least a tenth of its length.
                 if let Some(before) = rise.replace(row.at)
                     && row.at - before <= 120_000
+                    && fall.is_some_and(|fall| (fall - before) * 10 >= row.at - before)
                 {
                     cycles.push((before, row.at));
                 }
+                fall = None;
             }
             _ => {}
         }
@@ -140,8 +156,8 @@ fn stretches(rows: &[Row]) -> Vec<(u64, u64)> {
 
 /// Square waves of any period, steps and gaps in sequence.
 fn any_rows() -> impl Strategy<Value = Vec<Row>> {
-    let wave = (200_u64..30_000, 1_u64..9, 1_u64..16)
-        .prop_map(|(period, duty_cycle, cycles)| (period, period * duty_cycle / 10, cycles));
+    let wave = (200_u64..30_000, 1_u64..18, 1_u64..16)
+        .prop_map(|(period, duty_cycle, cycles)| (period, period * duty_cycle / 20, cycles));
     let pause = prop_oneof![Just(0_u64), 0_u64..5_000, 100_000_u64..140_000];
     let steady = (0_u64..=100, 1_u64..80);
     prop::collection::vec((wave, pause, steady), 1..5).prop_map(|parts| {
