@@ -11,9 +11,9 @@ use std::str::FromStr;
 pub struct Lever(&'static str);
 
 impl Lever {
-    /// Every lever: data loading, work per GPU, sharing, scheduling, compute efficiency, memory, and
-    /// rate.
-    pub const ALL: [Self; 31] = [
+    /// Every lever: data loading, work per GPU, sharing, scheduling, compute efficiency, memory,
+    /// reliability, and rate.
+    pub const ALL: [Self; 44] = [
         Self("dali"),
         Self("num_workers"),
         Self("pin_memory"),
@@ -22,16 +22,24 @@ impl Lever {
         Self("batch"),
         Self("grad_accumulation"),
         Self("dynamic_batching"),
+        Self("concurrency"),
+        Self("bucketing"),
         Self("smaller_gpu"),
+        Self("larger_gpu"),
         Self("mig"),
         Self("mps"),
+        Self("time_slicing"),
         Self("bin_pack"),
+        Self("consolidate"),
+        Self("replicas"),
         Self("autoscale"),
         Self("schedule"),
         Self("release_memory"),
         Self("chargeback"),
         Self("overlap"),
+        Self("compile"),
         Self("amp"),
+        Self("tf32"),
         Self("bf16"),
         Self("fp16"),
         Self("fp8"),
@@ -40,11 +48,16 @@ impl Lever {
         Self("nccl"),
         Self("checkpointing"),
         Self("quantization"),
+        Self("checkpoint_interval"),
+        Self("restart"),
+        Self("power_limit"),
         Self("spot"),
         Self("reserved_1y"),
         Self("reserved_3y"),
         Self("region"),
         Self("provider"),
+        Self("measure"),
+        Self("other"),
     ];
 
     /// Its name in policies, reports and telemetry.

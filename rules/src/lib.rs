@@ -18,6 +18,7 @@ pub mod recommendation;
 pub mod schema;
 pub mod settings;
 pub mod window;
+pub mod workload;
 
 // Inputs and results in files.
 pub mod fixture;

@@ -19,7 +19,7 @@ use crate::guest_state::{GuestState, Log};
 use crate::limits::LimitExceeded;
 use crate::manifest::{Kind, Manifest};
 use crate::quote::{Quote, QuoteRequest};
-use crate::recommendation::Recommendation;
+use crate::recommendation::Response;
 use crate::settings::Settings;
 use crate::window::Window;
 
@@ -124,7 +124,7 @@ impl Policy {
     }
 
     /// Evaluates a recommender on a window; `None` if the policy is a pricer.
-    pub fn recommend(&self, window: &Window) -> Option<Evaluation<Vec<Recommendation>>> {
+    pub fn recommend(&self, window: &Window) -> Option<Evaluation<Response>> {
         let recommender = self.guest.contract.recommender()?;
         Some(self.guest.evaluate_configured(|call| recommender.recommend(call, window)))
     }

@@ -33,13 +33,105 @@ pub struct Recommendation {
     pub evidence: BTreeMap<String, f64>,
     /// IDs of the GPUs it applies to: at least one, all in the window, no duplicates.
     pub gpus: Vec<String>,
+    /// What it is good for.
+    pub kind: RecommendationKind,
+    /// How much work it is.
+    pub effort: Effort,
+    /// Whether it can be undone at once.
+    pub reversible: bool,
+    /// The action for automation.
+    pub remediation: Option<Remediation>,
+}
+
+/// What a recommendation is good for. Only savings count in sums of dollars.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecommendationKind {
+    /// Reduces the bill.
+    #[default]
+    Saving,
+    /// Prevents a loss.
+    Risk,
+    /// Frees capacity for other work.
+    Capacity,
+}
+
+impl RecommendationKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Saving, Self::Risk, Self::Capacity];
+
+    /// The name in reports and telemetry.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Saving => "saving",
+            Self::Risk => "risk",
+            Self::Capacity => "capacity",
+        }
+    }
+}
+
+/// How much work a recommendation is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// A setting or a command.
+    #[default]
+    Low,
+    /// A day or so.
+    Medium,
+    /// Changes to code or contracts.
+    High,
+}
+
+impl Effort {
+    /// All efforts.
+    pub const ALL: [Self; 3] = [Self::Low, Self::Medium, Self::High];
+
+    /// The name in reports and telemetry.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// An action for automation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remediation {
+    /// Like `k8s.scale`.
+    pub kind: String,
+    /// At most 16.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// Missing information, without which something cannot be recommended or ruled out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// A column, attribute or setting.
+    pub missing: String,
+    /// What it would tell: one line of 1–300 bytes.
+    pub reason: String,
+    /// IDs of the GPUs that it is missing for: at least one, all in the window, no duplicates.
+    pub gpus: Vec<String>,
+}
+
+/// What a recommender returns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Response {
+    /// At most 64.
+    pub recommendations: Vec<Recommendation>,
+    /// At most 64.
+    pub needs: Vec<Need>,
 }
 
 impl Recommendation {
     /// The part that savings are computed from. `policy` is the name of the policy.
     #[must_use]
     pub fn for_savings<'a>(&'a self, policy: &'a str) -> recommendation::Recommendation<'a> {
-        let Self { ref code, target, saving, ref gpus, .. } = *self;
-        recommendation::Recommendation { policy, code, target, saving, gpus }
+        let Self { ref code, target, saving, ref gpus, kind, .. } = *self;
+        let is_saving = kind == RecommendationKind::Saving;
+        recommendation::Recommendation { policy, code, target, saving, gpus, is_saving }
     }
 }

@@ -6,12 +6,15 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::accounts;
+use phasemeter_meter::activity::Activity;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::pattern::Pattern;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 use phasemeter_meter::waste::WasteByCategory;
+
+use crate::workload::Workload;
 
 /// Measurements of an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +31,8 @@ pub struct Window {
     pub trace_id: String,
     /// Its attributes.
     pub attributes: BTreeMap<String, String>,
+    /// Local time in seconds east of UTC; `None` if unknown.
+    pub utc_offset: Option<i32>,
     /// Interval between the points of a column.
     pub step: Nanos,
     /// The GPUs, in the order of the report.
@@ -36,8 +41,8 @@ pub struct Window {
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// One GPU of a window.
-#[derive(Clone, Debug, PartialEq)]
+/// One GPU of a window. The default has no data.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gpu {
     /// Its UUID; else its PCI bus ID; else its file and index. Unique in the window.
     pub id: String,
@@ -66,6 +71,42 @@ pub struct Gpu {
     pub memory: Vec<f64>,
     /// Measurements without a field of their own.
     pub metrics: BTreeMap<String, f64>,
+    /// Its attributes, beyond those of the experiment.
+    pub attributes: BTreeMap<String, String>,
+    /// What runs on it.
+    pub workload: Workload,
+    /// Whether the work may be interrupted.
+    pub interruptible: bool,
+    /// When it worked.
+    pub activity: Activity,
+    /// Mean interval between readings; `None` without readings.
+    pub interval: Option<Nanos>,
+    /// Observed and idle time of each hour of the week; empty if less than a day was observed.
+    pub week: Vec<HourOfWeek>,
+    /// Clocks and temperature.
+    pub sensors: Sensors,
+}
+
+/// Clocks and temperature of a GPU. `None` if not recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sensors {
+    /// Mean SM clock while the GPU was at least 90% busy, in MHz.
+    pub sm_clock: Option<f64>,
+    /// The highest of these clocks.
+    pub max_sm_clock: Option<f64>,
+    /// Mean temperature, in degrees Celsius.
+    pub temperature: Option<f64>,
+    /// The highest temperature.
+    pub max_temperature: Option<f64>,
+}
+
+/// One hour of the week.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HourOfWeek {
+    /// Observed time.
+    pub observed: Nanos,
+    /// The part of it below 10% utilization.
+    pub idle: Nanos,
 }
 
 /// Totals of a GPU by account.

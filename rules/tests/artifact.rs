@@ -75,7 +75,7 @@ fn candidate() -> Candidate {
 fn assert_works(host: &Host, candidate: Candidate) {
     let policy = host.load(candidate).unwrap();
     let evaluation = policy.recommend(&support::window(1, 60)).unwrap();
-    assert_eq!(evaluation.result.unwrap().len(), 1);
+    assert_eq!(evaluation.result.unwrap().recommendations.len(), 1);
 }
 
 /// Guarantee: code compiled by the child runs in this process.

@@ -17,7 +17,7 @@ use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::lever::Lever;
 use phasemeter_rules::manifest::Kind;
-use phasemeter_rules::recommendation::Target;
+use phasemeter_rules::recommendation::{Effort, RecommendationKind, Target};
 
 fn host() -> Host {
     Host::new(Options { limits: support::patient(), ..Options::default() }).unwrap()
@@ -45,8 +45,16 @@ fn window_and_recommendation_fields_arrive_unchanged() {
     let window = support::window(2, 4);
     let evaluation = policy.recommend(&window).unwrap();
     println!("{:?}", evaluation.usage);
-    let recommendations = evaluation.result.unwrap();
-    let [recommendation] = recommendations.as_slice() else { panic!("{recommendations:?}") };
+    let response = evaluation.result.unwrap();
+    let [recommendation] = response.recommendations.as_slice() else { panic!("{response:?}") };
+    let [need] = response.needs.as_slice() else { panic!("{response:?}") };
+    assert_eq!((&*need.missing, &*need.reason), ("power.draw", "What it would tell"));
+    assert_eq!(need.gpus, ["GPU-0"]);
+    let kind = (recommendation.kind, recommendation.effort, recommendation.reversible);
+    assert_eq!(kind, (RecommendationKind::Risk, Effort::High, true));
+    let remediation = recommendation.remediation.as_ref().unwrap();
+    assert_eq!(remediation.kind, "k8s.scale");
+    assert_eq!(remediation.parameters.get("replicas").map(String::as_str), Some("2"));
     assert_eq!(recommendation.code, "mirror.input");
     let target = Target::Waste(WasteCategory::Starvation);
     assert_eq!((recommendation.target, recommendation.lever), (target, "dali".parse().unwrap()));
@@ -61,11 +69,15 @@ fn window_and_recommendation_fields_arrive_unchanged() {
                 utilization.points 3";
     assert_eq!(evidence.join(", "), expected);
     let expected = r#"flag=true nested.number=2.5 texts.0=a texts.1=b
-1785110400000000000 1785114000000000000 true train-7 4bf92f3577b34da6a3ce929d0e0e4736 [("team", "vision")] 6 [("queue.depth", 3.0)]
+1785110400000000000 1785114000000000000 true train-7 4bf92f3577b34da6a3ce929d0e0e4736 [("team", "vision")] Some(7200) 6 [("queue.depth", 3.0)]
 GPU-0 NVIDIA H100 80GB HBM3 Some(85520809984) Some(700.0)
 Account { seconds: 1000.0, effective-seconds: 500.0, cost: 1000000000, utilized-cost: 500000000 }
 Waste { starvation: 1000000000, idle: 500000000, underload: 250000000 } Some(Pattern { kind: PatternKind::Bouncing, period-seconds: Some(42.0), duty-cycle: Some(0.5) })
-Some(Price { nano-usd-per-gpu-hour: 3600000000, plan: Some(Plan::OnDemand), provider: Some("aws"), region: None, instance-type: None, source: "the price book", as-of: Some("2026-07-20"), estimated: false }) [("samples", 200000.0)] [("energy.joules", 1500000.0)]"#;
+Some(Price { nano-usd-per-gpu-hour: 3600000000, plan: Some(Plan::OnDemand), provider: Some("aws"), region: None, instance-type: None, source: "the price book", as-of: Some("2026-07-20"), estimated: false }) [("samples", 200000.0)] [("energy.joules", 1500000.0)]
+[("host.name", "node-1")] Workload::Training true
+Some(1.0) Quiet { seconds: 1000.0, held-seconds: 800.0 } 40 610.0 700.0 610.0 0.0 Quiet { seconds: 610.0, held-seconds: 0.0 } Quiet { seconds: 5.0, held-seconds: 5.0 } Pauses { count: 1, quiet: Quiet { seconds: 90.0, held-seconds: 80.0 }, shortest-seconds: 90.0, longest-seconds: 91.0 }
+168 Some(HourOfWeek { observed-seconds: 60.0, idle-seconds: 6.0 })
+Sensors { sm-clock-mhz: Some(1410.5), max-sm-clock-mhz: Some(1980.0), temperature-celsius: Some(61.25), max-temperature-celsius: Some(74.0) }"#;
     assert_eq!(recommendation.rationale, expected);
     assert_eq!(evaluation.log.lines.len(), 1);
 }

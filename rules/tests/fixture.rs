@@ -27,13 +27,14 @@ use phasemeter_rules::fixture::{
     write_recommendations, write_request, write_window,
 };
 use phasemeter_rules::quote::{Quote, QuoteRequest};
-use phasemeter_rules::recommendation::{Recommendation, Saving, Target};
+use phasemeter_rules::recommendation::{
+    Effort, Need, Recommendation, RecommendationKind, Remediation, Response, Saving, Target,
+};
 use phasemeter_rules::window::{AccountTotals, Accounts, Window};
-use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 
-use strategies::{fraction, quote, recommendation, request, window};
+use strategies::{fraction, quote, request, response, window};
 
 fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
     let mut text = Vec::new();
@@ -45,8 +46,8 @@ fn window_text(window: &Window) -> String {
     written(|out| write_window(window, out))
 }
 
-fn recommendations_text(recommendations: &[Recommendation]) -> String {
-    written(|out| write_recommendations(recommendations, out))
+fn response_text(response: &Response) -> String {
+    written(|out| write_recommendations(response, out))
 }
 
 fn request_text(request: &QuoteRequest) -> String {
@@ -57,8 +58,8 @@ fn quote_text(quote: Option<&Quote>) -> String {
     written(|out| write_quote(quote, out))
 }
 
-fn example_recommendations() -> Vec<Recommendation> {
-    vec![Recommendation {
+fn example_response() -> Response {
+    let recommendation = Recommendation {
         code: "idle.share".to_owned(),
         target: Target::Waste(WasteCategory::Idle),
         lever: "bin_pack".parse().unwrap(),
@@ -69,7 +70,20 @@ fn example_recommendations() -> Vec<Recommendation> {
         confidence: fraction(0.8),
         evidence: BTreeMap::from([("idle.seconds".to_owned(), 1_200.0)]),
         gpus: vec!["GPU-0".to_owned(), "GPU-1".to_owned()],
-    }]
+        kind: RecommendationKind::Capacity,
+        effort: Effort::Medium,
+        reversible: true,
+        remediation: Some(Remediation {
+            kind: "k8s.scale".to_owned(),
+            parameters: BTreeMap::from([("replicas".to_owned(), "2".to_owned())]),
+        }),
+    };
+    let need = Need {
+        missing: "power.draw".to_owned(),
+        reason: "power tells a hung job from a busy one".to_owned(),
+        gpus: vec!["GPU-0".to_owned()],
+    };
+    Response { recommendations: vec![recommendation], needs: vec![need] }
 }
 
 fn example_quote() -> Quote {
@@ -91,7 +105,7 @@ fn example_quote() -> Quote {
 fn written_files_match_examples() {
     for (name, text) in [
         ("every.window.json", window_text(&support::window(2, 4))),
-        ("every.recommendations.json", recommendations_text(&example_recommendations())),
+        ("every.recommendations.json", response_text(&example_response())),
         ("every.request.json", request_text(&support::request())),
         ("every.quote.json", quote_text(Some(&example_quote()))),
         ("none.quote.json", quote_text(None)),
@@ -184,6 +198,8 @@ fn window_limits_are_inclusive() {
         assert_eq!(is_valid(&|window| window.trace_id.clone_from(&trace_id)), valid, "{trace_id}");
     }
     assert!(!is_valid(&|window| window.gpus[0].id.clear()));
+    assert!(is_valid(&|window| window.gpus[0].week.clear()));
+    assert!(!is_valid(&|window| window.gpus[0].week.truncate(167)));
     assert!(!is_valid(&|window| window.gpus[1].id = window.gpus[0].id.clone()));
     for (ppm, valid) in [(PPM, true), (PPM + 1, false)] {
         let pattern = Pattern { kind: PatternKind::Bouncing, period: None, duty_cycle: Some(ppm) };
@@ -252,9 +268,9 @@ proptest! {
     }
 
     #[test]
-    fn recommendations_round_trip(recommendations in vec(recommendation(), 0..4)) {
-        let text = recommendations_text(&recommendations);
-        prop_assert_eq!(read_recommendations("x", text.as_bytes()).unwrap(), recommendations);
+    fn response_round_trips(response in response()) {
+        let text = response_text(&response);
+        prop_assert_eq!(read_recommendations("x", text.as_bytes()).unwrap(), response);
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn prices(out: &mut String) -> Result<(), String> {
         }
         let line = format!(
             "Offer {{ provider: {provider:?}, region: {region:?}, instance_type: {instance:?}, \
-             model: {model:?}, nano_usd_per_gpu_hour: {rate}, as_of: {as_of:?} }},\n",
+             model: {model:?}, gpus: {count}, nano_usd_per_gpu_hour: {rate}, as_of: {as_of:?} }},\n",
         );
         offers
             .entry((provider, instance))

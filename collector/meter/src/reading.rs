@@ -3,6 +3,8 @@
 //! Sources produce readings. Must not depend on the kind of source: a log, a driver, OTLP or the
 //! demonstration.
 
+use std::collections::BTreeMap;
+
 use crate::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization};
 
 /// One GPU's values at one instant. A missing value is `None`, never zero.
@@ -192,6 +194,8 @@ pub struct GpuIdentity {
     pub power_limit: Option<Milliwatts>,
     /// Properties that only a driver provides.
     pub board: Board,
+    /// OpenTelemetry attributes beyond those of the run: `log.file.name` of its first log.
+    pub attributes: BTreeMap<String, String>,
 }
 
 /// Properties queried from the driver once, when a GPU is discovered. Logs have none of them.

@@ -32,7 +32,14 @@ fn rate(dollars: &str) -> Rate {
 fn gpu(id: &str, bill: i128, [starvation, idle, underload]: [i128; 3]) -> PricedGpu<'_> {
     let waste =
         WasteByCategory { starvation: usd(starvation), idle: usd(idle), underload: usd(underload) };
-    PricedGpu { id, rate: rate("3"), bill: usd(bill), waste, tensor_measured: false }
+    PricedGpu {
+        id,
+        rate: rate("3"),
+        bill: usd(bill),
+        waste,
+        tensor_measured: false,
+        committed: false,
+    }
 }
 
 /// A recommendation that saves `expected`, nothing at low and twice that at high.
@@ -44,7 +51,7 @@ fn recommendation<'a>(
 ) -> Recommendation<'a> {
     let high = fraction((expected * 2.0).min(1.0));
     let saving = Saving { low: Fraction::ZERO, expected: fraction(expected), high };
-    Recommendation { policy: "test", code, target, saving, gpus }
+    Recommendation { policy: "test", code, target, saving, gpus, is_saving: true }
 }
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -179,7 +186,7 @@ struct OwnedRecommendation {
 impl OwnedRecommendation {
     fn borrowed(&self) -> Recommendation<'_> {
         let Self { policy, code, target, saving, ref gpus } = *self;
-        Recommendation { policy, code, target, saving, gpus }
+        Recommendation { policy, code, target, saving, gpus, is_saving: true }
     }
 }
 
@@ -220,7 +227,14 @@ fn any_gpus() -> impl Strategy<Value = Vec<PricedGpu<'static>>> {
             let [starvation, idle, underload, useful] = parts.map(NanoUsd);
             let waste = WasteByCategory { starvation, idle, underload };
             let rate = Rate::new(nanos).unwrap();
-            PricedGpu { id, rate, bill: waste.sum() + useful, waste, tensor_measured }
+            PricedGpu {
+                id,
+                rate,
+                bill: waste.sum() + useful,
+                waste,
+                tensor_measured,
+                committed: false,
+            }
         });
         gpus.collect()
     })

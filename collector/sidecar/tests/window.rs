@@ -57,7 +57,7 @@ fn window_without_known_end_covers_last_day() {
         })
         .collect();
     let window =
-        window(&experiment, &gpus, &BTreeMap::new(), WallOffset::default(), false).unwrap();
+        window(&experiment, &gpus, &BTreeMap::new(), WallOffset::default(), None, false).unwrap();
 
     // From the hour one day before the current one, rounded down to a step.
     let (from, step) = (START + 36 * HOUR, window.step.0 / NANOS_PER_SECOND);

@@ -35,6 +35,9 @@ const BUSES: [&str; 8] = ["19", "3B", "4C", "5D", "9B", "BB", "CB", "DB"];
 
 /// A cycle of stages that some GPUs, in order of index, repeat.
 struct Workload {
+    /// Values of `service.name` and `phasemeter.workload`.
+    service: &'static str,
+    kind: &'static str,
     gpus: usize,
     cycle: &'static [Stage],
 }
@@ -71,13 +74,22 @@ const fn away(seconds: u32, state: DemoState) -> Stage {
 const WORKLOADS: [Workload; 6] = [
     // Training that waits for its data loader: a few batches, then no work.
     Workload {
+        service: "vision",
+        kind: "training",
         gpus: 2,
         cycle: &[working((19, 25), (86, 98), 61_442), working((15, 21), (0, 2), 61_442)],
     },
     // Nearly the same mean, but steady: batches too small for the GPU.
-    Workload { gpus: 1, cycle: &[working((7_200, 7_200), (45, 57), 33_218)] },
+    Workload {
+        service: "speech",
+        kind: "training",
+        gpus: 1,
+        cycle: &[working((7_200, 7_200), (45, 57), 33_218)],
+    },
     // Inference at one third, following the load of the day.
     Workload {
+        service: "chat",
+        kind: "serving",
         gpus: 1,
         cycle: &[
             working((1_200, 1_200), (20, 28), 44_870),
@@ -90,16 +102,22 @@ const WORKLOADS: [Workload; 6] = [
     },
     // Compute-bound training with occasional checkpoints.
     Workload {
+        service: "pretraining",
+        kind: "training",
         gpus: 2,
         cycle: &[working((560, 620), (96, 100), 72_306), working((5, 9), (3, 12), 72_306)],
     },
     // An open, idle notebook.
     Workload {
+        service: "notebook",
+        kind: "interactive",
         gpus: 1,
         cycle: &[working((280, 520), (0, 0), 30_720), working((3, 9), (30, 85), 30_720)],
     },
     // Training on a GPU that falls off the bus, is repaired while unobserved, and continues.
     Workload {
+        service: "ranking",
+        kind: "training",
         gpus: 1,
         cycle: &[
             working((2_760, 2_760), (74, 88), 66_194),
@@ -127,12 +145,15 @@ impl Demo {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut names = Prng(seed);
-        let cycles = WORKLOADS.iter().flat_map(|workload| repeat_n(workload.cycle, workload.gpus));
+        let each = || WORKLOADS.iter().flat_map(|workload| repeat_n(workload, workload.gpus));
+        let named = (0..).zip(BUSES).zip(each());
         Self {
-            identities: (0..).zip(BUSES).map(|(i, bus)| identity(i, bus, &mut names)).collect(),
+            identities: named
+                .map(|((i, bus), workload)| identity(i, bus, workload, &mut names))
+                .collect(),
             gpus: (1..)
-                .zip(cycles)
-                .map(|(number, cycle)| DemoGpu::new(seed, number, cycle))
+                .zip(each())
+                .map(|(number, workload)| DemoGpu::new(seed, number, workload.cycle))
                 .collect(),
             step: 0,
             gpu_index: 0,
@@ -165,7 +186,8 @@ impl Source for Demo {
     fn reject(&mut self, _reason: &str) {}
 }
 
-fn identity(index: u32, bus: &str, prng: &mut Prng) -> GpuIdentity {
+fn identity(index: u32, bus: &str, workload: &Workload, prng: &mut Prng) -> GpuIdentity {
+    let attributes = [("service.name", workload.service), ("phasemeter.workload", workload.kind)];
     let (high, low) = (prng.next_u64(), prng.next_u64());
     let uuid = format!(
         "GPU-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
@@ -183,6 +205,7 @@ fn identity(index: u32, bus: &str, prng: &mut Prng) -> GpuIdentity {
         model: Some(MODEL.to_owned()),
         memory_total: Bytes::from_mebibytes(MEMORY_TOTAL),
         power_limit: Milliwatts::new(POWER_LIMIT),
+        attributes: attributes.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         ..GpuIdentity::default()
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! Must not depend on what is recommended.
 
-use std::collections::BTreeMap;
-
 use phasemeter_meter::columns::{Columns, Grid};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;
@@ -11,6 +9,7 @@ use phasemeter_meter::price::{Plan, Price};
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_rules::window::{Gpu, Window};
+use phasemeter_rules::workload::Workload;
 use proptest::prelude::*;
 
 use crate::support;
@@ -76,11 +75,13 @@ fn gpu(index: usize, meter: &GpuMeter, grid: &Grid) -> Gpu {
         waste: summary.waste,
         pattern: summary.pattern,
         price: Some(Price::given(rate(), Some(Plan::OnDemand), "test")),
-        work_done: BTreeMap::new(),
         utilization,
         power,
         memory,
-        metrics: BTreeMap::new(),
+        activity: meter.window_totals(Timestamp::LAST).activity,
+        interval: meter.window_totals(Timestamp::LAST).interval(),
+        workload: Workload::Training,
+        ..Gpu::default()
     }
 }
 
@@ -100,6 +101,26 @@ pub(crate) fn window(gpus: &[Vec<Second>]) -> Window {
     let grid = Grid::over(start, end, meters.iter().map(GpuMeter::series));
     let gpus = meters.iter().enumerate().map(|(index, meter)| gpu(index, meter, &grid)).collect();
     Window { start: grid.start, end, step: grid.step, gpus, ..support::window(0, 0) }
+}
+
+/// The window of [`fleet`], with what its GPUs run.
+pub(crate) fn fleet_window(gpus: &[Vec<Second>]) -> Window {
+    let mut window = window(gpus);
+    for (index, gpu) in window.gpus.iter_mut().enumerate() {
+        gpu.workload = match index {
+            3 => Workload::Serving,
+            6 => Workload::Interactive,
+            _ => Workload::Training,
+        };
+        // GPUs 0 and 1 run one job, and so do 4 and 5.
+        let service = match index {
+            1 => 0,
+            5 => 4,
+            other => other,
+        };
+        gpu.attributes.insert("service.name".to_owned(), service.to_string());
+    }
+    window
 }
 
 /// Alternates between 97% for 21 s and 0% for 19 s.

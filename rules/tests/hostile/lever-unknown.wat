@@ -1,5 +1,5 @@
-;; error: invalid
-;; message: recommendations[0].lever is 'test.action', expected one of the known levers
+;; error: none
+;; The recommendation is ignored, with a warning.
 (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
   (drop (call $recommendation))
   (i32.store (i32.const 2060) (i32.const 320))

@@ -7,8 +7,8 @@
   (i32.store (i32.const 1800) (i32.const 65))
   (loop $again
     (memory.copy
-      (i32.add (i32.const 2048) (i32.mul (local.get $i) (i32.const 96)))
-      (i32.const 2048) (i32.const 96))
+      (i32.add (i32.const 2048) (i32.mul (local.get $i) (i32.const 120)))
+      (i32.const 2048) (i32.const 120))
     (local.set $i (i32.add (local.get $i) (i32.const 1)))
     (br_if $again (i32.lt_u (local.get $i) (i32.const 65))))
   (i32.const 1792))

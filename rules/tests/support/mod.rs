@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use phasemeter_meter::activity::{Activity, Pauses, Quiet};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::price::{Plan, Price, PriceRange};
@@ -16,7 +17,8 @@ use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
 use phasemeter_meter::waste::WasteByCategory;
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::quote::QuoteRequest;
-use phasemeter_rules::window::{AccountTotals, Accounts, Gpu, Window};
+use phasemeter_rules::window::{AccountTotals, Accounts, Gpu, HourOfWeek, Sensors, Window};
+use phasemeter_rules::workload::Workload;
 use wit_component::StringEncoding;
 use wit_parser::{Resolve, WorldId, WorldItem};
 
@@ -165,6 +167,18 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
         power: column(650.0),
         memory: Vec::new(),
         metrics: BTreeMap::from([("energy.joules".to_owned(), 1.5e6)]),
+        attributes: BTreeMap::from([("host.name".to_owned(), "node-1".to_owned())]),
+        workload: Workload::Training,
+        interruptible: true,
+        activity: activity(),
+        interval: Some(Nanos::SECOND),
+        week: vec![HourOfWeek { observed: Nanos::from_secs(60), idle: Nanos::from_secs(6) }; 168],
+        sensors: Sensors {
+            sm_clock: Some(1_410.5),
+            max_sm_clock: Some(1_980.0),
+            temperature: Some(61.25),
+            max_temperature: Some(74.0),
+        },
     };
     Window {
         start,
@@ -173,9 +187,28 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
         experiment_id: "train-7".to_owned(),
         trace_id: "4bf92f3577b34da6a3ce929d0e0e4736".to_owned(),
         attributes: BTreeMap::from([("team".to_owned(), "vision".to_owned())]),
+        utc_offset: Some(7_200),
         step: Nanos::from_secs(6),
         gpus: (0..gpus).map(gpu).collect(),
         metrics: BTreeMap::from([("queue.depth".to_owned(), 3.0)]),
+    }
+}
+
+fn activity() -> Activity {
+    let quiet = |time, held| Quiet { time: Nanos::from_secs(time), held: Nanos::from_secs(held) };
+    Activity {
+        quiet: quiet(1_000, 800),
+        stretches: 40,
+        longest: Nanos::from_secs(610),
+        in_stretches: [700, 610, 0].map(Nanos::from_secs),
+        before_work: quiet(610, 0),
+        after_work: quiet(5, 5),
+        pauses: Pauses {
+            count: 1,
+            quiet: quiet(90, 80),
+            shortest: Nanos::from_secs(90),
+            longest: Nanos::from_secs(91),
+        },
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use phasemeter_meter::activity::{Activity, Pauses, Quiet};
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
@@ -11,8 +12,11 @@ use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
 use phasemeter_rules::lever::Lever;
 use phasemeter_rules::quote::{Quote, QuoteRequest};
-use phasemeter_rules::recommendation::{Recommendation, Saving, Target};
-use phasemeter_rules::window::{AccountTotals, Accounts, Gpu, Window};
+use phasemeter_rules::recommendation::{
+    Effort, Need, Recommendation, RecommendationKind, Remediation, Response, Saving, Target,
+};
+use phasemeter_rules::window::{AccountTotals, Accounts, Gpu, HourOfWeek, Sensors, Window};
+use phasemeter_rules::workload::Workload;
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -100,6 +104,46 @@ prop_compose! {
     }
 }
 
+fn nanos() -> impl Strategy<Value = Nanos> {
+    any::<u64>().prop_map(Nanos)
+}
+
+prop_compose! {
+    fn quiet()(time in nanos(), held in nanos()) -> Quiet {
+        Quiet { time, held }
+    }
+}
+
+prop_compose! {
+    fn activity()(
+        quiet in quiet(), stretches: u64, longest in nanos(),
+        in_stretches in [nanos(), nanos(), nanos()], before_work in quiet(),
+        after_work in quiet(), count: u64, paused in quiet(), shortest in nanos(),
+        longest_pause in nanos(),
+    ) -> Activity {
+        let pauses = Pauses { count, quiet: paused, shortest, longest: longest_pause };
+        Activity { quiet, stretches, longest, in_stretches, before_work, after_work, pauses }
+    }
+}
+
+fn week() -> impl Strategy<Value = Vec<HourOfWeek>> {
+    let hour = (nanos(), nanos()).prop_map(|(observed, idle)| HourOfWeek { observed, idle });
+    prop_oneof![3 => Just(Vec::new()), 1 => vec(hour, 168)]
+}
+
+prop_compose! {
+    fn sensors()(
+        sm_clock in of(positive()), max_sm_clock in of(positive()), temperature in of(positive()),
+        max_temperature in of(positive()),
+    ) -> Sensors {
+        Sensors { sm_clock, max_sm_clock, temperature, max_temperature }
+    }
+}
+
+fn positive() -> impl Strategy<Value = f64> {
+    proptest::num::f64::POSITIVE | proptest::num::f64::ZERO
+}
+
 prop_compose! {
     fn gpu()(
         model in text(), memory_total in of(0..=Bytes::MAX), power_limit in of(0..=1_000_000_u32),
@@ -107,6 +151,9 @@ prop_compose! {
         pattern in of(pattern()), price in of(price()),
         work_done in btree_map(text(), number(), 0..3),
         metrics in btree_map(text(), number(), 0..3),
+        attributes in btree_map(text(), text(), 0..3),
+        workload in select(Workload::ALL.to_vec()), interruptible: bool,
+        (activity, interval, week, sensors) in (activity(), of(nanos()), week(), sensors()),
     ) -> Gpu {
         let [starvation, idle, underload] = waste;
         Gpu {
@@ -115,6 +162,7 @@ prop_compose! {
             power_limit: power_limit.and_then(Milliwatts::new),
             accounts, waste: WasteByCategory { starvation, idle, underload }, pattern, price, work_done,
             utilization: Vec::new(), power: Vec::new(), memory: Vec::new(), metrics,
+            attributes, workload, interruptible, activity, interval, week, sensors,
         }
     }
 }
@@ -125,7 +173,7 @@ prop_compose! {
         experiment_id in "[ -~]{1,12}", trace_id in "[0-9a-f]{32}",
         attributes in btree_map(text(), text(), 0..3), step in 1..u64::MAX,
         gpus in vec(gpu(), 0..3), columns in columns(),
-        metrics in btree_map(text(), number(), 0..3),
+        metrics in btree_map(text(), number(), 0..3), utc_offset in of(-86_400..86_400),
     ) -> Window {
         let [utilization, power, memory] = columns;
         let gpus = gpus.into_iter().enumerate().map(|(i, gpu)| Gpu {
@@ -137,13 +185,13 @@ prop_compose! {
         });
         Window {
             start: times[0].min(times[1]), end: times[0].max(times[1]), is_final,
-            experiment_id, trace_id, attributes, step: Nanos(step), gpus: gpus.collect(), metrics,
+            experiment_id, trace_id, attributes, utc_offset, step: Nanos(step), gpus: gpus.collect(), metrics,
         }
     }
 }
 
 prop_compose! {
-    pub(crate) fn recommendation()(
+    fn recommendation()(
         code in text(), title in text(), action in text(), rationale in text(),
         target in select(vec![Target::Waste(WasteCategory::Starvation), Target::Waste(WasteCategory::Idle),
             Target::Waste(WasteCategory::Underload), Target::Rate, Target::Throughput]),
@@ -152,12 +200,25 @@ prop_compose! {
         confidence in (0.0..=1.0).prop_map(fraction),
         evidence in btree_map(text(), proptest::num::f64::NORMAL, 0..3),
         gpus in vec(text(), 0..3),
+        (kind, effort) in (select(RecommendationKind::ALL.to_vec()), select(Effort::ALL.to_vec())),
+        reversible: bool, remediation in of((text(), btree_map(text(), text(), 0..3))),
     ) -> Recommendation {
+        let remediation = remediation.map(|(kind, parameters)| Remediation { kind, parameters });
         let [low, expected, high] = saving;
         Recommendation {
             code, target, lever, title, action, rationale, saving: Saving { low, expected, high },
-            confidence, evidence, gpus,
+            confidence, evidence, gpus, kind, effort, reversible, remediation,
         }
+    }
+}
+
+prop_compose! {
+    pub(crate) fn response()(
+        recommendations in vec(recommendation(), 0..3),
+        needs in vec((text(), text(), vec(text(), 0..3)), 0..3),
+    ) -> Response {
+        let need = |(missing, reason, gpus)| Need { missing, reason, gpus };
+        Response { recommendations, needs: needs.into_iter().map(need).collect() }
     }
 }
 

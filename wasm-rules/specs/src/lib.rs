@@ -3,7 +3,11 @@
 //!
 //! Must not depend on the policies.
 
+mod unit;
+
 use phasemeter_policy::same_model;
+
+pub use unit::{Unit, quiet_runs, units};
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
@@ -56,6 +60,8 @@ pub struct Offer {
     pub instance_type: &'static str,
     /// GPU model as the driver reports it.
     pub model: &'static str,
+    /// Number of GPUs of an instance.
+    pub gpus: u32,
     /// On-demand price of one GPU.
     pub nano_usd_per_gpu_hour: u64,
     /// Date of the price.

@@ -87,8 +87,9 @@ static bool recommend(const gpu *gpu, recommendation *result) {
   result->action = text(held ? "Place a second job on it. The process that holds it is mostly idle."
                              : "Stop its node while nothing runs on it.");
   result->rationale = text(rationale);
-  result->saving.low = lost * 0.5;
-  result->saving.expected = lost * 0.75;
+  // Nothing is saved for certain: sharing needs another job, and switching off needs a schedule.
+  result->saving.low = 0;
+  result->saving.expected = lost * 0.5;
   result->saving.high = lost;
   result->confidence = 0.75;
   result->evidence.len = 2;
@@ -100,13 +101,22 @@ static bool recommend(const gpu *gpu, recommendation *result) {
   result->gpus.len = 1;
   result->gpus.ptr = malloc(sizeof *result->gpus.ptr);
   recommender_policy_string_dup_n(&result->gpus.ptr[0], (const char *)gpu->id.ptr, gpu->id.len);
+  // Other jobs use the capacity; the bill stays the same.
+  result->kind = held ? EXPORTS_PHASEMETER_POLICY_RECOMMENDER_RECOMMENDATION_KIND_CAPACITY
+                      : EXPORTS_PHASEMETER_POLICY_RECOMMENDER_RECOMMENDATION_KIND_SAVING;
+  result->effort = EXPORTS_PHASEMETER_POLICY_RECOMMENDER_EFFORT_LOW;
+  result->reversible = true;
+  result->remediation.is_some = false;
   return true;
 }
 
 bool exports_phasemeter_policy_recommender_recommend(
     exports_phasemeter_policy_recommender_window_t *window,
-    exports_phasemeter_policy_recommender_list_recommendation_t *results, string *error) {
+    exports_phasemeter_policy_recommender_response_t *response, string *error) {
   (void)error;
+  response->needs.len = 0;
+  response->needs.ptr = NULL;
+  exports_phasemeter_policy_recommender_list_recommendation_t *results = &response->recommendations;
   results->len = 0;
   results->ptr = malloc((window->gpus.len + 1) * sizeof *results->ptr);
   for (size_t i = 0; i < window->gpus.len; i++) {

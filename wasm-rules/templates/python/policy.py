@@ -4,7 +4,16 @@ import json
 
 from wit_world import exports
 from wit_world.exports.policy import Manifest
-from wit_world.exports.recommender import Gpu, Recommendation, Saving, Target, Window
+from wit_world.exports.recommender import (
+    Effort,
+    Gpu,
+    Recommendation,
+    RecommendationKind,
+    Response,
+    Saving,
+    Target,
+    Window,
+)
 
 # Minimum idle share of observed time.
 min_idle = 0.5
@@ -40,9 +49,10 @@ class Policy(exports.Policy):
 
 
 class Recommender(exports.Recommender):
-    def recommend(self, window: Window) -> list[Recommendation]:
+    def recommend(self, window: Window) -> Response:
         results = (recommend(gpu) for gpu in window.gpus)
-        return [recommendation for recommendation in results if recommendation]
+        recommendations = [recommendation for recommendation in results if recommendation]
+        return Response(recommendations=recommendations, needs=[])
 
 
 def recommend(gpu: Gpu) -> Recommendation | None:
@@ -55,10 +65,13 @@ def recommend(gpu: Gpu) -> Recommendation | None:
         return None
     lost = gpu.waste.idle / sum(account.cost for account in vars(of).values())
     if of.idle_held.seconds > of.idle_free.seconds:
+        # Other jobs use the capacity; the bill stays the same.
+        kind = RecommendationKind.CAPACITY
         lever, title = "bin_pack", "Share this GPU"
         action = "Place a second job on it. The process that holds it is mostly idle."
         state = "mostly held by a process"
     else:
+        kind = RecommendationKind.SAVING
         lever, title = "schedule", "Switch this GPU off"
         action = "Stop its node while nothing runs on it."
         state = "mostly free"
@@ -69,8 +82,13 @@ def recommend(gpu: Gpu) -> Recommendation | None:
         title=title,
         action=action,
         rationale=f"The GPU was idle {int(share * 100)}% of the time, {state}.",
-        saving=Saving(low=lost * 0.5, expected=lost * 0.75, high=lost),
+        # Nothing is saved for certain: sharing needs another job, and switching off needs a schedule.
+        saving=Saving(low=0.0, expected=lost * 0.5, high=lost),
         confidence=0.75,
         evidence=[("idle.share", share), ("lost.share", lost)],
         gpus=[gpu.id],
+        kind=kind,
+        effort=Effort.LOW,
+        reversible=True,
+        remediation=None,
     )

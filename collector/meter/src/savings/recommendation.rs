@@ -55,4 +55,6 @@ pub struct Recommendation<'a> {
     pub saving: Saving,
     /// IDs of the GPUs it applies to.
     pub gpus: &'a [String],
+    /// Whether it reduces the bill. If not, it prevents a loss or frees capacity, and never counts.
+    pub is_saving: bool,
 }

@@ -11,6 +11,7 @@ use super::estimate::Estimate;
 use super::fraction::Fraction;
 use super::recommendation::{Recommendation, Saving, Target};
 use crate::money::{NanoUsd, Rate};
+use crate::price::Plan;
 use crate::summary::Summary;
 use crate::waste::WasteByCategory;
 
@@ -27,19 +28,28 @@ pub struct PricedGpu<'a> {
     pub waste: WasteByCategory,
     /// Whether tensor activity was measured. Without it the possible throughput gain is unknown.
     pub tensor_measured: bool,
+    /// Whether its hours are paid for, used or not. Then using it less frees capacity and no money.
+    pub committed: bool,
 }
 
 impl<'a> PricedGpu<'a> {
     /// From its summary; `None` if unpriced.
     #[must_use]
-    pub fn new(id: &'a str, summary: &Summary, tensor_measured: bool) -> Option<Self> {
-        let bill = summary.accounts.all().cost;
-        Some(Self { id, rate: summary.rate?, bill, waste: summary.waste, tensor_measured })
+    pub fn new(
+        id: &'a str,
+        summary: &Summary,
+        plan: Option<Plan>,
+        tensor_measured: bool,
+    ) -> Option<Self> {
+        let (bill, waste) = (summary.accounts.all().cost, summary.waste);
+        let committed = matches!(plan, Some(Plan::Owned | Plan::Reserved1y | Plan::Reserved3y));
+        Some(Self { id, rate: summary.rate?, bill, waste, tensor_measured, committed })
     }
 
     /// The maximum saving on a target; `None` if the target does not count.
     fn cap(&self, target: Target) -> Option<Fraction> {
         match target {
+            _ if self.committed => None,
             Target::Waste(category) => Fraction::of(self.waste[category], self.bill),
             Target::Throughput => self.tensor_measured.then_some(Fraction::ONE),
             Target::Rate => Some(Fraction::ONE),
@@ -116,7 +126,8 @@ impl Waterfall {
                 usd,
             });
         }
-        let all = recommendations.iter().map(|(_, recommendation)| recommendation.saving.expected);
+        let all = recommendations.iter().filter(|(_, recommendation)| recommendation.is_saving);
+        let all = all.map(|(_, recommendation)| recommendation.saving.expected);
         let naive_sum = all.fold(Fraction::ZERO, Fraction::plus);
         Self { id: gpu.id.to_owned(), bill: gpu.bill, rate: gpu.rate, steps, naive_sum }
     }
@@ -150,7 +161,7 @@ fn best<'a>(
 ) -> Option<(usize, &'a Recommendation<'a>)> {
     let candidates = recommendations
         .iter()
-        .filter(|(_, recommendation)| recommendation.target == target)
+        .filter(|(_, recommendation)| recommendation.is_saving && recommendation.target == target)
         .copied();
     candidates.min_by_key(|(_, recommendation)| {
         let Saving { low, expected, high } = recommendation.saving;

@@ -16,11 +16,19 @@ fn savings(advised: &[(Target, Saving)]) -> Savings {
             target: *target,
             saving: *saving,
             gpus: &gpus,
+            is_saving: true,
         })
         .collect();
     let waste = WasteByCategory { idle: NanoUsd(50), ..WasteByCategory::default() };
     let rate = Rate::new(1).unwrap();
-    let gpu = PricedGpu { id: "a", rate, bill: NanoUsd(100), waste, tensor_measured: false };
+    let gpu = PricedGpu {
+        id: "a",
+        rate,
+        bill: NanoUsd(100),
+        waste,
+        tensor_measured: false,
+        committed: false,
+    };
     Savings::of(&[gpu], &recommendations).unwrap()
 }
 
@@ -30,6 +38,33 @@ const IDLE: Target = Target::ALL[1];
 fn saving_is_capped_only_above_the_waste() {
     assert!(!savings(&[(IDLE, saving(0.5))]).capped);
     assert!(savings(&[(IDLE, saving(0.500_000_001))]).capped);
+}
+
+/// Capacity and risks are no money, and neither is a committed GPU that is used less.
+#[test]
+fn only_savings_of_uncommitted_gpus_count() {
+    let gpus = ["a".to_owned()];
+    let (policy, code, target) = ("test", "test", IDLE);
+    let recommendation = |is_saving| Recommendation {
+        policy,
+        code,
+        target,
+        saving: saving(0.1),
+        gpus: &gpus,
+        is_saving,
+    };
+    let waste = WasteByCategory { idle: NanoUsd(50), ..WasteByCategory::default() };
+    let rate = Rate::new(1).unwrap();
+    let total = |is_saving, committed| {
+        let bill = NanoUsd(100);
+        let gpu = PricedGpu { id: "a", rate, bill, waste, tensor_measured: false, committed };
+        let found = Savings::of(&[gpu], &[recommendation(is_saving)]).unwrap();
+        assert_eq!(found.counted, [is_saving && !committed]);
+        found.total.usd.expected
+    };
+    assert_eq!(total(true, false), NanoUsd(10));
+    assert_eq!(total(false, false), NanoUsd(0));
+    assert_eq!(total(true, true), NanoUsd(0));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use phasemeter_meter::savings::estimate::Estimate;
 
 use super::events::{Event, Severity};
-use super::values::{number, text, texts};
+use super::values::{flag, number, text, texts};
 
 /// The `hw.id` of each GPU of a recommendation. A registered `hw.id` is a string, so a list needs a
 /// name of its own.
@@ -45,6 +45,14 @@ pub struct RecommendationEvent<'a> {
     pub evidence: &'a BTreeMap<String, f64>,
     /// Names of its GPUs.
     pub gpus: &'a [String],
+    /// `saving`, `risk` or `capacity`.
+    pub kind: &'a str,
+    /// `low`, `medium` or `high`.
+    pub effort: &'a str,
+    /// Whether it can be undone at once.
+    pub reversible: bool,
+    /// Kind and parameters of the action for automation.
+    pub remediation: Option<(&'a str, &'a BTreeMap<String, String>)>,
 }
 
 /// An error of a policy, or of its file.
@@ -108,10 +116,20 @@ fn recommendation_event(
     let named = |name: &str| format!("phasemeter.recommendation.{name}");
     let evidence = it.evidence.iter();
     let evidence = evidence.map(|(name, value)| number(named(&format!("evidence.{name}")), *value));
+    let remediation = it.remediation.iter().flat_map(|(kind, parameters)| {
+        let parameters = parameters.iter();
+        let parameters = parameters.map(|(name, value)| {
+            text(&named(&format!("remediation.parameter.{name}")), value.as_str())
+        });
+        std::iter::once(text(&named("remediation.kind"), *kind)).chain(parameters)
+    });
     let attributes = [
         text("phasemeter.policy.name", it.policy_name),
         text("phasemeter.policy.version", it.policy_version),
         text(&named("code"), it.code),
+        text(&named("kind"), it.kind),
+        text(&named("effort"), it.effort),
+        flag(named("reversible"), it.reversible),
         text(&named("target"), it.target),
         text(&named("lever"), it.lever.as_str()),
         text(&named("action"), it.action),
@@ -126,7 +144,7 @@ fn recommendation_event(
         name: "phasemeter.recommendation",
         severity: Severity::Info,
         body: it.title.to_owned(),
-        attributes: attributes.into_iter().chain(evidence).collect(),
+        attributes: attributes.into_iter().chain(evidence).chain(remediation).collect(),
     }
 }
 

@@ -28,6 +28,11 @@ pub(super) fn texts(key: &str, values: impl Iterator<Item = String>) -> KeyValue
     attribute(key.to_owned(), Value::ArrayValue(ArrayValue { values }))
 }
 
+/// A boolean attribute.
+pub(super) fn flag(key: impl Into<String>, value: bool) -> KeyValue {
+    attribute(key.into(), Value::BoolValue(value))
+}
+
 /// A double attribute.
 pub(super) fn number(key: impl Into<String>, value: f64) -> KeyValue {
     attribute(key.into(), Value::DoubleValue(value))

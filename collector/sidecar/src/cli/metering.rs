@@ -43,6 +43,10 @@ pub struct MeterArgs {
     /// Seconds until a reading is stale [default: 3 × the reading interval, at least 1].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub stale_after: Option<Nanos>,
+
+    /// Local time of a log in seconds east of UTC, from its own option.
+    #[arg(skip)]
+    pub utc_offset: Option<i32>,
 }
 
 /// The price of a GPU-hour.
@@ -129,6 +133,7 @@ impl MeterArgs {
         MeterConfig {
             thresholds: self.thresholds,
             stale_after: self.stale_after.map_or(StaleAfter::Estimated, StaleAfter::Fixed),
+            utc_offset: self.utc_offset,
             ..MeterConfig::default()
         }
     }

@@ -5,8 +5,10 @@ use clap::ValueEnum;
 /// A unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WorkUnit {
-    /// Training samples or requests.
+    /// Training samples.
     Samples,
+    /// Requests that a service has answered.
+    Requests,
     /// Tokens.
     Tokens,
     /// Epochs.
@@ -20,6 +22,7 @@ impl WorkUnit {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Samples => "samples",
+            Self::Requests => "requests",
             Self::Tokens => "tokens",
             Self::Epochs => "epochs",
             Self::Steps => "steps",
@@ -28,8 +31,8 @@ impl WorkUnit {
 }
 
 pub(super) fn work(text: &str) -> Result<(WorkUnit, u64), String> {
-    let expected = "expected a unit (samples, tokens, epochs or steps) and a count above 0, like \
-                    samples=200000";
+    let expected = "expected a unit (samples, requests, tokens, epochs or steps) and a count above 0, \
+                    like samples=200000";
     let (unit, count) = text.split_once('=').ok_or(expected)?;
     let unit = WorkUnit::from_str(unit, true).map_err(|_| expected)?;
     match count.parse() {

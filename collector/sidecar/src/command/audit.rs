@@ -6,7 +6,7 @@ use std::path::Path;
 
 use phasemeter_meter::gpu_specs::same_model;
 use phasemeter_sources::nvidia_smi::{
-    self, GivenModel, GpuIdentification, Input, LogOptions, LogSummary, Logs, Separation,
+    self, GivenModel, GpuIdentification, Input, LogOptions, LogSummary, Logs, Separation, UtcOffset,
 };
 
 use super::error::CommandError;
@@ -27,6 +27,7 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
     let work_by_hour =
         args.work_log.as_deref().map(work_log::read).transpose()?.unwrap_or_default();
     metering.experiment.work.extend(work_log::totals(&work_by_hour));
+    metering.meter.utc_offset = utc_offset.map(UtcOffset::seconds);
     let given = args.gpu_model.map(GivenModel::Default);
     let gpu_model = args.gpu_model_override.map(GivenModel::Override).or(given);
     let inputs: Vec<Input> = logs.into_iter().map(Input::from).collect();

@@ -49,6 +49,13 @@ impl Pipeline<'_> {
             price: gpu.price.as_ref().ok(),
         });
         let gpus = in_order(gpus.collect(), |gpu| gpu.identity);
-        policies::window(experiment, &gpus, &self.work, self.wall.offset(), is_final)
+        policies::window(
+            experiment,
+            &gpus,
+            &self.work,
+            self.wall.offset(),
+            self.meter.utc_offset,
+            is_final,
+        )
     }
 }

@@ -12,8 +12,19 @@ macro_rules! embed {
 }
 
 /// The default policies in evaluation order.
-const DEFAULT_POLICIES: &[(&str, &[u8])] =
-    &embed!["sharing", "data-loading", "sizing", "precision", "memory", "rate", "negotiated"];
+const DEFAULT_POLICIES: &[(&str, &[u8])] = &embed![
+    "health",
+    "lifecycle",
+    "sharing",
+    "gaps",
+    "data-loading",
+    "sizing",
+    "memory",
+    "precision",
+    "rate",
+    "measure",
+    "negotiated"
+];
 
 /// The candidates of the default policies.
 pub(super) fn candidates() -> impl Iterator<Item = Candidate> {

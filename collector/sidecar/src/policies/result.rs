@@ -10,7 +10,7 @@ use phasemeter_rules::Log;
 use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::generation::{Generation, Rejection};
 use phasemeter_rules::policy::{Policy, Usage};
-use phasemeter_rules::recommendation::Recommendation;
+use phasemeter_rules::recommendation::{Need, Recommendation, Response};
 use phasemeter_rules::window::Window;
 
 /// The results of one generation's recommenders for one window. Empty by default.
@@ -29,8 +29,8 @@ pub struct PolicyResults {
 pub struct PolicyResult {
     /// The policy.
     pub policy: Arc<Policy>,
-    /// Its recommendations, or its error.
-    pub result: Result<Vec<Recommendation>, PolicyError>,
+    /// Its response, or its error.
+    pub result: Result<Response, PolicyError>,
     /// The resources used.
     pub usage: Usage,
     /// Its log lines.
@@ -54,9 +54,14 @@ impl PolicyResults {
     /// All recommendations with their policies.
     pub fn recommendations(&self) -> impl Iterator<Item = (&Policy, &Recommendation)> {
         self.each.iter().flat_map(|result| {
-            let recommendations = result.result.iter().flatten();
+            let recommendations = result.result.iter().flat_map(|it| &it.recommendations);
             recommendations.map(|recommendation| (result.policy.as_ref(), recommendation))
         })
+    }
+
+    /// All missing information.
+    pub fn needs(&self) -> impl Iterator<Item = &Need> {
+        self.each.iter().flat_map(|result| result.result.iter().flat_map(|it| &it.needs))
     }
 
     /// The recommendations as they are exported.
@@ -102,5 +107,9 @@ fn recommendation_event<'a>(policy: &'a Policy, it: &'a Recommendation) -> Recom
         confidence: it.confidence.as_f64(),
         evidence: &it.evidence,
         gpus: &it.gpus,
+        kind: it.kind.name(),
+        effort: it.effort.name(),
+        reversible: it.reversible,
+        remediation: it.remediation.as_ref().map(|it| (it.kind.as_str(), &it.parameters)),
     }
 }

@@ -72,6 +72,7 @@ impl Report {
             sampling: input.sampling.clone(),
             delivery: input.delivery.clone(),
             recommendations: section.recommendations,
+            needs: section.needs,
             savings: section.savings,
             policies: section.policies,
         }

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 
 use super::experiment::Experiment;
 use super::periods::Periods;
-use super::policies::{Policy, Recommendation, Savings};
+use super::policies::{Need, Policy, Recommendation, Savings};
 use super::rejected_row::RejectedRow;
 use super::value::{Seconds, Usd, Utc};
 
@@ -58,8 +58,11 @@ pub struct Report {
     pub sampling: Vec<String>,
     /// Outcome of OTLP delivery in a live run, one sentence per signal.
     pub delivery: Vec<String>,
-    /// Recommendations of policies, largest expected saving first.
+    /// Recommendations of policies: risks, then savings, then capacity, each the largest expected saving
+    /// first.
     pub recommendations: Vec<Recommendation>,
+    /// Missing information.
+    pub needs: Vec<Need>,
     /// Combined savings; `None` if no GPU has a price.
     pub savings: Option<Savings>,
     /// The policies that were evaluated or rejected.

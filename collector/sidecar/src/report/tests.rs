@@ -265,6 +265,10 @@ fn policy_text_cannot_break_the_page() {
             saving_fraction: fraction,
             saving_usd: Some(Range { low: usd, expected: usd, high: usd }),
             counted: true,
+            kind: "saving",
+            effort: "low",
+            reversible: false,
+            remediation: None,
         });
     }
     report.policies.push(Policy {

@@ -17,6 +17,9 @@ use super::separation::Separation;
 /// Maximum time between a chain and a log that continues it.
 const MAX_GAP: Nanos = Nanos::from_secs(24 * 3_600);
 
+/// The attribute with the first log of a GPU: those of one log are in one machine.
+const LOG_FILE: &str = "log.file.name";
+
 /// A model of all GPUs, given by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenModel {
@@ -160,7 +163,11 @@ impl Fleet {
                 Some(GivenModel::Default(model)) => (Some(model.clone()), true),
                 Some(GivenModel::Override(model)) => (Some(model.clone()), false),
             };
-            self.gpus.push(GpuIdentity { model, is_model_assumed, ..GpuIdentity::default() });
+            let file = self.chains.get(chain).map(|chain| chain.label.to_string());
+            let attributes = file.map(|file| (LOG_FILE.to_owned(), file)).into_iter().collect();
+            let identity =
+                GpuIdentity { model, is_model_assumed, attributes, ..GpuIdentity::default() };
+            self.gpus.push(identity);
             self.logged_models.push(None);
             self.gpu_chains.push(chain);
             if let Some(chain) = self.chains.get_mut(chain) {

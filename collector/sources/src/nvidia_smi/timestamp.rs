@@ -23,6 +23,14 @@ pub struct UtcOffset {
     seconds: i32,
 }
 
+impl UtcOffset {
+    /// Seconds east of UTC.
+    #[must_use]
+    pub const fn seconds(self) -> i32 {
+        self.seconds
+    }
+}
+
 impl FromStr for UtcOffset {
     type Err = ParseUtcOffsetError;
 

@@ -2,6 +2,8 @@
 //!
 //! Missing properties stay unknown. Must not depend on readings.
 
+use std::collections::BTreeMap;
+
 use nvml_wrapper::enum_wrappers::device::TemperatureThreshold;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
@@ -46,6 +48,7 @@ pub(super) fn identify(
         },
         name: uuid.clone(),
         uuid: Some(uuid),
+        attributes: BTreeMap::new(),
     };
     let mig = device.mig_mode().is_ok_and(|mode| mode.current != 0);
     Ok(DiscoveredGpu { identity, mig, missing: properties.missing })

@@ -4,7 +4,7 @@
 //! A window without GPUs carries the JSON of another window in its experiment ID.
 
 use exports::phasemeter::policy::policy::{self, Manifest, SettingError, Value};
-use exports::phasemeter::policy::recommender::{self, Recommendation, Window};
+use exports::phasemeter::policy::recommender::{self, Response, Window};
 use phasemeter::policy::log::{Level, log};
 
 wit_bindgen::generate!({
@@ -31,7 +31,7 @@ impl policy::Guest for Reader {
 }
 
 impl recommender::Guest for Reader {
-    fn recommend(window: Window) -> Result<Vec<Recommendation>, String> {
+    fn recommend(window: Window) -> Result<Response, String> {
         let window = match window.gpus.as_slice() {
             [] => serde_json::from_str(&window.experiment_id).map_err(|error| error.to_string())?,
             _ => window,
@@ -40,7 +40,7 @@ impl recommender::Guest for Reader {
             window.gpus.iter().flat_map(|gpu| [&gpu.utilization, &gpu.power, &gpu.memory]);
         let sum: f64 = columns.flatten().sum();
         log(Level::Info, &sum.to_string());
-        Ok(Vec::new())
+        Ok(Response { recommendations: Vec::new(), needs: Vec::new() })
     }
 }
 

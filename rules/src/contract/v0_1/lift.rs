@@ -16,12 +16,17 @@ use crate::contract::validate::Validator;
 use crate::error::{MAX_GUEST_TEXT, PolicyError};
 use crate::manifest::Manifest;
 use crate::quote::{Quote, QuoteRequest};
-use crate::recommendation::{Recommendation, Saving, Target};
+use crate::recommendation::{
+    Effort, Need, Recommendation, RecommendationKind, Remediation, Response, Saving, Target,
+};
 use crate::schema::Schema;
 use crate::text::sanitize;
 use crate::window::Window;
 
 const MAX_RECOMMENDATIONS: usize = 64;
+const MAX_NEEDS: usize = 64;
+/// The most parameters of one remediation.
+const MAX_PARAMETERS: usize = 16;
 /// The most evidence of one recommendation.
 const MAX_EVIDENCE: usize = 32;
 /// The largest settings schema, in bytes.
@@ -51,54 +56,46 @@ pub(super) fn manifest(raw: wit::policy::Manifest) -> Result<Manifest, PolicyErr
     validator.finish(manifest)
 }
 
-pub(super) fn recommendations(
-    raw: Vec<wit::recommender::Recommendation>,
+/// The response, and a warning for each recommendation that was ignored.
+pub(super) fn response(
+    raw: wit::recommender::Response,
     window: &Window,
-) -> Result<Vec<Recommendation>, PolicyError> {
+) -> Result<(Response, Vec<String>), PolicyError> {
     let mut validator = Validator::default();
-    validator.count("recommendations", raw.len(), 0, MAX_RECOMMENDATIONS);
     let gpus: BTreeSet<_> = window.gpus.iter().map(|gpu| gpu.id.as_str()).collect();
-    let lifted = raw
-        .into_iter()
-        .take(MAX_RECOMMENDATIONS)
-        .enumerate()
+    validator.count("recommendations", raw.recommendations.len(), 0, MAX_RECOMMENDATIONS);
+    let mut warnings = Vec::new();
+    let recommendations = raw.recommendations.into_iter().take(MAX_RECOMMENDATIONS).enumerate();
+    let recommendations = recommendations
         .filter_map(|(i, raw)| {
-            recommendation(&format!("recommendations[{i}]"), raw, &gpus, &mut validator)
+            let at = format!("recommendations[{i}]");
+            let lifted = recommendation(&at, raw, &gpus, &mut validator);
+            lifted.map_err(|warning| warnings.push(warning)).ok()
         })
         .collect();
-    validator.finish(lifted)
+    validator.count("needs", raw.needs.len(), 0, MAX_NEEDS);
+    let needs = raw.needs.into_iter().take(MAX_NEEDS).enumerate();
+    let needs =
+        needs.map(|(i, raw)| need(&format!("needs[{i}]"), raw, &gpus, &mut validator)).collect();
+    validator.finish((Response { recommendations, needs }, warnings))
 }
 
-/// `None` only if a violation was recorded.
+/// # Errors
+/// Returns a warning if the lever is unknown.
 fn recommendation(
     at: &str,
     raw: wit::recommender::Recommendation,
     gpus: &BTreeSet<&str>,
     validator: &mut Validator,
-) -> Option<Recommendation> {
-    validator.count(&format!("{at}.gpus"), raw.gpus.len(), 1, gpus.len());
-    let mut listed = BTreeSet::new();
-    for gpu in raw.gpus.iter().take(gpus.len()) {
-        if !gpus.contains(gpu.as_str()) {
-            let unknown = sanitize(gpu, 80);
-            validator.reject(
-                &format!("{at}.gpus"),
-                format!("contains '{unknown}', which is not in the window"),
-            );
-        } else if !listed.insert(gpu.as_str()) {
-            validator.reject(&format!("{at}.gpus"), format!("contains '{gpu}' twice"));
-        }
-    }
-    let at_lever = format!("{at}.lever");
-    let lever = raw.lever.parse();
-    if lever.is_err() {
-        let unknown = sanitize(&raw.lever, 80);
-        validator.reject(&at_lever, format!("is '{unknown}', expected one of the known levers"));
-    }
-    Some(Recommendation {
+) -> Result<Recommendation, String> {
+    check_gpus(at, &raw.gpus, gpus, validator);
+    let lifted = Recommendation {
         code: validator.name(&format!("{at}.code"), raw.code, "._"),
         target: raw.target.into(),
-        lever: lever.ok()?,
+        lever: raw.lever.parse().map_err(|_| {
+            let unknown = sanitize(&raw.lever, 80);
+            format!("{at} ignored: its lever '{unknown}' is not one of the known levers")
+        })?,
         title: validator.line(&format!("{at}.title"), raw.title, 120),
         action: validator.paragraph(&format!("{at}.action"), raw.action, 1_000),
         rationale: validator.paragraph(&format!("{at}.rationale"), raw.rationale, 2_000),
@@ -106,7 +103,59 @@ fn recommendation(
         confidence: validator.fraction(&format!("{at}.confidence"), raw.confidence),
         evidence: evidence(at, raw.evidence, validator),
         gpus: raw.gpus,
-    })
+        kind: raw.kind.into(),
+        effort: raw.effort.into(),
+        reversible: raw.reversible,
+        remediation: raw.remediation.map(|raw| remediation(at, raw, validator)),
+    };
+    Ok(lifted)
+}
+
+fn need(
+    at: &str,
+    raw: wit::recommender::Need,
+    gpus: &BTreeSet<&str>,
+    validator: &mut Validator,
+) -> Need {
+    check_gpus(at, &raw.gpus, gpus, validator);
+    Need {
+        missing: validator.name(&format!("{at}.missing"), raw.missing, "._"),
+        reason: validator.line(&format!("{at}.reason"), raw.reason, 300),
+        gpus: raw.gpus,
+    }
+}
+
+/// Each GPU must be in the window, and listed once.
+fn check_gpus(at: &str, listed: &[String], gpus: &BTreeSet<&str>, validator: &mut Validator) {
+    let at = format!("{at}.gpus");
+    validator.count(&at, listed.len(), 1, gpus.len());
+    let mut seen = BTreeSet::new();
+    for gpu in listed.iter().take(gpus.len()) {
+        if !gpus.contains(gpu.as_str()) {
+            let unknown = sanitize(gpu, 80);
+            validator.reject(&at, format!("contains '{unknown}', which is not in the window"));
+        } else if !seen.insert(gpu.as_str()) {
+            validator.reject(&at, format!("contains '{gpu}' twice"));
+        }
+    }
+}
+
+fn remediation(
+    at: &str,
+    raw: wit::recommender::Remediation,
+    validator: &mut Validator,
+) -> Remediation {
+    let at = format!("{at}.remediation");
+    let kind = validator.name(&format!("{at}.kind"), raw.kind, "._");
+    validator.count(&at, raw.parameters.len(), 0, MAX_PARAMETERS);
+    let mut parameters = BTreeMap::new();
+    for (name, value) in raw.parameters.into_iter().take(MAX_PARAMETERS) {
+        let (name, value) = (validator.line(&at, name, 64), validator.line(&at, value, 256));
+        if parameters.insert(name, value).is_some() {
+            validator.reject(&at, "contains a name twice");
+        }
+    }
+    Remediation { kind, parameters }
 }
 
 fn saving(at: &str, raw: wit::recommender::Saving, validator: &mut Validator) -> Saving {
@@ -177,6 +226,26 @@ impl From<wit::recommender::Target> for Target {
     }
 }
 
+impl From<wit::recommender::RecommendationKind> for RecommendationKind {
+    fn from(kind: wit::recommender::RecommendationKind) -> Self {
+        match kind {
+            wit::recommender::RecommendationKind::Saving => Self::Saving,
+            wit::recommender::RecommendationKind::Risk => Self::Risk,
+            wit::recommender::RecommendationKind::Capacity => Self::Capacity,
+        }
+    }
+}
+
+impl From<wit::recommender::Effort> for Effort {
+    fn from(effort: wit::recommender::Effort) -> Self {
+        match effort {
+            wit::recommender::Effort::Low => Self::Low,
+            wit::recommender::Effort::Medium => Self::Medium,
+            wit::recommender::Effort::High => Self::High,
+        }
+    }
+}
+
 impl From<types::Plan> for Plan {
     fn from(plan: types::Plan) -> Self {
         match plan {
@@ -197,6 +266,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::window::Gpu;
 
     proptest! {
         #[test]
@@ -272,12 +342,32 @@ mod tests {
             confidence: 0.75,
             evidence: vec![("idle.seconds".to_owned(), 1_200.0)],
             gpus: vec!["GPU-0".to_owned()],
+            kind: wit::recommender::RecommendationKind::Capacity,
+            effort: wit::recommender::Effort::Medium,
+            reversible: true,
+            remediation: Some(raw_remediation(&[("replicas", "2")])),
+        }
+    }
+
+    fn raw_remediation(parameters: &[(&str, &str)]) -> wit::recommender::Remediation {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        wit::recommender::Remediation {
+            kind: "k8s.scale".to_owned(),
+            parameters: parameters.iter().map(owned).collect(),
+        }
+    }
+
+    fn raw_need() -> wit::recommender::Need {
+        wit::recommender::Need {
+            missing: "power.draw".to_owned(),
+            reason: "Power tells a hung job from a busy one".to_owned(),
+            gpus: vec!["GPU-1".to_owned()],
         }
     }
 
     fn lift(
         change: impl FnOnce(&mut wit::recommender::Recommendation),
-    ) -> Result<Option<Recommendation>, PolicyError> {
+    ) -> Result<Result<Recommendation, String>, PolicyError> {
         let mut raw = raw_recommendation();
         change(&mut raw);
         let mut validator = Validator::default();
@@ -300,8 +390,15 @@ mod tests {
             confidence: Fraction::new(0.75).unwrap(),
             evidence: BTreeMap::from([("idle.seconds".to_owned(), 1_200.0)]),
             gpus: vec!["GPU-0".to_owned()],
+            kind: RecommendationKind::Capacity,
+            effort: Effort::Medium,
+            reversible: true,
+            remediation: Some(Remediation {
+                kind: "k8s.scale".to_owned(),
+                parameters: BTreeMap::from([("replicas".to_owned(), "2".to_owned())]),
+            }),
         };
-        assert_eq!(lift(|_| {}).unwrap(), Some(expected));
+        assert_eq!(lift(|_| {}).unwrap(), Ok(expected));
     }
 
     #[test]
@@ -317,7 +414,48 @@ mod tests {
             let gpus: Vec<_> = gpus.into_iter().map(str::to_owned).collect();
             assert_eq!(lift(|raw| raw.gpus.clone_from(&gpus)).is_ok(), valid, "{gpus:?}");
         }
-        assert!(lift(|raw| raw.lever = "magic".to_owned()).is_err());
+    }
+
+    #[test]
+    fn unknown_lever_voids_only_its_recommendation() {
+        let ignored = lift(|raw| raw.lever = "magic".to_owned()).unwrap().unwrap_err();
+        assert!(ignored.contains("x ignored: its lever 'magic'"), "{ignored}");
+        let window = Window { gpus: vec![gpu("GPU-0")], ..empty_window() };
+        let magic =
+            wit::recommender::Recommendation { lever: "magic".to_owned(), ..raw_recommendation() };
+        let raw = raw_response(vec![magic, raw_recommendation()], Vec::new());
+        let (response, warnings) = response(raw, &window).unwrap();
+        assert_eq!((response.recommendations.len(), warnings.len()), (1, 1));
+    }
+
+    #[test]
+    fn remediation_is_bounded_and_has_distinct_parameters() {
+        let with = |parameters: &[(&str, &str)]| {
+            lift(|raw| raw.remediation = Some(raw_remediation(parameters)))
+        };
+        let names: Vec<_> = (0..17).map(|i| format!("n{i}")).collect();
+        let many: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
+        assert!(with(&many[..16]).is_ok());
+        assert!(with(&many).is_err());
+        assert!(with(&[("a", "1"), ("a", "2")]).is_err());
+        assert!(with(&[("a", "\u{1b}[1m")]).is_err());
+        assert!(with(&[("", "1")]).is_err());
+    }
+
+    #[test]
+    fn need_names_what_is_missing_for_which_gpus() {
+        let lift = |change: fn(&mut wit::recommender::Need)| {
+            let mut raw = raw_need();
+            change(&mut raw);
+            let mut validator = Validator::default();
+            let need = need("x", raw, &BTreeSet::from(["GPU-0", "GPU-1"]), &mut validator);
+            validator.finish(need)
+        };
+        assert_eq!(lift(|_| {}).unwrap().missing, "power.draw");
+        assert!(lift(|raw| raw.missing = "Power draw".to_owned()).is_err());
+        assert!(lift(|raw| raw.reason = "a\nb".to_owned()).is_err());
+        assert!(lift(|raw| raw.gpus.clear()).is_err());
+        assert!(lift(|raw| raw.gpus = vec!["GPU-2".to_owned()]).is_err());
     }
 
     #[test]
@@ -330,25 +468,49 @@ mod tests {
         assert!(lift(|raw| raw.evidence = [numbered(1), numbered(1)].concat()).is_err());
     }
 
-    #[test]
-    fn recommendations_are_bounded() {
-        let window = Window {
+    fn empty_window() -> Window {
+        Window {
             start: Timestamp::EPOCH,
             end: Timestamp::EPOCH,
             is_final: true,
             experiment_id: "test".to_owned(),
             trace_id: "0".repeat(32),
             attributes: BTreeMap::new(),
+            utc_offset: None,
             step: Nanos::SECOND,
             gpus: Vec::new(),
             metrics: BTreeMap::new(),
+        }
+    }
+
+    fn gpu(id: &str) -> Gpu {
+        Gpu { id: id.to_owned(), ..Gpu::default() }
+    }
+
+    fn raw_response(
+        recommendations: Vec<wit::recommender::Recommendation>,
+        needs: Vec<wit::recommender::Need>,
+    ) -> wit::recommender::Response {
+        wit::recommender::Response { recommendations, needs }
+    }
+
+    #[test]
+    fn response_is_bounded() {
+        let respond = |recommendations: usize, needs: usize| {
+            let raw =
+                raw_response(vec![raw_recommendation(); recommendations], vec![raw_need(); needs]);
+            response(raw, &empty_window())
         };
-        assert_eq!(recommendations(Vec::new(), &window).unwrap(), []);
-        // Without GPUs in the window, every recommendation is rejected.
-        let error = recommendations(vec![raw_recommendation(); 1], &window).unwrap_err();
+        assert_eq!(respond(0, 0).unwrap(), (Response::default(), Vec::new()));
+        // Without GPUs in the window, everything is rejected.
+        let error = respond(1, 0).unwrap_err();
         assert!(error.to_string().contains("recommendations[0].gpus"), "{error}");
-        let error = recommendations(vec![raw_recommendation(); 65], &window).unwrap_err();
+        let error = respond(0, 1).unwrap_err();
+        assert!(error.to_string().contains("needs[0].gpus"), "{error}");
+        let error = respond(65, 0).unwrap_err();
         assert!(error.to_string().contains("65 items, expected 0 to 64"), "{error}");
+        let error = respond(0, 65).unwrap_err();
+        assert!(error.to_string().contains("needs has 65 items, expected 0 to 64"), "{error}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::activity::{Activity, Quiet};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::price::{Plan, Price};
@@ -14,7 +15,8 @@ use super::generated::exports::phasemeter::policy as wit;
 use super::generated::phasemeter::policy::types;
 use crate::quote::QuoteRequest;
 use crate::settings::{Settings, Value};
-use crate::window::{AccountTotals, Accounts, Gpu, Window};
+use crate::window::{AccountTotals, Accounts, Gpu, HourOfWeek, Window};
+use crate::workload::Workload;
 
 fn nano_usd(money: NanoUsd) -> u64 {
     u64::try_from(money.0.max(0)).unwrap_or(u64::MAX)
@@ -37,8 +39,7 @@ pub(super) fn window<T>(
     let buffers: Vec<_> = window.gpus.iter().map(GpuBuffers::new).collect();
     let gpus: Vec<_> =
         window.gpus.iter().zip(&buffers).map(|(gpu, buffers)| lower_gpu(gpu, buffers)).collect();
-    let attributes = window.attributes.iter();
-    let attributes: Vec<_> = attributes.map(|(name, value)| (&**name, &**value)).collect();
+    let attributes = texts(&window.attributes);
     call(wit::recommender::Window {
         start: window.start.as_nanos(),
         end: window.end.as_nanos(),
@@ -46,6 +47,7 @@ pub(super) fn window<T>(
         experiment_id: &window.experiment_id,
         trace_id: &window.trace_id,
         attributes: &attributes,
+        utc_offset_seconds: window.utc_offset,
         step_seconds: window.step.as_secs_f64(),
         gpus: &gpus,
         metrics: &pairs(&window.metrics),
@@ -75,6 +77,8 @@ pub(super) fn request<T>(
 struct GpuBuffers<'a> {
     work_done: Vec<(&'a str, f64)>,
     metrics: Vec<(&'a str, f64)>,
+    attributes: Vec<(&'a str, &'a str)>,
+    week: Vec<wit::recommender::HourOfWeek>,
     as_of: Option<String>,
 }
 
@@ -83,6 +87,8 @@ impl<'a> GpuBuffers<'a> {
         Self {
             work_done: pairs(&gpu.work_done),
             metrics: pairs(&gpu.metrics),
+            attributes: texts(&gpu.attributes),
+            week: gpu.week.iter().map(|hour| (*hour).into()).collect(),
             as_of: gpu.price.as_ref().and_then(as_of),
         }
     }
@@ -90,6 +96,10 @@ impl<'a> GpuBuffers<'a> {
 
 fn pairs(map: &BTreeMap<String, f64>) -> Vec<(&str, f64)> {
     map.iter().map(|(name, value)| (&**name, *value)).collect()
+}
+
+fn texts(map: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
+    map.iter().map(|(name, value)| (&**name, &**value)).collect()
 }
 
 fn as_of(price: &Price) -> Option<String> {
@@ -128,6 +138,71 @@ fn lower_gpu<'a>(gpu: &'a Gpu, buffers: &'a GpuBuffers<'_>) -> wit::recommender:
         power: &gpu.power,
         memory: &gpu.memory,
         metrics: &buffers.metrics,
+        attributes: &buffers.attributes,
+        workload: gpu.workload.into(),
+        interruptible: gpu.interruptible,
+        activity: activity(gpu, &buffers.week),
+        sensors: wit::recommender::Sensors {
+            sm_clock_mhz: gpu.sensors.sm_clock,
+            max_sm_clock_mhz: gpu.sensors.max_sm_clock,
+            temperature_celsius: gpu.sensors.temperature,
+            max_temperature_celsius: gpu.sensors.max_temperature,
+        },
+    }
+}
+
+fn activity<'a>(
+    gpu: &Gpu,
+    week: &'a [wit::recommender::HourOfWeek],
+) -> wit::recommender::Activity<'a> {
+    let Activity { quiet, stretches, longest, in_stretches, before_work, after_work, pauses } =
+        gpu.activity;
+    let [minutes, ten_minutes, hours] = in_stretches.map(Nanos::as_secs_f64);
+    let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    wit::recommender::Activity {
+        interval_seconds: gpu.interval.map(Nanos::as_secs_f64),
+        quiet: quiet.into(),
+        stretches: count(stretches),
+        longest_seconds: longest.as_secs_f64(),
+        minutes_seconds: minutes,
+        ten_minutes_seconds: ten_minutes,
+        hours_seconds: hours,
+        before_work: before_work.into(),
+        after_work: after_work.into(),
+        pauses: wit::recommender::Pauses {
+            count: count(pauses.count),
+            quiet: pauses.quiet.into(),
+            shortest_seconds: pauses.shortest.as_secs_f64(),
+            longest_seconds: pauses.longest.as_secs_f64(),
+        },
+        week,
+    }
+}
+
+impl From<Quiet> for wit::recommender::Quiet {
+    fn from(quiet: Quiet) -> Self {
+        Self { seconds: quiet.time.as_secs_f64(), held_seconds: quiet.held.as_secs_f64() }
+    }
+}
+
+impl From<HourOfWeek> for wit::recommender::HourOfWeek {
+    fn from(hour: HourOfWeek) -> Self {
+        Self {
+            observed_seconds: hour.observed.as_secs_f64(),
+            idle_seconds: hour.idle.as_secs_f64(),
+        }
+    }
+}
+
+impl From<Workload> for wit::recommender::Workload {
+    fn from(workload: Workload) -> Self {
+        match workload {
+            Workload::Unknown => Self::Unknown,
+            Workload::Training => Self::Training,
+            Workload::Serving => Self::Serving,
+            Workload::Interactive => Self::Interactive,
+            Workload::Batch => Self::Batch,
+        }
     }
 }
 

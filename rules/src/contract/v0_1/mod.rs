@@ -13,7 +13,7 @@ use crate::error::{LoadError, MAX_GUEST_TEXT, PolicyError};
 use crate::guest_state::{GuestState, Level};
 use crate::manifest::{Kind, Manifest};
 use crate::quote::{Quote, QuoteRequest};
-use crate::recommendation::Recommendation;
+use crate::recommendation::Response;
 use crate::settings::{SettingError, Settings};
 use crate::text::sanitize;
 use crate::window::Window;
@@ -186,17 +186,21 @@ impl Contract {
 }
 
 impl Recommender {
-    /// Returns the recommendations for a window.
+    /// Returns the response to a window. A recommendation with an unknown lever is logged instead.
     pub(crate) fn recommend(
         &self,
         call: &mut Call<'_>,
         window: &Window,
-    ) -> Result<Vec<Recommendation>, PolicyError> {
+    ) -> Result<Response, PolicyError> {
         let guest = self.0.load(&mut *call.store, &call.instance);
         let guest = guest.map_err(|error| mistyped(&error))?;
         let result = lower::window(window, |window| guest.call_recommend(&mut *call.store, window));
         let raw = result.map_err(call.classify)?.map_err(|message| guest_error(&message))?;
-        lift::recommendations(raw, window)
+        let (response, warnings) = lift::response(raw, window)?;
+        for warning in warnings {
+            call.store.data_mut().write(Level::Warn, &warning);
+        }
+        Ok(response)
     }
 }
 

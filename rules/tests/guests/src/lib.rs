@@ -2,7 +2,9 @@
 //! test can compare it.
 
 use exports::phasemeter::policy::policy::{self, Manifest, SettingError, Value};
-use exports::phasemeter::policy::recommender::{self, Recommendation, Saving, Target, Window};
+use exports::phasemeter::policy::recommender::{
+    self, Effort, Need, Recommendation, RecommendationKind, Remediation, Response, Saving, Target, Window,
+};
 use std::cell::RefCell;
 use std::fmt::Write;
 
@@ -55,20 +57,28 @@ fn mean(column: &[f64]) -> (f64, usize) {
 }
 
 impl recommender::Guest for Mirror {
-    fn recommend(window: Window) -> Result<Vec<Recommendation>, String> {
+    fn recommend(window: Window) -> Result<Response, String> {
         phasemeter::policy::log::log(phasemeter::policy::log::Level::Info, "evaluating");
         let Some(gpu) = window.gpus.first() else { return Err("there is no GPU".into()) };
         let mut input = SETTINGS.take();
         // Writing to a String cannot fail.
         let _ = write!(
             input,
-            "\n{} {} {} {} {} {:?} {} {:?}\n{} {} {:?} {:?}\n{:?}\n{:?} {:?}\n{:?} {:?} {:?}",
+            "\n{} {} {} {} {} {:?} {:?} {} {:?}\n{} {} {:?} {:?}\n{:?}\n{:?} {:?}\n{:?} {:?} {:?}\n\
+             {:?} {:?} {}\n{:?} {:?} {} {:?} {:?} {:?} {:?} {:?} {:?} {:?}\n{} {:?}\n{:?}",
             window.start, window.end, window.is_final, window.experiment_id, window.trace_id,
-            window.attributes, window.step_seconds, window.metrics,
+            window.attributes, window.utc_offset_seconds, window.step_seconds, window.metrics,
             gpu.id, gpu.model, gpu.memory_total_bytes, gpu.power_limit_watts,
             gpu.accounts.idle_held,
             gpu.waste, gpu.pattern,
             gpu.price, gpu.work_done, gpu.metrics,
+            gpu.attributes, gpu.workload, gpu.interruptible,
+            gpu.activity.interval_seconds, gpu.activity.quiet, gpu.activity.stretches,
+            gpu.activity.longest_seconds, gpu.activity.minutes_seconds,
+            gpu.activity.ten_minutes_seconds, gpu.activity.hours_seconds,
+            gpu.activity.before_work, gpu.activity.after_work, gpu.activity.pauses,
+            gpu.activity.week.len(), gpu.activity.week.first(),
+            gpu.sensors,
         );
         let accounts = &gpu.accounts;
         let seconds = [
@@ -89,7 +99,7 @@ impl recommender::Guest for Mirror {
             evidence.push((format!("{name}.mean"), mean));
             evidence.push((format!("{name}.points"), count as f64));
         }
-        Ok(vec![Recommendation {
+        let recommendation = Recommendation {
             code: "mirror.input".into(),
             target: Target::Starvation,
             lever: "dali".into(),
@@ -100,7 +110,20 @@ impl recommender::Guest for Mirror {
             confidence: 1.0,
             evidence,
             gpus: window.gpus.iter().map(|gpu| gpu.id.clone()).collect(),
-        }])
+            kind: RecommendationKind::Risk,
+            effort: Effort::High,
+            reversible: true,
+            remediation: Some(Remediation {
+                kind: "k8s.scale".into(),
+                parameters: vec![("replicas".into(), "2".into())],
+            }),
+        };
+        let need = Need {
+            missing: "power.draw".into(),
+            reason: "What it would tell".into(),
+            gpus: vec![gpu.id.clone()],
+        };
+        Ok(Response { recommendations: vec![recommendation], needs: vec![need] })
     }
 }
 

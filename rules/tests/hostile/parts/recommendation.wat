@@ -1,6 +1,6 @@
 ;; The parameters of `recommend`: a flattened window.
 (type $recommend (func
-  (param i64 i64 i32 i32 i32 i32 i32 i32 i32 f64 i32 i32 i32 i32) (result i32)))
+  (param i64 i64 i32 i32 i32 i32 i32 i32 i32 i32 i32 f64 i32 i32 i32 i32) (result i32)))
 (data (i32.const 320) "test.action")
 (data (i32.const 336) "mig")
 (data (i32.const 344) "Share it")
@@ -8,10 +8,11 @@
 (data (i32.const 368) "It idles.")
 (data (i32.const 384) "GPU-0")
 (data (i32.const 400) "\80\01\00\00\05\00\00\00")
-;; ok, a list of one recommendation at 2048
+;; ok, a list of one recommendation at 2048, no needs
 (data (i32.const 1792) "\00\00\00\00" "\00\08\00\00" "\01\00\00\00")
 ;; recommendation: code +0, target +8, lever +12, title +20, action +28, rationale +36,
-;; saving +48 +56 +64, confidence +72, evidence +80, gpus +88; 96 bytes
+;; saving +48 +56 +64, confidence +72, evidence +80, gpus +88, kind +96, effort +97, reversible +98,
+;; remediation +100 (is some), its kind +104 and parameters +112; 120 bytes
 (data (i32.const 2048)
   "\40\01\00\00\0b\00\00\00" "\01\00\00\00" "\50\01\00\00\03\00\00\00"
   "\58\01\00\00\08\00\00\00" "\60\01\00\00\0e\00\00\00" "\70\01\00\00\09\00\00\00")

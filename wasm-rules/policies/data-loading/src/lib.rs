@@ -5,7 +5,10 @@
 //! memory whether decoding fits on the GPU.
 
 use phasemeter_policy::format::{decimal, duration, gib, percent, subject};
-use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Saving, Target, Window, groups};
+use phasemeter_policy::{
+    Effort, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender, Response, Saving,
+    Target, Window, Workload, evidence, groups,
+};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to waiting.
@@ -24,6 +27,12 @@ const MAX_MEMORY_TO_DECODE: f64 = 0.85;
 /// Saving of the second action relative to the first, because it speeds up one stage only. An
 /// assumption that ranks the recommendations, not a measurement.
 const SECOND_ACTION: f64 = 0.75;
+
+/// Compute-bound share of the time from which a GPU never waits.
+const FULL_SHARE: f64 = 0.8;
+
+/// Period below which several GPUs may pause to exchange data.
+const EXCHANGE_SECONDS: f64 = 10.0;
 
 struct DataLoading;
 
@@ -44,8 +53,10 @@ impl Policy for DataLoading {
 }
 
 impl Recommender for DataLoading {
-    fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-        let waiting = window.observed_gpus(settings.min_seconds).into_iter().filter_map(|gpu| {
+    fn recommend(settings: &Settings, window: &Window) -> Response {
+        let observed = window.observed_gpus(settings.min_seconds);
+        let loads = |gpu: &&Gpu| matches!(gpu.workload, Workload::Training | Workload::Batch);
+        let waiting = observed.iter().copied().filter(loads).filter_map(|gpu| {
             let pattern = gpu.pattern.filter(|_| gpu.is_bouncing())?;
             let waiting = Waiting {
                 gpu,
@@ -53,15 +64,70 @@ impl Recommender for DataLoading {
                 period: pattern.period_seconds?,
                 duty_cycle: pattern.duty_cycle?,
             };
-            (waiting.lost >= settings.min_lost).then_some(waiting)
+            (waiting.lost >= settings.min_lost && waiting.is_seen()).then_some(waiting)
         });
+        // A loader feeds all GPUs of a job alike.
+        let is_alone = |waiting: &Waiting<'_>| {
+            observed.iter().any(|other| waiting.gpu.is_alike(other) && is_full(other))
+        };
+        let (alone, together): (Vec<_>, Vec<_>) = waiting.partition(is_alone);
         let similar = |a: &Waiting<'_>, b: &Waiting<'_>| {
             (a.duty_cycle - b.duty_cycle).abs() <= 0.1
                 && (a.lost - b.lost).abs() <= 0.1
                 && a.waits_long() == b.waits_long()
                 && a.can_decode() == b.can_decode()
+                && a.gpu.is_alike(b.gpu)
         };
-        groups(waiting, similar).iter().flat_map(|group| recommend(group)).collect()
+        let mut recommendations: Vec<_> = alone.iter().map(inspect).collect();
+        let mut needs = Vec::new();
+        for group in groups(together, similar) {
+            recommendations.extend(recommend(&group));
+            needs.extend(exchange(&group));
+        }
+        Response { recommendations, needs }
+    }
+}
+
+/// Whether a GPU never waits.
+fn is_full(gpu: &Gpu) -> bool {
+    !gpu.is_bouncing() && gpu.share(|accounts| accounts.compute_bound) >= FULL_SHARE
+}
+
+/// What tells late input from a slow exchange between GPUs: both make all GPUs pause at once.
+fn exchange(group: &[Waiting<'_>]) -> Option<Need> {
+    let short = group.len() > 1 && group.iter().all(|waiting| waiting.period < EXCHANGE_SECONDS);
+    short.then(|| {
+        Need::new(
+            "nvlink.activity",
+            "traffic on NVLink and PCIe in the pauses tells late input from a slow exchange between the \
+             GPUs",
+            group.iter().map(|waiting| waiting.gpu),
+        )
+    })
+}
+
+/// A single GPU that waits while others of its job are full.
+fn inspect(waiting: &Waiting<'_>) -> Recommendation {
+    let rationale = format!(
+        "It waits {} in every {}, while other GPUs of this job are always busy: they have the same \
+         loader, so the cause is this GPU, its PCIe link or its share of the work.",
+        duration(waiting.wait()),
+        duration(waiting.period),
+    );
+    Recommendation {
+        title: "Inspect this GPU: it waits, and the others do not".to_owned(),
+        action:
+            "Compare its PCIe link (nvidia-smi --query-gpu=pcie.link.width.current) and its NUMA \
+                 node with those of the others, and profile a few steps of this rank."
+                .to_owned(),
+        rationale,
+        confidence: 0.7 * waiting.gpu.confidence(),
+        evidence: evidence([
+            ("pattern.period_seconds", waiting.period),
+            ("wait_seconds", waiting.wait()),
+        ]),
+        kind: RecommendationKind::Risk,
+        ..Recommendation::new("data-loading.inspect", Target::Starvation, "measure", [waiting.gpu])
     }
 }
 
@@ -69,6 +135,12 @@ impl Waiting<'_> {
     /// Seconds per wait.
     fn wait(&self) -> f64 {
         self.period * (1.0 - self.duty_cycle)
+    }
+
+    /// Whether readings are frequent enough to see each wait and each burst of work.
+    fn is_seen(&self) -> bool {
+        let shortest = f64::min(self.wait(), self.period * self.duty_cycle);
+        self.gpu.activity.interval_seconds.is_some_and(|interval| 2.0 * interval <= shortest)
     }
 
     fn waits_long(&self) -> bool {
@@ -91,7 +163,7 @@ fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
     let lost = mean(|w| w.lost);
     let speedup = if duty_cycle > 0.0 { 1.0 / duty_cycle } else { f64::INFINITY };
     let all = Saving::combined(group.iter().map(|waiting| {
-        (waiting.gpu, Saving::from_target_load(waiting.lost, waiting.duty_cycle, 1.0))
+        (waiting.gpu, Saving::from_target_load(waiting.lost, waiting.duty_cycle, 1.0).of_a_trial())
     }));
     let rationale = format!(
         "{} waits for input {} in every {} and is busy {} of the time. These waits waste {} of the \
@@ -118,9 +190,6 @@ fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
     let confidence = mean(|w| w.gpu.confidence());
     let make = |code: &str, lever: &str, title: &str, action: String, detail: String, part: f64| {
         Recommendation {
-            code: code.to_owned(),
-            target: Target::Starvation,
-            lever: lever.to_owned(),
             title: title.to_owned(),
             action,
             rationale: rationale.clone() + &detail,
@@ -128,6 +197,8 @@ fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
             confidence: 0.8 * part * confidence,
             evidence: evidence.clone(),
             gpus: gpus.clone(),
+            effort: if lever == "num_workers" { Effort::Low } else { Effort::Medium },
+            ..Recommendation::new(code, Target::Starvation, lever, [])
         }
     };
     let long = first.waits_long();
@@ -191,7 +262,7 @@ mod tests {
     use super::*;
 
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
-        DataLoading::recommend(&Settings::default(), &window(gpus))
+        DataLoading::recommend(&Settings::default(), &window(gpus)).recommendations
     }
 
     #[test]
@@ -201,7 +272,7 @@ mod tests {
         assert_eq!(found[0].lever, "num_workers");
         // From 50% to 70%: 2/7 of the bill.
         assert!((found[0].saving.expected - 2.0 / 7.0).abs() < 1e-9);
-        assert!(found.iter().all(|one| one.saving.high <= 0.5));
+        assert!(found.iter().all(|one| one.saving.high <= 0.5 && one.saving.low == 0.0));
     }
 
     #[test]
@@ -222,6 +293,29 @@ mod tests {
         ]);
         let sizes: Vec<_> = found.iter().map(|one| one.gpus.len()).collect();
         assert_eq!(sizes, [2, 2, 1, 1]);
+    }
+
+    #[test]
+    fn single_waiting_gpu_of_a_job_is_inspected() {
+        let found = recommendations(vec![bouncing(3_600, 6, 0.5), steady(3_600, 0.95)]);
+        assert_eq!((found[0].lever.as_str(), found.len()), ("measure", 1));
+        assert_eq!(found[0].kind, RecommendationKind::Risk);
+    }
+
+    #[test]
+    fn cycles_that_the_sampling_cannot_see_are_skipped() {
+        let mut gpu = bouncing(3_600, 100, 0.5);
+        assert!(!recommendations(vec![gpu.clone()]).is_empty());
+        gpu.activity.interval_seconds = Some(60.0);
+        assert!(recommendations(vec![gpu]).is_empty());
+    }
+
+    #[test]
+    fn services_and_unknown_work_have_no_loader() {
+        for workload in [Workload::Serving, Workload::Unknown, Workload::Interactive] {
+            let gpu = Gpu { workload, ..bouncing(3_600, 40, 0.5) };
+            assert!(recommendations(vec![gpu]).is_empty());
+        }
     }
 
     #[test]

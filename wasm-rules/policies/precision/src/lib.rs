@@ -1,14 +1,15 @@
 //! Recommends faster arithmetic for compute-bound GPUs.
 //!
 //! Lower precision raises throughput rather than reducing waste, as far as the architecture supports
-//! it. Utilization does not reveal a job's precision: without measured tensor activity, the low
-//! saving is 0 and confidence is reduced.
+//! it. Utilization does not reveal a job's precision, so tensor activity must be measured. Without
+//! tensor cores in use, matrix products most likely run in FP32: TF32 comes first, then 16 bits.
 
 use phasemeter_policy::column::mean;
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::log;
 use phasemeter_policy::{
-    Account, Gpu, Policy, Recommendation, Recommender, Saving, Target, Window, groups,
+    Account, Effort, Gpu, Policy, Recommendation, Recommender, Response, Saving, Target, Window,
+    Workload, groups,
 };
 use phasemeter_specs::{Architecture, Model};
 
@@ -25,6 +26,12 @@ const TENSOR: &str = "tensor.activity";
 /// Tensor activity from which a job already runs mostly on tensor cores. Efficient mixed-precision
 /// training reaches 0.4 and more.
 const MIN_TENSOR_ACTIVITY: f64 = 0.25;
+
+/// Tensor activity up to which the tensor cores are unused.
+const UNUSED: f64 = 0.02;
+
+/// Peak of TF32 relative to 16 bits, dense (NVIDIA's datasheets of A100 and H100).
+const TF32_SHARE: f64 = 0.5;
 
 /// Share of the time in matrix products, the only part that gets faster: low, expected, high. An
 /// assumption; it bounds the gain by Amdahl's law.
@@ -58,19 +65,21 @@ struct Change {
 struct Finding<'a> {
     gpu: &'a Gpu,
     model: &'static Model,
-    tensor: Option<f64>,
+    tensor: f64,
     change: Change,
 }
 
 impl Recommender for Precision {
-    fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
+    fn recommend(settings: &Settings, window: &Window) -> Response {
         let mut findings = Vec::new();
         for gpu in window.observed_gpus(settings.min_seconds) {
             let bound = gpu.share(|accounts| accounts.compute_bound) >= settings.min_compute_bound;
             // A GPU that waits for input would only wait longer.
-            if !bound || gpu.is_bouncing() {
+            let trains = matches!(gpu.workload, Workload::Training | Workload::Batch);
+            if !bound || !trains || gpu.is_bouncing() {
                 continue;
             }
+            let Some(tensor) = gpu.metric(TENSOR) else { continue };
             let Some(model) = Model::of(&gpu.model) else {
                 log::info(
                     &[
@@ -81,78 +90,77 @@ impl Recommender for Precision {
                 );
                 continue;
             };
-            let tensor =
-                gpu.metrics.iter().find(|(name, _)| name == TENSOR).map(|(_, value)| *value);
-            let changes = changes(model, tensor).into_iter().flatten();
+            let changes = changes(model, tensor).into_iter();
             findings.extend(changes.map(|change| Finding { gpu, model, tensor, change }));
         }
-        let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-            a.model == b.model && a.change == b.change && a.tensor.is_some() == b.tensor.is_some()
-        };
-        groups(findings, similar).iter().filter_map(|group| recommend(group)).collect()
+        let similar = |a: &Finding<'_>, b: &Finding<'_>| a.model == b.model && a.change == b.change;
+        let groups = groups(findings, similar);
+        groups.iter().filter_map(|group| recommend(group)).collect::<Vec<_>>().into()
     }
 }
 
-/// Returns a change to 16 bits, unless the job is known to use them, and a change to 8 bits, if the
-/// model supports them.
-fn changes(model: &Model, tensor: Option<f64>) -> [Option<Change>; 2] {
-    let on_tensor_cores = tensor.is_some_and(|activity| activity >= MIN_TENSOR_ACTIVITY);
+/// Returns the next changes, safest first: to TF32 and to 16 bits if the tensor cores are not in use,
+/// else to 8 bits, as far as the model supports them.
+fn changes(model: &Model, tensor: f64) -> Vec<Change> {
     let half = model.bf16_tflops.or(model.fp16_tflops);
     let speedup =
         |fast: Option<f64>, slow: Option<f64>| Some(fast? / slow?).filter(|ratio| *ratio > 1.0);
-    let to_half = speedup(half, model.fp32_tflops).filter(|_| !on_tensor_cores).map(|speedup| {
-        let change = Change {
-            code: "precision.bf16",
-            lever: "bf16",
-            title: "Train and serve in BF16",
-            action: "Use autocast with bfloat16, keep master weights in FP32, and compare the loss \
-                     over a few thousand steps.",
-            from: "FP32",
-            to: "BF16",
+    if tensor >= MIN_TENSOR_ACTIVITY {
+        let to_fp8 = speedup(model.fp8_tflops, half).map(|speedup| Change {
+            code: "precision.fp8",
+            lever: "fp8",
+            title: "Try FP8 for matrix products",
+            action: "Run linear layers in FP8, with Transformer Engine or torchao, and compare the loss \
+                     over some thousand steps.",
+            from: "16 bits",
+            to: "FP8",
             speedup,
-        };
-        match model.architecture {
-            _ if tensor.is_some() && model.architecture >= Architecture::Volta => Change {
-                code: "precision.tensor-cores",
-                lever: "tensor_cores",
-                title: "Use the tensor cores",
-                action: "Compute in 16 bits with sizes that are multiples of 8. Profile which \
-                         kernels still run on CUDA cores.",
-                to: "tensor cores",
-                ..change
-            },
-            Architecture::Volta | Architecture::Turing => Change {
+        });
+        return to_fp8.into_iter().collect();
+    }
+    if tensor > UNUSED || model.architecture < Architecture::Volta {
+        return Vec::new();
+    }
+    let has_tf32 = model.architecture >= Architecture::Ampere;
+    let tf32 = half.map(|half| half * TF32_SHARE);
+    let to_tf32 = speedup(tf32, model.fp32_tflops).filter(|_| has_tf32).map(|speedup| Change {
+        code: "precision.tf32",
+        lever: "tf32",
+        title: "Enable TF32 for matrix products",
+        action: "Set torch.set_float32_matmul_precision(\"high\"): matrix products then use the tensor \
+                 cores. No other code changes.",
+        from: "FP32",
+        to: "TF32",
+        speedup,
+    });
+    // Compared with TF32, which is one setting.
+    let slow = if has_tf32 { tf32 } else { model.fp32_tflops };
+    let to_half = speedup(half, slow).map(|speedup| {
+        if has_tf32 {
+            Change {
+                code: "precision.bf16",
+                lever: "bf16",
+                title: "Train in BF16",
+                action: "Use autocast with bfloat16, keep master weights in FP32, and compare the loss \
+                         over a few thousand steps.",
+                from: "TF32",
+                to: "BF16",
+                speedup,
+            }
+        } else {
+            Change {
                 code: "precision.amp",
                 lever: "amp",
                 title: "Use mixed precision",
-                action: "Turn on automatic mixed precision: FP16 with loss scaling. This \
-                         architecture does not support BF16.",
+                action: "Turn on automatic mixed precision: FP16 with loss scaling. This architecture \
+                         does not support BF16.",
+                from: "FP32",
                 to: "FP16 on tensor cores",
-                ..change
-            },
-            Architecture::Kepler | Architecture::Pascal => Change {
-                code: "precision.fp16",
-                lever: "fp16",
-                title: "Use FP16",
-                action: "Compute in FP16 with loss scaling. This architecture has no tensor cores.",
-                to: "FP16",
-                ..change
-            },
-            _ => change,
+                speedup,
+            }
         }
     });
-    let to_fp8 = speedup(model.fp8_tflops, half).filter(|_| on_tensor_cores || tensor.is_none());
-    let to_fp8 = to_fp8.map(|speedup| Change {
-        code: "precision.fp8",
-        lever: "fp8",
-        title: "Use FP8 for matrix products",
-        action: "Run linear layers in FP8: with Transformer Engine or torchao for training, with an \
-                 FP8 checkpoint for serving. Compare quality before deployment.",
-        from: "16 bits",
-        to: "FP8",
-        speedup,
-    });
-    [to_half, to_fp8]
+    to_tf32.into_iter().chain(to_half).collect()
 }
 
 /// Recommends a change for GPUs of the same model.
@@ -162,7 +170,8 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
     let bound = |gpu: &Gpu| share_of_bill(gpu, gpu.accounts.compute_bound);
     let gain = MATMUL_SHARE.map(|share| share * (1.0 - 1.0 / change.speedup));
-    let gain = if tensor.is_some() { gain } else { [0.0, gain[1], gain[2]] };
+    // A trial shows whether accuracy allows it.
+    let gain = [0.0, gain[1], gain[2]];
     let level = average(|f| f.gpu.accounts.compute_bound.level());
     let time = average(|f| f.gpu.share(|accounts| accounts.compute_bound));
     let mut evidence = vec![
@@ -191,27 +200,22 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         };
         rationale += &["Power draw is ", &percent(share), meaning].concat();
     }
-    match tensor {
-        Some(activity) => {
-            evidence.push((TENSOR.to_owned(), *activity));
-            rationale += &["Tensor cores were ", &percent(*activity), " active."].concat();
-        }
-        None => {
-            rationale += "The current precision was not measured; if the job already uses this one, \
-                          there is nothing to gain.";
-        }
-    }
+    evidence.push((TENSOR.to_owned(), *tensor));
+    rationale += &["Tensor cores were ", &percent(*tensor), " active."].concat();
     Some(Recommendation {
-        code: change.code.to_owned(),
-        target: Target::Throughput,
-        lever: change.lever.to_owned(),
         title: change.title.to_owned(),
         action: change.action.to_owned(),
         rationale,
         saving: Saving::combined(group.iter().map(|f| (f.gpu, Saving::part(bound(f.gpu), gain)))),
-        confidence: average(|f| f.gpu.confidence()) * if tensor.is_some() { 0.7 } else { 0.3 },
+        confidence: average(|f| f.gpu.confidence()) * 0.7,
         evidence,
-        gpus: group.iter().map(|f| f.gpu.id.clone()).collect(),
+        effort: if change.lever == "tf32" { Effort::Low } else { Effort::Medium },
+        ..Recommendation::new(
+            change.code,
+            Target::Throughput,
+            change.lever,
+            group.iter().map(|f| f.gpu),
+        )
     })
 }
 
@@ -230,11 +234,12 @@ mod tests {
     use super::*;
 
     fn recommendations(gpu: Gpu) -> Vec<Recommendation> {
-        Precision::recommend(&Settings::default(), &window(vec![gpu]))
+        Precision::recommend(&Settings::default(), &window(vec![gpu])).recommendations
     }
 
-    fn gpu(model: &str) -> Gpu {
-        Gpu { model: model.to_owned(), ..steady(3_600, 0.97) }
+    fn gpu(model: &str, tensor: f64) -> Gpu {
+        let metrics = vec![(TENSOR.to_owned(), tensor)];
+        Gpu { model: model.to_owned(), metrics, ..steady(3_600, 0.97) }
     }
 
     fn levers(gpu: Gpu) -> Vec<String> {
@@ -244,55 +249,53 @@ mod tests {
     #[test]
     fn changes_depend_on_architecture() {
         for (model, expected) in [
-            ("Tesla K80", &[][..]),
-            ("Tesla P100-PCIE-16GB", &["fp16"]),
+            ("Tesla P100-PCIE-16GB", &[][..]),
             ("Tesla V100-SXM2-16GB", &["amp"]),
             ("Tesla T4", &["amp"]),
-            ("NVIDIA A100-SXM4-80GB", &["bf16"]),
-            ("NVIDIA L4", &["bf16", "fp8"]),
-            ("NVIDIA H100 80GB HBM3", &["bf16", "fp8"]),
+            ("NVIDIA A100-SXM4-80GB", &["tf32", "bf16"]),
+            ("NVIDIA H100 80GB HBM3", &["tf32", "bf16"]),
             ("unknown", &[]),
         ] {
-            assert_eq!(levers(gpu(model)), expected, "{model}");
+            assert_eq!(levers(gpu(model, 0.0)), expected, "{model}");
         }
     }
 
     #[test]
     fn tensor_activity_selects_the_change() {
-        let measured = |activity| {
-            let metrics = vec![(TENSOR.to_owned(), activity)];
-            recommendations(Gpu { metrics, ..gpu("NVIDIA H100 80GB HBM3") })
-        };
-        assert_eq!(measured(0.6)[0].lever, "fp8");
-        assert_eq!(measured(0.02)[0].lever, "tensor_cores");
-        let unknown = recommendations(gpu("NVIDIA H100 80GB HBM3"));
-        assert_eq!(unknown[0].saving.low, 0.0);
-        assert!(measured(0.02)[0].saving.low > 0.0 && unknown[0].confidence < 0.5);
+        assert_eq!(levers(gpu("NVIDIA H100 80GB HBM3", 0.6)), ["fp8"]);
+        assert!(levers(gpu("NVIDIA H100 80GB HBM3", 0.1)).is_empty(), "partly in use: profile it");
+        assert!(levers(gpu("NVIDIA A100-SXM4-80GB", 0.6)).is_empty(), "an A100 has no FP8");
+        let unmeasured = Gpu { metrics: Vec::new(), ..gpu("NVIDIA H100 80GB HBM3", 0.0) };
+        assert!(levers(unmeasured).is_empty());
+        let found = recommendations(gpu("NVIDIA H100 80GB HBM3", 0.0));
+        assert!(found.iter().all(|one| one.saving.low == 0.0 && one.saving.high > 0.0));
     }
 
     #[test]
     fn gain_is_bounded_by_matmul_share() {
         // FP8 is twice as fast as BF16, so half of 0.4 is saved; the whole bill is compute-bound.
-        let found = recommendations(gpu("NVIDIA H100 80GB HBM3"));
-        assert!((found[1].saving.expected - 0.2).abs() < 1e-3, "{:?}", found[1].saving);
-        assert_eq!(found[1].target, Target::Throughput);
+        let found = recommendations(gpu("NVIDIA H100 80GB HBM3", 0.6));
+        assert!((found[0].saving.expected - 0.2).abs() < 1e-3, "{:?}", found[0].saving);
+        assert_eq!(found[0].target, Target::Throughput);
     }
 
     #[test]
     fn rationale_mentions_power_if_recorded() {
-        let with = recommendations(with_power(gpu("NVIDIA A100-SXM4-80GB"), 650.0));
+        let with = recommendations(with_power(gpu("NVIDIA H100 80GB HBM3", 0.6), 650.0));
         assert!(
             with[0].rationale.contains("confirms a compute-bound load"),
             "{}",
             with[0].rationale
         );
-        assert!(!recommendations(gpu("NVIDIA A100-SXM4-80GB"))[0].rationale.contains("Power"));
+        let without = recommendations(gpu("NVIDIA H100 80GB HBM3", 0.6));
+        assert!(!without[0].rationale.contains("Power"));
     }
 
     #[test]
     fn other_loads_are_skipped() {
-        for gpu in [steady(3_600, 0.8), steady(50, 0.97), bouncing(3_600, 40, 0.7)] {
-            assert!(recommendations(gpu).is_empty());
+        for other in [steady(3_600, 0.8), steady(50, 0.97), bouncing(3_600, 40, 0.7)] {
+            let metrics = vec![(TENSOR.to_owned(), 0.0)];
+            assert!(recommendations(Gpu { metrics, ..other }).is_empty());
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! A commitment is paid for every hour of its term, used or not. Must not depend on providers.
 
+use phasemeter_policy::same_model;
+
 /// Hours per billing month: 24 × 30.
 pub(crate) const HOURS_PER_MONTH: f64 = 720.0;
 
@@ -14,10 +16,15 @@ pub(crate) struct Commitment {
 
 impl Commitment {
     /// One and three years, no upfront payment: the published terms of p3.2xlarge at aws, whose
-    /// on-demand price is still in the price book. Terms differ by model and year and there is no
-    /// list of them, so this ratio is used for all; the recommendation states that.
+    /// on-demand price is still in the price book. Terms differ by model and year, so these are for
+    /// no other model.
     pub(crate) const ONE_YEAR: Self = Self { on_demand: 3_060_000_000, committed: 1_820_000_000 };
     pub(crate) const THREE_YEARS: Self = Self { committed: 1_310_000_000, ..Self::ONE_YEAR };
+
+    /// Returns whether the terms of this model are known.
+    pub(crate) fn is_for(model: &str, provider: Option<&str>) -> bool {
+        provider == Some("aws") && same_model(model, "Tesla V100-SXM2-16GB")
+    }
 
     /// Returns the price of a committed hour relative to on demand.
     pub(crate) fn ratio(self) -> f64 {

@@ -1,28 +1,29 @@
 //! Recommends lower rates: spot capacity, commitments, another region or provider.
 //!
-//! Independent of utilization, but needs a known on-demand price. Prices come from the project's
-//! tables, each with its date; negotiated discounts are not included.
+//! Independent of utilization, but needs a known on-demand price: an estimate promises nothing. Spot
+//! capacity is only for work that its owner has declared interruptible, and saves what this provider's
+//! spot price in this region says. Prices come from the project's tables, each with its date.
 
 mod commitment;
 
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{
-    Accounts, Gpu, Plan, Policy, Price, Recommendation, Recommender, Saving, Target, Window,
-    groups, log, same_model,
+    Accounts, Effort, Gpu, Need, Plan, Policy, Price, Recommendation, Recommender, Response,
+    Saving, Target, Window, groups, log, same_model,
 };
 use phasemeter_specs::{Model, instance};
 
 use commitment::{Commitment, HOURS_PER_MONTH};
 
 phasemeter_policy::settings! {
-    /// Whether the jobs may be interrupted.
-    interruptible: flag = true;
+    /// Whether all jobs may be interrupted, also those without the attribute phasemeter.interruptible.
+    interruptible: flag = false;
     /// Hours of use per month, of 720; 0 if unknown.
     hours_per_month: number = 0.0 in 0.0..=744.0;
     /// Minimum observed time, in seconds.
-    min_seconds: number = 60.0 in 0.0..=86400.0;
+    min_seconds: number = 3600.0 in 0.0..=86400.0;
     /// Minimum observed time for commitments, in seconds.
-    min_commit_seconds: number = 3600.0 in 0.0..=86400.0;
+    min_commit_seconds: number = 604800.0 in 0.0..=31536000.0;
     /// Minimum price difference for another region or provider, as a share.
     min_discount: number = 0.05 in 0.0..=1.0;
 }
@@ -55,29 +56,38 @@ struct Priced<'a> {
 }
 
 impl Recommender for Rate {
-    fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
+    fn recommend(settings: &Settings, window: &Window) -> Response {
         let priced = window.observed_gpus(settings.min_seconds).into_iter().filter_map(|gpu| {
             let price = gpu.price.as_ref()?;
             let is_hourly = matches!(price.plan, None | Some(Plan::OnDemand));
-            (is_hourly && gpu.bill() > 0).then_some(Priced { gpu, price })
+            (is_hourly && !price.estimated && gpu.bill() > 0).then_some(Priced { gpu, price })
         });
         let similar = |a: &Priced<'_>, b: &Priced<'_>| {
             same_model(&a.gpu.model, &b.gpu.model)
+                && a.gpu.interruptible == b.gpu.interruptible
                 && a.price.nano_usd_per_gpu_hour == b.price.nano_usd_per_gpu_hour
                 && a.price.provider == b.price.provider
                 && a.price.region == b.price.region
                 && a.price.instance_type == b.price.instance_type
         };
-        let mut found = Vec::new();
+        let (mut found, mut needs) = (Vec::new(), Vec::new());
         for group in groups(priced, similar) {
-            if settings.interruptible {
-                found.extend(spot(&group));
+            if settings.interruptible || group.iter().all(|priced| priced.gpu.interruptible) {
+                match spot(&group) {
+                    Some(spot) => found.push(spot),
+                    None => needs.push(Need::new(
+                        "spot_price",
+                        "with this provider's spot price of this instance in this region, the saving can \
+                         be computed; a pricing policy can give it",
+                        group.iter().map(|priced| priced.gpu),
+                    )),
+                }
             }
             found.extend(commitments(&group, settings));
             found.extend(region(&group, settings));
             found.extend(provider(&group, settings));
         }
-        found
+        Response { recommendations: found, needs }
     }
 }
 
@@ -96,9 +106,6 @@ struct Draft<'a> {
 fn recommend(group: &[Priced<'_>], draft: Draft<'_>) -> Recommendation {
     let confidence = group.iter().map(|priced| priced.gpu.confidence());
     Recommendation {
-        code: draft.code.to_owned(),
-        target: Target::Rate,
-        lever: draft.lever.to_owned(),
         title: draft.title,
         action: draft.action,
         rationale: draft.rationale,
@@ -109,35 +116,40 @@ fn recommend(group: &[Priced<'_>], draft: Draft<'_>) -> Recommendation {
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
             .collect(),
-        gpus: group.iter().map(|priced| priced.gpu.id.clone()).collect(),
+        effort: Effort::High,
+        reversible: draft.lever == "spot",
+        ..Recommendation::new(
+            draft.code,
+            Target::Rate,
+            draft.lever,
+            group.iter().map(|priced| priced.gpu),
+        )
     }
 }
 
 /// Recommends spot capacity.
 fn spot(group: &[Priced<'_>]) -> Option<Recommendation> {
     let Priced { gpu, price } = group.first()?;
-    let Some(spot) = Model::of(&gpu.model).and_then(Model::spot) else {
-        log::info(&["no spot price known for ", name(gpu)].concat());
+    let spot = Model::of(&gpu.model).and_then(Model::spot)?;
+    let is_listed = price.provider.as_deref() == Some(spot.provider)
+        && price.region.as_deref() == Some(spot.region);
+    if !is_listed {
         return None;
-    };
-    let same_provider = price.provider.as_deref() == Some(spot.provider);
-    let saving = REWORK.map(|rework| 1.0 - (1.0 - spot.discount) * (1.0 + rework));
+    }
     let rationale = format!(
-        "Spot {} costs {} less than on demand in {} at {}, the cheapest region, and up to {} less \
-         elsewhere ({}). {} rework is assumed.{}",
+        "Spot {} costs {} less than on demand in {} at {} ({}). {} rework is assumed.",
         spot.model,
         percent(spot.discount),
         spot.region,
         spot.provider,
-        percent(spot.max_discount),
         spot.as_of,
         percent(REWORK[1]),
-        match &price.provider {
-            _ if same_provider => "",
-            Some(_) => " Spot prices of this provider are unknown.",
-            None => " The provider of these GPUs is unknown.",
-        }
     );
+    // Relative to the price paid.
+    let listed = Model::of(&gpu.model)?.lowest(Some(spot.provider))?;
+    let hourly = (1.0 - spot.discount) * listed.nano_usd_per_gpu_hour as f64;
+    let paid = price.nano_usd_per_gpu_hour as f64;
+    let saving = REWORK.map(|rework| f64::max(1.0 - hourly * (1.0 + rework) / paid, 0.0));
     Some(recommend(
         group,
         Draft {
@@ -150,7 +162,7 @@ fn spot(group: &[Priced<'_>]) -> Option<Recommendation> {
                 .to_owned(),
             rationale,
             saving,
-            confidence: if same_provider { 0.6 } else { 0.4 },
+            confidence: 0.6,
             evidence: vec![
                 ("spot.discount", spot.discount),
                 ("spot.rework_share", REWORK[1]),
@@ -164,7 +176,9 @@ fn spot(group: &[Priced<'_>]) -> Option<Recommendation> {
 fn commitments(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation> {
     let eligible = group.iter().filter(|priced| {
         let accounts = priced.gpu.accounts;
-        accounts.observed().seconds >= settings.min_commit_seconds
+        let has_terms = Commitment::is_for(&priced.gpu.model, priced.price.provider.as_deref());
+        has_terms
+            && accounts.observed().seconds >= settings.min_commit_seconds
             && priced.gpu.share(Accounts::idle) <= MAX_IDLE
     });
     let eligible: Vec<_> = eligible.map(|Priced { gpu, price }| Priced { gpu, price }).collect();
@@ -187,9 +201,8 @@ fn commitments(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation>
         let rationale = format!(
             "A commitment is paid for every hour, used or not. It costs less than on demand from {} \
              of 720 hours per month. It saves {} at {usage} of use and {} at full use. On demand \
-             costs {} per hour; a committed hour costs about {}. The ratio is that of published \
-             terms ({} on demand, {} committed, no upfront, aws): request the terms of this model. \
-             Remove avoidable idle time first.",
+             costs {} per hour; a committed hour costs about {}. Published terms: {} on demand, {} \
+             committed, no upfront, aws. Remove avoidable idle time first.",
             decimal(break_even, 0),
             percent(saving[1]),
             percent(max),
@@ -259,7 +272,7 @@ fn region(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation> {
     Some(recommend(group, draft))
 }
 
-/// Recommends another provider. Compares list prices, because negotiated discounts do not transfer.
+/// Recommends another provider. Compares its list price with the price paid.
 fn provider(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation> {
     let Priced { gpu, price } = group.first()?;
     let Some(provider) = price.provider.as_deref() else {
@@ -267,8 +280,9 @@ fn provider(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation>
         return None;
     };
     let model = Model::of(&gpu.model)?;
-    let (current, other) = (model.lowest(Some(provider))?, model.lowest(None)?);
-    let discount = discount(other.nano_usd_per_gpu_hour, current.nano_usd_per_gpu_hour);
+    let other = model.lowest(None)?;
+    let now = price.nano_usd_per_gpu_hour;
+    let discount = discount(other.nano_usd_per_gpu_hour, now);
     if other.provider == provider || discount < settings.min_discount {
         return None;
     }
@@ -282,23 +296,20 @@ fn provider(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation>
             other.provider, other.instance_type, other.region,
         ),
         rationale: format!(
-            "{} is listed at {} per GPU-hour at {} ({}, {}) and at {} at {provider} ({}, {}), {} \
-             less. Both are the cheapest regions.",
-            current.model,
+            "{} costs {} per GPU-hour at {provider} and is listed at {} at {} ({}, {}), {} less.",
+            model.name,
+            usd(now),
             usd(other.nano_usd_per_gpu_hour),
             other.provider,
             other.region,
             other.as_of,
-            usd(current.nano_usd_per_gpu_hour),
-            current.region,
-            current.as_of,
             percent(discount),
         ),
         saving: REMAINING.map(|share| share * discount),
         confidence: 0.3,
         evidence: vec![
             ("alternative.usd_per_hour", dollars(other.nano_usd_per_gpu_hour)),
-            ("current.usd_per_hour", dollars(current.nano_usd_per_gpu_hour)),
+            ("current.usd_per_hour", dollars(now)),
         ],
     };
     Some(recommend(group, draft))
@@ -326,31 +337,62 @@ mod tests {
 
     use super::*;
 
-    fn recommendations(settings: &Settings, gpu: Gpu) -> Vec<Recommendation> {
+    fn respond(settings: &Settings, gpu: Gpu) -> Response {
         Rate::recommend(settings, &window(vec![gpu]))
+    }
+
+    fn recommendations(settings: &Settings, gpu: Gpu) -> Vec<Recommendation> {
+        respond(settings, gpu).recommendations
     }
 
     fn levers(found: &[Recommendation]) -> Vec<&str> {
         found.iter().map(|one| one.lever.as_str()).collect()
     }
 
+    fn at(provider: &str, region: &str, instance_type: &str, nano_usd: u64) -> Option<Price> {
+        Some(Price {
+            provider: Some(provider.to_owned()),
+            region: Some(region.to_owned()),
+            instance_type: Some(instance_type.to_owned()),
+            nano_usd_per_gpu_hour: nano_usd,
+            ..price()
+        })
+    }
+
+    fn interruptible(price: Option<Price>) -> Gpu {
+        let model = "NVIDIA A100-SXM4-80GB".to_owned();
+        Gpu { price, model, interruptible: true, ..steady(3_600, 0.9) }
+    }
+
     #[test]
-    fn spot_saving_accounts_for_rework() {
-        let found = recommendations(&Settings::default(), steady(3_600, 0.9));
-        assert_eq!(levers(&found), ["spot", "reserved_1y", "reserved_3y"]);
-        let saving = found[0].saving;
-        assert!(0.33 < saving.low && saving.high < 0.43, "{saving:?}");
-        let never = Settings { interruptible: false, ..Settings::default() };
-        assert!(!levers(&recommendations(&never, steady(3_600, 0.9))).contains(&"spot"));
-        let unlisted = Gpu { model: "Tesla T4".to_owned(), ..steady(3_600, 0.9) };
-        assert!(!levers(&recommendations(&Settings::default(), unlisted)).contains(&"spot"));
+    fn spot_needs_declared_work_and_a_price_of_this_region() {
+        let listed = at("gcp", "us-central1", "a2-ultragpu-1g", 5_068_799_996);
+        let settings = Settings::default();
+        let found = recommendations(&settings, interruptible(listed.clone()));
+        let spot = found.iter().find(|one| one.lever == "spot").unwrap();
+        assert!(spot.saving.expected < 0.456 && spot.saving.expected > 0.4, "{:?}", spot.saving);
+        let undeclared = Gpu { interruptible: false, ..interruptible(listed) };
+        assert!(!levers(&recommendations(&settings, undeclared.clone())).contains(&"spot"));
+        let always = Settings { interruptible: true, ..Settings::default() };
+        assert!(levers(&recommendations(&always, undeclared)).contains(&"spot"));
+        let azure = at("azure", "eastus", "Standard_NC24ads_A100_v4", 3_673_000_000);
+        let response = respond(&settings, interruptible(azure));
+        assert!(!levers(&response.recommendations).contains(&"spot"));
+        assert_eq!(response.needs[0].missing, "spot_price");
+    }
+
+    fn v100(seconds: usize) -> Gpu {
+        let model = "Tesla V100-SXM2-16GB".to_owned();
+        let price = at("aws", "us-east-1", "p3.2xlarge", 3_060_000_000);
+        Gpu { model, price, ..steady(seconds, 0.9) }
     }
 
     #[test]
     fn commitment_saving_depends_on_hours() {
         let at = |hours_per_month| {
-            let settings = Settings { hours_per_month, ..Settings::default() };
-            let found = recommendations(&settings, steady(3_600, 0.9));
+            let settings =
+                Settings { hours_per_month, min_commit_seconds: 3_600.0, ..Settings::default() };
+            let found = recommendations(&settings, v100(3_600));
             found.into_iter().find(|one| one.lever == "reserved_1y").map(|a| a.saving.expected)
         };
         assert!((at(720.0).unwrap() - 0.4052).abs() < 1e-4);
@@ -360,42 +402,47 @@ mod tests {
     }
 
     #[test]
-    fn commitment_requires_busy_and_long_observation() {
-        for gpu in [steady(7_200, 0.0), steady(1_800, 0.9)] {
-            let found = recommendations(&Settings::default(), gpu);
-            assert_eq!(levers(&found), ["spot"]);
-        }
+    fn commitment_needs_a_week_and_terms_of_its_model() {
+        let reserved = |settings: &Settings, gpu| {
+            levers(&recommendations(settings, gpu)).contains(&"reserved_1y")
+        };
+        assert!(!reserved(&Settings::default(), v100(86_400)));
+        let short = Settings { min_commit_seconds: 3_600.0, ..Settings::default() };
+        assert!(reserved(&short, v100(3_600)));
+        assert!(!reserved(&short, steady(3_600, 0.9)), "no terms for an H100");
     }
 
     #[test]
-    fn lower_prices_are_dated() {
-        let mut gpu = steady(1_800, 0.9);
-        gpu.price = Some(Price {
-            provider: Some("gcp".to_owned()),
-            region: Some("europe-west3".to_owned()),
-            instance_type: Some("a3-highgpu-8g".to_owned()),
-            nano_usd_per_gpu_hour: 14_000_000_000,
-            ..price()
-        });
-        let found = recommendations(&Settings { interruptible: false, ..Settings::default() }, gpu);
+    fn lower_prices_are_dated_and_compared_with_the_price_paid() {
+        let mut gpu = steady(3_600, 0.9);
+        gpu.price = at("gcp", "europe-west3", "a3-highgpu-8g", 14_000_000_000);
+        let found = recommendations(&Settings::default(), gpu.clone());
         assert_eq!(levers(&found), ["region", "provider"]);
         assert!(
             found[0].rationale.contains("us-central1 (gcp, 2026-08-06)"),
             "{}",
             found[0].rationale
         );
-        assert!(found[1].rationale.contains("$6.88 per GPU-hour at aws"), "{}", found[1].rationale);
+        assert!(found[1].rationale.contains("costs $14.00"), "{}", found[1].rationale);
         assert!(found.iter().all(|one| one.saving.low == 0.0));
+        gpu.price = at("gcp", "europe-west3", "a3-highgpu-8g", 6_000_000_000);
+        assert!(recommendations(&Settings::default(), gpu).is_empty(), "it pays less already");
     }
 
     #[test]
-    fn unpriced_and_non_hourly_gpus_are_skipped() {
-        assert!(recommendations(&Settings::default(), unpriced(steady(3_600, 0.9))).is_empty());
-        let owned = Price { plan: Some(Plan::Owned), ..price() };
-        assert!(
-            recommendations(&Settings::default(), Gpu { price: Some(owned), ..steady(3_600, 0.9) })
-                .is_empty()
-        );
-        assert!(recommendations(&Settings::default(), steady(50, 0.9)).is_empty());
+    fn estimated_unpriced_and_other_plans_are_skipped() {
+        let settings = Settings { interruptible: true, ..Settings::default() };
+        assert!(recommendations(&settings, unpriced(steady(3_600, 0.9))).is_empty());
+        for change in [
+            |price| Price { plan: Some(Plan::Owned), ..price },
+            |price| Price { plan: Some(Plan::Spot), ..price },
+            |price| Price { estimated: true, ..price },
+        ] {
+            let price = at("gcp", "europe-west3", "a3-highgpu-8g", 14_000_000_000).map(change);
+            assert!(
+                respond(&settings, Gpu { price, ..steady(3_600, 0.9) }).recommendations.is_empty()
+            );
+        }
+        assert!(recommendations(&settings, steady(1_200, 0.9)).is_empty(), "20 minutes");
     }
 }

@@ -1,46 +1,47 @@
-//! Recommends releasing or sharing idle GPUs.
+//! Recommends sharing GPUs that are mostly idle or small in time and memory, and using free ones.
 //!
-//! Long idle periods can be switched off. Short ones between bursts cannot, so the job moves to
-//! another GPU with free capacity, or the GPU is divided with MIG, or with MPS if it does not support
-//! MIG. Sharing depends on memory: it is not recommended unless memory was recorded.
+//! A GPU that is idle with bursts cannot be switched off, but its task can share a GPU, in a slice of
+//! MIG where there is one. Memory decides whether it fits, so nothing is recommended without it. A
+//! free GPU of a busy instance cannot be given back: it is capacity for others. Instances of which
+//! nothing works are left to the policy `lifecycle`.
 
-use phasemeter_policy::column::periods_below;
 use phasemeter_policy::format::{count, duration, gib, percent, subject};
-use phasemeter_policy::log;
 use phasemeter_policy::{
-    Accounts, Gpu, Policy, Recommendation, Recommender, Saving, Target, Window, groups, same_model,
+    Accounts, Effort, Gpu, Memory, PatternKind, Policy, Recommendation, RecommendationKind,
+    Recommender, Remediation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::Model;
+use phasemeter_specs::{Model, Unit, quiet_runs, units};
 
 phasemeter_policy::settings! {
-    /// Minimum share of the bill lost to idle time.
+    /// Minimum share of the bill that others could use.
     min_lost: number = 0.1 in 0.0..=1.0;
     /// Minimum observed time, in seconds.
-    min_seconds: number = 60.0 in 0.0..=86400.0;
-    /// Idle time after which a GPU is released, in seconds.
-    release_after_seconds: number = 600.0 in 10.0..=86400.0;
+    min_seconds: number = 1500.0 in 0.0..=86400.0;
 }
 
-/// Utilization below which a second is idle, as in the phases.
-const IDLE: f64 = 0.1;
+/// Share of the free capacity that others use: low, expected, high. An assumption; nothing is saved
+/// without a tenant.
+const REUSED: [f64; 3] = [0.0, 0.5, 0.9];
 
-/// Memory use up to which no job holds the GPU.
-const FREE_MEMORY: f64 = 0.01;
+/// Share of the time without work from which a GPU is unused.
+const UNUSED: f64 = 0.95;
 
-/// Share of a divided GPU's free capacity that other jobs use: low, expected, high. An assumption,
-/// not a measurement.
-const REUSED: [f64; 3] = [0.25, 0.5, 0.9];
+/// Idle share of the time from which a GPU is idle with bursts, and the same for training and batch,
+/// whose short pauses no tenant can use.
+const MOSTLY_IDLE: f64 = 0.5;
+const NEARLY_IDLE: f64 = 0.8;
 
-/// Share of the idle time that packing removes: low, expected, high. Less if both jobs need the GPU at
-/// once. An assumption.
-const PACKED: [f64; 3] = [0.5, 0.8, 1.0];
+/// Share of the time in which all GPUs of an instance are quiet for an hour or more, from which the
+/// instance itself is the matter.
+const LIFECYCLE: f64 = 0.1;
+const HOUR: f64 = 3_600.0;
 
-/// Maximum utilization and memory use of a shared GPU.
+/// Utilization and memory use up to which a steady task is small enough to share, and the maximum of
+/// a shared GPU.
+const SMALL_UTILIZATION: f64 = 0.4;
+const SMALL_MEMORY: f64 = 0.5;
 const MAX_UTILIZATION: f64 = 0.8;
 const MAX_MEMORY: f64 = 0.95;
-
-/// Idle period from which a schedule applies: nights, weekends.
-const OFF_HOURS_SECONDS: f64 = 4.0 * 3_600.0;
 
 /// MIG instances of GPUs with seven and with four slices: shares of compute and of memory (NVIDIA's
 /// MIG User Guide).
@@ -57,129 +58,116 @@ struct Sharing;
 impl Policy for Sharing {
     const NAME: &'static str = "sharing";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str = "Finds idle GPUs, and recommends sharing or releasing them.";
+    const SUMMARY: &'static str = "Finds GPUs that others could use, as a whole or in part.";
     type Settings = Settings;
 }
 
 /// An action for one GPU.
 struct Finding<'a> {
     gpu: &'a Gpu,
-    action: Action<'a>,
+    action: Action,
+    kind: RecommendationKind,
+    lost: f64,
     saving: Saving,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Action<'a> {
-    /// Release it while idle; `longest` is the longest idle period in seconds.
-    Release { longest: f64, held: bool },
-    /// Move its job to another GPU.
-    Pack { host: &'a str, level: f64, memory: f64 },
-    /// Divide it into parts, with MIG or with MPS.
-    Divide { parts: usize, mig: bool },
+enum Action {
+    /// Other jobs use it as a whole; `held` by a process that does nothing.
+    Use { held: bool },
+    /// Other tasks use a part of it.
+    Divide { parts: usize, lever: &'static str, idle: bool },
 }
 
 impl Recommender for Sharing {
-    fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-        let mut findings = Vec::new();
-        let mut hosts = Vec::new();
-        let idle = |gpu: &&Gpu| gpu.lost_idle() >= settings.min_lost && !gpu.is_bouncing();
-        let observed = window.observed_gpus(settings.min_seconds);
-        for gpu in observed.iter().copied().filter(idle) {
-            if let Some(finding) = release(gpu, window.step_seconds, settings) {
-                findings.push(finding);
-                continue;
-            }
-            let Some(memory) = gpu.memory_peak() else {
-                log::info(
-                    &[
-                        "memory of ",
-                        &gpu.name(),
-                        " was not recorded, so whether its job fits elsewhere is unknown; idle \
-                         periods are too short to switch it off",
-                    ]
-                    .concat(),
-                );
-                continue;
-            };
-            if gpu.memory_share().is_some_and(|share| share <= FREE_MEMORY) {
-                continue;
-            }
-            if let Some(finding) = pack(gpu, memory, &observed, settings, &mut hosts) {
-                findings.push(finding);
-            }
-            findings.extend(divide(gpu, memory));
-        }
+    fn recommend(settings: &Settings, window: &Window) -> Response {
+        let units = units(window);
+        let findings = units.iter().flat_map(|unit| {
+            let runs = quiet_runs(unit, window);
+            let hours = runs.iter().map(|run| run.1 - run.0).filter(|run| *run >= HOUR);
+            let length = window.end.saturating_sub(window.start) as f64 / 1e9;
+            let is_instance = unit.is_whole && hours.sum::<f64>() >= LIFECYCLE * length;
+            let gpus = if is_instance { &[][..] } else { &unit.gpus };
+            gpus.iter().filter_map(|gpu| find(gpu, unit, window, settings))
+        });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-            let same = match (a.action, b.action) {
-                (Action::Release { held, .. }, Action::Release { held: other, .. }) => {
-                    held == other
-                }
-                (a, b) => a == b,
-            };
-            same && (a.gpu.lost_idle() - b.gpu.lost_idle()).abs() <= 0.1
+            a.action == b.action && a.kind == b.kind && (a.lost - b.lost).abs() <= 0.1
         };
-        groups(findings, similar).iter().filter_map(|group| recommend(group, settings)).collect()
+        let groups = groups(findings, similar);
+        groups.iter().filter_map(|group| recommend(group)).collect::<Vec<_>>().into()
     }
 }
 
-/// Releases the GPU if that ends at least half of its idle time.
-fn release<'a>(gpu: &'a Gpu, step: f64, settings: &Settings) -> Option<Finding<'a>> {
-    let after = settings.release_after_seconds;
-    let periods = || periods_below(&gpu.utilization, step, IDLE);
-    let total: f64 = periods().sum();
-    // The first and the last point reach beyond the run, which the accounts do not.
-    let counted = f64::min(gpu.accounts.idle().seconds / total, 1.0);
-    let (mut longest, mut released) = (0.0, [0.0; 3]);
-    for period in periods().map(|period| period * counted) {
-        longest = f64::max(longest, period);
-        // Released three times as late, as set, and after a third of that.
-        for (released, after) in released.iter_mut().zip([3.0 * after, after, after / 3.0]) {
-            *released += f64::max(period - after, 0.0);
-        }
+fn find<'a>(
+    gpu: &'a Gpu,
+    unit: &Unit<'_>,
+    window: &Window,
+    settings: &Settings,
+) -> Option<Finding<'a>> {
+    let observed = gpu.accounts.observed().seconds;
+    let unobserved = gpu.accounts.unobserved.seconds;
+    if observed < settings.min_seconds || unobserved > observed || gpu.is_bouncing() {
+        return None;
     }
-    let idle = total * counted;
-    let parts = released.map(|seconds| if idle > 0.0 { seconds / idle } else { 0.0 });
-    let held = gpu.accounts.idle_held.seconds > gpu.accounts.idle_free.seconds;
-    (parts[1] >= 0.5).then(|| Finding {
+    let alone = unit.is_returnable() && unit.gpus.len() == 1;
+    let kind = if alone { RecommendationKind::Saving } else { RecommendationKind::Capacity };
+    let idle = gpu.lost_idle();
+    if gpu.quiet_share() >= UNUSED && gpu.activity.longest_seconds >= 0.5 * observed {
+        let quiet = gpu.activity.quiet;
+        let held = quiet.held_seconds > 0.5 * quiet.seconds;
+        return Some(Finding {
+            gpu,
+            action: Action::Use { held },
+            kind: RecommendationKind::Capacity,
+            lost: idle,
+            saving: Saving::part(idle, REUSED),
+        });
+    }
+    let share = match gpu.memory_use(window.step_seconds) {
+        Memory::InUse(share) => share,
+        Memory::Pool(share) if idle >= MOSTLY_IDLE => share,
+        _ => return None,
+    };
+    let idle_share = gpu.share(Accounts::idle);
+    let patient = matches!(gpu.workload, Workload::Training | Workload::Batch);
+    let is_burst = idle_share >= if patient { NEARLY_IDLE } else { MOSTLY_IDLE };
+    // A batch job that is never quiet may use engines that utilization does not cover.
+    let is_engine = gpu.workload == Workload::Batch && gpu.quiet_share() < MOSTLY_IDLE;
+    let is_steady = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Steady);
+    let is_small = is_steady
+        && gpu.accounts.observed().level() <= SMALL_UTILIZATION
+        && share <= SMALL_MEMORY
+        && !matches!(gpu.workload, Workload::Batch | Workload::Interactive);
+    if (!is_burst && !is_small) || is_engine || !gpu.sees_bursts() {
+        return None;
+    }
+    let lost = if is_burst { idle } else { gpu.lost_underload() };
+    let (parts, kept, lever) = divide(gpu, share, is_burst)?;
+    (lost >= settings.min_lost).then(|| Finding {
         gpu,
-        action: Action::Release { longest, held },
-        saving: Saving::part(gpu.lost_idle(), parts),
+        action: Action::Divide { parts, lever, idle: is_burst },
+        kind,
+        lost,
+        saving: Saving::part(f64::min(lost, 1.0 - kept), REUSED),
     })
 }
 
-/// Finds another GPU with capacity for this one's job. Each hosts one more job.
-fn pack<'a>(
-    gpu: &'a Gpu,
-    memory: f64,
-    observed: &[&'a Gpu],
-    settings: &Settings,
-    hosts: &mut Vec<&'a str>,
-) -> Option<Finding<'a>> {
-    let level = gpu.accounts.observed().level();
-    let candidates = observed.iter().copied().filter_map(|host| {
-        let (used, total) = (host.memory_peak()? + memory, host.memory_total_bytes? as f64);
-        let busy = host.accounts.observed().level() + level;
-        let fits = host.id != gpu.id
-            && same_model(&host.model, &gpu.model)
-            && host.lost_idle() < settings.min_lost
-            && used <= MAX_MEMORY * total
-            && busy <= MAX_UTILIZATION
-            && !hosts.contains(&host.id.as_str());
-        fits.then_some(Action::Pack { host: &host.id, level: busy, memory: used })
-    });
-    let used = |action: &Action<'_>| {
-        if let Action::Pack { memory, .. } = action { *memory } else { 0.0 }
-    };
-    let action = candidates.min_by(|a, b| used(a).total_cmp(&used(b)))?;
-    if let Action::Pack { host, .. } = action {
-        hosts.push(host);
-    }
-    Some(Finding { gpu, action, saving: Saving::part(gpu.lost_idle(), PACKED) })
+trait Bursts {
+    /// Whether readings are frequent enough for the pattern, or the load is the same all day.
+    fn sees_bursts(&self) -> bool;
 }
 
-/// Finds the smallest part of the GPU that fits its job.
-fn divide(gpu: &Gpu, memory: f64) -> Option<Finding<'_>> {
-    let share = memory / gpu.memory_total_bytes.filter(|total| *total > 0)? as f64;
+impl Bursts for Gpu {
+    fn sees_bursts(&self) -> bool {
+        let is_mixed = self.pattern.is_none_or(|pattern| pattern.kind == PatternKind::Mixed);
+        let interval = self.activity.interval_seconds.unwrap_or(f64::INFINITY);
+        interval <= 10.0 || (!is_mixed && interval <= 60.0)
+    }
+}
+
+/// Finds the smallest part of the GPU that fits its task: the number of parts, the share kept, and how
+/// to divide.
+fn divide(gpu: &Gpu, share: f64, is_burst: bool) -> Option<(usize, f64, &'static str)> {
     let level = gpu.accounts.observed().level();
     let slices = Model::of(&gpu.model).map_or(0, |model| model.mig_slices);
     let instances = match slices {
@@ -192,126 +180,130 @@ fn divide(gpu: &Gpu, memory: f64) -> Option<Finding<'_>> {
     };
     let kept = match instances.iter().find(fits) {
         Some((compute, memory)) => compute.max(*memory),
-        None if slices == 0 => share.max(level / MAX_UTILIZATION),
+        None if slices == 0 && share <= SMALL_MEMORY => share.max(level / MAX_UTILIZATION),
         None => return None,
     };
     let parts = if kept > 0.0 { (1.0 / kept) as usize } else { return None };
-    let others = f64::min(gpu.lost_idle(), 1.0 - kept);
-    (parts >= 2).then(|| Finding {
-        gpu,
-        action: Action::Divide { parts: parts.min(7), mig: slices > 0 },
-        saving: Saving::part(others, REUSED),
-    })
+    let lever = match (slices, is_burst) {
+        (1.., _) => "mig",
+        (0, true) => "time_slicing",
+        (0, false) => "mps",
+    };
+    (parts >= 2).then_some((parts.min(7), kept, lever))
 }
 
-/// Recommends an action for GPUs with similar idle time.
-fn recommend(group: &[Finding<'_>], settings: &Settings) -> Option<Recommendation> {
+/// Recommends an action for GPUs with similar loads.
+fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let first = group.first()?;
-    let mean = |value: fn(&Gpu) -> f64| {
-        group.iter().map(|finding| value(finding.gpu)).sum::<f64>() / group.len() as f64
-    };
-    let (idle, lost) = (mean(|gpu| gpu.share(Accounts::idle)), mean(Gpu::lost_idle));
-    let held = mean(|gpu| gpu.share(|a| a.idle_held));
-    let mut evidence = vec![
-        ("idle.share_of_time".to_owned(), idle),
-        ("idle_held.share_of_time".to_owned(), held),
-        ("idle.share_of_bill".to_owned(), lost),
-    ];
-    let mut rationale = format!(
-        "{} was idle {} of the time. This wastes {} of the bill. ",
-        subject(group.len()),
-        percent(idle),
-        percent(lost)
-    );
-    let peaks = group.iter().filter_map(|finding| finding.gpu.memory_peak());
-    if let Some(peak) = peaks.reduce(f64::max) {
-        evidence.push(("memory.peak_bytes".to_owned(), peak));
-        rationale += &["Peak memory is ", &gib(peak), ". "].concat();
+    let gpus = || group.iter().map(|finding| finding.gpu);
+    let mean = |value: &dyn Fn(&Gpu) -> f64| gpus().map(value).sum::<f64>() / group.len() as f64;
+    let lost = group.iter().map(|finding| finding.lost).sum::<f64>() / group.len() as f64;
+    let quiet = mean(&|gpu| gpu.activity.quiet.seconds);
+    let observed = mean(&|gpu| gpu.accounts.observed().seconds);
+    let peak = gpus().filter_map(|gpu| gpu.memory_peak()).reduce(f64::max);
+    let mut values = evidence([
+        ("idle.share_of_time", mean(&|gpu| gpu.share(Accounts::idle))),
+        ("quiet.seconds", quiet),
+        ("lost.share_of_bill", lost),
+    ]);
+    if let Some(peak) = peak {
+        values.push(("memory.peak_bytes".to_owned(), peak));
     }
-    let (code, lever, title, action, detail, confidence) = match first.action {
-        Action::Release { longest, held } => {
-            let after = duration(settings.release_after_seconds);
-            evidence.push(("idle.longest_seconds".to_owned(), longest));
-            let detail = format!(
-                "The longest idle period was {}. The saving is the idle time beyond the first \
-                 {after} of each period.",
-                duration(longest),
-            );
-            if longest >= OFF_HOURS_SECONDS {
-                let action = "Switch its node off on a schedule outside the hours of use.";
+    let memory =
+        peak.map_or_else(String::new, |peak| [" It uses up to ", &gib(peak), "."].concat());
+    let saving = Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving)));
+    let confidence = mean(&|gpu| gpu.confidence());
+    let part = if first.kind == RecommendationKind::Capacity {
+        " This instance has busy GPUs too, so this frees capacity and saves no money by itself."
+    } else {
+        ""
+    };
+    Some(match first.action {
+        Action::Use { held } => {
+            let (code, lever, title, action) = if held {
                 (
-                    "sharing.schedule",
-                    "schedule",
-                    "Switch this GPU off outside working hours",
-                    action.to_owned(),
-                    detail,
-                    0.8,
-                )
-            } else if held {
-                let action = format!(
-                    "End sessions after {after} of idle time to release their memory, then release \
-                     the node.",
-                );
-                (
-                    "sharing.end-idle-sessions",
+                    "sharing.unused",
                     "release_memory",
-                    "End idle sessions and release their memory",
-                    action,
-                    detail,
-                    0.7,
+                    "End the process that holds this GPU, or give it work",
+                    "Start the job with as many ranks as it uses, or end the process, and let other \
+                     jobs use the GPU.",
                 )
             } else {
-                let action = format!("Scale its node group down after {after} without work.");
                 (
-                    "sharing.scale-down",
-                    "autoscale",
-                    "Release this GPU while nothing runs",
-                    action,
-                    detail,
-                    0.8,
+                    "sharing.free",
+                    "bin_pack",
+                    "Place other jobs on these GPUs",
+                    "Let the scheduler fill them, or move the busy jobs to where they fill an instance \
+                     and return this one.",
                 )
+            };
+            Recommendation {
+                title: title.to_owned(),
+                action: action.to_owned(),
+                rationale: format!(
+                    "{} {} for {} of {}, while other GPUs of the instance work.{memory}{part}",
+                    subject(group.len()),
+                    if held { "did nothing, held by a process," } else { "was free" },
+                    duration(quiet),
+                    duration(observed),
+                ),
+                saving,
+                confidence: 0.8 * confidence,
+                evidence: values,
+                kind: first.kind,
+                ..Recommendation::new(code, Target::Idle, lever, gpus())
             }
         }
-        Action::Pack { host, level, memory } => {
-            evidence.push(("combined.utilization".to_owned(), level));
-            evidence.push(("combined.memory_bytes".to_owned(), memory));
-            let action = format!(
-                "Move its job to {host}, if the scheduler can place both there, and release this GPU.",
-            );
-            let detail = format!(
-                "Idle periods are too short to switch it off. Both jobs together would run {host} at \
-                 {}, with {} of memory in use.",
-                percent(level),
-                gib(memory),
-            );
-            ("sharing.pack", "bin_pack", "Move this job to another GPU", action, detail, 0.6)
+        Action::Divide { parts, lever, idle } => {
+            let how = match lever {
+                "mig" => "MIG instances",
+                "mps" => "MPS clients",
+                _ => "time slices",
+            };
+            let (code, target, load) = if idle {
+                let longest = mean(&|gpu| gpu.activity.longest_seconds);
+                (
+                    "sharing.divide",
+                    Target::Idle,
+                    format!(
+                        "was idle {} of the time, for at most {} at once, too short to switch it off",
+                        percent(mean(&|gpu| gpu.share(Accounts::idle))),
+                        duration(longest)
+                    ),
+                )
+            } else {
+                (
+                    "sharing.small",
+                    Target::Underload,
+                    format!(
+                        "runs a steady {} all the time",
+                        percent(mean(&|gpu| gpu.accounts.observed().level()))
+                    ),
+                )
+            };
+            Recommendation {
+                title: "Share this GPU between several tasks".to_owned(),
+                action: format!(
+                    "Divide it into {how} for {} of this size, if their owners agree. Work that comes in \
+                     bursts then takes longer.",
+                    count(parts, "task")
+                ),
+                rationale: format!(
+                    "{} {load}.{memory} Its task fits one of {parts} parts.{part}",
+                    subject(group.len())
+                ),
+                saving,
+                confidence: 0.5 * confidence,
+                evidence: values,
+                kind: first.kind,
+                effort: Effort::Medium,
+                remediation: (lever == "mig").then(|| Remediation {
+                    kind: "nvidia.mig".to_owned(),
+                    parameters: vec![("instances".to_owned(), parts.to_string())],
+                }),
+                ..Recommendation::new(code, target, lever, gpus())
+            }
         }
-        Action::Divide { parts, mig } => {
-            evidence.push(("parts".to_owned(), parts as f64));
-            let (lever, how) = if mig { ("mig", "MIG instances") } else { ("mps", "MPS clients") };
-            let jobs = count(parts, "job");
-            let action = format!(
-                "Divide it into {how} for {jobs} of this size. Bursts then take longer, which matters \
-                 for interactive work.",
-            );
-            let detail = format!(
-                "Idle periods are too short to switch it off. Its job fits into one of {parts} parts. \
-                 The saving is the capacity that other jobs use.",
-            );
-            ("sharing.divide", lever, "Share this GPU between several jobs", action, detail, 0.5)
-        }
-    };
-    Some(Recommendation {
-        code: code.to_owned(),
-        target: Target::Idle,
-        lever: lever.to_owned(),
-        title: title.to_owned(),
-        action,
-        rationale: rationale + &detail,
-        saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
-        confidence: confidence * mean(Gpu::confidence),
-        evidence,
-        gpus: group.iter().map(|finding| finding.gpu.id.clone()).collect(),
     })
 }
 
@@ -319,77 +311,86 @@ phasemeter_policy::recommender!(Sharing);
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::PatternKind;
-    use phasemeter_policy::testing::{bouncing, gpu, steady, window, with_memory};
+    use phasemeter_policy::testing::{bouncing, gpu, price, steady, window, with_memory};
+    use phasemeter_policy::{Plan, Price};
 
     use super::*;
 
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
-        Sharing::recommend(&Settings::default(), &window(gpus))
-    }
-
-    /// A notebook: a burst of six seconds every five minutes.
-    fn notebook() -> Gpu {
-        gpu(PatternKind::Idle, 7_200, |second| if second % 300 < 6 { 0.6 } else { 0.0 })
+        Sharing::recommend(&Settings::default(), &window(gpus)).recommendations
     }
 
     fn levers(found: &[Recommendation]) -> Vec<&str> {
         found.iter().map(|one| one.lever.as_str()).collect()
     }
 
-    #[test]
-    fn long_idle_periods_are_released() {
-        let mut free = steady(7_200, 0.0);
-        assert_eq!(levers(&recommendations(vec![free.clone()])), ["release_memory"]);
-        std::mem::swap(&mut free.accounts.idle_free, &mut free.accounts.idle_held);
-        let found = recommendations(vec![free.clone(), free]);
-        assert_eq!((levers(&found), found[0].gpus.len()), (vec!["autoscale"], 2));
-        // Two hours, released after ten minutes.
-        assert!((found[0].saving.expected - 11.0 / 12.0).abs() < 0.01);
-        assert_eq!(levers(&recommendations(vec![steady(20_000, 0.0)])), ["schedule"]);
+    fn of(workload: Workload, gpu: Gpu) -> Gpu {
+        Gpu { workload, ..gpu }
+    }
+
+    /// A notebook: a burst of six seconds every five minutes.
+    fn notebook() -> Gpu {
+        let notebook =
+            gpu(PatternKind::Idle, 7_200, |second| if second % 300 < 6 { 0.6 } else { 0.0 });
+        with_memory(of(Workload::Interactive, notebook), 30.0)
+    }
+
+    fn alone(gpu: Gpu) -> Gpu {
+        let price = Price { instance_type: Some("p5.4xlarge".to_owned()), ..price() };
+        Gpu { price: Some(price), ..gpu }
     }
 
     #[test]
-    fn idle_period_is_no_longer_than_the_run() {
-        // 24 min 59 s in points of 4 s, which begin before the run.
-        let mut free = steady(1_499, 0.0);
-        free.utilization.push(0.0);
-        let found = recommendations(vec![free]);
-        let longest = found[0].evidence.iter().find(|(name, _)| name == "idle.longest_seconds");
-        assert!((longest.unwrap().1 - 1_499.0).abs() < 1e-6);
-        assert!(found[0].rationale.contains("24 min 59 s"), "{}", found[0].rationale);
+    fn idle_with_bursts_is_divided() {
+        let found = recommendations(vec![alone(notebook())]);
+        assert_eq!((levers(&found), found[0].kind), (vec!["mig"], RecommendationKind::Saving));
+        // 30 of 80 GB need half of the memory, so half of the GPU is free for others.
+        assert!((found[0].saving.high - 0.45).abs() < 1e-9 && found[0].saving.low == 0.0);
+        let node = recommendations(vec![notebook(), with_memory(steady(7_200, 0.95), 60.0)]);
+        assert_eq!((levers(&node), node[0].kind), (vec!["mig"], RecommendationKind::Capacity));
+        let a10 = Gpu { model: "NVIDIA A10G".to_owned(), ..alone(notebook()) };
+        assert_eq!(levers(&recommendations(vec![a10])), ["time_slicing"]);
+        assert!(recommendations(vec![alone(Gpu { memory: Vec::new(), ..notebook() })]).is_empty());
     }
 
     #[test]
-    fn short_idle_periods_are_packed_or_divided() {
-        let host = with_memory(steady(7_200, 0.5), 33.0);
-        let found = recommendations(vec![with_memory(notebook(), 30.0), host.clone()]);
-        assert_eq!(levers(&found), ["bin_pack", "mig"]);
-        assert!(found[0].action.contains("GPU-1"), "{}", found[0].action);
-        // 30 of 80 GB need half of the memory, so half of the GPU is free for other jobs.
-        assert!((found[1].saving.high - 0.45).abs() < 1e-9);
-        assert!(
-            recommendations(vec![with_memory(notebook(), 0.5), host.clone()]).is_empty(),
-            "there is no job to move"
-        );
-        let full = with_memory(host, 60.0);
-        assert_eq!(levers(&recommendations(vec![with_memory(notebook(), 30.0), full])), ["mig"]);
+    fn free_gpu_of_busy_instance_is_capacity() {
+        let mut free = with_memory(steady(7_200, 0.0), 0.0);
+        free.activity.quiet.held_seconds = 0.0;
+        let busy = || with_memory(steady(7_200, 0.95), 60.0);
+        let found = recommendations(vec![free.clone(), free.clone(), busy()]);
+        assert_eq!((levers(&found), found[0].gpus.len()), (vec!["bin_pack"], 2));
+        assert_eq!((found[0].kind, found[0].saving.low), (RecommendationKind::Capacity, 0.0));
+        let held = with_memory(steady(7_200, 0.0), 1.4);
+        assert_eq!(levers(&recommendations(vec![held, busy()])), ["release_memory"]);
+        assert!(recommendations(vec![alone(free)]).is_empty(), "the whole instance is free");
     }
 
     #[test]
-    fn sharing_requires_recorded_memory() {
-        assert!(recommendations(vec![notebook(), steady(7_200, 0.5)]).is_empty());
+    fn small_steady_task_is_divided() {
+        let small = with_memory(of(Workload::Serving, steady(7_200, 0.12)), 5.0);
+        let found = recommendations(vec![alone(small.clone())]);
+        assert_eq!((levers(&found), found[0].target), (vec!["mig"], Target::Underload));
+        assert!(recommendations(vec![alone(with_memory(steady(7_200, 0.12), 60.0))]).is_empty());
+        assert!(recommendations(vec![alone(with_memory(steady(7_200, 0.5), 20.0))]).is_empty());
+        let owned = Price { plan: Some(Plan::Owned), ..price() };
+        let found = recommendations(vec![Gpu { price: Some(owned), ..small }]);
+        assert_eq!(found[0].kind, RecommendationKind::Capacity);
+        let batch = with_memory(of(Workload::Batch, steady(7_200, 0.05)), 3.0);
+        assert!(recommendations(vec![alone(batch)]).is_empty(), "it may transcode video");
     }
 
     #[test]
-    fn other_loads_are_skipped() {
+    fn pauses_of_training_and_other_loads_are_skipped() {
+        let roles =
+            gpu(PatternKind::Mixed, 7_200, |second| f64::from(u8::from(second % 280 < 130)));
         let gpus = vec![
-            steady(3_600, 0.5),
+            with_memory(roles, 30.0),
             steady(3_600, 0.97),
             bouncing(3_600, 40, 0.5),
             steady(50, 0.0),
+            gpu(PatternKind::Idle, 3_600, |_| f64::NAN),
         ];
         assert!(recommendations(gpus).is_empty());
-        assert!(recommendations(vec![gpu(PatternKind::Idle, 3_600, |_| f64::NAN)]).is_empty());
     }
 }

@@ -1,39 +1,47 @@
-//! Recommends larger batches or smaller GPUs for underloaded GPUs.
+//! Recommends more work per GPU, or fewer or other GPUs, for underloaded and overloaded ones.
 //!
-//! Such a GPU is busy without interruption, but below full load: it gets too little work at a time,
-//! or is too large. A drifting load follows demand, so its requests can be batched; other loads are
-//! training, whose batch can grow until memory is full. Bouncing GPUs are skipped, because they wait
-//! for input.
+//! The kind of workload decides: training gets larger batches, a service larger batches of requests or
+//! fewer replicas. Of several GPUs of one training job at different levels, the slower ones wait for
+//! the others. Filling is at most one doubling. Must be tried, so the low saving is 0.
 
-use phasemeter_policy::column::{drift, percentile};
-use phasemeter_policy::format::{decimal, gib, percent, subject, usd};
-use phasemeter_policy::log;
+use phasemeter_policy::column::percentile;
+use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject, usd};
 use phasemeter_policy::{
-    Gpu, PatternKind, Policy, Recommendation, Recommender, Saving, Target, Window, groups,
+    Effort, Gpu, Memory, PatternKind, Plan, Policy, Recommendation, RecommendationKind,
+    Recommender, Remediation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{Architecture, MODELS, Model, Offer};
+use phasemeter_specs::{Architecture, MODELS, Model, Offer, Unit, units};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to underload.
     min_lost: number = 0.05 in 0.0..=1.0;
     /// Minimum observed time, in seconds.
-    min_seconds: number = 60.0 in 0.0..=86400.0;
+    min_seconds: number = 900.0 in 0.0..=86400.0;
+    /// Minimum observed time for another GPU or number of replicas, in seconds.
+    min_size_seconds: number = 3600.0 in 0.0..=604800.0;
     /// Utilization below which a smaller GPU is considered.
     smaller_below: number = 0.6 in 0.0..=1.0;
+    /// Utilization that a replica of a service should have.
+    serving_target: number = 0.6 in 0.1..=0.9;
 }
 
 /// Utilization from which a GPU is productive and only headroom is left.
 const PRODUCTIVE: f64 = 0.7;
 
+/// Utilization from which it is compute-bound and nothing is left.
+const COMPUTE_BOUND: f64 = 0.9;
+
+/// Utilization below which a service can take more requests at a time.
+const SERVING_FULL: f64 = 0.65;
+
 /// Memory use above which the batch cannot grow.
 const MEMORY_FULL: f64 = 0.85;
 
-/// Ratio of the highest to the lowest sixth from which a load is serving: it follows demand.
-const SERVING_DRIFT: f64 = 1.4;
+/// Compute-bound share of the time from which a service has no reserve.
+const NO_RESERVE: f64 = 0.9;
 
-/// Saving of gradient accumulation relative to a larger batch: each pass stays as small, only the
-/// work between steps is spread. An assumption, not a measurement.
-const ACCUMULATION_SHARE: f64 = 0.5;
+/// Difference between the levels of one job's GPUs from which they are out of balance.
+const IMBALANCE: f64 = 0.15;
 
 /// Maximum 95th percentile of utilization on a smaller GPU.
 const MAX_UTILIZATION: f64 = 0.85;
@@ -43,7 +51,7 @@ const MAX_MEMORY: f64 = 0.9;
 
 /// Share of the price difference that a smaller GPU saves: low, expected, high. Less if the code does
 /// not scale with the peaks. An assumption.
-const DIFFERENCE_SAVED: [f64; 3] = [0.5, 0.8, 1.0];
+const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
 
 struct Sizing;
 
@@ -51,15 +59,13 @@ impl Policy for Sizing {
     const NAME: &'static str = "sizing";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const SUMMARY: &'static str =
-        "Finds underloaded GPUs, and recommends larger batches or smaller GPUs.";
+        "Finds GPUs with too little or too much work, and recommends how to change that.";
     type Settings = Settings;
 }
 
 /// An action for one GPU.
 struct Finding<'a> {
     gpu: &'a Gpu,
-    /// Whether the pattern is steady.
-    steady: bool,
     action: Action,
     level: f64,
     saving: Saving,
@@ -72,24 +78,35 @@ enum Action {
     Overlap,
     /// Use larger batches.
     Batch,
-    /// Batch requests dynamically.
+    /// Batch requests.
     Requests,
-    /// Accumulate gradients.
-    Accumulate,
+    /// Move work between the GPUs of a job.
+    Balance,
     /// Use a smaller GPU, which would run at utilization `level`.
-    Smaller { offer: &'static Offer, current: &'static Offer, level: f64 },
+    Smaller { offer: &'static Offer, paid: u64, level: f64 },
 }
 
 impl Recommender for Sizing {
-    fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
+    fn recommend(settings: &Settings, window: &Window) -> Response {
+        let observed = window.observed_gpus(settings.min_seconds);
+        let all = units(window);
+        let alone = |gpu: &Gpu| {
+            let same = |unit: &&Unit<'_>| unit.gpus.iter().any(|other| other.id == gpu.id);
+            all.iter().find(same).is_some_and(|unit| unit.is_whole && unit.gpus.len() == 1)
+        };
         let mut findings = Vec::new();
-        for gpu in window.observed_gpus(settings.min_seconds) {
-            let kind = gpu.pattern.map(|pattern| pattern.kind);
-            let is_underloaded = matches!(kind, Some(PatternKind::Steady | PatternKind::Mixed));
-            if is_underloaded && gpu.lost_underload() >= settings.min_lost {
-                let steady = kind == Some(PatternKind::Steady);
-                findings.push(raise_load(gpu, steady));
-                findings.extend(smaller(gpu, steady, settings));
+        for gpu in observed.iter().copied() {
+            let memory = gpu.memory_use(window.step_seconds);
+            let is_steady = gpu.pattern.is_some_and(|it| it.kind == PatternKind::Steady);
+            // Of a service, demand changes the load.
+            let applies = is_steady || (serves(gpu) && gpu.quiet_share() < 0.1);
+            if applies && !memory.is_rising() && gpu.lost_underload() >= settings.min_lost {
+                let balance = unbalanced(gpu, &observed);
+                let is_balanced = balance.is_none();
+                findings.extend(balance.or_else(|| raise_load(gpu, memory)));
+                if is_balanced && is_steady && alone(gpu) {
+                    findings.extend(smaller(gpu, memory, settings));
+                }
             }
         }
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
@@ -99,93 +116,103 @@ impl Recommender for Sizing {
                 }
                 (a, b) => a == b,
             };
-            same && a.steady == b.steady && (a.level - b.level).abs() <= 0.1
+            same && (a.level - b.level).abs() <= 0.1
         };
-        groups(findings, similar).iter().filter_map(|group| recommend(group)).collect()
+        let groups = groups(findings, similar);
+        let mut found: Vec<_> = groups.iter().filter_map(|group| recommend(group)).collect();
+        found.extend(replicas(&all, settings));
+        found.extend(overloaded(&observed, settings));
+        found.into()
     }
 }
 
-/// Chooses how to raise a GPU's load, by its level, its drift and its free memory.
-fn raise_load(gpu: &Gpu, steady: bool) -> Finding<'_> {
+fn serves(gpu: &Gpu) -> bool {
+    gpu.workload == Workload::Serving
+}
+
+/// A GPU of a training job that waits for the slowest of its GPUs.
+fn unbalanced<'a>(gpu: &'a Gpu, observed: &[&'a Gpu]) -> Option<Finding<'a>> {
+    let level = gpu.accounts.busy().level();
+    let alike = observed.iter().filter(|other| {
+        let steady = other.pattern.is_some_and(|it| it.kind == PatternKind::Steady);
+        steady && other.is_alike(gpu) && other.node() == gpu.node()
+    });
+    let highest = alike.map(|other| other.accounts.busy().level()).fold(level, f64::max);
+    let applies = gpu.workload == Workload::Training && highest - level >= IMBALANCE;
+    applies.then(|| Finding {
+        gpu,
+        action: Action::Balance,
+        level,
+        // Balanced stages are all at the mean, at most.
+        saving: Saving::part(gpu.lost_underload(), [0.0, 0.25, 0.5]),
+        confidence: 0.5 * gpu.confidence(),
+    })
+}
+
+/// Chooses how to raise a GPU's load, by the kind of workload, its level and its free memory.
+fn raise_load(gpu: &Gpu, memory: Memory) -> Option<Finding<'_>> {
     let level = gpu.accounts.busy().level();
     let lost = gpu.lost_underload();
-    let memory = gpu.memory_share();
-    // A mixed pattern is less conclusive.
-    let mut confidence = gpu.confidence() * if steady { 0.7 } else { 0.35 };
-    if level >= PRODUCTIVE {
-        return Finding {
-            gpu,
-            steady,
-            action: Action::Overlap,
-            level,
-            saving: Saving::from_target_load(lost, level, 1.0),
-            confidence: 0.5 * confidence,
-        };
-    }
-    let Some(share) = memory.filter(|share| *share > 0.0) else {
-        log::info(
-            &[
-                "memory of ",
-                &gpu.name(),
-                " was not recorded, so the maximum batch is unknown, and so is whether a smaller \
-                 GPU suffices",
-            ]
-            .concat(),
-        );
-        confidence *= 0.6;
-        let action = if is_serving(gpu) { Action::Requests } else { Action::Batch };
-        return Finding {
-            gpu,
-            steady,
-            action,
-            level,
-            saving: Saving::from_target_load(lost, level, 1.0),
-            confidence,
-        };
+    let to = |max: f64| {
+        let doubled = f64::min(2.0 * level, PRODUCTIVE.max(max));
+        Saving::from_target_load(lost, level, doubled).of_a_trial()
     };
-    if share > MEMORY_FULL {
-        let saving = Saving::from_target_load(ACCUMULATION_SHARE * lost, level, 1.0);
-        let action = Action::Accumulate;
-        return Finding { gpu, steady, action, level, saving, confidence };
-    }
-    // The level rises at most in proportion to the batch, which memory limits.
-    let saving = Saving::from_target_load(lost, level, level / share);
-    let action = if is_serving(gpu) { Action::Requests } else { Action::Batch };
-    Finding { gpu, steady, action, level, saving, confidence }
-}
-
-/// Returns whether the load follows demand.
-fn is_serving(gpu: &Gpu) -> bool {
-    drift(&gpu.utilization, 6).is_some_and(|(low, high)| high > SERVING_DRIFT * low)
+    let confidence = gpu.confidence();
+    let (action, saving, confidence) = match gpu.workload {
+        Workload::Training if level >= COMPUTE_BOUND => return None,
+        Workload::Training if level >= PRODUCTIVE => (Action::Overlap, to(0.9), 0.35 * confidence),
+        Workload::Training => match memory {
+            Memory::InUse(share) if share > MEMORY_FULL => return None,
+            // The level rises at most in proportion to the batch, which memory limits.
+            Memory::InUse(share) => {
+                let max = f64::min(2.0 * level, level / share.max(0.01));
+                (
+                    Action::Batch,
+                    Saving::from_target_load(lost, level, max).of_a_trial(),
+                    0.7 * confidence,
+                )
+            }
+            _ => (Action::Batch, to(PRODUCTIVE), 0.4 * confidence),
+        },
+        Workload::Serving if level < SERVING_FULL => {
+            (Action::Requests, to(PRODUCTIVE), 0.6 * confidence)
+        }
+        _ => return None,
+    };
+    Some(Finding { gpu, action, level, saving, confidence })
 }
 
 /// Finds the cheapest sufficient GPU of the same provider.
-fn smaller<'a>(gpu: &'a Gpu, steady: bool, settings: &Settings) -> Option<Finding<'a>> {
+fn smaller<'a>(gpu: &'a Gpu, memory: Memory, settings: &Settings) -> Option<Finding<'a>> {
     let level = gpu.accounts.busy().level();
-    let price = gpu.price.as_ref().filter(|_| level < settings.smaller_below)?;
-    let memory = gpu.memory_peak()?;
+    let long = gpu.accounts.observed().seconds >= settings.min_size_seconds;
+    let price = gpu.price.as_ref().filter(|price| {
+        let hourly = matches!(price.plan, None | Some(Plan::OnDemand));
+        hourly && !price.estimated && long && level < settings.smaller_below
+    })?;
+    let fits_kind =
+        matches!(gpu.workload, Workload::Training | Workload::Serving | Workload::Unknown);
+    let (provider, peak) = (price.provider.as_deref()?, gpu.memory_peak()?);
+    let (Some(_), true) = (memory.in_use(), fits_kind) else { return None };
     let model = Model::of(&gpu.model)?;
-    let current = model.lowest(price.provider.as_deref())?;
     let high = percentile(&gpu.utilization, 95)?;
     let (tflops, bandwidth) = (model.tflops()?, model.bandwidth_gb_s?);
     let offers = MODELS.iter().filter_map(|other| {
         // Assumes that utilization scales with both compute and bandwidth.
         let slower = (tflops / other.tflops()?).max(bandwidth / other.bandwidth_gb_s?);
         let fits = high * slower <= MAX_UTILIZATION
-            && memory <= MAX_MEMORY * other.memory_gib? * f64::from(1 << 30)
+            && peak <= MAX_MEMORY * other.memory_gib? * f64::from(1 << 30)
             && other.architecture >= model.architecture.min(Architecture::Ampere);
-        if !fits {
-            return None;
-        }
-        let offer = other.lowest(Some(current.provider))?;
-        let cheaper = offer.nano_usd_per_gpu_hour < current.nano_usd_per_gpu_hour;
-        cheaper.then_some((offer, level * slower))
+        let offer = other.lowest(Some(provider)).filter(|_| fits)?;
+        let cheaper = offer.nano_usd_per_gpu_hour < price.nano_usd_per_gpu_hour;
+        (cheaper && offer.gpus == 1).then_some((offer, level * slower))
     });
     let (offer, busy) = offers.min_by_key(|(offer, _)| offer.nano_usd_per_gpu_hour)?;
-    let discount = 1.0 - offer.nano_usd_per_gpu_hour as f64 / current.nano_usd_per_gpu_hour as f64;
+    let paid = price.nano_usd_per_gpu_hour;
+    let discount = 1.0 - offer.nano_usd_per_gpu_hour as f64 / paid as f64;
     let saving = Saving::part(discount.min(gpu.lost_underload()), DIFFERENCE_SAVED);
-    let action = Action::Smaller { offer, current, level: busy };
-    Some(Finding { gpu, steady, action, level, saving, confidence: 0.5 * gpu.confidence() })
+    let action = Action::Smaller { offer, paid, level: busy };
+    Some(Finding { gpu, action, level, saving, confidence: 0.5 * gpu.confidence() })
 }
 
 /// Recommends an action for GPUs with similar loads.
@@ -194,22 +221,16 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let mean =
         |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
     let (level, lost) = (mean(|f| f.level), mean(|f| f.gpu.lost_underload()));
-    let mut evidence =
-        vec![("busy.utilization".to_owned(), level), ("underload.share_of_bill".to_owned(), lost)];
-    let pattern = if first.steady {
-        "The load is steady: the GPU lacks work, not data"
-    } else {
-        "The load is neither steady nor bouncing: profile it first"
-    };
+    let mut values = evidence([("busy.utilization", level), ("underload.share_of_bill", lost)]);
     let mut rationale = format!(
-        "{} runs at {} utilization while working. This wastes {} of the bill. {pattern}. ",
+        "{} runs at {} while working. This wastes {} of the bill. ",
         subject(group.len()),
         percent(level),
         percent(lost),
     );
     let peaks = group.iter().filter_map(|finding| finding.gpu.memory_peak());
     if let Some((peak, share)) = peaks.reduce(f64::max).zip(first.gpu.memory_share()) {
-        evidence.push(("memory.peak_share".to_owned(), share));
+        values.push(("memory.peak_share".to_owned(), share));
         rationale += &["Peak memory is ", &gib(peak), " (", &percent(share), "). "].concat();
     }
     let (code, lever, title, action, detail) = match first.action {
@@ -227,48 +248,39 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
             "Double the batch size and compare samples per second. Repeat while memory allows, and \
              adjust the learning rate."
                 .to_owned(),
-            if first.gpu.memory.is_empty() {
-                "Memory was not recorded, so the maximum batch is unknown.".to_owned()
-            } else {
-                "Memory allows a larger batch.".to_owned()
-            },
+            match first.gpu.memory_share() {
+                None => "The load is steady: each step is too small. Memory was not recorded, so a trial \
+                         shows whether a larger batch fits.",
+                Some(share) if share >= phasemeter_policy::POOL_SHARE => {
+                    "The load is steady: each step is too small. A trial shows whether a larger batch \
+                     fits."
+                }
+                Some(_) => "The load is steady: each step is too small, and memory allows a larger batch.",
+            }
+            .to_owned(),
         ),
-        Action::Requests => {
-            let (low, high) = drift(&first.gpu.utilization, 6)?;
-            evidence.push(("drift.low".to_owned(), low));
-            evidence.push(("drift.high".to_owned(), high));
-            (
-                "sizing.batch-requests",
-                "dynamic_batching",
-                "Batch requests dynamically",
-                "Let the server wait a few milliseconds to batch requests, or use continuous \
-                 batching. Then serve with fewer GPUs."
-                    .to_owned(),
-                format!(
-                    "The load drifts between {} and {}, so it follows demand.",
-                    percent(low),
-                    percent(high)
-                ),
-            )
-        }
-        Action::Accumulate => (
-            "sizing.accumulate",
-            "grad_accumulation",
-            "Accumulate gradients over several passes",
-            "Step the optimizer every two to four passes, so that less time is spent between them."
+        Action::Requests => (
+            "sizing.batch-requests",
+            "dynamic_batching",
+            "Serve more requests at a time",
+            "Let the server wait a few milliseconds to batch requests, use continuous batching, or raise \
+             its limit of concurrent requests. Then serve with fewer GPUs."
                 .to_owned(),
-            "Memory does not allow a larger batch.".to_owned(),
+            "The service has capacity left, if its latency allows more load.".to_owned(),
         ),
-        Action::Smaller { offer, current, level: busy } => {
-            evidence.push(("smaller.utilization".to_owned(), busy));
-            evidence.push((
-                "smaller.usd_per_hour".to_owned(),
-                offer.nano_usd_per_gpu_hour as f64 / 1e9,
-            ));
-            evidence.push((
-                "current.usd_per_hour".to_owned(),
-                current.nano_usd_per_gpu_hour as f64 / 1e9,
-            ));
+        Action::Balance => (
+            "sizing.balance",
+            "other",
+            "Balance the stages of this job",
+            "Move layers to the GPUs that wait, or use more and smaller micro-batches.".to_owned(),
+            "Other GPUs of the job are busier: these wait for the slowest stage.".to_owned(),
+        ),
+        Action::Smaller { offer, paid, level: busy } => {
+            values.extend(evidence([
+                ("smaller.utilization", busy),
+                ("smaller.usd_per_hour", offer.nano_usd_per_gpu_hour as f64 / 1e9),
+                ("current.usd_per_hour", paid as f64 / 1e9),
+            ]));
             (
                 "sizing.smaller",
                 "smaller_gpu",
@@ -278,33 +290,114 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
                     offer.model, offer.instance_type, offer.provider, offer.region
                 ),
                 format!(
-                    "By its peaks, {} would run this load at {}. It is listed at {} per GPU-hour and \
-                     this model at {}, {}× as much ({}, lowest regions, {}).",
+                    "By its peaks, {} would run this load at {}. It is listed at {} per hour ({}, {}), \
+                     and this one costs {}, {}× as much.",
                     offer.model,
                     percent(busy),
                     usd(offer.nano_usd_per_gpu_hour),
-                    usd(current.nano_usd_per_gpu_hour),
-                    decimal(
-                        current.nano_usd_per_gpu_hour as f64 / offer.nano_usd_per_gpu_hour as f64,
-                        1
-                    ),
-                    offer.provider,
+                    offer.region,
                     offer.as_of,
+                    usd(paid),
+                    decimal(paid as f64 / offer.nano_usd_per_gpu_hour as f64, 1),
                 ),
             )
         }
     };
     Some(Recommendation {
-        code: code.to_owned(),
-        target: Target::Underload,
-        lever: lever.to_owned(),
         title: title.to_owned(),
         action,
         rationale: rationale + &detail,
         saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
         confidence: mean(|f| f.confidence),
-        evidence,
-        gpus: group.iter().map(|finding| finding.gpu.id.clone()).collect(),
+        evidence: values,
+        effort: match first.action {
+            Action::Batch => Effort::Low,
+            Action::Balance => Effort::High,
+            _ => Effort::Medium,
+        },
+        ..Recommendation::new(code, Target::Underload, lever, group.iter().map(|f| f.gpu))
+    })
+}
+
+/// Recommends fewer replicas of a service on instances of their own.
+fn replicas(units: &[Unit<'_>], settings: &Settings) -> Vec<Recommendation> {
+    let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
+    let serving = single.flat_map(|unit| &unit.gpus).copied().filter(|gpu| {
+        serves(gpu)
+            && gpu.accounts.observed().seconds >= settings.min_size_seconds
+            && gpu.lost_underload() >= settings.min_lost
+            && gpu.quiet_share() < 0.1
+    });
+    let groups = groups(serving, |a, b| a.is_alike(b));
+    let found = groups.iter().filter_map(|group| {
+        let level = |gpu: &&Gpu| percentile(&gpu.utilization, 95).unwrap_or(1.0);
+        let total: f64 = group.iter().map(level).sum();
+        let (now, half) = (group.len(), group.len().div_ceil(2));
+        // One to spare, and at most twice the load on each.
+        let needed = (total / settings.serving_target).ceil() as usize + 1;
+        let kept = needed.max(half);
+        if kept >= now {
+            return None;
+        }
+        let share = (now - kept) as f64 / now as f64;
+        let parts = |gpu: &Gpu| {
+            let most = share.min(gpu.lost_underload());
+            Saving::part(most, [0.0, 0.9, 1.0])
+        };
+        Some(Recommendation {
+            title: format!("Serve with {} instead of {now}", count(kept, "replica")),
+            action: format!(
+                "Scale the service to {kept} replicas and return the other instances. Watch the latency."
+            ),
+            rationale: format!(
+                "{now} replicas on instances of their own carry {} of one GPU together, at their 95th \
+                 percentile: {kept} carry that at {} each.",
+                percent(total),
+                percent(total / kept as f64),
+            ),
+            saving: Saving::combined(group.iter().map(|gpu| (*gpu, parts(gpu)))),
+            confidence: 0.6,
+            evidence: evidence([("replicas", now as f64), ("replicas.needed", kept as f64)]),
+            remediation: Some(Remediation {
+                kind: "k8s.scale".to_owned(),
+                parameters: vec![("replicas".to_owned(), kept.to_string())],
+            }),
+            ..Recommendation::new(
+                "sizing.replicas",
+                Target::Underload,
+                "replicas",
+                group.iter().copied(),
+            )
+        })
+    });
+    found.collect()
+}
+
+/// Warns of services without a reserve.
+fn overloaded(observed: &[&Gpu], settings: &Settings) -> Option<Recommendation> {
+    let full = |gpu: &Gpu| gpu.share(|accounts| accounts.compute_bound);
+    let gpus = observed.iter().copied().filter(|gpu| {
+        serves(gpu)
+            && full(gpu) >= NO_RESERVE
+            && gpu.accounts.observed().seconds >= settings.min_size_seconds
+    });
+    let gpus: Vec<_> = gpus.collect();
+    let seconds = gpus.first()?.accounts.compute_bound.seconds;
+    Some(Recommendation {
+        title: "Add a replica before users wait".to_owned(),
+        action: "Look at the latency and the queue of the server. If they grow, add a replica, or use a \
+                 larger GPU."
+            .to_owned(),
+        rationale: format!(
+            "{} of this service was above 90% for {}: it has no reserve for a peak, and requests queue.",
+            subject(gpus.len()),
+            duration(seconds),
+        ),
+        confidence: 0.6,
+        evidence: evidence([("compute_bound.seconds", seconds)]),
+        kind: RecommendationKind::Risk,
+        effort: Effort::Medium,
+        ..Recommendation::new("sizing.overload", Target::Throughput, "replicas", gpus)
     })
 }
 
@@ -312,16 +405,31 @@ phasemeter_policy::recommender!(Sizing);
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{bouncing, gpu, steady, window, with_memory};
+    use phasemeter_policy::Price;
+    use phasemeter_policy::testing::{bouncing, price, steady, window, with_memory};
 
     use super::*;
 
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
-        Sizing::recommend(&Settings::default(), &window(gpus))
+        Sizing::recommend(&Settings::default(), &window(gpus)).recommendations
     }
 
     fn levers(found: &[Recommendation]) -> Vec<&str> {
         found.iter().map(|one| one.lever.as_str()).collect()
+    }
+
+    /// On an instance with one GPU.
+    fn alone(gpu: Gpu) -> Gpu {
+        let price = Price {
+            instance_type: Some("p5.4xlarge".to_owned()),
+            nano_usd_per_gpu_hour: 6_880_000_000,
+            ..price()
+        };
+        Gpu { price: Some(price), ..gpu }
+    }
+
+    fn serving(gpu: Gpu) -> Gpu {
+        Gpu { workload: Workload::Serving, ..gpu }
     }
 
     #[test]
@@ -330,25 +438,27 @@ mod tests {
         let found = recommendations(vec![with_memory(steady(3_600, 0.5), 33.0)]);
         assert_eq!(levers(&found), ["batch"]);
         assert!((found[0].saving.expected - 2.0 / 7.0).abs() < 1e-3, "{:?}", found[0].saving);
+        assert_eq!(found[0].saving.low, 0.0);
     }
 
     #[test]
-    fn memory_selects_the_action_and_bounds_the_saving() {
-        let roomy = recommendations(vec![with_memory(steady(3_600, 0.5), 33.0)]);
-        let tight = recommendations(vec![with_memory(steady(3_600, 0.5), 60.0)]);
-        let full = recommendations(vec![with_memory(steady(3_600, 0.5), 75.0)]);
-        assert_eq!((levers(&tight), levers(&full)), (vec!["batch"], vec!["grad_accumulation"]));
-        assert!(tight[0].saving.high < roomy[0].saving.high);
-        let unknown = recommendations(vec![steady(3_600, 0.5)]);
-        assert!(unknown[0].rationale.contains("not recorded"));
-        assert!(unknown[0].confidence < roomy[0].confidence);
+    fn filling_is_at_most_one_doubling() {
+        let found = recommendations(vec![with_memory(steady(3_600, 0.18), 6.0)]);
+        assert!(found[0].saving.high <= 0.5 + 1e-9, "{:?}", found[0].saving);
     }
 
     #[test]
-    fn drifting_load_gets_dynamic_batching() {
-        let wave =
-            gpu(PatternKind::Steady, 7_200, |second| 0.25 + 0.15 * ((second / 1_200) as f64 / 5.0));
-        assert_eq!(levers(&recommendations(vec![with_memory(wave, 44.0)])), ["dynamic_batching"]);
+    fn workload_and_memory_select_the_action() {
+        let lever = |gpu| levers(&recommendations(vec![gpu])).join(" ");
+        let mut full = with_memory(steady(3_600, 0.5), 75.0);
+        full.memory.iter_mut().step_by(7).for_each(|bytes| *bytes *= 0.95);
+        assert_eq!(lever(full), "", "left to the policy memory");
+        assert_eq!(lever(with_memory(steady(3_600, 0.5), 60.0)), "batch", "a pool: a trial");
+        assert_eq!(lever(steady(3_600, 0.5)), "batch");
+        assert_eq!(lever(serving(with_memory(steady(3_600, 0.3), 44.0))), "dynamic_batching");
+        assert_eq!(lever(serving(with_memory(steady(3_600, 0.68), 44.0))), "");
+        let unknown = Gpu { workload: Workload::Unknown, ..with_memory(steady(3_600, 0.5), 33.0) };
+        assert_eq!(lever(unknown), "");
     }
 
     #[test]
@@ -360,20 +470,53 @@ mod tests {
     }
 
     #[test]
+    fn unequal_stages_of_a_job_are_balanced() {
+        let stages = [0.95, 0.62, 0.31].map(|level| with_memory(steady(3_600, level), 50.0));
+        let found = recommendations(stages.to_vec());
+        assert_eq!(levers(&found), ["other", "other"]);
+        let service = |gpu: Gpu, name: &str| Gpu {
+            attributes: vec![("service.name".to_owned(), name.to_owned())],
+            ..gpu
+        };
+        let [first, second, _] = stages;
+        let found = recommendations(vec![service(first, "a"), service(second, "b")]);
+        assert_eq!(levers(&found), ["batch"], "two jobs");
+    }
+
+    #[test]
+    fn replicas_follow_from_the_load_of_all() {
+        let replica = |level| {
+            let gpu = alone(serving(with_memory(steady(7_200, level), 60.0)));
+            Gpu { model: "NVIDIA L4".to_owned(), ..gpu }
+        };
+        let found = recommendations(vec![replica(0.15); 4]);
+        let fewer = found.iter().find(|one| one.lever == "replicas").unwrap();
+        assert!(fewer.title.contains("2 replicas instead of 4"), "{}", fewer.title);
+        assert!(fewer.saving.expected <= 0.5 && fewer.saving.low == 0.0);
+        assert!(!levers(&recommendations(vec![replica(0.5); 4])).contains(&"replicas"));
+        assert!(!levers(&recommendations(vec![replica(0.15); 2])).contains(&"replicas"));
+        let full = recommendations(vec![replica(0.97); 2]);
+        assert_eq!((levers(&full), full[0].kind), (vec!["replicas"], RecommendationKind::Risk));
+    }
+
+    #[test]
     fn smaller_gpu_must_fit_and_cost_less() {
-        let mut oversized = with_memory(steady(3_600, 0.15), 12.0);
-        oversized.model = "NVIDIA A100-SXM4-80GB".to_owned();
+        let mut oversized = alone(with_memory(steady(3_600, 0.15), 12.0));
         let found = recommendations(vec![oversized.clone()]);
         assert_eq!(levers(&found), ["batch", "smaller_gpu"]);
         assert!(found[1].rationale.contains("listed at"), "{}", found[1].rationale);
-        let large = Gpu { memory: vec![70e9; oversized.memory.len()], ..oversized.clone() };
-        assert!(!levers(&recommendations(vec![large])).contains(&"smaller_gpu"));
-        let unrecorded = Gpu { memory: Vec::new(), ..oversized };
-        assert!(!levers(&recommendations(vec![unrecorded])).contains(&"smaller_gpu"));
+        assert_eq!(found[1].saving.low, 0.0);
+        let has = |gpu: Gpu| levers(&recommendations(vec![gpu])).contains(&"smaller_gpu");
+        assert!(!has(Gpu { memory: vec![70e9; oversized.memory.len()], ..oversized.clone() }));
+        assert!(!has(Gpu { memory: Vec::new(), ..oversized.clone() }));
+        assert!(!has(with_memory(steady(3_600, 0.15), 12.0)), "one of eight");
+        let estimated = oversized.price.clone().map(|price| Price { estimated: true, ..price });
+        oversized.price = estimated;
+        assert!(!has(oversized));
     }
 
     #[test]
     fn short_windows_are_skipped() {
-        assert!(recommendations(vec![steady(50, 0.5)]).is_empty());
+        assert!(recommendations(vec![steady(50, 0.5), steady(600, 0.5)]).is_empty());
     }
 }

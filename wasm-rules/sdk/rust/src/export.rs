@@ -8,7 +8,7 @@ use std::mem::ManuallyDrop;
 
 use crate::bindings::{pricer, recommender};
 use crate::settings::{RawSettings, SettingError, Settings, Value};
-use crate::{Policy, Pricer, Quote, QuoteRequest, Recommendation, Recommender, Window};
+use crate::{Policy, Pricer, Quote, QuoteRequest, Recommender, Response, Window};
 
 thread_local! {
     static SETTINGS: RefCell<RawSettings> = RefCell::default();
@@ -94,7 +94,7 @@ policy_guest!(ExportedPricer, Pricer, pricer);
 impl<P: Recommender> recommender::exports::phasemeter::policy::recommender::Guest
     for ExportedRecommender<P>
 {
-    fn recommend(window: Window) -> Result<Vec<Recommendation>, String> {
+    fn recommend(window: Window) -> Result<Response, String> {
         let settings = settings::<P>()?;
         // The instance ends with this call, so freeing the window would be wasted work.
         let window = ManuallyDrop::new(window);

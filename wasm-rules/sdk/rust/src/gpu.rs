@@ -56,6 +56,45 @@ impl Gpu {
         [if is_index { "GPU " } else { "" }, &*self.id].concat()
     }
 
+    /// Returns an attribute of the GPU.
+    #[must_use]
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
+    }
+
+    /// Returns its node: the same for GPUs of one machine. Empty if unknown.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        self.attribute("host.name").or_else(|| self.attribute("log.file.name")).unwrap_or_default()
+    }
+
+    /// Returns a metric of the GPU.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        self.metrics.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
+    }
+
+    /// Returns the share of the observed time without work.
+    #[must_use]
+    pub fn quiet_share(&self) -> f64 {
+        ratio(self.activity.quiet.seconds, self.accounts.observed().seconds)
+    }
+
+    /// Returns whether readings follow one another fast enough to see a pause of some seconds.
+    #[must_use]
+    pub fn sees_seconds(&self) -> bool {
+        self.activity.interval_seconds.is_some_and(|interval| interval <= 5.0)
+    }
+
+    /// Returns whether both do the same kind of work on the same model, for the same service.
+    #[must_use]
+    pub fn is_alike(&self, other: &Self) -> bool {
+        let service = |gpu: &Self| gpu.attribute("service.name").map(str::to_owned);
+        self.workload == other.workload
+            && same_model(&self.model, &other.model)
+            && service(self) == service(other)
+    }
+
     /// Returns the total cost in nano-USD.
     #[must_use]
     pub fn bill(&self) -> u64 {

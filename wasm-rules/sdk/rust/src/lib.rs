@@ -2,7 +2,9 @@
 //!
 //! ```
 //! use phasemeter_policy::format::percent;
-//! use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Saving, Target, Window};
+//! use phasemeter_policy::{
+//!     Gpu, Policy, Recommendation, RecommendationKind, Recommender, Response, Saving, Target, Window,
+//! };
 //!
 //! phasemeter_policy::settings! {
 //!     /// Minimum share of observed time that a GPU is free.
@@ -19,22 +21,20 @@
 //! }
 //!
 //! impl Recommender for Release {
-//!     fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
+//!     fn recommend(settings: &Settings, window: &Window) -> Response {
 //!         let free = |gpu: &Gpu| gpu.share(|accounts| accounts.idle_free);
 //!         let idle = window.gpus.iter().filter(|gpu| free(gpu) >= settings.min_free_share);
-//!         idle.map(|gpu| Recommendation {
-//!             code: "release.free".into(),
-//!             target: Target::Idle,
-//!             lever: "autoscale".into(),
-//!             title: "Release this GPU".into(),
-//!             action: "Scale its node group down while nothing runs on it.".into(),
+//!         let recommendations = idle.map(|gpu| Recommendation {
+//!             title: "Give this GPU to other jobs".into(),
+//!             action: "Let the scheduler place jobs on it.".into(),
 //!             rationale: format!("The GPU was free {} of the time.", percent(free(gpu))),
-//!             saving: Saving::part(gpu.lost_idle(), [0.5, 0.8, 0.9]),
+//!             saving: Saving::part(gpu.lost_idle(), [0.0, 0.5, 0.9]),
 //!             confidence: gpu.confidence(),
 //!             evidence: vec![("free.share".into(), free(gpu))],
-//!             gpus: vec![gpu.id.clone()],
-//!         })
-//!         .collect()
+//!             kind: RecommendationKind::Capacity,
+//!             ..Recommendation::new("release.free", Target::Idle, "bin_pack", [gpu])
+//!         });
+//!         recommendations.collect::<Vec<_>>().into()
 //!     }
 //! }
 //!
@@ -51,6 +51,8 @@ mod export;
 mod gpu;
 #[cfg(any(target_arch = "wasm32", test))]
 mod heap;
+mod memory;
+mod recommendation;
 mod saving;
 
 pub mod column;
@@ -62,10 +64,14 @@ pub mod testing;
 pub use bindings::pricer::exports::phasemeter::policy::pricer::{Quote, QuoteRequest};
 pub use bindings::pricer::phasemeter::policy::types::{Plan, Price};
 pub use bindings::recommender::exports::phasemeter::policy::recommender::{
-    Account, Accounts, Gpu, Pattern, PatternKind, Recommendation, Saving, Target, Waste, Window,
+    Account, Accounts, Activity, Effort, Gpu, HourOfWeek, Need, Pattern, PatternKind, Pauses,
+    Quiet, Recommendation, RecommendationKind, Remediation, Response, Saving, Sensors, Target,
+    Waste, Window, Workload,
 };
 pub use export::{ExportedPricer, ExportedRecommender};
 pub use gpu::{groups, same_model};
+pub use memory::{Memory, POOL_SHARE};
+pub use recommendation::evidence;
 pub use saving::{MAX_HEADROOM, recovered, target_loads};
 pub use settings::{RawSettings, SettingError, Value};
 
@@ -84,8 +90,9 @@ pub trait Policy {
 
 /// A policy that recommends.
 pub trait Recommender: Policy {
-    /// Returns at most 64 recommendations for a window; an empty list is a valid result.
-    fn recommend(settings: &Self::Settings, window: &Window) -> Vec<Recommendation>;
+    /// Returns at most 64 recommendations for a window, and what is missing for others. An empty
+    /// response is a valid result.
+    fn recommend(settings: &Self::Settings, window: &Window) -> Response;
 }
 
 /// A policy that prices.

@@ -57,6 +57,12 @@ impl Saving {
         Self { low: 0.0, expected: high / 2.0, high }
     }
 
+    /// Returns the saving if it depends on a trial, another tenant or a quote: low is 0.
+    #[must_use]
+    pub fn of_a_trial(self) -> Self {
+        Self { low: 0.0, ..self }
+    }
+
     /// Combines the savings of several GPUs, weighted by their bills.
     #[must_use]
     pub fn combined<'a>(members: impl IntoIterator<Item = (&'a Gpu, Self)>) -> Self {

@@ -4,7 +4,8 @@
 //! At $3.60 per GPU-hour, one second costs $0.001.
 
 use crate::{
-    Account, Accounts, Gpu, Pattern, PatternKind, Plan, Price, QuoteRequest, Waste, Window,
+    Account, Accounts, Activity, Gpu, Pattern, PatternKind, Pauses, Plan, Price, Quiet,
+    QuoteRequest, Sensors, Waste, Window, Workload,
 };
 
 /// 2026-07-27T00:00:00Z.
@@ -29,6 +30,7 @@ pub fn window(gpus: Vec<Gpu>) -> Window {
         experiment_id: "test".to_owned(),
         trace_id: "5c79120489f0cfedbdc6e6d34b2c5f90".to_owned(),
         attributes: Vec::new(),
+        utc_offset_seconds: None,
         step_seconds: step(seconds as usize) as f64,
         gpus,
         metrics: Vec::new(),
@@ -56,7 +58,7 @@ pub fn bouncing(seconds: usize, period: usize, duty_cycle: f64) -> Gpu {
 }
 
 /// Returns a GPU from its utilization in each second: 0–1, NaN if unobserved. It is an on-demand
-/// H100 with 80 GB, held while idle, without columns of memory or power.
+/// H100 with 80 GB that trains, held while idle, without columns of memory or power.
 pub fn gpu(kind: PatternKind, seconds: usize, utilization: impl Fn(usize) -> f64) -> Gpu {
     let zero = Account { seconds: 0.0, effective_seconds: 0.0, cost: 0, utilized_cost: 0 };
     let mut accounts = Accounts {
@@ -108,6 +110,67 @@ pub fn gpu(kind: PatternKind, seconds: usize, utilization: impl Fn(usize) -> f64
         power: Vec::new(),
         memory: Vec::new(),
         metrics: Vec::new(),
+        attributes: Vec::new(),
+        workload: Workload::Training,
+        interruptible: false,
+        activity: activity(seconds, utilization),
+        sensors: Sensors {
+            sm_clock_mhz: None,
+            max_sm_clock_mhz: None,
+            temperature_celsius: None,
+            max_temperature_celsius: None,
+        },
+    }
+}
+
+/// Returns when a GPU worked, with a reading each second; it is held all the time.
+fn activity(seconds: usize, utilization: impl Fn(usize) -> f64) -> Activity {
+    let quiet = |seconds: f64| Quiet { seconds, held_seconds: seconds };
+    let is_quiet = |second: &usize| utilization(*second) < 0.01;
+    let is_work = |second: &usize| utilization(*second) >= 0.01;
+    let (mut runs, mut observed) = (Vec::<(usize, usize)>::new(), 0);
+    for second in 0..seconds {
+        observed += usize::from(!utilization(second).is_nan());
+        if is_quiet(&second) {
+            match runs.last_mut() {
+                Some(run) if run.1 == second => run.1 += 1,
+                _ => runs.push((second, second + 1)),
+            }
+        }
+    }
+    let length = |run: &(usize, usize)| (run.1 - run.0) as f64;
+    let at_least = |least: f64| runs.iter().map(length).filter(|run| *run >= least).sum();
+    let total = |part: &[(usize, usize)]| quiet(part.iter().map(length).sum());
+    let first = (0..seconds).find(is_work).unwrap_or(seconds);
+    let last = (0..seconds).rfind(is_work).unwrap_or(0);
+    let parts = |keep: &dyn Fn(&(usize, usize)) -> bool| {
+        total(&runs.iter().copied().filter(keep).collect::<Vec<_>>())
+    };
+    let between = |run: &(usize, usize)| {
+        length(run) >= 60.0
+            && first < run.0
+            && run.1 <= last
+            && is_work(&(run.0 - 1))
+            && is_work(&run.1)
+    };
+    let pauses: Vec<_> = runs.iter().copied().filter(between).collect();
+    Activity {
+        interval_seconds: (observed > 0).then_some(1.0),
+        quiet: total(&runs),
+        stretches: runs.len() as u32,
+        longest_seconds: runs.iter().map(length).fold(0.0, f64::max),
+        minutes_seconds: at_least(60.0),
+        ten_minutes_seconds: at_least(600.0),
+        hours_seconds: at_least(3_600.0),
+        before_work: parts(&|run| run.1 <= first),
+        after_work: parts(&|run| run.0 > last || first == seconds),
+        pauses: Pauses {
+            count: pauses.len() as u32,
+            quiet: total(&pauses),
+            shortest_seconds: pauses.iter().map(length).reduce(f64::min).unwrap_or(0.0),
+            longest_seconds: pauses.iter().map(length).fold(0.0, f64::max),
+        },
+        week: Vec::new(),
     }
 }
 

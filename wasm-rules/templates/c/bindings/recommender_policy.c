@@ -59,11 +59,11 @@ __attribute__((__weak__, __export_name__("cabi_post_phasemeter:policy/recommende
 void __wasm_export_exports_phasemeter_policy_recommender_recommend_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
-      size_t len3 = *((size_t*) (arg0 + (2*sizeof(void*))));
-      if (len3 > 0) {
-        uint8_t *ptr4 = *((uint8_t **) (arg0 + sizeof(void*)));
-        for (size_t i5 = 0; i5 < len3; i5++) {
-          uint8_t *base = ptr4 + i5 * (40+14*sizeof(void*));
+      size_t len6 = *((size_t*) (arg0 + (2*sizeof(void*))));
+      if (len6 > 0) {
+        uint8_t *ptr7 = *((uint8_t **) (arg0 + sizeof(void*)));
+        for (size_t i8 = 0; i8 < len6; i8++) {
+          uint8_t *base = ptr7 + i8 * (40+20*sizeof(void*));
           (void) base;
           if ((*((size_t*) (base + sizeof(void*)))) > 0) {
             free(*((uint8_t **) (base + 0)));
@@ -104,8 +104,61 @@ void __wasm_export_exports_phasemeter_policy_recommender_recommend_post_return(u
             }
             free(ptr1);
           }
+          switch ((int32_t) (int32_t) *((uint8_t*) (base + (40+15*sizeof(void*))))) {
+            case 0: {
+              break;
+            }
+            case 1: {
+              if ((*((size_t*) (base + (40+17*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (40+16*sizeof(void*)))));
+              }
+              size_t len3 = *((size_t*) (base + (40+19*sizeof(void*))));
+              if (len3 > 0) {
+                uint8_t *ptr4 = *((uint8_t **) (base + (40+18*sizeof(void*))));
+                for (size_t i5 = 0; i5 < len3; i5++) {
+                  uint8_t *base = ptr4 + i5 * (4*sizeof(void*));
+                  (void) base;
+                  if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+                    free(*((uint8_t **) (base + 0)));
+                  }
+                  if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
+                    free(*((uint8_t **) (base + (2*sizeof(void*)))));
+                  }
+                }
+                free(ptr4);
+              }
+              break;
+            }
+          }
         }
-        free(ptr4);
+        free(ptr7);
+      }
+      size_t len12 = *((size_t*) (arg0 + (4*sizeof(void*))));
+      if (len12 > 0) {
+        uint8_t *ptr13 = *((uint8_t **) (arg0 + (3*sizeof(void*))));
+        for (size_t i14 = 0; i14 < len12; i14++) {
+          uint8_t *base = ptr13 + i14 * (6*sizeof(void*));
+          (void) base;
+          if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+            free(*((uint8_t **) (base + 0)));
+          }
+          if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (2*sizeof(void*)))));
+          }
+          size_t len9 = *((size_t*) (base + (5*sizeof(void*))));
+          if (len9 > 0) {
+            uint8_t *ptr10 = *((uint8_t **) (base + (4*sizeof(void*))));
+            for (size_t i11 = 0; i11 < len9; i11++) {
+              uint8_t *base = ptr10 + i11 * (2*sizeof(void*));
+              (void) base;
+              if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+                free(*((uint8_t **) (base + 0)));
+              }
+            }
+            free(ptr10);
+          }
+        }
+        free(ptr13);
       }
       break;
     }
@@ -224,6 +277,28 @@ void recommender_policy_option_f64_free(recommender_policy_option_f64_t *ptr) {
   }
 }
 
+void exports_phasemeter_policy_recommender_list_hour_of_week_free(exports_phasemeter_policy_recommender_list_hour_of_week_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_phasemeter_policy_recommender_hour_of_week_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_phasemeter_policy_recommender_activity_free(exports_phasemeter_policy_recommender_activity_t *ptr) {
+  recommender_policy_option_f64_free(&ptr->interval_seconds);
+  exports_phasemeter_policy_recommender_list_hour_of_week_free(&ptr->week);
+}
+
+void exports_phasemeter_policy_recommender_sensors_free(exports_phasemeter_policy_recommender_sensors_t *ptr) {
+  recommender_policy_option_f64_free(&ptr->sm_clock_mhz);
+  recommender_policy_option_f64_free(&ptr->max_sm_clock_mhz);
+  recommender_policy_option_f64_free(&ptr->temperature_celsius);
+  recommender_policy_option_f64_free(&ptr->max_temperature_celsius);
+}
+
 void exports_phasemeter_policy_recommender_pattern_free(exports_phasemeter_policy_recommender_pattern_t *ptr) {
   recommender_policy_option_f64_free(&ptr->period_seconds);
   recommender_policy_option_f64_free(&ptr->duty_cycle);
@@ -271,20 +346,6 @@ void recommender_policy_list_f64_free(recommender_policy_list_f64_t *ptr) {
   }
 }
 
-void exports_phasemeter_policy_recommender_gpu_free(exports_phasemeter_policy_recommender_gpu_t *ptr) {
-  recommender_policy_string_free(&ptr->id);
-  recommender_policy_string_free(&ptr->model);
-  recommender_policy_option_u64_free(&ptr->memory_total_bytes);
-  recommender_policy_option_f64_free(&ptr->power_limit_watts);
-  exports_phasemeter_policy_recommender_option_pattern_free(&ptr->pattern);
-  exports_phasemeter_policy_recommender_option_price_free(&ptr->price);
-  recommender_policy_list_tuple2_string_f64_free(&ptr->work_done);
-  recommender_policy_list_f64_free(&ptr->utilization);
-  recommender_policy_list_f64_free(&ptr->power);
-  recommender_policy_list_f64_free(&ptr->memory);
-  recommender_policy_list_tuple2_string_f64_free(&ptr->metrics);
-}
-
 void recommender_policy_tuple2_string_string_free(recommender_policy_tuple2_string_string_t *ptr) {
   recommender_policy_string_free(&ptr->f0);
   recommender_policy_string_free(&ptr->f1);
@@ -298,6 +359,28 @@ void recommender_policy_list_tuple2_string_string_free(recommender_policy_list_t
       recommender_policy_tuple2_string_string_free(&list_ptr[i]);
     }
     free(list_ptr);
+  }
+}
+
+void exports_phasemeter_policy_recommender_gpu_free(exports_phasemeter_policy_recommender_gpu_t *ptr) {
+  recommender_policy_string_free(&ptr->id);
+  recommender_policy_string_free(&ptr->model);
+  recommender_policy_option_u64_free(&ptr->memory_total_bytes);
+  recommender_policy_option_f64_free(&ptr->power_limit_watts);
+  exports_phasemeter_policy_recommender_option_pattern_free(&ptr->pattern);
+  exports_phasemeter_policy_recommender_option_price_free(&ptr->price);
+  recommender_policy_list_tuple2_string_f64_free(&ptr->work_done);
+  recommender_policy_list_f64_free(&ptr->utilization);
+  recommender_policy_list_f64_free(&ptr->power);
+  recommender_policy_list_f64_free(&ptr->memory);
+  recommender_policy_list_tuple2_string_f64_free(&ptr->metrics);
+  recommender_policy_list_tuple2_string_string_free(&ptr->attributes);
+  exports_phasemeter_policy_recommender_activity_free(&ptr->activity);
+  exports_phasemeter_policy_recommender_sensors_free(&ptr->sensors);
+}
+
+void recommender_policy_option_s32_free(recommender_policy_option_s32_t *ptr) {
+  if (ptr->is_some) {
   }
 }
 
@@ -316,8 +399,14 @@ void exports_phasemeter_policy_recommender_window_free(exports_phasemeter_policy
   recommender_policy_string_free(&ptr->experiment_id);
   recommender_policy_string_free(&ptr->trace_id);
   recommender_policy_list_tuple2_string_string_free(&ptr->attributes);
+  recommender_policy_option_s32_free(&ptr->utc_offset_seconds);
   exports_phasemeter_policy_recommender_list_gpu_free(&ptr->gpus);
   recommender_policy_list_tuple2_string_f64_free(&ptr->metrics);
+}
+
+void exports_phasemeter_policy_recommender_remediation_free(exports_phasemeter_policy_recommender_remediation_t *ptr) {
+  recommender_policy_string_free(&ptr->kind);
+  recommender_policy_list_tuple2_string_string_free(&ptr->parameters);
 }
 
 void recommender_policy_list_string_free(recommender_policy_list_string_t *ptr) {
@@ -331,6 +420,18 @@ void recommender_policy_list_string_free(recommender_policy_list_string_t *ptr) 
   }
 }
 
+void exports_phasemeter_policy_recommender_need_free(exports_phasemeter_policy_recommender_need_t *ptr) {
+  recommender_policy_string_free(&ptr->missing);
+  recommender_policy_string_free(&ptr->reason);
+  recommender_policy_list_string_free(&ptr->gpus);
+}
+
+void exports_phasemeter_policy_recommender_option_remediation_free(exports_phasemeter_policy_recommender_option_remediation_t *ptr) {
+  if (ptr->is_some) {
+    exports_phasemeter_policy_recommender_remediation_free(&ptr->val);
+  }
+}
+
 void exports_phasemeter_policy_recommender_recommendation_free(exports_phasemeter_policy_recommender_recommendation_t *ptr) {
   recommender_policy_string_free(&ptr->code);
   recommender_policy_string_free(&ptr->lever);
@@ -339,6 +440,7 @@ void exports_phasemeter_policy_recommender_recommendation_free(exports_phasemete
   recommender_policy_string_free(&ptr->rationale);
   recommender_policy_list_tuple2_string_f64_free(&ptr->evidence);
   recommender_policy_list_string_free(&ptr->gpus);
+  exports_phasemeter_policy_recommender_option_remediation_free(&ptr->remediation);
 }
 
 void exports_phasemeter_policy_recommender_list_recommendation_free(exports_phasemeter_policy_recommender_list_recommendation_t *ptr) {
@@ -352,9 +454,25 @@ void exports_phasemeter_policy_recommender_list_recommendation_free(exports_phas
   }
 }
 
-void exports_phasemeter_policy_recommender_result_list_recommendation_string_free(exports_phasemeter_policy_recommender_result_list_recommendation_string_t *ptr) {
+void exports_phasemeter_policy_recommender_list_need_free(exports_phasemeter_policy_recommender_list_need_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_phasemeter_policy_recommender_need_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_phasemeter_policy_recommender_need_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_phasemeter_policy_recommender_response_free(exports_phasemeter_policy_recommender_response_t *ptr) {
+  exports_phasemeter_policy_recommender_list_recommendation_free(&ptr->recommendations);
+  exports_phasemeter_policy_recommender_list_need_free(&ptr->needs);
+}
+
+void exports_phasemeter_policy_recommender_result_response_string_free(exports_phasemeter_policy_recommender_result_response_string_t *ptr) {
   if (!ptr->is_err) {
-    exports_phasemeter_policy_recommender_list_recommendation_free(&ptr->val.ok);
+    exports_phasemeter_policy_recommender_response_free(&ptr->val.ok);
   } else {
     recommender_policy_string_free(&ptr->val.err);
   }
@@ -428,22 +546,35 @@ uint8_t * __wasm_export_exports_phasemeter_policy_policy_configure(uint8_t * arg
 }
 
 __attribute__((__export_name__("phasemeter:policy/recommender@0.1.0#recommend")))
-uint8_t * __wasm_export_exports_phasemeter_policy_recommender_recommend(int64_t arg, int64_t arg0, int32_t arg1, uint8_t * arg2, size_t arg3, uint8_t * arg4, size_t arg5, uint8_t * arg6, size_t arg7, double arg8, uint8_t * arg9, size_t arg10, uint8_t * arg11, size_t arg12) {
-  exports_phasemeter_policy_recommender_window_t arg23 = (exports_phasemeter_policy_recommender_window_t) {
+uint8_t * __wasm_export_exports_phasemeter_policy_recommender_recommend(int64_t arg, int64_t arg0, int32_t arg1, uint8_t * arg2, size_t arg3, uint8_t * arg4, size_t arg5, uint8_t * arg6, size_t arg7, int32_t arg8, int32_t arg9, double arg10, uint8_t * arg11, size_t arg12, uint8_t * arg13, size_t arg14) {
+  recommender_policy_option_s32_t option;
+  switch (arg8) {
+    case 0: {
+      option.is_some = false;
+      break;
+    }
+    case 1: {
+      option.is_some = true;
+      option.val = arg9;
+      break;
+    }
+  }
+  exports_phasemeter_policy_recommender_window_t arg31 = (exports_phasemeter_policy_recommender_window_t) {
     (exports_phasemeter_policy_recommender_instant_t) (uint64_t) (arg),
     (exports_phasemeter_policy_recommender_instant_t) (uint64_t) (arg0),
     (bool) arg1,
     (recommender_policy_string_t) (recommender_policy_string_t) { (uint8_t*)(arg2), (arg3) },
     (recommender_policy_string_t) (recommender_policy_string_t) { (uint8_t*)(arg4), (arg5) },
     (recommender_policy_list_tuple2_string_string_t) (recommender_policy_list_tuple2_string_string_t) { (recommender_policy_tuple2_string_string_t*)(arg6), (arg7) },
-    (double) arg8,
-    (exports_phasemeter_policy_recommender_list_gpu_t) (exports_phasemeter_policy_recommender_list_gpu_t) { (exports_phasemeter_policy_recommender_gpu_t*)(arg9), (arg10) },
-    (recommender_policy_list_tuple2_string_f64_t) (recommender_policy_list_tuple2_string_f64_t) { (recommender_policy_tuple2_string_f64_t*)(arg11), (arg12) },
+    (recommender_policy_option_s32_t) option,
+    (double) arg10,
+    (exports_phasemeter_policy_recommender_list_gpu_t) (exports_phasemeter_policy_recommender_list_gpu_t) { (exports_phasemeter_policy_recommender_gpu_t*)(arg11), (arg12) },
+    (recommender_policy_list_tuple2_string_f64_t) (recommender_policy_list_tuple2_string_f64_t) { (recommender_policy_tuple2_string_f64_t*)(arg13), (arg14) },
   };
-  exports_phasemeter_policy_recommender_result_list_recommendation_string_t ret;
-  exports_phasemeter_policy_recommender_list_recommendation_t ok;
+  exports_phasemeter_policy_recommender_result_response_string_t ret;
+  exports_phasemeter_policy_recommender_response_t ok;
   recommender_policy_string_t err;
-  ret.is_err = !exports_phasemeter_policy_recommender_recommend(&arg23, &ok, &err);
+  ret.is_err = !exports_phasemeter_policy_recommender_recommend(&arg31, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
@@ -452,13 +583,15 @@ uint8_t * __wasm_export_exports_phasemeter_policy_recommender_recommend(int64_t 
   }
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const recommender_policy_string_t *payload24 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload24).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload24).ptr;
+    const recommender_policy_string_t *payload34 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload34).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload34).ptr;
   } else {
-    const exports_phasemeter_policy_recommender_list_recommendation_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
+    const exports_phasemeter_policy_recommender_response_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = ((*payload).recommendations).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) ((*payload).recommendations).ptr;
+    *((size_t*)(ptr + (4*sizeof(void*)))) = ((*payload).needs).len;
+    *((uint8_t **)(ptr + (3*sizeof(void*)))) = (uint8_t *) ((*payload).needs).ptr;
   }
   return ptr;
 }

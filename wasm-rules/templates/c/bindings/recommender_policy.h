@@ -134,6 +134,87 @@ typedef phasemeter_policy_types_nano_usd_t exports_phasemeter_policy_recommender
 
 typedef phasemeter_policy_types_price_t exports_phasemeter_policy_recommender_price_t;
 
+// Kind of workload.
+typedef uint8_t exports_phasemeter_policy_recommender_workload_t;
+
+// Not declared: recommend only what is right for every kind.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_WORKLOAD_UNKNOWN 0
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_WORKLOAD_TRAINING 1
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_WORKLOAD_SERVING 2
+// A person works on it, as in a notebook.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_WORKLOAD_INTERACTIVE 3
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_WORKLOAD_BATCH 4
+
+// Time without work: not negative.
+typedef struct exports_phasemeter_policy_recommender_quiet_t {
+  double   seconds;
+  // The part in which a process or memory held the GPU: at most `seconds`.
+  double   held_seconds;
+} exports_phasemeter_policy_recommender_quiet_t;
+
+// Stretches of at least a minute with work directly before and after.
+typedef struct exports_phasemeter_policy_recommender_pauses_t {
+  uint32_t   count;
+  exports_phasemeter_policy_recommender_quiet_t   quiet;
+  // The shortest; 0 if there are none.
+  double   shortest_seconds;
+  // The longest; 0 if there are none.
+  double   longest_seconds;
+} exports_phasemeter_policy_recommender_pauses_t;
+
+typedef struct exports_phasemeter_policy_recommender_hour_of_week_t {
+  double   observed_seconds;
+  // Utilization below 10%: at most `observed-seconds`.
+  double   idle_seconds;
+} exports_phasemeter_policy_recommender_hour_of_week_t;
+
+typedef struct {
+  bool is_some;
+  double val;
+} recommender_policy_option_f64_t;
+
+typedef struct {
+  exports_phasemeter_policy_recommender_hour_of_week_t *ptr;
+  size_t len;
+} exports_phasemeter_policy_recommender_list_hour_of_week_t;
+
+// When a GPU worked, from whole seconds. A second without work has a mean utilization below 1%.
+// A stretch is a run of such seconds; unobserved time ends it.
+typedef struct exports_phasemeter_policy_recommender_activity_t {
+  // Mean interval between readings: above 0. Absent if there are none.
+  recommender_policy_option_f64_t   interval_seconds;
+  // All time without work.
+  exports_phasemeter_policy_recommender_quiet_t   quiet;
+  // Number of stretches without work.
+  uint32_t   stretches;
+  // The longest stretch.
+  double   longest_seconds;
+  // Time in stretches of at least a minute.
+  double   minutes_seconds;
+  // Time in stretches of at least ten minutes.
+  double   ten_minutes_seconds;
+  // Time in stretches of at least an hour.
+  double   hours_seconds;
+  // Time without work before the first work; all of it if the GPU never worked.
+  exports_phasemeter_policy_recommender_quiet_t   before_work;
+  // Time without work after the last work; all of it if the GPU never worked.
+  exports_phasemeter_policy_recommender_quiet_t   after_work;
+  // Pauses between work.
+  exports_phasemeter_policy_recommender_pauses_t   pauses;
+  // Idle time by hour of the week, from Monday at 00:00 local time, over the whole run: 168
+  // hours, or empty if less than a day was observed.
+  exports_phasemeter_policy_recommender_list_hour_of_week_t   week;
+} exports_phasemeter_policy_recommender_activity_t;
+
+// Absent if not recorded. Maxima are of the whole run.
+typedef struct exports_phasemeter_policy_recommender_sensors_t {
+  // Mean SM clock while the GPU was at least 90% busy.
+  recommender_policy_option_f64_t   sm_clock_mhz;
+  recommender_policy_option_f64_t   max_sm_clock_mhz;
+  recommender_policy_option_f64_t   temperature_celsius;
+  recommender_policy_option_f64_t   max_temperature_celsius;
+} exports_phasemeter_policy_recommender_sensors_t;
+
 typedef struct exports_phasemeter_policy_recommender_account_t {
   // Time in this account: not negative.
   double   seconds;
@@ -184,11 +265,6 @@ typedef uint8_t exports_phasemeter_policy_recommender_pattern_kind_t;
 // None of these.
 #define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_PATTERN_KIND_MIXED 3
 
-typedef struct {
-  bool is_some;
-  double val;
-} recommender_policy_option_f64_t;
-
 typedef struct exports_phasemeter_policy_recommender_pattern_t {
   exports_phasemeter_policy_recommender_pattern_kind_t   kind;
   // Median cycle period, if bouncing: above 0, at most 120.
@@ -227,6 +303,16 @@ typedef struct {
   size_t len;
 } recommender_policy_list_f64_t;
 
+typedef struct {
+  recommender_policy_string_t f0;
+  recommender_policy_string_t f1;
+} recommender_policy_tuple2_string_string_t;
+
+typedef struct {
+  recommender_policy_tuple2_string_string_t *ptr;
+  size_t len;
+} recommender_policy_list_tuple2_string_string_t;
+
 // One GPU of the window.
 typedef struct exports_phasemeter_policy_recommender_gpu_t {
   // The GPU's UUID, else its PCI bus ID, else its file and index. Unique in the window.
@@ -256,17 +342,23 @@ typedef struct exports_phasemeter_policy_recommender_gpu_t {
   recommender_policy_list_f64_t   memory;
   // Values added after this version, such as `energy.joules`: sorted by name in byte order.
   recommender_policy_list_tuple2_string_f64_t   metrics;
+  // OpenTelemetry attributes of the GPU beyond those of the experiment, sorted by name in byte
+  // order. GPUs of one node have the same `host.name`, or in logs the same `log.file.name`.
+  recommender_policy_list_tuple2_string_string_t   attributes;
+  // What runs on it, as far as its owner declared it.
+  exports_phasemeter_policy_recommender_workload_t   workload;
+  // Whether its owner declared that the work may be interrupted.
+  bool   interruptible;
+  // When it worked.
+  exports_phasemeter_policy_recommender_activity_t   activity;
+  // Clocks and temperature.
+  exports_phasemeter_policy_recommender_sensors_t   sensors;
 } exports_phasemeter_policy_recommender_gpu_t;
 
 typedef struct {
-  recommender_policy_string_t f0;
-  recommender_policy_string_t f1;
-} recommender_policy_tuple2_string_string_t;
-
-typedef struct {
-  recommender_policy_tuple2_string_string_t *ptr;
-  size_t len;
-} recommender_policy_list_tuple2_string_string_t;
+  bool is_some;
+  int32_t val;
+} recommender_policy_option_s32_t;
 
 typedef struct {
   exports_phasemeter_policy_recommender_gpu_t *ptr;
@@ -288,6 +380,8 @@ typedef struct exports_phasemeter_policy_recommender_window_t {
   recommender_policy_string_t   trace_id;
   // OpenTelemetry attributes of the experiment, sorted by name in byte order.
   recommender_policy_list_tuple2_string_string_t   attributes;
+  // Local time in seconds east of UTC. Absent if unknown: hours of the week are UTC then.
+  recommender_policy_option_s32_t   utc_offset_seconds;
   // Seconds between points of the columns: above 0. The step doubles as the window grows, so
   // that no column exceeds 600 points. Point i covers
   // [start + i × step-seconds, start + (i + 1) × step-seconds).
@@ -297,6 +391,48 @@ typedef struct exports_phasemeter_policy_recommender_window_t {
   // Values added after this version: name and value, sorted by name in byte order.
   recommender_policy_list_tuple2_string_f64_t   metrics;
 } exports_phasemeter_policy_recommender_window_t;
+
+typedef uint8_t exports_phasemeter_policy_recommender_recommendation_kind_t;
+
+// Reduces the bill.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_RECOMMENDATION_KIND_SAVING 0
+// Prevents a loss, such as a failure or a hanging job.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_RECOMMENDATION_KIND_RISK 1
+// Frees capacity for other work. The bill stays the same.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_RECOMMENDATION_KIND_CAPACITY 2
+
+typedef uint8_t exports_phasemeter_policy_recommender_effort_t;
+
+// A setting or a command.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_EFFORT_LOW 0
+// A day or so.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_EFFORT_MEDIUM 1
+// Changes to code or contracts.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_EFFORT_HIGH 2
+
+typedef struct exports_phasemeter_policy_recommender_remediation_t {
+  // Like `k8s.scale` or `nvidia.mig`: 1–64 of `a`–`z`, `0`–`9`, `.`, `_` and `-`, starting with
+  // a letter.
+  recommender_policy_string_t   kind;
+  // At most 16, with unique names of 1–64 bytes and values of 1–256 bytes.
+  recommender_policy_list_tuple2_string_string_t   parameters;
+} exports_phasemeter_policy_recommender_remediation_t;
+
+typedef struct {
+  recommender_policy_string_t *ptr;
+  size_t len;
+} recommender_policy_list_string_t;
+
+// Missing information, without which something cannot be recommended or ruled out.
+typedef struct exports_phasemeter_policy_recommender_need_t {
+  // A column, attribute or setting, like `power.draw`: 1–64 of `a`–`z`, `0`–`9`, `.`, `_` and
+  // `-`, starting with a letter.
+  recommender_policy_string_t   missing;
+  // What it would tell: one line, 1–300 bytes.
+  recommender_policy_string_t   reason;
+  // IDs of the GPUs that it is missing for: at least one, unique, each in the window.
+  recommender_policy_list_string_t   gpus;
+} exports_phasemeter_policy_recommender_need_t;
 
 // A waste category, or an axis outside the categories.
 typedef uint8_t exports_phasemeter_policy_recommender_target_t;
@@ -320,9 +456,9 @@ typedef struct exports_phasemeter_policy_recommender_saving_t {
 } exports_phasemeter_policy_recommender_saving_t;
 
 typedef struct {
-  recommender_policy_string_t *ptr;
-  size_t len;
-} recommender_policy_list_string_t;
+  bool is_some;
+  exports_phasemeter_policy_recommender_remediation_t val;
+} exports_phasemeter_policy_recommender_option_remediation_t;
 
 typedef struct exports_phasemeter_policy_recommender_recommendation_t {
   // Machine-readable ID, stable across windows: 1–64 of `a`–`z`, `0`–`9`, `.`, `_` and `-`,
@@ -346,6 +482,14 @@ typedef struct exports_phasemeter_policy_recommender_recommendation_t {
   recommender_policy_list_tuple2_string_f64_t   evidence;
   // IDs of the GPUs that this applies to: at least one, unique, each in the window.
   recommender_policy_list_string_t   gpus;
+  // What it is good for. Only savings count in sums of dollars.
+  exports_phasemeter_policy_recommender_recommendation_kind_t   kind;
+  // How much work it is.
+  exports_phasemeter_policy_recommender_effort_t   effort;
+  // Whether it can be undone at once, without loss.
+  bool   reversible;
+  // The same action for automation. Phasemeter only exports it.
+  exports_phasemeter_policy_recommender_option_remediation_t   remediation;
 } exports_phasemeter_policy_recommender_recommendation_t;
 
 typedef struct {
@@ -354,12 +498,25 @@ typedef struct {
 } exports_phasemeter_policy_recommender_list_recommendation_t;
 
 typedef struct {
+  exports_phasemeter_policy_recommender_need_t *ptr;
+  size_t len;
+} exports_phasemeter_policy_recommender_list_need_t;
+
+typedef struct exports_phasemeter_policy_recommender_response_t {
+  // At most 64. Empty is a valid result; do not infer anything from an empty column. One with
+  // an unknown lever is ignored, with a warning.
+  exports_phasemeter_policy_recommender_list_recommendation_t   recommendations;
+  // At most 64.
+  exports_phasemeter_policy_recommender_list_need_t   needs;
+} exports_phasemeter_policy_recommender_response_t;
+
+typedef struct {
   bool is_err;
   union {
-    exports_phasemeter_policy_recommender_list_recommendation_t ok;
+    exports_phasemeter_policy_recommender_response_t ok;
     recommender_policy_string_t err;
   } val;
-} exports_phasemeter_policy_recommender_result_list_recommendation_string_t;
+} exports_phasemeter_policy_recommender_result_response_string_t;
 
 // Imported Functions from `phasemeter:policy/log@0.1.0`
 // Writes one line to the host's log, under the policy's name. The host keeps the first 32
@@ -371,7 +528,7 @@ void exports_phasemeter_policy_policy_describe(exports_phasemeter_policy_policy_
 bool exports_phasemeter_policy_policy_configure(exports_phasemeter_policy_policy_list_tuple2_string_value_t *settings, exports_phasemeter_policy_policy_list_setting_error_t *err);
 
 // Exported Functions from `phasemeter:policy/recommender@0.1.0`
-bool exports_phasemeter_policy_recommender_recommend(exports_phasemeter_policy_recommender_window_t *window, exports_phasemeter_policy_recommender_list_recommendation_t *ret, recommender_policy_string_t *err);
+bool exports_phasemeter_policy_recommender_recommend(exports_phasemeter_policy_recommender_window_t *window, exports_phasemeter_policy_recommender_response_t *ret, recommender_policy_string_t *err);
 
 // Helper Functions
 
@@ -399,6 +556,12 @@ void exports_phasemeter_policy_recommender_price_free(exports_phasemeter_policy_
 
 void recommender_policy_option_f64_free(recommender_policy_option_f64_t *ptr);
 
+void exports_phasemeter_policy_recommender_list_hour_of_week_free(exports_phasemeter_policy_recommender_list_hour_of_week_t *ptr);
+
+void exports_phasemeter_policy_recommender_activity_free(exports_phasemeter_policy_recommender_activity_t *ptr);
+
+void exports_phasemeter_policy_recommender_sensors_free(exports_phasemeter_policy_recommender_sensors_t *ptr);
+
 void exports_phasemeter_policy_recommender_pattern_free(exports_phasemeter_policy_recommender_pattern_t *ptr);
 
 void recommender_policy_option_u64_free(recommender_policy_option_u64_t *ptr);
@@ -413,23 +576,35 @@ void recommender_policy_list_tuple2_string_f64_free(recommender_policy_list_tupl
 
 void recommender_policy_list_f64_free(recommender_policy_list_f64_t *ptr);
 
-void exports_phasemeter_policy_recommender_gpu_free(exports_phasemeter_policy_recommender_gpu_t *ptr);
-
 void recommender_policy_tuple2_string_string_free(recommender_policy_tuple2_string_string_t *ptr);
 
 void recommender_policy_list_tuple2_string_string_free(recommender_policy_list_tuple2_string_string_t *ptr);
+
+void exports_phasemeter_policy_recommender_gpu_free(exports_phasemeter_policy_recommender_gpu_t *ptr);
+
+void recommender_policy_option_s32_free(recommender_policy_option_s32_t *ptr);
 
 void exports_phasemeter_policy_recommender_list_gpu_free(exports_phasemeter_policy_recommender_list_gpu_t *ptr);
 
 void exports_phasemeter_policy_recommender_window_free(exports_phasemeter_policy_recommender_window_t *ptr);
 
+void exports_phasemeter_policy_recommender_remediation_free(exports_phasemeter_policy_recommender_remediation_t *ptr);
+
 void recommender_policy_list_string_free(recommender_policy_list_string_t *ptr);
+
+void exports_phasemeter_policy_recommender_need_free(exports_phasemeter_policy_recommender_need_t *ptr);
+
+void exports_phasemeter_policy_recommender_option_remediation_free(exports_phasemeter_policy_recommender_option_remediation_t *ptr);
 
 void exports_phasemeter_policy_recommender_recommendation_free(exports_phasemeter_policy_recommender_recommendation_t *ptr);
 
 void exports_phasemeter_policy_recommender_list_recommendation_free(exports_phasemeter_policy_recommender_list_recommendation_t *ptr);
 
-void exports_phasemeter_policy_recommender_result_list_recommendation_string_free(exports_phasemeter_policy_recommender_result_list_recommendation_string_t *ptr);
+void exports_phasemeter_policy_recommender_list_need_free(exports_phasemeter_policy_recommender_list_need_t *ptr);
+
+void exports_phasemeter_policy_recommender_response_free(exports_phasemeter_policy_recommender_response_t *ptr);
+
+void exports_phasemeter_policy_recommender_result_response_string_free(exports_phasemeter_policy_recommender_result_response_string_t *ptr);
 
 // Sets the string `ret` to reference the input string `s` without copying it
 void recommender_policy_string_set(recommender_policy_string_t *ret, const char*s);

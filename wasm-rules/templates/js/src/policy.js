@@ -35,7 +35,8 @@ export const policy = {
 
 export const recommender = {
   recommend(window) {
-    return window.gpus.map(recommendFor).filter((recommendation) => recommendation !== null);
+    const recommendations = window.gpus.map(recommendFor).filter((found) => found !== null);
+    return { recommendations, needs: [] };
   },
 };
 
@@ -69,12 +70,17 @@ function recommendFor(gpu) {
     title,
     action,
     rationale: `The GPU was idle ${Math.floor(share * 100)}% of the time, ${state}.`,
-    saving: { low: lost * 0.5, expected: lost * 0.75, high: lost },
+    // Nothing is saved for certain: sharing needs another job, and switching off needs a schedule.
+    saving: { low: 0, expected: lost * 0.5, high: lost },
     confidence: 0.75,
     evidence: [
       ["idle.share", share],
       ["lost.share", lost],
     ],
     gpus: [gpu.id],
+    // Other jobs use the capacity; the bill stays the same.
+    kind: held ? "capacity" : "saving",
+    effort: "low",
+    reversible: true,
   };
 }

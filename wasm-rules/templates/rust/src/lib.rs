@@ -1,6 +1,9 @@
 //! Recommends sharing or switching off GPUs that are mostly idle.
 
-use phasemeter_policy::{Accounts, Gpu, Policy, Recommendation, Recommender, Saving, Target, Window};
+use phasemeter_policy::{
+    Accounts, Effort, Gpu, Policy, Recommendation, RecommendationKind, Recommender, Response, Saving,
+    Target, Window,
+};
 
 phasemeter_policy::settings! {
     /// Minimum idle share of observed time.
@@ -17,8 +20,9 @@ impl Policy for Mine {
 }
 
 impl Recommender for Mine {
-    fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-        window.gpus.iter().filter_map(|gpu| recommend(settings, gpu)).collect()
+    fn recommend(settings: &Settings, window: &Window) -> Response {
+        let recommendations = window.gpus.iter().filter_map(|gpu| recommend(settings, gpu));
+        recommendations.collect::<Vec<_>>().into()
     }
 }
 
@@ -52,10 +56,16 @@ fn recommend(settings: &Settings, gpu: &Gpu) -> Option<Recommendation> {
         title: title.into(),
         action: action.into(),
         rationale: format!("The GPU was idle {}% of the time, {state}.", (idle * 100.0) as u32),
-        saving: Saving { low: lost * 0.5, expected: lost * 0.75, high: lost },
+        // Nothing is saved for certain: sharing needs another job, and switching off needs a schedule.
+        saving: Saving { low: 0.0, expected: lost * 0.5, high: lost },
         confidence: 0.75,
         evidence: vec![("idle.share".into(), idle), ("lost.share".into(), lost)],
         gpus: vec![gpu.id.clone()],
+        // Other jobs use the capacity; the bill stays the same.
+        kind: if held { RecommendationKind::Capacity } else { RecommendationKind::Saving },
+        effort: Effort::Low,
+        reversible: true,
+        remediation: None,
     })
 }
 
@@ -69,7 +79,7 @@ mod tests {
     #[test]
     fn only_idle_gpus_are_recommended() {
         let window = window(vec![steady(3_600, 0.01), steady(3_600, 0.8)]);
-        let found = Mine::recommend(&Settings::default(), &window);
+        let found = Mine::recommend(&Settings::default(), &window).recommendations;
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].lever.as_str(), &found[0].gpus), ("bin_pack", &vec!["GPU-0".to_owned()]));
     }

@@ -8,7 +8,7 @@ use phasemeter_rules::fixture;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::{Evaluation, Policy, Usage};
 use phasemeter_rules::quote::Quote;
-use phasemeter_rules::recommendation::Recommendation;
+use phasemeter_rules::recommendation::{Recommendation, Response};
 
 use super::error::PolicyCommandError;
 use super::files;
@@ -20,7 +20,7 @@ use phasemeter_rules::text::clean;
 /// The output of a policy.
 pub(super) enum PolicyOutput {
     /// Of a recommender.
-    Recommendations(Vec<Recommendation>),
+    Recommendations(Response),
     /// Of a pricer.
     Quote(Option<Quote>),
 }
@@ -84,9 +84,14 @@ impl PolicyOutput {
     /// Writes it as text.
     pub(super) fn write_text(&self, mut out: impl Write) -> io::Result<()> {
         match self {
-            Self::Recommendations(all) if all.is_empty() => writeln!(out, "no recommendations"),
-            Self::Recommendations(all) => {
-                all.iter().try_for_each(|one| write_recommendation(one, &mut out))
+            Self::Recommendations(Response { recommendations, needs }) => {
+                if recommendations.is_empty() {
+                    writeln!(out, "no recommendations")?;
+                }
+                recommendations.iter().try_for_each(|one| write_recommendation(one, &mut out))?;
+                needs.iter().try_for_each(|need| {
+                    writeln!(out, "missing {}: {}", clean(&need.missing), clean(&need.reason))
+                })
             }
             Self::Quote(None) => writeln!(out, "no quote; the next pricer is queried"),
             Self::Quote(Some(quote)) => write_quote(quote, out),
@@ -108,6 +113,15 @@ fn write_recommendation(recommendation: &Recommendation, mut out: impl Write) ->
         "  saves       {expected}% of the bill ({low}–{high}%), target {}",
         target.name()
     )?;
+    let Recommendation { kind, effort, reversible, .. } = recommendation;
+    let reversible = if *reversible { ", reversible" } else { "" };
+    writeln!(out, "  kind        {}, {} effort{reversible}", kind.name(), effort.name())?;
+    if let Some(remediation) = &recommendation.remediation {
+        let parameters =
+            remediation.parameters.iter().map(|(name, value)| format!(" {name}={value}"));
+        let parameters: String = parameters.collect();
+        writeln!(out, "  remediation {}{}", remediation.kind, clean(&parameters))?;
+    }
     writeln!(out, "  confidence  {}%", percent(confidence.as_f64()))?;
     writeln!(out, "  why         {}", clean(&recommendation.rationale))?;
     writeln!(out, "  action      {}", clean(&recommendation.action))?;

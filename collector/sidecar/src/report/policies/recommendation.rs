@@ -19,6 +19,12 @@ pub struct Recommendation {
     pub policy: String,
     /// The policy's code for it.
     pub code: String,
+    /// `saving`, `risk` or `capacity`. Only savings count in dollars.
+    pub kind: &'static str,
+    /// `low`, `medium` or `high`.
+    pub effort: &'static str,
+    /// Whether it can be undone at once.
+    pub reversible: bool,
     /// The waste category it acts on, or the axis: `rate`, `throughput`.
     pub target: &'static str,
     /// The kind of change.
@@ -42,6 +48,35 @@ pub struct Recommendation {
     /// Whether it contributes to the savings: on at least one GPU, no other recommendation for the
     /// same target saves more.
     pub counted: bool,
+    /// The action for automation.
+    pub remediation: Option<Remediation>,
+}
+
+/// An action for automation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Remediation {
+    /// Like `k8s.scale`.
+    pub kind: String,
+    /// Its parameters.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// Missing information, without which something cannot be recommended or ruled out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Need {
+    /// A column, attribute or setting.
+    pub missing: String,
+    /// What it would tell.
+    pub reason: String,
+    /// IDs of the GPUs that it is missing for.
+    pub gpus: Vec<String>,
+}
+
+impl From<&recommendation::Need> for Need {
+    fn from(need: &recommendation::Need) -> Self {
+        let recommendation::Need { missing, reason, gpus } = need.clone();
+        Self { missing, reason, gpus }
+    }
 }
 
 impl Recommendation {
@@ -58,6 +93,9 @@ impl Recommendation {
         Self {
             policy: policy.manifest().name.clone(),
             code: returned.code.clone(),
+            kind: returned.kind.name(),
+            effort: returned.effort.name(),
+            reversible: returned.reversible,
             target: returned.target.name(),
             lever: returned.lever.to_string(),
             title: returned.title.clone(),
@@ -69,15 +107,22 @@ impl Recommendation {
             saving_fraction: returned.saving.into(),
             saving_usd: usd.map(Into::into),
             counted,
+            remediation: returned
+                .remediation
+                .as_ref()
+                .map(|it| Remediation { kind: it.kind.clone(), parameters: it.parameters.clone() }),
         }
     }
 
-    /// Largest expected saving first, in dollars or else as a fraction; ties by code, then policy.
+    /// Risks first, then savings, then capacity: each the largest expected saving first, in dollars or
+    /// else as a fraction; ties by code, then policy.
     pub(super) fn order(&self, other: &Self) -> Ordering {
+        let rank = |it: &Self| ["risk", "saving"].iter().position(|kind| *kind == it.kind);
+        let kinds = rank(self).unwrap_or(2).cmp(&rank(other).unwrap_or(2));
         let dollars = |it: &Self| it.saving_usd.map(|usd| usd.expected);
         let fraction = |it: &Self| it.saving_fraction.expected;
-        dollars(other)
-            .cmp(&dollars(self))
+        kinds
+            .then_with(|| dollars(other).cmp(&dollars(self)))
             .then(fraction(other).total_cmp(&fraction(self)))
             .then_with(|| self.code.cmp(&other.code))
             .then_with(|| self.policy.cmp(&other.policy))

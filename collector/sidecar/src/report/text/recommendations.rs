@@ -3,7 +3,7 @@
 //! The JSON report has all in full. Must not depend on the combined savings.
 
 use crate::report::model::{Gpu, Report};
-use crate::report::policies::{Range, Recommendation};
+use crate::report::policies::{Need, Range, Recommendation};
 use crate::report::value::Usd;
 
 use super::format::{self, Dollars};
@@ -20,11 +20,37 @@ const EVIDENCE_LINES: usize = 2;
 /// Maximum number of GPUs listed by name.
 const GPUS: usize = 8;
 
+/// Maximum number of missing pieces of information.
+const NEEDS: usize = 4;
+
 pub(super) fn write(page: &mut Page, report: &Report) {
+    write_recommendations(page, report);
+    write_needs(page, report);
+}
+
+/// What is missing for other recommendations, and for which GPUs.
+fn write_needs(page: &mut Page, report: &Report) {
+    if report.needs.is_empty() {
+        return;
+    }
+    page.end_line();
+    let need = |it: &Need| {
+        let gpus = which(&report.gpus, &it.gpus);
+        vec![format!("{} ({gpus}): {}", it.missing, it.reason)]
+    };
+    let mut lines: Vec<_> = report.needs.iter().take(NEEDS).map(need).collect();
+    match report.needs.len().saturating_sub(NEEDS) {
+        0 => {}
+        more => lines.push(vec![format!("{more} more in --format json")]),
+    }
+    page.facts("Missing", lines);
+}
+
+fn write_recommendations(page: &mut Page, report: &Report) {
     let all = &report.recommendations;
     let is_best = |it: &&Recommendation| {
         let best = best(all, it.target);
-        best.is_some_and(|best| std::ptr::eq(best, *it))
+        it.kind == "risk" || best.is_some_and(|best| std::ptr::eq(best, *it))
     };
     let (full, rest): (Vec<_>, Vec<_>) = all.iter().partition(is_best);
     for it in full {
@@ -46,7 +72,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 
 /// The best recommendation for a target: the first that counts, else the first.
 fn best<'a>(all: &'a [Recommendation], target: &str) -> Option<&'a Recommendation> {
-    let mut own = all.iter().filter(|it| it.target == target);
+    let mut own = all.iter().filter(|it| it.target == target && it.kind != "risk");
     own.clone().find(|it| it.counted).or_else(|| own.next())
 }
 
@@ -55,9 +81,14 @@ fn write_full(page: &mut Page, report: &Report, it: &Recommendation) {
     let confidence = format!("confidence {:.0}%", it.confidence * 100.0);
     let lever = format!("lever {}", it.lever);
     let policy = format!("policy {}", it.policy);
-    let excluded = report.savings.is_some() && !it.counted;
+    let excluded = report.savings.is_some() && !it.counted && it.kind == "saving";
     let excluded = excluded.then(|| "not in the total below".to_owned());
-    let facts = [which(&report.gpus, it), saves(it), confidence, lever, policy];
+    let effect = match it.kind {
+        "risk" => "a risk".to_owned(),
+        "capacity" => capacity(it),
+        _ => saves(it),
+    };
+    let facts = [which(&report.gpus, &it.gpus), effect, confidence, lever, policy];
     page.fact("", &facts.into_iter().chain(excluded).collect::<Vec<_>>(), SEPARATOR);
     page.passage("Why", &by_name(&report.gpus, &it.rationale), LINES);
     page.passage("Action", &by_name(&report.gpus, &it.action), LINES);
@@ -69,16 +100,17 @@ fn write_full(page: &mut Page, report: &Report, it: &Recommendation) {
 }
 
 fn brief(gpus: &[Gpu], it: &Recommendation) -> String {
-    let expected = match it.saving_usd {
+    let expected = match it.saving_usd.filter(|_| it.kind == "saving") {
+        _ if it.kind == "risk" => "risk".to_owned(),
         Some(usd) => Dollars::of(usd.expected.0).short(),
         None => format::percent(it.saving_fraction.expected),
     };
-    format!("{expected}: {} ({})", it.title, which(gpus, it))
+    format!("{expected}: {} ({})", it.title, which(gpus, &it.gpus))
 }
 
 /// `GPU 0, 1`.
-fn which(gpus: &[Gpu], it: &Recommendation) -> String {
-    let names = names_of(gpus, &it.gpus);
+fn which(gpus: &[Gpu], ids: &[String]) -> String {
+    let names = names_of(gpus, ids);
     match names.len() {
         all if all == gpus.len() && all > 1 => format!("all {all} GPUs"),
         some if some > GPUS => {
@@ -96,6 +128,13 @@ fn listed(names: &[String]) -> String {
         Some(indices) => format!("GPU {}", indices.join(", ")),
         None => names.join(", "),
     }
+}
+
+/// The share of these GPUs that others can use.
+fn capacity(it: &Recommendation) -> String {
+    let Range { low, expected, high } = it.saving_fraction;
+    let [low, high] = [low, high].map(|fraction| format!("{:.0}", fraction * 100.0));
+    format!("frees {} of them for other work, {low}–{high}%", format::percent(expected))
 }
 
 /// The saving in dollars, if these GPUs have a price, and as a fraction of their bill.

@@ -57,7 +57,9 @@ fn table(page: &mut Page, savings: &Savings) {
         }
     }
     row(page, "total", Some(savings.total_usd), Some(savings.total_fraction));
-    row(page, &format!("per month ({MONTHLY_BASIS})"), Some(savings.monthly_usd), None);
+    if let Some(monthly) = savings.monthly_usd {
+        row(page, &format!("per month ({MONTHLY_BASIS})"), Some(monthly), None);
+    }
     let naive = format!(
         "{}, for comparison: it counts the same waste several times",
         format::percent(savings.naive_sum_fraction)

@@ -1,0 +1,117 @@
+//! Kinds of workload, as their owners declare them in attributes.
+//!
+//! What a GPU does shows load, not purpose: a batch job and a service can look the same. So the kind
+//! is what attributes declare, and is unknown without them. Must not depend on measurements.
+
+use std::collections::BTreeMap;
+
+/// Declares the kind: `training`, `serving`, `interactive` or `batch`.
+pub const WORKLOAD: &str = "phasemeter.workload";
+
+/// Declares that work may be interrupted: `true`.
+pub const INTERRUPTIBLE: &str = "phasemeter.interruptible";
+
+/// Kind of workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Workload {
+    /// Not declared.
+    #[default]
+    Unknown,
+    /// Training of a model.
+    Training,
+    /// A service.
+    Serving,
+    /// A person works on it, as in a notebook.
+    Interactive,
+    /// Work without a user who waits.
+    Batch,
+}
+
+/// Prefixes of attributes that only services have, of OpenTelemetry's conventions.
+const SERVICE_ATTRIBUTES: [&str; 3] = ["gen_ai.", "http.", "rpc."];
+
+/// Attributes whose values may name a notebook.
+const NAMES: [&str; 6] = [
+    "service.name",
+    "k8s.namespace.name",
+    "k8s.pod.name",
+    "k8s.statefulset.name",
+    "k8s.container.name",
+    "process.executable.name",
+];
+
+/// Words in such names.
+const NOTEBOOKS: [&str; 4] = ["jupyter", "notebook", "vscode", "rstudio"];
+
+impl Workload {
+    /// All kinds.
+    pub const ALL: [Self; 5] =
+        [Self::Unknown, Self::Training, Self::Serving, Self::Interactive, Self::Batch];
+
+    /// The name in attributes and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Training => "training",
+            Self::Serving => "serving",
+            Self::Interactive => "interactive",
+            Self::Batch => "batch",
+        }
+    }
+
+    /// The kind that these attributes declare, or that completed `requests` imply.
+    #[must_use]
+    pub fn declared(attributes: &BTreeMap<String, String>, requests: bool) -> Self {
+        if let Some(declared) = attributes.get(WORKLOAD) {
+            let known = Self::ALL;
+            return known.into_iter().find(|kind| kind.name() == declared).unwrap_or_default();
+        }
+        let mut names = NAMES.iter().filter_map(|name| attributes.get(*name));
+        let is_notebook = |name: &String| NOTEBOOKS.iter().any(|word| name.contains(word));
+        let serves = |name: &String| SERVICE_ATTRIBUTES.iter().any(|it| name.starts_with(it));
+        if names.any(is_notebook) {
+            Self::Interactive
+        } else if requests || attributes.keys().any(serves) {
+            Self::Serving
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+/// Whether these attributes declare that the work may be interrupted.
+#[must_use]
+pub fn is_interruptible(attributes: &BTreeMap<String, String>) -> bool {
+    attributes.get(INTERRUPTIBLE).is_some_and(|value| value == "true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(name: &str, value: &str, requests: bool) -> Workload {
+        Workload::declared(&BTreeMap::from([(name.to_owned(), value.to_owned())]), requests)
+    }
+
+    #[test]
+    fn kind_follows_from_what_is_declared_only() {
+        for kind in Workload::ALL {
+            assert_eq!(declared(WORKLOAD, kind.name(), true), kind);
+        }
+        assert_eq!(declared(WORKLOAD, "cats", false), Workload::Unknown);
+        assert_eq!(declared("gen_ai.request.model", "llama-3-8b", false), Workload::Serving);
+        assert_eq!(declared("k8s.pod.name", "jupyter-ana", true), Workload::Interactive);
+        assert_eq!(declared("team", "vision", true), Workload::Serving);
+        assert_eq!(declared("k8s.pod.name", "chat-7d9f8", false), Workload::Unknown);
+    }
+
+    #[test]
+    fn work_is_interruptible_only_if_declared() {
+        let of = |value: &str| {
+            is_interruptible(&BTreeMap::from([(INTERRUPTIBLE.to_owned(), value.to_owned())]))
+        };
+        assert!(of("true"));
+        assert!(!of("false") && !of("yes") && !is_interruptible(&BTreeMap::new()));
+    }
+}

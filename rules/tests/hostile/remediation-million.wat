@@ -1,0 +1,10 @@
+;; error: output
+;; A million parameters beyond the end of memory.
+(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
+  (drop (call $recommendation))
+  (i32.store (i32.const 2148) (i32.const 1))
+  (i32.store (i32.const 2152) (i32.const 336))
+  (i32.store (i32.const 2156) (i32.const 3))
+  (i32.store (i32.const 2160) (i32.const 4096))
+  (i32.store (i32.const 2164) (i32.const 1000000))
+  (i32.const 1792))

@@ -1,0 +1,456 @@
+//! Recommends giving back instances for the hours in which nothing runs on them.
+//!
+//! Only whole instances can be given back: an instance with a busy GPU is left to the policy
+//! `sharing`. Hours are those in which no GPU of the instance works at all; a GPU at 3% answers
+//! requests. Committed and purchased instances cost the same when they are off, so their hours are
+//! capacity for other work.
+
+use phasemeter_policy::format::{count, duration, percent};
+use phasemeter_policy::{
+    Effort, Gpu, Policy, Recommendation, RecommendationKind, Recommender, Response, Saving, Target,
+    Window, Workload, evidence,
+};
+use phasemeter_specs::{Unit, quiet_runs, units};
+
+phasemeter_policy::settings! {
+    /// Minimum share of the bill lost to hours without work.
+    min_lost: number = 0.1 in 0.0..=1.0;
+    /// Minimum length of a period without work, in seconds.
+    min_period_seconds: number = 3600.0 in 600.0..=86400.0;
+    /// Time without work after which an instance is given back, in seconds.
+    release_after_seconds: number = 600.0 in 10.0..=86400.0;
+}
+
+/// Periods of one day are a schedule from this number on, on different days.
+const SCHEDULED_PERIODS: usize = 2;
+
+/// Minimum length of such a period, in hours.
+const SCHEDULED_HOURS: f64 = 3.0;
+
+/// Share of the time before the first work that is saved if it is prepared elsewhere: low, expected,
+/// high. An assumption.
+const PREPARED: [f64; 3] = [0.0, 0.5, 0.9];
+
+/// Share of unused hours that other work fills: low, expected, high. An assumption.
+const FILLED: [f64; 3] = [0.0, 0.5, 0.9];
+
+/// Share of an hour of the week that is idle at night, and the number of days on which it is.
+const IDLE_HOUR: f64 = 0.95;
+const NIGHTS: usize = 5;
+
+struct Lifecycle;
+
+impl Policy for Lifecycle {
+    const NAME: &'static str = "lifecycle";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    const SUMMARY: &'static str =
+        "Finds hours in which a whole instance does nothing, and recommends giving it back.";
+    type Settings = Settings;
+}
+
+/// Periods without work on a unit.
+struct Idle {
+    /// (start, end) in seconds since the start of the window.
+    periods: Vec<(f64, f64)>,
+    /// Length of the window in seconds.
+    length: f64,
+    /// Whether a process or memory holds the GPUs for most of that time.
+    is_held: bool,
+}
+
+/// When the periods are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum When {
+    /// All the time.
+    Always,
+    /// On several days.
+    Daily,
+    /// Before the first work only.
+    Before,
+    /// Before the first work, after the last, or once in between.
+    Once,
+}
+
+impl Idle {
+    fn of(unit: &Unit<'_>, window: &Window, settings: &Settings) -> Self {
+        let length = window.end.saturating_sub(window.start) as f64 / 1e9;
+        let long = |period: &(f64, f64)| period.1 - period.0 >= settings.min_period_seconds;
+        let quiet = |part: fn(&Gpu) -> f64| unit.gpus.iter().map(|gpu| part(gpu)).sum::<f64>();
+        let held = quiet(|gpu| gpu.activity.quiet.held_seconds);
+        Self {
+            periods: quiet_runs(unit, window).into_iter().filter(long).collect(),
+            length,
+            is_held: held > 0.5 * quiet(|gpu| gpu.activity.quiet.seconds),
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.periods.iter().map(|period| period.1 - period.0).sum()
+    }
+
+    fn longest(&self) -> f64 {
+        self.periods.iter().map(|period| period.1 - period.0).fold(0.0, f64::max)
+    }
+
+    /// Share of the window that is saved if the unit is given back `after` seconds without work.
+    fn saved(&self, after: f64) -> f64 {
+        let saved = self.periods.iter().map(|period| f64::max(period.1 - period.0 - after, 0.0));
+        if self.length > 0.0 { saved.sum::<f64>() / self.length } else { 0.0 }
+    }
+
+    fn when(&self, step: f64) -> When {
+        let scheduled = |period: &&(f64, f64)| period.1 - period.0 >= SCHEDULED_HOURS * 3_600.0;
+        let is_first = |period: &(f64, f64)| period.0 <= step;
+        match self.periods.as_slice() {
+            [all] if is_first(all) && all.1 + step >= self.length => When::Always,
+            [first] if is_first(first) => When::Before,
+            periods
+                if self.length >= 24.0 * 3_600.0
+                    && periods.iter().filter(scheduled).count() >= SCHEDULED_PERIODS =>
+            {
+                When::Daily
+            }
+            _ => When::Once,
+        }
+    }
+}
+
+impl Recommender for Lifecycle {
+    fn recommend(settings: &Settings, window: &Window) -> Response {
+        let units = units(window);
+        let mut found = Vec::new();
+        for unit in &units {
+            let observed = |gpu: &&Gpu| gpu.accounts.observed().seconds > 0.0;
+            if !unit.is_whole || !unit.gpus.iter().all(observed) {
+                continue;
+            }
+            let idle = Idle::of(unit, window, settings);
+            if idle.saved(settings.release_after_seconds) >= settings.min_lost {
+                found.push(recommend(unit, &idle, window, &units, settings));
+            }
+        }
+        merge(&mut found);
+        found.extend(nights(&units, window, settings));
+        found.into()
+    }
+}
+
+fn recommend(
+    unit: &Unit<'_>,
+    idle: &Idle,
+    window: &Window,
+    units: &[Unit<'_>],
+    settings: &Settings,
+) -> Recommendation {
+    let gpus = || unit.gpus.iter().copied();
+    let (seconds, share) = (idle.seconds(), idle.seconds() / idle.length);
+    let after = settings.release_after_seconds;
+    let when = idle.when(window.step_seconds);
+    let free = if idle.is_held { "did nothing, held by a process," } else { "were free" };
+    let rationale = format!(
+        "{} {free} for {} of {}, {} of the bill; the longest period was {}.",
+        count(unit.gpus.len(), "GPU"),
+        duration(seconds),
+        duration(idle.length),
+        percent(share),
+        duration(idle.longest()),
+    );
+    let kind = gpus().next().map_or(Workload::Unknown, |gpu| gpu.workload);
+    let whole = if unit.gpus.len() == 1 { "this instance" } else { "these instances" };
+    // Released three times as late, as set, and after a third of that.
+    let mut saved = [3.0 * after, after, after / 3.0].map(|after| idle.saved(after));
+    if idle.is_held {
+        // Its owner must agree.
+        saved[0] = 0.0;
+    }
+    let draft = |code: &str, lever: &str, title: String, action: String| Recommendation {
+        title,
+        action,
+        rationale: rationale.clone(),
+        saving: of_waste(unit, saved),
+        confidence: 0.8 * confidence(unit),
+        evidence: evidence([
+            ("idle.seconds", seconds),
+            ("idle.longest_seconds", idle.longest()),
+            ("idle.share_of_time", share),
+        ]),
+        ..Recommendation::new(code, Target::Idle, lever, gpus())
+    };
+    if unit.is_committed {
+        return Recommendation {
+            saving: of_waste(unit, FILLED.map(|part| part * share)),
+            kind: RecommendationKind::Capacity,
+            ..draft(
+                "lifecycle.fill",
+                "bin_pack",
+                "Give the unused hours to other jobs".to_owned(),
+                "Let a queue place other jobs on them. The hours are paid for, used or not, so this \
+                 frees capacity and saves no money."
+                    .to_owned(),
+            )
+        };
+    }
+    let replica = kind == Workload::Serving
+        && when == When::Always
+        && units
+            .iter()
+            .flat_map(|other| &other.gpus)
+            .any(|other| other.quiet_share() < 0.5 && gpus().all(|gpu| gpu.is_alike(other)));
+    match when {
+        When::Always if replica => draft(
+            "lifecycle.replica",
+            "replicas",
+            "Remove this replica".to_owned(),
+            "Serve with one replica less and return its instance, unless it is a standby that is worth \
+             its price."
+                .to_owned(),
+        ),
+        When::Daily => Recommendation {
+            effort: Effort::Medium,
+            ..draft(
+                "lifecycle.schedule",
+                "schedule",
+                format!("Stop {whole} outside the hours of use"),
+                format!(
+                    "Stop {whole} by a schedule: {}. Start them before they are needed.",
+                    hours(unit, window)
+                ),
+            )
+        },
+        When::Before if idle.is_held => Recommendation {
+            saving: of_waste(unit, PREPARED.map(|part| part * share)),
+            confidence: 0.5 * confidence(unit),
+            effort: Effort::Medium,
+            ..draft(
+                "lifecycle.prepare",
+                "storage",
+                "Prepare the job before it takes GPUs".to_owned(),
+                "Stage data and images, and compile, before the GPUs are rented, or keep them on \
+                 storage beside them."
+                    .to_owned(),
+            )
+        },
+        _ if idle.is_held => draft(
+            "lifecycle.end-session",
+            "release_memory",
+            "End what holds these GPUs and give them back".to_owned(),
+            format!(
+                "End processes and sessions after {} without work, and return {whole}. First save what \
+                 they hold.",
+                duration(f64::max(after, 600.0)),
+            ),
+        ),
+        _ => draft(
+            "lifecycle.release",
+            "autoscale",
+            format!("Return {whole} while nothing runs"),
+            format!(
+                "Start {whole} with the job, and return them {} after its end.",
+                duration(after)
+            ),
+        ),
+    }
+}
+
+/// Merges recommendations for units that are idle alike.
+fn merge(found: &mut Vec<Recommendation>) {
+    let mut merged: Vec<Recommendation> = Vec::new();
+    for one in found.drain(..) {
+        let same = |other: &&mut Recommendation| {
+            other.code == one.code
+                && other.title == one.title
+                && other.action == one.action
+                && other.rationale == one.rationale
+                && other.saving.expected == one.saving.expected
+        };
+        match merged.iter_mut().find(same) {
+            Some(other) => other.gpus.extend(one.gpus),
+            None => merged.push(one),
+        }
+    }
+    *found = merged;
+}
+
+/// Whether an hour of the week was observed, and idle for all these GPUs.
+fn idle_hour(gpus: &[&Gpu], hour: usize) -> Option<bool> {
+    let mut is_idle = true;
+    for gpu in gpus {
+        let hour = gpu.activity.week.get(hour)?;
+        if hour.observed_seconds <= 0.0 {
+            return None;
+        }
+        is_idle &= hour.idle_seconds >= IDLE_HOUR * hour.observed_seconds;
+    }
+    Some(is_idle)
+}
+
+/// The hours of a day that are idle on every observed working day, like `18:00 to 8:00`.
+fn hours(unit: &Unit<'_>, window: &Window) -> String {
+    let days = |hour: usize| (0..7).filter_map(move |day| Some((day, day * 24 + hour)));
+    let idle: Vec<_> = (0..24)
+        .map(|hour| {
+            let mut working = days(hour).filter(|(day, _)| *day < 5);
+            let mut observed =
+                working.clone().filter(|(_, at)| idle_hour(&unit.gpus, *at).is_some());
+            observed.next().is_some()
+                && working.all(|(_, at)| idle_hour(&unit.gpus, at) != Some(false))
+        })
+        .collect();
+    let weekend = (120..168).map(|at| idle_hour(&unit.gpus, at));
+    let weekend =
+        weekend.collect::<Option<Vec<_>>>().is_some_and(|all| all.iter().all(|idle| *idle));
+    // The longest run of idle hours, around midnight.
+    let from = (0..24).filter(|hour| idle[*hour] && !idle[(hour + 23) % 24]);
+    let run = from
+        .map(|from| (from, (0..24).take_while(|after| idle[(from + after) % 24]).count()))
+        .max_by_key(|(_, length)| *length);
+    let zone = match window.utc_offset_seconds {
+        None => " UTC".to_owned(),
+        Some(_) => " local time".to_owned(),
+    };
+    let daily = run.map_or_else(
+        || "in the hours without work".to_owned(),
+        |(from, length)| format!("from {from}:00 to {}:00{zone}", (from + length) % 24),
+    );
+    if weekend { daily + ", and at weekends" } else { daily }
+}
+
+/// Recommends fewer replicas of a service at night, if all of them are nearly idle then.
+fn nights(units: &[Unit<'_>], window: &Window, settings: &Settings) -> Option<Recommendation> {
+    let serves = |gpu: &Gpu| gpu.workload == Workload::Serving && gpu.quiet_share() < 0.5;
+    let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
+    let serving = single.flat_map(|unit| &unit.gpus).copied().filter(|gpu| serves(gpu));
+    let serving: Vec<_> = serving.collect();
+    let [first, ..] = serving.as_slice() else { return None };
+    let replicas: Vec<_> = serving.iter().copied().filter(|gpu| gpu.is_alike(first)).collect();
+    let idle: Vec<_> = (0..168).filter(|hour| idle_hour(&replicas, *hour) == Some(true)).collect();
+    let observed = (0..168).filter(|hour| idle_hour(&replicas, *hour).is_some()).count();
+    let mut days: Vec<_> = idle.iter().map(|hour| hour / 24).collect();
+    days.dedup();
+    let share = idle.len() as f64 / observed.max(1) as f64;
+    if replicas.len() < 2 || days.len() < NIGHTS || share < settings.min_lost {
+        return None;
+    }
+    let spare = (replicas.len() - 1) as f64 / replicas.len() as f64;
+    let unit = Unit { gpus: replicas.clone(), is_whole: true, is_committed: false };
+    Some(Recommendation {
+        title: "Serve with one replica at night".to_owned(),
+        action: format!(
+            "Scale down to one replica {}, and return the other instances. Scale up before the load \
+             rises.",
+            hours(&unit, window)
+        ),
+        rationale: format!(
+            "{} were below 10% in the same {} of the week, {} of the time: one of them carries that \
+             load.",
+            count(replicas.len(), "replica"),
+            count(idle.len(), "hour"),
+            percent(share),
+        ),
+        saving: of_waste(&unit, [0.0, 0.8, 1.0].map(|part| part * share * spare)),
+        confidence: 0.6,
+        evidence: evidence([
+            ("idle.hours_per_week", idle.len() as f64),
+            ("replicas", replicas.len() as f64),
+        ]),
+        effort: Effort::Medium,
+        ..Recommendation::new("lifecycle.nights", Target::Idle, "autoscale", replicas)
+    })
+}
+
+/// These shares of the bill of each GPU, but not more than its idle waste.
+fn of_waste(unit: &Unit<'_>, shares: [f64; 3]) -> Saving {
+    let each = |gpu: &Gpu| shares.map(|share| share.min(gpu.lost_idle()));
+    Saving::combined(unit.gpus.iter().map(|gpu| (*gpu, Saving::part(1.0, each(gpu)))))
+}
+
+fn confidence(unit: &Unit<'_>) -> f64 {
+    unit.gpus.iter().map(|gpu| gpu.confidence()).sum::<f64>() / unit.gpus.len().max(1) as f64
+}
+
+phasemeter_policy::recommender!(Lifecycle);
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{gpu, price, steady, window};
+    use phasemeter_policy::{PatternKind, Plan, Price};
+
+    use super::*;
+
+    const HOUR: usize = 3_600;
+
+    fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
+        Lifecycle::recommend(&Settings::default(), &window(gpus)).recommendations
+    }
+
+    fn single(gpu: Gpu) -> Gpu {
+        let price = Price { instance_type: Some("p5.4xlarge".to_owned()), ..price() };
+        Gpu { price: Some(price), ..gpu }
+    }
+
+    /// Works in these hours.
+    fn works(hours: usize, from: usize, to: usize) -> Gpu {
+        single(gpu(PatternKind::Mixed, hours * HOUR, move |second| {
+            if (from * HOUR..to * HOUR).contains(&second) { 0.97 } else { 0.0 }
+        }))
+    }
+
+    fn free(mut gpu: Gpu) -> Gpu {
+        gpu.activity.quiet.held_seconds = 0.0;
+        gpu
+    }
+
+    fn levers(gpus: Vec<Gpu>) -> Vec<String> {
+        recommendations(gpus).into_iter().map(|one| one.lever).collect()
+    }
+
+    #[test]
+    fn idle_hours_around_a_job_are_saved() {
+        let found = recommendations(vec![free(works(7, 2, 5))]);
+        assert_eq!(found[0].lever, "autoscale");
+        assert!((0.45..0.572).contains(&found[0].saving.expected), "{:?}", found[0].saving);
+        assert!(found[0].saving.low > 0.0);
+        assert_eq!(levers(vec![works(7, 0, 2)]), ["release_memory"]);
+        assert_eq!(levers(vec![works(5, 2, 5)]), ["storage"]);
+        assert!(recommendations(vec![works(5, 2, 5)])[0].saving.low == 0.0, "needs a trial");
+    }
+
+    #[test]
+    fn days_of_use_give_a_schedule() {
+        let day = |second: usize| (8..18).contains(&(second / HOUR % 24));
+        let weekly = gpu(PatternKind::Mixed, 7 * 24 * HOUR, |second| {
+            if second / HOUR / 24 < 5 && day(second) { 0.4 } else { 0.0 }
+        });
+        let found = recommendations(vec![free(single(weekly))]);
+        assert_eq!(found[0].lever, "schedule");
+        assert!(found[0].saving.expected < 0.71, "{:?}", found[0].saving);
+    }
+
+    #[test]
+    fn only_whole_unused_instances_are_returned() {
+        let node = |free: usize| {
+            (0..8).map(|index| steady(6 * HOUR, if index < free { 0.0 } else { 0.95 })).collect()
+        };
+        assert!(levers(node(3)).is_empty(), "five GPUs are busy");
+        assert_eq!(levers(node(8)), ["release_memory"]);
+        assert!(levers(vec![single(steady(6 * HOUR, 0.06))]).is_empty(), "6% is in use");
+        let burst = |second: usize| if second % 300 < 30 { 0.9 } else { 0.0 };
+        assert!(levers(vec![single(gpu(PatternKind::Mixed, 6 * HOUR, burst))]).is_empty());
+    }
+
+    #[test]
+    fn committed_hours_are_capacity() {
+        let mut gpu = works(24, 0, 6);
+        gpu.price = Some(Price { plan: Some(Plan::ReservedOneYear), ..price() });
+        let gpus = vec![gpu; 8];
+        let found = recommendations(gpus);
+        assert_eq!((found[0].lever.as_str(), found[0].gpus.len()), ("bin_pack", 8));
+        assert_eq!((found[0].kind, found[0].saving.low), (RecommendationKind::Capacity, 0.0));
+    }
+
+    #[test]
+    fn short_windows_and_unobserved_gpus_are_skipped() {
+        assert!(levers(vec![single(steady(1_200, 0.0))]).is_empty());
+        assert!(levers(vec![single(gpu(PatternKind::Idle, 6 * HOUR, |_| f64::NAN))]).is_empty());
+    }
+}

@@ -1,0 +1,134 @@
+//! Interprets memory use: in use, preallocated, or rising. Must not depend on utilization.
+
+use crate::Gpu;
+use crate::column::{mean, observed};
+
+/// Share of the memory from which a constant block may be preallocated: below it, the block is small
+/// enough to be treated as in use.
+pub const POOL_SHARE: f64 = 0.5;
+
+/// Maximum variation of a preallocated block, as a share of the memory.
+const FLAT: f64 = 0.002;
+
+/// Points at the start that are left out: frameworks allocate after a while.
+const STARTUP: usize = 20;
+
+/// Parts whose means must all rise, and the minimum rise as a share of the memory.
+const PARTS: usize = 8;
+const RISE: f64 = 0.1;
+
+/// How a GPU uses its memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Memory {
+    /// Not recorded.
+    Unknown,
+    /// At most this share of the memory is in use.
+    InUse(f64),
+    /// A large block of constant size: how much of it is in use is unknown.
+    Pool(f64),
+    /// It rises all the time.
+    Rising {
+        /// The last share in use.
+        share: f64,
+        /// Seconds until it is full, at this rate.
+        seconds_left: f64,
+    },
+}
+
+impl Memory {
+    /// Returns the share in use, if it is known and does not rise.
+    #[must_use]
+    pub fn in_use(self) -> Option<f64> {
+        if let Self::InUse(share) = self { Some(share) } else { None }
+    }
+
+    /// Returns whether it is a large block of constant size.
+    #[must_use]
+    pub fn is_pool(self) -> bool {
+        matches!(self, Self::Pool(_))
+    }
+
+    /// Returns whether it rises all the time.
+    #[must_use]
+    pub fn is_rising(self) -> bool {
+        matches!(self, Self::Rising { .. })
+    }
+}
+
+impl Gpu {
+    /// Returns how the GPU uses its memory; `step_seconds` is that of the window.
+    #[must_use]
+    pub fn memory_use(&self, step_seconds: f64) -> Memory {
+        let total = self.memory_total_bytes.filter(|total| *total > 0);
+        let Some((total, peak)) = total.zip(self.memory_peak()) else { return Memory::Unknown };
+        let total = total as f64;
+        if let Some(rising) = rising(&self.memory, total, step_seconds) {
+            return rising;
+        }
+        let after_start = &self.memory[self.memory.len() / STARTUP..];
+        let range = observed(after_start).fold((f64::INFINITY, 0.0), |(low, high), value| {
+            (f64::min(low, value), f64::max(high, value))
+        });
+        let share = peak / total;
+        let is_flat = range.1 - range.0 <= FLAT * total;
+        if is_flat && share >= POOL_SHARE { Memory::Pool(share) } else { Memory::InUse(share) }
+    }
+}
+
+fn rising(column: &[f64], total: f64, step_seconds: f64) -> Option<Memory> {
+    let part = column.len() / PARTS;
+    if part == 0 {
+        return None;
+    }
+    let means: Option<Vec<_>> = column.chunks(part).take(PARTS).map(mean).collect();
+    let means = means?;
+    let (first, last) = (means.first()?, means.last()?);
+    // Each part must rise by a good part of the mean rise: no steps, no saturation.
+    let rise = (last - first) / (PARTS - 1) as f64;
+    let is_steady = means.windows(2).all(|pair| pair[1] - pair[0] >= 0.5 * rise);
+    if !is_steady || last - first < RISE * total {
+        return None;
+    }
+    let now = observed(column).last()?;
+    let per_second = rise / (part as f64 * step_seconds);
+    let seconds_left = f64::max(total - now, 0.0) / per_second;
+    Some(Memory::Rising { share: now / total, seconds_left })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{steady, with_memory};
+
+    const GIB: f64 = (1_u64 << 30) as f64;
+
+    fn with(memory: impl Fn(usize) -> f64) -> Memory {
+        let gpu = steady(600, 0.5);
+        let memory = (0..gpu.utilization.len()).map(|point| memory(point) * GIB).collect();
+        Gpu { memory, ..gpu }.memory_use(1.0)
+    }
+
+    #[test]
+    fn large_constant_block_is_a_pool() {
+        assert!(with_memory(steady(600, 0.5), 60.0).memory_use(1.0).is_pool());
+        assert!(with_memory(steady(600, 0.5), 20.0).memory_use(1.0).in_use().is_some());
+        assert!(with(|point| if point < 20 { 1.0 } else { 60.0 }).is_pool(), "after its start");
+        assert!(with(|point| 60.0 + (point % 7) as f64).in_use().is_some());
+        assert_eq!(steady(600, 0.5).memory_use(1.0), Memory::Unknown);
+    }
+
+    #[test]
+    fn only_continuous_rise_is_rising() {
+        let Memory::Rising { share, seconds_left } = with(|point| 41.0 + point as f64 / 20.0)
+        else {
+            panic!("not rising")
+        };
+        assert!(
+            (share - 0.89).abs() < 0.01 && (seconds_left - 174.0).abs() < 5.0,
+            "{seconds_left}"
+        );
+        assert!(!with(|point| if point < 300 { 5.0 } else { 60.0 }).is_rising());
+        assert!(!with(|point| 40.0 + (point % 100) as f64 / 10.0).is_rising());
+        assert!(!with(|point| 40.0 + point as f64 / 200.0).is_rising());
+    }
+}

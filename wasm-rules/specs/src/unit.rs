@@ -1,0 +1,152 @@
+//! Units: GPUs that are rented and given back together.
+//!
+//! An instance is paid for as long as one of its GPUs is needed. So a free GPU is money only if all
+//! GPUs of its instance are free; otherwise it is capacity for other work. Must not depend on what is
+//! recommended.
+
+use phasemeter_policy::{Gpu, Plan, Window};
+
+use crate::instance;
+
+/// Utilization of a point below which nothing runs, as in the contract's `activity`.
+const QUIET: f64 = 0.01;
+
+/// GPUs that are given back together.
+#[derive(Clone, Debug)]
+pub struct Unit<'a> {
+    /// Its GPUs in the window.
+    pub gpus: Vec<&'a Gpu>,
+    /// Whether these are all GPUs of the instance, as far as that is known.
+    pub is_whole: bool,
+    /// Whether its hours are paid for, used or not: purchased or committed.
+    pub is_committed: bool,
+}
+
+impl Unit<'_> {
+    /// Whether giving it back reduces the bill.
+    #[must_use]
+    pub fn is_returnable(&self) -> bool {
+        self.is_whole && !self.is_committed
+    }
+}
+
+/// Whether the hours of a GPU are paid for, used or not.
+fn is_committed(gpu: &Gpu) -> bool {
+    let plan = gpu.price.as_ref().and_then(|price| price.plan);
+    matches!(plan, Some(Plan::Owned | Plan::ReservedOneYear | Plan::ReservedThreeYears))
+}
+
+/// Number of GPUs of the instance type, if it is listed.
+fn instance_gpus(gpu: &Gpu) -> Option<u32> {
+    let price = gpu.price.as_ref()?;
+    let listed = instance(price.provider.as_deref()?, price.instance_type.as_deref()?)?;
+    Some(listed.gpus)
+}
+
+/// The units of a window. GPUs of unknown nodes are of one node.
+#[must_use]
+pub fn units(window: &Window) -> Vec<Unit<'_>> {
+    let mut units: Vec<Unit<'_>> = Vec::new();
+    for gpu in &window.gpus {
+        let alone = instance_gpus(gpu) == Some(1);
+        let same = |unit: &&mut Unit<'_>| {
+            unit.gpus.iter().all(|other| {
+                other.node() == gpu.node() && instance_gpus(other) == instance_gpus(gpu)
+            })
+        };
+        match units.iter_mut().find(same).filter(|_| !alone) {
+            Some(unit) => unit.gpus.push(gpu),
+            None => units.push(Unit {
+                gpus: vec![gpu],
+                is_whole: true,
+                is_committed: is_committed(gpu),
+            }),
+        }
+    }
+    for unit in &mut units {
+        let size = unit.gpus.first().and_then(|gpu| instance_gpus(gpu));
+        unit.is_whole = size.is_none_or(|size| unit.gpus.len() >= size as usize);
+        unit.is_committed = unit.gpus.iter().all(|gpu| is_committed(gpu));
+    }
+    units
+}
+
+/// Runs of time in which no GPU of a unit works, as (start, end) in seconds since the start of the
+/// window, each cut to the observed time.
+#[must_use]
+pub fn quiet_runs(unit: &Unit<'_>, window: &Window) -> Vec<(f64, f64)> {
+    let step = window.step_seconds;
+    let end = (window.end.saturating_sub(window.start)) as f64 / 1e9;
+    let points = unit.gpus.iter().map(|gpu| gpu.utilization.len()).min().unwrap_or(0);
+    let is_quiet = |point: usize| {
+        unit.gpus.iter().all(|gpu| gpu.utilization.get(point).is_some_and(|at| *at < QUIET))
+    };
+    let mut runs: Vec<(f64, f64)> = Vec::new();
+    for point in (0..points).filter(|point| is_quiet(*point)) {
+        let (from, to) = (point as f64 * step, f64::min((point + 1) as f64 * step, end));
+        match runs.last_mut() {
+            Some(run) if run.1 == from => run.1 = to,
+            _ => runs.push((from, to)),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{gpu, price, steady, window};
+    use phasemeter_policy::{PatternKind, Price};
+
+    use super::*;
+
+    fn on(instance_type: &str, node: &str, gpu: Gpu) -> Gpu {
+        let price = Price { instance_type: Some(instance_type.to_owned()), ..price() };
+        let attributes = vec![("host.name".to_owned(), node.to_owned())];
+        Gpu { price: Some(price), attributes, ..gpu }
+    }
+
+    #[test]
+    fn gpus_of_one_instance_are_one_unit() {
+        let free = || steady(3_600, 0.0);
+        let eight = |node| (0..8).map(move |_| on("p5.48xlarge", node, steady(3_600, 0.0)));
+        let of = |gpus: Vec<Gpu>| {
+            let window = window(gpus);
+            let units = units(&window);
+            units.iter().map(|unit| (unit.gpus.len(), unit.is_whole)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(eight("a").chain(eight("b")).collect()), [(8, true), (8, true)]);
+        assert_eq!(of(eight("a").take(3).collect()), [(3, false)]);
+        assert_eq!(
+            of(vec![on("p5.4xlarge", "a", free()), on("p5.4xlarge", "a", free())]),
+            [(1, true), (1, true)]
+        );
+        assert_eq!(of(vec![on("unknown", "a", free())]), [(1, true)]);
+    }
+
+    #[test]
+    fn committed_units_are_not_returnable() {
+        let plan = |plan| {
+            let price = Price { plan: Some(plan), ..price() };
+            let window = window(vec![Gpu { price: Some(price), ..steady(3_600, 0.0) }; 8]);
+            units(&window)[0].is_returnable()
+        };
+        assert!(plan(Plan::OnDemand));
+        assert!(!plan(Plan::Owned) && !plan(Plan::ReservedOneYear));
+    }
+
+    #[test]
+    fn unit_is_quiet_only_if_all_its_gpus_are() {
+        let from = |from: usize, to: usize| {
+            gpu(
+                PatternKind::Mixed,
+                600,
+                move |second| {
+                    if (from..to).contains(&second) { 0.0 } else { 0.9 }
+                },
+            )
+        };
+        let window = window(vec![from(0, 400), from(100, 600)]);
+        let unit = Unit { gpus: window.gpus.iter().collect(), is_whole: true, is_committed: false };
+        assert_eq!(quiet_runs(&unit, &window), [(100.0, 400.0)]);
+    }
+}
