@@ -7,6 +7,10 @@
 /// One artifact per default policy.
 pub(crate) const ARTIFACTS: &[&[u8]] = &[
     include_bytes!("../../wasm-rules/dist/interpreted/data-loading.aot"),
+    include_bytes!("../../wasm-rules/dist/interpreted/gaps.aot"),
+    include_bytes!("../../wasm-rules/dist/interpreted/health.aot"),
+    include_bytes!("../../wasm-rules/dist/interpreted/lifecycle.aot"),
+    include_bytes!("../../wasm-rules/dist/interpreted/measure.aot"),
     include_bytes!("../../wasm-rules/dist/interpreted/memory.aot"),
     include_bytes!("../../wasm-rules/dist/interpreted/negotiated.aot"),
     include_bytes!("../../wasm-rules/dist/interpreted/precision.aot"),

@@ -93,11 +93,11 @@ fn utilization_and_rate_savings_multiply() {
     assert_eq!(savings["rate_fraction"]["expected"], 0.6);
     assert_eq!(savings["total_fraction"]["expected"], 0.76);
     assert_eq!(savings["total_usd"]["expected"], "7.600000000");
-    assert_eq!(savings["monthly_usd"]["expected"], "4377.600000000");
+    assert!(savings["monthly_usd"].is_null(), "less than a day shows no month");
     assert_eq!(savings["naive_sum_fraction"], 1.0);
     assert_eq!(savings["capped"], false);
     let codes: Vec<_> = list(&report["recommendations"]).iter().map(|it| &it["policy"]).collect();
-    assert_eq!(codes, ["rate", "use"], "the largest saving comes first");
+    assert_eq!(codes, ["use", "rate"], "better use comes before a lower rate");
 }
 
 /// Savings are capped at the waste; of two recommendations for one category the larger counts.
@@ -232,7 +232,9 @@ fn default_policies_are_not_compiled() {
     // With this little memory, the compiler cannot even start.
     let outcome = run.args(["--policy-limit", "compile_memory_mib=1"]).stdin(log(60)).run();
     assert_eq!((outcome.status, &*outcome.err), (0, ""), "{outcome:?}");
-    assert!(!outcome.json()["recommendations"].as_array().unwrap().is_empty(), "{outcome:?}");
+    let report = outcome.json();
+    let policies = list(&report["policies"]);
+    assert!(policies.len() > 5 && policies.iter().all(|it| it["error"].is_null()), "{outcome:?}");
     assert!(!dir.path().join("cache").exists());
 }
 
@@ -309,7 +311,7 @@ fn audit_without_policies_has_no_recommendations() {
     let text = PolicyFiles::new(&[]);
     let text = Phasemeter::new("audit").within(text.0.path()).args(["-", "--no-default-policies"]);
     let text = text.stdin(log(60)).run();
-    assert!(!text.out.contains("Savings") && !text.out.contains("Recommended"), "{}", text.out);
+    assert!(!text.out.contains("Savings") && !text.out.contains("Saves"), "{}", text.out);
 }
 
 /// Recommendations are events in the trace of the experiment.

@@ -145,13 +145,24 @@ fn check_money(of: &Value, bill: &Value, phases: &Value) {
     assert_eq!(idle.iter().sum::<i128>(), phase("idle"), "{of:#}");
 }
 
-/// Recommendations are sorted by saving; together they save no more than possible.
+/// Recommendations are sorted by kind, then by saving times confidence; together they save no more than
+/// possible.
 fn check_recommendations(report: &Value) {
     let recommendations = list(&report["recommendations"]);
-    let expected = recommendations
-        .iter()
-        .filter_map(|recommendation| nanos(&recommendation["saving_usd"]["expected"]));
-    assert!(expected.is_sorted_by(|a, b| a >= b), "{report:#}");
+    let rank = |it: &Value| match (it["kind"].as_str().unwrap(), it["target"].as_str().unwrap()) {
+        ("risk", _) => 0,
+        ("saving", target) if target != "rate" => 1,
+        ("capacity", _) => 2,
+        _ => 3,
+    };
+    assert!(recommendations.is_sorted_by_key(rank), "{report:#}");
+    let worth = |it: &Value| {
+        let usd = nanos(&it["saving_usd"]["expected"])?;
+        Some(usd as f64 * it["confidence"].as_f64().unwrap())
+    };
+    for alike in recommendations.chunk_by(|a, b| rank(a) == rank(b)) {
+        assert!(alike.iter().filter_map(worth).is_sorted_by(|a, b| a >= b), "{report:#}");
+    }
     let names: Vec<_> = list(&report["gpus"]).iter().map(|gpu| &gpu["id"]).collect();
     for recommendation in recommendations {
         assert!(

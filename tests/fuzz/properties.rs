@@ -281,6 +281,7 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
     };
     let report = Report::build(&input);
     report::json::write(&report, io::sink()).unwrap();
-    let page = report::text::render(&report, &Bars::of(&input), false);
+    let page =
+        report::text::render(&report, &Bars::of(&input), &report::text::TextOptions::default());
     assert!(!page.contains(|c: char| c.is_control() && c != '\n'));
 }

@@ -90,6 +90,7 @@ fn text(value: any_value::Value) -> String {
         any_value::Value::StringValue(text) => text,
         any_value::Value::DoubleValue(number) => number.to_string(),
         any_value::Value::IntValue(number) => number.to_string(),
+        any_value::Value::BoolValue(is_so) => is_so.to_string(),
         any_value::Value::ArrayValue(list) => {
             let each = list.values.into_iter().map(|value| text(value.value.unwrap()));
             each.collect::<Vec<_>>().join(" ")

@@ -101,6 +101,14 @@ pub struct ReportArgs {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 
+    /// Explain all recommendations in full, or those with this code, as in --explain=CODE.
+    #[arg(long, value_name = "CODE", num_args = 0..=1, require_equals = true)]
+    pub explain: Option<Option<String>>,
+
+    /// Show each GPU; by default, alike GPUs share a line if there are more than 16.
+    #[arg(long)]
+    pub all_gpus: bool,
+
     /// Also write all telemetry to this file, as OTLP JSON: one export request per line.
     #[arg(long, value_name = "FILE")]
     pub otlp_file: Option<PathBuf>,

@@ -18,12 +18,13 @@ use super::error::CommandError;
 use super::output_files::OutputFiles;
 use super::policies;
 use super::sinks::Sinks;
-use crate::cli::{Format, MeteringArgs, PriceArgs};
+use crate::cli::{Format, MeteringArgs, PriceArgs, ReportArgs};
 use crate::environment::Environment;
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings, in_order};
 use crate::policies::{PolicyManager, Quotes};
 use crate::pricing::{ExpiredPrice, Location, PriceOptions, Pricing};
 use crate::report::bar::Bars;
+use crate::report::text::{self, Explain, TextOptions};
 use crate::report::{self, GpuInput, Input, PoliciesInput, RejectedRow, Report, Utc, WorkByHour};
 
 /// The part of a report that depends on the source.
@@ -107,7 +108,7 @@ pub(super) fn report<S: Source>(
     provenance: Provenance,
 ) -> Result<(), CommandError> {
     let input = input(args, source.gpus(), run, provenance);
-    write(&input, args.report.format, io::stdout()).map_err(CommandError::Output)
+    write(&input, &args.report, io::stdout()).map_err(CommandError::Output)
 }
 
 /// The input of the report. `identities` are the GPUs of the run, in order.
@@ -159,29 +160,40 @@ pub(super) fn input<'a>(
 /// Writes the report. A closed pipe is not an error.
 pub(super) fn write(
     input: &Input<'_>,
-    format: Format,
+    args: &ReportArgs,
     out: impl Write + IsTerminal,
 ) -> io::Result<()> {
-    match try_write(input, format, out) {
+    match try_write(input, args, out) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
 }
 
-fn try_write(input: &Input<'_>, format: Format, out: impl Write + IsTerminal) -> io::Result<()> {
+fn try_write(input: &Input<'_>, args: &ReportArgs, out: impl Write + IsTerminal) -> io::Result<()> {
     let report = Report::build(input);
     let terminal = out.is_terminal();
     let mut out = BufWriter::new(out);
-    match format {
+    match args.format {
         Format::Json => report::json::write(&report, &mut out)?,
         Format::Text => {
-            let no_color = std::env::var_os("NO_COLOR");
-            let color = report::text::use_color(terminal, no_color.as_deref());
-            let text = report::text::render(&report, &Bars::of(input), color);
+            let text = text::render(&report, &Bars::of(input), &text_options(args, terminal));
             out.write_all(text.as_bytes())?;
         }
     }
     out.flush()
+}
+
+fn text_options(args: &ReportArgs, terminal: bool) -> TextOptions {
+    let no_color = std::env::var_os("NO_COLOR");
+    TextOptions {
+        color: text::use_color(terminal, no_color.as_deref()),
+        all_gpus: args.all_gpus,
+        explain: match &args.explain {
+            None => Explain::None,
+            Some(None) => Explain::All,
+            Some(Some(code)) => Explain::Code(code.clone()),
+        },
+    }
 }
 
 /// The experiment: options take precedence over the environment. An unnamed workload is named by

@@ -206,7 +206,7 @@ fn report(
     let input = metering::input(&args.metering, gpus, run, provenance);
     // Separates the report from the output of the command.
     let _ = writeln!(io::stderr());
-    let printed = metering::write(&input, args.metering.report.format, io::stderr());
+    let printed = metering::write(&input, &args.metering.report, io::stderr());
     let written = file.map_or(Ok(()), |file| {
         let mut report = Vec::new();
         json::write(&Report::build(&input), &mut report).map_err(CommandError::Output)?;

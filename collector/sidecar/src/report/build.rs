@@ -73,6 +73,7 @@ impl Report {
             delivery: input.delivery.clone(),
             recommendations: section.recommendations,
             needs: section.needs,
+            uncovered_waste: section.uncovered_waste,
             savings: section.savings,
             policies: section.policies,
         }

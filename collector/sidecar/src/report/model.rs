@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 
 use super::experiment::Experiment;
 use super::periods::Periods;
-use super::policies::{Need, Policy, Recommendation, Savings};
+use super::policies::{Need, Policy, Recommendation, Savings, UncoveredWaste};
 use super::rejected_row::RejectedRow;
 use super::value::{Seconds, Usd, Utc};
 
@@ -58,11 +58,13 @@ pub struct Report {
     pub sampling: Vec<String>,
     /// Outcome of OTLP delivery in a live run, one sentence per signal.
     pub delivery: Vec<String>,
-    /// Recommendations of policies: risks, then savings, then capacity, each the largest expected saving
-    /// first.
+    /// Recommendations of policies: risks, then savings by better use, then capacity, then savings by a
+    /// lower rate; each the largest expected saving times confidence first.
     pub recommendations: Vec<Recommendation>,
     /// Missing information.
     pub needs: Vec<Need>,
+    /// Waste above 5% of the bill that no recommendation is about, by category.
+    pub uncovered_waste: Vec<UncoveredWaste>,
     /// Combined savings; `None` if no GPU has a price.
     pub savings: Option<Savings>,
     /// The policies that were evaluated or rejected.

@@ -7,6 +7,7 @@ use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Plan, Price, PriceRange, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
+use unicode_width::UnicodeWidthStr;
 
 use super::experiment::Experiment;
 use super::input::{GpuInput, Input, PoliciesInput};
@@ -155,5 +156,14 @@ pub(super) fn bouncing(second: u64) -> u32 {
 pub(super) fn lose(readings: &mut [Reading], from: usize, to: usize) {
     for reading in readings.iter_mut().take(to).skip(from) {
         *reading = Reading { utilization: Err(MissingReason::Lost), ..Reading::at(reading.at) };
+    }
+}
+
+/// Asserts that a text fits a page of 80 columns.
+#[track_caller]
+pub(super) fn assert_fits(text: &str) {
+    for line in text.lines() {
+        assert!(line.width() <= 80, "{} columns: {line}", line.width());
+        assert!(!line.ends_with(' '), "{line:?}");
     }
 }

@@ -17,7 +17,8 @@ use super::separation::Separation;
 /// Maximum time between a chain and a log that continues it.
 const MAX_GAP: Nanos = Nanos::from_secs(24 * 3_600);
 
-/// The attribute with the first log of a GPU: those of one log are in one machine.
+/// The attribute with the first log of a GPU, if there are several machines: the GPUs of one log are in
+/// one machine.
 const LOG_FILE: &str = "log.file.name";
 
 /// A model of all GPUs, given by the user.
@@ -163,7 +164,8 @@ impl Fleet {
                 Some(GivenModel::Default(model)) => (Some(model.clone()), true),
                 Some(GivenModel::Override(model)) => (Some(model.clone()), false),
             };
-            let file = self.chains.get(chain).map(|chain| chain.label.to_string());
+            let file = self.chains.get(chain).filter(|_| self.chains.len() > 1);
+            let file = file.map(|chain| chain.label.to_string());
             let attributes = file.map(|file| (LOG_FILE.to_owned(), file)).into_iter().collect();
             let identity =
                 GpuIdentity { model, is_model_assumed, attributes, ..GpuIdentity::default() };

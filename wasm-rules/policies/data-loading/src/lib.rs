@@ -163,7 +163,7 @@ fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
     let lost = mean(|w| w.lost);
     let speedup = if duty_cycle > 0.0 { 1.0 / duty_cycle } else { f64::INFINITY };
     let all = Saving::combined(group.iter().map(|waiting| {
-        (waiting.gpu, Saving::from_target_load(waiting.lost, waiting.duty_cycle, 1.0).of_a_trial())
+        (waiting.gpu, Saving::from_target_load(waiting.lost, waiting.duty_cycle, 1.0).uncertain())
     }));
     let rationale = format!(
         "{} waits for input {} in every {} and is busy {} of the time. These waits waste {} of the \

@@ -261,6 +261,6 @@ mod tests {
         assert!(levers(vec![steady(7_200, 0.97), steady(7_200, 0.0)]).is_empty());
         let mut slow = pausing(1_200, 180);
         slow.activity.interval_seconds = Some(120.0);
-        assert!(levers(vec![slow]).is_empty(), "one reading is no pause");
+        assert!(levers(vec![slow]).is_empty(), "a pause needs several readings");
     }
 }

@@ -167,7 +167,7 @@ fn recommend(
         title,
         action,
         rationale: rationale.clone(),
-        saving: of_waste(unit, saved),
+        saving: idle_saving(unit, saved),
         confidence: 0.8 * confidence(unit),
         evidence: evidence([
             ("idle.seconds", seconds),
@@ -178,7 +178,7 @@ fn recommend(
     };
     if unit.is_committed {
         return Recommendation {
-            saving: of_waste(unit, FILLED.map(|part| part * share)),
+            saving: idle_saving(unit, FILLED.map(|part| part * share)),
             kind: RecommendationKind::Capacity,
             ..draft(
                 "lifecycle.fill",
@@ -218,7 +218,7 @@ fn recommend(
             )
         },
         When::Before if idle.is_held => Recommendation {
-            saving: of_waste(unit, PREPARED.map(|part| part * share)),
+            saving: idle_saving(unit, PREPARED.map(|part| part * share)),
             confidence: 0.5 * confidence(unit),
             effort: Effort::Medium,
             ..draft(
@@ -347,7 +347,7 @@ fn nights(units: &[Unit<'_>], window: &Window, settings: &Settings) -> Option<Re
             count(idle.len(), "hour"),
             percent(share),
         ),
-        saving: of_waste(&unit, [0.0, 0.8, 1.0].map(|part| part * share * spare)),
+        saving: idle_saving(&unit, [0.0, 0.8, 1.0].map(|part| part * share * spare)),
         confidence: 0.6,
         evidence: evidence([
             ("idle.hours_per_week", idle.len() as f64),
@@ -359,7 +359,7 @@ fn nights(units: &[Unit<'_>], window: &Window, settings: &Settings) -> Option<Re
 }
 
 /// These shares of the bill of each GPU, but not more than its idle waste.
-fn of_waste(unit: &Unit<'_>, shares: [f64; 3]) -> Saving {
+fn idle_saving(unit: &Unit<'_>, shares: [f64; 3]) -> Saving {
     let each = |gpu: &Gpu| shares.map(|share| share.min(gpu.lost_idle()));
     Saving::combined(unit.gpus.iter().map(|gpu| (*gpu, Saving::part(1.0, each(gpu)))))
 }

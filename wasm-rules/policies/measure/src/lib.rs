@@ -1,7 +1,7 @@
 //! Names missing information, and what a profile would decide.
 //!
-//! A need is given instead of advice that would be a guess: which column, attribute or setting is
-//! missing, for which GPUs, and what it would tell.
+//! A need is given instead of a recommendation that would be a guess: which column, attribute or setting
+//! is missing, for which GPUs, and what it would tell.
 
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::format::{percent, subject};
@@ -160,9 +160,10 @@ fn profiles(settings: &Settings, window: &Window) -> Vec<Recommendation> {
     let draft = |code, gpus: Vec<&Gpu>, rationale: String, values, confidence| {
         (!gpus.is_empty()).then(|| Recommendation {
             title: "Profile a few steps".to_owned(),
-            action: "Run nsys profile --trace=cuda,nvtx,osrt --duration=30, or PyTorch's profiler over ten \
+            action:
+                "Run nsys profile -t cuda,nvtx,osrt --duration=30, or PyTorch's profiler over ten \
                      steps, and look at what the GPU waits for between and inside kernels."
-                .to_owned(),
+                    .to_owned(),
             rationale,
             confidence,
             evidence: values,

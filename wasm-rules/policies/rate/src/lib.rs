@@ -2,7 +2,7 @@
 //!
 //! Independent of utilization, but needs a known on-demand price: an estimate promises nothing. Spot
 //! capacity is only for work that its owner has declared interruptible, and saves what this provider's
-//! spot price in this region says. Prices come from the project's tables, each with its date.
+//! spot price in this region gives. Prices come from the project's tables, each with its date.
 
 mod commitment;
 

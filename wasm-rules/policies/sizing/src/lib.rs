@@ -155,7 +155,7 @@ fn raise_load(gpu: &Gpu, memory: Memory) -> Option<Finding<'_>> {
     let lost = gpu.lost_underload();
     let to = |max: f64| {
         let doubled = f64::min(2.0 * level, PRODUCTIVE.max(max));
-        Saving::from_target_load(lost, level, doubled).of_a_trial()
+        Saving::from_target_load(lost, level, doubled).uncertain()
     };
     let confidence = gpu.confidence();
     let (action, saving, confidence) = match gpu.workload {
@@ -168,7 +168,7 @@ fn raise_load(gpu: &Gpu, memory: Memory) -> Option<Finding<'_>> {
                 let max = f64::min(2.0 * level, level / share.max(0.01));
                 (
                     Action::Batch,
-                    Saving::from_target_load(lost, level, max).of_a_trial(),
+                    Saving::from_target_load(lost, level, max).uncertain(),
                     0.7 * confidence,
                 )
             }

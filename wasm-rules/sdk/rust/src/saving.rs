@@ -59,7 +59,7 @@ impl Saving {
 
     /// Returns the saving if it depends on a trial, another tenant or a quote: low is 0.
     #[must_use]
-    pub fn of_a_trial(self) -> Self {
+    pub fn uncertain(self) -> Self {
         Self { low: 0.0, ..self }
     }
 

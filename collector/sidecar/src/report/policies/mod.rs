@@ -6,12 +6,14 @@ mod policy;
 mod range;
 mod recommendation;
 mod savings;
+mod uncovered;
 
 pub use policy::{Policy, ReportedError};
 pub use range::Range;
 pub(super) use recommendation::Need;
 pub use recommendation::Recommendation;
 pub use savings::{CategorySavings, GpuSavings, Savings, Source, Step};
+pub(super) use uncovered::UncoveredWaste;
 
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::savings as meter;
@@ -21,10 +23,14 @@ use phasemeter_meter::units::Nanos;
 
 use super::input::{GpuInput, Input};
 
+/// Confidence below which a recommendation is only a hint at what is missing.
+const MIN_CONFIDENCE: f64 = 0.2;
+
 /// The part of a report that follows from policies.
 pub(super) struct PolicySection {
     pub(super) recommendations: Vec<Recommendation>,
     pub(super) needs: Vec<Need>,
+    pub(super) uncovered_waste: Vec<UncoveredWaste>,
     pub(super) savings: Option<Savings>,
     pub(super) policies: Vec<Policy>,
 }
@@ -32,23 +38,30 @@ pub(super) struct PolicySection {
 impl PolicySection {
     /// `summaries` are those of the GPUs of `input`, in the same order.
     pub(super) fn build(input: &Input<'_>, summaries: &[Summary]) -> Self {
-        let returned: Vec<_> = input.policies.results.recommendations().collect();
-        let gpus = input.gpus.iter().zip(summaries);
-        let gpus: Vec<_> = gpus.filter_map(|(gpu, summary)| priced(gpu, summary)).collect();
+        let results = input.policies.results;
+        let (returned, doubtful): (Vec<_>, Vec<_>) =
+            results.recommendations().partition(|(_, it)| it.confidence.as_f64() >= MIN_CONFIDENCE);
+        let gpus = || input.gpus.iter().zip(summaries);
+        let priced: Vec<_> = gpus().filter_map(|(gpu, summary)| priced(gpu, summary)).collect();
         let recommended =
             returned.iter().map(|(policy, it)| it.for_savings(&policy.manifest().name));
         let recommended: Vec<_> = recommended.collect();
-        let combined = meter::Savings::of(&gpus, &recommended);
+        let combined = meter::Savings::of(&priced, &recommended);
         let counted =
             |index| combined.as_ref().is_some_and(|it| it.counted.get(index) == Some(&true));
         let each = returned.iter().enumerate();
-        let each = each
-            .map(|(index, (policy, it))| Recommendation::build(policy, it, &gpus, counted(index)));
+        let each = each.map(|(index, (policy, it))| {
+            Recommendation::build(policy, it, &priced, counted(index))
+        });
         let mut recommendations: Vec<_> = each.collect();
         recommendations.sort_by(Recommendation::order);
+        let doubtful = doubtful.iter().map(|(policy, it)| Need::for_doubtful(policy, it));
+        let needs: Vec<_> = results.needs().map(Need::from).chain(doubtful).collect();
+        let billed: Vec<_> = gpus().filter(|(gpu, _)| gpu.price.is_ok()).collect();
         Self {
+            uncovered_waste: uncovered::uncovered(&billed, &recommendations, &needs),
             recommendations,
-            needs: input.policies.results.needs().map(Need::from).collect(),
+            needs,
             savings: combined
                 .map(|combined| Savings::build(&combined, &recommended, is_month_shown(summaries))),
             policies: policy::all(&input.policies),

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::savings::recommendation::Target;
 use phasemeter_meter::savings::waterfall::PricedGpu;
 use phasemeter_rules::policy::Policy;
 use phasemeter_rules::recommendation;
@@ -79,6 +80,19 @@ impl From<&recommendation::Need> for Need {
     }
 }
 
+impl Need {
+    /// Of a recommendation that its policy is hardly confident of.
+    pub(super) fn for_doubtful(policy: &Policy, it: &recommendation::Recommendation) -> Self {
+        let percent = it.confidence.as_f64() * 100.0;
+        let policy = &policy.manifest().name;
+        Self {
+            missing: "evidence".to_owned(),
+            reason: format!("{policy} is only {percent:.0}% confident of \"{}\"", it.title),
+            gpus: it.gpus.clone(),
+        }
+    }
+}
+
 impl Recommendation {
     /// `priced` are the GPUs that have a price.
     pub(super) fn build(
@@ -114,16 +128,23 @@ impl Recommendation {
         }
     }
 
-    /// Risks first, then savings, then capacity: each the largest expected saving first, in dollars or
-    /// else as a fraction; ties by code, then policy.
+    /// Risks first, then savings by better use, then capacity, then savings by a lower rate, which could be
+    /// recommended to anyone. Within each, the largest expected saving times confidence first, in dollars
+    /// or else as a fraction; ties by code, then policy.
     pub(super) fn order(&self, other: &Self) -> Ordering {
-        let rank = |it: &Self| ["risk", "saving"].iter().position(|kind| *kind == it.kind);
-        let kinds = rank(self).unwrap_or(2).cmp(&rank(other).unwrap_or(2));
-        let dollars = |it: &Self| it.saving_usd.map(|usd| usd.expected);
-        let fraction = |it: &Self| it.saving_fraction.expected;
-        kinds
-            .then_with(|| dollars(other).cmp(&dollars(self)))
-            .then(fraction(other).total_cmp(&fraction(self)))
+        let rank = |it: &Self| match it.kind {
+            "risk" => 0,
+            "saving" if it.target != Target::Rate.name() => 1,
+            "capacity" => 2,
+            _ => 3,
+        };
+        let dollars = |it: &Self| it.saving_usd.map(|usd| usd.expected.0.as_f64() * it.confidence);
+        let dollars = |it: &Self| dollars(it).unwrap_or(-1.0);
+        let fraction = |it: &Self| it.saving_fraction.expected * it.confidence;
+        rank(self)
+            .cmp(&rank(other))
+            .then_with(|| dollars(other).total_cmp(&dollars(self)))
+            .then_with(|| fraction(other).total_cmp(&fraction(self)))
             .then_with(|| self.code.cmp(&other.code))
             .then_with(|| self.policy.cmp(&other.policy))
     }

@@ -65,6 +65,11 @@ impl Dollars {
         }
     }
 
+    /// The same, and `$0` for zero.
+    pub(super) fn brief(self) -> String {
+        if self.exact == NanoUsd::ZERO { "$0".to_owned() } else { self.short() }
+    }
+
     /// The percentage of `whole` to one decimal; zero if both are.
     pub(super) fn percent_of(self, whole: Self) -> String {
         let tenths = self.exact.ratio(1_000, whole.exact.0).map_or(0, |tenths| tenths.0);

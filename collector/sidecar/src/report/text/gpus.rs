@@ -1,4 +1,4 @@
-//! One line per GPU: name, bar, mean and pattern of utilization.
+//! Utilization: name, bar, mean and pattern of each GPU, on one line; in large fleets, of alike GPUs.
 //!
 //! Must not depend on cost.
 
@@ -13,22 +13,36 @@ use super::layout::{Page, Style, WIDTH, padded, shortened, width};
 const LONGEST_NAME: usize = 20;
 const LONGEST_BAR: usize = 48;
 
+/// Means of alike GPUs differ by less than this, in percent.
+const LEVEL: f64 = 10.0;
+
 /// Width of `100%`.
 const MEAN: usize = 4;
 
 /// Between name, bar, mean and pattern.
 const GAP: &str = "  ";
 
-pub(super) fn write(page: &mut Page, report: &Report, bars: &Bars<'_>) {
+/// Maximum number of lines. Of more GPUs, alike ones share a line.
+const LINES: usize = 16;
+
+/// `each`: a line per GPU, however many.
+pub(super) fn write(page: &mut Page, report: &Report, bars: &Bars<'_>, each: bool) {
+    let groups = groups(&report.gpus, each);
+    let count = if each { groups.len() } else { groups.len().min(LINES) };
+    let (shown, hidden) = groups.split_at(count);
     let names = names(&report.gpus);
-    let patterns: Vec<String> = report.gpus.iter().map(pattern_text).collect();
+    let label = |group: &Vec<usize>| label(&names, group);
+    let labels: Vec<String> = shown.iter().map(label).collect();
+    let first = |group: &Vec<usize>| group.first().and_then(|index| report.gpus.get(*index));
+    let patterns: Vec<String> =
+        shown.iter().map(|group| first(group).map(pattern_text).unwrap_or_default()).collect();
     let widest = |texts: &[String]| texts.iter().map(|text| width(text)).max().unwrap_or(0);
-    let (name_width, pattern_width) = (widest(&names), widest(&patterns));
-    let rest = name_width + MEAN + pattern_width + 3 * GAP.len();
+    let (label_width, pattern_width) = (widest(&labels), widest(&patterns));
+    let rest = label_width + MEAN + pattern_width + 3 * GAP.len();
     let bar_width = WIDTH.saturating_sub(rest).min(LONGEST_BAR);
-    for (index, ((gpu, name), pattern)) in report.gpus.iter().zip(&names).zip(&patterns).enumerate()
-    {
-        page.write(Style::Plain, &padded(name, name_width));
+    for ((group, label), pattern) in shown.iter().zip(&labels).zip(&patterns) {
+        let Some((index, gpu)) = group.first().copied().zip(first(group)) else { continue };
+        page.write(Style::Plain, &padded(label, label_width));
         page.write(Style::Plain, GAP);
         let columns = columns(report, bars, index, gpu, bar_width);
         bar(page, &columns);
@@ -37,6 +51,42 @@ pub(super) fn write(page: &mut Page, report: &Report, bars: &Bars<'_>) {
         page.write(Style::Plain, &format!("{GAP}{:>MEAN$}{GAP}{pattern}", mean(gpu)));
         page.end_line();
     }
+    if groups.len() < report.gpus.len() {
+        let hidden: usize = hidden.iter().map(Vec::len).sum();
+        let hidden = if hidden > 0 { format!("{hidden} more GPUs; ") } else { String::new() };
+        let note = format!("{hidden}a line shows the first of alike GPUs; --all-gpus shows each");
+        page.write(Style::Dim, &note);
+        page.end_line();
+    }
+}
+
+/// Indexes of GPUs that share a line, the largest groups first: of one model, with the same kind of
+/// pattern and about the same mean. Each GPU alone if there are few.
+fn groups(gpus: &[Gpu], each: bool) -> Vec<Vec<usize>> {
+    if each || gpus.len() <= LINES {
+        return (0..gpus.len()).map(|index| vec![index]).collect();
+    }
+    let kind = |gpu: &Gpu| gpu.pattern.as_ref().map(|pattern| pattern.kind);
+    let level = |gpu: &Gpu| gpu.utilization.mean.map(|mean| (mean / LEVEL).round().to_bits());
+    let is_alike =
+        |a: &Gpu, b: &Gpu| (&a.model, kind(a), level(a)) == (&b.model, kind(b), level(b));
+    let mut groups: Vec<(&Gpu, Vec<usize>)> = Vec::new();
+    for (index, gpu) in gpus.iter().enumerate() {
+        match groups.iter_mut().find(|(first, _)| is_alike(first, gpu)) {
+            Some((_, group)) => group.push(index),
+            None => groups.push((gpu, vec![index])),
+        }
+    }
+    let mut groups: Vec<_> = groups.into_iter().map(|(_, group)| group).collect();
+    // The order of equally large groups is that of the report.
+    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    groups
+}
+
+/// The name of one GPU, or how many there are and the name of the first.
+fn label(names: &[String], group: &[usize]) -> String {
+    let first = group.first().and_then(|index| names.get(*index)).map_or("", String::as_str);
+    if group.len() > 1 { format!("{} × as {first}", group.len()) } else { first.to_owned() }
 }
 
 fn columns(report: &Report, bars: &Bars<'_>, index: usize, gpu: &Gpu, count: usize) -> Vec<Column> {
@@ -81,6 +131,51 @@ pub(super) fn name_of(gpus: &[Gpu], index: usize) -> String {
 pub(super) fn names_of(gpus: &[Gpu], ids: &[String]) -> Vec<String> {
     let named = gpus.iter().zip(names(gpus));
     named.filter(|(gpu, _)| ids.contains(&gpu.id)).map(|(_, name)| name).collect()
+}
+
+/// Maximum number of ranges of GPUs, or of GPUs without an index, listed by name.
+const LISTED: usize = 8;
+
+/// The GPUs with these IDs: `GPU 0–3, 7 of 8`.
+pub(super) fn which(gpus: &[Gpu], ids: &[String]) -> String {
+    let all = names(gpus);
+    let named = names_of(gpus, ids);
+    if named.len() == all.len() && all.len() > 1 {
+        return if all.len() == 2 {
+            "both GPUs".to_owned()
+        } else {
+            format!("all {} GPUs", all.len())
+        };
+    }
+    let text = listed(&named);
+    if named.len() > 1 { format!("{text} of {}", all.len()) } else { text }
+}
+
+/// Names, with ranges of indexes.
+fn listed(names: &[String]) -> String {
+    let index = |name: &String| name.strip_prefix("GPU ")?.parse::<u32>().ok();
+    let (prefix, parts) = match names.iter().map(index).collect::<Option<Vec<u32>>>() {
+        Some(mut indexes) => {
+            indexes.sort_unstable();
+            let ranges = indexes.chunk_by(|a, b| a.checked_add(1) == Some(*b));
+            ("GPU ", ranges.map(range).collect())
+        }
+        None => ("", names.to_vec()),
+    };
+    match parts.get(..LISTED) {
+        Some(first) if parts.len() > LISTED => {
+            format!("{prefix}{} and others, {}", first.join(", "), names.len())
+        }
+        _ => format!("{prefix}{}", parts.join(", ")),
+    }
+}
+
+fn range(indexes: &[u32]) -> String {
+    match indexes {
+        [] => String::new(),
+        [only] => only.to_string(),
+        [first, .., last] => format!("{first}–{last}"),
+    }
 }
 
 /// Text of policies with GPU IDs replaced by displayed names. Numeric IDs are left: they may be other

@@ -14,6 +14,9 @@ pub(crate) const WIDTH: usize = 80;
 /// The column at which facts begin, after their labels.
 const FACTS: usize = 13;
 
+/// The columns of facts.
+pub(super) const WIDTH_OF_FACTS: usize = WIDTH - FACTS;
+
 /// A color. It repeats what the text states and adds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -102,17 +105,18 @@ impl Page {
 
     /// Items beside a label, as many per line as fit.
     pub(crate) fn fact(&mut self, label: &str, items: &[String], between: &str) {
-        self.beside(label, Style::Plain, &wrap(items, between, WIDTH - FACTS));
+        self.beside(label, Style::Plain, &wrap(items, between, WIDTH_OF_FACTS));
     }
 
     /// The same in at most `lines` lines; items that do not fit are omitted.
     pub(crate) fn at_most(&mut self, label: &str, items: &[String], lines: usize) {
-        let all = wrap(items, SEPARATOR, WIDTH - FACTS);
+        let all = wrap(items, SEPARATOR, WIDTH_OF_FACTS);
         self.beside(label, Style::Plain, all.get(..lines).unwrap_or(&all));
     }
 
     /// External text beside a label in at most `lines` lines; longer text ends with an ellipsis.
-    pub(crate) fn passage(&mut self, label: &str, text: &str, lines: usize) {
+    /// Returns the number of lines.
+    pub(crate) fn passage(&mut self, label: &str, style: Style, text: &str, lines: usize) -> usize {
         let mut words: Vec<String> = Vec::new();
         for word in text.split_whitespace() {
             match words.last_mut() {
@@ -121,22 +125,23 @@ impl Page {
                 _ => words.push(word.to_owned()),
             }
         }
-        let mut all = wrap(&words, " ", WIDTH - FACTS);
+        let mut all = wrap(&words, " ", WIDTH_OF_FACTS);
         if all.len() > lines {
             all.truncate(lines);
             if let Some(last) = all.last_mut() {
-                let limit = WIDTH - FACTS - 1;
+                let limit = WIDTH_OF_FACTS - 1;
                 let kept = last.rsplit_once(' ').filter(|_| width(last) > limit);
                 let kept = kept.map_or(last.as_str(), |(kept, _)| kept);
                 *last = format!("{}…", chunks(kept, limit).swap_remove(0).trim_end());
             }
         }
-        self.beside(label, Style::Plain, &all);
+        self.beside(label, style, &all);
+        all.len()
     }
 
     /// A title beside a label.
     pub(crate) fn titled(&mut self, label: &str, title: &str) {
-        self.beside(label, Style::Bold, &wrap(&[title.to_owned()], " ", WIDTH - FACTS));
+        self.beside(label, Style::Bold, &wrap(&[title.to_owned()], " ", WIDTH_OF_FACTS));
     }
 
     fn beside(&mut self, label: &str, style: Style, lines: &[String]) {
@@ -264,7 +269,7 @@ mod tests {
     fn long_passage_ends_with_whole_word() {
         let first = |words: &str| {
             let mut page = Page::new(false);
-            page.passage("Why", words, 1);
+            page.passage("Why", Style::Plain, words, 1);
             page.into_text().split_off(FACTS)
         };
         let limit = WIDTH - FACTS;

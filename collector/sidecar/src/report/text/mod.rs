@@ -1,14 +1,19 @@
 //! The report as text: a page of 80 columns.
 //!
 //! A title, one bar per GPU, the table of phases, then facts beside their labels: first cost, then
-//! measurement; last the recommendations and what they would save. Must not depend on the terminal
-//! or add numbers that are not in the report.
+//! measurement; last the recommendations, what they would save, and what is missing for others. Must
+//! not depend on the terminal or add numbers that are not in the report.
 
+mod explanation;
 pub(crate) mod format;
 mod gpus;
 pub(crate) mod layout;
 mod measured;
+mod missing;
 mod money;
+mod notes;
+#[cfg(test)]
+mod page_tests;
 mod phases;
 mod recommendations;
 mod savings;
@@ -22,14 +27,37 @@ use self::layout::{Page, SEPARATOR, Style};
 use super::bar::Bars;
 use super::model::Report;
 
-/// Renders the report. For `color` see [`use_color`].
+/// How a report is rendered.
+#[derive(Clone, Debug, Default)]
+pub struct TextOptions {
+    /// See [`use_color`].
+    pub color: bool,
+    /// A bar for each GPU of a large fleet.
+    pub all_gpus: bool,
+    /// Recommendations in full.
+    pub explain: Explain,
+}
+
+/// Which recommendations are written in full.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Explain {
+    /// None: the most valuable ones in a few lines each.
+    #[default]
+    None,
+    /// All of them, and all that is missing.
+    All,
+    /// Those with this code, instead of all others.
+    Code(String),
+}
+
+/// Renders the report.
 #[must_use]
-pub fn render(report: &Report, bars: &Bars<'_>, color: bool) -> String {
-    let mut page = Page::new(color);
+pub fn render(report: &Report, bars: &Bars<'_>, options: &TextOptions) -> String {
+    let mut page = Page::new(options.color);
     title(&mut page, report);
     if !report.gpus.is_empty() {
         blank(&mut page);
-        gpus::write(&mut page, report, bars);
+        gpus::write(&mut page, report, bars, options.all_gpus);
         blank(&mut page);
         phases::write(&mut page, report);
     }
@@ -37,8 +65,15 @@ pub fn render(report: &Report, bars: &Bars<'_>, color: bool) -> String {
     money::write(&mut page, report);
     blank(&mut page);
     measured::write(&mut page, report);
-    recommendations::write(&mut page, report);
-    savings::write(&mut page, report);
+    let in_full = options.explain != Explain::None;
+    match &options.explain {
+        Explain::None => recommendations::write(&mut page, report),
+        Explain::All => explanation::write(&mut page, report, None),
+        Explain::Code(code) => explanation::write(&mut page, report, Some(code)),
+    }
+    let has_savings = savings::write(&mut page, report, in_full);
+    missing::write(&mut page, report, in_full, in_full || !has_savings);
+    notes::write(&mut page, report);
     page.into_text()
 }
 

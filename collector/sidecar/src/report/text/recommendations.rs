@@ -1,153 +1,110 @@
-//! Recommendations: the best one per target in full, the others on one line each.
+//! Recommendations: the most valuable ones in at most four lines each, the others on one line each.
 //!
-//! The JSON report has all in full. Must not depend on the combined savings.
+//! The number comes first, then what it is, why, and the action. `explanation.rs` has all of it. Must
+//! not depend on the combined savings.
 
 use crate::report::model::{Gpu, Report};
-use crate::report::policies::{Need, Range, Recommendation};
+use crate::report::policies::{Range, Recommendation};
 use crate::report::value::Usd;
 
 use super::format::{self, Dollars};
-use super::gpus::{by_name, names_of};
-use super::layout::{Page, SEPARATOR};
+use super::gpus::{by_name, which};
+use super::layout::{Page, Style, WIDTH, WIDTH_OF_FACTS};
+
+/// Maximum number of recommendations with reason and action.
+const FULL: usize = 3;
 
 /// Maximum number of recommendations on one line each.
-const BRIEF: usize = 5;
+const BRIEF: usize = 3;
 
-/// Maximum lines of rationale and action, and of evidence.
+/// Maximum lines of one recommendation.
 const LINES: usize = 4;
-const EVIDENCE_LINES: usize = 2;
-
-/// Maximum number of GPUs listed by name.
-const GPUS: usize = 8;
-
-/// Maximum number of missing pieces of information.
-const NEEDS: usize = 4;
 
 pub(super) fn write(page: &mut Page, report: &Report) {
-    write_recommendations(page, report);
-    write_needs(page, report);
-}
-
-/// What is missing for other recommendations, and for which GPUs.
-fn write_needs(page: &mut Page, report: &Report) {
-    if report.needs.is_empty() {
-        return;
-    }
-    page.end_line();
-    let need = |it: &Need| {
-        let gpus = which(&report.gpus, &it.gpus);
-        vec![format!("{} ({gpus}): {}", it.missing, it.reason)]
-    };
-    let mut lines: Vec<_> = report.needs.iter().take(NEEDS).map(need).collect();
-    match report.needs.len().saturating_sub(NEEDS) {
-        0 => {}
-        more => lines.push(vec![format!("{more} more in --format json")]),
-    }
-    page.facts("Missing", lines);
-}
-
-fn write_recommendations(page: &mut Page, report: &Report) {
-    let all = &report.recommendations;
-    let is_best = |it: &&Recommendation| {
-        let best = best(all, it.target);
-        it.kind == "risk" || best.is_some_and(|best| std::ptr::eq(best, *it))
-    };
-    let (full, rest): (Vec<_>, Vec<_>) = all.iter().partition(is_best);
-    for it in full {
+    let (full, rest) = best_first(&report.recommendations);
+    if !full.is_empty() {
         page.end_line();
-        write_full(page, report, it);
     }
-    if rest.is_empty() {
-        return;
+    for it in full {
+        short(page, &report.gpus, it);
     }
-    page.end_line();
-    let lines = rest.iter().take(BRIEF);
-    let mut lines: Vec<_> = lines.map(|it| vec![brief(&report.gpus, it)]).collect();
+    for it in rest.iter().take(BRIEF) {
+        page.passage(&amount(it), Style::Plain, &title(&report.gpus, it), 1);
+    }
     match rest.len().saturating_sub(BRIEF) {
         0 => {}
-        more => lines.push(vec![format!("{more} more in --format json")]),
+        more => page.facts("", [vec![format!("{more} more with --explain")]]),
     }
-    page.facts("Also", lines);
 }
 
-/// The best recommendation for a target: the first that counts, else the first.
-fn best<'a>(all: &'a [Recommendation], target: &str) -> Option<&'a Recommendation> {
-    let mut own = all.iter().filter(|it| it.target == target && it.kind != "risk");
-    own.clone().find(|it| it.counted).or_else(|| own.next())
-}
-
-fn write_full(page: &mut Page, report: &Report, it: &Recommendation) {
-    page.titled("Recommended", &it.title);
-    let confidence = format!("confidence {:.0}%", it.confidence * 100.0);
-    let lever = format!("lever {}", it.lever);
-    let policy = format!("policy {}", it.policy);
-    let excluded = report.savings.is_some() && !it.counted && it.kind == "saving";
-    let excluded = excluded.then(|| "not in the total below".to_owned());
-    let effect = match it.kind {
-        "risk" => "a risk".to_owned(),
-        "capacity" => capacity(it),
-        _ => saves(it),
+/// Those that are written in full, then the others: risks, then the best one of each target, both in
+/// order.
+fn best_first(all: &[Recommendation]) -> (Vec<&Recommendation>, Vec<&Recommendation>) {
+    let is_first = |(index, it): &(usize, &Recommendation)| {
+        let before = all.get(..*index).unwrap_or_default();
+        it.kind == "risk"
+            || !before.iter().any(|other| other.kind != "risk" && other.target == it.target)
     };
-    let facts = [which(&report.gpus, &it.gpus), effect, confidence, lever, policy];
-    page.fact("", &facts.into_iter().chain(excluded).collect::<Vec<_>>(), SEPARATOR);
-    page.passage("Why", &by_name(&report.gpus, &it.rationale), LINES);
-    page.passage("Action", &by_name(&report.gpus, &it.action), LINES);
-    let number = |(name, value): (&String, &f64)| {
-        format!("{} {}", name.replace(['_', '.'], " "), format::number(*value))
+    let chosen: Vec<usize> =
+        all.iter().enumerate().filter(is_first).map(|(index, _)| index).take(FULL).collect();
+    let (full, rest): (Vec<_>, Vec<_>) =
+        all.iter().enumerate().partition(|(index, _)| chosen.contains(index));
+    let alone = |each: Vec<(usize, _)>| each.into_iter().map(|(_, it)| it).collect();
+    (alone(full), alone(rest))
+}
+
+/// Title, first sentence of the reason, first sentence of the action.
+fn short(page: &mut Page, gpus: &[Gpu], it: &Recommendation) {
+    let title = page.passage(&amount(it), Style::Bold, &title(gpus, it), 2);
+    let why = first_sentence(&it.rationale);
+    let why = page.passage("", Style::Plain, &by_name(gpus, why), LINES - title - 1);
+    let action = first_sentence(&it.action);
+    page.passage("", Style::Plain, &by_name(gpus, action), LINES - title - why);
+}
+
+/// `Use more loader workers: GPU 0–1 of 8 ($0–$21.48, 80% confident)`.
+fn title(gpus: &[Gpu], it: &Recommendation) -> String {
+    let confidence = format!("{:.0}% confident", it.confidence * 100.0);
+    let range = match (it.kind, it.saving_usd) {
+        ("risk", _) => None,
+        ("saving", Some(usd)) => Some(dollars(usd)),
+        _ => Some(percents(it.saving_fraction)),
     };
-    let numbers: Vec<_> = it.evidence.iter().map(number).collect();
-    page.at_most("Evidence", &numbers, EVIDENCE_LINES);
+    let doubt: Vec<String> = range.into_iter().chain([confidence]).collect();
+    format!("{}: {} ({})", it.title, which(gpus, &it.gpus), doubt.join(", "))
 }
 
-fn brief(gpus: &[Gpu], it: &Recommendation) -> String {
-    let expected = match it.saving_usd.filter(|_| it.kind == "saving") {
-        _ if it.kind == "risk" => "risk".to_owned(),
-        Some(usd) => Dollars::of(usd.expected.0).short(),
-        None => format::percent(it.saving_fraction.expected),
-    };
-    format!("{expected}: {} ({})", it.title, which(gpus, &it.gpus))
+fn dollars(
+    Range { low: Usd(low), expected: Usd(expected), high: Usd(high) }: Range<Usd>,
+) -> String {
+    let [low, _, high] = Dollars::alike([low, expected, high]).map(Dollars::brief);
+    format!("{low}–{high}")
 }
 
-/// `GPU 0, 1`.
-fn which(gpus: &[Gpu], ids: &[String]) -> String {
-    let names = names_of(gpus, ids);
-    match names.len() {
-        all if all == gpus.len() && all > 1 => format!("all {all} GPUs"),
-        some if some > GPUS => {
-            let first = names.get(..GPUS).unwrap_or_default();
-            format!("{} and {} more", listed(first), some - GPUS)
-        }
-        _ => listed(&names),
+fn percents(Range { low, high, .. }: Range<f64>) -> String {
+    format!("{:.0}–{:.0}%", low * 100.0, high * 100.0)
+}
+
+/// What it is worth, in the column of labels.
+pub(super) fn amount(it: &Recommendation) -> String {
+    let fraction = || format::percent(it.saving_fraction.expected);
+    match (it.kind, it.saving_usd) {
+        ("risk", _) => "Risk".to_owned(),
+        ("saving", Some(usd)) => fitting("Saves", &Dollars::of(usd.expected.0).short()),
+        ("saving", None) => fitting("Saves", &fraction()),
+        _ => fitting("Frees", &fraction()),
     }
 }
 
-/// A list of names, with a common prefix only once: `GPU 0, 1, 7`.
-fn listed(names: &[String]) -> String {
-    let indices = names.iter().map(|name| name.strip_prefix("GPU "));
-    match indices.collect::<Option<Vec<_>>>() {
-        Some(indices) => format!("GPU {}", indices.join(", ")),
-        None => names.join(", "),
-    }
+/// As much of it as fits the column of labels: without cents, then without the verb.
+fn fitting(verb: &str, amount: &str) -> String {
+    let whole = amount.split_once('.').map_or(amount, |(whole, _)| whole);
+    let candidates = [format!("{verb} {amount}"), format!("{verb} {whole}"), whole.to_owned()];
+    let fits = |text: &String| text.chars().count() < WIDTH - WIDTH_OF_FACTS;
+    candidates.into_iter().find(fits).unwrap_or_else(|| verb.to_owned())
 }
 
-/// The share of these GPUs that others can use.
-fn capacity(it: &Recommendation) -> String {
-    let Range { low, expected, high } = it.saving_fraction;
-    let [low, high] = [low, high].map(|fraction| format!("{:.0}", fraction * 100.0));
-    format!("frees {} of them for other work, {low}–{high}%", format::percent(expected))
-}
-
-/// The saving in dollars, if these GPUs have a price, and as a fraction of their bill.
-fn saves(it: &Recommendation) -> String {
-    let Range { low, expected, high } = it.saving_fraction;
-    let [low, high] = [low, high].map(|fraction| format!("{:.0}", fraction * 100.0));
-    let whose = if it.gpus.len() == 1 { "its" } else { "their" };
-    let fractions = format!("{} of {whose} bill, {low}–{high}%", format::percent(expected));
-    match it.saving_usd {
-        Some(Range { low: Usd(low), expected: Usd(expected), high: Usd(high) }) => {
-            let [low, expected, high] = Dollars::alike([low, expected, high]).map(Dollars::short);
-            format!("saves {expected} ({low}–{high}), {fractions}")
-        }
-        None => format!("saves {fractions}"),
-    }
+/// A text up to its first full stop before a blank.
+fn first_sentence(text: &str) -> &str {
+    text.find(". ").and_then(|end| text.get(..=end)).unwrap_or(text)
 }

@@ -1,7 +1,8 @@
-//! The table of savings, then notes and errors of policies.
+//! What all recommendations save together: in one sentence, or as a table.
 //!
 //! Must not depend on individual recommendations.
 
+use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::projection::MONTHLY_BASIS;
 
 use crate::report::model::Report;
@@ -9,7 +10,6 @@ use crate::report::policies::{Range, Savings};
 use crate::report::value::Usd;
 
 use super::format::{self, Dollars};
-use super::gpus::by_name;
 use super::layout::{Page, SEPARATOR, Style};
 
 /// Column widths of name, each amount, and share.
@@ -17,15 +17,31 @@ const NAME: usize = 20;
 const MONEY: usize = 13;
 const SHARE: usize = 10;
 
-/// Maximum number of notes, and of policies without a result.
-const NOTES: usize = 4;
-
-pub(super) fn write(page: &mut Page, report: &Report) {
-    if let Some(savings) = report.savings.as_ref().filter(|_| !report.recommendations.is_empty()) {
+/// Returns whether there are any.
+pub(super) fn write(page: &mut Page, report: &Report, in_full: bool) -> bool {
+    let savings = report.savings.as_ref().filter(|it| it.total_usd.high.0 > NanoUsd::ZERO);
+    let Some(savings) = savings else { return false };
+    if in_full {
         page.end_line();
         table(page, savings);
+    } else {
+        page.facts("Savings", sentences(savings));
     }
-    policies(page, report);
+    true
+}
+
+/// All together, which is less than their sum, and per month.
+fn sentences(savings: &Savings) -> Vec<Vec<String>> {
+    let amounts = |Range { low, expected, high }: Range<Usd>| {
+        let amounts = Dollars::alike([low.0, expected.0, high.0]).map(Dollars::brief);
+        let [low, expected, high] = amounts;
+        format!("{expected} ({low}–{high})")
+    };
+    let share = format::percent(savings.total_fraction.expected);
+    let all = format!("{} of this bill with all of these, {share}", amounts(savings.total_usd));
+    let monthly = savings.monthly_usd;
+    let monthly = monthly.map(|usd| format!("{} per month ({MONTHLY_BASIS})", amounts(usd)));
+    [Some(all), monthly].into_iter().flatten().map(|it| vec![it]).collect()
 }
 
 /// One row per waste category, their subtotal, throughput and rate, the total, and the total per month.
@@ -76,42 +92,4 @@ fn row(page: &mut Page, name: &str, usd: Option<Range<Usd>>, fraction: Option<Ra
     let share = fraction.map(|fraction| format::percent(fraction.expected)).unwrap_or_default();
     page.write(Style::Plain, &format!("{name:NAME$}{amounts}{share:>SHARE$}"));
     page.end_line();
-}
-
-/// Notes of policies, and policies without a result.
-fn policies(page: &mut Page, report: &Report) {
-    // Equal notes of several policies are merged.
-    let mut notes: Vec<(Vec<&str>, &str)> = Vec::new();
-    for policy in &report.policies {
-        for note in &policy.notes {
-            match notes.iter_mut().find(|(_, known)| known == note) {
-                Some((names, _)) => names.push(&policy.name),
-                None => notes.push((vec![&policy.name], note)),
-            }
-        }
-    }
-    let note = |(names, note): (Vec<&str>, &str)| {
-        vec![format!("{}: {}", names.join(", "), by_name(&report.gpus, note))]
-    };
-    let merged: Vec<_> = notes.into_iter().map(note).collect();
-    let failed = report.policies.iter().filter_map(|policy| {
-        let error = policy.error.as_ref()?;
-        Some(vec![format!("{}: {}", policy.name, error.message)])
-    });
-    let failed: Vec<_> = failed.collect();
-    if !(merged.is_empty() && failed.is_empty()) {
-        page.end_line();
-    }
-    page.facts("Policy notes", first(merged));
-    page.facts("Failed", first(failed));
-}
-
-/// The first of these facts, and the number of the others.
-fn first(mut facts: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    if facts.len() > NOTES {
-        let more = facts.len() - NOTES;
-        facts.truncate(NOTES);
-        facts.push(vec![format!("{more} more in --format json")]);
-    }
-    facts
 }

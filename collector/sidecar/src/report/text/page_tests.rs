@@ -1,0 +1,111 @@
+//! The page, whatever a fleet or a policy contains: it fits 80 columns and stays short.
+
+use super::super::policies::{Policy, Range, Recommendation, ReportedError};
+use super::super::test_fleet::*;
+use super::super::{Input, Report, Usd};
+use super::{Bars, Explain, TextOptions, render};
+
+fn text(input: &Input<'_>, report: &Report, options: &TextOptions) -> String {
+    let text = render(report, &Bars::of(input), options);
+    assert_fits(&text);
+    text
+}
+
+#[test]
+fn large_fleet_with_long_names_fits_the_page() {
+    let mut gpus: Vec<TestGpu> = (0..64)
+        .map(|index| TestGpu::new(index, user_price("9999.999999999"), &every_second(40, bouncing)))
+        .collect();
+    for gpu in &mut gpus {
+        gpu.identity.index = None;
+        gpu.identity.name =
+            format!("rack-{}/a-very-long-host-name.example.org:GPU-{}", 7, gpu.identity.name);
+    }
+    let input = input(&"a very long title ".repeat(12), &gpus);
+    let report = Report::build(&input);
+    text(&input, &report, &TextOptions::default());
+    let options = TextOptions { all_gpus: true, ..TextOptions::default() };
+    let text = text(&input, &report, &options);
+    assert_eq!(text.lines().filter(|line| line.starts_with("rack-")).count(), 64);
+}
+
+/// Text of policies stays within the page and within its lines, whatever it contains.
+#[test]
+fn policy_text_cannot_break_the_page() {
+    let gpus = [
+        TestGpu::new(0, user_price("3"), &every_second(90, bouncing)),
+        TestGpu::new(1, user_price("3"), &every_second(90, bouncing)),
+    ];
+    let input = input("train.csv", &gpus);
+    let mut report = Report::build(&input);
+    let words = "\x1b[2J\u{202e}".to_owned() + &"long".repeat(20) + " short\n90% ";
+    let fraction = Range { low: 0.0, expected: 0.5, high: 1.0 };
+    let usd = Usd(phasemeter_meter::money::NanoUsd(1 << 70));
+    for target in ["starvation", "idle", "underload", "rate", "rate", "rate"] {
+        report.recommendations.push(Recommendation {
+            policy: words.clone(),
+            code: words.clone(),
+            target,
+            lever: "mig".to_owned(),
+            title: words.clone(),
+            action: words.repeat(9),
+            rationale: words.repeat(9),
+            confidence: 1.0,
+            gpus: vec!["0".to_owned(), "1".to_owned()],
+            evidence: (0..32).map(|i| (format!("{words}{i}"), f64::MAX)).collect(),
+            saving_fraction: fraction,
+            saving_usd: Some(Range { low: usd, expected: usd, high: usd }),
+            counted: true,
+            kind: "saving",
+            effort: "low",
+            reversible: false,
+            remediation: None,
+        });
+    }
+    report.policies.push(Policy {
+        name: words.clone(),
+        version: None,
+        kind: None,
+        digest: None,
+        generation: 0,
+        error: Some(ReportedError { kind: "guest", message: words.clone() }),
+        fuel: None,
+        duration_us: None,
+        notes: vec![words.clone(); 9],
+    });
+    let mut lines = Vec::new();
+    for explain in [Explain::None, Explain::All, Explain::Code(words.clone())] {
+        let options = TextOptions { explain, ..TextOptions::default() };
+        let text = text(&input, &report, &options);
+        let harmful = |c: char| c == '\u{202e}' || c.is_control() && c != '\n';
+        assert!(!text.contains(harmful), "{text}");
+        let ends = ["Savings", "Uncovered", "Missing", "Policy notes"];
+        let after = text.lines().skip_while(|line| !line.starts_with("Experiment")).skip(1);
+        lines.push(after.take_while(|line| !ends.iter().any(|end| line.starts_with(end))).count());
+        let full = text.lines().filter(|line| line.starts_with("Why")).count();
+        assert_eq!(full, if options.explain == Explain::None { 0 } else { 6 }, "{text}");
+    }
+    // Three in four lines each, others in one.
+    assert!(lines[0] <= 3 * 4 + 4 + 1 && lines[1] > 60, "{lines:?}");
+}
+
+/// Alike GPUs of a large fleet share a line, and each has its own on request.
+#[test]
+fn alike_gpus_of_large_fleet_share_a_line() {
+    let gpu = |index: u32| {
+        let percent = if index < 30 { 97 } else { 20 };
+        TestGpu::new(index, user_price("3"), &every_second(90, |_| percent))
+    };
+    let gpus: Vec<TestGpu> = (0..40).map(gpu).collect();
+    let input = input("fleet.csv", &gpus);
+    let lines = |all_gpus| {
+        let options = TextOptions { all_gpus, ..TextOptions::default() };
+        let text = text(&input, &Report::build(&input), &options);
+        let is_bar = |line: &&str| line.contains('█') || line.contains('▂');
+        text.lines().filter(is_bar).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let shared = lines(false);
+    let begin: Vec<&str> = shared.iter().map(|line| &line[..line.find("  ").unwrap()]).collect();
+    assert_eq!(begin, ["30 × as GPU 0", "10 × as GPU 30"]);
+    assert_eq!(lines(true).len(), 40);
+}
