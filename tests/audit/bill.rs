@@ -119,6 +119,27 @@ fn invoice_is_compared_line_by_line() {
     assert_eq!(nanos(&line["difference_usd"]), Some(difference));
 }
 
+#[test]
+fn focus_rows_sum_to_the_bill() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = report(dir.path(), "a.json", 1, "team=vision,host.name=a");
+    let copy = dir.path().join("copy.json");
+    fs::copy(&one, &copy).unwrap();
+    let outcome = bill(&[one.clone(), copy], &["--format", "focus"]);
+    assert_eq!(outcome.status, 0);
+    assert!(outcome.err.contains("copy.json is identical to another report"), "{}", outcome.err);
+    let mut lines = outcome.out.lines();
+    let header: Vec<_> = lines.next().unwrap().split(',').collect();
+    let column = header.iter().position(|name| *name == "EffectiveCost").unwrap();
+    // No cell before it contains a comma but the description.
+    let cost = |line: &str| {
+        let line = line.replace("\"GPU time, NVIDIA H100 80GB HBM3, on demand\"", "description");
+        nanos(&json!(line.split(',').nth(column).unwrap())).unwrap()
+    };
+    let sum: i128 = lines.map(cost).sum();
+    assert_eq!(Some(sum), nanos(&read(&one)["cost"]["total_usd"]));
+}
+
 /// Prints time and peak memory. `PHASEMETER_BILL_REPORTS=10000` for a larger one.
 #[test]
 fn bill_of_many_reports_closes_in_bounded_memory() {

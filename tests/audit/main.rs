@@ -34,6 +34,7 @@ mod report;
 // Tests.
 mod accuracy;
 mod bill;
+mod compare;
 mod contracts;
 mod demo;
 mod determinism;

@@ -23,6 +23,15 @@ pub(crate) fn cells(row: &str) -> Option<Vec<String>> {
     (!is_quoted).then_some(cells)
 }
 
+/// A cell, quoted if necessary.
+pub(crate) fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

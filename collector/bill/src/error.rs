@@ -71,6 +71,9 @@ pub enum BillError {
         #[source]
         source: io::Error,
     },
+    /// A report changed between two reads of it.
+    #[error("a report changed while it was read; run the command again")]
+    Changed,
     /// No report is left.
     #[error("no valid report; name at least one report of `phasemeter` with --format json")]
     NoReports,

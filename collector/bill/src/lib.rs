@@ -26,9 +26,13 @@ mod sessions;
 mod spread;
 pub mod totals;
 
+// Comparisons.
+pub mod compare;
+
 // Output.
 pub mod bill_json;
 pub mod bill_text;
 mod csv;
+pub mod focus;
 mod format;
 mod table;

@@ -22,7 +22,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 #[cfg(feature = "bill")]
-pub use bill::{BillArgs, Idle};
+pub use bill::{BillArgs, BillFormat, CompareArgs, Idle};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(feature = "live")]
 pub use live::{RecordArgs, RunArgs, WindowArgs};
@@ -110,6 +110,9 @@ pub enum Command {
     /// Split the cost of any number of JSON reports: who pays for which GPU time.
     #[cfg(feature = "bill")]
     Bill(BillArgs),
+    /// Compare two JSON reports of the same work, before and after a change.
+    #[cfg(feature = "bill")]
+    Compare(CompareArgs),
     /// Plan before renting: memory, number of GPUs, payment plan, sharing, and more.
     #[cfg(feature = "plan")]
     #[command(subcommand)]

@@ -1,6 +1,11 @@
 //! Reports for tests, as JSON.
 
-#![allow(dead_code, unreachable_pub, reason = "each test that includes it uses a part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::cast_possible_truncation,
+    reason = "each test that includes it uses a part"
+)]
 
 use std::fmt::Write;
 

@@ -34,9 +34,21 @@ pub struct BillArgs {
     #[arg(long)]
     pub skip_invalid: bool,
 
-    /// Output format.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    /// Output format. `focus` is CSV in FOCUS 1.2, with a row per GPU and hour, and idle cost where it
+    /// was.
+    #[arg(long, value_enum, default_value_t = BillFormat::Text)]
+    pub format: BillFormat,
+}
+
+/// Format of a bill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BillFormat {
+    /// Text, for people.
+    Text,
+    /// JSON, for programs.
+    Json,
+    /// Cost data for FinOps tools.
+    Focus,
 }
 
 /// What becomes of the idle cost of GPUs without an owner.
@@ -55,4 +67,43 @@ impl From<Idle> for IdlePolicy {
             Idle::Separate => Self::Separate,
         }
     }
+}
+
+/// `phasemeter compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The JSON report before the change.
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+
+    /// The JSON report after it.
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+
+    /// The unit of work, if the reports have several in common.
+    #[arg(long, value_name = "UNIT")]
+    pub unit: Option<String>,
+
+    /// Code of a recommendation that was followed: what it promised is set beside what was saved.
+    /// Repeatable.
+    #[arg(long, value_name = "CODE")]
+    pub done: Vec<String>,
+
+    /// Confidence level of intervals in percent.
+    #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = level)]
+    pub level: f64,
+
+    /// Seed of the bootstrap. Equal seeds give equal intervals.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// A confidence level, as a fraction.
+fn level(text: &str) -> Result<f64, &'static str> {
+    let percent: Option<f64> = text.parse().ok().filter(|level| (50.0..=99.9).contains(level));
+    percent.map(|level| level / 100.0).ok_or("expected a percentage from 50 to 99.9")
 }

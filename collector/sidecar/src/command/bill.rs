@@ -1,27 +1,34 @@
 //! `phasemeter bill`: who pays for the GPU time of any number of reports.
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
-use phasemeter_bill::bill::Biller;
+use phasemeter_bill::bill::{Bill, Biller};
 use phasemeter_bill::error::{BillError, ReadError};
+use phasemeter_bill::focus::FocusWriter;
 use phasemeter_bill::invoice::Invoice;
 use phasemeter_bill::read::{Digest, read};
 use phasemeter_bill::report::Report;
 use phasemeter_bill::{bill_json, bill_text};
 use phasemeter_rules::text::clean;
+use tracing::warn;
 
 use super::error::CommandError;
-use crate::cli::{BillArgs, Format};
+use crate::cli::{BillArgs, BillFormat, Format};
 
 /// Adds up the reports and writes the bill.
 pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
     let names: Vec<String> = args.reports.iter().map(|path| path.display().to_string()).collect();
     let mut biller = Biller::new(args.by.clone(), args.idle.into());
+    let mut billed = Vec::new();
     for (path, name) in args.reports.iter().zip(&names) {
         match open(path, name) {
-            Ok((report, digest)) => _ = biller.add(name, &report, digest),
+            Ok((report, digest)) => {
+                if biller.add(name, &report, digest) {
+                    billed.push((path, name));
+                }
+            }
             Err(error) if args.skip_invalid => biller.skip(&error.to_string()),
             Err(error) => return Err(BillError::from(error).into()),
         }
@@ -33,11 +40,38 @@ pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
         Invoice::read(&file, File::open(path).map_err(unreadable)?, &bill.by)
     });
     let invoice = invoice.transpose()?.map(|invoice| invoice.reconcile(&bill));
+    let format = match args.format {
+        BillFormat::Text => Format::Text,
+        BillFormat::Json => Format::Json,
+        BillFormat::Focus => return write_focus(&bill, &billed),
+    };
     print(
-        args.format,
+        format,
         || bill_text::render(&bill, invoice.as_ref()),
         |out| bill_json::write(&bill, invoice.as_ref(), out),
     )
+}
+
+/// Reads the reports of the bill again, and writes a row for each of their periods.
+fn write_focus(bill: &Bill, billed: &[(&PathBuf, &String)]) -> Result<(), CommandError> {
+    let mut writer =
+        FocusWriter::new(BufWriter::new(io::stdout().lock())).map_err(CommandError::Output)?;
+    for (path, name) in billed {
+        let (report, _) = open(path, name).map_err(BillError::from)?;
+        match writer.write(&report) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            written => written.map_err(CommandError::Output)?,
+        }
+    }
+    let (cost, unpriced) = writer.finish().map_err(CommandError::Output)?;
+    bill.notes.iter().for_each(|note| warn!("{}", clean(note)));
+    if unpriced > 0 {
+        warn!("{unpriced} GPUs have no price, and no rows");
+    }
+    if cost != bill.sum.cost {
+        return Err(BillError::Changed.into());
+    }
+    Ok(())
 }
 
 /// Reads a report.

@@ -27,6 +27,10 @@ pub enum CommandError {
     #[cfg(feature = "bill")]
     #[error(transparent)]
     Bill(#[from] phasemeter_bill::error::BillError),
+    /// Two reports cannot be compared.
+    #[cfg(feature = "bill")]
+    #[error(transparent)]
+    Compare(#[from] phasemeter_bill::compare::CompareError),
     /// A work log is invalid.
     #[error(transparent)]
     WorkLog(#[from] super::WorkLogError),
@@ -119,7 +123,7 @@ impl CommandError {
             #[cfg(feature = "bill")]
             Self::Bill(error) if error.is_unreadable() => EX_NOINPUT,
             #[cfg(feature = "bill")]
-            Self::Bill(_) => EX_DATAERR,
+            Self::Bill(_) | Self::Compare(_) => EX_DATAERR,
             Self::WorkLog(super::WorkLogError::Unreadable { .. }) => EX_NOINPUT,
             Self::WorkLog(_) => EX_DATAERR,
             Self::FileInUse { .. } => EX_CANTCREAT,

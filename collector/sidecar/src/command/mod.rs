@@ -5,6 +5,8 @@ mod audit;
 mod bill;
 #[cfg(feature = "live")]
 mod child;
+#[cfg(feature = "bill")]
+mod compare;
 #[cfg_attr(not(feature = "live"), path = "delivery/absent.rs")]
 mod delivery;
 #[cfg_attr(not(feature = "live"), path = "delivery_report/absent.rs")]
@@ -71,6 +73,8 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "bill")]
         Command::Bill(args) => bill::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "bill")]
+        Command::Compare(args) => compare::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "plan")]
         Command::Plan(command) => plan::run(command).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "authoring")]

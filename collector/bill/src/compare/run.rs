@@ -1,0 +1,207 @@
+//! One report as input of a comparison: totals, and totals by hour.
+//!
+//! Must not depend on how two runs are compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
+
+use phasemeter_meter::money::{NANOS_PER_USD, NanoUsd};
+use phasemeter_meter::phase::Account;
+use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
+
+use crate::dimension::Dimension;
+use crate::report::{Gpu, Period, Report, Usd};
+
+/// Totals as numbers: for statistics, not for bills.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sums {
+    /// Units of work.
+    pub work: f64,
+    /// GPU-hours.
+    pub hours: f64,
+    /// Σ utilization × GPU-hours.
+    pub effective: f64,
+    /// Dollars.
+    pub cost: f64,
+    /// Dollars of observed time.
+    pub observed: f64,
+    /// Observed dollars minus utilization × dollars.
+    pub waste: f64,
+    /// GPU-hours by account.
+    pub accounts: [f64; Account::ALL.len()],
+}
+
+impl Sums {
+    /// Dollars per unit of work.
+    #[must_use]
+    pub fn unit_cost(&self) -> f64 {
+        self.cost / self.work
+    }
+
+    /// GPU-hours per unit of work.
+    #[must_use]
+    pub fn unit_time(&self) -> f64 {
+        self.hours / self.work
+    }
+
+    /// Waste as a fraction of the observed cost; zero if there is none.
+    #[must_use]
+    pub fn waste_fraction(&self) -> f64 {
+        if self.observed > 0.0 { self.waste / self.observed } else { 0.0 }
+    }
+
+    /// The fraction of the time of an account.
+    #[must_use]
+    pub fn share(&self, account: Account) -> f64 {
+        if self.hours > 0.0 { self.accounts[account as usize] / self.hours } else { 0.0 }
+    }
+
+    fn of(period: &Period) -> Self {
+        let accounts = &period.accounts;
+        let observed = accounts.cost_of(&Account::OBSERVED);
+        let Usd(utilized) = period.utilized_usd.unwrap_or_default();
+        Self {
+            work: 0.0,
+            hours: hours(accounts.time_in(&Account::ALL)),
+            effective: hours(period.effective_seconds.0),
+            cost: dollars(accounts.cost_of(&Account::ALL)),
+            observed: dollars(observed),
+            waste: dollars(observed - utilized),
+            accounts: Account::ALL.map(|account| hours(accounts.time(account))),
+        }
+    }
+}
+
+impl AddAssign<&Self> for Sums {
+    fn add_assign(&mut self, other: &Self) {
+        self.work += other.work;
+        self.hours += other.hours;
+        self.effective += other.effective;
+        self.cost += other.cost;
+        self.observed += other.observed;
+        self.waste += other.waste;
+        self.accounts.iter_mut().zip(other.accounts).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) sums: Sums,
+    /// By hour, or by longer periods, in time order; empty if work by hour is unknown.
+    pub(super) hours: Vec<Sums>,
+}
+
+impl Run {
+    #[expect(clippy::cast_precision_loss, reason = "for statistics")]
+    pub(super) fn of(report: &Report, unit: &str) -> Self {
+        let periods = || report.gpus.iter().flat_map(|gpu| &gpu.periods);
+        let longest = periods().map(Period::length).max().unwrap_or_default();
+        // Periods of a long run are whole numbers of hours, and so are days.
+        let length = Nanos(longest.0.max(1).div_ceil(NANOS_PER_HOUR) * NANOS_PER_HOUR);
+        let mut hours: BTreeMap<Timestamp, Sums> = BTreeMap::new();
+        let mut sums = Sums::default();
+        for period in periods() {
+            let each = Sums::of(period);
+            sums += &each;
+            *hours.entry(period.start.floor(length)).or_default() += &each;
+        }
+        for hour in &report.work_by_hour {
+            let count = hour.work.get(unit).copied().unwrap_or_default();
+            hours.entry(hour.start.floor(length)).or_default().work += count as f64;
+        }
+        let is_known = hours.values().any(|hour| hour.work > 0.0);
+        sums.work = report.work.get(unit).map_or(0.0, |work| work.count as f64);
+        Self { sums, hours: if is_known { hours.into_values().collect() } else { Vec::new() } }
+    }
+}
+
+/// The unit in which both reports have work, or why there is none.
+pub(super) fn common_unit(
+    names: [&str; 2],
+    reports: [&Report; 2],
+    given: Option<&str>,
+) -> Result<String, String> {
+    let units = reports.map(|report| {
+        let done = report.work.iter().filter(|(_, work)| work.count > 0);
+        done.map(|(unit, _)| unit.as_str()).collect::<BTreeSet<_>>()
+    });
+    let missing = names.iter().zip(&units).find(|(_, units)| units.is_empty());
+    if let Some((name, _)) = missing {
+        return Err(format!("{name} has no work; set --work or --work-log when it is written"));
+    }
+    let common: Vec<&str> = units[0].intersection(&units[1]).copied().collect();
+    match (given, &common[..]) {
+        (Some(unit), common) if common.contains(&unit) => Ok(unit.to_owned()),
+        (Some(unit), _) => Err(format!("they do not both have work in {unit}")),
+        (None, [unit]) => Ok((*unit).to_owned()),
+        (None, []) => {
+            let [before, after] =
+                units.map(|units| units.into_iter().collect::<Vec<_>>().join(", "));
+            Err(format!("their work is in different units ({before}, and {after})"))
+        }
+        (None, common) => {
+            Err(format!("they have several units; set --unit to one of {}", common.join(", ")))
+        }
+    }
+}
+
+/// Why two reports are not of the same work, if they are not.
+pub(super) fn differences(reports: [&Report; 2]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let [before, after] = reports.map(|report| report.gpus.len());
+    if before != after {
+        reasons.push(format!("the number of GPUs differs ({before}, and {after})"));
+    }
+    let [before, after] = reports.map(models);
+    if before != after {
+        let text = |models: &BTreeSet<&str>| models.iter().copied().collect::<Vec<_>>().join(", ");
+        reasons.push(format!("the GPU models differ ({}, and {})", text(&before), text(&after)));
+    }
+    let kind = |report: &Report| {
+        let gpu = report.gpus.first()?;
+        Dimension::Kind.value(report, gpu, Timestamp::EPOCH)
+    };
+    let [before, after] =
+        reports.map(|report| kind(report).unwrap_or_else(|| "undeclared".to_owned()));
+    if before != after {
+        reasons.push(format!("the kind of workload differs ({before}, and {after})"));
+    }
+    if reports.iter().any(|report| report.gpus.iter().any(|gpu| gpu.cost_usd.is_none())) {
+        reasons
+            .push("not all GPUs have a price; set --price when the report is written".to_owned());
+    }
+    let is_empty = |report: &&Report| report.gpus.iter().all(|gpu| gpu.periods.is_empty());
+    if reports.iter().any(is_empty) {
+        reasons.push("one of them has no metered time".to_owned());
+    }
+    reasons
+}
+
+fn models(report: &Report) -> BTreeSet<&str> {
+    report.gpus.iter().map(|gpu| gpu.model.as_deref().unwrap_or("unknown")).collect()
+}
+
+/// Whether the mean price per GPU-hour differs by more than rounding.
+pub(super) fn rates_differ(sums: &[Sums; 2]) -> bool {
+    let [before, after] = sums.map(|sums| sums.cost / sums.hours);
+    (after / before - 1.0).abs() > 1e-6
+}
+
+/// The cost of these GPUs as a fraction of the bill.
+pub(super) fn cost_share(report: &Report, gpus: &[String]) -> f64 {
+    let cost = |gpu: &Gpu| gpu.cost_usd.map_or(0.0, |Usd(cost)| dollars(cost));
+    let all: f64 = report.gpus.iter().map(cost).sum();
+    let named = report.gpus.iter().filter(|gpu| gpus.contains(&gpu.id));
+    let named: f64 = named.map(cost).sum();
+    if all > 0.0 { named / all } else { 0.0 }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for statistics, not for bills")]
+fn dollars(amount: NanoUsd) -> f64 {
+    amount.0 as f64 / NANOS_PER_USD as f64
+}
+
+fn hours(time: Nanos) -> f64 {
+    time.as_secs_f64() / 3_600.0
+}

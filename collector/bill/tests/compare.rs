@@ -1,0 +1,213 @@
+//! Comparisons of generated runs: intervals hold at their level, and different work is rejected.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a test may fail, and its numbers are small"
+)]
+
+mod reports;
+
+use phasemeter_bill::compare::{Comparison, Options, json, text};
+use phasemeter_bill::report::Report;
+use reports::{gpu, hour, parse, report, working};
+use serde_json::{Value, json as value};
+
+const SCHEMA: &str = include_str!("../src/compare/compare.schema.json");
+
+/// A pseudorandom generator of its own: xorshift.
+struct Random(u64);
+
+impl Random {
+    fn uniform(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// About normal, with a standard deviation of one.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+}
+
+/// Two days of two GPUs at $2 an hour. Work per hour varies by 7%, and depends on the hour before.
+fn run(seed: u64, throughput: f64) -> Value {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    for _ in 0..10 {
+        random.uniform();
+    }
+    let (mut level, mut counts, mut hours) = (0.0_f64, Vec::new(), Vec::new());
+    for _ in 0..48 {
+        level = 0.5 * level + 0.06 * random.normal();
+        counts.push((100_000.0 * throughput * (1.0 + level).max(0.1)).round() as u64);
+        hours.push(working((0.6 * (1.0 + level)).clamp(0.2, 0.95)));
+    }
+    let gpus = vec![gpu("a", 0, &hours), gpu("b", 0, &hours)];
+    let mut report = report(&[("phasemeter.workload", "training")], gpus);
+    report["work"] = value!({ "samples": { "count": counts.iter().sum::<u64>() } });
+    let by_hour = counts.iter().enumerate();
+    let by_hour = by_hour
+        .map(|(at, count)| value!({ "start": hour(at as u64), "work": { "samples": count } }));
+    report["work_by_hour"] = by_hour.collect();
+    report
+}
+
+fn compare(before: &Value, after: &Value) -> Comparison {
+    try_compare(before, after, &Options::default(), &[]).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn try_compare(
+    before: &Value,
+    after: &Value,
+    options: &Options,
+    done: &[&str],
+) -> Result<Comparison, String> {
+    let reports: [Report; 2] = [before, after].map(|json| parse(json).0);
+    let done: Vec<_> = done.iter().map(|code| (*code).to_owned()).collect();
+    let names = ["a.json", "b.json"];
+    let compared = Comparison::of(names, [&reports[0], &reports[1]], options, &done);
+    compared.map_err(|error| error.to_string())
+}
+
+/// Number of pairs; `PHASEMETER_PAIRS=1000` for more.
+fn pairs() -> u64 {
+    std::env::var("PHASEMETER_PAIRS").map_or(100, |text| text.parse().unwrap())
+}
+
+/// How many pairs of 100 differ.
+fn significant(throughput: f64) -> usize {
+    let differs = |pair: &u64| {
+        let pair = compare(&run(2 * pair + 1, 1.0), &run(2 * pair + 2, throughput));
+        pair.unit_cost.is_significant().unwrap()
+    };
+    let differ = (0..pairs()).filter(differs).count();
+    println!("throughput {throughput}: {differ} of {} pairs differ", pairs());
+    differ * 100 / pairs() as usize
+}
+
+#[test]
+fn pairs_of_one_generator_do_not_differ() {
+    let differ = significant(1.0);
+    assert!(differ <= 5, "{differ} of 100 pairs differ");
+}
+
+#[test]
+fn ten_percent_less_throughput_is_found() {
+    let found = significant(0.9);
+    assert!(found >= 80, "{found} of 100 found");
+}
+
+#[test]
+fn change_is_that_of_unit_costs() {
+    let (before, after) = (run(1, 1.0), run(1, 0.8));
+    let change = compare(&before, &after);
+    assert!((change.unit_cost.value - 0.25).abs() < 1e-4, "{:?}", change.unit_cost);
+    assert_eq!(change.hours, Some([48, 48]));
+    // The same reports give the same interval.
+    assert_eq!(change.unit_cost, compare(&before, &after).unit_cost);
+}
+
+#[test]
+fn single_total_has_no_interval() {
+    let mut after = run(2, 0.8);
+    after["work_by_hour"] = value!([]);
+    let change = compare(&run(1, 1.0), &after);
+    assert_eq!((change.hours, change.unit_cost.interval), (None, None));
+    assert!(
+        change.notes[0].starts_with("no interval, so a difference may be chance"),
+        "{:?}",
+        change.notes
+    );
+    let page = text::render(&change, ["a.json", "b.json"], 0.95);
+    assert!(page.contains("by totals alone"), "{page}");
+}
+
+#[test]
+fn different_work_is_rejected_with_all_reasons() {
+    let before = run(1, 1.0);
+    let cases: [(&str, Value, &str); 6] = [
+        ("/work", value!({}), "b.json has no work; set --work"),
+        ("/work", value!({ "tokens": { "count": 1 } }), "different units (samples, and tokens)"),
+        ("/gpus/1", Value::Null, "the number of GPUs differs (2, and 1)"),
+        ("/gpus/1/model", "NVIDIA L4".into(), "the GPU models differ"),
+        (
+            "/experiment/attributes",
+            value!({ "phasemeter.workload": "serving" }),
+            "the kind of workload differs (training, and serving)",
+        ),
+        (
+            "/experiment/attributes",
+            value!({}),
+            "the kind of workload differs (training, and undeclared)",
+        ),
+    ];
+    for (pointer, changed, expected) in cases {
+        let mut after = run(2, 1.0);
+        *after.pointer_mut(pointer).unwrap() = changed;
+        after["gpus"].as_array_mut().unwrap().retain(|gpu| !gpu.is_null());
+        if pointer == "/work" {
+            after["work_by_hour"] = value!([]);
+        }
+        let error = try_compare(&before, &after, &Options::default(), &[]).unwrap_err();
+        assert!(error.starts_with("a.json and b.json are not comparable: "), "{error}");
+        assert!(error.contains(expected) && !error.contains('\n'), "{error}");
+    }
+    let mut several = before.clone();
+    several["work"]["tokens"] = value!({ "count": 7 });
+    let error = try_compare(&several, &several, &Options::default(), &[]).unwrap_err();
+    assert!(error.ends_with("several units; set --unit to one of samples, tokens"), "{error}");
+    let options = Options { unit: Some("tokens".to_owned()), ..Options::default() };
+    assert_eq!(try_compare(&several, &several, &options, &[]).unwrap().unit, "tokens");
+}
+
+fn recommended(code: &str, gpus: &[&str]) -> Value {
+    value!({
+        "code": code, "title": "Do it", "gpus": gpus,
+        "saving_fraction": { "low": 0.1, "expected": 0.2, "high": 0.3 },
+    })
+}
+
+#[test]
+fn saving_is_attributed_only_if_one_action_was_named() {
+    let mut before = run(1, 1.0);
+    before["recommendations"] =
+        value!([recommended("batch", &["a"]), recommended("amp", &["a", "b"])]);
+    let after = run(1, 1.25);
+    let compare = |done: &[&str]| try_compare(&before, &after, &Options::default(), done);
+    let one = compare(&["batch"]).unwrap();
+    // Half of the bill is of the GPU that it names.
+    let saving = one.promise.as_ref().unwrap().saving.unwrap();
+    assert!(saving.iter().zip([0.05, 0.1, 0.15]).all(|(a, b)| (a - b).abs() < 1e-9), "{saving:?}");
+    let page = text::render(&one, ["a.json", "b.json"], 0.95);
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains("promised to save 10.0% of the bill (5.0 to 15.0%); realized"), "{page}");
+    let both = compare(&["batch", "amp"]).unwrap();
+    assert_eq!(both.promise.unwrap().saving, None);
+    let error = compare(&["mig"]).unwrap_err();
+    assert_eq!(error, "a.json: does not recommend \"mig\"; expected one of batch, amp");
+}
+
+#[test]
+fn text_fits_80_columns_and_json_follows_its_schema() {
+    let validator = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
+    let mut before = run(1, 1.0);
+    before["recommendations"] = value!([recommended("batch", &["a"])]);
+    for done in [&[][..], &["batch"]] {
+        let options = Options::default();
+        let compared = try_compare(&before, &run(2, 0.9), &options, done).unwrap();
+        let page = text::render(&compared, ["a.json", "b.json"], options.level);
+        println!("{page}");
+        assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+        let mut json = Vec::new();
+        json::write(&compared, ["a.json", "b.json"], &options, &mut json).unwrap();
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        if let Err(error) = validator.validate(&json) {
+            panic!("{error} in {json:#}");
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The FOCUS export against the rules in `focus/rules.toml`, each of which has a row that violates it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+mod reports;
+
+use std::collections::BTreeMap;
+
+use phasemeter_bill::focus::FocusWriter;
+use phasemeter_meter::instant::Instant;
+use reports::{Hour, gpu, parse, report, usd, working};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A row: a value by column; empty for null.
+type Row = BTreeMap<String, String>;
+
+#[derive(Deserialize)]
+struct Rules {
+    column: Vec<Column>,
+    rule: Vec<Rule>,
+}
+
+/// A column, and the rules that follow from it.
+#[derive(Deserialize)]
+struct Column {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    null: Option<String>,
+    values: Option<Vec<String>>,
+}
+
+/// A rule about several columns.
+#[derive(Clone, Debug, Deserialize)]
+struct Rule {
+    text: String,
+    #[serde(default)]
+    when: Row,
+    #[serde(default)]
+    column: String,
+    must: String,
+    #[serde(default)]
+    other: String,
+    #[serde(default)]
+    values: Vec<String>,
+    broken: Row,
+}
+
+fn rules() -> Rules {
+    toml::from_str(include_str!("focus/rules.toml")).unwrap()
+}
+
+/// The violations of all rules by rows that follow `valid` ones.
+fn violations(rules: &Rules, rows: &[Row]) -> Vec<String> {
+    let mut found = Vec::new();
+    for column in &rules.column {
+        for row in rows {
+            found.extend(column.violations(row));
+        }
+    }
+    for rule in &rules.rule {
+        if rows.iter().any(|row| rule.is_violated(row, rows, rules)) {
+            found.push(rule.text.clone());
+        }
+    }
+    found
+}
+
+impl Column {
+    fn violations(&self, row: &Row) -> Vec<String> {
+        let name = &self.name;
+        let Some(value) = row.get(name) else { return vec![format!("{name} is present")] };
+        let mut found = Vec::new();
+        if value.is_empty() {
+            if self.null.as_deref() == Some("never") {
+                found.push(format!("{name} is not null"));
+            }
+            return found;
+        }
+        if !is_valid(&self.kind, value) {
+            found.push(format!("{name} is of its type"));
+        }
+        if self.values.as_ref().is_some_and(|values| !values.contains(value)) {
+            found.push(format!("{name} is one of its values"));
+        }
+        found
+    }
+
+    /// Changes to a valid row, and the rule that each violates. A value of `None` removes the column.
+    fn broken(&self) -> Vec<(Option<&'static str>, String)> {
+        let name = &self.name;
+        let mut broken = vec![(None, format!("{name} is present"))];
+        if self.null.as_deref() == Some("never") {
+            broken.push((Some(""), format!("{name} is not null")));
+        }
+        if self.values.is_some() {
+            broken.push((Some("something else"), format!("{name} is one of its values")));
+        }
+        let invalid = match self.kind.as_str() {
+            "decimal" => "1,234.5",
+            "non_negative" => "-1",
+            "date_time" => "2026-07-27 00:00",
+            "currency" => "Dollar",
+            "key_value" => r#"{"a":{"b":1}}"#,
+            _ => " padded ",
+        };
+        broken.push((Some(invalid), format!("{name} is of its type")));
+        broken
+    }
+}
+
+fn is_valid(kind: &str, value: &str) -> bool {
+    let decimal = |text: &str| {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let plain = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        digits.split('.').count() <= 2 && digits.split('.').all(plain)
+    };
+    match kind {
+        "decimal" => decimal(value),
+        "non_negative" => decimal(value) && !value.starts_with('-'),
+        "date_time" => value.parse::<Instant>().is_ok(),
+        "currency" => value.len() == 3 && value.bytes().all(|b| b.is_ascii_uppercase()),
+        "key_value" => match serde_json::from_str(value) {
+            Ok(Value::Object(map)) => {
+                map.values().all(|value| !value.is_object() && !value.is_array())
+            }
+            _ => false,
+        },
+        "string" => value.trim() == value,
+        kind => panic!("unknown type {kind}"),
+    }
+}
+
+impl Rule {
+    fn is_violated(&self, row: &Row, rows: &[Row], rules: &Rules) -> bool {
+        let cell = |name: &str| row.get(name).map(String::as_str).unwrap_or_default();
+        let holds = |(name, expected): (&String, &String)| match expected.as_str() {
+            "*" => !cell(name).is_empty(),
+            expected => cell(name) == expected,
+        };
+        if !self.when.iter().all(holds) {
+            return false;
+        }
+        let (value, other) = (cell(&self.column), cell(&self.other));
+        let number = |text: &str| text.parse::<f64>().ok();
+        let instant = |text: &str| text.parse::<Instant>().ok();
+        match self.must.as_str() {
+            "null" => !value.is_empty(),
+            "not_null" => value.is_empty(),
+            "one_of" => !self.values.iter().any(|expected| expected == value),
+            "equal" => number(value) != number(other),
+            "differ" => !value.is_empty() && value == other,
+            "after" => instant(value) <= instant(other),
+            "within" => instant(value) >= instant(other),
+            "product" => match (number(value), number(other), number(cell("PricingQuantity"))) {
+                (Some(cost), Some(price), Some(quantity)) => (price * quantity - cost).abs() > 2e-5,
+                _ => false,
+            },
+            "known_keys" => match serde_json::from_str(value) {
+                Ok(Value::Object(map)) => {
+                    !map.keys().all(|key| key.starts_with("x_") || self.values.contains(key))
+                }
+                _ => false,
+            },
+            "one_parent" => rows.iter().any(|it| {
+                it.get(&self.column) == row.get(&self.column)
+                    && it.get(&self.other) != row.get(&self.other)
+            }),
+            "custom_names" => {
+                let known = |name: &String| rules.column.iter().any(|column| column.name == *name);
+                !row.keys().all(|name| name.starts_with("x_") || known(name))
+            }
+            must => panic!("unknown requirement {must}"),
+        }
+    }
+}
+
+/// Cells of a line without line breaks.
+fn cells(line: &str) -> Vec<String> {
+    let (mut cells, mut is_quoted) = (vec![String::new()], false);
+    for c in line.chars() {
+        match c {
+            '"' => {
+                if !is_quoted && cells.last().unwrap().ends_with('\u{1}') {
+                    cells.last_mut().unwrap().pop();
+                    cells.last_mut().unwrap().push('"');
+                }
+                is_quoted = !is_quoted;
+                if !is_quoted {
+                    cells.last_mut().unwrap().push('\u{1}');
+                }
+            }
+            ',' if !is_quoted => cells.push(String::new()),
+            c => cells.last_mut().unwrap().push(c),
+        }
+    }
+    cells.into_iter().map(|cell| cell.replace('\u{1}', "")).collect()
+}
+
+/// The export of a report, and its effective cost in nano-dollars.
+fn export(json: &Value) -> (Vec<Row>, i128) {
+    let mut out = Vec::new();
+    let mut writer = FocusWriter::new(&mut out).unwrap();
+    writer.write(&parse(json).0).unwrap();
+    let (cost, _) = writer.finish().unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let mut lines = text.lines();
+    let header = cells(lines.next().unwrap());
+    let rows = lines.map(|line| header.iter().cloned().zip(cells(line)).collect());
+    (rows.collect(), cost.0)
+}
+
+/// Three hours, the last with all accounts, on this plan.
+fn usage(plan: &str) -> Value {
+    let mixed = Hour {
+        accounts: vec![
+            ("idle_held", 600.0, 333_333_333),
+            ("productive", 1_800.0, 1_000_000_000),
+            ("unobserved", 1_200.0, 666_666_667),
+        ],
+        effective: 1_500.0,
+        utilized: 800_000_000,
+    };
+    let attributes = [("team", "a, \"b\""), ("cloud.account.id", "123"), ("host.name", "node-1")];
+    let mut json = report(&attributes, vec![gpu("a", 0, &[working(0.0), working(0.7), mixed])]);
+    json["gpus"][0]["price"]["plan"] = plan.into();
+    json
+}
+
+fn nanos(text: &str) -> i128 {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    format!("{whole}{decimals:0<9}").parse().unwrap()
+}
+
+#[test]
+fn export_follows_all_rules_on_every_plan() {
+    let rules = rules();
+    for plan in ["on_demand", "spot", "reserved_1y", "reserved_3y", "owned"] {
+        let (rows, cost) = export(&usage(plan));
+        assert_eq!(violations(&rules, &rows), Vec::<String>::new(), "{plan}");
+        let sum: i128 = rows.iter().map(|row| nanos(&row["EffectiveCost"])).sum();
+        assert_eq!((rows.len(), sum, cost), (3, 6_000_000_000, 6_000_000_000));
+        let billed: i128 = rows.iter().map(|row| nanos(&row["BilledCost"])).sum();
+        let is_prepaid = plan.starts_with("reserved") || plan == "owned";
+        assert_eq!(billed, if is_prepaid { 0 } else { sum }, "{plan}");
+        let tags: Value = serde_json::from_str(&rows[0]["Tags"]).unwrap();
+        assert_eq!(tags["team"], "a, \"b\"");
+        assert_eq!(rows[2]["x_WasteCost"], usd(533_333_333));
+        let parts =
+            ["IdleHeld", "IdleFree", "IdleUnknown", "Underutilized", "Productive", "ComputeBound"];
+        let parts = parts
+            .iter()
+            .chain(&["Unobserved"])
+            .map(|name| nanos(&rows[2][&format!("x_{name}Cost")]));
+        assert_eq!(parts.sum::<i128>(), nanos(&rows[2]["EffectiveCost"]));
+    }
+}
+
+/// A price that changed, or that came late, gives each period its own.
+#[test]
+fn unit_price_matches_cost_after_price_changes() {
+    let mut json = usage("on_demand");
+    json["gpus"][0]["earlier_prices_total"] = 1.into();
+    json["gpus"][0]["rate_usd_per_gpu_hour"] = "9.000000000".into();
+    assert_eq!(violations(&rules(), &export(&json).0), Vec::<String>::new());
+    json["gpus"][0]["earlier_prices_total"] = 0.into();
+    assert_eq!(violations(&rules(), &export(&json).0), Vec::<String>::new());
+}
+
+#[test]
+fn each_rule_finds_its_broken_row() {
+    let rules = rules();
+    let valid = export(&usage("on_demand")).0;
+    let mut checked = 0;
+    let mut expect = |row: Row, expected: &str| {
+        checked += 1;
+        let found = violations(&rules, &[valid[0].clone(), row]);
+        assert!(found.iter().any(|rule| rule == expected), "{expected}: found {found:?}");
+    };
+    for column in &rules.column {
+        for (value, expected) in column.broken() {
+            let mut row = valid[1].clone();
+            match value {
+                Some(value) => _ = row.insert(column.name.clone(), value.to_owned()),
+                None => _ = row.remove(&column.name),
+            }
+            expect(row, &expected);
+        }
+    }
+    for rule in &rules.rule {
+        let mut row = valid[1].clone();
+        row.extend(rule.broken.clone());
+        expect(row, &rule.text);
+    }
+    println!("{checked} rules");
+    assert!(checked >= 150, "{checked}");
+}
+
+#[test]
+fn gpu_without_price_has_no_rows() {
+    let mut json = usage("on_demand");
+    let gpu = &mut json["gpus"][0];
+    gpu["cost_usd"] = Value::Null;
+    for period in gpu["periods"].as_array_mut().unwrap() {
+        period["utilized_usd"] = Value::Null;
+        let accounts = period["accounts"].as_object_mut().unwrap();
+        accounts.values_mut().for_each(|totals| totals["cost_usd"] = Value::Null);
+    }
+    let mut writer = FocusWriter::new(Vec::new()).unwrap();
+    writer.write(&parse(&json).0).unwrap();
+    assert_eq!(writer.finish().unwrap().1, 1);
+}
