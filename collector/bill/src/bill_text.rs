@@ -7,7 +7,7 @@ use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;
 
 use crate::bill::{Bill, Payer, Row};
-use crate::format::{dollars, grouped, hours, percent};
+use crate::format::{dollars, dollars_that_sum, grouped, hours, percent};
 use crate::invoice::Reconciliation;
 use crate::table::{Table, paragraph};
 use crate::totals::Totals;
@@ -19,11 +19,19 @@ pub fn render(bill: &Bill, invoice: Option<&Reconciliation>) -> String {
     text.push('\n');
     let mut table =
         Table::new([&by(bill), "GPU-hours", "effective", "metered", "idle share", "total"]);
-    for row in &bill.rows {
-        table.row(cells(&name(bill, &row.payer), row, &bill.sum));
+    let column = |amount: fn(&Row) -> NanoUsd| dollars_that_sum(bill.rows.iter().map(amount));
+    let (metered, total) = (column(|row| row.metered.cost), column(Row::total));
+    let shares = column(|row| row.idle_share);
+    for (index, row) in bill.rows.iter().enumerate() {
+        let cell = |column: &[String]| column.get(index).cloned().unwrap_or_default();
+        let share = if row.idle_share == NanoUsd::ZERO { String::new() } else { cell(&shares) };
+        let [hours, effective] = times(&row.metered, &bill.sum);
+        let name = name(bill, &row.payer);
+        table.row([name, hours, effective, cell(&metered), share, cell(&total)]);
     }
-    let sum = Row { payer: Payer::Idle, metered: bill.sum, idle_share: NanoUsd::ZERO };
-    table.row(cells("all", &sum, &bill.sum));
+    let [hours, effective] = times(&bill.sum, &bill.sum);
+    let all = dollars(bill.sum.cost);
+    table.row(["all".to_owned(), hours, effective, all.clone(), String::new(), all]);
     table.write(&mut text);
     text.push('\n');
     let (waste, unobserved) = (bill.sum.waste(), bill.sum.unobserved);
@@ -89,19 +97,9 @@ pub(crate) fn name(bill: &Bill, payer: &Payer) -> String {
     }
 }
 
-fn cells(name: &str, row: &Row, sum: &Totals) -> [String; 6] {
-    let share = match row.idle_share {
-        NanoUsd::ZERO => String::new(),
-        share => dollars(share),
-    };
-    [
-        name.to_owned(),
-        hours(row.metered.hours(), sum.hours()),
-        hours(row.metered.effective_hours(), sum.hours()),
-        dollars(row.metered.cost),
-        share,
-        dollars(row.total()),
-    ]
+/// GPU-hours and effective hours.
+fn times(totals: &Totals, sum: &Totals) -> [String; 2] {
+    [totals.hours(), totals.effective_hours()].map(|time| hours(time, sum.hours()))
 }
 
 fn write_invoice(text: &mut String, bill: &Bill, invoice: &Reconciliation) {

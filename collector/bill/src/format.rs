@@ -18,6 +18,18 @@ pub(crate) fn dollars(amount: NanoUsd) -> String {
     format!("{sign}${}.{:02}", grouped(cents / 100), cents % 100)
 }
 
+/// Amounts with two decimals that sum to the rounded sum: each is within a cent of its own.
+pub(crate) fn dollars_that_sum(amounts: impl Iterator<Item = NanoUsd>) -> Vec<String> {
+    let (mut sum, mut before) = (0, 0);
+    let each = amounts.map(|amount| {
+        sum += amount.0;
+        let cents = div_half_even(sum, CENT).unwrap_or_default();
+        let part = cents - std::mem::replace(&mut before, cents);
+        if part == 0 { dollars(amount) } else { dollars(NanoUsd(part * CENT)) }
+    });
+    each.collect()
+}
+
 /// `1,234,567`.
 pub(crate) fn grouped(number: u128) -> String {
     let digits = number.to_string();
@@ -63,6 +75,12 @@ mod tests {
         assert_eq!(text(1_234_567_890_000_000), "$1,234,567.89");
         assert_eq!(text(-1_500_000_000), "-$1.50");
         assert_eq!((text(0), text(1)), ("$0.00".to_owned(), "<$0.01".to_owned()));
+    }
+
+    #[test]
+    fn displayed_parts_sum_to_the_displayed_whole() {
+        let thirds = [333_333_333; 3].map(NanoUsd);
+        assert_eq!(dollars_that_sum(thirds.into_iter()), ["$0.33", "$0.34", "$0.33"]);
     }
 
     #[test]

@@ -323,6 +323,28 @@ fn any_report(id: usize) -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
+    /// Changed bytes are rejected in one line, or give a report whose bill closes.
+    #[test]
+    fn damaged_report_never_panics(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        json in any_report(0),
+    ) {
+        let mut bytes = json.to_string().into_bytes();
+        for (index, byte) in changes {
+            let index = index.index(bytes.len());
+            bytes[index] = byte;
+        }
+        match read("a.json", &bytes[..]) {
+            Err(error) => prop_assert!(!error.to_string().contains('\n')),
+            Ok((report, digest)) => {
+                let mut biller = Biller::new(by("team,day"), IdlePolicy::Spread);
+                biller.add("a.json", &report, digest);
+                let bill = biller.finish(&["a.json"]).unwrap();
+                prop_assert_eq!(bill.rows.iter().map(Row::total).sum::<NanoUsd>(), bill.sum.cost);
+            }
+        }
+    }
+
     /// Whatever a bill is split by, its rows sum to the reports, to the nano-dollar.
     #[test]
     fn bill_sums_to_reports(

@@ -157,6 +157,17 @@ fn different_work_is_rejected_with_all_reasons() {
         assert!(error.starts_with("a.json and b.json are not comparable: "), "{error}");
         assert!(error.contains(expected) && !error.contains('\n'), "{error}");
     }
+    let mut free = before.clone();
+    for gpu in free["gpus"].as_array_mut().unwrap() {
+        gpu["cost_usd"] = reports::usd(0).into();
+        for period in gpu["periods"].as_array_mut().unwrap() {
+            period["utilized_usd"] = reports::usd(0).into();
+            let accounts = period["accounts"].as_object_mut().unwrap();
+            accounts.values_mut().for_each(|totals| totals["cost_usd"] = reports::usd(0).into());
+        }
+    }
+    let error = try_compare(&before, &free, &Options::default(), &[]).unwrap_err();
+    assert!(error.ends_with("one of them costs nothing, so its cost per unit is zero"), "{error}");
     let mut several = before.clone();
     several["work"]["tokens"] = value!({ "count": 7 });
     let error = try_compare(&several, &several, &Options::default(), &[]).unwrap_err();

@@ -175,6 +175,10 @@ pub(super) fn differences(reports: [&Report; 2]) -> Vec<String> {
     if reports.iter().any(is_empty) {
         reasons.push("one of them has no metered time".to_owned());
     }
+    let is_free = |report: &&Report| cost_of_all(report) <= 0.0;
+    if reasons.is_empty() && reports.iter().any(is_free) {
+        reasons.push("one of them costs nothing, so its cost per unit is zero".to_owned());
+    }
     reasons
 }
 
@@ -190,11 +194,17 @@ pub(super) fn rates_differ(sums: &[Sums; 2]) -> bool {
 
 /// The cost of these GPUs as a fraction of the bill.
 pub(super) fn cost_share(report: &Report, gpus: &[String]) -> f64 {
-    let cost = |gpu: &Gpu| gpu.cost_usd.map_or(0.0, |Usd(cost)| dollars(cost));
-    let all: f64 = report.gpus.iter().map(cost).sum();
     let named = report.gpus.iter().filter(|gpu| gpus.contains(&gpu.id));
-    let named: f64 = named.map(cost).sum();
+    let (named, all) = (named.map(cost).sum::<f64>(), cost_of_all(report));
     if all > 0.0 { named / all } else { 0.0 }
+}
+
+fn cost_of_all(report: &Report) -> f64 {
+    report.gpus.iter().map(cost).sum()
+}
+
+fn cost(gpu: &Gpu) -> f64 {
+    gpu.cost_usd.map_or(0.0, |Usd(cost)| dollars(cost))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for statistics, not for bills")]
