@@ -22,6 +22,7 @@ pub mod capacity;
 pub mod commitment;
 pub mod memory;
 pub mod own;
+pub mod prices;
 pub mod select;
 pub mod sharing;
 pub mod spot;

@@ -154,6 +154,10 @@ pub struct Snippet {
 }
 
 impl Worksheet {
+    pub(crate) fn new(headline: Vec<String>) -> Self {
+        Self { headline, ..Self::default() }
+    }
+
     pub(crate) fn value(&mut self, key: &'static str, label: &'static str, quantity: Quantity) {
         self.values.push(Value { key, label, quantity });
     }

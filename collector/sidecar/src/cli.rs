@@ -14,6 +14,8 @@ mod plan;
 mod policies;
 #[cfg(feature = "authoring")]
 mod policy;
+#[cfg(feature = "plan")]
+mod prices;
 mod value;
 mod work;
 
@@ -41,6 +43,10 @@ pub use policies::{Limit, PolicyArgs};
 pub use policy::{
     BenchArgs, BuildArgs, CheckArgs, CompileArgs, GuestArgs, HostArgs, InputArgs, InspectArgs,
     Language, NewArgs, PolicyCommand, RunPolicyArgs, SignArgs, TestArgs, VerifyArgs,
+};
+#[cfg(feature = "plan")]
+pub use prices::{
+    AgeArgs, BookArgs, Cloud, DiffArgs, ImportArgs, ListArgs, PricesCommand, ShowPricesArgs,
 };
 pub use work::WorkUnit;
 
@@ -117,6 +123,10 @@ pub enum Command {
     #[cfg(feature = "plan")]
     #[command(subcommand)]
     Plan(PlanCommand),
+    /// List, compare and import list prices.
+    #[cfg(feature = "plan")]
+    #[command(subcommand)]
+    Prices(PricesCommand),
     /// Create, build, test, sign and inspect policies.
     #[cfg(feature = "authoring")]
     #[command(subcommand)]

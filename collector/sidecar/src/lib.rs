@@ -20,6 +20,8 @@ pub mod pipeline;
 #[cfg(feature = "plan")]
 pub mod plan;
 pub mod policies;
+#[cfg(feature = "plan")]
+pub mod price_import;
 pub mod pricing;
 pub mod report;
 pub mod resource;

@@ -3,8 +3,12 @@
 //! The table is `data/gpu-instances.csv`; its README lists sources and known issues. Names match
 //! exactly or not at all; similar names are only suggested in the error.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::plan::Plan;
 use super::priced::{Price, PriceRange};
+use super::row::{BookRow, ListedPrice};
 use super::suggest::suggest;
 use super::unpriced::Unpriced;
 use crate::csv;
@@ -21,23 +25,10 @@ const SOURCES: [(&str, &str); 3] = [
     ("gcp", "cloudpilot-ai/karpenter-provider-gcp"),
 ];
 
-/// The built-in list prices.
+/// List prices: the built-in ones, and those of the user over them.
 #[derive(Clone, Debug)]
 pub struct PriceBook {
-    rows: Vec<Row>,
-}
-
-/// One instance type in one region.
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    provider: &'static str,
-    region: &'static str,
-    instance_type: &'static str,
-    model: &'static str,
-    /// Price per GPU-hour, like `spot`; `None` if unknown.
-    on_demand: Option<Rate>,
-    spot: Option<Rate>,
-    as_of: Date,
+    rows: Vec<BookRow>,
 }
 
 /// A query of the price book. Names are case-insensitive.
@@ -61,7 +52,41 @@ impl PriceBook {
     /// queries.
     #[must_use]
     pub fn built_in() -> Self {
-        Self { rows: csv::rows(TABLE).filter_map(|cells| Row::parse(cells?)).collect() }
+        Self { rows: csv::rows(TABLE).filter_map(|cells| built_in_row(cells?)).collect() }
+    }
+
+    /// A book of these rows only.
+    #[must_use]
+    pub const fn of(rows: Vec<BookRow>) -> Self {
+        Self { rows }
+    }
+
+    /// Its rows.
+    #[must_use]
+    pub fn rows(&self) -> &[BookRow] {
+        &self.rows
+    }
+
+    /// Puts rows over these: each of their prices replaces the one of the same instance type, region
+    /// and plan. Other prices remain, with their own dates and sources.
+    #[must_use]
+    pub fn overlaid(mut self, rows: Vec<BookRow>) -> Self {
+        let places = self.rows.iter().enumerate().map(|(place, row)| (row.key(), place));
+        let mut places: BTreeMap<_, _> = places.collect();
+        for row in rows {
+            let key = row.key();
+            let place = *places.entry(key).or_insert(self.rows.len());
+            match self.rows.get_mut(place) {
+                // With another GPU or number of them, prices per GPU would not compare.
+                Some(known) if known.gpus == row.gpus && same_model(&known.model, &row.model) => {
+                    let prices = known.prices.iter_mut().zip(row.prices);
+                    prices.for_each(|(old, new)| *old = new.or(old.take()));
+                }
+                Some(known) => *known = row,
+                None => self.rows.push(row),
+            }
+        }
+        self
     }
 
     /// The price per GPU-hour: by instance type if given, else by model.
@@ -80,26 +105,23 @@ impl PriceBook {
             _ => *query,
         };
         let plan = query.plan.unwrap_or(Plan::OnDemand);
-        let rate: fn(&Row) -> Option<Rate> = match plan {
-            Plan::OnDemand => |row| row.on_demand,
-            Plan::Spot => |row| row.spot,
-            Plan::Reserved1y | Plan::Reserved3y | Plan::Owned => {
-                return Err(Unpriced::PlanNotListed(plan));
-            }
-        };
+        if !self.rows.iter().any(|row| row.listed(plan).is_some()) {
+            return Err(Unpriced::PlanNotListed(plan));
+        }
         self.check_location(query)?;
         let rows = self.matching_rows(query)?;
-        let mut priced: Vec<(Rate, Row)> = rows
+        let mut priced: Vec<(&ListedPrice, &BookRow)> = rows
             .filter(|row| query.matches_location(row))
-            .filter_map(|row| Some((rate(row)?, *row)))
+            .filter_map(|row| Some((row.listed(plan)?, row)))
             .collect();
-        priced.sort_by_key(|&(rate, _)| rate);
+        priced.sort_by_key(|(price, _)| price.rate);
         let lower_median = priced.get(priced.len().saturating_sub(1) / 2);
-        let (Some(&(rate, _)), Some(&(low, _)), Some(&(high, _))) =
+        let (Some((price, _)), Some((low, _)), Some((high, _))) =
             (lower_median, priced.first(), priced.last())
         else {
             return Err(query.not_listed(plan));
         };
+        let (rate, low, high) = (price.rate, low.rate, high.rate);
         let exact = query.instance_type.is_some() && low == high;
         let anywhere =
             query.instance_type.is_none() && query.provider.is_none() && query.region.is_none();
@@ -107,20 +129,20 @@ impl PriceBook {
         Ok(Price {
             rate,
             plan: Some(plan),
-            provider: common_value(&priced, |row| row.provider),
-            region: common_value(&priced, |row| row.region),
-            instance_type: common_value(&priced, |row| row.instance_type),
+            provider: common_value(&priced, |row| &row.provider),
+            region: common_value(&priced, |row| &row.region),
+            instance_type: common_value(&priced, |row| &row.instance_type),
             source: sources(&priced),
-            as_of: priced.iter().map(|(_, row)| row.as_of).min(),
+            as_of: priced.iter().map(|(price, _)| price.as_of).min(),
             estimate: (!exact).then_some(range),
         })
     }
 
     /// The GPU of an instance type; `None` if it is not listed.
     #[must_use]
-    pub fn gpu_of(&self, instance_type: &str) -> Option<&'static str> {
-        let row = self.rows.iter().find(|row| matches(Some(instance_type), row.instance_type));
-        row.map(|row| row.model)
+    pub fn gpu_of(&self, instance_type: &str) -> Option<&str> {
+        let row = self.rows.iter().find(|row| matches(Some(instance_type), &row.instance_type));
+        row.map(|row| &*row.model)
     }
 
     /// Whether an instance type has a GPU of another model than this. A model that is in no table, or
@@ -133,20 +155,22 @@ impl PriceBook {
 
     /// Checks that the book has the queried provider and region.
     fn check_location(&self, query: &Query<'_>) -> Result<(), Unpriced> {
-        let provider_rows = || self.rows.iter().filter(|row| matches(query.provider, row.provider));
+        let provider_rows =
+            || self.rows.iter().filter(|row| matches(query.provider, &row.provider));
         if let Some(provider) = query.provider
             && provider_rows().next().is_none()
         {
-            let known = SOURCES.map(|(provider, _)| provider).to_vec();
+            let known: BTreeSet<_> = self.rows.iter().map(|row| &*row.provider).collect();
+            let known = known.into_iter().map(str::to_owned).collect();
             return Err(Unpriced::UnknownProvider { provider: provider.to_owned(), known });
         }
         if let Some(region) = query.region
-            && !provider_rows().any(|row| matches(query.region, row.region))
+            && !provider_rows().any(|row| matches(query.region, &row.region))
         {
             return Err(Unpriced::UnknownRegion {
                 region: region.to_owned(),
                 provider: query.provider.map(str::to_owned),
-                suggestions: suggest(region, provider_rows().map(|row| row.region)),
+                suggestions: suggest(region, provider_rows().map(|row| &*row.region)),
             });
         }
         Ok(())
@@ -156,11 +180,11 @@ impl PriceBook {
     fn matching_rows<'q>(
         &'q self,
         query: &Query<'q>,
-    ) -> Result<impl Iterator<Item = &'q Row>, Unpriced> {
+    ) -> Result<impl Iterator<Item = &'q BookRow>, Unpriced> {
         let Query { model, instance_type, .. } = *query;
-        let is_requested = move |row: &&Row| match instance_type {
-            Some(_) => matches(instance_type, row.instance_type),
-            None => model.is_some_and(|model| same_model(row.model, model)),
+        let is_requested = move |row: &&BookRow| match instance_type {
+            Some(_) => matches(instance_type, &row.instance_type),
+            None => model.is_some_and(|model| same_model(&row.model, model)),
         };
         if self.rows.iter().any(|row| is_requested(&row)) {
             return Ok(self.rows.iter().filter(is_requested));
@@ -168,11 +192,11 @@ impl PriceBook {
         Err(match (instance_type, model) {
             (Some(name), _) => Unpriced::UnknownInstanceType {
                 instance_type: name.to_owned(),
-                suggestions: suggest(name, self.rows.iter().map(|row| row.instance_type)),
+                suggestions: suggest(name, self.rows.iter().map(|row| &*row.instance_type)),
             },
             (None, Some(name)) => Unpriced::UnknownModel {
                 model: name.to_owned(),
-                suggestions: suggest(name, self.rows.iter().map(|row| row.model)),
+                suggestions: suggest(name, self.rows.iter().map(|row| &*row.model)),
             },
             (None, None) => Unpriced::NothingKnown,
         })
@@ -180,8 +204,8 @@ impl PriceBook {
 }
 
 impl Query<'_> {
-    fn matches_location(&self, row: &Row) -> bool {
-        matches(self.provider, row.provider) && matches(self.region, row.region)
+    fn matches_location(&self, row: &BookRow) -> bool {
+        matches(self.provider, &row.provider) && matches(self.region, &row.region)
     }
 
     fn not_listed(&self, plan: Plan) -> Unpriced {
@@ -194,30 +218,27 @@ impl Query<'_> {
     }
 }
 
-impl Row {
-    fn parse(cells: [&'static str; 9]) -> Option<Self> {
-        let [provider, region, instance_type, model, gpus, _memory, on_demand, spot, date] = cells;
-        let gpus = gpus.parse().ok()?;
-        Some(Self {
-            provider,
-            region,
-            instance_type,
-            model,
-            on_demand: rate_per_gpu(on_demand, gpus)?,
-            spot: rate_per_gpu(spot, gpus)?,
-            as_of: date.parse().ok()?,
-        })
-    }
-}
-
-/// An instance's price divided by its number of GPUs: `Some(None)` for an empty cell, `None` if the
-/// cell is invalid.
-fn rate_per_gpu(instance: &str, gpus: u32) -> Option<Option<Rate>> {
-    if instance.is_empty() {
-        return Some(None);
-    }
-    let instance = Rate::parse(instance).ok()?.nano_usd_per_hour();
-    Rate::from_instance(instance, gpus).map(Some)
+/// A row of the built-in table; `None` if it is invalid.
+fn built_in_row(cells: [&'static str; 9]) -> Option<BookRow> {
+    let [provider, region, instance_type, model, gpus, _memory, on_demand, spot, date] = cells;
+    let gpus = gpus.parse().ok()?;
+    let as_of: Date = date.parse().ok()?;
+    let (_, source) = SOURCES.iter().find(|(known, _)| *known == provider)?;
+    // `Some(None)` for an empty cell, `None` if it is invalid.
+    let price = |cell: &str| {
+        if cell.is_empty() {
+            return Some(None);
+        }
+        ListedPrice::of(Rate::parse(cell).ok()?, gpus, as_of, Cow::Borrowed(*source)).map(Some)
+    };
+    Some(BookRow {
+        provider: Cow::Borrowed(provider),
+        region: Cow::Borrowed(region),
+        instance_type: Cow::Borrowed(instance_type),
+        model: Cow::Borrowed(model),
+        gpus,
+        prices: [price(on_demand)?, price(spot)?, None, None],
+    })
 }
 
 /// Whether a name matches the queried one, if any.
@@ -226,15 +247,16 @@ fn matches(wanted: Option<&str>, name: &str) -> bool {
 }
 
 /// The value of a column if all rows agree.
-fn common_value(rows: &[(Rate, Row)], column: fn(&Row) -> &'static str) -> Option<String> {
+fn common_value(rows: &[(&ListedPrice, &BookRow)], column: fn(&BookRow) -> &str) -> Option<String> {
     let (_, first) = rows.first()?;
     rows.iter().all(|(_, row)| column(row) == column(first)).then(|| column(first).to_owned())
 }
 
-fn sources(rows: &[(Rate, Row)]) -> String {
-    let used = |provider: &str| rows.iter().any(|(_, row)| row.provider == provider);
-    let names: Vec<_> =
-        SOURCES.iter().filter(|(provider, _)| used(provider)).map(|&(_, name)| name).collect();
+/// The names of all sources, in alphabetic order.
+fn sources(rows: &[(&ListedPrice, &BookRow)]) -> String {
+    let mut names: Vec<_> = rows.iter().map(|(price, _)| &*price.source).collect();
+    names.sort_by_key(|name| name.to_ascii_lowercase());
+    names.dedup();
     names.join(", ")
 }
 
@@ -259,9 +281,11 @@ mod tests {
         let book = PriceBook::built_in();
         assert_eq!(book.rows.len(), TABLE.lines().count() - 1);
         for row in &book.rows {
-            assert!(SOURCES.iter().any(|(provider, _)| *provider == row.provider), "{row:?}");
-            assert!(GpuSpecs::of(row.model).is_some(), "{row:?}");
-            assert!(row.on_demand.is_some_and(|rate| rate.nano_usd_per_hour() > 0), "{row:?}");
+            assert!(GpuSpecs::of(&row.model).is_some(), "{row:?}");
+            assert!(
+                row.listed(Plan::OnDemand).is_some_and(|price| price.rate > Rate::ZERO),
+                "{row:?}"
+            );
         }
     }
 
@@ -345,6 +369,39 @@ mod tests {
         assert_eq!(PriceBook::built_in().gpu_of("g4dn.xlarge"), Some("Tesla T4"));
         let unlisted = Query { model: Some("NVIDIA GeForce RTX 4090"), ..query };
         assert!(error_of(unlisted).starts_with("unknown GPU model 'NVIDIA GeForce RTX 4090'"));
+    }
+
+    #[test]
+    fn overlaid_price_replaces_one_plan_and_leaves_others() {
+        let columns = "provider,region,instance_type,gpu_model,gpu_count,as_of,source,\
+            spot_usd_per_hour,reserved_1y_usd_per_hour\n";
+        let of = |rows: &str| {
+            let rows = super::super::user_book::parse(&format!("{columns}{rows}"), "file").unwrap();
+            PriceBook::built_in().overlaid(rows)
+        };
+        let book = of("aws,us-east-1,p5.48xlarge,NVIDIA H100 80GB HBM3,8,2026-11-01,ours,,40\n");
+        assert_eq!(book.rows().len(), PriceBook::built_in().rows().len());
+        let query = |plan| Query {
+            instance_type: Some("p5.48xlarge"),
+            plan: Some(plan),
+            ..Query::default()
+        };
+        let reserved = book.price(&query(Plan::Reserved1y)).unwrap();
+        assert_eq!((reserved.rate, reserved.source.as_str()), (usd("5"), "ours"));
+        assert_eq!(reserved.as_of.unwrap().to_string(), "2026-11-01");
+        let on_demand = book.price(&query(Plan::OnDemand)).unwrap();
+        assert_eq!(
+            (on_demand.rate, on_demand.source.as_str()),
+            (usd("6.88"), "aws/karpenter-provider-aws")
+        );
+        let new = of("own,basement,box,NVIDIA L4,2,2026-11-01,,1,\n");
+        let price = new.price(&Query { provider: Some("own"), ..query(Plan::Spot) });
+        assert!(price.is_err(), "another instance type");
+        let of_box =
+            Query { instance_type: Some("box"), plan: Some(Plan::Spot), ..Query::default() };
+        assert_eq!(new.price(&of_box).unwrap().rate, usd("0.5"));
+        let other = of("aws,us-east-1,p5.48xlarge,NVIDIA H100 80GB HBM3,4,2026-11-01,,8,\n");
+        assert!(other.price(&query(Plan::OnDemand)).is_err(), "its number of GPUs was wrong");
     }
 
     #[test]

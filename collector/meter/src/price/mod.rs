@@ -6,10 +6,13 @@
 mod book;
 mod plan;
 mod priced;
+mod row;
 mod suggest;
 mod unpriced;
+pub mod user_book;
 
 pub use book::{PriceBook, Query};
 pub use plan::{ParsePlanError, Plan};
 pub use priced::{Price, PriceRange, STALE_AFTER_DAYS};
+pub use row::{BookRow, LISTED_PLANS, ListedPrice};
 pub use unpriced::Unpriced;

@@ -11,10 +11,7 @@ const SCALE: usize = 1_000;
 
 /// The most similar names, best first: by number of shared words, then of shared letter pairs.
 /// Case-insensitive.
-pub(super) fn suggest(
-    name: &str,
-    known: impl IntoIterator<Item = &'static str>,
-) -> Vec<&'static str> {
+pub(super) fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let name = name.to_ascii_lowercase();
     let mut known: Vec<_> = known.into_iter().collect();
     known.sort_unstable();
@@ -28,7 +25,7 @@ pub(super) fn suggest(
         })
         .collect();
     found.sort_by_key(|&(words, similarity, _)| Reverse((words, similarity)));
-    found.into_iter().take(MAX_SUGGESTIONS).map(|(_, _, other)| other).collect()
+    found.into_iter().take(MAX_SUGGESTIONS).map(|(_, _, other)| other.to_owned()).collect()
 }
 
 fn shared_words(one: &str, other: &str) -> usize {

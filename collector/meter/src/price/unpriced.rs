@@ -14,7 +14,7 @@ pub enum Unpriced {
         /// As queried.
         model: String,
         /// Similar models.
-        suggestions: Vec<&'static str>,
+        suggestions: Vec<String>,
     },
     /// The model became known after its price had changed, so earlier time cannot be priced.
     #[error(
@@ -30,7 +30,7 @@ pub enum Unpriced {
         /// As queried.
         instance_type: String,
         /// Similar instance types.
-        suggestions: Vec<&'static str>,
+        suggestions: Vec<String>,
     },
     /// No row has this provider.
     #[error("unknown provider '{provider}': expected {}", join_with_or(.known))]
@@ -38,7 +38,7 @@ pub enum Unpriced {
         /// As queried.
         provider: String,
         /// All providers in the book.
-        known: Vec<&'static str>,
+        known: Vec<String>,
     },
     /// No row has this region, or none of the queried provider.
     #[error(
@@ -52,7 +52,7 @@ pub enum Unpriced {
         /// The queried provider.
         provider: Option<String>,
         /// Similar regions.
-        suggestions: Vec<&'static str>,
+        suggestions: Vec<String>,
     },
     /// The book has no prices of this plan.
     #[error("no list prices for plan {0}, only for on_demand and spot; specify the price")]
@@ -75,7 +75,7 @@ pub enum Unpriced {
     },
 }
 
-fn did_you_mean(suggestions: &[&str]) -> String {
+fn did_you_mean(suggestions: &[String]) -> String {
     if suggestions.is_empty() {
         String::new()
     } else {
@@ -92,10 +92,10 @@ fn within(region: Option<&str>) -> String {
 }
 
 /// `a, b or c`.
-fn join_with_or(names: &[&str]) -> String {
+fn join_with_or(names: &[String]) -> String {
     match names {
         [] => String::new(),
-        [one] => (*one).to_owned(),
+        [one] => one.clone(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
 }

@@ -57,6 +57,11 @@ pub struct PriceArgs {
     #[arg(long, value_name = "USD", value_parser = Rate::parse)]
     pub price: Option<Rate>,
 
+    /// Price book of your own, laid over the built-in one: a CSV file as written by `phasemeter prices
+    /// import`. Repeatable; later ones take precedence.
+    #[arg(long, value_name = "FILE")]
+    pub prices: Vec<PathBuf>,
+
     /// Cloud provider; the price book lists aws, azure and gcp [default: cloud.provider in
     /// OTEL_RESOURCE_ATTRIBUTES].
     #[arg(long, value_name = "NAME")]

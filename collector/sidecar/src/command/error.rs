@@ -91,6 +91,13 @@ pub enum CommandError {
     #[cfg(feature = "plan")]
     #[error("{0}; or set {1}")]
     Unpriced(phasemeter_meter::price::Unpriced, &'static str),
+    /// A price book cannot be used.
+    #[error(transparent)]
+    PriceBook(#[from] crate::pricing::book_file::BookFileError),
+    /// A price file of a cloud cannot be imported.
+    #[cfg(feature = "plan")]
+    #[error(transparent)]
+    Import(#[from] crate::price_import::ImportError),
     /// The operating system rejected a request.
     #[error("{what}")]
     System {
@@ -143,6 +150,10 @@ impl CommandError {
                 | OpenError::NoSuchPolicy { .. }
                 | OpenError::Key { .. },
             ) => EX_CONFIG,
+            Self::PriceBook(error) if error.is_unreadable() => EX_NOINPUT,
+            Self::PriceBook(_) => EX_DATAERR,
+            #[cfg(feature = "plan")]
+            Self::Import(_) => EX_DATAERR,
             #[cfg(feature = "plan")]
             Self::Plan(_) | Self::Unpriced(..) => EX_USAGE,
             #[cfg(feature = "plan")]

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use phasemeter_meter::phase::Thresholds;
-use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
 use phasemeter_rules::window::Window;
@@ -22,7 +21,7 @@ use crate::cli::{Format, MeteringArgs, PriceArgs, ReportArgs};
 use crate::environment::Environment;
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings, in_order};
 use crate::policies::{PolicyManager, Quotes};
-use crate::pricing::{ExpiredPrice, Location, PriceOptions, Pricing};
+use crate::pricing::{ExpiredPrice, Location, PriceOptions, Pricing, book_file};
 use crate::report::bar::Bars;
 use crate::report::text::{self, Explain, TextOptions};
 use crate::report::{self, GpuInput, Input, PoliciesInput, RejectedRow, Report, Utc, WorkByHour};
@@ -57,6 +56,7 @@ pub(super) fn check_outputs(
     report: Option<&Path>,
 ) -> Result<(), CommandError> {
     policies::inputs(&args.policies).for_each(|path| files.add_input(&path));
+    args.price.prices.iter().for_each(|path| files.add_input(path));
     files.add_stream(io::stderr(), "standard error");
     let outputs = [
         ("--report", report),
@@ -79,7 +79,7 @@ pub(super) fn meter<S: Source>(
     let manager = policies::open(&args.policies, policies::Evaluations::Once)?;
     let settings = Settings {
         meter: args.meter.config(),
-        pricing: pricing(&args.price, &environment.experiment.attributes, manager.clone()),
+        pricing: pricing(&args.price, &environment.experiment.attributes, manager.clone())?,
         work: work(args),
         export: sinks.request_sink().map(|sink| (environment.export, sink)),
     };
@@ -220,12 +220,13 @@ pub(super) fn pricing(
     args: &PriceArgs,
     resource: &Attributes,
     policies: Option<Arc<PolicyManager>>,
-) -> Pricing {
-    let PriceArgs { price: given, provider, region, instance_type, plan } = args.clone();
+) -> Result<Pricing, CommandError> {
+    let book = book_file::load(&args.prices)?;
+    let PriceArgs { price: given, provider, region, instance_type, plan, .. } = args.clone();
     let location = Location { provider, region, instance_type };
     let default_location = Location::from_resource(resource).lacking_in(&location);
     let options = PriceOptions { given, location, default_location, plan };
-    Pricing::new(options, Quotes::of(policies), PriceBook::built_in())
+    Ok(Pricing::new(options, Quotes::of(policies), book))
 }
 
 /// A note that a price was used after it expired.

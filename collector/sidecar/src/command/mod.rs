@@ -34,6 +34,8 @@ mod plan;
 mod policies;
 #[cfg(feature = "authoring")]
 mod policy;
+#[cfg(feature = "plan")]
+mod prices;
 mod progress;
 #[cfg(feature = "live")]
 mod record;
@@ -42,6 +44,8 @@ mod run;
 #[cfg_attr(not(feature = "live"), allow(dead_code))]
 mod signals;
 mod sinks;
+#[cfg(feature = "plan")]
+mod today;
 #[cfg(feature = "live")]
 mod window_scheduler;
 mod work_log;
@@ -77,6 +81,8 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         Command::Compare(args) => compare::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "plan")]
         Command::Plan(command) => plan::run(command).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "plan")]
+        Command::Prices(command) => prices::run(command).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "authoring")]
         Command::Policy(command) => policy::run(command),
         Command::Compile { args } => Ok(child_main(args)),

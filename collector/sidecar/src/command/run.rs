@@ -92,7 +92,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     // The driver is searched meanwhile.
     let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic)?;
     let gpus = arrivals.wait()?;
-    let mut pricing = metering::pricing(&args.metering.price, &resource, manager.clone());
+    let mut pricing = metering::pricing(&args.metering.price, &resource, manager.clone())?;
     // Query prices first, so that metering does not wait for policies.
     for model in gpus.iter().map(|gpu| gpu.identity.model.as_deref()) {
         let same = gpus.iter().filter(|gpu| gpu.identity.model.as_deref() == model).count();

@@ -15,7 +15,11 @@ use crate::report::text::layout::{Page, SEPARATOR, Style};
 pub fn render(report: &PlanReport, color: bool) -> String {
     let mut page = Page::new(color);
     let sheet = &report.worksheet;
-    let mut title = vec![format!("Plan: {}", report.question)];
+    let title = match report.question.strip_prefix("prices ") {
+        Some(question) => format!("Prices: {question}"),
+        None => format!("Plan: {}", report.question),
+    };
+    let mut title = vec![title];
     title.extend(sheet.headline.iter().cloned());
     page.items(Style::Bold, &title, SEPARATOR);
     values(&mut page, sheet);

@@ -3,6 +3,7 @@
 //! A price is used until it expires; then the pricers are queried again. Must not depend on readings.
 
 mod allocation;
+pub mod book_file;
 mod location;
 mod schedule;
 

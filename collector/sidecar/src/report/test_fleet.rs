@@ -116,7 +116,7 @@ pub(super) fn estimated() -> Result<Price, Unpriced> {
 }
 
 pub(super) fn unpriced() -> Result<Price, Unpriced> {
-    let suggestions = vec!["NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3"];
+    let suggestions = ["NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3"].map(str::to_owned).to_vec();
     Err(Unpriced::UnknownModel { model: "NVIDIA H100X".to_owned(), suggestions })
 }
 

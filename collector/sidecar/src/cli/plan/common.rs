@@ -2,6 +2,8 @@
 //!
 //! Must not depend on a question.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use phasemeter_meter::money::Rate;
 
@@ -24,6 +26,10 @@ pub struct PlanPriceArgs {
     /// given].
     #[arg(long, value_name = "USD", value_parser = Rate::parse)]
     pub price: Option<Rate>,
+
+    /// Price book of your own, laid over the built-in one. Repeatable.
+    #[arg(long, value_name = "FILE")]
+    pub prices: Vec<PathBuf>,
 
     /// Cloud provider: aws, azure or gcp.
     #[arg(long, value_name = "NAME")]

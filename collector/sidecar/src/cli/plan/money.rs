@@ -191,6 +191,10 @@ pub struct SelectArgs {
     #[arg(long = "offer", value_name = "KEY=VALUE,…")]
     pub offers: Vec<OfferArg>,
 
+    /// Price book of your own, laid over the built-in one. Repeatable.
+    #[arg(long, value_name = "FILE")]
+    pub prices: Vec<PathBuf>,
+
     /// Work to be done, in the unit of the throughput, like 30B tokens.
     #[arg(long, value_name = "COUNT")]
     pub work: Option<Count>,

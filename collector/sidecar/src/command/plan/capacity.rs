@@ -10,6 +10,7 @@ use super::{lacks, measured};
 use crate::cli::CapacityArgs;
 
 pub(super) fn request(args: CapacityArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+    prices.read(&args.price.prices)?;
     let report = measured(args.from.as_deref())?;
     let demand = match (args.demand, args.by_hour, args.per_day.zip(args.window)) {
         (Some(demand), ..) => Demand::PerSecond(demand),

@@ -14,6 +14,7 @@ use crate::cli::CommitmentArgs;
 const MAX_GPUS: u64 = 100_000;
 
 pub(super) fn request(args: CommitmentArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+    prices.read(&args.price.prices)?;
     let report = measured(args.from.as_deref())?;
     let gpus = args.gpu_count.or_else(|| Some(report.as_ref()?.gpus.len() as u64)).unwrap_or(1);
     if !(1..=MAX_GPUS).contains(&gpus) {

@@ -13,10 +13,12 @@ mod spot;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
+use phasemeter_plan::worksheet::Worksheet;
+
 use self::prices::Prices;
 use super::error::CommandError;
-use crate::cli::{Format, OutputArgs, PlanCommand};
-use crate::plan::{Measured, PlanReport, ReportError, json, text};
+use crate::cli::{Format, PlanCommand};
+use crate::plan::{Measured, PlanPrice, PlanReport, ReportError, json, text};
 use crate::report::text::use_color;
 
 /// Solves a question and writes the result.
@@ -56,19 +58,25 @@ pub(super) fn run(command: PlanCommand) -> Result<(), CommandError> {
             ("select", output, select::request(args, &mut prices)?.compute()?.worksheet())
         }
     };
-    let report = PlanReport { question, worksheet, prices: prices.used() };
-    match write(&report, &output, io::stdout()) {
+    report(question, worksheet, prices.used(), output.format)
+}
+
+/// Writes a result to standard output. A closed pipe is not an error.
+pub(super) fn report(
+    question: &'static str,
+    worksheet: Worksheet,
+    prices: Vec<PlanPrice>,
+    format: Format,
+) -> Result<(), CommandError> {
+    let report = PlanReport { question, worksheet, prices };
+    match write(&report, format, io::stdout()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
         _ => Ok(()),
     }
 }
 
-fn write(
-    report: &PlanReport,
-    output: &OutputArgs,
-    mut out: impl Write + IsTerminal,
-) -> io::Result<()> {
-    match output.format {
+fn write(report: &PlanReport, format: Format, mut out: impl Write + IsTerminal) -> io::Result<()> {
+    match format {
         Format::Json => json::write(report, &mut out)?,
         Format::Text => {
             let no_color = std::env::var_os("NO_COLOR");

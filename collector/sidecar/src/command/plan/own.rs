@@ -9,6 +9,7 @@ use super::{lacks, measured};
 use crate::cli::OwnArgs;
 
 pub(super) fn request(args: &OwnArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+    prices.read(&args.price.prices)?;
     let report = measured(args.from.as_deref())?;
     let watts = args.watts.or_else(|| report.as_ref()?.watts()).ok_or_else(|| {
         lacks(args.from.as_deref(), "energy", "record the column power.draw, or give --watts")

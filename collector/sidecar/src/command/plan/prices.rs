@@ -2,16 +2,17 @@
 //!
 //! Must not depend on a question.
 
-use std::time::SystemTime;
+use std::path::PathBuf;
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Plan, Price, PriceBook, Query};
-use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::super::error::CommandError;
+use super::super::today::today;
 use crate::cli::PlanPriceArgs;
 use crate::plan::{Measured, PlanPrice};
+use crate::pricing::book_file;
 
 /// Finds prices and remembers their provenance.
 pub(super) struct Prices {
@@ -23,9 +24,13 @@ pub(super) struct Prices {
 impl Prices {
     /// Ages are as of today.
     pub(super) fn today() -> Self {
-        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = Timestamp::EPOCH + Nanos::from(since_epoch.unwrap_or_default());
-        Self { book: PriceBook::built_in(), today: Date::of(now), used: Vec::new() }
+        Self { book: PriceBook::built_in(), today: today(), used: Vec::new() }
+    }
+
+    /// Lays books of the user over the built-in one.
+    pub(super) fn read(&mut self, files: &[PathBuf]) -> Result<(), CommandError> {
+        self.book = book_file::load(files)?;
+        Ok(())
     }
 
     /// The provenance of each price that was used.
@@ -82,8 +87,8 @@ impl Prices {
     }
 
     /// The GPU of an instance type.
-    pub(super) fn gpu_of(&self, instance_type: Option<&str>) -> Option<&'static str> {
-        self.book.gpu_of(instance_type?)
+    pub(super) fn gpu_of(&self, instance_type: Option<&str>) -> Option<String> {
+        self.book.gpu_of(instance_type?).map(str::to_owned)
     }
 
     /// Adds the provenance of a price.

@@ -14,6 +14,7 @@ use crate::cli::{OfferArg, PlanPriceArgs, SelectArgs};
 use crate::plan::Measured;
 
 pub(super) fn request(args: SelectArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+    prices.read(&args.prices)?;
     let mut offers = Vec::new();
     if let Some(report) = measured(args.from.as_deref())? {
         offers.push(measured_offer(&report, prices).ok_or_else(|| {
@@ -60,23 +61,24 @@ fn measured_offer(report: &Measured, prices: &mut Prices) -> Option<Offer> {
 fn offer(arg: OfferArg, prices: &mut Prices) -> Result<Offer, CommandError> {
     let instance_type = arg.instance_type.clone();
     let model = match &arg.gpu {
-        Some(model) => Some(specs(model)?.model),
+        Some(model) => Some(specs(model)?.model.to_owned()),
         None => prices.gpu_of(instance_type.as_deref()),
     };
     let name = arg.name.or(instance_type).or(arg.gpu).unwrap_or_default();
     let lookup = PlanPriceArgs {
         price: arg.price,
+        prices: Vec::new(),
         provider: arg.provider,
         region: arg.region,
         instance_type: arg.instance_type,
     };
-    let price: Option<Rate> = prices.on_demand(&lookup, model, None)?;
+    let price: Option<Rate> = prices.on_demand(&lookup, model.as_deref(), None)?;
     let price = price.ok_or_else(|| PlanError::Invalid {
         option: "offer",
         value: name.clone(),
         problem: "its price is unknown".to_owned(),
         fix: "add price=USD, gpu=MODEL or instance-type=NAME".to_owned(),
     })?;
-    let specs = model.and_then(GpuSpecs::of);
+    let specs = model.as_deref().and_then(GpuSpecs::of);
     Ok(Offer { name, specs, gpus: arg.count, price, throughput: arg.throughput })
 }

@@ -16,6 +16,7 @@ use crate::plan::Measured;
 const MAX_COUNT: u64 = 10_000;
 
 pub(super) fn request(args: SharingArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+    prices.read(&args.price.prices)?;
     let from = args.from.as_deref();
     let report = measured(from)?;
     let model = args.gpu.clone().or_else(|| Some(report.as_ref()?.model()?.to_owned()));

@@ -20,6 +20,7 @@ pub(super) fn request(args: &SpotArgs, prices: &mut Prices) -> Result<Request, C
         }
         .into());
     }
+    prices.read(&args.price.prices)?;
     let report = measured(args.from.as_deref())?;
     let model = args.gpu.as_deref().or_else(|| report.as_ref()?.model());
     let on_demand = prices.on_demand(&args.price, model, report.as_ref())?;

@@ -64,7 +64,7 @@ impl PolicyInput {
         let mut source = Logs::open(&inputs, &LogOptions::default())?;
         let settings = Settings {
             meter: MeterConfig::default(),
-            pricing: metering::pricing(price, &Attributes::new(), None),
+            pricing: metering::pricing(price, &Attributes::new(), None)?,
             work: BTreeMap::new(),
             export: None,
         };

@@ -1,0 +1,74 @@
+//! The prices in which two books differ.
+//!
+//! Must not depend on the age of prices.
+
+use std::collections::BTreeMap;
+
+use phasemeter_meter::money::Rate;
+use phasemeter_meter::price::{BookRow, LISTED_PLANS, ListedPrice, Plan, PriceBook};
+
+use crate::format::grouped;
+use crate::worksheet::{Quantity, Worksheet};
+
+type Prices<'a> = BTreeMap<([String; 3], Plan), (&'a BookRow, &'a ListedPrice)>;
+
+/// Changed prices, largest change first, then added and removed ones.
+#[must_use]
+pub fn diff(before: &PriceBook, after: &PriceBook) -> Worksheet {
+    let (before, after) = (prices(before), prices(after));
+    let mut changed = Vec::new();
+    let (mut added, mut removed, mut same) = (0_u64, 0_u64, 0_u64);
+    for (key, (row, new)) in &after {
+        match before.get(key) {
+            Some((_, old)) if old.rate == new.rate => same += 1,
+            Some((_, old)) => changed.push((change(old.rate, new.rate), *row, key.1, *old, *new)),
+            None => added += 1,
+        }
+    }
+    removed += before.keys().filter(|key| !after.contains_key(key)).count() as u64;
+    let magnitude = |change: Option<f64>| change.map_or(f64::INFINITY, f64::abs);
+    changed.sort_by(|one, other| magnitude(other.0).total_cmp(&magnitude(one.0)));
+    let headline = [("changed", changed.len() as u64), ("added", added), ("removed", removed)]
+        .map(|(name, count)| format!("{} {name}", grouped(u128::from(count))))
+        .to_vec();
+    let mut sheet = Worksheet::new(headline);
+    sheet.value("changed_prices", "", Quantity::Count(changed.len() as u64));
+    sheet.value("added_prices", "", Quantity::Count(added));
+    sheet.value("removed_prices", "", Quantity::Count(removed));
+    sheet.value("equal_prices", "", Quantity::Count(same));
+    let columns = [
+        ("provider", ""),
+        ("region", "region"),
+        ("instance_type", "instance type"),
+        ("plan", "plan"),
+        ("before_usd_per_gpu_hour", "before"),
+        ("after_usd_per_gpu_hour", "after"),
+        ("change_fraction", "change"),
+    ];
+    let rows = changed.into_iter().map(|(change, row, plan, old, new)| {
+        vec![
+            Quantity::text(row.provider.clone()),
+            Quantity::text(row.region.clone()),
+            Quantity::text(row.instance_type.clone()),
+            Quantity::text(plan.as_str()),
+            Quantity::UsdFine(old.rate.hourly()),
+            Quantity::UsdFine(new.rate.hourly()),
+            change.map_or(Quantity::Missing("it was free"), Quantity::Fraction),
+        ]
+    });
+    sheet.table("changes", "Changes per GPU-hour", &columns, rows.collect());
+    sheet
+}
+
+fn prices(book: &PriceBook) -> Prices<'_> {
+    let all = book.rows().iter().flat_map(|row| {
+        let listed = LISTED_PLANS.iter().filter_map(|plan| Some((*plan, row.listed(*plan)?)));
+        listed.map(move |(plan, price)| ((row.key(), plan), (row, price)))
+    });
+    all.collect()
+}
+
+fn change(old: Rate, new: Rate) -> Option<f64> {
+    let [old, new] = [old, new].map(|rate| rate.hourly().as_f64());
+    (old > 0.0).then(|| new / old - 1.0)
+}

@@ -1,0 +1,11 @@
+//! `prices`: what a price book lists, how old it is, and how two books differ.
+//!
+//! Must not depend on where a book comes from.
+
+mod age;
+mod diff;
+mod list;
+
+pub use self::age::age;
+pub use self::diff::diff;
+pub use self::list::{Filter, list, show};

@@ -1,0 +1,105 @@
+//! `phasemeter prices`: lists, compares and imports price books.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::PathBuf;
+
+use phasemeter_meter::price::{PriceBook, user_book};
+use phasemeter_plan::prices::{Filter, age, diff, list, show};
+use phasemeter_plan::worksheet::Worksheet;
+use tracing::{info, warn};
+
+use super::error::CommandError;
+use super::plan;
+use super::today::today;
+use crate::cli::{Cloud, Format, ImportArgs, PricesCommand};
+use crate::price_import::{Imported, read_aws, read_azure};
+use crate::pricing::book_file::{self, BookFileError};
+
+/// The largest file of a cloud that is read at once.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Instance types without a known GPU that are listed.
+const LISTED: usize = 8;
+
+/// Runs the subcommand.
+pub(super) fn run(command: PricesCommand) -> Result<(), CommandError> {
+    let (question, format, worksheet): (_, Format, Worksheet) = match command {
+        PricesCommand::List(args) => {
+            let book = book_file::load(&args.book.prices)?;
+            let filter = Filter { provider: args.provider, region: args.region, name: None };
+            ("prices list", args.book.format, list(&book, &filter, today())?)
+        }
+        PricesCommand::Show(args) => {
+            let book = book_file::load(&args.book.prices)?;
+            let name = Some(args.name);
+            let filter = Filter { provider: args.provider, region: args.region, name };
+            ("prices show", args.book.format, show(&book, &filter, today())?)
+        }
+        PricesCommand::Age(args) => {
+            let book = book_file::load(&args.book.prices)?;
+            ("prices age", args.book.format, age(&book, today()))
+        }
+        PricesCommand::Diff(args) => {
+            let [before, after] =
+                [args.before, args.after].map(|path| book_file::load_alone(&path));
+            ("prices diff", args.format, diff(&before?, &after?))
+        }
+        PricesCommand::Import(args) => return import(&args),
+    };
+    plan::report(question, worksheet, Vec::new(), format)
+}
+
+/// Writes a book of a cloud's prices.
+fn import(args: &ImportArgs) -> Result<(), CommandError> {
+    let book = book_file::load(&args.prices)?;
+    let (provider, source) = match args.cloud {
+        Cloud::Aws => ("aws", "AWS price list"),
+        Cloud::Azure => ("azure", "Azure retail prices"),
+    };
+    let mut imported = Imported::new(&book, provider, source.to_owned());
+    for path in &args.files {
+        let file = path.display().to_string();
+        match args.cloud {
+            Cloud::Aws => {
+                read_aws(&file, BufReader::new(open(path)?), args.as_of, &mut imported)?;
+            }
+            Cloud::Azure => {
+                let text = book_file::read(path, MAX_BYTES)?;
+                read_azure(&file, &text, args.as_of.unwrap_or_else(today), &mut imported)?;
+            }
+        }
+    }
+    summarize(&imported, &book);
+    match write(imported) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+fn open(path: &PathBuf) -> Result<File, BookFileError> {
+    File::open(path).map_err(|source| BookFileError::Unreadable { path: path.clone(), source })
+}
+
+fn summarize(imported: &Imported<'_>, book: &PriceBook) {
+    let types = book.rows().len();
+    info!("{} prices imported, of instance types among {types} known ones", imported.prices);
+    if !imported.unknown.is_empty() {
+        let listed: Vec<_> = imported.unknown.iter().take(LISTED).map(String::as_str).collect();
+        warn!(
+            "{} instance types have GPUs of unknown model and are left out: {}; name their GPUs in a \
+             price book of your own and add it with --prices",
+            imported.unknown.len(),
+            listed.join(", ")
+        );
+    }
+}
+
+fn write(imported: Imported<'_>) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    writeln!(out, "{}", user_book::COLUMNS.join(","))?;
+    for row in imported.rows() {
+        writeln!(out, "{row}")?;
+    }
+    out.flush()
+}
