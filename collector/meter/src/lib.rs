@@ -14,6 +14,9 @@
 // Values and units.
 pub mod date;
 pub mod device_metric;
+pub mod device_state;
+pub mod device_totals;
+pub mod device_tracker;
 pub mod instant;
 pub mod money;
 pub mod reading;
@@ -41,6 +44,7 @@ pub mod energy;
 pub mod histogram;
 pub mod median;
 pub mod pattern;
+pub mod power_histogram;
 pub mod sensors;
 pub mod series;
 pub mod update_period;

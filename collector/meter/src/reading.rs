@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::device_state::DeviceState;
 use crate::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization};
 
 /// One GPU's values at one instant. A missing value is `None`, never zero.
@@ -31,6 +32,8 @@ pub struct Reading {
     pub sm_clock: Option<Megahertz>,
     /// Memory clock (`nvmlDeviceGetClockInfo(MEM)`, `clocks.mem`).
     pub memory_clock: Option<Megahertz>,
+    /// Values that only some sources have.
+    pub device: DeviceState,
 }
 
 impl Reading {
@@ -48,6 +51,7 @@ impl Reading {
             temperature: None,
             sm_clock: None,
             memory_clock: None,
+            device: DeviceState::NONE,
         }
     }
 

@@ -1,11 +1,17 @@
-//! Clocks and temperature of a GPU: means and maxima, which tell a throttled GPU from a busy one.
+//! Clocks, temperature, power and device columns of a GPU over its readings: what tells a throttled,
+//! a hanging and a busy GPU apart.
 //!
 //! Must not depend on time.
 
+use crate::device_state::DeviceMeans;
+use crate::power_histogram::PowerHistogram;
 use crate::reading::Reading;
 
 /// Utilization from which the clock counts: an idle GPU lowers it.
 const BUSY_PPM: u32 = 900_000;
+
+/// Utilization from which the GPU works: power and activity below it say nothing about a job.
+const WORK_PPM: u32 = 100_000;
 
 /// Clocks and temperature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +20,10 @@ pub struct Sensors {
     pub sm_clock: Sensor,
     /// Temperature, in degrees Celsius.
     pub temperature: Sensor,
+    /// Power while the utilization is at least 10%.
+    pub busy_power: PowerHistogram,
+    /// Device columns.
+    pub device: DeviceMeans,
 }
 
 /// One value, per reading.
@@ -35,13 +45,24 @@ impl Sensors {
         {
             self.sm_clock.record(clock.0);
         }
+        let works = reading.utilization.is_ok_and(|utilization| utilization.ppm() >= WORK_PPM);
+        if let Some(power) = reading.power
+            && works
+        {
+            self.busy_power.record(power);
+        }
+        if !reading.device.is_none() {
+            self.device.record(&reading.device, works);
+        }
     }
 
     /// The readings since an earlier state. Maxima are of the whole run.
-    pub(crate) const fn since(self, earlier: &Self) -> Self {
+    pub(crate) fn since(self, earlier: &Self) -> Self {
         Self {
             sm_clock: self.sm_clock.since(earlier.sm_clock),
             temperature: self.temperature.since(earlier.temperature),
+            busy_power: self.busy_power.since(&earlier.busy_power),
+            device: self.device.since(&earlier.device),
         }
     }
 }

@@ -237,7 +237,7 @@ fn signal_ends_recording_with_complete_rows() {
         GzDecoder::new(fs::File::open(&file).unwrap()).read_to_string(&mut rows).unwrap();
         assert!(rows.starts_with(&flushed) && rows.ends_with('\n'));
         let cells = |row: &str| row.split(", ").count();
-        assert!(rows.lines().all(|row| cells(row) == 15), "{rows}");
+        assert!(rows.lines().all(|row| cells(row) == 25), "{rows}");
         assert_eq!(rig.audit(file.to_str().unwrap())["gpus"].as_array().unwrap().len(), 2);
     }
 }
@@ -267,7 +267,7 @@ fn recording_on_full_disk_ends_with_complete_row() {
             rows = String::from_utf8(bytes).unwrap();
         }
         assert!(rows.ends_with('\n'), "{name}: {rows}");
-        assert!(rows.lines().all(|row| row.split(", ").count() == 15), "{name}: {rows}");
+        assert!(rows.lines().all(|row| row.split(", ").count() == 25), "{name}: {rows}");
     }
 }
 

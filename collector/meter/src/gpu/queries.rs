@@ -7,7 +7,7 @@ use super::rolling::{Snapshot, WindowTotals};
 use crate::accounts::Accounts;
 use crate::accrual::Accrual;
 use crate::activity::{self, Activity, HOURS, HourOfWeek};
-use crate::distribution;
+use crate::distribution::{self, MemoryDistribution};
 use crate::energy::Energy;
 use crate::histogram::Readings;
 use crate::money::Rate;
@@ -108,6 +108,12 @@ impl GpuMeter {
     #[must_use]
     pub const fn hours_of_week(&self) -> &[HourOfWeek; HOURS] {
         self.ledger.activity.hours()
+    }
+
+    /// Memory in use, over the whole run.
+    #[must_use]
+    pub const fn memory(&self) -> &MemoryDistribution {
+        &self.memory
     }
 
     /// The utilization feeds, polled values first.

@@ -32,7 +32,7 @@ pub struct WindowTotals {
     pub energy: Energy,
     /// When it worked.
     pub activity: Activity,
-    /// Clocks and temperature.
+    /// Clocks, temperature, power and device columns.
     pub sensors: Sensors,
     pub(super) readings: Vec<(Basis, Readings)>,
 }

@@ -4,6 +4,7 @@
 //! Otherwise the GPU is [`Unpriced`], which is not free. Must not depend on GPUs or their usage.
 
 mod book;
+mod listing;
 mod plan;
 mod priced;
 mod row;
@@ -12,6 +13,7 @@ mod unpriced;
 pub mod user_book;
 
 pub use book::{PriceBook, Query};
+pub use listing::Listing;
 pub use plan::{ParsePlanError, Plan};
 pub use priced::{Price, PriceRange, STALE_AFTER_DAYS};
 pub use row::{BookRow, LISTED_PLANS, ListedPrice};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use phasemeter_meter::device_tracker::DeviceTracker;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::clock::Clock;
@@ -110,6 +111,8 @@ struct Log<'a> {
     readings: Vec<(usize, Reading)>,
     /// The time of the last reading of each GPU.
     last: Vec<Timestamp>,
+    /// The last device metrics of each GPU.
+    trackers: Vec<DeviceTracker>,
     written: usize,
 }
 
@@ -120,16 +123,28 @@ impl<'a> Log<'a> {
         csv_writer::write_header(&mut header)?;
         out.write(&header)?;
         let last = vec![Timestamp::EPOCH; gpus.len()];
-        Ok(Self { out, gpus, readings: Vec::new(), last, written: 0 })
+        let trackers = vec![DeviceTracker::default(); gpus.len()];
+        Ok(Self { out, gpus, readings: Vec::new(), last, trackers, written: 0 })
     }
 
-    /// Buffers a reading. The format has no columns for other observations.
-    fn buffer(&mut self, observation: Observation) {
-        if let Observed::Reading(reading) = observation.observed {
-            self.readings.push((observation.gpu, reading));
-            if let Some(last) = self.last.get_mut(observation.gpu) {
+    /// Buffers a reading, with the device metrics before it. The format has no columns for other
+    /// observations.
+    fn buffer(&mut self, Observation { gpu, observed }: Observation) {
+        let (Some(last), Some(tracker)) = (self.last.get_mut(gpu), self.trackers.get_mut(gpu))
+        else {
+            return;
+        };
+        match observed {
+            Observed::Reading(mut reading) => {
+                reading.device = reading.device.or(&tracker.state(reading.at));
+                self.readings.push((gpu, reading));
                 *last = reading.at;
             }
+            Observed::Activity(activity) => {
+                activity.device_metrics().for_each(|metric| tracker.record(&metric));
+            }
+            Observed::DeviceMetric(metric) => tracker.record(&metric),
+            Observed::Interval(_) | Observed::Event(_) => {}
         }
     }
 

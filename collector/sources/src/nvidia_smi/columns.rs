@@ -3,6 +3,8 @@
 //! Parsed once per header, so that rows are decoded by a plain list of columns. Must not depend on
 //! the format of cells.
 
+use phasemeter_meter::device_state::DeviceColumn;
+
 use super::error::{HeaderError, printable};
 
 /// The content of a column. A log may have several columns of power; each row's power is from the
@@ -28,6 +30,9 @@ pub(super) enum Column {
     SmClock,
     MemoryClock,
     Processes,
+    Device(DeviceColumn),
+    /// A share as DCGM writes it: 0–1.
+    Ratio(DeviceColumn),
 }
 
 /// How the GPUs of a log are identified, most reliable first.
@@ -44,7 +49,7 @@ pub enum GpuIdentification {
 }
 
 /// Accepted column names.
-const COLUMN_NAMES: [(&str, Column); 24] = [
+const COLUMN_NAMES: [(&str, Column); 50] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
     ("gpu_uuid", Column::Uuid),
@@ -70,6 +75,34 @@ const COLUMN_NAMES: [(&str, Column); 24] = [
     ("clocks.mem", Column::MemoryClock),
     ("clocks.current.memory", Column::MemoryClock),
     ("clocks.current.mem", Column::MemoryClock),
+    ("utilization.memory", Column::Device(DeviceColumn::MemoryUtilization)),
+    ("utilization.encoder", Column::Device(DeviceColumn::Encoder)),
+    ("utilization.decoder", Column::Device(DeviceColumn::Decoder)),
+    ("fan.speed", Column::Device(DeviceColumn::Fan)),
+    ("pcie.link.gen.current", Column::Device(DeviceColumn::PcieGeneration)),
+    ("pcie.link.gen.gpucurrent", Column::Device(DeviceColumn::PcieGeneration)),
+    ("pcie.link.width.current", Column::Device(DeviceColumn::PcieWidth)),
+    ("pcie.link.width.max", Column::Device(DeviceColumn::PcieMaxWidth)),
+    ("ecc.errors.uncorrected.volatile.total", Column::Device(DeviceColumn::MemoryErrors)),
+    ("clocks_event_reasons.sw_power_cap", Column::Device(DeviceColumn::PowerCap)),
+    ("clocks_event_reasons.sync_boost", Column::Device(DeviceColumn::SyncBoost)),
+    ("clocks_event_reasons.sw_thermal_slowdown", Column::Device(DeviceColumn::SoftwareThermal)),
+    ("clocks_event_reasons.hw_thermal_slowdown", Column::Device(DeviceColumn::HardwareThermal)),
+    ("clocks_event_reasons.hw_power_brake_slowdown", Column::Device(DeviceColumn::PowerBrake)),
+    // As older drivers name them.
+    ("clocks_throttle_reasons.sw_power_cap", Column::Device(DeviceColumn::PowerCap)),
+    ("clocks_throttle_reasons.sync_boost", Column::Device(DeviceColumn::SyncBoost)),
+    ("clocks_throttle_reasons.sw_thermal_slowdown", Column::Device(DeviceColumn::SoftwareThermal)),
+    ("clocks_throttle_reasons.hw_thermal_slowdown", Column::Device(DeviceColumn::HardwareThermal)),
+    ("clocks_throttle_reasons.hw_power_brake_slowdown", Column::Device(DeviceColumn::PowerBrake)),
+    // Profiling metrics, which `phasemeter record` writes, and as DCGM names them.
+    ("sm.activity", Column::Device(DeviceColumn::Sm)),
+    ("tensor.activity", Column::Device(DeviceColumn::Tensor)),
+    ("dram.activity", Column::Device(DeviceColumn::Dram)),
+    ("nvlink.activity", Column::Device(DeviceColumn::NvLink)),
+    ("DCGM_FI_PROF_SM_ACTIVE", Column::Ratio(DeviceColumn::Sm)),
+    ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Column::Ratio(DeviceColumn::Tensor)),
+    ("DCGM_FI_PROF_DRAM_ACTIVE", Column::Ratio(DeviceColumn::Dram)),
 ];
 
 /// The columns under one header, in order.
@@ -138,6 +171,7 @@ impl Column {
     pub(super) const fn unit(self) -> &'static str {
         match self {
             Self::Utilization => "%",
+            Self::Device(column) if column.is_share() => "%",
             Self::MemoryUsed | Self::MemoryTotal => "MiB",
             Self::PowerDraw | Self::PowerAverage | Self::PowerInstant => "W",
             Self::EnforcedPowerLimit | Self::PowerLimit => "W",
@@ -188,7 +222,7 @@ mod tests {
     #[test]
     fn header_accepts_any_order_and_known_units() {
         assert_eq!(
-            columns("fan.speed [%], utilization.gpu [%],memory.used,timestamp"),
+            columns("pstate, utilization.gpu [%],memory.used,timestamp"),
             [Column::Unknown, Column::Utilization, Column::MemoryUsed, Column::Timestamp]
         );
         assert_eq!(columns("timestamp, memory.used [GiB], power.draw [W]")[1], Column::Unknown);

@@ -7,15 +7,35 @@
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 
+use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp, Utilization};
 use time::UtcDateTime;
 
-/// The header line. `nvidia-smi` does not have the last two columns.
+/// The header line. `nvidia-smi` does not have the energy, the processes and the activities, and writes
+/// the reasons for reduced clocks as `Active` or `Not Active`; here they are shares of the time.
 const HEADER: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu [%], \
     memory.used [MiB], memory.total [MiB], power.draw [W], enforced.power.limit [W], \
     temperature.gpu, clocks.sm [MHz], clocks.mem [MHz], total_energy_consumption [mJ], \
-    compute_processes\n";
+    compute_processes, utilization.memory [%], fan.speed [%], \
+    clocks_event_reasons.sw_power_cap [%], clocks_event_reasons.sync_boost [%], \
+    clocks_event_reasons.sw_thermal_slowdown [%], clocks_event_reasons.hw_thermal_slowdown [%], \
+    clocks_event_reasons.hw_power_brake_slowdown [%], sm.activity [%], tensor.activity [%], \
+    dram.activity [%]\n";
+
+/// The device columns, in the order of the header.
+const DEVICE_COLUMNS: [DeviceColumn; 10] = [
+    DeviceColumn::MemoryUtilization,
+    DeviceColumn::Fan,
+    DeviceColumn::PowerCap,
+    DeviceColumn::SyncBoost,
+    DeviceColumn::SoftwareThermal,
+    DeviceColumn::HardwareThermal,
+    DeviceColumn::PowerBrake,
+    DeviceColumn::Sm,
+    DeviceColumn::Tensor,
+    DeviceColumn::Dram,
+];
 
 /// Placeholder for a missing value.
 const NOT_AVAILABLE: &str = "[N/A]";
@@ -45,7 +65,7 @@ pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> 
     };
     let mebibytes =
         |bytes: Option<Bytes>| cell(bytes.map(|bytes| bytes.get() / Bytes::MEBIBYTE), none, " MiB");
-    writeln!(
+    write!(
         out,
         "{}, {}, {}, {}, {}, {utilization}, {}, {}, {}, {}, {}, {}, {}, {}, {}",
         CsvTimestamp(reading.at),
@@ -62,7 +82,11 @@ pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> 
         cell(reading.memory_clock.map(|clock| clock.0), none, " MHz"),
         cell(reading.energy.map(|energy| energy.0), none, " mJ"),
         cell(reading.compute_processes, none, ""),
-    )
+    )?;
+    for column in DEVICE_COLUMNS {
+        write!(out, ", {}", cell(reading.device.share(column).map(Percent), none, " %"))?;
+    }
+    out.write_all(b"\n")
 }
 
 /// A value with its unit, or a placeholder.
@@ -131,6 +155,7 @@ impl Display for CellText<'_> {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_meter::device_state::DeviceState;
     use phasemeter_meter::units::{Celsius, Megahertz, Millijoules};
     use proptest::option;
     use proptest::prelude::*;
@@ -169,20 +194,34 @@ mod tests {
             temperature: Some(Celsius(-3)),
             ..Reading::at(at(1_785_111_747_123))
         };
+        let mut reading = reading;
+        reading.device.set_share(DeviceColumn::Fan, Utilization::from_percent(30));
+        reading.device.set_share(DeviceColumn::Tensor, Utilization::from_ppm(125_000));
         assert_eq!(
             written(&gpu, &reading),
             format!(
                 "{ids}, 87 %, 12345 MiB, 81559 MiB, 312.040 W, 700.000 W, -3, [N/A], [N/A], [N/A], \
-                 [N/A]"
+                 [N/A], [N/A], 30 %, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], 12.5000 %, [N/A]"
             )
         );
         let lost = Reading { utilization: Err(MissingReason::Lost), ..Reading::at(reading.at) };
         let cells = written(&gpu, &lost);
         let lost = format!(
             "{ids}, {LOST}, {LOST}, 81559 MiB, {LOST}, 700.000 W, {}",
-            [LOST; 5].join(", ")
+            [LOST; 15].join(", ")
         );
         assert_eq!(cells, lost);
+    }
+
+    fn device() -> impl Strategy<Value = DeviceState> {
+        let shares = proptest::array::uniform10(option::of(0..=200_u32));
+        shares.prop_map(|shares| {
+            let mut state = DeviceState::NONE;
+            for (column, share) in DEVICE_COLUMNS.into_iter().zip(shares) {
+                state.set_share(column, share.and_then(|half| Utilization::from_ppm(half * 5_000)));
+            }
+            state
+        })
     }
 
     fn readings() -> impl Strategy<Value = Reading> {
@@ -202,9 +241,20 @@ mod tests {
             option::of(-300..=300_i16),
             option::of(0..=100_000_u32),
             option::of(0..=100_000_u32),
+            device(),
         )
             .prop_map(
-                |((millis, utilization), memory, processes, power, energy, heat, sm, mem)| {
+                |(
+                    (millis, utilization),
+                    memory,
+                    processes,
+                    power,
+                    energy,
+                    heat,
+                    sm,
+                    mem,
+                    device,
+                )| {
                     Reading {
                         utilization,
                         memory_used: memory.and_then(Bytes::from_mebibytes),
@@ -214,6 +264,7 @@ mod tests {
                         temperature: heat.map(Celsius),
                         sm_clock: sm.map(Megahertz),
                         memory_clock: mem.map(Megahertz),
+                        device,
                         ..Reading::at(at(millis))
                     }
                 },

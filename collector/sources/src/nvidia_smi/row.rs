@@ -2,9 +2,10 @@
 //!
 //! Allocates nothing. Must not depend on the order of GPUs.
 
+use phasemeter_meter::device_state::{DeviceColumn, DeviceState};
 use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
 use phasemeter_meter::units::{
-    Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization,
+    Bytes, Celsius, Megahertz, Millijoules, Milliwatts, PPM, Timestamp, Utilization,
 };
 
 use super::cell::{Cells, SCALE, missing_reason};
@@ -87,6 +88,13 @@ impl<'a> Row<'a> {
                 Column::SmClock => reading.sm_clock = megahertz(&mut cells),
                 Column::MemoryClock => reading.memory_clock = megahertz(&mut cells),
                 Column::Processes => reading.compute_processes = count(&mut cells),
+                Column::Device(of) => {
+                    set_device(&mut reading.device, of, device(&mut cells, column));
+                }
+                Column::Ratio(of) => {
+                    let ppm = cells.number("").ok().map(|ratio| ratio * u64::from(PPM) / SCALE);
+                    set_device(&mut reading.device, of, ppm);
+                }
             }
         }
         limits.power = limits.power.or(set_limit);
@@ -143,6 +151,33 @@ fn celsius(cells: &mut Cells<'_>) -> Option<Celsius> {
     };
     let degrees = i16::try_from(whole(magnitude)?).ok()?;
     (degrees <= MAX_CELSIUS).then_some(Celsius(sign * degrees))
+}
+
+/// The value of a device column, in ppm of a percent or of one.
+fn device(cells: &mut Cells<'_>, column: Column) -> Option<u64> {
+    cells.number(column.unit()).or_else(|text| activity(text).ok_or(text)).ok()
+}
+
+/// Whether a reason for reduced clocks is active, in ppm.
+pub(super) fn activity(text: &[u8]) -> Option<u64> {
+    match text {
+        b"Active" => Some(u64::from(PPM)),
+        b"Not Active" => Some(0),
+        _ => None,
+    }
+}
+
+/// Sets a device column. A fan may exceed its nominal maximum.
+#[inline]
+pub(super) fn set_device(state: &mut DeviceState, column: DeviceColumn, ppm: Option<u64>) {
+    let ppm = ppm.and_then(|ppm| u32::try_from(ppm).ok());
+    if column.is_share() {
+        let most = if column == DeviceColumn::Fan { PPM } else { u32::MAX };
+        state.set_share(column, ppm.and_then(|ppm| Utilization::from_ppm(ppm.min(most))));
+    } else {
+        let scale = u32::try_from(SCALE).unwrap_or(PPM);
+        state.set_number(column, ppm.map(|ppm| ppm / scale));
+    }
 }
 
 /// The integer part of a number in units of 1/[`SCALE`].

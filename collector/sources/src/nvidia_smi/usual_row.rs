@@ -15,7 +15,7 @@ use super::columns::{Column, Columns, GpuIdentification};
 use super::digits::{self, Ahead};
 use super::entry::Entry;
 use super::limits::Limits;
-use super::row::{MAX_CELSIUS, MAX_MEGAHERTZ, set_power};
+use super::row::{MAX_CELSIUS, MAX_MEGAHERTZ, activity, set_device, set_power};
 use super::timestamp::{MILLISECOND, TimestampParser};
 
 /// How the rows under one header are usually written.
@@ -184,6 +184,11 @@ impl UsualRow {
                     (number, at) = cell.integer(row, at)?;
                     reading.compute_processes = number.and_then(|count| u32::try_from(count).ok());
                 }
+                Column::Device(column) => {
+                    (number, at) = cell.device(row, at)?;
+                    set_device(&mut reading.device, column, number);
+                }
+                Column::Ratio(_) => return None,
             }
         }
         limits.power = limits.power.or(set_limit);
@@ -204,6 +209,16 @@ impl Cell {
             Some((number, end)) => Some((Some(number), self.after_number.end(row, end)?)),
             None => self.not_available(row, at),
         }
+    }
+
+    /// The value of a device column at an offset, in ppm, and the offset of the next cell.
+    #[inline]
+    fn device(&self, row: &Ahead, at: usize) -> Option<(Option<u64>, usize)> {
+        if let Some((percent, at)) = self.hundredths(row, at) {
+            return Some((percent.map(|percent| percent * 100), at));
+        }
+        let end = digits::text_end(row, at)?;
+        Some((Some(activity(row.get(at..end)?)?), self.after_text.end(row, end)?))
     }
 
     /// Like [`Self::integer`], in hundredths.
@@ -275,7 +290,7 @@ mod tests {
     use super::super::row::Row;
     use super::*;
 
-    const HEADER: [&str; 17] = [
+    const HEADER: [&str; 21] = [
         "timestamp",
         "name",
         "index",
@@ -293,6 +308,10 @@ mod tests {
         "clocks.mem [MHz]",
         "total_energy_consumption [mJ]",
         "compute_processes",
+        "utilization.memory [%]",
+        "pcie.link.width.current",
+        "clocks_event_reasons.sw_power_cap",
+        "tensor.activity [%]",
     ];
 
     /// A number as `nvidia-smi` may write it, or almost, and whether it is followed by its unit.
@@ -302,6 +321,8 @@ mod tests {
             20 => "[0-9]{1,3}\\.[0-9]{2}",
             10 => "[0-9]{4,16}",
             5 => Just("[N/A]".to_owned()),
+            5 => Just("Active".to_owned()),
+            5 => Just("Not Active".to_owned()),
             1 => "[0-9]{1,5}\\.[0-9]{1,5}",
             1 => "[ 0-9A-Z./%\\[\\]-]{0,9}",
         ];
@@ -367,9 +388,9 @@ mod tests {
     fn usual_rows_are_read() {
         let columns = Columns::read(HEADER.join(", ").as_bytes()).unwrap();
         for cells in [
-            "0, 00000000:17:00.0, 87 %, 30 %, 12345 MiB, 81559 MiB, 312.99 W, 312.40 W, 700.00 W, 700.00 W, 54, 1410 MHz, 2619 MHz, 998877665544, 2",
-            "7, 00000000:FF:00.0, 100, [N/A], 0, 81559, 70.00, 71.25, 700.00, 650.00, 54, 1410, 2619, 99887766, 0",
-            "7, 00000000:FF:00.0, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]",
+            "0, 00000000:17:00.0, 87 %, 30 %, 12345 MiB, 81559 MiB, 312.99 W, 312.40 W, 700.00 W, 700.00 W, 54, 1410 MHz, 2619 MHz, 998877665544, 2, 30 %, 16, Not Active, 12 %",
+            "7, 00000000:FF:00.0, 100, [N/A], 0, 81559, 70.00, 71.25, 700.00, 650.00, 54, 1410, 2619, 99887766, 0, 30, 16, Active, 12.50",
+            "7, 00000000:FF:00.0, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]",
         ] {
             let row = format!("2026/07/27 00:22:27.123, NVIDIA H100 80GB HBM3, {cells}");
             let (mut entry, mut timestamps) = (Entry::EMPTY, TimestampParser::new(None));

@@ -9,6 +9,7 @@ use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, EventSet, Nvml};
 use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
+use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Utilization,
@@ -107,6 +108,9 @@ impl<'d> Gpu<'d> {
             }
             Metric::Utilization => {
                 let result = device.utilization_rates().map_err(QueryError::from);
+                let memory = result.as_ref().ok();
+                let memory = memory.and_then(|rates| Utilization::from_percent(rates.memory));
+                values.device.set_share(DeviceColumn::MemoryUtilization, memory);
                 values.utilization = match &result {
                     Ok(rates) => {
                         Utilization::from_percent(rates.gpu).ok_or(MissingReason::Unreadable)
@@ -200,7 +204,10 @@ pub fn clear_metric(metric: Metric, values: &mut Reading) {
         Metric::Energy => values.energy = None,
         Metric::Temperature => values.temperature = None,
         Metric::Clocks => (values.sm_clock, values.memory_clock) = (None, None),
-        Metric::Utilization => values.utilization = Err(MissingReason::NotCollected),
+        Metric::Utilization => {
+            values.utilization = Err(MissingReason::NotCollected);
+            values.device.set_share(DeviceColumn::MemoryUtilization, None);
+        }
         Metric::Processes => values.compute_processes = None,
         Metric::Events
         | Metric::Samples
