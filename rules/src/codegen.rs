@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::hash::{Hash as _, Hasher};
 use std::io;
+use std::panic::catch_unwind;
 
 use wasmparser::Payload;
 use wasmtime::{Config, Engine};
@@ -61,14 +62,17 @@ fn componentize(bytes: &[u8]) -> Result<Cow<'_, [u8]>, LoadError> {
 }
 
 /// Rejects component metadata whose packages depend on each other in a cycle: `wit-component` would
-/// recurse until the stack overflows.
+/// recurse until the stack overflows. `wit-parser` panics on some corrupt metadata; in a program that a
+/// panic aborts, that ends the child that compiles.
 fn validate_metadata(module: &[u8]) -> Result<(), String> {
     for payload in wasmparser::Parser::new(0).parse_all(module) {
         let Ok(Payload::CustomSection(section)) = payload else { continue };
         if !section.name().starts_with("component-type") {
             continue;
         }
-        let (resolve, _) = wit_parser::decoding::decode_world(section.data())
+        let decoded = catch_unwind(|| wit_parser::decoding::decode_world(section.data()));
+        let (resolve, _) = decoded
+            .map_err(|_| "it is corrupt".to_owned())?
             .map_err(|error| format!("{error:#}"))?;
         let mut unordered: Vec<_> = resolve.packages.iter().map(|(id, _)| id).collect();
         while !unordered.is_empty() {
