@@ -6,6 +6,7 @@
 
 /// One artifact per default policy.
 pub(crate) const ARTIFACTS: &[&[u8]] = &[
+    include_bytes!("../../wasm-rules/dist/interpreted/communication.aot"),
     include_bytes!("../../wasm-rules/dist/interpreted/data-loading.aot"),
     include_bytes!("../../wasm-rules/dist/interpreted/gaps.aot"),
     include_bytes!("../../wasm-rules/dist/interpreted/health.aot"),

@@ -2,6 +2,7 @@
 //!
 //! Must not depend on which pricers are queried, or in which order.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use phasemeter_meter::date::Date;
@@ -30,6 +31,10 @@ pub struct QuoteRequest {
     pub priced: u32,
     /// The price book's price; `None` if it has no such GPU.
     pub listed: Option<Price>,
+    /// Attributes of the experiment.
+    pub attributes: BTreeMap<String, String>,
+    /// Whether the GPUs are only compared with those in use.
+    pub is_offer: bool,
 }
 
 /// A price from a policy.

@@ -29,8 +29,8 @@ pub struct Recommendation {
     pub saving: Saving,
     /// Confidence of the policy: 0–1.
     pub confidence: Fraction,
-    /// Numbers that support it: at most 32, all finite.
-    pub evidence: BTreeMap<String, f64>,
+    /// Numbers that support it, by name: at most 32.
+    pub evidence: BTreeMap<String, Evidence>,
     /// IDs of the GPUs it applies to: at least one, all in the window, no duplicates.
     pub gpus: Vec<String>,
     /// What it is good for.
@@ -41,6 +41,15 @@ pub struct Recommendation {
     pub reversible: bool,
     /// The action for automation.
     pub remediation: Option<Remediation>,
+}
+
+/// A number that supports a recommendation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// Finite.
+    pub value: f64,
+    /// Its unit in UCUM, such as `s` or `{GPU}`: 1–32 ASCII characters.
+    pub unit: String,
 }
 
 /// What a recommendation is good for. Only savings count in sums of dollars.

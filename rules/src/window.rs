@@ -4,6 +4,7 @@
 //! on what is recommended.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use phasemeter_meter::accounts;
 use phasemeter_meter::activity::Activity;
@@ -39,6 +40,43 @@ pub struct Window {
     pub gpus: Vec<Gpu>,
     /// Measurements without a field of their own.
     pub metrics: BTreeMap<String, f64>,
+    /// Prices to compare with.
+    pub offers: Vec<Offer>,
+    /// Recommendations of earlier windows, oldest first.
+    pub previous: Vec<Previous>,
+}
+
+/// The most offers, and the most earlier recommendations, of a window.
+pub const MAX_OFFERS: usize = 64;
+/// See [`MAX_OFFERS`].
+pub const MAX_PREVIOUS: usize = 64;
+
+/// GPUs that can be rented instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The driver's product name.
+    pub model: String,
+    /// GPUs of one instance.
+    pub gpus: NonZeroU32,
+    /// Memory of one GPU.
+    pub memory: Option<Bytes>,
+    /// Price of one GPU.
+    pub price: Price,
+}
+
+/// A recommendation of an earlier window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Previous {
+    /// Name of its policy.
+    pub policy: String,
+    /// Its code.
+    pub code: String,
+    /// IDs of its GPUs.
+    pub gpus: Vec<String>,
+    /// End of the window that it was first returned for.
+    pub first_given: Timestamp,
+    /// Whether it was returned for the last window.
+    pub still_given: bool,
 }
 
 /// One GPU of a window. The default has no data.
@@ -83,12 +121,12 @@ pub struct Gpu {
     pub interval: Option<Nanos>,
     /// Observed and idle time of each hour of the week; empty if less than a day was observed.
     pub week: Vec<HourOfWeek>,
-    /// Clocks and temperature.
+    /// Clocks, temperature, power, memory, activity and errors.
     pub sensors: Sensors,
 }
 
-/// Clocks and temperature of a GPU. `None` if not recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Clocks, temperature, power, memory, activity and errors of a GPU. `None` if not recorded.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sensors {
     /// Mean SM clock while the GPU was at least 90% busy, in MHz.
     pub sm_clock: Option<f64>,
@@ -98,6 +136,83 @@ pub struct Sensors {
     pub temperature: Option<f64>,
     /// The highest temperature.
     pub max_temperature: Option<f64>,
+    /// Power in watts while the GPU worked.
+    pub busy_power: Option<Percentiles>,
+    /// Memory in use in bytes, over the whole run.
+    pub memory_in_use: Option<Percentiles>,
+    /// Mean SM activity while the GPU worked, 0–1.
+    pub sm_activity: Option<f64>,
+    /// The same of tensor cores.
+    pub tensor_activity: Option<f64>,
+    /// The same of the memory.
+    pub dram_activity: Option<f64>,
+    /// Share of this time in which clocks were reduced, by reason, if recorded.
+    pub throttling: Vec<Throttling>,
+    /// Errors by XID code, at most 64.
+    pub xids: BTreeMap<u64, u32>,
+}
+
+/// The most XID codes of a GPU.
+pub const MAX_XIDS: usize = 64;
+
+/// Percentiles and the maximum of a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Percentiles {
+    /// The 5th.
+    pub p5: f64,
+    /// The median.
+    pub p50: f64,
+    /// The 95th.
+    pub p95: f64,
+    /// The maximum of the run.
+    pub max: f64,
+}
+
+/// A reason for reduced clocks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Throttling {
+    /// The reason.
+    pub reason: ThrottleReason,
+    /// Share of the time, 0–1.
+    pub share: f64,
+}
+
+/// Why clocks are reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThrottleReason {
+    /// The power limit.
+    PowerCap,
+    /// The clocks of other GPUs.
+    SyncBoost,
+    /// Heat, by the driver.
+    SoftwareThermal,
+    /// Heat, by the hardware.
+    HardwareThermal,
+    /// The power supply.
+    PowerBrake,
+}
+
+impl ThrottleReason {
+    /// All reasons.
+    pub const ALL: [Self; 5] = [
+        Self::PowerCap,
+        Self::SyncBoost,
+        Self::SoftwareThermal,
+        Self::HardwareThermal,
+        Self::PowerBrake,
+    ];
+
+    /// The name in fixture files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PowerCap => "power_cap",
+            Self::SyncBoost => "sync_boost",
+            Self::SoftwareThermal => "software_thermal",
+            Self::HardwareThermal => "hardware_thermal",
+            Self::PowerBrake => "power_brake",
+        }
+    }
 }
 
 /// One hour of the week.

@@ -61,12 +61,15 @@ fn window_and_recommendation_fields_arrive_unchanged() {
     let saving = Estimate { low: 0.0, expected: 0.25, high: 1.0 };
     assert_eq!(recommendation.saving, saving.map(|value| Fraction::new(value).unwrap()));
     assert_eq!(recommendation.gpus, ["GPU-0", "GPU-1"]);
-    let evidence: Vec<_> =
-        recommendation.evidence.iter().map(|(k, v)| format!("{k} {v}")).collect();
-    let expected = "compute-bound 1000, idle-free 200, idle-unknown 0, memory.mean 0, \
-                memory.points 0, power.mean 216.66666666666666, power.points 3, productive 700, \
-                underutilized 600, unobserved 100, utilization.mean 0.3333333333333333, \
-                utilization.points 3";
+    let evidence: Vec<_> = recommendation
+        .evidence
+        .iter()
+        .map(|(k, it)| format!("{k} {} {}", it.value, it.unit))
+        .collect();
+    let expected = "compute-bound 1000 s, idle-free 200 s, idle-unknown 0 s, memory.mean 0 1, \
+                memory.points 0 {point}, power.mean 216.66666666666666 1, power.points 3 {point}, \
+                productive 700 s, underutilized 600 s, unobserved 100 s, \
+                utilization.mean 0.3333333333333333 1, utilization.points 3 {point}";
     assert_eq!(evidence.join(", "), expected);
     let expected = r#"flag=true nested.number=2.5 texts.0=a texts.1=b
 1785110400000000000 1785114000000000000 true train-7 4bf92f3577b34da6a3ce929d0e0e4736 [("team", "vision")] Some(7200) 6 [("queue.depth", 3.0)]
@@ -77,8 +80,11 @@ Some(Price { nano-usd-per-gpu-hour: 3600000000, plan: Some(Plan::OnDemand), prov
 [("host.name", "node-1")] Workload::Training true
 Some(1.0) Quiet { seconds: 1000.0, held-seconds: 800.0 } 40 610.0 700.0 610.0 0.0 Quiet { seconds: 610.0, held-seconds: 0.0 } Quiet { seconds: 5.0, held-seconds: 5.0 } Pauses { count: 1, quiet: Quiet { seconds: 90.0, held-seconds: 80.0 }, shortest-seconds: 90.0, longest-seconds: 91.0 }
 168 Some(HourOfWeek { observed-seconds: 60.0, idle-seconds: 6.0 })
-Sensors { sm-clock-mhz: Some(1410.5), max-sm-clock-mhz: Some(1980.0), temperature-celsius: Some(61.25), max-temperature-celsius: Some(74.0) }"#;
+Sensors { sm-clock-mhz: Some(1410.5), max-sm-clock-mhz: Some(1980.0), temperature-celsius: Some(61.25), max-temperature-celsius: Some(74.0), busy-power: Some(Percentiles { p5: 150.5, p50: 301.0, p95: 451.5, max: 602.0 }), memory-in-use: Some(Percentiles { p5: 10000000000.0, p50: 20000000000.0, p95: 30000000000.0, max: 40000000000.0 }), sm-activity: Some(0.625), tensor-activity: Some(0.25), dram-activity: Some(0.125), throttling: [Throttling { reason: ThrottleReason::PowerCap, share: 0.75 }, Throttling { reason: ThrottleReason::HardwareThermal, share: 0.0 }], xids: [Xid { code: 63, count: 2 }, Xid { code: 79, count: 1 }] }"#;
     assert_eq!(recommendation.rationale, expected);
+    let expected = r#"[Offer { model: "NVIDIA L4", gpus: 1, memory-bytes: Some(25769803776), price: Price { nano-usd-per-gpu-hour: 805000000, plan: Some(Plan::OnDemand), provider: Some("aws"), region: Some("us-east-1"), instance-type: Some("g6.xlarge"), source: "the price book", as-of: Some("2026-07-20"), estimated: false } }]
+[Previous { policy: "sharing", code: "sharing.mig", gpus: ["GPU-0"], first-given: 1785110400000000000, still-given: true }]"#;
+    assert_eq!(recommendation.action, expected);
     assert_eq!(evaluation.log.lines.len(), 1);
 }
 

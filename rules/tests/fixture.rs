@@ -28,7 +28,8 @@ use phasemeter_rules::fixture::{
 };
 use phasemeter_rules::quote::{Quote, QuoteRequest};
 use phasemeter_rules::recommendation::{
-    Effort, Need, Recommendation, RecommendationKind, Remediation, Response, Saving, Target,
+    Effort, Evidence, Need, Recommendation, RecommendationKind, Remediation, Response, Saving,
+    Target,
 };
 use phasemeter_rules::window::{AccountTotals, Accounts, Window};
 use proptest::option::of;
@@ -68,7 +69,10 @@ fn example_response() -> Response {
         rationale: "It is \"idle\".\nMostly.".to_owned(),
         saving: Saving { low: fraction(0.1), expected: fraction(1.0 / 3.0), high: Fraction::ONE },
         confidence: fraction(0.8),
-        evidence: BTreeMap::from([("idle.seconds".to_owned(), 1_200.0)]),
+        evidence: BTreeMap::from([(
+            "idle.time".to_owned(),
+            Evidence { value: 1_200.0, unit: "s".to_owned() },
+        )]),
         gpus: vec!["GPU-0".to_owned(), "GPU-1".to_owned()],
         kind: RecommendationKind::Capacity,
         effort: Effort::Medium,

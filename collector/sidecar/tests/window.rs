@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use phasemeter::policies::{WindowGpu, window};
+use phasemeter_meter::device_totals::DeviceTotals;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
@@ -45,6 +46,7 @@ fn window_without_known_end_covers_last_day() {
     let experiment = request.open(at(START), ExperimentKind::Sidecar { trace: TraceId::random() });
     let names = ["busy", "silent"]
         .map(|name| GpuIdentity { name: name.to_owned(), ..GpuIdentity::default() });
+    let totals = DeviceTotals::default();
     let gpus: Vec<_> = [&busy, &silent]
         .into_iter()
         .zip(&names)
@@ -54,6 +56,7 @@ fn window_without_known_end_covers_last_day() {
             memory_total: None,
             power_limit: None,
             price: None,
+            totals: &totals,
         })
         .collect();
     let window =

@@ -85,6 +85,30 @@ impl Validator {
         }
     }
 
+    /// A unit in UCUM: 1–32 of its characters, with braces and brackets in pairs.
+    pub(super) fn unit(&mut self, at: &str, text: String) -> String {
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "%./{}[]()_-+*^'".contains(c);
+        let is_paired = |[open, close]: [char; 2]| {
+            let step = |depth: i32, c| depth + i32::from(c == open) - i32::from(c == close);
+            let mut depth = 0;
+            text.chars().all(|c| {
+                depth = step(depth, c);
+                (0..=1).contains(&depth)
+            }) && depth == 0
+        };
+        let is_valid = (1..=32).contains(&text.len())
+            && text.chars().all(is_allowed)
+            && [['{', '}'], ['[', ']']].into_iter().all(is_paired);
+        if !is_valid {
+            let unit = sanitize(&text, 40);
+            self.reject(
+                at,
+                format!("has the unit '{unit}', expected UCUM such as s, By, 1, {{GPU}}"),
+            );
+        }
+        text
+    }
+
     /// An identifier: 1–64 of `a`–`z`, `0`–`9`, `-` and the characters in `also`, starting with a
     /// letter.
     pub(super) fn name(&mut self, at: &str, text: String, also: &str) -> String {

@@ -28,7 +28,8 @@ use phasemeter_rules::window::{Accounts, Gpu, Window};
 use proptest::prelude::*;
 
 /// The default policies.
-const DEFAULT_POLICIES: [&str; 11] = [
+const DEFAULT_POLICIES: [&str; 12] = [
+    "communication",
     "data-loading",
     "gaps",
     "health",
@@ -234,7 +235,7 @@ fn notes_name_a_gpu_by_the_word_and_its_index() {
     for (index, gpu) in window.gpus.iter_mut().enumerate() {
         gpu.id = index.to_string();
         gpu.model = String::new();
-        gpu.metrics.insert("tensor.activity".to_owned(), 0.0);
+        gpu.sensors.tensor_activity = Some(0.0);
     }
     let mut logged = Vec::new();
     for policy in &recommenders() {

@@ -17,7 +17,10 @@ use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
 use phasemeter_meter::waste::WasteByCategory;
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::quote::QuoteRequest;
-use phasemeter_rules::window::{AccountTotals, Accounts, Gpu, HourOfWeek, Sensors, Window};
+use phasemeter_rules::window::{
+    AccountTotals, Accounts, Gpu, HourOfWeek, Offer, Percentiles, Previous, Sensors,
+    ThrottleReason, Throttling, Window,
+};
 use phasemeter_rules::workload::Workload;
 use wit_component::StringEncoding;
 use wit_parser::{Resolve, WorldId, WorldItem};
@@ -173,12 +176,7 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
         activity: activity(),
         interval: Some(Nanos::SECOND),
         week: vec![HourOfWeek { observed: Nanos::from_secs(60), idle: Nanos::from_secs(6) }; 168],
-        sensors: Sensors {
-            sm_clock: Some(1_410.5),
-            max_sm_clock: Some(1_980.0),
-            temperature: Some(61.25),
-            max_temperature: Some(74.0),
-        },
+        sensors: sensors(),
     };
     Window {
         start,
@@ -191,6 +189,54 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
         step: Nanos::from_secs(6),
         gpus: (0..gpus).map(gpu).collect(),
         metrics: BTreeMap::from([("queue.depth".to_owned(), 3.0)]),
+        offers: vec![offer()],
+        previous: vec![previous(start)],
+    }
+}
+
+fn sensors() -> Sensors {
+    let percentiles = |p5: f64| Percentiles { p5, p50: 2.0 * p5, p95: 3.0 * p5, max: 4.0 * p5 };
+    Sensors {
+        sm_clock: Some(1_410.5),
+        max_sm_clock: Some(1_980.0),
+        temperature: Some(61.25),
+        max_temperature: Some(74.0),
+        busy_power: Some(percentiles(150.5)),
+        memory_in_use: Some(percentiles(1e10)),
+        sm_activity: Some(0.625),
+        tensor_activity: Some(0.25),
+        dram_activity: Some(0.125),
+        throttling: vec![
+            Throttling { reason: ThrottleReason::PowerCap, share: 0.75 },
+            Throttling { reason: ThrottleReason::HardwareThermal, share: 0.0 },
+        ],
+        xids: BTreeMap::from([(63, 2), (79, 1)]),
+    }
+}
+
+fn offer() -> Offer {
+    let rate = Rate::parse("0.805").unwrap();
+    Offer {
+        model: "NVIDIA L4".to_owned(),
+        gpus: NonZeroU32::MIN,
+        memory: Bytes::from_mebibytes(24_576),
+        price: Price {
+            provider: Some("aws".to_owned()),
+            region: Some("us-east-1".to_owned()),
+            instance_type: Some("g6.xlarge".to_owned()),
+            as_of: "2026-07-20".parse().ok(),
+            ..Price::given(rate, Some(Plan::OnDemand), "the price book")
+        },
+    }
+}
+
+fn previous(first_given: Timestamp) -> Previous {
+    Previous {
+        policy: "sharing".to_owned(),
+        code: "sharing.mig".to_owned(),
+        gpus: vec!["GPU-0".to_owned()],
+        first_given,
+        still_given: true,
     }
 }
 
@@ -238,6 +284,8 @@ pub(crate) fn request() -> QuoteRequest {
                 anywhere: true,
             }),
         }),
+        attributes: BTreeMap::from([("team".to_owned(), "vision".to_owned())]),
+        is_offer: true,
     }
 }
 

@@ -13,9 +13,13 @@ use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
 use phasemeter_rules::lever::Lever;
 use phasemeter_rules::quote::{Quote, QuoteRequest};
 use phasemeter_rules::recommendation::{
-    Effort, Need, Recommendation, RecommendationKind, Remediation, Response, Saving, Target,
+    Effort, Evidence, Need, Recommendation, RecommendationKind, Remediation, Response, Saving,
+    Target,
 };
-use phasemeter_rules::window::{AccountTotals, Accounts, Gpu, HourOfWeek, Sensors, Window};
+use phasemeter_rules::window::{
+    AccountTotals, Accounts, Gpu, HourOfWeek, Offer, Percentiles, Previous, Sensors,
+    ThrottleReason, Throttling, Window,
+};
 use phasemeter_rules::workload::Workload;
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -134,10 +138,49 @@ fn week() -> impl Strategy<Value = Vec<HourOfWeek>> {
 prop_compose! {
     fn sensors()(
         sm_clock in of(positive()), max_sm_clock in of(positive()), temperature in of(positive()),
-        max_temperature in of(positive()),
+        max_temperature in of(positive()), busy_power in of(percentiles()),
+        memory_in_use in of(percentiles()), activity in [of(0.0..=1.0), of(0.0..=1.0), of(0.0..=1.0)],
+        throttling in vec(throttling(), 0..3), xids in btree_map(any::<u64>(), 1..u32::MAX, 0..3),
     ) -> Sensors {
-        Sensors { sm_clock, max_sm_clock, temperature, max_temperature }
+        let [sm_activity, tensor_activity, dram_activity] = activity;
+        Sensors { sm_clock, max_sm_clock, temperature, max_temperature, busy_power, memory_in_use,
+            sm_activity, tensor_activity, dram_activity, throttling, xids }
     }
+}
+
+fn percentiles() -> impl Strategy<Value = Percentiles> {
+    [positive(), positive(), positive(), positive()].prop_map(|mut values| {
+        values.sort_by(f64::total_cmp);
+        let [p5, p50, p95, max] = values.map(|value| value.min(f64::MAX));
+        Percentiles { p5, p50, p95, max }
+    })
+}
+
+fn throttling() -> impl Strategy<Value = Throttling> {
+    let reason = select(ThrottleReason::ALL.to_vec());
+    (reason, 0.0..=1.0).prop_map(|(reason, share)| Throttling { reason, share })
+}
+
+prop_compose! {
+    fn offer()(
+        model in text(), gpus in 1..u32::MAX, memory in of(0..=Bytes::MAX), price in price(),
+    ) -> Offer {
+        let gpus = NonZeroU32::new(gpus).unwrap();
+        Offer { model, gpus, memory: memory.and_then(Bytes::new), price }
+    }
+}
+
+prop_compose! {
+    fn previous()(
+        policy in text(), code in text(), gpus in vec(text(), 0..3), first_given in instant(),
+        still_given: bool,
+    ) -> Previous {
+        Previous { policy, code, gpus, first_given, still_given }
+    }
+}
+
+fn evidence() -> impl Strategy<Value = Evidence> {
+    (proptest::num::f64::NORMAL, text()).prop_map(|(value, unit)| Evidence { value, unit })
 }
 
 fn positive() -> impl Strategy<Value = f64> {
@@ -174,6 +217,7 @@ prop_compose! {
         attributes in btree_map(text(), text(), 0..3), step in 1..u64::MAX,
         gpus in vec(gpu(), 0..3), columns in columns(),
         metrics in btree_map(text(), number(), 0..3), utc_offset in of(-86_400..86_400),
+        offers in vec(offer(), 0..3), previous in vec(previous(), 0..3),
     ) -> Window {
         let [utilization, power, memory] = columns;
         let gpus = gpus.into_iter().enumerate().map(|(i, gpu)| Gpu {
@@ -185,7 +229,7 @@ prop_compose! {
         });
         Window {
             start: times[0].min(times[1]), end: times[0].max(times[1]), is_final,
-            experiment_id, trace_id, attributes, utc_offset, step: Nanos(step), gpus: gpus.collect(), metrics,
+            experiment_id, trace_id, attributes, utc_offset, step: Nanos(step), gpus: gpus.collect(), metrics, offers, previous,
         }
     }
 }
@@ -198,7 +242,7 @@ prop_compose! {
         lever in select(Lever::ALL.to_vec()),
         saving in [0.0..=1.0, 0.0..=1.0, 0.0..=1.0].prop_map(|parts| parts.map(fraction)),
         confidence in (0.0..=1.0).prop_map(fraction),
-        evidence in btree_map(text(), proptest::num::f64::NORMAL, 0..3),
+        evidence in btree_map(text(), evidence(), 0..3),
         gpus in vec(text(), 0..3),
         (kind, effort) in (select(RecommendationKind::ALL.to_vec()), select(Effort::ALL.to_vec())),
         reversible: bool, remediation in of((text(), btree_map(text(), text(), 0..3))),
@@ -227,9 +271,11 @@ prop_compose! {
         model in "[ -~]{1,12}", provider in of(text()), region in of(text()),
         instance_type in of(text()), plan in of(select(Plan::ALL.to_vec())), time in instant(),
         listed in of(price()), gpus: NonZeroU32, priced: u32,
+        attributes in btree_map(text(), text(), 0..3), is_offer: bool,
     ) -> QuoteRequest {
         QuoteRequest {
             model, provider, region, instance_type, plan, time, gpus, priced, listed,
+            attributes, is_offer,
         }
     }
 }

@@ -94,10 +94,12 @@ static bool recommend(const gpu *gpu, recommendation *result) {
   result->confidence = 0.75;
   result->evidence.len = 2;
   result->evidence.ptr = malloc(2 * sizeof *result->evidence.ptr);
-  result->evidence.ptr[0].f0 = text("idle.share");
-  result->evidence.ptr[0].f1 = share;
-  result->evidence.ptr[1].f0 = text("lost.share");
-  result->evidence.ptr[1].f1 = lost;
+  result->evidence.ptr[0].name = text("idle.share");
+  result->evidence.ptr[0].value = share;
+  result->evidence.ptr[0].unit = text("1");
+  result->evidence.ptr[1].name = text("lost.share");
+  result->evidence.ptr[1].value = lost;
+  result->evidence.ptr[1].unit = text("1");
   result->gpus.len = 1;
   result->gpus.ptr = malloc(sizeof *result->gpus.ptr);
   recommender_policy_string_dup_n(&result->gpus.ptr[0], (const char *)gpu->id.ptr, gpu->id.len);

@@ -6,6 +6,7 @@ from wit_world import exports
 from wit_world.exports.policy import Manifest
 from wit_world.exports.recommender import (
     Effort,
+    Evidence,
     Gpu,
     Recommendation,
     RecommendationKind,
@@ -85,7 +86,10 @@ def recommend(gpu: Gpu) -> Recommendation | None:
         # Nothing is saved for certain: sharing needs another job, and switching off needs a schedule.
         saving=Saving(low=0.0, expected=lost * 0.5, high=lost),
         confidence=0.75,
-        evidence=[("idle.share", share), ("lost.share", lost)],
+        evidence=[
+            Evidence(name="idle.share", value=share, unit="1"),
+            Evidence(name="lost.share", value=lost, unit="1"),
+        ],
         gpus=[gpu.id],
         kind=kind,
         effort=Effort.LOW,

@@ -41,8 +41,8 @@ pub struct RecommendationEvent<'a> {
     pub saving: Estimate<f64>,
     /// Confidence, 0 to 1.
     pub confidence: f64,
-    /// The values it is based on.
-    pub evidence: &'a BTreeMap<String, f64>,
+    /// Names, values and units of the numbers it is based on.
+    pub evidence: Vec<(&'a str, f64, &'a str)>,
     /// Names of its GPUs.
     pub gpus: &'a [String],
     /// `saving`, `risk` or `capacity`.
@@ -115,7 +115,10 @@ fn recommendation_event(
 ) -> Event {
     let named = |name: &str| format!("phasemeter.recommendation.{name}");
     let evidence = it.evidence.iter();
-    let evidence = evidence.map(|(name, value)| number(named(&format!("evidence.{name}")), *value));
+    let evidence = evidence.flat_map(|(name, value, unit)| {
+        let named = |part: &str| named(&format!("evidence.{name}.{part}"));
+        [number(named("value"), *value), text(&named("unit"), *unit)]
+    });
     let remediation = it.remediation.iter().flat_map(|(kind, parameters)| {
         let parameters = parameters.iter();
         let parameters = parameters.map(|(name, value)| {

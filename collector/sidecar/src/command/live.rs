@@ -148,7 +148,7 @@ impl<'a> Live<'a> {
 
     /// Evaluates policies if a window is due, and exports new results.
     pub(super) fn evaluate_policies(&mut self) -> Result<(), PipelineError> {
-        let (pipeline, gpus) = (&self.pipeline, &self.gpus);
+        let (pipeline, gpus) = (&mut self.pipeline, &self.gpus);
         let results = self.scheduler.step(|| pipeline.window(gpus, false));
         results.map_or(Ok(()), |results| {
             self.pipeline.export_results(&results, gpus, self.clock.now())

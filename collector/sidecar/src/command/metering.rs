@@ -225,7 +225,8 @@ pub(super) fn pricing(
     let PriceArgs { price: given, provider, region, instance_type, plan, .. } = args.clone();
     let location = Location { provider, region, instance_type };
     let default_location = Location::from_resource(resource).lacking_in(&location);
-    let options = PriceOptions { given, location, default_location, plan };
+    let attributes = resource.clone();
+    let options = PriceOptions { given, location, default_location, plan, attributes };
     Ok(Pricing::new(options, Quotes::of(policies), book))
 }
 

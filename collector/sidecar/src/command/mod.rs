@@ -38,6 +38,7 @@ mod policy;
 mod prices;
 mod progress;
 #[cfg(feature = "live")]
+mod recommendation_history;
 mod record;
 #[cfg(feature = "live")]
 mod run;

@@ -2,12 +2,15 @@
 //!
 //! Must not depend on how a window is built or on the results.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::window::Window;
 use tracing::warn;
 
 use super::dump::Dump;
+use super::recommendation_history::RecommendationHistory;
 use crate::policies::{PolicyResults, Worker};
 
 /// Sends windows to the policies, if any, and dumps them, if requested.
@@ -16,12 +19,16 @@ pub(super) struct WindowScheduler {
     dump: Option<Dump>,
     every: Duration,
     next: Instant,
+    /// The ends of the windows that are being evaluated.
+    submitted: VecDeque<Timestamp>,
+    history: RecommendationHistory,
 }
 
 impl WindowScheduler {
     /// The first window is due `every` from now.
     pub(super) fn new(worker: Option<Worker>, dump: Option<Dump>, every: Duration) -> Self {
-        Self { worker, dump, every, next: Instant::now() + every }
+        let (submitted, history) = (VecDeque::new(), RecommendationHistory::default());
+        Self { worker, dump, every, next: Instant::now() + every, submitted, history }
     }
 
     /// The results since the last call. If a window is due, it is built and evaluated; it is skipped
@@ -37,20 +44,36 @@ impl WindowScheduler {
                 self.evaluate(window);
             }
         }
-        self.worker.as_ref()?.results().last()
+        let mut last = None;
+        for results in self.worker.as_ref()?.results() {
+            if let Some(end) = self.submitted.pop_front() {
+                self.history.record(end, &results);
+            }
+            last = Some(results);
+        }
+        last
     }
 
     /// Evaluates the last window.
     pub(super) fn finish(mut self, last: Option<Window>) -> PolicyResults {
+        let last = last.map(|window| self.with_history(window));
         last.iter().for_each(|window| self.dump(window));
         self.worker.and_then(|worker| worker.finish(last)).unwrap_or_default()
     }
 
     fn evaluate(&mut self, window: Window) {
+        let end = window.end;
+        let window = self.with_history(window);
         self.dump(&window);
-        if self.worker.as_ref().is_some_and(|worker| !worker.submit(window)) {
-            warn!("policies are too slow: window skipped");
+        match &self.worker {
+            Some(worker) if worker.submit(window) => self.submitted.push_back(end),
+            Some(_) => warn!("policies are too slow: window skipped"),
+            None => {}
         }
+    }
+
+    fn with_history(&self, window: Window) -> Window {
+        Window { previous: self.history.list(), ..window }
     }
 
     /// Writes a window. Stops after the first error; the run continues.

@@ -3,6 +3,8 @@
 //! Must not depend on other GPUs or on the source of prices.
 
 use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue};
+use phasemeter_meter::device_totals::DeviceTotals;
+use phasemeter_meter::device_tracker::DeviceTracker;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
 use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_meter::price::{Price, Unpriced};
@@ -36,6 +38,10 @@ pub struct MeteredGpu {
     pub(super) memory_total: Option<Bytes>,
     /// The last power limit among its device metrics; before, its identity has it.
     pub(super) power_limit: Option<Milliwatts>,
+    /// Traffic and errors.
+    pub(super) totals: DeviceTotals,
+    /// Its last device metrics, if there are any.
+    tracker: Option<DeviceTracker>,
     pub(super) export: Option<GpuExport>,
 }
 
@@ -62,6 +68,8 @@ impl MeteredGpu {
             is_model_final: is_model_final(identity),
             memory_total,
             power_limit: None,
+            totals: DeviceTotals::default(),
+            tracker: None,
             export: None,
         }
     }
@@ -162,6 +170,8 @@ impl MeteredGpu {
         if let DeviceValue::PowerLimit(limit) = metric.value {
             self.power_limit = Some(limit);
         }
+        self.tracker.get_or_insert_default().record(&metric);
+        self.totals.record(&metric);
         if let Some(export) = &mut self.export {
             export.measure(metric);
         }
@@ -178,11 +188,15 @@ impl MeteredGpu {
             self.memory_total = identity.memory_total;
             self.meter.set_memory_total(identity.memory_total);
         }
+        let mut reading = *reading;
+        if let Some(tracker) = &mut self.tracker {
+            reading.device = reading.device.or(&tracker.state(reading.at));
+        }
         match (exporter, &mut self.export) {
             (Some(exporter), Some(export)) => {
-                self.meter.push(*reading, &mut exporter.observe(export))
+                self.meter.push(reading, &mut exporter.observe(export))
             }
-            _ => self.meter.push(*reading, &mut ()),
+            _ => self.meter.push(reading, &mut ()),
         }
     }
 

@@ -18,7 +18,7 @@ use phasemeter_meter::reorder::{CAPACITY, LateReading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::{WallOffset, WallTime};
 use phasemeter_otlp::Request;
-use phasemeter_otlp::encode::{CommandExit, ExportSettings, Exporter, GpuEvent};
+use phasemeter_otlp::encode::{CommandExit, EventKind, ExportSettings, Exporter, GpuEvent};
 use phasemeter_otlp::experiment::{
     Attributes, Experiment, ExperimentKind, ExperimentRequest, gpu_id,
 };
@@ -199,7 +199,7 @@ impl<'a> Pipeline<'a> {
         self.gpus.get_mut(gpu).is_some_and(|gpu| gpu.meter.push_interval(interval))
     }
 
-    /// Exports a device metric; a power limit applies to later windows too. Ignored before the first
+    /// Exports a device metric; windows have it too. Ignored before the first
     /// reading of any GPU.
     pub fn export_metric(&mut self, gpu: usize, metric: DeviceMetric) {
         if let Some(gpu) = self.gpus.get_mut(gpu) {
@@ -212,10 +212,13 @@ impl<'a> Pipeline<'a> {
     /// # Errors
     /// Returns an error if a request cannot be written.
     pub fn emit_event(&mut self, gpu: usize, event: &GpuEvent) -> Result<(), PipelineError> {
-        if let (Some(exporter), Some(gpu)) = (&mut self.exporter, self.gpus.get_mut(gpu))
-            && let Some(export) = &mut gpu.export
-        {
-            exporter.event(export, event, gpu.meter.begins_at());
+        if let Some(gpu) = self.gpus.get_mut(gpu) {
+            if let EventKind::Xid(code) = event.kind {
+                gpu.totals.count_xid(event.at, code);
+            }
+            if let (Some(exporter), Some(export)) = (&mut self.exporter, &mut gpu.export) {
+                exporter.event(export, event, gpu.meter.begins_at());
+            }
         }
         self.send()
     }

@@ -39,7 +39,7 @@ impl Pipeline<'_> {
 
     /// The window of the run so far; `None` before the experiment is open.
     #[must_use]
-    pub fn window(&self, identities: &[GpuIdentity], is_final: bool) -> Option<Window> {
+    pub fn window(&mut self, identities: &[GpuIdentity], is_final: bool) -> Option<Window> {
         let ExperimentState::Open(experiment) = &self.experiment else { return None };
         let gpus = self.gpus.iter().zip(identities).map(|(gpu, identity)| WindowGpu {
             identity,
@@ -47,15 +47,19 @@ impl Pipeline<'_> {
             memory_total: gpu.memory_total,
             power_limit: gpu.power_limit.or(identity.power_limit),
             price: gpu.price.as_ref().ok(),
+            totals: &gpu.totals,
         });
         let gpus = in_order(gpus.collect(), |gpu| gpu.identity);
-        policies::window(
+        let window = policies::window(
             experiment,
             &gpus,
             &self.work,
             self.wall.offset(),
             self.meter.utc_offset,
             is_final,
-        )
+        )?;
+        let prices = gpus.iter().filter_map(|gpu| gpu.price);
+        let offers = self.pricing.offers(prices, window.end);
+        Some(Window { offers, ..window })
     }
 }

@@ -18,6 +18,7 @@ const DEFAULT_POLICIES: &[(&str, &[u8])] = &embed![
     "sharing",
     "gaps",
     "data-loading",
+    "communication",
     "sizing",
     "memory",
     "precision",

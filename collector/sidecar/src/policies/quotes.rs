@@ -9,6 +9,7 @@ use std::sync::Arc;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::error::PolicyError;
+use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::{Policy, Usage};
 use phasemeter_rules::quote::{Quote, QuoteRequest};
 
@@ -78,6 +79,15 @@ impl Quotes {
     #[must_use]
     pub fn are_loading(&self) -> bool {
         self.policies.as_ref().is_some_and(|policies| policies.is_loading())
+    }
+
+    /// Whether there are active pricers.
+    #[must_use]
+    pub fn has_pricers(&self) -> bool {
+        self.policies.as_ref().is_some_and(|policies| {
+            let generation = policies.current().generation;
+            generation.policies.iter().any(|policy| policy.kind() == Kind::Pricer)
+        })
     }
 
     /// Queries the active pricers. Blocks for at most [`MAX_QUOTES`] deadlines more than there are

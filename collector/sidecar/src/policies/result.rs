@@ -105,7 +105,11 @@ fn recommendation_event<'a>(policy: &'a Policy, it: &'a Recommendation) -> Recom
         rationale: &it.rationale,
         saving: it.saving.map(Fraction::as_f64),
         confidence: it.confidence.as_f64(),
-        evidence: &it.evidence,
+        evidence: it
+            .evidence
+            .iter()
+            .map(|(name, it)| (name.as_str(), it.value, it.unit.as_str()))
+            .collect(),
         gpus: &it.gpus,
         kind: it.kind.name(),
         effort: it.effort.name(),

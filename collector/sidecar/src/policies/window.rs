@@ -5,20 +5,46 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::columns::{Columns, Grid};
+use phasemeter_meter::device_state::DeviceColumn;
+use phasemeter_meter::device_totals::{DeviceTotals, Totals};
 use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason};
+use phasemeter_meter::sensors;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::experiment::Experiment;
-use phasemeter_rules::window::{Gpu, HourOfWeek, Sensors, Window};
+use phasemeter_rules::window::{
+    Gpu, HourOfWeek, Percentiles, Sensors, ThrottleReason, Throttling, Window,
+};
 use phasemeter_rules::workload::{Workload, is_interruptible};
 
 /// Energy of the window, in joules.
 const ENERGY: &str = "energy.joules";
 
-/// Mean tensor core activity while it was measured, 0–1.
-const TENSOR: &str = "tensor.activity";
+/// Means of device columns without a field of their own: shares are 0–1, and of the time in which the GPU
+/// worked.
+const MEANS: [(&str, DeviceColumn); 4] = [
+    ("memory.utilization", DeviceColumn::MemoryUtilization),
+    ("encoder.utilization", DeviceColumn::Encoder),
+    ("decoder.utilization", DeviceColumn::Decoder),
+    ("nvlink.activity", DeviceColumn::NvLink),
+];
+
+/// Maxima of device columns: the speed of the fan, 0–1, the PCIe link at its best, and uncorrected memory
+/// errors since the driver was loaded.
+const MAXIMA: [(&str, DeviceColumn); 5] = [
+    ("fan.speed", DeviceColumn::Fan),
+    ("pcie.link.generation", DeviceColumn::PcieGeneration),
+    ("pcie.link.width", DeviceColumn::PcieWidth),
+    ("pcie.link.max_width", DeviceColumn::PcieMaxWidth),
+    ("memory.errors", DeviceColumn::MemoryErrors),
+];
+
+/// Mean traffic over the PCIe link and over all NVLink links, both directions together, in bytes per
+/// second.
+const PCIE_TRAFFIC: &str = "pcie.bytes_per_second";
+const NVLINK_TRAFFIC: &str = "nvlink.bytes_per_second";
 
 /// Time since a GPU was lost, in seconds, if it still is.
 const LOST: &str = "lost.seconds";
@@ -42,6 +68,8 @@ pub struct WindowGpu<'a> {
     pub power_limit: Option<Milliwatts>,
     /// Its current price.
     pub price: Option<&'a Price>,
+    /// Its traffic and errors.
+    pub totals: &'a DeviceTotals,
 }
 
 /// Builds the window of these GPUs, in report order: the whole run, or the last day of a run without
@@ -83,6 +111,8 @@ pub fn window(
             })
             .collect(),
         metrics: metrics.collect(),
+        offers: Vec::new(),
+        previous: Vec::new(),
     })
 }
 
@@ -96,6 +126,9 @@ impl WindowGpu<'_> {
     ) -> Gpu {
         let attributes = &self.identity.attributes;
         let own = Workload::declared(attributes, false);
+        let started = self.meter.span().map(|(start, _)| start);
+        let from = recent.span.map(|(from, _)| from).filter(|from| Some(*from) > started);
+        let totals = self.totals.since(from);
         let series = self.meter.window_series();
         let Columns { utilization, power, memory } = Columns::of(series, grid);
         Gpu {
@@ -111,7 +144,7 @@ impl WindowGpu<'_> {
             utilization,
             power,
             memory,
-            metrics: self.metrics(recent),
+            metrics: self.metrics(recent, &totals),
             attributes: attributes.clone(),
             workload: match own {
                 Workload::Unknown => Workload::declared(run, requests),
@@ -121,12 +154,41 @@ impl WindowGpu<'_> {
             activity: recent.activity,
             interval: recent.interval(),
             week: self.week(),
-            sensors: Sensors {
-                sm_clock: recent.sensors.sm_clock.mean(),
-                max_sm_clock: recent.sensors.sm_clock.max(),
-                temperature: recent.sensors.temperature.mean(),
-                max_temperature: recent.sensors.temperature.max(),
-            },
+            sensors: self.sensors(recent, totals),
+        }
+    }
+
+    fn sensors(self, recent: &WindowTotals, totals: Totals) -> Sensors {
+        let sensors::Sensors { sm_clock, temperature, busy_power, device } = &recent.sensors;
+        let percentiles = |value: &dyn Fn(u32) -> Option<f64>, max: Option<f64>| {
+            let (p5, p50, p95) = (value(5)?, value(50)?, value(95)?);
+            Some(Percentiles { p5, p50, p95, max: max?.max(p95) })
+        };
+        let (memory, bytes) = (self.meter.memory(), |bytes: Bytes| bytes.get() as f64);
+        // Without a column, counters of the driver measure them at any time.
+        let activity = |column, basis: Option<Basis>| {
+            device.mean(column).or_else(|| recent.mean_reading(basis?))
+        };
+        let throttling = DeviceColumn::THROTTLING.into_iter().zip(ThrottleReason::ALL);
+        Sensors {
+            sm_clock: sm_clock.mean(),
+            max_sm_clock: sm_clock.max(),
+            temperature: temperature.mean(),
+            max_temperature: temperature.max(),
+            busy_power: percentiles(&|percent| busy_power.percentile(percent), busy_power.max()),
+            memory_in_use: percentiles(
+                &|percent| memory.percentile(percent).map(bytes),
+                memory.peak().map(bytes),
+            ),
+            sm_activity: activity(DeviceColumn::Sm, Some(Basis::GpmSm)),
+            tensor_activity: activity(DeviceColumn::Tensor, Some(Basis::GpmTensor)),
+            dram_activity: activity(DeviceColumn::Dram, None),
+            throttling: throttling
+                .filter_map(|(column, reason)| {
+                    Some(Throttling { reason, share: device.mean(column)? })
+                })
+                .collect(),
+            xids: totals.xids,
         }
     }
 
@@ -140,14 +202,19 @@ impl WindowGpu<'_> {
     }
 
     /// Metrics without a field in the contract.
-    fn metrics(self, recent: &WindowTotals) -> BTreeMap<String, f64> {
+    fn metrics(self, recent: &WindowTotals, totals: &Totals) -> BTreeMap<String, f64> {
         let energy = recent.energy.joules().map(|joules| (ENERGY, joules));
-        let tensor = recent.mean_reading(Basis::GpmTensor).map(|mean| (TENSOR, mean));
+        let device = &recent.sensors.device;
+        let means = MEANS.iter().filter_map(|(name, of)| Some((*name, device.mean(*of)?)));
+        let maxima = MAXIMA.iter().filter_map(|(name, of)| Some((*name, device.max(*of)?)));
+        let traffic = [(PCIE_TRAFFIC, totals.pcie), (NVLINK_TRAFFIC, totals.nvlink)];
+        let traffic =
+            traffic.into_iter().filter_map(|(name, of)| Some((name, of.bytes_per_second()?)));
         let last = self.meter.last_reading().map(|last| last.utilization);
         let is_lost = last == Some(Err(MissingReason::Lost));
         let lost = self.meter.unobserved().missing[MissingReason::Lost as usize].as_secs_f64();
         let lost = is_lost.then_some((LOST, lost));
-        let all = energy.into_iter().chain(tensor).chain(lost);
+        let all = energy.into_iter().chain(means).chain(maxima).chain(traffic).chain(lost);
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }

@@ -5,6 +5,7 @@
 mod allocation;
 pub mod book_file;
 mod location;
+mod offers;
 mod schedule;
 
 pub use allocation::GpuOfModel;
@@ -43,6 +44,8 @@ pub struct PriceOptions {
     pub default_location: Location,
     /// The plan to look up, or that of the given price.
     pub plan: Option<Plan>,
+    /// Attributes of the experiment, for pricers.
+    pub attributes: BTreeMap<String, String>,
 }
 
 /// Prices GPUs.
@@ -194,6 +197,8 @@ impl Pricing {
             gpus: NonZeroU32::new(gpu.gpus).unwrap_or(NonZeroU32::MIN),
             priced: 0,
             listed: listed.as_ref().ok().cloned(),
+            attributes: self.options.attributes.clone(),
+            is_offer: false,
         });
         (quoted, listed)
     }

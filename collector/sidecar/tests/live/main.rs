@@ -38,6 +38,7 @@ mod policy_reload;
 #[allow(clippy::cast_possible_truncation, reason = "its numbers are small")]
 mod prng;
 mod run;
+mod sensors;
 mod signals;
 mod soak;
 mod startup;

@@ -17,7 +17,8 @@ use crate::error::{MAX_GUEST_TEXT, PolicyError};
 use crate::manifest::Manifest;
 use crate::quote::{Quote, QuoteRequest};
 use crate::recommendation::{
-    Effort, Need, Recommendation, RecommendationKind, Remediation, Response, Saving, Target,
+    Effort, Evidence, Need, Recommendation, RecommendationKind, Remediation, Response, Saving,
+    Target,
 };
 use crate::schema::Schema;
 use crate::text::sanitize;
@@ -170,14 +171,18 @@ fn saving(at: &str, raw: wit::recommender::Saving, validator: &mut Validator) ->
     }
 }
 
-fn evidence(at: &str, raw: Vec<(String, f64)>, validator: &mut Validator) -> BTreeMap<String, f64> {
+fn evidence(
+    at: &str,
+    raw: Vec<wit::recommender::Evidence>,
+    validator: &mut Validator,
+) -> BTreeMap<String, Evidence> {
     let at = format!("{at}.evidence");
     validator.count(&at, raw.len(), 0, MAX_EVIDENCE);
     let mut evidence = BTreeMap::new();
-    for (name, value) in raw.into_iter().take(MAX_EVIDENCE) {
-        let value = validator.finite(&at, value);
-        let name = validator.line(&at, name, 64);
-        if evidence.insert(name, value).is_some() {
+    for raw in raw.into_iter().take(MAX_EVIDENCE) {
+        let value = validator.finite(&at, raw.value);
+        let (name, unit) = (validator.line(&at, raw.name, 64), validator.unit(&at, raw.unit));
+        if evidence.insert(name, Evidence { value, unit }).is_some() {
             validator.reject(&at, "contains a name twice");
         }
     }
@@ -327,6 +332,8 @@ mod tests {
             gpus: NonZeroU32::MIN,
             priced: 0,
             listed: None,
+            attributes: BTreeMap::new(),
+            is_offer: false,
         }
     }
 
@@ -340,13 +347,18 @@ mod tests {
             rationale: "It is idle.".to_owned(),
             saving: wit::recommender::Saving { low: 0.5, expected: 0.5, high: 0.5 },
             confidence: 0.75,
-            evidence: vec![("idle.seconds".to_owned(), 1_200.0)],
+            evidence: vec![raw_evidence("idle.time", "s")],
             gpus: vec!["GPU-0".to_owned()],
             kind: wit::recommender::RecommendationKind::Capacity,
             effort: wit::recommender::Effort::Medium,
             reversible: true,
             remediation: Some(raw_remediation(&[("replicas", "2")])),
         }
+    }
+
+    fn raw_evidence(name: &str, unit: &str) -> wit::recommender::Evidence {
+        let (name, unit) = (name.to_owned(), unit.to_owned());
+        wit::recommender::Evidence { name, value: 1_200.0, unit }
     }
 
     fn raw_remediation(parameters: &[(&str, &str)]) -> wit::recommender::Remediation {
@@ -388,7 +400,10 @@ mod tests {
             rationale: "It is idle.".to_owned(),
             saving: Saving::of(half),
             confidence: Fraction::new(0.75).unwrap(),
-            evidence: BTreeMap::from([("idle.seconds".to_owned(), 1_200.0)]),
+            evidence: BTreeMap::from([(
+                "idle.time".to_owned(),
+                Evidence { value: 1_200.0, unit: "s".to_owned() },
+            )]),
             gpus: vec!["GPU-0".to_owned()],
             kind: RecommendationKind::Capacity,
             effort: Effort::Medium,
@@ -460,12 +475,24 @@ mod tests {
 
     #[test]
     fn evidence_is_bounded_and_has_distinct_names() {
-        let numbered =
-            |count: usize| (0..count).map(|i| (format!("n{i}"), 1.0)).collect::<Vec<_>>();
+        let numbered = |count: usize| {
+            (0..count).map(|i| raw_evidence(&format!("n{i}"), "1")).collect::<Vec<_>>()
+        };
         let accepted = lift(|raw| raw.evidence = numbered(32)).unwrap().unwrap();
         assert_eq!(accepted.evidence.len(), 32);
         assert!(lift(|raw| raw.evidence = numbered(33)).is_err());
         assert!(lift(|raw| raw.evidence = [numbered(1), numbered(1)].concat()).is_err());
+    }
+
+    #[test]
+    fn evidence_has_a_valid_unit() {
+        for unit in ["s", "1", "%", "{GPU}", "{USD}/h", "By/s", "m/s2", "10*6", "[in_i]"] {
+            assert!(lift(|raw| raw.evidence = vec![raw_evidence("n", unit)]).is_ok(), "{unit}");
+        }
+        let long = "s".repeat(33);
+        for unit in ["", " ", "°C", "per hour", "s\n", "$", "<b>", "{GPU", "}s{", long.as_str()] {
+            assert!(lift(|raw| raw.evidence = vec![raw_evidence("n", unit)]).is_err(), "{unit}");
+        }
     }
 
     fn empty_window() -> Window {
@@ -480,6 +507,8 @@ mod tests {
             step: Nanos::SECOND,
             gpus: Vec::new(),
             metrics: BTreeMap::new(),
+            offers: Vec::new(),
+            previous: Vec::new(),
         }
     }
 

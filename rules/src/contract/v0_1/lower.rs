@@ -15,7 +15,10 @@ use super::generated::exports::phasemeter::policy as wit;
 use super::generated::phasemeter::policy::types;
 use crate::quote::QuoteRequest;
 use crate::settings::{Settings, Value};
-use crate::window::{AccountTotals, Accounts, Gpu, HourOfWeek, Window};
+use crate::window::{
+    AccountTotals, Accounts, Gpu, HourOfWeek, Offer, Percentiles, Previous, Sensors,
+    ThrottleReason, Throttling, Window,
+};
 use crate::workload::Workload;
 
 fn nano_usd(money: NanoUsd) -> u64 {
@@ -40,6 +43,17 @@ pub(super) fn window<T>(
     let gpus: Vec<_> =
         window.gpus.iter().zip(&buffers).map(|(gpu, buffers)| lower_gpu(gpu, buffers)).collect();
     let attributes = texts(&window.attributes);
+    let dates: Vec<_> = window.offers.iter().map(|offer| as_of(&offer.price)).collect();
+    let offers = window.offers.iter().zip(&dates);
+    let offers: Vec<_> =
+        offers.map(|(offer, as_of)| lower_offer(offer, as_of.as_deref())).collect();
+    let earlier: Vec<Vec<&str>> = window
+        .previous
+        .iter()
+        .map(|previous| previous.gpus.iter().map(String::as_str).collect())
+        .collect();
+    let previous = window.previous.iter().zip(&earlier);
+    let previous: Vec<_> = previous.map(|(one, gpus)| lower_previous(one, gpus)).collect();
     call(wit::recommender::Window {
         start: window.start.as_nanos(),
         end: window.end.as_nanos(),
@@ -51,6 +65,8 @@ pub(super) fn window<T>(
         step_seconds: window.step.as_secs_f64(),
         gpus: &gpus,
         metrics: &pairs(&window.metrics),
+        offers: &offers,
+        previous: &previous,
     })
 }
 
@@ -70,6 +86,8 @@ pub(super) fn request<T>(
         gpus: request.gpus.get(),
         priced: request.priced,
         listed: request.listed.as_ref().map(|listed| price(listed, as_of.as_deref())),
+        attributes: &texts(&request.attributes),
+        is_offer: request.is_offer,
     })
 }
 
@@ -79,6 +97,8 @@ struct GpuBuffers<'a> {
     metrics: Vec<(&'a str, f64)>,
     attributes: Vec<(&'a str, &'a str)>,
     week: Vec<wit::recommender::HourOfWeek>,
+    throttling: Vec<wit::recommender::Throttling>,
+    xids: Vec<wit::recommender::Xid>,
     as_of: Option<String>,
 }
 
@@ -89,6 +109,8 @@ impl<'a> GpuBuffers<'a> {
             metrics: pairs(&gpu.metrics),
             attributes: texts(&gpu.attributes),
             week: gpu.week.iter().map(|hour| (*hour).into()).collect(),
+            throttling: gpu.sensors.throttling.iter().map(|one| (*one).into()).collect(),
+            xids: xids(&gpu.sensors.xids),
             as_of: gpu.price.as_ref().and_then(as_of),
         }
     }
@@ -142,12 +164,71 @@ fn lower_gpu<'a>(gpu: &'a Gpu, buffers: &'a GpuBuffers<'_>) -> wit::recommender:
         workload: gpu.workload.into(),
         interruptible: gpu.interruptible,
         activity: activity(gpu, &buffers.week),
-        sensors: wit::recommender::Sensors {
-            sm_clock_mhz: gpu.sensors.sm_clock,
-            max_sm_clock_mhz: gpu.sensors.max_sm_clock,
-            temperature_celsius: gpu.sensors.temperature,
-            max_temperature_celsius: gpu.sensors.max_temperature,
-        },
+        sensors: sensors(&gpu.sensors, buffers),
+    }
+}
+
+fn sensors<'a>(sensors: &Sensors, buffers: &'a GpuBuffers<'_>) -> wit::recommender::Sensors<'a> {
+    wit::recommender::Sensors {
+        sm_clock_mhz: sensors.sm_clock,
+        max_sm_clock_mhz: sensors.max_sm_clock,
+        temperature_celsius: sensors.temperature,
+        max_temperature_celsius: sensors.max_temperature,
+        busy_power: sensors.busy_power.map(Into::into),
+        memory_in_use: sensors.memory_in_use.map(Into::into),
+        sm_activity: sensors.sm_activity,
+        tensor_activity: sensors.tensor_activity,
+        dram_activity: sensors.dram_activity,
+        throttling: &buffers.throttling,
+        xids: &buffers.xids,
+    }
+}
+
+fn xids(counts: &BTreeMap<u64, u32>) -> Vec<wit::recommender::Xid> {
+    counts
+        .iter()
+        .map(|(code, count)| wit::recommender::Xid { code: *code, count: *count })
+        .collect()
+}
+
+fn lower_offer<'a>(offer: &'a Offer, as_of: Option<&'a str>) -> wit::recommender::Offer<'a> {
+    wit::recommender::Offer {
+        model: &offer.model,
+        gpus: offer.gpus.get(),
+        memory_bytes: offer.memory.map(Bytes::get),
+        price: price(&offer.price, as_of),
+    }
+}
+
+fn lower_previous<'a>(
+    previous: &'a Previous,
+    gpus: &'a [&'a str],
+) -> wit::recommender::Previous<'a> {
+    wit::recommender::Previous {
+        policy: &previous.policy,
+        code: &previous.code,
+        gpus,
+        first_given: previous.first_given.as_nanos(),
+        still_given: previous.still_given,
+    }
+}
+
+impl From<Percentiles> for wit::recommender::Percentiles {
+    fn from(Percentiles { p5, p50, p95, max }: Percentiles) -> Self {
+        Self { p5, p50, p95, max }
+    }
+}
+
+impl From<Throttling> for wit::recommender::Throttling {
+    fn from(Throttling { reason, share }: Throttling) -> Self {
+        let reason = match reason {
+            ThrottleReason::PowerCap => wit::recommender::ThrottleReason::PowerCap,
+            ThrottleReason::SyncBoost => wit::recommender::ThrottleReason::SyncBoost,
+            ThrottleReason::SoftwareThermal => wit::recommender::ThrottleReason::SoftwareThermal,
+            ThrottleReason::HardwareThermal => wit::recommender::ThrottleReason::HardwareThermal,
+            ThrottleReason::PowerBrake => wit::recommender::ThrottleReason::PowerBrake,
+        };
+        Self { reason, share }
     }
 }
 

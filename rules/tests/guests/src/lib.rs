@@ -3,7 +3,7 @@
 
 use exports::phasemeter::policy::policy::{self, Manifest, SettingError, Value};
 use exports::phasemeter::policy::recommender::{
-    self, Effort, Need, Recommendation, RecommendationKind, Remediation, Response, Saving, Target, Window,
+    self, Effort, Evidence, Need, Recommendation, RecommendationKind, Remediation, Response, Saving, Target, Window,
 };
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -47,6 +47,10 @@ impl policy::Guest for Mirror {
         SETTINGS.set(texts.join(" "));
         Ok(())
     }
+}
+
+fn evidence(name: &str, value: f64, unit: &str) -> Evidence {
+    Evidence { name: name.into(), value, unit: unit.into() }
 }
 
 /// Mean and number of the observed points.
@@ -94,21 +98,21 @@ impl recommender::Guest for Mirror {
             ("power", mean(&gpu.power)),
             ("memory", mean(&gpu.memory)),
         ];
-        let mut evidence: Vec<_> = seconds.map(|(name, value)| (name.to_string(), value)).into();
+        let mut all: Vec<_> = seconds.map(|(name, value)| evidence(name, value, "s")).into();
         for (name, (mean, count)) in columns {
-            evidence.push((format!("{name}.mean"), mean));
-            evidence.push((format!("{name}.points"), count as f64));
+            all.push(evidence(&format!("{name}.mean"), mean, "1"));
+            all.push(evidence(&format!("{name}.points"), count as f64, "{point}"));
         }
         let recommendation = Recommendation {
             code: "mirror.input".into(),
             target: Target::Starvation,
             lever: "dali".into(),
             title: "The input".into(),
-            action: "Compare it.".into(),
+            action: format!("{:?}\n{:?}", window.offers, window.previous),
             rationale: input,
             saving: Saving { low: 0.0, expected: 0.25, high: 1.0 },
             confidence: 1.0,
-            evidence,
+            evidence: all,
             gpus: window.gpus.iter().map(|gpu| gpu.id.clone()).collect(),
             kind: RecommendationKind::Risk,
             effort: Effort::High,

@@ -1,3 +1,3 @@
-;; result: ok, none. The request has 19 flattened values, too many for parameters: a pointer.
+;; result: ok, none. The request has 22 flattened values, too many for parameters: a pointer.
 (func (export "phasemeter:policy/pricer@0.1.0#quote-price") (param i32) (result i32)
   (i32.const 1536))

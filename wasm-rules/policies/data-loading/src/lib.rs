@@ -6,8 +6,8 @@
 
 use phasemeter_policy::format::{decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
-    Effort, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender, Response, Saving,
-    Target, Window, Workload, evidence, groups,
+    Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender, Response,
+    Saving, Target, Window, Workload, evidence, groups,
 };
 
 phasemeter_policy::settings! {
@@ -123,8 +123,8 @@ fn inspect(waiting: &Waiting<'_>) -> Recommendation {
         rationale,
         confidence: 0.7 * waiting.gpu.confidence(),
         evidence: evidence([
-            ("pattern.period_seconds", waiting.period),
-            ("wait_seconds", waiting.wait()),
+            ("pattern.period", waiting.period, "s"),
+            ("wait", waiting.wait(), "s"),
         ]),
         kind: RecommendationKind::Risk,
         ..Recommendation::new("data-loading.inspect", Target::Starvation, "measure", [waiting.gpu])
@@ -176,15 +176,15 @@ fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
         decimal(speedup, 1),
     );
     let mut evidence = vec![
-        ("pattern.period_seconds".to_owned(), period),
-        ("pattern.duty_cycle".to_owned(), duty_cycle),
-        ("wait_seconds".to_owned(), wait),
-        ("starvation.share_of_bill".to_owned(), lost),
+        Evidence::new("pattern.period", period, "s"),
+        Evidence::new("pattern.duty_cycle", duty_cycle, "1"),
+        Evidence::new("wait", wait, "s"),
+        Evidence::new("starvation.share_of_bill", lost, "1"),
     ];
     let peak = group.iter().filter_map(|w| w.gpu.memory_peak()).reduce(f64::max);
     let memory = peak.zip(first.gpu.memory_share());
     if let Some((_, share)) = memory {
-        evidence.push(("memory.peak_share".to_owned(), share));
+        evidence.push(Evidence::new("memory.peak_share", share, "1"));
     }
     let gpus: Vec<_> = group.iter().map(|waiting| waiting.gpu.id.clone()).collect();
     let confidence = mean(|w| w.gpu.confidence());

@@ -196,10 +196,10 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         ),
         confidence: 0.6 * average(Gpu::confidence),
         evidence: evidence([
-            ("pauses", f64::from(pauses.count)),
-            ("pauses.mean_seconds", each),
-            ("pauses.longest_seconds", pauses.longest_seconds),
-            ("idle.share_of_bill", lost),
+            ("pauses", f64::from(pauses.count), "{pause}"),
+            ("pauses.mean", each, "s"),
+            ("pauses.longest", pauses.longest_seconds, "s"),
+            ("idle.share_of_bill", lost, "1"),
         ]),
         effort: Effort::Medium,
         ..Recommendation::new(code, Target::Idle, lever, gpus)

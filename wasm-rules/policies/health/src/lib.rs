@@ -3,6 +3,8 @@
 //!
 //! A risk saves nothing by itself; a job that hangs or fails loses its work.
 
+mod hardware;
+
 use phasemeter_policy::format::{decimal, duration, percent, subject};
 use phasemeter_policy::{
     Gpu, Memory, Policy, Recommendation, RecommendationKind, Recommender, Remediation, Response,
@@ -42,7 +44,7 @@ impl Policy for Health {
     const NAME: &'static str = "health";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const SUMMARY: &'static str =
-        "Warns of hangs, of memory that runs out, and of lost, capped, hot or slow GPUs.";
+        "Warns of hangs, of memory that runs out, and of faulty, lost, capped, hot or slow GPUs.";
     type Settings = Settings;
 }
 
@@ -51,6 +53,8 @@ impl Recommender for Health {
         let mut found = Vec::new();
         found.extend(hung(settings, window));
         found.extend(lost(window));
+        found.extend(merged(window.gpus.iter().filter_map(hardware::faulty)));
+        found.extend(merged(window.gpus.iter().filter_map(hardware::narrow)));
         found.extend(window.gpus.iter().filter_map(|gpu| filling(gpu, settings, window)));
         let capped = capped(window);
         found.extend(window.gpus.iter().filter_map(|gpu| {
@@ -118,9 +122,9 @@ fn hung(settings: &Settings, window: &Window) -> Option<Recommendation> {
     );
     Some(Recommendation {
         evidence: evidence([
-            ("hung.seconds", *since),
-            ("power.watts", watts),
-            ("power.share_of_limit", watts / limit),
+            ("hung.time", *since, "s"),
+            ("power", watts, "W"),
+            ("power.share_of_limit", watts / limit, "1"),
         ]),
         remediation: Some(Remediation { kind: "job.restart".to_owned(), parameters: Vec::new() }),
         ..risk(
@@ -149,7 +153,7 @@ fn lost(window: &Window) -> Option<Recommendation> {
         duration(seconds),
     );
     Some(Recommendation {
-        evidence: evidence([("lost.seconds", seconds)]),
+        evidence: evidence([("lost.time", seconds, "s")]),
         ..risk(
             "health.lost",
             "restart",
@@ -193,7 +197,7 @@ fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommenda
         duration(seconds_left),
     );
     Some(Recommendation {
-        evidence: evidence([("memory.share", share), ("memory.seconds_left", seconds_left)]),
+        evidence: evidence([("memory.share", share, "1"), ("memory.time_left", seconds_left, "s")]),
         ..risk("health.memory", lever, [gpu], ["Memory runs out soon", action], rationale, 0.8)
     })
 }
@@ -220,8 +224,8 @@ fn capped(window: &Window) -> Vec<Recommendation> {
             Some(one) => one.gpus.push(gpu.id.clone()),
             None => found.push(Recommendation {
                 evidence: evidence([
-                    ("power.limit_watts", limit),
-                    ("power.highest_limit_watts", highest),
+                    ("power.limit", limit, "W"),
+                    ("power.highest_limit", highest, "W"),
                 ]),
                 remediation: Some(Remediation {
                     kind: "nvidia.power-limit".to_owned(),
@@ -242,10 +246,18 @@ fn capped(window: &Window) -> Vec<Recommendation> {
             }),
         }
     }
-    // The mean power differs in each; the limits do not.
+    merged(found)
+}
+
+/// One recommendation for GPUs with the same evidence: texts may have means that differ.
+fn merged(found: impl IntoIterator<Item = Recommendation>) -> Vec<Recommendation> {
     let mut merged: Vec<Recommendation> = Vec::new();
     for one in found {
-        match merged.iter_mut().find(|other| other.evidence == one.evidence) {
+        let values =
+            |one: &Recommendation| one.evidence.iter().map(|it| it.value).collect::<Vec<_>>();
+        let same =
+            |other: &&mut Recommendation| other.code == one.code && values(other) == values(&one);
+        match merged.iter_mut().find(same) {
             Some(other) => other.gpus.extend(one.gpus),
             None => merged.push(one),
         }
@@ -255,7 +267,7 @@ fn capped(window: &Window) -> Vec<Recommendation> {
 
 /// A GPU that lowers its clock in the heat.
 fn hot(gpu: &Gpu) -> Option<Recommendation> {
-    let sensors = gpu.sensors;
+    let sensors = &gpu.sensors;
     let (clock, highest) = (sensors.sm_clock_mhz?, sensors.max_sm_clock_mhz?);
     let temperature = sensors.temperature_celsius?;
     if clock > SLOW * highest || temperature < HOT {
@@ -270,9 +282,9 @@ fn hot(gpu: &Gpu) -> Option<Recommendation> {
     );
     Some(Recommendation {
         evidence: evidence([
-            ("temperature.celsius", temperature),
-            ("clock.mhz", clock),
-            ("clock.max_mhz", highest),
+            ("temperature", temperature, "Cel"),
+            ("clock", clock, "MHz"),
+            ("clock.max", highest, "MHz"),
         ]),
         ..risk(
             "health.heat",
@@ -306,7 +318,7 @@ fn slow(gpu: &Gpu, window: &Window) -> Option<Recommendation> {
         decimal(median, 0),
     );
     Some(Recommendation {
-        evidence: evidence([("clock.mhz", clock), ("clock.others_mhz", median)]),
+        evidence: evidence([("clock", clock, "MHz"), ("clock.others", median, "MHz")]),
         ..risk(
             "health.straggler",
             "other",

@@ -170,9 +170,9 @@ fn recommend(
         saving: idle_saving(unit, saved),
         confidence: 0.8 * confidence(unit),
         evidence: evidence([
-            ("idle.seconds", seconds),
-            ("idle.longest_seconds", idle.longest()),
-            ("idle.share_of_time", share),
+            ("idle.time", seconds, "s"),
+            ("idle.longest", idle.longest(), "s"),
+            ("idle.share_of_time", share, "1"),
         ]),
         ..Recommendation::new(code, Target::Idle, lever, gpus())
     };
@@ -350,8 +350,8 @@ fn nights(units: &[Unit<'_>], window: &Window, settings: &Settings) -> Option<Re
         saving: idle_saving(&unit, [0.0, 0.8, 1.0].map(|part| part * share * spare)),
         confidence: 0.6,
         evidence: evidence([
-            ("idle.hours_per_week", idle.len() as f64),
-            ("replicas", replicas.len() as f64),
+            ("idle.hours", idle.len() as f64, "h/wk"),
+            ("replicas", replicas.len() as f64, "{replica}"),
         ]),
         effort: Effort::Medium,
         ..Recommendation::new("lifecycle.nights", Target::Idle, "autoscale", replicas)

@@ -84,7 +84,7 @@ const RULES: [Rule; 10] = [
       it could be faster",
         |gpu, _| {
             is_full(gpu)
-                && gpu.metric("tensor.activity").is_none()
+                && gpu.sensors.tensor_activity.is_none()
                 && power_share(gpu).is_none_or(|it| it > HUNG_POWER)
         },
     ),
@@ -150,7 +150,7 @@ fn profiles(settings: &Settings, window: &Window) -> Vec<Recommendation> {
         is_full(gpu)
             && gpu.workload != Workload::Serving
             && power_share(gpu).is_some_and(|share| (HUNG_POWER..LOW_POWER).contains(&share))
-            && gpu.metric("tensor.activity").is_none()
+            && gpu.sensors.tensor_activity.is_none()
     });
     let unclear = of(&|gpu| {
         let unknown = gpu.workload == Workload::Unknown && (gpu.is_bouncing() || is_part_load(gpu));
@@ -183,7 +183,7 @@ fn profiles(settings: &Settings, window: &Window) -> Vec<Recommendation> {
             subject(busy.len()),
             percent(power),
         ),
-        evidence([("power.share_of_limit", power)]),
+        evidence([("power.share_of_limit", power, "1")]),
         0.7,
     );
     let level = average(&unclear, &|gpu| gpu.accounts.observed().level());
@@ -195,7 +195,7 @@ fn profiles(settings: &Settings, window: &Window) -> Vec<Recommendation> {
             subject(unclear.len()),
             percent(level),
         ),
-        evidence([("utilization", level)]),
+        evidence([("utilization", level, "1")]),
         0.5,
     );
     bound.into_iter().chain(cause).collect()

@@ -92,10 +92,10 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         saving: Saving::combined(group.iter().map(|f| (f.gpu, f.saving))),
         confidence: 0.5 * mean(|f| f.gpu.confidence()),
         evidence: evidence([
-            ("memory.peak_bytes", peak),
-            ("memory.peak_share", share),
-            ("busy.utilization", level),
-            ("underload.share_of_bill", mean(|f| f.gpu.lost_underload())),
+            ("memory.peak", peak, "By"),
+            ("memory.peak_share", share, "1"),
+            ("busy.utilization", level, "1"),
+            ("underload.share_of_bill", mean(|f| f.gpu.lost_underload()), "1"),
         ]),
         effort: Effort::Medium,
         ..Recommendation::new(

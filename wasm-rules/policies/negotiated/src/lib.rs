@@ -159,7 +159,9 @@ impl Settings for Terms {
 
 impl Pricer for Negotiated {
     fn quote(terms: &Terms, request: &QuoteRequest) -> Option<Quote> {
-        let matching = terms.commitments.iter().filter(|commitment| commitment.covers(request));
+        // A commitment is for the GPUs in use: another one would be a new contract.
+        let committed = if request.is_offer { &[] } else { terms.commitments.as_slice() };
+        let matching = committed.iter().filter(|commitment| commitment.covers(request));
         let later = |commitment: &&Commitment| commitment.from > Some(request.time);
         let mut covered = 0;
         for (index, commitment) in matching.clone().enumerate() {

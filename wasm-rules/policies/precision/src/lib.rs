@@ -8,8 +8,8 @@ use phasemeter_policy::column::mean;
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::log;
 use phasemeter_policy::{
-    Account, Effort, Gpu, Policy, Recommendation, Recommender, Response, Saving, Target, Window,
-    Workload, groups,
+    Account, Effort, Evidence, Gpu, Policy, Recommendation, Recommender, Response, Saving, Target,
+    Window, Workload, groups,
 };
 use phasemeter_specs::{Architecture, Model};
 
@@ -19,9 +19,6 @@ phasemeter_policy::settings! {
     /// Minimum observed time, in seconds.
     min_seconds: number = 60.0 in 0.0..=86400.0;
 }
-
-/// Metric of tensor-core activity: 0–1.
-const TENSOR: &str = "tensor.activity";
 
 /// Tensor activity from which a job already runs mostly on tensor cores. Efficient mixed-precision
 /// training reaches 0.4 and more.
@@ -79,7 +76,7 @@ impl Recommender for Precision {
             if !bound || !trains || gpu.is_bouncing() {
                 continue;
             }
-            let Some(tensor) = gpu.metric(TENSOR) else { continue };
+            let Some(tensor) = gpu.sensors.tensor_activity else { continue };
             let Some(model) = Model::of(&gpu.model) else {
                 log::info(
                     &[
@@ -175,9 +172,9 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let level = average(|f| f.gpu.accounts.compute_bound.level());
     let time = average(|f| f.gpu.share(|accounts| accounts.compute_bound));
     let mut evidence = vec![
-        ("compute_bound.share_of_time".to_owned(), time),
-        ("compute_bound.utilization".to_owned(), level),
-        ("peak.speedup".to_owned(), change.speedup),
+        Evidence::new("compute_bound.share_of_time", time, "1"),
+        Evidence::new("compute_bound.utilization", level, "1"),
+        Evidence::new("peak.speedup", change.speedup, "1"),
     ];
     let mut rationale = format!(
         "{} is compute-bound {} of the time, at {} utilization. The peak of {} is {}× as high in {} \
@@ -192,7 +189,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     );
     let watts = group.iter().filter_map(|f| Some(mean(&f.gpu.power)? / f.gpu.power_limit_watts?));
     if let Some(share) = watts.reduce(f64::min) {
-        evidence.push(("power.share_of_limit".to_owned(), share));
+        evidence.push(Evidence::new("power.share_of_limit", share, "1"));
         let meaning = if share >= 0.6 {
             " of the limit, which confirms a compute-bound load. "
         } else {
@@ -200,7 +197,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         };
         rationale += &["Power draw is ", &percent(share), meaning].concat();
     }
-    evidence.push((TENSOR.to_owned(), *tensor));
+    evidence.push(Evidence::new("tensor.activity", *tensor, "1"));
     rationale += &["Tensor cores were ", &percent(*tensor), " active."].concat();
     Some(Recommendation {
         title: change.title.to_owned(),
@@ -238,8 +235,9 @@ mod tests {
     }
 
     fn gpu(model: &str, tensor: f64) -> Gpu {
-        let metrics = vec![(TENSOR.to_owned(), tensor)];
-        Gpu { model: model.to_owned(), metrics, ..steady(3_600, 0.97) }
+        let mut gpu = Gpu { model: model.to_owned(), ..steady(3_600, 0.97) };
+        gpu.sensors.tensor_activity = Some(tensor);
+        gpu
     }
 
     fn levers(gpu: Gpu) -> Vec<String> {
@@ -265,7 +263,8 @@ mod tests {
         assert_eq!(levers(gpu("NVIDIA H100 80GB HBM3", 0.6)), ["fp8"]);
         assert!(levers(gpu("NVIDIA H100 80GB HBM3", 0.1)).is_empty(), "partly in use: profile it");
         assert!(levers(gpu("NVIDIA A100-SXM4-80GB", 0.6)).is_empty(), "an A100 has no FP8");
-        let unmeasured = Gpu { metrics: Vec::new(), ..gpu("NVIDIA H100 80GB HBM3", 0.0) };
+        let mut unmeasured = gpu("NVIDIA H100 80GB HBM3", 0.0);
+        unmeasured.sensors.tensor_activity = None;
         assert!(levers(unmeasured).is_empty());
         let found = recommendations(gpu("NVIDIA H100 80GB HBM3", 0.0));
         assert!(found.iter().all(|one| one.saving.low == 0.0 && one.saving.high > 0.0));
@@ -293,9 +292,9 @@ mod tests {
 
     #[test]
     fn other_loads_are_skipped() {
-        for other in [steady(3_600, 0.8), steady(50, 0.97), bouncing(3_600, 40, 0.7)] {
-            let metrics = vec![(TENSOR.to_owned(), 0.0)];
-            assert!(recommendations(Gpu { metrics, ..other }).is_empty());
+        for mut other in [steady(3_600, 0.8), steady(50, 0.97), bouncing(3_600, 40, 0.7)] {
+            other.sensors.tensor_activity = Some(0.0);
+            assert!(recommendations(other).is_empty());
         }
     }
 }

@@ -8,8 +8,8 @@ mod commitment;
 
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{
-    Accounts, Effort, Gpu, Need, Plan, Policy, Price, Recommendation, Recommender, Response,
-    Saving, Target, Window, groups, log, same_model,
+    Accounts, Effort, Evidence, Gpu, Need, Plan, Policy, Price, Recommendation, Recommender,
+    Response, Saving, Target, Window, groups, log, same_model,
 };
 use phasemeter_specs::{Model, instance};
 
@@ -100,7 +100,7 @@ struct Draft<'a> {
     rationale: String,
     saving: [f64; 3],
     confidence: f64,
-    evidence: Vec<(&'a str, f64)>,
+    evidence: Vec<(&'a str, f64, &'a str)>,
 }
 
 fn recommend(group: &[Priced<'_>], draft: Draft<'_>) -> Recommendation {
@@ -114,7 +114,7 @@ fn recommend(group: &[Priced<'_>], draft: Draft<'_>) -> Recommendation {
         evidence: draft
             .evidence
             .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
+            .map(|(name, value, unit)| Evidence::new(name, value, unit))
             .collect(),
         effort: Effort::High,
         reversible: draft.lever == "spot",
@@ -164,9 +164,9 @@ fn spot(group: &[Priced<'_>]) -> Option<Recommendation> {
             saving,
             confidence: 0.6,
             evidence: vec![
-                ("spot.discount", spot.discount),
-                ("spot.rework_share", REWORK[1]),
-                ("current.usd_per_hour", dollars(price.nano_usd_per_gpu_hour)),
+                ("spot.discount", spot.discount, "1"),
+                ("spot.rework_share", REWORK[1], "1"),
+                ("current.price", dollars(price.nano_usd_per_gpu_hour), "{USD}/h"),
             ],
         },
     ))
@@ -224,9 +224,9 @@ fn commitments(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation>
             saving,
             confidence,
             evidence: vec![
-                ("break_even.hours_per_month", break_even),
-                ("committed.share_of_list", commitment.ratio()),
-                ("current.usd_per_hour", dollars(rate)),
+                ("break_even", break_even, "h/mo"),
+                ("committed.share_of_list", commitment.ratio(), "1"),
+                ("current.price", dollars(rate), "{USD}/h"),
             ],
         }))
     });
@@ -265,8 +265,8 @@ fn region(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation> {
         saving: REMAINING.map(|share| share * discount),
         confidence: 0.4,
         evidence: vec![
-            ("alternative.usd_per_hour", dollars(other.nano_usd_per_gpu_hour)),
-            ("current.usd_per_hour", dollars(now)),
+            ("alternative.price", dollars(other.nano_usd_per_gpu_hour), "{USD}/h"),
+            ("current.price", dollars(now), "{USD}/h"),
         ],
     };
     Some(recommend(group, draft))
@@ -308,8 +308,8 @@ fn provider(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation>
         saving: REMAINING.map(|share| share * discount),
         confidence: 0.3,
         evidence: vec![
-            ("alternative.usd_per_hour", dollars(other.nano_usd_per_gpu_hour)),
-            ("current.usd_per_hour", dollars(now)),
+            ("alternative.price", dollars(other.nano_usd_per_gpu_hour), "{USD}/h"),
+            ("current.price", dollars(now), "{USD}/h"),
         ],
     };
     Some(recommend(group, draft))

@@ -7,8 +7,9 @@
 
 use phasemeter_policy::format::{count, duration, gib, percent, subject};
 use phasemeter_policy::{
-    Accounts, Effort, Gpu, Memory, PatternKind, Policy, Recommendation, RecommendationKind,
-    Recommender, Remediation, Response, Saving, Target, Window, Workload, evidence, groups,
+    Accounts, Effort, Evidence, Gpu, Memory, PatternKind, Policy, Recommendation,
+    RecommendationKind, Recommender, Remediation, Response, Saving, Target, Window, Workload,
+    evidence, groups,
 };
 use phasemeter_specs::{Model, Unit, quiet_runs, units};
 
@@ -202,12 +203,12 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let observed = mean(&|gpu| gpu.accounts.observed().seconds);
     let peak = gpus().filter_map(|gpu| gpu.memory_peak()).reduce(f64::max);
     let mut values = evidence([
-        ("idle.share_of_time", mean(&|gpu| gpu.share(Accounts::idle))),
-        ("quiet.seconds", quiet),
-        ("lost.share_of_bill", lost),
+        ("idle.share_of_time", mean(&|gpu| gpu.share(Accounts::idle)), "1"),
+        ("quiet.time", quiet, "s"),
+        ("lost.share_of_bill", lost, "1"),
     ]);
     if let Some(peak) = peak {
-        values.push(("memory.peak_bytes".to_owned(), peak));
+        values.push(Evidence::new("memory.peak", peak, "By"));
     }
     let memory =
         peak.map_or_else(String::new, |peak| [" It uses up to ", &gib(peak), "."].concat());

@@ -4,13 +4,18 @@
 //! fewer replicas. Of several GPUs of one training job at different levels, the slower ones wait for
 //! the others. Filling is at most one doubling. Must be tried, so the low saving is 0.
 
+mod bandwidth;
+
+use std::mem::discriminant;
+
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject, usd};
 use phasemeter_policy::{
-    Effort, Gpu, Memory, PatternKind, Plan, Policy, Recommendation, RecommendationKind,
-    Recommender, Remediation, Response, Saving, Target, Window, Workload, evidence, groups,
+    Effort, Evidence, Gpu, Memory, Offer, PatternKind, Plan, Policy, Recommendation,
+    RecommendationKind, Recommender, Remediation, Response, Saving, Target, Window, Workload,
+    evidence, groups,
 };
-use phasemeter_specs::{Architecture, MODELS, Model, Offer, Unit, units};
+use phasemeter_specs::{Architecture, Model, Unit, units};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to underload.
@@ -66,14 +71,14 @@ impl Policy for Sizing {
 /// An action for one GPU.
 struct Finding<'a> {
     gpu: &'a Gpu,
-    action: Action,
+    action: Action<'a>,
     level: f64,
     saving: Saving,
     confidence: f64,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Action {
+#[derive(Clone, Copy)]
+enum Action<'a> {
     /// Overlap copies with compute.
     Overlap,
     /// Use larger batches.
@@ -83,7 +88,7 @@ enum Action {
     /// Move work between the GPUs of a job.
     Balance,
     /// Use a smaller GPU, which would run at utilization `level`.
-    Smaller { offer: &'static Offer, paid: u64, level: f64 },
+    Smaller { offer: &'a Offer, paid: u64, level: f64 },
 }
 
 impl Recommender for Sizing {
@@ -105,16 +110,16 @@ impl Recommender for Sizing {
                 let is_balanced = balance.is_none();
                 findings.extend(balance.or_else(|| raise_load(gpu, memory)));
                 if is_balanced && is_steady && alone(gpu) {
-                    findings.extend(smaller(gpu, memory, settings));
+                    findings.extend(smaller(gpu, memory, window, settings));
                 }
             }
         }
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
             let same = match (a.action, b.action) {
                 (Action::Smaller { offer, .. }, Action::Smaller { offer: other, .. }) => {
-                    offer == other
+                    std::ptr::eq(offer, other)
                 }
-                (a, b) => a == b,
+                (a, b) => discriminant(&a) == discriminant(&b),
             };
             same && (a.level - b.level).abs() <= 0.1
         };
@@ -122,8 +127,13 @@ impl Recommender for Sizing {
         let mut found: Vec<_> = groups.iter().filter_map(|group| recommend(group)).collect();
         found.extend(replicas(&all, settings));
         found.extend(overloaded(&observed, settings));
+        found.extend(bandwidth::recommend(&observed));
         found.into()
     }
+}
+
+fn hourly(offer: &Offer) -> u64 {
+    offer.price.nano_usd_per_gpu_hour
 }
 
 fn serves(gpu: &Gpu) -> bool {
@@ -182,8 +192,13 @@ fn raise_load(gpu: &Gpu, memory: Memory) -> Option<Finding<'_>> {
     Some(Finding { gpu, action, level, saving, confidence })
 }
 
-/// Finds the cheapest sufficient GPU of the same provider.
-fn smaller<'a>(gpu: &'a Gpu, memory: Memory, settings: &Settings) -> Option<Finding<'a>> {
+/// Finds the cheapest sufficient GPU of the same provider and region, at what it costs there.
+fn smaller<'a>(
+    gpu: &'a Gpu,
+    memory: Memory,
+    window: &'a Window,
+    settings: &Settings,
+) -> Option<Finding<'a>> {
     let level = gpu.accounts.busy().level();
     let long = gpu.accounts.observed().seconds >= settings.min_size_seconds;
     let price = gpu.price.as_ref().filter(|price| {
@@ -192,24 +207,24 @@ fn smaller<'a>(gpu: &'a Gpu, memory: Memory, settings: &Settings) -> Option<Find
     })?;
     let fits_kind =
         matches!(gpu.workload, Workload::Training | Workload::Serving | Workload::Unknown);
-    let (provider, peak) = (price.provider.as_deref()?, gpu.memory_peak()?);
+    let peak = gpu.memory_peak()?;
     let (Some(_), true) = (memory.in_use(), fits_kind) else { return None };
     let model = Model::of(&gpu.model)?;
     let high = percentile(&gpu.utilization, 95)?;
     let (tflops, bandwidth) = (model.tflops()?, model.bandwidth_gb_s?);
-    let offers = MODELS.iter().filter_map(|other| {
+    let offers = window.offers_beside(price).filter_map(|offer| {
+        let other = Model::of(&offer.model)?;
         // Assumes that utilization scales with both compute and bandwidth.
         let slower = (tflops / other.tflops()?).max(bandwidth / other.bandwidth_gb_s?);
         let fits = high * slower <= MAX_UTILIZATION
-            && peak <= MAX_MEMORY * other.memory_gib? * f64::from(1 << 30)
+            && peak <= MAX_MEMORY * offer.memory_bytes? as f64
             && other.architecture >= model.architecture.min(Architecture::Ampere);
-        let offer = other.lowest(Some(provider)).filter(|_| fits)?;
-        let cheaper = offer.nano_usd_per_gpu_hour < price.nano_usd_per_gpu_hour;
-        (cheaper && offer.gpus == 1).then_some((offer, level * slower))
+        let cheaper = hourly(offer) < price.nano_usd_per_gpu_hour;
+        (fits && cheaper && offer.gpus == 1).then_some((offer, level * slower))
     });
-    let (offer, busy) = offers.min_by_key(|(offer, _)| offer.nano_usd_per_gpu_hour)?;
+    let (offer, busy) = offers.min_by_key(|(offer, _)| hourly(offer))?;
     let paid = price.nano_usd_per_gpu_hour;
-    let discount = 1.0 - offer.nano_usd_per_gpu_hour as f64 / paid as f64;
+    let discount = 1.0 - hourly(offer) as f64 / paid as f64;
     let saving = Saving::part(discount.min(gpu.lost_underload()), DIFFERENCE_SAVED);
     let action = Action::Smaller { offer, paid, level: busy };
     Some(Finding { gpu, action, level, saving, confidence: 0.5 * gpu.confidence() })
@@ -221,7 +236,8 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let mean =
         |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
     let (level, lost) = (mean(|f| f.level), mean(|f| f.gpu.lost_underload()));
-    let mut values = evidence([("busy.utilization", level), ("underload.share_of_bill", lost)]);
+    let mut values =
+        evidence([("busy.utilization", level, "1"), ("underload.share_of_bill", lost, "1")]);
     let mut rationale = format!(
         "{} runs at {} while working. This wastes {} of the bill. ",
         subject(group.len()),
@@ -230,7 +246,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     );
     let peaks = group.iter().filter_map(|finding| finding.gpu.memory_peak());
     if let Some((peak, share)) = peaks.reduce(f64::max).zip(first.gpu.memory_share()) {
-        values.push(("memory.peak_share".to_owned(), share));
+        values.push(Evidence::new("memory.peak_share", share, "1"));
         rationale += &["Peak memory is ", &gib(peak), " (", &percent(share), "). "].concat();
     }
     let (code, lever, title, action, detail) = match first.action {
@@ -277,9 +293,9 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         ),
         Action::Smaller { offer, paid, level: busy } => {
             values.extend(evidence([
-                ("smaller.utilization", busy),
-                ("smaller.usd_per_hour", offer.nano_usd_per_gpu_hour as f64 / 1e9),
-                ("current.usd_per_hour", paid as f64 / 1e9),
+                ("smaller.utilization", busy, "1"),
+                ("smaller.price", hourly(offer) as f64 / 1e9, "{USD}/h"),
+                ("current.price", paid as f64 / 1e9, "{USD}/h"),
             ]));
             (
                 "sizing.smaller",
@@ -287,18 +303,20 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
                 "Use a smaller GPU",
                 format!(
                     "Try {} ({}, {} {}) and compare the cost per unit of work.",
-                    offer.model, offer.instance_type, offer.provider, offer.region
+                    offer.model,
+                    offer.price.instance_type.as_deref().unwrap_or_default(),
+                    offer.price.provider.as_deref().unwrap_or_default(),
+                    offer.price.region.as_deref().unwrap_or_default(),
                 ),
                 format!(
-                    "By its peaks, {} would run this load at {}. It is listed at {} per hour ({}, {}), \
-                     and this one costs {}, {}× as much.",
+                    "By its peaks, {} would run this load at {}. It costs {} per hour there ({}), and this \
+                     one {}, {}× as much.",
                     offer.model,
                     percent(busy),
-                    usd(offer.nano_usd_per_gpu_hour),
-                    offer.region,
-                    offer.as_of,
+                    usd(hourly(offer)),
+                    offer.price.source,
                     usd(paid),
-                    decimal(paid as f64 / offer.nano_usd_per_gpu_hour as f64, 1),
+                    decimal(paid as f64 / hourly(offer) as f64, 1),
                 ),
             )
         }
@@ -357,7 +375,7 @@ fn replicas(units: &[Unit<'_>], settings: &Settings) -> Vec<Recommendation> {
             ),
             saving: Saving::combined(group.iter().map(|gpu| (*gpu, parts(gpu)))),
             confidence: 0.6,
-            evidence: evidence([("replicas", now as f64), ("replicas.needed", kept as f64)]),
+            evidence: evidence([("replicas", now as f64, "{replica}"), ("replicas.needed", kept as f64, "{replica}")]),
             remediation: Some(Remediation {
                 kind: "k8s.scale".to_owned(),
                 parameters: vec![("replicas".to_owned(), kept.to_string())],
@@ -394,7 +412,7 @@ fn overloaded(observed: &[&Gpu], settings: &Settings) -> Option<Recommendation> 
             duration(seconds),
         ),
         confidence: 0.6,
-        evidence: evidence([("compute_bound.seconds", seconds)]),
+        evidence: evidence([("compute_bound.time", seconds, "s")]),
         kind: RecommendationKind::Risk,
         effort: Effort::Medium,
         ..Recommendation::new("sizing.overload", Target::Throughput, "replicas", gpus)
@@ -406,12 +424,13 @@ phasemeter_policy::recommender!(Sizing);
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::Price;
-    use phasemeter_policy::testing::{bouncing, price, steady, window, with_memory};
+    use phasemeter_policy::testing::{bouncing, price, steady, window, with_memory, with_offers};
 
     use super::*;
 
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
-        Sizing::recommend(&Settings::default(), &window(gpus)).recommendations
+        let window = with_offers(window(gpus));
+        Sizing::recommend(&Settings::default(), &window).recommendations
     }
 
     fn levers(found: &[Recommendation]) -> Vec<&str> {
@@ -504,7 +523,7 @@ mod tests {
         let mut oversized = alone(with_memory(steady(3_600, 0.15), 12.0));
         let found = recommendations(vec![oversized.clone()]);
         assert_eq!(levers(&found), ["batch", "smaller_gpu"]);
-        assert!(found[1].rationale.contains("listed at"), "{}", found[1].rationale);
+        assert!(found[1].rationale.contains("per hour there"), "{}", found[1].rationale);
         assert_eq!(found[1].saving.low, 0.0);
         let has = |gpu: Gpu| levers(&recommendations(vec![gpu])).contains(&"smaller_gpu");
         assert!(!has(Gpu { memory: vec![70e9; oversized.memory.len()], ..oversized.clone() }));
@@ -513,6 +532,23 @@ mod tests {
         let estimated = oversized.price.clone().map(|price| Price { estimated: true, ..price });
         oversized.price = estimated;
         assert!(!has(oversized));
+    }
+
+    #[test]
+    fn smaller_gpu_is_one_that_is_offered_there() {
+        let oversized = alone(with_memory(steady(3_600, 0.15), 12.0));
+        let found = |change: fn(&mut Offer)| {
+            let mut window = with_offers(window(vec![oversized.clone()]));
+            window.offers.iter_mut().for_each(change);
+            let found = Sizing::recommend(&Settings::default(), &window).recommendations;
+            levers(&found).contains(&"smaller_gpu")
+        };
+        assert!(found(|_| {}));
+        assert!(!found(|offer| offer.price.region = Some("eu-west-1".to_owned())));
+        assert!(!found(|offer| offer.price.provider = Some("gcp".to_owned())));
+        assert!(!found(|offer| offer.price.plan = Some(Plan::Spot)));
+        assert!(!found(|offer| offer.price.nano_usd_per_gpu_hour = 7_000_000_000));
+        assert!(!found(|offer| offer.gpus = 8), "an instance of eight GPUs");
     }
 
     #[test]

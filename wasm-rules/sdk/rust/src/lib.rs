@@ -4,6 +4,7 @@
 //! use phasemeter_policy::format::percent;
 //! use phasemeter_policy::{
 //!     Gpu, Policy, Recommendation, RecommendationKind, Recommender, Response, Saving, Target, Window,
+//!     evidence,
 //! };
 //!
 //! phasemeter_policy::settings! {
@@ -30,7 +31,7 @@
 //!             rationale: format!("The GPU was free {} of the time.", percent(free(gpu))),
 //!             saving: Saving::part(gpu.lost_idle(), [0.0, 0.5, 0.9]),
 //!             confidence: gpu.confidence(),
-//!             evidence: vec![("free.share".into(), free(gpu))],
+//!             evidence: evidence([("free.share_of_time", free(gpu), "1")]),
 //!             kind: RecommendationKind::Capacity,
 //!             ..Recommendation::new("release.free", Target::Idle, "bin_pack", [gpu])
 //!         });
@@ -52,6 +53,7 @@ mod gpu;
 #[cfg(any(target_arch = "wasm32", test))]
 mod heap;
 mod memory;
+mod offer;
 mod recommendation;
 mod saving;
 
@@ -64,9 +66,10 @@ pub mod testing;
 pub use bindings::pricer::exports::phasemeter::policy::pricer::{Quote, QuoteRequest};
 pub use bindings::pricer::phasemeter::policy::types::{Plan, Price};
 pub use bindings::recommender::exports::phasemeter::policy::recommender::{
-    Account, Accounts, Activity, Effort, Gpu, HourOfWeek, Need, Pattern, PatternKind, Pauses,
-    Quiet, Recommendation, RecommendationKind, Remediation, Response, Saving, Sensors, Target,
-    Waste, Window, Workload,
+    Account, Accounts, Activity, Effort, Evidence, Gpu, HourOfWeek, Need, Offer, Pattern,
+    PatternKind, Pauses, Percentiles, Previous, Quiet, Recommendation, RecommendationKind,
+    Remediation, Response, Saving, Sensors, Target, ThrottleReason, Throttling, Waste, Window,
+    Workload, Xid,
 };
 pub use export::{ExportedPricer, ExportedRecommender};
 pub use gpu::{groups, same_model};

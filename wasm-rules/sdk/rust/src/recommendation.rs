@@ -1,6 +1,8 @@
 //! Builds recommendations and responses. Must not depend on savings.
 
-use crate::{Effort, Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target};
+use crate::{
+    Effort, Evidence, Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target,
+};
 
 impl Recommendation {
     /// Returns a recommendation without texts, saving and evidence: a low-effort saving that can be
@@ -30,10 +32,18 @@ impl Recommendation {
     }
 }
 
-/// Returns evidence from names and values.
+impl Evidence {
+    /// Returns a number with its name and unit, such as `s`, `W`, `By`, `1` or `{GPU}`.
+    #[must_use]
+    pub fn new(name: &str, value: f64, unit: &str) -> Self {
+        Self { name: name.to_owned(), value, unit: unit.to_owned() }
+    }
+}
+
+/// Returns evidence from names, values and units.
 #[must_use]
-pub fn evidence<const N: usize>(values: [(&str, f64); N]) -> Vec<(String, f64)> {
-    values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+pub fn evidence<const N: usize>(values: [(&str, f64, &str); N]) -> Vec<Evidence> {
+    values.into_iter().map(|(name, value, unit)| Evidence::new(name, value, unit)).collect()
 }
 
 impl Need {

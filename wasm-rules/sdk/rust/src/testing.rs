@@ -4,7 +4,7 @@
 //! At $3.60 per GPU-hour, one second costs $0.001.
 
 use crate::{
-    Account, Accounts, Activity, Gpu, Pattern, PatternKind, Pauses, Plan, Price, Quiet,
+    Account, Accounts, Activity, Gpu, Offer, Pattern, PatternKind, Pauses, Plan, Price, Quiet,
     QuoteRequest, Sensors, Waste, Window, Workload,
 };
 
@@ -34,6 +34,8 @@ pub fn window(gpus: Vec<Gpu>) -> Window {
         step_seconds: step(seconds as usize) as f64,
         gpus,
         metrics: Vec::new(),
+        offers: Vec::new(),
+        previous: Vec::new(),
     }
 }
 
@@ -119,6 +121,13 @@ pub fn gpu(kind: PatternKind, seconds: usize, utilization: impl Fn(usize) -> f64
             max_sm_clock_mhz: None,
             temperature_celsius: None,
             max_temperature_celsius: None,
+            busy_power: None,
+            memory_in_use: None,
+            sm_activity: None,
+            tensor_activity: None,
+            dram_activity: None,
+            throttling: Vec::new(),
+            xids: Vec::new(),
         },
     }
 }
@@ -187,6 +196,26 @@ pub fn with_power(gpu: Gpu, watts: f64) -> Gpu {
     Gpu { power: vec![watts; gpu.utilization.len()], ..gpu }
 }
 
+/// Adds offers of two smaller GPUs at aws in us-east-1.
+#[must_use]
+pub fn with_offers(window: Window) -> Window {
+    let offer = |model: &str, instance_type: &str, gib: u64, nano_usd_per_gpu_hour| Offer {
+        model: model.to_owned(),
+        gpus: 1,
+        memory_bytes: Some(gib << 30),
+        price: Price {
+            nano_usd_per_gpu_hour,
+            instance_type: Some(instance_type.to_owned()),
+            ..price()
+        },
+    };
+    let offers = vec![
+        offer("NVIDIA L4", "g6.xlarge", 24, 804_800_000),
+        offer("NVIDIA L40S", "g6e.xlarge", 48, 1_861_000_000),
+    ];
+    Window { offers, ..window }
+}
+
 /// Removes the price, costs and waste.
 #[must_use]
 pub fn unpriced(mut gpu: Gpu) -> Gpu {
@@ -233,6 +262,8 @@ pub fn request() -> QuoteRequest {
         gpus: 1,
         priced: 0,
         listed: Some(price()),
+        attributes: Vec::new(),
+        is_offer: false,
     }
 }
 

@@ -84,10 +84,13 @@ void __wasm_export_exports_phasemeter_policy_recommender_recommend_post_return(u
           if (len > 0) {
             uint8_t *ptr = *((uint8_t **) (base + (40+10*sizeof(void*))));
             for (size_t i = 0; i < len; i++) {
-              uint8_t *base = ptr + i * (8+2*sizeof(void*));
+              uint8_t *base = ptr + i * (8+4*sizeof(void*));
               (void) base;
               if ((*((size_t*) (base + sizeof(void*)))) > 0) {
                 free(*((uint8_t **) (base + 0)));
+              }
+              if ((*((size_t*) (base + (8+3*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (8+2*sizeof(void*)))));
               }
             }
             free(ptr);
@@ -272,6 +275,34 @@ void exports_phasemeter_policy_recommender_price_free(exports_phasemeter_policy_
   phasemeter_policy_types_price_free(ptr);
 }
 
+void recommender_policy_option_u64_free(recommender_policy_option_u64_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void exports_phasemeter_policy_recommender_offer_free(exports_phasemeter_policy_recommender_offer_t *ptr) {
+  recommender_policy_string_free(&ptr->model);
+  recommender_policy_option_u64_free(&ptr->memory_bytes);
+  exports_phasemeter_policy_recommender_price_free(&ptr->price);
+}
+
+void recommender_policy_list_string_free(recommender_policy_list_string_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    recommender_policy_string_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      recommender_policy_string_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_phasemeter_policy_recommender_previous_free(exports_phasemeter_policy_recommender_previous_t *ptr) {
+  recommender_policy_string_free(&ptr->policy);
+  recommender_policy_string_free(&ptr->code);
+  recommender_policy_list_string_free(&ptr->gpus);
+}
+
 void recommender_policy_option_f64_free(recommender_policy_option_f64_t *ptr) {
   if (ptr->is_some) {
   }
@@ -292,21 +323,48 @@ void exports_phasemeter_policy_recommender_activity_free(exports_phasemeter_poli
   exports_phasemeter_policy_recommender_list_hour_of_week_free(&ptr->week);
 }
 
+void exports_phasemeter_policy_recommender_option_percentiles_free(exports_phasemeter_policy_recommender_option_percentiles_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void exports_phasemeter_policy_recommender_list_throttling_free(exports_phasemeter_policy_recommender_list_throttling_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_phasemeter_policy_recommender_throttling_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_phasemeter_policy_recommender_list_xid_free(exports_phasemeter_policy_recommender_list_xid_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_phasemeter_policy_recommender_xid_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+    }
+    free(list_ptr);
+  }
+}
+
 void exports_phasemeter_policy_recommender_sensors_free(exports_phasemeter_policy_recommender_sensors_t *ptr) {
   recommender_policy_option_f64_free(&ptr->sm_clock_mhz);
   recommender_policy_option_f64_free(&ptr->max_sm_clock_mhz);
   recommender_policy_option_f64_free(&ptr->temperature_celsius);
   recommender_policy_option_f64_free(&ptr->max_temperature_celsius);
+  exports_phasemeter_policy_recommender_option_percentiles_free(&ptr->busy_power);
+  exports_phasemeter_policy_recommender_option_percentiles_free(&ptr->memory_in_use);
+  recommender_policy_option_f64_free(&ptr->sm_activity);
+  recommender_policy_option_f64_free(&ptr->tensor_activity);
+  recommender_policy_option_f64_free(&ptr->dram_activity);
+  exports_phasemeter_policy_recommender_list_throttling_free(&ptr->throttling);
+  exports_phasemeter_policy_recommender_list_xid_free(&ptr->xids);
 }
 
 void exports_phasemeter_policy_recommender_pattern_free(exports_phasemeter_policy_recommender_pattern_t *ptr) {
   recommender_policy_option_f64_free(&ptr->period_seconds);
   recommender_policy_option_f64_free(&ptr->duty_cycle);
-}
-
-void recommender_policy_option_u64_free(recommender_policy_option_u64_t *ptr) {
-  if (ptr->is_some) {
-  }
 }
 
 void exports_phasemeter_policy_recommender_option_pattern_free(exports_phasemeter_policy_recommender_option_pattern_t *ptr) {
@@ -395,6 +453,28 @@ void exports_phasemeter_policy_recommender_list_gpu_free(exports_phasemeter_poli
   }
 }
 
+void exports_phasemeter_policy_recommender_list_offer_free(exports_phasemeter_policy_recommender_list_offer_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_phasemeter_policy_recommender_offer_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_phasemeter_policy_recommender_offer_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_phasemeter_policy_recommender_list_previous_free(exports_phasemeter_policy_recommender_list_previous_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_phasemeter_policy_recommender_previous_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_phasemeter_policy_recommender_previous_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
 void exports_phasemeter_policy_recommender_window_free(exports_phasemeter_policy_recommender_window_t *ptr) {
   recommender_policy_string_free(&ptr->experiment_id);
   recommender_policy_string_free(&ptr->trace_id);
@@ -402,6 +482,13 @@ void exports_phasemeter_policy_recommender_window_free(exports_phasemeter_policy
   recommender_policy_option_s32_free(&ptr->utc_offset_seconds);
   exports_phasemeter_policy_recommender_list_gpu_free(&ptr->gpus);
   recommender_policy_list_tuple2_string_f64_free(&ptr->metrics);
+  exports_phasemeter_policy_recommender_list_offer_free(&ptr->offers);
+  exports_phasemeter_policy_recommender_list_previous_free(&ptr->previous);
+}
+
+void exports_phasemeter_policy_recommender_evidence_free(exports_phasemeter_policy_recommender_evidence_t *ptr) {
+  recommender_policy_string_free(&ptr->name);
+  recommender_policy_string_free(&ptr->unit);
 }
 
 void exports_phasemeter_policy_recommender_remediation_free(exports_phasemeter_policy_recommender_remediation_t *ptr) {
@@ -409,21 +496,21 @@ void exports_phasemeter_policy_recommender_remediation_free(exports_phasemeter_p
   recommender_policy_list_tuple2_string_string_free(&ptr->parameters);
 }
 
-void recommender_policy_list_string_free(recommender_policy_list_string_t *ptr) {
-  size_t list_len = ptr->len;
-  if (list_len > 0) {
-    recommender_policy_string_t *list_ptr = ptr->ptr;
-    for (size_t i = 0; i < list_len; i++) {
-      recommender_policy_string_free(&list_ptr[i]);
-    }
-    free(list_ptr);
-  }
-}
-
 void exports_phasemeter_policy_recommender_need_free(exports_phasemeter_policy_recommender_need_t *ptr) {
   recommender_policy_string_free(&ptr->missing);
   recommender_policy_string_free(&ptr->reason);
   recommender_policy_list_string_free(&ptr->gpus);
+}
+
+void exports_phasemeter_policy_recommender_list_evidence_free(exports_phasemeter_policy_recommender_list_evidence_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_phasemeter_policy_recommender_evidence_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_phasemeter_policy_recommender_evidence_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
 }
 
 void exports_phasemeter_policy_recommender_option_remediation_free(exports_phasemeter_policy_recommender_option_remediation_t *ptr) {
@@ -438,7 +525,7 @@ void exports_phasemeter_policy_recommender_recommendation_free(exports_phasemete
   recommender_policy_string_free(&ptr->title);
   recommender_policy_string_free(&ptr->action);
   recommender_policy_string_free(&ptr->rationale);
-  recommender_policy_list_tuple2_string_f64_free(&ptr->evidence);
+  exports_phasemeter_policy_recommender_list_evidence_free(&ptr->evidence);
   recommender_policy_list_string_free(&ptr->gpus);
   exports_phasemeter_policy_recommender_option_remediation_free(&ptr->remediation);
 }
@@ -546,46 +633,49 @@ uint8_t * __wasm_export_exports_phasemeter_policy_policy_configure(uint8_t * arg
 }
 
 __attribute__((__export_name__("phasemeter:policy/recommender@0.1.0#recommend")))
-uint8_t * __wasm_export_exports_phasemeter_policy_recommender_recommend(int64_t arg, int64_t arg0, int32_t arg1, uint8_t * arg2, size_t arg3, uint8_t * arg4, size_t arg5, uint8_t * arg6, size_t arg7, int32_t arg8, int32_t arg9, double arg10, uint8_t * arg11, size_t arg12, uint8_t * arg13, size_t arg14) {
+uint8_t * __wasm_export_exports_phasemeter_policy_recommender_recommend(uint8_t * arg) {
   recommender_policy_option_s32_t option;
-  switch (arg8) {
+  switch ((int32_t) *((uint8_t*) (arg + (16+7*sizeof(void*))))) {
     case 0: {
       option.is_some = false;
       break;
     }
     case 1: {
       option.is_some = true;
-      option.val = arg9;
+      option.val = *((int32_t*) (arg + (20+7*sizeof(void*))));
       break;
     }
   }
-  exports_phasemeter_policy_recommender_window_t arg31 = (exports_phasemeter_policy_recommender_window_t) {
-    (exports_phasemeter_policy_recommender_instant_t) (uint64_t) (arg),
-    (exports_phasemeter_policy_recommender_instant_t) (uint64_t) (arg0),
-    (bool) arg1,
-    (recommender_policy_string_t) (recommender_policy_string_t) { (uint8_t*)(arg2), (arg3) },
-    (recommender_policy_string_t) (recommender_policy_string_t) { (uint8_t*)(arg4), (arg5) },
-    (recommender_policy_list_tuple2_string_string_t) (recommender_policy_list_tuple2_string_string_t) { (recommender_policy_tuple2_string_string_t*)(arg6), (arg7) },
+  exports_phasemeter_policy_recommender_window_t arg27 = (exports_phasemeter_policy_recommender_window_t) {
+    (exports_phasemeter_policy_recommender_instant_t) (uint64_t) (*((int64_t*) (arg + 0))),
+    (exports_phasemeter_policy_recommender_instant_t) (uint64_t) (*((int64_t*) (arg + 8))),
+    (bool) (int32_t) *((uint8_t*) (arg + 16)),
+    (recommender_policy_string_t) (recommender_policy_string_t) { (uint8_t*)(*((uint8_t **) (arg + (16+1*sizeof(void*))))), (*((size_t*) (arg + (16+2*sizeof(void*))))) },
+    (recommender_policy_string_t) (recommender_policy_string_t) { (uint8_t*)(*((uint8_t **) (arg + (16+3*sizeof(void*))))), (*((size_t*) (arg + (16+4*sizeof(void*))))) },
+    (recommender_policy_list_tuple2_string_string_t) (recommender_policy_list_tuple2_string_string_t) { (recommender_policy_tuple2_string_string_t*)(*((uint8_t **) (arg + (16+5*sizeof(void*))))), (*((size_t*) (arg + (16+6*sizeof(void*))))) },
     (recommender_policy_option_s32_t) option,
-    (double) arg10,
-    (exports_phasemeter_policy_recommender_list_gpu_t) (exports_phasemeter_policy_recommender_list_gpu_t) { (exports_phasemeter_policy_recommender_gpu_t*)(arg11), (arg12) },
-    (recommender_policy_list_tuple2_string_f64_t) (recommender_policy_list_tuple2_string_f64_t) { (recommender_policy_tuple2_string_f64_t*)(arg13), (arg14) },
+    (double) *((double*) (arg + (32+6*sizeof(void*)))),
+    (exports_phasemeter_policy_recommender_list_gpu_t) (exports_phasemeter_policy_recommender_list_gpu_t) { (exports_phasemeter_policy_recommender_gpu_t*)(*((uint8_t **) (arg + (40+6*sizeof(void*))))), (*((size_t*) (arg + (40+7*sizeof(void*))))) },
+    (recommender_policy_list_tuple2_string_f64_t) (recommender_policy_list_tuple2_string_f64_t) { (recommender_policy_tuple2_string_f64_t*)(*((uint8_t **) (arg + (40+8*sizeof(void*))))), (*((size_t*) (arg + (40+9*sizeof(void*))))) },
+    (exports_phasemeter_policy_recommender_list_offer_t) (exports_phasemeter_policy_recommender_list_offer_t) { (exports_phasemeter_policy_recommender_offer_t*)(*((uint8_t **) (arg + (40+10*sizeof(void*))))), (*((size_t*) (arg + (40+11*sizeof(void*))))) },
+    (exports_phasemeter_policy_recommender_list_previous_t) (exports_phasemeter_policy_recommender_list_previous_t) { (exports_phasemeter_policy_recommender_previous_t*)(*((uint8_t **) (arg + (40+12*sizeof(void*))))), (*((size_t*) (arg + (40+13*sizeof(void*))))) },
   };
   exports_phasemeter_policy_recommender_result_response_string_t ret;
   exports_phasemeter_policy_recommender_response_t ok;
   recommender_policy_string_t err;
-  ret.is_err = !exports_phasemeter_policy_recommender_recommend(&arg31, &ok, &err);
+  ret.is_err = !exports_phasemeter_policy_recommender_recommend(&arg27, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
   if (!ret.is_err) {
     ret.val.ok = ok;
   }
+  free(arg);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const recommender_policy_string_t *payload34 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload34).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload34).ptr;
+    const recommender_policy_string_t *payload30 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload30).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload30).ptr;
   } else {
     const exports_phasemeter_policy_recommender_response_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (2*sizeof(void*)))) = ((*payload).recommendations).len;

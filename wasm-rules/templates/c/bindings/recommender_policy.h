@@ -134,6 +134,41 @@ typedef phasemeter_policy_types_nano_usd_t exports_phasemeter_policy_recommender
 
 typedef phasemeter_policy_types_price_t exports_phasemeter_policy_recommender_price_t;
 
+typedef struct {
+  bool is_some;
+  uint64_t val;
+} recommender_policy_option_u64_t;
+
+// GPUs that can be rented instead. The price has the provider, the region and the instance type.
+typedef struct exports_phasemeter_policy_recommender_offer_t {
+  // Model as the driver reports it.
+  recommender_policy_string_t   model;
+  // GPUs of one instance: at least 1.
+  uint32_t   gpus;
+  // Memory of one GPU.
+  recommender_policy_option_u64_t   memory_bytes;
+  // Price of one GPU, with its plan: from the price book, or quoted by a pricing policy.
+  exports_phasemeter_policy_recommender_price_t   price;
+} exports_phasemeter_policy_recommender_offer_t;
+
+typedef struct {
+  recommender_policy_string_t *ptr;
+  size_t len;
+} recommender_policy_list_string_t;
+
+// A recommendation of an earlier window.
+typedef struct exports_phasemeter_policy_recommender_previous_t {
+  // Name of the policy that returned it.
+  recommender_policy_string_t   policy;
+  recommender_policy_string_t   code;
+  // IDs of its GPUs. They may have left the window.
+  recommender_policy_list_string_t   gpus;
+  // End of the window that it was first returned for.
+  exports_phasemeter_policy_recommender_instant_t   first_given;
+  // Whether it was returned for the last window.
+  bool   still_given;
+} exports_phasemeter_policy_recommender_previous_t;
+
 // Kind of workload.
 typedef uint8_t exports_phasemeter_policy_recommender_workload_t;
 
@@ -206,6 +241,54 @@ typedef struct exports_phasemeter_policy_recommender_activity_t {
   exports_phasemeter_policy_recommender_list_hour_of_week_t   week;
 } exports_phasemeter_policy_recommender_activity_t;
 
+// Of all values but the maximum, the percentiles of the window. Not negative.
+typedef struct exports_phasemeter_policy_recommender_percentiles_t {
+  double   p5;
+  double   p50;
+  double   p95;
+  double   max;
+} exports_phasemeter_policy_recommender_percentiles_t;
+
+typedef uint8_t exports_phasemeter_policy_recommender_throttle_reason_t;
+
+// The power limit was reached.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_THROTTLE_REASON_POWER_CAP 0
+// Clocks were reduced to those of other GPUs.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_THROTTLE_REASON_SYNC_BOOST 1
+// The driver reduced clocks because of heat.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_THROTTLE_REASON_SOFTWARE_THERMAL 2
+// The hardware reduced clocks because of heat.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_THROTTLE_REASON_HARDWARE_THERMAL 3
+// The power supply asked for it.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_THROTTLE_REASON_POWER_BRAKE 4
+
+typedef struct exports_phasemeter_policy_recommender_throttling_t {
+  exports_phasemeter_policy_recommender_throttle_reason_t   reason;
+  // Share of the time: 0–1.
+  double   share;
+} exports_phasemeter_policy_recommender_throttling_t;
+
+typedef struct exports_phasemeter_policy_recommender_xid_t {
+  uint64_t   code;
+  // At least 1.
+  uint32_t   count;
+} exports_phasemeter_policy_recommender_xid_t;
+
+typedef struct {
+  bool is_some;
+  exports_phasemeter_policy_recommender_percentiles_t val;
+} exports_phasemeter_policy_recommender_option_percentiles_t;
+
+typedef struct {
+  exports_phasemeter_policy_recommender_throttling_t *ptr;
+  size_t len;
+} exports_phasemeter_policy_recommender_list_throttling_t;
+
+typedef struct {
+  exports_phasemeter_policy_recommender_xid_t *ptr;
+  size_t len;
+} exports_phasemeter_policy_recommender_list_xid_t;
+
 // Absent if not recorded. Maxima are of the whole run.
 typedef struct exports_phasemeter_policy_recommender_sensors_t {
   // Mean SM clock while the GPU was at least 90% busy.
@@ -213,6 +296,21 @@ typedef struct exports_phasemeter_policy_recommender_sensors_t {
   recommender_policy_option_f64_t   max_sm_clock_mhz;
   recommender_policy_option_f64_t   temperature_celsius;
   recommender_policy_option_f64_t   max_temperature_celsius;
+  // Power in watts while utilization was at least 10%.
+  exports_phasemeter_policy_recommender_option_percentiles_t   busy_power;
+  // Memory in use in bytes, over the whole run.
+  exports_phasemeter_policy_recommender_option_percentiles_t   memory_in_use;
+  // Mean share of the SMs with work while utilization was at least 10%: 0–1.
+  recommender_policy_option_f64_t   sm_activity;
+  // The same for tensor cores.
+  recommender_policy_option_f64_t   tensor_activity;
+  // The same for memory bandwidth.
+  recommender_policy_option_f64_t   dram_activity;
+  // Reasons for which clocks were reduced while utilization was at least 10%. A reason that was
+  // recorded and never active has a share of 0; one that was not recorded is absent.
+  exports_phasemeter_policy_recommender_list_throttling_t   throttling;
+  // Errors that the driver reported, by XID code, ascending: at most 64.
+  exports_phasemeter_policy_recommender_list_xid_t   xids;
 } exports_phasemeter_policy_recommender_sensors_t;
 
 typedef struct exports_phasemeter_policy_recommender_account_t {
@@ -272,11 +370,6 @@ typedef struct exports_phasemeter_policy_recommender_pattern_t {
   // Share of a cycle at high utilization, if bouncing: 0–1.
   recommender_policy_option_f64_t   duty_cycle;
 } exports_phasemeter_policy_recommender_pattern_t;
-
-typedef struct {
-  bool is_some;
-  uint64_t val;
-} recommender_policy_option_u64_t;
 
 typedef struct {
   bool is_some;
@@ -340,7 +433,8 @@ typedef struct exports_phasemeter_policy_recommender_gpu_t {
   recommender_policy_list_f64_t   power;
   // Memory used in each step, in bytes: not negative, NaN if unobserved; or empty.
   recommender_policy_list_f64_t   memory;
-  // Values added after this version, such as `energy.joules`: sorted by name in byte order.
+  // Values that few windows have, by name in byte order, such as `energy.joules` and
+  // `pcie.link.width`. The policy guide lists them.
   recommender_policy_list_tuple2_string_f64_t   metrics;
   // OpenTelemetry attributes of the GPU beyond those of the experiment, sorted by name in byte
   // order. GPUs of one node have the same `host.name`, or in logs the same `log.file.name`.
@@ -351,7 +445,7 @@ typedef struct exports_phasemeter_policy_recommender_gpu_t {
   bool   interruptible;
   // When it worked.
   exports_phasemeter_policy_recommender_activity_t   activity;
-  // Clocks and temperature.
+  // Clocks, temperature, power, memory, activity and errors.
   exports_phasemeter_policy_recommender_sensors_t   sensors;
 } exports_phasemeter_policy_recommender_gpu_t;
 
@@ -364,6 +458,16 @@ typedef struct {
   exports_phasemeter_policy_recommender_gpu_t *ptr;
   size_t len;
 } exports_phasemeter_policy_recommender_list_gpu_t;
+
+typedef struct {
+  exports_phasemeter_policy_recommender_offer_t *ptr;
+  size_t len;
+} exports_phasemeter_policy_recommender_list_offer_t;
+
+typedef struct {
+  exports_phasemeter_policy_recommender_previous_t *ptr;
+  size_t len;
+} exports_phasemeter_policy_recommender_list_previous_t;
 
 // What was measured: the whole experiment so far, or the last 24 hours of a sidecar that runs
 // without an end.
@@ -388,9 +492,25 @@ typedef struct exports_phasemeter_policy_recommender_window_t {
   double   step_seconds;
   // The GPUs, in the order of the report.
   exports_phasemeter_policy_recommender_list_gpu_t   gpus;
-  // Values added after this version: name and value, sorted by name in byte order.
+  // Values that few windows have, by name in byte order: `work.UNIT` is work completed by
+  // several GPUs together.
   recommender_policy_list_tuple2_string_f64_t   metrics;
+  // Prices of instances at the providers and in the regions of the prices paid, to compare with:
+  // at most 64. The policy guide tells which. Empty if no provider is known.
+  exports_phasemeter_policy_recommender_list_offer_t   offers;
+  // Recommendations of earlier windows, oldest first: at most 64. Empty in an audit.
+  exports_phasemeter_policy_recommender_list_previous_t   previous;
 } exports_phasemeter_policy_recommender_window_t;
+
+typedef struct exports_phasemeter_policy_recommender_evidence_t {
+  // Like `idle.share_of_time`: one line of 1–64 bytes.
+  recommender_policy_string_t   name;
+  // Finite.
+  double   value;
+  // Unit in UCUM, as in OpenTelemetry's conventions: `s`, `W`, `By`, `MHz`, `1` for a ratio,
+  // `{GPU}` for a count, `{USD}/h` for a price. 1–32 of letters, digits and `%./{}[]()_-+*^'`.
+  recommender_policy_string_t   unit;
+} exports_phasemeter_policy_recommender_evidence_t;
 
 typedef uint8_t exports_phasemeter_policy_recommender_recommendation_kind_t;
 
@@ -417,11 +537,6 @@ typedef struct exports_phasemeter_policy_recommender_remediation_t {
   // At most 16, with unique names of 1–64 bytes and values of 1–256 bytes.
   recommender_policy_list_tuple2_string_string_t   parameters;
 } exports_phasemeter_policy_recommender_remediation_t;
-
-typedef struct {
-  recommender_policy_string_t *ptr;
-  size_t len;
-} recommender_policy_list_string_t;
 
 // Missing information, without which something cannot be recommended or ruled out.
 typedef struct exports_phasemeter_policy_recommender_need_t {
@@ -456,6 +571,11 @@ typedef struct exports_phasemeter_policy_recommender_saving_t {
 } exports_phasemeter_policy_recommender_saving_t;
 
 typedef struct {
+  exports_phasemeter_policy_recommender_evidence_t *ptr;
+  size_t len;
+} exports_phasemeter_policy_recommender_list_evidence_t;
+
+typedef struct {
   bool is_some;
   exports_phasemeter_policy_recommender_remediation_t val;
 } exports_phasemeter_policy_recommender_option_remediation_t;
@@ -478,8 +598,8 @@ typedef struct exports_phasemeter_policy_recommender_recommendation_t {
   exports_phasemeter_policy_recommender_saving_t   saving;
   // Confidence of the policy: 0–1.
   double   confidence;
-  // Supporting numbers: at most 32 finite values, with unique names of 1–64 bytes.
-  recommender_policy_list_tuple2_string_f64_t   evidence;
+  // Supporting numbers: at most 32, with unique names.
+  exports_phasemeter_policy_recommender_list_evidence_t   evidence;
   // IDs of the GPUs that this applies to: at least one, unique, each in the window.
   recommender_policy_list_string_t   gpus;
   // What it is good for. Only savings count in sums of dollars.
@@ -554,17 +674,29 @@ void exports_phasemeter_policy_policy_result_void_list_setting_error_free(export
 
 void exports_phasemeter_policy_recommender_price_free(exports_phasemeter_policy_recommender_price_t *ptr);
 
+void recommender_policy_option_u64_free(recommender_policy_option_u64_t *ptr);
+
+void exports_phasemeter_policy_recommender_offer_free(exports_phasemeter_policy_recommender_offer_t *ptr);
+
+void recommender_policy_list_string_free(recommender_policy_list_string_t *ptr);
+
+void exports_phasemeter_policy_recommender_previous_free(exports_phasemeter_policy_recommender_previous_t *ptr);
+
 void recommender_policy_option_f64_free(recommender_policy_option_f64_t *ptr);
 
 void exports_phasemeter_policy_recommender_list_hour_of_week_free(exports_phasemeter_policy_recommender_list_hour_of_week_t *ptr);
 
 void exports_phasemeter_policy_recommender_activity_free(exports_phasemeter_policy_recommender_activity_t *ptr);
 
+void exports_phasemeter_policy_recommender_option_percentiles_free(exports_phasemeter_policy_recommender_option_percentiles_t *ptr);
+
+void exports_phasemeter_policy_recommender_list_throttling_free(exports_phasemeter_policy_recommender_list_throttling_t *ptr);
+
+void exports_phasemeter_policy_recommender_list_xid_free(exports_phasemeter_policy_recommender_list_xid_t *ptr);
+
 void exports_phasemeter_policy_recommender_sensors_free(exports_phasemeter_policy_recommender_sensors_t *ptr);
 
 void exports_phasemeter_policy_recommender_pattern_free(exports_phasemeter_policy_recommender_pattern_t *ptr);
-
-void recommender_policy_option_u64_free(recommender_policy_option_u64_t *ptr);
 
 void exports_phasemeter_policy_recommender_option_pattern_free(exports_phasemeter_policy_recommender_option_pattern_t *ptr);
 
@@ -586,13 +718,19 @@ void recommender_policy_option_s32_free(recommender_policy_option_s32_t *ptr);
 
 void exports_phasemeter_policy_recommender_list_gpu_free(exports_phasemeter_policy_recommender_list_gpu_t *ptr);
 
+void exports_phasemeter_policy_recommender_list_offer_free(exports_phasemeter_policy_recommender_list_offer_t *ptr);
+
+void exports_phasemeter_policy_recommender_list_previous_free(exports_phasemeter_policy_recommender_list_previous_t *ptr);
+
 void exports_phasemeter_policy_recommender_window_free(exports_phasemeter_policy_recommender_window_t *ptr);
+
+void exports_phasemeter_policy_recommender_evidence_free(exports_phasemeter_policy_recommender_evidence_t *ptr);
 
 void exports_phasemeter_policy_recommender_remediation_free(exports_phasemeter_policy_recommender_remediation_t *ptr);
 
-void recommender_policy_list_string_free(recommender_policy_list_string_t *ptr);
-
 void exports_phasemeter_policy_recommender_need_free(exports_phasemeter_policy_recommender_need_t *ptr);
+
+void exports_phasemeter_policy_recommender_list_evidence_free(exports_phasemeter_policy_recommender_list_evidence_t *ptr);
 
 void exports_phasemeter_policy_recommender_option_remediation_free(exports_phasemeter_policy_recommender_option_remediation_t *ptr);
 

@@ -74,8 +74,8 @@ function recommendFor(gpu) {
     saving: { low: 0, expected: lost * 0.5, high: lost },
     confidence: 0.75,
     evidence: [
-      ["idle.share", share],
-      ["lost.share", lost],
+      { name: "idle.share", value: share, unit: "1" },
+      { name: "lost.share", value: lost, unit: "1" },
     ],
     gpus: [gpu.id],
     // Other jobs use the capacity; the bill stays the same.

@@ -2,7 +2,7 @@
 
 use phasemeter_policy::{
     Accounts, Effort, Gpu, Policy, Recommendation, RecommendationKind, Recommender, Response, Saving,
-    Target, Window,
+    Target, Window, evidence,
 };
 
 phasemeter_policy::settings! {
@@ -59,7 +59,7 @@ fn recommend(settings: &Settings, gpu: &Gpu) -> Option<Recommendation> {
         // Nothing is saved for certain: sharing needs another job, and switching off needs a schedule.
         saving: Saving { low: 0.0, expected: lost * 0.5, high: lost },
         confidence: 0.75,
-        evidence: vec![("idle.share".into(), idle), ("lost.share".into(), lost)],
+        evidence: evidence([("idle.share", idle, "1"), ("lost.share", lost, "1")]),
         gpus: vec![gpu.id.clone()],
         // Other jobs use the capacity; the bill stays the same.
         kind: if held { RecommendationKind::Capacity } else { RecommendationKind::Saving },

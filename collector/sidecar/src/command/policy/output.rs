@@ -14,7 +14,7 @@ use super::error::PolicyCommandError;
 use super::files;
 use super::input::{InputData, PolicyInput};
 use crate::report::Utc;
-use crate::report::text::{number, rate};
+use crate::report::text::{quantity, rate};
 use phasemeter_rules::text::clean;
 
 /// The output of a policy.
@@ -106,7 +106,7 @@ fn write_recommendation(recommendation: &Recommendation, mut out: impl Write) ->
         [saving.low, saving.expected, saving.high].map(|fraction| percent(fraction.as_f64()));
     let evidence = recommendation.evidence.iter();
     let evidence: Vec<_> =
-        evidence.map(|(name, value)| format!("{name} {}", number(*value))).collect();
+        evidence.map(|(name, it)| format!("{name} {}", quantity(it.value, &it.unit))).collect();
     writeln!(out, "{} ({code}, lever {lever})", clean(title))?;
     writeln!(
         out,

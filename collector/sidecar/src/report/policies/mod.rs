@@ -10,8 +10,8 @@ mod uncovered;
 
 pub use policy::{Policy, ReportedError};
 pub use range::Range;
-pub(super) use recommendation::Need;
 pub use recommendation::Recommendation;
+pub(super) use recommendation::{Evidence, Need};
 pub use savings::{CategorySavings, GpuSavings, Savings, Source, Step};
 pub(super) use uncovered::UncoveredWaste;
 

@@ -41,7 +41,7 @@ pub struct Recommendation {
     /// IDs of the GPUs it applies to.
     pub gpus: Vec<String>,
     /// The numbers it is based on.
-    pub evidence: BTreeMap<String, f64>,
+    pub evidence: BTreeMap<String, Evidence>,
     /// Saving, as a fraction of the bill of these GPUs.
     pub saving_fraction: Range<f64>,
     /// The same in dollars; `None` if one of these GPUs has no price.
@@ -51,6 +51,21 @@ pub struct Recommendation {
     pub counted: bool,
     /// The action for automation.
     pub remediation: Option<Remediation>,
+}
+
+/// A number that supports a recommendation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evidence {
+    /// Finite.
+    pub value: f64,
+    /// Its unit in UCUM.
+    pub unit: String,
+}
+
+impl From<&recommendation::Evidence> for Evidence {
+    fn from(evidence: &recommendation::Evidence) -> Self {
+        Self { value: evidence.value, unit: evidence.unit.clone() }
+    }
 }
 
 /// An action for automation.
@@ -117,7 +132,11 @@ impl Recommendation {
             rationale: returned.rationale.clone(),
             confidence: returned.confidence.as_f64(),
             gpus: returned.gpus.clone(),
-            evidence: returned.evidence.clone(),
+            evidence: returned
+                .evidence
+                .iter()
+                .map(|(name, it)| (name.clone(), it.into()))
+                .collect(),
             saving_fraction: returned.saving.into(),
             saving_usd: usd.map(Into::into),
             counted,

@@ -3,12 +3,13 @@
 //! Must not depend on the combined savings.
 
 use crate::report::model::Report;
-use crate::report::policies::{Range, Recommendation};
+use crate::report::policies::{Evidence, Range, Recommendation};
 use crate::report::value::Usd;
 
 use super::format::{self, Dollars};
 use super::gpus::{by_name, which};
 use super::layout::{Page, SEPARATOR};
+use super::quantity::quantity;
 use super::recommendations::amount;
 
 /// Maximum lines of one fact: text of policies is not limited otherwise.
@@ -55,8 +56,8 @@ fn recommendation(page: &mut Page, report: &Report, it: &Recommendation) {
     page.fact("", &facts.into_iter().flatten().collect::<Vec<_>>(), SEPARATOR);
     page.passage("Why", super::Style::Plain, &by_name(&report.gpus, &it.rationale), LINES);
     page.passage("Action", super::Style::Plain, &by_name(&report.gpus, &it.action), LINES);
-    let number = |(name, value): (&String, &f64)| {
-        format!("{} {}", name.replace(['_', '.'], " "), format::number(*value))
+    let number = |(name, it): (&String, &Evidence)| {
+        format!("{} {}", name.replace(['_', '.'], " "), quantity(it.value, &it.unit))
     };
     let numbers: Vec<_> = it.evidence.iter().map(number).collect();
     page.at_most("Evidence", &numbers, LINES);

@@ -15,14 +15,17 @@ mod notes;
 #[cfg(test)]
 mod page_tests;
 mod phases;
+mod quantity;
 mod recommendations;
 mod savings;
 
 use std::ffi::OsStr;
 
 #[cfg(feature = "authoring")]
-pub(crate) use self::format::{grouped, number, rate};
+pub(crate) use self::format::{grouped, rate};
 use self::layout::{Page, SEPARATOR, Style};
+#[cfg(feature = "authoring")]
+pub(crate) use self::quantity::quantity;
 
 use super::bar::Bars;
 use super::model::Report;

@@ -1,6 +1,6 @@
 //! The page, whatever a fleet or a policy contains: it fits 80 columns and stays short.
 
-use super::super::policies::{Policy, Range, Recommendation, ReportedError};
+use super::super::policies::{Evidence, Policy, Range, Recommendation, ReportedError};
 use super::super::test_fleet::*;
 use super::super::{Input, Report, Usd};
 use super::{Bars, Explain, TextOptions, render};
@@ -52,7 +52,12 @@ fn policy_text_cannot_break_the_page() {
             rationale: words.repeat(9),
             confidence: 1.0,
             gpus: vec!["0".to_owned(), "1".to_owned()],
-            evidence: (0..32).map(|i| (format!("{words}{i}"), f64::MAX)).collect(),
+            evidence: (0..32)
+                .map(|i| {
+                    let unit = "1".to_owned();
+                    (format!("{words}{i}"), Evidence { value: f64::MAX, unit })
+                })
+                .collect(),
             saving_fraction: fraction,
             saving_usd: Some(Range { low: usd, expected: usd, high: usd }),
             counted: true,

@@ -1,0 +1,91 @@
+//! What a driver measures of a GPU at work reaches windows, live and through a recording.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::Rig;
+use crate::run::{phasemeter, stderr};
+
+/// A GPU at work, limited by its power, with an error.
+const SCRIPT: &str = "length_ms = 60000
+    [[device]]
+    nvlinks = 2
+    [[device.phase]]
+    for_ms = 60000
+    utilization = 100
+    sm = 60
+    tensor = 30
+    dram = 50
+    pcie_tx_mib_s = 1000
+    pcie_rx_mib_s = 3000
+    power_w = 600
+    memory_used_mib = 40000
+    fans_percent = [40, 55]
+    throttle = [\"sw_power_cap\"]
+    ecc_uncorrected = 2
+    [[fault]]
+    at_ms = 1500
+    device = 0
+    xid = 79";
+
+fn sensors_of(window: &Path) -> Value {
+    let window: Value = serde_json::from_slice(&fs::read(window).unwrap()).unwrap();
+    window["window"]["gpus"][0].clone()
+}
+
+fn check(gpu: &Value) {
+    let sensors = &gpu["sensors"];
+    let near = |value: &Value, expected: f64| {
+        let value = value.as_f64().unwrap_or(f64::NAN);
+        assert!((value - expected).abs() <= 0.05 * expected, "{value}, not {expected}: {gpu:#}");
+    };
+    near(&sensors["sm_activity"], 0.6);
+    near(&sensors["tensor_activity"], 0.3);
+    near(&sensors["dram_activity"], 0.5);
+    near(&sensors["busy_power_watts"]["p50"], 600.0);
+    near(&sensors["memory_in_use_bytes"]["p50"], 40_000.0 * 1_048_576.0);
+    for reason in sensors["throttling"].as_array().unwrap() {
+        let expected = if reason["reason"] == "power_cap" { 1.0 } else { 0.0 };
+        near(&reason["share"], expected);
+    }
+    assert_eq!(sensors["throttling"].as_array().unwrap().len(), 5, "{sensors:#}");
+    near(&gpu["metrics"]["fan.speed"], 0.55);
+}
+
+/// Guarantee: activity, power, reasons for reduced clocks, traffic and errors of a live run are those of
+/// the driver.
+#[test]
+fn window_has_what_the_driver_measured() {
+    let rig = Rig::new(SCRIPT);
+    let dir = tempfile::tempdir().unwrap();
+    let window = dir.path().join("window.json");
+    let arguments = format!("--duration 12 --dump-windows {}", window.display());
+    let output = phasemeter(&rig, &arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let gpu = sensors_of(&window);
+    check(&gpu);
+    assert_eq!(gpu["sensors"]["xids"], serde_json::json!({"79": 1}));
+    assert_eq!(gpu["metrics"]["memory.errors"], 2.0);
+    let traffic = gpu["metrics"]["pcie.bytes_per_second"].as_f64().unwrap() / 1_048_576.0;
+    assert!((3_600.0..4_400.0).contains(&traffic), "{traffic} MiB/s");
+}
+
+/// Guarantee: a recording has the columns, so that its audit evaluates the same.
+#[test]
+fn window_of_recording_has_what_the_driver_measured() {
+    let rig = Rig::new(SCRIPT);
+    let dir = tempfile::tempdir().unwrap();
+    let [log, window] = ["log.csv", "window.json"].map(|name| dir.path().join(name));
+    let run = |command: &str, file: &Path, arguments: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+        program.arg(command).arg(file).args(arguments).envs(rig.fake.environment());
+        let output = program.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    };
+    run("record", &log, &["--duration", "12"]);
+    run("audit", &log, &["--dump-windows", window.to_str().unwrap()]);
+    check(&sensors_of(&window));
+}
