@@ -35,14 +35,15 @@ struct Template {
 
 impl Template {
     /// Creates it.
-    fn new(language: &'static str, scratch: &TempDir, path: OsString) -> Self {
-        let home = scratch.path().join(language);
+    fn new(language: &'static str, options: &[&str], scratch: &TempDir, path: OsString) -> Self {
+        let name = [&[language], options].concat().concat();
+        let home = scratch.path().join(&name);
         fs::create_dir(&home).unwrap();
         let template = Self { language, home, path, cache: scratch.path().join("cache") };
-        template.phasemeter(&["new", "--lang", language, "idle"]);
+        template.phasemeter(&[&["new", "--lang", language], options, &["idle"]].concat());
         if language == "rust" {
             // Keep the build for the next run.
-            let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("template");
+            let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("template-{name}"));
             fs::create_dir_all(&target).unwrap();
             symlink(target, template.dir().join("target")).unwrap();
         }
@@ -111,7 +112,7 @@ fn templates_produce_identical_recommendations() {
     let scratch = TempDir::new().unwrap();
     let recommendations = thread::scope(|scope| {
         let each = ["rust", "c", "js", "python"].map(|language| {
-            let template = Template::new(language, &scratch, path.clone());
+            let template = Template::new(language, &[], &scratch, path.clone());
             scope.spawn(move || (language, template.recommendations()))
         });
         each.map(|template| template.join().unwrap())
@@ -124,5 +125,28 @@ fn templates_produce_identical_recommendations() {
     );
     for (language, other) in &recommendations[1..] {
         assert_eq!(other, first, "{language} differs");
+    }
+}
+
+/// Scenario: the pricer and the larger recommender, created by `policy new`.
+/// Guarantee: each produces what its tests expect within the default limits; no other language has one.
+#[test]
+fn pricer_and_example_pass_their_tests() {
+    let Some(path) = toolchains::path() else { return };
+    let scratch = TempDir::new().unwrap();
+    let limits = ["--limit", "compile_seconds=600", "--limit", "deadline_ms=600000"];
+    for (options, tests) in [(&["--kind", "pricer"][..], 2), (&["--example"][..], 1)] {
+        let template = Template::new("rust", options, &scratch, path.clone());
+        template.phasemeter(&[&["build", "idle"], &limits[..]].concat());
+        let tested = template.phasemeter(&[&["test", "idle"], &limits[..]].concat());
+        assert_eq!(tested.matches(": OK\n").count(), tests, "{tested}");
+        let refused = Command::new(env!("CARGO_BIN_EXE_phasemeter"))
+            .args(["policy", "new", "--lang", "c"])
+            .args(options)
+            .arg("other")
+            .current_dir(&template.home)
+            .output()
+            .unwrap();
+        assert!(!refused.status.success() && !template.home.join("other").exists());
     }
 }

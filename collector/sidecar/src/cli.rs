@@ -42,7 +42,7 @@ pub use policies::{Limit, PolicyArgs};
 #[cfg(feature = "authoring")]
 pub use policy::{
     BenchArgs, BuildArgs, CheckArgs, CompileArgs, GuestArgs, HostArgs, InputArgs, InspectArgs,
-    Language, NewArgs, PolicyCommand, RunPolicyArgs, SignArgs, TestArgs, VerifyArgs,
+    Language, NewArgs, NewKind, PolicyCommand, RunPolicyArgs, SignArgs, TestArgs, VerifyArgs,
 };
 #[cfg(feature = "plan")]
 pub use prices::{

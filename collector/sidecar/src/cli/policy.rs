@@ -42,9 +42,26 @@ pub struct NewArgs {
     #[arg(long, value_enum)]
     pub lang: Language,
 
+    /// What the policy does.
+    #[arg(long, value_enum, default_value = "recommender")]
+    pub kind: NewKind,
+
+    /// Start from a larger recommender, which reads columns, attributes and offers: in Rust only.
+    #[arg(long, conflicts_with = "kind")]
+    pub example: bool,
+
     /// Name of the policy and its directory: a–z, 0–9 and -, starting with a letter.
     #[arg(value_parser = name)]
     pub name: String,
+}
+
+/// A kind of policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NewKind {
+    /// Recommends how to reduce waste.
+    Recommender,
+    /// Prices GPU-hours: in Rust only.
+    Pricer,
 }
 
 /// A language of policies.

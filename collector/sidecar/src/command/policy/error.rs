@@ -10,7 +10,7 @@ use phasemeter_rules::fixture::FixtureError;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::signature::{ParsePublicKeyError, ParseSecretKeyError, SignatureError};
 
-use crate::command::exit_status::{EX_CANTCREAT, EX_DATAERR, EX_NOINPUT, EX_OSERR};
+use crate::command::exit_status::{EX_CANTCREAT, EX_DATAERR, EX_NOINPUT, EX_OSERR, EX_USAGE};
 
 /// An example of `policy.json`.
 const EXAMPLE: &str = r#"{"build": "make", "wasm": "build/NAME.wasm"}"#;
@@ -29,6 +29,9 @@ pub enum PolicyCommandError {
     /// The directory of a new policy exists.
     #[error("{}: already exists; choose another name or remove it", .0.display())]
     Exists(PathBuf),
+    /// There is no such template.
+    #[error("no such template in this language; use --lang rust")]
+    NoTemplate,
     /// A project has not been built.
     #[error("{}: not built; run 'phasemeter policy build {}'", path.display(), dir.display())]
     NotBuilt {
@@ -149,6 +152,7 @@ impl PolicyCommandError {
             | Self::NoTests(_)
             | Self::Rejected { error: PolicyError::Load(LoadError::File { .. }), .. } => EX_NOINPUT,
             Self::Exists(_) => EX_CANTCREAT,
+            Self::NoTemplate => EX_USAGE,
             Self::Host(_) => EX_OSERR,
             Self::Rejected { .. }
             | Self::Evaluation { .. }

@@ -5,12 +5,19 @@ use std::io;
 use std::path::Path;
 
 use super::error::PolicyCommandError;
-use super::{files, template};
-use crate::cli::NewArgs;
+use super::files;
+use super::template::Template;
+use crate::cli::{Language, NewArgs, NewKind};
 use crate::command::error::CommandError;
 
 /// Creates the project and prints the next steps.
 pub(super) fn run(args: &NewArgs) -> Result<(), CommandError> {
+    let template = match (args.lang, args.kind, args.example) {
+        (Language::Rust, NewKind::Pricer, _) => Template::RustPricer,
+        (Language::Rust, _, true) => Template::RustExample,
+        (language, NewKind::Recommender, false) => Template::Recommender(language),
+        _ => return Err(PolicyCommandError::NoTemplate.into()),
+    };
     let dir = Path::new(&args.name);
     let write_error =
         |path: &Path, source: io::Error| CommandError::Write { path: path.to_owned(), source };
@@ -20,7 +27,7 @@ pub(super) fn run(args: &NewArgs) -> Result<(), CommandError> {
         }
         created => created.map_err(|source| write_error(dir, source))?,
     }
-    for (path, bytes) in template::files(args.lang, &args.name) {
+    for (path, bytes) in template.files(&args.name) {
         let path = dir.join(path);
         let parent = path.parent().unwrap_or(dir);
         fs::create_dir_all(parent).map_err(|source| write_error(parent, source))?;

@@ -1,7 +1,8 @@
-//! The files of a new policy project: one template per language, with all sources that it needs from
-//! this repository, so that it builds anywhere.
+//! The files of a new policy project: one recommender per language, and a pricer and a larger
+//! recommender in Rust, with all sources that they need from this repository, so that they build
+//! anywhere.
 //!
-//! The templates in `wasm-rules/templates` are a policy named `my-policy`. Must not depend on where
+//! The templates in `wasm-rules/templates` are policies named `my-policy`. Must not depend on where
 //! they are written.
 
 use std::borrow::Cow;
@@ -30,6 +31,22 @@ macro_rules! group {
 const RUST: Group = group!("wasm-rules/templates/rust/" => "":
     ".gitignore", "Cargo.toml", "README.md", "policy.json", "src/lib.rs");
 
+/// Files that every Rust template has.
+const RUST_PROJECT: Group = group!("wasm-rules/templates/rust/" => "":
+    ".gitignore", "Cargo.toml", "policy.json");
+
+const RUST_PRICER: Group = group!("wasm-rules/templates/rust-pricer/" => "":
+    "README.md", "src/lib.rs", "tests/listed.quote.json", "tests/listed.request.json",
+    "tests/spot.quote.json", "tests/spot.request.json");
+
+const RUST_EXAMPLE: Group = group!("wasm-rules/templates/rust-example/" => "":
+    "src/lib.rs", "tests/small.recommendations.json", "tests/small.window.json");
+
+const RUST_README: Group = group!("wasm-rules/templates/rust/" => "": "README.md");
+
+/// What a recommendation may name.
+const LEVERS: Group = group!("wasm-rules/templates/" => "": "LEVERS.md");
+
 const C: Group = group!("wasm-rules/templates/c/" => "":
     ".gitignore", "Makefile", "README.md", "bindings/recommender_policy.c",
     "bindings/recommender_policy.h", "bindings/recommender_policy_component_type.o", "policy.c",
@@ -56,29 +73,58 @@ const SDK: Group = group!("wasm-rules/sdk/rust/" => "sdk/":
     "src/testing.rs", "wit/v0.1/pricer.wit", "wit/v0.1/recommender.wit", "wit/v0.1/types.wit",
     "wit/v0.1/worlds.wit");
 
-/// The files of a policy of this name: relative path and contents.
-pub(super) fn files(
-    language: Language,
-    name: &str,
-) -> impl Iterator<Item = (String, Cow<'static, [u8]>)> {
-    let (own, common) = match language {
-        Language::Rust => (&RUST, &SDK),
-        Language::C => (&C, &CONTRACT),
-        Language::Js => (&JS, &CONTRACT),
-        Language::Python => (&PYTHON, &CONTRACT),
-    };
-    let own = own.files.iter().map(move |(path, bytes)| (own.to, *path, named(bytes, name)));
-    let common = [common, &TESTS].into_iter().flat_map(|group| {
-        group.files.iter().map(|(path, bytes)| (group.to, *path, Cow::Borrowed(*bytes)))
-    });
-    own.chain(common).map(|(to, path, bytes)| (format!("{to}{path}"), bytes))
+/// The first line of the templates' sources, and what it is in other templates.
+const SUMMARY: &str = "Recommends sharing or switching off GPUs that are mostly idle.";
+const PRICER_SUMMARY: &str = "Prices GPUs at a discount on the list price.";
+const EXAMPLE_SUMMARY: &str = "Recommends the cheapest GPU on offer that is large enough.";
+
+/// A template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Template {
+    /// The small recommender.
+    Recommender(Language),
+    /// The pricer, in Rust.
+    RustPricer,
+    /// The larger recommender, in Rust.
+    RustExample,
 }
 
-/// Replaces the placeholder in a text file; other files are unchanged.
-fn named(bytes: &'static [u8], name: &str) -> Cow<'static, [u8]> {
+impl Template {
+    /// The files of a policy of this name: relative path and contents.
+    pub(super) fn files(
+        self,
+        name: &str,
+    ) -> impl Iterator<Item = (String, Cow<'static, [u8]>)> + use<'_> {
+        let (own, common): (&[&Group], &[&Group]) = match self {
+            Self::Recommender(Language::Rust) => (&[&RUST], &[&SDK, &TESTS, &LEVERS]),
+            Self::Recommender(Language::C) => (&[&C], &[&CONTRACT, &TESTS, &LEVERS]),
+            Self::Recommender(Language::Js) => (&[&JS], &[&CONTRACT, &TESTS, &LEVERS]),
+            Self::Recommender(Language::Python) => (&[&PYTHON], &[&CONTRACT, &TESTS, &LEVERS]),
+            Self::RustPricer => (&[&RUST_PROJECT, &RUST_PRICER], &[&SDK]),
+            Self::RustExample => (&[&RUST_PROJECT, &RUST_README, &RUST_EXAMPLE], &[&SDK, &LEVERS]),
+        };
+        let summary = match self {
+            Self::Recommender(_) => SUMMARY,
+            Self::RustPricer => PRICER_SUMMARY,
+            Self::RustExample => EXAMPLE_SUMMARY,
+        };
+        let own = own.iter().flat_map(move |group| {
+            let files = group.files.iter();
+            files.map(move |(path, bytes)| (group.to, *path, named(bytes, name, summary)))
+        });
+        let common = common.iter().flat_map(|group| {
+            group.files.iter().map(|(path, bytes)| (group.to, *path, Cow::Borrowed(*bytes)))
+        });
+        own.chain(common).map(|(to, path, bytes)| (format!("{to}{path}"), bytes))
+    }
+}
+
+/// Replaces the placeholders in a text file; other files are unchanged.
+fn named(bytes: &'static [u8], name: &str, summary: &str) -> Cow<'static, [u8]> {
     match std::str::from_utf8(bytes) {
         Ok(text) => {
             let text = text.replace(NAME, name).replace(IDENTIFIER, &name.replace('-', "_"));
+            let text = text.replace(SUMMARY, summary);
             Cow::Owned(text.into_bytes())
         }
         Err(_) => Cow::Borrowed(bytes),
@@ -112,6 +158,8 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for (dir, group) in [
             ("wasm-rules/templates/rust", &RUST),
+            ("wasm-rules/templates/rust-pricer", &RUST_PRICER),
+            ("wasm-rules/templates/rust-example", &RUST_EXAMPLE),
             ("wasm-rules/templates/c", &C),
             ("wasm-rules/templates/js", &JS),
             ("wasm-rules/templates/python", &PYTHON),
@@ -129,12 +177,40 @@ mod tests {
 
     #[test]
     fn placeholder_is_replaced_everywhere() {
-        for language in [Language::Rust, Language::C, Language::Js, Language::Python] {
-            let files: Vec<_> = files(language, "idle-2").collect();
+        let languages = [Language::Rust, Language::C, Language::Js, Language::Python];
+        let others = [Template::RustPricer, Template::RustExample];
+        for template in languages.map(Template::Recommender).into_iter().chain(others) {
+            let files: Vec<_> = template.files("idle-2").collect();
             let all: Vec<_> =
                 files.iter().map(|(_, bytes)| String::from_utf8_lossy(bytes)).collect();
             assert!(all.iter().all(|text| !text.contains(NAME) && !text.contains(IDENTIFIER)));
-            assert!(all.iter().any(|text| text.contains("idle-2")), "{language:?}");
+            assert!(all.iter().any(|text| text.contains("idle-2")), "{template:?}");
+        }
+    }
+
+    /// Guarantee: what is replaced is in the files, and no template describes another.
+    #[test]
+    fn summary_is_that_of_the_template() {
+        let manifest = |template: Template| {
+            let mut files = template.files("idle");
+            let (_, bytes) = files.find(|(path, _)| path == "Cargo.toml").unwrap();
+            String::from_utf8(bytes.into_owned()).unwrap()
+        };
+        for (template, summary) in [
+            (Template::Recommender(Language::Rust), SUMMARY),
+            (Template::RustPricer, PRICER_SUMMARY),
+            (Template::RustExample, EXAMPLE_SUMMARY),
+        ] {
+            assert!(manifest(template).contains(summary), "{template:?}");
+        }
+    }
+
+    /// Guarantee: the directory of a new recommender lists every lever.
+    #[test]
+    fn levers_are_listed() {
+        let list = str::from_utf8(LEVERS.files[0].1).unwrap();
+        for lever in phasemeter_rules::lever::Lever::ALL {
+            assert!(list.contains(&format!("`{lever}`")), "{lever} is missing");
         }
     }
 }
