@@ -111,8 +111,9 @@ fn device_metrics_and_events_are_exported() {
         assert_eq!((clocks.len(), clocks["memory"]), (2, 2_619e6));
 
         let events = elements(&file, ["resourceLogs", "scopeLogs", "logRecords"]);
-        let names: Vec<_> =
-            events.iter().map(|event| event["eventName"].as_str().unwrap()).collect();
+        let names = events.iter().map(|event| event["eventName"].as_str().unwrap());
+        // A recommendation may follow from the error.
+        let names: Vec<_> = names.filter(|name| name.starts_with("phasemeter.gpu.")).collect();
         assert_eq!(
             names,
             ["phasemeter.gpu.xid", "phasemeter.gpu.call_hung", "phasemeter.gpu.call_recovered"]
