@@ -286,7 +286,7 @@ fn default_policies_pass_their_tests() {
 /// Guarantee: a policy run on a log gets the same window as in an audit.
 #[test]
 fn policy_run_on_log_matches_audit_window() {
-    let project = PolicyProject::new();
+    let project = PolicyProject::needing();
     let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/logs/bounces.csv");
     fs::copy(log, project.at("bounces.csv")).unwrap();
     let audit = Command::new(env!("CARGO_BIN_EXE_phasemeter"))
@@ -298,12 +298,12 @@ fn policy_run_on_log_matches_audit_window() {
     assert!(audit.status.success(), "{audit:?}");
     let run = |input: &[&str]| {
         let (status, text) =
-            project.policy(&[&["run", "data-loading.wasm", "--format", "json"], input].concat());
+            project.policy(&[&["run", "measure.wasm", "--format", "json"], input].concat());
         assert_eq!(status, 0, "{text}");
         text
     };
     let output = run(&["--log", "bounces.csv", "--price", "3"]);
-    assert!(output.contains("\"target\": \"starvation\""), "{output}");
+    assert!(output.contains("\"missing\": \"phasemeter.workload\""), "{output}");
     assert_eq!(output, run(&["--window", "bounces.window.json"]));
 }
 

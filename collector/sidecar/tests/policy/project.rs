@@ -20,6 +20,11 @@ impl PolicyProject {
         Self::with("data-loading", "templates", &["fleet.window.json", "nothing.window.json"])
     }
 
+    /// With a recommender that has needs of a log whose workload is unknown.
+    pub(crate) fn needing() -> Self {
+        Self::with("measure", "templates", &[])
+    }
+
     /// With a pricer and a request.
     pub(crate) fn pricer() -> Self {
         let files = ["commitment.request.json", "commitment.settings.json"];
