@@ -373,7 +373,7 @@ mod tests {
         let mut rising = with_memory(steady(3_600, 0.95), 0.0);
         let points = rising.memory.len() as f64;
         let rise = |(i, bytes): (usize, &mut f64)| {
-            *bytes = (41.0 + 36.0 * i as f64 / points) * (1 << 30) as f64
+            *bytes = (41.0 + 36.0 * i as f64 / points) * (1 << 30) as f64;
         };
         rising.memory.iter_mut().enumerate().for_each(rise);
         assert_eq!(recommendations(vec![rising.clone()])[0].lever, "checkpoint_interval");

@@ -286,7 +286,7 @@ fn idle_hour(gpus: &[&Gpu], hour: usize) -> Option<bool> {
 
 /// The hours of a day that are idle on every observed working day, like `18:00 to 8:00`.
 fn hours(unit: &Unit<'_>, window: &Window) -> String {
-    let days = |hour: usize| (0..7).filter_map(move |day| Some((day, day * 24 + hour)));
+    let days = |hour: usize| (0..7).map(move |day| (day, day * 24 + hour));
     let idle: Vec<_> = (0..24)
         .map(|hour| {
             let mut working = days(hour).filter(|(day, _)| *day < 5);

@@ -201,7 +201,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let lost = group.iter().map(|finding| finding.lost).sum::<f64>() / group.len() as f64;
     let quiet = mean(&|gpu| gpu.activity.quiet.seconds);
     let observed = mean(&|gpu| gpu.accounts.observed().seconds);
-    let peak = gpus().filter_map(|gpu| gpu.memory_peak()).reduce(f64::max);
+    let peak = gpus().filter_map(Gpu::memory_peak).reduce(f64::max);
     let mut values = evidence([
         ("idle.share_of_time", mean(&|gpu| gpu.share(Accounts::idle)), "1"),
         ("quiet.time", quiet, "s"),
