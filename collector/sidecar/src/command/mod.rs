@@ -39,6 +39,7 @@ mod prices;
 mod progress;
 #[cfg(feature = "live")]
 mod recommendation_history;
+#[cfg(feature = "live")]
 mod record;
 #[cfg(feature = "live")]
 mod run;
