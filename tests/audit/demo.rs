@@ -135,6 +135,26 @@ fn demo_text_names_every_pattern() {
     assert!(page.lines().count() <= 60, "{} lines:\n{page}", page.lines().count());
 }
 
+/// The page has a recommendation in a few lines, and all of it on request.
+#[test]
+fn recommendation_is_explained_by_its_code() {
+    let explained =
+        |code: &str| Phasemeter::new("demo").args([format!("--explain={code}")]).run().out;
+    let report = demo(&[]);
+    let all: Vec<_> = list(&report["recommendations"]).iter().collect();
+    let [first, second, ..] = all[..] else { panic!("{report:#}") };
+    let text = |it: &Value, field: &str| it[field].as_str().unwrap().to_owned();
+    let page = explained(&text(first, "code"));
+    assert_eq!(page.matches("\nWhy  ").count(), 1, "{page}");
+    assert!(page.contains(&format!("code {}", text(first, "code"))), "{page}");
+    assert!(!page.contains(&text(second, "title")), "{page}");
+    let page = explained("none");
+    let known = "Explain      no recommendation has the code 'none': ";
+    assert!(page.contains(known) && page.contains(&text(second, "code")), "{page}");
+    let page = Phasemeter::new("demo").args(["--explain"]).run().out;
+    assert_eq!(page.matches("\nWhy  ").count(), all.len(), "{page}");
+}
+
 #[test]
 fn demo_accepts_audit_options() {
     let report =
