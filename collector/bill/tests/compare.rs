@@ -125,6 +125,10 @@ fn single_total_has_no_interval() {
     );
     let page = text::render(&change, ["a.json", "b.json"], 0.95);
     assert!(page.contains("by totals alone"), "{page}");
+
+    let same = compare(&after, &after);
+    let page = text::render(&same, ["a.json", "b.json"], 0.95);
+    assert!(page.contains("a sample costs the same, by totals alone"), "{page}");
 }
 
 #[test]

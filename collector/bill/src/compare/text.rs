@@ -69,16 +69,21 @@ fn row(name: &str, values: [String; 2], change: &Change, scale: f64, unit: &str)
 pub(super) fn conclusion(comparison: &Comparison, level: f64) -> String {
     let unit = singular(&comparison.unit);
     let change = &comparison.unit_cost;
-    let more = if change.value < 0.0 { "less" } else { "more" };
     let percent = change.value.abs() * 100.0;
+    let costs = match change.value {
+        // As displayed.
+        _ if percent < 0.05 => "the same".to_owned(),
+        value if value < 0.0 => format!("{percent:.1}% less"),
+        _ => format!("{percent:.1}% more"),
+    };
     match change.is_significant() {
         Some(true) => {
-            format!("a {unit} costs {percent:.1}% {more} ({}% confidence)", level * 100.0)
+            format!("a {unit} costs {costs} ({}% confidence)", level * 100.0)
         }
         Some(false) => {
             format!("no difference in dollars per {unit} at {}% confidence", level * 100.0)
         }
-        None => format!("a {unit} costs {percent:.1}% {more}, by totals alone"),
+        None => format!("a {unit} costs {costs}, by totals alone"),
     }
 }
 
