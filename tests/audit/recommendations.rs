@@ -52,6 +52,11 @@ impl PolicyFiles {
 
 /// A recommender with this saving on a target, given by its number in the contract.
 fn recommending(name: &str, target: u8, saving: [f64; 3]) -> Vec<u8> {
+    recommending_with(name, target, saving, 0.5)
+}
+
+/// The same with this confidence.
+fn recommending_with(name: &str, target: u8, saving: [f64; 3], confidence: f64) -> Vec<u8> {
     let [low, expected, high] = saving;
     let recommend = format!(
         r#"(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
@@ -60,6 +65,7 @@ fn recommending(name: &str, target: u8, saving: [f64; 3]) -> Vec<u8> {
           (f64.store (i32.const 2096) (f64.const {low}))
           (f64.store (i32.const 2104) (f64.const {expected}))
           (f64.store (i32.const 2112) (f64.const {high}))
+          (f64.store (i32.const 2120) (f64.const {confidence}))
           (i32.const 1792))"#
     );
     recommender_with(name, '1', &recommend)
@@ -98,6 +104,26 @@ fn utilization_and_rate_savings_multiply() {
     assert_eq!(savings["capped"], false);
     let codes: Vec<_> = list(&report["recommendations"]).iter().map(|it| &it["policy"]).collect();
     assert_eq!(codes, ["use", "rate"], "better use comes before a lower rate");
+}
+
+/// A guess, and a saving of nothing, are what is missing and no recommendations.
+#[test]
+fn doubtful_recommendation_is_missing_evidence() {
+    let files = PolicyFiles::new(&[
+        ("guess", recommending_with("guess", OCCUPANCY, [0.1, 0.2, 0.3], 0.19)),
+        ("nothing", recommending_with("nothing", OCCUPANCY, [0.0; 3], 0.9)),
+        ("sure", recommending_with("sure", OCCUPANCY, [0.1, 0.15, 0.2], 0.2)),
+    ]);
+    let run = files.audit(&["guess", "nothing", "sure"]).args(["--price", "8"]).stdin(log(60));
+    let report = run.report();
+    report::check(&report);
+    let given: Vec<_> = list(&report["recommendations"]).iter().map(|it| &it["policy"]).collect();
+    assert_eq!(given, ["sure"]);
+    assert_eq!(report["savings"]["total_fraction"]["expected"], 0.15);
+    let needs: Vec<_> = list(&report["needs"]).iter().map(|it| it["reason"].to_string()).collect();
+    let [guess, nothing] = &needs[..] else { panic!("{needs:?}") };
+    assert!(guess.contains("guess is 19% confident"), "{guess}");
+    assert!(nothing.contains("saves 0% at most"), "{nothing}");
 }
 
 /// Savings are capped at the waste; of two recommendations for one category the larger counts.

@@ -17,9 +17,11 @@ pub(super) use uncovered::UncoveredWaste;
 
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::savings as meter;
+use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::savings::waterfall::PricedGpu;
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::Nanos;
+use phasemeter_rules::recommendation::{Recommendation as Returned, RecommendationKind};
 
 use super::input::{GpuInput, Input};
 
@@ -40,7 +42,7 @@ impl PolicySection {
     pub(super) fn build(input: &Input<'_>, summaries: &[Summary]) -> Self {
         let results = input.policies.results;
         let (returned, doubtful): (Vec<_>, Vec<_>) =
-            results.recommendations().partition(|(_, it)| it.confidence.as_f64() >= MIN_CONFIDENCE);
+            results.recommendations().partition(|(_, it)| is_supported(it));
         let gpus = || input.gpus.iter().zip(summaries);
         let priced: Vec<_> = gpus().filter_map(|(gpu, summary)| priced(gpu, summary)).collect();
         let recommended =
@@ -67,6 +69,12 @@ impl PolicySection {
             policies: policy::all(&input.policies),
         }
     }
+}
+
+/// Whether it is more than a hint. A saving that may be nothing at most is none.
+fn is_supported(it: &Returned) -> bool {
+    let saves = it.kind != RecommendationKind::Saving || it.saving.high != Fraction::ZERO;
+    saves && it.confidence.as_f64() >= MIN_CONFIDENCE
 }
 
 /// Observed time from which savings are projected to a month.

@@ -96,13 +96,17 @@ impl From<&recommendation::Need> for Need {
 }
 
 impl Need {
-    /// Of a recommendation that its policy is hardly confident of.
+    /// Of a recommendation that its policy is hardly confident of, or expects nothing of.
     pub(super) fn for_doubtful(policy: &Policy, it: &recommendation::Recommendation) -> Self {
         let percent = it.confidence.as_f64() * 100.0;
         let policy = &policy.manifest().name;
         Self {
             missing: "evidence".to_owned(),
-            reason: format!("{policy} is only {percent:.0}% confident of \"{}\"", it.title),
+            reason: format!(
+                "{policy} is {percent:.0}% confident of \"{}\", which saves {:.0}% at most",
+                it.title,
+                it.saving.high.as_f64() * 100.0
+            ),
             gpus: it.gpus.clone(),
         }
     }
