@@ -56,9 +56,12 @@ fn to_json(window: &Window) -> Value {
         "experiment_id": window.experiment_id,
         "trace_id": window.trace_id,
         "attributes": Vec::from_iter(&window.attributes),
+        "utc_offset_seconds": window.utc_offset,
         "step_seconds": window.step.as_secs_f64(),
         "gpus": window.gpus.iter().map(gpu).collect::<Vec<_>>(),
         "metrics": Vec::from_iter(&window.metrics),
+        "offers": [],
+        "previous": [],
     })
 }
 
@@ -100,6 +103,41 @@ fn gpu(gpu: &Gpu) -> Value {
         "power": gpu.power,
         "memory": gpu.memory,
         "metrics": Vec::from_iter(&gpu.metrics),
+        "attributes": Vec::from_iter(&gpu.attributes),
+        "workload": "Unknown",
+        "interruptible": gpu.interruptible,
+        "activity": activity(),
+        "sensors": {
+            "sm_clock_mhz": null,
+            "max_sm_clock_mhz": null,
+            "temperature_celsius": null,
+            "max_temperature_celsius": null,
+            "busy_power": null,
+            "memory_in_use": null,
+            "sm_activity": null,
+            "tensor_activity": null,
+            "dram_activity": null,
+            "throttling": [],
+            "xids": [],
+        },
+    })
+}
+
+/// The guest does not read it.
+fn activity() -> Value {
+    let quiet = json!({"seconds": 0.0, "held_seconds": 0.0});
+    json!({
+        "interval_seconds": null,
+        "quiet": quiet,
+        "stretches": 0,
+        "longest_seconds": 0.0,
+        "minutes_seconds": 0.0,
+        "ten_minutes_seconds": 0.0,
+        "hours_seconds": 0.0,
+        "before_work": quiet,
+        "after_work": quiet,
+        "pauses": {"count": 0, "quiet": quiet, "shortest_seconds": 0.0, "longest_seconds": 0.0},
+        "week": [],
     })
 }
 
