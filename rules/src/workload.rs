@@ -23,7 +23,7 @@ pub enum Workload {
     Serving,
     /// A person works on it, as in a notebook.
     Interactive,
-    /// Work without a user who waits.
+    /// Work that no user waits for.
     Batch,
 }
 

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 
+use phasemeter_meter::csv::quoted_cells;
 use phasemeter_meter::money::NanoUsd;
 
 use crate::amount::parse_usd;
 use crate::bill::{Bill, Payer};
-use crate::csv::cells;
 use crate::dimension::Dimension;
 use crate::error::BillError;
 
@@ -78,7 +78,8 @@ impl Invoice {
             if row.trim().is_empty() {
                 continue;
             }
-            let cells = cells(row).ok_or_else(|| wrong("a quote is not closed".to_owned()))?;
+            let cells =
+                quoted_cells(row).ok_or_else(|| wrong("a quote is not closed".to_owned()))?;
             let Some(columns) = &columns else {
                 columns = Some(find_columns(&cells, by).map_err(wrong)?);
                 continue;

@@ -51,7 +51,7 @@ pub mod update_period;
 pub mod utilization_feed;
 
 // Prices and specifications.
-mod csv;
+pub mod csv;
 pub mod gpu_specs;
 pub mod price;
 

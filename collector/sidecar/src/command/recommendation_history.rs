@@ -55,7 +55,7 @@ impl RecommendationHistory {
         }
     }
 
-    /// Adds one, in the place of the oldest that is no longer given if there are too many.
+    /// Adds one. If there are too many, it replaces the oldest that is no longer given.
     fn add(&mut self, new: Previous) {
         if self.0.len() == MAX_PREVIOUS {
             let Some(past) = self.0.iter().position(|known| !known.still_given) else { return };

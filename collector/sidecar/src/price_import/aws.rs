@@ -5,11 +5,11 @@
 
 use std::io::BufRead;
 
+use phasemeter_meter::csv::quoted_cells;
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::Plan;
 
-use super::cells::cells;
 use super::{ImportError, Imported, Offer};
 
 const EXPECTED: &str = "a price list of Amazon EC2 as CSV";
@@ -54,7 +54,7 @@ pub fn read(
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
         let line = line.map_err(|_| format())?;
-        let Some(cells) = cells(line.trim_end()) else { return Err(format()) };
+        let Some(cells) = quoted_cells(line.trim_end()) else { return Err(format()) };
         match &columns {
             None if number < HEADER => {
                 if let [name, date, ..] = cells.as_slice()

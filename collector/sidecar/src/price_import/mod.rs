@@ -4,7 +4,6 @@
 
 mod aws;
 mod azure;
-mod cells;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +55,7 @@ pub struct Imported<'a> {
     provider: &'static str,
     source: String,
     rows: BTreeMap<[String; 3], BookRow>,
-    /// Instance types that are said to have GPUs, and are not in the price book.
+    /// Instance types with GPUs that the price book lacks.
     pub unknown: BTreeSet<String>,
     /// Prices that were imported.
     pub prices: u64,

@@ -29,7 +29,7 @@ pub enum PolicyCommandError {
     /// The directory of a new policy exists.
     #[error("{}: already exists; choose another name or remove it", .0.display())]
     Exists(PathBuf),
-    /// There is no such template.
+    /// The template does not exist.
     #[error("no such template in this language; use --lang rust")]
     NoTemplate,
     /// A project has not been built.
