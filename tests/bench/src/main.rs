@@ -9,6 +9,7 @@ mod audit;
 mod child;
 mod costs;
 mod fleet;
+mod fleets;
 mod hostile;
 mod live;
 mod log;
@@ -29,7 +30,8 @@ use paths::Paths;
 use phasemeter_situations::{AuditError, LoadError};
 
 /// All parts in execution order.
-const PARTS: [&str; 7] = ["live", "speed", "fleet", "memory", "hostile", "policies", "situations"];
+const PARTS: [&str; 8] =
+    ["live", "speed", "fleet", "memory", "hostile", "policies", "situations", "fleets"];
 
 fn main() -> ExitCode {
     match bench() {
@@ -56,6 +58,7 @@ fn bench() -> Result<(), BenchError> {
             "hostile" => hostile::bench(&paths)?,
             "policies" => policies::bench()?,
             "situations" => situations::bench(&paths)?,
+            "fleets" => fleets::bench(&paths)?,
             _ => return Err(BenchError::UnknownPart(part)),
         }
     }
@@ -85,6 +88,8 @@ enum BenchError {
     Situation(#[from] LoadError),
     #[error("cannot audit a situation: {0}")]
     Audit(#[from] AuditError),
+    #[error("cannot audit a fleet: {0}")]
+    Fleet(#[from] phasemeter_fleets::AuditError),
     #[error("unexpected report: {0}")]
     Report(#[from] serde_json::Error),
     #[error("the core rejected a valid reading")]

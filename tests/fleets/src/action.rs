@@ -1,0 +1,173 @@
+//! What a recommendation means: the change that its reader makes.
+//!
+//! Must not depend on how a fleet responds.
+
+use crate::input::Faster;
+use crate::offer::{self, Offer};
+use crate::report::Recommendation;
+
+/// A change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    /// Stops instances ten minutes after their work, and starts them with the next.
+    Release,
+    /// Stops instances in the hours of the day in which they never worked.
+    Schedule,
+    /// Removes replicas without load.
+    RemoveStandby,
+    /// Places other work on free GPUs.
+    Fill,
+    /// Places this many tasks on one GPU.
+    Share(usize),
+    /// Prepares a job before its GPUs are rented.
+    Prepare,
+    Faster(Faster),
+    LargerBatch,
+    Checkpointing,
+    Overlap,
+    /// Batches requests, and gives back replicas that are then free.
+    BatchRequests,
+    Replicas(usize),
+    OneReplicaAtNight,
+    /// Follows the load of each hour.
+    Autoscale,
+    Smaller(&'static Offer),
+    /// Saves and evaluates in the background.
+    ShorterPauses,
+    FewerRestarts,
+    Queue,
+    Balance,
+    /// Formats with this speedup.
+    Arithmetic(f64),
+    Spot,
+    /// Another price, in dollars per GPU-hour.
+    Move(f64),
+}
+
+/// Waste that an action reduces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waste {
+    Starvation,
+    Idle,
+    Underload,
+}
+
+impl Action {
+    /// The action of a recommendation; `None` if there is none that a simulation can take.
+    pub(crate) fn of(it: &Recommendation) -> Option<Self> {
+        let evidence = |name: &str| it.evidence.get(name).map(|evidence| evidence.value);
+        let count = |name: &str| Some(evidence(name)?.round() as usize);
+        Some(match it.code.as_str() {
+            "lifecycle.release" | "lifecycle.end-session" => Self::Release,
+            "lifecycle.schedule" => Self::Schedule,
+            "lifecycle.replica" => Self::RemoveStandby,
+            "lifecycle.fill" | "sharing.free" | "sharing.unused" => Self::Fill,
+            "lifecycle.prepare" => Self::Prepare,
+            "lifecycle.nights" => Self::OneReplicaAtNight,
+            "lifecycle.autoscale" | "sizing.autoscale" => Self::Autoscale,
+            "sharing.divide" | "sharing.small" => Self::Share(first_number(&it.action)?),
+            "data-loading.workers" => Self::Faster(Faster::Workers),
+            "data-loading.decode" => Self::Faster(Faster::Decode),
+            "data-loading.storage" => Self::Faster(Faster::Storage),
+            "data-loading.prefetch" => Self::Faster(Faster::Prefetch),
+            "sizing.batch" => Self::LargerBatch,
+            "memory.checkpoint" => Self::Checkpointing,
+            "sizing.headroom" => Self::Overlap,
+            "sizing.batch-requests" => Self::BatchRequests,
+            "sizing.balance" => Self::Balance,
+            "sizing.replicas" => Self::Replicas(count("replicas.needed")?),
+            "sizing.smaller" => Self::Smaller(named_offer(&it.action)?),
+            "gaps.checkpoints" => Self::ShorterPauses,
+            "gaps.restarts" => Self::FewerRestarts,
+            "gaps.queue" => Self::Queue,
+            "precision.tf32" | "precision.bf16" | "precision.amp" | "precision.fp8" => {
+                Self::Arithmetic(evidence("peak.speedup")?)
+            }
+            "rate.spot" => Self::Spot,
+            "rate.region" | "rate.provider" => Self::Move(evidence("alternative.price")?),
+            _ => return None,
+        })
+    }
+
+    /// The waste that it reduces; `None` for prices and arithmetic.
+    pub(crate) fn waste(self) -> Option<Waste> {
+        Some(match self {
+            Self::Faster(_) => Waste::Starvation,
+            Self::Release
+            | Self::Schedule
+            | Self::RemoveStandby
+            | Self::Fill
+            | Self::Prepare
+            | Self::ShorterPauses
+            | Self::FewerRestarts
+            | Self::Queue => Waste::Idle,
+            Self::Share(_)
+            | Self::LargerBatch
+            | Self::Checkpointing
+            | Self::Overlap
+            | Self::BatchRequests
+            | Self::Replicas(_)
+            | Self::OneReplicaAtNight
+            | Self::Autoscale
+            | Self::Smaller(_)
+            | Self::Balance => Waste::Underload,
+            Self::Arithmetic(_) | Self::Spot | Self::Move(_) => return None,
+        })
+    }
+
+    /// Everything that an engineer with full insight could try; `smaller` are instances to compare.
+    pub(crate) fn all(smaller: impl Iterator<Item = &'static Offer>) -> Vec<Self> {
+        let faster = [Faster::Workers, Faster::Decode, Faster::Storage, Faster::Prefetch];
+        let mut all = vec![
+            Self::Release,
+            Self::Schedule,
+            Self::RemoveStandby,
+            Self::Fill,
+            Self::Prepare,
+            Self::LargerBatch,
+            Self::Checkpointing,
+            Self::Overlap,
+            Self::BatchRequests,
+            Self::Replicas(1),
+            Self::OneReplicaAtNight,
+            Self::Autoscale,
+            Self::ShorterPauses,
+            Self::FewerRestarts,
+            Self::Queue,
+        ];
+        all.extend(faster.map(Self::Faster));
+        all.extend((2..=7).map(Self::Share));
+        all.extend(smaller.map(Self::Smaller));
+        all
+    }
+}
+
+/// The first number of a text.
+fn first_number(text: &str) -> Option<usize> {
+    let number = text.split(|character: char| !character.is_ascii_digit());
+    number.into_iter().find(|digits| !digits.is_empty())?.parse().ok()
+}
+
+/// The offer of a text such as `Try NVIDIA L4 (g6.xlarge, aws us-east-1) and …`.
+fn named_offer(text: &str) -> Option<&'static Offer> {
+    let (_, after) = text.rsplit_once('(')?;
+    let (inside, _) = after.split_once(')')?;
+    let (instance_type, place) = inside.split_once(", ")?;
+    let (provider, region) = place.split_once(' ')?;
+    offer::all().iter().find(|offer| {
+        offer.instance_type == instance_type && offer.provider == provider && offer.region == region
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_are_read_from_their_texts() {
+        assert_eq!(first_number("Divide it into MIG instances for 7 tasks of this size"), Some(7));
+        let offer = named_offer("Try NVIDIA L4 (g6.xlarge, aws us-east-1) and compare");
+        assert_eq!(offer.unwrap().model.name, "NVIDIA L4");
+        assert!(named_offer("Try another GPU").is_none());
+    }
+}
