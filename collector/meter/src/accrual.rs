@@ -66,6 +66,27 @@ impl Accrual {
         Ok(())
     }
 
+    /// Charges nothing for the time `from`..`to`: another meter has billed it, or may have. After it the
+    /// rate is what it would have been. Returns the start of the time that is exempt, which is later than
+    /// `from` if that has been charged.
+    pub fn exempt(&mut self, from: Timestamp, to: Timestamp) -> Timestamp {
+        let from = from.max(self.charged);
+        if from < to {
+            let after = self.rate_at(to);
+            self.changes.retain(|&(at, _)| at < from || at >= to);
+            // Neither instant is charged.
+            let _ = self.change_rate(from, Rate::ZERO);
+            let _ = self.change_rate(to, after);
+        }
+        from
+    }
+
+    /// The rate at an instant that is not charged.
+    fn rate_at(&self, at: Timestamp) -> Rate {
+        let last = self.changes.iter().find(|&&(change, _)| change <= at);
+        last.map_or(self.rate, |&(_, rate)| rate)
+    }
+
     /// The instant up to which time is charged.
     #[must_use]
     pub const fn charged(&self) -> Timestamp {
@@ -240,6 +261,12 @@ mod tests {
         i128::try_from(exact / u128::from(HOUR)).unwrap()
     }
 
+    /// Sets the cost of each nanosecond of a range.
+    fn set(cost: &mut [u64], from: u64, until: u64, per_nano: u64) {
+        let range = usize::try_from(from).unwrap()..usize::try_from(until).unwrap();
+        cost[range].fill(per_nano);
+    }
+
     /// Low and high rates, so that both divisions are exercised.
     fn any_rate() -> impl Strategy<Value = Rate> {
         prop_oneof![0..=20_000_000_000_u64, 0..=Rate::MAX].prop_map(rate)
@@ -289,6 +316,32 @@ mod tests {
                 prop_assert_eq!(accrual.rate(), rate);
             }
             prop_assert_eq!(total, reference_cost(0, first, &changes, now));
+        }
+
+        /// At one or two nano-dollars per nanosecond, the charge is the sum over the nanoseconds that are
+        /// not exempt, whatever is charged in between.
+        #[test]
+        fn exempt_time_costs_nothing_and_changes_no_other_cost(
+            changes in prop::collection::vec((0_u64..200, 0_u64..=2), 0..6),
+            exempt in prop::collection::vec((0_u64..200, 0_u64..60), 0..4),
+            cut in 0_u64..200,
+        ) {
+            let mut accrual = Accrual::new(at(0), rate(HOUR));
+            let mut cost: Vec<u64> = vec![1; 300];
+            for &(from, per_nano) in &changes {
+                accrual.change_rate(at(from), rate(per_nano * HOUR)).unwrap();
+                let later = changes.iter().map(|(at, _)| *at).filter(|at| *at > from);
+                let until = later.min().unwrap_or(300);
+                set(&mut cost, from, until, per_nano);
+            }
+            let mut total = accrual.charge(at(cut)).cost.0;
+            for &(from, length) in &exempt {
+                let to = from + length;
+                prop_assert_eq!(accrual.exempt(at(from), at(to)), at(from.max(cut)));
+                set(&mut cost, from.max(cut), to.max(cut), 0);
+            }
+            total += accrual.charge(at(300)).cost.0;
+            prop_assert_eq!(total, i128::from(cost.iter().sum::<u64>()));
         }
 
         #[test]

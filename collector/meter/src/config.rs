@@ -19,6 +19,8 @@ pub struct MeterConfig {
     pub min_span: Nanos,
     /// The utilization source used for billing; polled values fill its gaps.
     pub basis: Basis,
+    /// The source of polled values.
+    pub polled_basis: Basis,
     /// Interval of boundaries, in whole seconds; zero for none. At each multiple of it in wall time
     /// the observer receives the meter's state.
     pub boundary_every: Nanos,
@@ -114,6 +116,7 @@ impl Default for MeterConfig {
             stale_after: StaleAfter::Estimated,
             min_span: Self::MIN_SPAN,
             basis: Basis::NvmlGpu,
+            polled_basis: Basis::NvmlGpu,
             boundary_every: Nanos::ZERO,
             session_every: Nanos::ZERO,
             window: Self::WINDOW,

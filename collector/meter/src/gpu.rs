@@ -16,7 +16,7 @@ use crate::energy::EnergyMeter;
 use crate::ledger::Ledger;
 use crate::money::Rate;
 use crate::pattern::CycleDetector;
-use crate::reading::{Basis, Interval, Reading};
+use crate::reading::{Interval, Reading};
 use crate::reorder::{LateReading, ReorderBuffer};
 use crate::sensors::Sensors;
 use crate::series::Series;
@@ -96,7 +96,7 @@ impl GpuMeter {
             timeline: Timeline::new(start, config.thresholds),
             ledger: Ledger::new(rate, &config),
             cycle_detector: CycleDetector::default(),
-            polled: UtilizationFeed::new(Basis::NvmlGpu),
+            polled: UtilizationFeed::new(config.polled_basis),
             feeds: Vec::new(),
             memory: MemoryDistribution::default(),
             memory_total,

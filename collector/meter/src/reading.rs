@@ -116,9 +116,34 @@ pub enum Basis {
     GpmSm,
     /// Tensor core activity from hardware counters (GPM, Hopper and newer).
     GpmTensor,
+    /// The driver's utilization, as DCGM reports it (`DCGM_FI_DEV_GPU_UTIL`).
+    DcgmGpu,
+    /// Activity of the graphics or compute engine (`DCGM_FI_PROF_GR_ENGINE_ACTIVE`).
+    DcgmGrEngine,
+    /// SM activity from hardware counters (`DCGM_FI_PROF_SM_ACTIVE`).
+    DcgmSm,
+    /// The utilization that another program exports as `hw.gpu.utilization`.
+    HwGpu,
 }
 
 impl Basis {
+    /// The names of all that metrics of other programs can have.
+    pub const NAMES: &str = "nvml.gpu, nvml.samples, dcgm.gpu, dcgm.gr_engine, dcgm.sm, hw.gpu";
+
+    /// One of [`Self::NAMES`]; `None` if the name is not among them.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [
+            Self::NvmlGpu,
+            Self::NvmlSamples,
+            Self::DcgmGpu,
+            Self::DcgmGrEngine,
+            Self::DcgmSm,
+            Self::HwGpu,
+        ];
+        all.into_iter().find(|basis| basis.name() == name)
+    }
+
     /// The name in reports and telemetry.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -127,6 +152,10 @@ impl Basis {
             Self::NvmlSamples => "nvml.samples",
             Self::GpmSm => "gpm.sm",
             Self::GpmTensor => "gpm.tensor",
+            Self::DcgmGpu => "dcgm.gpu",
+            Self::DcgmGrEngine => "dcgm.gr_engine",
+            Self::DcgmSm => "dcgm.sm",
+            Self::HwGpu => "hw.gpu",
         }
     }
 }

@@ -5,8 +5,9 @@
 //! GpuMeter → Observer → encode::Exporter → Request → {OtlpFile, delivery::Client}
 //! ```
 //!
-//! The only crate with the types of the protocol. [`encode`] and [`delivery`] must not depend on
-//! each other; neither depends on where readings come from, nor on policies.
+//! The other way, [`receiver`] accepts requests of other programs. The only crate with the types of the
+//! protocol. [`encode`], [`delivery`] and [`receiver`] must not depend on each other, on where readings
+//! come from, or on policies.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,8 @@ mod exporter_list;
 mod file;
 mod items;
 mod json;
+#[cfg(feature = "receiver")]
+pub mod receiver;
 mod request;
 mod signal;
 

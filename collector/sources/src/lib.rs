@@ -1,4 +1,4 @@
-//! Sources of readings: logs, NVML and the demo.
+//! Sources of readings: logs, NVML, metrics of other programs, and the demo.
 //!
 //! A source is pulled; the identities of its GPUs grow as it is read. Must not depend on the use of
 //! readings.
@@ -12,6 +12,8 @@ use phasemeter_meter::reading::{GpuIdentity, Reading};
 pub mod clock;
 pub mod demo;
 pub mod file_id;
+#[cfg(feature = "mapping")]
+pub mod mapping;
 pub mod nvidia_smi;
 #[cfg(feature = "nvml")]
 pub mod nvml;

@@ -50,6 +50,14 @@ impl GpuMeter {
         self.change_rate(at, rate)
     }
 
+    /// Bills nothing for the time `from`..`to`, which lies before the next reading: another meter has
+    /// billed it, or may have. Returns the start of the time that is exempt, which is later than `from`
+    /// if that has been charged. It must follow all changes of the rate up to `to`.
+    pub fn exempt(&mut self, from: Timestamp, to: Timestamp) -> Timestamp {
+        let accrual = self.ledger.accrual.as_mut();
+        accrual.map_or(from, |accrual| accrual.exempt(from, to))
+    }
+
     /// The instant up to which time is charged; `None` before the first reading is ingested.
     #[must_use]
     pub fn charged_until(&self) -> Option<Timestamp> {

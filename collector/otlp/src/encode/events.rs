@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, SeverityNumber};
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::limits::AttributeLimits;
 use super::values::{number, scope, text, whole};
@@ -47,6 +47,8 @@ pub enum EventKind {
     CallHung,
     /// The call that hung returned.
     CallRecovered,
+    /// A gateway did not bill this much time, up to the event.
+    Gap(Nanos),
 }
 
 impl EventKind {
@@ -59,12 +61,14 @@ impl EventKind {
             Self::Recovered => "phasemeter.gpu.recovered",
             Self::CallHung => "phasemeter.gpu.call_hung",
             Self::CallRecovered => "phasemeter.gpu.call_recovered",
+            Self::Gap(_) => "phasemeter.gpu.gap",
         }
     }
 
     const fn severity(self) -> Severity {
         match self {
             Self::Xid(_) | Self::Lost | Self::CallHung => Severity::Error,
+            Self::Gap(_) => Severity::Warn,
             Self::Recovered | Self::CallRecovered => Severity::Info,
         }
     }
@@ -101,8 +105,15 @@ impl Event {
     /// An event of the GPU that this attribute identifies.
     pub(super) fn from_gpu_event(event: &GpuEvent, gpu: KeyValue) -> Self {
         let mut attributes = vec![gpu];
-        if let EventKind::Xid(code) = event.kind {
-            attributes.push(whole("phasemeter.gpu.xid.code", code));
+        match event.kind {
+            EventKind::Xid(code) => attributes.push(whole("phasemeter.gpu.xid.code", code)),
+            EventKind::Gap(length) => {
+                attributes.push(number("phasemeter.gpu.gap.duration", length.as_secs_f64()));
+            }
+            EventKind::Lost
+            | EventKind::Recovered
+            | EventKind::CallHung
+            | EventKind::CallRecovered => {}
         }
         Self {
             name: event.kind.name(),

@@ -133,7 +133,10 @@ impl Exporter {
         match event.kind {
             EventKind::Xid(code) => gpu.device_metrics.count_xid(code),
             EventKind::Recovered => gpu.device_metrics.recover(),
-            EventKind::Lost | EventKind::CallHung | EventKind::CallRecovered => {}
+            EventKind::Lost
+            | EventKind::CallHung
+            | EventKind::CallRecovered
+            | EventKind::Gap(_) => {}
         }
         let open = gpu.session.as_ref().map(|session| session.placement.span);
         let next = || Some(self.experiment.session(&gpu.key, begins?, None).span);

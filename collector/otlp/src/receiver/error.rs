@@ -1,0 +1,81 @@
+//! Why a request is rejected, and its status in both protocols.
+//!
+//! Must not depend on how a request is read.
+
+use http::StatusCode;
+use tonic::Code;
+
+/// Maximum length of a reason.
+const REASON_CHARS: usize = 200;
+
+/// Why a request is rejected. One clear sentence for the client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RequestError {
+    #[error("authorization: missing or wrong; send the header authorization: Bearer TOKEN")]
+    Unauthorized,
+    #[error(
+        "path: not an OTLP service; expected /v1/traces, /v1/metrics, /v1/logs or a gRPC Export"
+    )]
+    NotFound,
+    #[error("method: not allowed; use POST")]
+    Method,
+    #[error(
+        "content-type: not supported; use application/x-protobuf, application/json or application/grpc"
+    )]
+    MediaType,
+    #[error("compression: not supported; use gzip, zstd or none")]
+    Encoding,
+    #[error("request: larger than {limit} bytes; send smaller batches")]
+    TooLarge { limit: usize },
+    #[error("request: takes too much memory when decoded; send smaller batches")]
+    TooComplex,
+    #[error("request: malformed: {reason}")]
+    Malformed { reason: String },
+    #[error("request: not received in time; send it faster")]
+    Timeout,
+    #[error("receiver: out of capacity; retry later")]
+    Exhausted,
+    #[error("receiver: shutting down; retry later")]
+    Closed,
+}
+
+impl RequestError {
+    /// The reason may quote the request: it is shortened to one line.
+    pub(super) fn malformed(reason: impl AsRef<str>) -> Self {
+        let reason = reason.as_ref().chars().take(REASON_CHARS);
+        let reason = reason.map(|c| if c.is_control() { ' ' } else { c });
+        Self::Malformed { reason: reason.collect() }
+    }
+
+    /// Whether the client should send the request again, after a delay.
+    pub(super) const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Exhausted | Self::Closed)
+    }
+
+    pub(super) const fn http(&self) -> StatusCode {
+        match self {
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::MediaType | Self::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::TooLarge { .. } | Self::TooComplex => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Malformed { .. } => StatusCode::BAD_REQUEST,
+            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
+            Self::Exhausted => StatusCode::TOO_MANY_REQUESTS,
+            Self::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// `RESOURCE_EXHAUSTED` alone means that a retry is pointless; with `RetryInfo` it is not. What is
+    /// too large has none.
+    pub(super) const fn grpc(&self) -> Code {
+        match self {
+            Self::Unauthorized => Code::Unauthenticated,
+            Self::NotFound | Self::Method | Self::MediaType | Self::Encoding => Code::Unimplemented,
+            Self::TooLarge { .. } | Self::TooComplex | Self::Exhausted => Code::ResourceExhausted,
+            Self::Malformed { .. } => Code::InvalidArgument,
+            Self::Timeout => Code::DeadlineExceeded,
+            Self::Closed => Code::Unavailable,
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Serves one request: finds its service, reads and inspects it, and hands it over.
+//!
+//! Must not depend on connections, nor on what happens to accepted requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response};
+use hyper::body::Incoming;
+use prost::Message;
+
+use super::body;
+use super::budget::{Budget, Reservation};
+use super::decompress::Encoding;
+use super::error::RequestError;
+use super::grpc;
+use super::inspect::{Inspected, Rejected, inspect};
+use super::json;
+use super::limits::Limits;
+use super::received::Received;
+use super::response::{self, Format, ResponseBody};
+use super::security::BearerToken;
+use super::stats::ReceiverStats;
+use crate::signal::Signal;
+
+const GRPC_ENCODING: &str = "grpc-encoding";
+
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) limits: Limits,
+    pub(super) token: Option<BearerToken>,
+    pub(super) budget: Budget,
+    pub(super) requests: SyncSender<Received>,
+    pub(super) stats: Arc<ReceiverStats>,
+    /// Number of requests that are being read.
+    pub(super) reading: AtomicUsize,
+}
+
+/// The transport of a request, by its content type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transport {
+    Grpc,
+    Http(Format),
+}
+
+impl Service {
+    /// Serves a request.
+    pub(super) async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+        let (parts, body) = request.into_parts();
+        let transport = transport(&parts.headers);
+        let outcome = match transport {
+            None => Err(RequestError::MediaType),
+            Some(transport) => self.accept(transport, &parts, body).await,
+        };
+        self.stats.count(&outcome);
+        match (outcome, transport) {
+            (Ok((_, rejected)), Some(Transport::Grpc)) => {
+                grpc::response(&response::accepted(rejected.as_ref()).encode_to_vec())
+            }
+            (Ok((signal, rejected)), Some(Transport::Http(format))) => {
+                response::response(signal, format, &response::accepted(rejected.as_ref()))
+            }
+            (Err(error), Some(Transport::Grpc)) => grpc::rejection(&error, &self.limits),
+            (Err(error), Some(Transport::Http(format))) => {
+                response::rejection(&error, format, &self.limits)
+            }
+            (_, None) => response::rejection(&RequestError::MediaType, Format::Json, &self.limits),
+        }
+    }
+
+    async fn accept(
+        &self,
+        transport: Transport,
+        parts: &Parts,
+        body: Incoming,
+    ) -> Result<(Signal, Option<Rejected>), RequestError> {
+        let path = parts.uri.path();
+        let find = |is: &dyn Fn(Signal) -> bool| Signal::ALL.into_iter().find(|it| is(*it));
+        let signal = match transport {
+            Transport::Grpc => find(&|signal| signal.grpc_method() == path),
+            Transport::Http(_) => find(&|signal| signal.http_path() == path),
+        };
+        let signal = signal.ok_or(RequestError::NotFound)?;
+        if parts.method != Method::POST {
+            return Err(RequestError::Method);
+        }
+        if self.token.as_ref().is_some_and(|token| !token.permits(&parts.headers)) {
+            return Err(RequestError::Unauthorized);
+        }
+        let _reading = self.begin_reading().ok_or(RequestError::Exhausted)?;
+        let mut reservation = self.budget.begin().ok_or(RequestError::Exhausted)?;
+        let message = self.read(signal, transport, parts, body, &mut reservation).await?;
+        let Inspected { body, items, rejected } = inspect(signal, message, &self.limits)?;
+        if items > 0 {
+            let received = Received { signal, items, body: reservation.attach(body) };
+            self.requests.try_send(received).map_err(|error| match error {
+                TrySendError::Full(_) => RequestError::Exhausted,
+                TrySendError::Disconnected(_) => RequestError::Closed,
+            })?;
+        }
+        Ok((signal, rejected))
+    }
+
+    /// The request as protobuf.
+    async fn read(
+        &self,
+        signal: Signal,
+        transport: Transport,
+        parts: &Parts,
+        body: Incoming,
+        reservation: &mut Reservation,
+    ) -> Result<Vec<u8>, RequestError> {
+        let limit = self.limits.request_bytes;
+        let decompress = |encoding: Encoding, body, reservation: &mut Reservation| {
+            encoding.decompress(body, limit, reservation)
+        };
+        match transport {
+            Transport::Grpc => {
+                let limit = limit + grpc::PREFIX_BYTES;
+                let body = body::read(body, limit, &self.limits, reservation).await?;
+                let (message, encoding) = grpc::message(body, header(parts, GRPC_ENCODING))?;
+                decompress(encoding, message, reservation)
+            }
+            Transport::Http(format) => {
+                let encoding = Encoding::named(header(parts, CONTENT_ENCODING.as_str()))?;
+                let body = body::read(body, limit, &self.limits, reservation).await?;
+                let body = decompress(encoding, body, reservation)?;
+                match format {
+                    Format::Protobuf => Ok(body),
+                    Format::Json => json::to_protobuf(signal, &body, &self.limits),
+                }
+            }
+        }
+    }
+
+    /// Counts a request as being read, until the result is dropped; `None` if there are too many.
+    fn begin_reading(&self) -> Option<Reading<'_>> {
+        let reading = Reading(&self.reading);
+        let before = self.reading.fetch_add(1, Ordering::Relaxed);
+        (before < self.limits.concurrent_requests).then_some(reading)
+    }
+}
+
+/// A request that is being read.
+struct Reading<'a>(&'a AtomicUsize);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The transport by content type, with any parameters.
+fn transport(headers: &HeaderMap) -> Option<Transport> {
+    let kind = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match kind.as_str() {
+        "application/grpc" | "application/grpc+proto" => Some(Transport::Grpc),
+        "application/x-protobuf" => Some(Transport::Http(Format::Protobuf)),
+        "application/json" => Some(Transport::Http(Format::Json)),
+        _ => None,
+    }
+}
+
+fn header<'a>(parts: &'a Parts, name: &str) -> Option<&'a str> {
+    // A value that is not text names an unknown encoding.
+    parts.headers.get(name).map(|value| value.to_str().unwrap_or("unreadable"))
+}

@@ -1,0 +1,151 @@
+//! Mapping files, in TOML. Must not depend on where files are.
+
+use std::collections::BTreeMap;
+
+use phasemeter_meter::reading::Basis;
+use serde::Deserialize;
+
+use super::quantity::{Quantity, Unit};
+use super::rule::{Identity, Rule};
+
+/// A parsed mapping file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MappingFile {
+    /// Rules by the name of their metric.
+    pub(super) rules: Vec<(String, Rule)>,
+}
+
+/// Why a mapping file cannot be used. The message names the line or the metric.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MappingError {
+    /// It is not the TOML of a mapping.
+    #[error("invalid mapping: {0}")]
+    Syntax(String),
+    /// A metric has a unit that its value cannot have.
+    #[error("{metric}: unit does not fit the value; see the documentation of mappings")]
+    Unit {
+        /// The metric.
+        metric: String,
+    },
+    /// A metric of utilization has no known basis, or another has one.
+    #[error("{metric}: utilization has one basis of {}, other values have none", Basis::NAMES)]
+    Basis {
+        /// The metric.
+        metric: String,
+    },
+    /// A scale is not a positive number.
+    #[error("{metric}: scale must be a positive number")]
+    Scale {
+        /// The metric.
+        metric: String,
+    },
+    /// No label identifies the GPU.
+    #[error("identity.uuid: names no label; without it a GPU cannot be told from others")]
+    Identity,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    identity: IdentityTable,
+    #[serde(default)]
+    missing: MissingTable,
+    #[serde(default)]
+    metric: Vec<MetricTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IdentityTable {
+    uuid: Vec<String>,
+    #[serde(default)]
+    uuid_prefix: String,
+    #[serde(default)]
+    index: Vec<String>,
+    #[serde(default)]
+    bus_id: Vec<String>,
+    #[serde(default)]
+    model: Vec<String>,
+    #[serde(default)]
+    host: Vec<String>,
+    #[serde(default)]
+    instance: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MissingTable {
+    from: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MetricTable {
+    name: String,
+    is: Quantity,
+    unit: Unit,
+    basis: Option<String>,
+    #[serde(default = "one")]
+    scale: f64,
+    #[serde(default, rename = "where")]
+    required: BTreeMap<String, String>,
+    #[serde(default, rename = "without")]
+    excluded: Vec<String>,
+}
+
+const fn one() -> f64 {
+    1.0
+}
+
+impl MappingFile {
+    /// Parses a file.
+    ///
+    /// # Errors
+    /// Returns an error if anything in it is unknown or contradictory.
+    pub fn parse(text: &str) -> Result<Self, MappingError> {
+        let file: File =
+            toml::from_str(text).map_err(|error| MappingError::Syntax(one_line(&error)))?;
+        if file.identity.uuid.is_empty() {
+            return Err(MappingError::Identity);
+        }
+        let identity = Identity {
+            uuid: file.identity.uuid,
+            uuid_prefix: file.identity.uuid_prefix,
+            index: file.identity.index,
+            bus_id: file.identity.bus_id,
+            model: file.identity.model,
+            host: file.identity.host,
+            instance: file.identity.instance,
+        };
+        let rule = |metric| rule(metric, &identity, file.missing.from);
+        Ok(Self { rules: file.metric.into_iter().map(rule).collect::<Result<_, _>>()? })
+    }
+}
+
+fn rule(
+    table: MetricTable,
+    identity: &Identity,
+    missing_from: Option<f64>,
+) -> Result<(String, Rule), MappingError> {
+    let MetricTable { name: metric, is: quantity, unit, basis, scale, required, excluded } = table;
+    if !quantity.permits(unit) {
+        return Err(MappingError::Unit { metric });
+    }
+    let basis = match (quantity, basis.as_deref()) {
+        (Quantity::Utilization, Some(name)) => Basis::named(name),
+        (Quantity::Utilization, None) => None,
+        (_, None) => Some(Basis::NvmlGpu),
+        (_, Some(_)) => None,
+    };
+    let Some(basis) = basis else { return Err(MappingError::Basis { metric }) };
+    if !(scale.is_finite() && scale > 0.0) {
+        return Err(MappingError::Scale { metric });
+    }
+    let identity = identity.clone();
+    Ok((metric, Rule { quantity, unit, basis, scale, required, excluded, missing_from, identity }))
+}
+
+/// The message and the line of a TOML error.
+fn one_line(error: &toml::de::Error) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,25 @@
+//! A value of a reading. Must not depend on where it comes from.
+
+use phasemeter_meter::reading::Basis;
+use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Utilization};
+
+/// A value of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Utilization of a basis.
+    Utilization(Basis, Utilization),
+    /// Memory in use.
+    MemoryUsed(Bytes),
+    /// Size of the memory.
+    MemoryTotal(Bytes),
+    /// Power draw.
+    Power(Milliwatts),
+    /// Energy counter.
+    Energy(Millijoules),
+    /// Temperature.
+    Temperature(Celsius),
+    /// SM clock.
+    SmClock(Megahertz),
+    /// Memory clock.
+    MemoryClock(Megahertz),
+}

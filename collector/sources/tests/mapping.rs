@@ -1,0 +1,189 @@
+//! The buffer of mapped values: instants are completed, ordered, held, and not billed twice.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use phasemeter_meter::reading::{Basis, MissingReason};
+use phasemeter_meter::units::{Milliwatts, Nanos, Timestamp, Utilization};
+use phasemeter_sources::mapping::{
+    Exemption, ExemptionReason, GpuLabels, GpuValue, HeldReading, Quantity, ReadingBuffer, Value,
+};
+use proptest::prelude::*;
+
+const HOLD: Nanos = Nanos::from_secs(90);
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_millis(seconds * 1_000).unwrap()
+}
+
+fn labels(uuid: &str) -> GpuLabels {
+    GpuLabels { uuid: uuid.to_owned(), ..GpuLabels::default() }
+}
+
+fn percent(percent: u32) -> Utilization {
+    Utilization::from_percent(percent).unwrap()
+}
+
+fn utilization(uuid: &str, seconds: u64, basis: Basis, value: u32) -> GpuValue {
+    GpuValue {
+        gpu: labels(uuid),
+        at: at(seconds),
+        quantity: Quantity::Utilization,
+        value: Ok(Value::Utilization(basis, percent(value))),
+    }
+}
+
+fn power(uuid: &str, at: Timestamp, watts: u32) -> GpuValue {
+    let value = Ok(Value::Power(Milliwatts::new(watts * 1_000).unwrap()));
+    GpuValue { gpu: labels(uuid), at, quantity: Quantity::Power, value }
+}
+
+fn arrival(seconds: u64) -> Nanos {
+    Nanos::from_secs(1_000 + seconds)
+}
+
+/// The buffer after readings every 15 s that arrive at once.
+fn every_15_seconds(count: u64) -> ReadingBuffer {
+    let mut buffer = ReadingBuffer::new(HOLD, None, None);
+    for i in 0..count {
+        let value = utilization("GPU-a", i * 15, Basis::DcgmGpu, 50);
+        buffer.insert(value, arrival(i * 15));
+    }
+    buffer
+}
+
+fn times(released: &[HeldReading]) -> Vec<u64> {
+    released.iter().map(|held| held.reading.at.whole_second()).collect()
+}
+
+#[test]
+fn reading_is_released_once_it_was_held() {
+    let mut buffer = every_15_seconds(7);
+    assert_eq!(times(&buffer.release(arrival(89))), [0_u64; 0]);
+    assert_eq!(times(&buffer.release(arrival(105))), [0, 15]);
+    let rest = buffer.release_all();
+    assert_eq!(times(&rest), [30, 45, 60, 75, 90]);
+    assert!(rest.iter().all(|held| held.stale_after == Nanos::from_secs(45)));
+    assert!(rest.iter().all(|held| held.exempt.is_empty()));
+}
+
+#[test]
+fn values_of_one_instant_are_one_reading_in_any_order() {
+    let mut buffer = ReadingBuffer::new(HOLD, None, None);
+    let near = Timestamp::from_millis(15_200).unwrap();
+    buffer.insert(power("GPU-a", near, 300), arrival(0));
+    buffer.insert(utilization("GPU-a", 15, Basis::DcgmSm, 20), arrival(1));
+    buffer.insert(utilization("GPU-a", 15, Basis::DcgmGpu, 90), arrival(2));
+    let released = buffer.release_all();
+    let [HeldReading { reading, basis, .. }] = &released[..] else { panic!("{released:?}") };
+    assert_eq!(
+        (reading.at, *basis, reading.utilization),
+        (at(15), Basis::DcgmGpu, Ok(percent(90)))
+    );
+    assert_eq!(reading.power.map(Milliwatts::get), Some(300_000));
+}
+
+#[test]
+fn configured_basis_is_preferred() {
+    let mut buffer = ReadingBuffer::new(HOLD, Some(Basis::DcgmSm), None);
+    buffer.insert(utilization("GPU-a", 15, Basis::DcgmGpu, 90), arrival(0));
+    buffer.insert(utilization("GPU-a", 15, Basis::DcgmSm, 20), arrival(0));
+    assert_eq!(buffer.release_all()[0].basis, Basis::DcgmSm);
+}
+
+#[test]
+fn second_sender_of_a_gpu_adds_no_readings() {
+    let mut buffer = every_15_seconds(7);
+    for i in 0..6 {
+        buffer.insert(utilization("GPU-a", i * 15 + 7, Basis::HwGpu, 3), arrival(i * 15 + 7));
+    }
+    assert_eq!(times(&buffer.release_all()), [0, 15, 30, 45, 60, 75, 90]);
+}
+
+#[test]
+fn pause_longer_than_stale_after_is_exempt() {
+    let mut buffer = every_15_seconds(7);
+    buffer.insert(utilization("GPU-a", 300, Basis::DcgmGpu, 50), arrival(300));
+    let last = buffer.release_all().pop().unwrap();
+    let gap = Exemption { from: at(135), to: at(300), reason: ExemptionReason::NoReading };
+    assert_eq!(last.exempt, [gap]);
+}
+
+#[test]
+fn time_billed_elsewhere_is_exempt_and_its_readings_are_dropped() {
+    let mut buffer = every_15_seconds(20);
+    buffer.cover("GPU-a", at(40), at(100));
+    buffer.cover("GPU-a", at(100), at(160));
+    let released = buffer.release_all();
+    assert_eq!(times(&released)[..4], [0, 15, 30, 165]);
+    let reason = ExemptionReason::BilledElsewhere;
+    let expected = [
+        Exemption { from: at(40), to: at(160), reason },
+        Exemption { from: at(160), to: at(165), reason: ExemptionReason::NoReading },
+    ];
+    assert_eq!(released[3].exempt, expected);
+    let mut other = every_15_seconds(3);
+    other.cover("GPU-b", at(0), at(100));
+    assert_eq!(other.release_all().len(), 3, "another GPU");
+}
+
+#[test]
+fn gpu_in_mig_mode_is_not_supported_and_its_instances_are_not_the_gpu() {
+    let mut buffer = ReadingBuffer::new(HOLD, None, None);
+    let mut value = utilization("GPU-a", 15, Basis::DcgmGrEngine, 90);
+    value.gpu.is_instance = true;
+    buffer.insert(value, arrival(0));
+    let released = buffer.release_all();
+    assert_eq!(released[0].reading.utilization, Err(MissingReason::NotSupported));
+}
+
+#[test]
+fn late_or_excessive_values_are_dropped_and_counted() {
+    let mut buffer = every_15_seconds(7);
+    buffer.release(arrival(105));
+    buffer.insert(utilization("GPU-a", 10, Basis::DcgmGpu, 1), arrival(106));
+    assert_eq!(buffer.dropped(), 1);
+    for gpu in 0..5_000 {
+        buffer.insert(utilization(&format!("GPU-{gpu}"), 10, Basis::DcgmGpu, 1), arrival(106));
+    }
+    assert_eq!(buffer.identities().len(), 4_096);
+    for instant in 0..2_000 {
+        buffer.insert(utilization("GPU-a", 1_000 + instant, Basis::DcgmGpu, 1), arrival(107));
+    }
+    let of_first = buffer.release_all().iter().filter(|held| held.gpu == 0).count();
+    assert_eq!(of_first, 1_024);
+}
+
+proptest! {
+    /// In any order of arrival, the same readings are released; exemptions lie between readings.
+    #[test]
+    fn order_of_arrival_changes_nothing(
+        instants in prop::collection::btree_set(0_u64..2_000, 1..60),
+        covered in prop::collection::vec((0_u64..2_000, 0_u64..300), 0..4),
+        seed in any::<u64>(),
+    ) {
+        let release = |order: &[u64]| {
+            let mut buffer = ReadingBuffer::new(HOLD, None, Some(Nanos::from_secs(45)));
+            for (from, length) in &covered {
+                buffer.cover("GPU-a", at(*from), at(from + length));
+            }
+            for instant in order {
+                buffer.insert(utilization("GPU-a", *instant, Basis::DcgmGpu, 5), arrival(0));
+                buffer.insert(power("GPU-a", at(*instant), 100), arrival(0));
+            }
+            buffer.release_all()
+        };
+        let sorted: Vec<u64> = instants.into_iter().collect();
+        let mut shuffled = sorted.clone();
+        shuffled.sort_by_key(|instant| (instant ^ seed).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let released = release(&sorted);
+        prop_assert_eq!(&release(&shuffled), &released);
+        let mut last = None;
+        for held in &released {
+            for Exemption { from, to, .. } in &held.exempt {
+                prop_assert!(last.is_some_and(|last| last <= *from) && from < to);
+                prop_assert!(*to <= held.reading.at);
+            }
+            last = Some(held.reading.at);
+        }
+    }
+}
