@@ -61,3 +61,8 @@ fn lock_target_holds() {
 fn signature_target_holds() {
     on_each("fuzz/seeds/signature", 4, properties::signature);
 }
+
+#[test]
+fn otlp_request_target_holds() {
+    on_each("fuzz/seeds/otlp_request", 7, properties::otlp_request);
+}

@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 use std::thread;
 
 use phasemeter::environment::Environment;
+use phasemeter::gateway::{Exclusions, Intake};
 use phasemeter::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use phasemeter::policies::{PolicyResults, Quotes};
 use phasemeter::pricing::{PriceOptions, Pricing};
@@ -25,7 +26,8 @@ use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
 use phasemeter_otlp::encode::ExportSettings;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceParent, TraceState};
-use phasemeter_otlp::{OtlpFile, Request};
+use phasemeter_otlp::receiver::accept_bytes;
+use phasemeter_otlp::{OtlpFile, Request, Signal};
 use phasemeter_rules::fixture::{
     FixtureError, read_quote, read_recommendations, read_request, read_window, write_quote,
     write_recommendations, write_request, write_window,
@@ -35,6 +37,7 @@ use phasemeter_rules::schema::Schema;
 use phasemeter_rules::settings::SettingError;
 use phasemeter_rules::signature::{PublicKey, SecretKey, Use, verify};
 use phasemeter_rules::wasm_info::WasmInfo;
+use phasemeter_sources::mapping::{Mappings, ReadingBuffer};
 use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
 use phasemeter_sources::{Source, SourceError};
 
@@ -47,6 +50,8 @@ const SECRET_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
     -----END PRIVATE KEY-----\n";
 
 static BOOK: LazyLock<PriceBook> = LazyLock::new(PriceBook::built_in);
+
+static MAPPINGS: LazyLock<Mappings> = LazyLock::new(|| Mappings::built_in().unwrap());
 
 /// A log is rejected, or metered, exported and reported with consistent accounts.
 pub(crate) fn log(bytes: &[u8]) {
@@ -185,6 +190,33 @@ pub(crate) fn otlp_environment(bytes: &[u8]) {
     let experiment =
         environment.experiment.open(Timestamp::default(), ExperimentKind::Log { gpus: &["0"] });
     assert!(!experiment.id.is_empty() && experiment.attributes.contains_key("service.name"));
+}
+
+/// A request is rejected with one line, or its bytes can be decoded, hold its items and can be accepted
+/// again unchanged; its metrics are readings in limited number. The first byte chooses signal, format and
+/// compression.
+pub(crate) fn otlp_request(bytes: &[u8]) {
+    let Some((&kind, body)) = bytes.split_first() else { return };
+    let signal = Signal::ALL[usize::from(kind) % 3];
+    let is_json = kind & 0x40 != 0;
+    let encoding = [None, Some("gzip"), Some("zstd"), Some("br")][usize::from(kind >> 4) % 4];
+    match accept_bytes(signal, is_json, encoding, body) {
+        Err(error) => {
+            assert!(!error.contains('\n') && error.len() < 1_000, "{error}");
+            assert!(error.contains(": "), "{error}");
+        }
+        Ok(received) => {
+            received.decode().expect("what is accepted can be decoded");
+            let again = accept_bytes(signal, false, None, received.body()).unwrap();
+            assert_eq!(again.body(), received.body());
+            assert_eq!(again.items(), received.items());
+            let mut buffer = ReadingBuffer::new(Nanos::SECOND, None, None);
+            let exclusions = Exclusions::default();
+            let mut intake = Intake::new(MAPPINGS.clone(), exclusions, String::new());
+            intake.take(&received, Nanos::ZERO, &mut buffer);
+            assert!(buffer.release_all().len() as u64 <= received.items());
+        }
+    }
 }
 
 /// A temporary file, in memory if possible.

@@ -6,6 +6,8 @@
 
 #[cfg(feature = "bill")]
 mod bill;
+#[cfg(feature = "gateway")]
+mod gateway;
 #[cfg(feature = "live")]
 mod live;
 mod metering;
@@ -26,6 +28,8 @@ use std::path::PathBuf;
 #[cfg(feature = "bill")]
 pub use bill::{BillArgs, BillFormat, CompareArgs, Idle};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+#[cfg(feature = "gateway")]
+pub use gateway::{GatewayArgs, ReceiveArgs};
 #[cfg(feature = "live")]
 pub use live::{RecordArgs, RunArgs, WindowArgs};
 pub use metering::{
@@ -108,6 +112,9 @@ pub enum Command {
     /// Meter this machine's GPUs while a command runs, or until interrupted.
     #[cfg(feature = "live")]
     Run(Box<RunArgs>),
+    /// Forward OTLP of other programs, and meter the GPUs whose metrics pass.
+    #[cfg(feature = "gateway")]
+    Gateway(Box<GatewayArgs>),
     /// Record this machine's GPUs in nvidia-smi format, for a later audit.
     #[cfg(feature = "live")]
     Record(RecordArgs),

@@ -11,6 +11,8 @@
 pub mod cli;
 pub mod command;
 pub mod environment;
+#[cfg(feature = "gateway")]
+pub mod gateway;
 #[cfg(feature = "live")]
 pub mod host;
 #[cfg(feature = "live")]

@@ -9,6 +9,8 @@ use phasemeter_meter::reading::Basis;
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::TraceMode;
+#[cfg(feature = "gateway")]
+use phasemeter_otlp::receiver::ListenAddress;
 
 use super::value::seconds;
 use super::{MeterArgs, MeteringArgs};
@@ -60,6 +62,12 @@ pub struct RunArgs {
     /// Stop after this many seconds. Not allowed with a command.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "command")]
     pub duration: Option<Nanos>,
+
+    /// Receive the command's telemetry and forward it to OTEL_EXPORTER_OTLP_ENDPOINT. The command's
+    /// variable of that name is this address: a free port of the loopback address, or the given one.
+    #[cfg(feature = "gateway")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, requires = "command")]
+    pub receive: Option<Option<ListenAddress>>,
 
     /// Traces of GPU sessions: shared (the trace of the command, or of the given context) or
     /// per-session (one trace each, linked to the previous one). Without a command, or with

@@ -1,9 +1,20 @@
 //! Errors of this machine's GPUs and of delivery, and their exit statuses.
 
+#[cfg(feature = "gateway")]
+use std::io;
+#[cfg(feature = "gateway")]
+use std::path::PathBuf;
+
 use phasemeter_otlp::delivery::{ConfigErrors, StartError};
+#[cfg(feature = "gateway")]
+use phasemeter_otlp::receiver::{ReceiverError, SecurityError};
+#[cfg(feature = "gateway")]
+use phasemeter_sources::mapping::MappingError;
 use phasemeter_sources::nvml::DriverError;
 use phasemeter_sources::nvml::select::SelectError;
 
+#[cfg(feature = "gateway")]
+use super::exit_status::EX_NOINPUT;
 use super::exit_status::{EX_CONFIG, EX_OSERR, EX_UNAVAILABLE};
 
 /// Why the GPUs of this machine cannot be metered, or telemetry not delivered.
@@ -21,6 +32,47 @@ pub enum LiveError {
     /// OTLP export cannot be started.
     #[error(transparent)]
     Client(#[from] StartError),
+    /// There is no backend to forward to.
+    #[cfg(feature = "gateway")]
+    #[error("OTEL_EXPORTER_OTLP_ENDPOINT: not set; set it to the backend to forward to")]
+    NoUpstream,
+    /// The backend is the receiver itself.
+    #[cfg(feature = "gateway")]
+    #[error(
+        "{endpoint}: is the receiver itself; set OTEL_EXPORTER_OTLP_ENDPOINT or --listen to another address"
+    )]
+    Loop {
+        /// The endpoint.
+        endpoint: String,
+    },
+    /// The receiver cannot be started.
+    #[cfg(feature = "gateway")]
+    #[error(transparent)]
+    Receiver(#[from] ReceiverError),
+    /// TLS or the token cannot be used.
+    #[cfg(feature = "gateway")]
+    #[error(transparent)]
+    Security(#[from] SecurityError),
+    /// A mapping file cannot be read.
+    #[cfg(feature = "gateway")]
+    #[error("{}: cannot be read; check that it exists and is readable", .path.display())]
+    MappingFile {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A mapping file is invalid.
+    #[cfg(feature = "gateway")]
+    #[error("{}", .path.display())]
+    Mapping {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: MappingError,
+    },
 }
 
 impl LiveError {
@@ -29,6 +81,18 @@ impl LiveError {
             Self::Driver(_) | Self::Select(_) => EX_UNAVAILABLE,
             Self::Config(_) => EX_CONFIG,
             Self::Client(_) => EX_OSERR,
+            #[cfg(feature = "gateway")]
+            Self::NoUpstream | Self::Loop { .. } | Self::Mapping { .. } | Self::Security(_) => {
+                EX_CONFIG
+            }
+            #[cfg(feature = "gateway")]
+            Self::MappingFile { .. } => EX_NOINPUT,
+            #[cfg(feature = "gateway")]
+            Self::Receiver(ReceiverError::Insecure(_)) => EX_CONFIG,
+            #[cfg(feature = "gateway")]
+            Self::Receiver(ReceiverError::Listen { .. }) => EX_UNAVAILABLE,
+            #[cfg(feature = "gateway")]
+            Self::Receiver(ReceiverError::Thread(_)) => EX_OSERR,
         }
     }
 }

@@ -17,6 +17,8 @@ mod error;
 #[cfg_attr(not(all(feature = "authoring", feature = "live")), allow(dead_code))]
 mod exit_status;
 mod files;
+#[cfg(feature = "gateway")]
+mod gateway;
 #[cfg(feature = "live")]
 mod gpus;
 #[cfg(feature = "live")]
@@ -37,6 +39,8 @@ mod policy;
 #[cfg(feature = "plan")]
 mod prices;
 mod progress;
+#[cfg(feature = "gateway")]
+mod receive;
 #[cfg(feature = "live")]
 mod recommendation_history;
 #[cfg(feature = "live")]
@@ -74,6 +78,8 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         Command::Audit(args) => audit::run(*args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "live")]
         Command::Run(args) => run::run(&args),
+        #[cfg(feature = "gateway")]
+        Command::Gateway(args) => gateway::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "live")]
         Command::Record(args) => record::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),

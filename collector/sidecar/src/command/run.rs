@@ -32,6 +32,8 @@ use super::live::{FinishedRun, Live};
 use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
 use super::policies;
+#[cfg(feature = "gateway")]
+use super::receive::{self, Receiving};
 use super::signals::{SignalEvent, SignalListener};
 use super::window_scheduler::WindowScheduler;
 use crate::cli::RunArgs;
@@ -71,6 +73,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     otlp_file.map_or(Ok(()), files::reject_pipe)?;
     let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
     let delivery = Delivery::start(Destination::Environment)?;
+    #[cfg(feature = "gateway")]
+    let receiving = args.receive.as_ref().map(|listen| receive::for_command(listen.as_ref()));
+    #[cfg(feature = "gateway")]
+    let receiving = receiving.transpose()?;
     let mut arrivals = GpuArrivals::start(&args.gpus)?;
     signals.ready();
 
@@ -127,8 +133,12 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         live.observe(telemetry);
         manager.iter().for_each(|manager| telemetry.watch_policies(manager));
     }
+    let command_env = propagation_env.into_iter();
+    #[cfg(feature = "gateway")]
+    let command_env = command_env.chain(receiving.iter().flat_map(Receiving::command_env));
+    let command_env: Vec<_> = command_env.collect();
     let child =
-        command.map(|(program, rest)| Child::start(program, rest, propagation_env)).transpose()?;
+        command.map(|(program, rest)| Child::start(program, rest, command_env)).transpose()?;
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let exit = meter(&mut live, &mut arrivals, &signals, child, until)?;
     let status = exit.as_ref().map_or(ExitCode::SUCCESS, |exit| exit.code.into());
@@ -139,7 +149,11 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     }
 
     let until = Instant::now() + GRACE;
-    let delivery = match delivery.map(|delivery| delivery.finish(GRACE)) {
+    #[cfg(feature = "gateway")]
+    let forwarded = receiving.map(|receiving| receiving.finish(GRACE)).unwrap_or_default();
+    #[cfg(not(feature = "gateway"))]
+    let forwarded: Vec<String> = Vec::new();
+    let delivery: Vec<_> = match delivery.map(|delivery| delivery.finish(GRACE)) {
         Some(report) => report.sentences().collect(),
         None if environment.exports_nothing => vec![NO_EXPORTER.to_owned()],
         None => vec![NO_ENDPOINT.to_owned()],
@@ -155,7 +169,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         rejected_total: 0,
         assumptions: [vec![selected.to_owned()], assumptions].concat(),
         sampling,
-        delivery,
+        delivery: [delivery, forwarded].concat(),
         timed: true,
     };
     match (report(args, &gpus, &run, provenance, report_file), command) {
@@ -255,7 +269,7 @@ fn meter(
 
 /// The sink for the backend and the file, if any. After a write error the file is closed and the run
 /// continues.
-fn request_sink<'a>(
+pub(super) fn request_sink<'a>(
     delivery: Option<&'a Delivery>,
     file: &'a mut Option<OtlpFile<BufWriter<File>>>,
 ) -> Option<RequestSink<'a>> {
@@ -274,7 +288,7 @@ fn request_sink<'a>(
     }))
 }
 
-fn stop_file(error: &io::Error) {
+pub(super) fn stop_file(error: &io::Error) {
     warn!("writing the OTLP file stopped: {error}");
 }
 

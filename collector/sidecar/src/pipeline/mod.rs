@@ -13,8 +13,9 @@ use std::io;
 pub use gpu::{MeteredGpu, in_order};
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::gpu::MeterConfig;
-use phasemeter_meter::reading::{GpuIdentity, Interval, Reading};
+use phasemeter_meter::reading::{Basis, GpuIdentity, Interval, Reading};
 use phasemeter_meter::reorder::{CAPACITY, LateReading};
+use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::{WallOffset, WallTime};
 use phasemeter_otlp::Request;
@@ -130,6 +131,22 @@ impl<'a> Pipeline<'a> {
         let Some(gpu) = self.gpus.last_mut() else { return };
         gpu.begin_at(start, self.exporter.as_mut());
         self.wall.steps().for_each(|(at, offset)| gpu.meter.step_wall_clock(at, offset));
+    }
+
+    /// Adds the next GPU of a gateway, found by the metrics of another program, whose span begins at its
+    /// first reading, at `at`. Its utilization comes from `basis`.
+    pub fn add_reported(
+        &mut self,
+        identity: &GpuIdentity,
+        at: Timestamp,
+        basis: Basis,
+        stale_after: Nanos,
+    ) {
+        let stale_after = StaleAfter::Fixed(stale_after);
+        let meter = MeterConfig { stale_after, basis, polled_basis: basis, ..self.meter };
+        let rank = self.next_rank(identity.model.as_deref());
+        let gpu = self.begin(meter, identity, rank, at, at);
+        self.gpus.push(gpu);
     }
 
     fn new(settings: Settings<'a>, experiment: ExperimentState) -> Self {
@@ -327,7 +344,7 @@ impl<'a> Pipeline<'a> {
             ranks[index] = self.next_rank(identity.model.as_deref());
         }
         for (identity, rank) in new.iter().zip(ranks) {
-            let gpu = self.begin(identity, rank, first, at);
+            let gpu = self.begin(self.meter, identity, rank, first, at);
             self.gpus.push(gpu);
         }
     }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 
@@ -22,6 +23,7 @@ impl Pipeline<'_> {
     /// Creates a GPU whose span begins at `first` at the earliest, and which was found at `at`.
     pub(super) fn begin(
         &mut self,
+        meter: MeterConfig,
         identity: &GpuIdentity,
         rank: u32,
         first: Timestamp,
@@ -30,7 +32,7 @@ impl Pipeline<'_> {
         let model = identity.model.as_deref();
         let of_model = GpuOfModel { model, rank, gpus: gpus_of(&self.models, model) };
         let current = self.pricing.at(&of_model, first, at);
-        let mut gpu = MeteredGpu::new(self.meter, identity, rank, current);
+        let mut gpu = MeteredGpu::new(meter, identity, rank, current);
         if let Some(exporter) = &mut self.exporter {
             gpu.begin_export(exporter, identity);
         }
@@ -65,6 +67,13 @@ impl Pipeline<'_> {
                 gpu.price_from_start(first);
             }
         }
+    }
+
+    /// Bills nothing for the time `from`..`to` of a GPU, which lies before its next reading. Returns the
+    /// start of the time that is exempt: what has been charged remains.
+    pub fn exempt(&mut self, gpu: usize, from: Timestamp, to: Timestamp) -> Timestamp {
+        self.reprice(gpu, to);
+        self.gpus.get_mut(gpu).map_or(from, |gpu| gpu.meter.exempt(from, to))
     }
 
     /// Updates the price of a GPU that may change before its next reading, at `read`.

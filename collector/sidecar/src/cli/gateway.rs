@@ -1,0 +1,105 @@
+//! Options of the gateway, and those of receiving OTLP.
+//!
+//! Must not depend on what is received.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use phasemeter_meter::gpu::MeterConfig;
+use phasemeter_meter::reading::Basis;
+use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::receiver::ListenAddress;
+
+use super::value::seconds;
+use super::{MeterArgs, MeteringArgs, WindowArgs};
+
+/// `phasemeter gateway`.
+#[derive(Debug, Args)]
+pub struct GatewayArgs {
+    #[command(flatten)]
+    pub receive: ReceiveArgs,
+
+    /// Mapping of metrics of your own: a TOML file like those in otel-config/mappings. Repeatable; it
+    /// replaces the built-in mapping of the same metrics.
+    #[arg(long, value_name = "FILE")]
+    pub mapping: Vec<PathBuf>,
+
+    /// Utilization source for billing, if a GPU has several: dcgm.gpu, dcgm.gr_engine, dcgm.sm, nvml.gpu,
+    /// nvml.samples or hw.gpu [default: the first of dcgm.gpu, dcgm.gr_engine, dcgm.sm, nvml.samples,
+    /// nvml.gpu, hw.gpu that it has].
+    #[arg(long, value_name = "BASIS", value_parser = basis)]
+    pub basis: Option<Basis>,
+
+    /// Seconds between the arrival of a reading and its billing. Longer than the export interval of any
+    /// agent that meters the same GPUs and exports through this gateway: time that it bills is not billed
+    /// again.
+    #[arg(long, value_name = "SECONDS", default_value = "90", value_parser = seconds)]
+    pub hold: Nanos,
+
+    /// GPU that another meter bills, by UUID. Repeatable.
+    #[arg(long, value_name = "UUID")]
+    pub exclude_gpu: Vec<String>,
+
+    /// Host whose GPUs another meter bills. Repeatable.
+    #[arg(long, value_name = "HOST")]
+    pub exclude_host: Vec<String>,
+
+    /// Stop after this many seconds [default: until SIGINT or SIGTERM].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub duration: Option<Nanos>,
+
+    /// Also write the report to this file, as JSON. The text report goes to standard error.
+    #[arg(long = "report", value_name = "FILE")]
+    pub report_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub metering: MeteringArgs,
+
+    #[command(flatten)]
+    pub windows: WindowArgs,
+}
+
+/// How to listen, and for whom.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Receive")]
+pub struct ReceiveArgs {
+    /// Address to receive OTLP on, gRPC and HTTP alike: IP:PORT or unix:PATH. Repeatable. Other than on
+    /// loopback it requires TLS and a token.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_values = ["127.0.0.1:4317", "127.0.0.1:4318"]
+    )]
+    pub listen: Vec<ListenAddress>,
+
+    /// Certificate chain of the receiver, in PEM format.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_certificate: Option<PathBuf>,
+
+    /// Private key of the certificate, in PEM format.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub tls_key: Option<PathBuf>,
+
+    /// File with the bearer token that every client must send.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
+impl GatewayArgs {
+    /// The configuration of meters. Each GPU has its own basis and time until a reading is stale.
+    pub fn config(&self) -> MeterConfig {
+        let MeterArgs { thresholds, utc_offset, .. } = self.metering.meter;
+        MeterConfig {
+            thresholds,
+            utc_offset,
+            // Readings are held, and released in order.
+            allowed_lateness: Nanos::ZERO,
+            session_every: MeterConfig::SESSION,
+            ..MeterConfig::default()
+        }
+    }
+}
+
+fn basis(text: &str) -> Result<Basis, String> {
+    Basis::named(text).ok_or_else(|| format!("expected one of {}", Basis::NAMES))
+}

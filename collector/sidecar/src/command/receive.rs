@@ -1,0 +1,139 @@
+//! Receives OTLP and forwards it to the backend of the environment.
+//!
+//! Must not depend on what is done with metrics.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use phasemeter_otlp::delivery::{Client, Config, Destination};
+use phasemeter_otlp::receiver::{
+    BearerToken, Limits, ListenAddress, Received, Receiver, ReceiverConfig, server_tls,
+};
+use phasemeter_otlp::{BySignal, Signal};
+use tracing::info;
+
+use super::delivery_report::DeliveryReport;
+use super::error::CommandError;
+use super::live_error::LiveError;
+use crate::cli::ReceiveArgs;
+use crate::gateway::Forwarder;
+
+/// Bytes in the client's queue beyond those in flight: it must never drop what was accepted.
+const QUEUE_SLACK: u64 = 1 << 20;
+
+/// Variables of the backend that a command does not inherit.
+const REMOVED: [&str; 7] = [
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+];
+
+/// A receiver, and the delivery of what it receives.
+pub(super) struct Receiving {
+    receiver: Receiver,
+    forwarder: Forwarder,
+    targets: BySignal<Option<String>>,
+}
+
+impl Receiving {
+    /// Starts receiving. The metrics that pass arrive in the channel too.
+    pub(super) fn start(
+        config: ReceiverConfig,
+    ) -> Result<(Self, mpsc::Receiver<Received>), CommandError> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let upstream =
+            Config::read(Destination::Environment, environment).map_err(LiveError::from)?;
+        let Some(mut upstream) = upstream else { return Err(LiveError::NoUpstream.into()) };
+        let in_flight = config.limits.bytes_in_flight as u64;
+        upstream.queue_bytes = in_flight + QUEUE_SLACK;
+        let (receiver, received) = Receiver::start(config).map_err(LiveError::from)?;
+        for signal in Signal::ALL {
+            let target = upstream.target(signal);
+            let own = target.filter(|target| receiver.addresses().iter().any(|it| is(it, target)));
+            if let Some(target) = own {
+                return Err(LiveError::Loop { endpoint: target.to_string() }.into());
+            }
+        }
+        let targets = BySignal::each(|signal| upstream.target(signal).map(ToString::to_string));
+        let client = Client::start(&upstream).map_err(LiveError::from)?;
+        let failed = |source| CommandError::System { what: "cannot start a thread", source };
+        let (forwarder, metrics) = Forwarder::start(received, client).map_err(failed)?;
+        for address in receiver.addresses() {
+            info!(%address, "receiving OTLP on {address}");
+        }
+        Ok((Self { receiver, forwarder, targets }, metrics))
+    }
+
+    /// The variables of a command whose telemetry is received. One without a value is removed: its
+    /// credentials are for the backend, and its endpoint would be preferred.
+    pub(super) fn command_env(&self) -> Vec<(&'static str, Option<String>)> {
+        let endpoint = self.receiver.addresses().first().map(ListenAddress::endpoint);
+        let removed = REMOVED.map(|variable| (variable, None));
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)].into_iter().chain(removed).collect()
+    }
+
+    /// Stops receiving. Then the channel of metrics is closed.
+    pub(super) fn stop(&mut self) {
+        self.receiver.stop();
+    }
+
+    /// Delivers what was received, within `grace`. Returns the outcome, in sentences.
+    pub(super) fn finish(mut self, grace: Duration) -> Vec<String> {
+        self.receiver.stop();
+        let counts = self.receiver.stats();
+        let mut sentences = vec![format!(
+            "{} requests received, {} postponed, {} rejected",
+            counts.accepted, counts.postponed, counts.rejected
+        )];
+        if counts.malformed_elements > 0 {
+            sentences.push(format!("{} malformed elements removed", counts.malformed_elements));
+        }
+        if let Some(client) = self.forwarder.finish() {
+            let report = DeliveryReport::new(self.targets, client.flush(grace));
+            sentences
+                .extend(report.sentences().map(|sentence| format!("passed through: {sentence}")));
+        }
+        sentences
+    }
+}
+
+/// The configuration of a receiver by options.
+pub(super) fn config(args: &ReceiveArgs) -> Result<ReceiverConfig, CommandError> {
+    let tls = args.tls_certificate.as_deref().zip(args.tls_key.as_deref());
+    let tls = tls.map(|(certificate, key)| server_tls(certificate, key));
+    let token = args.token_file.as_deref().map(BearerToken::read);
+    Ok(ReceiverConfig {
+        listen: args.listen.clone(),
+        tls: tls.transpose().map_err(LiveError::from)?,
+        token: token.transpose().map_err(LiveError::from)?,
+        limits: Limits::default(),
+    })
+}
+
+/// Receives the telemetry of a command, on a free port of the loopback address unless an address is
+/// given.
+pub(super) fn for_command(listen: Option<&ListenAddress>) -> Result<Receiving, CommandError> {
+    let free = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+    let listen = listen.cloned().unwrap_or(ListenAddress::Tcp(free));
+    let config = ReceiverConfig { listen: vec![listen], ..ReceiverConfig::default() };
+    // Its metrics are forwarded only.
+    Receiving::start(config).map(|(receiving, _)| receiving)
+}
+
+/// Whether an endpoint is this address: what is forwarded would arrive again.
+fn is(address: &ListenAddress, target: &phasemeter_otlp::delivery::Target) -> bool {
+    let (server, port) = target.server();
+    match address {
+        ListenAddress::Tcp(address) => {
+            let host = server.trim_matches(['[', ']']);
+            let is_same = host.parse::<IpAddr>().is_ok_and(|host| host == address.ip());
+            port == Some(address.port()) && (is_same || host == "localhost")
+        }
+        ListenAddress::Unix(path) => port.is_none() && server == path.display().to_string(),
+    }
+}

@@ -1,0 +1,88 @@
+//! Takes the values of GPUs from metrics requests.
+//!
+//! What Phasemeter sent is not metered again; its cost tells which time is billed elsewhere. Must not
+//! depend on what is done with readings.
+
+use std::collections::BTreeSet;
+
+use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::Request;
+use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
+use phasemeter_otlp::receiver::{NumberPoint, Received, number_points};
+use phasemeter_sources::mapping::{Mappings, Point, ReadingBuffer};
+use tracing::warn;
+
+/// The beginning of the names of Phasemeter's scopes.
+const OWN_SCOPE: &str = "phasemeter";
+
+/// What other meters bill.
+const COST: &str = "phasemeter.gpu.cost";
+
+/// GPUs that are billed elsewhere, by other means than passing metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exclusions {
+    /// Their UUIDs.
+    pub gpus: BTreeSet<String>,
+    /// The hosts all of whose GPUs are billed elsewhere.
+    pub hosts: BTreeSet<String>,
+}
+
+/// Takes values from requests.
+#[derive(Debug)]
+pub struct Intake {
+    mappings: Mappings,
+    exclusions: Exclusions,
+    /// The instance ID of the gateway's own metrics, which may come back.
+    own_instance: String,
+}
+
+impl Intake {
+    /// Takes what `mappings` recognize. `own_instance` is the instance ID of what this gateway sends.
+    #[must_use]
+    pub const fn new(mappings: Mappings, exclusions: Exclusions, own_instance: String) -> Self {
+        Self { mappings, exclusions, own_instance }
+    }
+
+    /// Adds the values of a request that arrived at this time to the buffer. Values that contradict
+    /// their mapping are logged, once per metric.
+    pub fn take(&mut self, received: &Received, arrived: Nanos, buffer: &mut ReadingBuffer) {
+        let Ok(Request::Metrics(request)) = received.decode() else { return };
+        let Self { mappings, exclusions, own_instance } = self;
+        let known = &*mappings;
+        let is_wanted = |scope: &str, metric: &str| match scope.starts_with(OWN_SCOPE) {
+            true => metric == COST,
+            false => known.has(metric),
+        };
+        let mut points = Vec::new();
+        number_points(&request, is_wanted, |point| points.push(point));
+        for point in points {
+            if point.scope.starts_with(OWN_SCOPE) {
+                if point.resource_label(SERVICE_INSTANCE_ID) != Some(own_instance.as_str()) {
+                    cover(&point, buffer);
+                }
+                continue;
+            }
+            let label = |name: &str| point.label(name);
+            let NumberPoint { metric, at, number, .. } = point;
+            match mappings.read(&Point { metric, label: &label, at, number }) {
+                Ok(Some(value)) => {
+                    let host = value.gpu.host.as_ref();
+                    let is_excluded = exclusions.gpus.contains(&value.gpu.uuid)
+                        || host.is_some_and(|host| exclusions.hosts.contains(host));
+                    if !is_excluded {
+                        buffer.insert(value, arrived);
+                    }
+                }
+                Ok(None) => {}
+                Err(refusal) => warn!("{refusal}"),
+            }
+        }
+    }
+}
+
+/// Another meter has billed a GPU from the start of the sum to the point.
+fn cover(point: &NumberPoint<'_>, buffer: &mut ReadingBuffer) {
+    if let Some(uuid) = point.label("hw.id") {
+        buffer.cover(uuid, point.start, point.at);
+    }
+}

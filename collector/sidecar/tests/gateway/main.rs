@@ -1,0 +1,227 @@
+//! The gateway as users run it: other programs' requests in, the same requests and metered GPUs out.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a test may fail, and its numbers are small"
+)]
+
+mod dcgm;
+#[path = "../../../otlp/tests/mock_backend/mod.rs"]
+mod mock_backend;
+#[path = "../../../../tests/otlp/mod.rs"]
+mod otlp;
+mod process;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use fake_nvml::Fake;
+use mock_backend::{MockBackend, ReceivedRequest};
+use phasemeter_otlp::{EncodedRequest, OtlpFile, Request, Signal};
+use prost::Message;
+
+use crate::dcgm::{START, cost_of_agent, page, usd};
+use crate::otlp::Captured;
+use crate::process::{Gateway, client};
+
+/// Deadline of what happens at once.
+const SOON: Duration = Duration::from_secs(60);
+
+/// Nano-dollars per second at $3.60 per hour.
+const NANO_USD: u64 = 1_000_000;
+
+const GPU: &str = "GPU-5a9a3bc4-7a6b-4e5b-9d3e-1f2a3b4c5d6e";
+
+/// What a backend received over gRPC, without the frame.
+fn body(request: &ReceivedRequest) -> &[u8] {
+    &request.body[5..]
+}
+
+/// What Phasemeter sent to a backend.
+fn metered(backend: &MockBackend) -> Captured {
+    let mut file = Vec::new();
+    let mut out = OtlpFile::new(&mut file);
+    for request in backend.received() {
+        let request = match Signal::ALL.into_iter().find(|it| it.grpc_method() == request.path) {
+            Some(Signal::Metrics) => Request::Metrics(Message::decode(body(&request)).unwrap()),
+            Some(Signal::Traces) => Request::Traces(Message::decode(body(&request)).unwrap()),
+            Some(Signal::Logs) => Request::Logs(Message::decode(body(&request)).unwrap()),
+            None => panic!("{}", request.path),
+        };
+        out.write(&request).unwrap();
+    }
+    out.finish().unwrap();
+    otlp::read(&String::from_utf8(file).unwrap())
+}
+
+/// The last points of a sum of a GPU, in billionths, by phase.
+fn sums(captured: &Captured, metric: &str) -> BTreeMap<String, u64> {
+    let points = captured.last(metric, GPU).into_iter();
+    points.map(|(phase, value)| (phase, (value * 1e9).round() as u64)).collect()
+}
+
+fn of<const N: usize>(pairs: [(&str, u64); N]) -> BTreeMap<String, u64> {
+    let pairs = pairs.map(|(phase, value)| (phase.to_owned(), value));
+    pairs.into_iter().filter(|(_, value)| *value > 0).collect()
+}
+
+/// Without accounts that are zero.
+fn nonzero(sums: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    sums.into_iter().filter(|(_, value)| *value > 0).collect()
+}
+
+#[test]
+fn requests_pass_through_unchanged_and_in_order() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &[]);
+    let client = client(&gateway.endpoint());
+    let sent: Vec<EncodedRequest> = (0..60).map(dcgm::any_request).collect();
+    sent.iter().for_each(|request| client.enqueue(request.clone()));
+    assert!(client.flush(SOON).all_sent());
+    let (status, _) = gateway.stop();
+    assert!(status.success());
+    let received = backend.received();
+    for signal in Signal::ALL {
+        let expected: Vec<&[u8]> =
+            sent.iter().filter(|it| it.signal() == signal).map(|it| &it.body()[..]).collect();
+        let passed = received.iter().filter(|it| it.path == signal.grpc_method());
+        let passed: Vec<_> = passed.map(body).collect();
+        assert!(passed == expected, "{signal:?}: {} of {}", passed.len(), expected.len());
+    }
+}
+
+#[test]
+fn readings_of_dcgm_exporter_are_billed_to_the_nano_dollar() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &[]);
+    let client = client(&gateway.endpoint());
+    // Eight readings of each, 15 s apart; the last one covers nothing.
+    for i in 0..24 {
+        let percent = [0.0, 50.0, 95.0][i / 8];
+        client.enqueue(page(GPU, START + i as u64 * 15, percent));
+    }
+    assert!(client.flush(SOON).all_sent());
+    let (_, report) = gateway.stop();
+    let captured = metered(&backend);
+    let expected = [("idle_free", 120), ("underutilized", 120), ("compute_bound", 105)];
+    let time = expected.map(|(phase, seconds)| (phase, seconds * 1_000_000_000));
+    let cost = expected.map(|(phase, seconds)| (phase, seconds * NANO_USD));
+    assert_eq!(nonzero(sums(&captured, "phasemeter.gpu.time")), of(time));
+    assert_eq!(nonzero(sums(&captured, "phasemeter.gpu.cost")), of(cost));
+    assert_eq!(report["gpus"][0]["uuid"], GPU, "{report:#}");
+    assert_eq!(report["gpus"][0]["model"], "NVIDIA L4");
+    let bases = report["gpus"][0].to_string();
+    assert!(bases.contains("dcgm.gpu"), "{bases}");
+}
+
+#[test]
+fn gpu_that_an_agent_meters_is_billed_once() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &[]);
+    let client = client(&gateway.endpoint());
+    for i in 0..24 {
+        client.enqueue(page(GPU, START + i * 15, 50.0));
+        // The agent ends after 180 s.
+        if i % 4 == 3 && i * 15 < 180 {
+            client.enqueue(cost_of_agent(GPU, START, START + 45 + (i - 3) * 15, "an agent"));
+        }
+    }
+    client.enqueue(cost_of_agent(GPU, START, START + 180, "an agent"));
+    assert!(client.flush(SOON).all_sent());
+    let (_, report) = gateway.stop();
+    let captured = metered(&backend);
+    let own: u64 =
+        captured.metrics.iter().filter(|metric| metric.name == "phasemeter.gpu.cost").count()
+            as u64;
+    assert!(own > 3, "those of the agent pass, too");
+    let costs = report["gpus"][0].to_string();
+    // From 180 s to the last reading, at 345 s.
+    assert!(costs.contains(&usd(165 * NANO_USD)), "{costs}");
+}
+
+#[test]
+fn pause_between_readings_is_an_event_and_not_billed() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &[]);
+    let client = client(&gateway.endpoint());
+    for i in (0..12).chain(40..52) {
+        client.enqueue(page(GPU, START + i * 15, 50.0));
+    }
+    assert!(client.flush(SOON).all_sent());
+    gateway.stop();
+    let captured = metered(&backend);
+    let events: Vec<_> =
+        captured.events.iter().filter(|it| it.event_name == "phasemeter.gpu.gap").collect();
+    assert_eq!(events.len(), 1);
+    let attributes = otlp::attributes(&events[0].attributes);
+    // 28 intervals without a reading, of which the reading before covers three.
+    assert_eq!(attributes["phasemeter.gpu.gap.duration"], (29 * 15 - 45).to_string());
+    let cost = nonzero(sums(&captured, "phasemeter.gpu.cost"));
+    assert_eq!(cost, of([("underutilized", (11 * 15 + 45 + 11 * 15) * NANO_USD)]));
+}
+
+#[test]
+fn metric_that_contradicts_its_mapping_is_refused_by_name() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &[]);
+    let client = client(&gateway.endpoint());
+    (0..4).for_each(|i| client.enqueue(page(GPU, START + i * 15, 0.87)));
+    assert!(client.flush(SOON).all_sent());
+    let (_, report, log) = gateway.stop_with_log();
+    assert_eq!(log.matches("DCGM_FI_DEV_GPU_UTIL: is declared as percent").count(), 1, "{log}");
+    assert_eq!(report["gpus"].as_array().map(Vec::len), Some(1), "{report:#}");
+}
+
+#[test]
+fn gateway_without_backend_or_before_itself_is_rejected() {
+    let error = |endpoint: &str, options: &[&str]| process::rejection(endpoint, options);
+    let (code, text) = error("", &["--listen", "127.0.0.1:0"]);
+    assert_eq!(code, Some(78), "{text}");
+    assert!(text.contains("OTEL_EXPORTER_OTLP_ENDPOINT: not set"), "{text}");
+    let directory = tempfile::tempdir().unwrap();
+    let socket = format!("unix:{}", directory.path().join("s").display());
+    let (code, text) = error(&socket, &["--listen", &socket]);
+    assert_eq!(code, Some(78), "{text}");
+    assert!(text.contains("is the receiver itself"), "{text}");
+    let (code, text) = error(&socket, &["--listen", "0.0.0.0:0"]);
+    assert_eq!(code, Some(78), "{text}");
+    assert!(text.contains("reachable from other machines"), "{text}");
+    let mapping = directory.path().join("own.toml");
+    fs::write(&mapping, "[identity]\nuuid = []\n").unwrap();
+    let mapping = mapping.to_str().unwrap();
+    let (code, text) = error(&socket, &["--listen", "127.0.0.1:0", "--mapping", mapping]);
+    assert_eq!(code, Some(78), "{text}");
+    assert!(text.contains("identity.uuid: names no label"), "{text}");
+}
+
+#[test]
+fn telemetry_of_a_command_passes_through_the_sidecar() {
+    let backend = MockBackend::start([]);
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::install(directory.path(), process::ONE_GPU).unwrap();
+    let json =
+        r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"hi"}}]}]}]}"#;
+    let send = format!(
+        "address=${{OTEL_EXPORTER_OTLP_ENDPOINT#http://}}; \
+         exec 3<>/dev/tcp/${{address%:*}}/${{address##*:}}; \
+         printf 'POST /v1/logs HTTP/1.1\\r\\nhost: a\\r\\nconnection: close\\r\\n\
+         content-type: application/json\\r\\ncontent-length: {}\\r\\n\\r\\n%s' '{json}' >&3; \
+         read -r line <&3; echo \"$line $OTEL_EXPORTER_OTLP_HEADERS\"",
+        json.len()
+    );
+    let mut command = process::phasemeter(&backend);
+    command.envs(fake.environment()).env("OTEL_EXPORTER_OTLP_HEADERS", "key=secret");
+    command.args(["run", "--receive", "--no-default-policies", "--", "bash", "-c", &send]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(text.trim(), "HTTP/1.1 200 OK", "{log}");
+    assert!(log.contains("1 requests received, 0 postponed, 0 rejected"), "{log}");
+    let received = backend.received();
+    let logs = received.iter().filter(|it| it.path == Signal::Logs.grpc_method());
+    assert!(logs.into_iter().any(|it| body(it).windows(2).any(|it| it == b"hi")), "{log}");
+}

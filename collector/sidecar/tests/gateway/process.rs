@@ -1,0 +1,101 @@
+//! Runs the gateway in an environment of its own.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+
+use phasemeter_otlp::delivery::{Client, Config, Destination};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::mock_backend::MockBackend;
+
+/// A script of the fake driver.
+pub(crate) const ONE_GPU: &str = "[[device]]";
+
+const TERM: i32 = 15;
+
+/// A running gateway that bills $3.60 per GPU-hour once it is stopped.
+pub(crate) struct Gateway {
+    child: Child,
+    address: String,
+    log: JoinHandle<String>,
+    directory: TempDir,
+}
+
+/// The binary, with a backend over gRPC.
+pub(crate) fn phasemeter(backend: &MockBackend) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
+    command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", backend.address));
+    command
+}
+
+impl Gateway {
+    /// Starts it on a free port.
+    pub(crate) fn start(backend: &MockBackend, options: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = phasemeter(backend);
+        command.args(["gateway", "--listen", "127.0.0.1:0", "--price", "3.6"]);
+        command.args(["--hold", "3600", "--no-default-policies", "--report"]);
+        command.arg(directory.path().join("report.json")).args(options);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let mut log = String::new();
+        let address = loop {
+            let start = log.len();
+            assert!(lines.read_line(&mut log).unwrap() > 0, "the gateway ended: {log}");
+            if let Some((_, address)) = log[start..].split_once("receiving OTLP on ") {
+                break address.trim().to_owned();
+            }
+        };
+        let log = thread::spawn(move || rest(log, lines));
+        Self { child, address, log, directory }
+    }
+
+    /// Its endpoint.
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Stops it; returns its exit status and its report.
+    pub(crate) fn stop(self) -> (ExitStatus, Value) {
+        let (status, report, _) = self.stop_with_log();
+        (status, report)
+    }
+
+    /// Stops it; returns its log too.
+    pub(crate) fn stop_with_log(mut self) -> (ExitStatus, Value, String) {
+        phasemeter_process::send(self.child.id(), TERM).unwrap();
+        let status = self.child.wait().unwrap();
+        let log = self.log.join().unwrap();
+        let report = std::fs::read(self.directory.path().join("report.json"));
+        let report = report.unwrap_or_else(|error| panic!("{error}: {log}"));
+        (status, serde_json::from_slice(&report).unwrap(), log)
+    }
+}
+
+fn rest(mut log: String, mut lines: BufReader<ChildStderr>) -> String {
+    while lines.read_line(&mut log).unwrap() > 0 {}
+    log
+}
+
+/// The exit status and the log of a gateway that does not start.
+pub(crate) fn rejection(endpoint: &str, options: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    command.env_clear().env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
+    let output = command.arg("gateway").args(options).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// A client that sends to this endpoint over gRPC.
+pub(crate) fn client(endpoint: &str) -> Client {
+    let variable = |name: &str| match name {
+        "OTEL_EXPORTER_OTLP_ENDPOINT" => Some(endpoint.to_owned()),
+        "OTEL_EXPORTER_OTLP_PROTOCOL" => Some("grpc".to_owned()),
+        _ => None,
+    };
+    Client::start(&Config::read(Destination::Environment, variable).unwrap().unwrap()).unwrap()
+}
