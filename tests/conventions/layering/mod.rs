@@ -15,10 +15,11 @@ const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
 /// `{meter, nvml-calls, process} ← {rules, sources, otlp, plan} ← sidecar`: each crate may depend on those of
 /// lower layers only.
-const LAYERS: [(&str, u8); 9] = [
+const LAYERS: [(&str, u8); 10] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-process", 0),
+    ("phasemeter-attribution", 1),
     ("phasemeter-bill", 1),
     ("phasemeter-rules", 1),
     ("phasemeter-sources", 1),

@@ -1,0 +1,136 @@
+//! The cost of GPU time before and after its division.
+//!
+//! Must not depend on spans.
+
+use std::ops::{AddAssign, Sub};
+
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::units::{Nanos, PPM, Timestamp};
+
+/// Time of one GPU, with what it cost. All of it has one rate and one utilization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostSlice {
+    /// Start.
+    pub from: Timestamp,
+    /// End (exclusive).
+    pub to: Timestamp,
+    /// Its cost; not negative.
+    pub cost: NanoUsd,
+    /// Σ utilization × time, in ppm·ns.
+    pub weighted: u128,
+    /// Whether its utilization was observed.
+    pub is_observed: bool,
+    /// Energy in microjoules.
+    pub energy: u128,
+}
+
+impl CostSlice {
+    /// Its length.
+    #[must_use]
+    pub fn time(&self) -> Nanos {
+        self.to.since(self.from)
+    }
+
+    /// What it costs.
+    #[must_use]
+    pub fn total(&self) -> SpanCost {
+        let time = self.time();
+        SpanCost {
+            cost: self.cost,
+            time,
+            observed: if self.is_observed { time } else { Nanos::ZERO },
+            weighted: self.weighted,
+            energy: self.energy,
+        }
+    }
+
+    /// The part from `from` to `to`. The parts of a slice sum to it, wherever it is cut: up to each
+    /// instant they have the share of it rounded down.
+    #[must_use]
+    pub fn part(&self, from: Timestamp, to: Timestamp) -> Self {
+        let from = from.clamp(self.from, self.to);
+        let to = to.clamp(from, self.to);
+        let length = u128::from(self.time().0.max(1));
+        let until = |total: u128, at: Timestamp| {
+            let time = u128::from(at.since(self.from).0);
+            // Split, since the product of both can exceed 128 bits.
+            total / length * time + total % length * time / length
+        };
+        let between = |total: u128| until(total, to) - until(total, from);
+        let cost = between(self.cost.0.unsigned_abs());
+        Self {
+            from,
+            to,
+            cost: NanoUsd(i128::try_from(cost).unwrap_or(i128::MAX)),
+            weighted: between(self.weighted),
+            is_observed: self.is_observed,
+            energy: between(self.energy),
+        }
+    }
+}
+
+/// The part of the cost of GPUs that a span has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpanCost {
+    /// Dollars.
+    pub cost: NanoUsd,
+    /// GPU time.
+    pub time: Nanos,
+    /// The part of that time whose utilization was observed.
+    pub observed: Nanos,
+    /// Σ utilization × time, in ppm·ns.
+    pub weighted: u128,
+    /// Energy in microjoules.
+    pub energy: u128,
+}
+
+impl SpanCost {
+    /// Mean utilization of its observed GPU time, 0–1; `None` if none was observed.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "exported as a double")]
+    pub fn utilization(&self) -> Option<f64> {
+        let observed = self.observed.0 as f64 * f64::from(PPM);
+        (self.observed > Nanos::ZERO).then(|| self.weighted as f64 / observed)
+    }
+
+    /// Energy in joules.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "exported as a double")]
+    pub fn joules(&self) -> f64 {
+        self.energy as f64 / 1e6
+    }
+}
+
+impl AddAssign for SpanCost {
+    fn add_assign(&mut self, other: Self) {
+        self.cost += other.cost;
+        self.time += other.time;
+        self.observed += other.observed;
+        self.weighted += other.weighted;
+        self.energy += other.energy;
+    }
+}
+
+/// Of a part that is within it.
+impl Sub for SpanCost {
+    type Output = Self;
+
+    fn sub(self, part: Self) -> Self {
+        Self {
+            cost: self.cost - part.cost,
+            time: self.time - part.time,
+            observed: self.observed - part.observed,
+            weighted: self.weighted.saturating_sub(part.weighted),
+            energy: self.energy.saturating_sub(part.energy),
+        }
+    }
+}
+
+impl std::iter::Sum for SpanCost {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |mut sum, one| {
+            sum += one;
+            sum
+        })
+    }
+}

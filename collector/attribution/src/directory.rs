@@ -1,0 +1,89 @@
+//! Which GPUs a span is charged for, by the attributes of its resource.
+//!
+//! Must not depend on the form of a resource.
+
+use std::sync::Arc;
+
+use crate::span::GpuSet;
+
+/// What is known of a GPU, and of those that use it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuOwners {
+    /// Its `hw.id`.
+    pub hw_id: String,
+    /// Its `host.name`.
+    pub host: Option<String>,
+    /// The processes that use it.
+    pub pids: Vec<u32>,
+    /// The `k8s.pod.uid` of the pods that it is assigned to.
+    pub pods: Vec<String>,
+}
+
+/// Attributes of a resource that identify GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResourceIdentity<'a> {
+    /// `hw.id`.
+    pub hw_id: Option<&'a str>,
+    /// `process.pid`.
+    pub pid: Option<u32>,
+    /// `k8s.pod.uid`.
+    pub pod: Option<&'a str>,
+    /// `host.name`.
+    pub host: Option<&'a str>,
+}
+
+/// The GPUs of a resource, by the first attribute that identifies any: `hw.id`, `process.pid`,
+/// `k8s.pod.uid`, `host.name`. All, if none does. A process is one of its host.
+#[must_use]
+pub fn gpus_of(gpus: &[GpuOwners], resource: &ResourceIdentity) -> GpuSet {
+    let same_host = |gpu: &GpuOwners| match (&gpu.host, resource.host) {
+        (Some(host), Some(other)) => host == other,
+        _ => true,
+    };
+    let rules: [&dyn Fn(&GpuOwners) -> bool; 4] = [
+        &|gpu| resource.hw_id == Some(&*gpu.hw_id),
+        &|gpu| resource.pid.is_some_and(|pid| gpu.pids.contains(&pid)) && same_host(gpu),
+        &|gpu| resource.pod.is_some_and(|pod| gpu.pods.iter().any(|of_gpu| of_gpu == pod)),
+        &|gpu| resource.host.is_some() && gpu.host.as_deref() == resource.host,
+    ];
+    for rule in rules {
+        let found: Arc<[usize]> = (0..gpus.len()).filter(|&gpu| rule(&gpus[gpu])).collect();
+        if !found.is_empty() {
+            return GpuSet::Listed(found);
+        }
+    }
+    GpuSet::All
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu(id: &str, host: &str, pids: &[u32], pod: &str) -> GpuOwners {
+        GpuOwners {
+            hw_id: id.to_owned(),
+            host: Some(host.to_owned()),
+            pids: pids.to_vec(),
+            pods: vec![pod.to_owned()],
+        }
+    }
+
+    #[test]
+    fn first_attribute_that_identifies_gpus_counts() {
+        let gpus =
+            [gpu("A", "h1", &[7], "p"), gpu("B", "h1", &[7, 8], "q"), gpu("C", "h2", &[7], "q")];
+        let listed = |gpus: &[usize]| GpuSet::Listed(gpus.into());
+        let none = ResourceIdentity::default();
+        for (resource, expected) in [
+            (none, GpuSet::All),
+            (ResourceIdentity { hw_id: Some("B"), pid: Some(7), ..none }, listed(&[1])),
+            (ResourceIdentity { pid: Some(7), ..none }, listed(&[0, 1, 2])),
+            (ResourceIdentity { pid: Some(7), host: Some("h1"), ..none }, listed(&[0, 1])),
+            (ResourceIdentity { pid: Some(9), pod: Some("q"), ..none }, listed(&[1, 2])),
+            (ResourceIdentity { pod: Some("x"), host: Some("h2"), ..none }, listed(&[2])),
+            (ResourceIdentity { host: Some("h3"), ..none }, GpuSet::All),
+        ] {
+            assert_eq!(gpus_of(&gpus, &resource), expected, "{resource:?}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The cost of a span: divides the cost of GPU time among the chosen spans that are active.
+//!
+//! ```text
+//! CostSlice (of a GPU) ─┐
+//!                       ├─→ Attribution ─→ spans with their cost, or cost that follows a span
+//! ChosenSpan ───────────┘        └─→ unattributed
+//! ```
+//!
+//! At each instant the time of a GPU is divided among the active chosen spans: equally, or by weight ÷
+//! duration. Of nested spans the deepest is charged. Cost, utilized time and energy of a time slice are
+//! divided in proportion to that time, by largest remainder, so **spans + unattributed = bill**, to the
+//! nano-dollar. Like the meter, this has no I/O, clock or logging: time is an argument, and memory is
+//! limited.
+
+#![forbid(unsafe_code)]
+
+// Values.
+pub mod cost;
+pub mod span;
+
+// Which spans, and which GPUs.
+pub mod directory;
+pub mod selection;
+
+// The division of time, and of what it costs.
+mod apportion;
+mod open_cost;
+mod sweep;
+
+// Spans that wait for their cost.
+pub mod attribution;
+mod links;
+
+pub use attribution::{Attribution, Limits, Release};
+pub use cost::{CostSlice, SpanCost};
+pub use span::{ChosenSpan, GpuSet, RejectReason, SpanKey};
