@@ -15,7 +15,7 @@ const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
 /// `{meter, nvml-calls, process} ← {rules, sources, otlp, plan} ← sidecar`: each crate may depend on those of
 /// lower layers only.
-const LAYERS: [(&str, u8); 10] = [
+const LAYERS: [(&str, u8); 11] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-process", 0),
@@ -25,6 +25,7 @@ const LAYERS: [(&str, u8); 10] = [
     ("phasemeter-sources", 1),
     ("phasemeter-otlp", 1),
     ("phasemeter-plan", 1),
+    ("phasemeter-workload", 1),
     ("phasemeter", 2),
 ];
 

@@ -9,6 +9,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use phasemeter_meter::gpu::{GpuMeter, Observer};
+use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::Timestamp;
@@ -24,6 +25,7 @@ use super::policies::{PolicyErrorEvent, RecommendationEvent, ReportedRecommendat
 use super::settings::ExportSettings;
 use super::spans::{self, MAX_SPANS, SpanDescription, SpanTotals};
 use super::values::{resource, text, workload_resource};
+use super::work::WorkPoints;
 use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, TraceParent, gpu_id};
 use crate::request::Request;
 
@@ -60,6 +62,13 @@ pub struct Exporter {
     command: Option<CommandExit>,
     /// Totals of the sessions that ended, in wall time.
     ended: Option<SpanTotals>,
+    work: WorkPoints,
+    /// Whether any GPU has ended.
+    is_ending: bool,
+    /// The last boundary, if the work up to it is not exported.
+    work_due: Option<Timestamp>,
+    /// The cost of all GPUs at their last exports; `None` if any is unpriced.
+    cost: Option<NanoUsd>,
     spans: Vec<Span>,
     batch: Batch,
     /// The current round of exports, in which each GPU adds its points once.
@@ -88,6 +97,10 @@ impl Exporter {
             running: 0,
             command: None,
             ended: None,
+            work: WorkPoints::default(),
+            is_ending: false,
+            work_due: None,
+            cost: Some(NanoUsd::ZERO),
             spans: Vec::new(),
             batch: Batch::default(),
             round: 0,
@@ -180,10 +193,16 @@ impl Exporter {
     /// Ends a GPU whose meter has finished.
     pub fn end(&mut self, gpu: GpuExport) {
         self.running = self.running.saturating_sub(1);
+        self.is_ending = true;
         let id = gpu.id();
         if let Some(session) = gpu.session {
             self.close(&session, id);
         }
+    }
+
+    /// Records work that was done at this instant, in units that no other work has.
+    pub fn record_work(&mut self, at: Timestamp, unit: &'static str, count: u64) {
+        self.work.record(at, unit, count);
     }
 
     /// Records how the experiment's command ended.
@@ -193,12 +212,16 @@ impl Exporter {
 
     /// Ends the experiment, and returns the remaining requests.
     pub fn finish(mut self) -> impl Iterator<Item = Request> {
+        if let Some(at) = self.work_due {
+            self.work.add_points(at, self.cost, &mut self.batch);
+        }
         if let (Some(mut totals), Some(placement)) =
             (self.ended.take(), self.experiment.placement())
         {
             totals.from = totals.from.min(self.experiment.first);
             let command = self.command.take();
-            let attributes = command.as_ref().map(CommandExit::attributes).unwrap_or_default();
+            let mut attributes = command.as_ref().map(CommandExit::attributes).unwrap_or_default();
+            attributes.extend(self.work.attributes());
             let description = SpanDescription {
                 status: command.as_ref().and_then(CommandExit::status),
                 ..SpanDescription::new("experiment", attributes)
@@ -223,7 +246,15 @@ impl Exporter {
         gpu.round = Some(self.round);
         self.round_gpus += 1;
         gpu.add_points(at, meter, &self.experiment, self.settings.aggregation, &mut self.batch);
+        let cost = gpu.cost_since_last_export(meter);
+        self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
         if self.round_gpus >= self.running {
+            if self.is_ending {
+                // The cost of the others lacks their last time.
+                self.work_due = Some(at);
+            } else {
+                self.work.add_points(at, self.cost, &mut self.batch);
+            }
             self.end_round();
         } else if self.batch.len() >= MAX_POINTS {
             self.flush();
@@ -307,6 +338,7 @@ pub struct GpuObserver<'a> {
 
 impl Observer for GpuObserver<'_> {
     fn begin(&mut self, at: Timestamp) {
+        self.exporter.work.begin(at);
         self.gpu.begin(at, &self.exporter.experiment);
     }
 

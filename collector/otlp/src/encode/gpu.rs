@@ -5,6 +5,7 @@
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::GpuMeter;
+use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::span::PhaseSpan;
@@ -53,6 +54,8 @@ pub struct GpuExport {
     accounts: AccountPoints,
     pub(super) device_metrics: DeviceMetrics,
     exemplars: Exemplars,
+    /// Its cost at the last export.
+    cost: NanoUsd,
     /// The round of exports in which it last added its points.
     pub(super) round: Option<u64>,
 }
@@ -68,6 +71,7 @@ impl GpuExport {
             accounts: AccountPoints::new(gpu.memory_total),
             device_metrics: DeviceMetrics::default(),
             exemplars: Exemplars::default(),
+            cost: NanoUsd::ZERO,
             round: None,
         }
     }
@@ -148,6 +152,13 @@ impl GpuExport {
             session.totals.join(&phase);
         }
         phase
+    }
+
+    /// What it has cost since the last call; `None` if it is unpriced.
+    pub(super) fn cost_since_last_export(&mut self, meter: &GpuMeter) -> Option<NanoUsd> {
+        meter.rate()?;
+        let cost = meter.accounts().all().cost;
+        Some(cost - std::mem::replace(&mut self.cost, cost))
     }
 
     /// Adds the GPU's points at the instant `at`.

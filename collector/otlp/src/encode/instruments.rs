@@ -170,6 +170,18 @@ pub(super) const XID: Instrument = Instrument {
     kind: Kind::Counter,
     description: "XID errors per code.",
 };
+pub(super) const WORK: Instrument = Instrument {
+    name: "phasemeter.work",
+    unit: "{unit}",
+    kind: Kind::Counter,
+    description: "Work done, by unit.",
+};
+pub(super) const WORK_COST: Instrument = Instrument {
+    name: "phasemeter.work.unit_cost",
+    unit: "{USD}",
+    kind: Kind::Gauge,
+    description: "Cost of all GPUs per unit of work, since the last export with any.",
+};
 
 /// The metric whose points are histograms.
 pub(super) const UTILIZATION: (&str, &str, &str) =

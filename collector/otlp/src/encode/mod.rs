@@ -22,6 +22,7 @@ mod settings;
 mod spans;
 mod utilization;
 mod values;
+mod work;
 
 pub use command::CommandExit;
 pub use events::{ClockStep, EventKind, GpuEvent};

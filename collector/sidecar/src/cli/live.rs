@@ -76,6 +76,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "MODE", default_value = "shared", value_parser = traces)]
     pub trace_mode: TraceMode,
 
+    /// Unix socket on which the workload reports its work, one line each: `work samples 512`, `step`,
+    /// `epoch` or `checkpoint`. Its path is in PHASEMETER_SOCKET of the command's environment
+    /// [default: a new one, if there is a command].
+    #[arg(long, value_name = "PATH")]
+    pub work_socket: Option<PathBuf>,
+
     /// Also write the report to this file, as JSON. The text report goes to standard error.
     #[arg(long = "report", value_name = "FILE")]
     pub report_file: Option<PathBuf>,

@@ -17,8 +17,10 @@ use super::error::CommandError;
 use super::gpus::ArrivedGpu;
 use super::log_limiter::LogLimiter;
 use super::window_scheduler::WindowScheduler;
+use super::work_intake::WorkIntake;
 use crate::pipeline::{Finished, Pipeline, PipelineError};
 use crate::policies::PolicyManager;
+use crate::report::WorkByHour;
 use crate::sampler::{Sampler, SamplerStats};
 use crate::telemetry::Telemetry;
 
@@ -39,6 +41,7 @@ pub(super) struct Live<'a> {
     clock_notes: Vec<String>,
     clock_changes: usize,
     scheduler: WindowScheduler,
+    work: WorkIntake,
     /// The policies, until they are known to be loaded.
     loading: Option<Arc<PolicyManager>>,
     start: Timestamp,
@@ -59,6 +62,8 @@ pub(super) struct FinishedRun {
     pub(super) sampling: Vec<String>,
     /// Limits of what policies evaluated, in the same form.
     pub(super) assumptions: Vec<String>,
+    /// Work that the workload reported.
+    pub(super) work_by_hour: WorkByHour,
 }
 
 impl<'a> Live<'a> {
@@ -68,6 +73,7 @@ impl<'a> Live<'a> {
         pipeline: Pipeline<'a>,
         clock: Clock,
         scheduler: WindowScheduler,
+        work: WorkIntake,
         loading: Option<Arc<PolicyManager>>,
     ) -> Self {
         let (start, gpus, observations, late) =
@@ -81,6 +87,7 @@ impl<'a> Live<'a> {
             clock_notes: Vec::new(),
             clock_changes: 0,
             scheduler,
+            work,
             loading,
             start,
             observations,
@@ -107,6 +114,7 @@ impl<'a> Live<'a> {
     /// Meters the observations since the last call. Call it a few times per second. While policies are
     /// being loaded, which may price them, they wait in the sampler.
     pub(super) fn drain(&mut self) -> Result<(), PipelineError> {
+        self.work.take(&mut self.pipeline);
         if let Some(policies) = self.loading.take() {
             if policies.is_loading() {
                 self.loading = Some(policies);
@@ -162,6 +170,7 @@ impl<'a> Live<'a> {
         exit: Option<CommandExit>,
         missing: Vec<GpuIdentity>,
     ) -> Result<FinishedRun, PipelineError> {
+        self.work.settle();
         let end = self.clock.now();
         self.pipeline.end_at(end);
         let hung = self.sampler.stop(GRACE);
@@ -190,6 +199,7 @@ impl<'a> Live<'a> {
         if further > 0 {
             sampling.push(format!("{further} further changes of the system clock"));
         }
+        sampling.extend(self.work.note());
         let mut window_start = None;
         if let Some(exit) = exit {
             self.pipeline.end_command(exit);
@@ -204,7 +214,8 @@ impl<'a> Live<'a> {
         if begins < window_start && !run.results.each.is_empty() {
             assumptions.push("policies evaluated the last 24 hours only".to_owned());
         }
-        Ok(FinishedRun { run, gpus: self.gpus, sampling, assumptions })
+        let work_by_hour = self.work.by_hour();
+        Ok(FinishedRun { run, gpus: self.gpus, sampling, assumptions, work_by_hour })
     }
 
     fn process(&mut self, Observation { gpu, observed }: Observation) -> Result<(), PipelineError> {

@@ -142,7 +142,7 @@ pub(super) fn input<'a>(
         thresholds,
         wall: run.wall,
         gpus: gpus(identities, run),
-        work: work(args).into_iter().collect(),
+        work: run.work.clone().into_iter().collect(),
         work_by_hour: provenance.work_by_hour,
         rejected_rows: provenance.rejected_rows,
         rejected_total: provenance.rejected_total,

@@ -54,7 +54,11 @@ mod sinks;
 mod today;
 #[cfg(feature = "live")]
 mod window_scheduler;
+#[cfg(feature = "live")]
+mod work_intake;
 mod work_log;
+#[cfg(feature = "live")]
+mod work_socket;
 
 pub use error::CommandError;
 #[cfg(feature = "live")]

@@ -36,11 +36,13 @@ use super::policies;
 use super::receive::{self, Receiving};
 use super::signals::{SignalEvent, SignalListener};
 use super::window_scheduler::WindowScheduler;
+use super::work_intake::WorkIntake;
+use super::work_socket::{self, WorkSocket};
 use crate::cli::RunArgs;
 use crate::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use crate::policies::{PolicyManager, Worker};
 use crate::pricing::GpuOfModel;
-use crate::report::{Report, WorkByHour, json};
+use crate::report::{Report, json};
 use crate::sampler::{Sampler, SamplerConfig};
 use crate::{host, instance, resource, telemetry};
 
@@ -125,7 +127,11 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let every = Duration::from_nanos(args.windows.window_interval.0);
     let dump = args.metering.policies.dump_windows.as_deref().map(Dump::to);
     let scheduler = WindowScheduler::new(worker, dump, every);
-    let mut live = Live::new(sampler, pipeline, clock, scheduler, manager.clone());
+    let socket = work_socket(args, clock)?;
+    let path = socket.as_ref().and_then(|socket| socket.path().to_str());
+    let socket_env = path.map(|path| (work_socket::VARIABLE, Some(path.to_owned())));
+    let work = WorkIntake::new(socket);
+    let mut live = Live::new(sampler, pipeline, clock, scheduler, work, manager.clone());
     gpus.into_iter().try_for_each(|gpu| live.join(gpu))?;
     let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);
     let telemetry = metrics.and_then(|it| it.telemetry(environment.export.every, &own.process));
@@ -133,7 +139,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         live.observe(telemetry);
         manager.iter().for_each(|manager| telemetry.watch_policies(manager));
     }
-    let command_env = propagation_env.into_iter();
+    let command_env = propagation_env.into_iter().chain(socket_env);
     #[cfg(feature = "gateway")]
     let command_env = command_env.chain(receiving.iter().flat_map(Receiving::command_env));
     let command_env: Vec<_> = command_env.collect();
@@ -143,7 +149,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let exit = meter(&mut live, &mut arrivals, &signals, child, until)?;
     let status = exit.as_ref().map_or(ExitCode::SUCCESS, |exit| exit.code.into());
     let finished = live.finish(exit, arrivals.missing())?;
-    let FinishedRun { run, gpus, sampling, assumptions } = finished;
+    let FinishedRun { run, gpus, sampling, assumptions, work_by_hour } = finished;
     if let Some(Err(error)) = otlp_file.map(OtlpFile::finish) {
         stop_file(&error);
     }
@@ -164,7 +170,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let selected = arrivals.description().unwrap_or(NO_DRIVER);
     let provenance = Provenance {
         title: title(&args.command),
-        work_by_hour: WorkByHour::new(),
+        work_by_hour,
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: [vec![selected.to_owned()], assumptions].concat(),
@@ -207,6 +213,24 @@ fn resources(experiment: &mut Experiment, random: TraceId, is_command: bool) -> 
     let mut process = own("process");
     process.extend(telemetry::sdk_attributes());
     OwnResources { hardware: own("hardware"), process }
+}
+
+/// The socket for reports of the workload: as requested, else for a command, which runs without if it
+/// cannot be created.
+fn work_socket(args: &RunArgs, clock: Clock) -> Result<Option<WorkSocket>, CommandError> {
+    if args.work_socket.is_none() && args.command.is_empty() {
+        return Ok(None);
+    }
+    match WorkSocket::listen(args.work_socket.as_deref(), clock) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(source) if args.work_socket.is_some() => {
+            Err(CommandError::System { what: "cannot listen at the work socket", source })
+        }
+        Err(error) => {
+            warn!("work is not reported: cannot create a socket: {error}");
+            Ok(None)
+        }
+    }
 }
 
 /// Writes the report to standard error, and to the file if requested.

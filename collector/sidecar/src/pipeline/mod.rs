@@ -78,6 +78,8 @@ pub struct Finished {
     pub results: PolicyResults,
     /// The wall time at its end.
     pub wall: WallOffset,
+    /// Work done, by unit.
+    pub work: BTreeMap<String, u64>,
 }
 
 /// A run in progress.
@@ -258,6 +260,15 @@ impl<'a> Pipeline<'a> {
         self.send()
     }
 
+    /// Adds work that was done at this instant.
+    pub fn record_work(&mut self, at: Timestamp, unit: &'static str, count: u64) {
+        let sum = self.work.entry(unit.to_owned()).or_default();
+        *sum = sum.saturating_add(count);
+        if let Some(exporter) = &mut self.exporter {
+            exporter.record_work(at, unit, count);
+        }
+    }
+
     /// Exports how the command ended, with the experiment.
     pub fn end_command(&mut self, exit: CommandExit) {
         if let Some(exporter) = &mut self.exporter {
@@ -297,8 +308,8 @@ impl<'a> Pipeline<'a> {
         if let (Some(exporter), Some((_, sink))) = (self.exporter, &mut self.export) {
             exporter.finish().try_for_each(sink).map_err(PipelineError::Export)?;
         }
-        let Self { gpus, pricing, wall, .. } = self;
-        Ok(Finished { experiment, gpus, pricing, results, wall: wall.offset() })
+        let Self { gpus, pricing, wall, work, .. } = self;
+        Ok(Finished { experiment, gpus, pricing, results, wall: wall.offset(), work })
     }
 
     /// Meters what all GPUs have buffered, one boundary after another, so that no GPU is exported ahead

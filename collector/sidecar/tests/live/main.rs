@@ -47,6 +47,7 @@ mod traces;
 mod values;
 #[path = "../wall_clock/mod.rs"]
 mod wall_clock;
+mod work;
 
 /// Deadline for conditions that hold soon on an idle machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);

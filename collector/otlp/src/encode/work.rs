@@ -1,0 +1,166 @@
+//! Points of work done, and of dollars per unit of work.
+//!
+//! Must not depend on who reports work.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::units::Timestamp;
+
+use super::batch::Batch;
+use super::instruments::{WORK, WORK_COST};
+use super::values::{PointTime, double, integer, text, whole};
+
+/// Reports that wait for the readings of their time. Beyond it the oldest counts early.
+const CAPACITY: usize = 4_096;
+
+/// Work done, between two exports.
+#[derive(Debug, Default)]
+pub(super) struct WorkPoints {
+    /// In order of arrival.
+    waiting: VecDeque<(Timestamp, &'static str, u64)>,
+    /// Before the last boundary, by unit.
+    totals: BTreeMap<&'static str, Total>,
+    /// When the sums start.
+    start: Option<Timestamp>,
+    /// Time of the last points.
+    last: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Total {
+    count: u64,
+    /// At the last export that had any of it.
+    exported: u64,
+    cost: NanoUsd,
+}
+
+impl WorkPoints {
+    /// Begins the sums, if they have not begun.
+    pub(super) fn begin(&mut self, at: Timestamp) {
+        self.start.get_or_insert(at);
+    }
+
+    /// Adds work that was done at this instant.
+    pub(super) fn record(&mut self, at: Timestamp, unit: &'static str, count: u64) {
+        match self.waiting.back_mut() {
+            Some((last, same, sum)) if *last == at && *same == unit => {
+                *sum = sum.saturating_add(count);
+            }
+            _ => self.waiting.push_back((at, unit, count)),
+        }
+        if self.waiting.len() > CAPACITY
+            && let Some((_, unit, count)) = self.waiting.pop_front()
+        {
+            self.count(unit, count);
+        }
+    }
+
+    fn count(&mut self, unit: &'static str, count: u64) {
+        let total = self.totals.entry(unit).or_default();
+        total.count = total.count.saturating_add(count);
+    }
+
+    /// Adds the points at a boundary, up to which all GPUs together cost `cost`. Without work since the
+    /// last export there is no cost per unit.
+    pub(super) fn add_points(&mut self, at: Timestamp, cost: Option<NanoUsd>, batch: &mut Batch) {
+        let waiting = std::mem::take(&mut self.waiting);
+        for (done, unit, count) in waiting {
+            if done <= at {
+                self.count(unit, count);
+            } else {
+                self.waiting.push_back((done, unit, count));
+            }
+        }
+        let Some(start) = self.start else { return };
+        // Two points of a stream never share a timestamp.
+        self.last = at.as_nanos().max(self.last.saturating_add(1));
+        let when = PointTime { start: start.as_nanos(), time: self.last };
+        for (unit, total) in &mut self.totals {
+            let attributes = vec![text("phasemeter.work.unit", *unit)];
+            batch.workload.add(&WORK, integer(when, attributes.clone(), total.count));
+            let done = total.count - total.exported;
+            if done == 0 {
+                continue;
+            }
+            if let Some(cost) = cost {
+                let each = (cost - total.cost).as_f64() / done as f64;
+                let gauge = PointTime { start: 0, ..when };
+                batch.workload.add(&WORK_COST, double(gauge, attributes, each));
+                total.cost = cost;
+            }
+            total.exported = total.count;
+        }
+    }
+
+    /// The attributes of the experiment's span: all work, by unit.
+    pub(super) fn attributes(&self) -> Vec<KeyValue> {
+        let mut counts: BTreeMap<&str, u64> =
+            self.totals.iter().map(|(unit, total)| (*unit, total.count)).collect();
+        for (_, unit, count) in &self.waiting {
+            let sum = counts.entry(*unit).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+        let each = counts.into_iter();
+        each.map(|(unit, count)| whole(&format!("phasemeter.work.{unit}"), count)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+    use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
+    use opentelemetry_proto::tonic::resource::v1::Resource;
+
+    use super::super::settings::TemporalityPreference;
+    use super::*;
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos).unwrap()
+    }
+
+    /// The points at a boundary: metric and value.
+    fn points(work: &mut WorkPoints, boundary: u64, cost: Option<i128>) -> Vec<(String, f64)> {
+        let mut batch = Batch::default();
+        work.add_points(at(boundary), cost.map(NanoUsd), &mut batch);
+        let resource = Resource::default();
+        let request = batch.into_request(&resource, &resource, TemporalityPreference::Cumulative);
+        let metrics = request.into_iter().flat_map(|request| request.resource_metrics);
+        let metrics = metrics.flat_map(|it| it.scope_metrics).flat_map(|it| it.metrics);
+        let value = |metric: opentelemetry_proto::tonic::metrics::v1::Metric| {
+            let points = match metric.data.unwrap() {
+                Data::Sum(sum) => sum.data_points,
+                Data::Gauge(gauge) => gauge.data_points,
+                other => panic!("{other:?}"),
+            };
+            let [point] = &points[..] else { panic!("{points:?}") };
+            let value = match point.value.unwrap() {
+                Value::AsInt(count) => count as f64,
+                Value::AsDouble(value) => value,
+            };
+            (metric.name, value)
+        };
+        metrics.map(value).collect()
+    }
+
+    #[test]
+    fn work_counts_at_its_time_and_costs_what_time_since_the_last_work_costs() {
+        let mut work = WorkPoints::default();
+        work.begin(at(0));
+        work.record(at(10), "steps", 3);
+        work.record(at(70), "steps", 5);
+        let expect = |list: &[(&str, f64)]| {
+            list.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<Vec<_>>()
+        };
+        let (sum, each) = ("phasemeter.work", "phasemeter.work.unit_cost");
+        let found = points(&mut work, 60, Some(6_000_000_000));
+        assert_eq!(found, expect(&[(sum, 3.0), (each, 2.0)]));
+        let found = points(&mut work, 65, Some(7_000_000_000));
+        assert_eq!(found, expect(&[(sum, 3.0)]), "without work there is no cost per unit");
+        let found = points(&mut work, 120, Some(16_000_000_000));
+        assert_eq!(found, expect(&[(sum, 8.0), (each, 2.0)]));
+        work.record(at(130), "steps", 1);
+        assert_eq!(points(&mut work, 180, None), expect(&[(sum, 9.0)]), "without a price");
+    }
+}

@@ -1,0 +1,80 @@
+//! Passes reports of the workload to the pipeline, and keeps work by hour.
+//!
+//! Must not depend on how reports arrive.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use phasemeter_workload::ledger::WorkLedger;
+use phasemeter_workload::message::Message;
+use tracing::{debug, warn};
+
+use super::work_socket::{Reports, WorkSocket};
+use crate::pipeline::Pipeline;
+use crate::report::WorkByHour;
+
+/// How long the end of a run waits for reports that are on their way.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// The reports of a workload.
+#[derive(Debug, Default)]
+pub(super) struct WorkIntake {
+    socket: Option<WorkSocket>,
+    ledger: WorkLedger,
+    rejected: u64,
+}
+
+impl WorkIntake {
+    /// Takes reports from a socket, if there is one.
+    pub(super) fn new(socket: Option<WorkSocket>) -> Self {
+        Self { socket, ..Self::default() }
+    }
+
+    /// Passes what was reported since the last call to the pipeline.
+    pub(super) fn take(&mut self, pipeline: &mut Pipeline<'_>) {
+        let Some(socket) = &self.socket else { return };
+        let Reports { messages, errors, rejected } = socket.take();
+        for error in errors {
+            warn!("work socket: line rejected: {error}");
+        }
+        self.rejected += rejected;
+        for (at, message) in messages {
+            match message {
+                Message::Work { unit, count } => {
+                    self.ledger.add(at, unit, count);
+                    if count > 0 {
+                        pipeline.record_work(at, unit.name(), count);
+                    }
+                }
+                Message::Checkpoint => self.ledger.checkpoint(at),
+                Message::Begin { .. } | Message::Tag { .. } | Message::End => {
+                    debug!("work socket: {message:?} ignored");
+                }
+            }
+        }
+    }
+
+    /// Waits for what the command has written, after its end.
+    pub(super) fn settle(&self) {
+        self.socket.iter().for_each(|socket| socket.settle(GRACE));
+    }
+
+    /// A note on rejected lines, if there are any.
+    pub(super) fn note(&self) -> Option<String> {
+        let some = self.rejected;
+        (some > 0).then(|| format!("{some} lines of the work socket were rejected"))
+    }
+
+    /// Work by UTC hour.
+    pub(super) fn by_hour(&self) -> WorkByHour {
+        let hours = self.ledger.by_hour().iter();
+        let named = |work: &BTreeMap<_, _>| {
+            work.iter()
+                .map(|(unit, count): (&phasemeter_workload::unit::Unit, &u64)| {
+                    (unit.name().to_owned(), *count)
+                })
+                .collect()
+        };
+        hours.map(|(hour, work)| (*hour, named(work))).collect()
+    }
+}

@@ -1,0 +1,17 @@
+//! What a workload reports: work done, checkpoints and experiments.
+//!
+//! ```text
+//! line of the socket → Message ─┐
+//!                               ├─→ WorkLedger → totals, by hour, since the last checkpoint
+//! point of a counter → Counter ─┘
+//! ```
+//!
+//! Pure like the meter: no I/O, no clock, no logging. Time is an argument, and memory is limited.
+
+#![forbid(unsafe_code)]
+
+pub mod counter;
+pub mod ledger;
+pub mod mapping;
+pub mod message;
+pub mod unit;

@@ -1,0 +1,42 @@
+//! Units of work.
+//!
+//! Must not depend on who did it.
+
+/// A unit of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unit {
+    /// Training samples.
+    Samples,
+    /// Requests that a service has answered.
+    Requests,
+    /// Tokens.
+    Tokens,
+    /// Epochs.
+    Epochs,
+    /// Optimizer steps.
+    Steps,
+}
+
+impl Unit {
+    /// All units.
+    pub const ALL: [Self; 5] =
+        [Self::Samples, Self::Requests, Self::Tokens, Self::Epochs, Self::Steps];
+
+    /// The name in lines, reports and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Samples => "samples",
+            Self::Requests => "requests",
+            Self::Tokens => "tokens",
+            Self::Epochs => "epochs",
+            Self::Steps => "steps",
+        }
+    }
+
+    /// The unit with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.name() == name)
+    }
+}
