@@ -29,6 +29,8 @@ mod picture;
 mod policies;
 mod prng;
 mod reference;
+#[path = "../registry/mod.rs"]
+mod registry;
 mod report;
 
 // Tests.
@@ -49,5 +51,6 @@ mod prices;
 mod recommendations;
 mod situations;
 mod trace;
+mod wire_registry;
 mod work_log;
 mod worked_examples;

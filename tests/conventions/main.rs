@@ -6,4 +6,7 @@ mod architecture;
 mod demo_crates;
 mod layering;
 mod naming;
+mod registry;
+#[path = "../registry/model.rs"]
+mod registry_model;
 mod repository;

@@ -37,6 +37,8 @@ mod policy_reload;
 #[allow(dead_code, reason = "each test uses a part")]
 #[allow(clippy::cast_possible_truncation, reason = "its numbers are small")]
 mod prng;
+#[path = "../../../../tests/registry/mod.rs"]
+mod registry;
 mod run;
 mod sensors;
 mod signals;
@@ -47,6 +49,7 @@ mod traces;
 mod values;
 #[path = "../wall_clock/mod.rs"]
 mod wall_clock;
+mod wire_registry;
 mod work;
 
 /// Deadline for conditions that hold soon on an idle machine.
