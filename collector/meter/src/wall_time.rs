@@ -46,7 +46,6 @@ impl WallOffset {
 fn shift(at: Timestamp, seconds: i64) -> Timestamp {
     let by = Nanos::from_secs(seconds.unsigned_abs());
     match seconds {
-        0 => at,
         _ if at == Timestamp::LAST => at,
         1.. => at + by,
         _ => at.saturating_sub(by),

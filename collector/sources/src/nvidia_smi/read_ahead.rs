@@ -18,12 +18,12 @@ use super::entry::Entry;
 use super::log::{Log, LogFormat};
 use super::rejected::RejectedRows;
 
-/// Readings in one batch of each log, together: half a mebibyte.
-const READINGS: usize = 4_096;
+/// Readings in one batch of each log, together: 1.4 MiB.
+const READINGS: usize = 8_192;
 
-/// Limits of a batch: worth its hand-over, and in the cache until it is metered.
+/// The smallest batch that is worth its hand-over: waking a thread takes as long as decoding hundreds of
+/// rows.
 const MIN_BATCH: usize = 64;
-const MAX_BATCH: usize = 1_024;
 
 /// The threads that decode all logs.
 pub(super) struct Decoders {
@@ -94,7 +94,7 @@ impl Decoders {
     /// Starts a thread per core beside this one, at most one per log.
     pub(super) fn start(logs: usize) -> Arc<Self> {
         let others = thread::available_parallelism().map_or(0, |cores| cores.get() - 1);
-        let batch = (READINGS / logs.max(1)).clamp(MIN_BATCH, MAX_BATCH);
+        let batch = (READINGS / logs.max(1)).max(MIN_BATCH);
         Self::with(others.min(logs), batch)
     }
 
