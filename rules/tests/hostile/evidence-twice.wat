@@ -1,0 +1,17 @@
+;; error: invalid
+;; message: recommendations[0].evidence
+;; Two numbers of one name.
+(data (i32.const 512) "1")
+(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
+  (drop (call $recommendation))
+  (i32.store (i32.const 3072) (i32.const 336))
+  (i32.store (i32.const 3076) (i32.const 3))
+  (i32.store (i32.const 3088) (i32.const 512))
+  (i32.store (i32.const 3092) (i32.const 1))
+  (i32.store (i32.const 3096) (i32.const 336))
+  (i32.store (i32.const 3100) (i32.const 3))
+  (i32.store (i32.const 3112) (i32.const 512))
+  (i32.store (i32.const 3116) (i32.const 1))
+  (i32.store (i32.const 2128) (i32.const 3072))
+  (i32.store (i32.const 2132) (i32.const 2))
+  (i32.const 1792))
