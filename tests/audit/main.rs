@@ -42,6 +42,7 @@ mod demo;
 mod determinism;
 mod exit_status;
 mod fixtures;
+mod fleets;
 mod fuzz_seeds;
 mod hostile;
 mod locations;

@@ -187,6 +187,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     };
     rationale += detail;
     let parts = if lever == "measure" { [0.0; 3] } else { SHORTENED };
+    let sure = if first.cause == Cause::Checkpoints { 0.8 } else { 0.5 };
     Some(Recommendation {
         title: title.to_owned(),
         action: action.to_owned(),
@@ -194,7 +195,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         saving: Saving::combined(
             group.iter().map(|it| (it.gpu, Saving::part(it.gpu.lost_idle(), parts))),
         ),
-        confidence: 0.6 * average(Gpu::confidence),
+        confidence: sure * average(Gpu::confidence),
         evidence: evidence([
             ("pauses", f64::from(pauses.count), "{pause}"),
             ("pauses.mean", each, "s"),

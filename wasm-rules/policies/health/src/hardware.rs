@@ -3,7 +3,7 @@
 //! Must not depend on the load of a GPU.
 
 use phasemeter_policy::format::decimal;
-use phasemeter_policy::{Gpu, Recommendation, evidence};
+use phasemeter_policy::{Gpu, Recommendation, Window, evidence, groups};
 
 use crate::risk;
 
@@ -11,23 +11,40 @@ use crate::risk;
 /// processor. Others are mostly of applications.
 const HARDWARE_XIDS: [u64; 11] = [48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120];
 
-/// A GPU that reported hardware errors.
-pub(crate) fn faulty(gpu: &Gpu) -> Option<Recommendation> {
-    let memory = gpu.metric("memory.errors").filter(|count| *count > 0.0);
-    let xids = gpu.sensors.xids.iter().filter(|xid| HARDWARE_XIDS.contains(&xid.code));
-    let codes: Vec<_> = xids.clone().map(|xid| ["XID ", &xid.code.to_string()].concat()).collect();
-    let count: u32 = xids.map(|xid| xid.count).sum();
-    let reported = match memory {
-        Some(errors) => {
-            let errors = [&*decimal(errors, 0), " uncorrectable memory errors"].concat();
-            codes.iter().cloned().chain([errors]).collect::<Vec<_>>().join(", ")
-        }
-        None if codes.is_empty() => return None,
-        None => codes.join(", "),
+/// The uncorrectable memory errors of a GPU, if any.
+fn memory_errors(gpu: &Gpu) -> Option<f64> {
+    gpu.metric("memory.errors").filter(|count| *count > 0.0)
+}
+
+/// The hardware errors of a GPU: codes and counts.
+fn hardware_xids(gpu: &Gpu) -> impl Iterator<Item = (u64, u32)> {
+    let xids = gpu.sensors.xids.iter().map(|xid| (xid.code, xid.count));
+    xids.filter(|(code, _)| HARDWARE_XIDS.contains(code))
+}
+
+/// GPUs that reported hardware errors, those with the same errors together.
+pub(crate) fn faulty(window: &Window) -> Vec<Recommendation> {
+    let is_faulty =
+        |gpu: &&Gpu| hardware_xids(gpu).next().is_some() || memory_errors(gpu).is_some();
+    let alike = |a: &&Gpu, b: &&Gpu| {
+        hardware_xids(a).eq(hardware_xids(b)) && memory_errors(a) == memory_errors(b)
     };
+    let groups = groups(window.gpus.iter().filter(is_faulty), alike);
+    groups.iter().filter_map(|group| replace(group)).collect()
+}
+
+fn replace(group: &[&Gpu]) -> Option<Recommendation> {
+    let first = group.first()?;
+    let mut reported: Vec<_> =
+        hardware_xids(first).map(|(code, _)| ["XID ", &code.to_string()].concat()).collect();
+    let memory = memory_errors(first);
+    if let Some(errors) = memory {
+        reported.push([&*decimal(errors, 0), " uncorrectable memory errors"].concat());
+    }
+    let count: u32 = hardware_xids(first).map(|(_, count)| count).sum();
     let rationale = [
         "It reported ",
-        &reported,
+        &reported.join(", "),
         ". A GPU that does so once mostly does so again, and ends the job.",
     ];
     Some(Recommendation {
@@ -38,7 +55,7 @@ pub(crate) fn faulty(gpu: &Gpu) -> Option<Recommendation> {
         ..risk(
             "health.errors",
             "restart",
-            [gpu],
+            group.iter().copied(),
             [
                 "Drain this GPU and reset it",
                 "Save the state of the job, drain the node, reset the GPU, and run dcgmi diag -r 3. Have it \
@@ -50,25 +67,35 @@ pub(crate) fn faulty(gpu: &Gpu) -> Option<Recommendation> {
     })
 }
 
-/// A GPU whose PCIe link has fewer lanes than its slot.
-pub(crate) fn narrow(gpu: &Gpu) -> Option<Recommendation> {
-    let (lanes, most) = (gpu.metric("pcie.link.width")?, gpu.metric("pcie.link.max_width")?);
-    if lanes > most / 2.0 {
-        return None;
-    }
+/// The lanes of a GPU's PCIe link, and those of its slot, if it has at most half of them.
+fn lanes(gpu: &Gpu) -> Option<(f64, f64)> {
+    let most = gpu.metric("pcie.link.max_width")?;
+    let lanes = gpu.metric("pcie.link.width").filter(|lanes| *lanes <= most / 2.0)?;
+    Some((lanes, most))
+}
+
+/// GPUs whose PCIe links have fewer lanes than their slots.
+pub(crate) fn narrow(window: &Window) -> Vec<Recommendation> {
+    let narrow = window.gpus.iter().filter_map(|gpu| Some((lanes(gpu)?, gpu)));
+    let groups = groups(narrow, |a, b| a.0 == b.0);
+    groups.iter().filter_map(|group| repair(group)).collect()
+}
+
+fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
+    let ((lanes, most), _) = group.first()?;
     let rationale = [
         "Its PCIe link runs at ",
-        &decimal(lanes, 0),
+        &decimal(*lanes, 0),
         " of ",
-        &decimal(most, 0),
+        &decimal(*most, 0),
         " lanes, so data arrives at that fraction of the speed.",
     ];
     Some(Recommendation {
-        evidence: evidence([("lanes", lanes, "{lane}"), ("lanes.max", most, "{lane}")]),
+        evidence: evidence([("lanes", *lanes, "{lane}"), ("lanes.max", *most, "{lane}")]),
         ..risk(
             "health.pcie",
             "other",
-            [gpu],
+            group.iter().map(|(_, gpu)| *gpu),
             [
                 "Repair the PCIe link of this GPU",
                 "Reseat the card, replace its riser or cable, and restart the node. nvidia-smi -q -d PCIE \
@@ -78,35 +105,4 @@ pub(crate) fn narrow(gpu: &Gpu) -> Option<Recommendation> {
             0.8,
         )
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use phasemeter_policy::testing::{steady, window};
-    use phasemeter_policy::{Recommender, Xid};
-
-    use super::*;
-    use crate::{Health, Settings};
-
-    #[test]
-    fn errors_of_hardware_and_narrow_links_are_named() {
-        let codes = |gpu: Gpu| {
-            let found = Health::recommend(&Settings::default(), &window(vec![gpu]));
-            found.recommendations.into_iter().map(|one| one.code).collect::<Vec<_>>()
-        };
-        let with = |metrics: &[(&str, f64)], xids: &[u64]| {
-            let mut gpu = steady(3_600, 0.9);
-            gpu.metrics =
-                metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-            gpu.sensors.xids = xids.iter().map(|code| Xid { code: *code, count: 1 }).collect();
-            gpu
-        };
-        assert_eq!(codes(with(&[], &[79])), ["health.errors"]);
-        assert!(codes(with(&[], &[13, 31, 43])).is_empty(), "errors of an application");
-        assert_eq!(codes(with(&[("memory.errors", 3.0)], &[])), ["health.errors"]);
-        assert!(codes(with(&[("memory.errors", 0.0)], &[])).is_empty());
-        let link = |lanes| with(&[("pcie.link.max_width", 16.0), ("pcie.link.width", lanes)], &[]);
-        assert_eq!(codes(link(1.0)), ["health.pcie"]);
-        assert!(codes(link(16.0)).is_empty());
-    }
 }

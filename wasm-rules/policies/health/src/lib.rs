@@ -5,10 +5,11 @@
 
 mod hardware;
 
+use phasemeter_policy::column::mean;
 use phasemeter_policy::format::{decimal, duration, percent, subject};
 use phasemeter_policy::{
     Gpu, Memory, Policy, Recommendation, RecommendationKind, Recommender, Remediation, Response,
-    Target, Window, Workload, evidence, same_model,
+    Target, Window, Workload, evidence, groups, same_model,
 };
 
 phasemeter_policy::settings! {
@@ -53,13 +54,15 @@ impl Recommender for Health {
         let mut found = Vec::new();
         found.extend(hung(settings, window));
         found.extend(lost(window));
-        found.extend(merged(window.gpus.iter().filter_map(hardware::faulty)));
-        found.extend(merged(window.gpus.iter().filter_map(hardware::narrow)));
+        found.extend(hardware::faulty(window));
+        found.extend(hardware::narrow(window));
         found.extend(window.gpus.iter().filter_map(|gpu| filling(gpu, settings, window)));
         let capped = capped(window);
+        let clocks = window.gpus.iter().filter_map(|gpu| gpu.sensors.sm_clock_mhz);
+        let fastest = clocks.fold(0.0, f64::max);
         found.extend(window.gpus.iter().filter_map(|gpu| {
             let is_capped = capped.iter().any(|one| one.gpus.contains(&gpu.id));
-            if is_capped { None } else { hot(gpu).or_else(|| slow(gpu, window)) }
+            if is_capped { None } else { hot(gpu).or_else(|| slow(gpu, window, fastest)) }
         }));
         found.extend(capped);
         found.into()
@@ -202,67 +205,59 @@ fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommenda
     })
 }
 
-/// GPUs with a lower power limit than others of their model, which run at it.
-fn capped(window: &Window) -> Vec<Recommendation> {
-    let mut found: Vec<Recommendation> = Vec::new();
-    for gpu in &window.gpus {
-        let Some(limit) = gpu.power_limit_watts else { continue };
-        let alike = window.gpus.iter().filter(|other| same_model(&other.model, &gpu.model));
-        let highest = alike.filter_map(|other| other.power_limit_watts).fold(limit, f64::max);
-        let power = phasemeter_policy::column::mean(&gpu.power).unwrap_or(0.0);
-        if limit > CAPPED * highest || power < CAPPED * limit {
-            continue;
-        }
-        let rationale = format!(
-            "Held at {} of {} W, while others of this model have up to {} W: these GPUs run slower, and \
-             a job waits for the slowest.",
-            decimal(power, 0),
-            decimal(limit, 0),
-            decimal(highest, 0),
-        );
-        match found.iter_mut().find(|one| one.rationale == rationale) {
-            Some(one) => one.gpus.push(gpu.id.clone()),
-            None => found.push(Recommendation {
-                evidence: evidence([
-                    ("power.limit", limit, "W"),
-                    ("power.highest_limit", highest, "W"),
-                ]),
-                remediation: Some(Remediation {
-                    kind: "nvidia.power-limit".to_owned(),
-                    parameters: vec![("watts".to_owned(), decimal(highest, 0).replace(',', ""))],
-                }),
-                ..risk(
-                    "health.power-limit",
-                    "power_limit",
-                    [gpu],
-                    [
-                        "Set one power limit for all GPUs of this model",
-                        "Raise the limit with nvidia-smi --power-limit, or confirm that it is meant, for \
-                         example by the power of the rack.",
-                    ],
-                    rationale,
-                    0.8,
-                )
-            }),
-        }
-    }
-    merged(found)
+/// A GPU that runs at its power limit, which is lower than that of others of its model.
+struct Capped<'a> {
+    gpu: &'a Gpu,
+    power: f64,
+    limit: f64,
+    highest: f64,
 }
 
-/// One recommendation for GPUs with the same evidence: texts may have means that differ.
-fn merged(found: impl IntoIterator<Item = Recommendation>) -> Vec<Recommendation> {
-    let mut merged: Vec<Recommendation> = Vec::new();
-    for one in found {
-        let values =
-            |one: &Recommendation| one.evidence.iter().map(|it| it.value).collect::<Vec<_>>();
-        let same =
-            |other: &&mut Recommendation| other.code == one.code && values(other) == values(&one);
-        match merged.iter_mut().find(same) {
-            Some(other) => other.gpus.extend(one.gpus),
-            None => merged.push(one),
-        }
-    }
-    merged
+/// GPUs with a lower power limit than others of their model, which run at it.
+fn capped(window: &Window) -> Vec<Recommendation> {
+    let found = window.gpus.iter().filter_map(|gpu| {
+        let limit = gpu.power_limit_watts?;
+        // Limits mostly are equal, and numbers are compared faster than names and columns.
+        let higher = window.gpus.iter().filter(|other| {
+            let is_higher = other.power_limit_watts.is_some_and(|other| limit <= CAPPED * other);
+            is_higher && same_model(&other.model, &gpu.model)
+        });
+        let highest = higher.filter_map(|other| other.power_limit_watts).reduce(f64::max)?;
+        let power = mean(&gpu.power).filter(|power| *power >= CAPPED * limit)?;
+        Some(Capped { gpu, power, limit, highest })
+    });
+    let alike = |a: &Capped<'_>, b: &Capped<'_>| a.limit == b.limit && a.highest == b.highest;
+    groups(found, alike).iter().filter_map(|group| raise_limit(group)).collect()
+}
+
+fn raise_limit(group: &[Capped<'_>]) -> Option<Recommendation> {
+    let Capped { power, limit, highest, .. } = group.first()?;
+    let rationale = format!(
+        "Held at {} of {} W, while others of this model have up to {} W: these GPUs run slower, and a job \
+         waits for the slowest.",
+        decimal(*power, 0),
+        decimal(*limit, 0),
+        decimal(*highest, 0),
+    );
+    Some(Recommendation {
+        evidence: evidence([("power.limit", *limit, "W"), ("power.highest_limit", *highest, "W")]),
+        remediation: Some(Remediation {
+            kind: "nvidia.power-limit".to_owned(),
+            parameters: vec![("watts".to_owned(), decimal(*highest, 0).replace(',', ""))],
+        }),
+        ..risk(
+            "health.power-limit",
+            "power_limit",
+            group.iter().map(|capped| capped.gpu),
+            [
+                "Set one power limit for all GPUs of this model",
+                "Raise the limit with nvidia-smi --power-limit, or confirm that it is meant, for example \
+                 by the power of the rack.",
+            ],
+            rationale,
+            0.8,
+        )
+    })
 }
 
 /// A GPU that lowers its clock in the heat.
@@ -301,9 +296,9 @@ fn hot(gpu: &Gpu) -> Option<Recommendation> {
     })
 }
 
-/// A GPU whose clock is lower than that of the others of its job.
-fn slow(gpu: &Gpu, window: &Window) -> Option<Recommendation> {
-    let clock = gpu.sensors.sm_clock_mhz?;
+/// A GPU whose clock is lower than that of the others of its job; `fastest` is the highest clock of all.
+fn slow(gpu: &Gpu, window: &Window, fastest: f64) -> Option<Recommendation> {
+    let clock = gpu.sensors.sm_clock_mhz.filter(|clock| *clock < SLOW * fastest)?;
     let others = window.gpus.iter().filter(|other| other.id != gpu.id && other.is_alike(gpu));
     let mut clocks: Vec<_> = others.filter_map(|other| other.sensors.sm_clock_mhz).collect();
     clocks.sort_by(f64::total_cmp);

@@ -27,16 +27,20 @@ const SCHEDULED_PERIODS: usize = 2;
 /// Minimum length of such a period, in hours.
 const SCHEDULED_HOURS: f64 = 3.0;
 
+/// Share of the idle time that lies in hours which are idle on every day, from which these hours are a
+/// schedule; and the seconds by which each stop is shorter: at worst, expected, and at best. An assumption.
+const SCHEDULED_SHARE: f64 = 0.5;
+const STARTS: [f64; 3] = [3_600.0, 600.0, 0.0];
+
 /// Share of the time before the first work that is saved if it is prepared elsewhere: low, expected,
 /// high. An assumption.
 const PREPARED: [f64; 3] = [0.0, 0.5, 0.9];
 
 /// Share of unused hours that other work fills: low, expected, high. An assumption.
-const FILLED: [f64; 3] = [0.0, 0.5, 0.9];
+const FILLED: [f64; 3] = [0.0, 0.45, 0.7];
 
-/// Share of an hour of the week that is idle at night, and the number of days on which it is.
+/// Share of an hour of the week that is idle if the hour is.
 const IDLE_HOUR: f64 = 0.95;
-const NIGHTS: usize = 5;
 
 struct Lifecycle;
 
@@ -54,6 +58,9 @@ struct Idle {
     periods: Vec<(f64, f64)>,
     /// Length of the window in seconds.
     length: f64,
+    /// Share of the time in which each GPU had stretches without work of ten minutes or more: they are
+    /// of whole seconds, and periods of points.
+    stretches: f64,
     /// Whether a process or memory holds the GPUs for most of that time.
     is_held: bool,
 }
@@ -77,7 +84,10 @@ impl Idle {
         let long = |period: &(f64, f64)| period.1 - period.0 >= settings.min_period_seconds;
         let quiet = |part: fn(&Gpu) -> f64| unit.gpus.iter().map(|gpu| part(gpu)).sum::<f64>();
         let held = quiet(|gpu| gpu.activity.quiet.held_seconds);
+        let stretches = unit.gpus.iter().map(|gpu| gpu.activity.ten_minutes_seconds);
+        let stretches = stretches.reduce(f64::min).unwrap_or(0.0);
         Self {
+            stretches: if length > 0.0 { f64::min(stretches / length, 1.0) } else { 0.0 },
             periods: quiet_runs(unit, window).into_iter().filter(long).collect(),
             length,
             is_held: held > 0.5 * quiet(|gpu| gpu.activity.quiet.seconds),
@@ -130,7 +140,6 @@ impl Recommender for Lifecycle {
             }
         }
         merge(&mut found);
-        found.extend(nights(&units, window, settings));
         found.into()
     }
 }
@@ -157,18 +166,22 @@ fn recommend(
     );
     let kind = gpus().next().map_or(Workload::Unknown, |gpu| gpu.workload);
     let whole = if unit.gpus.len() == 1 { "this instance" } else { "these instances" };
-    // Released three times as late, as set, and after a third of that.
+    // Released three times as late, as set, and after a third of that, in shorter periods too.
     let mut saved = [3.0 * after, after, after / 3.0].map(|after| idle.saved(after));
+    saved[2] = saved[2].max(idle.stretches);
+    let schedule = Schedule::of(unit);
+    let mut scheduled = STARTS.map(|start| schedule.saved(start));
     if idle.is_held {
         // Its owner must agree.
-        saved[0] = 0.0;
+        (saved[0], scheduled[0]) = (0.0, 0.0);
     }
+    let sure = if idle.is_held { 0.8 } else { 0.95 };
     let draft = |code: &str, lever: &str, title: String, action: String| Recommendation {
         title,
         action,
         rationale: rationale.clone(),
         saving: idle_saving(unit, saved),
-        confidence: 0.8 * confidence(unit),
+        confidence: sure * confidence(unit),
         evidence: evidence([
             ("idle.time", seconds, "s"),
             ("idle.longest", idle.longest(), "s"),
@@ -179,6 +192,7 @@ fn recommend(
     if unit.is_committed {
         return Recommendation {
             saving: idle_saving(unit, FILLED.map(|part| part * share)),
+            confidence: 0.65 * confidence(unit),
             kind: RecommendationKind::Capacity,
             ..draft(
                 "lifecycle.fill",
@@ -205,7 +219,9 @@ fn recommend(
              its price."
                 .to_owned(),
         ),
-        When::Daily => Recommendation {
+        When::Daily if schedule.share >= SCHEDULED_SHARE * share => Recommendation {
+            saving: idle_saving(unit, scheduled),
+            confidence: 0.8 * confidence(unit),
             effort: Effort::Medium,
             ..draft(
                 "lifecycle.schedule",
@@ -213,13 +229,13 @@ fn recommend(
                 format!("Stop {whole} outside the hours of use"),
                 format!(
                     "Stop {whole} by a schedule: {}. Start them before they are needed.",
-                    hours(unit, window)
+                    schedule.text(window)
                 ),
             )
         },
         When::Before if idle.is_held => Recommendation {
             saving: idle_saving(unit, PREPARED.map(|part| part * share)),
-            confidence: 0.5 * confidence(unit),
+            confidence: 0.75 * confidence(unit),
             effort: Effort::Medium,
             ..draft(
                 "lifecycle.prepare",
@@ -284,78 +300,61 @@ fn idle_hour(gpus: &[&Gpu], hour: usize) -> Option<bool> {
     Some(is_idle)
 }
 
-/// The hours of a day that are idle on every observed working day, like `18:00 to 8:00`.
-fn hours(unit: &Unit<'_>, window: &Window) -> String {
-    let days = |hour: usize| (0..7).map(move |day| (day, day * 24 + hour));
-    let idle: Vec<_> = (0..24)
-        .map(|hour| {
-            let mut working = days(hour).filter(|(day, _)| *day < 5);
-            let mut observed =
-                working.clone().filter(|(_, at)| idle_hour(&unit.gpus, *at).is_some());
-            observed.next().is_some()
-                && working.all(|(_, at)| idle_hour(&unit.gpus, at) != Some(false))
-        })
-        .collect();
-    let weekend = (120..168).map(|at| idle_hour(&unit.gpus, at));
-    let weekend =
-        weekend.collect::<Option<Vec<_>>>().is_some_and(|all| all.iter().all(|idle| *idle));
-    // The longest run of idle hours, around midnight.
-    let from = (0..24).filter(|hour| idle[*hour] && !idle[(hour + 23) % 24]);
-    let run = from
-        .map(|from| (from, (0..24).take_while(|after| idle[(from + after) % 24]).count()))
-        .max_by_key(|(_, length)| *length);
-    let zone = match window.utc_offset_seconds {
-        None => " UTC".to_owned(),
-        Some(_) => " local time".to_owned(),
-    };
-    let daily = run.map_or_else(
-        || "in the hours without work".to_owned(),
-        |(from, length)| format!("from {from}:00 to {}:00{zone}", (from + length) % 24),
-    );
-    if weekend { daily + ", and at weekends" } else { daily }
+/// Hours in which nothing ran on any day.
+struct Schedule {
+    /// Hours of working days, from midnight.
+    daily: [bool; 24],
+    /// Whether all of the weekend is among them.
+    weekend: bool,
+    /// Share of the observed time.
+    share: f64,
+    /// Number of observed days.
+    days: f64,
 }
 
-/// Recommends fewer replicas of a service at night, if all of them are nearly idle then.
-fn nights(units: &[Unit<'_>], window: &Window, settings: &Settings) -> Option<Recommendation> {
-    let serves = |gpu: &Gpu| gpu.workload == Workload::Serving && gpu.quiet_share() < 0.5;
-    let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
-    let serving = single.flat_map(|unit| &unit.gpus).copied().filter(|gpu| serves(gpu));
-    let serving: Vec<_> = serving.collect();
-    let [first, ..] = serving.as_slice() else { return None };
-    let replicas: Vec<_> = serving.iter().copied().filter(|gpu| gpu.is_alike(first)).collect();
-    let idle: Vec<_> = (0..168).filter(|hour| idle_hour(&replicas, *hour) == Some(true)).collect();
-    let observed = (0..168).filter(|hour| idle_hour(&replicas, *hour).is_some()).count();
-    let mut days: Vec<_> = idle.iter().map(|hour| hour / 24).collect();
-    days.dedup();
-    let share = idle.len() as f64 / observed.max(1) as f64;
-    if replicas.len() < 2 || days.len() < NIGHTS || share < settings.min_lost {
-        return None;
+impl Schedule {
+    fn of(unit: &Unit<'_>) -> Self {
+        let at = |day: usize, hour: usize| idle_hour(&unit.gpus, day * 24 + hour);
+        let daily = std::array::from_fn(|hour| {
+            let observed = (0..5).filter_map(|day| at(day, hour));
+            observed.reduce(|a, b| a && b).unwrap_or(false)
+        });
+        let weekend = (5..7).flat_map(|day| (0..24).filter_map(move |hour| at(day, hour)));
+        let weekend = weekend.reduce(|a, b| a && b).unwrap_or(false);
+        let week = unit.gpus.first().map_or(&[][..], |gpu| &gpu.activity.week);
+        let (mut off, mut all) = (0.0, 0.0);
+        for (hour, of_week) in week.iter().enumerate() {
+            all += of_week.observed_seconds;
+            if if hour < 120 { daily[hour % 24] } else { weekend } {
+                off += of_week.observed_seconds;
+            }
+        }
+        let share = if all > 0.0 { off / all } else { 0.0 };
+        Self { daily, weekend, share, days: all / 86_400.0 }
     }
-    let spare = (replicas.len() - 1) as f64 / replicas.len() as f64;
-    let unit = Unit { gpus: replicas.clone(), is_whole: true, is_committed: false };
-    Some(Recommendation {
-        title: "Serve with one replica at night".to_owned(),
-        action: format!(
-            "Scale down to one replica {}, and return the other instances. Scale up before the load \
-             rises.",
-            hours(&unit, window)
-        ),
-        rationale: format!(
-            "{} were below 10% in the same {} of the week, {} of the time: one of them carries that \
-             load.",
-            count(replicas.len(), "replica"),
-            count(idle.len(), "hour"),
-            percent(share),
-        ),
-        saving: idle_saving(&unit, [0.0, 0.8, 1.0].map(|part| part * share * spare)),
-        confidence: 0.6,
-        evidence: evidence([
-            ("idle.hours", idle.len() as f64, "h/wk"),
-            ("replicas", replicas.len() as f64, "{replica}"),
-        ]),
-        effort: Effort::Medium,
-        ..Recommendation::new("lifecycle.nights", Target::Idle, "autoscale", replicas)
-    })
+
+    /// Share of the time saved if each day's start takes so many seconds.
+    fn saved(&self, start: f64) -> f64 {
+        (self.share - start / 86_400.0).max(0.0) * f64::from(u8::from(self.days > 0.0))
+    }
+
+    /// Like `from 18:00 to 8:00 local time, and at weekends`.
+    fn text(&self, window: &Window) -> String {
+        // The longest run of idle hours, around midnight.
+        let from = (0..24).filter(|hour| self.daily[*hour] && !self.daily[(hour + 23) % 24]);
+        let run = from
+            .map(|from| (from, (0..24).take_while(|after| self.daily[(from + after) % 24]).count()))
+            .max_by_key(|(_, length)| *length);
+        let zone = match window.utc_offset_seconds {
+            None => " UTC".to_owned(),
+            Some(_) => " local time".to_owned(),
+        };
+        let daily = run.map_or_else(
+            || "in the hours without work".to_owned(),
+            |(from, length)| format!("from {from}:00 to {}:00{zone}", (from + length) % 24),
+        );
+        if self.weekend { daily + ", and at weekends" } else { daily }
+    }
 }
 
 /// These shares of the bill of each GPU, but not more than its idle waste.
@@ -373,7 +372,7 @@ phasemeter_policy::recommender!(Lifecycle);
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{gpu, price, steady, window};
-    use phasemeter_policy::{PatternKind, Plan, Price};
+    use phasemeter_policy::{HourOfWeek, PatternKind, Plan, Price};
 
     use super::*;
 
@@ -421,9 +420,23 @@ mod tests {
         let weekly = gpu(PatternKind::Mixed, 7 * 24 * HOUR, |second| {
             if second / HOUR / 24 < 5 && day(second) { 0.4 } else { 0.0 }
         });
-        let found = recommendations(vec![free(single(weekly))]);
+        let mut weekly = free(single(weekly));
+        let hour = |hour: usize| {
+            let works = hour < 120 && (8..18).contains(&(hour % 24));
+            let idle_seconds = if works { 0.0 } else { 3_600.0 };
+            HourOfWeek { observed_seconds: 3_600.0, idle_seconds }
+        };
+        weekly.activity.week = (0..168).map(hour).collect();
+        let found = recommendations(vec![weekly.clone()]);
         assert_eq!(found[0].lever, "schedule");
         assert!(found[0].saving.expected < 0.71, "{:?}", found[0].saving);
+        assert!(found[0].saving.low > 0.6, "{:?}", found[0].saving);
+        assert!(found[0].action.contains("18:00 to 8:00"), "{}", found[0].action);
+        // Hours of work that differ from day to day are not a schedule.
+        for at in (0..7).flat_map(|day| (0..17).map(move |hour| day * 24 + (day * 3 + hour) % 24)) {
+            weekly.activity.week[at].idle_seconds = 0.0;
+        }
+        assert_eq!(levers(vec![weekly]), ["autoscale"]);
     }
 
     #[test]

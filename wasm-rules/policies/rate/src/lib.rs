@@ -162,7 +162,7 @@ fn spot(group: &[Priced<'_>]) -> Option<Recommendation> {
                 .to_owned(),
             rationale,
             saving,
-            confidence: 0.6,
+            confidence: 0.9,
             evidence: vec![
                 ("spot.discount", spot.discount, "1"),
                 ("spot.rework_share", REWORK[1], "1"),
@@ -306,7 +306,7 @@ fn provider(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation>
             percent(discount),
         ),
         saving: REMAINING.map(|share| share * discount),
-        confidence: 0.3,
+        confidence: 0.35,
         evidence: vec![
             ("alternative.price", dollars(other.nano_usd_per_gpu_hour), "{USD}/h"),
             ("current.price", dollars(now), "{USD}/h"),

@@ -22,7 +22,7 @@ phasemeter_policy::settings! {
 
 /// Share of the free capacity that others use: low, expected, high. An assumption; nothing is saved
 /// without a tenant.
-const REUSED: [f64; 3] = [0.0, 0.5, 0.9];
+const REUSED: [f64; 3] = [0.0, 0.45, 0.7];
 
 /// Share of the time without work from which a GPU is unused.
 const UNUSED: f64 = 0.95;
@@ -249,7 +249,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
                     duration(observed),
                 ),
                 saving,
-                confidence: 0.8 * confidence,
+                confidence: 0.6 * confidence,
                 evidence: values,
                 kind: first.kind,
                 ..Recommendation::new(code, Target::Idle, lever, gpus())
@@ -346,7 +346,7 @@ mod tests {
         let found = recommendations(vec![alone(notebook())]);
         assert_eq!((levers(&found), found[0].kind), (vec!["mig"], RecommendationKind::Saving));
         // 30 of 80 GB need half of the memory, so half of the GPU is free for others.
-        assert!((found[0].saving.high - 0.45).abs() < 1e-9 && found[0].saving.low == 0.0);
+        assert!((found[0].saving.high - 0.35).abs() < 1e-9 && found[0].saving.low == 0.0);
         let node = recommendations(vec![notebook(), with_memory(steady(7_200, 0.95), 60.0)]);
         assert_eq!((levers(&node), node[0].kind), (vec!["mig"], RecommendationKind::Capacity));
         let a10 = Gpu { model: "NVIDIA A10G".to_owned(), ..alone(notebook()) };

@@ -5,15 +5,15 @@
 //! the others. Filling is at most one doubling. Must be tried, so the low saving is 0.
 
 mod bandwidth;
+mod services;
 
 use std::mem::discriminant;
 
 use phasemeter_policy::column::percentile;
-use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject, usd};
+use phasemeter_policy::format::{decimal, gib, percent, subject, usd};
 use phasemeter_policy::{
-    Effort, Evidence, Gpu, Memory, Offer, PatternKind, Plan, Policy, Recommendation,
-    RecommendationKind, Recommender, Remediation, Response, Saving, Target, Window, Workload,
-    evidence, groups,
+    Accounts, Effort, Evidence, Gpu, Memory, Offer, PatternKind, Plan, Policy, Recommendation,
+    RecommendationKind, Recommender, Response, Saving, Target, Window, Workload, evidence, groups,
 };
 use phasemeter_specs::{Architecture, Model, Unit, units};
 
@@ -42,8 +42,16 @@ const SERVING_FULL: f64 = 0.65;
 /// Memory use above which the batch cannot grow.
 const MEMORY_FULL: f64 = 0.85;
 
-/// Compute-bound share of the time from which a service has no reserve.
-const NO_RESERVE: f64 = 0.9;
+/// Memory that a larger batch may use; the rest is fragmented.
+const MAX_BATCH_MEMORY: f64 = 0.95;
+
+/// GPU time of batched requests relative to now: expected, and at best. An assumption; it needs a trial.
+const REQUESTS_BATCHED: [f64; 2] = [0.85, 0.6];
+
+/// Difference between the 10th and the 90th percentile of a steady load, and the fewest points that show
+/// it.
+const STEADY: f64 = 0.3;
+const MIN_POINTS: usize = 60;
 
 /// Difference between the levels of one job's GPUs from which they are out of balance.
 const IMBALANCE: f64 = 0.15;
@@ -102,13 +110,17 @@ impl Recommender for Sizing {
         let mut findings = Vec::new();
         for gpu in observed.iter().copied() {
             let memory = gpu.memory_use(window.step_seconds);
-            let is_steady = gpu.pattern.is_some_and(|it| it.kind == PatternKind::Steady);
+            let is_steady =
+                gpu.pattern.is_some_and(|it| it.kind == PatternKind::Steady) || works_steadily(gpu);
             // Of a service, demand changes the load.
             let applies = is_steady || (serves(gpu) && gpu.quiet_share() < 0.1);
             if applies && !memory.is_rising() && gpu.lost_underload() >= settings.min_lost {
                 let balance = unbalanced(gpu, &observed);
                 let is_balanced = balance.is_none();
-                findings.extend(balance.or_else(|| raise_load(gpu, memory)));
+                findings.extend(balance.or_else(|| match gpu.workload {
+                    Workload::Serving => batch_requests(gpu, &all),
+                    _ => raise_load(gpu, memory),
+                }));
                 if is_balanced && is_steady && alone(gpu) {
                     findings.extend(smaller(gpu, memory, window, settings));
                 }
@@ -121,12 +133,13 @@ impl Recommender for Sizing {
                 }
                 (a, b) => discriminant(&a) == discriminant(&b),
             };
-            same && (a.level - b.level).abs() <= 0.1
+            let kinds_agree = (a.saving.high > 0.0) == (b.saving.high > 0.0);
+            same && kinds_agree && (a.level - b.level).abs() <= 0.1
         };
         let groups = groups(findings, similar);
         let mut found: Vec<_> = groups.iter().filter_map(|group| recommend(group)).collect();
-        found.extend(replicas(&all, settings));
-        found.extend(overloaded(&observed, settings));
+        found.extend(services::fewer(&all, window, settings));
+        found.extend(services::overloaded(&observed, settings));
         found.extend(bandwidth::recommend(&observed));
         found.into()
     }
@@ -159,37 +172,74 @@ fn unbalanced<'a>(gpu: &'a Gpu, observed: &[&'a Gpu]) -> Option<Finding<'a>> {
     })
 }
 
-/// Chooses how to raise a GPU's load, by the kind of workload, its level and its free memory.
+/// Whether a training job has a steady load while it works, with idle time before or after it.
+fn works_steadily(gpu: &Gpu) -> bool {
+    let busy: Vec<_> = gpu.utilization.iter().copied().filter(|level| *level >= 0.1).collect();
+    let spread = percentile(&busy, 90).zip(percentile(&busy, 10)).map(|(high, low)| high - low);
+    gpu.workload == Workload::Training
+        && !gpu.is_bouncing()
+        && gpu.activity.minutes_seconds >= 0.9 * gpu.activity.quiet.seconds
+        && busy.len() >= MIN_POINTS
+        && spread.is_some_and(|spread| spread <= STEADY)
+}
+
+/// How often a batch can be doubled: about half of the memory in use grows with it.
+fn doublings(memory: Memory) -> Option<i32> {
+    match memory {
+        Memory::InUse(share) if share > MEMORY_FULL => None,
+        Memory::InUse(share) => {
+            let batches = (MAX_BATCH_MEMORY - 0.5 * share) / (0.5 * share).max(0.01);
+            Some((batches.log2() as i32).clamp(1, 3))
+        }
+        // A trial shows whether it fits.
+        _ => Some(1),
+    }
+}
+
+/// Chooses how to raise the load of a training GPU, by its level and its free memory.
 fn raise_load(gpu: &Gpu, memory: Memory) -> Option<Finding<'_>> {
     let level = gpu.accounts.busy().level();
     let lost = gpu.lost_underload();
-    let to = |max: f64| {
-        let doubled = f64::min(2.0 * level, PRODUCTIVE.max(max));
-        Saving::from_target_load(lost, level, doubled).uncertain()
-    };
+    if gpu.workload != Workload::Training || level >= COMPUTE_BOUND {
+        return None;
+    }
     let confidence = gpu.confidence();
-    let (action, saving, confidence) = match gpu.workload {
-        Workload::Training if level >= COMPUTE_BOUND => return None,
-        Workload::Training if level >= PRODUCTIVE => (Action::Overlap, to(0.9), 0.35 * confidence),
-        Workload::Training => match memory {
-            Memory::InUse(share) if share > MEMORY_FULL => return None,
-            // The level rises at most in proportion to the batch, which memory limits.
-            Memory::InUse(share) => {
-                let max = f64::min(2.0 * level, level / share.max(0.01));
-                (
-                    Action::Batch,
-                    Saving::from_target_load(lost, level, max).uncertain(),
-                    0.7 * confidence,
-                )
-            }
-            _ => (Action::Batch, to(PRODUCTIVE), 0.4 * confidence),
-        },
-        Workload::Serving if level < SERVING_FULL => {
-            (Action::Requests, to(PRODUCTIVE), 0.6 * confidence)
-        }
-        _ => return None,
-    };
-    Some(Finding { gpu, action, level, saving, confidence })
+    if level >= PRODUCTIVE {
+        let saving = Saving::from_target_load(lost, level, COMPUTE_BOUND).uncertain();
+        let confidence = 0.6 * confidence;
+        return Some(Finding { gpu, action: Action::Overlap, level, saving, confidence });
+    }
+    // Each doubling halves the overhead of a step, at the cost of some more samples, and at most doubles
+    // the load.
+    let left = 0.5_f64.powi(doublings(memory)?);
+    let most = f64::min(0.9 * lost * (1.0 - left), 0.5 * gpu.share(Accounts::busy));
+    let saving = Saving::part(1.0, [0.0, f64::min(0.4 * lost, most), most]);
+    let confidence = if memory.in_use().is_some() { 0.55 } else { 0.25 } * confidence;
+    Some(Finding { gpu, action: Action::Batch, level, saving, confidence })
+}
+
+/// Batches the requests of a service with capacity left. That saves what replicas on instances of their
+/// own are then not needed; otherwise it is capacity for more requests.
+fn batch_requests<'a>(gpu: &'a Gpu, units: &[Unit<'a>]) -> Option<Finding<'a>> {
+    let level = gpu.accounts.busy().level();
+    if level >= SERVING_FULL {
+        return None;
+    }
+    let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
+    let replicas = single.flat_map(|unit| &unit.gpus).filter(|other| other.is_alike(gpu));
+    let loads: Vec<_> = replicas.filter_map(|other| percentile(&other.utilization, 95)).collect();
+    let [expected, high] = REQUESTS_BATCHED.map(|time| {
+        let kept = (time * loads.iter().sum::<f64>() / PRODUCTIVE).ceil().max(1.0);
+        let share = 1.0 - kept / loads.len() as f64;
+        if loads.len() > 1 { share.clamp(0.0, 0.5) } else { 0.0 }
+    });
+    Some(Finding {
+        gpu,
+        action: Action::Requests,
+        level,
+        saving: Saving::part(1.0, [0.0, expected, high]),
+        confidence: 0.8 * gpu.confidence(),
+    })
 }
 
 /// Finds the cheapest sufficient GPU of the same provider and region, at what it costs there.
@@ -227,7 +277,7 @@ fn smaller<'a>(
     let discount = 1.0 - hourly(offer) as f64 / paid as f64;
     let saving = Saving::part(discount.min(gpu.lost_underload()), DIFFERENCE_SAVED);
     let action = Action::Smaller { offer, paid, level: busy };
-    Some(Finding { gpu, action, level, saving, confidence: 0.5 * gpu.confidence() })
+    Some(Finding { gpu, action, level, saving, confidence: 0.75 * gpu.confidence() })
 }
 
 /// Recommends an action for GPUs with similar loads.
@@ -282,7 +332,13 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
             "Let the server wait a few milliseconds to batch requests, use continuous batching, or raise \
              its limit of concurrent requests. Then serve with fewer GPUs."
                 .to_owned(),
-            "The service has capacity left, if its latency allows more load.".to_owned(),
+            if first.saving.high > 0.0 {
+                "The service has capacity left, if its latency allows more load.".to_owned()
+            } else {
+                "The service has capacity for more requests, if its latency allows more load. Without a \
+                 replica that can be given back, this saves no money by itself."
+                    .to_owned()
+            },
         ),
         Action::Balance => (
             "sizing.balance",
@@ -321,6 +377,11 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
             )
         }
     };
+    // Of a service, demand decides how much of the waste is idle.
+    let target = match first.action {
+        Action::Requests if mean(|f| f.gpu.lost_idle()) > lost => Target::Idle,
+        _ => Target::Underload,
+    };
     Some(Recommendation {
         title: title.to_owned(),
         action,
@@ -328,94 +389,16 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
         confidence: mean(|f| f.confidence),
         evidence: values,
+        kind: match first.action {
+            Action::Requests if first.saving.high <= 0.0 => RecommendationKind::Capacity,
+            _ => RecommendationKind::Saving,
+        },
         effort: match first.action {
             Action::Batch => Effort::Low,
             Action::Balance => Effort::High,
             _ => Effort::Medium,
         },
-        ..Recommendation::new(code, Target::Underload, lever, group.iter().map(|f| f.gpu))
-    })
-}
-
-/// Recommends fewer replicas of a service on instances of their own.
-fn replicas(units: &[Unit<'_>], settings: &Settings) -> Vec<Recommendation> {
-    let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
-    let serving = single.flat_map(|unit| &unit.gpus).copied().filter(|gpu| {
-        serves(gpu)
-            && gpu.accounts.observed().seconds >= settings.min_size_seconds
-            && gpu.lost_underload() >= settings.min_lost
-            && gpu.quiet_share() < 0.1
-    });
-    let groups = groups(serving, |a, b| a.is_alike(b));
-    let found = groups.iter().filter_map(|group| {
-        let level = |gpu: &&Gpu| percentile(&gpu.utilization, 95).unwrap_or(1.0);
-        let total: f64 = group.iter().map(level).sum();
-        let (now, half) = (group.len(), group.len().div_ceil(2));
-        // One to spare, and at most twice the load on each.
-        let needed = (total / settings.serving_target).ceil() as usize + 1;
-        let kept = needed.max(half);
-        if kept >= now {
-            return None;
-        }
-        let share = (now - kept) as f64 / now as f64;
-        let parts = |gpu: &Gpu| {
-            let most = share.min(gpu.lost_underload());
-            Saving::part(most, [0.0, 0.9, 1.0])
-        };
-        Some(Recommendation {
-            title: format!("Serve with {} instead of {now}", count(kept, "replica")),
-            action: format!(
-                "Scale the service to {kept} replicas and return the other instances. Watch the latency."
-            ),
-            rationale: format!(
-                "{now} replicas on instances of their own carry {} of one GPU together, at their 95th \
-                 percentile: {kept} carry that at {} each.",
-                percent(total),
-                percent(total / kept as f64),
-            ),
-            saving: Saving::combined(group.iter().map(|gpu| (*gpu, parts(gpu)))),
-            confidence: 0.6,
-            evidence: evidence([("replicas", now as f64, "{replica}"), ("replicas.needed", kept as f64, "{replica}")]),
-            remediation: Some(Remediation {
-                kind: "k8s.scale".to_owned(),
-                parameters: vec![("replicas".to_owned(), kept.to_string())],
-            }),
-            ..Recommendation::new(
-                "sizing.replicas",
-                Target::Underload,
-                "replicas",
-                group.iter().copied(),
-            )
-        })
-    });
-    found.collect()
-}
-
-/// Warns of services without a reserve.
-fn overloaded(observed: &[&Gpu], settings: &Settings) -> Option<Recommendation> {
-    let full = |gpu: &Gpu| gpu.share(|accounts| accounts.compute_bound);
-    let gpus = observed.iter().copied().filter(|gpu| {
-        serves(gpu)
-            && full(gpu) >= NO_RESERVE
-            && gpu.accounts.observed().seconds >= settings.min_size_seconds
-    });
-    let gpus: Vec<_> = gpus.collect();
-    let seconds = gpus.first()?.accounts.compute_bound.seconds;
-    Some(Recommendation {
-        title: "Add a replica before users wait".to_owned(),
-        action: "Look at the latency and the queue of the server. If they grow, add a replica, or use a \
-                 larger GPU."
-            .to_owned(),
-        rationale: format!(
-            "{} of this service was above 90% for {}: it has no reserve for a peak, and requests queue.",
-            subject(gpus.len()),
-            duration(seconds),
-        ),
-        confidence: 0.6,
-        evidence: evidence([("compute_bound.time", seconds, "s")]),
-        kind: RecommendationKind::Risk,
-        effort: Effort::Medium,
-        ..Recommendation::new("sizing.overload", Target::Throughput, "replicas", gpus)
+        ..Recommendation::new(code, target, lever, group.iter().map(|f| f.gpu))
     })
 }
 
@@ -424,7 +407,9 @@ phasemeter_policy::recommender!(Sizing);
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::Price;
-    use phasemeter_policy::testing::{bouncing, price, steady, window, with_memory, with_offers};
+    use phasemeter_policy::testing::{
+        bouncing, gpu, price, steady, window, with_memory, with_offers,
+    };
 
     use super::*;
 
@@ -456,7 +441,8 @@ mod tests {
         assert!(recommendations(vec![bouncing(3_600, 40, 0.5)]).is_empty());
         let found = recommendations(vec![with_memory(steady(3_600, 0.5), 33.0)]);
         assert_eq!(levers(&found), ["batch"]);
-        assert!((found[0].saving.expected - 2.0 / 7.0).abs() < 1e-3, "{:?}", found[0].saving);
+        // A doubling halves the overhead of each step.
+        assert!((found[0].saving.expected - 0.2).abs() < 1e-3, "{:?}", found[0].saving);
         assert_eq!(found[0].saving.low, 0.0);
     }
 
@@ -484,7 +470,7 @@ mod tests {
     fn productive_load_has_headroom_only() {
         let found = recommendations(vec![with_memory(steady(3_600, 0.8), 60.0)]);
         assert_eq!(levers(&found), ["overlap"]);
-        assert!(found[0].saving.high <= 0.1 && found[0].confidence < 0.5);
+        assert!(found[0].saving.high <= 0.1 && found[0].saving.low == 0.0);
         assert!(recommendations(vec![steady(3_600, 0.97)]).is_empty());
     }
 
@@ -516,6 +502,56 @@ mod tests {
         assert!(!levers(&recommendations(vec![replica(0.15); 2])).contains(&"replicas"));
         let full = recommendations(vec![replica(0.97); 2]);
         assert_eq!((levers(&full), full[0].kind), (vec!["replicas"], RecommendationKind::Risk));
+    }
+
+    #[test]
+    fn replicas_follow_a_load_that_follows_the_day() {
+        let day = |second: usize| (8..20).contains(&(second / 3_600 % 24));
+        let replica = |days: usize| {
+            let gpu = gpu(
+                PatternKind::Mixed,
+                days * 86_400,
+                move |second| {
+                    if day(second) { 0.55 } else { 0.05 }
+                },
+            );
+            alone(serving(gpu))
+        };
+        let found = recommendations(vec![replica(2); 4]);
+        let follow = found.iter().find(|one| one.lever == "autoscale").unwrap();
+        // Two of four replicas for half of the time.
+        assert!((follow.saving.expected - 0.25).abs() < 0.02, "{:?}", follow.saving);
+        assert_eq!(follow.saving.low, 0.0);
+        assert!(follow.action.contains("between 2 and 4 replicas"), "{}", follow.action);
+        let has = |gpus| levers(&recommendations(gpus)).contains(&"autoscale");
+        assert!(!has(vec![replica(2)]), "one replica");
+        assert!(!has(vec![serving(with_memory(steady(2 * 86_400, 0.5), 20.0)); 4]), "one node");
+        assert!(!has(vec![alone(serving(steady(2 * 86_400, 0.5))); 4]), "constant load");
+    }
+
+    #[test]
+    fn batched_requests_save_only_replicas_that_can_be_given_back() {
+        let replica = || alone(serving(with_memory(steady(7_200, 0.3), 44.0)));
+        let found = |gpus| {
+            let found = recommendations(gpus);
+            let one = found.iter().find(|one| one.lever == "dynamic_batching").unwrap();
+            (one.kind, one.saving.high > 0.0)
+        };
+        assert_eq!(found(vec![replica(); 4]), (RecommendationKind::Saving, true));
+        assert_eq!(found(vec![replica()]), (RecommendationKind::Capacity, false));
+    }
+
+    #[test]
+    fn load_is_steady_while_a_job_works() {
+        let job = |level: fn(usize) -> f64| {
+            let gpu = gpu(PatternKind::Mixed, 7_200, move |second| {
+                if (600..5_400).contains(&second) { level(second) } else { 0.0 }
+            });
+            with_memory(gpu, 30.0)
+        };
+        assert_eq!(levers(&recommendations(vec![job(|_| 0.4)])), ["batch"]);
+        let varying = job(|second| if second % 600 < 300 { 0.2 } else { 0.9 });
+        assert!(recommendations(vec![varying]).is_empty());
     }
 
     #[test]

@@ -89,10 +89,9 @@ impl Gpu {
     /// Returns whether both do the same kind of work on the same model, for the same service.
     #[must_use]
     pub fn is_alike(&self, other: &Self) -> bool {
-        let service = |gpu: &Self| gpu.attribute("service.name").map(str::to_owned);
         self.workload == other.workload
             && same_model(&self.model, &other.model)
-            && service(self) == service(other)
+            && self.attribute("service.name") == other.attribute("service.name")
     }
 
     /// Returns the total cost in nano-USD.
@@ -225,7 +224,7 @@ pub fn groups<T>(
 /// which old drivers omit.
 #[must_use]
 pub fn same_model(a: &str, b: &str) -> bool {
-    without_vendor(a).eq_ignore_ascii_case(without_vendor(b))
+    a == b || without_vendor(a).eq_ignore_ascii_case(without_vendor(b))
 }
 
 fn without_vendor(model: &str) -> &str {
