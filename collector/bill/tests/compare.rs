@@ -35,15 +35,20 @@ impl Random {
     }
 }
 
-/// Two days of two GPUs at $2 an hour. Work per hour varies by 7%, and depends on the hour before.
+/// Two days of two GPUs at $2 an hour. Work per hour varies by 10%, and depends on the hour before: their
+/// correlation is one half.
 fn run(seed: u64, throughput: f64) -> Value {
+    run_of(seed, throughput, 0.5)
+}
+
+fn run_of(seed: u64, throughput: f64, dependence: f64) -> Value {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for _ in 0..10 {
         random.uniform();
     }
     let (mut level, mut counts, mut hours) = (0.0_f64, Vec::new(), Vec::new());
     for _ in 0..48 {
-        level = 0.5 * level + 0.06 * random.normal();
+        level = dependence * level + 0.1 * (1.0 - dependence.powi(2)).sqrt() * random.normal();
         counts.push((100_000.0 * throughput * (1.0 + level).max(0.1)).round() as u64);
         hours.push(working((0.6 * (1.0 + level)).clamp(0.2, 0.95)));
     }
@@ -74,31 +79,29 @@ fn try_compare(
     compared.map_err(|error| error.to_string())
 }
 
-/// Number of pairs; `PHASEMETER_PAIRS=1000` for more.
-fn pairs() -> u64 {
-    std::env::var("PHASEMETER_PAIRS").map_or(100, |text| text.parse().unwrap())
-}
-
-/// How many pairs of 100 differ.
-fn significant(throughput: f64) -> usize {
+/// How many of these pairs differ.
+fn significant(pairs: u64, throughput: f64, dependence: f64) -> usize {
     let differs = |pair: &u64| {
-        let pair = compare(&run(2 * pair + 1, 1.0), &run(2 * pair + 2, throughput));
+        let before = run_of(2 * pair + 1, 1.0, dependence);
+        let pair = compare(&before, &run_of(2 * pair + 2, throughput, dependence));
         pair.unit_cost.is_significant().unwrap()
     };
-    let differ = (0..pairs()).filter(differs).count();
-    println!("throughput {throughput}: {differ} of {} pairs differ", pairs());
-    differ * 100 / pairs() as usize
+    let differ = (0..pairs).filter(differs).count();
+    println!("throughput {throughput}, dependence {dependence}: {differ} of {pairs} pairs differ");
+    differ
 }
 
 #[test]
 fn pairs_of_one_generator_do_not_differ() {
-    let differ = significant(1.0);
-    assert!(differ <= 5, "{differ} of 100 pairs differ");
+    for dependence in [0.5, 0.0] {
+        let differ = significant(1_000, 1.0, dependence);
+        assert!(differ <= 50, "{differ} of 1,000 pairs differ");
+    }
 }
 
 #[test]
 fn ten_percent_less_throughput_is_found() {
-    let found = significant(0.9);
+    let found = significant(100, 0.9, 0.5);
     assert!(found >= 80, "{found} of 100 found");
 }
 

@@ -1,24 +1,22 @@
 //! Two reports of the same work, before and after a change.
 //!
-//! Compares dollars per unit of work, time by phase, and waste. Work by hour gives an interval by
-//! block bootstrap; a single total has none. Reports of different work are not compared. Must not
-//! depend on files or on how a comparison is displayed.
+//! Compares dollars per unit of work, time by phase, and waste. Work by hour gives an interval; a
+//! single total has none. Reports of different work are not compared. Must not depend on files or on how a comparison is displayed.
 
-mod bootstrap;
 mod error;
+mod interval;
 pub mod json;
 mod normal;
-mod prng;
 mod run;
 pub mod text;
 
-pub use self::bootstrap::{Change, Options};
 pub use self::error::CompareError;
+pub use self::interval::{Change, Options};
 pub use self::run::Sums;
 
 use phasemeter_meter::phase::Account;
 
-use self::bootstrap::Bootstrap;
+use self::interval::{Hours, Statistic};
 use self::run::Run;
 use crate::report::{Recommendation, Report};
 
@@ -77,7 +75,6 @@ impl Comparison {
         }
         let runs = reports.map(|report| Run::of(report, &unit));
         let sums = [runs[0].sums, runs[1].sums];
-        let bootstrap = Bootstrap::of([&runs[0].hours, &runs[1].hours], options);
         let mut notes = Vec::new();
         let known = |run: &Run| run.hours.len() >= MIN_HOURS;
         let hours = if runs.iter().all(known) {
@@ -102,9 +99,9 @@ impl Comparison {
             );
         }
         let log_ratio = |per: fn(&Sums) -> f64| move |a: &Sums, b: &Sums| (per(b) / per(a)).ln();
-        let change = |statistic: &dyn Fn(&Sums, &Sums) -> f64| {
-            bootstrap.change(&sums, statistic, hours.is_some())
-        };
+        let by_hour =
+            Hours { sums: &sums, hours: [&runs[0].hours, &runs[1].hours], level: options.level };
+        let change = |statistic: Statistic<'_>| by_hour.change(statistic, hours.is_some());
         Ok(Self {
             unit_cost: change(&log_ratio(Sums::unit_cost)).exp(),
             unit_time: change(&log_ratio(Sums::unit_time)).exp(),

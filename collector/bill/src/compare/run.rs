@@ -56,6 +56,19 @@ impl Sums {
         if self.hours > 0.0 { self.accounts[account as usize] / self.hours } else { 0.0 }
     }
 
+    /// Everything times a factor.
+    pub(super) fn times(&self, factor: f64) -> Self {
+        Self {
+            work: self.work * factor,
+            hours: self.hours * factor,
+            effective: self.effective * factor,
+            cost: self.cost * factor,
+            observed: self.observed * factor,
+            waste: self.waste * factor,
+            accounts: self.accounts.map(|hours| hours * factor),
+        }
+    }
+
     fn of(period: &Period) -> Self {
         let accounts = &period.accounts;
         let observed = accounts.cost_of(&Account::OBSERVED);

@@ -93,10 +93,6 @@ pub struct CompareArgs {
     #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = level)]
     pub level: f64,
 
-    /// Seed of the bootstrap. Equal seeds give equal intervals.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
