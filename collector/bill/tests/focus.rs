@@ -6,7 +6,7 @@ mod reports;
 
 use std::collections::BTreeMap;
 
-use phasemeter_bill::focus::FocusWriter;
+use phasemeter_bill::focus::{FocusWriter, TagFormat};
 use phasemeter_meter::instant::Instant;
 use reports::{Hour, gpu, parse, report, usd, working};
 use serde::Deserialize;
@@ -200,10 +200,14 @@ fn cells(line: &str) -> Vec<String> {
 
 /// The export of a report, and its effective cost in nano-dollars.
 fn export(json: &Value) -> (Vec<Row>, i128) {
+    export_with(json, TagFormat::Otel)
+}
+
+fn export_with(json: &Value, tags: TagFormat) -> (Vec<Row>, i128) {
     let mut out = Vec::new();
-    let mut writer = FocusWriter::new(&mut out).unwrap();
+    let mut writer = FocusWriter::new(&mut out, tags).unwrap();
     writer.write(&parse(json).0).unwrap();
-    let (cost, _) = writer.finish().unwrap();
+    let cost = writer.finish().unwrap().cost;
     let text = String::from_utf8(out).unwrap();
     let mut lines = text.lines();
     let header = cells(lines.next().unwrap());
@@ -298,6 +302,20 @@ fn each_rule_finds_its_broken_row() {
 }
 
 #[test]
+fn tags_are_those_of_a_cloud_if_wanted() {
+    let tags = |format| -> Value {
+        let (rows, _) = export_with(&usage("on_demand"), format);
+        serde_json::from_str(&rows[0]["Tags"]).unwrap()
+    };
+    assert_eq!(tags(TagFormat::Otel)["team"], "a, \"b\"");
+    let aws = tags(TagFormat::Aws);
+    assert_eq!((&aws["team"], &aws["cloud.account.id"]), (&"a_ _b_".into(), &"123".into()));
+    assert_eq!(tags(TagFormat::Azure)["team"], "a, \"b\"");
+    let gcp = tags(TagFormat::Gcp);
+    assert_eq!((&gcp["team"], &gcp["cloud_account_id"]), (&"a___b_".into(), &"123".into()));
+}
+
+#[test]
 fn gpu_without_price_has_no_rows() {
     let mut json = usage("on_demand");
     let gpu = &mut json["gpus"][0];
@@ -307,7 +325,7 @@ fn gpu_without_price_has_no_rows() {
         let accounts = period["accounts"].as_object_mut().unwrap();
         accounts.values_mut().for_each(|totals| totals["cost_usd"] = Value::Null);
     }
-    let mut writer = FocusWriter::new(Vec::new()).unwrap();
+    let mut writer = FocusWriter::new(Vec::new(), TagFormat::Otel).unwrap();
     writer.write(&parse(&json).0).unwrap();
-    assert_eq!(writer.finish().unwrap().1, 1);
+    assert_eq!(writer.finish().unwrap().unpriced, 1);
 }

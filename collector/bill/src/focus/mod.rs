@@ -5,12 +5,15 @@
 //! one. Must not depend on files.
 
 mod row;
+mod tags;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use phasemeter_meter::money::NanoUsd;
 
 use self::row::{cells, names};
+pub use self::tags::{TagFormat, Tags};
 use crate::csv::quoted;
 use crate::report::{Report, Usd};
 
@@ -18,8 +21,19 @@ use crate::report::{Report, Usd};
 #[derive(Debug)]
 pub struct FocusWriter<W> {
     out: W,
-    cost: NanoUsd,
-    unpriced: usize,
+    tags: TagFormat,
+    totals: FocusTotals,
+}
+
+/// What was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FocusTotals {
+    /// The effective cost of all rows.
+    pub cost: NanoUsd,
+    /// The number of GPUs without a price.
+    pub unpriced: usize,
+    /// Attributes that are not among the tags, since another has their key there.
+    pub dropped_tags: BTreeSet<String>,
 }
 
 impl<W: Write> FocusWriter<W> {
@@ -27,9 +41,9 @@ impl<W: Write> FocusWriter<W> {
     ///
     /// # Errors
     /// Returns an error if `out` cannot be written to.
-    pub fn new(mut out: W) -> io::Result<Self> {
+    pub fn new(mut out: W, tags: TagFormat) -> io::Result<Self> {
         writeln!(out, "{}", names().join(","))?;
-        Ok(Self { out, cost: NanoUsd::ZERO, unpriced: 0 })
+        Ok(Self { out, tags, totals: FocusTotals::default() })
     }
 
     /// Writes the rows of a report. GPUs without a price have none: a cost is never made up.
@@ -37,27 +51,29 @@ impl<W: Write> FocusWriter<W> {
     /// # Errors
     /// Returns an error if the output cannot be written to.
     pub fn write(&mut self, report: &Report) -> io::Result<()> {
+        let Tags { tags, dropped } = Tags::of(&report.experiment.attributes, self.tags);
+        self.totals.dropped_tags.extend(dropped);
         for gpu in &report.gpus {
             let Some(Usd(cost)) = gpu.cost_usd else {
-                self.unpriced += 1;
+                self.totals.unpriced += 1;
                 continue;
             };
             for period in gpu.periods.iter().filter(|period| period.end > period.start) {
-                let cells = cells(report, gpu, period);
+                let cells = cells(report, gpu, period, &tags);
                 let cells: Vec<_> = cells.iter().map(|cell| quoted(cell)).collect();
                 writeln!(self.out, "{}", cells.join(","))?;
             }
-            self.cost += cost;
+            self.totals.cost += cost;
         }
         Ok(())
     }
 
-    /// Ends the output. Returns the effective cost of all rows, and the number of GPUs without a price.
+    /// Ends the output. Returns what was written.
     ///
     /// # Errors
     /// Returns an error if the output cannot be written to.
-    pub fn finish(mut self) -> io::Result<(NanoUsd, usize)> {
+    pub fn finish(mut self) -> io::Result<FocusTotals> {
         self.out.flush()?;
-        Ok((self.cost, self.unpriced))
+        Ok(self.totals)
     }
 }

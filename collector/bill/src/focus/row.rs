@@ -25,6 +25,7 @@ struct Context<'a> {
     period: &'a Period,
     plan: Plan,
     cost: NanoUsd,
+    tags: &'a BTreeMap<String, String>,
 }
 
 /// How a GPU is paid for.
@@ -86,7 +87,7 @@ const COLUMNS: [(&str, Value); 61] = [
     ("SkuMeter", |_| "GPU Hours".to_owned()),
     ("SkuPriceDetails", |it| it.sku_details()),
     ("SkuPriceId", |it| it.sku_price()),
-    ("Tags", |it| json(&it.report.experiment.attributes)),
+    ("Tags", |it| json(it.tags)),
     ("x_ComputeBoundCost", |it| it.account(Account::ComputeBound)),
     ("x_EffectiveGpuHours", |it| hours(it.period.effective_seconds.0)),
     ("x_ExperimentId", |it| it.report.experiment.id.clone()),
@@ -112,10 +113,15 @@ pub(super) fn names() -> [&'static str; COLUMNS.len()] {
 }
 
 /// The cells of a period of a GPU with a price.
-pub(super) fn cells(report: &Report, gpu: &Gpu, period: &Period) -> [String; COLUMNS.len()] {
+pub(super) fn cells(
+    report: &Report,
+    gpu: &Gpu,
+    period: &Period,
+    tags: &BTreeMap<String, String>,
+) -> [String; COLUMNS.len()] {
     let plan = Plan::of(gpu.price.as_ref());
     let cost = period.accounts.cost_of(&Account::ALL);
-    let context = Context { report, gpu, period, plan, cost };
+    let context = Context { report, gpu, period, plan, cost, tags };
     COLUMNS.map(|(_, value)| value(&context))
 }
 

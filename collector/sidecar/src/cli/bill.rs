@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use phasemeter_bill::bill::IdlePolicy;
 use phasemeter_bill::dimension::Dimension;
+use phasemeter_bill::focus::TagFormat;
 
 use super::Format;
 
@@ -38,6 +39,35 @@ pub struct BillArgs {
     /// was.
     #[arg(long, value_enum, default_value_t = BillFormat::Text)]
     pub format: BillFormat,
+
+    /// Whose rules the tags of `--format focus` follow: names of attributes as they are, or as a cloud
+    /// accepts them.
+    #[arg(long, value_enum, default_value_t = CloudTags::Otel)]
+    pub tags: CloudTags,
+}
+
+/// Whose rules tags follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CloudTags {
+    /// As the attributes of OpenTelemetry are.
+    Otel,
+    /// AWS: cost allocation tags.
+    Aws,
+    /// Azure: resource tags.
+    Azure,
+    /// Google Cloud: labels, in lowercase.
+    Gcp,
+}
+
+impl From<CloudTags> for TagFormat {
+    fn from(tags: CloudTags) -> Self {
+        match tags {
+            CloudTags::Otel => Self::Otel,
+            CloudTags::Aws => Self::Aws,
+            CloudTags::Azure => Self::Azure,
+            CloudTags::Gcp => Self::Gcp,
+        }
+    }
 }
 
 /// Format of a bill.

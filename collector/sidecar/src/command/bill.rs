@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use phasemeter_bill::bill::{Bill, Biller};
 use phasemeter_bill::error::{BillError, ReadError};
-use phasemeter_bill::focus::FocusWriter;
+use phasemeter_bill::focus::{FocusTotals, FocusWriter, TagFormat};
 use phasemeter_bill::invoice::Invoice;
 use phasemeter_bill::read::{Digest, read};
 use phasemeter_bill::report::Report;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
     let format = match args.format {
         BillFormat::Text => Format::Text,
         BillFormat::Json => Format::Json,
-        BillFormat::Focus => return write_focus(&bill, &billed),
+        BillFormat::Focus => return write_focus(&bill, &billed, args.tags.into()),
     };
     print(
         format,
@@ -53,9 +53,13 @@ pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
 }
 
 /// Reads the reports of the bill again, and writes a row for each of their periods.
-fn write_focus(bill: &Bill, billed: &[(&PathBuf, &String)]) -> Result<(), CommandError> {
-    let mut writer =
-        FocusWriter::new(BufWriter::new(io::stdout().lock())).map_err(CommandError::Output)?;
+fn write_focus(
+    bill: &Bill,
+    billed: &[(&PathBuf, &String)],
+    tags: TagFormat,
+) -> Result<(), CommandError> {
+    let out = BufWriter::new(io::stdout().lock());
+    let mut writer = FocusWriter::new(out, tags).map_err(CommandError::Output)?;
     for (path, name) in billed {
         let (report, _) = open(path, name).map_err(BillError::from)?;
         match writer.write(&report) {
@@ -63,10 +67,18 @@ fn write_focus(bill: &Bill, billed: &[(&PathBuf, &String)]) -> Result<(), Comman
             written => written.map_err(CommandError::Output)?,
         }
     }
-    let (cost, unpriced) = writer.finish().map_err(CommandError::Output)?;
+    let FocusTotals { cost, unpriced, dropped_tags } =
+        writer.finish().map_err(CommandError::Output)?;
     bill.notes.iter().for_each(|note| warn!("{}", clean(note)));
     if unpriced > 0 {
         warn!("{unpriced} GPUs have no price, and no rows");
+    }
+    if !dropped_tags.is_empty() {
+        let names: Vec<_> = dropped_tags.iter().map(|name| clean(name)).collect();
+        warn!(
+            "attributes left out, since another has their key as a tag: {}; rename them",
+            names.join(", ")
+        );
     }
     if cost != bill.sum.cost {
         return Err(BillError::Changed.into());
