@@ -12,12 +12,13 @@ use crate::worksheet::{Quantity, Worksheet};
 
 type Prices<'a> = BTreeMap<([String; 3], Plan), (&'a BookRow, &'a ListedPrice)>;
 
-/// Changed prices, largest change first, then added and removed ones.
+/// Changed prices, largest change first, and the number of those that one book lacks: a book may have
+/// one region only, so none is taken for removed.
 #[must_use]
-pub fn diff(before: &PriceBook, after: &PriceBook) -> Worksheet {
-    let (before, after) = (prices(before), prices(after));
+pub fn diff(names: [&str; 2], books: [&PriceBook; 2]) -> Worksheet {
+    let [before, after] = books.map(prices);
     let mut changed = Vec::new();
-    let (mut added, mut removed, mut same) = (0_u64, 0_u64, 0_u64);
+    let (mut added, mut same) = (0_u64, 0_u64);
     for (key, (row, new)) in &after {
         match before.get(key) {
             Some((_, old)) if old.rate == new.rate => same += 1,
@@ -25,16 +26,21 @@ pub fn diff(before: &PriceBook, after: &PriceBook) -> Worksheet {
             None => added += 1,
         }
     }
-    removed += before.keys().filter(|key| !after.contains_key(key)).count() as u64;
+    let missing = before.keys().filter(|key| !after.contains_key(key)).count() as u64;
     let magnitude = |change: Option<f64>| change.map_or(f64::INFINITY, f64::abs);
     changed.sort_by(|one, other| magnitude(other.0).total_cmp(&magnitude(one.0)));
-    let headline = [("changed", changed.len() as u64), ("added", added), ("removed", removed)]
-        .map(|(name, count)| format!("{} {name}", grouped(u128::from(count))))
-        .to_vec();
+    let [first, second] = names;
+    let counts = [
+        (changed.len() as u64, "changed".to_owned()),
+        (added, format!("not in {first}")),
+        (missing, format!("not in {second}")),
+    ];
+    let headline = counts.map(|(count, name)| format!("{} {name}", grouped(u128::from(count))));
+    let headline = headline.to_vec();
     let mut sheet = Worksheet::new(headline);
     sheet.value("changed_prices", "", Quantity::Count(changed.len() as u64));
-    sheet.value("added_prices", "", Quantity::Count(added));
-    sheet.value("removed_prices", "", Quantity::Count(removed));
+    sheet.value("not_in_before_prices", "", Quantity::Count(added));
+    sheet.value("not_in_after_prices", "", Quantity::Count(missing));
     sheet.value("equal_prices", "", Quantity::Count(same));
     let columns = [
         ("provider", ""),

@@ -77,11 +77,13 @@ pub struct ImportArgs {
     #[arg(value_enum, value_name = "CLOUD")]
     pub cloud: Cloud,
 
-    /// For aws the EC2 price list of a region as CSV, for azure pages of the Retail Prices API.
+    /// For aws the EC2 price list of a region as CSV or JSON, or the output of `aws pricing
+    /// get-products`; for azure pages of the Retail Prices API, for gcp pages
+    /// of the Cloud Billing Catalog.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
-    /// Date of the prices [default: for aws that in the file, for azure today].
+    /// Date of the prices [default: for aws that in the file, for azure and gcp today].
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = date)]
     pub as_of: Option<Date>,
 
@@ -97,6 +99,8 @@ pub enum Cloud {
     Aws,
     /// Azure Virtual Machines.
     Azure,
+    /// Google Compute Engine.
+    Gcp,
 }
 
 /// `phasemeter prices diff`.

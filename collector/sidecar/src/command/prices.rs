@@ -1,7 +1,7 @@
 //! `phasemeter prices`: lists, compares and imports price books.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::PathBuf;
 
 use phasemeter_meter::price::{PriceBook, user_book};
@@ -13,7 +13,7 @@ use super::error::CommandError;
 use super::plan;
 use super::today::today;
 use crate::cli::{Cloud, Format, ImportArgs, PricesCommand};
-use crate::price_import::{Imported, read_aws, read_azure};
+use crate::price_import::{Imported, read_aws, read_aws_json, read_azure, read_gcp};
 use crate::pricing::book_file::{self, BookFileError};
 
 /// The largest file of a cloud that is read at once.
@@ -41,9 +41,11 @@ pub(super) fn run(command: PricesCommand) -> Result<(), CommandError> {
             ("prices age", args.book.format, age(&book, today()))
         }
         PricesCommand::Diff(args) => {
+            let names = [&args.before, &args.after].map(|path| path.display().to_string());
             let [before, after] =
                 [args.before, args.after].map(|path| book_file::load_alone(&path));
-            ("prices diff", args.format, diff(&before?, &after?))
+            let names = [names[0].as_str(), names[1].as_str()];
+            ("prices diff", args.format, diff(names, [&before?, &after?]))
         }
         PricesCommand::Import(args) => return import(&args),
     };
@@ -56,17 +58,24 @@ fn import(args: &ImportArgs) -> Result<(), CommandError> {
     let (provider, source) = match args.cloud {
         Cloud::Aws => ("aws", "AWS price list"),
         Cloud::Azure => ("azure", "Azure retail prices"),
+        Cloud::Gcp => ("gcp", "Google Cloud Billing Catalog"),
     };
     let mut imported = Imported::new(&book, provider, source.to_owned());
     for path in &args.files {
         let file = path.display().to_string();
         match args.cloud {
             Cloud::Aws => {
-                read_aws(&file, BufReader::new(open(path)?), args.as_of, &mut imported)?;
+                let mut text = BufReader::new(open(path)?);
+                let unreadable = |source| BookFileError::Unreadable { path: path.clone(), source };
+                let first = text.fill_buf().map_err(unreadable)?;
+                let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+                let read = if is_json { read_aws_json } else { read_aws };
+                read(&file, text, args.as_of, &mut imported)?;
             }
-            Cloud::Azure => {
+            Cloud::Azure | Cloud::Gcp => {
                 let text = book_file::read(path, MAX_BYTES)?;
-                read_azure(&file, &text, args.as_of.unwrap_or_else(today), &mut imported)?;
+                let read = if args.cloud == Cloud::Gcp { read_gcp } else { read_azure };
+                read(&file, &text, args.as_of.unwrap_or_else(today), &mut imported)?;
             }
         }
     }

@@ -22,7 +22,7 @@ const HEADER: usize = 6;
 const PUBLISHED: &str = "Publication Date";
 
 /// The columns that are read.
-const COLUMNS: [&str; 13] = [
+pub(super) const COLUMNS: [&str; 13] = [
     "TermType",
     "Unit",
     "PricePerUnit",
@@ -83,7 +83,8 @@ pub fn read(
     if columns.is_none() { Err(format()) } else { Ok(()) }
 }
 
-fn row(
+/// Adds the price of these cells, if it counts.
+pub(super) fn row(
     cells: [&str; COLUMNS.len()],
     has_gpu: bool,
     as_of: Date,

@@ -3,7 +3,9 @@
 //! The files do not name the GPU of an instance type; the price book does. Must not depend on files.
 
 mod aws;
+mod aws_json;
 mod azure;
+mod gcp;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +14,9 @@ use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{BookRow, LISTED_PLANS, ListedPrice, Plan, PriceBook};
 
 pub use aws::read as read_aws;
+pub use aws_json::read as read_aws_json;
 pub use azure::read as read_azure;
+pub use gcp::read as read_gcp;
 
 /// Why a price file cannot be imported.
 #[derive(Debug, thiserror::Error)]
