@@ -46,6 +46,8 @@ pub enum Demand {
     PerSecond(PerSecond),
     /// Work per second in each of equal parts of a day.
     ByHour(Vec<PerSecond>),
+    /// The same as measured: it may be zero.
+    Measured(Vec<f64>),
     /// Work of a day, done in windows.
     Offline {
         /// Units per day.
@@ -127,6 +129,7 @@ impl Request {
         let demands = match &self.demand {
             Demand::PerSecond(demand) => vec![demand.get()],
             Demand::ByHour(demands) => demands.iter().map(|demand| demand.get()).collect(),
+            Demand::Measured(demands) => demands.clone(),
             Demand::Offline { per_day, window, windows: given } => {
                 let day = Nanos(24 * NANOS_PER_HOUR);
                 let fitting = day.0 / window.0.0.max(1);

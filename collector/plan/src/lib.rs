@@ -13,6 +13,7 @@
 // Values.
 pub mod error;
 mod format;
+pub mod profile;
 pub mod units;
 pub mod worksheet;
 

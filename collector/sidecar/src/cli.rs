@@ -39,8 +39,8 @@ use phasemeter_sources::nvidia_smi::UtcOffset;
 #[cfg(feature = "plan")]
 pub use plan::{
     BatchingArgs, CapacityArgs, CommitmentArgs, MemoryArgs, OfferArg, Optimizer, OutputArgs,
-    OwnArgs, PlanCommand, PlanPriceArgs, Precision, SelectArgs, SharingArgs, Solve, SpotArgs,
-    WorkloadArg,
+    OwnArgs, PlanCommand, PlanPriceArgs, Precision, PricerArgs, SelectArgs, SharingArgs, Solve,
+    SpotArgs, WorkloadArg,
 };
 pub use policies::{Limit, PolicyArgs};
 #[cfg(feature = "authoring")]

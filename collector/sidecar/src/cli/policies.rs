@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 /// Policies.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Policies")]
 pub struct PolicyArgs {
     /// A policy: a WebAssembly component NAME.wasm. Used if present beside it: NAME.json (settings),
@@ -100,7 +100,7 @@ const LIMITS: [(&str, Limit); 11] = [
 /// Maximum value of a limit; sums of it do not overflow.
 const MAX: u64 = 1 << 40;
 
-fn named(text: &str) -> Result<(String, PathBuf), String> {
+pub(super) fn named(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
             Ok((name.to_owned(), file.into()))

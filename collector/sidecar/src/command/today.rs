@@ -7,6 +7,11 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 
 /// In UTC.
 pub(super) fn today() -> Date {
+    Date::of(now())
+}
+
+/// The present.
+pub(super) fn now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    Date::of(Timestamp::EPOCH + Nanos::from(since_epoch.unwrap_or_default()))
+    Timestamp::EPOCH + Nanos::from(since_epoch.unwrap_or_default())
 }

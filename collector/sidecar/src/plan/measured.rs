@@ -2,11 +2,15 @@
 //!
 //! A value that a report lacks stays unknown. Must not depend on a question.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use phasemeter_meter::instant::Instant;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Plan, Price};
+use phasemeter_meter::units::Timestamp;
+use phasemeter_plan::profile::{self, Hour, Period};
 use serde_json::Value;
 
 /// The name of the schemas that are read, without the version.
@@ -26,6 +30,8 @@ pub struct Measured {
     pub gpu_hours: Option<f64>,
     /// Work done, by unit.
     pub work: Vec<(String, u64)>,
+    /// Work done of each UTC hour, by its number since the epoch.
+    pub work_by_hour: Vec<(u64, Vec<(String, u64)>)>,
 }
 
 /// What a report measured of one GPU.
@@ -41,6 +47,8 @@ pub struct MeasuredGpu {
     pub utilization: Option<f64>,
     /// Mean power in watts.
     pub watts: Option<f64>,
+    /// What it did in each hour.
+    pub periods: Vec<Period>,
 }
 
 /// Why a report cannot be used.
@@ -117,6 +125,7 @@ impl Measured {
             price: price(cost),
             gpu_hours: cost.get("gpu_hours").and_then(Value::as_f64).filter(|&hours| hours > 0.0),
             work: work.collect(),
+            work_by_hour: work_by_hour(&report),
         })
     }
 
@@ -143,6 +152,31 @@ impl Measured {
     #[must_use]
     pub fn utilization(&self) -> Option<f64> {
         mean(self.gpus.iter().filter_map(|gpu| gpu.utilization))
+    }
+
+    /// The hours of the run, by their number since the epoch.
+    #[must_use]
+    pub fn hours(&self) -> BTreeMap<u64, Hour> {
+        let gpus: Vec<_> = self.gpus.iter().map(|gpu| gpu.periods.clone()).collect();
+        profile::hours(&gpus)
+    }
+
+    /// Work per second of all GPUs in each hour of which enough is in the run, with its unit; `None`
+    /// unless work by hour of exactly one unit was reported.
+    #[must_use]
+    pub fn work_rates(&self) -> Option<(&str, Vec<(u64, f64)>)> {
+        let [(unit, _)] = self.work.as_slice() else { return None };
+        if self.work_by_hour.is_empty() {
+            return None;
+        }
+        let hours = self.hours();
+        let hours = hours.iter().filter(|(_, hour)| hour.is_representative());
+        let rates = hours.map(|(number, hour)| {
+            let of_hour = self.work_by_hour.iter().filter(|(at, _)| at == number);
+            let counts = of_hour.flat_map(|(_, work)| work).filter(|(of, _)| of == unit);
+            (*number, hour.per_second(counts.map(|(_, count)| *count as f64).sum()))
+        });
+        Some((unit, rates.collect()))
     }
 
     /// Work per second and GPU with its unit; `None` unless work of exactly one unit was reported.
@@ -175,7 +209,39 @@ fn gpu(gpu: &Value) -> MeasuredGpu {
             .and_then(|utilization| utilization.get("mean")?.as_f64())
             .map(|percent| percent / 100.0),
         watts: watts.filter(|watts| watts.is_finite() && *watts > 0.0),
+        periods: gpu
+            .get("periods")
+            .and_then(Value::as_array)
+            .map(|all| all.iter().filter_map(period).collect())
+            .unwrap_or_default(),
     }
+}
+
+/// A GPU is in use if it works, or is idle and held, or it is unknown whether it is held.
+fn period(period: &Value) -> Option<Period> {
+    let instant = |key: &str| Some(period.get(key)?.as_str()?.parse::<Instant>().ok()?.0);
+    let (start, end) = (instant("start")?, instant("end")?);
+    let seconds = end.since(start).as_secs_f64();
+    let accounts = period.get("accounts")?.as_object()?.iter();
+    let in_use = accounts.filter(|(name, _)| !matches!(name.as_str(), "idle_free" | "unobserved"));
+    let in_use = in_use.filter_map(|(_, totals)| totals.get("seconds")?.as_f64());
+    (seconds > 0.0).then(|| Period {
+        start: start.since(Timestamp::EPOCH).as_secs_f64(),
+        seconds,
+        effective_seconds: period.get("effective_seconds").and_then(Value::as_f64).unwrap_or(0.0),
+        in_use: in_use.sum::<f64>() > 0.0,
+    })
+}
+
+fn work_by_hour(report: &Value) -> Vec<(u64, Vec<(String, u64)>)> {
+    let hours = report.get("work_by_hour").and_then(Value::as_array);
+    let hours = hours.into_iter().flatten().filter_map(|hour| {
+        let start: Instant = hour.get("start")?.as_str()?.parse().ok()?;
+        let work = hour.get("work")?.as_object()?.iter();
+        let work = work.filter_map(|(unit, count)| Some((unit.clone(), count.as_u64()?)));
+        Some((start.0.whole_second() / 3_600, work.collect()))
+    });
+    hours.collect()
 }
 
 /// The price that all GPUs have.

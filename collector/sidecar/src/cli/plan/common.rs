@@ -8,6 +8,7 @@ use clap::Args;
 use phasemeter_meter::money::Rate;
 
 use super::super::metering::Format;
+use super::super::policies::named;
 
 /// Format of the result.
 #[derive(Clone, Debug, Args)]
@@ -42,4 +43,27 @@ pub struct PlanPriceArgs {
     /// Instance type, like p5.48xlarge.
     #[arg(long, value_name = "NAME")]
     pub instance_type: Option<String>,
+
+    #[command(flatten)]
+    pub pricers: PricerArgs,
+}
+
+/// Policies that are asked for a price.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Price")]
+pub struct PricerArgs {
+    /// A pricing policy: a WebAssembly component NAME.wasm. Repeatable.
+    #[arg(long = "policy", value_name = "FILE")]
+    pub policy_files: Vec<PathBuf>,
+
+    /// Settings for the policy of this name, like negotiated=terms.json. Repeatable.
+    #[arg(long = "policy-settings", value_name = "NAME=FILE", value_parser = named)]
+    pub policy_settings: Vec<(String, PathBuf)>,
+}
+
+impl PricerArgs {
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        self.policy_files.is_empty() && self.policy_settings.is_empty()
+    }
 }

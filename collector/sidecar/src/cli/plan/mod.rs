@@ -9,7 +9,7 @@ mod values;
 
 use clap::Subcommand;
 
-pub use common::{OutputArgs, PlanPriceArgs};
+pub use common::{OutputArgs, PlanPriceArgs, PricerArgs};
 pub use money::{CommitmentArgs, OwnArgs, SelectArgs, SpotArgs};
 pub use sizing::{BatchingArgs, CapacityArgs, MemoryArgs, Optimizer, SharingArgs, Solve};
 pub use values::{OfferArg, Precision, WorkloadArg};

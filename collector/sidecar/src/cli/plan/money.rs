@@ -27,8 +27,9 @@ pub struct CommitmentArgs {
     #[arg(long, value_name = "HOURS", default_value = "720")]
     pub month_hours: u64,
 
-    /// GPUs in use, each for an equal part of the month, like 2,2,8,8. Computes how many to commit to.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["gpu_count", "hours"])]
+    /// GPUs in use, each for an equal part of the month, like 2,2,8,8; without a list, those of the hours
+    /// of --from. Computes how many to commit to.
+    #[arg(long, value_name = "LIST", num_args = 0..=1, value_delimiter = ',', conflicts_with_all = ["gpu_count", "hours"])]
     pub by_hour: Option<Vec<u64>>,
 
     /// GPU model, for its price.

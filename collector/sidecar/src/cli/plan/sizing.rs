@@ -126,8 +126,9 @@ pub struct CapacityArgs {
     #[arg(long, value_name = "PER_SECOND", required_unless_present_any = ["by_hour", "per_day"], conflicts_with_all = ["by_hour", "per_day"])]
     pub demand: Option<PerSecond>,
 
-    /// Demand per second in equal parts of a day, like 20,5,80,400.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "per_day")]
+    /// Demand per second in equal parts of a day, like 20,5,80,400; without a list, that of the hours of
+    /// --from.
+    #[arg(long, value_name = "LIST", num_args = 0..=1, value_delimiter = ',', conflicts_with = "per_day")]
     pub by_hour: Option<Vec<PerSecond>>,
 
     /// Offline work per day, done in windows.
@@ -215,9 +216,9 @@ pub struct SharingArgs {
 /// `phasemeter plan batching`.
 #[derive(Debug, Args)]
 pub struct BatchingArgs {
-    /// Requests per second that arrive at one GPU.
-    #[arg(long, value_name = "PER_SECOND")]
-    pub rate: PerSecond,
+    /// Requests per second that arrive at one GPU [default: those of the busiest hour of --from].
+    #[arg(long, value_name = "PER_SECOND", required_unless_present = "from")]
+    pub rate: Option<PerSecond>,
 
     /// Latency that must not be exceeded, like 200ms.
     #[arg(long, value_name = "TIME")]
@@ -246,6 +247,10 @@ pub struct BatchingArgs {
     /// Seed of the simulation. Equal seeds give equal results.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+
+    /// Report of a run with --work or --work-log, for the rate.
+    #[arg(long, value_name = "REPORT")]
+    pub from: Option<PathBuf>,
 
     #[command(flatten)]
     pub output: OutputArgs,

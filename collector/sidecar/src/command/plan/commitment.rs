@@ -1,14 +1,17 @@
 //! The question of `phasemeter plan commitment`.
 
+use std::path::Path;
+
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::price::Plan;
 use phasemeter_plan::commitment::{Commitment, Request};
 use phasemeter_plan::error::PlanError;
 
 use super::super::error::CommandError;
-use super::measured;
 use super::prices::Prices;
+use super::{lacks, measured};
 use crate::cli::CommitmentArgs;
+use crate::plan::Measured;
 
 /// The most GPUs of a plan: sums of money do not overflow.
 const MAX_GPUS: u64 = 100_000;
@@ -16,6 +19,10 @@ const MAX_GPUS: u64 = 100_000;
 pub(super) fn request(args: CommitmentArgs, prices: &mut Prices) -> Result<Request, CommandError> {
     prices.read(&args.price.prices)?;
     let report = measured(args.from.as_deref())?;
+    let by_hour = match args.by_hour {
+        Some(list) if list.is_empty() => used_by_hour(args.from.as_deref(), report.as_ref())?,
+        list => list.unwrap_or_default(),
+    };
     let gpus = args.gpu_count.or_else(|| Some(report.as_ref()?.gpus.len() as u64)).unwrap_or(1);
     if !(1..=MAX_GPUS).contains(&gpus) {
         return Err(PlanError::Invalid {
@@ -27,7 +34,18 @@ pub(super) fn request(args: CommitmentArgs, prices: &mut Prices) -> Result<Reque
         .into());
     }
     let model = args.gpu.as_deref();
-    let on_demand = prices.on_demand(&args.price, model, report.as_ref())?;
+    let quoted = prices.quoted(&args.price, model, report.as_ref())?;
+    if let Some(price) = &quoted {
+        prices.note("quoted price", price);
+    }
+    let quoted = |plan: Plan| {
+        let of_plan = quoted.as_ref().filter(|it| it.plan.unwrap_or(Plan::OnDemand) == plan);
+        of_plan.map(|price| price.rate)
+    };
+    let on_demand = match quoted(Plan::OnDemand) {
+        Some(rate) => Some(rate),
+        None => prices.unquoted(&args.price, model, report.as_ref())?,
+    };
     let on_demand = on_demand.ok_or(PlanError::Missing {
         option: "price",
         reason: "plans are compared with the price on demand",
@@ -35,7 +53,7 @@ pub(super) fn request(args: CommitmentArgs, prices: &mut Prices) -> Result<Reque
     })?;
     let model = model.or_else(|| report.as_ref()?.model());
     // The book's spot price is shown if it has one.
-    let spot = match (args.spot_price, args.price.price) {
+    let spot = match (args.spot_price.or(quoted(Plan::Spot)), args.price.price) {
         (Some(given), _) => Some(given),
         (None, Some(_)) => None,
         (None, None) => {
@@ -53,9 +71,10 @@ pub(super) fn request(args: CommitmentArgs, prices: &mut Prices) -> Result<Reque
         (Plan::Reserved3y, args.reserved_3y_price, upfront(args.reserved_3y_upfront)),
         (Plan::Owned, args.owned_price, NanoUsd::ZERO),
     ];
-    let committed = committed
-        .into_iter()
-        .filter_map(|(plan, rate, upfront)| Some(Commitment { plan, rate: rate?, upfront }));
+    let committed = committed.into_iter().filter_map(|(plan, given, upfront)| {
+        let rate = given.or_else(|| quoted(plan))?;
+        Some(Commitment { plan, rate, upfront })
+    });
     Ok(Request {
         gpus,
         hours: args.hours,
@@ -63,6 +82,21 @@ pub(super) fn request(args: CommitmentArgs, prices: &mut Prices) -> Result<Reque
         on_demand,
         spot,
         committed: committed.collect(),
-        by_hour: args.by_hour.unwrap_or_default(),
+        by_hour,
     })
+}
+
+/// The GPUs in use in each hour of a report.
+fn used_by_hour(from: Option<&Path>, report: Option<&Measured>) -> Result<Vec<u64>, CommandError> {
+    let report = report.ok_or(PlanError::Missing {
+        option: "from",
+        reason: "--by-hour without a list takes the hours of a report",
+        fix: "give --from, or a list like 2,2,8,8",
+    })?;
+    let hours: Vec<u64> = report.hours().into_values().map(|hour| hour.in_use).collect();
+    if hours.iter().all(|&gpus| gpus == 0) {
+        let fix = "give the report of a run with work, or --by-hour a list like 2,2,8,8";
+        return Err(lacks(from, "hour in which a GPU is in use", fix));
+    }
+    Ok(hours)
 }

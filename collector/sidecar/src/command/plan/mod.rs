@@ -51,7 +51,7 @@ pub(super) fn run(command: PlanCommand) -> Result<(), CommandError> {
         }
         PlanCommand::Batching(args) => {
             let output = args.output.clone();
-            ("batching", output, batching::request(&args).compute()?.worksheet())
+            ("batching", output, batching::request(&args)?.compute()?.worksheet())
         }
         PlanCommand::Select(args) => {
             let output = args.output.clone();

@@ -1,4 +1,4 @@
-//! Prices of plans: given, else of a report, else of the price book.
+//! Prices of plans: given, else quoted by policies, else of a report, else of the price book.
 //!
 //! Must not depend on a question.
 
@@ -7,12 +7,17 @@ use std::path::PathBuf;
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Plan, Price, PriceBook, Query};
+use phasemeter_otlp::experiment::Attributes;
+use phasemeter_plan::error::PlanError;
+use tracing::warn;
 
 use super::super::error::CommandError;
-use super::super::today::today;
-use crate::cli::PlanPriceArgs;
+use super::super::metering;
+use super::super::policies::{self, Evaluations};
+use super::super::today::{now, today};
+use crate::cli::{PlanPriceArgs, PolicyArgs, PriceArgs, PricerArgs};
 use crate::plan::{Measured, PlanPrice};
-use crate::pricing::book_file;
+use crate::pricing::{GpuOfModel, book_file};
 
 /// Finds prices and remembers their provenance.
 pub(super) struct Prices {
@@ -38,9 +43,70 @@ impl Prices {
         self.used
     }
 
-    /// The price on demand: given, else of the report, else of the book if a model or an instance type
-    /// is known.
+    /// What pricing policies quote for this GPU, if there are any and one does.
+    pub(super) fn quoted(
+        &mut self,
+        args: &PlanPriceArgs,
+        model: Option<&str>,
+        measured: Option<&Measured>,
+    ) -> Result<Option<Price>, CommandError> {
+        if args.pricers.is_empty() || args.price.is_some() {
+            return Ok(None);
+        }
+        let of_type = || self.gpu_of(args.instance_type.as_deref());
+        let model = model.or_else(|| measured?.model()).map(str::to_owned).or_else(of_type);
+        let model = model.ok_or(PlanError::Missing {
+            option: "gpu",
+            reason: "a pricing policy is asked for the price of a model",
+            fix: "give --gpu or --instance-type",
+        })?;
+        let PricerArgs { policy_files: files, policy_settings: settings } = args.pricers.clone();
+        let policies = PolicyArgs { files, settings, ..PolicyArgs::default() };
+        let manager = policies::open(&policies, Evaluations::Once)?;
+        let options = PriceArgs {
+            price: None,
+            prices: args.prices.clone(),
+            provider: args.provider.clone(),
+            region: args.region.clone(),
+            instance_type: args.instance_type.clone(),
+            plan: None,
+        };
+        let mut pricing = metering::pricing(&options, &Attributes::new(), manager)?;
+        let gpus = measured.map_or(1, |report| u32::try_from(report.gpus.len()).unwrap_or(1));
+        let gpu = GpuOfModel { model: Some(&model), rank: 0, gpus };
+        let price = pricing.at(&gpu, now(), now()).price.ok();
+        for pricer in pricing.pricers() {
+            if let Some(error) = &pricer.error {
+                warn!("policy {}: {error}", pricer.name);
+            }
+        }
+        // Without a quote it is the list price.
+        let is_quoted = |price: &Price| {
+            pricing
+                .pricers()
+                .iter()
+                .any(|pricer| price.source.ends_with(&format!("quoted by {}", pricer.name)))
+        };
+        Ok(price.filter(is_quoted))
+    }
+
+    /// The price on demand: given, else quoted, else of the report, else of the book if a model or an
+    /// instance type is known.
     pub(super) fn on_demand(
+        &mut self,
+        args: &PlanPriceArgs,
+        model: Option<&str>,
+        measured: Option<&Measured>,
+    ) -> Result<Option<Rate>, CommandError> {
+        if let Some(price) = self.quoted(args, model, measured)? {
+            self.note("quoted price", &price);
+            return Ok(Some(price.rate));
+        }
+        self.unquoted(args, model, measured)
+    }
+
+    /// The same without pricing policies.
+    pub(super) fn unquoted(
         &mut self,
         args: &PlanPriceArgs,
         model: Option<&str>,

@@ -10,7 +10,7 @@ use super::super::error::CommandError;
 use super::memory::specs;
 use super::prices::Prices;
 use super::{lacks, measured};
-use crate::cli::{OfferArg, PlanPriceArgs, SelectArgs};
+use crate::cli::{OfferArg, PlanPriceArgs, PricerArgs, SelectArgs};
 use crate::plan::Measured;
 
 pub(super) fn request(args: SelectArgs, prices: &mut Prices) -> Result<Request, CommandError> {
@@ -71,6 +71,7 @@ fn offer(arg: OfferArg, prices: &mut Prices) -> Result<Offer, CommandError> {
         provider: arg.provider,
         region: arg.region,
         instance_type: arg.instance_type,
+        pricers: PricerArgs::default(),
     };
     let price: Option<Rate> = prices.on_demand(&lookup, model.as_deref(), None)?;
     let price = price.ok_or_else(|| PlanError::Invalid {
