@@ -1,4 +1,4 @@
-//! Exit statuses: 0 success, 2 usage, 65 invalid data, 66 cannot open input, 73 output in use, 74 write
+//! Exit statuses: 0 success, 1 an alert opened (in `alerts.rs`), 2 usage, 65 invalid data, 66 cannot open input, 73 output in use, 74 write
 //! failed.
 
 use std::fs::{self, OpenOptions};

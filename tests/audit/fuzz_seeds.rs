@@ -28,6 +28,12 @@ fn log_target_holds() {
 }
 
 #[test]
+fn alerts_target_holds() {
+    on_each("fuzz/seeds/alerts", 4, properties::alerts);
+    on_each("../otel-config/alerts", 2, properties::alerts);
+}
+
+#[test]
 fn traceparent_target_holds() {
     on_each("fuzz/seeds/traceparent", 4, properties::traceparent);
 }

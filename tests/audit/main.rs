@@ -35,6 +35,7 @@ mod report;
 
 // Tests.
 mod accuracy;
+mod alerts;
 mod bill;
 mod compare;
 mod contracts;

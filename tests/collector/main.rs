@@ -29,6 +29,7 @@ mod script;
 mod server;
 
 // Tests.
+mod alerts;
 mod backends;
 mod configuration;
 mod end_to_end;

@@ -39,8 +39,18 @@ impl Prometheus {
     /// Starts it. It scrapes nothing, and accepts samples that are older than others of their series by
     /// up to `out_of_order`.
     pub(crate) fn start(&self, out_of_order: &str) -> Running {
+        self.start_with(out_of_order, None)
+    }
+
+    /// Starts it with a file of rules.
+    pub(crate) fn start_with(&self, out_of_order: &str, rules: Option<&str>) -> Running {
         let (server, [address]) = Server::start("/-/ready", |[address], dir| {
-            let config = format!("storage: {{tsdb: {{out_of_order_time_window: {out_of_order}}}}}");
+            let mut config =
+                format!("storage: {{tsdb: {{out_of_order_time_window: {out_of_order}}}}}\n");
+            if let Some(rules) = rules {
+                fs::write(dir.join("rules.yaml"), rules).unwrap();
+                config += "rule_files: [rules.yaml]\n";
+            }
             fs::write(dir.join("prometheus.yml"), config).unwrap();
             let mut command = Command::new(&self.program);
             command.env_clear().current_dir(dir).arg("--web.enable-otlp-receiver");
@@ -76,6 +86,20 @@ impl Running {
             (labels.collect(), sample["value"][1].as_str().unwrap().parse().unwrap())
         };
         body["data"]["result"].as_array().unwrap().iter().map(sample).collect()
+    }
+
+    /// The rules that it has loaded: group, name and query.
+    pub(crate) fn rules(&self) -> Vec<(String, String, String)> {
+        let response = get(self.address, "/api/v1/rules").unwrap();
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
+        let body: Value = serde_json::from_str(body).unwrap();
+        let text = |value: &Value, key: &str| value[key].as_str().unwrap().to_owned();
+        let groups = body["data"]["groups"].as_array().unwrap().iter();
+        let rules = groups.flat_map(|group| {
+            let rules = group["rules"].as_array().unwrap().iter();
+            rules.map(move |rule| (text(group, "name"), text(rule, "name"), text(rule, "query")))
+        });
+        rules.collect()
     }
 
     /// The only value of a query; zero if there is none.

@@ -12,6 +12,7 @@ use std::process;
 use std::sync::LazyLock;
 use std::thread;
 
+use phasemeter::alert_rules::AlertRules;
 use phasemeter::environment::Environment;
 use phasemeter::gateway::{Exclusions, Intake};
 use phasemeter::pipeline::{Finished, Pipeline, RequestSink, Settings};
@@ -19,6 +20,8 @@ use phasemeter::policies::{PolicyResults, Quotes};
 use phasemeter::pricing::{PriceOptions, Pricing};
 use phasemeter::report::bar::Bars;
 use phasemeter::report::{self, GpuInput, PoliciesInput, Report};
+use phasemeter_alerts::{Profiles, Selection};
+use phasemeter_meter::alert::{Condition, Metric, Rule};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::{Account, Thresholds};
@@ -255,6 +258,7 @@ fn audit(path: &Path, options: &LogOptions) {
             Quotes::default(),
             BOOK.clone(),
         ),
+        alerts: alert_rules(),
         work: BTreeMap::new(),
         export: Some((ExportSettings::default(), sink)),
     };
@@ -264,6 +268,21 @@ fn audit(path: &Path, options: &LogOptions) {
     assert_eq!(run.gpus.len(), source.gpus().len());
     accounts_sum_to_bill(&run, rate);
     can_be_rendered(&source, &run);
+}
+
+/// A rule of each kind.
+fn alert_rules() -> AlertRules {
+    let rule = |metric: Metric, condition| {
+        let minute = Nanos::from_secs(60);
+        Rule::new(metric.name().to_owned(), metric, condition, minute, minute).unwrap()
+    };
+    let rules = [
+        rule(Metric::Utilization, Condition::Below(500_000)),
+        rule(Metric::Memory, Condition::Above(500_000)),
+        rule(Metric::Power, Condition::Above(500_000)),
+        rule(Metric::Temperature, Condition::Above(50_000_000)),
+    ];
+    AlertRules { rules: rules.into(), ..AlertRules::default() }
 }
 
 /// The accounts of every GPU sum to its bill.
@@ -305,6 +324,7 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
         assumptions: Vec::new(),
         sampling: Vec::new(),
         delivery: Vec::new(),
+        alerts: &run.alerts,
         policies: PoliciesInput {
             results: &run.results,
             pricers: run.pricing.pricers(),
@@ -316,4 +336,13 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
     let page =
         report::text::render(&report, &Bars::of(&input), &report::text::TextOptions::default());
     assert!(!page.contains(|c: char| c.is_control() && c != '\n'));
+}
+
+/// A file of alert rules is read, or its problem is one line.
+pub(crate) fn alerts(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match Profiles::parse("rules.toml", &text) {
+        Ok(profiles) => assert!(Selection::of(profiles.rules().to_vec(), &[]).is_ok()),
+        Err(error) => assert!(error.line >= 1 && !error.to_string().contains('\n'), "{error}"),
+    }
 }

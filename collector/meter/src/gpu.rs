@@ -3,6 +3,7 @@
 //! It owns the state of one GPU, in memory that does not grow with the length of the run, and emits
 //! finalized results to an [`Observer`]. Must not depend on observers or on other GPUs.
 
+mod alerts;
 mod posting;
 mod queries;
 mod rates;
@@ -10,6 +11,7 @@ mod rolling;
 
 pub use self::rolling::WindowTotals;
 use self::rolling::{RollingWindow, Snapshot};
+use crate::alert::{AlertChange, AlertEvaluator};
 pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
 use crate::energy::EnergyMeter;
@@ -24,7 +26,7 @@ use crate::span::PhaseSpan;
 use crate::staleness;
 use crate::summary::Unobserved;
 use crate::timeline::{TimeSlice, Timeline};
-use crate::units::{Bytes, Nanos, Timestamp};
+use crate::units::{Bytes, Milliwatts, Nanos, Timestamp};
 use crate::utilization_feed::UtilizationFeed;
 use crate::wall_time::{WallOffset, WallSteps};
 
@@ -40,6 +42,8 @@ pub trait Observer {
     fn boundary(&mut self, _at: Timestamp, _gpu: &GpuMeter) {}
     /// A session ended at `at` and the next begins. Its spans and its boundary have been emitted.
     fn session(&mut self, _at: Timestamp) {}
+    /// An alert opened or closed.
+    fn alert(&mut self, _change: &AlertChange<'_>) {}
 }
 
 impl Observer for () {}
@@ -74,6 +78,9 @@ pub struct GpuMeter {
     sensors: Sensors,
     /// The recent window, if sessions end.
     window: Option<RollingWindow>,
+    /// The rules for alerts, if there are any.
+    alerts: Option<Box<AlertEvaluator>>,
+    power_limit: Option<Milliwatts>,
 }
 
 impl GpuMeter {
@@ -105,6 +112,8 @@ impl GpuMeter {
             unobserved: Unobserved::default(),
             sensors: Sensors::default(),
             window: None,
+            alerts: None,
+            power_limit: None,
         }
     }
 
@@ -220,6 +229,11 @@ impl GpuMeter {
         self.memory_total = total;
     }
 
+    /// Sets the power limit, for readings ingested from now on.
+    pub const fn set_power_limit(&mut self, limit: Option<Milliwatts>) {
+        self.power_limit = limit;
+    }
+
     /// Ingests a reading. The first readings of a log are buffered until `stale_after` is
     /// estimated.
     fn ingest(&mut self, reading: &Reading, observer: &mut impl Observer) {
@@ -268,6 +282,9 @@ impl GpuMeter {
         self.window = sessions_end.then(|| RollingWindow::new(&self.config, start));
         if let Some(accrual) = &mut self.ledger.accrual {
             accrual.begin(start);
+        }
+        if let Some(alerts) = &mut self.alerts {
+            alerts.begin(start);
         }
         observer.begin(start);
     }

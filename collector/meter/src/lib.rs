@@ -39,6 +39,7 @@ pub mod waste;
 
 // Measurements beside the pipeline.
 pub mod activity;
+pub mod alert;
 pub mod distribution;
 pub mod energy;
 pub mod histogram;

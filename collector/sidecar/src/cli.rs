@@ -4,6 +4,7 @@
 
 #![allow(missing_docs, reason = "flattened groups have no help of their own")]
 
+mod alerts;
 #[cfg(feature = "bill")]
 mod bill;
 #[cfg(feature = "gateway")]
@@ -25,6 +26,7 @@ use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+pub use alerts::AlertArgs;
 #[cfg(feature = "bill")]
 pub use bill::{BillArgs, BillFormat, CompareArgs, Idle};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -190,6 +192,11 @@ pub struct AuditArgs {
     /// count, like `2026-07-27T00:22:27Z,samples,512`. Its total replaces --work.
     #[arg(long, value_name = "FILE", conflicts_with = "work", help_heading = "Experiment")]
     pub work_log: Option<PathBuf>,
+
+    /// Exit with status 1 if an alert opened, for checks in CI.
+    #[cfg(feature = "alerts")]
+    #[arg(long, requires = "alerts", help_heading = "Alerts")]
+    pub fail_on_alert: bool,
 
     #[command(flatten)]
     pub metering: MeteringArgs,

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alert_rules;
 pub mod cli;
 pub mod command;
 pub mod environment;

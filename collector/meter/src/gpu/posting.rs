@@ -26,7 +26,7 @@ impl GpuMeter {
         };
         self.post_covered(last, from, until, observer);
         if until < next {
-            self.post_range(until.max(from), next, Err(None), observer);
+            self.post_range(until.max(from), next, None, observer);
             self.polled.interrupt();
         }
     }
@@ -101,7 +101,7 @@ impl GpuMeter {
         observer: &mut impl Observer,
     ) {
         self.post_covered(last, from, until.min(boundary), observer);
-        self.post_range(until.max(from).min(boundary), boundary, Err(None), observer);
+        self.post_range(until.max(from).min(boundary), boundary, None, observer);
     }
 
     /// Posts the time from `from` to `to` with the values of `reading`.
@@ -126,26 +126,28 @@ impl GpuMeter {
             self.energy.add(power, reading.power_basis, to.since(from));
             self.record_series(Quantity::Power, from, to, power.get().into());
         }
-        let observed = self.post_range(from, to, reading.utilization.map_err(Some), observer);
+        let observed = self.post_range(from, to, Some(reading), observer);
         if let Some(used) = reading.memory_used {
             self.memory.add(used, observed);
         }
     }
 
-    /// Posts the time from `from` to `to`. At each instant the billed feed counts, else the polled
-    /// utilization, else the reason why it is missing. Returns the observed time.
+    /// Posts the time from `from` to `to`, which `reading` covers, unless there is none. At each instant
+    /// the billed feed counts, else the polled utilization, else the reason why it is missing. Returns
+    /// the observed time.
     #[inline(always)]
     fn post_range(
         &mut self,
         from: Timestamp,
         to: Timestamp,
-        polled: Result<Utilization, Option<MissingReason>>,
+        reading: Option<&Reading>,
         observer: &mut impl Observer,
     ) -> Nanos {
+        let polled = reading.map_or(Err(None), |reading| reading.utilization.map_err(Some));
         if self.feeds.is_empty() {
-            self.post_part(from, to, polled, observer)
+            self.post_part(from, to, polled, reading, observer)
         } else {
-            self.post_range_of_feeds(from, to, polled, observer)
+            self.post_range_of_feeds(from, to, polled, reading, observer)
         }
     }
 
@@ -154,13 +156,15 @@ impl GpuMeter {
         from: Timestamp,
         to: Timestamp,
         polled: Result<Utilization, Option<MissingReason>>,
+        reading: Option<&Reading>,
         observer: &mut impl Observer,
     ) -> Nanos {
         let mut observed = Nanos::ZERO;
         let mut at = from;
         while at < to {
             let (value, until) = self.configured_feed().map_or((None, to), |feed| feed.at(at, to));
-            observed += self.post_part(at, until, value.map_or(polled, Ok), observer);
+            let utilization = value.map_or(polled, Ok);
+            observed += self.post_part(at, until, utilization, reading, observer);
             at = until;
         }
         for feed in &mut self.feeds {
@@ -176,12 +180,14 @@ impl GpuMeter {
         from: Timestamp,
         to: Timestamp,
         utilization: Result<Utilization, Option<MissingReason>>,
+        reading: Option<&Reading>,
         observer: &mut impl Observer,
     ) -> Nanos {
         if from >= to {
             return Nanos::ZERO;
         }
         let time = to.since(from);
+        self.post_to_alerts(from, to, utilization.ok(), reading, observer);
         match utilization {
             Ok(utilization) => {
                 self.detect_cycles(from, utilization, observer);

@@ -8,7 +8,8 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, SeverityNumber};
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::alert::AlertChange;
+use phasemeter_meter::units::{Nanos, PPM, Timestamp};
 
 use super::limits::AttributeLimits;
 use super::values::{number, scope, text, whole};
@@ -120,6 +121,33 @@ impl Event {
             severity: event.kind.severity(),
             body: event.body.clone(),
             attributes,
+        }
+    }
+
+    /// The event of an alert of the GPU that this attribute identifies.
+    pub(super) fn from_alert(change: &AlertChange<'_>, gpu: KeyValue) -> Self {
+        let AlertChange { rule, at, since, opened, mean } = *change;
+        let metric = rule.metric();
+        // As in metrics: a share from 0 to 1, or degrees.
+        let value = |value: f64| value / f64::from(PPM);
+        let (name, severity) = if opened {
+            ("phasemeter.alert.opened", Severity::Warn)
+        } else {
+            ("phasemeter.alert.closed", Severity::Info)
+        };
+        let threshold = value(rule.condition().threshold().into());
+        Self {
+            name,
+            severity,
+            body: format!("{}: {rule}, now {}", rule.id(), metric.quantity(mean)),
+            attributes: vec![
+                gpu,
+                text("phasemeter.alert.rule", rule.id()),
+                text("phasemeter.alert.metric", metric.name()),
+                number("phasemeter.alert.value", value(mean)),
+                number("phasemeter.alert.threshold", threshold),
+                number("phasemeter.alert.duration", at.since(since).as_secs_f64()),
+            ],
         }
     }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use phasemeter_meter::alert::AlertChange;
 use phasemeter_meter::gpu::{GpuMeter, Observer};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
@@ -352,6 +353,13 @@ impl Observer for GpuObserver<'_> {
 
     fn boundary(&mut self, at: Timestamp, gpu: &GpuMeter) {
         self.exporter.add_points(at, gpu, self.gpu);
+    }
+
+    fn alert(&mut self, change: &AlertChange<'_>) {
+        let session = self.gpu.session.as_ref().map(|session| session.placement.span);
+        let context = session.or_else(|| self.exporter.experiment.context());
+        let event = Event::from_alert(change, self.gpu.id());
+        self.exporter.export_events(vec![event], change.at, context);
     }
 
     fn session(&mut self, at: Timestamp) {

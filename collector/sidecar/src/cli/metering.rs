@@ -13,6 +13,7 @@ use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::TraceParent;
 
+use super::alerts::AlertArgs;
 use super::policies::PolicyArgs;
 use super::value::{plan, seconds, thresholds, traceparent};
 use super::work::{WorkUnit, work};
@@ -28,6 +29,8 @@ pub struct MeteringArgs {
     pub experiment: ExperimentArgs,
     #[command(flatten)]
     pub policies: PolicyArgs,
+    #[command(flatten)]
+    pub alerts: AlertArgs,
     #[command(flatten)]
     pub report: ReportArgs,
 }

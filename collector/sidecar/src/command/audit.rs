@@ -16,6 +16,8 @@ use super::progress::Progress;
 use super::sinks::Sinks;
 use super::work_log;
 use crate::cli::{AuditArgs, MeteringArgs};
+#[cfg(feature = "alerts")]
+use crate::pipeline::Finished;
 use crate::report::{RejectedRow, Utc, WorkByHour};
 
 /// Maximum number of logs listed in one note.
@@ -44,7 +46,23 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
     let mut provenance = Provenance { work_by_hour, ..provenance(&inputs, &source) };
     provenance.assumptions.extend(model_contradictions(gpu_model.as_ref(), &source));
     let reported = metering::report(&metering, &source, &run, provenance);
-    reported.and(sinks.finish())
+    reported.and(sinks.finish())?;
+    #[cfg(feature = "alerts")]
+    if args.fail_on_alert {
+        check_alerts(&run)?;
+    }
+    Ok(())
+}
+
+/// Checks that no alert opened.
+#[cfg(feature = "alerts")]
+fn check_alerts(run: &Finished) -> Result<(), CommandError> {
+    let counts = run.gpus.iter().filter_map(|gpu| gpu.meter.alerts());
+    let counts = counts.flat_map(|alerts| alerts.log().counts());
+    match counts.map(|counts| counts.opened).sum() {
+        0 => Ok(()),
+        opened => Err(CommandError::AlertsOpened(opened)),
+    }
 }
 
 /// Checks that no output is a log, another output or standard output.

@@ -8,10 +8,9 @@ use std::process::ExitCode;
 use phasemeter_sources::SourceError;
 
 use super::delivery_report::DeliveryReport;
-#[cfg(feature = "plan")]
-use super::exit_status::EX_USAGE;
 use super::exit_status::{
-    EX_CANTCREAT, EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, NOT_EXECUTABLE, NOT_FOUND,
+    CHECK_FAILED, EX_CANTCREAT, EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, EX_USAGE,
+    NOT_EXECUTABLE, NOT_FOUND,
 };
 use crate::pipeline::PipelineError;
 use crate::policies::OpenError;
@@ -31,6 +30,12 @@ pub enum CommandError {
     #[cfg(feature = "bill")]
     #[error(transparent)]
     Compare(#[from] phasemeter_bill::compare::CompareError),
+    /// Rules for alerts cannot be used.
+    #[error(transparent)]
+    Alerts(#[from] super::AlertsError),
+    /// Alerts opened, and that was to be an error.
+    #[error("{}; see Alerts in the report", alerts(*.0))]
+    AlertsOpened(u64),
     /// A work log is invalid.
     #[error(transparent)]
     WorkLog(#[from] super::WorkLogError),
@@ -131,6 +136,10 @@ impl CommandError {
             Self::Bill(error) if error.is_unreadable() => EX_NOINPUT,
             #[cfg(feature = "bill")]
             Self::Bill(_) | Self::Compare(_) => EX_DATAERR,
+            Self::Alerts(error) if error.is_unreadable() => EX_NOINPUT,
+            Self::Alerts(error) if error.is_setting() => EX_USAGE,
+            Self::Alerts(_) => EX_CONFIG,
+            Self::AlertsOpened(_) => CHECK_FAILED,
             Self::WorkLog(super::WorkLogError::Unreadable { .. }) => EX_NOINPUT,
             Self::WorkLog(_) => EX_DATAERR,
             Self::FileInUse { .. } => EX_CANTCREAT,
@@ -182,4 +191,8 @@ impl CommandError {
         }
         lines.join(": ")
     }
+}
+
+fn alerts(count: u64) -> String {
+    if count == 1 { "1 alert opened".to_owned() } else { format!("{count} alerts opened") }
 }

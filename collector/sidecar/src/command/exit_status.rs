@@ -1,6 +1,8 @@
 //! Exit statuses, after sysexits.h; 126 and 127 are those of shells. Clap exits with 2 for usage
 //! errors.
 
+/// What was checked does not hold: an alert opened.
+pub(super) const CHECK_FAILED: u8 = 1;
 /// Invalid usage, as of clap.
 pub(super) const EX_USAGE: u8 = 2;
 /// Invalid data.

@@ -15,6 +15,7 @@ use phasemeter_otlp::receiver::Received;
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::mapping::{MappingFile, Mappings, ReadingBuffer};
 
+use super::alerts;
 use super::delivery::Delivery;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
@@ -66,6 +67,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     manager.iter().for_each(|manager| manager.wait());
     let settings = Settings {
         meter: args.config(),
+        alerts: alerts::select(&args.metering.alerts)?,
         pricing: metering::pricing(&args.metering.price, &resource, manager.clone())?,
         work: metering::work(&args.metering),
         export: request_sink(delivery.as_ref(), &mut otlp_file)

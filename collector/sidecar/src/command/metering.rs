@@ -12,6 +12,7 @@ use phasemeter_rules::window::Window;
 use phasemeter_sources::Source;
 use tracing::warn;
 
+use super::alerts;
 use super::dump::Dump;
 use super::error::CommandError;
 use super::output_files::OutputFiles;
@@ -56,6 +57,7 @@ pub(super) fn check_outputs(
     report: Option<&Path>,
 ) -> Result<(), CommandError> {
     policies::inputs(&args.policies).for_each(|path| files.add_input(&path));
+    alerts::files(&args.alerts).for_each(|path| files.add_input(&path));
     args.price.prices.iter().for_each(|path| files.add_input(path));
     files.add_stream(io::stderr(), "standard error");
     let outputs = [
@@ -79,6 +81,7 @@ pub(super) fn meter<S: Source>(
     let manager = policies::open(&args.policies, policies::Evaluations::Once)?;
     let settings = Settings {
         meter: args.meter.config(),
+        alerts: alerts::select(&args.alerts)?,
         pricing: pricing(&args.price, &environment.experiment.attributes, manager.clone())?,
         work: work(args),
         export: sinks.request_sink().map(|sink| (environment.export, sink)),
@@ -149,6 +152,7 @@ pub(super) fn input<'a>(
         assumptions,
         sampling: provenance.sampling,
         delivery: provenance.delivery,
+        alerts: &run.alerts,
         policies: PoliciesInput {
             results: &run.results,
             pricers: run.pricing.pricers(),

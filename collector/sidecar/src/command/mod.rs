@@ -1,5 +1,7 @@
 //! The subcommands, one file each, and what they share.
 
+#[cfg_attr(not(feature = "alerts"), path = "alerts/absent.rs")]
+mod alerts;
 mod audit;
 #[cfg(feature = "bill")]
 mod bill;
@@ -60,6 +62,7 @@ mod work_log;
 #[cfg(feature = "live")]
 mod work_socket;
 
+pub use alerts::AlertsError;
 pub use error::CommandError;
 #[cfg(feature = "live")]
 pub use live_error::LiveError;

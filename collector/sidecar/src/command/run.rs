@@ -22,6 +22,7 @@ use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::Driver;
 use tracing::{error, warn};
 
+use super::alerts;
 use super::child::{self, Child};
 use super::delivery::Delivery;
 use super::dump::Dump;
@@ -70,6 +71,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let environment = metering::environment();
     let report_path = args.report_file.as_deref();
     metering::check_outputs(OutputFiles::default(), &args.metering, report_path)?;
+    let alerts = alerts::select(&args.metering.alerts)?;
     let report_file = report_path.map(ReplacedFile::at).transpose()?;
     let otlp_file = args.metering.report.otlp_file.as_deref();
     otlp_file.map_or(Ok(()), files::reject_pipe)?;
@@ -111,6 +113,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let sink = request_sink(delivery.as_ref(), &mut otlp_file);
     let settings = Settings {
         meter: config,
+        alerts,
         pricing,
         work: metering::work(&args.metering),
         export: sink.map(|sink| (environment.export, sink)),

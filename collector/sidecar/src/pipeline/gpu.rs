@@ -188,6 +188,7 @@ impl MeteredGpu {
             self.memory_total = identity.memory_total;
             self.meter.set_memory_total(identity.memory_total);
         }
+        self.meter.set_power_limit(self.power_limit.or(identity.power_limit));
         let mut reading = *reading;
         if let Some(tracker) = &mut self.tracker {
             reading.device = reading.device.or(&tracker.state(reading.at));

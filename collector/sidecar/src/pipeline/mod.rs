@@ -26,6 +26,7 @@ use phasemeter_otlp::experiment::{
 use phasemeter_rules::window::Window;
 use phasemeter_sources::{Source, SourceError};
 
+use crate::alert_rules::AlertRules;
 use crate::policies::PolicyResults;
 use crate::pricing::Pricing;
 use crate::resource;
@@ -49,6 +50,8 @@ pub struct Settings<'a> {
     pub meter: MeterConfig,
     /// Prices of GPUs.
     pub pricing: Pricing,
+    /// Rules for alerts.
+    pub alerts: AlertRules,
     /// Work done, by unit.
     pub work: BTreeMap<String, u64>,
     /// The export settings and the sink; `None` if nothing is exported.
@@ -74,6 +77,8 @@ pub struct Finished {
     pub gpus: Vec<MeteredGpu>,
     /// Its prices.
     pub pricing: Pricing,
+    /// Its rules for alerts.
+    pub alerts: AlertRules,
     /// The results of recommenders.
     pub results: PolicyResults,
     /// The wall time at its end.
@@ -86,6 +91,7 @@ pub struct Finished {
 pub struct Pipeline<'a> {
     meter: MeterConfig,
     pricing: Pricing,
+    alerts: AlertRules,
     work: BTreeMap<String, u64>,
     experiment: ExperimentState,
     export: Option<(ExportSettings, RequestSink<'a>)>,
@@ -156,6 +162,7 @@ impl<'a> Pipeline<'a> {
         Self {
             meter: MeterConfig { boundary_every: every.unwrap_or_default(), ..settings.meter },
             pricing: settings.pricing,
+            alerts: settings.alerts,
             work: settings.work,
             experiment,
             export: settings.export,
@@ -308,8 +315,8 @@ impl<'a> Pipeline<'a> {
         if let (Some(exporter), Some((_, sink))) = (self.exporter, &mut self.export) {
             exporter.finish().try_for_each(sink).map_err(PipelineError::Export)?;
         }
-        let Self { gpus, pricing, wall, work, .. } = self;
-        Ok(Finished { experiment, gpus, pricing, results, wall: wall.offset(), work })
+        let Self { gpus, pricing, alerts, wall, work, .. } = self;
+        Ok(Finished { experiment, gpus, pricing, alerts, results, wall: wall.offset(), work })
     }
 
     /// Meters what all GPUs have buffered, one boundary after another, so that no GPU is exported ahead

@@ -3,6 +3,7 @@
 //! Must not depend on readings or exports.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::GpuIdentity;
@@ -33,6 +34,9 @@ impl Pipeline<'_> {
         let of_model = GpuOfModel { model, rank, gpus: gpus_of(&self.models, model) };
         let current = self.pricing.at(&of_model, first, at);
         let mut gpu = MeteredGpu::new(meter, identity, rank, current);
+        if !self.alerts.rules.is_empty() {
+            gpu.meter.set_alert_rules(Arc::clone(&self.alerts.rules));
+        }
         if let Some(exporter) = &mut self.exporter {
             gpu.begin_export(exporter, identity);
         }

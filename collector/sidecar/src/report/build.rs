@@ -18,6 +18,7 @@ use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, PPM, Timestamp, Util
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_meter::waste::WasteByCategory;
 
+use super::alerts::Alerts;
 use super::input::{GpuInput, Input};
 use super::model::*;
 use super::periods::Periods;
@@ -71,6 +72,7 @@ impl Report {
             assumptions: input.assumptions.clone(),
             sampling: input.sampling.clone(),
             delivery: input.delivery.clone(),
+            alerts: Alerts::build(input),
             recommendations: section.recommendations,
             needs: section.needs,
             uncovered_waste: section.uncovered_waste,

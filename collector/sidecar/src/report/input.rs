@@ -11,6 +11,7 @@ use phasemeter_meter::wall_time::WallOffset;
 
 use super::experiment::Experiment;
 use super::rejected_row::RejectedRow;
+use crate::alert_rules::AlertRules;
 use crate::policies::{PolicyResults, PricerStats};
 use crate::pricing::EarlierPrices;
 
@@ -46,6 +47,8 @@ pub struct Input<'a> {
     pub sampling: Vec<String>,
     /// Outcome of OTLP delivery, in the same form.
     pub delivery: Vec<String>,
+    /// Rules for alerts.
+    pub alerts: &'a AlertRules,
     /// The results of policies.
     pub policies: PoliciesInput<'a>,
 }

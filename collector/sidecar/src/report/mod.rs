@@ -3,6 +3,7 @@
 //! [`Report::build`] computes it once from the meters; [`text`] and [`json`] are two views of the
 //! same numbers. Must not depend on sources, clocks, terminals or the environment.
 
+mod alerts;
 pub mod bar;
 mod build;
 mod experiment;
@@ -20,6 +21,7 @@ mod tests;
 pub mod text;
 mod value;
 
+pub use alerts::{AlertRule, Alerts, OpenedAlert, SkippedAlertRule};
 pub use experiment::Experiment;
 pub use input::{GpuInput, Input, PoliciesInput, WorkByHour};
 pub use model::*;

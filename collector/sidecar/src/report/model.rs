@@ -11,6 +11,7 @@ use phasemeter_meter::percent::Percent;
 use phasemeter_meter::projection::UnitCost;
 use serde::{Serialize, Serializer};
 
+use super::alerts::Alerts;
 use super::experiment::Experiment;
 use super::periods::Periods;
 use super::policies::{Need, Policy, Recommendation, Savings, UncoveredWaste};
@@ -58,6 +59,9 @@ pub struct Report {
     pub sampling: Vec<String>,
     /// Outcome of OTLP delivery in a live run, one sentence per signal.
     pub delivery: Vec<String>,
+    /// Alerts; `None` if there were no rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alerts: Option<Alerts>,
     /// Recommendations of policies: risks, then savings by better use, then capacity, then savings by a
     /// lower rate; each the largest expected saving times confidence first.
     pub recommendations: Vec<Recommendation>,

@@ -11,6 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::experiment::Experiment;
 use super::input::{GpuInput, Input, PoliciesInput};
+use crate::alert_rules::AlertRules;
 use crate::policies::PolicyResults;
 use crate::pricing::EarlierPrices;
 
@@ -19,6 +20,9 @@ pub(super) const START: u64 = 1_785_111_747;
 
 /// No policy was evaluated.
 static NO_RESULTS: LazyLock<PolicyResults> = LazyLock::new(PolicyResults::default);
+
+/// There are no rules for alerts.
+static NO_ALERTS: LazyLock<AlertRules> = LazyLock::new(AlertRules::default);
 
 pub(super) const H100: &str = "NVIDIA H100 80GB HBM3";
 
@@ -88,6 +92,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
         assumptions: Vec::new(),
         sampling: Vec::new(),
         delivery: Vec::new(),
+        alerts: &NO_ALERTS,
         policies: PoliciesInput { results: &NO_RESULTS, pricers: &[], timed: false },
     }
 }

@@ -16,6 +16,7 @@ use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
 
 use super::error::PolicyCommandError;
 use super::files;
+use crate::alert_rules::AlertRules;
 use crate::cli::{InputArgs, PriceArgs};
 use crate::command::error::CommandError;
 use crate::command::metering;
@@ -65,6 +66,7 @@ impl PolicyInput {
         let settings = Settings {
             meter: MeterConfig::default(),
             pricing: metering::pricing(price, &Attributes::new(), None)?,
+            alerts: AlertRules::default(),
             work: BTreeMap::new(),
             export: None,
         };

@@ -4,6 +4,7 @@
 //! measurement; last the recommendations, what they would save, and what is missing for others. Must
 //! not depend on the terminal or add numbers that are not in the report.
 
+mod alerts;
 mod explanation;
 pub(crate) mod format;
 mod gpus;
@@ -68,6 +69,7 @@ pub fn render(report: &Report, bars: &Bars<'_>, options: &TextOptions) -> String
     money::write(&mut page, report);
     blank(&mut page);
     measured::write(&mut page, report);
+    alerts::write(&mut page, report);
     let in_full = options.explain != Explain::None;
     match &options.explain {
         Explain::None => recommendations::write(&mut page, report),

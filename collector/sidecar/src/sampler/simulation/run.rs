@@ -25,6 +25,7 @@ use phasemeter_sources::clock::{Clock, ClockReading, TimeSource};
 use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
 
 use super::plan::{GPUS, Plan, start};
+use crate::alert_rules::AlertRules;
 use crate::pipeline::{Pipeline, Settings};
 use crate::policies::{PolicyResults, Quotes};
 use crate::pricing::{PriceOptions, Pricing};
@@ -162,6 +163,7 @@ impl Plan {
                 ..MeterConfig::default()
             },
             pricing: Pricing::new(given, Quotes::default(), PriceBook::built_in()),
+            alerts: AlertRules::default(),
             work: BTreeMap::new(),
             export: Some((
                 ExportSettings::default(),

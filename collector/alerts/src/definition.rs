@@ -1,0 +1,97 @@
+//! A rule as its file defines it: some values may have to be set.
+//!
+//! Must not depend on the file format.
+
+use phasemeter_meter::alert::Metric;
+use phasemeter_meter::units::Nanos;
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleMetric {
+    /// The meter has it.
+    Measured(Metric),
+    /// The share of warps that are active. No source has it.
+    SmOccupancy,
+    /// Time in which transfers or collective operations wait. No source has it.
+    CommunicationStall,
+}
+
+impl RuleMetric {
+    /// All metrics.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let measured = Metric::ALL.into_iter().map(Self::Measured);
+        measured.chain([Self::SmOccupancy, Self::CommunicationStall])
+    }
+
+    /// The name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Measured(metric) => metric.name(),
+            Self::SmOccupancy => "sm_occupancy",
+            Self::CommunicationStall => "communication_stall",
+        }
+    }
+
+    /// Whether it is a share, and not a temperature.
+    #[must_use]
+    pub const fn is_share(self) -> bool {
+        match self {
+            Self::Measured(metric) => metric.is_share(),
+            Self::SmOccupancy | Self::CommunicationStall => true,
+        }
+    }
+}
+
+/// A value of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level<T> {
+    /// Defined.
+    Fixed(T),
+    /// Must be set.
+    Required,
+}
+
+impl<T> Level<T> {
+    /// The value, if it is defined.
+    pub fn fixed(self) -> Option<T> {
+        match self {
+            Self::Fixed(value) => Some(value),
+            Self::Required => None,
+        }
+    }
+}
+
+/// A rule of a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleDefinition {
+    /// Its profile, if it has one.
+    pub profile: Option<String>,
+    /// Its name in the profile.
+    pub name: String,
+    /// What it means if it holds, as a phrase without its full stop.
+    pub brief: String,
+    /// What it is about.
+    pub metric: RuleMetric,
+    /// Whether it holds below the threshold, and not above.
+    pub is_below: bool,
+    /// The threshold, in the unit of the metric.
+    pub threshold: Level<u32>,
+    /// The time that the mean is of.
+    pub window: Nanos,
+    /// How long the condition must hold.
+    pub hold: Level<Nanos>,
+    /// Whether it is evaluated unless it is disabled.
+    pub enabled: bool,
+}
+
+impl RuleDefinition {
+    /// Its name among all rules: `profile.name`.
+    #[must_use]
+    pub fn id(&self) -> String {
+        match &self.profile {
+            Some(profile) => format!("{profile}.{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Evaluates the rules of one GPU at the end of each UTC minute.
+//!
+//! A rule is evaluated if at least half of its window is observed. Otherwise its state is kept and
+//! its timer paused: unobserved time is neither a reason for an alert nor for its end. Memory is
+//! bounded by the longest window per metric. Must not depend on where values come from.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::log::{Alert, AlertLog};
+use super::rule::{AlertChange, Condition, MINUTE, Metric, Rule};
+use crate::units::{Nanos, Timestamp};
+
+/// Largest value: the sum over a minute fits 64 bits.
+const MAX_VALUE: u32 = 250_000_000;
+
+/// The values of a time range, by metric, in the metric's unit; `None` if missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Values([Option<u32>; Metric::COUNT]);
+
+impl Values {
+    /// Sets the value of a metric, at most 250 °C or 25,000%.
+    #[must_use]
+    pub fn with(mut self, metric: Metric, value: Option<u32>) -> Self {
+        self.0[metric as usize] = value.map(|value| value.min(MAX_VALUE));
+        self
+    }
+
+    fn is_empty(self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+}
+
+/// Observed time, and Σ value × time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Minute {
+    observed: u64,
+    weighted: u64,
+}
+
+/// The minutes of one metric, over the longest window of a rule about it.
+#[derive(Clone, Debug, Default)]
+struct History {
+    open: Minute,
+    /// The last is the latest.
+    closed: VecDeque<Minute>,
+    keep: usize,
+}
+
+/// One rule: sums over its window, and its timer.
+#[derive(Clone, Debug, Default)]
+struct State {
+    observed: u64,
+    weighted: u128,
+    /// Since when its condition holds, and for how many evaluated minutes after that.
+    pending: Option<(Timestamp, u64)>,
+    is_open: bool,
+}
+
+/// Evaluates the rules of one GPU.
+#[derive(Clone, Debug)]
+pub struct AlertEvaluator {
+    rules: Arc<[Rule]>,
+    states: Vec<State>,
+    histories: [Option<History>; Metric::COUNT],
+    /// The end of the minute in progress.
+    minute_end: Timestamp,
+    log: AlertLog,
+}
+
+impl AlertEvaluator {
+    /// An evaluator of these rules, without values.
+    #[must_use]
+    pub fn new(rules: Arc<[Rule]>) -> Self {
+        let mut histories: [Option<History>; Metric::COUNT] = Default::default();
+        for rule in rules.iter() {
+            let history = histories[rule.metric() as usize].get_or_insert_default();
+            history.keep = history.keep.max(rule.minutes());
+        }
+        Self {
+            states: vec![State::default(); rules.len()],
+            log: AlertLog::new(rules.len()),
+            histories,
+            rules,
+            minute_end: Timestamp::EPOCH,
+        }
+    }
+
+    /// The rules.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The alerts so far.
+    #[must_use]
+    pub const fn log(&self) -> &AlertLog {
+        &self.log
+    }
+
+    /// Starts at this instant.
+    pub fn begin(&mut self, at: Timestamp) {
+        self.minute_end = at.floor(MINUTE) + MINUTE;
+    }
+
+    /// Posts the values from `from` to `to`, which follow those before without a gap, and evaluates
+    /// the rules at the end of each minute in between.
+    pub fn post(
+        &mut self,
+        mut from: Timestamp,
+        to: Timestamp,
+        values: Values,
+        emit: &mut dyn FnMut(&AlertChange<'_>),
+    ) {
+        // The last minute that a timestamp can have never ends.
+        while self.minute_end <= to && from < to {
+            self.add(values, self.minute_end.since(from));
+            from = self.minute_end;
+            self.close_minute(emit);
+            self.minute_end = from + MINUTE;
+            if values.is_empty() {
+                self.skip(to);
+            }
+        }
+        self.add(values, to.since(from.min(to)));
+    }
+
+    #[inline]
+    fn add(&mut self, values: Values, time: Nanos) {
+        for (history, value) in self.histories.iter_mut().zip(values.0) {
+            if let (Some(history), Some(value)) = (history, value) {
+                history.open.observed += time.0;
+                history.open.weighted += u64::from(value) * time.0;
+            }
+        }
+    }
+
+    /// Skips the empty minutes before `to` that change nothing, since all windows are empty.
+    fn skip(&mut self, to: Timestamp) {
+        let is_empty = self.states.iter().all(|state| state.observed == 0);
+        if is_empty && to.since(self.minute_end) > MINUTE {
+            self.minute_end = to.floor(MINUTE);
+            self.histories.iter_mut().flatten().for_each(|history| history.closed.clear());
+        }
+    }
+
+    fn close_minute(&mut self, emit: &mut dyn FnMut(&AlertChange<'_>)) {
+        let at = self.minute_end;
+        for history in self.histories.iter_mut().flatten() {
+            if history.closed.len() > history.keep {
+                history.closed.pop_front();
+            }
+            history.closed.push_back(std::mem::take(&mut history.open));
+        }
+        for (index, (rule, state)) in self.rules.iter().zip(&mut self.states).enumerate() {
+            if let Some(history) = &self.histories[rule.metric() as usize] {
+                state.shift(history, rule.minutes());
+            }
+            if state.observed == 0 || state.observed < rule.window().0.div_ceil(2) {
+                continue;
+            }
+            self.log.count_evaluation(index);
+            state.evaluate(index, rule, at, &mut self.log, emit);
+        }
+    }
+}
+
+impl State {
+    /// Moves the window by the latest minute.
+    fn shift(&mut self, history: &History, minutes: usize) {
+        if let Some(latest) = history.closed.back() {
+            self.observed += latest.observed;
+            self.weighted += u128::from(latest.weighted);
+        }
+        let oldest = history.closed.len().checked_sub(minutes + 1);
+        if let Some(oldest) = oldest.and_then(|index| history.closed.get(index)) {
+            self.observed -= oldest.observed;
+            self.weighted -= u128::from(oldest.weighted);
+        }
+    }
+
+    fn evaluate(
+        &mut self,
+        index: usize,
+        rule: &Rule,
+        at: Timestamp,
+        log: &mut AlertLog,
+        emit: &mut dyn FnMut(&AlertChange<'_>),
+    ) {
+        let condition = rule.condition();
+        let mean = mean(self.weighted, self.observed);
+        if !condition.holds(self.weighted, self.observed) {
+            let pending = self.pending.take();
+            if std::mem::take(&mut self.is_open) {
+                log.close(index, at);
+                let since = pending.map_or(at, |(since, _)| since);
+                emit(&AlertChange { rule, at, since, opened: false, mean });
+            }
+            return;
+        }
+        let (since, minutes) = match self.pending {
+            Some((since, minutes)) => (since, minutes + 1),
+            None => (at, 0),
+        };
+        self.pending = Some((since, minutes));
+        if self.is_open {
+            log.extend(index, mean, matches!(condition, Condition::Below(_)));
+        } else if minutes.saturating_mul(MINUTE.0) >= rule.hold().0 {
+            self.is_open = true;
+            log.open(Alert { rule: index, since, opened: at, closed: None, mean, extreme: mean });
+            emit(&AlertChange { rule, at, since, opened: true, mean });
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for display; conditions are exact")]
+fn mean(weighted: u128, observed: u64) -> f64 {
+    weighted as f64 / observed as f64
+}
