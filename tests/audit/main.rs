@@ -41,6 +41,7 @@ mod compare;
 mod contracts;
 mod demo;
 mod determinism;
+mod exercises;
 mod exit_status;
 mod fixtures;
 mod fleets;
