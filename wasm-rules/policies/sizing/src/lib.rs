@@ -174,13 +174,14 @@ fn unbalanced<'a>(gpu: &'a Gpu, observed: &[&'a Gpu]) -> Option<Finding<'a>> {
 
 /// Whether a training job has a steady load while it works, with idle time before or after it.
 fn works_steadily(gpu: &Gpu) -> bool {
+    let activity = &gpu.activity;
+    let is_quiet_for_minutes = activity.minutes_seconds >= 0.9 * activity.quiet.seconds;
+    if gpu.workload != Workload::Training || gpu.is_bouncing() || !is_quiet_for_minutes {
+        return false;
+    }
     let busy: Vec<_> = gpu.utilization.iter().copied().filter(|level| *level >= 0.1).collect();
     let spread = percentile(&busy, 90).zip(percentile(&busy, 10)).map(|(high, low)| high - low);
-    gpu.workload == Workload::Training
-        && !gpu.is_bouncing()
-        && gpu.activity.minutes_seconds >= 0.9 * gpu.activity.quiet.seconds
-        && busy.len() >= MIN_POINTS
-        && spread.is_some_and(|spread| spread <= STEADY)
+    busy.len() >= MIN_POINTS && spread.is_some_and(|spread| spread <= STEADY)
 }
 
 /// How often a batch can be doubled: about half of the memory in use grows with it.
