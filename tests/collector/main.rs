@@ -35,4 +35,5 @@ mod configuration;
 mod end_to_end;
 mod fleet;
 mod forwarding;
+mod gateway;
 mod identity;

@@ -9,6 +9,7 @@
 )]
 
 mod dcgm;
+mod load;
 #[path = "../../../otlp/tests/mock_backend/mod.rs"]
 mod mock_backend;
 #[path = "../../../../tests/otlp/mod.rs"]

@@ -25,18 +25,27 @@ pub(crate) struct Gateway {
 
 /// The binary, with a backend over gRPC.
 pub(crate) fn phasemeter(backend: &MockBackend) -> Command {
+    phasemeter_to(&format!("http://{}", backend.address))
+}
+
+fn phasemeter_to(backend: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
     command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
     command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
-    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", backend.address));
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", backend);
     command
 }
 
 impl Gateway {
     /// Starts it on a free port.
     pub(crate) fn start(backend: &MockBackend, options: &[&str]) -> Self {
+        Self::start_at(&format!("http://{}", backend.address), options)
+    }
+
+    /// Starts it before the backend at this endpoint.
+    pub(crate) fn start_at(backend: &str, options: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut command = phasemeter(backend);
+        let mut command = phasemeter_to(backend);
         command.args(["gateway", "--listen", "127.0.0.1:0", "--price", "3.6"]);
         command.args(["--hold", "3600", "--no-default-policies", "--report"]);
         command.arg(directory.path().join("report.json")).args(options);
@@ -57,6 +66,11 @@ impl Gateway {
     /// Its endpoint.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Its process ID.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Stops it; returns its exit status and its report.

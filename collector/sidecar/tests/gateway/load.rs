@@ -1,0 +1,114 @@
+//! The gateway under load, and without a backend. Delays are printed, not asserted: they depend on what
+//! else the machine does.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use phasemeter_otlp::EncodedRequest;
+
+use crate::mock_backend::{MockBackend, Unreachable};
+use crate::process::{Gateway, client};
+use crate::{SOON, body};
+
+/// Spans per request, and time between requests: 10,000 spans per second.
+const SPANS: u64 = 100;
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Number of requests: three seconds.
+const REQUESTS: u64 = 300;
+
+/// Maximum resident memory without a backend.
+const MAX_RESIDENT_KIB: u64 = 64 * 1_024;
+
+fn request(number: u64, spans: u64) -> EncodedRequest {
+    let span = |i: u64| Span {
+        trace_id: [number.to_be_bytes(), i.to_be_bytes()].concat(),
+        span_id: i.to_be_bytes().to_vec(),
+        name: "llm_request".to_owned(),
+        start_time_unix_nano: 1_785_110_400_000_000_000 + number,
+        end_time_unix_nano: 1_785_110_401_000_000_000 + i,
+        trace_state: "a".repeat(100),
+        ..Span::default()
+    };
+    let scope_spans = ScopeSpans { spans: (0..spans).map(span).collect(), ..Default::default() };
+    let group = ResourceSpans { scope_spans: vec![scope_spans], ..Default::default() };
+    EncodedRequest::traces(&ExportTraceServiceRequest { resource_spans: vec![group] })
+}
+
+/// Sends requests at their times, and returns how long each took to arrive, sorted.
+fn delays(backend: MockBackend, endpoint: &str, requests: &[EncodedRequest]) -> Vec<Duration> {
+    let client = client(endpoint);
+    let expected: Vec<_> = requests.iter().map(|request| request.body().clone()).collect();
+    let arrivals = thread::spawn(move || {
+        let arrive = |expected: &bytes::Bytes| {
+            let request = backend.next_request();
+            assert!(body(&request) == expected, "the bytes differ, or their order");
+            Instant::now()
+        };
+        expected.iter().map(arrive).collect::<Vec<_>>()
+    });
+    let started = Instant::now();
+    let sent: Vec<Instant> = (0..)
+        .zip(requests)
+        .map(|(i, request)| {
+            thread::sleep((started + INTERVAL * i).saturating_duration_since(Instant::now()));
+            let now = Instant::now();
+            client.enqueue(request.clone());
+            now
+        })
+        .collect();
+    assert!(client.flush(SOON).all_sent());
+    let arrivals = arrivals.join().unwrap();
+    let mut delays: Vec<_> = sent.iter().zip(arrivals).map(|(sent, at)| at - *sent).collect();
+    delays.sort_unstable();
+    delays
+}
+
+#[test]
+fn ten_thousand_spans_per_second_pass_unchanged() {
+    let requests: Vec<_> = (0..REQUESTS).map(|number| request(number, SPANS)).collect();
+    let direct = MockBackend::start([]);
+    let endpoint = format!("http://{}", direct.address);
+    let direct = delays(direct, &endpoint, &requests);
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &[]);
+    let through = delays(backend, &gateway.endpoint(), &requests);
+    gateway.stop();
+    let millis = |delays: &[Duration], percent: usize| {
+        delays[delays.len() * percent / 100].as_secs_f64() * 1e3
+    };
+    for (name, delays) in [("direct", &direct), ("through the gateway", &through)] {
+        let (p50, p99) = (millis(delays, 50), millis(delays, 99));
+        println!("{name}: p50 {p50:.2} ms, p99 {p99:.2} ms");
+    }
+    assert_eq!(through.len(), requests.len());
+}
+
+#[test]
+fn memory_is_limited_while_the_backend_is_down() {
+    let nothing = Unreachable::reserve();
+    let gateway = Gateway::start_at(&format!("http://{}", nothing.address), &[]);
+    // Over several connections, more than fits.
+    let clients: Vec<_> = (0..8).map(|_| client(&gateway.endpoint())).collect();
+    for number in 0..80 {
+        let client = &clients[usize::try_from(number % 8).unwrap()];
+        client.enqueue(request(number, 5_000));
+    }
+    let outcomes = clients.into_iter().map(|client| client.flush(Duration::from_secs(3)));
+    let (sent, unsent) = outcomes.fold((0, 0), |(sent, unsent), outcome| {
+        let counts = &outcome.traces;
+        assert_eq!((counts.rejected.requests, counts.partially_rejected), (0, 0));
+        (sent + counts.sent.bytes, unsent + counts.unsent.bytes)
+    });
+    let status = fs::read_to_string(format!("/proc/{}/status", gateway.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    gateway.stop();
+    println!("{sent} bytes accepted, {unsent} not; at most {peak} KiB resident");
+    assert!(sent > 8 << 20 && sent <= 16 << 20, "{sent}");
+    assert!(unsent > 0);
+    assert!(peak <= MAX_RESIDENT_KIB, "{peak} KiB");
+}

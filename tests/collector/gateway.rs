@@ -1,0 +1,169 @@
+//! dcgm-exporter's page, scraped by a real Collector, through the gateway and back into that Collector.
+//!
+//! ```text
+//! page ─→ otelcol ─→ phasemeter gateway ─→ otelcol ─→ file: points and bill ─→ equal
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::otelcol::{Collector, Otelcol};
+use crate::otlp::Captured;
+
+const GPU: &str = "GPU-604ac76c-d9cf-fef3-62e9-d92044ab6e52";
+
+const NANOS: u64 = 1_000_000_000;
+
+/// Nano-dollars per second at $3.60 per hour.
+const NANO_USD: u64 = 1_000_000;
+
+const TERM: i32 = 15;
+
+/// Percent of each stretch of 6 s.
+const SCRIPT: [u32; 4] = [0, 50, 95, 80];
+const STRETCH: Duration = Duration::from_secs(6);
+
+/// The page of dcgm-exporter, as its template writes it.
+fn page(percent: u32) -> String {
+    let labels = format!(
+        "gpu=\"0\",UUID=\"{GPU}\",pci_bus_id=\"00000000:00:04.0\",device=\"nvidia0\",\
+         modelName=\"NVIDIA L4\",hostname=\"node-1\",DCGM_FI_DRIVER_VERSION=\"550.90.07\",\
+         container=\"train\",namespace=\"ml\",pod=\"train-0\""
+    );
+    let mut page = String::new();
+    for (name, kind, help, value) in [
+        ("DCGM_FI_DEV_SM_CLOCK", "gauge", "SM clock frequency (in MHz).", "1410".to_owned()),
+        ("DCGM_FI_DEV_GPU_TEMP", "gauge", "GPU temperature (in C).", "41".to_owned()),
+        ("DCGM_FI_DEV_POWER_USAGE", "gauge", "Power draw (in W).", "61.523000".to_owned()),
+        ("DCGM_FI_DEV_GPU_UTIL", "gauge", "GPU utilization (in %).", percent.to_string()),
+        (
+            "DCGM_FI_DEV_XID_ERRORS",
+            "gauge",
+            "Value of the last XID error encountered.",
+            "0".to_owned(),
+        ),
+        ("DCGM_FI_DEV_FB_FREE", "gauge", "Framebuffer memory free (in MiB).", "22566".to_owned()),
+        ("DCGM_FI_DEV_FB_USED", "gauge", "Framebuffer memory used (in MiB).", "0".to_owned()),
+        // Not supported by this GPU.
+        ("DCGM_FI_PROF_SM_ACTIVE", "gauge", "SM activity.", "140737488355328.000000".to_owned()),
+    ] {
+        page +=
+            &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{{{labels}}} {value}\n");
+    }
+    page
+}
+
+/// Serves the page of the script, from now on.
+fn exporter() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let started = Instant::now();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4_096];
+            let _ = stream.read(&mut request);
+            let stretch = started.elapsed().as_secs() / STRETCH.as_secs();
+            let percent = SCRIPT.get(usize::try_from(stretch).unwrap()).copied().unwrap_or(0);
+            let page = page(percent);
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\nconnection: close";
+            let _ = write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{page}", page.len());
+        }
+    });
+    address
+}
+
+/// Starts the gateway before this Collector, and waits until it listens.
+fn start_gateway(collector: &Collector, listen: &str) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    command.env_clear().stdin(Stdio::null()).stderr(Stdio::piped());
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", collector.grpc));
+    command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    command.args(["gateway", "--listen", listen, "--price", "3.6", "--hold", "3600"]);
+    let mut gateway = command.arg("--no-default-policies").spawn().unwrap();
+    let mut log = BufReader::new(gateway.stderr.take().unwrap()).lines();
+    let first = log.next().unwrap().unwrap();
+    assert!(first.contains("receiving OTLP"), "{first}");
+    thread::spawn(move || log.for_each(drop));
+    gateway
+}
+
+/// The utilization points that passed, by time in nanoseconds.
+fn points(captured: &Captured) -> BTreeMap<u64, u64> {
+    let streams = captured.streams("DCGM_FI_DEV_GPU_UTIL").into_iter();
+    let own = streams.filter(|(attributes, _)| attributes["UUID"] == GPU);
+    own.flat_map(|(_, stream)| stream.points.into_iter())
+        .map(|point| (point.time, point.value as u64))
+        .collect()
+}
+
+/// Nanoseconds of each phase, by the definition: the phase of a second is that of its mean.
+fn phases(points: &BTreeMap<u64, u64>) -> BTreeMap<&'static str, u64> {
+    // By second: observed time, and percent × time.
+    let mut seconds: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for ((&from, &percent), (&to, _)) in points.iter().zip(points.iter().skip(1)) {
+        let mut at = from;
+        while at < to {
+            let end = to.min((at / NANOS + 1) * NANOS);
+            let (time, weighted) = seconds.entry(at / NANOS).or_default();
+            *time += end - at;
+            *weighted += (end - at) * percent;
+            at = end;
+        }
+    }
+    let mut phases = BTreeMap::new();
+    for (time, weighted) in seconds.into_values() {
+        let phase = match weighted {
+            it if it < 10 * time => "idle_free",
+            it if it < 70 * time => "underutilized",
+            it if it < 90 * time => "productive",
+            _ => "compute_bound",
+        };
+        *phases.entry(phase).or_default() += time;
+    }
+    phases
+}
+
+/// The last points of a sum by phase, in billionths.
+fn sums(captured: &Captured, metric: &str) -> BTreeMap<String, u64> {
+    let last = captured.last(metric, GPU).into_iter();
+    last.map(|(phase, value)| (phase, (value * 1e9).round() as u64))
+        .filter(|(_, value)| *value > 0)
+        .collect()
+}
+
+#[test]
+fn scraped_page_comes_back_with_its_bill_to_the_nano_dollar() {
+    let Some(otelcol) = Otelcol::find() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let socket = format!("unix://{}", directory.path().join("gateway.sock").display());
+    let exporter = exporter().to_string();
+    let variables = [
+        ("OTELCOL_DCGM_EXPORTER", exporter.as_str()),
+        ("OTELCOL_GATEWAY", &socket),
+        ("OTELCOL_SCRAPE_INTERVAL", "1s"),
+    ];
+    let collector = otelcol.start_with(&["collector.yaml", "gateway.yaml"], &variables);
+    let mut gateway = start_gateway(&collector, &socket);
+    thread::sleep(STRETCH * u32::try_from(SCRIPT.len()).unwrap());
+    phasemeter_process::send(gateway.id(), TERM).unwrap();
+    assert!(gateway.wait().unwrap().success());
+    let captured = collector.captured();
+
+    let points = points(&captured);
+    let values: std::collections::BTreeSet<u64> = points.values().copied().collect();
+    assert_eq!(values, SCRIPT.map(u64::from).into(), "of {} scrapes", points.len());
+    let nanos = phases(&points);
+    let expected = |scale: fn(u64) -> u64| -> BTreeMap<String, u64> {
+        nanos.iter().map(|(phase, nanos)| ((*phase).to_owned(), scale(*nanos))).collect()
+    };
+    assert_eq!(sums(&captured, "phasemeter.gpu.time"), expected(|nanos| nanos));
+    // Scrapes have whole milliseconds, which cost whole nano-dollars.
+    let cost = expected(|nanos| nanos / 1_000_000 * (NANO_USD / 1_000));
+    assert_eq!(sums(&captured, "phasemeter.gpu.cost"), cost);
+}
