@@ -11,6 +11,7 @@ mod rolling;
 
 pub use self::rolling::WindowTotals;
 use self::rolling::{RollingWindow, Snapshot};
+use crate::accounts::Charge;
 use crate::alert::{AlertChange, AlertEvaluator};
 pub use crate::config::MeterConfig;
 use crate::distribution::MemoryDistribution;
@@ -36,6 +37,8 @@ pub trait Observer {
     fn begin(&mut self, _at: Timestamp) {}
     /// A reading has been ingested. Readings arrive in time order.
     fn reading(&mut self, _reading: &Reading) {}
+    /// A time slice has been charged. Slices tile the span of the GPU, in time order.
+    fn charge(&mut self, _charge: &Charge) {}
     /// A span has ended.
     fn span(&mut self, _span: &PhaseSpan) {}
     /// The state of `gpu` at the instant `at`: everything before it and nothing after it.
@@ -350,5 +353,8 @@ impl GpuMeter {
 
 /// Posts time slices to `ledger` and emits the spans that end.
 fn post_to(ledger: &mut Ledger, observer: &mut impl Observer) -> impl FnMut(TimeSlice) {
-    move |slice| ledger.post(slice, &mut |span| observer.span(span))
+    move |slice| {
+        let charge = ledger.post(slice, &mut |span| observer.span(span));
+        observer.charge(&charge);
+    }
 }

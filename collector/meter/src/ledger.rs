@@ -48,9 +48,9 @@ impl Ledger {
         self.spans.price(start, rate);
     }
 
-    /// Charges the next time slice and posts the charge. `emit` receives the spans that end with
-    /// it.
-    pub(crate) fn post(&mut self, slice: TimeSlice, emit: &mut impl FnMut(&PhaseSpan)) {
+    /// Charges the next time slice, posts the charge, and returns it. `emit` receives the spans that end
+    /// with it.
+    pub(crate) fn post(&mut self, slice: TimeSlice, emit: &mut impl FnMut(&PhaseSpan)) -> Charge {
         self.activity.post(&slice);
         let charge = if slice.to <= self.periods.end() {
             self.charge(slice)
@@ -59,6 +59,7 @@ impl Ledger {
         };
         self.waste.post(&charge);
         self.spans.post(&charge, emit);
+        charge
     }
 
     /// Charges a time slice that ends after the period in progress.

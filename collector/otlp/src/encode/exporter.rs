@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::alert::AlertChange;
 use phasemeter_meter::gpu::{GpuMeter, Observer};
 use phasemeter_meter::money::NanoUsd;
@@ -20,12 +21,13 @@ use super::batch::{Batch, MAX_POINTS};
 use super::command::CommandExit;
 use super::delta::LastTotals;
 use super::events::{self, ClockStep, Event, EventKind, GpuEvent};
+use super::experiments::PricedExperiment;
 use super::gpu::{GpuExport, Session};
 use super::gpu_attributes::GpuDescription;
 use super::policies::{PolicyErrorEvent, RecommendationEvent, ReportedRecommendations};
 use super::settings::ExportSettings;
 use super::spans::{self, MAX_SPANS, SpanDescription, SpanTotals};
-use super::values::{resource, text, workload_resource};
+use super::values::{number, resource, text, workload_resource};
 use super::work::WorkPoints;
 use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, TraceParent, gpu_id};
 use crate::request::Request;
@@ -64,6 +66,8 @@ pub struct Exporter {
     /// Totals of the sessions that ended, in wall time.
     ended: Option<SpanTotals>,
     work: WorkPoints,
+    /// The cost of time without an experiment, if any began during the run.
+    unattributed: Option<NanoUsd>,
     /// Whether any GPU has ended.
     is_ending: bool,
     /// The last boundary, if the work up to it is not exported.
@@ -99,6 +103,7 @@ impl Exporter {
             command: None,
             ended: None,
             work: WorkPoints::default(),
+            unattributed: None,
             is_ending: false,
             work_due: None,
             cost: Some(NanoUsd::ZERO),
@@ -206,6 +211,32 @@ impl Exporter {
         self.work.record(at, unit, count);
     }
 
+    /// Exports an experiment that began and ended during the run.
+    pub fn experiment_ended(&mut self, ended: &PricedExperiment<'_>) {
+        // A parent is in another process unless it is the run's own span.
+        let own = self.experiment.innermost();
+        let parent = ended.placement.parent.filter(|parent| own != Some(*parent));
+        let id = ended.id.to_owned();
+        let experiment = Experiment { id, parent, ..self.experiment.clone() };
+        let accounts = Accounts::default();
+        let totals = SpanTotals { from: ended.from, to: ended.to, accounts, priced: false };
+        let totals = totals.labeled(&self.wall);
+        let description = SpanDescription::new("experiment", ended.attributes());
+        if ended.placement.span.flags.is_sampled() {
+            let limits = &self.settings.limits;
+            let span = spans::span(&experiment, ended.placement, description, &totals, limits);
+            self.spans.push(span);
+            if self.spans.len() >= MAX_SPANS {
+                self.flush_spans();
+            }
+        }
+    }
+
+    /// Records what the time without an experiment cost, if any began during the run.
+    pub const fn set_unattributed(&mut self, cost: NanoUsd) {
+        self.unattributed = Some(cost);
+    }
+
     /// Records how the experiment's command ended.
     pub fn end_command(&mut self, exit: CommandExit) {
         self.command = Some(exit);
@@ -223,6 +254,10 @@ impl Exporter {
             let command = self.command.take();
             let mut attributes = command.as_ref().map(CommandExit::attributes).unwrap_or_default();
             attributes.extend(self.work.attributes());
+            let unattributed = self.unattributed.take();
+            attributes.extend(
+                unattributed.map(|cost| number("phasemeter.span.unattributed", cost.as_f64())),
+            );
             let description = SpanDescription {
                 status: command.as_ref().and_then(CommandExit::status),
                 ..SpanDescription::new("experiment", attributes)

@@ -10,6 +10,7 @@ mod delta;
 mod device_metrics;
 mod events;
 mod exemplars;
+mod experiments;
 mod exporter;
 mod gpu;
 mod gpu_attributes;
@@ -26,6 +27,7 @@ mod work;
 
 pub use command::CommandExit;
 pub use events::{ClockStep, EventKind, GpuEvent};
+pub use experiments::PricedExperiment;
 pub use exporter::{Exporter, GpuObserver};
 pub use gpu::GpuExport;
 pub use gpu_attributes::GpuDescription;

@@ -67,6 +67,13 @@ impl TraceId {
 }
 
 impl SpanId {
+    /// A random ID, from the same randomness as [`TraceId::random`].
+    #[must_use]
+    pub fn random() -> Self {
+        let bytes = RandomState::new().hash_one(()).to_be_bytes();
+        Self::new(bytes).unwrap_or(Self([1; 8]))
+    }
+
     /// From bytes; `None` if all are zero, which is invalid.
     #[must_use]
     pub fn new(bytes: [u8; 8]) -> Option<Self> {

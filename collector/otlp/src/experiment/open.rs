@@ -79,6 +79,23 @@ impl Experiment {
         Some(SpanPlacement { span, parent: self.parent, state: self.state.clone(), link: None })
     }
 
+    /// Placement of an experiment that begins during this one: a child of the given context, else of this
+    /// experiment's, else a trace of its own.
+    #[must_use]
+    pub fn nested(&self, given: Option<TraceParent>) -> SpanPlacement {
+        let (trace_id, parent, flags) = match given.or_else(|| self.context()) {
+            Some(context) => (context.trace_id, Some(context.span_id), context.flags),
+            None => {
+                let trace_id = TraceId::random();
+                let sampled = self.sampler.samples(&trace_id, None);
+                (trace_id, None, self.flags.with_sampled(sampled))
+            }
+        };
+        let span = TraceParent { trace_id, span_id: SpanId::random(), flags };
+        let state = self.state.clone().filter(|_| given.is_none());
+        SpanPlacement { span, parent, state, link: None }
+    }
+
     /// Placement of a session of this GPU that begins at `start`. It is linked to the previous one;
     /// the first session with a trace of its own is linked to the experiment's context.
     #[must_use]

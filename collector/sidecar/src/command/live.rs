@@ -130,7 +130,7 @@ impl<'a> Live<'a> {
             self.process(observation)?;
         }
         self.observations = observations;
-        Ok(())
+        self.pipeline.advance_experiments(self.clock.now())
     }
 
     /// Follows a step of the wall clock; time while suspended has no readings.

@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use phasemeter_otlp::experiment::TraceParentError;
 use phasemeter_workload::ledger::WorkLedger;
 use phasemeter_workload::message::Message;
-use tracing::{debug, warn};
+use tracing::warn;
 
-use super::work_socket::{Reports, WorkSocket};
+use super::work_socket::{Report, Reports, WorkSocket};
 use crate::pipeline::Pipeline;
 use crate::report::WorkByHour;
 
@@ -38,7 +39,7 @@ impl WorkIntake {
             warn!("work socket: line rejected: {error}");
         }
         self.rejected += rejected;
-        for (at, message) in messages {
+        for Report { at, writer, message } in messages {
             match message {
                 Message::Work { unit, count } => {
                     self.ledger.add(at, unit, count);
@@ -47,9 +48,19 @@ impl WorkIntake {
                     }
                 }
                 Message::Checkpoint => self.ledger.checkpoint(at),
-                Message::Begin { .. } | Message::Tag { .. } | Message::End => {
-                    debug!("work socket: {message:?} ignored");
+                Message::Begin { id, traceparent } => {
+                    let given = traceparent.and_then(|text| match text.parse() {
+                        Ok(context) => Some(context),
+                        Err(error) => {
+                            let error: TraceParentError = error;
+                            warn!("experiment {id}: traceparent ignored: {}", error.expected());
+                            None
+                        }
+                    });
+                    pipeline.begin_experiment(writer, at, id, given);
                 }
+                Message::Tag { key, value } => pipeline.tag_experiment(writer, key, value),
+                Message::End => pipeline.end_experiment(writer, at),
             }
         }
     }

@@ -32,11 +32,20 @@ const MAX_WAITING: usize = 1_024;
 /// Rejected lines that are named.
 const MAX_NAMED: usize = 5;
 
+/// A report of one writer.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) at: Timestamp,
+    /// The number of its connection.
+    pub(super) writer: u64,
+    pub(super) message: Message,
+}
+
 /// What was reported since the last call.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     /// In order of arrival; work of a unit between two other reports is one.
-    pub(super) messages: Vec<(Timestamp, Message)>,
+    pub(super) messages: Vec<Report>,
     /// The first errors.
     pub(super) errors: Vec<MessageError>,
     /// Lines and connections that were rejected or dropped.
@@ -46,7 +55,7 @@ pub(super) struct Reports {
 impl Reports {
     /// Adds a report. Work of one unit within a second is one report, so that reports of a fast loop
     /// take no more memory than those of a slow one.
-    fn add(&mut self, at: Timestamp, message: Result<Message, MessageError>) {
+    fn add(&mut self, at: Timestamp, writer: u64, message: Result<Message, MessageError>) {
         let message = match message {
             Ok(message) => message,
             Err(error) => {
@@ -63,7 +72,7 @@ impl Reports {
             return;
         }
         if self.messages.len() < MAX_WAITING {
-            self.messages.push((at, message));
+            self.messages.push(Report { at, writer, message });
         } else {
             self.rejected += 1;
         }
@@ -71,9 +80,9 @@ impl Reports {
 
     /// Adds work to the last report of its unit, if no other kind of report has followed.
     fn join(&mut self, at: Timestamp, unit: Unit, count: u64) -> bool {
-        let is_work = |it: &&mut (Timestamp, Message)| matches!(it.1, Message::Work { .. });
+        let is_work = |it: &&mut Report| matches!(it.message, Message::Work { .. });
         let recent = self.messages.iter_mut().rev().take_while(is_work);
-        for (last, message) in recent {
+        for Report { at: last, message, .. } in recent {
             if let Message::Work { unit: same, count: sum } = message
                 && *same == unit
                 && last.floor_second() == at.floor_second()
@@ -180,7 +189,7 @@ fn private_dir() -> io::Result<PathBuf> {
 
 /// Accepts connections until the process ends.
 fn accept(listener: &UnixListener, shared: &Arc<Shared>, clock: Clock) {
-    for connection in listener.incoming() {
+    for (writer, connection) in (0_u64..).zip(listener.incoming()) {
         let Ok(connection) = connection else {
             // Out of files, for example; the next one may succeed.
             thread::sleep(Duration::from_millis(100));
@@ -193,7 +202,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, clock: Clock) {
         }
         let reader = Arc::clone(shared);
         let started = thread::Builder::new().name("work-reader".to_owned()).spawn(move || {
-            read(connection, &reader, clock);
+            read(connection, writer, &reader, clock);
             reader.open.fetch_sub(1, Ordering::AcqRel);
         });
         if started.is_err() {
@@ -203,16 +212,20 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, clock: Clock) {
     }
 }
 
-/// Reads the lines of a connection until it ends.
-fn read(mut connection: UnixStream, shared: &Shared, clock: Clock) {
+/// Reads the lines of a connection until it ends. Its experiment ends with it.
+fn read(mut connection: UnixStream, writer: u64, shared: &Shared, clock: Clock) {
     let (mut lines, mut buffer) = (LineBuffer::default(), [0; 4_096]);
+    let mut has_begun = false;
     loop {
         match connection.read(&mut buffer) {
             Ok(0) => break,
             Ok(length) => {
                 let at = clock.now();
                 let mut reports = shared.lock();
-                lines.push(&buffer[..length], &mut |message| reports.add(at, message));
+                lines.push(&buffer[..length], &mut |message| {
+                    has_begun |= matches!(message, Ok(Message::Begin { .. }));
+                    reports.add(at, writer, message);
+                });
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => break,
@@ -220,7 +233,10 @@ fn read(mut connection: UnixStream, shared: &Shared, clock: Clock) {
     }
     let at = clock.now();
     let mut reports = shared.lock();
-    lines.finish(&mut |message| reports.add(at, message));
+    lines.finish(&mut |message| reports.add(at, writer, message));
+    if has_begun {
+        reports.add(at, writer, Ok(Message::End));
+    }
 }
 
 impl Shared {
@@ -244,12 +260,12 @@ mod tests {
     fn work_of_a_fast_loop_is_joined() {
         let mut reports = Reports::default();
         for millis in 0..100_000 {
-            reports.add(at(millis), "step".parse());
-            reports.add(at(millis), "work samples 32".parse());
+            reports.add(at(millis), 0, "step".parse());
+            reports.add(at(millis), 0, "work samples 32".parse());
         }
         assert_eq!((reports.messages.len(), reports.rejected), (200, 0));
         let of = |wanted| {
-            let counts = reports.messages.iter().map(|(_, message)| match message {
+            let counts = reports.messages.iter().map(|report| match &report.message {
                 Message::Work { unit, count } if *unit == wanted => *count,
                 _ => 0,
             });
@@ -262,7 +278,7 @@ mod tests {
     fn work_after_a_checkpoint_is_not_joined_with_work_before() {
         let mut reports = Reports::default();
         for line in ["step", "checkpoint", "step"] {
-            reports.add(at(0), line.parse());
+            reports.add(at(0), 0, line.parse());
         }
         assert_eq!(reports.messages.len(), 3);
     }
@@ -271,8 +287,8 @@ mod tests {
     fn reports_that_are_not_taken_are_limited() {
         let mut reports = Reports::default();
         for _ in 0..10_000 {
-            reports.add(at(0), "checkpoint".parse());
-            reports.add(at(0), "nonsense".parse());
+            reports.add(at(0), 0, "checkpoint".parse());
+            reports.add(at(0), 0, "nonsense".parse());
         }
         assert_eq!(reports.messages.len(), MAX_WAITING);
         assert_eq!(reports.errors.len(), MAX_NAMED);

@@ -13,6 +13,7 @@ use phasemeter_meter::reorder::LateReading;
 use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp};
 use phasemeter_otlp::encode::{Exporter, GpuDescription, GpuExport};
 
+use super::charge_log::{ChargeLog, Observers};
 use crate::pricing::{CurrentPrice, EarlierPrices, GpuOfModel, Term};
 
 /// A GPU that is being metered.
@@ -43,6 +44,8 @@ pub struct MeteredGpu {
     /// Its last device metrics, if there are any.
     tracker: Option<DeviceTracker>,
     pub(super) export: Option<GpuExport>,
+    /// What its time cost, if experiments begin during the run.
+    pub(super) charges: Option<ChargeLog>,
 }
 
 impl MeteredGpu {
@@ -71,6 +74,7 @@ impl MeteredGpu {
             totals: DeviceTotals::default(),
             tracker: None,
             export: None,
+            charges: None,
         }
     }
 
@@ -193,52 +197,36 @@ impl MeteredGpu {
         if let Some(tracker) = &mut self.tracker {
             reading.device = reading.device.or(&tracker.state(reading.at));
         }
-        match (exporter, &mut self.export) {
-            (Some(exporter), Some(export)) => {
-                self.meter.push(reading, &mut exporter.observe(export))
-            }
-            _ => self.meter.push(reading, &mut ()),
-        }
+        let mut observers = observers(exporter, &mut self.export, &mut self.charges);
+        self.meter.push(reading, &mut observers)
     }
 
     /// Meters the oldest buffered readings early, so that at most `keep` wait for older ones.
     pub(super) fn release(&mut self, keep: usize, exporter: Option<&mut Exporter>) {
-        match (exporter, &mut self.export) {
-            (Some(exporter), Some(export)) => {
-                self.meter.release(keep, &mut exporter.observe(export));
-            }
-            _ => self.meter.release(keep, &mut ()),
-        }
+        let mut observers = observers(exporter, &mut self.export, &mut self.charges);
+        self.meter.release(keep, &mut observers);
     }
 
     /// At the end of the input, meters the buffered readings before `until`.
     pub(super) fn drain(&mut self, until: Timestamp, exporter: Option<&mut Exporter>) {
-        match (exporter, &mut self.export) {
-            (Some(exporter), Some(export)) => {
-                self.meter.drain(until, &mut exporter.observe(export));
-            }
-            _ => self.meter.drain(until, &mut ()),
-        }
+        let mut observers = observers(exporter, &mut self.export, &mut self.charges);
+        self.meter.drain(until, &mut observers);
     }
 
     /// Begins the span, before the first reading.
     pub(super) fn begin_at(&mut self, start: Timestamp, exporter: Option<&mut Exporter>) {
-        match (exporter, &mut self.export) {
-            (Some(exporter), Some(export)) => {
-                self.meter.begin_at(start, &mut exporter.observe(export));
-            }
-            _ => self.meter.begin_at(start, &mut ()),
-        }
+        let mut observers = observers(exporter, &mut self.export, &mut self.charges);
+        self.meter.begin_at(start, &mut observers);
     }
 
     /// Finalizes the meter and the export: at `end`, else at the last reading.
     pub(super) fn finish(&mut self, end: Option<Timestamp>, exporter: Option<&mut Exporter>) {
-        match (exporter, self.export.take()) {
-            (Some(exporter), Some(mut export)) => {
-                finish(&mut self.meter, end, &mut exporter.observe(&mut export));
-                exporter.end(export);
-            }
-            _ => finish(&mut self.meter, end, &mut ()),
+        let mut exporter = exporter;
+        let charges = &mut self.charges;
+        let mut observers = observers(exporter.as_deref_mut(), &mut self.export, charges);
+        finish(&mut self.meter, end, &mut observers);
+        if let (Some(exporter), Some(export)) = (exporter, self.export.take()) {
+            exporter.end(export);
         }
     }
 }
@@ -252,6 +240,15 @@ fn memory_total(identity: &GpuIdentity) -> Option<Bytes> {
 /// Whether the source has provided the model.
 const fn is_model_final(identity: &GpuIdentity) -> bool {
     identity.model.is_some() && !identity.is_model_assumed
+}
+
+fn observers<'a>(
+    exporter: Option<&'a mut Exporter>,
+    export: &'a mut Option<GpuExport>,
+    charges: &'a mut Option<ChargeLog>,
+) -> Observers<'a> {
+    let export = exporter.zip(export.as_mut()).map(|(exporter, export)| exporter.observe(export));
+    Observers { export, charges: charges.as_mut() }
 }
 
 fn finish(meter: &mut GpuMeter, end: Option<Timestamp>, observer: &mut impl Observer) {

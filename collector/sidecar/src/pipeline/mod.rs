@@ -3,6 +3,11 @@
 //! Owns the state of a run: one meter per GPU, created at its first reading. Must not depend on sources
 //! of readings or sinks of requests.
 
+mod charge_log;
+#[cfg(feature = "live")]
+mod experiments;
+#[cfg(feature = "live")]
+mod experiments_of_run;
 mod gpu;
 mod prices;
 mod wall_clock;
@@ -105,6 +110,9 @@ pub struct Pipeline<'a> {
     end: Option<Timestamp>,
     /// The wall time of the run.
     wall: WallTime,
+    /// The experiments that began during the run, from the first one on.
+    #[cfg(feature = "live")]
+    experiments: Option<experiments::Experiments>,
 }
 
 /// The experiment of the run. The trace ID of a log may be derived from its first readings, so the
@@ -137,6 +145,10 @@ impl<'a> Pipeline<'a> {
     pub fn add(&mut self, identity: &GpuIdentity, start: Timestamp) {
         self.add_gpus(std::slice::from_ref(identity), start, start);
         let Some(gpu) = self.gpus.last_mut() else { return };
+        #[cfg(feature = "live")]
+        if self.experiments.is_some() {
+            gpu.charges.get_or_insert_default();
+        }
         gpu.begin_at(start, self.exporter.as_mut());
         self.wall.steps().for_each(|(at, offset)| gpu.meter.step_wall_clock(at, offset));
     }
@@ -172,6 +184,8 @@ impl<'a> Pipeline<'a> {
             buffered: 0,
             end: None,
             wall: WallTime::default(),
+            #[cfg(feature = "live")]
+            experiments: None,
         }
     }
 
@@ -310,6 +324,8 @@ impl<'a> Pipeline<'a> {
         }
         let reached = self.gpus.iter().filter_map(|gpu| gpu.meter.reached()).max();
         let end = reached.unwrap_or(experiment.first);
+        #[cfg(feature = "live")]
+        self.finish_experiments(end);
         let results = evaluate(self.window(identities, true));
         self.export_results(&results, identities, end)?;
         if let (Some(exporter), Some((_, sink))) = (self.exporter, &mut self.export) {

@@ -19,6 +19,7 @@ use policies as support;
 mod clock;
 mod components;
 mod driver;
+mod experiments;
 mod exports;
 mod faults;
 mod files;

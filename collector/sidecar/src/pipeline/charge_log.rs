@@ -1,0 +1,80 @@
+//! Keeps what the time of a GPU cost, until it is taken.
+//!
+//! Must not depend on what the cost is divided among.
+
+use phasemeter_meter::accounts::Charge;
+use phasemeter_meter::alert::AlertChange;
+use phasemeter_meter::gpu::{GpuMeter, Observer};
+use phasemeter_meter::reading::Reading;
+use phasemeter_meter::span::PhaseSpan;
+use phasemeter_meter::units::{Milliwatts, Timestamp};
+use phasemeter_otlp::encode::GpuObserver;
+
+/// Charges of a GPU, in time order.
+#[derive(Debug, Default)]
+pub(super) struct ChargeLog {
+    charges: Vec<(Charge, Option<Milliwatts>)>,
+    /// Power of the last reading, which covers the time after it.
+    power: Option<Milliwatts>,
+}
+
+impl ChargeLog {
+    /// Takes the charges since the last call, each with the power of its time.
+    #[cfg_attr(not(feature = "live"), allow(dead_code))]
+    pub(super) fn take(&mut self) -> Vec<(Charge, Option<Milliwatts>)> {
+        std::mem::take(&mut self.charges)
+    }
+}
+
+/// The export of a GPU and the log of its charges, if there are any.
+pub(super) struct Observers<'a> {
+    pub(super) export: Option<GpuObserver<'a>>,
+    pub(super) charges: Option<&'a mut ChargeLog>,
+}
+
+impl Observer for Observers<'_> {
+    fn begin(&mut self, at: Timestamp) {
+        if let Some(export) = &mut self.export {
+            export.begin(at);
+        }
+    }
+
+    fn reading(&mut self, reading: &Reading) {
+        if let Some(export) = &mut self.export {
+            export.reading(reading);
+        }
+        if let Some(charges) = &mut self.charges {
+            charges.power = reading.power;
+        }
+    }
+
+    fn span(&mut self, span: &PhaseSpan) {
+        if let Some(export) = &mut self.export {
+            export.span(span);
+        }
+    }
+
+    fn charge(&mut self, charge: &Charge) {
+        if let Some(charges) = &mut self.charges {
+            charges.charges.push((*charge, charges.power));
+        }
+    }
+
+    fn boundary(&mut self, at: Timestamp, gpu: &GpuMeter) {
+        if let Some(export) = &mut self.export {
+            export.boundary(at, gpu);
+        }
+    }
+
+    fn session(&mut self, at: Timestamp) {
+        if let Some(export) = &mut self.export {
+            export.session(at);
+        }
+    }
+
+    fn alert(&mut self, change: &AlertChange<'_>) {
+        if let Some(export) = &mut self.export {
+            export.alert(change);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Experiments that the workload begins, tags and ends, and their export once their cost is final.
+//!
+//! Must not depend on how they are reported.
+
+use phasemeter_attribution::SpanCost;
+use phasemeter_meter::units::Timestamp;
+use phasemeter_otlp::encode::PricedExperiment;
+use phasemeter_otlp::experiment::TraceParent;
+
+use super::experiments::{Experiments, RunExperiment};
+use super::{ExperimentState, Pipeline, PipelineError};
+
+impl Pipeline<'_> {
+    /// Begins an experiment of this writer at this instant, in the given trace context if any; the one
+    /// before ends.
+    pub fn begin_experiment(
+        &mut self,
+        writer: u64,
+        at: Timestamp,
+        id: String,
+        given: Option<TraceParent>,
+    ) {
+        let ExperimentState::Open(run) = &self.experiment else { return };
+        let placement = run.nested(given);
+        for gpu in &mut self.gpus {
+            gpu.charges.get_or_insert_default();
+        }
+        let experiments = self.experiments.get_or_insert_with(Experiments::new);
+        let tags = Vec::new();
+        experiments.begin(writer, RunExperiment { id, placement, tags, from: at, to: at });
+    }
+
+    /// Adds a tag to the experiment of this writer.
+    pub fn tag_experiment(&mut self, writer: u64, key: String, value: String) {
+        if let Some(experiments) = &mut self.experiments {
+            experiments.tag(writer, key, value);
+        }
+    }
+
+    /// Ends the experiment of this writer, if there is one.
+    pub fn end_experiment(&mut self, writer: u64, at: Timestamp) {
+        if let Some(experiments) = &mut self.experiments {
+            experiments.end(writer, at);
+        }
+    }
+
+    /// Exports the experiments whose cost is final at this instant.
+    ///
+    /// # Errors
+    /// Returns an error if a request cannot be written.
+    pub fn advance_experiments(&mut self, now: Timestamp) -> Result<(), PipelineError> {
+        self.take_charges();
+        let priced = self.experiments.as_mut().map(|experiments| experiments.advance(now));
+        priced.into_iter().flatten().for_each(|(experiment, cost)| self.export(&experiment, cost));
+        self.send()
+    }
+
+    /// Exports all experiments at the end of the run, and what none of them cost.
+    pub(super) fn finish_experiments(&mut self, end: Timestamp) {
+        self.take_charges();
+        let Some(experiments) = self.experiments.take() else { return };
+        let bills = self.gpus.iter().map(|gpu| gpu.meter.accounts().all().cost);
+        let bill = SpanCost { cost: bills.sum(), ..SpanCost::default() };
+        let (priced, unattributed) = experiments.finish(end, bill);
+        priced.into_iter().for_each(|(experiment, cost)| self.export(&experiment, cost));
+        if self.is_priced()
+            && let Some(exporter) = &mut self.exporter
+        {
+            exporter.set_unattributed(unattributed.cost);
+        }
+    }
+
+    fn take_charges(&mut self) {
+        let Some(experiments) = &mut self.experiments else { return };
+        for (index, gpu) in self.gpus.iter_mut().enumerate() {
+            if let Some(charges) = &mut gpu.charges {
+                experiments.charge(index, charges.take());
+            }
+        }
+    }
+
+    fn is_priced(&self) -> bool {
+        self.gpus.iter().all(|gpu| gpu.meter.rate().is_some())
+    }
+
+    fn export(&mut self, experiment: &RunExperiment, cost: SpanCost) {
+        let is_priced = self.is_priced();
+        let Some(exporter) = &mut self.exporter else { return };
+        exporter.experiment_ended(&PricedExperiment {
+            id: &experiment.id,
+            placement: &experiment.placement,
+            tags: &experiment.tags,
+            from: experiment.from,
+            to: experiment.to,
+            gpu_time: cost.time,
+            cost: is_priced.then_some(cost.cost),
+            utilization: cost.utilization(),
+            joules: (cost.energy > 0).then(|| cost.joules()),
+        });
+    }
+}
