@@ -96,7 +96,10 @@ fn elements(body: &[u8]) -> Option<Vec<Element>> {
     while !rest.is_empty() {
         let start = body.len() - rest.len();
         let (tag, wire_type) = decode_key(&mut rest).ok()?;
-        if tag != ELEMENT || wire_type != WireType::LengthDelimited {
+        if tag == ELEMENT && wire_type != WireType::LengthDelimited {
+            return None;
+        }
+        if tag != ELEMENT {
             // A field of a later version of the protocol.
             skip_field(wire_type, tag, &mut rest, DecodeContext::default()).ok()?;
             continue;

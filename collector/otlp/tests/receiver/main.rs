@@ -144,11 +144,13 @@ fn json_of_the_protocol_example_is_read() {
 fn invalid_request_gets_one_clear_error() {
     let (receiver, received, address) = start(Limits::default());
     type Case = (&'static str, &'static [&'static str], &'static [u8], u16, &'static str);
-    let cases: [Case; 8] = [
+    let cases: [Case; 9] = [
         ("/v1/spans", &[PROTOBUF], b"", 404, "path: not an OTLP service"),
         ("/v1/traces", &["content-type: text/plain"], b"", 415, "content-type: not supported"),
         ("/v1/traces", &[PROTOBUF, "content-encoding: br"], b"", 415, "compression: not supported"),
         ("/v1/traces", &[PROTOBUF], b"\xff\xff", 400, "request: malformed: invalid protobuf"),
+        // An element with the wire type of a number.
+        ("/v1/traces", &[PROTOBUF], b"\x08\x01", 400, "request: malformed: invalid protobuf"),
         ("/v1/traces", &[raw::JSON], b"{", 400, "request: malformed: invalid JSON"),
         ("/v1/traces", &[raw::JSON], b"[]", 400, "request: malformed: invalid JSON"),
         ("/v1/traces", &[PROTOBUF, "content-encoding: gzip"], b"no", 400, "cannot be decompressed"),
@@ -173,7 +175,7 @@ fn invalid_request_gets_one_clear_error() {
     );
     assert_eq!(reply.status, 405);
     assert!(received.try_recv().is_err());
-    assert_eq!((receiver.stats().accepted, receiver.stats().rejected), (0, 9));
+    assert_eq!((receiver.stats().accepted, receiver.stats().rejected), (0, 10));
 }
 
 #[test]
