@@ -68,6 +68,7 @@ fn title(gpus: &[Gpu], it: &Recommendation) -> String {
     let range = match (it.kind, it.saving_usd) {
         ("risk", _) => None,
         ("saving", Some(usd)) => Some(dollars(usd)),
+        _ if frees_nothing(it) => None,
         _ => Some(percents(it.saving_fraction)),
     };
     let doubt: Vec<String> = range.into_iter().chain([confidence]).collect();
@@ -92,8 +93,14 @@ pub(super) fn amount(it: &Recommendation) -> String {
         ("risk", _) => "Risk".to_owned(),
         ("saving", Some(usd)) => fitting("Saves", &Dollars::of(usd.expected.0).short()),
         ("saving", None) => fitting("Saves", &fraction()),
+        _ if frees_nothing(it) => "Capacity".to_owned(),
         _ => fitting("Frees", &fraction()),
     }
+}
+
+/// Whether it gives the GPUs more to do, instead of giving back any of them.
+fn frees_nothing(it: &Recommendation) -> bool {
+    it.saving_fraction.high <= 0.0
 }
 
 /// As much of it as fits the column of labels: without cents, then without the verb.
