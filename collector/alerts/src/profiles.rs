@@ -119,7 +119,7 @@ impl Profiles {
         &self.rules
     }
 
-    /// The rules of one profile; `None` if there is no such profile.
+    /// The rules of one profile; `None` if the profile does not exist.
     #[must_use]
     pub fn profile(&self, name: &str) -> Option<Vec<RuleDefinition>> {
         self.names.contains_key(name).then(|| {

@@ -128,7 +128,7 @@ impl<T> Attribution<T> {
     }
 
     /// Adds a span, which waits for its cost as `payload` of `size` bytes. The oldest spans leave if
-    /// there is no memory for it.
+    /// memory does not suffice.
     ///
     /// # Errors
     /// Returns the span if it will not be priced.

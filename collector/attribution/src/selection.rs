@@ -26,7 +26,7 @@ impl Selection {
         })
     }
 
-    /// Whether there is no rule.
+    /// Whether it has no rules.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -62,8 +62,8 @@ impl WorkPoints {
         total.count = total.count.saturating_add(count);
     }
 
-    /// Adds the points at a boundary, up to which all GPUs together cost `cost`. Without work since the
-    /// last export there is no cost per unit.
+    /// Adds the points at a boundary, up to which all GPUs together cost `cost`. The cost per
+    /// unit is absent if no work was done since the last export.
     pub(super) fn add_points(&mut self, at: Timestamp, cost: Option<NanoUsd>, batch: &mut Batch) {
         let waiting = std::mem::take(&mut self.waiting);
         for (done, unit, count) in waiting {
@@ -157,7 +157,7 @@ mod tests {
         let found = points(&mut work, 60, Some(6_000_000_000));
         assert_eq!(found, expect(&[(sum, 3.0), (each, 2.0)]));
         let found = points(&mut work, 65, Some(7_000_000_000));
-        assert_eq!(found, expect(&[(sum, 3.0)]), "without work there is no cost per unit");
+        assert_eq!(found, expect(&[(sum, 3.0)]), "an interval without work has no cost per unit");
         let found = points(&mut work, 120, Some(16_000_000_000));
         assert_eq!(found, expect(&[(sum, 8.0), (each, 2.0)]));
         work.record(at(130), "steps", 1);

@@ -59,7 +59,7 @@ pub struct GatewayArgs {
     pub windows: WindowArgs,
 }
 
-/// How to listen, and for whom.
+/// Where to listen, and which clients are accepted.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Receive")]
 pub struct ReceiveArgs {
