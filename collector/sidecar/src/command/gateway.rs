@@ -2,7 +2,6 @@
 //!
 //! Must not depend on how requests are received.
 
-use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -24,14 +23,14 @@ use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
 use super::policies;
 use super::receive::{self, Receiving};
-use super::run::{request_sink, stop_file};
+use super::run::{report, request_sink, stop_file};
 use super::signals::{SignalEvent, SignalListener};
 use super::window_scheduler::WindowScheduler;
 use crate::cli::GatewayArgs;
 use crate::gateway::{Exclusions, GatewayBilling, GatewaySummary, Intake};
 use crate::pipeline::{Finished, Pipeline, Settings};
 use crate::policies::{PolicyManager, Worker};
-use crate::report::{Report, WorkByHour, json};
+use crate::report::WorkByHour;
 use crate::resource;
 
 /// How long the gateway waits for metrics before it releases readings and looks for signals.
@@ -116,7 +115,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         delivery: sent,
         timed: true,
     };
-    report(args, &billing, &run, provenance, report_file)
+    report(&args.metering, billing.gpus(), &run, provenance, report_file)
 }
 
 /// A running gateway.
@@ -232,23 +231,4 @@ fn sentences(summary: &GatewaySummary, dropped: u64) -> Vec<String> {
         sentences.push(format!("{} values arrived too late and were dropped", late + dropped));
     }
     sentences
-}
-
-/// Writes the report to standard error, and to the file if requested.
-fn report(
-    args: &GatewayArgs,
-    billing: &GatewayBilling,
-    run: &Finished,
-    provenance: Provenance,
-    file: Option<ReplacedFile>,
-) -> Result<(), CommandError> {
-    let input = metering::input(&args.metering, billing.gpus(), run, provenance);
-    let _ = writeln!(io::stderr());
-    let printed = metering::write(&input, &args.metering.report, io::stderr());
-    let written = file.map_or(Ok(()), |file| {
-        let mut report = Vec::new();
-        json::write(&Report::build(&input), &mut report).map_err(CommandError::Output)?;
-        file.write(&report)
-    });
-    printed.map_err(CommandError::Output).and(written)
 }

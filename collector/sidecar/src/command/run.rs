@@ -39,7 +39,7 @@ use super::signals::{SignalEvent, SignalListener};
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
 use super::work_socket::{self, WorkSocket};
-use crate::cli::RunArgs;
+use crate::cli::{MeteringArgs, RunArgs};
 use crate::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use crate::policies::{PolicyManager, Worker};
 use crate::pricing::GpuOfModel;
@@ -181,7 +181,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         delivery: [delivery, forwarded].concat(),
         timed: true,
     };
-    match (report(args, &gpus, &run, provenance, report_file), command) {
+    match (report(&args.metering, &gpus, &run, provenance, report_file), command) {
         (Ok(()), _) => Ok(status),
         (Err(error), None) => Err(error),
         // The caller expects the exit status of the command.
@@ -237,17 +237,17 @@ fn work_socket(args: &RunArgs, clock: Clock) -> Result<Option<WorkSocket>, Comma
 }
 
 /// Writes the report to standard error, and to the file if requested.
-fn report(
-    args: &RunArgs,
+pub(super) fn report(
+    args: &MeteringArgs,
     gpus: &[GpuIdentity],
     run: &Finished,
     provenance: Provenance,
     file: Option<ReplacedFile>,
 ) -> Result<(), CommandError> {
-    let input = metering::input(&args.metering, gpus, run, provenance);
+    let input = metering::input(args, gpus, run, provenance);
     // Separates the report from the output of the command.
     let _ = writeln!(io::stderr());
-    let printed = metering::write(&input, &args.metering.report, io::stderr());
+    let printed = metering::write(&input, &args.report, io::stderr());
     let written = file.map_or(Ok(()), |file| {
         let mut report = Vec::new();
         json::write(&Report::build(&input), &mut report).map_err(CommandError::Output)?;
