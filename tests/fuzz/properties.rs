@@ -319,6 +319,7 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
         gpus: gpus.collect(),
         work: vec![("samples".to_owned(), 3)],
         work_by_hour: BTreeMap::new(),
+        interruptions: None,
         rejected_rows: Vec::new(),
         rejected_total: source.rejected().total,
         assumptions: Vec::new(),

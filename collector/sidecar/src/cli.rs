@@ -10,6 +10,8 @@ mod bill;
 #[cfg(feature = "gateway")]
 mod gateway;
 #[cfg(feature = "live")]
+mod interruptions;
+#[cfg(feature = "live")]
 mod live;
 mod metering;
 #[cfg(feature = "plan")]
@@ -32,6 +34,8 @@ pub use bill::{BillArgs, BillFormat, CompareArgs, Idle};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(feature = "gateway")]
 pub use gateway::{GatewayArgs, ReceiveArgs};
+#[cfg(feature = "live")]
+pub use interruptions::{CommandSignal, InterruptionArgs};
 #[cfg(feature = "live")]
 pub use live::{RecordArgs, RunArgs, WindowArgs};
 pub use metering::{

@@ -1,9 +1,11 @@
-//! What a workload reports: work done, checkpoints and experiments.
+//! What a workload reports: work done, checkpoints and experiments; and notices of interruptions.
 //!
 //! ```text
 //! line of the socket → Message ─┐
 //!                               ├─→ WorkLedger → totals, by hour, since the last checkpoint
 //! point of a counter → Counter ─┘
+//!
+//! answer of a metadata service → Watch → Notice
 //! ```
 //!
 //! Pure like the meter: no I/O, no clock, no logging. Time is an argument, and memory is limited.
@@ -11,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counter;
+pub mod interruption;
 pub mod ledger;
 pub mod mapping;
 pub mod message;

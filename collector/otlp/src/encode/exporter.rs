@@ -24,6 +24,7 @@ use super::events::{self, ClockStep, Event, EventKind, GpuEvent};
 use super::experiments::PricedExperiment;
 use super::gpu::{GpuExport, Session};
 use super::gpu_attributes::GpuDescription;
+use super::interruption::InterruptionEvent;
 use super::policies::{PolicyErrorEvent, RecommendationEvent, ReportedRecommendations};
 use super::settings::ExportSettings;
 use super::spans::{self, MAX_SPANS, SpanDescription, SpanTotals};
@@ -186,6 +187,13 @@ impl Exporter {
     pub fn step_wall_clock(&mut self, at: Timestamp, offset: WallOffset, step: &ClockStep) {
         self.wall.step(at, offset);
         self.export_events(vec![Event::from_clock_step(step)], at, self.experiment.context());
+    }
+
+    /// Exports a notice that the cloud will interrupt the machine.
+    pub fn interruption(&mut self, event: &InterruptionEvent) {
+        let wall = self.wall.start_label(event.at);
+        let events = vec![Event::from_interruption(event, wall)];
+        self.export_events(events, event.at, self.experiment.context());
     }
 
     fn export_events(&mut self, events: Vec<Event>, at: Timestamp, context: Option<TraceParent>) {

@@ -13,7 +13,7 @@ use phasemeter_otlp::experiment::TraceMode;
 use phasemeter_otlp::receiver::ListenAddress;
 
 use super::value::seconds;
-use super::{MeterArgs, MeteringArgs};
+use super::{InterruptionArgs, MeterArgs, MeteringArgs};
 use crate::sampler::SamplerConfig;
 
 /// `phasemeter record`.
@@ -85,6 +85,9 @@ pub struct RunArgs {
     /// Also write the report to this file, as JSON. The text report goes to standard error.
     #[arg(long = "report", value_name = "FILE")]
     pub report_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub interruptions: InterruptionArgs,
 
     #[command(flatten)]
     pub metering: MeteringArgs,

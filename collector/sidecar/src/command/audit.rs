@@ -97,6 +97,7 @@ fn provenance(inputs: &[Input], source: &Logs) -> Provenance {
     Provenance {
         title,
         work_by_hour: WorkByHour::new(),
+        interruptions: None,
         rejected_rows: rejected.first.iter().map(row).collect(),
         rejected_total: rejected.total,
         assumptions: assumptions(source),

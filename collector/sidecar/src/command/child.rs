@@ -86,10 +86,16 @@ impl Child {
         if is_own || self.was_sent_to_group(signal) && self.is_in_group() {
             return;
         }
-        if let Err(error) = send(self.process.id(), number) {
+        self.signal(number);
+    }
+
+    /// Sends a signal to it. Returns whether it could be sent.
+    pub(super) fn signal(&self, number: i32) -> bool {
+        let sent = send(self.process.id(), number).inspect_err(|error| {
             let name = &self.name;
             warn!(signal = number, "cannot send signal {number} to {name}: {error}");
-        }
+        });
+        sent.is_ok()
     }
 
     /// Whether a signal was sent to the group of this process.

@@ -43,6 +43,7 @@ fn meter<S: Source>(
     let provenance = Provenance {
         title: format!("demo, seed {seed}"),
         work_by_hour: WorkByHour::new(),
+        interruptions: None,
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: vec!["the fleet and its readings are synthetic".to_owned()],

@@ -108,6 +108,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let provenance = Provenance {
         title: "gateway".to_owned(),
         work_by_hour: WorkByHour::new(),
+        interruptions: None,
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: Vec::new(),

@@ -8,19 +8,24 @@ use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_otlp::encode::{CommandExit, EventKind, GpuEvent};
+use phasemeter_otlp::encode::{
+    CommandExit, EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost,
+};
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::nvml::{Event, Observation, Observed};
+use phasemeter_workload::interruption::{Cloud, Notice};
 use tracing::{debug, info, warn};
 
 use super::error::CommandError;
 use super::gpus::ArrivedGpu;
+use super::interruption_log::LiveInterruptions;
 use super::log_limiter::LogLimiter;
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
+use crate::cli::CommandSignal;
 use crate::pipeline::{Finished, Pipeline, PipelineError};
 use crate::policies::PolicyManager;
-use crate::report::WorkByHour;
+use crate::report::{InterruptionLog, UnsavedWork, WorkByHour};
 use crate::sampler::{Sampler, SamplerStats};
 use crate::telemetry::Telemetry;
 
@@ -42,6 +47,7 @@ pub(super) struct Live<'a> {
     clock_changes: usize,
     scheduler: WindowScheduler,
     work: WorkIntake,
+    interruptions: LiveInterruptions,
     /// The policies, until they are known to be loaded.
     loading: Option<Arc<PolicyManager>>,
     start: Timestamp,
@@ -64,6 +70,8 @@ pub(super) struct FinishedRun {
     pub(super) assumptions: Vec<String>,
     /// Work that the workload reported.
     pub(super) work_by_hour: WorkByHour,
+    /// What the cloud announced.
+    pub(super) interruptions: InterruptionLog,
 }
 
 impl<'a> Live<'a> {
@@ -88,6 +96,7 @@ impl<'a> Live<'a> {
             clock_changes: 0,
             scheduler,
             work,
+            interruptions: LiveInterruptions::default(),
             loading,
             start,
             observations,
@@ -163,6 +172,25 @@ impl<'a> Live<'a> {
         })
     }
 
+    /// Records a notice of an interruption, for which `signal` was sent to the command.
+    pub(super) fn interrupt(
+        &mut self,
+        cloud: Cloud,
+        notice: &Notice,
+        signal: Option<CommandSignal>,
+    ) -> Result<(), PipelineError> {
+        let now = self.clock.now();
+        self.work.take(&mut self.pipeline);
+        let unsaved = self.work.unsaved(self.start, now);
+        let unsaved = unsaved.map(|UnsavedWork { since, until, work, .. }| {
+            let duration = until.since(since);
+            let cost = self.pipeline.cost_of(duration);
+            UnsavedWorkCost { duration, cost, work: work.into_iter().collect() }
+        });
+        let event = self.interruptions.receive(now, cloud, notice, signal);
+        self.pipeline.export_interruption(&InterruptionEvent { unsaved, ..event })
+    }
+
     /// Stops sampling and finalizes all GPUs, also those that are `missing`: the run ends now, however
     /// long their last calls take. `exit`: how the command ended, if there is one.
     pub(super) fn finish(
@@ -215,7 +243,9 @@ impl<'a> Live<'a> {
             assumptions.push("policies evaluated the last 24 hours only".to_owned());
         }
         let work_by_hour = self.work.by_hour();
-        Ok(FinishedRun { run, gpus: self.gpus, sampling, assumptions, work_by_hour })
+        let interruptions = self.interruptions.finish(self.work.unsaved(self.start, end));
+        let gpus = self.gpus;
+        Ok(FinishedRun { run, gpus, sampling, assumptions, work_by_hour, interruptions })
     }
 
     fn process(&mut self, Observation { gpu, observed }: Observation) -> Result<(), PipelineError> {

@@ -25,12 +25,16 @@ use crate::policies::{PolicyManager, Quotes};
 use crate::pricing::{ExpiredPrice, Location, PriceOptions, Pricing, book_file};
 use crate::report::bar::Bars;
 use crate::report::text::{self, Explain, TextOptions};
-use crate::report::{self, GpuInput, Input, PoliciesInput, RejectedRow, Report, Utc, WorkByHour};
+use crate::report::{
+    self, GpuInput, Input, InterruptionLog, PoliciesInput, RejectedRow, Report, Utc, WorkByHour,
+};
 
 /// The part of a report that depends on the source.
 pub(super) struct Provenance {
     pub(super) title: String,
     pub(super) work_by_hour: WorkByHour,
+    /// What the cloud announced, if that was watched.
+    pub(super) interruptions: Option<InterruptionLog>,
     pub(super) rejected_rows: Vec<RejectedRow>,
     pub(super) rejected_total: u64,
     pub(super) assumptions: Vec<String>,
@@ -147,6 +151,7 @@ pub(super) fn input<'a>(
         gpus: gpus(identities, run),
         work: run.work.clone().into_iter().collect(),
         work_by_hour: provenance.work_by_hour,
+        interruptions: provenance.interruptions,
         rejected_rows: provenance.rejected_rows,
         rejected_total: provenance.rejected_total,
         assumptions,

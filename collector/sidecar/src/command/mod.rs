@@ -26,6 +26,10 @@ mod gpus;
 #[cfg(feature = "live")]
 mod group_probe;
 #[cfg(feature = "live")]
+mod interruption_log;
+#[cfg(feature = "live")]
+mod interruptions;
+#[cfg(feature = "live")]
 mod live;
 #[cfg(feature = "live")]
 mod live_error;

@@ -29,6 +29,7 @@ use super::dump::Dump;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
 use super::gpus::GpuArrivals;
+use super::interruptions::Interruptions;
 use super::live::{FinishedRun, Live};
 use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
@@ -146,13 +147,16 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     #[cfg(feature = "gateway")]
     let command_env = command_env.chain(receiving.iter().flat_map(Receiving::command_env));
     let command_env: Vec<_> = command_env.collect();
+    let interruptions = Interruptions::start(&args.interruptions);
+    let mut interruptions = interruptions.map_err(failed("cannot start a thread"))?;
     let child =
         command.map(|(program, rest)| Child::start(program, rest, command_env)).transpose()?;
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    let exit = meter(&mut live, &mut arrivals, &signals, child, until)?;
+    let exit = meter(&mut live, &mut arrivals, &mut interruptions, &signals, child, until)?;
+    let watched = interruptions.take().is_some();
     let status = exit.as_ref().map_or(ExitCode::SUCCESS, |exit| exit.code.into());
     let finished = live.finish(exit, arrivals.missing())?;
-    let FinishedRun { run, gpus, sampling, assumptions, work_by_hour } = finished;
+    let FinishedRun { run, gpus, sampling, assumptions, work_by_hour, interruptions } = finished;
     if let Some(Err(error)) = otlp_file.map(OtlpFile::finish) {
         stop_file(&error);
     }
@@ -174,6 +178,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let provenance = Provenance {
         title: title(&args.command),
         work_by_hour,
+        interruptions: watched.then_some(interruptions),
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: [vec![selected.to_owned()], assumptions].concat(),
@@ -261,6 +266,7 @@ pub(super) fn report(
 fn meter(
     live: &mut Live<'_>,
     arrivals: &mut GpuArrivals,
+    interruptions: &mut Option<Interruptions>,
     signals: &SignalListener,
     mut child: Option<Child>,
     until: Option<Instant>,
@@ -279,6 +285,8 @@ fn meter(
             joined => joined?,
         }
         live.drain()?;
+        let mut notices = interruptions.iter_mut();
+        notices.try_for_each(|notices| notices.take(live, child.as_ref()))?;
         live.evaluate_policies()?;
         match (&mut child, event) {
             (Some(child), Some(SignalEvent::Signal(signal))) => child.forward(signal),

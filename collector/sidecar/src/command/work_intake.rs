@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::TraceParentError;
 use phasemeter_workload::ledger::WorkLedger;
 use phasemeter_workload::message::Message;
@@ -12,7 +13,7 @@ use tracing::warn;
 
 use super::work_socket::{Report, Reports, WorkSocket};
 use crate::pipeline::Pipeline;
-use crate::report::WorkByHour;
+use crate::report::{UnsavedWork, WorkByHour};
 
 /// How long the end of a run waits for reports that are on their way.
 const GRACE: Duration = Duration::from_millis(250);
@@ -74,6 +75,22 @@ impl WorkIntake {
     pub(super) fn note(&self) -> Option<String> {
         let some = self.rejected;
         (some > 0).then(|| format!("{some} lines of the work socket were rejected"))
+    }
+
+    /// Work since the last checkpoint, else since `start`, until `until`. `None` if the workload reports
+    /// neither work nor checkpoints.
+    pub(super) fn unsaved(&self, start: Timestamp, until: Timestamp) -> Option<UnsavedWork> {
+        let checkpoint = self.ledger.last_checkpoint();
+        if checkpoint.is_none() && self.ledger.total().is_empty() {
+            return None;
+        }
+        let work = self.ledger.unsaved().iter().map(|(unit, count)| (unit.name(), *count));
+        Some(UnsavedWork {
+            since: checkpoint.unwrap_or(start),
+            until,
+            has_checkpoint: checkpoint.is_some(),
+            work: work.collect(),
+        })
     }
 
     /// Work by UTC hour.

@@ -9,6 +9,8 @@ mod experiments;
 #[cfg(feature = "live")]
 mod experiments_of_run;
 mod gpu;
+#[cfg(feature = "live")]
+mod interruptions;
 mod prices;
 mod wall_clock;
 

@@ -20,6 +20,7 @@ use phasemeter_meter::waste::WasteByCategory;
 
 use super::alerts::Alerts;
 use super::input::{GpuInput, Input};
+use super::interruptions::Interruptions;
 use super::model::*;
 use super::periods::Periods;
 use super::policies::PolicySection;
@@ -65,6 +66,7 @@ impl Report {
             },
             work: work(input, &cost),
             work_by_hour: work_by_hour(input),
+            interruptions: Interruptions::build(input),
             cost,
             gpus,
             rejected_rows: input.rejected_rows.iter().take(MAX_REJECTED_ROWS).cloned().collect(),

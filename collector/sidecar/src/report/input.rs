@@ -10,6 +10,7 @@ use phasemeter_meter::units::{Bytes, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 
 use super::experiment::Experiment;
+use super::notices::InterruptionLog;
 use super::rejected_row::RejectedRow;
 use crate::alert_rules::AlertRules;
 use crate::policies::{PolicyResults, PricerStats};
@@ -35,6 +36,8 @@ pub struct Input<'a> {
     pub work: Vec<(String, u64)>,
     /// Work done by UTC hour and unit, if known.
     pub work_by_hour: WorkByHour,
+    /// What the cloud announced, if that was watched.
+    pub interruptions: Option<InterruptionLog>,
     /// The first rejected rows; those beyond [`MAX_REJECTED_ROWS`] are omitted.
     ///
     /// [`MAX_REJECTED_ROWS`]: super::MAX_REJECTED_ROWS

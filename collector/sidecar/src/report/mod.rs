@@ -8,8 +8,10 @@ pub mod bar;
 mod build;
 mod experiment;
 mod input;
+mod interruptions;
 pub mod json;
 mod model;
+mod notices;
 mod periods;
 mod policies;
 mod prices;
@@ -24,7 +26,9 @@ mod value;
 pub use alerts::{AlertRule, Alerts, OpenedAlert, SkippedAlertRule};
 pub use experiment::Experiment;
 pub use input::{GpuInput, Input, PoliciesInput, WorkByHour};
+pub use interruptions::{InterruptionNotice, Interruptions, LostWork};
 pub use model::*;
+pub use notices::{InterruptionLog, ReceivedNotice, UnsavedWork};
 pub use periods::Periods;
 pub use policies::{
     CategorySavings, GpuSavings, Policy, Range, Recommendation, ReportedError, Savings, Source,

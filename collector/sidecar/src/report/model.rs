@@ -13,6 +13,7 @@ use serde::{Serialize, Serializer};
 
 use super::alerts::Alerts;
 use super::experiment::Experiment;
+use super::interruptions::Interruptions;
 use super::periods::Periods;
 use super::policies::{Need, Policy, Recommendation, Savings, UncoveredWaste};
 use super::rejected_row::RejectedRow;
@@ -49,6 +50,9 @@ pub struct Report {
     pub work: BTreeMap<String, Work>,
     /// Work done by UTC hour; empty if unknown.
     pub work_by_hour: Vec<WorkHour>,
+    /// Interruptions; `None` if notices were not watched for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interruptions: Option<Interruptions>,
     /// The first rejected rows.
     pub rejected_rows: Vec<RejectedRow>,
     /// Number of rejected rows.

@@ -87,6 +87,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
             .collect(),
         work: Vec::new(),
         work_by_hour: std::collections::BTreeMap::new(),
+        interruptions: None,
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: Vec::new(),

@@ -24,6 +24,7 @@ mod exports;
 mod faults;
 mod files;
 mod generations;
+mod interruptions;
 mod lost;
 #[path = "../../../otlp/tests/mock_backend/mod.rs"]
 mod mock_backend;

@@ -8,6 +8,7 @@ mod alerts;
 mod explanation;
 pub(crate) mod format;
 mod gpus;
+mod interruptions;
 pub(crate) mod layout;
 mod measured;
 mod missing;
@@ -67,6 +68,7 @@ pub fn render(report: &Report, bars: &Bars<'_>, options: &TextOptions) -> String
     }
     blank(&mut page);
     money::write(&mut page, report);
+    interruptions::write(&mut page, report);
     blank(&mut page);
     measured::write(&mut page, report);
     alerts::write(&mut page, report);

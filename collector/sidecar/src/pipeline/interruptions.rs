@@ -1,0 +1,28 @@
+//! Export of notices that the cloud will interrupt the machine.
+//!
+//! Must not depend on how notices are received.
+
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::encode::InterruptionEvent;
+
+use super::{Pipeline, PipelineError};
+
+impl Pipeline<'_> {
+    /// What all GPUs cost in this time at their current prices; `None` if any is unpriced.
+    #[must_use]
+    pub fn cost_of(&self, time: Nanos) -> Option<NanoUsd> {
+        self.gpus.iter().map(|gpu| Some(gpu.meter.rate()?.cost(time))).sum()
+    }
+
+    /// Exports a notice.
+    ///
+    /// # Errors
+    /// Returns an error if a request cannot be written.
+    pub fn export_interruption(&mut self, event: &InterruptionEvent) -> Result<(), PipelineError> {
+        if let Some(exporter) = &mut self.exporter {
+            exporter.interruption(event);
+        }
+        self.send()
+    }
+}
