@@ -69,6 +69,7 @@ policies: build-policies ## rebuild the default policies into wasm-rules/dist
 	@for policy in $(POLICIES); do \
 	    install -m 644 "$$($(MODULE))" wasm-rules/dist/$$policy.wasm || exit 1; \
 	done
+	@cd wasm-rules/dist && sha256sum *.wasm > SHA256SUMS
 	@# Also for builds without a compiler. A test of rules compares them.
 	@for policy in $(POLICIES); do \
 	    cargo run --quiet --locked -p phasemeter -- \

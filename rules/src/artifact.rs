@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::hash::Hasher;
 use std::io;
 use std::path::Path;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hmac::{Hmac, Mac};
@@ -87,7 +88,7 @@ impl Hasher for KeyHasher {
 /// Machine code that is safe to run: the output of this program's compiler, directly, or unchanged
 /// since by MAC or signature. The constructors are the only way to get one.
 pub(crate) struct TrustedArtifact {
-    /// Magic, key, machine code.
+    /// Magic, key, machine code. Borrowed from this program, or owned.
     bytes: Cow<'static, [u8]>,
 }
 
@@ -121,16 +122,26 @@ impl TrustedArtifact {
     /// Returns an error if the artifact has another key, or more parts than the engine allows.
     #[expect(unsafe_code, reason = "the only place where machine code is loaded from bytes")]
     pub(crate) fn component(&self, key: CacheKey, engine: &Engine) -> wasmtime::Result<Component> {
-        let code = self.bytes.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix(&key.0));
-        let code = code.ok_or_else(|| {
-            wasmtime::format_err!("compiled from another policy or for another engine")
-        })?;
-        // SAFETY: `deserialize` trusts its input, which must be the unchanged output of a compiler
-        // that is compatible with `engine`. A `TrustedArtifact` is: it comes from the compiler
-        // itself, is part of this program like its own code, or its MAC or signature was verified
-        // over these same bytes, in memory, which no other process can modify. The key matches this engine.
-        unsafe { Component::deserialize(engine, code) }
+        // SAFETY, of both: the input must be the unchanged output of a compiler that is compatible
+        // with `engine`. A `TrustedArtifact` is: it comes from the compiler itself, is part of this
+        // program like its own code, or its MAC or signature was verified over these same bytes, in
+        // memory, which no other process can modify. The key matches this engine.
+        match &self.bytes {
+            // SAFETY: in addition, the bytes must live as long as the component and never change:
+            // they are constants of this program. Bytecode is never made executable.
+            Cow::Borrowed(bytes) => unsafe {
+                Component::deserialize_raw(engine, NonNull::from_ref(code(bytes, key)?))
+            },
+            // SAFETY: see above.
+            Cow::Owned(bytes) => unsafe { Component::deserialize(engine, code(bytes, key)?) },
+        }
     }
+}
+
+/// The code of an artifact with this key.
+fn code(artifact: &[u8], key: CacheKey) -> wasmtime::Result<&[u8]> {
+    let code = artifact.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix(&key.0));
+    code.ok_or_else(|| wasmtime::format_err!("compiled from another policy or for another engine"))
 }
 
 /// An artifact compiled elsewhere, with its signature.

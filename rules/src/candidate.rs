@@ -19,8 +19,9 @@ pub struct Candidate {
     pub file: String,
     /// A component, or a core module with component metadata.
     pub bytes: Cow<'static, [u8]>,
-    /// Whether it is part of this program, and so needs no approval.
-    pub embedded: bool,
+    /// The digest of its bytes if it is part of this program. Then it needs no approval, and is not read
+    /// unless it must be compiled.
+    pub embedded: Option<Digest>,
     /// What approves it.
     pub approval: Approval,
     /// The same policy, compiled elsewhere.
@@ -67,7 +68,7 @@ impl Candidate {
         Self {
             file: file.into(),
             bytes: bytes.into(),
-            embedded: false,
+            embedded: None,
             approval: Approval::default(),
             artifact: None,
             settings: Map::new(),

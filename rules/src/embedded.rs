@@ -4,18 +4,35 @@
 //! `make policies` compiles them, and a test compares them with the policies. Must not depend on how
 //! they are loaded.
 
+/// An artifact, aligned as the ELF file in it requires.
+#[repr(C, align(16))]
+struct Aligned<Bytes: ?Sized>(Bytes);
+
+macro_rules! embed {
+    ($($name:literal),*) => {
+        &[$({
+            static ARTIFACT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(
+                "../../wasm-rules/dist/interpreted/",
+                $name,
+                ".aot"
+            )));
+            &ARTIFACT.0
+        }),*]
+    };
+}
+
 /// One artifact per default policy.
-pub(crate) const ARTIFACTS: &[&[u8]] = &[
-    include_bytes!("../../wasm-rules/dist/interpreted/communication.aot"),
-    include_bytes!("../../wasm-rules/dist/interpreted/data-loading.aot"),
-    include_bytes!("../../wasm-rules/dist/interpreted/gaps.aot"),
-    include_bytes!("../../wasm-rules/dist/interpreted/health.aot"),
-    include_bytes!("../../wasm-rules/dist/interpreted/lifecycle.aot"),
-    include_bytes!("../../wasm-rules/dist/interpreted/measure.aot"),
-    include_bytes!("../../wasm-rules/dist/interpreted/memory.aot"),
-    include_bytes!("../../wasm-rules/dist/interpreted/negotiated.aot"),
-    include_bytes!("../../wasm-rules/dist/interpreted/precision.aot"),
-    include_bytes!("../../wasm-rules/dist/interpreted/rate.aot"),
-    include_bytes!("../../wasm-rules/dist/interpreted/sharing.aot"),
-    include_bytes!("../../wasm-rules/dist/interpreted/sizing.aot"),
+pub(crate) static ARTIFACTS: &[&[u8]] = embed![
+    "communication",
+    "data-loading",
+    "gaps",
+    "health",
+    "lifecycle",
+    "measure",
+    "memory",
+    "negotiated",
+    "precision",
+    "rate",
+    "sharing",
+    "sizing"
 ];

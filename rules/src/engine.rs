@@ -67,7 +67,10 @@ fn config(layout: Layout) -> wasmtime::Result<Config> {
     // Nothing is concurrent within a store, and scalar calls are three times as fast without it.
     config.concurrency_support(false);
     // Guest stack frames do not help an operator.
-    config.wasm_backtrace_max_frames(None);
+    config.wasm_backtrace_max_frames(None).generate_address_map(false);
+    // For copy-on-write, data is padded to 64 KiB, more than most policies have. Such data cannot be
+    // used where it is in this program, either.
+    config.memory_init_cow(false);
     if layout != Layout::Wide {
         config.memory_reservation(SMALL_RESERVATION);
         config.memory_reservation_for_growth(SMALL_RESERVATION);

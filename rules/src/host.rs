@@ -133,10 +133,13 @@ impl Host {
     pub fn verify(&self, candidate: &Candidate) -> Result<Verified, PolicyError> {
         let Candidate { approval, bytes, settings_file, .. } = candidate;
         let locked = approval.locked;
-        let digest = self.check(
+        let digest = candidate.embedded.unwrap_or_else(|| Digest::of(bytes));
+        let signed = (Use::Policy, approval.signature.as_deref());
+        self.check(
             bytes,
+            digest,
             locked.map(|locked| locked.policy),
-            (!candidate.embedded).then_some((Use::Policy, approval.signature.as_deref())),
+            candidate.embedded.is_none().then_some(signed),
         )?;
         let Some(settings) = settings_file else {
             if locked.is_some_and(|locked| locked.settings.is_some()) {
@@ -146,16 +149,17 @@ impl Host {
             return Ok(Verified { digest, settings, settings_digest: None });
         };
         let path = Path::new(&candidate.file).with_file_name(&settings.name);
-        let settings_digest = self
-            .check(
-                &settings.bytes,
-                locked.map(|locked| locked.settings),
-                Some((Use::Settings(&settings.name), approval.settings_signature.as_deref())),
-            )
-            .map_err(|error| LoadError::Settings {
-                file: path.display().to_string(),
-                error: Box::new(error),
-            })?;
+        let settings_digest = Digest::of(&settings.bytes);
+        self.check(
+            &settings.bytes,
+            settings_digest,
+            locked.map(|locked| locked.settings),
+            Some((Use::Settings(&settings.name), approval.settings_signature.as_deref())),
+        )
+        .map_err(|error| LoadError::Settings {
+            file: path.display().to_string(),
+            error: Box::new(error),
+        })?;
         let settings = parse_settings(&path, &settings.bytes)?;
         Ok(Verified { digest, settings, settings_digest: Some(settings_digest) })
     }
@@ -164,10 +168,10 @@ impl Host {
     fn check(
         &self,
         bytes: &[u8],
+        found: Digest,
         locked: Option<Option<Digest>>,
         signature: Option<(Use<'_>, Option<&[u8]>)>,
-    ) -> Result<Digest, LoadError> {
-        let found = Digest::of(bytes);
+    ) -> Result<(), LoadError> {
         match locked {
             Some(None) => return Err(LoadError::NotLocked),
             Some(Some(expected)) if found != expected => {
@@ -178,7 +182,7 @@ impl Host {
         if let Some((used_as, signature)) = signature.filter(|_| self.requires_signatures()) {
             signature::verify(&self.keys, used_as, bytes, signature)?;
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Whether what approves a file now also approves the version of it that was loaded, with what
@@ -236,7 +240,7 @@ impl Host {
             file: candidate.file,
             digest: verified.digest,
             settings_digest: verified.settings_digest,
-            embedded: candidate.embedded,
+            embedded: candidate.embedded.is_some(),
             approval: candidate.approval,
         };
         let own = verified.settings;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use phasemeter_rules::digest::Digest;
 use phasemeter_rules::generation::Generations;
 use phasemeter_rules::host::{Approval, Candidate, CandidateSource, Host, Options};
 use phasemeter_rules::policy_dir;
@@ -131,8 +132,9 @@ fn rejection_keeps_previous_policy() {
 /// Guarantee: it replaces the embedded one.
 #[test]
 fn later_policy_replaces_same_name() {
-    let embedded =
-        Candidate { embedded: true, ..Candidate::new("embedded", recommender("alfa", '1')) };
+    let bytes = recommender("alfa", '1');
+    let digest = Digest::of(&bytes);
+    let embedded = Candidate { embedded: Some(digest), ..Candidate::new("embedded", bytes) };
     let own = Candidate::new("own.wasm", recommender("alfa", '9'));
     let generation =
         generations(Options::default()).reload([embedded, own].map(CandidateSource::from));
@@ -158,7 +160,7 @@ fn keys_reject_unsigned_policy() {
         (plain.clone(), Some("load.signature")),
         (Candidate { approval: signed.clone(), ..plain.clone() }, None),
         (Candidate { approval: signed, ..swapped }, Some("load.signature")),
-        (Candidate { embedded: true, ..plain }, None),
+        (Candidate { embedded: Some(Digest::of(&plain.bytes)), ..plain }, None),
     ] {
         let generation = generations.reload([candidate.into()]);
         assert_eq!(generation.rejected.first().map(|rejection| rejection.error.kind()), kind);

@@ -18,8 +18,8 @@ use super::entry::Entry;
 use super::log::{Log, LogFormat};
 use super::rejected::RejectedRows;
 
-/// Readings in one batch of each log, together: 1.4 MiB.
-const READINGS: usize = 8_192;
+/// Readings in one batch of each log, together: 0.7 MiB.
+const READINGS: usize = 4_096;
 
 /// The smallest batch that is worth its hand-over: waking a thread takes as long as decoding hundreds of
 /// rows.
