@@ -46,7 +46,7 @@ fn registry_is_consistent() {
     let emitted = emitted.chain(registry.events.values().map(|it| (&it.name, &it.annotations)));
     for (name, annotations) in emitted {
         let by = &annotations.phasemeter.emitted_by;
-        let runs = ["audit", "run", "internal", "environment"];
+        let runs = ["audit", "run", "gateway", "internal", "environment"];
         if by.is_empty() || by.iter().any(|run| !runs.contains(&run.as_str())) {
             problems.push(format!("{name}: emitted_by is {by:?}"));
         }

@@ -324,6 +324,7 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
         rejected_total: source.rejected().total,
         assumptions: Vec::new(),
         sampling: Vec::new(),
+        attribution: None,
         delivery: Vec::new(),
         alerts: &run.alerts,
         policies: PoliciesInput {

@@ -132,7 +132,7 @@ pub(crate) struct CodeGeneration {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Emission {
-    /// The tests that must see it: `audit`, `run` or `internal`.
+    /// The tests that must see it: `audit`, `run`, `gateway` or `internal`.
     pub(crate) emitted_by: Vec<String>,
 }
 

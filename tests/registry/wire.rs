@@ -3,6 +3,8 @@
 //!
 //! Must not depend on how it was received.
 
+#![allow(dead_code, reason = "each test uses a part")]
+
 use std::collections::BTreeSet;
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -138,6 +140,14 @@ impl<'a> WireCheck<'a> {
             }
         }
         self.attributes(kind, &span.attributes, &definition.resolved);
+    }
+
+    /// Checks what was added to a span of the workload.
+    pub(crate) fn priced_span(&mut self, added: &[KeyValue]) {
+        let kind = "phasemeter.priced";
+        let definition = &self.registry.spans[kind];
+        self.saw(kind, &definition.annotations);
+        self.attributes(kind, added, &definition.resolved);
     }
 
     pub(crate) fn event(&mut self, event: &LogRecord) {

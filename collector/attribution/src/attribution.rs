@@ -6,41 +6,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::units::Timestamp;
 
 use crate::cost::{CostSlice, SpanCost};
+use crate::limits::Limits;
 use crate::links::Links;
 use crate::open_cost::OpenCost;
 use crate::span::{ChosenSpan, GpuSet, RejectReason, SpanKey};
 use crate::sweep::{Candidate, divide};
-
-/// Limits of what waits, and for how long.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Bytes of spans that wait.
-    pub max_bytes: usize,
-    /// How long a span waits for its cost. Then it leaves without, and its cost follows.
-    pub max_wait: Nanos,
-    /// How long after an instant its spans can arrive. Spans that arrive later share none of its cost
-    /// with those that arrived in time.
-    pub allowed_lateness: Nanos,
-    /// How long time without a span is open to spans that arrive late.
-    pub history: Nanos,
-    /// Time slices of a GPU that are open.
-    pub max_open_slices: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            max_bytes: 64 << 20,
-            max_wait: Nanos::from_secs(120),
-            allowed_lateness: Nanos::from_secs(30),
-            history: Nanos::from_secs(3_600),
-            max_open_slices: 8_192,
-        }
-    }
-}
 
 /// Spans nested deeper than this are treated as if those above had not been chosen.
 const MAX_DEPTH: usize = 64;
@@ -114,6 +87,14 @@ impl<T> Attribution<T> {
             && slice.from < slice.to
         {
             open.push(slice);
+        }
+    }
+
+    /// All time of a GPU before this instant is final: none of it is charged from now on. For a GPU
+    /// that has no more time, such as one that is gone, so that spans do not wait for it.
+    pub fn finalize(&mut self, gpu: usize, until: Timestamp) {
+        if let Some(open) = self.gpus.get_mut(gpu) {
+            open.finalize(until);
         }
     }
 
@@ -213,6 +194,9 @@ impl<T> Attribution<T> {
         }
         if to > now + self.limits.max_wait {
             return Err(RejectReason::InFuture);
+        }
+        if to <= OpenCost::oldest(now, self.limits.history) {
+            return Err(RejectReason::Late);
         }
         let mut gpus = self.gpus_of(&span.gpus).peekable();
         if gpus.peek().is_some() && !gpus.any(|gpu| self.gpus[gpu].is_open(span.from, to)) {

@@ -29,8 +29,10 @@ mod sweep;
 
 // Spans that wait for their cost.
 pub mod attribution;
+mod limits;
 mod links;
 
-pub use attribution::{Attribution, Limits, Release};
+pub use attribution::{Attribution, Release};
 pub use cost::{CostSlice, SpanCost};
+pub use limits::Limits;
 pub use span::{ChosenSpan, GpuSet, RejectReason, SpanKey};

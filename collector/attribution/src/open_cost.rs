@@ -10,7 +10,7 @@ use crate::cost::{CostSlice, SpanCost};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenCost {
     slices: Vec<CostSlice>,
-    /// End of the last slice added: everything before is final.
+    /// Everything before is final: the end of the last slice added, unless it was finalized later.
     until: Timestamp,
     /// Up to here, time that has a span has been divided.
     pub(crate) divided_until: Timestamp,
@@ -21,6 +21,11 @@ impl OpenCost {
     pub(crate) fn push(&mut self, slice: CostSlice) {
         self.until = self.until.max(slice.to);
         self.slices.push(slice);
+    }
+
+    /// Nothing before this instant is to come.
+    pub(crate) fn finalize(&mut self, until: Timestamp) {
+        self.until = self.until.max(until);
     }
 
     /// The end of its time so far.

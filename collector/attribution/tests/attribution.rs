@@ -427,3 +427,36 @@ fn cost_follows_a_span_that_left_without_it() {
     let outcome = run(&one_gpu(1_000, 5), &[span(1, None, 0, 150, None)], limits);
     assert_eq!((cost(&outcome, 1), outcome.left_unpriced), (1_500, 1));
 }
+
+/// Two GPUs, of which the second one never reports. Returns what leaves after a span of both.
+fn beside_silent_gpu(finalize: bool) -> Vec<Release<u8>> {
+    let mut attribution = Attribution::new(limits());
+    let [first, silent] = [attribution.add_gpu(), attribution.add_gpu()];
+    let mut released = Vec::new();
+    let gpus = one_gpu(1_000, 0);
+    attribution.charge(first, slice(&gpus[0], 0));
+    let both = ChosenSpan { gpus: GpuSet::All, ..chosen(&span(1, None, 0, TICK, None), 2) };
+    let offered = attribution.offer(both, 1, 1_000, at(TICK), &mut |it| released.push(it));
+    assert_eq!(offered, Ok(()));
+    if finalize {
+        attribution.finalize(silent, at(TICK));
+    }
+    attribution.advance(at(10 * TICK), &mut |it| released.push(it));
+    released
+}
+
+#[test]
+fn span_waits_for_a_gpu_until_that_is_finalized() {
+    assert_eq!(beside_silent_gpu(false), []);
+    let [Release::Priced(1, cost)] = beside_silent_gpu(true)[..] else { panic!() };
+    assert_eq!(cost.cost, NanoUsd(1_000));
+}
+
+#[test]
+fn span_older_than_the_history_is_rejected() {
+    let mut attribution = Attribution::new(limits());
+    let old = chosen(&span(1, None, 0, TICK, None), 0);
+    let now = at(TICK) + limits().history;
+    let offered = attribution.offer(old, 1, 1_000, now, &mut |_| panic!("nothing leaves"));
+    assert_eq!(offered, Err((RejectReason::Late, 1)));
+}

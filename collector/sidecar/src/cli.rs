@@ -21,6 +21,8 @@ mod policies;
 mod policy;
 #[cfg(feature = "plan")]
 mod prices;
+#[cfg(feature = "gateway")]
+mod spans;
 mod value;
 mod work;
 
@@ -58,6 +60,8 @@ pub use policy::{
 pub use prices::{
     AgeArgs, BookArgs, Cloud, DiffArgs, ImportArgs, ListArgs, PricesCommand, ShowPricesArgs,
 };
+#[cfg(feature = "gateway")]
+pub use spans::SpanArgs;
 pub use work::WorkUnit;
 
 /// Measures what GPUs cost and how much of it is wasted, and exports it over OpenTelemetry.

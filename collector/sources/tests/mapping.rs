@@ -153,6 +153,24 @@ fn late_or_excessive_values_are_dropped_and_counted() {
     assert_eq!(of_first, 1_024);
 }
 
+#[test]
+fn gpu_is_final_once_it_is_silent_or_billed_elsewhere() {
+    let mut buffer = every_15_seconds(7);
+    let final_until = |buffer: &ReadingBuffer, seconds: u64| {
+        buffer.final_until(arrival(seconds), at(seconds)).collect::<Vec<_>>()
+    };
+    buffer.release(arrival(150));
+    assert_eq!(final_until(&buffer, 150), [], "readings are held");
+    buffer.release(arrival(180));
+    assert_eq!(final_until(&buffer, 90 + 90 + 45), [], "the last one represents the present");
+    assert_eq!(final_until(&buffer, 226), [(0, at(226))]);
+    buffer.insert(utilization("GPU-a", 230, Basis::DcgmGpu, 50), arrival(230));
+    assert_eq!(final_until(&buffer, 300), []);
+    buffer.cover("GPU-a", at(200), at(400));
+    buffer.release_all();
+    assert_eq!(final_until(&buffer, 301), [(0, at(230))], "another meter bills it");
+}
+
 proptest! {
     /// In any order of arrival, the same readings are released; exemptions lie between readings.
     #[test]

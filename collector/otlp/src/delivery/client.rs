@@ -28,9 +28,8 @@ const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 /// A running client. If dropped without [`Client::flush`], it stops at once and loses queued data.
 #[derive(Debug)]
 pub struct Client {
-    queue: Arc<Queue>,
+    sender: RequestSender,
     operations: BySignal<Arc<Operations>>,
-    addressed: BySignal<bool>,
     closing: watch::Sender<Closing>,
     thread: JoinHandle<()>,
 }
@@ -63,15 +62,19 @@ impl Client {
             .name("otlp".to_owned())
             .spawn(move || send(runtime, workers, closes))?;
         let addressed = BySignal::each(|signal| config.target(signal).is_some());
-        Ok(Self { queue, operations, addressed, closing, thread })
+        Ok(Self { sender: RequestSender { queue, addressed }, operations, closing, thread })
     }
 
     /// Queues a request without waiting: if the queue is full, the oldest requests are dropped and
     /// counted. A request of a signal without an endpoint, or without items, is discarded.
     pub fn enqueue(&self, request: EncodedRequest) {
-        if *self.addressed.of(request.signal()) && request.items() > 0 {
-            self.queue.push(request);
-        }
+        self.sender.enqueue(request);
+    }
+
+    /// What queues requests from another thread.
+    #[must_use]
+    pub fn sender(&self) -> RequestSender {
+        self.sender.clone()
     }
 
     /// Like [`Client::enqueue`], but waits for free space first, for a source that is faster than
@@ -79,8 +82,8 @@ impl Client {
     /// nothing for `patience`, the oldest requests are dropped, without further waiting until it
     /// accepts something again.
     pub fn enqueue_waiting(&self, request: EncodedRequest, patience: Duration) {
-        if *self.addressed.of(request.signal()) {
-            self.queue.wait_for_space(&request, patience);
+        if *self.sender.addressed.of(request.signal()) {
+            self.sender.queue.wait_for_space(&request, patience);
             self.enqueue(request);
         }
     }
@@ -88,7 +91,7 @@ impl Client {
     /// A handle to the counts, for reporting while the client runs.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats { queue: Arc::clone(&self.queue), operations: self.operations.clone() }
+        Stats { queue: Arc::clone(&self.sender.queue), operations: self.operations.clone() }
     }
 
     /// Sends what it can within `grace`, stops, and returns the outcome of all data. Returns early
@@ -99,7 +102,23 @@ impl Client {
         self.closing.send_replace(Some(deadline));
         // A worker that panicked leaves its requests counted as unsent.
         let _ = self.thread.join();
-        self.queue.outcome()
+        self.sender.queue.outcome()
+    }
+}
+
+/// Queues requests of a client, from any thread.
+#[derive(Clone, Debug)]
+pub struct RequestSender {
+    queue: Arc<Queue>,
+    addressed: BySignal<bool>,
+}
+
+impl RequestSender {
+    /// Queues a request like [`Client::enqueue`]. Once the client is flushed, it is never sent.
+    pub fn enqueue(&self, request: EncodedRequest) {
+        if *self.addressed.of(request.signal()) && request.items() > 0 {
+            self.queue.push(request);
+        }
     }
 }
 

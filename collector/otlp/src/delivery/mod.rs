@@ -36,7 +36,7 @@ mod sdk;
 mod transport;
 mod worker;
 
-pub use self::client::{Client, StartError, Stats};
+pub use self::client::{Client, RequestSender, StartError, Stats};
 pub use self::config::{Config, ConfigError, ConfigErrors, Destination, QUEUE_BYTES, Target};
 pub use self::operations::{OperationEnd, ResponseStatus};
 pub use self::outcome::{Count, DeliveryCounts, Outcome};

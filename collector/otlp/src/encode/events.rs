@@ -161,7 +161,7 @@ impl Event {
         }
     }
 
-    fn into_record(
+    pub(super) fn into_record(
         mut self,
         at: Timestamp,
         experiment_id: &str,
@@ -187,22 +187,12 @@ impl Event {
     }
 }
 
-/// The request for these events, in the given trace context if any.
+/// The request for these records.
 pub(super) fn request(
-    events: Vec<Event>,
-    at: Timestamp,
-    experiment_id: &str,
-    context: Option<TraceParent>,
-    limits: &AttributeLimits,
+    log_records: Vec<LogRecord>,
     workload: &Resource,
 ) -> ExportLogsServiceRequest {
-    let records = events.into_iter();
-    let records = records.map(|event| event.into_record(at, experiment_id, context, limits));
-    let scope_logs = vec![ScopeLogs {
-        scope: Some(scope()),
-        log_records: records.collect(),
-        ..ScopeLogs::default()
-    }];
+    let scope_logs = vec![ScopeLogs { scope: Some(scope()), log_records, ..ScopeLogs::default() }];
     let resource = Some(workload.clone());
     let logs = ResourceLogs { resource, scope_logs, ..ResourceLogs::default() };
     ExportLogsServiceRequest { resource_logs: vec![logs] }

@@ -17,6 +17,7 @@ use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::wall_time::{WallOffset, WallTime};
 
+use super::attribution::AttributionPoints;
 use super::batch::{Batch, MAX_POINTS};
 use super::command::CommandExit;
 use super::delta::LastTotals;
@@ -27,6 +28,7 @@ use super::gpu_attributes::GpuDescription;
 use super::interruption::InterruptionEvent;
 use super::policies::{PolicyErrorEvent, RecommendationEvent, ReportedRecommendations};
 use super::settings::ExportSettings;
+use super::span_cost::SpanCostEvent;
 use super::spans::{self, MAX_SPANS, SpanDescription, SpanTotals};
 use super::values::{number, resource, text, workload_resource};
 use super::work::WorkPoints;
@@ -36,6 +38,9 @@ use crate::request::Request;
 /// Maximum size of an encoded request: a quarter of what gRPC servers accept by default, and of the
 /// queue.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
+
+/// Number of events in a request.
+const MAX_RECORDS: usize = 1_024;
 
 /// Builds requests from the meters of one experiment.
 ///
@@ -69,6 +74,7 @@ pub struct Exporter {
     work: WorkPoints,
     /// The cost of time without an experiment, if any began during the run.
     unattributed: Option<NanoUsd>,
+    attribution: AttributionPoints,
     /// Whether any GPU has ended.
     is_ending: bool,
     /// The last boundary, if the work up to it is not exported.
@@ -105,6 +111,7 @@ impl Exporter {
             ended: None,
             work: WorkPoints::default(),
             unattributed: None,
+            attribution: AttributionPoints::default(),
             is_ending: false,
             work_due: None,
             cost: Some(NanoUsd::ZERO),
@@ -200,8 +207,29 @@ impl Exporter {
         let at = self.wall.start_label(at);
         let id = &self.experiment.id;
         let limits = &self.settings.limits.log_record;
-        let request = events::request(events, at, id, context, limits, &self.workload);
+        let records = events.into_iter().map(|event| event.into_record(at, id, context, limits));
+        let request = events::request(records.collect(), &self.workload);
         self.push(Request::Logs(request));
+    }
+
+    /// Exports what spans cost that were sent without it.
+    pub fn span_costs(&mut self, costs: &[SpanCostEvent]) {
+        let id = &self.experiment.id;
+        let limits = &self.settings.limits.log_record;
+        for costs in costs.chunks(MAX_RECORDS) {
+            let record =
+                |it: &SpanCostEvent| it.into_record(self.wall.end_label(it.at), id, limits);
+            let records = costs.iter().map(record).collect();
+            self.ready.extend(
+                Request::Logs(events::request(records, &self.workload)).split(MAX_REQUEST_BYTES),
+            );
+        }
+    }
+
+    /// Records how the cost of GPUs has been divided so far: among spans of the workload, and what none
+    /// of them has.
+    pub const fn set_attribution(&mut self, spans: NanoUsd, unattributed: NanoUsd) {
+        self.attribution.set(spans, unattributed);
     }
 
     /// Ends a GPU whose meter has finished.
@@ -255,6 +283,7 @@ impl Exporter {
         if let Some(at) = self.work_due {
             self.work.add_points(at, self.cost, &mut self.batch);
         }
+        self.attribution.add_last_points(self.work_due.unwrap_or_default(), &mut self.batch);
         if let (Some(mut totals), Some(placement)) =
             (self.ended.take(), self.experiment.placement())
         {
@@ -298,6 +327,7 @@ impl Exporter {
                 self.work_due = Some(at);
             } else {
                 self.work.add_points(at, self.cost, &mut self.batch);
+                self.attribution.add_points(at, &mut self.batch);
             }
             self.end_round();
         } else if self.batch.len() >= MAX_POINTS {
@@ -383,6 +413,7 @@ pub struct GpuObserver<'a> {
 impl Observer for GpuObserver<'_> {
     fn begin(&mut self, at: Timestamp) {
         self.exporter.work.begin(at);
+        self.exporter.attribution.begin(at);
         self.gpu.begin(at, &self.exporter.experiment);
     }
 

@@ -182,6 +182,12 @@ pub(super) const WORK_COST: Instrument = Instrument {
     kind: Kind::Gauge,
     description: "Cost of all GPUs per unit of work, since the last export with any.",
 };
+pub(super) const ATTRIBUTION_COST: Instrument = Instrument {
+    name: "phasemeter.attribution.cost",
+    unit: "{USD}",
+    kind: Kind::Counter,
+    description: "Cost of GPU time that spans of the workload have, and that none will have.",
+};
 
 /// The metric whose points are histograms.
 pub(super) const UTILIZATION: (&str, &str, &str) =

@@ -3,6 +3,7 @@
 //! Must not depend on where requests go.
 
 mod accounts;
+mod attribution;
 mod batch;
 mod command;
 mod context;
@@ -21,6 +22,7 @@ mod interruption;
 mod limits;
 mod policies;
 mod settings;
+mod span_cost;
 mod spans;
 mod utilization;
 mod values;
@@ -36,4 +38,5 @@ pub use interruption::{InterruptionEvent, UnsavedWorkCost};
 pub use limits::{AttributeLimits, Limits};
 pub use policies::{PolicyErrorEvent, RecommendationEvent};
 pub use settings::{Aggregation, ExemplarFilter, ExportSettings, TemporalityPreference};
+pub use span_cost::{PricedTime, SpanCostEvent};
 pub use values::SCHEMA;

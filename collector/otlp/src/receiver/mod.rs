@@ -8,12 +8,14 @@
 //! nothing that was accepted is dropped here, and memory is limited by [`Limits`]. Must not depend on
 //! what happens to accepted requests.
 
+mod attributes;
 mod body;
 mod budget;
 mod decompress;
 mod error;
 mod footprint;
 mod grpc;
+mod held_span;
 mod inspect;
 mod json;
 mod limits;
@@ -24,7 +26,10 @@ mod response;
 mod security;
 mod server;
 mod service;
+mod span_view;
 mod stats;
+mod take_spans;
+mod wire;
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -45,6 +50,7 @@ use tokio::time::timeout;
 use tokio_rustls::rustls;
 
 use self::budget::Budget;
+pub use self::held_span::{HeldRequest, HeldSpan, held_requests};
 pub use self::limits::Limits;
 pub use self::listen::{ListenAddress, ParseListenError};
 pub use self::points::{NumberPoint, number_points};
@@ -52,7 +58,9 @@ pub use self::received::Received;
 pub use self::security::{BearerToken, SecurityError, server_tls};
 use self::server::Socket;
 use self::service::Service;
+pub use self::span_view::SpanView;
 pub use self::stats::{ReceiverCounts, ReceiverStats};
+pub use self::take_spans::{TakenSpans, take_spans};
 use crate::signal::Signal;
 
 /// Number of accepted requests that may wait to be taken. Their bytes are limited by

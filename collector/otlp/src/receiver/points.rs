@@ -4,11 +4,12 @@
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::NumberDataPoint;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point;
 use phasemeter_meter::units::Timestamp;
+
+use super::attributes::find_text;
 
 /// Set if a point has no value (`DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK`).
 const NO_VALUE: u32 = 1;
@@ -34,13 +35,13 @@ impl<'a> NumberPoint<'a> {
     /// A text attribute of the point, else of its resource.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&'a str> {
-        find(self.attributes, name).or_else(|| self.resource_label(name))
+        find_text(self.attributes, name).or_else(|| self.resource_label(name))
     }
 
     /// A text attribute of the resource.
     #[must_use]
     pub fn resource_label(&self, name: &str) -> Option<&'a str> {
-        find(self.resource, name)
+        find_text(self.resource, name)
     }
 }
 
@@ -88,12 +89,4 @@ fn values(point: &NumberDataPoint) -> Option<(Timestamp, Timestamp, f64)> {
     let start = Timestamp::from_nanos(point.start_time_unix_nano)?;
     let at = Timestamp::from_nanos(point.time_unix_nano)?;
     has_value.then_some((start, at, number))
-}
-
-fn find<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a str> {
-    let attribute = attributes.iter().find(|attribute| attribute.key == name)?;
-    match attribute.value.as_ref()?.value.as_ref()? {
-        Value::StringValue(text) => Some(text),
-        _ => None,
-    }
 }

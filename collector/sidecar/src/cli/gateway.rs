@@ -11,13 +11,16 @@ use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::receiver::ListenAddress;
 
 use super::value::seconds;
-use super::{MeterArgs, MeteringArgs, WindowArgs};
+use super::{MeterArgs, MeteringArgs, SpanArgs, WindowArgs};
 
 /// `phasemeter gateway`.
 #[derive(Debug, Args)]
 pub struct GatewayArgs {
     #[command(flatten)]
     pub receive: ReceiveArgs,
+
+    #[command(flatten)]
+    pub spans: SpanArgs,
 
     /// Mapping of metrics of your own: a TOML file like those in otel-config/mappings. Repeatable; it
     /// replaces the built-in mapping of the same metrics.

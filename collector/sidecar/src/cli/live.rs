@@ -12,6 +12,8 @@ use phasemeter_otlp::experiment::TraceMode;
 #[cfg(feature = "gateway")]
 use phasemeter_otlp::receiver::ListenAddress;
 
+#[cfg(feature = "gateway")]
+use super::SpanArgs;
 use super::value::seconds;
 use super::{InterruptionArgs, MeterArgs, MeteringArgs};
 use crate::sampler::SamplerConfig;
@@ -68,6 +70,11 @@ pub struct RunArgs {
     #[cfg(feature = "gateway")]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, requires = "command")]
     pub receive: Option<Option<ListenAddress>>,
+
+    /// Implies --receive.
+    #[cfg(feature = "gateway")]
+    #[command(flatten)]
+    pub spans: SpanArgs,
 
     /// Traces of GPU sessions: shared (the trace of the command, or of the given context) or
     /// per-session (one trace each, linked to the previous one). Without a command, or with

@@ -102,6 +102,7 @@ fn provenance(inputs: &[Input], source: &Logs) -> Provenance {
         rejected_total: rejected.total,
         assumptions: assumptions(source),
         sampling: Vec::new(),
+        attribution: None,
         delivery: Vec::new(),
         timed: false,
     }

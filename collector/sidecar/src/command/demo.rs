@@ -48,6 +48,7 @@ fn meter<S: Source>(
         rejected_total: 0,
         assumptions: vec!["the fleet and its readings are synthetic".to_owned()],
         sampling: Vec::new(),
+        attribution: None,
         delivery: Vec::new(),
         timed: false,
     };

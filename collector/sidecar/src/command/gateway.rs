@@ -3,6 +3,7 @@
 //! Must not depend on how requests are received.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::units::Nanos;
@@ -10,7 +11,6 @@ use phasemeter_otlp::delivery::Destination;
 use phasemeter_otlp::experiment::{
     Attributes, Experiment, ExperimentKind, SERVICE_INSTANCE_ID, TraceId,
 };
-use phasemeter_otlp::receiver::Received;
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::mapping::{MappingFile, Mappings, ReadingBuffer};
 
@@ -25,15 +25,16 @@ use super::policies;
 use super::receive::{self, Receiving};
 use super::run::{report, request_sink, stop_file};
 use super::signals::{SignalEvent, SignalListener};
+use super::span_pricing::{self, GpuNumbers, SpanPricing};
 use super::window_scheduler::WindowScheduler;
 use crate::cli::GatewayArgs;
-use crate::gateway::{Exclusions, GatewayBilling, GatewaySummary, Intake};
+use crate::gateway::{Exclusions, GatewayBilling, GatewaySummary, Intake, Metered, SpanSummary};
 use crate::pipeline::{Finished, Pipeline, Settings};
 use crate::policies::{PolicyManager, Worker};
 use crate::report::WorkByHour;
 use crate::resource;
 
-/// How long the gateway waits for metrics before it releases readings and looks for signals.
+/// How long the gateway waits for requests before it releases readings and looks for signals.
 const STEP: Duration = Duration::from_millis(100);
 
 /// Deadline of the final flush.
@@ -51,7 +52,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     otlp_file.map_or(Ok(()), files::reject_pipe)?;
     let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
     let mappings = mappings(args)?;
-    let (mut receiving, metrics) = Receiving::start(receive::config(&args.receive)?)?;
+    let (mut receiving, metered) = Receiving::start(receive::config(&args.receive)?, &args.spans)?;
     let delivery = Delivery::start(Destination::Environment)?;
     signals.ready();
 
@@ -72,7 +73,9 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         export: request_sink(delivery.as_ref(), &mut otlp_file)
             .map(|sink| (environment.export, sink)),
     };
-    let pipeline = Pipeline::live(settings, experiment, &hardware);
+    let mut pipeline = Pipeline::live(settings, experiment, &hardware);
+    let spans = receiving.span_costs(&args.spans);
+    let spans = spans.map(|costs| SpanPricing::start(costs, &mut pipeline));
     let watcher = manager.as_ref().map(PolicyManager::watch).transpose();
     let _watcher = watcher.map_err(failed("cannot watch the policy directory"))?;
     let worker = manager.map(Worker::start).transpose();
@@ -88,14 +91,15 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         buffer: ReadingBuffer::new(args.hold, args.basis, args.metering.meter.stale_after),
         billing: GatewayBilling::default(),
         pipeline,
+        spans,
         scheduler,
         clock,
         started: Instant::now(),
     };
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    gateway.run(&metrics, &signals, until)?;
+    gateway.run(&metered, &signals, until)?;
     receiving.stop();
-    let (run, billing, dropped) = gateway.finish(&metrics)?;
+    let Metering { run, billing, spans, dropped } = gateway.finish(&metered)?;
     if let Some(Err(error)) = otlp_file.map(phasemeter_otlp::OtlpFile::finish) {
         stop_file(&error);
     }
@@ -112,7 +116,12 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         rejected_rows: Vec::new(),
         rejected_total: 0,
         assumptions: Vec::new(),
-        sampling: sentences(&billing.summary(), dropped),
+        sampling: [
+            sentences(&billing.summary(), dropped),
+            spans.as_ref().map(span_pricing::sentences).unwrap_or_default(),
+        ]
+        .concat(),
+        attribution: spans.as_ref().map(span_pricing::attribution),
         delivery: sent,
         timed: true,
     };
@@ -125,28 +134,55 @@ struct Gateway<'a> {
     buffer: ReadingBuffer,
     billing: GatewayBilling,
     pipeline: Pipeline<'a>,
+    spans: Option<SpanPricing>,
     scheduler: WindowScheduler,
     clock: Clock,
     started: Instant,
+}
+
+/// What a gateway has metered.
+struct Metering {
+    run: Finished,
+    billing: GatewayBilling,
+    spans: Option<SpanSummary>,
+    /// Values that were dropped.
+    dropped: u64,
+}
+
+/// Spans are charged for the GPUs of the buffer, which are known before their first reading is metered.
+impl GpuNumbers for GatewayBilling {
+    fn number(&self, gpu: usize) -> Option<usize> {
+        self.source(gpu)
+    }
+
+    fn metered(&self, gpu: usize) -> Option<usize> {
+        self.metered(gpu)
+    }
 }
 
 impl Gateway<'_> {
     /// Meters until a signal or the end of the duration.
     fn run(
         &mut self,
-        metrics: &Receiver<Received>,
+        metered: &Receiver<Metered>,
         signals: &SignalListener,
         until: Option<Instant>,
     ) -> Result<(), CommandError> {
         while until.is_none_or(|until| Instant::now() < until) {
-            match metrics.recv_timeout(STEP) {
-                Ok(received) => self.take(&received),
-                Err(RecvTimeoutError::Timeout) => {}
-                // The forwarder has ended, and nothing passes any more.
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            if self.spans.as_ref().is_some_and(SpanPricing::is_full) {
+                // Then forwarding waits, too, and clients are asked to retry.
+                thread::sleep(STEP);
+            } else {
+                match metered.recv_timeout(STEP) {
+                    Ok(received) => self.take(received),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    // The forwarder has ended, and nothing passes any more.
+                    Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                }
             }
             let released = self.buffer.release(Nanos::from(self.started.elapsed()));
             self.meter(&released)?;
+            self.price_spans()?;
             let (pipeline, gpus) = (&mut self.pipeline, self.billing.gpus());
             if let Some(results) = self.scheduler.step(|| pipeline.window(gpus, false)) {
                 self.pipeline.export_results(&results, self.billing.gpus(), self.clock.now())?;
@@ -158,9 +194,32 @@ impl Gateway<'_> {
         Ok(())
     }
 
-    fn take(&mut self, received: &Received) {
-        let arrived = Nanos::from(self.started.elapsed());
-        self.intake.take(received, arrived, &mut self.buffer);
+    fn take(&mut self, metered: Metered) {
+        match metered {
+            Metered::Metrics(received) => {
+                let arrived = Nanos::from(self.started.elapsed());
+                self.intake.take(&received, arrived, &mut self.buffer);
+            }
+            Metered::Spans(spans) => {
+                if let Some(pricing) = &mut self.spans {
+                    pricing.costs().add_gpus(self.buffer.identities());
+                    pricing.take(spans, self.clock.now());
+                }
+            }
+        }
+    }
+
+    /// Divides what GPUs cost among the spans that wait.
+    fn price_spans(&mut self) -> Result<(), CommandError> {
+        let Some(pricing) = self.spans.as_mut().filter(|it| it.is_due()) else { return Ok(()) };
+        let now = self.clock.now();
+        let costs = pricing.costs();
+        costs.add_gpus(self.buffer.identities());
+        for (gpu, until) in self.buffer.final_until(Nanos::from(self.started.elapsed()), now) {
+            costs.finalize(gpu, until);
+        }
+        pricing.advance(&mut self.pipeline, &self.billing, now)?;
+        Ok(())
     }
 
     fn meter(
@@ -176,16 +235,19 @@ impl Gateway<'_> {
     }
 
     /// Meters what is held, once the receiver has stopped.
-    fn finish(
-        mut self,
-        metrics: &Receiver<Received>,
-    ) -> Result<(Finished, GatewayBilling, u64), CommandError> {
-        metrics.iter().for_each(|received| self.take(&received));
+    fn finish(mut self, metered: &Receiver<Metered>) -> Result<Metering, CommandError> {
+        metered.iter().for_each(|received| self.take(received));
         let released = self.buffer.release_all();
         self.meter(&released)?;
-        let Self { pipeline, scheduler, billing, buffer, .. } = self;
+        let Self { mut pipeline, spans, scheduler, billing, buffer, .. } = self;
+        pipeline.finish_gpus(billing.gpus())?;
+        let finish = |mut pricing: SpanPricing| {
+            pricing.costs().add_gpus(buffer.identities());
+            pricing.finish(&mut pipeline, &billing)
+        };
+        let spans = spans.map(finish).transpose()?;
         let run = pipeline.finish(billing.gpus(), |window| scheduler.finish(window))?;
-        Ok((run, billing, buffer.dropped()))
+        Ok(Metering { run, billing, spans, dropped: buffer.dropped() })
     }
 }
 

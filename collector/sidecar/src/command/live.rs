@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "gateway")]
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
@@ -20,12 +22,18 @@ use super::error::CommandError;
 use super::gpus::ArrivedGpu;
 use super::interruption_log::LiveInterruptions;
 use super::log_limiter::LogLimiter;
+#[cfg(feature = "gateway")]
+use super::received::ReceivedTelemetry;
+#[cfg(feature = "gateway")]
+use super::span_pricing::{self, SpanPricing};
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
 use crate::cli::CommandSignal;
+#[cfg(feature = "gateway")]
+use crate::gateway::{Metered, SpanCosts};
 use crate::pipeline::{Finished, Pipeline, PipelineError};
 use crate::policies::PolicyManager;
-use crate::report::{InterruptionLog, UnsavedWork, WorkByHour};
+use crate::report::{Attribution, InterruptionLog, UnsavedWork, WorkByHour};
 use crate::sampler::{Sampler, SamplerStats};
 use crate::telemetry::Telemetry;
 
@@ -48,6 +56,9 @@ pub(super) struct Live<'a> {
     scheduler: WindowScheduler,
     work: WorkIntake,
     interruptions: LiveInterruptions,
+    /// What the command sends, if it is received.
+    #[cfg(feature = "gateway")]
+    received: Option<ReceivedTelemetry>,
     /// The policies, until they are known to be loaded.
     loading: Option<Arc<PolicyManager>>,
     start: Timestamp,
@@ -66,6 +77,8 @@ pub(super) struct FinishedRun {
     pub(super) gpus: Vec<GpuIdentity>,
     /// Quality of sampling, each a sentence without its full stop.
     pub(super) sampling: Vec<String>,
+    /// How the bill is divided among spans of the command, if it is.
+    pub(super) attribution: Option<Attribution>,
     /// Limits of what policies evaluated, in the same form.
     pub(super) assumptions: Vec<String>,
     /// Work that the workload reported.
@@ -97,6 +110,8 @@ impl<'a> Live<'a> {
             scheduler,
             work,
             interruptions: LiveInterruptions::default(),
+            #[cfg(feature = "gateway")]
+            received: None,
             loading,
             start,
             observations,
@@ -115,6 +130,14 @@ impl<'a> Live<'a> {
         self.sampler.add(uuid, nvml).map_err(failed)
     }
 
+    /// Meters what the command sends, too. `spans`: what prices its spans, if any are to be.
+    #[cfg(feature = "gateway")]
+    pub(super) fn receive(&mut self, metered: Receiver<Metered>, spans: Option<SpanCosts>) {
+        let pipeline = &mut self.pipeline;
+        let spans = spans.map(|costs| SpanPricing::start(costs, pipeline));
+        self.received = Some(ReceivedTelemetry::new(metered, spans));
+    }
+
     /// Adds the sampler to internal telemetry.
     pub(super) fn observe(&self, telemetry: &Telemetry) {
         telemetry.watch_sampler(self.sampler.stats_handle(), Arc::clone(&self.late));
@@ -124,6 +147,11 @@ impl<'a> Live<'a> {
     /// being loaded, which may price them, they wait in the sampler.
     pub(super) fn drain(&mut self) -> Result<(), PipelineError> {
         self.work.take(&mut self.pipeline);
+        // Also before there are prices: what is received waits in a short queue.
+        #[cfg(feature = "gateway")]
+        if let Some(received) = &mut self.received {
+            received.step(&mut self.pipeline, &self.gpus, self.clock.now())?;
+        }
         if let Some(policies) = self.loading.take() {
             if policies.is_loading() {
                 self.loading = Some(policies);
@@ -232,6 +260,19 @@ impl<'a> Live<'a> {
         if let Some(exit) = exit {
             self.pipeline.end_command(exit);
         }
+        self.pipeline.finish_gpus(&self.gpus)?;
+        #[cfg(feature = "gateway")]
+        let attribution = match self.received.take() {
+            Some(received) => received.finish(&mut self.pipeline, &self.gpus, end)?,
+            None => None,
+        };
+        #[cfg(feature = "gateway")]
+        let attribution = attribution.map(|summary| {
+            sampling.extend(span_pricing::sentences(&summary));
+            span_pricing::attribution(&summary)
+        });
+        #[cfg(not(feature = "gateway"))]
+        let attribution = None;
         let run = self.pipeline.finish(&self.gpus, |window| {
             window_start = window.as_ref().map(|window| window.start);
             self.scheduler.finish(window)
@@ -245,7 +286,15 @@ impl<'a> Live<'a> {
         let work_by_hour = self.work.by_hour();
         let interruptions = self.interruptions.finish(self.work.unsaved(self.start, end));
         let gpus = self.gpus;
-        Ok(FinishedRun { run, gpus, sampling, assumptions, work_by_hour, interruptions })
+        Ok(FinishedRun {
+            run,
+            gpus,
+            sampling,
+            attribution,
+            assumptions,
+            work_by_hour,
+            interruptions,
+        })
     }
 
     fn process(&mut self, Observation { gpu, observed }: Observation) -> Result<(), PipelineError> {

@@ -13,9 +13,9 @@ use phasemeter_sources::mapping::MappingError;
 use phasemeter_sources::nvml::DriverError;
 use phasemeter_sources::nvml::select::SelectError;
 
-#[cfg(feature = "gateway")]
-use super::exit_status::EX_NOINPUT;
 use super::exit_status::{EX_CONFIG, EX_OSERR, EX_UNAVAILABLE};
+#[cfg(feature = "gateway")]
+use super::exit_status::{EX_NOINPUT, EX_USAGE};
 
 /// Why the GPUs of this machine cannot be metered, or telemetry not delivered.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,10 @@ pub enum LiveError {
     #[cfg(feature = "gateway")]
     #[error("OTEL_EXPORTER_OTLP_ENDPOINT: not set; set it to the backend to forward to")]
     NoUpstream,
+    /// There is no command whose spans could be priced.
+    #[cfg(feature = "gateway")]
+    #[error("--price-spans: prices the spans of a command; add one after --")]
+    NoSpans,
     /// The backend is the receiver itself.
     #[cfg(feature = "gateway")]
     #[error(
@@ -85,6 +89,8 @@ impl LiveError {
             Self::NoUpstream | Self::Loop { .. } | Self::Mapping { .. } | Self::Security(_) => {
                 EX_CONFIG
             }
+            #[cfg(feature = "gateway")]
+            Self::NoSpans => EX_USAGE,
             #[cfg(feature = "gateway")]
             Self::MappingFile { .. } => EX_NOINPUT,
             #[cfg(feature = "gateway")]

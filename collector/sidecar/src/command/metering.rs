@@ -26,7 +26,8 @@ use crate::pricing::{ExpiredPrice, Location, PriceOptions, Pricing, book_file};
 use crate::report::bar::Bars;
 use crate::report::text::{self, Explain, TextOptions};
 use crate::report::{
-    self, GpuInput, Input, InterruptionLog, PoliciesInput, RejectedRow, Report, Utc, WorkByHour,
+    self, Attribution, GpuInput, Input, InterruptionLog, PoliciesInput, RejectedRow, Report, Utc,
+    WorkByHour,
 };
 
 /// The part of a report that depends on the source.
@@ -39,6 +40,8 @@ pub(super) struct Provenance {
     pub(super) rejected_total: u64,
     pub(super) assumptions: Vec<String>,
     pub(super) sampling: Vec<String>,
+    /// How the bill is divided among spans, if it is.
+    pub(super) attribution: Option<Attribution>,
     pub(super) delivery: Vec<String>,
     /// Whether durations of policies are reported. They are not for reproducible reports.
     pub(super) timed: bool,
@@ -156,6 +159,7 @@ pub(super) fn input<'a>(
         rejected_total: provenance.rejected_total,
         assumptions,
         sampling: provenance.sampling,
+        attribution: provenance.attribution,
         delivery: provenance.delivery,
         alerts: &run.alerts,
         policies: PoliciesInput {

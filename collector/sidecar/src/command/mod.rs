@@ -47,6 +47,8 @@ mod prices;
 mod progress;
 #[cfg(feature = "gateway")]
 mod receive;
+#[cfg(feature = "gateway")]
+mod received;
 #[cfg(feature = "live")]
 mod recommendation_history;
 #[cfg(feature = "live")]
@@ -56,6 +58,8 @@ mod run;
 #[cfg_attr(not(feature = "live"), allow(dead_code))]
 mod signals;
 mod sinks;
+#[cfg(feature = "gateway")]
+mod span_pricing;
 #[cfg(feature = "plan")]
 mod today;
 #[cfg(feature = "live")]

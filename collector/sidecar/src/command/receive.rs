@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use phasemeter_otlp::delivery::{Client, Config, Destination};
 use phasemeter_otlp::receiver::{
-    BearerToken, Limits, ListenAddress, Received, Receiver, ReceiverConfig, server_tls,
+    BearerToken, Limits, ListenAddress, Receiver, ReceiverConfig, server_tls,
 };
 use phasemeter_otlp::{BySignal, Signal};
 use tracing::info;
@@ -16,8 +16,8 @@ use tracing::info;
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::live_error::LiveError;
-use crate::cli::ReceiveArgs;
-use crate::gateway::Forwarder;
+use crate::cli::{ReceiveArgs, SpanArgs};
+use crate::gateway::{Forwarder, Metered, SpanCosts};
 
 /// Bytes in the client's queue beyond those in flight: it must never drop what was accepted.
 const QUEUE_SLACK: u64 = 1 << 20;
@@ -41,16 +41,18 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    /// Starts receiving. The metrics that pass arrive in the channel too.
+    /// Starts receiving. What is metered arrives in the channel.
     pub(super) fn start(
         config: ReceiverConfig,
-    ) -> Result<(Self, mpsc::Receiver<Received>), CommandError> {
+        spans: &SpanArgs,
+    ) -> Result<(Self, mpsc::Receiver<Metered>), CommandError> {
         let environment = |name: &str| std::env::var(name).ok();
         let upstream =
             Config::read(Destination::Environment, environment).map_err(LiveError::from)?;
         let Some(mut upstream) = upstream else { return Err(LiveError::NoUpstream.into()) };
         let in_flight = config.limits.bytes_in_flight as u64;
-        upstream.queue_bytes = in_flight + QUEUE_SLACK;
+        let spans_on_their_way = SpanCosts::queue_bytes(&spans.limits()) as u64;
+        upstream.queue_bytes = in_flight + spans_on_their_way + QUEUE_SLACK;
         let (receiver, received) = Receiver::start(config).map_err(LiveError::from)?;
         for signal in Signal::ALL {
             let target = upstream.target(signal);
@@ -62,11 +64,12 @@ impl Receiving {
         let targets = BySignal::each(|signal| upstream.target(signal).map(ToString::to_string));
         let client = Client::start(&upstream).map_err(LiveError::from)?;
         let failed = |source| CommandError::System { what: "cannot start a thread", source };
-        let (forwarder, metrics) = Forwarder::start(received, client).map_err(failed)?;
+        let (forwarder, metered) =
+            Forwarder::start(received, client, spans.filter()).map_err(failed)?;
         for address in receiver.addresses() {
             info!(%address, "receiving OTLP on {address}");
         }
-        Ok((Self { receiver, forwarder, targets }, metrics))
+        Ok((Self { receiver, forwarder, targets }, metered))
     }
 
     /// The variables of a command whose telemetry is received. One without a value is removed: its
@@ -77,7 +80,13 @@ impl Receiving {
         [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)].into_iter().chain(removed).collect()
     }
 
-    /// Stops receiving. Then the channel of metrics is closed.
+    /// What prices the spans of the options, if there are any. They leave behind what is forwarded.
+    pub(super) fn span_costs(&self, spans: &SpanArgs) -> Option<SpanCosts> {
+        let is_priced = !spans.filter().is_empty();
+        is_priced.then(|| SpanCosts::new(spans.limits(), self.forwarder.sender()))
+    }
+
+    /// Stops receiving. Then the channel of what is metered is closed.
     pub(super) fn stop(&mut self) {
         self.receiver.stop();
     }
@@ -117,12 +126,14 @@ pub(super) fn config(args: &ReceiveArgs) -> Result<ReceiverConfig, CommandError>
 
 /// Receives the telemetry of a command, on a free port of the loopback address unless an address is
 /// given.
-pub(super) fn for_command(listen: Option<&ListenAddress>) -> Result<Receiving, CommandError> {
+pub(super) fn for_command(
+    listen: Option<&ListenAddress>,
+    spans: &SpanArgs,
+) -> Result<(Receiving, mpsc::Receiver<Metered>), CommandError> {
     let free = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let listen = listen.cloned().unwrap_or(ListenAddress::Tcp(free));
     let config = ReceiverConfig { listen: vec![listen], ..ReceiverConfig::default() };
-    // Its metrics are forwarded only.
-    Receiving::start(config).map(|(receiving, _)| receiving)
+    Receiving::start(config, spans)
 }
 
 /// Whether an endpoint is this address: what is forwarded would arrive again.

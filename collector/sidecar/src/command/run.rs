@@ -15,6 +15,8 @@ use phasemeter_otlp::encode::CommandExit;
 use phasemeter_otlp::experiment::{
     Attributes, Experiment, ExperimentKind, ExperimentRequest, SERVICE_INSTANCE_ID, TraceId,
 };
+#[cfg(feature = "gateway")]
+use phasemeter_otlp::receiver::ListenAddress;
 use phasemeter_otlp::{OtlpFile, Request};
 use phasemeter_process::reap_others;
 use phasemeter_rules::compile;
@@ -31,6 +33,8 @@ use super::files::{self, ReplacedFile};
 use super::gpus::GpuArrivals;
 use super::interruptions::Interruptions;
 use super::live::{FinishedRun, Live};
+#[cfg(feature = "gateway")]
+use super::live_error::LiveError;
 use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
 use super::policies;
@@ -79,9 +83,13 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
     let delivery = Delivery::start(Destination::Environment)?;
     #[cfg(feature = "gateway")]
-    let receiving = args.receive.as_ref().map(|listen| receive::for_command(listen.as_ref()));
-    #[cfg(feature = "gateway")]
-    let receiving = receiving.transpose()?;
+    let (mut receiving, metered) = match listen(args)? {
+        Some(listen) => {
+            let (receiving, metered) = receive::for_command(listen.as_ref(), &args.spans)?;
+            (Some(receiving), Some(metered))
+        }
+        None => (None, None),
+    };
     let mut arrivals = GpuArrivals::start(&args.gpus)?;
     signals.ready();
 
@@ -136,6 +144,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let socket_env = path.map(|path| (work_socket::VARIABLE, Some(path.to_owned())));
     let work = WorkIntake::new(socket);
     let mut live = Live::new(sampler, pipeline, clock, scheduler, work, manager.clone());
+    #[cfg(feature = "gateway")]
+    if let (Some(receiving), Some(metered)) = (&receiving, metered) {
+        live.receive(metered, receiving.span_costs(&args.spans));
+    }
     gpus.into_iter().try_for_each(|gpu| live.join(gpu))?;
     let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);
     let telemetry = metrics.and_then(|it| it.telemetry(environment.export.every, &own.process));
@@ -155,8 +167,11 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let exit = meter(&mut live, &mut arrivals, &mut interruptions, &signals, child, until)?;
     let watched = interruptions.take().is_some();
     let status = exit.as_ref().map_or(ExitCode::SUCCESS, |exit| exit.code.into());
+    #[cfg(feature = "gateway")]
+    receiving.iter_mut().for_each(Receiving::stop);
     let finished = live.finish(exit, arrivals.missing())?;
-    let FinishedRun { run, gpus, sampling, assumptions, work_by_hour, interruptions } = finished;
+    let FinishedRun { run, gpus, sampling, attribution, assumptions, work_by_hour, interruptions } =
+        finished;
     if let Some(Err(error)) = otlp_file.map(OtlpFile::finish) {
         stop_file(&error);
     }
@@ -183,6 +198,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         rejected_total: 0,
         assumptions: [vec![selected.to_owned()], assumptions].concat(),
         sampling,
+        attribution,
         delivery: [delivery, forwarded].concat(),
         timed: true,
     };
@@ -195,6 +211,17 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
             Ok(status)
         }
     }
+}
+
+/// The address to receive the telemetry of the command on, if it is received; the inner one if it is
+/// given.
+#[cfg(feature = "gateway")]
+fn listen(args: &RunArgs) -> Result<Option<Option<ListenAddress>>, LiveError> {
+    let prices_spans = !args.spans.price_spans.is_empty();
+    if prices_spans && args.command.is_empty() {
+        return Err(LiveError::NoSpans);
+    }
+    Ok(args.receive.clone().or_else(|| prices_spans.then_some(None)))
 }
 
 /// The resources of Phasemeter.

@@ -20,6 +20,8 @@ pub struct GatewayBilling {
     indices: BTreeMap<usize, usize>,
     /// The GPUs in the order of the pipeline.
     gpus: Vec<GpuIdentity>,
+    /// The index in the buffer of each.
+    sources: Vec<usize>,
     summary: GatewaySummary,
 }
 
@@ -43,6 +45,18 @@ impl GatewayBilling {
     #[must_use]
     pub fn gpus(&self) -> &[GpuIdentity] {
         &self.gpus
+    }
+
+    /// The index in the buffer of a GPU of the pipeline.
+    #[must_use]
+    pub fn source(&self, gpu: usize) -> Option<usize> {
+        self.sources.get(gpu).copied()
+    }
+
+    /// The index in the pipeline of a GPU of the buffer, once it is metered.
+    #[must_use]
+    pub fn metered(&self, source: usize) -> Option<usize> {
+        self.indices.get(&source).copied()
     }
 
     /// What was not billed so far.
@@ -70,6 +84,7 @@ impl GatewayBilling {
             info!(gpu = name, "{name}: metering {model} by {by}; stale after {stale} s");
             pipeline.add_reported(identity, reading.at, *basis, *stale_after);
             self.gpus.push(identity.clone());
+            self.sources.push(*gpu);
         }
         for exemption in exempt {
             self.exempt(pipeline, index, exemption)?;

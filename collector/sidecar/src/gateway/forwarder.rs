@@ -1,17 +1,19 @@
 //! Forwards requests to the backend in the order of their arrival, with the bytes that arrived.
 //!
-//! A thread of its own, so that metering delays nothing. It ends with the receiver. Must not depend on
-//! what requests mean.
+//! A thread of its own, so that metering delays nothing. Spans that are to be priced leave their request
+//! here, and wait elsewhere. It ends with the receiver. Must not depend on what metrics mean.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use phasemeter_otlp::Signal;
-use phasemeter_otlp::delivery::Client;
+use phasemeter_otlp::delivery::{Client, RequestSender};
 use phasemeter_otlp::receiver::Received;
 
-/// Number of metrics requests that may wait to be metered. If there are more, forwarding waits, and the
+use super::span_filter::{ReceivedSpans, SpanFilter};
+
+/// Number of requests that may wait to be metered. If there are more, forwarding waits, and the
 /// receiver asks clients to retry.
 const WAITING: usize = 256;
 
@@ -19,32 +21,51 @@ const WAITING: usize = 256;
 #[derive(Debug)]
 pub struct Forwarder {
     thread: JoinHandle<Client>,
+    sender: RequestSender,
+}
+
+/// What is metered of a request.
+#[derive(Debug)]
+pub enum Metered {
+    /// Metrics, which have been forwarded.
+    Metrics(Received),
+    /// Spans. The chosen ones are not forwarded.
+    Spans(ReceivedSpans),
 }
 
 impl Forwarder {
-    /// Forwards all requests to `client`, whose queue must hold all bytes in flight. Metrics arrive in
-    /// the returned channel too; to receive none, drop it.
+    /// Forwards all requests to `client`, whose queue must hold all bytes in flight, except for the
+    /// spans of the filter. They and metrics arrive in the returned channel; whoever drops that must
+    /// not have a filter.
     ///
     /// # Errors
     /// Returns an error if the operating system refuses a thread.
     pub fn start(
         received: Receiver<Received>,
         client: Client,
-    ) -> io::Result<(Self, Receiver<Received>)> {
-        let (metrics, metered) = mpsc::sync_channel(WAITING);
+        filter: SpanFilter,
+    ) -> io::Result<(Self, Receiver<Metered>)> {
+        let (metered, meters) = mpsc::sync_channel(WAITING);
+        let sender = client.sender();
         let forward = move || {
-            let mut metrics = Some(metrics);
+            let mut metered = Some(metered);
             for request in received {
-                let copy = (request.signal() == Signal::Metrics).then(|| request.clone());
-                client.enqueue(request.into_encoded());
-                if let Some(copy) = copy {
-                    metrics = metrics.take().filter(|it: &SyncSender<_>| it.send(copy).is_ok());
+                let (rest, part) = divide(request, &filter);
+                rest.into_iter().for_each(|rest| client.enqueue(rest.into_encoded()));
+                if let Some(part) = part {
+                    metered = metered.take().filter(|it: &SyncSender<_>| it.send(part).is_ok());
                 }
             }
             client
         };
         let thread = thread::Builder::new().name("forwarder".to_owned()).spawn(forward)?;
-        Ok((Self { thread }, metered))
+        Ok((Self { thread, sender }, meters))
+    }
+
+    /// What queues requests behind those that are forwarded.
+    #[must_use]
+    pub fn sender(&self) -> RequestSender {
+        self.sender.clone()
     }
 
     /// Waits until everything that was received is in the client's queue. The receiver must have been
@@ -52,5 +73,17 @@ impl Forwarder {
     #[must_use]
     pub fn finish(self) -> Option<Client> {
         self.thread.join().ok()
+    }
+}
+
+/// What is forwarded of a request, and what is metered.
+fn divide(request: Received, filter: &SpanFilter) -> (Option<Received>, Option<Metered>) {
+    match request.signal() {
+        Signal::Metrics => (Some(request.clone()), Some(Metered::Metrics(request))),
+        Signal::Traces if !filter.is_empty() => {
+            let (rest, spans) = filter.split(request);
+            (rest, Some(Metered::Spans(spans)))
+        }
+        Signal::Traces | Signal::Logs => (Some(request), None),
     }
 }

@@ -13,7 +13,7 @@ use phasemeter_sources::mapping::{Mappings, Point, ReadingBuffer};
 use tracing::warn;
 
 /// The beginning of the names of Phasemeter's scopes.
-const OWN_SCOPE: &str = "phasemeter";
+pub(super) const OWN_SCOPE: &str = "phasemeter";
 
 /// What other meters bill.
 const COST: &str = "phasemeter.gpu.cost";

@@ -2,16 +2,23 @@
 //!
 //! ```text
 //! Receiver ─Received→ Forwarder ─EncodedRequest→ Client → backend
-//!                         └─Received (metrics)→ Intake ─GpuValue→ ReadingBuffer → Pipeline
+//!                         ├─Metrics→ Intake ─GpuValue→ ReadingBuffer → Pipeline ─CostSlice─┐
+//!                         └─Spans──────────────────────────────────────────→ SpanCosts ←───┘
+//!                                                             with their cost └→ Client → backend
 //! ```
 //!
-//! Spans that wait for their price would wait in [`Forwarder`], which sees each request before it is
-//! forwarded; everything else passes at once. Must not depend on the command line or on reports.
+//! Only spans that are to be priced wait; everything else passes at once. Must not depend on the command
+//! line or on reports.
 
 mod billing;
 mod forwarder;
 mod intake;
+mod release;
+mod span_costs;
+mod span_filter;
 
 pub use self::billing::{GatewayBilling, GatewaySummary};
-pub use self::forwarder::Forwarder;
+pub use self::forwarder::{Forwarder, Metered};
 pub use self::intake::{Exclusions, Intake};
+pub use self::span_costs::{SpanCosts, SpanSummary};
+pub use self::span_filter::{ReceivedSpans, SpanFilter};

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use phasemeter_attribution::{
     Attribution, ChosenSpan, CostSlice, GpuSet, Limits, Release, SpanCost, SpanKey,
 };
-use phasemeter_meter::accounts::Charge;
-use phasemeter_meter::units::{Milliwatts, Nanos, Timestamp};
+use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::SpanPlacement;
 
 /// How late a report is processed at most; by then time is divided.
@@ -51,24 +50,12 @@ impl Experiments {
     }
 
     /// Adds final time of the GPU at this index.
-    pub(super) fn charge(&mut self, gpu: usize, charges: Vec<(Charge, Option<Milliwatts>)>) {
+    pub(super) fn charge(&mut self, gpu: usize, slice: CostSlice) {
         while self.gpus <= gpu {
             self.attribution.add_gpu();
             self.gpus += 1;
         }
-        for (Charge { slice, cost, .. }, power) in charges {
-            let power = power.map_or(0, |power| u128::from(power.get()));
-            let slice = CostSlice {
-                from: slice.from,
-                to: slice.to,
-                cost,
-                weighted: slice.weighted,
-                is_observed: slice.account.phase().is_some(),
-                // 1 mW × 1 ns is 1 pJ.
-                energy: power * u128::from(slice.to.since(slice.from).0) / 1_000_000,
-            };
-            self.attribution.charge(gpu, slice);
-        }
+        self.attribution.charge(gpu, slice);
     }
 
     /// Begins an experiment; the one before of the same writer ends.

@@ -4,7 +4,7 @@
 
 use phasemeter_attribution::SpanCost;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_otlp::encode::PricedExperiment;
+use phasemeter_otlp::encode::{PricedExperiment, PricedTime};
 use phasemeter_otlp::experiment::TraceParent;
 
 use super::experiments::{Experiments, RunExperiment};
@@ -49,7 +49,7 @@ impl Pipeline<'_> {
     /// # Errors
     /// Returns an error if a request cannot be written.
     pub fn advance_experiments(&mut self, now: Timestamp) -> Result<(), PipelineError> {
-        self.take_charges();
+        self.distribute_charges();
         let priced = self.experiments.as_mut().map(|experiments| experiments.advance(now));
         priced.into_iter().flatten().for_each(|(experiment, cost)| self.export(&experiment, cost));
         self.send()
@@ -57,34 +57,21 @@ impl Pipeline<'_> {
 
     /// Exports all experiments at the end of the run, and what none of them cost.
     pub(super) fn finish_experiments(&mut self, end: Timestamp) {
-        self.take_charges();
+        self.distribute_charges();
         let Some(experiments) = self.experiments.take() else { return };
         let bills = self.gpus.iter().map(|gpu| gpu.meter.accounts().all().cost);
         let bill = SpanCost { cost: bills.sum(), ..SpanCost::default() };
         let (priced, unattributed) = experiments.finish(end, bill);
         priced.into_iter().for_each(|(experiment, cost)| self.export(&experiment, cost));
-        if self.is_priced()
+        if self.is_all_priced()
             && let Some(exporter) = &mut self.exporter
         {
             exporter.set_unattributed(unattributed.cost);
         }
     }
 
-    fn take_charges(&mut self) {
-        let Some(experiments) = &mut self.experiments else { return };
-        for (index, gpu) in self.gpus.iter_mut().enumerate() {
-            if let Some(charges) = &mut gpu.charges {
-                experiments.charge(index, charges.take());
-            }
-        }
-    }
-
-    fn is_priced(&self) -> bool {
-        self.gpus.iter().all(|gpu| gpu.meter.rate().is_some())
-    }
-
     fn export(&mut self, experiment: &RunExperiment, cost: SpanCost) {
-        let is_priced = self.is_priced();
+        let is_priced = self.is_all_priced();
         let Some(exporter) = &mut self.exporter else { return };
         exporter.experiment_ended(&PricedExperiment {
             id: &experiment.id,
@@ -92,10 +79,22 @@ impl Pipeline<'_> {
             tags: &experiment.tags,
             from: experiment.from,
             to: experiment.to,
-            gpu_time: cost.time,
-            cost: is_priced.then_some(cost.cost),
-            utilization: cost.utilization(),
-            joules: (cost.energy > 0).then(|| cost.joules()),
+            time: priced_time(&cost, is_priced),
         });
+    }
+
+    fn is_all_priced(&self) -> bool {
+        (0..self.gpus.len()).all(|gpu| self.is_priced(gpu))
+    }
+}
+
+/// The part of the cost of GPUs that a span has, to be exported.
+#[must_use]
+pub fn priced_time(cost: &SpanCost, is_priced: bool) -> PricedTime {
+    PricedTime {
+        gpu_time: cost.time,
+        cost: is_priced.then_some(cost.cost),
+        utilization: cost.utilization(),
+        joules: (cost.energy > 0).then(|| cost.joules()),
     }
 }

@@ -5,6 +5,8 @@
 
 mod charge_log;
 #[cfg(feature = "live")]
+mod charges;
+#[cfg(feature = "live")]
 mod experiments;
 #[cfg(feature = "live")]
 mod experiments_of_run;
@@ -17,6 +19,10 @@ mod wall_clock;
 use std::collections::BTreeMap;
 use std::io;
 
+#[cfg(feature = "live")]
+pub use charges::GpuCharge;
+#[cfg(feature = "live")]
+pub use experiments_of_run::priced_time;
 pub use gpu::{MeteredGpu, in_order};
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::gpu::MeterConfig;
@@ -110,11 +116,16 @@ pub struct Pipeline<'a> {
     buffered: usize,
     /// The end of the run, if its last readings are not.
     end: Option<Timestamp>,
+    /// Whether the meters have finished.
+    is_finished: bool,
     /// The wall time of the run.
     wall: WallTime,
     /// The experiments that began during the run, from the first one on.
     #[cfg(feature = "live")]
     experiments: Option<experiments::Experiments>,
+    /// What the time of GPUs cost, if anybody takes it.
+    #[cfg(feature = "live")]
+    charges: Option<Vec<GpuCharge>>,
 }
 
 /// The experiment of the run. The trace ID of a log may be derived from its first readings, so the
@@ -147,10 +158,6 @@ impl<'a> Pipeline<'a> {
     pub fn add(&mut self, identity: &GpuIdentity, start: Timestamp) {
         self.add_gpus(std::slice::from_ref(identity), start, start);
         let Some(gpu) = self.gpus.last_mut() else { return };
-        #[cfg(feature = "live")]
-        if self.experiments.is_some() {
-            gpu.charges.get_or_insert_default();
-        }
         gpu.begin_at(start, self.exporter.as_mut());
         self.wall.steps().for_each(|(at, offset)| gpu.meter.step_wall_clock(at, offset));
     }
@@ -185,9 +192,12 @@ impl<'a> Pipeline<'a> {
             models: BTreeMap::new(),
             buffered: 0,
             end: None,
+            is_finished: false,
             wall: WallTime::default(),
             #[cfg(feature = "live")]
             experiments: None,
+            #[cfg(feature = "live")]
+            charges: None,
         }
     }
 
@@ -283,6 +293,12 @@ impl<'a> Pipeline<'a> {
         self.send()
     }
 
+    /// The wall time now.
+    #[must_use]
+    pub fn wall(&self) -> WallOffset {
+        self.wall.offset()
+    }
+
     /// Adds work that was done at this instant.
     pub fn record_work(&mut self, at: Timestamp, unit: &'static str, count: u64) {
         let sum = self.work.entry(unit.to_owned()).or_default();
@@ -305,6 +321,27 @@ impl<'a> Pipeline<'a> {
         self.end = Some(end);
     }
 
+    /// Finalizes the meters, unless that is done: no time is charged after it.
+    ///
+    /// # Errors
+    /// Returns an error if a request cannot be written.
+    pub fn finish_gpus(&mut self, identities: &[GpuIdentity]) -> Result<(), PipelineError> {
+        if std::mem::replace(&mut self.is_finished, true) {
+            return Ok(());
+        }
+        self.open(identities);
+        self.drain()?;
+        if let Some(end) = self.end {
+            (0..self.gpus.len()).for_each(|gpu| self.reprice(gpu, end));
+        }
+        for gpu in &mut self.gpus {
+            gpu.finish(self.end, self.exporter.as_mut());
+            // The exports of a short log are all made here, and must not accumulate.
+            send(&mut self.exporter, &mut self.export)?;
+        }
+        Ok(())
+    }
+
     /// Finalizes the run. `evaluate` receives the final window, if any time was metered.
     ///
     /// # Errors
@@ -315,15 +352,7 @@ impl<'a> Pipeline<'a> {
         evaluate: impl FnOnce(Option<Window>) -> PolicyResults,
     ) -> Result<Finished, PipelineError> {
         let experiment = self.open(identities);
-        self.drain()?;
-        if let Some(end) = self.end {
-            (0..self.gpus.len()).for_each(|gpu| self.reprice(gpu, end));
-        }
-        for gpu in &mut self.gpus {
-            gpu.finish(self.end, self.exporter.as_mut());
-            // The exports of a short log are all made here, and must not accumulate.
-            send(&mut self.exporter, &mut self.export)?;
-        }
+        self.finish_gpus(identities)?;
         let reached = self.gpus.iter().filter_map(|gpu| gpu.meter.reached()).max();
         let end = reached.unwrap_or(experiment.first);
         #[cfg(feature = "live")]

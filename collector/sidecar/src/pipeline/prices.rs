@@ -40,6 +40,10 @@ impl Pipeline<'_> {
         if let Some(exporter) = &mut self.exporter {
             gpu.begin_export(exporter, identity);
         }
+        #[cfg(feature = "live")]
+        if self.logs_charges() {
+            gpu.charges.get_or_insert_default();
+        }
         gpu
     }
 

@@ -73,6 +73,7 @@ impl Report {
             rejected_total: input.rejected_total,
             assumptions: input.assumptions.clone(),
             sampling: input.sampling.clone(),
+            attribution: input.attribution,
             delivery: input.delivery.clone(),
             alerts: Alerts::build(input),
             recommendations: section.recommendations,

@@ -9,6 +9,7 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Bytes, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 
+use super::attribution::Attribution;
 use super::experiment::Experiment;
 use super::notices::InterruptionLog;
 use super::rejected_row::RejectedRow;
@@ -48,6 +49,8 @@ pub struct Input<'a> {
     pub assumptions: Vec<String>,
     /// Quality of live sampling, in the same form.
     pub sampling: Vec<String>,
+    /// How the bill is divided among spans of the workload, if it is.
+    pub attribution: Option<Attribution>,
     /// Outcome of OTLP delivery, in the same form.
     pub delivery: Vec<String>,
     /// Rules for alerts.

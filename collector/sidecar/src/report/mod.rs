@@ -4,6 +4,7 @@
 //! same numbers. Must not depend on sources, clocks, terminals or the environment.
 
 mod alerts;
+mod attribution;
 pub mod bar;
 mod build;
 mod experiment;
@@ -24,6 +25,7 @@ pub mod text;
 mod value;
 
 pub use alerts::{AlertRule, Alerts, OpenedAlert, SkippedAlertRule};
+pub use attribution::Attribution;
 pub use experiment::Experiment;
 pub use input::{GpuInput, Input, PoliciesInput, WorkByHour};
 pub use interruptions::{InterruptionNotice, Interruptions, LostWork};

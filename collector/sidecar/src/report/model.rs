@@ -12,6 +12,7 @@ use phasemeter_meter::projection::UnitCost;
 use serde::{Serialize, Serializer};
 
 use super::alerts::Alerts;
+use super::attribution::Attribution;
 use super::experiment::Experiment;
 use super::interruptions::Interruptions;
 use super::periods::Periods;
@@ -61,6 +62,9 @@ pub struct Report {
     pub assumptions: Vec<String>,
     /// Quality of live sampling, one sentence each.
     pub sampling: Vec<String>,
+    /// How the bill is divided among spans of the workload; `None` if none was to be priced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attribution: Option<Attribution>,
     /// Outcome of OTLP delivery in a live run, one sentence per signal.
     pub delivery: Vec<String>,
     /// Alerts; `None` if there were no rules.

@@ -86,6 +86,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
             })
             .collect(),
         work: Vec::new(),
+        attribution: None,
         work_by_hour: std::collections::BTreeMap::new(),
         interruptions: None,
         rejected_rows: Vec::new(),

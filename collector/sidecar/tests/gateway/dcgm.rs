@@ -17,7 +17,7 @@ use phasemeter_otlp::EncodedRequest;
 /// A whole minute.
 pub(crate) const START: u64 = 1_785_110_400;
 
-fn text(key: &str, value: &str) -> KeyValue {
+pub(crate) fn text(key: &str, value: &str) -> KeyValue {
     let value = Some(AnyValue { value: Some(Value::StringValue(value.to_owned())) });
     KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
 }
@@ -43,6 +43,11 @@ fn point(attributes: Vec<KeyValue>, from: u64, at: u64, value: f64) -> NumberDat
 
 /// A scrape of dcgm-exporter at this second.
 pub(crate) fn page(gpu: &str, at: u64, percent: f64) -> EncodedRequest {
+    page_of_host(gpu, "node-1", at, percent)
+}
+
+/// A scrape of dcgm-exporter on this host.
+pub(crate) fn page_of_host(gpu: &str, host: &str, at: u64, percent: f64) -> EncodedRequest {
     let labels = || {
         vec![
             text("gpu", "0"),
@@ -50,7 +55,7 @@ pub(crate) fn page(gpu: &str, at: u64, percent: f64) -> EncodedRequest {
             text("pci_bus_id", "00000000:01:00.0"),
             text("device", "nvidia0"),
             text("modelName", "NVIDIA L4"),
-            text("Hostname", "node-1"),
+            text("Hostname", host),
         ]
     };
     let gauge = |name: &str, value: f64| {
@@ -67,6 +72,26 @@ pub(crate) fn page(gpu: &str, at: u64, percent: f64) -> EncodedRequest {
         gauge("DCGM_FI_DEV_XID_ERRORS", 0.0),
     ];
     metrics(scope, vec![text("service.name", "dcgm")], all)
+}
+
+/// A scrape with everything that the mappings read.
+pub(crate) fn full_page(gpu: &str, at: u64, percent: f64) -> EncodedRequest {
+    let labels = || vec![text("UUID", gpu), text("modelName", "NVIDIA L4")];
+    let gauge = |(name, value): (&str, f64)| {
+        let data = Some(Data::Gauge(Gauge { data_points: vec![point(labels(), 0, at, value)] }));
+        Metric { name: name.to_owned(), data, ..Metric::default() }
+    };
+    let all = [
+        ("DCGM_FI_DEV_GPU_UTIL", percent),
+        ("DCGM_FI_DEV_FB_USED", 4_096.0),
+        ("DCGM_FI_DEV_FB_TOTAL", 23_034.0),
+        ("DCGM_FI_DEV_POWER_USAGE", 61.5),
+        ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", at as f64 * 61_500.0),
+        ("DCGM_FI_DEV_GPU_TEMP", 41.0),
+        ("DCGM_FI_DEV_SM_CLOCK", 1_410.0),
+        ("DCGM_FI_DEV_MEM_CLOCK", 6_251.0),
+    ];
+    metrics("prometheus", vec![text("service.name", "dcgm")], all.map(gauge).into())
 }
 
 /// What an agent has billed of a GPU.

@@ -15,6 +15,11 @@ mod mock_backend;
 #[path = "../../../../tests/otlp/mod.rs"]
 mod otlp;
 mod process;
+#[path = "../../../../tests/registry/mod.rs"]
+mod registry;
+mod span_requests;
+mod spans;
+mod wire_registry;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,8 +27,10 @@ use std::time::Duration;
 
 use fake_nvml::Fake;
 use mock_backend::{MockBackend, ReceivedRequest};
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use phasemeter_otlp::{EncodedRequest, OtlpFile, Request, Signal};
 use prost::Message;
+use serde_json::Value;
 
 use crate::dcgm::{START, cost_of_agent, page, usd};
 use crate::otlp::Captured;
@@ -31,6 +38,8 @@ use crate::process::{Gateway, client};
 
 /// Deadline of what happens at once.
 const SOON: Duration = Duration::from_secs(60);
+
+const NANOS: u64 = 1_000_000_000;
 
 /// Nano-dollars per second at $3.60 per hour.
 const NANO_USD: u64 = 1_000_000;
@@ -44,19 +53,57 @@ fn body(request: &ReceivedRequest) -> &[u8] {
 
 /// What Phasemeter sent to a backend.
 fn metered(backend: &MockBackend) -> Captured {
+    metered_requests(&backend.received())
+}
+
+/// What Phasemeter sent among these requests.
+fn metered_requests(requests: &[ReceivedRequest]) -> Captured {
     let mut file = Vec::new();
     let mut out = OtlpFile::new(&mut file);
-    for request in backend.received() {
+    for request in requests {
         let request = match Signal::ALL.into_iter().find(|it| it.grpc_method() == request.path) {
-            Some(Signal::Metrics) => Request::Metrics(Message::decode(body(&request)).unwrap()),
-            Some(Signal::Traces) => Request::Traces(Message::decode(body(&request)).unwrap()),
-            Some(Signal::Logs) => Request::Logs(Message::decode(body(&request)).unwrap()),
+            Some(Signal::Metrics) => Request::Metrics(Message::decode(body(request)).unwrap()),
+            Some(Signal::Traces) => Request::Traces(Message::decode(body(request)).unwrap()),
+            Some(Signal::Logs) => Request::Logs(Message::decode(body(request)).unwrap()),
             None => panic!("{}", request.path),
         };
-        out.write(&request).unwrap();
+        if let Some(request) = own_part(request) {
+            out.write(&request).unwrap();
+        }
     }
     out.finish().unwrap();
     otlp::read(&String::from_utf8(file).unwrap())
+}
+
+/// The part of a request that is of Phasemeter's scope, if any.
+fn own_part(mut request: Request) -> Option<Request> {
+    let is_own = |scope: &Option<InstrumentationScope>| {
+        scope.as_ref().is_some_and(|scope| scope.name == "phasemeter")
+    };
+    let is_any = match &mut request {
+        Request::Metrics(request) => {
+            request.resource_metrics.retain_mut(|group| {
+                group.scope_metrics.retain(|it| is_own(&it.scope));
+                !group.scope_metrics.is_empty()
+            });
+            !request.resource_metrics.is_empty()
+        }
+        Request::Traces(request) => {
+            request.resource_spans.retain_mut(|group| {
+                group.scope_spans.retain(|it| is_own(&it.scope));
+                !group.scope_spans.is_empty()
+            });
+            !request.resource_spans.is_empty()
+        }
+        Request::Logs(request) => {
+            request.resource_logs.retain_mut(|group| {
+                group.scope_logs.retain(|it| is_own(&it.scope));
+                !group.scope_logs.is_empty()
+            });
+            !request.resource_logs.is_empty()
+        }
+    };
+    is_any.then_some(request)
 }
 
 /// The last points of a sum of a GPU, in billionths, by phase.
@@ -199,21 +246,59 @@ fn gateway_without_backend_or_before_itself_is_rejected() {
     assert!(text.contains("identity.uuid: names no label"), "{text}");
 }
 
+/// A command of bash that posts this JSON to the receiver of the sidecar, and prints the response.
+fn post(path: &str, json: &str) -> String {
+    format!(
+        "address=${{OTEL_EXPORTER_OTLP_ENDPOINT#http://}}; json={json}; \
+         exec 3<>/dev/tcp/${{address%:*}}/${{address##*:}}; \
+         printf 'POST {path} HTTP/1.1\\r\\nhost: a\\r\\nconnection: close\\r\\n\
+         content-type: application/json\\r\\ncontent-length: %s\\r\\n\\r\\n%s' ${{#json}} \"$json\" >&3; \
+         read -r line <&3; echo \"$line $OTEL_EXPORTER_OTLP_HEADERS\""
+    )
+}
+
+#[test]
+fn span_of_a_command_is_priced() {
+    let backend = MockBackend::start([]);
+    let directory = tempfile::tempdir().unwrap();
+    let fake = Fake::install(directory.path(), process::ONE_GPU).unwrap();
+    let report = directory.path().join("report.json");
+    let span = r#"'{"resourceSpans":[{"resource":{},"scopeSpans":[{"spans":[{"name":"train_step","traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"0102030405060708","startTimeUnixNano":"'$from'","endTimeUnixNano":"'$to'"}]}]}]}'"#;
+    let work =
+        format!("from=$(date +%s%N); sleep 1; to=$(date +%s%N); {}", post("/v1/traces", span));
+    let mut command = process::phasemeter(&backend);
+    command.envs(fake.environment()).args(["run", "--price=3.6", "--price-spans", "train_*"]);
+    command
+        .args(["--no-default-policies", "--report"])
+        .arg(&report)
+        .args(["--", "bash", "-c", &work]);
+    let output = command.output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "HTTP/1.1 200 OK", "{log}");
+    let requests = backend.received();
+    let spans = span_requests::received_spans(&requests);
+    let [span_requests::ReceivedSpan { span, price: Some(price), .. }] = &spans[..] else {
+        panic!("{spans:?}: {log}");
+    };
+    let nanos = span.end_time_unix_nano - span.start_time_unix_nano;
+    assert_eq!((price.gpu_seconds * 1e9).round() as u64, nanos, "the GPU is its own");
+    let report: Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
+    let usd = |value: &Value| value.as_str().unwrap().replace('.', "").parse::<u64>().unwrap();
+    let attribution = &report["attribution"];
+    assert_eq!(usd(&attribution["spans_usd"]), price.nano_usd, "{attribution}");
+    let sum = price.nano_usd + usd(&attribution["unattributed_usd"]);
+    assert_eq!(sum, usd(&report["cost"]["total_usd"]), "{attribution}");
+    assert!(price.nano_usd.abs_diff(nanos / 1_000) <= 3, "{price:?} of {nanos} ns");
+}
+
 #[test]
 fn telemetry_of_a_command_passes_through_the_sidecar() {
     let backend = MockBackend::start([]);
     let directory = tempfile::tempdir().unwrap();
     let fake = Fake::install(directory.path(), process::ONE_GPU).unwrap();
     let json =
-        r#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"hi"}}]}]}]}"#;
-    let send = format!(
-        "address=${{OTEL_EXPORTER_OTLP_ENDPOINT#http://}}; \
-         exec 3<>/dev/tcp/${{address%:*}}/${{address##*:}}; \
-         printf 'POST /v1/logs HTTP/1.1\\r\\nhost: a\\r\\nconnection: close\\r\\n\
-         content-type: application/json\\r\\ncontent-length: {}\\r\\n\\r\\n%s' '{json}' >&3; \
-         read -r line <&3; echo \"$line $OTEL_EXPORTER_OTLP_HEADERS\"",
-        json.len()
-    );
+        r#"'{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"hi"}}]}]}]}'"#;
+    let send = post("/v1/logs", json);
     let mut command = process::phasemeter(&backend);
     command.envs(fake.environment()).env("OTEL_EXPORTER_OTLP_HEADERS", "key=secret");
     command.args(["run", "--receive", "--no-default-policies", "--", "bash", "-c", &send]);

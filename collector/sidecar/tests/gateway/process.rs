@@ -47,7 +47,10 @@ impl Gateway {
         let directory = tempfile::tempdir().unwrap();
         let mut command = phasemeter_to(backend);
         command.args(["gateway", "--listen", "127.0.0.1:0", "--price", "3.6"]);
-        command.args(["--hold", "3600", "--no-default-policies", "--report"]);
+        if !options.contains(&"--hold") {
+            command.args(["--hold", "3600"]);
+        }
+        command.args(["--no-default-policies", "--report"]);
         command.arg(directory.path().join("report.json")).args(options);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());

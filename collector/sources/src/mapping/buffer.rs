@@ -89,6 +89,10 @@ pub enum ExemptionReason {
 #[derive(Debug, Default)]
 struct HeldGpu {
     instants: BTreeMap<Timestamp, Instant>,
+    /// When its last value arrived.
+    arrived: Nanos,
+    /// The last instant that another meter has billed.
+    elsewhere: Option<Timestamp>,
     basis: Option<Basis>,
     stale_after: Option<Nanos>,
     last: Option<Timestamp>,
@@ -146,6 +150,7 @@ impl ReadingBuffer {
             identity.memory_total = Some(total);
         }
         let Some(gpu) = self.gpus.get_mut(index) else { return };
+        gpu.arrived = gpu.arrived.max(arrived);
         if gpu.last.is_some_and(|last| at <= last) {
             self.dropped += 1;
             return;
@@ -174,6 +179,25 @@ impl ReadingBuffer {
     /// Releases all readings, at the end.
     pub fn release_all(&mut self) -> Vec<HeldReading> {
         self.release_if(|_, _| true)
+    }
+
+    /// The GPUs that have no further time until another reading arrives, each with the instant up to
+    /// which that is known: those without a reading for long, up to `at`, which is now, and those that
+    /// another meter bills.
+    pub fn final_until(
+        &self,
+        now: Nanos,
+        at: Timestamp,
+    ) -> impl Iterator<Item = (usize, Timestamp)> {
+        let final_until = move |gpu: &HeldGpu| {
+            let stale_after = gpu.stale_after.unwrap_or_default();
+            let is_silent = gpu.instants.is_empty() && gpu.arrived + self.hold + stale_after < now;
+            if is_silent { Some(at) } else { gpu.elsewhere }
+        };
+        self.gpus
+            .iter()
+            .enumerate()
+            .filter_map(move |(index, gpu)| Some((index, final_until(gpu)?)))
     }
 
     fn release_if(&mut self, is_due: impl Fn(&Instant, Nanos) -> bool) -> Vec<HeldReading> {
@@ -269,6 +293,7 @@ impl HeldGpu {
     ) -> Option<HeldReading> {
         let (at, instant) = self.instants.pop_first()?;
         if coverage.contains(at) {
+            self.elsewhere = Some(at);
             return None;
         }
         let order = || preferred.into_iter().chain(ORDER);

@@ -1,0 +1,55 @@
+//! Points of how the cost of GPUs is divided among spans of the workload.
+//!
+//! Must not depend on how it is divided.
+
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::units::Timestamp;
+
+use super::batch::Batch;
+use super::instruments::ATTRIBUTION_COST;
+use super::values::{PointTime, double, text};
+
+/// The cost that is divided, between two exports.
+#[derive(Debug, Default)]
+pub(super) struct AttributionPoints {
+    /// What spans have, and what none has; `None` if no span is priced.
+    costs: Option<(NanoUsd, NanoUsd)>,
+    /// When the sums start.
+    start: Option<Timestamp>,
+    /// Time of the last points.
+    last: u64,
+    /// What they were.
+    exported: Option<(NanoUsd, NanoUsd)>,
+}
+
+impl AttributionPoints {
+    /// Begins the sums, if they have not begun.
+    pub(super) fn begin(&mut self, at: Timestamp) {
+        self.start.get_or_insert(at);
+    }
+
+    /// Sets the sums so far.
+    pub(super) const fn set(&mut self, spans: NanoUsd, unattributed: NanoUsd) {
+        self.costs = Some((spans, unattributed));
+    }
+
+    /// Adds the points at a boundary.
+    pub(super) fn add_points(&mut self, at: Timestamp, batch: &mut Batch) {
+        let (Some((spans, unattributed)), Some(start)) = (self.costs, self.start) else { return };
+        // Two points of a stream never share a timestamp.
+        self.last = at.as_nanos().max(self.last.saturating_add(1));
+        let when = PointTime { start: start.as_nanos(), time: self.last };
+        for (state, cost) in [("spans", spans), ("unattributed", unattributed)] {
+            let attributes = vec![text("phasemeter.attribution.state", state)];
+            batch.workload.add(&ATTRIBUTION_COST, double(when, attributes, cost.as_f64()));
+        }
+        self.exported = self.costs;
+    }
+
+    /// Adds the points at the end, unless the last ones were these.
+    pub(super) fn add_last_points(&mut self, at: Timestamp, batch: &mut Batch) {
+        if self.exported != self.costs {
+            self.add_points(at, batch);
+        }
+    }
+}

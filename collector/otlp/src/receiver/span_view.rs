@@ -1,0 +1,91 @@
+//! What is known of a received span. Must not depend on what spans are chosen for.
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use phasemeter_meter::units::Timestamp;
+
+use super::attributes::{find, to_number, to_text};
+
+/// A span of a request, with its scope and its resource.
+#[derive(Clone, Copy, Debug)]
+pub struct SpanView<'a> {
+    pub(super) scope: &'a str,
+    pub(super) resource: &'a [KeyValue],
+    pub(super) span: &'a Span,
+}
+
+impl SpanView<'_> {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.span.name
+    }
+
+    /// The name of its instrumentation scope.
+    #[must_use]
+    pub const fn scope(&self) -> &str {
+        self.scope
+    }
+
+    /// Its trace; `None` if the ID is invalid.
+    #[must_use]
+    pub fn trace_id(&self) -> Option<[u8; 16]> {
+        self.span.trace_id.as_slice().try_into().ok().filter(|id| *id != [0; 16])
+    }
+
+    /// Its ID, if it is valid.
+    #[must_use]
+    pub fn span_id(&self) -> Option<[u8; 8]> {
+        id(&self.span.span_id)
+    }
+
+    /// The ID of its parent, if it has one.
+    #[must_use]
+    pub fn parent_id(&self) -> Option<[u8; 8]> {
+        id(&self.span.parent_span_id)
+    }
+
+    /// Its start, if it is one.
+    #[must_use]
+    pub fn start(&self) -> Option<Timestamp> {
+        time(self.span.start_time_unix_nano)
+    }
+
+    /// Its end; `None` if it has not ended.
+    #[must_use]
+    pub fn end(&self) -> Option<Timestamp> {
+        time(self.span.end_time_unix_nano)
+    }
+
+    /// A scalar attribute, as text.
+    #[must_use]
+    pub fn text(&self, key: &str) -> Option<String> {
+        find(&self.span.attributes, key).and_then(to_text)
+    }
+
+    /// A number among its attributes.
+    #[must_use]
+    pub fn number(&self, key: &str) -> Option<f64> {
+        find(&self.span.attributes, key).and_then(to_number)
+    }
+
+    /// A scalar attribute of its resource, as text.
+    #[must_use]
+    pub fn resource_text(&self, key: &str) -> Option<String> {
+        find(self.resource, key).and_then(to_text)
+    }
+
+    /// Whether it has an attribute whose key begins like this.
+    #[must_use]
+    pub fn has_prefix(&self, prefix: &str) -> bool {
+        self.span.attributes.iter().any(|attribute| attribute.key.starts_with(prefix))
+    }
+}
+
+fn id(bytes: &[u8]) -> Option<[u8; 8]> {
+    bytes.try_into().ok().filter(|id| *id != [0; 8])
+}
+
+fn time(nanos: u64) -> Option<Timestamp> {
+    Timestamp::from_nanos(nanos).filter(|_| nanos > 0)
+}

@@ -1,0 +1,288 @@
+//! Takes spans out of a request. No other byte of it changes.
+//!
+//! Must not depend on which spans are taken.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message;
+
+use super::held_span::{HeldSpan, RESOURCE_SPANS, SCOPE_SPANS, SPANS, SpanGroup};
+use super::received::Received;
+use super::span_view::SpanView;
+use super::wire::{Field, fields, push_field};
+use crate::signal::Signal;
+
+/// A request without the spans that were taken out of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenSpans<T> {
+    /// What is left, unless that is nothing.
+    pub rest: Option<Received>,
+    /// The spans, each with what it was chosen for.
+    pub spans: Vec<(HeldSpan, T)>,
+}
+
+/// Takes the spans for which `choose` returns a value out of a request of spans.
+pub fn take_spans<T>(
+    request: Received,
+    choose: &mut dyn FnMut(&SpanView<'_>) -> Option<T>,
+) -> TakenSpans<T> {
+    let mut taking = Taking { choose, spans: Vec::new() };
+    let remaining = match request.signal {
+        Signal::Traces => taking.request(&request.body),
+        Signal::Metrics | Signal::Logs => Some(Remaining::All),
+    };
+    // An accepted request is not malformed.
+    let Some(remaining) = remaining else {
+        return TakenSpans { rest: Some(request), spans: Vec::new() };
+    };
+    let Taking { spans, .. } = taking;
+    let rest = match remaining {
+        Remaining::All => Some(request),
+        Remaining::Nothing => None,
+        Remaining::Part(bytes) => {
+            let items = request.items.saturating_sub(spans.len() as u64);
+            let body = Bytes::from_owner(Rest { bytes, _original: request.body });
+            (items > 0).then_some(Received { signal: request.signal, items, body })
+        }
+    };
+    TakenSpans { rest, spans }
+}
+
+/// The rest of a request, which counts as in flight like all of it.
+struct Rest {
+    bytes: Vec<u8>,
+    _original: Bytes,
+}
+
+impl AsRef<[u8]> for Rest {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// What is left of a message.
+enum Remaining {
+    All,
+    Nothing,
+    Part(Vec<u8>),
+}
+
+struct Taking<'a, T> {
+    choose: &'a mut dyn FnMut(&SpanView<'_>) -> Option<T>,
+    spans: Vec<(HeldSpan, T)>,
+}
+
+impl<T> Taking<'_, T> {
+    fn request(&mut self, body: &[u8]) -> Option<Remaining> {
+        filter(body, RESOURCE_SPANS, &mut |element| self.resource(element))
+    }
+
+    fn resource(&mut self, element: &[u8]) -> Option<Remaining> {
+        let head = without(element, SCOPE_SPANS)?;
+        let decoded = ResourceSpans::decode(&head[..]).ok()?;
+        let attributes = decoded.resource.map(|resource| resource.attributes).unwrap_or_default();
+        let head: Arc<[u8]> = head.into();
+        filter(element, SCOPE_SPANS, &mut |scope_spans| {
+            let scope_head = without(scope_spans, SPANS)?;
+            let decoded = ScopeSpans::decode(&scope_head[..]).ok()?;
+            let scope = decoded.scope.map(|scope| scope.name).unwrap_or_default();
+            let group = SpanGroup { resource: Arc::clone(&head), scope: scope_head.into() };
+            let group = Arc::new(group);
+            filter(scope_spans, SPANS, &mut |bytes| {
+                let span = Span::decode(bytes).ok()?;
+                let view = SpanView { scope: &scope, resource: &attributes, span: &span };
+                let Some(chosen) = (self.choose)(&view) else { return Some(Remaining::All) };
+                let held = HeldSpan { group: Arc::clone(&group), span: bytes.into() };
+                self.spans.push((held, chosen));
+                Some(Remaining::Nothing)
+            })
+        })
+    }
+}
+
+/// The message with what is left of each field of this tag. Nothing is left of it if none of them is.
+fn filter(
+    message: &[u8],
+    tag: u32,
+    remaining: &mut dyn FnMut(&[u8]) -> Option<Remaining>,
+) -> Option<Remaining> {
+    let mut out = Vec::new();
+    let (mut is_whole, mut left) = (true, 0);
+    for Field { tag: found, whole, value } in fields(message)? {
+        let of_tag = value.filter(|_| found == tag);
+        match of_tag.map_or(Some(Remaining::All), &mut *remaining)? {
+            Remaining::All => {
+                out.extend_from_slice(whole);
+                left += u32::from(of_tag.is_some());
+            }
+            Remaining::Part(part) => {
+                push_field(tag, &part, &mut out);
+                is_whole = false;
+                left += 1;
+            }
+            Remaining::Nothing => is_whole = false,
+        }
+    }
+    Some(match (is_whole, left) {
+        (true, _) => Remaining::All,
+        (false, 0) => Remaining::Nothing,
+        (false, _) => Remaining::Part(out),
+    })
+}
+
+/// The fields of a message without those of this tag.
+fn without(message: &[u8], tag: u32) -> Option<Vec<u8>> {
+    let others = fields(message)?.into_iter().filter(|field| field.tag != tag);
+    Some(others.flat_map(|field| field.whole).copied().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
+    use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+    use opentelemetry_proto::tonic::resource::v1::Resource;
+    use proptest::prelude::*;
+
+    use super::super::held_span::held_requests;
+    use super::*;
+
+    fn resource(name: &str) -> Option<Resource> {
+        let value = Some(AnyValue { value: Some(Value::StringValue(name.to_owned())) });
+        let attribute = KeyValue { key: "host.name".to_owned(), value, ..KeyValue::default() };
+        Some(Resource { attributes: vec![attribute], ..Resource::default() })
+    }
+
+    /// A request with these spans of each scope of each resource, by their numbers.
+    fn request(numbers: &[Vec<Vec<u8>>]) -> ExportTraceServiceRequest {
+        let span = |number: &u8| Span { name: number.to_string(), ..Span::default() };
+        let scope = |(index, numbers): (usize, &Vec<u8>)| ScopeSpans {
+            scope: Some(InstrumentationScope { name: format!("s{index}"), ..Default::default() }),
+            spans: numbers.iter().map(span).collect(),
+            schema_url: "of the scope".to_owned(),
+        };
+        let group = |(index, scopes): (usize, &Vec<Vec<u8>>)| ResourceSpans {
+            resource: resource(&format!("h{index}")),
+            scope_spans: scopes.iter().enumerate().map(scope).collect(),
+            schema_url: "of the resource".to_owned(),
+        };
+        let resource_spans = numbers.iter().enumerate().map(group).collect();
+        ExportTraceServiceRequest { resource_spans }
+    }
+
+    fn received(body: Vec<u8>, items: u64) -> Received {
+        Received { signal: Signal::Traces, items, body: body.into() }
+    }
+
+    /// Takes the spans whose numbers are chosen; returns the rest, and what they leave in.
+    fn take(request: &Received, is_chosen: impl Fn(u8) -> bool) -> TakenSpans<(String, String)> {
+        take_spans(request.clone(), &mut |span: &SpanView<'_>| {
+            let host = span.resource_text("host.name").unwrap();
+            is_chosen(span.name().parse().unwrap()).then(|| (host, span.scope().to_owned()))
+        })
+    }
+
+    /// The names of all spans with their host and scope, in order.
+    fn names(request: &ExportTraceServiceRequest) -> Vec<(String, String, String)> {
+        let mut names = Vec::new();
+        for group in &request.resource_spans {
+            assert_eq!(group.schema_url, "of the resource");
+            let host = group.resource.as_ref().unwrap().attributes[0].value.clone().unwrap();
+            let Some(Value::StringValue(host)) = host.value else { panic!() };
+            for scope in &group.scope_spans {
+                assert_eq!(scope.schema_url, "of the scope");
+                let name = &scope.scope.as_ref().unwrap().name;
+                names.extend(
+                    scope.spans.iter().map(|it| (host.clone(), name.clone(), it.name.clone())),
+                );
+            }
+        }
+        names
+    }
+
+    proptest! {
+        /// The rest and what was taken are the request, each under its resource and scope, in order.
+        #[test]
+        fn taken_spans_and_rest_are_the_request(
+            numbers in prop::collection::vec(
+                prop::collection::vec(prop::collection::vec(any::<u8>(), 1..5), 1..3), 1..4),
+            modulus in 1..5_u8,
+            max_bytes in 1..400_usize,
+        ) {
+            let whole = request(&numbers);
+            let all = names(&whole);
+            let received = received(whole.encode_to_vec(), all.len() as u64);
+            let is_chosen = |number: u8| number.is_multiple_of(modulus);
+            let TakenSpans { rest, spans } = take(&received, is_chosen);
+            let of = |name: &str| is_chosen(name.parse().unwrap());
+            let (chosen, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| of(&it.2));
+            if chosen.is_empty() {
+                prop_assert_eq!(rest.as_ref(), Some(&received), "no byte changes");
+            }
+            let left = rest.map(|rest| {
+                let decoded = ExportTraceServiceRequest::decode(&rest.body[..]).unwrap();
+                let names = names(&decoded);
+                assert_eq!(rest.items, names.len() as u64);
+                names
+            });
+            prop_assert_eq!(left.unwrap_or_default(), others);
+            let found: Vec<_> = spans.iter().map(|(_, (host, scope))| (host.clone(), scope.clone())).collect();
+            let expected: Vec<_> = chosen.iter().map(|(host, scope, _)| (host.clone(), scope.clone())).collect();
+            prop_assert_eq!(found, expected);
+            let held = spans.into_iter().map(|(span, _)| (span, Vec::new()));
+            let requests = held_requests(held, max_bytes);
+            let leave = requests.iter().flat_map(|it| {
+                assert!(it.body.len() <= max_bytes || it.spans == 1, "{}", it.body.len());
+                let decoded = ExportTraceServiceRequest::decode(&it.body[..]).unwrap();
+                assert_eq!(names(&decoded).len() as u64, it.spans);
+                names(&decoded)
+            });
+            prop_assert_eq!(leave.collect::<Vec<_>>(), chosen);
+        }
+    }
+
+    #[test]
+    fn unknown_fields_and_their_order_remain() {
+        // A field of a later version of the protocol, in the request and in a scope.
+        let unknown = b"\x52\x01x";
+        let span = |name: &str| {
+            let mut span = Vec::new();
+            push_field(
+                SPANS,
+                &Span { name: name.to_owned(), ..Span::default() }.encode_to_vec(),
+                &mut span,
+            );
+            span
+        };
+        let scope = |spans: &[Vec<u8>]| [&spans.concat()[..], unknown].concat();
+        let body = |spans: &[Vec<u8>]| {
+            let (mut resource, mut body) = (Vec::new(), unknown.to_vec());
+            push_field(SCOPE_SPANS, &scope(spans), &mut resource);
+            push_field(RESOURCE_SPANS, &resource, &mut body);
+            body
+        };
+        let request = received(body(&[span("1"), span("2"), span("3")]), 3);
+        let taken =
+            take_spans(request, &mut |span: &SpanView<'_>| (span.name() == "2").then_some(()));
+        assert_eq!(taken.rest.unwrap().body, body(&[span("1"), span("3")]));
+    }
+
+    #[test]
+    fn further_fields_follow_the_bytes_of_a_span() {
+        let whole = request(&[vec![vec![7]]]);
+        let received = received(whole.encode_to_vec(), 1);
+        let TakenSpans { rest, spans } = take(&received, |_| true);
+        assert_eq!(rest, None);
+        let mut further = Vec::new();
+        let attribute = KeyValue { key: "added".to_owned(), ..KeyValue::default() };
+        push_field(9, &attribute.encode_to_vec(), &mut further);
+        let spans = spans.into_iter().map(|(span, _)| (span, further.clone()));
+        let [request] = &held_requests(spans, usize::MAX)[..] else { panic!() };
+        let decoded = ExportTraceServiceRequest::decode(&request.body[..]).unwrap();
+        let mut expected = whole;
+        expected.resource_spans[0].scope_spans[0].spans[0].attributes.push(attribute);
+        assert_eq!(decoded, expected);
+    }
+}

@@ -1,0 +1,54 @@
+//! Options of the price of spans.
+//!
+//! Must not depend on how spans are priced.
+
+use clap::Args;
+use phasemeter_attribution::Limits;
+use phasemeter_attribution::selection::Selection;
+use phasemeter_meter::units::Nanos;
+
+use super::value::seconds;
+use crate::gateway::SpanFilter;
+
+const MEBIBYTE: usize = 1 << 20;
+
+/// Which spans of a workload are priced.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Spans")]
+pub struct SpanArgs {
+    /// Price spans of the workload: those whose name matches a glob (train_step, llm_*), or that have an
+    /// attribute (gen_ai.operation.name=chat), of the span or its resource. Repeatable, and separated by
+    /// commas. They wait until the cost of their time is final, and leave with phasemeter.span.*.
+    #[arg(long, value_name = "GLOB|KEY=VALUE")]
+    pub price_spans: Vec<Selection>,
+
+    /// Numeric attribute by which spans share GPU time while several are active, in proportion to the
+    /// attribute divided by the duration of the span [default: equally].
+    #[arg(long, value_name = "ATTRIBUTE", requires = "price_spans")]
+    pub span_weight: Option<String>,
+
+    /// Seconds that a span waits at most. Then it leaves without its cost, which follows as event
+    /// phasemeter.span.cost.
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds, requires = "price_spans")]
+    pub span_wait: Nanos,
+
+    /// MiB of spans that wait at most. Beyond it the oldest leave without their cost, which follows.
+    #[arg(long, value_name = "MIB", default_value = "64", requires = "price_spans", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub span_memory: u16,
+}
+
+impl SpanArgs {
+    /// The spans that are priced.
+    pub fn filter(&self) -> SpanFilter {
+        SpanFilter { selections: self.price_spans.clone(), weight: self.span_weight.clone() }
+    }
+
+    /// The limits of what waits; of nothing if no span is priced.
+    pub fn limits(&self) -> Limits {
+        let max_bytes = match self.price_spans.is_empty() {
+            true => 0,
+            false => usize::from(self.span_memory) * MEBIBYTE,
+        };
+        Limits { max_bytes, max_wait: self.span_wait, ..Limits::default() }
+    }
+}

@@ -1,0 +1,124 @@
+//! Prices the spans that a live command receives: passes what GPUs cost to the spans that wait, and
+//! exports what follows them.
+//!
+//! Must not depend on where readings come from.
+
+use std::time::{Duration, Instant};
+
+use phasemeter_meter::units::Timestamp;
+
+use crate::gateway::{ReceivedSpans, SpanCosts, SpanSummary};
+use crate::pipeline::{GpuCharge, Pipeline, PipelineError};
+use crate::report::{Attribution, Usd};
+
+/// How often time is divided.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Spans that are priced while a command runs.
+pub(super) struct SpanPricing {
+    costs: SpanCosts,
+    /// When time is divided next.
+    due: Instant,
+}
+
+/// The GPUs that spans are charged for, whose numbers may differ from those of the pipeline.
+pub(super) trait GpuNumbers {
+    /// The number of a GPU of the pipeline.
+    fn number(&self, gpu: usize) -> Option<usize>;
+
+    /// The number in the pipeline; `None` if it is not metered.
+    fn metered(&self, gpu: usize) -> Option<usize>;
+}
+
+impl SpanPricing {
+    /// Prices the spans that `costs` will take.
+    pub(super) fn start(costs: SpanCosts, pipeline: &mut Pipeline<'_>) -> Self {
+        pipeline.log_charges();
+        Self { costs, due: Instant::now() }
+    }
+
+    /// What spans cost, to add GPUs.
+    pub(super) const fn costs(&mut self) -> &mut SpanCosts {
+        &mut self.costs
+    }
+
+    /// Whether so many spans are on their way that no more must be taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.costs.is_full()
+    }
+
+    /// Takes the spans of a request.
+    pub(super) fn take(&mut self, spans: ReceivedSpans, now: Timestamp) {
+        self.costs.take(spans, now);
+    }
+
+    /// Whether time should be divided.
+    pub(super) fn is_due(&self) -> bool {
+        self.due <= Instant::now()
+    }
+
+    /// Divides the time that is final.
+    pub(super) fn advance(
+        &mut self,
+        pipeline: &mut Pipeline<'_>,
+        gpus: &impl GpuNumbers,
+        now: Timestamp,
+    ) -> Result<(), PipelineError> {
+        self.due = Instant::now() + INTERVAL;
+        self.charge(pipeline, gpus);
+        let is_priced = |gpu| gpus.metered(gpu).is_none_or(|gpu| pipeline.is_priced(gpu));
+        let events = self.costs.advance(now, is_priced);
+        let SpanSummary { spans, unattributed, .. } = self.costs.summary();
+        pipeline.export_attribution(&events, spans, unattributed)
+    }
+
+    /// Divides all time at the end, once all GPUs have finished.
+    pub(super) fn finish(
+        mut self,
+        pipeline: &mut Pipeline<'_>,
+        gpus: &impl GpuNumbers,
+    ) -> Result<SpanSummary, PipelineError> {
+        self.charge(pipeline, gpus);
+        let is_priced = |gpu| gpus.metered(gpu).is_none_or(|gpu| pipeline.is_priced(gpu));
+        let events = self.costs.finish(pipeline.bill(), is_priced);
+        let summary = self.costs.summary();
+        pipeline.export_attribution(&events, summary.spans, summary.unattributed)?;
+        Ok(summary)
+    }
+
+    fn charge(&mut self, pipeline: &mut Pipeline<'_>, gpus: &impl GpuNumbers) {
+        for GpuCharge { gpu, slice } in pipeline.take_charges() {
+            if let Some(gpu) = gpus.number(gpu) {
+                self.costs.charge(gpu, slice);
+            }
+        }
+    }
+}
+
+/// The section of the report.
+pub(super) fn attribution(summary: &SpanSummary) -> Attribution {
+    Attribution {
+        priced: summary.priced,
+        followed: summary.followed,
+        unpriced: summary.without_time + summary.rejected.values().sum::<u64>(),
+        spans_usd: Usd(summary.spans),
+        unattributed_usd: Usd(summary.unattributed),
+    }
+}
+
+/// What became of spans, in sentences.
+pub(super) fn sentences(summary: &SpanSummary) -> Vec<String> {
+    let SpanSummary { priced, followed, without_time, rejected, spans, unattributed } = summary;
+    let mut sentences = vec![
+        format!("{priced} spans left with their cost, the cost of {followed} followed"),
+        format!("spans cost ${spans}; ${unattributed} of the bill is unattributed"),
+    ];
+    if *without_time > 0 {
+        sentences.push(format!("{without_time} spans had no GPU time of their own"));
+    }
+    let mut rejected: Vec<_> = rejected.iter().map(|(reason, n)| (reason.to_string(), n)).collect();
+    rejected.sort_unstable();
+    let rejected = rejected.into_iter();
+    sentences.extend(rejected.map(|(reason, n)| format!("{n} spans have no cost: {reason}")));
+    sentences
+}

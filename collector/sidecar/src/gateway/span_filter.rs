@@ -1,0 +1,131 @@
+//! Chooses the spans that are priced, and reads what their price depends on.
+//!
+//! Must not depend on how spans wait.
+
+use phasemeter_attribution::directory::ResourceIdentity;
+use phasemeter_attribution::selection::Selection;
+use phasemeter_attribution::{ChosenSpan, GpuSet, SpanKey};
+use phasemeter_meter::wall_time::WallOffset;
+use phasemeter_otlp::receiver::{HeldSpan, Received, SpanView, TakenSpans, take_spans};
+
+use super::intake::OWN_SCOPE;
+
+/// The beginning of the attributes of a price.
+const PRICE: &str = "phasemeter.span.";
+
+/// Which spans are priced, and by which weight.
+#[derive(Clone, Debug, Default)]
+pub struct SpanFilter {
+    /// Rules; a span must match one of them.
+    pub selections: Vec<Selection>,
+    /// The attribute with the weight of a span.
+    pub weight: Option<String>,
+}
+
+/// The spans of a request.
+#[derive(Debug)]
+pub struct ReceivedSpans {
+    /// Those that are priced. They have been taken out of the request.
+    pub chosen: Vec<CandidateSpan>,
+    /// The others, with their parents.
+    pub others: Vec<(SpanKey, Option<[u8; 8]>)>,
+    /// Their bytes count as in flight as long as they are not held elsewhere.
+    _in_flight: Received,
+}
+
+/// A span that is to be priced.
+#[derive(Debug)]
+pub struct CandidateSpan {
+    /// The span as it arrived.
+    pub held: HeldSpan,
+    /// What its price depends on, but for the GPUs.
+    pub span: ChosenSpan,
+    /// What identifies its GPUs.
+    pub resource: OwnedIdentity,
+}
+
+/// The attributes of a resource that identify GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnedIdentity {
+    hw_id: Option<String>,
+    pid: Option<u32>,
+    pod: Option<String>,
+    host: Option<String>,
+}
+
+impl OwnedIdentity {
+    fn of(span: &SpanView<'_>) -> Self {
+        Self {
+            hw_id: span.resource_text("hw.id"),
+            pid: span.resource_text("process.pid").and_then(|pid| pid.parse().ok()),
+            pod: span.resource_text("k8s.pod.uid"),
+            host: span.resource_text("host.name"),
+        }
+    }
+
+    /// The attributes.
+    #[must_use]
+    pub fn as_ref(&self) -> ResourceIdentity<'_> {
+        let Self { hw_id, pid, pod, host } = self;
+        ResourceIdentity {
+            hw_id: hw_id.as_deref(),
+            pid: *pid,
+            pod: pod.as_deref(),
+            host: host.as_deref(),
+        }
+    }
+}
+
+impl ReceivedSpans {
+    /// Converts the times of spans, which are wall time, to the time of a run.
+    #[must_use]
+    pub fn at(mut self, wall: WallOffset) -> Self {
+        for CandidateSpan { span, .. } in &mut self.chosen {
+            span.from = wall.instant(span.from);
+            span.to = span.to.map(|to| wall.instant(to));
+        }
+        self
+    }
+}
+
+impl SpanFilter {
+    /// Whether no span is priced.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.selections.is_empty()
+    }
+
+    /// Takes the chosen spans out of a request of spans. Returns what is left, if anything.
+    #[must_use]
+    pub fn split(&self, request: Received) -> (Option<Received>, ReceivedSpans) {
+        let in_flight = request.clone();
+        let mut others = Vec::new();
+        let TakenSpans { rest, spans } = take_spans(request, &mut |span: &SpanView<'_>| {
+            let key = SpanKey { trace: span.trace_id()?, span: span.span_id()? };
+            let chosen = self.choose(key, span);
+            if chosen.is_none() {
+                others.push((key, span.parent_id()));
+            }
+            chosen
+        });
+        let candidate = |(held, (span, resource))| CandidateSpan { held, span, resource };
+        let chosen = spans.into_iter().map(candidate).collect();
+        (rest, ReceivedSpans { chosen, others, _in_flight: in_flight })
+    }
+
+    fn choose(&self, key: SpanKey, span: &SpanView<'_>) -> Option<(ChosenSpan, OwnedIdentity)> {
+        // One trace must not sum money twice: spans of Phasemeter have costs, and so has what another
+        // gateway has priced.
+        if span.scope().starts_with(OWN_SCOPE) || span.has_prefix(PRICE) {
+            return None;
+        }
+        let attribute = |key: &str| span.text(key).or_else(|| span.resource_text(key));
+        if !self.selections.iter().any(|it| it.matches(span.name(), attribute)) {
+            return None;
+        }
+        let weight = self.weight.as_deref().and_then(|weight| span.number(weight));
+        let (parent, from, to) = (span.parent_id(), span.start()?, span.end());
+        let chosen = ChosenSpan { key, parent, from, to, weight, gpus: GpuSet::All };
+        Some((chosen, OwnedIdentity::of(span)))
+    }
+}

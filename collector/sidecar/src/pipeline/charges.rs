@@ -1,0 +1,101 @@
+//! What the time of GPUs cost, for whoever divides it: experiments of the run, and a listener.
+//!
+//! Must not depend on how it is divided.
+
+use phasemeter_attribution::CostSlice;
+use phasemeter_meter::accounts::Charge;
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::units::Milliwatts;
+use phasemeter_otlp::encode::SpanCostEvent;
+
+use super::{Pipeline, PipelineError};
+
+/// What the time of a GPU cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuCharge {
+    /// The index of the GPU.
+    pub gpu: usize,
+    /// The time.
+    pub slice: CostSlice,
+}
+
+impl Pipeline<'_> {
+    /// Keeps what the time of GPUs costs from now on, until it is taken.
+    pub fn log_charges(&mut self) {
+        self.charges.get_or_insert_default();
+        for gpu in &mut self.gpus {
+            gpu.charges.get_or_insert_default();
+        }
+    }
+
+    /// Takes what is kept, each GPU's in time order.
+    pub fn take_charges(&mut self) -> Vec<GpuCharge> {
+        self.distribute_charges();
+        self.charges.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Whether the time of this GPU has a price.
+    #[must_use]
+    pub fn is_priced(&self, gpu: usize) -> bool {
+        self.gpus.get(gpu).is_some_and(|gpu| gpu.meter.rate().is_some())
+    }
+
+    /// What all GPUs cost so far.
+    #[must_use]
+    pub fn bill(&self) -> NanoUsd {
+        self.gpus.iter().map(|gpu| gpu.meter.accounts().all().cost).sum()
+    }
+
+    /// Exports what spans cost that were sent without it, and how all cost has been divided so far:
+    /// among spans, and what none has.
+    ///
+    /// # Errors
+    /// Returns an error if a request cannot be written.
+    pub fn export_attribution(
+        &mut self,
+        costs: &[SpanCostEvent],
+        spans: NanoUsd,
+        unattributed: NanoUsd,
+    ) -> Result<(), PipelineError> {
+        if let Some(exporter) = &mut self.exporter {
+            exporter.span_costs(costs);
+            exporter.set_attribution(spans, unattributed);
+        }
+        self.send()
+    }
+
+    /// Whether charges of GPUs are kept.
+    pub(super) const fn logs_charges(&self) -> bool {
+        self.charges.is_some() || self.experiments.is_some()
+    }
+
+    /// Passes the charges of all GPUs to the experiments and to whoever takes them.
+    pub(super) fn distribute_charges(&mut self) {
+        for (index, gpu) in self.gpus.iter_mut().enumerate() {
+            let Some(log) = &mut gpu.charges else { continue };
+            for (charge, power) in log.take() {
+                let slice = cost_slice(&charge, power);
+                if let Some(experiments) = &mut self.experiments {
+                    experiments.charge(index, slice);
+                }
+                if let Some(charges) = &mut self.charges {
+                    charges.push(GpuCharge { gpu: index, slice });
+                }
+            }
+        }
+    }
+}
+
+fn cost_slice(charge: &Charge, power: Option<Milliwatts>) -> CostSlice {
+    let Charge { slice, cost, .. } = charge;
+    let power = power.map_or(0, |power| u128::from(power.get()));
+    CostSlice {
+        from: slice.from,
+        to: slice.to,
+        cost: *cost,
+        weighted: slice.weighted,
+        is_observed: slice.account.phase().is_some(),
+        // 1 mW × 1 ns is 1 pJ.
+        energy: power * u128::from(slice.to.since(slice.from).0) / 1_000_000,
+    }
+}

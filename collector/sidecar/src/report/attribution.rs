@@ -1,0 +1,22 @@
+//! How the bill is divided among spans of the workload.
+//!
+//! Must not depend on how it is divided.
+
+use serde::Serialize;
+
+use super::value::Usd;
+
+/// Spans of the workload, and what they cost. Spans + unattributed = bill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Attribution {
+    /// Spans that left with their cost.
+    pub priced: u64,
+    /// Spans that left without, whose cost followed as an event.
+    pub followed: u64,
+    /// Spans that were chosen and have no cost.
+    pub unpriced: u64,
+    /// What spans cost.
+    pub spans_usd: Usd,
+    /// What no span has.
+    pub unattributed_usd: Usd,
+}

@@ -1,0 +1,45 @@
+//! What a gateway sends is what the registry defines, in both directions.
+
+use std::path::Path;
+
+use opentelemetry_proto::tonic::trace::v1::Span;
+
+use crate::dcgm::full_page;
+use crate::mock_backend::MockBackend;
+use crate::process::{Gateway, client};
+use crate::registry::model::Registry;
+use crate::registry::wire::WireCheck;
+use crate::span_requests::{received_spans, span, traces};
+use crate::spans::base;
+use crate::{GPU, NANOS, SOON, metered_requests};
+
+/// Scenario: GPU metrics with a pause, a span that is priced, and one for which memory does not suffice.
+/// Guarantee: what Phasemeter adds and sends is defined as it is sent, and what is defined is sent.
+#[test]
+fn gateway_sends_what_the_registry_defines() {
+    let registry = Registry::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    let backend = MockBackend::start([]);
+    let options = ["--price-spans", "step", "--span-memory", "1"];
+    let gateway = Gateway::start(&backend, &options);
+    let base = base();
+    // Two of them do not fit.
+    let large = |number| Span {
+        trace_state: "x".repeat(700_000),
+        ..span("step", number, base, 3 * NANOS, 20 * NANOS)
+    };
+    let client = client(&gateway.endpoint());
+    (0..2).for_each(|number| client.enqueue(traces(&[], &[large(number)])));
+    for second in (0..30).chain(50..60) {
+        client.enqueue(full_page(GPU, base + second, 60.0));
+    }
+    assert!(client.flush(SOON).all_sent());
+    gateway.stop();
+    let requests = backend.received();
+
+    let mut check = WireCheck::new(&registry, "gateway");
+    check.captured(&metered_requests(&requests));
+    let priced = received_spans(&requests).into_iter().filter(|it| it.price.is_some());
+    priced.for_each(|it| check.priced_span(&it.added));
+    let problems = check.finish();
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
