@@ -140,6 +140,45 @@ fn focus_rows_sum_to_the_bill() {
     assert_eq!(Some(sum), nanos(&read(&one)["cost"]["total_usd"]));
 }
 
+#[test]
+fn output_file_is_whole_or_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = [report(dir.path(), "a.json", 1, "team=vision,host.name=a")];
+    let output = |name: &str, format: &str| {
+        let file = dir.path().join(name);
+        bill(&one, &["--format", format, "--output", file.to_str().unwrap()])
+    };
+    for (name, format) in [("bill.txt", "text"), ("bill.json", "json"), ("cost.csv", "focus")] {
+        let outcome = output(name, format);
+        assert_eq!((outcome.status, outcome.out.as_str()), (0, ""), "{}", outcome.err);
+        let printed = bill(&one, &["--format", format]).out;
+        assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), printed);
+    }
+    assert_eq!(output("cost.parquet", "focus").status, 0);
+    let bytes = fs::read(dir.path().join("cost.parquet")).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{} bytes", bytes.len());
+
+    let rejected = output("cost.parquet", "json");
+    assert_eq!(rejected.status, 2);
+    let line = rejected.error_line();
+    assert!(line.contains("Parquet has the rows of --format focus; add it"), "{line}");
+    let rejected = output("a.json", "json");
+    assert_eq!(rejected.status, 73);
+    assert!(rejected.error_line().contains("is also the input"), "{}", rejected.err);
+    assert_eq!(output("none/cost.parquet", "focus").status, 74);
+    // A bill that fails leaves the file.
+    let file = dir.path().join("cost.parquet");
+    let twice = dir.path().join("b.json");
+    fs::write(&twice, fs::read_to_string(&one[0]).unwrap() + "\n ").unwrap();
+    let args = ["--format", "focus", "--output", file.to_str().unwrap()];
+    assert_eq!(bill(&[one[0].clone(), twice], &args).status, 65);
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+    let beside = |name: &str| name.ends_with(".tmp");
+    let names = fs::read_dir(dir.path()).unwrap();
+    let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(!names.any(|name| beside(&name)));
+}
+
 /// Prints time and peak memory. `PHASEMETER_BILL_REPORTS=10000` for a larger one.
 #[test]
 fn bill_of_many_reports_closes_in_bounded_memory() {
@@ -178,4 +217,21 @@ fn bill_of_many_reports_closes_in_bounded_memory() {
     let sum: i128 = rows.iter().map(|row| nanos(&row["total_usd"]).unwrap()).sum();
     assert_eq!(sum, each * count as i128);
     assert_eq!(rows.len(), 20);
+
+    let parquet = dir.path().join("cost.parquet");
+    let start = Instant::now();
+    let child = Command::new(env!("CARGO_BIN_EXE_phasemeter"))
+        .current_dir(dir.path())
+        .args(["bill", "--format", "focus", "--output", parquet.to_str().unwrap()])
+        .args((0..count).map(|index| format!("{index}.json")))
+        .spawn()
+        .unwrap();
+    let usage = child.wait4().unwrap();
+    assert!(usage.status.success());
+    println!(
+        "as Parquet, {} bytes: {:.2} s, {} KiB",
+        fs::metadata(&parquet).unwrap().len(),
+        start.elapsed().as_secs_f64(),
+        usage.rusage.maxrss / 1_024
+    );
 }

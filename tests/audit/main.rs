@@ -51,6 +51,7 @@ mod locations;
 mod models;
 mod plans;
 mod prices;
+mod queries;
 mod recommendations;
 mod situations;
 mod trace;

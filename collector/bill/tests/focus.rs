@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
+#[cfg(feature = "parquet")]
+#[path = "focus/parquet.rs"]
+mod parquet;
 mod reports;
 
 use std::collections::BTreeMap;
 
-use phasemeter_bill::focus::{FocusWriter, TagFormat};
+use phasemeter_bill::focus::{CsvRows, FocusWriter, TagFormat};
 use phasemeter_meter::instant::Instant;
 use reports::{Hour, gpu, parse, report, usd, working};
 use serde::Deserialize;
@@ -205,7 +208,7 @@ fn export(json: &Value) -> (Vec<Row>, i128) {
 
 fn export_with(json: &Value, tags: TagFormat) -> (Vec<Row>, i128) {
     let mut out = Vec::new();
-    let mut writer = FocusWriter::new(&mut out, tags).unwrap();
+    let mut writer = FocusWriter::new(CsvRows::new(&mut out).unwrap(), tags);
     writer.write(&parse(json).0).unwrap();
     let cost = writer.finish().unwrap().cost;
     let text = String::from_utf8(out).unwrap();
@@ -325,7 +328,7 @@ fn gpu_without_price_has_no_rows() {
         let accounts = period["accounts"].as_object_mut().unwrap();
         accounts.values_mut().for_each(|totals| totals["cost_usd"] = Value::Null);
     }
-    let mut writer = FocusWriter::new(Vec::new(), TagFormat::Otel).unwrap();
+    let mut writer = FocusWriter::new(CsvRows::new(Vec::new()).unwrap(), TagFormat::Otel);
     writer.write(&parse(&json).0).unwrap();
     assert_eq!(writer.finish().unwrap().unpriced, 1);
 }

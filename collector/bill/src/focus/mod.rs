@@ -1,26 +1,32 @@
-//! Cost data in the FinOps Open Cost and Usage Specification (FOCUS) 1.2, as CSV.
+//! Cost data in the FinOps Open Cost and Usage Specification (FOCUS) 1.2, as CSV or Parquet.
 //!
 //! One row per GPU and period. On demand and spot, what is billed is what a period costs. A reserved or
 //! owned GPU is paid for in advance: its periods are billed 0, and their amortized cost is the effective
 //! one. Must not depend on files.
 
+mod csv;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod row;
 mod tags;
+mod value;
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io;
 
 use phasemeter_meter::money::NanoUsd;
 
-use self::row::{cells, names};
+pub use self::csv::CsvRows;
+#[cfg(feature = "parquet")]
+pub use self::parquet::ParquetRows;
 pub use self::tags::{TagFormat, Tags};
-use crate::csv::quoted;
+pub use self::value::{Decimal, Kind, RowSink, Value};
 use crate::report::{Report, Usd};
 
 /// Writes rows of reports.
 #[derive(Debug)]
-pub struct FocusWriter<W> {
-    out: W,
+pub struct FocusWriter<R> {
+    rows: R,
     tags: TagFormat,
     totals: FocusTotals,
 }
@@ -36,14 +42,10 @@ pub struct FocusTotals {
     pub dropped_tags: BTreeSet<String>,
 }
 
-impl<W: Write> FocusWriter<W> {
-    /// Writes the header.
-    ///
-    /// # Errors
-    /// Returns an error if `out` cannot be written to.
-    pub fn new(mut out: W, tags: TagFormat) -> io::Result<Self> {
-        writeln!(out, "{}", names().join(","))?;
-        Ok(Self { out, tags, totals: FocusTotals::default() })
+impl<R: RowSink> FocusWriter<R> {
+    /// Writes rows in this format.
+    pub fn new(rows: R, tags: TagFormat) -> Self {
+        Self { rows, tags, totals: FocusTotals::default() }
     }
 
     /// Writes the rows of a report. GPUs without a price have none: a cost is never made up.
@@ -59,9 +61,7 @@ impl<W: Write> FocusWriter<W> {
                 continue;
             };
             for period in gpu.periods.iter().filter(|period| period.end > period.start) {
-                let cells = cells(report, gpu, period, &tags);
-                let cells: Vec<_> = cells.iter().map(|cell| quoted(cell)).collect();
-                writeln!(self.out, "{}", cells.join(","))?;
+                self.rows.write(&row::values(report, gpu, period, &tags))?;
             }
             self.totals.cost += cost;
         }
@@ -72,8 +72,8 @@ impl<W: Write> FocusWriter<W> {
     ///
     /// # Errors
     /// Returns an error if the output cannot be written to.
-    pub fn finish(mut self) -> io::Result<FocusTotals> {
-        self.out.flush()?;
+    pub fn finish(self) -> io::Result<FocusTotals> {
+        self.rows.finish()?;
         Ok(self.totals)
     }
 }

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::instant::Instant;
-use phasemeter_meter::money::{NanoUsd, div_half_even};
+use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
-use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
+use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
 
+use self::Column::{Cost, Hours, Map, Text, Time};
+use super::value::{Decimal, Kind, Value};
 use crate::report::{Gpu, Period, Price, Report, Usd};
 
 /// Stands for what a report does not contain and FOCUS does not allow to be null.
@@ -17,6 +19,16 @@ const NOT_REPORTED: &str = "not reported";
 
 /// The unit of prices and quantities.
 const HOURS: &str = "Hours";
+
+/// How the values of a column are computed.
+enum Column {
+    /// Null if it is empty.
+    Text(fn(&Context<'_>) -> String),
+    Cost(fn(&Context<'_>) -> NanoUsd),
+    Hours(fn(&Context<'_>) -> Option<Nanos>),
+    Time(fn(&Context<'_>) -> Timestamp),
+    Map(for<'a> fn(&Context<'a>) -> &'a BTreeMap<String, String>),
+}
 
 /// What a row is made of.
 struct Context<'a> {
@@ -37,92 +49,118 @@ enum Plan {
     Owned,
 }
 
-/// The value of a column; empty for null.
-type Value = fn(&Context<'_>) -> String;
-
 /// The columns, in the order of their names, then our own.
-const COLUMNS: [(&str, Value); 61] = [
-    ("BilledCost", |it| if it.plan.is_prepaid() { "0".to_owned() } else { it.cost.to_string() }),
-    ("BillingAccountId", |it| it.attribute("cloud.account.id").unwrap_or(NOT_REPORTED).to_owned()),
-    ("BillingAccountName", |it| it.attribute("cloud.account.name").unwrap_or_default().to_owned()),
-    ("BillingAccountType", |_| "Account".to_owned()),
-    ("BillingCurrency", |_| "USD".to_owned()),
-    ("BillingPeriodEnd", |it| it.month(1)),
-    ("BillingPeriodStart", |it| it.month(0)),
-    ("ChargeCategory", |_| "Usage".to_owned()),
-    ("ChargeClass", |_| String::new()),
-    ("ChargeDescription", |it| format!("GPU time, {}, {}", it.model(), it.plan.name())),
-    ("ChargeFrequency", |_| "Usage-Based".to_owned()),
-    ("ChargePeriodEnd", |it| Instant(it.period.end).to_string()),
-    ("ChargePeriodStart", |it| Instant(it.period.start).to_string()),
-    ("CommitmentDiscountCategory", |it| it.if_reserved(|_| "Usage".to_owned())),
-    ("CommitmentDiscountId", |it| it.if_reserved(Context::sku_price)),
-    ("CommitmentDiscountName", |it| it.if_reserved(|it| it.plan_name().to_owned())),
-    ("CommitmentDiscountQuantity", |it| it.if_reserved(Context::hours)),
-    ("CommitmentDiscountStatus", |it| it.if_reserved(|_| "Used".to_owned())),
-    ("CommitmentDiscountType", |it| it.if_reserved(|_| "Reservation".to_owned())),
-    ("CommitmentDiscountUnit", |it| it.if_reserved(|_| HOURS.to_owned())),
-    ("ConsumedQuantity", |it| it.hours()),
-    ("ConsumedUnit", |_| HOURS.to_owned()),
-    ("ContractedCost", |it| it.cost.to_string()),
-    ("ContractedUnitPrice", |it| it.unit_price()),
-    ("EffectiveCost", |it| it.cost.to_string()),
-    ("InvoiceIssuerName", |it| it.provider().to_owned()),
-    ("ListCost", |it| it.cost.to_string()),
-    ("ListUnitPrice", |it| it.unit_price()),
-    ("PricingCategory", |it| it.plan.pricing_category().to_owned()),
-    ("PricingQuantity", |it| it.hours()),
-    ("PricingUnit", |_| HOURS.to_owned()),
-    ("ProviderName", |it| it.provider().to_owned()),
-    ("PublisherName", |it| it.provider().to_owned()),
-    ("RegionId", |it| it.region().to_owned()),
-    ("RegionName", |it| it.region().to_owned()),
-    ("ResourceId", |it| it.gpu.uuid.clone().unwrap_or_else(|| it.resource())),
-    ("ResourceName", |it| it.gpu.uuid.as_ref().map(|_| it.resource()).unwrap_or_default()),
-    ("ResourceType", |_| "GPU".to_owned()),
-    ("ServiceCategory", |_| "Compute".to_owned()),
-    ("ServiceName", |_| "GPU compute".to_owned()),
-    ("ServiceSubcategory", |_| "Virtual Machines".to_owned()),
-    ("SkuId", |it| it.sku()),
-    ("SkuMeter", |_| "GPU Hours".to_owned()),
-    ("SkuPriceDetails", |it| it.sku_details()),
-    ("SkuPriceId", |it| it.sku_price()),
-    ("Tags", |it| json(it.tags)),
-    ("x_ComputeBoundCost", |it| it.account(Account::ComputeBound)),
-    ("x_EffectiveGpuHours", |it| hours(it.period.effective_seconds.0)),
-    ("x_ExperimentId", |it| it.report.experiment.id.clone()),
-    ("x_GpuModel", |it| it.model().to_owned()),
-    ("x_IdleFreeCost", |it| it.account(Account::IdleFree)),
-    ("x_IdleHeldCost", |it| it.account(Account::IdleHeld)),
-    ("x_IdleUnknownCost", |it| it.account(Account::IdleUnknown)),
-    ("x_PriceSource", |it| it.price().map(|price| price.source.clone()).unwrap_or_default()),
-    ("x_ProductiveCost", |it| it.account(Account::Productive)),
-    ("x_Reported", |it| it.report.title.clone()),
-    ("x_UnderutilizedCost", |it| it.account(Account::Underutilized)),
-    ("x_UnobservedCost", |it| it.account(Account::Unobserved)),
-    ("x_UnobservedHours", |it| hours(it.period.accounts.time(Account::Unobserved))),
-    ("x_UtilizedCost", |it| it.utilized().to_string()),
-    ("x_WasteCost", |it| {
-        (it.period.accounts.cost_of(&Account::OBSERVED) - it.utilized()).to_string()
-    }),
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "a method has the lifetime of its context, and a column takes any"
+)]
+const COLUMNS: [(&str, Column); 61] = [
+    ("BilledCost", Cost(|it| if it.plan.is_prepaid() { NanoUsd::ZERO } else { it.cost })),
+    (
+        "BillingAccountId",
+        Text(|it| it.attribute("cloud.account.id").unwrap_or(NOT_REPORTED).to_owned()),
+    ),
+    (
+        "BillingAccountName",
+        Text(|it| it.attribute("cloud.account.name").unwrap_or_default().to_owned()),
+    ),
+    ("BillingAccountType", Text(|_| "Account".to_owned())),
+    ("BillingCurrency", Text(|_| "USD".to_owned())),
+    ("BillingPeriodEnd", Time(|it| it.month(1))),
+    ("BillingPeriodStart", Time(|it| it.month(0))),
+    ("ChargeCategory", Text(|_| "Usage".to_owned())),
+    ("ChargeClass", Text(|_| String::new())),
+    ("ChargeDescription", Text(|it| format!("GPU time, {}, {}", it.model(), it.plan.name()))),
+    ("ChargeFrequency", Text(|_| "Usage-Based".to_owned())),
+    ("ChargePeriodEnd", Time(|it| it.period.end)),
+    ("ChargePeriodStart", Time(|it| it.period.start)),
+    ("CommitmentDiscountCategory", Text(|it| it.if_reserved(|_| "Usage".to_owned()))),
+    ("CommitmentDiscountId", Text(|it| it.if_reserved(Context::sku_price))),
+    ("CommitmentDiscountName", Text(|it| it.if_reserved(|it| it.plan_name().to_owned()))),
+    ("CommitmentDiscountQuantity", Hours(|it| it.is_reserved().then(|| it.period.length()))),
+    ("CommitmentDiscountStatus", Text(|it| it.if_reserved(|_| "Used".to_owned()))),
+    ("CommitmentDiscountType", Text(|it| it.if_reserved(|_| "Reservation".to_owned()))),
+    ("CommitmentDiscountUnit", Text(|it| it.if_reserved(|_| HOURS.to_owned()))),
+    ("ConsumedQuantity", Hours(|it| Some(it.period.length()))),
+    ("ConsumedUnit", Text(|_| HOURS.to_owned())),
+    ("ContractedCost", Cost(|it| it.cost)),
+    ("ContractedUnitPrice", Cost(|it| it.unit_price())),
+    ("EffectiveCost", Cost(|it| it.cost)),
+    ("InvoiceIssuerName", Text(|it| it.provider().to_owned())),
+    ("ListCost", Cost(|it| it.cost)),
+    ("ListUnitPrice", Cost(|it| it.unit_price())),
+    ("PricingCategory", Text(|it| it.plan.pricing_category().to_owned())),
+    ("PricingQuantity", Hours(|it| Some(it.period.length()))),
+    ("PricingUnit", Text(|_| HOURS.to_owned())),
+    ("ProviderName", Text(|it| it.provider().to_owned())),
+    ("PublisherName", Text(|it| it.provider().to_owned())),
+    ("RegionId", Text(|it| it.region().to_owned())),
+    ("RegionName", Text(|it| it.region().to_owned())),
+    ("ResourceId", Text(|it| it.gpu.uuid.clone().unwrap_or_else(|| it.resource()))),
+    ("ResourceName", Text(|it| it.gpu.uuid.as_ref().map(|_| it.resource()).unwrap_or_default())),
+    ("ResourceType", Text(|_| "GPU".to_owned())),
+    ("ServiceCategory", Text(|_| "Compute".to_owned())),
+    ("ServiceName", Text(|_| "GPU compute".to_owned())),
+    ("ServiceSubcategory", Text(|_| "Virtual Machines".to_owned())),
+    ("SkuId", Text(|it| it.sku())),
+    ("SkuMeter", Text(|_| "GPU Hours".to_owned())),
+    ("SkuPriceDetails", Text(|it| it.sku_details())),
+    ("SkuPriceId", Text(|it| it.sku_price())),
+    ("Tags", Map(|it| it.tags)),
+    ("x_ComputeBoundCost", Cost(|it| it.account(Account::ComputeBound))),
+    ("x_EffectiveGpuHours", Hours(|it| Some(it.period.effective_seconds.0))),
+    ("x_ExperimentId", Text(|it| it.report.experiment.id.clone())),
+    ("x_GpuModel", Text(|it| it.model().to_owned())),
+    ("x_IdleFreeCost", Cost(|it| it.account(Account::IdleFree))),
+    ("x_IdleHeldCost", Cost(|it| it.account(Account::IdleHeld))),
+    ("x_IdleUnknownCost", Cost(|it| it.account(Account::IdleUnknown))),
+    ("x_PriceSource", Text(|it| it.price().map(|price| price.source.clone()).unwrap_or_default())),
+    ("x_ProductiveCost", Cost(|it| it.account(Account::Productive))),
+    ("x_Reported", Text(|it| it.report.title.clone())),
+    ("x_UnderutilizedCost", Cost(|it| it.account(Account::Underutilized))),
+    ("x_UnobservedCost", Cost(|it| it.account(Account::Unobserved))),
+    ("x_UnobservedHours", Hours(|it| Some(it.period.accounts.time(Account::Unobserved)))),
+    ("x_UtilizedCost", Cost(|it| it.utilized())),
+    ("x_WasteCost", Cost(|it| it.period.accounts.cost_of(&Account::OBSERVED) - it.utilized())),
 ];
 
-/// The names of the columns.
-pub(super) fn names() -> [&'static str; COLUMNS.len()] {
-    COLUMNS.map(|(name, _)| name)
+/// The names of the columns, and what they contain.
+pub(super) fn columns() -> [(&'static str, Kind); COLUMNS.len()] {
+    COLUMNS.map(|(name, column)| (name, column.kind()))
 }
 
-/// The cells of a period of a GPU with a price.
-pub(super) fn cells(
-    report: &Report,
-    gpu: &Gpu,
-    period: &Period,
-    tags: &BTreeMap<String, String>,
-) -> [String; COLUMNS.len()] {
+/// The values of a period of a GPU with a price.
+pub(super) fn values<'a>(
+    report: &'a Report,
+    gpu: &'a Gpu,
+    period: &'a Period,
+    tags: &'a BTreeMap<String, String>,
+) -> [Value<'a>; COLUMNS.len()] {
     let plan = Plan::of(gpu.price.as_ref());
     let cost = period.accounts.cost_of(&Account::ALL);
     let context = Context { report, gpu, period, plan, cost, tags };
-    COLUMNS.map(|(_, value)| value(&context))
+    COLUMNS.map(|(_, column)| column.value(&context))
+}
+
+impl Column {
+    const fn kind(&self) -> Kind {
+        match self {
+            Text(_) => Kind::Text,
+            Cost(_) | Hours(_) => Kind::Decimal,
+            Time(_) => Kind::Time,
+            Map(_) => Kind::Map,
+        }
+    }
+
+    fn value<'a>(&self, context: &Context<'a>) -> Value<'a> {
+        match self {
+            Text(text) => Value::Text(Some(text(context)).filter(|text| !text.is_empty())),
+            Cost(cost) => Value::Decimal(Some(Decimal::from(cost(context)))),
+            Hours(time) => Value::Decimal(time(context).map(Decimal::hours)),
+            Time(at) => Value::Time(at(context)),
+            Map(map) => Value::Map(map(context)),
+        }
+    }
 }
 
 impl Plan {
@@ -191,8 +229,12 @@ impl Context<'_> {
         self.price().and_then(|price| price.plan.as_deref()).unwrap_or_default()
     }
 
+    fn is_reserved(&self) -> bool {
+        self.plan == Plan::Reserved
+    }
+
     fn if_reserved(&self, value: impl Fn(&Self) -> String) -> String {
-        if self.plan == Plan::Reserved { value(self) } else { String::new() }
+        if self.is_reserved() { value(self) } else { String::new() }
     }
 
     /// The GPU on its host.
@@ -223,12 +265,8 @@ impl Context<'_> {
         serde_json::Value::Object(details).to_string()
     }
 
-    fn hours(&self) -> String {
-        hours(self.period.length())
-    }
-
     /// The rate; of a GPU whose price changed, that of the period.
-    fn unit_price(&self) -> String {
+    fn unit_price(&self) -> NanoUsd {
         let rate = self.gpu.rate_usd_per_gpu_hour.filter(|_| self.gpu.earlier_prices_total == 0);
         let nanos = rate.map(|Usd(rate)| rate).filter(|rate| {
             let time = i128::from(self.period.length().0);
@@ -236,7 +274,7 @@ impl Context<'_> {
             // Not if the GPU had no price at first.
             (exact - self.cost).0.abs() <= 1
         });
-        nanos.unwrap_or_else(|| self.blended_rate()).to_string()
+        nanos.unwrap_or_else(|| self.blended_rate())
     }
 
     fn blended_rate(&self) -> NanoUsd {
@@ -244,8 +282,8 @@ impl Context<'_> {
         self.cost.ratio(i128::from(NANOS_PER_HOUR), time).unwrap_or_default()
     }
 
-    fn account(&self, account: Account) -> String {
-        self.period.accounts.cost(account).to_string()
+    fn account(&self, account: Account) -> NanoUsd {
+        self.period.accounts.cost(account)
     }
 
     fn utilized(&self) -> NanoUsd {
@@ -253,21 +291,12 @@ impl Context<'_> {
     }
 
     /// The start of the month of the period, or of a later one.
-    fn month(&self, later: u32) -> String {
+    fn month(&self, later: u32) -> Timestamp {
         let date = Date::of(self.period.start).to_string();
         let mut parts = date.split('-').map(|part| part.parse::<u32>().unwrap_or_default());
         let (year, month) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let months = year * 12 + month - 1 + later;
-        format!("{:04}-{:02}-01T00:00:00Z", months / 12, months % 12 + 1)
+        let first = format!("{:04}-{:02}-01T00:00:00Z", months / 12, months % 12 + 1);
+        first.parse().map_or(self.period.end, |Instant(at)| at)
     }
-}
-
-/// Hours with nine decimals, rounded half to even.
-fn hours(time: Nanos) -> String {
-    let nanos = i128::from(time.0) * i128::from(phasemeter_meter::money::NANOS_PER_USD);
-    NanoUsd(div_half_even(nanos, i128::from(NANOS_PER_HOUR)).unwrap_or_default()).to_string()
-}
-
-fn json(attributes: &BTreeMap<String, String>) -> String {
-    serde_json::to_string(attributes).unwrap_or_default()
 }

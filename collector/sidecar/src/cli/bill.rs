@@ -35,10 +35,15 @@ pub struct BillArgs {
     #[arg(long)]
     pub skip_invalid: bool,
 
-    /// Output format. `focus` is CSV in FOCUS 1.2, with a row per GPU and hour, and idle cost where it
-    /// was.
+    /// Output format. `focus` is CSV or Parquet in FOCUS 1.2, with a row per GPU and hour, and idle cost
+    /// where it was.
     #[arg(long, value_enum, default_value_t = BillFormat::Text)]
     pub format: BillFormat,
+
+    /// Write to this file in place of standard output. If its name ends in .parquet, `--format focus`
+    /// writes Parquet. Either all of it is written, or the file stays as it was.
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 
     /// Whose rules the tags of `--format focus` follow: names of attributes as they are, or as a cloud
     /// accepts them.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use phasemeter_bill::bill::{Bill, Biller};
 use phasemeter_bill::error::{BillError, ReadError};
-use phasemeter_bill::focus::{FocusTotals, FocusWriter, TagFormat};
+use phasemeter_bill::focus::{CsvRows, FocusTotals, FocusWriter, RowSink};
 use phasemeter_bill::invoice::Invoice;
 use phasemeter_bill::read::{Digest, read};
 use phasemeter_bill::report::Report;
@@ -15,10 +15,13 @@ use phasemeter_rules::text::clean;
 use tracing::warn;
 
 use super::error::CommandError;
+use super::files::ReplacedFile;
+use super::output_files::OutputFiles;
 use crate::cli::{BillArgs, BillFormat, Format};
 
 /// Adds up the reports and writes the bill.
 pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
+    let output = args.output.as_deref().map(|path| open_output(args, path)).transpose()?;
     let names: Vec<String> = args.reports.iter().map(|path| path.display().to_string()).collect();
     let mut biller = Biller::new(args.by.clone(), args.idle.into());
     let mut billed = Vec::new();
@@ -43,32 +46,78 @@ pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
     let format = match args.format {
         BillFormat::Text => Format::Text,
         BillFormat::Json => Format::Json,
-        BillFormat::Focus => return write_focus(&bill, &billed, args.tags.into()),
+        BillFormat::Focus => return write_focus(args, &bill, &billed, output.as_ref()),
     };
-    print(
+    let bill = rendered(
         format,
         || bill_text::render(&bill, invoice.as_ref()),
         |out| bill_json::write(&bill, invoice.as_ref(), out),
-    )
+    )?;
+    match output {
+        Some(file) => file.write(&bill),
+        None => print(&bill),
+    }
 }
 
-/// Reads the reports of the bill again, and writes a row for each of their periods.
+/// Checks the output file before any report is read.
+fn open_output(args: &BillArgs, path: &Path) -> Result<ReplacedFile, CommandError> {
+    if is_parquet(path) && args.format != BillFormat::Focus {
+        return Err(CommandError::ParquetFormat(path.to_owned()));
+    }
+    if is_parquet(path) && cfg!(not(feature = "parquet")) {
+        return Err(CommandError::NoParquet(path.to_owned()));
+    }
+    let mut files = OutputFiles::default();
+    args.reports.iter().chain(&args.invoice).for_each(|input| files.add_input(input));
+    files.add_output("--output", path)?;
+    ReplacedFile::at(path)
+}
+
+/// Whether its name is one of a Parquet file.
+fn is_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"))
+}
+
+/// Writes a row for each period of the bill: as Parquet if the name of the output is one of it, else as
+/// CSV. A closed pipe is not an error.
 fn write_focus(
+    args: &BillArgs,
     bill: &Bill,
     billed: &[(&PathBuf, &String)],
-    tags: TagFormat,
+    output: Option<&ReplacedFile>,
 ) -> Result<(), CommandError> {
-    let out = BufWriter::new(io::stdout().lock());
-    let mut writer = FocusWriter::new(out, tags).map_err(CommandError::Output)?;
+    let Some(file) = output else {
+        let rows = CsvRows::new(BufWriter::new(io::stdout().lock()));
+        return match write_rows(args, bill, billed, rows, CommandError::Output) {
+            Err(CommandError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        };
+    };
+    file.write_with(|out| {
+        #[cfg(feature = "parquet")]
+        if args.output.as_deref().is_some_and(is_parquet) {
+            let rows = phasemeter_bill::focus::ParquetRows::new(out);
+            return write_rows(args, bill, billed, rows, |error| file.error(error));
+        }
+        let rows = CsvRows::new(BufWriter::new(out));
+        write_rows(args, bill, billed, rows, |error| file.error(error))
+    })
+}
+
+/// Reads the reports of the bill again, and writes their rows.
+fn write_rows<R: RowSink>(
+    args: &BillArgs,
+    bill: &Bill,
+    billed: &[(&PathBuf, &String)],
+    rows: io::Result<R>,
+    failed: impl Fn(io::Error) -> CommandError,
+) -> Result<(), CommandError> {
+    let mut writer = FocusWriter::new(rows.map_err(&failed)?, args.tags.into());
     for (path, name) in billed {
         let (report, _) = open(path, name).map_err(BillError::from)?;
-        match writer.write(&report) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            written => written.map_err(CommandError::Output)?,
-        }
+        writer.write(&report).map_err(&failed)?;
     }
-    let FocusTotals { cost, unpriced, dropped_tags } =
-        writer.finish().map_err(CommandError::Output)?;
+    let FocusTotals { cost, unpriced, dropped_tags } = writer.finish().map_err(&failed)?;
     bill.notes.iter().for_each(|note| warn!("{}", clean(note)));
     if unpriced > 0 {
         warn!("{unpriced} GPUs have no price, and no rows");
@@ -92,12 +141,12 @@ pub(super) fn open(path: &Path, name: &str) -> Result<(Report, Digest), ReadErro
     read(name, File::open(path).map_err(unreadable)?)
 }
 
-/// Writes text, in which nothing of a report can move the cursor, or JSON. A closed pipe is not an error.
-pub(super) fn print(
+/// Text, in which nothing of a report can move the cursor, or JSON.
+pub(super) fn rendered(
     format: Format,
     text: impl FnOnce() -> String,
     json: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
-) -> Result<(), CommandError> {
+) -> Result<Vec<u8>, CommandError> {
     let mut output = Vec::new();
     match format {
         Format::Text => text().lines().for_each(|line| {
@@ -106,8 +155,13 @@ pub(super) fn print(
         }),
         Format::Json => json(&mut output).map_err(CommandError::Output)?,
     }
+    Ok(output)
+}
+
+/// Writes to standard output. A closed pipe is not an error.
+pub(super) fn print(output: &[u8]) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
-    match out.write_all(&output).and_then(|()| out.flush()) {
+    match out.write_all(output).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(CommandError::Output),
     }

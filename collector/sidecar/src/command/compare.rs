@@ -3,7 +3,7 @@
 use phasemeter_bill::compare::{Comparison, Options, json, text};
 use phasemeter_bill::error::BillError;
 
-use super::bill::{open, print};
+use super::bill::{open, print, rendered};
 use super::error::CommandError;
 use crate::cli::CompareArgs;
 
@@ -15,9 +15,9 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), CommandError> {
     let (after, _) = open(&args.after, names[1]).map_err(BillError::from)?;
     let options = Options { unit: args.unit.clone(), level: args.level };
     let comparison = Comparison::of(names, [&before, &after], &options, &args.done)?;
-    print(
+    print(&rendered(
         args.format,
         || text::render(&comparison, names, args.level),
         |out| json::write(&comparison, names, &options, out),
-    )
+    )?)
 }

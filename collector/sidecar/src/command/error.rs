@@ -26,6 +26,14 @@ pub enum CommandError {
     #[cfg(feature = "bill")]
     #[error(transparent)]
     Bill(#[from] phasemeter_bill::error::BillError),
+    /// Parquet has rows of FOCUS only.
+    #[cfg(feature = "bill")]
+    #[error("--output {}: Parquet has the rows of --format focus; add it, or choose another name", .0.display())]
+    ParquetFormat(PathBuf),
+    /// This build has no Parquet.
+    #[cfg(feature = "bill")]
+    #[error("--output {}: this build has no Parquet; build it with the Cargo feature parquet, or write .csv", .0.display())]
+    NoParquet(PathBuf),
     /// Two reports cannot be compared.
     #[cfg(feature = "bill")]
     #[error(transparent)]
@@ -136,6 +144,8 @@ impl CommandError {
             Self::Bill(error) if error.is_unreadable() => EX_NOINPUT,
             #[cfg(feature = "bill")]
             Self::Bill(_) | Self::Compare(_) => EX_DATAERR,
+            #[cfg(feature = "bill")]
+            Self::ParquetFormat(_) | Self::NoParquet(_) => EX_USAGE,
             Self::Alerts(error) if error.is_unreadable() => EX_NOINPUT,
             Self::Alerts(error) if error.is_setting() => EX_USAGE,
             Self::Alerts(_) => EX_CONFIG,

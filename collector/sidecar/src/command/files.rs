@@ -23,7 +23,7 @@ pub(super) fn create_otlp(path: &Path) -> Result<OtlpFile<BufWriter<File>>, Comm
 }
 
 /// Rejects pipes and sockets: a run must not wait for their readers.
-#[cfg_attr(not(feature = "live"), allow(dead_code))]
+#[cfg_attr(not(any(feature = "bill", feature = "live")), allow(dead_code))]
 pub(super) fn reject_pipe(path: &Path) -> Result<(), CommandError> {
     let is_pipe = fs::metadata(path).is_ok_and(|file| {
         let kind = file.file_type();
@@ -33,11 +33,11 @@ pub(super) fn reject_pipe(path: &Path) -> Result<(), CommandError> {
 }
 
 /// A file that has either its old contents or all of the new ones.
-#[cfg_attr(not(feature = "live"), allow(dead_code))]
+#[cfg_attr(not(any(feature = "bill", feature = "live")), allow(dead_code))]
 #[derive(Debug)]
 pub(super) struct ReplacedFile(PathBuf);
 
-#[cfg_attr(not(feature = "live"), allow(dead_code))]
+#[cfg_attr(not(any(feature = "bill", feature = "live")), allow(dead_code))]
 impl ReplacedFile {
     /// Checks that the file can be written, without changing it.
     pub(super) fn at(path: &Path) -> Result<Self, CommandError> {
@@ -54,34 +54,42 @@ impl ReplacedFile {
         Ok(file)
     }
 
-    /// Replaces the contents: writes a file beside it and renames that. If the directory does not
-    /// allow it, or this is a device or a link, the file is overwritten. If there is no space, the old
-    /// contents stay.
+    /// Replaces the contents.
     pub(super) fn write(&self, contents: &[u8]) -> Result<(), CommandError> {
+        self.write_with(|mut file| file.write_all(contents).map_err(|source| self.error(source)))
+    }
+
+    /// Replaces the contents by what `write` writes: to a file beside it, which is then renamed. If the
+    /// directory does not allow that, or this is a device or a link, the file is overwritten. If there
+    /// is an error, the old contents stay.
+    pub(super) fn write_with<T>(
+        &self,
+        write: impl FnOnce(&File) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
         let Self(path) = self;
         let is_replaceable = match fs::symlink_metadata(path) {
             Ok(file) => file.is_file(),
             Err(_) => true,
         };
-        let replaced = if is_replaceable { self.replace(contents)? } else { false };
-        if replaced {
-            return Ok(());
+        let beside = self.beside();
+        let created = if is_replaceable { create_new(&beside).ok() } else { None };
+        match created {
+            Some(file) => {
+                let written = write(&file).and_then(|result| {
+                    let moved = fs::rename(&beside, path).or_else(|_| overwrite(path, &beside));
+                    moved.map(|()| result).map_err(|source| self.error(source))
+                });
+                // Left only if it was not renamed.
+                let _ = fs::remove_file(&beside);
+                written
+            }
+            None => write(&create(path).map_err(|source| self.error(source))?),
         }
-        let written = create(path).and_then(|mut file| file.write_all(contents));
-        written.map_err(|source| write_error(path, source))
     }
 
-    /// Returns false if the directory does not allow a file beside it or the rename.
-    fn replace(&self, contents: &[u8]) -> Result<bool, CommandError> {
-        let Self(path) = self;
-        let beside = self.beside();
-        let Ok(mut file) = create_new(&beside) else { return Ok(false) };
-        let written = file.write_all(contents);
-        let renamed = written.is_ok() && fs::rename(&beside, path).is_ok();
-        if !renamed {
-            let _ = fs::remove_file(&beside);
-        }
-        written.map(|()| renamed).map_err(|source| write_error(path, source))
+    /// That writing failed.
+    pub(super) fn error(&self, source: io::Error) -> CommandError {
+        write_error(&self.0, source)
     }
 
     /// The name of the new file until it is complete.
@@ -90,6 +98,11 @@ impl ReplacedFile {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         path.with_file_name(format!(".{name}.{}.tmp", process::id()))
     }
+}
+
+/// Overwrites the first file with the second.
+fn overwrite(path: &Path, with: &Path) -> io::Result<()> {
+    io::copy(&mut File::open(with)?, &mut create(path)?).map(drop)
 }
 
 /// Like [`create`], for a file that does not exist. Follows no link.

@@ -1,0 +1,35 @@
+//! Rows as CSV, with a header.
+//!
+//! Must not depend on reports.
+
+use std::io::{self, Write};
+
+use super::row::columns;
+use super::value::{RowSink, Value};
+use crate::csv::quoted;
+
+/// Writes rows as CSV.
+#[derive(Debug)]
+pub struct CsvRows<W>(W);
+
+impl<W: Write> CsvRows<W> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// Returns an error if `out` cannot be written to.
+    pub fn new(mut out: W) -> io::Result<Self> {
+        writeln!(out, "{}", columns().map(|(name, _)| name).join(","))?;
+        Ok(Self(out))
+    }
+}
+
+impl<W: Write> RowSink for CsvRows<W> {
+    fn write(&mut self, row: &[Value<'_>]) -> io::Result<()> {
+        let cells: Vec<_> = row.iter().map(|value| quoted(&value.to_string())).collect();
+        writeln!(self.0, "{}", cells.join(","))
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
