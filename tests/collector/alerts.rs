@@ -1,5 +1,5 @@
 //! The rules for Prometheus in a real one: it loads all of them, and they hold on exported metrics as
-//! they do in the report.
+//! they do in the report. `promtool` checks them, and runs their unit tests.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -71,4 +71,20 @@ fn rules_hold_on_exported_metrics_as_in_the_report() {
     }
     assert_eq!(firing, open);
     assert!(firing.len() >= 6, "{firing:?}");
+}
+
+#[test]
+fn rules_pass_their_unit_tests() {
+    let Some(prometheus) = Prometheus::find() else { return };
+    let Some(promtool) = prometheus.promtool() else { return };
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    for (verb, file) in [
+        ("check", "otel-config/alerts/prometheus-rules.yaml"),
+        ("test", "tests/collector/prometheus/rules.test.yaml"),
+    ] {
+        let mut command = Command::new(&promtool);
+        let output = command.args([verb, "rules", file]).current_dir(root).output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        assert!(output.status.success() && out.contains("SUCCESS"), "{verb} {file}: {out}{err}");
+    }
 }

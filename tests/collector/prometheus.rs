@@ -12,6 +12,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::output;
 use crate::server::{Server, executable, get};
 
 /// The executable.
@@ -34,6 +35,16 @@ impl Prometheus {
     /// The Prometheus at `PROMETHEUS`.
     pub(crate) fn find() -> Option<Self> {
         executable("PROMETHEUS").map(|program| Self { program })
+    }
+
+    /// The promtool beside it, which a Prometheus from elsewhere may lack.
+    pub(crate) fn promtool(&self) -> Option<PathBuf> {
+        let promtool = self.program.with_file_name("promtool");
+        if !promtool.exists() {
+            output::print("\nSKIPPED: unit tests of rules (no promtool beside PROMETHEUS)\n");
+            return None;
+        }
+        Some(promtool)
     }
 
     /// Starts it. It scrapes nothing, and accepts samples that are older than others of their series by

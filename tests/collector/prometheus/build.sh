@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the path of the Prometheus that go.mod names. Builds it the first time, into the user's cache
-# directory, keyed by go.mod and go.sum. Needs Go 1.26. If PROMETHEUS is set, prints that.
+# Prints the path of the Prometheus that go.mod names. Builds it and promtool, which is put beside it, the
+# first time, into the user's cache directory, keyed by go.mod and go.sum. Needs Go 1.26. If PROMETHEUS is set, prints that.
 set -eu
 
 if [ -n "${PROMETHEUS:-}" ]; then
@@ -21,8 +21,10 @@ if [ ! -x "$directory/prometheus" ]; then
     work=$(mktemp -d "$directory/build.XXXXXX")
     trap 'rm -rf "$work"' EXIT
     # Without service discovery, which is most of its dependencies. Its web page is not built.
-    CGO_ENABLED=0 go build -tags remove_all_sd -o "$work/prometheus" \
-        github.com/prometheus/prometheus/cmd/prometheus >&2
-    mv "$work/prometheus" "$directory"
+    for program in promtool prometheus; do
+        CGO_ENABLED=0 go build -tags remove_all_sd -o "$work/$program" \
+            "github.com/prometheus/prometheus/cmd/$program" >&2
+        mv "$work/$program" "$directory"
+    done
 fi
 echo "$directory/prometheus"

@@ -16,6 +16,7 @@ use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
 // For the generator of policy directories.
 use policies as support;
 
+mod alerts;
 mod clock;
 mod components;
 mod driver;
