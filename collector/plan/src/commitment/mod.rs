@@ -107,7 +107,7 @@ impl Request {
         }
         let on_demand = self.hourly(Plan::OnDemand, self.on_demand, hours, None)?;
         let mut plans = vec![on_demand];
-        if let Some(spot) = self.spot {
+        if let Some(spot) = self.cheaper_spot() {
             plans.push(self.hourly(Plan::Spot, spot, hours, Some(on_demand))?);
         }
         for commitment in &self.committed {
@@ -124,6 +124,12 @@ impl Request {
         }
         let coverage = coverage(&self.committed, self.on_demand, self.month_hours, &self.by_hour)?;
         Ok(Comparison { request: self, hours, plans, coverage })
+    }
+
+    /// The price of spot, if it is lower than on demand. List prices may not be: what is paid on demand
+    /// may be a contract.
+    fn cheaper_spot(&self) -> Option<Rate> {
+        self.spot.filter(|spot| *spot < self.on_demand)
     }
 
     fn hourly(
@@ -208,6 +214,12 @@ impl Comparison {
         }
         if self.plans.iter().any(|it| it.plan == Plan::Spot) {
             sheet.note("spot is without the work that interruptions repeat; see `plan spot`");
+        }
+        if let (Some(spot), None) = (self.request.spot, self.request.cheaper_spot()) {
+            let (spot, on_demand) = (rate(spot), rate(self.request.on_demand));
+            sheet.note(format!(
+                "spot is not an option: {spot} per GPU-hour is not less than the {on_demand} on demand"
+            ));
         }
         if !self.request.committed.is_empty() {
             sheet.note(
