@@ -1,11 +1,11 @@
 //! Intervals of statistics of hours, of which each depends on those before.
 //!
 //! The effect of each hour on a statistic is its derivative (the infinitesimal jackknife). The variance
-//! of their sum is the spectral density of the effects at frequency zero: dependence on the hour before
-//! is removed (prewhitening), the density of the rest is the mean of its lowest cosine coefficients,
-//! and the dependence is put back. The interval is that of Student's t with Welch's degrees of freedom,
-//! of which each run has one per coefficient: few hours give a wide interval. No numbers are drawn, so
-//! the same reports give the same interval. Must not depend on what a statistic is about.
+//! of their sum is the spectral density of the effects at frequency zero: dependence on the two hours
+//! before is removed (prewhitening), the density of the rest is the mean of its lowest cosine
+//! coefficients, and the dependence is put back. The interval is that of Student's t with Welch's
+//! degrees of freedom, of which each run has one per coefficient: few hours give a wide interval. No
+//! numbers are drawn, so the same reports give the same interval. Must not depend on what a statistic is about.
 
 use super::normal::t_quantile;
 use super::run::Sums;
@@ -53,8 +53,11 @@ pub(super) type Statistic<'s> = &'s dyn Fn(&Sums, &Sums) -> f64;
 /// Step of numeric derivatives, as a part of an hour.
 const STEP: f64 = 1e-3;
 
-/// Strongest dependence on the hour before: with more, hours tell almost nothing.
+/// Strongest dependence on the hours before: with more, hours tell almost nothing.
 const MAX_DEPENDENCE: f64 = 0.95;
+
+/// Limit of correlations: beyond it, the dependence on two hours cannot be told from chance.
+const MAX_CORRELATION: f64 = 0.97;
 
 /// Maximum number of cosine coefficients.
 const MAX_COEFFICIENTS: usize = 100;
@@ -78,6 +81,12 @@ impl Hours<'_> {
             [value - half, value + half]
         });
         Change { value, interval }
+    }
+
+    /// How strongly each hour depends on those before, from 0 to 1.
+    pub(super) fn dependence(&self, statistic: Statistic<'_>) -> f64 {
+        let effects = [0, 1].map(|run| self.effects(run, statistic));
+        dependence([&effects[0], &effects[1]]).iter().sum()
     }
 
     /// The effect of each hour of a run on a statistic; their mean is zero.
@@ -110,24 +119,41 @@ fn half_width(effects: [&[f64]; 2], level: f64) -> f64 {
     t_quantile(level, sum.powi(2) / (degrees[0] + degrees[1])) * sum.sqrt()
 }
 
-/// The correlation of an effect with that of the hour before, in both runs together. That of a sample
-/// is too small by about (1 + 3ρ) ÷ n, which is added.
-fn dependence(effects: [&[f64]; 2]) -> f64 {
+/// How much of an effect is that of the hour before, and of the one before that, in both runs together.
+/// Dependence on one hour is the least that is assumed, since two are less exact.
+fn dependence(effects: [&[f64]; 2]) -> [f64; 2] {
+    let (first, second) = (correlation(effects, 1), correlation(effects, 2));
+    let one = first.clamp(0.0, MAX_DEPENDENCE);
+    let limited = |it: f64| it.clamp(-MAX_CORRELATION, MAX_CORRELATION);
+    let (first, second) = (limited(first), limited(second));
+    // The equations of Yule and Walker.
+    let rest = 1.0 - first.powi(2);
+    let two = [first * (1.0 - second) / rest, (second - first.powi(2)) / rest];
+    let sum: f64 = two.iter().sum();
+    if sum > one { two.map(|it| it * (MAX_DEPENDENCE / sum).min(1.0)) } else { [one, 0.0] }
+}
+
+/// The correlation of an effect with that of so many hours before. That of a sample is too small by about
+/// (1 + 3ρ) ÷ n, which is added.
+fn correlation(effects: [&[f64]; 2], lag: usize) -> f64 {
     let products = |effects: &[f64]| {
-        effects.iter().zip(effects.iter().skip(1)).map(|(one, next)| one * next).sum::<f64>()
+        effects.iter().zip(effects.iter().skip(lag)).map(|(one, next)| one * next).sum::<f64>()
     };
     let squares = |effects: &[f64]| effects.iter().map(|effect| effect.powi(2)).sum::<f64>();
     let both = effects.map(squares);
     let correlation = (products(effects[0]) + products(effects[1])) / (both[0] + both[1]);
     let hours = (effects[0].len() + effects[1].len()) as f64 / 2.0;
     let corrected = (correlation * hours + 1.0) / (hours - 3.0);
-    if corrected.is_finite() { corrected.clamp(0.0, MAX_DEPENDENCE) } else { 0.0 }
+    if corrected.is_finite() { corrected } else { 0.0 }
 }
 
 /// The variance of the sum of effects, and the number of coefficients it is from.
-fn variance(effects: &[f64], dependence: f64) -> (f64, usize) {
-    let pairs = effects.iter().zip(effects.iter().skip(1));
-    let rest: Vec<f64> = pairs.map(|(before, effect)| effect - dependence * before).collect();
+fn variance(effects: &[f64], [one, two]: [f64; 2]) -> (f64, usize) {
+    let before = |at: usize, hours| {
+        at.checked_sub(hours).and_then(|at| effects.get(at)).copied().unwrap_or_default()
+    };
+    let rest = |at| before(at, 0) - one * before(at, 1) - two * before(at, 2);
+    let rest: Vec<f64> = (1..effects.len()).map(rest).collect();
     let (length, count) = (rest.len() as f64, coefficients(effects.len()));
     let coefficient = |number: usize| {
         let frequency = std::f64::consts::PI * number as f64 / length;
@@ -135,7 +161,7 @@ fn variance(effects: &[f64], dependence: f64) -> (f64, usize) {
         rest.iter().zip(waves).map(|(rest, wave)| rest * wave).sum::<f64>()
     };
     let squares = (1..=count).map(|number| coefficient(number).powi(2)).sum::<f64>();
-    let density = 2.0 / length * squares / count as f64 / (1.0 - dependence).powi(2);
+    let density = 2.0 / length * squares / count as f64 / (1.0 - one - two).powi(2);
     (density * effects.len() as f64, count)
 }
 
@@ -177,9 +203,10 @@ mod tests {
     #[test]
     fn dependence_is_found_and_never_negative() {
         let alternating: Vec<f64> = (0..48).map(|at| f64::from(at % 2 * 2 - 1)).collect();
-        assert!(dependence([&alternating, &alternating]).abs() < 1e-9);
+        let of = |effects: &[f64]| dependence([effects, effects]).iter().sum::<f64>();
+        assert!(of(&alternating).abs() < 1e-9);
         let slow: Vec<f64> = (0..48).map(|at| f64::from(at / 24 * 2 - 1)).collect();
-        assert!((dependence([&slow, &slow]) - MAX_DEPENDENCE).abs() < 1e-9);
-        assert!(variance(&slow, 0.5).0 > 100.0 * variance(&alternating, 0.0).0);
+        assert!((of(&slow) - MAX_DEPENDENCE).abs() < 1e-9);
+        assert!(variance(&slow, [0.5, 0.0]).0 > 100.0 * variance(&alternating, [0.0; 2]).0);
     }
 }

@@ -23,6 +23,9 @@ use crate::report::{Recommendation, Report};
 /// Minimum number of hours with work in each report for an interval.
 pub const MIN_HOURS: usize = 16;
 
+/// Dependence of hours on those before from which an interval is doubtful.
+const STRONG_DEPENDENCE: f64 = 0.7;
+
 /// A comparison.
 #[derive(Clone, Debug)]
 pub struct Comparison {
@@ -102,8 +105,16 @@ impl Comparison {
         let by_hour =
             Hours { sums: &sums, hours: [&runs[0].hours, &runs[1].hours], level: options.level };
         let change = |statistic: Statistic<'_>| by_hour.change(statistic, hours.is_some());
+        let unit_cost = log_ratio(Sums::unit_cost);
+        if hours.is_some() && by_hour.dependence(&unit_cost) > STRONG_DEPENDENCE {
+            notes.push(
+                "each hour resembles those before it, so the interval is less certain than its level: \
+                 compare longer runs"
+                    .to_owned(),
+            );
+        }
         Ok(Self {
-            unit_cost: change(&log_ratio(Sums::unit_cost)).exp(),
+            unit_cost: change(&unit_cost).exp(),
             unit_time: change(&log_ratio(Sums::unit_time)).exp(),
             waste: change(&|a, b| b.waste_fraction() - a.waste_fraction()),
             unit,
