@@ -87,6 +87,18 @@ fn power_near_its_limit_is_an_alert_if_enabled() {
     assert_eq!(power.next().unwrap()["mean"], 98.75);
 }
 
+/// An equal mean is neither below nor above: 360 of 400 W are 90%, 395 W are 98.8%.
+#[test]
+fn power_at_its_threshold_is_not_an_alert() {
+    let opened_at = |watts: &str| {
+        let log = log().replace("395.00 W", &format!("{watts}.00 W"));
+        let args = ["-", "--alerts=optimization", "--alert-set=power_near_limit.enabled=true"];
+        let report = Phasemeter::audit().args(args).stdin(log).report();
+        opened(&report).iter().filter(|alert| alert[0] == "power_near_limit").count()
+    };
+    assert_eq!([opened_at("360"), opened_at("361"), opened_at("395")], [0, 2, 2]);
+}
+
 #[test]
 fn report_without_rules_has_no_alerts() {
     let report = Phasemeter::audit().arg("-").stdin(log()).report();

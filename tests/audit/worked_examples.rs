@@ -1,5 +1,7 @@
 //! Worked examples: results computed by hand, compared with the binary.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::logs::{Plan, Row};
@@ -59,6 +61,7 @@ fn projections_use_30_and_365_days() {
         (1, "3.06", "3.060000000", "2203.200000000", "26805.600000000"),
         (1, "1.82", "1.820000000", "1310.400000000", "15943.200000000"),
         (8, "3", "24.000000000", "17280.000000000", "210240.000000000"),
+        (8, "4", "32.000000000", "23040.000000000", "280320.000000000"),
         (8, "12.25", "98.000000000", "70560.000000000", "858480.000000000"),
     ] {
         let report = audited(constant_load(gpus, 0), &["--price", price]);
@@ -67,6 +70,32 @@ fn projections_use_30_and_365_days() {
         assert_eq!(projected, [hourly, monthly, yearly]);
         assert_eq!(cost["cost_per_effective_gpu_hour_usd"], Value::Null, "nothing was effective");
     }
+}
+
+/// $20 idle without an owner, a team with six effective hours and one with two: +$15 and +$5.
+#[test]
+fn idle_cost_is_spread_by_effective_hours() {
+    let dir = tempfile::tempdir().unwrap();
+    let reports =
+        [("team=a", 60), ("team=b", 20), ("user.agent=none", 0)].map(|(owner, percent)| {
+            let audit =
+                Phasemeter::audit().args(["-", "--price", "2"]).stdin(constant_load(8, percent));
+            let attributes = format!("{owner},host.name=node-{percent}");
+            let path = dir.path().join(format!("{percent}.json"));
+            fs::write(&path, audit.env("OTEL_RESOURCE_ATTRIBUTES", &attributes).run().out).unwrap();
+            path
+        });
+    let bill = Phasemeter::new("bill").args(&reports).args(["--format", "json"]).run().json();
+    let rows: Vec<_> = report::list(&bill["rows"])
+        .iter()
+        .map(|row| {
+            let team = row["group"]["team"].as_str().unwrap_or("idle");
+            (team, &row["effective_gpu_hours"], row["idle_share_usd"].as_str().unwrap())
+        })
+        .collect();
+    let [six, two, none] = [6.0, 2.0, 0.0].map(Value::from);
+    let expected = [("a", &six, "15.000000000"), ("b", &two, "5.000000000")];
+    assert_eq!(rows, [expected[0], expected[1], ("idle", &none, "-20.000000000")]);
 }
 
 /// Thresholds are inclusive lower bounds.
