@@ -16,6 +16,8 @@ fn shipped_pipelines_are_valid() {
     assert_eq!(validate(&["collector.yaml"], None), Ok(()));
     assert_eq!(validate(&["collector.yaml", "archive.yaml"], None), Ok(()));
     assert_eq!(validate(&["collector.yaml", "gateway.yaml"], None), Ok(()));
+    let inference = ["collector.yaml", "gateway.yaml", "inference.yaml"];
+    assert_eq!(validate(&inference, None), Ok(()));
     let both = ["collector.yaml", "forward.yaml"];
     assert_eq!(validate(&both, Some("backend:4317")), Ok(()));
     let rejected = validate(&both, None).unwrap_err();

@@ -21,7 +21,7 @@ const NANOS: u64 = 1_000_000_000;
 /// Nano-dollars per second at $3.60 per hour.
 const NANO_USD: u64 = 1_000_000;
 
-const TERM: i32 = 15;
+pub(crate) const TERM: i32 = 15;
 
 /// Percent of each stretch of 6 s.
 const SCRIPT: [u32; 4] = [0, 50, 95, 80];
@@ -58,18 +58,24 @@ fn page(percent: u32) -> String {
 }
 
 /// Serves the page of the script, from now on.
-fn exporter() -> SocketAddr {
+pub(crate) fn exporter() -> SocketAddr {
+    let started = Instant::now();
+    serve(move || {
+        let stretch = started.elapsed().as_secs() / STRETCH.as_secs();
+        page(SCRIPT.get(usize::try_from(stretch).unwrap()).copied().unwrap_or(0))
+    })
+}
+
+/// Serves a page, as it is at each request.
+pub(crate) fn serve(page: impl Fn() -> String + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let started = Instant::now();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut request = [0; 4_096];
             let _ = stream.read(&mut request);
-            let stretch = started.elapsed().as_secs() / STRETCH.as_secs();
-            let percent = SCRIPT.get(usize::try_from(stretch).unwrap()).copied().unwrap_or(0);
-            let page = page(percent);
+            let page = page();
             let head =
                 "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\nconnection: close";
             let _ = write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{page}", page.len());
@@ -79,13 +85,13 @@ fn exporter() -> SocketAddr {
 }
 
 /// Starts the gateway before this Collector, and waits until it listens.
-fn start_gateway(collector: &Collector, listen: &str) -> Child {
+pub(crate) fn start_gateway(collector: &Collector, listen: &str, options: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
     command.env_clear().stdin(Stdio::null()).stderr(Stdio::piped());
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", collector.grpc));
     command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
     command.args(["gateway", "--listen", listen, "--price", "3.6", "--hold", "3600"]);
-    let mut gateway = command.arg("--no-default-policies").spawn().unwrap();
+    let mut gateway = command.arg("--no-default-policies").args(options).spawn().unwrap();
     let mut log = BufReader::new(gateway.stderr.take().unwrap()).lines();
     let first = log.next().unwrap().unwrap();
     assert!(first.contains("receiving OTLP"), "{first}");
@@ -149,7 +155,7 @@ fn scraped_page_comes_back_with_its_bill_to_the_nano_dollar() {
         ("OTELCOL_SCRAPE_INTERVAL", "1s"),
     ];
     let collector = otelcol.start_with(&["collector.yaml", "gateway.yaml"], &variables);
-    let mut gateway = start_gateway(&collector, &socket);
+    let mut gateway = start_gateway(&collector, &socket, &[]);
     thread::sleep(STRETCH * u32::try_from(SCRIPT.len()).unwrap());
     phasemeter_process::send(gateway.id(), TERM).unwrap();
     assert!(gateway.wait().unwrap().success());

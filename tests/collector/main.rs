@@ -37,3 +37,4 @@ mod fleet;
 mod forwarding;
 mod gateway;
 mod identity;
+mod work;

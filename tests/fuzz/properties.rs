@@ -14,7 +14,7 @@ use std::thread;
 
 use phasemeter::alert_rules::AlertRules;
 use phasemeter::environment::Environment;
-use phasemeter::gateway::{Exclusions, Intake};
+use phasemeter::gateway::{Exclusions, Intake, SpanFilter};
 use phasemeter::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use phasemeter::policies::{PolicyResults, Quotes};
 use phasemeter::pricing::{PriceOptions, Pricing};
@@ -209,15 +209,19 @@ pub(crate) fn otlp_request(bytes: &[u8]) {
             assert!(error.contains(": "), "{error}");
         }
         Ok(received) => {
-            received.decode().expect("what is accepted can be decoded");
+            let request = received.decode().expect("what is accepted can be decoded");
             let again = accept_bytes(signal, false, None, received.body()).unwrap();
             assert_eq!(again.body(), received.body());
             assert_eq!(again.items(), received.items());
             let mut buffer = ReadingBuffer::new(Nanos::SECOND, None, None);
             let exclusions = Exclusions::default();
             let mut intake = Intake::new(MAPPINGS.clone(), exclusions, String::new());
-            intake.take(&received, Nanos::ZERO, &mut buffer);
+            intake.take(&request, Nanos::ZERO, &mut buffer);
             assert!(buffer.release_all().len() as u64 <= received.items());
+            let filter = SpanFilter { selections: vec!["*".parse().unwrap()], weight: None };
+            let (rest, spans) = filter.split(received.clone());
+            let left = rest.map_or(0, |rest| rest.items());
+            assert_eq!(left + spans.chosen.len() as u64, received.items());
         }
     }
 }

@@ -21,10 +21,10 @@ mod policies;
 mod policy;
 #[cfg(feature = "plan")]
 mod prices;
-#[cfg(feature = "gateway")]
-mod spans;
 mod value;
 mod work;
+#[cfg(feature = "gateway")]
+mod workload;
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -60,9 +60,9 @@ pub use policy::{
 pub use prices::{
     AgeArgs, BookArgs, Cloud, DiffArgs, ImportArgs, ListArgs, PricesCommand, ShowPricesArgs,
 };
-#[cfg(feature = "gateway")]
-pub use spans::SpanArgs;
 pub use work::WorkUnit;
+#[cfg(feature = "gateway")]
+pub use workload::{SpanArgs, WorkMappingArgs};
 
 /// Measures what GPUs cost and how much of it is wasted, and exports it over OpenTelemetry.
 #[derive(Debug, Parser)]

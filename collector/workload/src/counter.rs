@@ -14,7 +14,8 @@ const MAX_SEGMENTS: usize = 4;
 /// A point of a cumulative counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CumulativePoint {
-    /// Since when it counts; `None` if unknown, as from Prometheus.
+    /// Since when it counts; `None` if unknown, as from Prometheus. At its own time it is the first point
+    /// of a stream whose start is unknown, and those that follow have it, too.
     pub start: Option<Timestamp>,
     /// Its time.
     pub at: Timestamp,
@@ -84,6 +85,15 @@ impl Cumulative {
             Some(_) if start.is_some() => 0,
             Some(_) => self.begin(Segment { start, at, value }, value),
             None if is_forgotten => 0,
+            None if start == Some(at) => {
+                // The stream was interrupted, or its counter fell.
+                let before = self.segments.iter().map(|segment| (segment.at, segment.value)).max();
+                let increase = match before {
+                    Some((last, before)) if last < at => value.checked_sub(before).unwrap_or(value),
+                    _ => 0,
+                };
+                self.begin(Segment { start, at, value }, increase)
+            }
             None => {
                 let is_own = start.is_some_and(|start| start >= self.run);
                 self.begin(Segment { start, at, value }, if is_own { value } else { 0 })

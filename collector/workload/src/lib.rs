@@ -1,9 +1,9 @@
 //! What a workload reports: work done, checkpoints and experiments; and notices of interruptions.
 //!
 //! ```text
-//! line of the socket → Message ─┐
-//!                               ├─→ WorkLedger → totals, by hour, since the last checkpoint
-//! point of a counter → Counter ─┘
+//! line of the socket → Message ──────────────────────────────┐
+//!                                                            ├─→ WorkLedger → totals, by hour,
+//! point of a counter → WorkMappings → WorkCounters → HeldWork ┘   since the last checkpoint
 //!
 //! answer of a metadata service → Watch → Notice
 //! ```
@@ -13,6 +13,8 @@
 #![forbid(unsafe_code)]
 
 pub mod counter;
+pub mod counters;
+pub mod held;
 pub mod interruption;
 pub mod ledger;
 pub mod mapping;

@@ -1,54 +1,136 @@
-//! Counters of known workloads, and the unit of work that each counts.
+//! Mappings: which counter of a workload counts which unit of work. They are data, in TOML.
 //!
 //! Must not depend on how points arrive.
 
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
 use crate::unit::Unit;
 
-/// What a known metric counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapped {
-    /// The unit of work.
-    pub unit: Unit,
-    /// Whether it is a histogram whose sum counts.
-    pub is_histogram_sum: bool,
-}
-
-const fn counter(unit: Unit) -> Mapped {
-    Mapped { unit, is_histogram_sum: false }
-}
-
-const fn histogram(unit: Unit) -> Mapped {
-    Mapped { unit, is_histogram_sum: true }
-}
-
-/// Names without the suffix `_total`, which depends on the receiver.
-const KNOWN: [(&str, Mapped); 14] = [
-    // The conventions for generative AI, now and before.
-    ("gen_ai.client.inference.usage.input_tokens", counter(Unit::Tokens)),
-    ("gen_ai.client.inference.usage.output_tokens", counter(Unit::Tokens)),
-    ("gen_ai.client.token.usage", histogram(Unit::Tokens)),
-    // vLLM.
-    ("vllm:prompt_tokens", counter(Unit::Tokens)),
-    ("vllm:generation_tokens", counter(Unit::Tokens)),
-    ("vllm:request_success", counter(Unit::Requests)),
-    // SGLang.
-    ("sglang:prompt_tokens", counter(Unit::Tokens)),
-    ("sglang:generation_tokens", counter(Unit::Tokens)),
-    ("sglang:num_requests", counter(Unit::Requests)),
-    // Triton. A batch of n inferences counts as n samples, and once as a request.
-    ("nv_inference_request_success", counter(Unit::Requests)),
-    ("nv_inference_count", counter(Unit::Samples)),
-    // Text Generation Inference.
-    ("tgi_request_success", counter(Unit::Requests)),
-    ("tgi_request_input_length", histogram(Unit::Tokens)),
-    ("tgi_request_generated_tokens", histogram(Unit::Tokens)),
+/// The mappings of Phasemeter.
+const BUILT_IN: [&str; 5] = [
+    include_str!("../../../otel-config/mappings/work/vllm.toml"),
+    include_str!("../../../otel-config/mappings/work/sglang.toml"),
+    include_str!("../../../otel-config/mappings/work/triton.toml"),
+    include_str!("../../../otel-config/mappings/work/tgi.toml"),
+    include_str!("../../../otel-config/mappings/work/gen-ai.toml"),
 ];
 
-/// What this metric counts; `None` if it is not known.
-#[must_use]
-pub fn mapped(name: &str) -> Option<Mapped> {
-    let name = name.strip_suffix("_total").unwrap_or(name);
-    KNOWN.iter().find(|(known, _)| *known == name).map(|(_, mapped)| *mapped)
+/// The suffix of a counter, which depends on the receiver.
+const TOTAL: &str = "_total";
+
+/// What a metric counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedCounter {
+    /// The unit of work.
+    pub unit: Unit,
+    /// Whether it is a histogram, whose sum counts.
+    pub is_histogram: bool,
+    /// Who reports it.
+    pub reported_by: Reporter,
+}
+
+/// Who reports work. What a client asks for is what a server does, so one of them counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reporter {
+    /// Whoever does it.
+    Server,
+    /// Whoever asks for it.
+    Client,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Instrument {
+    #[default]
+    Counter,
+    Histogram,
+}
+
+/// Why a mapping file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorkMappingError {
+    /// It is not the TOML of a mapping.
+    #[error("invalid mapping: {0}")]
+    Syntax(String),
+    /// A counter has an unknown unit.
+    #[error("{counter}: unknown unit; expected samples, requests, tokens, epochs or steps")]
+    Unit {
+        /// The counter.
+        counter: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    reported_by: Reporter,
+    #[serde(default)]
+    counter: Vec<CounterTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CounterTable {
+    name: String,
+    unit: String,
+    #[serde(default)]
+    instrument: Instrument,
+}
+
+/// Mappings by the name of the metric, without the suffix of a counter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkMappings(BTreeMap<String, MappedCounter>);
+
+impl WorkMappings {
+    /// The mappings of Phasemeter.
+    ///
+    /// # Errors
+    /// Never returns an error: a test parses them.
+    pub fn built_in() -> Result<Self, WorkMappingError> {
+        let mut mappings = Self::default();
+        for text in BUILT_IN {
+            mappings.replace(Self::parse(text)?);
+        }
+        Ok(mappings)
+    }
+
+    /// Parses a file.
+    ///
+    /// # Errors
+    /// Returns an error if anything in it is unknown.
+    pub fn parse(text: &str) -> Result<Self, WorkMappingError> {
+        let one_line = |error: toml::de::Error| {
+            let text = error.to_string();
+            WorkMappingError::Syntax(text.split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        let File { reported_by, counter } = toml::from_str(text).map_err(one_line)?;
+        let mapped = |CounterTable { name, unit, instrument }: CounterTable| {
+            let Some(unit) = Unit::from_name(&unit) else {
+                return Err(WorkMappingError::Unit { counter: name });
+            };
+            let is_histogram = instrument == Instrument::Histogram;
+            Ok((base(&name).to_owned(), MappedCounter { unit, is_histogram, reported_by }))
+        };
+        counter.into_iter().map(mapped).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Adds mappings, which replace those of the same metrics.
+    pub fn replace(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// What this metric counts; `None` if it is not known.
+    #[must_use]
+    pub fn find(&self, metric: &str) -> Option<MappedCounter> {
+        self.0.get(base(metric)).copied()
+    }
+}
+
+fn base(name: &str) -> &str {
+    name.strip_suffix(TOTAL).unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -57,15 +139,42 @@ mod tests {
 
     #[test]
     fn known_counters_have_units() {
-        for (name, unit) in [
-            ("vllm:generation_tokens_total", Unit::Tokens),
-            ("vllm:generation_tokens", Unit::Tokens),
-            ("nv_inference_request_success", Unit::Requests),
-            ("gen_ai.client.token.usage", Unit::Tokens),
+        let mappings = WorkMappings::built_in().unwrap();
+        for (name, unit, reported_by) in [
+            ("vllm:generation_tokens_total", Unit::Tokens, Reporter::Server),
+            ("vllm:generation_tokens", Unit::Tokens, Reporter::Server),
+            ("sglang:num_requests_total", Unit::Requests, Reporter::Server),
+            ("nv_inference_request_success", Unit::Requests, Reporter::Server),
+            ("nv_inference_count", Unit::Samples, Reporter::Server),
+            ("gen_ai.client.token.usage", Unit::Tokens, Reporter::Client),
+            ("gen_ai.client.inference.usage.input_tokens", Unit::Tokens, Reporter::Client),
         ] {
-            assert_eq!(mapped(name).map(|mapped| mapped.unit), Some(unit), "{name}");
+            let found = mappings.find(name).unwrap();
+            assert_eq!((found.unit, found.reported_by), (unit, reported_by), "{name}");
         }
-        assert_eq!(mapped("vllm:num_requests_running"), None);
-        assert!(mapped("tgi_request_generated_tokens").is_some_and(|it| it.is_histogram_sum));
+        assert_eq!(mappings.find("vllm:num_requests_running"), None);
+        assert!(mappings.find("tgi_request_generated_tokens").is_some_and(|it| it.is_histogram));
+        assert!(mappings.find("tgi_request_success").is_some_and(|it| !it.is_histogram));
+    }
+
+    #[test]
+    fn mapping_of_user_replaces_that_of_the_same_metric() {
+        let mut mappings = WorkMappings::built_in().unwrap();
+        let own = "reported_by = \"server\"\n[[counter]]\nname = \"vllm:prompt_tokens_total\"\n\
+                   unit = \"samples\"\n";
+        mappings.replace(WorkMappings::parse(own).unwrap());
+        assert_eq!(mappings.find("vllm:prompt_tokens").map(|it| it.unit), Some(Unit::Samples));
+        assert_eq!(mappings.find("vllm:generation_tokens").map(|it| it.unit), Some(Unit::Tokens));
+    }
+
+    #[test]
+    fn invalid_file_is_rejected_in_one_line() {
+        let error = |text: &str| WorkMappings::parse(text).unwrap_err().to_string();
+        for text in ["", "reported_by = \"someone\"", "reported_by = \"server\"\nx = 1"] {
+            let error = error(text);
+            assert!(error.starts_with("invalid mapping: ") && !error.contains('\n'), "{error}");
+        }
+        let error = error("reported_by = \"server\"\n[[counter]]\nname = \"a\"\nunit = \"cats\"\n");
+        assert!(error.starts_with("a: unknown unit; expected samples"), "{error}");
     }
 }

@@ -124,3 +124,18 @@ fn deltas_that_overlap_counted_time_are_ignored() {
     assert_eq!(delta.add(point(20, 30, 4.0)), 4);
     assert_eq!(delta.add(point(0, 10, 1.0)), 1, "late, but its time was not counted");
 }
+
+/// As receivers of Prometheus pages may adjust it: the first point of a stream starts at its own time.
+#[test]
+fn stream_that_starts_at_its_first_point_counts_from_there() {
+    let mut stream = Cumulative::new(at(0));
+    let point =
+        |start, second, value| CumulativePoint { start: Some(at(start)), at: at(second), value };
+    assert_eq!(stream.add(point(10, 10, 5_000.0)), 0, "done before");
+    assert_eq!(stream.add(point(10, 20, 5_010.0)), 10);
+    assert_eq!(stream.add(point(30, 30, 7.0)), 7, "a reset");
+    assert_eq!(stream.add(point(30, 40, 9.0)), 2);
+    assert_eq!(stream.add(point(60, 60, 20.0)), 11, "an interruption");
+    assert_eq!(stream.add(point(60, 60, 20.0)), 0, "a duplicate");
+    assert_eq!(stream.add(point(30, 35, 8.0)), 0, "late");
+}

@@ -11,6 +11,7 @@
 mod attributes;
 mod body;
 mod budget;
+mod counters;
 mod decompress;
 mod error;
 mod footprint;
@@ -50,6 +51,7 @@ use tokio::time::timeout;
 use tokio_rustls::rustls;
 
 use self::budget::Budget;
+pub use self::counters::{CounterView, counter_points};
 pub use self::held_span::{HeldRequest, HeldSpan, held_requests};
 pub use self::limits::Limits;
 pub use self::listen::{ListenAddress, ParseListenError};

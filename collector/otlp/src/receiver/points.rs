@@ -79,14 +79,19 @@ pub fn number_points<'a>(
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counters of 2^53 and more are sentinels")]
 fn values(point: &NumberDataPoint) -> Option<(Timestamp, Timestamp, f64)> {
-    let number = match point.value? {
-        number_data_point::Value::AsDouble(number) => number,
-        number_data_point::Value::AsInt(number) => number as f64,
-    };
+    let number = number(point)?;
     let has_value = point.flags & NO_VALUE == 0 && point.time_unix_nano > 0;
     let start = Timestamp::from_nanos(point.start_time_unix_nano)?;
     let at = Timestamp::from_nanos(point.time_unix_nano)?;
     has_value.then_some((start, at, number))
+}
+
+/// The value of a point.
+#[expect(clippy::cast_precision_loss, reason = "counters of 2^53 and more are sentinels")]
+pub(super) fn number(point: &NumberDataPoint) -> Option<f64> {
+    Some(match point.value? {
+        number_data_point::Value::AsDouble(number) => number,
+        number_data_point::Value::AsInt(number) => number as f64,
+    })
 }

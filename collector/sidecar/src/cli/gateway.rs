@@ -11,7 +11,7 @@ use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::receiver::ListenAddress;
 
 use super::value::seconds;
-use super::{MeterArgs, MeteringArgs, SpanArgs, WindowArgs};
+use super::{MeterArgs, MeteringArgs, SpanArgs, WindowArgs, WorkMappingArgs};
 
 /// `phasemeter gateway`.
 #[derive(Debug, Args)]
@@ -21,6 +21,9 @@ pub struct GatewayArgs {
 
     #[command(flatten)]
     pub spans: SpanArgs,
+
+    #[command(flatten)]
+    pub work: WorkMappingArgs,
 
     /// Mapping of metrics of your own: a TOML file like those in otel-config/mappings. Repeatable; it
     /// replaces the built-in mapping of the same metrics.

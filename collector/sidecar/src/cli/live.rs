@@ -12,10 +12,10 @@ use phasemeter_otlp::experiment::TraceMode;
 #[cfg(feature = "gateway")]
 use phasemeter_otlp::receiver::ListenAddress;
 
-#[cfg(feature = "gateway")]
-use super::SpanArgs;
 use super::value::seconds;
 use super::{InterruptionArgs, MeterArgs, MeteringArgs};
+#[cfg(feature = "gateway")]
+use super::{SpanArgs, WorkMappingArgs};
 use crate::sampler::SamplerConfig;
 
 /// `phasemeter record`.
@@ -75,6 +75,10 @@ pub struct RunArgs {
     #[cfg(feature = "gateway")]
     #[command(flatten)]
     pub spans: SpanArgs,
+
+    #[cfg(feature = "gateway")]
+    #[command(flatten)]
+    pub work_mappings: WorkMappingArgs,
 
     /// Traces of GPU sessions: shared (the trace of the command, or of the given context) or
     /// per-session (one trace each, linked to the previous one). Without a command, or with

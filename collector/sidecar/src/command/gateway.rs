@@ -13,6 +13,8 @@ use phasemeter_otlp::experiment::{
 };
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::mapping::{MappingFile, Mappings, ReadingBuffer};
+use phasemeter_workload::held::{HeldWork, WorkDone};
+use phasemeter_workload::ledger::WorkLedger;
 
 use super::alerts;
 use super::delivery::Delivery;
@@ -27,8 +29,11 @@ use super::run::{report, request_sink, stop_file};
 use super::signals::{SignalEvent, SignalListener};
 use super::span_pricing::{self, GpuNumbers, SpanPricing};
 use super::window_scheduler::WindowScheduler;
+use super::work_intake::by_hour;
 use crate::cli::GatewayArgs;
-use crate::gateway::{Exclusions, GatewayBilling, GatewaySummary, Intake, Metered, SpanSummary};
+use crate::gateway::{
+    CounterIntake, Exclusions, GatewayBilling, GatewaySummary, Intake, Metered, SpanSummary,
+};
 use crate::pipeline::{Finished, Pipeline, Settings};
 use crate::policies::{PolicyManager, Worker};
 use crate::report::WorkByHour;
@@ -52,6 +57,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     otlp_file.map_or(Ok(()), files::reject_pipe)?;
     let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
     let mappings = mappings(args)?;
+    let work_mappings = receive::work_mappings(&args.work)?;
     let (mut receiving, metered) = Receiving::start(receive::config(&args.receive)?, &args.spans)?;
     let delivery = Delivery::start(Destination::Environment)?;
     signals.ready();
@@ -88,6 +94,9 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     };
     let mut gateway = Gateway {
         intake: Intake::new(mappings, exclusions, own_instance),
+        counters: CounterIntake::new(work_mappings, clock.now()),
+        work: HeldWork::new(args.hold),
+        ledger: WorkLedger::default(),
         buffer: ReadingBuffer::new(args.hold, args.basis, args.metering.meter.stale_after),
         billing: GatewayBilling::default(),
         pipeline,
@@ -99,7 +108,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     gateway.run(&metered, &signals, until)?;
     receiving.stop();
-    let Metering { run, billing, spans, dropped } = gateway.finish(&metered)?;
+    let Metering { run, billing, spans, work_by_hour, dropped } = gateway.finish(&metered)?;
     if let Some(Err(error)) = otlp_file.map(phasemeter_otlp::OtlpFile::finish) {
         stop_file(&error);
     }
@@ -111,7 +120,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     );
     let provenance = Provenance {
         title: "gateway".to_owned(),
-        work_by_hour: WorkByHour::new(),
+        work_by_hour,
         interruptions: None,
         rejected_rows: Vec::new(),
         rejected_total: 0,
@@ -131,6 +140,9 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
 /// A running gateway.
 struct Gateway<'a> {
     intake: Intake,
+    counters: CounterIntake,
+    work: HeldWork,
+    ledger: WorkLedger,
     buffer: ReadingBuffer,
     billing: GatewayBilling,
     pipeline: Pipeline<'a>,
@@ -145,6 +157,7 @@ struct Metering {
     run: Finished,
     billing: GatewayBilling,
     spans: Option<SpanSummary>,
+    work_by_hour: WorkByHour,
     /// Values that were dropped.
     dropped: u64,
 }
@@ -180,7 +193,11 @@ impl Gateway<'_> {
                     Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 }
             }
-            let released = self.buffer.release(Nanos::from(self.started.elapsed()));
+            let now = Nanos::from(self.started.elapsed());
+            // Work counts with the cost of its time.
+            let work = self.work.release(now);
+            self.record(work);
+            let released = self.buffer.release(now);
             self.meter(&released)?;
             self.price_spans()?;
             let (pipeline, gpus) = (&mut self.pipeline, self.billing.gpus());
@@ -197,8 +214,13 @@ impl Gateway<'_> {
     fn take(&mut self, metered: Metered) {
         match metered {
             Metered::Metrics(received) => {
+                // It was decoded before it was accepted.
+                let Ok(request) = received.decode() else { return };
                 let arrived = Nanos::from(self.started.elapsed());
-                self.intake.take(&received, arrived, &mut self.buffer);
+                self.intake.take(&request, arrived, &mut self.buffer);
+                for WorkDone { at, unit, count } in self.counters.take(&request) {
+                    self.work.add(at, unit, count, arrived);
+                }
             }
             Metered::Spans(spans) => {
                 if let Some(pricing) = &mut self.spans {
@@ -206,6 +228,13 @@ impl Gateway<'_> {
                     pricing.take(spans, self.clock.now());
                 }
             }
+        }
+    }
+
+    fn record(&mut self, work: Vec<WorkDone>) {
+        for WorkDone { at, unit, count } in work {
+            self.pipeline.record_work(at, unit.name(), count);
+            self.ledger.add(at, unit, count);
         }
     }
 
@@ -237,9 +266,11 @@ impl Gateway<'_> {
     /// Meters what is held, once the receiver has stopped.
     fn finish(mut self, metered: &Receiver<Metered>) -> Result<Metering, CommandError> {
         metered.iter().for_each(|received| self.take(received));
+        let work = self.work.release_all();
+        self.record(work);
         let released = self.buffer.release_all();
         self.meter(&released)?;
-        let Self { mut pipeline, spans, scheduler, billing, buffer, .. } = self;
+        let Self { mut pipeline, spans, scheduler, billing, buffer, ledger, counters, .. } = self;
         pipeline.finish_gpus(billing.gpus())?;
         let finish = |mut pricing: SpanPricing| {
             pricing.costs().add_gpus(buffer.identities());
@@ -247,7 +278,8 @@ impl Gateway<'_> {
         };
         let spans = spans.map(finish).transpose()?;
         let run = pipeline.finish(billing.gpus(), |window| scheduler.finish(window))?;
-        Ok(Metering { run, billing, spans, dropped: buffer.dropped() })
+        let dropped = buffer.dropped() + counters.dropped();
+        Ok(Metering { run, billing, spans, work_by_hour: by_hour(&ledger), dropped })
     }
 }
 

@@ -16,6 +16,8 @@ use phasemeter_otlp::encode::{
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::nvml::{Event, Observation, Observed};
 use phasemeter_workload::interruption::{Cloud, Notice};
+#[cfg(feature = "gateway")]
+use phasemeter_workload::mapping::WorkMappings;
 use tracing::{debug, info, warn};
 
 use super::error::CommandError;
@@ -30,7 +32,7 @@ use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
 use crate::cli::CommandSignal;
 #[cfg(feature = "gateway")]
-use crate::gateway::{Metered, SpanCosts};
+use crate::gateway::{CounterIntake, Metered, SpanCosts};
 use crate::pipeline::{Finished, Pipeline, PipelineError};
 use crate::policies::PolicyManager;
 use crate::report::{Attribution, InterruptionLog, UnsavedWork, WorkByHour};
@@ -132,10 +134,23 @@ impl<'a> Live<'a> {
 
     /// Meters what the command sends, too. `spans`: what prices its spans, if any are to be.
     #[cfg(feature = "gateway")]
-    pub(super) fn receive(&mut self, metered: Receiver<Metered>, spans: Option<SpanCosts>) {
+    pub(super) fn receive(
+        &mut self,
+        metered: Receiver<Metered>,
+        spans: Option<SpanCosts>,
+        work: WorkMappings,
+    ) {
         let pipeline = &mut self.pipeline;
         let spans = spans.map(|costs| SpanPricing::start(costs, pipeline));
-        self.received = Some(ReceivedTelemetry::new(metered, spans));
+        let counters = CounterIntake::new(work, self.start);
+        self.received = Some(ReceivedTelemetry::new(metered, spans, counters));
+    }
+
+    /// Records the work that counters of the command have counted.
+    #[cfg(feature = "gateway")]
+    fn record_received_work(&mut self) {
+        let work = self.received.as_mut().map(ReceivedTelemetry::take_work).unwrap_or_default();
+        work.iter().for_each(|done| self.work.record(&mut self.pipeline, done));
     }
 
     /// Adds the sampler to internal telemetry.
@@ -151,6 +166,7 @@ impl<'a> Live<'a> {
         #[cfg(feature = "gateway")]
         if let Some(received) = &mut self.received {
             received.step(&mut self.pipeline, &self.gpus, self.clock.now())?;
+            self.record_received_work();
         }
         if let Some(policies) = self.loading.take() {
             if policies.is_loading() {
@@ -260,10 +276,15 @@ impl<'a> Live<'a> {
         if let Some(exit) = exit {
             self.pipeline.end_command(exit);
         }
+        #[cfg(feature = "gateway")]
+        if let Some(received) = &mut self.received {
+            received.take_rest(&self.pipeline, &self.gpus, end);
+            self.record_received_work();
+        }
         self.pipeline.finish_gpus(&self.gpus)?;
         #[cfg(feature = "gateway")]
         let attribution = match self.received.take() {
-            Some(received) => received.finish(&mut self.pipeline, &self.gpus, end)?,
+            Some(received) => received.finish(&mut self.pipeline)?,
             None => None,
         };
         #[cfg(feature = "gateway")]

@@ -12,6 +12,8 @@ use phasemeter_otlp::receiver::{ReceiverError, SecurityError};
 use phasemeter_sources::mapping::MappingError;
 use phasemeter_sources::nvml::DriverError;
 use phasemeter_sources::nvml::select::SelectError;
+#[cfg(feature = "gateway")]
+use phasemeter_workload::mapping::WorkMappingError;
 
 use super::exit_status::{EX_CONFIG, EX_OSERR, EX_UNAVAILABLE};
 #[cfg(feature = "gateway")]
@@ -77,6 +79,16 @@ pub enum LiveError {
         #[source]
         source: MappingError,
     },
+    /// A mapping file of work is invalid.
+    #[cfg(feature = "gateway")]
+    #[error("{}", .path.display())]
+    WorkMapping {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: WorkMappingError,
+    },
 }
 
 impl LiveError {
@@ -89,6 +101,8 @@ impl LiveError {
             Self::NoUpstream | Self::Loop { .. } | Self::Mapping { .. } | Self::Security(_) => {
                 EX_CONFIG
             }
+            #[cfg(feature = "gateway")]
+            Self::WorkMapping { .. } => EX_CONFIG,
             #[cfg(feature = "gateway")]
             Self::NoSpans => EX_USAGE,
             #[cfg(feature = "gateway")]

@@ -3,6 +3,7 @@
 //! Must not depend on what is done with metrics.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -11,12 +12,13 @@ use phasemeter_otlp::receiver::{
     BearerToken, Limits, ListenAddress, Receiver, ReceiverConfig, server_tls,
 };
 use phasemeter_otlp::{BySignal, Signal};
+use phasemeter_workload::mapping::WorkMappings;
 use tracing::info;
 
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::live_error::LiveError;
-use crate::cli::{ReceiveArgs, SpanArgs};
+use crate::cli::{ReceiveArgs, SpanArgs, WorkMappingArgs};
 use crate::gateway::{Forwarder, Metered, SpanCosts};
 
 /// Bytes in the client's queue beyond those in flight: it must never drop what was accepted.
@@ -122,6 +124,22 @@ pub(super) fn config(args: &ReceiveArgs) -> Result<ReceiverConfig, CommandError>
         token: token.transpose().map_err(LiveError::from)?,
         limits: Limits::default(),
     })
+}
+
+/// The mappings of work: those of Phasemeter, then the user's.
+pub(super) fn work_mappings(args: &WorkMappingArgs) -> Result<WorkMappings, CommandError> {
+    let invalid = |path: &Path| {
+        let path = path.to_owned();
+        move |source| LiveError::WorkMapping { path, source }
+    };
+    let built_in = Path::new("otel-config/mappings/work");
+    let mut mappings = WorkMappings::built_in().map_err(invalid(built_in))?;
+    for path in &args.work_mapping {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| LiveError::MappingFile { path: path.clone(), source })?;
+        mappings.replace(WorkMappings::parse(&text).map_err(invalid(path))?);
+    }
+    Ok(mappings)
 }
 
 /// Receives the telemetry of a command, on a free port of the loopback address unless an address is

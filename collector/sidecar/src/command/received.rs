@@ -1,4 +1,4 @@
-//! What the command of a live run sends: its spans are priced.
+//! What the command of a live run sends: its spans are priced, its work is counted.
 //!
 //! Must not depend on how requests are received.
 
@@ -6,15 +6,19 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
+use phasemeter_workload::held::WorkDone;
 
 use super::span_pricing::{GpuNumbers, SpanPricing};
-use crate::gateway::{Metered, SpanSummary};
+use crate::gateway::{CounterIntake, Metered, SpanSummary};
 use crate::pipeline::{Pipeline, PipelineError};
 
 /// The telemetry of a command.
 pub(super) struct ReceivedTelemetry {
     metered: Receiver<Metered>,
     spans: Option<SpanPricing>,
+    counters: CounterIntake,
+    /// Work that was counted and not taken.
+    work: Vec<WorkDone>,
 }
 
 /// GPUs are found by the pipeline.
@@ -31,9 +35,30 @@ impl GpuNumbers for SameNumbers {
 }
 
 impl ReceivedTelemetry {
-    /// Takes what arrives in the channel, and prices the spans among it.
-    pub(super) const fn new(metered: Receiver<Metered>, spans: Option<SpanPricing>) -> Self {
-        Self { metered, spans }
+    /// Takes what arrives in the channel.
+    pub(super) const fn new(
+        metered: Receiver<Metered>,
+        spans: Option<SpanPricing>,
+        counters: CounterIntake,
+    ) -> Self {
+        Self { metered, spans, counters, work: Vec::new() }
+    }
+
+    /// Takes all that is left, once the receiver has stopped.
+    pub(super) fn take_rest(
+        &mut self,
+        pipeline: &Pipeline<'_>,
+        gpus: &[GpuIdentity],
+        now: Timestamp,
+    ) {
+        while let Ok(metered) = self.metered.recv() {
+            self.take(metered, pipeline, gpus, now);
+        }
+    }
+
+    /// Takes the work that was counted.
+    pub(super) fn take_work(&mut self) -> Vec<WorkDone> {
+        std::mem::take(&mut self.work)
     }
 
     /// Takes what arrived since the last call, and prices the spans whose cost is final.
@@ -55,16 +80,11 @@ impl ReceivedTelemetry {
         }
     }
 
-    /// Takes what is left, once the receiver has stopped and the meters have finished.
+    /// Prices the spans that are left, once the meters have finished.
     pub(super) fn finish(
-        mut self,
+        self,
         pipeline: &mut Pipeline<'_>,
-        gpus: &[GpuIdentity],
-        now: Timestamp,
     ) -> Result<Option<SpanSummary>, PipelineError> {
-        while let Ok(metered) = self.metered.recv() {
-            self.take(metered, pipeline, gpus, now);
-        }
         self.spans.map(|spans| spans.finish(pipeline, &SameNumbers)).transpose()
     }
 
@@ -76,7 +96,13 @@ impl ReceivedTelemetry {
         now: Timestamp,
     ) {
         match metered {
-            Metered::Metrics(_) => {}
+            Metered::Metrics(received) => {
+                // It was decoded before it was accepted.
+                let Ok(request) = received.decode() else { return };
+                let wall = pipeline.wall();
+                let done = self.counters.take(&request).into_iter();
+                self.work.extend(done.map(|it| WorkDone { at: wall.instant(it.at), ..it }));
+            }
             Metered::Spans(spans) => {
                 if let Some(pricing) = &mut self.spans {
                     pricing.costs().add_gpus(gpus);

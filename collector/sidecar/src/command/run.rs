@@ -83,6 +83,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
     let delivery = Delivery::start(Destination::Environment)?;
     #[cfg(feature = "gateway")]
+    let work_mappings = receive::work_mappings(&args.work_mappings)?;
+    #[cfg(feature = "gateway")]
     let (mut receiving, metered) = match listen(args)? {
         Some(listen) => {
             let (receiving, metered) = receive::for_command(listen.as_ref(), &args.spans)?;
@@ -146,7 +148,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let mut live = Live::new(sampler, pipeline, clock, scheduler, work, manager.clone());
     #[cfg(feature = "gateway")]
     if let (Some(receiving), Some(metered)) = (&receiving, metered) {
-        live.receive(metered, receiving.span_costs(&args.spans));
+        live.receive(metered, receiving.span_costs(&args.spans), work_mappings);
     }
     gpus.into_iter().try_for_each(|gpu| live.join(gpu))?;
     let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);

@@ -2,12 +2,13 @@
 //!
 //! Must not depend on how reports arrive.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::TraceParentError;
-use phasemeter_workload::ledger::WorkLedger;
+#[cfg(feature = "gateway")]
+use phasemeter_workload::held::WorkDone;
+use phasemeter_workload::ledger::{Work, WorkLedger};
 use phasemeter_workload::message::Message;
 use tracing::warn;
 
@@ -95,14 +96,23 @@ impl WorkIntake {
 
     /// Work by UTC hour.
     pub(super) fn by_hour(&self) -> WorkByHour {
-        let hours = self.ledger.by_hour().iter();
-        let named = |work: &BTreeMap<_, _>| {
-            work.iter()
-                .map(|(unit, count): (&phasemeter_workload::unit::Unit, &u64)| {
-                    (unit.name().to_owned(), *count)
-                })
-                .collect()
-        };
-        hours.map(|(hour, work)| (*hour, named(work))).collect()
+        by_hour(&self.ledger)
     }
+
+    /// Records work that was counted.
+    #[cfg(feature = "gateway")]
+    pub(super) fn record(&mut self, pipeline: &mut Pipeline<'_>, done: &WorkDone) {
+        let WorkDone { at, unit, count } = *done;
+        self.ledger.add(at, unit, count);
+        pipeline.record_work(at, unit.name(), count);
+    }
+}
+
+/// The work of a ledger by UTC hour.
+pub(super) fn by_hour(ledger: &WorkLedger) -> WorkByHour {
+    let named = |work: &Work| {
+        let counts = work.iter();
+        counts.map(|(unit, count)| (unit.name().to_owned(), *count)).collect()
+    };
+    ledger.by_hour().iter().map(|(hour, work)| (*hour, named(work))).collect()
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::Request;
 use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
-use phasemeter_otlp::receiver::{NumberPoint, Received, number_points};
+use phasemeter_otlp::receiver::{NumberPoint, number_points};
 use phasemeter_sources::mapping::{Mappings, Point, ReadingBuffer};
 use tracing::warn;
 
@@ -45,8 +45,8 @@ impl Intake {
 
     /// Adds the values of a request that arrived at this time to the buffer. Values that contradict
     /// their mapping are logged, once per metric.
-    pub fn take(&mut self, received: &Received, arrived: Nanos, buffer: &mut ReadingBuffer) {
-        let Ok(Request::Metrics(request)) = received.decode() else { return };
+    pub fn take(&mut self, request: &Request, arrived: Nanos, buffer: &mut ReadingBuffer) {
+        let Request::Metrics(request) = request else { return };
         let Self { mappings, exclusions, own_instance } = self;
         let known = &*mappings;
         let is_wanted = |scope: &str, metric: &str| match scope.starts_with(OWN_SCOPE) {
@@ -54,7 +54,7 @@ impl Intake {
             false => known.has(metric),
         };
         let mut points = Vec::new();
-        number_points(&request, is_wanted, |point| points.push(point));
+        number_points(request, is_wanted, |point| points.push(point));
         for point in points {
             if point.scope.starts_with(OWN_SCOPE) {
                 if point.resource_label(SERVICE_INSTANCE_ID) != Some(own_instance.as_str()) {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Receiver ─Received→ Forwarder ─EncodedRequest→ Client → backend
+//!                         ├─Metrics→ CounterIntake ─WorkDone→ Pipeline
 //!                         ├─Metrics→ Intake ─GpuValue→ ReadingBuffer → Pipeline ─CostSlice─┐
 //!                         └─Spans──────────────────────────────────────────→ SpanCosts ←───┘
 //!                                                             with their cost └→ Client → backend
@@ -16,9 +17,11 @@ mod intake;
 mod release;
 mod span_costs;
 mod span_filter;
+mod work_intake;
 
 pub use self::billing::{GatewayBilling, GatewaySummary};
 pub use self::forwarder::{Forwarder, Metered};
 pub use self::intake::{Exclusions, Intake};
 pub use self::span_costs::{SpanCosts, SpanSummary};
 pub use self::span_filter::{ReceivedSpans, SpanFilter};
+pub use self::work_intake::CounterIntake;

@@ -20,6 +20,7 @@ mod registry;
 mod span_requests;
 mod spans;
 mod wire_registry;
+mod work;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -11,9 +11,10 @@ use crate::registry::model::Registry;
 use crate::registry::wire::WireCheck;
 use crate::span_requests::{received_spans, span, traces};
 use crate::spans::base;
+use crate::work::{CUMULATIVE, counter};
 use crate::{GPU, NANOS, SOON, metered_requests};
 
-/// Scenario: GPU metrics with a pause, a span that is priced, and one for which memory does not suffice.
+/// Scenario: GPU metrics with a pause, tokens of a server, a span that is priced, and one for which memory does not suffice.
 /// Guarantee: what Phasemeter adds and sends is defined as it is sent, and what is defined is sent.
 #[test]
 fn gateway_sends_what_the_registry_defines() {
@@ -29,6 +30,10 @@ fn gateway_sends_what_the_registry_defines() {
     };
     let client = client(&gateway.endpoint());
     (0..2).for_each(|number| client.enqueue(traces(&[], &[large(number)])));
+    for (at, tokens) in [(0, 100.0), (10, 700.0)] {
+        let name = "vllm:generation_tokens_total";
+        client.enqueue(counter("vllm", name, CUMULATIVE, None, at, tokens));
+    }
     for second in (0..30).chain(50..60) {
         client.enqueue(full_page(GPU, base + second, 60.0));
     }

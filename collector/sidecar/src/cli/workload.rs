@@ -1,6 +1,8 @@
-//! Options of the price of spans.
+//! Options of what the telemetry of a workload is used for: the price of its spans, and its work.
 //!
-//! Must not depend on how spans are priced.
+//! Must not depend on how spans are priced or work is counted.
+
+use std::path::PathBuf;
 
 use clap::Args;
 use phasemeter_attribution::Limits;
@@ -35,6 +37,15 @@ pub struct SpanArgs {
     /// MiB of spans that wait at most. Beyond it the oldest leave without their cost, which follows.
     #[arg(long, value_name = "MIB", default_value = "64", requires = "price_spans", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub span_memory: u16,
+}
+
+/// How counters of a workload are read.
+#[derive(Clone, Debug, Args)]
+pub struct WorkMappingArgs {
+    /// Mapping of counters of your own to units of work: a TOML file like those in
+    /// otel-config/mappings/work. Repeatable; it replaces the built-in mapping of the same metrics.
+    #[arg(long, value_name = "FILE")]
+    pub work_mapping: Vec<PathBuf>,
 }
 
 impl SpanArgs {

@@ -1,0 +1,61 @@
+//! Takes work from the counters of workloads.
+//!
+//! Must not depend on what is done with work.
+
+use phasemeter_meter::units::Timestamp;
+use phasemeter_otlp::Request;
+use phasemeter_otlp::receiver::{CounterView, counter_points};
+use phasemeter_workload::counter::{CumulativePoint, DeltaPoint};
+use phasemeter_workload::counters::{CounterPoint, WorkCounters};
+use phasemeter_workload::held::WorkDone;
+use phasemeter_workload::mapping::WorkMappings;
+
+/// Counts work.
+#[derive(Debug)]
+pub struct CounterIntake {
+    mappings: WorkMappings,
+    counters: WorkCounters,
+}
+
+impl CounterIntake {
+    /// Counts what `mappings` know, in a run that began at this instant.
+    #[must_use]
+    pub fn new(mappings: WorkMappings, run: Timestamp) -> Self {
+        Self { mappings, counters: WorkCounters::new(run) }
+    }
+
+    /// The work by which the counters of a request increase.
+    pub fn take(&mut self, request: &Request) -> Vec<WorkDone> {
+        let Request::Metrics(request) = request else { return Vec::new() };
+        let Self { mappings, counters } = self;
+        let mut done = Vec::new();
+        counter_points(
+            request,
+            |metric| mappings.find(metric).is_some(),
+            |point| {
+                let CounterView { metric, is_histogram, is_delta, start, at, value, stream } =
+                    point;
+                let Some(counter) = mappings.find(metric) else { return };
+                if counter.is_histogram != is_histogram {
+                    return;
+                }
+                let point = match (is_delta, start) {
+                    (false, _) => CounterPoint::Cumulative(CumulativePoint { start, at, value }),
+                    (true, Some(start)) => CounterPoint::Delta(DeltaPoint { start, at, value }),
+                    (true, None) => return,
+                };
+                let count = counters.add(counter, stream, point);
+                if count > 0 {
+                    done.push(WorkDone { at, unit: counter.unit, count });
+                }
+            },
+        );
+        done
+    }
+
+    /// Number of points that were dropped: there are too many counters.
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.counters.dropped()
+    }
+}

@@ -1,0 +1,202 @@
+//! Work is counted from the counters of workloads, and divides the bill.
+//!
+//! Scenario: pages of inference servers as a Collector's Prometheus receiver sends them, and points of
+//! OpenTelemetry SDKs, beside GPU readings.
+
+use std::collections::BTreeMap;
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::{
+    Histogram, HistogramDataPoint, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum,
+    number_data_point,
+};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use phasemeter_otlp::EncodedRequest;
+use serde_json::{Value, json};
+
+use crate::dcgm::{START, page, text};
+use crate::mock_backend::MockBackend;
+use crate::process::{Gateway, client};
+use crate::{GPU, NANOS, SOON, metered};
+
+const DELTA: i32 = 1;
+pub(crate) const CUMULATIVE: i32 = 2;
+
+fn request(instance: &str, name: &str, data: Data) -> EncodedRequest {
+    let metric = Metric { name: name.to_owned(), data: Some(data), ..Metric::default() };
+    let attributes = vec![text("service.name", "server"), text("service.instance.id", instance)];
+    let group = ResourceMetrics {
+        resource: Some(Resource { attributes, ..Resource::default() }),
+        scope_metrics: vec![ScopeMetrics { metrics: vec![metric], ..ScopeMetrics::default() }],
+        ..ResourceMetrics::default()
+    };
+    EncodedRequest::metrics(&ExportMetricsServiceRequest { resource_metrics: vec![group] })
+}
+
+/// A point of a counter, in seconds from the start. Without a start it is from Prometheus.
+pub(crate) fn counter(
+    instance: &str,
+    name: &str,
+    temporality: i32,
+    start: Option<u64>,
+    at: u64,
+    value: f64,
+) -> EncodedRequest {
+    let point = NumberDataPoint {
+        start_time_unix_nano: start.map_or(0, |start| (START + start) * NANOS),
+        time_unix_nano: (START + at) * NANOS,
+        value: Some(number_data_point::Value::AsDouble(value)),
+        ..NumberDataPoint::default()
+    };
+    let data_points = vec![point];
+    let sum = Sum { data_points, aggregation_temporality: temporality, is_monotonic: true };
+    request(instance, name, Data::Sum(sum))
+}
+
+/// A point of a histogram with this sum.
+fn histogram(
+    instance: &str,
+    name: &str,
+    temporality: i32,
+    times: (u64, u64),
+    sum: f64,
+) -> EncodedRequest {
+    let point = HistogramDataPoint {
+        start_time_unix_nano: (START + times.0) * NANOS,
+        time_unix_nano: (START + times.1) * NANOS,
+        count: 3,
+        sum: Some(sum),
+        ..HistogramDataPoint::default()
+    };
+    let histogram = Histogram { data_points: vec![point], aggregation_temporality: temporality };
+    request(instance, name, Data::Histogram(histogram))
+}
+
+/// Runs a gateway over five minutes of GPU time at a millionth of a dollar per millisecond, with these
+/// requests. Returns its report, and the points of a metric by unit and minute.
+fn run(requests: Vec<EncodedRequest>, metric: &str) -> (Value, BTreeMap<(String, u64), f64>) {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &[]);
+    let client = client(&gateway.endpoint());
+    requests.into_iter().for_each(|request| client.enqueue(request));
+    (0..=20).for_each(|i| client.enqueue(page(GPU, START + i * 15, 50.0)));
+    assert!(client.flush(SOON).all_sent());
+    let (_, report) = gateway.stop();
+    let streams = metered(&backend).streams(metric).into_iter();
+    let points = streams.flat_map(|(attributes, stream)| {
+        let unit = attributes["phasemeter.work.unit"].clone();
+        let minute = |time: u64| (time - START * NANOS) / (60 * NANOS);
+        stream.points.into_iter().map(move |it| ((unit.clone(), minute(it.time)), it.value))
+    });
+    (report, points.collect())
+}
+
+#[test]
+fn tokens_of_vllm_divide_the_bill() {
+    let tokens =
+        |at, value| counter("a", "vllm:generation_tokens_total", CUMULATIVE, None, at, value);
+    let requests = vec![
+        // What was done before is not counted.
+        tokens(5, 1_000.0),
+        tokens(65, 1_600.0),
+        // Late, and a duplicate.
+        tokens(35, 1_200.0),
+        tokens(65, 1_600.0),
+        tokens(125, 1_600.0),
+        // The server was restarted.
+        tokens(185, 100.0),
+        counter("a", "vllm:request_success_total", CUMULATIVE, None, 5, 7.0),
+        counter("a", "vllm:request_success_total", CUMULATIVE, None, 185, 10.0),
+        // Not a counter of work.
+        counter("a", "vllm:num_preemptions_total", CUMULATIVE, None, 185, 50.0),
+        // The same tokens, as clients see them.
+        histogram("client", "gen_ai.client.token.usage", DELTA, (120, 180), 650.0),
+    ];
+    let (report, sums) = run(requests.clone(), "phasemeter.work");
+    let at = |unit: &str, minute| (unit.to_owned(), minute);
+    let expected = [
+        (at("tokens", 2), 600.0),
+        (at("tokens", 3), 600.0),
+        (at("tokens", 4), 700.0),
+        (at("tokens", 5), 700.0),
+        (at("requests", 4), 3.0),
+        (at("requests", 5), 3.0),
+    ];
+    assert_eq!(sums, expected.into());
+    // 300 s at $0.001 per second.
+    assert_eq!(
+        report["work"]["tokens"],
+        json!({"count": 700, "cost_each_usd": "0.000428571428571429"})
+    );
+    assert_eq!(report["work"]["requests"], json!({"count": 3, "cost_each_usd": "0.1"}));
+    let hour = &report["work_by_hour"][0]["work"];
+    assert_eq!(*hour, json!({"tokens": 700, "requests": 3}));
+
+    let (_, costs) = run(requests, "phasemeter.work.unit_cost");
+    let expected = [
+        // Since the start, since the last tokens, and nothing in between.
+        (at("tokens", 2), 0.12 / 600.0),
+        (at("tokens", 4), 0.12 / 100.0),
+        (at("requests", 4), 0.24 / 3.0),
+    ];
+    assert_eq!(costs.len(), expected.len(), "{costs:?}");
+    for (key, value) in expected {
+        assert!((costs[&key] - value).abs() < 1e-15, "{key:?}: {costs:?}");
+    }
+}
+
+#[test]
+fn counters_of_each_server_and_temporality_are_read() {
+    let requests = vec![
+        counter("s", "sglang:prompt_tokens", CUMULATIVE, None, 10, 5.0),
+        counter("s", "sglang:prompt_tokens", CUMULATIVE, None, 70, 25.0),
+        counter("t", "nv_inference_count", CUMULATIVE, None, 10, 0.0),
+        counter("t", "nv_inference_count", CUMULATIVE, None, 70, 64.0),
+        counter("t", "nv_inference_request_success", CUMULATIVE, None, 10, 0.0),
+        counter("t", "nv_inference_request_success", CUMULATIVE, None, 70, 2.0),
+        histogram("g", "tgi_request_generated_tokens", CUMULATIVE, (0, 10), 100.0),
+        histogram("g", "tgi_request_generated_tokens", CUMULATIVE, (0, 70), 180.0),
+        // A histogram of this name would not be the counter.
+        histogram("g", "tgi_request_success", CUMULATIVE, (0, 70), 180.0),
+    ];
+    let (report, _) = run(requests, "phasemeter.work");
+    let counts =
+        ["tokens", "samples", "requests"].map(|unit| report["work"][unit]["count"].clone());
+    assert_eq!(counts, [json!(100), json!(64), json!(2)], "{}", report["work"]);
+
+    let usage = "gen_ai.client.inference.usage.output_tokens";
+    let delta = |from, to, value| counter("c", usage, DELTA, Some(from), to, value);
+    let requests = vec![
+        delta(60, 120, 30.0),
+        delta(0, 60, 10.0),
+        // Twice, and within what was counted.
+        delta(60, 120, 30.0),
+        delta(60, 90, 15.0),
+        delta(180, 240, 2.0),
+    ];
+    let (report, sums) = run(requests, "phasemeter.work");
+    assert_eq!(report["work"]["tokens"]["count"], 42);
+    let minutes: Vec<_> = sums.into_iter().map(|((_, minute), value)| (minute, value)).collect();
+    assert_eq!(minutes, [(1, 10.0), (2, 40.0), (3, 40.0), (4, 42.0), (5, 42.0)]);
+}
+
+#[test]
+fn mapping_of_user_counts_other_counters() {
+    let directory = tempfile::tempdir().unwrap();
+    let own = directory.path().join("own.toml");
+    std::fs::write(
+        &own,
+        "reported_by = \"server\"\n[[counter]]\nname = \"trainer_samples\"\nunit = \"samples\"\n",
+    )
+    .unwrap();
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &["--work-mapping", own.to_str().unwrap()]);
+    let client = client(&gateway.endpoint());
+    client.enqueue(counter("a", "trainer_samples_total", CUMULATIVE, None, 0, 0.0));
+    client.enqueue(counter("a", "trainer_samples_total", CUMULATIVE, None, 30, 512.0));
+    (0..5).for_each(|i| client.enqueue(page(GPU, START + i * 15, 50.0)));
+    assert!(client.flush(SOON).all_sent());
+    let (_, report) = gateway.stop();
+    assert_eq!(report["work"]["samples"]["count"], 512);
+}

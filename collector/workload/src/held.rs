@@ -1,0 +1,99 @@
+//! Work that waits until the readings of its time are metered.
+//!
+//! Must not depend on clocks: the time of arrival is an argument.
+
+use std::collections::BTreeMap;
+
+use phasemeter_meter::units::{Nanos, Timestamp};
+
+use crate::unit::Unit;
+
+/// Seconds of work that are held; beyond it the oldest leave early.
+const MAX_HELD: usize = 4_096;
+
+/// Work that was done at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkDone {
+    /// The start of its second.
+    pub at: Timestamp,
+    /// The unit.
+    pub unit: Unit,
+    /// Its number.
+    pub count: u64,
+}
+
+/// Holds work by second and unit.
+#[derive(Clone, Debug)]
+pub struct HeldWork {
+    hold: Nanos,
+    /// With the first arrival.
+    held: BTreeMap<(Timestamp, Unit), (Nanos, u64)>,
+}
+
+impl HeldWork {
+    /// Holds work for this long after its arrival.
+    #[must_use]
+    pub const fn new(hold: Nanos) -> Self {
+        Self { hold, held: BTreeMap::new() }
+    }
+
+    /// Adds work that arrived at this time.
+    pub fn add(&mut self, at: Timestamp, unit: Unit, count: u64, arrived: Nanos) {
+        let key = (at.floor_second(), unit);
+        let (_, sum) = self.held.entry(key).or_insert((arrived, 0));
+        *sum = sum.saturating_add(count);
+    }
+
+    /// Releases the work that has been held long enough, in time order.
+    pub fn release(&mut self, now: Nanos) -> Vec<WorkDone> {
+        let mut excess = self.held.len().saturating_sub(MAX_HELD);
+        let hold = self.hold;
+        let due = self.held.extract_if(.., |_, (arrived, _)| {
+            let is_due = *arrived + hold <= now || excess > 0;
+            excess = excess.saturating_sub(1);
+            is_due
+        });
+        due.map(work_done).collect()
+    }
+
+    /// Releases all work, at the end.
+    pub fn release_all(&mut self) -> Vec<WorkDone> {
+        std::mem::take(&mut self.held).into_iter().map(work_done).collect()
+    }
+}
+
+fn work_done(((at, unit), (_, count)): ((Timestamp, Unit), (Nanos, u64))) -> WorkDone {
+    WorkDone { at, unit, count }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis).unwrap()
+    }
+
+    #[test]
+    fn work_is_held_by_second_and_unit() {
+        let mut held = HeldWork::new(Nanos::from_secs(90));
+        held.add(at(5_200), Unit::Tokens, 3, Nanos::from_secs(10));
+        held.add(at(5_900), Unit::Tokens, 4, Nanos::from_secs(11));
+        held.add(at(4_000), Unit::Steps, 1, Nanos::from_secs(12));
+        assert_eq!(held.release(Nanos::from_secs(99)), []);
+        let tokens = WorkDone { at: at(5_000), unit: Unit::Tokens, count: 7 };
+        assert_eq!(held.release(Nanos::from_secs(100)), [tokens]);
+        assert_eq!(held.release_all(), [WorkDone { at: at(4_000), unit: Unit::Steps, count: 1 }]);
+    }
+
+    #[test]
+    fn oldest_work_leaves_early_if_there_is_too_much() {
+        let mut held = HeldWork::new(Nanos::from_secs(90));
+        for second in 0..5_000 {
+            held.add(at(second * 1_000), Unit::Steps, 1, Nanos::ZERO);
+        }
+        let released = held.release(Nanos::ZERO);
+        assert_eq!((released.len(), released[0].at), (5_000 - MAX_HELD, at(0)));
+        assert_eq!(held.release_all().len(), MAX_HELD);
+    }
+}
