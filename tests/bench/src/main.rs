@@ -10,6 +10,7 @@ mod child;
 mod costs;
 mod fleet;
 mod fleets;
+mod gateway;
 mod hostile;
 mod live;
 mod log;
@@ -30,8 +31,8 @@ use paths::Paths;
 use phasemeter_situations::{AuditError, LoadError};
 
 /// All parts in execution order.
-const PARTS: [&str; 8] =
-    ["live", "speed", "fleet", "memory", "hostile", "policies", "situations", "fleets"];
+const PARTS: [&str; 9] =
+    ["live", "gateway", "speed", "fleet", "memory", "hostile", "policies", "situations", "fleets"];
 
 fn main() -> ExitCode {
     match bench() {
@@ -52,6 +53,7 @@ fn bench() -> Result<(), BenchError> {
     for part in parts {
         match part.as_str() {
             "live" => live::bench(&paths)?,
+            "gateway" => gateway::bench(&paths)?,
             "speed" => speed::bench(&paths)?,
             "fleet" => fleet::bench(&paths)?,
             "memory" => memory::bench(&paths)?,
@@ -92,6 +94,8 @@ enum BenchError {
     Fleet(#[from] phasemeter_fleets::AuditError),
     #[error("unexpected report: {0}")]
     Report(#[from] serde_json::Error),
+    #[error("the gateway did not forward what it received")]
+    Forwarding,
     #[error("the core rejected a valid reading")]
     RejectedReading,
     #[error("{}: unexpected output: expected {expected}", path.display())]

@@ -1,0 +1,43 @@
+//! A backend in this process: Phasemeter's receiver.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use phasemeter_otlp::receiver::{ListenAddress, Received, Receiver, ReceiverConfig};
+
+use crate::BenchError;
+
+/// A backend, which runs until it is dropped.
+pub(super) struct Backend {
+    receiver: Receiver,
+    received: mpsc::Receiver<Received>,
+}
+
+impl Backend {
+    /// Listens on a free port.
+    pub(super) fn start() -> Result<Self, BenchError> {
+        let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listen = vec![ListenAddress::Tcp(free)];
+        let config = ReceiverConfig { listen, ..ReceiverConfig::default() };
+        let (receiver, received) = Receiver::start(config).map_err(|_| BenchError::Forwarding)?;
+        Ok(Self { receiver, received })
+    }
+
+    /// Its endpoint.
+    pub(super) fn endpoint(&self) -> String {
+        self.receiver.addresses().first().map(ListenAddress::endpoint).unwrap_or_default()
+    }
+
+    /// An endpoint where nothing listens.
+    pub(super) fn unreachable() -> Result<String, BenchError> {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(BenchError::Network)?;
+        let address = listener.local_addr().map_err(BenchError::Network)?;
+        Ok(format!("http://{address}"))
+    }
+
+    /// The next request, within this time.
+    pub(super) fn next(&self, within: Duration) -> Option<Received> {
+        self.received.recv_timeout(within).ok()
+    }
+}

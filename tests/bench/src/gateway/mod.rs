@@ -1,0 +1,182 @@
+//! The gateway: the delay that it adds at 10,000 spans per second, its memory while the backend is down,
+//! and the price of spans at 1, 10 and 100 times the load of an LLM server.
+//!
+//! The backend is Phasemeter's own receiver, in this process, so that bytes are compared. Must not depend on
+//! how the gateway works.
+
+mod backend;
+mod requests;
+mod span_cost;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use backend::Backend;
+use phasemeter_otlp::EncodedRequest;
+use phasemeter_otlp::delivery::{Client, Config, Destination};
+use wait4::Wait4;
+
+use crate::BenchError;
+use crate::paths::Paths;
+
+/// Spans per request, and time between requests: 10,000 spans per second.
+const SPANS: u64 = 100;
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Number of requests: ten seconds.
+const REQUESTS: u64 = 1_000;
+
+/// Deadline of what happens at once.
+const SOON: Duration = Duration::from_secs(60);
+
+const MEBIBYTE: f64 = 1_048_576.0;
+
+/// Runs all and prints the tables.
+pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("Gateway: {SPANS} spans every {INTERVAL:?} for 10 s over gRPC");
+    println!("Load average before the run: {}\n", load.split(' ').next().unwrap_or_default());
+    let requests: Vec<_> = (0..REQUESTS).map(|n| requests::spans(n, SPANS)).collect();
+    let mut backend = Backend::start()?;
+    let endpoint = backend.endpoint();
+    let direct = delays(&mut backend, &endpoint, &requests)?;
+    let mut backend = Backend::start()?;
+    let gateway = Gateway::start(paths, &backend.endpoint(), &[])?;
+    let through = delays(&mut backend, &gateway.endpoint(), &requests)?;
+    let used = gateway.stop()?;
+    println!("{:28}{:>10}{:>10}{:>10}", "delay in ms", "p50", "p99", "max");
+    let millis = |delays: &[Duration], percent: usize| {
+        let last = delays.len().saturating_sub(1);
+        delays.get(last * percent / 100).map_or(f64::NAN, |delay| delay.as_secs_f64() * 1e3)
+    };
+    let row = |name: &str, value: &dyn Fn(usize) -> f64| {
+        println!("{name:28}{:>10.2}{:>10.2}{:>10.2}", value(50), value(99), value(100));
+    };
+    row("direct", &|percent| millis(&direct, percent));
+    row("through the gateway", &|percent| millis(&through, percent));
+    row("added (p99 budget 5 ms)", &|percent| millis(&through, percent) - millis(&direct, percent));
+    let cpu = used.cpu.as_secs_f64() / (INTERVAL.as_secs_f64() * REQUESTS as f64) * 100.0;
+    println!("{REQUESTS} requests with the same bytes; {cpu:.1}% of a core\n");
+
+    let peak = peak_without_backend(paths)? as f64 / MEBIBYTE;
+    println!("{peak:.1} MiB resident at most while the backend is down (budget 64 MiB)\n");
+    span_cost::bench(paths)
+}
+
+/// Sends requests at their times, and returns how long each took to arrive, sorted. The bytes must be the
+/// same, in order.
+fn delays(
+    backend: &mut Backend,
+    endpoint: &str,
+    requests: &[EncodedRequest],
+) -> Result<Vec<Duration>, BenchError> {
+    let client = client(endpoint)?;
+    thread::scope(|scope| {
+        let arrivals = scope.spawn(move || {
+            let arrive = |sent: &EncodedRequest| {
+                let received = backend.next(SOON).ok_or(BenchError::Forwarding)?;
+                let is_same = received.body() == sent.body();
+                if is_same { Ok(Instant::now()) } else { Err(BenchError::Forwarding) }
+            };
+            requests.iter().map(arrive).collect::<Result<Vec<_>, _>>()
+        });
+        let started = Instant::now();
+        let mut sent = Vec::with_capacity(requests.len());
+        for (n, request) in (0..).zip(requests) {
+            thread::sleep((started + INTERVAL * n).saturating_duration_since(Instant::now()));
+            sent.push(Instant::now());
+            client.enqueue(request.clone());
+        }
+        let is_sent = client.flush(SOON).all_sent();
+        let arrivals = arrivals.join().map_err(|_| BenchError::Forwarding)??;
+        if !is_sent {
+            return Err(BenchError::Forwarding);
+        }
+        let mut delays: Vec<_> =
+            sent.iter().zip(arrivals).map(|(sent, at)| at.duration_since(*sent)).collect();
+        delays.sort_unstable();
+        Ok(delays)
+    })
+}
+
+/// The peak of resident memory while more is sent than fits, and nothing can be delivered.
+fn peak_without_backend(paths: &Paths) -> Result<u64, BenchError> {
+    let nothing = Backend::unreachable()?;
+    let gateway = Gateway::start(paths, &nothing, &[])?;
+    let clients = (0..8).map(|_| client(&gateway.endpoint())).collect::<Result<Vec<_>, _>>()?;
+    for (n, client) in (0..80).zip(clients.iter().cycle()) {
+        client.enqueue(requests::spans(n, 5_000));
+    }
+    thread::scope(|scope| {
+        for client in clients {
+            scope.spawn(move || client.flush(Duration::from_secs(5)));
+        }
+    });
+    Ok(gateway.stop()?.peak)
+}
+
+/// A client of this endpoint over gRPC.
+fn client(endpoint: &str) -> Result<Client, BenchError> {
+    let variable = |name: &str| match name {
+        "OTEL_EXPORTER_OTLP_ENDPOINT" => Some(endpoint.to_owned()),
+        "OTEL_EXPORTER_OTLP_PROTOCOL" => Some("grpc".to_owned()),
+        _ => None,
+    };
+    let config = Config::read(Destination::Environment, variable).ok().flatten();
+    Client::start(&config.ok_or(BenchError::Forwarding)?).map_err(|_| BenchError::Forwarding)
+}
+
+/// A gateway that bills $3.60 per GPU-hour.
+struct Gateway {
+    child: Child,
+    address: String,
+}
+
+/// Resources that a gateway used.
+struct Used {
+    cpu: Duration,
+    /// Peak resident memory in bytes.
+    peak: u64,
+}
+
+impl Gateway {
+    /// Starts it on a free port.
+    fn start(paths: &Paths, backend: &str, options: &[&str]) -> Result<Self, BenchError> {
+        let program = paths.phasemeter().display().to_string();
+        let mut command = Command::new(paths.phasemeter());
+        command.env_clear().env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", backend).stdin(Stdio::null());
+        command.args(["gateway", "--listen", "127.0.0.1:0", "--price", "3.6"]);
+        command.args(["--no-default-policies"]).args(options).stderr(Stdio::piped());
+        let failed = |source| BenchError::Start { program: program.clone(), source };
+        let mut child = command.spawn().map_err(failed)?;
+        let mut lines = BufReader::new(child.stderr.take().ok_or(BenchError::Forwarding)?).lines();
+        let found = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            line.split_once("receiving OTLP on ").map(|(_, address)| address.trim().to_owned())
+        });
+        thread::spawn(move || lines.for_each(drop));
+        let address = found.ok_or(BenchError::Forwarding)?;
+        Ok(Self { child, address })
+    }
+
+    fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Stops it, and waits until it has delivered what it can. Its peak is that before it stopped.
+    fn stop(self) -> Result<Used, BenchError> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(&path).map_err(BenchError::at(Path::new(&path)))?;
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = peak.and_then(|it| it.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let killed = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        killed.map_err(|error| BenchError::Network(error.into()))?;
+        let usage = self.child.wait4().map_err(BenchError::Network)?.rusage;
+        Ok(Used { cpu: usage.utime + usage.stime, peak: kibibytes.unwrap_or_default() * 1024 })
+    }
+}
