@@ -60,6 +60,12 @@ impl Lever {
         Self("other"),
     ];
 
+    /// Whether it only finds out what to change: it saves nothing by itself.
+    #[must_use]
+    pub fn is_diagnosis(self) -> bool {
+        self.0 == "measure"
+    }
+
     /// Its name in policies, reports and telemetry.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -97,5 +103,11 @@ mod tests {
             assert_eq!(lever.to_string(), lever.name());
         }
         assert_eq!("".parse::<Lever>(), Err(ParseLeverError));
+    }
+
+    #[test]
+    fn only_measuring_is_a_diagnosis() {
+        let found: Vec<_> = Lever::ALL.into_iter().filter(|lever| lever.is_diagnosis()).collect();
+        assert_eq!(found, ["measure".parse().unwrap()]);
     }
 }

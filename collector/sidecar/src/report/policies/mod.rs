@@ -71,9 +71,12 @@ impl PolicySection {
     }
 }
 
-/// Whether it is more than a hint. A saving that may be nothing at most is none.
+/// Whether it is more than a hint. A saving that may be nothing at most is none, but a diagnosis
+/// promises none.
 fn is_supported(it: &Returned) -> bool {
-    let saves = it.kind != RecommendationKind::Saving || it.saving.high != Fraction::ZERO;
+    let saves = it.kind != RecommendationKind::Saving
+        || it.lever.is_diagnosis()
+        || it.saving.high != Fraction::ZERO;
     saves && it.confidence.as_f64() >= MIN_CONFIDENCE
 }
 
@@ -92,4 +95,44 @@ fn priced<'a>(gpu: &GpuInput<'a>, summary: &Summary) -> Option<PricedGpu<'a>> {
     let tensor = feeds.any(|it| it.basis() == Basis::GpmTensor && it.is_measured());
     let plan = gpu.price.as_ref().ok().and_then(|price| price.plan);
     PricedGpu::new(&gpu.identity.name, summary, plan, tensor)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use phasemeter_meter::savings::estimate::Estimate;
+    use phasemeter_meter::savings::recommendation::Target;
+    use phasemeter_rules::recommendation::Effort;
+
+    use super::*;
+
+    /// Guarantee: a diagnosis is given without a saving; a saving of nothing, and a guess, are not.
+    #[test]
+    fn diagnosis_needs_no_saving() {
+        let given = |lever: &str, kind, high: f64, confidence: f64| {
+            let [high, confidence] = [high, confidence].map(|it| Fraction::new(it).unwrap());
+            is_supported(&Returned {
+                code: "test".to_owned(),
+                target: Target::Throughput,
+                lever: lever.parse().unwrap(),
+                title: String::new(),
+                action: String::new(),
+                rationale: String::new(),
+                saving: Estimate { high, ..Estimate::default() },
+                confidence,
+                evidence: BTreeMap::new(),
+                gpus: Vec::new(),
+                kind,
+                effort: Effort::Low,
+                reversible: true,
+                remediation: None,
+            })
+        };
+        let saving = RecommendationKind::Saving;
+        assert!(given("batch", saving, 0.1, 0.5) && given("measure", saving, 0.0, 0.5));
+        assert!(!given("batch", saving, 0.0, 0.5));
+        assert!(given("batch", RecommendationKind::Capacity, 0.0, 0.5));
+        assert!(!given("measure", saving, 0.0, 0.19) && !given("batch", saving, 0.1, 0.19));
+    }
 }

@@ -10,7 +10,7 @@ use super::format::{self, Dollars};
 use super::gpus::{by_name, which};
 use super::layout::{Page, SEPARATOR};
 use super::quantity::quantity;
-use super::recommendations::amount;
+use super::recommendations::{amount, saves_nothing};
 
 /// Maximum lines of one fact: text of policies is not limited otherwise.
 const LINES: usize = 12;
@@ -41,10 +41,12 @@ fn recommendation(page: &mut Page, report: &Report, it: &Recommendation) {
     page.titled(&amount(it), &it.title);
     let effect = match it.kind {
         "risk" => None,
+        "saving" if saves_nothing(it) => Some("saves nothing by itself".to_owned()),
         "saving" => Some(saves(it)),
         _ => Some(format!("frees {} for other work", share(it))),
     };
-    let excluded = report.savings.is_some() && !it.counted && it.kind == "saving";
+    let excluded =
+        report.savings.is_some() && !it.counted && it.kind == "saving" && !saves_nothing(it);
     let facts = [
         Some(which(&report.gpus, &it.gpus)),
         effect,

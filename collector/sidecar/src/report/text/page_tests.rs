@@ -94,6 +94,39 @@ fn policy_text_cannot_break_the_page() {
     assert!(lines[0] <= 3 * 4 + 4 + 1 && lines[1] > 60, "{lines:?}");
 }
 
+/// A diagnosis promises no dollars, in short and in full.
+#[test]
+fn diagnosis_promises_no_dollars() {
+    let gpus = [TestGpu::new(0, user_price("3"), &every_second(90, bouncing))];
+    let input = input("train.csv", &gpus);
+    let mut report = Report::build(&input);
+    let nothing = Usd(phasemeter_meter::money::NanoUsd::ZERO);
+    report.recommendations.push(Recommendation {
+        policy: "measure".to_owned(),
+        code: "measure.part-load".to_owned(),
+        target: "throughput",
+        lever: "measure".to_owned(),
+        title: "Profile a few steps".to_owned(),
+        action: "Run a profiler.".to_owned(),
+        rationale: "It is half busy.".to_owned(),
+        confidence: 0.5,
+        gpus: vec!["0".to_owned()],
+        evidence: std::collections::BTreeMap::new(),
+        saving_fraction: Range { low: 0.0, expected: 0.0, high: 0.0 },
+        saving_usd: Some(Range { low: nothing, expected: nothing, high: nothing }),
+        counted: false,
+        kind: "saving",
+        effort: "low",
+        reversible: true,
+        remediation: None,
+    });
+    let short = text(&input, &report, &TextOptions::default());
+    assert!(short.contains("\nMeasure      Profile a few steps: GPU 0 (50% confident)"), "{short}");
+    let options = TextOptions { explain: Explain::All, ..TextOptions::default() };
+    let full = text(&input, &report, &options);
+    assert!(full.contains("saves nothing by itself") && !full.contains("saves $"), "{full}");
+}
+
 /// Alike GPUs of a large fleet share a line, and each has its own on request.
 #[test]
 fn alike_gpus_of_large_fleet_share_a_line() {

@@ -67,8 +67,8 @@ fn title(gpus: &[Gpu], it: &Recommendation) -> String {
     let confidence = format!("{:.0}% confident", it.confidence * 100.0);
     let range = match (it.kind, it.saving_usd) {
         ("risk", _) => None,
+        _ if saves_nothing(it) => None,
         ("saving", Some(usd)) => Some(dollars(usd)),
-        _ if frees_nothing(it) => None,
         _ => Some(percents(it.saving_fraction)),
     };
     let doubt: Vec<String> = range.into_iter().chain([confidence]).collect();
@@ -91,15 +91,17 @@ pub(super) fn amount(it: &Recommendation) -> String {
     let fraction = || format::percent(it.saving_fraction.expected);
     match (it.kind, it.saving_usd) {
         ("risk", _) => "Risk".to_owned(),
+        ("saving", _) if saves_nothing(it) => "Measure".to_owned(),
         ("saving", Some(usd)) => fitting("Saves", &Dollars::of(usd.expected.0).short()),
         ("saving", None) => fitting("Saves", &fraction()),
-        _ if frees_nothing(it) => "Capacity".to_owned(),
+        _ if saves_nothing(it) => "Capacity".to_owned(),
         _ => fitting("Frees", &fraction()),
     }
 }
 
-/// Whether it gives the GPUs more to do, instead of giving back any of them.
-fn frees_nothing(it: &Recommendation) -> bool {
+/// Whether it promises no saving: it gives the GPUs more to do instead of giving back any of them, or
+/// finds out what to do.
+pub(super) fn saves_nothing(it: &Recommendation) -> bool {
     it.saving_fraction.high <= 0.0
 }
 
