@@ -333,13 +333,23 @@ fn unpriced_gpus_get_same_levers_without_rates() {
     let unpriced =
         Window { gpus: priced.gpus.iter().map(remove_price).collect(), ..priced.clone() };
     let all = recommendations(&policies, &unpriced);
-    // Shares of time and of the bill differ, and so may the order.
-    let sorted = |all: &[Recommendation]| {
-        let mut levers = levers(all);
-        levers.sort_unstable();
-        levers
+    // Waste is divided among categories in dollars only: of an unpriced GPU that bounces, all of it counts as
+    // starvation. So savings differ slightly, and those of two GPUs may change places.
+    let savings = |all: &[Recommendation]| {
+        let on_waste = all.iter().filter(|one| matches!(one.target, Target::Waste(_)));
+        let saving = |one: &Recommendation| (one.code.clone(), one.saving.expected.as_f64());
+        let mut savings: Vec<_> = on_waste.map(saving).collect();
+        savings.sort_by(|a, b| a.0.cmp(&b.0));
+        savings
     };
-    assert_eq!(sorted(&all), sorted(&recommendations(&policies, &priced)));
+    let (unpriced, priced) = (savings(&all), savings(&recommendations(&policies, &priced)));
+    assert_eq!(unpriced.len(), priced.len());
+    for ((code, found), (other, expected)) in unpriced.iter().zip(&priced) {
+        assert!(
+            code == other && (found - expected).abs() < 0.02,
+            "{code} {found} {other} {expected}"
+        );
+    }
     assert!(all.iter().all(|one| one.target != Target::Rate));
 }
 

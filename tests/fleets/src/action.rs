@@ -32,6 +32,8 @@ pub(crate) enum Action {
     /// Follows the load of each hour.
     Autoscale,
     Smaller(&'static Offer),
+    /// Another GPU with memory for larger batches.
+    MoreMemory(&'static Offer),
     /// Saves and evaluates in the background.
     ShorterPauses,
     FewerRestarts,
@@ -77,6 +79,7 @@ impl Action {
             "sizing.balance" => Self::Balance,
             "sizing.replicas" => Self::Replicas(count("replicas.needed")?),
             "sizing.smaller" => Self::Smaller(named_offer(&it.action)?),
+            "sizing.larger" => Self::MoreMemory(named_offer(&it.action)?),
             "gaps.checkpoints" => Self::ShorterPauses,
             "gaps.restarts" => Self::FewerRestarts,
             "gaps.queue" => Self::Queue,
@@ -110,6 +113,7 @@ impl Action {
             | Self::OneReplicaAtNight
             | Self::Autoscale
             | Self::Smaller(_)
+            | Self::MoreMemory(_)
             | Self::Balance => Waste::Underload,
             Self::Arithmetic(_) | Self::Spot | Self::Move(_) => return None,
         })

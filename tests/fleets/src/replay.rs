@@ -35,6 +35,7 @@ impl Fleet {
             Action::Spot => alike(self.on_spot()),
             Action::Move(price) => alike(self.moved(price)),
             Action::Smaller(offer) => alike(self.on_smaller(offer)),
+            Action::MoreMemory(offer) => alike(self.with_more_memory(offer)),
             Action::Prepare
             | Action::LargerBatch
             | Action::Checkpointing
@@ -99,6 +100,20 @@ impl Fleet {
         };
         let saved = 1.0 - offer.price * time / self.price();
         if fits && self.is_returnable() { saved.max(0.0) } else { 0.0 }
+    }
+
+    /// Trains with larger batches on a GPU with more memory; 0 if that is not cheaper.
+    fn with_more_memory(&self, offer: &Offer) -> f64 {
+        let Job::Training(training) = &self.job else { return 0.0 };
+        let Limit::Steps(steps) = training.limit else { return 0.0 };
+        let (own, other) = (self.offer.model, offer.model);
+        let there = steps.in_memory(other.memory_gib / own.memory_gib);
+        let slower = slower(own, other, self.luck.arithmetic);
+        let time =
+            training.time_on(slower, self.luck.host_time) * (1.0 - there.with_larger_batches());
+        let time = 1.0 - training.trains * (1.0 - time);
+        let saved = 1.0 - offer.price * time / self.price();
+        if self.offer.gpus == 1 && self.is_returnable() { saved.max(0.0) } else { 0.0 }
     }
 
     fn on_spot(&self) -> f64 {

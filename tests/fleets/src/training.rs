@@ -95,6 +95,11 @@ impl Steps {
         1.0 - time
     }
 
+    /// The same steps where there is so many times the memory.
+    pub(crate) fn in_memory(self, times: f64) -> Self {
+        Self { fixed: self.fixed / times, activations: self.activations / times, ..self }
+    }
+
     /// The same for activation checkpointing and one doubling.
     pub(crate) fn with_checkpointing(self) -> f64 {
         let memory = self.fixed + 2.0 * self.activations * self.kept;

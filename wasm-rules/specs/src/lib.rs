@@ -1,5 +1,5 @@
-//! GPU specifications and list prices for the default policies: the tables of
-//! `collector/meter/data` as constants. That directory documents their sources, dates and caveats.
+//! GPU specifications for the default policies: the table of models in `collector/meter/data` as
+//! constants, and units of rent. That directory documents sources, dates and caveats.
 //!
 //! Must not depend on the policies.
 
@@ -49,42 +49,6 @@ pub struct Model {
     pub mig_slices: u8,
 }
 
-/// An instance type in its cheapest region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
-    /// Provider.
-    pub provider: &'static str,
-    /// Region.
-    pub region: &'static str,
-    /// Instance type.
-    pub instance_type: &'static str,
-    /// GPU model as the driver reports it.
-    pub model: &'static str,
-    /// Number of GPUs of an instance.
-    pub gpus: u32,
-    /// On-demand price of one GPU.
-    pub nano_usd_per_gpu_hour: u64,
-    /// Date of the price.
-    pub as_of: &'static str,
-}
-
-/// Spot discount of a model, relative to the on-demand list price.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spot {
-    /// Provider.
-    pub provider: &'static str,
-    /// GPU model as the driver reports it.
-    pub model: &'static str,
-    /// Region with the lowest on-demand price.
-    pub region: &'static str,
-    /// Discount in that region, as a share of the list price.
-    pub discount: f64,
-    /// Largest discount in any region, usually one with a high list price.
-    pub max_discount: f64,
-    /// Date of the prices.
-    pub as_of: &'static str,
-}
-
 impl Model {
     /// Returns the specifications of a model; `None` if the table does not list it.
     #[must_use]
@@ -98,30 +62,6 @@ impl Model {
     pub fn tflops(&self) -> Option<f64> {
         self.bf16_tflops.or(self.fp16_tflops).or(self.fp32_tflops)
     }
-
-    /// Returns the cheapest offer, at one provider or at any.
-    #[must_use]
-    pub fn lowest(&self, provider: Option<&str>) -> Option<&'static Offer> {
-        // Both tables use the same names.
-        let matches = |offer: &&Offer| {
-            offer.model == self.name && provider.is_none_or(|name| name == offer.provider)
-        };
-        OFFERS.iter().filter(matches).min_by_key(|offer| offer.nano_usd_per_gpu_hour)
-    }
-
-    /// Returns the spot discount, if known.
-    #[must_use]
-    pub fn spot(&self) -> Option<&'static Spot> {
-        SPOTS.iter().find(|spot| spot.model == self.name)
-    }
-}
-
-/// Returns the cheapest offer of an instance type.
-#[must_use]
-pub fn instance(provider: &str, instance_type: &str) -> Option<&'static Offer> {
-    let matches =
-        |offer: &&Offer| offer.provider == provider && offer.instance_type == instance_type;
-    OFFERS.iter().find(matches)
 }
 
 #[cfg(test)]
@@ -141,35 +81,6 @@ mod tests {
         assert!(
             Architecture::Volta < Architecture::Ampere
                 && Architecture::AdaLovelace < Architecture::Hopper
-        );
-    }
-
-    #[test]
-    fn lowest_offer_is_from_the_table() {
-        let h100 = Model::of("H100 80GB HBM3").unwrap().lowest(Some("aws")).unwrap();
-        assert_eq!(
-            (h100.instance_type, h100.nano_usd_per_gpu_hour),
-            ("p5.48xlarge", 6_880_000_000)
-        );
-        assert_eq!(instance("aws", "p4d.24xlarge").unwrap().nano_usd_per_gpu_hour, 2_744_705_250);
-        let is_known = |offer: &Offer| MODELS.iter().any(|model| model.name == offer.model);
-        assert!(OFFERS.iter().all(is_known), "prices and specs use different names");
-    }
-
-    #[test]
-    fn spot_discounts_match_the_table() {
-        let discount = |model| {
-            let spot = Model::of(model).and_then(Model::spot).unwrap();
-            assert_eq!((spot.provider, spot.region), ("gcp", "us-central1"));
-            assert!(spot.discount <= spot.max_discount && spot.max_discount < 0.9, "{spot:?}");
-            (spot.discount * 1_000.0).round()
-        };
-        assert_eq!(discount("NVIDIA H100 80GB HBM3"), 428.0);
-        assert_eq!(discount("NVIDIA A100-SXM4-80GB"), 456.0);
-        assert_eq!(discount("NVIDIA A100-SXM4-40GB"), 475.0);
-        assert!(
-            Model::of("Tesla T4").and_then(Model::spot).is_none(),
-            "an empty cell is not a price of zero"
         );
     }
 }

@@ -6,8 +6,6 @@
 
 use phasemeter_policy::{Gpu, Plan, Window};
 
-use crate::instance;
-
 /// Utilization of a point below which nothing runs, as in the contract's `activity`.
 const QUIET: f64 = 0.01;
 
@@ -36,39 +34,42 @@ fn is_committed(gpu: &Gpu) -> bool {
     matches!(plan, Some(Plan::Owned | Plan::ReservedOneYear | Plan::ReservedThreeYears))
 }
 
-/// Number of GPUs of the instance type, if it is listed.
-fn instance_gpus(gpu: &Gpu) -> Option<u32> {
-    let price = gpu.price.as_ref()?;
-    let listed = instance(price.provider.as_deref()?, price.instance_type.as_deref()?)?;
-    Some(listed.gpus)
+/// Number of GPUs of the instance type paid for, if the window has an offer of it.
+fn instance_gpus(gpu: &Gpu, window: &Window) -> Option<u32> {
+    let paid = gpu.price.as_ref()?;
+    let instance_type = paid.instance_type.as_deref()?;
+    let same = window.offers.iter().find(|offer| {
+        offer.price.instance_type.as_deref() == Some(instance_type)
+            && offer.price.provider == paid.provider
+    });
+    Some(same?.gpus)
 }
 
 /// The units of a window. GPUs of unknown nodes are of one node.
 #[must_use]
 pub fn units(window: &Window) -> Vec<Unit<'_>> {
-    let mut units: Vec<Unit<'_>> = Vec::new();
+    // Each with the number of GPUs of its instance type.
+    let mut units: Vec<(Unit<'_>, Option<u32>)> = Vec::new();
     for gpu in &window.gpus {
-        let alone = instance_gpus(gpu) == Some(1);
-        let same = |unit: &&mut Unit<'_>| {
-            unit.gpus.iter().all(|other| {
-                other.node() == gpu.node() && instance_gpus(other) == instance_gpus(gpu)
-            })
+        let size = instance_gpus(gpu, window);
+        let same = |(unit, other): &&mut (Unit<'_>, Option<u32>)| {
+            *other == size && unit.gpus.first().is_some_and(|other| other.node() == gpu.node())
         };
-        match units.iter_mut().find(same).filter(|_| !alone) {
-            Some(unit) => unit.gpus.push(gpu),
-            None => units.push(Unit {
-                gpus: vec![gpu],
-                is_whole: true,
-                is_committed: is_committed(gpu),
-            }),
+        match units.iter_mut().find(same).filter(|_| size != Some(1)) {
+            Some((unit, _)) => {
+                unit.gpus.push(gpu);
+                unit.is_committed &= is_committed(gpu);
+            }
+            None => {
+                let is_committed = is_committed(gpu);
+                units.push((Unit { gpus: vec![gpu], is_whole: true, is_committed }, size));
+            }
         }
     }
-    for unit in &mut units {
-        let size = unit.gpus.first().and_then(|gpu| instance_gpus(gpu));
+    for (unit, size) in &mut units {
         unit.is_whole = size.is_none_or(|size| unit.gpus.len() >= size as usize);
-        unit.is_committed = unit.gpus.iter().all(|gpu| is_committed(gpu));
     }
-    units
+    units.into_iter().map(|(unit, _)| unit).collect()
 }
 
 /// Runs of time in which no GPU of a unit works, as (start, end) in seconds since the start of the

@@ -1,4 +1,5 @@
-//! All instances of a provider that the price book lists, to compare with.
+//! Instances that the price book lists, to compare with: those of a provider, and those of a model
+//! elsewhere.
 //!
 //! Must not depend on which GPUs are in use.
 
@@ -6,6 +7,7 @@ use super::book::PriceBook;
 use super::plan::Plan;
 use super::priced::Price;
 use super::row::{BookRow, LISTED_PLANS, ListedPrice};
+use crate::gpu_specs::same_model;
 
 /// An instance type with its price.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,41 @@ impl PriceBook {
             }
         }
         found
+    }
+
+    /// Instances of a model on demand elsewhere, the cheapest GPU first: of each other provider the cheapest
+    /// one with no more GPUs than the instance that is paid for, and that instance type in the provider's
+    /// cheapest other region. Empty if the provider paid is unknown.
+    #[must_use]
+    pub fn elsewhere(&self, model: &str, paid: &Price) -> Vec<Listing> {
+        let Some(provider) = paid.provider.as_deref() else { return Vec::new() };
+        let is = |name: &Option<String>, other: &str| {
+            name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(other))
+        };
+        let is_paid_for = |row: &&BookRow| {
+            row.provider.eq_ignore_ascii_case(provider)
+                && is(&paid.instance_type, &row.instance_type)
+        };
+        let size = self.rows().iter().find(is_paid_for).map_or(u32::MAX, |row| row.gpus);
+        let rows =
+            self.rows().iter().filter(|row| row.gpus <= size && same_model(&row.model, model));
+        let mut found: Vec<(&BookRow, &ListedPrice)> = Vec::new();
+        for row in rows {
+            let Some(price) = row.listed(Plan::OnDemand) else { continue };
+            let is_other_region = paid.region.is_some()
+                && !is(&paid.region, &row.region)
+                && is(&paid.instance_type, &row.instance_type);
+            if row.provider.eq_ignore_ascii_case(provider) && !is_other_region {
+                continue;
+            }
+            match found.iter_mut().find(|(other, _)| other.provider == row.provider) {
+                Some(cheapest) if price.rate < cheapest.1.rate => *cheapest = (row, price),
+                Some(_) => {}
+                None => found.push((row, price)),
+            }
+        }
+        found.sort_by_key(|(_, price)| price.rate);
+        found.into_iter().map(|(row, price)| listing(row, Plan::OnDemand, price)).collect()
     }
 }
 
@@ -109,5 +146,33 @@ mod tests {
         };
         assert_eq!(a2.len(), 2);
         assert!(least(Plan::OnDemand) && least(Plan::Spot));
+    }
+
+    #[test]
+    fn elsewhere_is_another_provider_or_the_same_instance_in_another_region() {
+        let paid = |provider: &str, region: &str, instance_type: &str| Price {
+            provider: Some(provider.to_owned()),
+            region: Some(region.to_owned()),
+            instance_type: Some(instance_type.to_owned()),
+            ..Price::given(crate::money::Rate::ZERO, None, "a test")
+        };
+        let places = |model: &str, paid: &Price| -> Vec<_> {
+            let found = PriceBook::built_in().elsewhere(model, paid).into_iter();
+            let place =
+                |one: Listing| [one.price.provider, one.price.region, Some(one.gpus.to_string())];
+            found.map(|one| place(one).map(Option::unwrap_or_default).join(" ")).collect()
+        };
+        let h100 = "NVIDIA H100 80GB HBM3";
+        assert_eq!(
+            places(h100, &paid("gcp", "europe-west3", "a3-highgpu-8g")),
+            ["aws us-east-1 8", "gcp us-central1 8", "azure eastus 8"]
+        );
+        assert_eq!(
+            places(h100, &paid("aws", "us-east-1", "p5.4xlarge")),
+            ["gcp us-central1 1"],
+            "aws is listed in one region, and no instance of azure has a single one"
+        );
+        let unknown = Price { provider: None, ..paid("", "", "") };
+        assert!(places(h100, &unknown).is_empty() && places("-", &paid("aws", "", "")).is_empty());
     }
 }

@@ -58,8 +58,10 @@ impl Pipeline<'_> {
             self.meter.utc_offset,
             is_final,
         )?;
-        let prices = gpus.iter().filter_map(|gpu| gpu.price);
-        let offers = self.pricing.offers(prices, window.end);
+        let used = gpus.iter().filter_map(|gpu| {
+            Some((gpu.identity.model.as_deref().unwrap_or_default(), gpu.price?))
+        });
+        let offers = self.pricing.offers(used, window.end);
         Some(Window { offers, ..window })
     }
 }

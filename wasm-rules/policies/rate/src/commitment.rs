@@ -1,8 +1,6 @@
 //! Computes what a commitment saves, and its break-even.
 //!
-//! A commitment is paid for every hour of its term, used or not. Must not depend on providers.
-
-use phasemeter_policy::same_model;
+//! A commitment is paid for every hour of its term, used or not. Must not depend on where prices come from.
 
 /// Hours per billing month: 24 × 30.
 pub(crate) const HOURS_PER_MONTH: f64 = 720.0;
@@ -15,20 +13,9 @@ pub(crate) struct Commitment {
 }
 
 impl Commitment {
-    /// One and three years, no upfront payment: the published terms of p3.2xlarge at aws, whose
-    /// on-demand price is still in the price book. Terms differ by model and year, so these are for
-    /// no other model.
-    pub(crate) const ONE_YEAR: Self = Self { on_demand: 3_060_000_000, committed: 1_820_000_000 };
-    pub(crate) const THREE_YEARS: Self = Self { committed: 1_310_000_000, ..Self::ONE_YEAR };
-
-    /// Returns whether the terms of this model are known.
-    pub(crate) fn is_for(model: &str, provider: Option<&str>) -> bool {
-        provider == Some("aws") && same_model(model, "Tesla V100-SXM2-16GB")
-    }
-
     /// Returns the price of a committed hour relative to on demand.
     pub(crate) fn ratio(self) -> f64 {
-        self.committed as f64 / self.on_demand as f64
+        self.committed as f64 / self.on_demand.max(1) as f64
     }
 
     /// Returns the hours per month from which a commitment costs less than on demand.
@@ -45,7 +32,7 @@ impl Commitment {
     /// break-even.
     pub(crate) fn expected_saving(self) -> f64 {
         // The mean of max(0, 1 − r/h) for h from 0 to 1.
-        let ratio = self.ratio();
+        let ratio = self.ratio().clamp(f64::MIN_POSITIVE, 1.0);
         1.0 - ratio + ratio * ratio.ln()
     }
 }
@@ -53,6 +40,10 @@ impl Commitment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Published terms of p3.2xlarge at aws, without an upfront payment.
+    const ONE_YEAR: Commitment = Commitment { on_demand: 3_060_000_000, committed: 1_820_000_000 };
+    const THREE_YEARS: Commitment = Commitment { committed: 1_310_000_000, ..ONE_YEAR };
 
     /// Whole dollars for `hours`, rounded half up.
     fn usd(nano: u64, hours: u64) -> u64 {
@@ -65,7 +56,7 @@ mod tests {
 
     #[test]
     fn monthly_and_yearly_costs_match_published_table() {
-        let (one, three) = (Commitment::ONE_YEAR, Commitment::THREE_YEARS);
+        let (one, three) = (ONE_YEAR, THREE_YEARS);
         let (month, year) = (8 * 720, 8 * 720 * 12);
         assert_eq!(usd(one.on_demand, month), 17_626);
         assert_eq!(usd(one.on_demand, year), 211_507);
@@ -78,28 +69,28 @@ mod tests {
 
     #[test]
     fn yearly_cost_of_one_instance() {
-        let (one, three) = (Commitment::ONE_YEAR, Commitment::THREE_YEARS);
-        assert_eq!(usd(one.on_demand, 8_760), 26_806);
-        assert_eq!(usd(one.committed, 8_760), 15_943);
+        assert_eq!(usd(ONE_YEAR.on_demand, 8_760), 26_806);
+        assert_eq!(usd(ONE_YEAR.committed, 8_760), 15_943);
         // Some sources give 10,862 here, which is wrong.
-        assert_eq!(three.committed * 8_760, 11_475_600_000_000);
+        assert_eq!(THREE_YEARS.committed * 8_760, 11_475_600_000_000);
     }
 
     #[test]
     fn saving_is_zero_at_break_even() {
-        let one = Commitment::ONE_YEAR;
-        assert!((one.break_even_hours() - 428.2).abs() < 0.1);
-        assert!((Commitment::THREE_YEARS.break_even_hours() - 308.2).abs() < 0.1);
-        assert!(one.saving(one.break_even_hours()).abs() < 1e-12);
-        assert!(one.saving(200.0) < 0.0);
+        assert!((ONE_YEAR.break_even_hours() - 428.2).abs() < 0.1);
+        assert!((THREE_YEARS.break_even_hours() - 308.2).abs() < 0.1);
+        assert!(ONE_YEAR.saving(ONE_YEAR.break_even_hours()).abs() < 1e-12);
+        assert!(ONE_YEAR.saving(200.0) < 0.0);
     }
 
     #[test]
     fn expected_saving_is_the_mean_over_all_hours() {
-        for one in [Commitment::ONE_YEAR, Commitment::THREE_YEARS] {
+        for one in [ONE_YEAR, THREE_YEARS] {
             let hours = (1..=72_000).map(|tick| f64::from(tick) / 100.0);
             let mean = hours.map(|hours| one.saving(hours).max(0.0)).sum::<f64>() / 72_000.0;
             assert!((mean - one.expected_saving()).abs() < 1e-4);
         }
+        let dearer = Commitment { committed: 4_000_000_000, ..ONE_YEAR };
+        assert_eq!(dearer.expected_saving(), 0.0, "never committed");
     }
 }

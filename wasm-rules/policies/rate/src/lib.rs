@@ -2,16 +2,16 @@
 //!
 //! Independent of utilization, but needs a known on-demand price: an estimate promises nothing. Spot
 //! capacity is only for work that its owner has declared interruptible, and saves what this provider's
-//! spot price in this region gives. Prices come from the project's tables, each with its date.
+//! spot price in this region gives. Prices are the offers of the window: of the price book, or of pricing
+//! policies, each with its source and date.
 
 mod commitment;
 
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{
-    Accounts, Effort, Evidence, Gpu, Need, Plan, Policy, Price, Recommendation, Recommender,
+    Accounts, Effort, Evidence, Gpu, Need, Offer, Plan, Policy, Price, Recommendation, Recommender,
     Response, Saving, Target, Window, groups, log, same_model,
 };
-use phasemeter_specs::{Model, instance};
 
 use commitment::{Commitment, HOURS_PER_MONTH};
 
@@ -72,8 +72,9 @@ impl Recommender for Rate {
         };
         let (mut found, mut needs) = (Vec::new(), Vec::new());
         for group in groups(priced, similar) {
+            let offers: Vec<_> = offers(&group, window).collect();
             if settings.interruptible || group.iter().all(|priced| priced.gpu.interruptible) {
-                match spot(&group) {
+                match spot(&group, &offers) {
                     Some(spot) => found.push(spot),
                     None => needs.push(Need::new(
                         "spot_price",
@@ -83,9 +84,9 @@ impl Recommender for Rate {
                     )),
                 }
             }
-            found.extend(commitments(&group, settings));
-            found.extend(region(&group, settings));
-            found.extend(provider(&group, settings));
+            found.extend(commitments(&group, &offers, settings));
+            found.extend(region(&group, &offers, settings));
+            found.extend(provider(&group, &offers, settings));
         }
         Response { recommendations: found, needs }
     }
@@ -127,29 +128,56 @@ fn recommend(group: &[Priced<'_>], draft: Draft<'_>) -> Recommendation {
     }
 }
 
+/// The offers of the same model, each with a price of its own.
+fn offers<'a>(group: &[Priced<'a>], window: &'a Window) -> impl Iterator<Item = &'a Offer> {
+    let model = group.first().map(|priced| &*priced.gpu.model).unwrap_or_default();
+    let exact = window.offers.iter().filter(|offer| !offer.price.estimated);
+    exact.filter(move |offer| same_model(&offer.model, model))
+}
+
+/// Whether an offer is at the provider and in the region that are paid, and of the instance type, if that is
+/// known.
+fn is_here(offer: &Offer, paid: &Price) -> bool {
+    let Price { provider, region, instance_type, .. } = &offer.price;
+    provider.is_some()
+        && *provider == paid.provider
+        && *region == paid.region
+        && (paid.instance_type.is_none() || *instance_type == paid.instance_type)
+}
+
+fn is_on_demand(offer: &Offer) -> bool {
+    matches!(offer.price.plan, None | Some(Plan::OnDemand))
+}
+
+fn hourly(offer: &Offer) -> u64 {
+    offer.price.nano_usd_per_gpu_hour
+}
+
+/// `aws us-east-1 (the price book, 2026-07-20)`.
+fn origin(offer: &Offer) -> String {
+    let Price { provider, region, source, as_of, .. } = &offer.price;
+    let [provider, region] = [provider, region].map(|part| part.as_deref().unwrap_or_default());
+    let date = as_of.as_ref().map(|date| [", ", date].concat()).unwrap_or_default();
+    format!("{provider} {region} ({source}{date})")
+}
+
 /// Recommends spot capacity.
-fn spot(group: &[Priced<'_>]) -> Option<Recommendation> {
-    let Priced { gpu, price } = group.first()?;
-    let spot = Model::of(&gpu.model).and_then(Model::spot)?;
-    let is_listed = price.provider.as_deref() == Some(spot.provider)
-        && price.region.as_deref() == Some(spot.region);
-    if !is_listed {
-        return None;
-    }
+fn spot(group: &[Priced<'_>], offers: &[&Offer]) -> Option<Recommendation> {
+    let Priced { price, .. } = group.first()?;
+    let spot =
+        offers.iter().filter(|offer| offer.price.plan == Some(Plan::Spot) && is_here(offer, price));
+    let spot = spot.min_by_key(|offer| hourly(offer))?;
+    let paid = price.nano_usd_per_gpu_hour;
     let rationale = format!(
-        "Spot {} costs {} less than on demand in {} at {} ({}). {} rework is assumed.",
-        spot.model,
-        percent(spot.discount),
-        spot.region,
-        spot.provider,
-        spot.as_of,
+        "Spot capacity costs {} per GPU-hour at {}, {} less than the {} paid. {} rework is assumed.",
+        usd(hourly(spot)),
+        origin(spot),
+        percent(discount(hourly(spot), paid)),
+        usd(paid),
         percent(REWORK[1]),
     );
-    // Relative to the price paid.
-    let listed = Model::of(&gpu.model)?.lowest(Some(spot.provider))?;
-    let hourly = (1.0 - spot.discount) * listed.nano_usd_per_gpu_hour as f64;
-    let paid = price.nano_usd_per_gpu_hour as f64;
-    let saving = REWORK.map(|rework| f64::max(1.0 - hourly * (1.0 + rework) / paid, 0.0));
+    let saving = REWORK
+        .map(|rework| f64::max(1.0 - hourly(spot) as f64 * (1.0 + rework) / paid as f64, 0.0));
     Some(recommend(
         group,
         Draft {
@@ -164,31 +192,37 @@ fn spot(group: &[Priced<'_>]) -> Option<Recommendation> {
             saving,
             confidence: 0.9,
             evidence: vec![
-                ("spot.discount", spot.discount, "1"),
+                ("spot.price", dollars(hourly(spot)), "{USD}/h"),
                 ("spot.rework_share", REWORK[1], "1"),
-                ("current.price", dollars(price.nano_usd_per_gpu_hour), "{USD}/h"),
+                ("current.price", dollars(paid), "{USD}/h"),
             ],
         },
     ))
 }
 
-/// Recommends commitments of one and three years.
-fn commitments(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation> {
+/// The terms: code, lever, plan, and what they are called.
+const TERMS: [(&str, &str, Plan, &str); 2] = [
+    ("rate.reserved-1y", "reserved_1y", Plan::ReservedOneYear, "one year"),
+    ("rate.reserved-3y", "reserved_3y", Plan::ReservedThreeYears, "three years"),
+];
+
+/// Recommends commitments of one and three years, if their prices are known.
+fn commitments(
+    group: &[Priced<'_>],
+    offers: &[&Offer],
+    settings: &Settings,
+) -> Vec<Recommendation> {
     let eligible = group.iter().filter(|priced| {
-        let accounts = priced.gpu.accounts;
-        let has_terms = Commitment::is_for(&priced.gpu.model, priced.price.provider.as_deref());
-        has_terms
-            && accounts.observed().seconds >= settings.min_commit_seconds
+        priced.gpu.accounts.observed().seconds >= settings.min_commit_seconds
             && priced.gpu.share(Accounts::idle) <= MAX_IDLE
     });
     let eligible: Vec<_> = eligible.map(|Priced { gpu, price }| Priced { gpu, price }).collect();
     let Some(Priced { price, .. }) = eligible.first() else { return Vec::new() };
     let rate = price.nano_usd_per_gpu_hour;
-    let terms = [
-        ("rate.reserved-1y", "reserved_1y", "one year", Commitment::ONE_YEAR),
-        ("rate.reserved-3y", "reserved_3y", "three years", Commitment::THREE_YEARS),
-    ];
-    let recommendations = terms.into_iter().filter_map(|(code, lever, term, commitment)| {
+    let recommendations = TERMS.into_iter().filter_map(|(code, lever, plan, term)| {
+        let terms = offers.iter().filter(|offer| offer.price.plan == Some(plan) && is_here(offer, price));
+        let terms = terms.min_by_key(|offer| hourly(offer))?;
+        let commitment = Commitment { on_demand: rate, committed: hourly(terms) };
         let hours = settings.hours_per_month;
         let break_even = commitment.break_even_hours();
         let max = commitment.saving(HOURS_PER_MONTH);
@@ -201,15 +235,13 @@ fn commitments(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation>
         let rationale = format!(
             "A commitment is paid for every hour, used or not. It costs less than on demand from {} \
              of 720 hours per month. It saves {} at {usage} of use and {} at full use. On demand \
-             costs {} per hour; a committed hour costs about {}. Published terms: {} on demand, {} \
-             committed, no upfront, aws. Remove avoidable idle time first.",
+             costs {} per hour, a committed hour {} at {}. Remove avoidable idle time first.",
             decimal(break_even, 0),
             percent(saving[1]),
             percent(max),
             usd(rate),
-            usd((rate as f64 * commitment.ratio()) as u64),
-            usd(commitment.on_demand),
-            usd(commitment.committed),
+            usd(hourly(terms)),
+            origin(terms),
         );
         (saving[2] > 0.0).then(|| recommend(&eligible, Draft {
             code,
@@ -225,7 +257,7 @@ fn commitments(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation>
             confidence,
             evidence: vec![
                 ("break_even", break_even, "h/mo"),
-                ("committed.share_of_list", commitment.ratio(), "1"),
+                ("committed.price", dollars(hourly(terms)), "{USD}/h"),
                 ("current.price", dollars(rate), "{USD}/h"),
             ],
         }))
@@ -234,81 +266,93 @@ fn commitments(group: &[Priced<'_>], settings: &Settings) -> Vec<Recommendation>
 }
 
 /// Recommends the same instance type in another region.
-fn region(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation> {
+fn region(group: &[Priced<'_>], offers: &[&Offer], settings: &Settings) -> Option<Recommendation> {
     let Priced { price, .. } = group.first()?;
-    let (provider, current) = (price.provider.as_deref()?, price.region.as_deref()?);
-    let other = instance(provider, price.instance_type.as_deref()?)?;
+    let current = price.region.as_deref()?;
+    let instance_type = price.instance_type.as_deref()?;
+    let others = offers.iter().filter(|offer| {
+        is_on_demand(offer)
+            && offer.price.provider == price.provider
+            && offer.price.instance_type == price.instance_type
+            && offer.price.region.as_deref().is_some_and(|region| region != current)
+    });
+    let other = others.min_by_key(|offer| hourly(offer))?;
+    let region = other.price.region.as_deref()?;
     let now = price.nano_usd_per_gpu_hour;
-    let discount = discount(other.nano_usd_per_gpu_hour, now);
-    if other.region == current || discount < settings.min_discount {
+    let discount = discount(hourly(other), now);
+    if discount < settings.min_discount {
         return None;
     }
     let draft = Draft {
         code: "rate.region",
         lever: "region",
-        title: ["Run in ", other.region].concat(),
+        title: ["Run in ", region].concat(),
         action: format!(
-            "Run these jobs in {} if their data may be stored there. Include the cost of data \
+            "Run these jobs in {region} if their data may be stored there. Include the cost of data \
              transfer and the latency for users.",
-            other.region,
         ),
         rationale: format!(
-            "{} costs {} per GPU-hour in {current} and is listed at {} in {} ({provider}, {}), {} \
-             less.",
-            other.instance_type,
+            "{instance_type} costs {} per GPU-hour in {current} and {} at {}, {} less.",
             usd(now),
-            usd(other.nano_usd_per_gpu_hour),
-            other.region,
-            other.as_of,
+            usd(hourly(other)),
+            origin(other),
             percent(discount),
         ),
         saving: REMAINING.map(|share| share * discount),
         confidence: 0.4,
         evidence: vec![
-            ("alternative.price", dollars(other.nano_usd_per_gpu_hour), "{USD}/h"),
+            ("alternative.price", dollars(hourly(other)), "{USD}/h"),
             ("current.price", dollars(now), "{USD}/h"),
         ],
     };
     Some(recommend(group, draft))
 }
 
-/// Recommends another provider. Compares its list price with the price paid.
-fn provider(group: &[Priced<'_>], settings: &Settings) -> Option<Recommendation> {
+/// Recommends another provider. Compares its price with the price paid.
+fn provider(
+    group: &[Priced<'_>],
+    offers: &[&Offer],
+    settings: &Settings,
+) -> Option<Recommendation> {
     let Priced { gpu, price } = group.first()?;
     let Some(provider) = price.provider.as_deref() else {
         log::info(&["provider of ", name(gpu), " unknown: no other provider recommended"].concat());
         return None;
     };
-    let model = Model::of(&gpu.model)?;
-    let other = model.lowest(None)?;
+    let others = offers.iter().filter(|offer| {
+        is_on_demand(offer) && offer.price.provider.as_deref().is_some_and(|it| it != provider)
+    });
+    let other = others.min_by_key(|offer| hourly(offer))?;
     let now = price.nano_usd_per_gpu_hour;
-    let discount = discount(other.nano_usd_per_gpu_hour, now);
-    if other.provider == provider || discount < settings.min_discount {
+    let discount = discount(hourly(other), now);
+    let Price { provider: Some(there), region, instance_type, .. } = &other.price else {
+        return None;
+    };
+    if discount < settings.min_discount {
         return None;
     }
+    let [region, instance_type] =
+        [region, instance_type].map(|part| part.as_deref().unwrap_or_default());
     let draft = Draft {
         code: "rate.provider",
         lever: "provider",
-        title: ["Request a quote from ", other.provider].concat(),
+        title: ["Request a quote from ", there].concat(),
         action: format!(
-            "Request a quote from {} for {} in {}, and confirm capacity. Include the cost of moving \
-             data and of replacing {provider} services.",
-            other.provider, other.instance_type, other.region,
+            "Request a quote from {there} for {instance_type} in {region}, and confirm capacity. Include \
+             the cost of moving data and of replacing {provider} services.",
         ),
         rationale: format!(
-            "{} costs {} per GPU-hour at {provider} and is listed at {} at {} ({}, {}), {} less.",
-            model.name,
+            "{} costs {} per GPU-hour at {provider} and {} at {}, {} less.",
+            other.model,
             usd(now),
-            usd(other.nano_usd_per_gpu_hour),
-            other.provider,
-            other.region,
-            other.as_of,
+            usd(hourly(other)),
+            origin(other),
             percent(discount),
         ),
         saving: REMAINING.map(|share| share * discount),
         confidence: 0.35,
         evidence: vec![
-            ("alternative.price", dollars(other.nano_usd_per_gpu_hour), "{USD}/h"),
+            ("alternative.price", dollars(hourly(other)), "{USD}/h"),
             ("current.price", dollars(now), "{USD}/h"),
         ],
     };
@@ -337,54 +381,93 @@ mod tests {
 
     use super::*;
 
-    fn respond(settings: &Settings, gpu: Gpu) -> Response {
-        Rate::recommend(settings, &window(vec![gpu]))
+    const A100: &str = "NVIDIA A100-SXM4-80GB";
+    const H100: &str = "NVIDIA H100 80GB HBM3";
+
+    fn respond(settings: &Settings, gpu: Gpu, offers: &[Offer]) -> Response {
+        let window = Window { offers: offers.to_vec(), ..window(vec![gpu]) };
+        Rate::recommend(settings, &window)
     }
 
-    fn recommendations(settings: &Settings, gpu: Gpu) -> Vec<Recommendation> {
-        respond(settings, gpu).recommendations
+    fn recommendations(settings: &Settings, gpu: Gpu, offers: &[Offer]) -> Vec<Recommendation> {
+        respond(settings, gpu, offers).recommendations
     }
 
     fn levers(found: &[Recommendation]) -> Vec<&str> {
         found.iter().map(|one| one.lever.as_str()).collect()
     }
 
-    fn at(provider: &str, region: &str, instance_type: &str, nano_usd: u64) -> Option<Price> {
-        Some(Price {
+    fn at(provider: &str, region: &str, instance_type: &str, nano_usd: u64) -> Price {
+        Price {
             provider: Some(provider.to_owned()),
             region: Some(region.to_owned()),
             instance_type: Some(instance_type.to_owned()),
             nano_usd_per_gpu_hour: nano_usd,
             ..price()
-        })
+        }
     }
 
-    fn interruptible(price: Option<Price>) -> Gpu {
-        let model = "NVIDIA A100-SXM4-80GB".to_owned();
-        Gpu { price, model, interruptible: true, ..steady(3_600, 0.9) }
+    fn offer(model: &str, plan: Plan, price: Price) -> Offer {
+        let price = Price { plan: Some(plan), ..price };
+        Offer { model: model.to_owned(), gpus: 1, memory_bytes: None, price }
+    }
+
+    fn interruptible(price: Price) -> Gpu {
+        Gpu {
+            price: Some(price),
+            model: A100.to_owned(),
+            interruptible: true,
+            ..steady(3_600, 0.9)
+        }
     }
 
     #[test]
-    fn spot_needs_declared_work_and_a_price_of_this_region() {
-        let listed = at("gcp", "us-central1", "a2-ultragpu-1g", 5_068_799_996);
+    fn spot_needs_declared_work_and_a_price_of_this_place() {
+        let here = |nano_usd| at("gcp", "us-central1", "a2-ultragpu-1g", nano_usd);
+        let spot = [offer(A100, Plan::Spot, here(2_759_546_000))];
         let settings = Settings::default();
-        let found = recommendations(&settings, interruptible(listed.clone()));
-        let spot = found.iter().find(|one| one.lever == "spot").unwrap();
-        assert!(spot.saving.expected < 0.456 && spot.saving.expected > 0.4, "{:?}", spot.saving);
-        let undeclared = Gpu { interruptible: false, ..interruptible(listed) };
-        assert!(!levers(&recommendations(&settings, undeclared.clone())).contains(&"spot"));
+        let paid = interruptible(here(5_068_798_000));
+        let found = recommendations(&settings, paid.clone(), &spot);
+        let one = found.iter().find(|one| one.lever == "spot").unwrap();
+        assert!(one.saving.expected < 0.456 && one.saving.expected > 0.4, "{:?}", one.saving);
+        assert!(one.saving.low > 0.0, "a price of this provider and model, with its source");
+        assert!(
+            one.rationale.contains("gcp us-central1 (a test, 2026-07-20)"),
+            "{}",
+            one.rationale
+        );
+        let undeclared = Gpu { interruptible: false, ..paid.clone() };
+        assert!(recommendations(&settings, undeclared.clone(), &spot).is_empty());
         let always = Settings { interruptible: true, ..Settings::default() };
-        assert!(levers(&recommendations(&always, undeclared)).contains(&"spot"));
-        let azure = at("azure", "eastus", "Standard_NC24ads_A100_v4", 3_673_000_000);
-        let response = respond(&settings, interruptible(azure));
-        assert!(!levers(&response.recommendations).contains(&"spot"));
-        assert_eq!(response.needs[0].missing, "spot_price");
+        assert_eq!(levers(&recommendations(&always, undeclared, &spot)), ["spot"]);
+        for other in [
+            offer(A100, Plan::Spot, at("azure", "us-central1", "a2-ultragpu-1g", 2_759_546_000)),
+            offer(A100, Plan::Spot, at("gcp", "us-east4", "a2-ultragpu-1g", 2_759_546_000)),
+            offer(A100, Plan::Spot, at("gcp", "us-central1", "a2-ultragpu-8g", 2_759_546_000)),
+            offer(H100, Plan::Spot, here(2_759_546_000)),
+            offer(A100, Plan::Spot, Price { estimated: true, ..here(2_759_546_000) }),
+        ] {
+            let response = respond(&settings, paid.clone(), &[other]);
+            assert!(response.recommendations.is_empty());
+            assert_eq!(response.needs[0].missing, "spot_price");
+        }
     }
 
     fn v100(seconds: usize) -> Gpu {
         let model = "Tesla V100-SXM2-16GB".to_owned();
         let price = at("aws", "us-east-1", "p3.2xlarge", 3_060_000_000);
-        Gpu { model, price, ..steady(seconds, 0.9) }
+        Gpu { model, price: Some(price), ..steady(seconds, 0.9) }
+    }
+
+    /// Published terms, as a price book of a user has them.
+    fn terms() -> [Offer; 2] {
+        let terms = |plan, nano_usd| {
+            offer("Tesla V100-SXM2-16GB", plan, at("aws", "us-east-1", "p3.2xlarge", nano_usd))
+        };
+        [
+            terms(Plan::ReservedOneYear, 1_820_000_000),
+            terms(Plan::ReservedThreeYears, 1_310_000_000),
+        ]
     }
 
     #[test]
@@ -392,7 +475,7 @@ mod tests {
         let at = |hours_per_month| {
             let settings =
                 Settings { hours_per_month, min_commit_seconds: 3_600.0, ..Settings::default() };
-            let found = recommendations(&settings, v100(3_600));
+            let found = recommendations(&settings, v100(3_600), &terms());
             found.into_iter().find(|one| one.lever == "reserved_1y").map(|a| a.saving.expected)
         };
         assert!((at(720.0).unwrap() - 0.4052).abs() < 1e-4);
@@ -403,46 +486,58 @@ mod tests {
 
     #[test]
     fn commitment_needs_a_week_and_terms_of_its_model() {
-        let reserved = |settings: &Settings, gpu| {
-            levers(&recommendations(settings, gpu)).contains(&"reserved_1y")
+        let found = |settings: &Settings, gpu, offers: &[Offer]| -> Vec<String> {
+            recommendations(settings, gpu, offers).into_iter().map(|one| one.lever).collect()
         };
-        assert!(!reserved(&Settings::default(), v100(86_400)));
+        assert!(found(&Settings::default(), v100(86_400), &terms()).is_empty());
         let short = Settings { min_commit_seconds: 3_600.0, ..Settings::default() };
-        assert!(reserved(&short, v100(3_600)));
-        assert!(!reserved(&short, steady(3_600, 0.9)), "no terms for an H100");
+        assert_eq!(found(&short, v100(3_600), &terms()), ["reserved_1y", "reserved_3y"]);
+        assert!(found(&short, v100(3_600), &[]).is_empty(), "no terms");
+        assert!(found(&short, steady(3_600, 0.9), &terms()).is_empty(), "no terms for an H100");
     }
 
     #[test]
     fn lower_prices_are_dated_and_compared_with_the_price_paid() {
+        let offers = [
+            offer(H100, Plan::OnDemand, at("gcp", "us-central1", "a3-highgpu-8g", 11_060_000_000)),
+            offer(H100, Plan::OnDemand, at("gcp", "us-central1", "a3-highgpu-1g", 10_000_000_000)),
+            offer(H100, Plan::OnDemand, at("aws", "us-east-1", "p5.48xlarge", 6_880_000_000)),
+            offer(A100, Plan::OnDemand, at("aws", "us-east-1", "p4de.24xlarge", 3_430_000_000)),
+        ];
         let mut gpu = steady(3_600, 0.9);
-        gpu.price = at("gcp", "europe-west3", "a3-highgpu-8g", 14_000_000_000);
-        let found = recommendations(&Settings::default(), gpu.clone());
+        gpu.price = Some(at("gcp", "europe-west3", "a3-highgpu-8g", 14_000_000_000));
+        let found = recommendations(&Settings::default(), gpu.clone(), &offers);
         assert_eq!(levers(&found), ["region", "provider"]);
+        let region = &found[0].rationale;
+        assert!(region.contains("$11.06 at gcp us-central1 (a test, 2026-07-20)"), "{region}");
+        let provider = &found[1].rationale;
         assert!(
-            found[0].rationale.contains("us-central1 (gcp, 2026-08-06)"),
-            "{}",
-            found[0].rationale
+            provider.contains("costs $14.00") && provider.contains("$6.88 at aws"),
+            "{provider}"
         );
-        assert!(found[1].rationale.contains("costs $14.00"), "{}", found[1].rationale);
         assert!(found.iter().all(|one| one.saving.low == 0.0));
-        gpu.price = at("gcp", "europe-west3", "a3-highgpu-8g", 6_000_000_000);
-        assert!(recommendations(&Settings::default(), gpu).is_empty(), "it pays less already");
+        gpu.price = Some(at("gcp", "europe-west3", "a3-highgpu-8g", 6_000_000_000));
+        assert!(
+            recommendations(&Settings::default(), gpu, &offers).is_empty(),
+            "it pays less already"
+        );
     }
 
     #[test]
     fn estimated_unpriced_and_other_plans_are_skipped() {
         let settings = Settings { interruptible: true, ..Settings::default() };
-        assert!(recommendations(&settings, unpriced(steady(3_600, 0.9))).is_empty());
+        let offers =
+            [offer(H100, Plan::OnDemand, at("aws", "us-east-1", "p5.48xlarge", 6_880_000_000))];
+        assert!(recommendations(&settings, unpriced(steady(3_600, 0.9)), &offers).is_empty());
         for change in [
             |price| Price { plan: Some(Plan::Owned), ..price },
             |price| Price { plan: Some(Plan::Spot), ..price },
             |price| Price { estimated: true, ..price },
         ] {
-            let price = at("gcp", "europe-west3", "a3-highgpu-8g", 14_000_000_000).map(change);
-            assert!(
-                respond(&settings, Gpu { price, ..steady(3_600, 0.9) }).recommendations.is_empty()
-            );
+            let price = Some(change(at("gcp", "europe-west3", "a3-highgpu-8g", 14_000_000_000)));
+            let gpu = Gpu { price, ..steady(3_600, 0.9) };
+            assert!(respond(&settings, gpu, &offers).recommendations.is_empty());
         }
-        assert!(recommendations(&settings, steady(1_200, 0.9)).is_empty(), "20 minutes");
+        assert!(recommendations(&settings, steady(1_200, 0.9), &offers).is_empty(), "20 minutes");
     }
 }

@@ -1,7 +1,7 @@
 //! Interprets memory use: in use, preallocated, or rising. Must not depend on utilization.
 
 use crate::Gpu;
-use crate::column::{mean, observed};
+use crate::column::{mean, observed, peak};
 
 /// Share of the memory from which a constant block may be preallocated: below it, the block is small
 /// enough to be treated as in use.
@@ -17,6 +17,11 @@ const STARTUP: usize = 20;
 const PARTS: usize = 8;
 const RISE: f64 = 0.1;
 
+/// The recent parts of the window that are looked at, if all of it does not rise: earlier low use must not
+/// hide a rise. None is shorter than half an hour.
+const RECENT: [usize; 3] = [2, 4, 8];
+const MIN_RECENT_SECONDS: f64 = 1_800.0;
+
 /// How a GPU uses its memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Memory {
@@ -26,7 +31,7 @@ pub enum Memory {
     InUse(f64),
     /// A large block of constant size: how much of it is in use is unknown.
     Pool(f64),
-    /// It rises all the time.
+    /// It rises all the time, or has risen without a pause since it was lower.
     Rising {
         /// The last share in use.
         share: f64,
@@ -75,18 +80,33 @@ impl Gpu {
     }
 }
 
+/// Looks for a rise in all of the column, then in its recent parts.
 fn rising(column: &[f64], total: f64, step_seconds: f64) -> Option<Memory> {
+    rise(column, &[], total, step_seconds).or_else(|| {
+        let parts = RECENT.into_iter().map(|part| column.len() - column.len() / part);
+        let long = parts
+            .filter(|start| (column.len() - start) as f64 * step_seconds >= MIN_RECENT_SECONDS);
+        long.map(|start| column.split_at(start))
+            .find_map(|(earlier, recent)| rise(recent, earlier, total, step_seconds))
+    })
+}
+
+/// The rise over a column, to more than was in use earlier.
+fn rise(column: &[f64], earlier: &[f64], total: f64, step_seconds: f64) -> Option<Memory> {
     let part = column.len() / PARTS;
     if part == 0 {
         return None;
     }
-    let means: Option<Vec<_>> = column.chunks(part).take(PARTS).map(mean).collect();
-    let means = means?;
-    let (first, last) = (means.first()?, means.last()?);
+    let mean_of = |number: usize| mean(&column[number * part..(number + 1) * part]);
+    // Most columns do not rise: their ends tell.
+    let (first, last) = (mean_of(0)?, mean_of(PARTS - 1)?);
     // Each part must rise by a good part of the mean rise: no steps, no saturation.
     let rise = (last - first) / (PARTS - 1) as f64;
-    let is_steady = means.windows(2).all(|pair| pair[1] - pair[0] >= 0.5 * rise);
-    if !is_steady || last - first < RISE * total {
+    if last - first < RISE * total || peak(earlier).is_some_and(|peak| peak > first + rise) {
+        return None;
+    }
+    let means: Option<Vec<_>> = (0..PARTS).map(mean_of).collect();
+    if !means?.windows(2).all(|pair| pair[1] - pair[0] >= 0.5 * rise) {
         return None;
     }
     let now = observed(column).last()?;
@@ -130,5 +150,26 @@ mod tests {
         assert!(!with(|point| if point < 300 { 5.0 } else { 60.0 }).is_rising());
         assert!(!with(|point| 40.0 + (point % 100) as f64 / 10.0).is_rising());
         assert!(!with(|point| 40.0 + point as f64 / 200.0).is_rising());
+    }
+
+    #[test]
+    fn earlier_low_use_does_not_hide_a_rise() {
+        let with = |step_seconds, memory: &dyn Fn(usize) -> f64| {
+            let gpu = steady(600, 0.5);
+            let memory = (0..600).map(|point| memory(point) * GIB).collect();
+            Gpu { memory, ..gpu }.memory_use(step_seconds)
+        };
+        // A sixth of the window, as the last four hours of a day.
+        let late = |point: usize| 20.0 + point.saturating_sub(500) as f64 * 0.56;
+        let Memory::Rising { share, seconds_left } = with(144.0, &late) else {
+            panic!("not rising")
+        };
+        assert!((share - 0.95).abs() < 0.01, "{share}");
+        assert!((seconds_left / 60.0 - 17.0).abs() < 3.0, "{seconds_left}");
+        assert!(!with(4.0, &late).is_rising(), "five minutes are no trend");
+        let cycles = |point: usize| 20.0 + (point % 100) as f64 * 0.4;
+        assert!(!with(144.0, &cycles).is_rising(), "it was as full before");
+        let grown = |point: usize| if point < 560 { 20.0 } else { 60.0 };
+        assert!(!with(144.0, &grown).is_rising(), "a step, without a trend");
     }
 }

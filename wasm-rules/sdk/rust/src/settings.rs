@@ -11,11 +11,13 @@
 //!     profile: text = "training" of ["training", "serving"];
 //!     /// A switch.
 //!     spot: flag = true;
+//!     /// Numbers of at least 0, by name.
+//!     weights: numbers = {};
 //! }
 //! # assert_eq!(Settings::default().profile, "training");
 //! ```
 //!
-//! For lists and maps, implement [`Settings`] by hand with [`RawSettings::map`] and
+//! For lists and other maps, implement [`Settings`] by hand with [`RawSettings::map`] and
 //! [`RawSettings::list`].
 
 use std::fmt;
@@ -111,6 +113,16 @@ impl RawSettings {
         })
     }
 
+    /// Returns the numbers of a map, by name.
+    #[must_use]
+    pub fn numbers(&self, path: &str) -> Vec<(String, f64)> {
+        let number = |(name, value): (&str, &Value)| match value {
+            Value::Number(number) => Some((name.to_owned(), *number)),
+            _ => None,
+        };
+        self.map(path).filter_map(number).collect()
+    }
+
     /// Returns the items of a list of objects, in order: `commitments.0.model` is `model` in the first
     /// item of `list("commitments")`.
     #[must_use]
@@ -133,7 +145,7 @@ impl RawSettings {
 /// Defines the struct `Settings`; each field has a description, a default and a range.
 #[macro_export]
 macro_rules! settings {
-    ($($(#[doc = $description:literal])+ $name:ident : $kind:ident = $default:literal
+    ($($(#[doc = $description:literal])+ $name:ident : $kind:ident = $default:tt
         $(in $low:literal ..= $high:literal)? $(of [$($option:literal),+])?;)+) => {
         /// Settings of this policy.
         #[allow(unreachable_pub, reason = "visibility depends on the caller's module")]
@@ -144,7 +156,7 @@ macro_rules! settings {
 
         impl Default for Settings {
             fn default() -> Self {
-                Self { $($name: $default,)+ }
+                Self { $($name: $crate::setting_default!($kind, $default),)+ }
             }
         }
 
@@ -182,20 +194,36 @@ macro_rules! setting_type {
     (number) => { f64 };
     (flag) => { bool };
     (text) => { &'static str };
+    (numbers) => { Vec<(String, f64)> };
+}
+
+/// The default of a field.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! setting_default {
+    (numbers, {}) => {
+        Vec::new()
+    };
+    ($kind:ident, $default:tt) => {
+        $default
+    };
 }
 
 /// The type and default of a field in the schema.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setting_schema {
-    (number, $default:literal) => {
+    (number, $default:tt) => {
         concat!("\"type\":\"number\",\"default\":", $default)
     };
-    (flag, $default:literal) => {
+    (flag, $default:tt) => {
         concat!("\"type\":\"boolean\",\"default\":", $default)
     };
-    (text, $default:literal) => {
+    (text, $default:tt) => {
         concat!("\"type\":\"string\",\"default\":\"", $default, "\"")
+    };
+    (numbers, {}) => {
+        "\"type\":\"object\",\"additionalProperties\":{\"type\":\"number\",\"minimum\":0}"
     };
 }
 
@@ -203,17 +231,20 @@ macro_rules! setting_schema {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setting_read {
-    ($raw:ident, number, $name:expr, $default:literal) => {
+    ($raw:ident, number, $name:expr, $default:tt) => {
         $raw.number($name).unwrap_or($default)
     };
-    ($raw:ident, flag, $name:expr, $default:literal) => {
+    ($raw:ident, flag, $name:expr, $default:tt) => {
         $raw.flag($name).unwrap_or($default)
     };
-    ($raw:ident, text, $name:expr, $default:literal, [$($option:literal),+]) => {
+    ($raw:ident, text, $name:expr, $default:tt, [$($option:literal),+]) => {
         match $raw.text($name) {
             $(Some($option) => $option,)+
             _ => $default,
         }
+    };
+    ($raw:ident, numbers, $name:expr, {}) => {
+        $raw.numbers($name)
     };
 }
 
@@ -240,6 +271,8 @@ mod tests {
         profile: text = "one" of ["one", "two"];
         /// A switch.
         on: flag = true;
+        /// By name.
+        weights: numbers = {};
     }
 
     fn raw(pairs: &[(&str, Value)]) -> RawSettings {
@@ -251,15 +284,20 @@ mod tests {
         let default = <Settings as super::Settings>::read(&RawSettings::default()).unwrap();
         assert_eq!(default, Settings::default());
         let text = Value::Text("two".into());
-        let some =
-            raw(&[("share", Value::Number(0.5)), ("profile", text), ("on", Value::Flag(false))]);
+        let some = raw(&[
+            ("share", Value::Number(0.5)),
+            ("profile", text),
+            ("on", Value::Flag(false)),
+            ("weights.a b", Value::Number(2.0)),
+        ]);
         let settings = <Settings as super::Settings>::read(&some).unwrap();
-        assert_eq!(settings, Settings { share: 0.5, profile: "two", on: false });
+        let weights = vec![("a b".to_owned(), 2.0)];
+        assert_eq!(settings, Settings { share: 0.5, profile: "two", on: false, weights });
     }
 
     #[test]
     fn schema_describes_fields() {
-        let schema = r#"{"type":"object","properties":{"share":{"description":"A \"quoted\" share.","type":"number","default":0.25,"minimum":0.0,"maximum":1.0},"profile":{"description":"One of two.","type":"string","default":"one","enum":["one","two"]},"on":{"description":"A switch.","type":"boolean","default":true}},"additionalProperties":false}"#;
+        let schema = r#"{"type":"object","properties":{"share":{"description":"A \"quoted\" share.","type":"number","default":0.25,"minimum":0.0,"maximum":1.0},"profile":{"description":"One of two.","type":"string","default":"one","enum":["one","two"]},"on":{"description":"A switch.","type":"boolean","default":true},"weights":{"description":"By name.","type":"object","additionalProperties":{"type":"number","minimum":0}}},"additionalProperties":false}"#;
         assert_eq!(<Settings as super::Settings>::schema(), schema);
     }
 

@@ -13,7 +13,8 @@ const START: u64 = 1_785_110_400_000_000_000;
 const NANO_USD_PER_SECOND: u64 = 1_000_000;
 const MAX_POINTS: usize = 600;
 
-/// Returns a window of these GPUs, as long as the longest of them.
+/// Returns a window of these GPUs, as long as the longest of them, with offers of the instances that they
+/// may be on: `p5.48xlarge` with eight GPUs and `p5.4xlarge` with one.
 #[must_use]
 pub fn window(gpus: Vec<Gpu>) -> Window {
     let all =
@@ -34,7 +35,10 @@ pub fn window(gpus: Vec<Gpu>) -> Window {
         step_seconds: step(seconds as usize) as f64,
         gpus,
         metrics: Vec::new(),
-        offers: Vec::new(),
+        offers: vec![
+            offer("NVIDIA H100 80GB HBM3", 8, "p5.48xlarge", 80, price().nano_usd_per_gpu_hour),
+            offer("NVIDIA H100 80GB HBM3", 1, "p5.4xlarge", 80, 6_880_000_000),
+        ],
         previous: Vec::new(),
     }
 }
@@ -198,22 +202,28 @@ pub fn with_power(gpu: Gpu, watts: f64) -> Gpu {
 
 /// Adds offers of two smaller GPUs at aws in us-east-1.
 #[must_use]
-pub fn with_offers(window: Window) -> Window {
-    let offer = |model: &str, instance_type: &str, gib: u64, nano_usd_per_gpu_hour| Offer {
+pub fn with_offers(mut window: Window) -> Window {
+    window.offers.extend([
+        offer("NVIDIA L4", 1, "g6.xlarge", 24, 804_800_000),
+        offer("NVIDIA L40S", 1, "g6e.xlarge", 48, 1_861_000_000),
+    ]);
+    window
+}
+
+fn offer(
+    model: &str,
+    gpus: u32,
+    instance_type: &str,
+    gib: u64,
+    nano_usd_per_gpu_hour: u64,
+) -> Offer {
+    let instance_type = Some(instance_type.to_owned());
+    Offer {
         model: model.to_owned(),
-        gpus: 1,
+        gpus,
         memory_bytes: Some(gib << 30),
-        price: Price {
-            nano_usd_per_gpu_hour,
-            instance_type: Some(instance_type.to_owned()),
-            ..price()
-        },
-    };
-    let offers = vec![
-        offer("NVIDIA L4", "g6.xlarge", 24, 804_800_000),
-        offer("NVIDIA L40S", "g6e.xlarge", 48, 1_861_000_000),
-    ];
-    Window { offers, ..window }
+        price: Price { nano_usd_per_gpu_hour, instance_type, ..price() },
+    }
 }
 
 /// Removes the price, costs and waste.

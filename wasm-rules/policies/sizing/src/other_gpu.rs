@@ -1,0 +1,403 @@
+//! Another GPU of the same provider and region, smaller or larger, compared with the price paid.
+//!
+//! Dollars per unit of work decide where the throughput on both is known. Otherwise it is not computed from
+//! peaks: they only exclude models that cannot be enough, the low saving is 0, and where the throughput
+//! alone decides, it is missing. Must not depend on how a GPU gets more work.
+
+use phasemeter_policy::column::quantile;
+use phasemeter_policy::{Gpu, Memory, Offer, Plan, Price, Saving, Window, Workload, same_model};
+use phasemeter_specs::{Architecture, Model, Unit};
+
+use crate::load::{doublings, is_steady, is_unbalanced, saved_by_batch};
+use crate::profile::Profile;
+use crate::{Settings, serves};
+
+/// Utilization from which a GPU is productive, so that memory does not keep it from its work.
+const PRODUCTIVE: f64 = 0.7;
+
+/// Compute-bound share of the time from which a GPU is full.
+const FULL_TIME: f64 = 0.9;
+
+/// Memory of a larger GPU that a job may use now, so that twice the batch fits.
+const MAX_BEFORE_DOUBLING: f64 = 0.63;
+
+/// Peaks of a GPU that is as fast, relative to this one.
+const AS_FAST: f64 = 0.95;
+
+/// Share of the price difference that another GPU saves: low, expected, high. Less if the work takes
+/// longer there. An assumption.
+const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
+
+/// Why another GPU costs less.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Reason {
+    /// Fewer peaks and less memory suffice. Whether this one is far too large.
+    Smaller { oversized: bool },
+    /// Memory limits the batch here, and not there.
+    MoreMemory,
+    /// As fast by its peaks, with as much memory, at a lower price.
+    Newer,
+    /// Throughput there, relative to here, as it was measured.
+    Measured { ratio: f64 },
+}
+
+/// Another GPU for a GPU.
+#[derive(Clone, Copy)]
+pub(crate) struct Finding<'a> {
+    pub(crate) gpu: &'a Gpu,
+    pub(crate) paid: &'a Price,
+    pub(crate) offer: &'a Offer,
+    pub(crate) reason: Reason,
+    pub(crate) saving: Saving,
+    pub(crate) confidence: f64,
+}
+
+/// A larger GPU that may cost less per unit of work: throughput decides.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub(crate) gpu: &'a Gpu,
+    pub(crate) paid: &'a Price,
+    pub(crate) offer: &'a Offer,
+}
+
+/// Chooses other GPUs, or asks for throughput.
+pub(crate) fn choose<'a>(
+    observed: &[&'a Gpu],
+    units: &[Unit<'_>],
+    window: &'a Window,
+    settings: &Settings,
+) -> (Vec<Finding<'a>>, Vec<Question<'a>>) {
+    let (mut findings, mut questions) = (Vec::new(), Vec::new());
+    for gpu in observed.iter().copied() {
+        let Some(now) = Current::of(gpu, units, window, settings) else { continue };
+        let found = now.measured().or_else(|| {
+            // A stage that waits for others needs balance.
+            let balanced = !is_unbalanced(gpu, observed);
+            balanced.then(|| now.smaller()).flatten()
+        });
+        match found.or_else(|| now.with_more_memory()).or_else(|| now.newer()) {
+            Some(finding) => findings.push(finding),
+            None => questions.extend(now.question()),
+        }
+    }
+    (findings, questions)
+}
+
+/// A GPU with its price, on an instance of its own.
+struct Current<'a, 'b> {
+    gpu: &'a Gpu,
+    paid: &'a Price,
+    model: &'static Model,
+    memory: Memory,
+    window: &'a Window,
+    settings: &'b Settings,
+    profile: &'static Profile,
+}
+
+impl<'a, 'b> Current<'a, 'b> {
+    /// Conditions that take the least come first.
+    fn of(
+        gpu: &'a Gpu,
+        units: &[Unit<'_>],
+        window: &'a Window,
+        settings: &'b Settings,
+    ) -> Option<Self> {
+        let paid = gpu.price.as_ref().filter(|price| {
+            matches!(price.plan, None | Some(Plan::OnDemand))
+                && price.provider.is_some()
+                && !price.estimated
+        })?;
+        let is_long = gpu.accounts.observed().seconds >= settings.min_size_seconds;
+        if !is_long || gpu.workload == Workload::Interactive || !is_steady(gpu) {
+            return None;
+        }
+        let own = |unit: &&Unit<'_>| unit.gpus.iter().any(|other| std::ptr::eq(*other, gpu));
+        units.iter().find(own).filter(|unit| unit.is_returnable() && unit.gpus.len() == 1)?;
+        let memory = gpu.memory_use(window.step_seconds);
+        let model = Model::of(&gpu.model).filter(|_| !memory.is_rising())?;
+        let profile = Profile::of(settings.profile);
+        Some(Self { gpu, paid, model, memory, window, settings, profile })
+    }
+
+    fn level(&self) -> f64 {
+        self.gpu.accounts.busy().level()
+    }
+
+    /// Instances with one GPU of another model, with their price relative to the one paid.
+    fn offers(&self) -> impl Iterator<Item = (&'a Offer, f64)> {
+        let paid = self.paid.nano_usd_per_gpu_hour.max(1) as f64;
+        let own = self.model.name;
+        let offers = self
+            .window
+            .offers_beside(self.paid)
+            .filter(move |offer| offer.gpus == 1 && !same_model(&offer.model, own));
+        offers.map(move |offer| (offer, offer.price.nano_usd_per_gpu_hour as f64 / paid))
+    }
+
+    /// The least and the most by which the other model is faster, as its peaks of arithmetic and bandwidth
+    /// bound it. `None` if it lacks formats that this one has, or they are unknown.
+    fn speed(&self, offer: &Offer) -> Option<(f64, f64)> {
+        let other = Model::of(&offer.model)?;
+        let flops = other.tflops()? / self.model.tflops()?;
+        let bandwidth = other.bandwidth_gb_s? / self.model.bandwidth_gb_s?;
+        (other.architecture >= self.model.architecture.min(Architecture::Ampere))
+            .then_some((flops.min(bandwidth), flops.max(bandwidth)))
+    }
+
+    /// Whether what is in use now fits. Of a preallocated block, all of it.
+    fn fits(&self, offer: &Offer) -> bool {
+        let total = self.gpu.memory_total_bytes.map(|total| total as f64);
+        let needed = match self.memory {
+            Memory::InUse(_) => self.gpu.memory_peak().map(|it| it / self.profile.memory_short),
+            _ => total,
+        };
+        let has = offer.memory_bytes.map(|bytes| bytes as f64);
+        // Drivers report a few percent less than datasheets.
+        needed.zip(has).is_some_and(|(needed, has)| needed <= has)
+    }
+
+    fn found(&self, offer: &'a Offer, reason: Reason, saving: Saving, sure: f64) -> Finding<'a> {
+        let confidence = sure * self.gpu.confidence();
+        Finding { gpu: self.gpu, paid: self.paid, offer, reason, saving, confidence }
+    }
+
+    /// The measured throughput of a model.
+    fn throughput(&self, model: &str) -> Option<f64> {
+        let known = self.settings.throughput.iter().filter(|(name, _)| same_model(name, model));
+        known.map(|(_, work)| *work).find(|work| *work > 0.0)
+    }
+
+    /// The least dollars per unit of work, of the models whose throughput is known.
+    fn measured(&self) -> Option<Finding<'a>> {
+        let own = self.throughput(self.model.name)?;
+        // Of a service, demand decides how much work there is, unless it is full.
+        if serves(self.gpu) && !self.is_full() {
+            return None;
+        }
+        let offers = self.offers().filter_map(|(offer, price)| {
+            let ratio = self.throughput(&offer.model)? / own;
+            self.fits(offer).then_some((offer, ratio, price / ratio))
+        });
+        let (offer, ratio, cost) = offers.min_by(|a, b| a.2.total_cmp(&b.2))?;
+        let saved = 1.0 - cost;
+        let saving = Saving::part(saved, DIFFERENCE_SAVED);
+        let found = self.found(offer, Reason::Measured { ratio }, saving, 0.8);
+        (saved >= self.settings.min_lost).then_some(found)
+    }
+
+    /// The cheapest GPU that memory and peaks do not exclude.
+    fn smaller(&self) -> Option<Finding<'a>> {
+        let level = self.level();
+        let lost = self.gpu.lost_underload();
+        let share = self.memory.in_use()?;
+        if level >= self.profile.underutilized || lost < self.settings.min_lost {
+            return None;
+        }
+        let (per_mille, max_load) = self.profile.load;
+        let load = quantile(&self.gpu.utilization, per_mille, 1_000)?;
+        let enough = |offer: &Offer| {
+            self.fits(offer) && self.speed(offer).is_some_and(|(least, _)| load <= max_load * least)
+        };
+        let offers = self.offers().filter(|(offer, price)| *price < 1.0 && enough(offer));
+        let (offer, price) = offers.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let (max_level, max_memory) = self.profile.oversized;
+        let oversized = level < max_level && share < max_memory;
+        let saving = Saving::part((1.0 - price).min(lost), DIFFERENCE_SAVED);
+        let sure = if oversized { 0.75 } else { 0.65 };
+        Some(self.found(offer, Reason::Smaller { oversized }, saving, sure))
+    }
+
+    /// A GPU with enough memory for twice the batch, if that costs less.
+    fn with_more_memory(&self) -> Option<Finding<'a>> {
+        let limited = self.gpu.workload == Workload::Training
+            && self.level() < PRODUCTIVE
+            && self.gpu.lost_underload() >= self.settings.min_lost
+            && self.memory.in_use().is_some_and(|share| share >= self.profile.memory_short);
+        let peak = limited.then(|| self.gpu.memory_peak())??;
+        let offers = self.offers().filter_map(|(offer, price)| {
+            let share = peak / offer.memory_bytes? as f64;
+            let (least, _) = self.speed(offer).filter(|_| share <= MAX_BEFORE_DOUBLING)?;
+            // No faster than here: only the larger batch counts.
+            let (expected, most) = saved_by_batch(self.gpu, doublings(Memory::InUse(share))?);
+            let [expected, most] = [expected, most].map(|it| 1.0 - price * (1.0 - it));
+            (least >= AS_FAST && most >= self.settings.min_lost).then_some((offer, expected, most))
+        });
+        let (offer, expected, most) = offers.max_by(|a, b| a.2.total_cmp(&b.2))?;
+        let saving = Saving::part(1.0, [0.0, expected.max(0.0), most]);
+        Some(self.found(offer, Reason::MoreMemory, saving, 0.45))
+    }
+
+    /// A GPU that is as fast by its peaks, has as much memory and costs less.
+    fn newer(&self) -> Option<Finding<'a>> {
+        let offers = self.offers().filter(|(offer, price)| {
+            1.0 - price >= self.settings.min_lost
+                && self.fits(offer)
+                && self.speed(offer).is_some_and(|(least, _)| least >= AS_FAST)
+        });
+        let (offer, price) = offers.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let saving = Saving::part(1.0 - price, DIFFERENCE_SAVED);
+        Some(self.found(offer, Reason::Newer, saving, 0.6))
+    }
+
+    /// Whether arithmetic or bandwidth limits the work.
+    fn is_full(&self) -> bool {
+        let activity = self.gpu.sensors.sm_activity;
+        self.gpu.share(|accounts| accounts.compute_bound) >= FULL_TIME
+            && activity.is_none_or(|activity| activity >= self.profile.full)
+    }
+
+    /// A GPU that may cost less per unit of work than this one, which is full: the one whose peaks leave
+    /// the most room.
+    fn question(&self) -> Option<Question<'a>> {
+        if !self.is_full() {
+            return None;
+        }
+        let is_known = |offer: &Offer| {
+            self.throughput(self.model.name).and(self.throughput(&offer.model)).is_some()
+        };
+        let offers = self.offers().filter(|(offer, _)| !is_known(offer));
+        let offers = offers.filter_map(|(offer, price)| {
+            let (_, most) = self.speed(offer).filter(|_| price > 1.0 && self.fits(offer))?;
+            (most > price).then_some((offer, most / price))
+        });
+        let (offer, _) = offers.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Question { gpu: self.gpu, paid: self.paid, offer })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{price, steady, window, with_memory};
+    use phasemeter_specs::units;
+
+    use super::*;
+
+    fn offer(model: &str, gib: u64, nano_usd_per_gpu_hour: u64) -> Offer {
+        let price = Price {
+            nano_usd_per_gpu_hour,
+            instance_type: Some(["an instance of ", model].concat()),
+            ..price()
+        };
+        Offer { model: model.to_owned(), gpus: 1, memory_bytes: Some(gib << 30), price }
+    }
+
+    const L4: &str = "NVIDIA L4";
+    const L40S: &str = "NVIDIA L40S";
+    const A10G: &str = "NVIDIA A10G";
+    const V100: &str = "Tesla V100-SXM2-16GB";
+
+    /// A GPU of this model on an instance of its own at this price, at a level, with memory in use that
+    /// varies.
+    fn alone(model: &str, gib: u64, nano_usd: u64, level: f64, used: f64) -> Gpu {
+        let gpu = with_memory(steady(7_200, level), used);
+        let memory = gpu.memory.iter().enumerate();
+        let memory = memory.map(|(at, bytes)| bytes - (at % 7) as f64 * 1e8).collect();
+        Gpu {
+            model: model.to_owned(),
+            memory_total_bytes: Some(gib << 30),
+            price: Some(offer(model, gib, nano_usd).price),
+            memory,
+            ..gpu
+        }
+    }
+
+    /// What is found for one GPU: model and reason, and the model whose throughput is asked for.
+    fn chosen(
+        gpu: Gpu,
+        offers: &[Offer],
+        settings: &Settings,
+    ) -> (Option<(String, Reason, Saving)>, Option<String>) {
+        let window = Window { offers: offers.to_vec(), ..window(vec![gpu]) };
+        let observed: Vec<_> = window.gpus.iter().collect();
+        let (found, open) = choose(&observed, &units(&window), &window, settings);
+        assert!(found.len() + open.len() <= 1);
+        let found = found.first().map(|it| (it.offer.model.clone(), it.reason, it.saving));
+        (found, open.first().map(|it| it.offer.model.clone()))
+    }
+
+    fn reason(gpu: Gpu, offers: &[Offer]) -> Option<Reason> {
+        let (found, _) = chosen(gpu, offers, &Settings::default());
+        found.map(|(_, reason, saving)| {
+            assert_eq!(saving.low, 0.0, "throughput there is unknown");
+            reason
+        })
+    }
+
+    #[test]
+    fn newer_gpu_with_the_same_peaks_costs_less() {
+        let v100 = || alone(V100, 16, 3_060_000_000, 0.96, 11.0);
+        assert_eq!(reason(v100(), &[offer(L40S, 48, 1_861_000_000)]), Some(Reason::Newer));
+        // Half of the bandwidth.
+        assert_eq!(reason(v100(), &[offer(L4, 24, 804_800_000)]), None);
+        assert_eq!(reason(v100(), &[offer(L40S, 48, 3_000_000_000)]), None, "2% less");
+    }
+
+    #[test]
+    fn more_memory_pays_if_a_larger_batch_does() {
+        let a10g = |price| alone(A10G, 24, price, 0.38, 21.5);
+        let l40s = [offer(L40S, 48, 1_861_000_000)];
+        assert_eq!(reason(a10g(1_624_000_000), &l40s), Some(Reason::MoreMemory));
+        assert_eq!(reason(a10g(1_006_000_000), &l40s), None, "85% dearer");
+        let serving = Gpu { workload: Workload::Serving, ..a10g(1_624_000_000) };
+        assert_eq!(reason(serving, &l40s), None, "a service has no batch size");
+        assert_eq!(
+            reason(alone(A10G, 24, 1_624_000_000, 0.38, 15.0), &l40s),
+            None,
+            "memory is free"
+        );
+    }
+
+    #[test]
+    fn full_gpu_asks_for_throughput_where_it_decides() {
+        let full = || alone(L4, 24, 804_800_000, 0.97, 19.0);
+        let asked = |gpu, offers: &[Offer]| chosen(gpu, offers, &Settings::default()).1;
+        let offers = [offer(A10G, 24, 1_006_000_000), offer(L40S, 48, 1_861_000_000)];
+        assert_eq!(asked(full(), &offers).as_deref(), Some(A10G));
+        assert_eq!(asked(full(), &[offer(L40S, 48, 9_000_000_000)]), None, "its peaks exclude it");
+        assert_eq!(asked(alone(L4, 24, 804_800_000, 0.7, 19.0), &offers), None, "it is not full");
+        let mut waiting = full();
+        waiting.sensors.sm_activity = Some(0.4);
+        assert_eq!(asked(waiting, &offers), None, "its SMs wait");
+    }
+
+    #[test]
+    fn measured_throughput_decides_by_dollars_per_unit() {
+        let throughput = |a10g: f64| {
+            let models = [(L4, 100.0), (A10G, a10g)];
+            let throughput = models.map(|(model, work)| (model.to_owned(), work)).to_vec();
+            Settings { throughput, ..Settings::default() }
+        };
+        let full = || alone(L4, 24, 800_000_000, 0.97, 19.0);
+        let offers = [offer(A10G, 24, 1_000_000_000)];
+        // 1.25 times the price.
+        let (found, asked) = chosen(full(), &offers, &throughput(200.0));
+        let (_, reason, saving) = found.unwrap();
+        assert_eq!((reason, asked), (Reason::Measured { ratio: 2.0 }, None));
+        assert!((saving.high - 0.375).abs() < 1e-9 && saving.low == 0.0, "{saving:?}");
+        let (found, asked) = chosen(full(), &offers, &throughput(126.0));
+        assert!(
+            found.is_none() && asked.is_none(),
+            "1% less does not justify a move, and it is known"
+        );
+        let half = Gpu { workload: Workload::Serving, ..alone(L4, 24, 800_000_000, 0.7, 19.0) };
+        assert!(chosen(half, &offers, &throughput(200.0)).0.is_none(), "demand limits it");
+    }
+
+    #[test]
+    fn profile_decides_what_is_small_enough() {
+        let gpu = || alone("NVIDIA H100 80GB HBM3", 80, 6_880_000_000, 0.18, 36.0);
+        let found = |profile| {
+            let settings = Settings { profile, ..Settings::default() };
+            chosen(gpu(), &[offer(L40S, 48, 1_861_000_000)], &settings).0.map(|it| it.1)
+        };
+        // 36 of 48 GiB are 75%, and 36 of 80 are 45%.
+        assert_eq!(found("right-sizing"), Some(Reason::Smaller { oversized: false }));
+        assert_eq!(found("optimization"), Some(Reason::Smaller { oversized: true }));
+        assert_eq!(found("compute-optimizer"), Some(Reason::Smaller { oversized: true }));
+        let fuller = alone("NVIDIA H100 80GB HBM3", 80, 6_880_000_000, 0.18, 40.0);
+        let offers = [offer(L40S, 48, 1_861_000_000)];
+        let settings = |profile| Settings { profile, ..Settings::default() };
+        assert!(chosen(fuller.clone(), &offers, &settings("right-sizing")).0.is_none(), "83%");
+        assert!(chosen(fuller, &offers, &settings("analytics")).0.is_some());
+    }
+}

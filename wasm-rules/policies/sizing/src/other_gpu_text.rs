@@ -1,0 +1,149 @@
+//! What is written about another GPU. Must not depend on how it was chosen.
+
+use phasemeter_policy::format::{count, decimal, gib, percent, subject, usd};
+use phasemeter_policy::{
+    Effort, Evidence, Gpu, Need, Offer, Recommendation, Remediation, Response, Saving, Target,
+    evidence, groups,
+};
+
+use crate::other_gpu::{Finding, Question, Reason};
+
+/// Recommends what was chosen, and names the throughput that decides as missing.
+pub(crate) fn response(findings: Vec<Finding<'_>>, questions: Vec<Question<'_>>) -> Response {
+    let same = |a: &Finding<'_>, b: &Finding<'_>| {
+        let apart = (a.gpu.accounts.busy().level() - b.gpu.accounts.busy().level()).abs();
+        std::ptr::eq(a.offer, b.offer) && a.reason == b.reason && apart <= 0.1
+    };
+    let alike = |a: &Question<'_>, b: &Question<'_>| std::ptr::eq(a.offer, b.offer);
+    let (found, open) = (groups(findings, same), groups(questions, alike));
+    Response {
+        recommendations: found.iter().filter_map(|group| recommendation(group)).collect(),
+        needs: open.iter().filter_map(|group| need(group)).collect(),
+    }
+}
+
+/// Recommends another GPU for GPUs with the same one in view.
+fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
+    let first = group.first()?;
+    let Finding { gpu, paid, offer, reason, .. } = *first;
+    let mean =
+        |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
+    let level = mean(|it| it.gpu.accounts.busy().level());
+    let [now, then] = [paid.nano_usd_per_gpu_hour, offer.price.nano_usd_per_gpu_hour];
+    let ratio = then as f64 / now.max(1) as f64;
+    let (code, lever, target, title) = match reason {
+        Reason::Smaller { .. } => {
+            ("sizing.smaller", "smaller_gpu", Target::Underload, "Use a smaller GPU")
+        }
+        Reason::MoreMemory => {
+            ("sizing.larger", "larger_gpu", Target::Underload, "Use a GPU with more memory")
+        }
+        Reason::Newer => ("sizing.newer", "larger_gpu", Target::Rate, "Use a newer GPU"),
+        Reason::Measured { .. } if then < now => {
+            ("sizing.measured", "smaller_gpu", Target::Throughput, "Use a smaller GPU")
+        }
+        Reason::Measured { .. } => {
+            ("sizing.measured", "larger_gpu", Target::Throughput, "Use a larger GPU")
+        }
+    };
+    let size = offer.memory_bytes.map(|it| ["has ", &gib(it as f64), " and "].concat());
+    let there = format!(
+        "{} {}costs {} per hour there ({}), and this one {}. ",
+        offer.model,
+        size.unwrap_or_default(),
+        usd(then),
+        offer.price.source,
+        usd(now),
+    );
+    let who = subject(group.len());
+    let why = match reason {
+        Reason::Smaller { oversized } => format!(
+            "{who} is {} for its work: it runs at {}{}. {there}Its peaks do not exclude it; it saves money \
+             from {} of the throughput here.",
+            if oversized { "far too large" } else { "too large" },
+            percent(level),
+            gpu.memory_peak()
+                .map(|peak| " with up to ".to_owned() + &gib(peak))
+                .unwrap_or_default(),
+            percent(ratio),
+        ),
+        Reason::MoreMemory => format!(
+            "{who} runs at {} with its memory full ({}): memory limits the batch. {there}Twice the batch \
+             fits there, and it saves money if it does {} times as much per hour.",
+            percent(level),
+            percent(gpu.memory_share().unwrap_or(1.0)),
+            decimal(ratio, 2),
+        ),
+        Reason::Newer => format!(
+            "{who} can be replaced by a newer one at {} of its price. {there}By its peaks of arithmetic and \
+             bandwidth it is at least as fast.",
+            percent(ratio),
+        ),
+        Reason::Measured { ratio: speed } => format!(
+            "{who} does less for a dollar than another one: as measured, that does {} times as much per \
+             hour, at {} times the price. {there}",
+            decimal(speed, 2),
+            decimal(ratio, 2),
+        ),
+    };
+    let mut values = evidence([
+        ("busy.utilization", level, "1"),
+        ("current.price", now as f64 / 1e9, "{USD}/h"),
+        ("other.price", then as f64 / 1e9, "{USD}/h"),
+        ("break_even.throughput_ratio", ratio, "1"),
+    ]);
+    values.extend(gpu.memory_share().map(|it| Evidence::new("memory.peak_share", it, "1")));
+    Some(Recommendation {
+        title: title.to_owned(),
+        action: format!(
+            "Try {} with the same work, and compare dollars per unit of it{}. Check the CPUs and the memory \
+             of its host.",
+            name(offer),
+            work_now(gpu).map(|now| ", now ".to_owned() + &now).unwrap_or_default(),
+        ),
+        rationale: why.trim_end().to_owned(),
+        saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
+        confidence: mean(|it| it.confidence),
+        evidence: values,
+        effort: Effort::Medium,
+        remediation: offer.price.instance_type.as_ref().map(|instance_type| Remediation {
+            kind: "instance.resize".to_owned(),
+            parameters: vec![("instance_type".to_owned(), instance_type.clone())],
+        }),
+        ..Recommendation::new(code, target, lever, group.iter().map(|finding| finding.gpu))
+    })
+}
+
+/// `NVIDIA L4 (g6.xlarge, aws us-east-1)`.
+fn name(offer: &Offer) -> String {
+    let price = &offer.price;
+    let [instance_type, provider, region] = [&price.instance_type, &price.provider, &price.region]
+        .map(|part| part.as_deref().unwrap_or_default());
+    format!("{} ({instance_type}, {provider} {region})", offer.model)
+}
+
+/// What a million units of its work cost now, if the work is known.
+fn work_now(gpu: &Gpu) -> Option<String> {
+    let (unit, done) = gpu.work_done.iter().find(|(_, done)| *done > 0.0)?;
+    let million = gpu.bill() as f64 / done * 1e6;
+    Some(format!("{} per million {unit}", usd(million as u64)))
+}
+
+/// Throughput that decides.
+fn need(group: &[Question<'_>]) -> Option<Need> {
+    let Question { gpu, paid, offer } = *group.first()?;
+    let ratio = offer.price.nano_usd_per_gpu_hour as f64 / paid.nano_usd_per_gpu_hour.max(1) as f64;
+    let reason = format!(
+        "{} of this kind is full: work per hour on {}, at {} per hour, decides whether that costs less per \
+         unit of work{}; it does from {} times the work",
+        count(group.len(), "GPU"),
+        name(offer),
+        usd(offer.price.nano_usd_per_gpu_hour),
+        work_now(gpu).map(|now| ", now ".to_owned() + &now).unwrap_or_default(),
+        decimal(ratio, 2),
+    );
+    // The contract allows 300 bytes.
+    let end = reason.char_indices().map(|(at, _)| at).take_while(|at| *at <= 299).last();
+    let reason = if reason.len() > 300 { &reason[..end.unwrap_or(0)] } else { &reason };
+    Some(Need::new("throughput", reason, group.iter().map(|question| question.gpu)))
+}
