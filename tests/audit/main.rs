@@ -28,6 +28,7 @@ mod picture;
 #[path = "../../rules/tests/support/mod.rs"]
 mod policies;
 mod prng;
+mod promises;
 mod reference;
 #[path = "../registry/mod.rs"]
 mod registry;

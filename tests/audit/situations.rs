@@ -1,4 +1,5 @@
-//! Situations: each generated log is accepted whole, and shows what its description states.
+//! Situations: each generated log is accepted whole, shows what its description states, and no
+//! recommendation promises more than it may.
 //!
 //! Prints how the recommendations of the default policies compare with what an expert would give;
 //! `make bench` does the same. Which are given is not asserted here.
@@ -10,6 +11,7 @@ use phasemeter_situations::{
 };
 use serde_json::Value;
 
+use crate::promises;
 use crate::report::{self, list};
 
 /// Values of a range average to its center: difference in percentage points.
@@ -31,6 +33,7 @@ fn situations_are_metered_as_described() {
             assert_eq!(policy["error"], Value::Null, "{id}: {policy:#}");
         }
         check_observed(situation, &report);
+        promises::check(&report, &id);
         matrix.add(compare(situation, &situations, &Report::parse(&report).unwrap()));
     }
     println!("{matrix}");

@@ -11,7 +11,7 @@ const FLEETS: u64 = 1_000;
 /// Audits and replays all fleets, and prints the table.
 pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     let (program, dir) = (paths.phasemeter(), paths.file(""));
-    let score = simulate(Audit { program: &program, dir: &dir }, 0..FLEETS)?;
+    let score = simulate(Audit { program: &program, dir: &dir }, 0..FLEETS, &|_, _| {})?;
     println!("Recommendations of the default policies for random fleets\n");
     println!("{score}");
     let broken = score.broken_bounds();

@@ -7,9 +7,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 use crate::fleet::{Fleet, Plan};
 use crate::log;
-use crate::report::Report;
 
 /// Runs `phasemeter audit`.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +52,7 @@ pub enum AuditError {
 
 impl Audit<'_> {
     /// Writes the logs of a fleet and returns the report on them.
-    pub(crate) fn report(self, fleet: &Fleet) -> Result<Report, AuditError> {
+    pub(crate) fn report(self, fleet: &Fleet) -> Result<Value, AuditError> {
         let logs = self.write_logs(fleet)?;
         let mut command = Command::new(self.program);
         command.env_clear().env("OTEL_RESOURCE_ATTRIBUTES", attributes(fleet));

@@ -43,17 +43,25 @@ use std::thread;
 pub use audit::{Audit, AuditError};
 use case::Replayed;
 pub use fleet::Fleet;
+use report::Report;
 pub use score::Score;
+use serde::Deserialize;
+use serde_json::Value;
 
-/// Audits and replays the fleets of these numbers, on as many threads as there are cores.
+/// Audits and replays the fleets of these numbers, on as many threads as there are cores. `inspect` gets
+/// each number and report.
 ///
 /// # Errors
 /// Returns an error if a fleet cannot be audited.
-pub fn simulate(audit: Audit<'_>, numbers: Range<u64>) -> Result<Score, AuditError> {
+pub fn simulate(
+    audit: Audit<'_>,
+    numbers: Range<u64>,
+    inspect: &(dyn Fn(u64, &Value) + Sync),
+) -> Result<Score, AuditError> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let fleets = |part: usize| {
         let own = numbers.clone().skip(part).step_by(threads).filter_map(Fleet::generate);
-        own.map(|fleet| replay(audit, &fleet)).collect::<Result<Vec<_>, _>>()
+        own.map(|fleet| replay(audit, &fleet, inspect)).collect::<Result<Vec<_>, _>>()
     };
     let fleets = &fleets;
     let parts: Vec<_> = thread::scope(|scope| {
@@ -70,6 +78,13 @@ pub fn simulate(audit: Audit<'_>, numbers: Range<u64>) -> Result<Score, AuditErr
     Ok(score)
 }
 
-fn replay(audit: Audit<'_>, fleet: &Fleet) -> Result<Replayed, AuditError> {
-    Ok(Replayed::of(fleet, &audit.report(fleet)?))
+fn replay(
+    audit: Audit<'_>,
+    fleet: &Fleet,
+    inspect: &(dyn Fn(u64, &Value) + Sync),
+) -> Result<Replayed, AuditError> {
+    let report = audit.report(fleet)?;
+    inspect(fleet.number, &report);
+    let failed = |source| AuditError::Report { fleet: fleet.number, source };
+    Ok(Replayed::of(fleet, &Report::deserialize(&report).map_err(failed)?))
 }

@@ -1,0 +1,149 @@
+//! What a recommendation may promise, checked on every one of a report, and that no large waste is silent.
+//!
+//! The low saving is 0 for whatever needs a trial, another tenant or a quote. It is above 0 only for time
+//! without work on whole instances that can be given back, and for a price with its source for the same
+//! provider, region and model.
+
+use serde_json::Value;
+
+use crate::report::{list, nanos};
+
+/// Levers that give instances back while nothing runs on them.
+const RELEASE: [&str; 5] = ["autoscale", "schedule", "consolidate", "release_memory", "replicas"];
+
+/// Levers of another price for the same instance, and the evidence of that price.
+const PRICES: [(&str, &str); 3] = [
+    ("spot", "spot.price"),
+    ("reserved_1y", "committed.price"),
+    ("reserved_3y", "committed.price"),
+];
+
+/// A row of the built-in price book.
+struct Instance<'a> {
+    place: [&'a str; 3],
+    model: &'a str,
+    gpus: usize,
+    spot: Option<f64>,
+}
+
+fn instances() -> impl Iterator<Item = Instance<'static>> {
+    let book = include_str!("../../collector/meter/data/gpu-instances.csv");
+    book.lines().skip(1).map(|line| {
+        let cells: Vec<_> = line.split(',').collect();
+        Instance {
+            place: [cells[0], cells[1], cells[2]],
+            model: cells[3],
+            gpus: cells[4].parse().unwrap(),
+            spot: cells[7].parse().ok(),
+        }
+    })
+}
+
+/// Checks a report. `id` names it.
+pub(crate) fn check(report: &Value, id: &str) {
+    for category in ["starvation", "idle", "underload"] {
+        assert!(is_said(report, category), "{id}: {category} above 5% of the bill is silent");
+    }
+    for it in list(&report["recommendations"]) {
+        let code = it["code"].as_str().unwrap();
+        if let Err(problem) = promise(report, it) {
+            panic!("{id}: {code}: {problem}: {it:#}");
+        }
+    }
+}
+
+/// Whether waste of a category above 5% of the bill, on GPUs without a recommendation on it, is named with
+/// what is missing.
+fn is_said(report: &Value, category: &str) -> bool {
+    let covers = |it: &&Value| it["target"] == category || it["kind"] == "risk";
+    let covered: Vec<&Value> = list(&report["recommendations"])
+        .iter()
+        .filter(covers)
+        .flat_map(|it| list(&it["gpus"]))
+        .collect();
+    let cost = |value: &Value| nanos(value).unwrap_or_default();
+    let gpus = list(&report["gpus"]).iter();
+    let bill: i128 = gpus.clone().map(|gpu| cost(&gpu["cost_usd"])).sum();
+    let left = gpus.filter(|gpu| !gpu["cost_usd"].is_null() && !covered.contains(&&gpu["id"]));
+    let waste: i128 = left.map(|gpu| cost(&gpu["waste_by_category_usd"][category])).sum();
+    let said = list(&report["uncovered_waste"]).iter().any(|it| {
+        it["category"] == category
+            && !list(&it["missing"]).is_empty()
+            && !list(&it["gpus"]).is_empty()
+    });
+    waste * 20 <= bill || said
+}
+
+fn promise(report: &Value, it: &Value) -> Result<(), &'static str> {
+    let saving =
+        ["low", "expected", "high"].map(|name| it["saving_fraction"][name].as_f64().unwrap());
+    let [low, expected, high] = saving;
+    let (lever, target) = (it["lever"].as_str().unwrap(), it["target"].as_str().unwrap());
+    if !(0.0 <= low && low <= expected && expected <= high && high <= 1.0) {
+        return Err("savings are out of order");
+    }
+    if it["kind"] == "saving" && high == 0.0 && lever != "measure" {
+        return Err("it saves nothing");
+    }
+    if low == 0.0 {
+        return Ok(());
+    }
+    if it["kind"] != "saving" {
+        return Err("only a saving has a low saving");
+    }
+    let ids: Vec<_> = list(&it["gpus"]).iter().collect();
+    let gpus = list(&report["gpus"]).iter().filter(|gpu| ids.contains(&&gpu["id"]));
+    let gpus: Vec<_> = gpus.collect();
+    if gpus.iter().any(|gpu| is_committed(&gpu["price"])) {
+        return Err("committed GPUs free capacity only");
+    }
+    if target == "idle" && RELEASE.contains(&lever) {
+        return release(&gpus, low);
+    }
+    match PRICES.iter().find(|(name, _)| *name == lever) {
+        Some((_, evidence)) => gpus.iter().try_for_each(|gpu| price(gpu, it, evidence)),
+        None => Err("it needs a trial, a tenant or a quote"),
+    }
+}
+
+fn is_committed(price: &Value) -> bool {
+    ["owned", "reserved_1y", "reserved_3y"].iter().any(|plan| price["plan"] == *plan)
+}
+
+fn at(price: &Value) -> [&str; 3] {
+    ["provider", "region", "instance_type"].map(|part| price[part].as_str().unwrap_or_default())
+}
+
+/// Whole instances, and no more than the time in which they were idle.
+fn release(gpus: &[&Value], low: f64) -> Result<(), &'static str> {
+    let place = at(&gpus[0]["price"]);
+    let size = instances().find(|row| row.place[0] == place[0] && row.place[2] == place[2]);
+    if size.is_some_and(|row| !gpus.len().is_multiple_of(row.gpus)) {
+        return Err("only whole instances can be given back");
+    }
+    let sum = |value: &dyn Fn(&Value) -> f64| gpus.iter().map(|gpu| value(gpu)).sum::<f64>();
+    let idle = sum(&|gpu| gpu["phases"]["idle"]["seconds"].as_f64().unwrap());
+    let span = sum(&|gpu| gpu["span_seconds"].as_f64().unwrap());
+    if low * span > idle + 1.0 {
+        return Err("more than the time that was idle");
+    }
+    Ok(())
+}
+
+/// The price that the book lists, for the same provider, region, instance type and model.
+fn price(gpu: &Value, it: &Value, evidence: &str) -> Result<(), &'static str> {
+    let paid = &gpu["price"];
+    if !paid["estimate"].is_null() {
+        return Err("an estimated price promises nothing");
+    }
+    let claimed =
+        it["evidence"][evidence]["value"].as_f64().ok_or("without the price as evidence")?;
+    let listed = instances().find(|row| row.place == at(paid) && gpu["model"] == row.model);
+    // Without a price book of the user, only spot prices are listed.
+    let listed = listed.and_then(|row| Some(row.spot? / row.gpus as f64));
+    let paid = nanos(&gpu["rate_usd_per_gpu_hour"]).ok_or("without a price")? as f64 / 1e9;
+    match listed {
+        Some(listed) if (listed - claimed).abs() < 1e-6 && claimed < paid => Ok(()),
+        _ => Err("the price is not listed for this instance"),
+    }
+}
