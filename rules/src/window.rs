@@ -138,7 +138,7 @@ pub struct Sensors {
     pub max_temperature: Option<f64>,
     /// Power in watts while the GPU worked.
     pub busy_power: Option<Percentiles>,
-    /// Memory in use in bytes, over the whole run.
+    /// Memory in use in bytes, of the points of the column `memory`.
     pub memory_in_use: Option<Percentiles>,
     /// Mean SM activity while the GPU worked, 0–1.
     pub sm_activity: Option<f64>,

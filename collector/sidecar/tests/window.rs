@@ -1,6 +1,11 @@
 //! The policy window of a run without a known end: its last day, however long it ran.
 
-#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a failed test may panic, and bytes are small"
+)]
 
 use std::collections::BTreeMap;
 
@@ -9,7 +14,7 @@ use phasemeter_meter::device_totals::DeviceTotals;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
-use phasemeter_meter::units::{NANOS_PER_SECOND, Timestamp, Utilization};
+use phasemeter_meter::units::{Bytes, NANOS_PER_SECOND, Timestamp, Utilization};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceId};
 
@@ -30,7 +35,11 @@ fn meter(end: u64, percent: impl Fn(u64) -> u32) -> GpuMeter {
     let mut meter = GpuMeter::new(config, Rate::new(3_600_000_000), None);
     for second in START..=end {
         let utilization = Utilization::from_percent(percent(second)).unwrap();
-        let reading = Reading { utilization: Ok(utilization), ..Reading::at(at(second)) };
+        // Memory is full while it works.
+        let memory_used =
+            Bytes::from_mebibytes(if percent(second) == 100 { 80_000 } else { 10_000 });
+        let reading =
+            Reading { utilization: Ok(utilization), memory_used, ..Reading::at(at(second)) };
         meter.push(reading, &mut ()).unwrap();
     }
     meter
@@ -81,6 +90,15 @@ fn window_without_known_end_covers_last_day() {
     assert!(busy.utilization[..middle].iter().all(|mean| *mean < 0.001));
     assert!(busy.utilization[middle + 1..].iter().all(|mean| *mean > 0.999));
     assert_eq!(busy.utilization.len() as u64, (end - from / step * step).div_ceil(step));
+
+    // Half of the window, and a fifth of the run.
+    let memory = busy.sensors.memory_in_use.unwrap();
+    let mib = |bytes: f64| (bytes / 1_048_576.0).round() as u64;
+    assert_eq!(
+        [memory.p5, memory.p50, memory.p95, memory.max].map(mib),
+        [10_000, 80_000, 80_000, 80_000]
+    );
+    assert_eq!(silent.sensors.memory_in_use, None);
 
     assert_eq!(silent.accounts, phasemeter_rules::window::Accounts::default());
     assert_eq!(silent.pattern, None);

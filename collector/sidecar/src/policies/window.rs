@@ -131,6 +131,7 @@ impl WindowGpu<'_> {
         let totals = self.totals.since(from);
         let series = self.meter.window_series();
         let Columns { utilization, power, memory } = Columns::of(series, grid);
+        let sensors = self.sensors(recent, &memory, totals.clone());
         Gpu {
             id: self.identity.name.clone(),
             model: self.identity.model.clone().unwrap_or_default(),
@@ -154,17 +155,20 @@ impl WindowGpu<'_> {
             activity: recent.activity,
             interval: recent.interval(),
             week: self.week(),
-            sensors: self.sensors(recent, totals),
+            sensors,
         }
     }
 
-    fn sensors(self, recent: &WindowTotals, totals: Totals) -> Sensors {
+    /// `memory` is the column of the window.
+    fn sensors(self, recent: &WindowTotals, memory: &[f64], totals: Totals) -> Sensors {
         let sensors::Sensors { sm_clock, temperature, busy_power, device } = &recent.sensors;
         let percentiles = |value: &dyn Fn(u32) -> Option<f64>, max: Option<f64>| {
             let (p5, p50, p95) = (value(5)?, value(50)?, value(95)?);
             Some(Percentiles { p5, p50, p95, max: max?.max(p95) })
         };
-        let (memory, bytes) = (self.meter.memory(), |bytes: Bytes| bytes.get() as f64);
+        let mut points: Vec<_> = memory.iter().copied().filter(|bytes| !bytes.is_nan()).collect();
+        points.sort_unstable_by(f64::total_cmp);
+        let peak = self.meter.memory().peak().map(|bytes| bytes.get() as f64);
         // Without a column, counters of the driver measure them at any time.
         let activity = |column, basis: Option<Basis>| {
             device.mean(column).or_else(|| recent.mean_reading(basis?))
@@ -176,10 +180,7 @@ impl WindowGpu<'_> {
             temperature: temperature.mean(),
             max_temperature: temperature.max(),
             busy_power: percentiles(&|percent| busy_power.percentile(percent), busy_power.max()),
-            memory_in_use: percentiles(
-                &|percent| memory.percentile(percent).map(bytes),
-                memory.peak().map(bytes),
-            ),
+            memory_in_use: percentiles(&|percent| percentile(&points, percent), peak),
             sm_activity: activity(DeviceColumn::Sm, Some(Basis::GpmSm)),
             tensor_activity: activity(DeviceColumn::Tensor, Some(Basis::GpmTensor)),
             dram_activity: activity(DeviceColumn::Dram, None),
@@ -217,4 +218,10 @@ impl WindowGpu<'_> {
         let all = energy.into_iter().chain(means).chain(maxima).chain(traffic).chain(lost);
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
+}
+
+/// The smallest of these sorted points that at least `percent` of them do not exceed.
+fn percentile(sorted: &[f64], percent: u32) -> Option<f64> {
+    let rank = (sorted.len() * percent as usize).div_ceil(100);
+    sorted.get(rank.checked_sub(1)?).copied()
 }
