@@ -128,25 +128,34 @@ fn templates_produce_identical_recommendations() {
     }
 }
 
-/// Scenario: the pricer and the larger recommender, created by `policy new`.
-/// Guarantee: each produces what its tests expect within the default limits; no other language has one.
+/// Scenario: the pricer of each language and the larger recommender, created by `policy new`.
+/// Guarantee: each produces what its tests expect within the default limits, the pricers the same; there
+/// are no others.
 #[test]
-fn pricer_and_example_pass_their_tests() {
+fn pricers_and_example_pass_their_tests() {
     let Some(path) = toolchains::path() else { return };
     let scratch = TempDir::new().unwrap();
     let limits = ["--limit", "compile_seconds=600", "--limit", "deadline_ms=600000"];
-    for (options, tests) in [(&["--kind", "pricer"][..], 2), (&["--example"][..], 1)] {
-        let template = Template::new("rust", options, &scratch, path.clone());
+    let pricer = &["--kind", "pricer"][..];
+    let example = &["--example"][..];
+    let each =
+        [("rust", pricer, 2), ("js", pricer, 2), ("python", pricer, 2), ("rust", example, 1)];
+    for (language, options, tests) in each {
+        let template = Template::new(language, options, &scratch, path.clone());
         template.phasemeter(&[&["build", "idle"], &limits[..]].concat());
         let tested = template.phasemeter(&[&["test", "idle"], &limits[..]].concat());
-        assert_eq!(tested.matches(": OK\n").count(), tests, "{tested}");
+        assert_eq!(tested.matches(": OK\n").count(), tests, "{language}: {tested}");
+    }
+    for (language, options) in [("c", pricer), ("c", example), ("js", example), ("python", example)]
+    {
         let refused = Command::new(env!("CARGO_BIN_EXE_phasemeter"))
-            .args(["policy", "new", "--lang", "c"])
+            .args(["policy", "new", "--lang", language])
             .args(options)
             .arg("other")
-            .current_dir(&template.home)
+            .current_dir(scratch.path())
             .output()
             .unwrap();
-        assert!(!refused.status.success() && !template.home.join("other").exists());
+        let other = scratch.path().join("other");
+        assert!(!refused.status.success() && !other.exists(), "{language}");
     }
 }

@@ -1,4 +1,4 @@
-//! The files of a new policy project: one recommender per language, and a pricer and a larger
+//! The files of a new policy project: a recommender per language, a pricer in all but C, and a larger
 //! recommender in Rust, with all sources that they need from this repository, so that they build
 //! anywhere.
 //!
@@ -36,8 +36,7 @@ const RUST_PROJECT: Group = group!("wasm-rules/templates/rust/" => "":
     ".gitignore", "Cargo.toml", "policy.json");
 
 const RUST_PRICER: Group = group!("wasm-rules/templates/rust-pricer/" => "":
-    "README.md", "src/lib.rs", "tests/listed.quote.json", "tests/listed.request.json",
-    "tests/spot.quote.json", "tests/spot.request.json");
+    "README.md", "src/lib.rs");
 
 const RUST_EXAMPLE: Group = group!("wasm-rules/templates/rust-example/" => "":
     "src/lib.rs", "tests/small.recommendations.json", "tests/small.window.json");
@@ -57,6 +56,23 @@ const JS: Group = group!("wasm-rules/templates/js/" => "":
 
 const PYTHON: Group = group!("wasm-rules/templates/python/" => "":
     ".gitignore", "Makefile", "README.md", "policy.json", "policy.py", "requirements.txt");
+
+/// Files that every template of a language has.
+const JS_PROJECT: Group = group!("wasm-rules/templates/js/" => "":
+    ".gitignore", "package-lock.json", "policy.json");
+
+const PYTHON_PROJECT: Group = group!("wasm-rules/templates/python/" => "":
+    ".gitignore", "policy.json", "requirements.txt");
+
+const JS_PRICER: Group = group!("wasm-rules/templates/js-pricer/" => "":
+    "README.md", "package.json", "src/policy.js");
+
+const PYTHON_PRICER: Group = group!("wasm-rules/templates/python-pricer/" => "":
+    "Makefile", "README.md", "policy.py");
+
+/// Tests of the pricers of all languages, which have the same output.
+const PRICER_TESTS: Group = group!("wasm-rules/templates/pricer-tests/" => "tests/":
+    "listed.quote.json", "listed.request.json", "spot.quote.json", "spot.request.json");
 
 /// Tests of all languages: all templates have the same output.
 const TESTS: Group = group!("wasm-rules/templates/tests/" => "tests/":
@@ -83,8 +99,8 @@ const EXAMPLE_SUMMARY: &str = "Recommends the cheapest GPU on offer that is larg
 pub(super) enum Template {
     /// The small recommender.
     Recommender(Language),
-    /// The pricer, in Rust.
-    RustPricer,
+    /// The pricer.
+    Pricer(Language),
     /// The larger recommender, in Rust.
     RustExample,
 }
@@ -100,12 +116,19 @@ impl Template {
             Self::Recommender(Language::C) => (&[&C], &[&CONTRACT, &TESTS, &LEVERS]),
             Self::Recommender(Language::Js) => (&[&JS], &[&CONTRACT, &TESTS, &LEVERS]),
             Self::Recommender(Language::Python) => (&[&PYTHON], &[&CONTRACT, &TESTS, &LEVERS]),
-            Self::RustPricer => (&[&RUST_PROJECT, &RUST_PRICER], &[&SDK]),
+            Self::Pricer(Language::Js) => (&[&JS_PROJECT, &JS_PRICER], &[&CONTRACT, &PRICER_TESTS]),
+            Self::Pricer(Language::Python) => {
+                (&[&PYTHON_PROJECT, &PYTHON_PRICER], &[&CONTRACT, &PRICER_TESTS])
+            }
+            // There is none in C.
+            Self::Pricer(Language::Rust | Language::C) => {
+                (&[&RUST_PROJECT, &RUST_PRICER], &[&SDK, &PRICER_TESTS])
+            }
             Self::RustExample => (&[&RUST_PROJECT, &RUST_README, &RUST_EXAMPLE], &[&SDK, &LEVERS]),
         };
         let summary = match self {
             Self::Recommender(_) => SUMMARY,
-            Self::RustPricer => PRICER_SUMMARY,
+            Self::Pricer(_) => PRICER_SUMMARY,
             Self::RustExample => EXAMPLE_SUMMARY,
         };
         let own = own.iter().flat_map(move |group| {
@@ -160,6 +183,9 @@ mod tests {
             ("wasm-rules/templates/rust", &RUST),
             ("wasm-rules/templates/rust-pricer", &RUST_PRICER),
             ("wasm-rules/templates/rust-example", &RUST_EXAMPLE),
+            ("wasm-rules/templates/js-pricer", &JS_PRICER),
+            ("wasm-rules/templates/python-pricer", &PYTHON_PRICER),
+            ("wasm-rules/templates/pricer-tests", &PRICER_TESTS),
             ("wasm-rules/templates/c", &C),
             ("wasm-rules/templates/js", &JS),
             ("wasm-rules/templates/python", &PYTHON),
@@ -178,8 +204,10 @@ mod tests {
     #[test]
     fn placeholder_is_replaced_everywhere() {
         let languages = [Language::Rust, Language::C, Language::Js, Language::Python];
-        let others = [Template::RustPricer, Template::RustExample];
-        for template in languages.map(Template::Recommender).into_iter().chain(others) {
+        let pricers = [Language::Rust, Language::Js, Language::Python].map(Template::Pricer);
+        let recommenders = languages.map(Template::Recommender);
+        let all = recommenders.into_iter().chain(pricers).chain([Template::RustExample]);
+        for template in all {
             let files: Vec<_> = template.files("idle-2").collect();
             let all: Vec<_> =
                 files.iter().map(|(_, bytes)| String::from_utf8_lossy(bytes)).collect();
@@ -198,7 +226,7 @@ mod tests {
         };
         for (template, summary) in [
             (Template::Recommender(Language::Rust), SUMMARY),
-            (Template::RustPricer, PRICER_SUMMARY),
+            (Template::Pricer(Language::Rust), PRICER_SUMMARY),
             (Template::RustExample, EXAMPLE_SUMMARY),
         ] {
             assert!(manifest(template).contains(summary), "{template:?}");
