@@ -82,7 +82,7 @@ pub enum BillFormat {
     Text,
     /// JSON, for programs.
     Json,
-    /// Cost data for FinOps tools.
+    /// Cost data for FinOps tools: CSV, or Parquet with `--output FILE.parquet`.
     Focus,
 }
 
