@@ -66,12 +66,12 @@ fn is_said(report: &Value, category: &str) -> bool {
     let bill: i128 = gpus.clone().map(|gpu| cost(&gpu["cost_usd"])).sum();
     let left = gpus.filter(|gpu| !gpu["cost_usd"].is_null() && !covered.contains(&&gpu["id"]));
     let waste: i128 = left.map(|gpu| cost(&gpu["waste_by_category_usd"][category])).sum();
-    let said = list(&report["uncovered_waste"]).iter().any(|it| {
+    let is_named = list(&report["uncovered_waste"]).iter().any(|it| {
         it["category"] == category
             && !list(&it["missing"]).is_empty()
             && !list(&it["gpus"]).is_empty()
     });
-    waste * 20 <= bill || said
+    waste * 20 <= bill || is_named
 }
 
 fn promise(report: &Value, it: &Value) -> Result<(), &'static str> {

@@ -27,17 +27,17 @@ pub struct MappedCounter {
     pub unit: Unit,
     /// Whether it is a histogram, whose sum counts.
     pub is_histogram: bool,
-    /// Who reports it.
+    /// Which side reports it.
     pub reported_by: Reporter,
 }
 
-/// Who reports work. What a client asks for is what a server does, so one of them counts.
+/// Which side reports work. What a client requests is what a server does, so one of them counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reporter {
-    /// Whoever does it.
+    /// The one that does it.
     Server,
-    /// Whoever asks for it.
+    /// The one that requests it.
     Client,
 }
 

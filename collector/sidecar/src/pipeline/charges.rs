@@ -1,4 +1,4 @@
-//! What the time of GPUs cost, for whoever divides it: experiments of the run, and a listener.
+//! What the time of GPUs cost, for experiments of the run and for a listener, which divide it.
 //!
 //! Must not depend on how it is divided.
 
@@ -69,7 +69,7 @@ impl Pipeline<'_> {
         self.charges.is_some() || self.experiments.is_some()
     }
 
-    /// Passes the charges of all GPUs to the experiments and to whoever takes them.
+    /// Passes the charges of all GPUs to the experiments and to the listener.
     pub(super) fn distribute_charges(&mut self) {
         for (index, gpu) in self.gpus.iter_mut().enumerate() {
             let Some(log) = &mut gpu.charges else { continue };

@@ -55,10 +55,10 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         offer.price.source,
         usd(now),
     );
-    let who = subject(group.len());
+    let gpus = subject(group.len());
     let why = match reason {
         Reason::Smaller { oversized } => format!(
-            "{who} is {} for its work: it runs at {}{}. {there}Its peaks do not exclude it; it saves money \
+            "{gpus} is {} for its work: it runs at {}{}. {there}Its peaks do not exclude it; it saves money \
              from {} of the throughput here.",
             if oversized { "far too large" } else { "too large" },
             percent(level),
@@ -68,19 +68,19 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
             percent(ratio),
         ),
         Reason::MoreMemory => format!(
-            "{who} runs at {} with its memory full ({}): memory limits the batch. {there}Twice the batch \
+            "{gpus} runs at {} with its memory full ({}): memory limits the batch. {there}Twice the batch \
              fits there, and it saves money if it does {} times as much per hour.",
             percent(level),
             percent(gpu.memory_share().unwrap_or(1.0)),
             decimal(ratio, 2),
         ),
         Reason::Newer => format!(
-            "{who} can be replaced by a newer one at {} of its price. {there}By its peaks of arithmetic and \
+            "{gpus} can be replaced by a newer one at {} of its price. {there}By its peaks of arithmetic and \
              bandwidth it is at least as fast.",
             percent(ratio),
         ),
         Reason::Measured { ratio: speed } => format!(
-            "{who} does less for a dollar than another one: as measured, that does {} times as much per \
+            "{gpus} does less for a dollar than another one: as measured, that does {} times as much per \
              hour, at {} times the price. {there}",
             decimal(speed, 2),
             decimal(ratio, 2),
