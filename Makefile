@@ -62,7 +62,7 @@ test: toolchain ## check everything written in Rust: format, lints, tests, polic
 	    'policies, committed builds: $(MAKE) --no-print-directory compare-policies' \
 	    'dependencies: $(MAKE) --no-print-directory deny'
 
-test-backends: toolchain ## run the tests with a real Collector and Prometheus, other languages, SQL engines and NVML's Python client
+test-backends: toolchain ## run the tests with a real Collector and Prometheus, other languages, SQL engines, the OpenTelemetry SDK and NVML's client for Python
 	@.ci/backends
 
 policies: build-policies ## rebuild the default policies into wasm-rules/dist
