@@ -69,6 +69,18 @@ fn signature_target_holds() {
 }
 
 #[test]
+fn metric_log_targets_hold() {
+    on_each("fuzz/seeds/prometheus_log", 4, properties::prometheus_log);
+    on_each("fuzz/seeds/dmon_log", 3, properties::dmon_log);
+    on_each("fuzz/seeds/otlp_json_log", 3, properties::otlp_json_log);
+}
+
+#[test]
+fn interruptions_target_holds() {
+    on_each("fuzz/seeds/interruptions", 3, properties::interruptions);
+}
+
+#[test]
 fn otlp_request_target_holds() {
     on_each("fuzz/seeds/otlp_request", 7, properties::otlp_request);
 }

@@ -49,6 +49,7 @@ mod fleets;
 mod fuzz_seeds;
 mod hostile;
 mod locations;
+mod metric_logs;
 mod models;
 mod plans;
 mod prices;

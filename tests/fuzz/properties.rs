@@ -41,8 +41,12 @@ use phasemeter_rules::settings::SettingError;
 use phasemeter_rules::signature::{PublicKey, SecretKey, Use, verify};
 use phasemeter_rules::wasm_info::WasmInfo;
 use phasemeter_sources::mapping::{Mappings, ReadingBuffer};
-use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
+use phasemeter_sources::metric_log::{
+    DmonTimes, MetricLogOptions, MetricLogs, Recognized, recognize,
+};
+use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs, OpenedInputs};
 use phasemeter_sources::{Source, SourceError};
+use phasemeter_workload::interruption::{Cloud, Notice, Response, Watch};
 
 /// Columns for rows without a header.
 const COLUMNS: &str = "timestamp, index, utilization.gpu, memory.used, memory.total, power.draw";
@@ -226,6 +230,68 @@ pub(crate) fn otlp_request(bytes: &[u8]) {
     }
 }
 
+/// A page or dump of Prometheus is rejected with one line, or metered with consistent accounts.
+pub(crate) fn prometheus_log(bytes: &[u8]) {
+    metric_log(bytes, b"# EOF\n");
+}
+
+/// So is the output of `dcgmi dmon`, with and without times.
+pub(crate) fn dmon_log(bytes: &[u8]) {
+    metric_log(bytes, b"#Entity   GPUTL   POWER\n");
+}
+
+/// So is a file of OTLP in JSON.
+pub(crate) fn otlp_json_log(bytes: &[u8]) {
+    metric_log(bytes, b"{\"resourceMetrics\":[]}\n");
+}
+
+/// Audits what follows this beginning, by which its format is recognized.
+fn metric_log(bytes: &[u8], beginning: &[u8]) {
+    let file = LogFile::of(&[beginning, bytes].concat());
+    let inputs = OpenedInputs::open(&[Input::File(file.0.clone())]).unwrap();
+    let Ok(Recognized::Metrics(recognized)) = recognize(inputs) else {
+        panic!("the format is not recognized");
+    };
+    let times = DmonTimes { start: Timestamp::default(), interval: Nanos::SECOND };
+    let options = MetricLogOptions { dmon_times: Some(times), ..MetricLogOptions::default() };
+    match MetricLogs::open(recognized, MAPPINGS.clone(), options) {
+        Ok(source) => meter(source),
+        Err(SourceError::MetricLog(why)) => assert!(!why.to_string().contains('\n'), "{why}"),
+        Err(other) => panic!("cannot read the file: {other}"),
+    }
+}
+
+/// Any answers of a metadata service leave a conversation that goes on, and repeat no notice. The first
+/// byte chooses the cloud; lines are a status and a body in turn.
+pub(crate) fn interruptions(bytes: &[u8]) {
+    let Some((&cloud, answers)) = bytes.split_first() else { return };
+    let mut watch = Watch::new(Cloud::ALL[usize::from(cloud) % 3]);
+    let mut found: Vec<Notice> = Vec::new();
+    let mut lines = answers.split(|byte| *byte == b'\n');
+    while let Some(status) = lines.next() {
+        let request = watch.request();
+        assert!(request.path.starts_with('/') && request.path.len() < 300, "{}", request.path);
+        let status = String::from_utf8_lossy(status);
+        let Ok(status) = status.parse() else {
+            watch.unanswered();
+            continue;
+        };
+        let body = lines.next().unwrap_or_default();
+        let etag = std::str::from_utf8(body).ok();
+        for notice in watch.answer(Response { status, etag, body }) {
+            match notice {
+                Ok(notice) => {
+                    assert!(!found.contains(&notice), "{notice:?}");
+                    found.push(notice);
+                    // Only so many are remembered.
+                    found.drain(..found.len().saturating_sub(64));
+                }
+                Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+            }
+        }
+    }
+}
+
 /// A temporary file, in memory if possible.
 struct LogFile(PathBuf);
 
@@ -247,11 +313,15 @@ impl Drop for LogFile {
 }
 
 fn audit(path: &Path, options: &LogOptions) {
-    let mut source = match Logs::open(&[Input::File(path.to_owned())], options) {
-        Ok(source) => source,
-        Err(SourceError::Log(why)) => return assert!(!why.to_string().contains('\n')),
+    match Logs::open(&[Input::File(path.to_owned())], options) {
+        Ok(source) => meter(source),
+        Err(SourceError::Log(why)) => assert!(!why.to_string().contains('\n')),
         Err(other) => panic!("cannot read the file: {other}"),
-    };
+    }
+}
+
+/// Meters a source, exports and reports it, and checks the accounts.
+fn meter(mut source: impl Source) {
     let mut file = OtlpFile::new(io::sink());
     let sink: RequestSink<'_> = Box::new(move |request: Request| file.write(&request));
     let rate = Rate::new(3_300_000_001).unwrap();

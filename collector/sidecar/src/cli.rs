@@ -14,6 +14,8 @@ mod interruptions;
 #[cfg(feature = "live")]
 mod live;
 mod metering;
+#[cfg(feature = "gateway")]
+mod metric_log;
 #[cfg(feature = "plan")]
 mod plan;
 mod policies;
@@ -43,6 +45,8 @@ pub use live::{RecordArgs, RunArgs, WindowArgs};
 pub use metering::{
     ExperimentArgs, Format, MeterArgs, MeteringArgs, PriceArgs, ReportArgs, SendArgs,
 };
+#[cfg(feature = "gateway")]
+pub use metric_log::MetricLogArgs;
 use phasemeter_sources::nvidia_smi::UtcOffset;
 #[cfg(feature = "plan")]
 pub use plan::{
@@ -171,8 +175,9 @@ pub const GROUP_PROBE: &str = "group-probe";
 /// `phasemeter audit`.
 #[derive(Debug, Args)]
 pub struct AuditArgs {
-    /// Logs written by `nvidia-smi --query-gpu=… --format=csv`, plain or gzipped; `-` is standard
-    /// input. Consecutive logs of the same GPUs are joined.
+    /// Logs written by `nvidia-smi --query-gpu=… --format=csv`, pages of dcgm-exporter, output of
+    /// `dcgmi dmon`, or OTLP in JSON; plain or gzipped. `-` is standard input. Consecutive logs of the same
+    /// GPUs are joined.
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,
 
@@ -205,6 +210,10 @@ pub struct AuditArgs {
     #[cfg(feature = "alerts")]
     #[arg(long, requires = "alerts", help_heading = "Alerts")]
     pub fail_on_alert: bool,
+
+    #[cfg(feature = "gateway")]
+    #[command(flatten)]
+    pub metrics: MetricLogArgs,
 
     #[command(flatten)]
     pub metering: MeteringArgs,

@@ -7,13 +7,15 @@
 
 use std::io;
 
-use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::reading::{Basis, GpuIdentity, Reading};
 
 pub mod clock;
 pub mod demo;
 pub mod file_id;
 #[cfg(feature = "mapping")]
 pub mod mapping;
+#[cfg(feature = "mapping")]
+pub mod metric_log;
 pub mod nvidia_smi;
 #[cfg(feature = "nvml")]
 pub mod nvml;
@@ -31,6 +33,12 @@ pub trait Source {
     /// The GPUs found so far, in order of first appearance. The list only grows; [`Source::next`]
     /// may complete identities and qualify names.
     fn gpus(&self) -> &[GpuIdentity];
+
+    /// The source of the polled utilization of a GPU, by its index in [`Source::gpus`].
+    /// `None` if it is that of the configuration.
+    fn basis(&self, _gpu: usize) -> Option<Basis> {
+        None
+    }
 
     /// Records that the reading returned last was rejected downstream, with the reason, among the
     /// source's rejected rows.
@@ -58,4 +66,8 @@ pub enum SourceError {
     /// It can be read, but not metered.
     #[error(transparent)]
     Log(#[from] nvidia_smi::LogError),
+    /// It has metrics that cannot be metered.
+    #[cfg(feature = "mapping")]
+    #[error(transparent)]
+    MetricLog(#[from] metric_log::MetricLogError),
 }

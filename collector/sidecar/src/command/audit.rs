@@ -5,17 +5,23 @@ use std::io;
 use std::path::Path;
 
 use phasemeter_meter::gpu_specs::same_model;
+use phasemeter_sources::Source;
+#[cfg(feature = "gateway")]
+use phasemeter_sources::metric_log::{self, MetricLogOptions, MetricLogs, Recognized};
 use phasemeter_sources::nvidia_smi::{
-    self, GivenModel, GpuIdentification, Input, LogOptions, LogSummary, Logs, Separation, UtcOffset,
+    GivenModel, GpuIdentification, Input, LogOptions, LogSummary, Logs, OpenedInputs,
+    RejectedRow as RejectedLine, RejectedRows, Separation, UtcOffset,
 };
 
 use super::error::CommandError;
+#[cfg(feature = "gateway")]
+use super::mappings;
 use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
 use super::progress::Progress;
 use super::sinks::Sinks;
 use super::work_log;
-use crate::cli::{AuditArgs, MeteringArgs};
+use crate::cli::{AuditArgs, MeteringArgs, SendArgs};
 #[cfg(feature = "alerts")]
 use crate::pipeline::Finished;
 use crate::report::{RejectedRow, Utc, WorkByHour};
@@ -37,21 +43,77 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
     let gpus = gpu_count;
     let options =
         LogOptions { gpus, columns, gpu_model: gpu_model.clone(), utc_offset, stale_after };
-    let mut source = Logs::open(&inputs, &options)?;
-    check_outputs(&inputs, args.work_log.as_deref(), &metering)?;
-    let mut progress = Progress::of(&source);
-    let mut sinks = Sinks::open(&metering.report, &send)?;
-    let run = metering::meter(&metering, &mut source, &mut sinks, |source| progress.step(source))?;
-    progress.finish();
-    let mut provenance = Provenance { work_by_hour, ..provenance(&inputs, &source) };
-    provenance.assumptions.extend(model_contradictions(gpu_model.as_ref(), &source));
-    let reported = metering::report(&metering, &source, &run, provenance);
-    reported.and(sinks.finish())?;
+    let outputs = || check_outputs(&inputs, args.work_log.as_deref(), &metering);
+    let audit = Audit {
+        inputs: &inputs,
+        metering: &metering,
+        send: &send,
+        work_by_hour,
+        #[cfg(feature = "alerts")]
+        fail_on_alert: args.fail_on_alert,
+    };
+    let opened = OpenedInputs::open(&inputs)?;
+    #[cfg(feature = "gateway")]
+    let opened = match metric_log::recognize(opened)? {
+        Recognized::Other(opened) => opened,
+        Recognized::Metrics(recognized) => {
+            let mappings = mappings::read(&args.metrics.mapping)?;
+            let dmon_times = args.metrics.dmon_times();
+            let given = gpu_model.clone();
+            let options = MetricLogOptions { gpu_model: given, dmon_times, basis: None };
+            let mut source = MetricLogs::open(recognized, mappings, options)?;
+            outputs()?;
+            return audit.run(&mut source, MetricLogs::progress, |source| {
+                let contradictions =
+                    model_contradictions(gpu_model.as_ref(), source.logged_models());
+                (source.rejected().clone(), contradictions)
+            });
+        }
+    };
+    let mut source = Logs::read(opened, &options)?;
+    outputs()?;
+    audit.run(&mut source, Logs::progress, |source| {
+        let mut notes = assumptions(source);
+        notes.extend(model_contradictions(gpu_model.as_ref(), source.logged_models()));
+        (source.rejected().clone(), notes)
+    })
+}
+
+/// An audit of logs of any format.
+struct Audit<'a> {
+    inputs: &'a [Input],
+    metering: &'a MeteringArgs,
+    send: &'a SendArgs,
+    work_by_hour: WorkByHour,
     #[cfg(feature = "alerts")]
-    if args.fail_on_alert {
-        check_alerts(&run)?;
+    fail_on_alert: bool,
+}
+
+impl Audit<'_> {
+    /// Meters a source and reports. `notes` are the rejected rows and assumptions of the source.
+    fn run<S: Source>(
+        self,
+        source: &mut S,
+        progress_of: impl Fn(&S) -> (u64, Option<u64>),
+        notes: impl FnOnce(&S) -> (RejectedRows, Vec<String>),
+    ) -> Result<(), CommandError> {
+        let Self { inputs, metering, send, work_by_hour, .. } = self;
+        let mut progress = Progress::new(progress_of(source));
+        let mut sinks = Sinks::open(&metering.report, send)?;
+        let run = metering::meter(metering, source, &mut sinks, |source| {
+            progress.step(|| progress_of(source));
+        })?;
+        progress.finish();
+        let (rejected, assumptions) = notes(source);
+        let provenance = Provenance { work_by_hour, assumptions, ..provenance(inputs, &rejected) };
+        let reported = metering::report(metering, source, &run, provenance);
+        reported.and(sinks.finish())?;
+        #[cfg(feature = "alerts")]
+        if self.fail_on_alert {
+            check_alerts(&run)?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Checks that no alert opened.
@@ -83,13 +145,12 @@ fn check_outputs(
     metering::check_outputs(files, metering, None)
 }
 
-fn provenance(inputs: &[Input], source: &Logs) -> Provenance {
+fn provenance(inputs: &[Input], rejected: &RejectedRows) -> Provenance {
     let title = match inputs {
         [input] => input.to_string(),
         inputs => format!("{} logs", inputs.len()),
     };
-    let rejected = source.rejected();
-    let row = |row: &nvidia_smi::RejectedRow| RejectedRow {
+    let row = |row: &RejectedLine| RejectedRow {
         file: row.file.to_string(),
         line: row.line,
         reason: row.reason.clone(),
@@ -100,7 +161,7 @@ fn provenance(inputs: &[Input], source: &Logs) -> Provenance {
         interruptions: None,
         rejected_rows: rejected.first.iter().map(row).collect(),
         rejected_total: rejected.total,
-        assumptions: assumptions(source),
+        assumptions: Vec::new(),
         sampling: Vec::new(),
         attribution: None,
         delivery: Vec::new(),
@@ -126,11 +187,14 @@ fn assumptions(source: &Logs) -> Vec<String> {
 }
 
 /// Contradictions between the model given by the user and those in the logs.
-fn model_contradictions(given: Option<&GivenModel>, source: &Logs) -> Vec<String> {
+fn model_contradictions<'a>(
+    given: Option<&GivenModel>,
+    logged: impl Iterator<Item = Option<&'a str>>,
+) -> Vec<String> {
     let Some(given) = given else { return Vec::new() };
     let (GivenModel::Default(name) | GivenModel::Override(name)) = given;
     let mut gpus: BTreeMap<&str, usize> = BTreeMap::new();
-    for logged in source.logged_models().flatten().filter(|logged| !same_model(logged, name)) {
+    for logged in logged.flatten().filter(|logged| !same_model(logged, name)) {
         *gpus.entry(logged).or_default() += 1;
     }
     let contradictions = gpus.into_iter().map(|(logged, gpus)| {

@@ -137,6 +137,8 @@ impl CommandError {
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Source(SourceError::Log(_)) => EX_DATAERR,
+            #[cfg(feature = "gateway")]
+            Self::Source(SourceError::MetricLog(_)) => EX_DATAERR,
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
                 EX_NOINPUT
             }

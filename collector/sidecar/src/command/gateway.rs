@@ -12,7 +12,7 @@ use phasemeter_otlp::experiment::{
     Attributes, Experiment, ExperimentKind, SERVICE_INSTANCE_ID, TraceId,
 };
 use phasemeter_sources::clock::Clock;
-use phasemeter_sources::mapping::{MappingFile, Mappings, ReadingBuffer};
+use phasemeter_sources::mapping::ReadingBuffer;
 use phasemeter_workload::held::{HeldWork, WorkDone};
 use phasemeter_workload::ledger::WorkLedger;
 
@@ -20,7 +20,7 @@ use super::alerts;
 use super::delivery::Delivery;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
-use super::live_error::LiveError;
+use super::mappings;
 use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
 use super::policies;
@@ -56,7 +56,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let otlp_file = args.metering.report.otlp_file.as_deref();
     otlp_file.map_or(Ok(()), files::reject_pipe)?;
     let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
-    let mappings = mappings(args)?;
+    let mappings = mappings::read(&args.mapping)?;
     let work_mappings = receive::work_mappings(&args.work)?;
     let (mut receiving, metered) = Receiving::start(receive::config(&args.receive)?, &args.spans)?;
     let delivery = Delivery::start(Destination::Environment)?;
@@ -281,22 +281,6 @@ impl Gateway<'_> {
         let dropped = buffer.dropped() + counters.dropped();
         Ok(Metering { run, billing, spans, work_by_hour: by_hour(&ledger), dropped })
     }
-}
-
-/// The mappings: those of Phasemeter, then the user's.
-fn mappings(args: &GatewayArgs) -> Result<Mappings, CommandError> {
-    let invalid = |path: &std::path::Path| {
-        let path = path.to_owned();
-        move |source| LiveError::Mapping { path, source }
-    };
-    let built_in = std::path::Path::new("otel-config/mappings");
-    let mut mappings = Mappings::built_in().map_err(invalid(built_in))?;
-    for path in &args.mapping {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| LiveError::MappingFile { path: path.clone(), source })?;
-        mappings.replace(MappingFile::parse(&text).map_err(invalid(path))?);
-    }
-    Ok(mappings)
 }
 
 /// Identifies what the gateway sends, unless the environment does.

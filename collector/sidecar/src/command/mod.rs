@@ -35,6 +35,8 @@ mod live;
 mod live_error;
 #[cfg(feature = "live")]
 mod log_limiter;
+#[cfg(feature = "gateway")]
+mod mappings;
 mod metering;
 mod output_files;
 #[cfg(feature = "plan")]

@@ -3,7 +3,6 @@
 use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use phasemeter_sources::nvidia_smi::Logs;
 
 /// Readings between updates.
 const EVERY: u32 = 1 << 16;
@@ -15,9 +14,9 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Hidden unless standard error is a terminal.
-    pub(super) fn of(logs: &Logs) -> Self {
-        let bar = match logs.progress() {
+    /// Hidden unless standard error is a terminal. `progress`: bytes read and in total, if known.
+    pub(super) fn new(progress: (u64, Option<u64>)) -> Self {
+        let bar = match progress {
             _ if !io::stderr().is_terminal() => ProgressBar::hidden(),
             (_, Some(size)) => ProgressBar::new(size).with_style(style(
                 "{bar:40} {bytes} of {total_bytes} · {bytes_per_sec} · {eta} left",
@@ -28,11 +27,11 @@ impl Progress {
     }
 
     /// Counts a reading.
-    pub(super) fn step(&mut self, logs: &Logs) {
+    pub(super) fn step(&mut self, progress: impl FnOnce() -> (u64, Option<u64>)) {
         self.until_next -= 1;
         if self.until_next == 0 {
             self.until_next = EVERY;
-            self.bar.set_position(logs.progress().0);
+            self.bar.set_position(progress().0);
         }
     }
 

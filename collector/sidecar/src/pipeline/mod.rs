@@ -110,6 +110,8 @@ pub struct Pipeline<'a> {
     export: Option<(ExportSettings, RequestSink<'a>)>,
     exporter: Option<Exporter>,
     gpus: Vec<MeteredGpu>,
+    /// The source of the polled utilization of each GPU of the source, if it names any.
+    polled_bases: Vec<Option<Basis>>,
     /// The number of GPUs of each model.
     models: BTreeMap<String, u32>,
     /// Number of readings that wait for older ones, of all GPUs together.
@@ -189,6 +191,7 @@ impl<'a> Pipeline<'a> {
             export: settings.export,
             exporter: None,
             gpus: Vec::new(),
+            polled_bases: Vec::new(),
             models: BTreeMap::new(),
             buffered: 0,
             end: None,
@@ -211,6 +214,8 @@ impl<'a> Pipeline<'a> {
         mut step: impl FnMut(&S),
     ) -> Result<(), PipelineError> {
         while let Some((gpu, reading)) = source.next()? {
+            let new = self.polled_bases.len()..source.gpus().len();
+            self.polled_bases.extend(new.map(|gpu| source.basis(gpu)));
             if let Err(late) = self.ingest(gpu, &reading, source.gpus())? {
                 source.reject(&late.to_string());
             }
@@ -409,7 +414,11 @@ impl<'a> Pipeline<'a> {
             ranks[index] = self.next_rank(identity.model.as_deref());
         }
         for (identity, rank) in new.iter().zip(ranks) {
-            let gpu = self.begin(self.meter, identity, rank, first, at);
+            let meter = match self.polled_bases.get(self.gpus.len()).copied().flatten() {
+                Some(basis) => MeterConfig { basis, polled_basis: basis, ..self.meter },
+                None => self.meter,
+            };
+            let gpu = self.begin(meter, identity, rank, first, at);
             self.gpus.push(gpu);
         }
     }

@@ -9,8 +9,9 @@ use super::quantity::UnitError;
 use super::rule::{GpuValue, Point, Rule};
 
 /// The mappings of Phasemeter.
-const BUILT_IN: [&str; 4] = [
+const BUILT_IN: [&str; 5] = [
     include_str!("../../../../otel-config/mappings/dcgm-exporter.toml"),
+    include_str!("../../../../otel-config/mappings/dcgmi-dmon.toml"),
     include_str!("../../../../otel-config/mappings/google.toml"),
     include_str!("../../../../otel-config/mappings/hardware.toml"),
     include_str!("../../../../otel-config/mappings/nvidia-gpu-exporter.toml"),

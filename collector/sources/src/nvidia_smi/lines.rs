@@ -7,20 +7,20 @@ use std::io::{self, ErrorKind, Read};
 use memchr::memchr;
 
 /// Maximum length of a row in bytes; longer lines are rejected.
-pub(super) const MAX_ROW: usize = 64 << 10;
+pub(crate) const MAX_ROW: usize = 64 << 10;
 
 /// Bytes of [`Lines::peek`].
 pub(super) const AHEAD: usize = 256;
 
 /// One line without its ending, `\n` or `\r\n`. The last one may have none.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Line<'a> {
+pub(crate) enum Line<'a> {
     Whole(&'a [u8]),
     TooLong,
 }
 
 /// The lines of a stream.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     stream: Box<dyn Read + Send>,
     /// Twice the maximum row length, so that completing a row reads at least as much ahead; and
     /// [`AHEAD`].
@@ -33,13 +33,13 @@ pub(super) struct Lines {
 
 impl Lines {
     /// The lines of a stream, each at most `max_row` bytes long.
-    pub(super) fn new(stream: Box<dyn Read + Send>, max_row: usize) -> Self {
+    pub(crate) fn new(stream: Box<dyn Read + Send>, max_row: usize) -> Self {
         let buffer = vec![0; 2 * max_row + AHEAD].into_boxed_slice();
         Self { stream, buffer, start: 0, end: 0, number: 0, at_end: false }
     }
 
     /// The number of the last returned line, from 1.
-    pub(super) const fn number(&self) -> u64 {
+    pub(crate) const fn number(&self) -> u64 {
         self.number
     }
 
@@ -61,7 +61,7 @@ impl Lines {
     /// The next line; `None` at the end. After an error there are no more lines, and the
     /// interrupted line is discarded.
     #[inline]
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         let (length, too_long) = match memchr(b'\n', self.ahead()) {
             Some(length) => (length, length > self.max_row()),
             None => match self.complete()? {

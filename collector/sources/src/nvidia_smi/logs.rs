@@ -1,7 +1,7 @@
 //! Several logs as one source, merged in time order; a log may continue an earlier one.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::path::Path;
@@ -14,14 +14,13 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 use super::super::{Source, SourceError};
 use super::LogOptions;
 use super::columns::GpuIdentification;
-use super::error::{LogError, LogErrorKind};
 use super::fleet::Fleet;
 use super::log::Log;
 use super::read_ahead::{Decoders, ReadAhead};
 use super::rejected::RejectedRows;
 use super::row_order::TickSummary;
 use super::separation::Separation;
-use super::stream::{self, CountingReader, Input};
+use super::stream::{CountingReader, Input, OpenedInputs};
 
 /// The readings of `nvidia-smi` logs, in time order across all logs.
 pub struct Logs {
@@ -89,20 +88,17 @@ impl Logs {
     /// # Errors
     /// Returns an error if a log is unreadable, unusable or given twice.
     pub fn open(inputs: &[Input], options: &LogOptions) -> Result<Self, SourceError> {
-        let mut named = Vec::new();
-        let mut size = Some(0_u64);
-        let mut files = HashMap::new();
-        for input in inputs {
-            let opened = stream::open(input)?;
-            if let Some(first) = files.insert(opened.id, input) {
-                let (file, first) = (input.to_string(), first.to_string());
-                let kind = LogErrorKind::DuplicateLog { first };
-                return Err(LogError { file, line: None, kind }.into());
-            }
-            size = size.zip(opened.size).map(|(sum, size)| sum.saturating_add(size));
-            named.push((input.to_string(), opened.bytes));
-        }
-        Self::merge(named, size, options)
+        Self::read(OpenedInputs::open(inputs)?, options)
+    }
+
+    /// Reads the head of each open log.
+    ///
+    /// # Errors
+    /// Returns an error if a log is unreadable or unusable.
+    pub fn read(inputs: OpenedInputs, options: &LogOptions) -> Result<Self, SourceError> {
+        let size = inputs.size();
+        let named = inputs.into_each().map(|(input, log)| (input.to_string(), log.bytes));
+        Self::merge(named.collect(), size, options)
     }
 
     /// Merges open logs with a total size of `size` bytes.

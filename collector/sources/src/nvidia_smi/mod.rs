@@ -25,15 +25,15 @@ mod gpu_registry;
 mod identity;
 mod interleave;
 mod limits;
-mod lines;
+pub(crate) mod lines;
 mod log;
 mod logs;
 mod read_ahead;
-mod rejected;
+pub(crate) mod rejected;
 mod row;
 mod row_order;
 mod separation;
-mod stream;
+pub(crate) mod stream;
 mod ticks;
 mod timestamp;
 mod usual_row;
@@ -49,7 +49,7 @@ pub use logs::{LogSummary, Logs};
 pub use rejected::{RejectedRow, RejectedRows};
 pub use row_order::TickSummary;
 pub use separation::Separation;
-pub use stream::Input;
+pub use stream::{Input, OpenedInputs};
 pub use timestamp::{ParseUtcOffsetError, UtcOffset};
 
 /// Options that apply to all logs.

@@ -32,7 +32,7 @@ pub struct RejectedRow {
 }
 
 impl RejectedRows {
-    pub(super) fn record(
+    pub(crate) fn record(
         &mut self,
         file: &Arc<str>,
         line: u64,

@@ -2,6 +2,7 @@
 //!
 //! Must not depend on the content, other than its first bytes.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Cursor, ErrorKind, Read};
@@ -14,6 +15,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::super::SourceError;
 use super::super::file_id::FileId;
+use super::error::{LogError, LogErrorKind};
 
 /// The location of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,15 +43,75 @@ impl fmt::Display for Input {
 }
 
 /// An open log, not yet decoded.
-pub(super) struct OpenedLog {
-    pub(super) bytes: Box<dyn Read + Send>,
-    pub(super) id: FileId,
+pub(crate) struct OpenedLog {
+    pub(crate) bytes: Box<dyn Read + Send>,
+    id: FileId,
     /// Size in bytes; `None` if unknown.
-    pub(super) size: Option<u64>,
+    size: Option<u64>,
+}
+
+impl OpenedLog {
+    /// The beginning of its text, of limited length, without consuming it.
+    #[cfg(feature = "mapping")]
+    pub(crate) fn peek(&mut self) -> io::Result<String> {
+        const LENGTH: u64 = 8 << 10;
+        let head = read_prefix(&mut self.bytes, LENGTH)?;
+        let rest = std::mem::replace(&mut self.bytes, Box::new(io::empty()));
+        self.bytes = Box::new(Cursor::new(head.clone()).chain(rest));
+        let mut text = Vec::new();
+        // The end of the head is not the end of what is compressed.
+        let decoded = decode(Box::new(Cursor::new(head)));
+        let _ = decoded.and_then(|decoded| decoded.take(LENGTH).read_to_end(&mut text));
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+/// Open logs, each a different file.
+pub struct OpenedInputs(Vec<(Input, OpenedLog)>);
+
+impl OpenedInputs {
+    /// Opens logs.
+    ///
+    /// # Errors
+    /// Returns an error if a log is unreadable or given twice.
+    pub fn open(inputs: &[Input]) -> Result<Self, SourceError> {
+        let mut opened = Vec::new();
+        let mut files = HashMap::new();
+        for input in inputs {
+            let log = open(input)?;
+            if let Some(first) = files.insert(log.id, input) {
+                let (file, first) = (input.to_string(), first.to_string());
+                let kind = LogErrorKind::DuplicateLog { first };
+                return Err(LogError { file, line: None, kind }.into());
+            }
+            opened.push((input.clone(), log));
+        }
+        Ok(Self(opened))
+    }
+
+    /// The size of all in bytes; `None` if unknown.
+    pub(crate) fn size(&self) -> Option<u64> {
+        let mut sizes = self.0.iter().map(|(_, log)| log.size);
+        sizes.try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)))
+    }
+
+    #[cfg(feature = "mapping")]
+    pub(crate) const fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    #[cfg(feature = "mapping")]
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Input, &mut OpenedLog)> {
+        self.0.iter_mut().map(|(input, log)| (&*input, log))
+    }
+
+    pub(crate) fn into_each(self) -> impl Iterator<Item = (Input, OpenedLog)> {
+        self.0.into_iter()
+    }
 }
 
 /// Opens a log.
-pub(super) fn open(input: &Input) -> Result<OpenedLog, SourceError> {
+fn open(input: &Input) -> Result<OpenedLog, SourceError> {
     let opened = match input {
         Input::Stdin => io::stdin().as_fd().try_clone_to_owned().map(File::from),
         Input::File(path) => File::open(path),
@@ -66,7 +128,7 @@ pub(super) fn open(input: &Input) -> Result<OpenedLog, SourceError> {
 
 /// Decodes bytes to UTF-8 without a byte order mark: decompresses gzip, whatever the file's name,
 /// and converts UTF-16 if it has a byte order mark.
-pub(super) fn decode(mut bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+pub(crate) fn decode(mut bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let magic = read_prefix(&mut bytes, 2)?;
     let is_gzip = magic == [0x1F, 0x8B];
     let bytes = Cursor::new(magic).chain(bytes);
@@ -95,19 +157,19 @@ fn read_prefix(bytes: &mut impl Read, count: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Whether the error means corrupt data, as opposed to a failed read.
-pub(super) fn is_corrupt(error: &io::Error) -> bool {
+pub(crate) fn is_corrupt(error: &io::Error) -> bool {
     let kinds = [ErrorKind::UnexpectedEof, ErrorKind::InvalidInput, ErrorKind::InvalidData];
     error.raw_os_error().is_none() && kinds.contains(&error.kind())
 }
 
 /// Counts the bytes read, for progress reports.
-pub(super) struct CountingReader<R> {
+pub(crate) struct CountingReader<R> {
     inner: R,
     count: Arc<AtomicU64>,
 }
 
 impl<R> CountingReader<R> {
-    pub(super) const fn new(inner: R, count: Arc<AtomicU64>) -> Self {
+    pub(crate) const fn new(inner: R, count: Arc<AtomicU64>) -> Self {
         Self { inner, count }
     }
 }

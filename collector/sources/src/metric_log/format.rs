@@ -1,0 +1,94 @@
+//! Recognizes the format of a log by its first line that is not blank.
+//!
+//! Must not depend on what follows.
+
+use phasemeter_meter::instant::Instant;
+
+use super::prometheus;
+
+/// The format of a log of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Samples of Prometheus, as an exporter prints them.
+    Prometheus,
+    /// The output of `dcgmi dmon`.
+    Dmon,
+    /// OTLP, a request per line.
+    OtlpJson,
+}
+
+impl Format {
+    /// What a log of this format is.
+    pub(super) const fn kind(self) -> &'static str {
+        match self {
+            Self::Prometheus => "a Prometheus page",
+            Self::Dmon => "output of dcgmi dmon",
+            Self::OtlpJson => "OTLP in JSON",
+        }
+    }
+}
+
+/// The format of a log that begins with this text; `None` if it is none of these.
+pub(super) fn recognize(head: &str) -> Option<Format> {
+    let line = head.lines().map(str::trim).find(|line| !line.is_empty())?;
+    if is_dmon_header(after_time(line).1) {
+        return Some(Format::Dmon);
+    }
+    if let Some(comment) = line.strip_prefix('#') {
+        let mut words = comment.split_whitespace();
+        let first = words.next()?;
+        let is_page =
+            ["HELP", "TYPE", "UNIT", "EOF"].contains(&first) || first.parse::<Instant>().is_ok();
+        return is_page.then_some(Format::Prometheus);
+    }
+    let inside = line.strip_prefix('{').map(str::trim_start);
+    if inside.is_some_and(|inside| inside.starts_with('"')) {
+        return Some(Format::OtlpJson);
+    }
+    let is_sample = line.contains('{') && prometheus::sample(line).is_ok();
+    is_sample.then_some(Format::Prometheus)
+}
+
+/// Whether a line is the header of `dcgmi dmon`, without its time.
+pub(super) fn is_dmon_header(line: &str) -> bool {
+    let name = line.strip_prefix('#').and_then(|line| line.split_whitespace().next());
+    name == Some("Entity")
+}
+
+/// The time before the first blank, if there is one, and the rest of the line.
+pub(super) fn after_time(line: &str) -> (Option<Instant>, &str) {
+    let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+    match first.parse() {
+        Ok(at) => (Some(at), rest),
+        Err(_) => (None, line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn format_is_recognized_by_its_first_line() {
+        let sample = "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-a\"} 37 1785110400000";
+        for (head, expected) in [
+            ("# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).\n", Some(Format::Prometheus)),
+            ("\n# 2026-07-27T00:22:27Z\n", Some(Format::Prometheus)),
+            (sample, Some(Format::Prometheus)),
+            (
+                "{__name__=\"DCGM_FI_DEV_GPU_UTIL\",gpu=\"0\"} 37 1785110400000",
+                Some(Format::Prometheus),
+            ),
+            ("#Entity   GPUTL       POWER       \nID                    W\n", Some(Format::Dmon)),
+            ("# Entity  GPUTL\n      Id\n", Some(Format::Dmon)),
+            ("2026-07-27T00:22:27.5Z #Entity   GPUTL\n", Some(Format::Dmon)),
+            ("{\"resourceMetrics\":[]}\n", Some(Format::OtlpJson)),
+            ("timestamp, uuid, utilization.gpu [%]\n", None),
+            ("2026/07/27 00:00:00.000, GPU-a, 5\n", None),
+            ("# a comment\n", None),
+            ("", None),
+        ] {
+            assert_eq!(recognize(head), expected, "{head}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Several logs of metrics as one source, merged in time order.
+//!
+//! Must not depend on the formats of logs.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use phasemeter_meter::reading::{Basis, GpuIdentity, Reading};
+use phasemeter_meter::units::{Nanos, Timestamp};
+
+use super::dmon::DmonTimes;
+use super::error::{LineError, MetricLogError};
+use super::format::{self, Format};
+use super::log::MetricLog;
+use crate::mapping::{HeldReading, Mappings, ReadingBuffer};
+use crate::nvidia_smi::GivenModel;
+use crate::nvidia_smi::rejected::RejectedRows;
+use crate::nvidia_smi::stream::{CountingReader, OpenedInputs};
+use crate::{Source, SourceError};
+
+/// By how much values of one instant may be apart in the logs.
+const HOLD: Nanos = Nanos::from_secs(60);
+
+/// Options of all logs.
+#[derive(Clone, Debug, Default)]
+pub struct MetricLogOptions {
+    /// The model given by the user.
+    pub gpu_model: Option<GivenModel>,
+    /// The times of rows of `dcgmi dmon` without any.
+    pub dmon_times: Option<DmonTimes>,
+    /// The utilization source for billing; if `None` or lacking, the first that a GPU has.
+    pub basis: Option<Basis>,
+}
+
+/// What open logs contain.
+pub enum Recognized {
+    /// Metrics.
+    Metrics(MetricInputs),
+    /// Something else.
+    Other(OpenedInputs),
+}
+
+/// Open logs of metrics.
+pub struct MetricInputs {
+    format: Format,
+    inputs: OpenedInputs,
+}
+
+/// Recognizes logs of metrics by their first line.
+///
+/// # Errors
+/// Returns an error if a log is unreadable, or if only some have metrics.
+pub fn recognize(mut inputs: OpenedInputs) -> Result<Recognized, SourceError> {
+    let kind = |format: Option<Format>| format.map_or("a log of nvidia-smi", Format::kind);
+    let mut first: Option<(String, Option<Format>)> = None;
+    for (input, log) in inputs.iter_mut() {
+        let unreadable = |source| SourceError::Unreadable { input: input.to_string(), source };
+        let format = format::recognize(&log.peek().map_err(unreadable)?);
+        match &first {
+            None => first = Some((input.to_string(), format)),
+            Some((_, known)) if *known == format => {}
+            Some((first, _)) => {
+                let (file, first) = (input.to_string(), first.clone());
+                return Err(MetricLogError::Mixed { file, kind: kind(format), first }.into());
+            }
+        }
+    }
+    Ok(match first.and_then(|(_, format)| format) {
+        Some(format) => Recognized::Metrics(MetricInputs { format, inputs }),
+        None => Recognized::Other(inputs),
+    })
+}
+
+/// The readings of logs of metrics, in time order.
+pub struct MetricLogs {
+    logs: Vec<MetricLog>,
+    mappings: Mappings,
+    buffer: ReadingBuffer,
+    released: VecDeque<HeldReading>,
+    /// The newest time so far.
+    newest: Timestamp,
+    is_finished: bool,
+    /// The log of the last value.
+    current: usize,
+    /// The GPUs with readings, the utilization source of each, and their index by that in the buffer.
+    gpus: Vec<GpuIdentity>,
+    bases: Vec<Basis>,
+    indices: HashMap<usize, usize>,
+    has_uuids: bool,
+    given_model: Option<GivenModel>,
+    rejected: RejectedRows,
+    read: Arc<AtomicU64>,
+    size: Option<u64>,
+}
+
+impl MetricLogs {
+    /// Opens recognized logs, and reads the first values of each.
+    ///
+    /// # Errors
+    /// Returns an error if a log is unreadable, or has no value of a GPU.
+    pub fn open(
+        recognized: MetricInputs,
+        mappings: Mappings,
+        options: MetricLogOptions,
+    ) -> Result<Self, SourceError> {
+        let MetricInputs { format, inputs } = recognized;
+        let MetricLogOptions { gpu_model, dmon_times, basis } = options;
+        let has_uuids = format != Format::Dmon;
+        let mut source = Self {
+            logs: Vec::new(),
+            mappings,
+            buffer: ReadingBuffer::new(HOLD, basis, None),
+            released: VecDeque::new(),
+            newest: Timestamp::EPOCH,
+            is_finished: false,
+            current: 0,
+            gpus: Vec::new(),
+            bases: Vec::new(),
+            indices: HashMap::new(),
+            has_uuids,
+            given_model: gpu_model,
+            rejected: RejectedRows::default(),
+            read: Arc::default(),
+            size: inputs.size(),
+        };
+        let several = inputs.count() > 1;
+        for (input, log) in inputs.into_each() {
+            let name: Arc<str> = input.to_string().into();
+            let file = Path::new(&*name).file_name().and_then(|name| name.to_str());
+            let label = (several && !has_uuids).then(|| file.unwrap_or(&name).to_owned());
+            let bytes = Box::new(CountingReader::new(log.bytes, Arc::clone(&source.read)));
+            let log = MetricLog::open(name, label, bytes, format, dmon_times)?;
+            source.add(log)?;
+        }
+        Ok(source)
+    }
+
+    fn add(&mut self, mut log: MetricLog) -> Result<(), SourceError> {
+        let before = self.rejected.first.len();
+        log.read(&mut self.mappings, &mut self.rejected)?;
+        if log.next_at().is_some() {
+            self.logs.push(log);
+            return Ok(());
+        }
+        let file = log.name().to_string();
+        Err(match self.rejected.first.get(before) {
+            Some(row) => {
+                let (line, reason) = (row.line, row.reason.clone());
+                MetricLogError::Invalid { file, line, reason }.into()
+            }
+            None => MetricLogError::NoValue { file }.into(),
+        })
+    }
+
+    /// The lines rejected so far.
+    #[must_use]
+    pub const fn rejected(&self) -> &RejectedRows {
+        &self.rejected
+    }
+
+    /// The model of each GPU in the logs, if they have one, in the order of [`Source::gpus`].
+    pub fn logged_models(&self) -> impl Iterator<Item = Option<&str>> {
+        let mut order: Vec<_> = self.indices.iter().map(|(held, index)| (*index, *held)).collect();
+        order.sort_unstable();
+        let identities = self.buffer.identities();
+        order.into_iter().map(|(_, held)| identities.get(held)?.model.as_deref())
+    }
+
+    /// Bytes read so far and in total; the total is `None` if a log is piped.
+    #[must_use]
+    pub fn progress(&self) -> (u64, Option<u64>) {
+        (self.read.load(Ordering::Relaxed), self.size)
+    }
+
+    /// Reads the next value of all logs, and releases the readings that it completes.
+    fn advance(&mut self) -> Result<(), SourceError> {
+        for log in &mut self.logs {
+            log.read(&mut self.mappings, &mut self.rejected)?;
+        }
+        let times = self.logs.iter().enumerate();
+        let times = times.filter_map(|(index, log)| Some((log.next_at()?, index)));
+        let Some((at, index)) = times.min() else {
+            self.is_finished = true;
+            self.released.extend(self.buffer.release_all());
+            return Ok(());
+        };
+        self.current = index;
+        let Some((line, value)) = self.logs.get_mut(index).and_then(MetricLog::take) else {
+            return Ok(());
+        };
+        let dropped = self.buffer.dropped();
+        if at > self.newest {
+            self.newest = at;
+            self.released.extend(self.buffer.release(Nanos(at.as_nanos())));
+        }
+        self.buffer.insert(value, Nanos(self.newest.as_nanos()));
+        if self.buffer.dropped() > dropped
+            && let Some(log) = self.logs.get(index)
+        {
+            self.rejected.record(log.name(), line, &LineError::Late);
+        }
+        Ok(())
+    }
+
+    /// The index of the GPU of a reading, which is added if it is new.
+    fn index(&mut self, held: &HeldReading) -> usize {
+        let index = *self.indices.entry(held.gpu).or_insert(self.gpus.len());
+        let Some(found) = self.buffer.identities().get(held.gpu) else { return index };
+        if index == self.gpus.len() {
+            self.gpus.push(self.identity(found));
+            self.bases.push(held.basis);
+        } else if let Some(known) = self.gpus.get_mut(index)
+            && known.model.is_none()
+            && found.model.is_some()
+        {
+            known.model.clone_from(&found.model);
+        }
+        index
+    }
+
+    fn identity(&self, found: &GpuIdentity) -> GpuIdentity {
+        let (model, is_model_assumed) = match (&self.given_model, &found.model) {
+            (Some(GivenModel::Override(given)), _) => (Some(given.clone()), false),
+            (Some(GivenModel::Default(given)), None) => (Some(given.clone()), true),
+            (_, logged) => (logged.clone(), false),
+        };
+        let identity = GpuIdentity { model, is_model_assumed, ..found.clone() };
+        if self.has_uuids {
+            return identity;
+        }
+        let number = found.name.rsplit(':').next().and_then(|number| number.parse().ok());
+        GpuIdentity { uuid: None, index: number, ..identity }
+    }
+}
+
+impl Source for MetricLogs {
+    fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError> {
+        loop {
+            if let Some(held) = self.released.pop_front() {
+                return Ok(Some((self.index(&held), held.reading)));
+            }
+            if self.is_finished {
+                return Ok(None);
+            }
+            self.advance()?;
+        }
+    }
+
+    fn gpus(&self) -> &[GpuIdentity] {
+        &self.gpus
+    }
+
+    fn basis(&self, gpu: usize) -> Option<Basis> {
+        self.bases.get(gpu).copied()
+    }
+
+    fn reject(&mut self, reason: &str) {
+        if let Some(log) = self.logs.get(self.current) {
+            self.rejected.record(log.name(), log.line(), reason);
+        }
+    }
+}

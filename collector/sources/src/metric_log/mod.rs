@@ -1,0 +1,26 @@
+//! Source of an audit: readings that other programs recorded, as values of metrics.
+//!
+//! ```text
+//! stream → lines → prometheus, dmon or otlp_json ─Sample→ Mappings ─GpuValue→ ReadingBuffer → Reading
+//! ```
+//!
+//! - pages of dcgm-exporter, each after a line with its time, or with a timestamp in each sample, as
+//!   Prometheus has them;
+//! - the output of `dcgmi dmon`;
+//! - OTLP as JSON, a request per line, as a Collector's file exporter writes it.
+//!
+//! The format is recognized by content. Invalid lines are recorded with line and reason. Memory does not
+//! grow with the length of a log. Must not depend on the use of readings.
+
+mod dmon;
+mod error;
+mod format;
+mod log;
+mod logs;
+mod otlp_json;
+mod prometheus;
+mod sample;
+
+pub use dmon::DmonTimes;
+pub use error::MetricLogError;
+pub use logs::{MetricInputs, MetricLogOptions, MetricLogs, Recognized, recognize};

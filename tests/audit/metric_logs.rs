@@ -1,0 +1,335 @@
+//! Logs of metrics: the same readings in any format give the same bill as a log of `nvidia-smi`.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::phasemeter::Phasemeter;
+use crate::prng::Prng;
+use crate::report;
+
+const MODEL: &str = "NVIDIA L4";
+
+/// 2026-07-26T23:59:30.250Z, shortly before a new day.
+const START: u64 = 1_785_110_370_250;
+
+/// What a GPU reports at an instant: milliseconds, GPU, percent, MiB and milliwatts. A missing percent is
+/// not available.
+struct Row(u64, usize, Option<u64>, u64, u64);
+
+/// Twenty minutes of two GPUs, each five seconds; with a pause, if there is to be one.
+fn rows(has_pause: bool) -> Vec<Row> {
+    let mut prng = Prng(7);
+    let mut rows = Vec::new();
+    let mut at = START;
+    for tick in 0..240 {
+        for gpu in 0..2 {
+            let percent = if tick / 20 % 2 == 0 { prng.below(101) } else { 0 };
+            let percent = (prng.below(50) > 0).then_some(percent);
+            let memory = if tick < 120 { 0 } else { 4_096 * (gpu as u64 + 1) };
+            rows.push(Row(at, gpu, percent, memory, 30_000 + 1_000 * prng.below(40)));
+        }
+        at += if has_pause && tick == 100 { 90_000 } else { 5_000 };
+    }
+    rows
+}
+
+fn uuid(gpu: usize) -> String {
+    format!("GPU-5a9a3bc4-7a6b-4e5b-9d3e-1f2a3b4c5d6{gpu}")
+}
+
+/// `2026-07-26T23:59:30.250Z`, or as `nvidia-smi` writes it.
+fn time(millis: u64, is_smi: bool) -> String {
+    let civil = crate::calendar::format_millis(millis);
+    if is_smi { civil } else { format!("{}Z", civil.replace('/', "-").replace(' ', "T")) }
+}
+
+fn nvidia_smi(rows: &[Row]) -> String {
+    let mut log = "timestamp, index, uuid, name, utilization.gpu, memory.used [MiB], \
+                   memory.total [MiB], power.draw [W]\n"
+        .to_owned();
+    for Row(at, gpu, percent, memory, power) in rows {
+        let percent = percent.map_or_else(|| "[N/A]".to_owned(), |percent| percent.to_string());
+        let power = *power as f64 / 1e3;
+        writeln!(
+            log,
+            "{}, {gpu}, {}, {MODEL}, {percent}, {memory} MiB, 23034 MiB, {power:.2} W",
+            time(*at, true),
+            uuid(*gpu)
+        )
+        .unwrap();
+    }
+    log
+}
+
+/// The metrics of a row, as DCGM has them.
+fn metrics(row: &Row) -> [(&'static str, String); 4] {
+    let Row(_, _, percent, memory, power) = row;
+    let missing = "9223372036854775794".to_owned();
+    [
+        ("DCGM_FI_DEV_FB_TOTAL", "23034".to_owned()),
+        ("DCGM_FI_DEV_FB_USED", memory.to_string()),
+        ("DCGM_FI_DEV_GPU_UTIL", percent.map_or(missing, |percent| percent.to_string())),
+        ("DCGM_FI_DEV_POWER_USAGE", format!("{:.6}", *power as f64 / 1e3)),
+    ]
+}
+
+fn labels(gpu: usize) -> String {
+    let uuid = uuid(gpu);
+    format!(
+        "{{gpu=\"{gpu}\",UUID=\"{uuid}\",pci_bus_id=\"00000000:0{gpu}:00.0\",device=\"nvidia{gpu}\",\
+         modelName=\"{MODEL}\",Hostname=\"node-1\",DCGM_FI_DRIVER_VERSION=\"575.57.08\"}}"
+    )
+}
+
+/// Pages of dcgm-exporter, each after its time.
+fn pages(rows: &[Row]) -> String {
+    let mut log = String::new();
+    for page in rows.chunks(2) {
+        writeln!(log, "# {}", time(page[0].0, false)).unwrap();
+        let names = metrics(&page[0]).map(|(name, _)| name);
+        for (index, name) in names.into_iter().enumerate() {
+            writeln!(log, "# HELP {name} a metric of DCGM.\n# TYPE {name} gauge").unwrap();
+            for row in page {
+                writeln!(log, "{name}{} {}", labels(row.1), metrics(row)[index].1).unwrap();
+            }
+        }
+    }
+    log
+}
+
+/// Samples with a timestamp each, as Prometheus federates them.
+fn timestamps(rows: &[Row]) -> String {
+    let mut log = String::new();
+    for row in rows {
+        for (name, number) in metrics(row) {
+            writeln!(log, "{name}{} {number} {}", labels(row.1), row.0).unwrap();
+        }
+    }
+    log
+}
+
+/// The output of `dcgmi dmon`, with a time before each line or without.
+fn dmon(rows: &[Row], has_times: bool) -> String {
+    let mut log = String::new();
+    let mut line = |at: u64, line: &str| {
+        let time = if has_times { format!("{} ", time(at, false)) } else { String::new() };
+        writeln!(log, "{time}{line}").unwrap();
+    };
+    for (tick, rows) in rows.chunks(2).enumerate() {
+        if tick % 14 == 0 {
+            line(
+                rows[0].0,
+                "#Entity   POWER         FBTTL             FBUSD             GPUTL       ",
+            );
+            line(
+                rows[0].0,
+                "ID        W                                                           ",
+            );
+        }
+        for Row(at, gpu, percent, memory, power) in rows {
+            let percent = percent.map_or_else(|| "N/A".to_owned(), |it| it.to_string());
+            let power = format!("{:.3}", *power as f64 / 1e3);
+            line(
+                *at,
+                &format!("GPU {gpu}     {power:<14}23034             {memory:<18}{percent:<12}"),
+            );
+        }
+    }
+    line(0, "\n\ndmon was stopped do to receiving a signal");
+    log
+}
+
+/// A request of a Collector per line.
+fn otlp_json(rows: &[Row]) -> String {
+    let mut log = String::new();
+    for row in rows {
+        let text = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
+        let metric = |(name, number): (&str, String)| {
+            let attributes = [text("UUID", &uuid(row.1)), text("modelName", MODEL)];
+            let time = format!("{}000000", row.0);
+            let number: f64 = number.parse().unwrap();
+            let point = json!({"attributes": attributes, "timeUnixNano": time, "asDouble": number});
+            json!({"name": name, "gauge": {"dataPoints": [point]}})
+        };
+        let request = json!({"resourceMetrics": [{
+            "resource": {"attributes": [text("service.name", "dcgm")]},
+            "scopeMetrics": [{
+                "scope": {"name": "prometheusreceiver"},
+                "metrics": metrics(row).map(metric),
+            }],
+        }]});
+        writeln!(log, "{request}").unwrap();
+    }
+    log
+}
+
+fn audit(dir: &Path, name: &str, log: &str) -> Value {
+    let path = dir.join(name);
+    fs::write(&path, log).unwrap();
+    let report = Phasemeter::audit()
+        .args(["--price", "2.4837", "--gpu-model", MODEL])
+        .args(["--dmon-start", &time(START, false), "--dmon-interval", "5"])
+        .arg(&path)
+        .report();
+    report::check(&report);
+    report
+}
+
+/// Everything that is metered, without the names of GPUs and bases.
+fn metered(report: &Value) -> Value {
+    let gpu = |gpu: &Value| {
+        let fields = [
+            "model",
+            "start",
+            "end",
+            "cost_usd",
+            "utilized_usd",
+            "waste_usd",
+            "waste_by_category_usd",
+            "unobserved_usd",
+            "span_seconds",
+            "unobserved_seconds",
+            "unobserved_reasons",
+            "phases",
+            "effective_seconds",
+            "pattern",
+            "memory",
+            "energy_joules",
+            "periods",
+        ];
+        let mut value = json!(fields.map(|field| (field, gpu[field].clone())));
+        value["utilization"] = gpu["utilization"].clone();
+        value["utilization"]["basis"] = Value::Null;
+        value
+    };
+    let gpus: Vec<Value> = report["gpus"].as_array().unwrap().iter().map(gpu).collect();
+    json!({"gpus": gpus, "cost": report["cost"], "fleet": report["fleet"]})
+}
+
+/// Scenario: the same readings, with a pause and missing values, as a log of `nvidia-smi`, as pages of
+/// dcgm-exporter, as samples of Prometheus, as output of `dcgmi dmon` and as OTLP in JSON.
+/// Guarantee: every amount and duration is the same.
+#[test]
+fn same_readings_in_any_format_give_the_same_bill() {
+    let dir = tempfile::tempdir().unwrap();
+    for has_pause in [true, false] {
+        let rows = rows(has_pause);
+        let expected = audit(dir.path(), "smi.csv", &nvidia_smi(&rows));
+        let mut logs = vec![
+            ("pages.prom", pages(&rows)),
+            ("samples.prom", timestamps(&rows)),
+            ("dmon.txt", dmon(&rows, true)),
+            ("otlp.jsonl", otlp_json(&rows)),
+        ];
+        if !has_pause {
+            logs.push(("ticks.txt", dmon(&rows, false)));
+        }
+        for (name, log) in logs {
+            let report = audit(dir.path(), name, &log);
+            assert_eq!(metered(&report), metered(&expected), "{name}");
+            assert_eq!(report["gpus"][0]["utilization"]["basis"], "dcgm.gpu", "{name}");
+            assert_eq!(report["rejected_total"], 0, "{name}: {}", report["rejected_rows"]);
+        }
+    }
+}
+
+/// Scenario: a log in two parts, one of them compressed, and output of `dcgmi dmon` of two hosts.
+/// Guarantee: parts are merged in time order; GPUs of different hosts are different GPUs.
+#[test]
+fn several_logs_are_merged() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = rows(false);
+    let whole = audit(dir.path(), "whole.prom", &pages(&rows));
+    let [first, second] = ["first.prom.gz", "second.prom"].map(|name| dir.path().join(name));
+    fs::write(&first, crate::logs::gzipped(pages(&rows[..200]))).unwrap();
+    fs::write(&second, pages(&rows[200..])).unwrap();
+    let price = ["--price", "2.4837"];
+    let parts = Phasemeter::audit().args(price).args([&second, &first]).report();
+    assert_eq!(metered(&parts), metered(&whole));
+
+    let hosts = ["a.txt", "b.txt"].map(|name| dir.path().join(name));
+    hosts.iter().for_each(|path| fs::write(path, dmon(&rows, true)).unwrap());
+    let report = Phasemeter::audit().args(price).args(&hosts).report();
+    let ids: Vec<_> = report["gpus"].as_array().unwrap().iter().map(|gpu| &gpu["id"]).collect();
+    assert_eq!(ids, ["a.txt:0", "b.txt:0", "a.txt:1", "b.txt:1"], "by index");
+}
+
+/// Guarantee: an invalid line is reported with file, line and reason, and the rest counts; a ratio where a
+/// percent is declared is refused by name, unless a mapping states it.
+#[test]
+fn invalid_lines_are_rejected_with_their_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = rows(false);
+    let mut log = timestamps(&rows);
+    log.insert_str(log.find('\n').unwrap() + 1, "DCGM_FI_DEV_GPU_UTIL{gpu=\"0} 5\n\n");
+    let report = audit(dir.path(), "torn.prom", &log);
+    let row = &report["rejected_rows"][0];
+    assert_eq!((&report["rejected_total"], &row["line"]), (&json!(1), &json!(2)), "{row}");
+    assert!(row["file"].as_str().unwrap().ends_with("torn.prom"));
+    assert_eq!(row["reason"], "expected NAME{LABEL=\"VALUE\", …} NUMBER [TIMESTAMP]");
+
+    let sample = |at: u64, ratio: f64| {
+        format!("DCGM_FI_DEV_GPU_UTIL{{UUID=\"GPU-a\"}} {ratio} {}\n", START + at * 1_000)
+    };
+    let log = [0.5, 0.25, 0.75].iter().zip(0..).map(|(ratio, i)| sample(i * 5, *ratio));
+    let path = dir.path().join("ratio.prom");
+    fs::write(&path, log.collect::<String>()).unwrap();
+    let refused = Phasemeter::audit().args(["--price", "1"]).arg(&path).run();
+    let report = refused.json();
+    let reason = report["rejected_rows"][0]["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("DCGM_FI_DEV_GPU_UTIL: is declared as percent, but is a ratio"),
+        "{reason}"
+    );
+    assert_eq!(report["fleet"]["unobserved_seconds"], report["fleet"]["span_seconds"]);
+
+    let mapping = dir.path().join("own.toml");
+    let text = "[identity]\nuuid = [\"UUID\"]\n[[metric]]\nname = \"DCGM_FI_DEV_GPU_UTIL\"\n\
+                is = \"utilization\"\nbasis = \"dcgm.gpu\"\nunit = \"ratio\"\n";
+    fs::write(&mapping, text).unwrap();
+    let stated = Phasemeter::audit().args(["--price", "1", "--mapping"]).arg(mapping).arg(path);
+    let report = stated.report();
+    assert_eq!(report["fleet"]["unobserved_seconds"], 0.0);
+    assert_eq!(report["gpus"][0]["effective_seconds"], 3.75, "5 s at 0.5, then 5 s at 0.25");
+}
+
+/// Guarantee: a log that cannot be used is one line that names file and line, and states what to do.
+#[test]
+fn unusable_logs_are_rejected_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = "DCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-a\"} 5";
+    for (name, text, expected) in [
+        (
+            "untimed.prom",
+            format!("# HELP a b\n{sample}\n"),
+            "untimed.prom, line 2: no time; write it before each page, as by date -u '+# %Y-%m-%dT%H:%M:%SZ'",
+        ),
+        (
+            "untimed.txt",
+            "#Entity   GPUTL\nID\nGPU 0     5\n".to_owned(),
+            "untimed.txt, line 3: no time; add it to each line, as by TZ=UTC ts '%Y-%m-%dT%H:%M:%.SZ', or set --dmon-start",
+        ),
+        (
+            "other.prom",
+            "up{job=\"a\"} 1 1785110400000\n".to_owned(),
+            "other.prom: no value of a GPU; check that it has metrics of --mapping or the built-in ones",
+        ),
+        (
+            "torn.jsonl",
+            "{\"resourceMetrics\": [\n".to_owned(),
+            "torn.jsonl, line 1: invalid JSON of an OTLP request",
+        ),
+    ] {
+        fs::write(dir.path().join(name), text).unwrap();
+        let outcome = Phasemeter::audit().within(dir.path()).arg(name).run();
+        assert_eq!((outcome.status, outcome.error_line()), (65, expected));
+    }
+    let csv = "timestamp, uuid, utilization.gpu\n2026/07/27 00:00:00.000, GPU-a, 5\n";
+    fs::write(dir.path().join("smi.csv"), csv).unwrap();
+    let outcome = Phasemeter::audit().within(dir.path()).args(["smi.csv", "other.prom"]).run();
+    let expected = "other.prom: is a Prometheus page, unlike smi.csv; audit them separately";
+    assert_eq!((outcome.status, outcome.error_line()), (65, expected));
+}
