@@ -305,6 +305,12 @@ impl Exporter {
         self.ready.into_iter()
     }
 
+    /// Whether any point waits for its request to be complete, or to be fetched.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.batch.len() > 0 || !self.ready.is_empty()
+    }
+
     /// Takes the requests that are ready, oldest first.
     pub fn requests(&mut self) -> impl Iterator<Item = Request> {
         self.ready.drain(..)

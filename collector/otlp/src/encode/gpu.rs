@@ -162,6 +162,12 @@ impl GpuExport {
     }
 
     /// Adds the GPU's points at the instant `at`.
+    /// Up to when its sums were exported; `None` if they were not yet.
+    #[must_use]
+    pub fn exported_until(&self) -> Option<Timestamp> {
+        self.last.filter(|last| last.at > last.first).map(|last| last.at)
+    }
+
     pub(super) fn add_points(
         &mut self,
         at: Timestamp,

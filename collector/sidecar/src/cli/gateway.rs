@@ -50,6 +50,11 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "HOST")]
     pub exclude_host: Vec<String>,
 
+    /// File with the time until which each GPU is billed: what the backend has accepted. If it exists, the
+    /// time since then that is not billed is reported as a gap. For this process only.
+    #[arg(long = "state", value_name = "FILE")]
+    pub state_file: Option<PathBuf>,
+
     /// Stop after this many seconds [default: until SIGINT or SIGTERM].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Nanos>,

@@ -93,6 +93,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "PATH")]
     pub work_socket: Option<PathBuf>,
 
+    /// File with the time until which each GPU is billed: what the backend has accepted. If it exists, the
+    /// time since then that is not billed is reported as a gap. For this process only.
+    #[arg(long = "state", value_name = "FILE")]
+    pub state_file: Option<PathBuf>,
+
     /// Also write the report to this file, as JSON. The text report goes to standard error.
     #[arg(long = "report", value_name = "FILE")]
     pub report_file: Option<PathBuf>,

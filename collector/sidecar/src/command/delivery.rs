@@ -68,6 +68,11 @@ impl Delivery {
         }
     }
 
+    /// Whether the backend has answered everything so far.
+    pub(super) fn is_idle(&self) -> bool {
+        self.client.stats().read().queued().requests == 0
+    }
+
     /// Enqueues a request; never blocks.
     pub(super) fn send(&self, request: &Request) {
         self.client.enqueue(request.encode());

@@ -72,6 +72,10 @@ pub enum CommandError {
         /// Its other use.
         other: String,
     },
+    /// The file of `--state` is another file.
+    #[cfg(feature = "live")]
+    #[error("{}: not a file of --state; name another one, or remove it", .0.display())]
+    BilledFile(PathBuf),
     /// Not all telemetry was delivered.
     #[error("{0}")]
     Undelivered(Box<DeliveryReport>),
@@ -137,6 +141,8 @@ impl CommandError {
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Source(SourceError::Log(_)) => EX_DATAERR,
+            #[cfg(feature = "live")]
+            Self::BilledFile(_) => EX_DATAERR,
             #[cfg(feature = "gateway")]
             Self::Source(SourceError::MetricLog(_)) => EX_DATAERR,
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {

@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phasemeter_meter::units::Nanos;
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::delivery::Destination;
 use phasemeter_otlp::experiment::{
     Attributes, Experiment, ExperimentKind, SERVICE_INSTANCE_ID, TraceId,
@@ -17,7 +18,9 @@ use phasemeter_workload::held::{HeldWork, WorkDone};
 use phasemeter_workload::ledger::WorkLedger;
 
 use super::alerts;
+use super::billed_file::BilledFile;
 use super::delivery::Delivery;
+use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
 use super::mappings;
@@ -60,6 +63,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let work_mappings = receive::work_mappings(&args.work)?;
     let (mut receiving, metered) = Receiving::start(receive::config(&args.receive)?, &args.spans)?;
     let delivery = Delivery::start(Destination::Environment)?;
+    let mut state = args.state_file.as_deref().map(BilledFile::open).transpose()?;
     signals.ready();
 
     let clock = Clock::start();
@@ -82,6 +86,13 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let mut pipeline = Pipeline::live(settings, experiment, &hardware);
     let spans = receiving.span_costs(&args.spans);
     let spans = spans.map(|costs| SpanPricing::start(costs, &mut pipeline));
+    let mut buffer = ReadingBuffer::new(args.hold, args.basis, args.metering.meter.stale_after);
+    if let Some(state) = &state {
+        pipeline.resume(state.billed().clone());
+        // What an earlier gateway has billed may arrive again.
+        let billed = state.billed().iter();
+        billed.for_each(|(uuid, until)| buffer.cover(uuid, Timestamp::EPOCH, *until));
+    }
     let watcher = manager.as_ref().map(PolicyManager::watch).transpose();
     let _watcher = watcher.map_err(failed("cannot watch the policy directory"))?;
     let worker = manager.map(Worker::start).transpose();
@@ -97,7 +108,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         counters: CounterIntake::new(work_mappings, clock.now()),
         work: HeldWork::new(args.hold),
         ledger: WorkLedger::default(),
-        buffer: ReadingBuffer::new(args.hold, args.basis, args.metering.meter.stale_after),
+        buffer,
         billing: GatewayBilling::default(),
         pipeline,
         spans,
@@ -106,18 +117,22 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         started: Instant::now(),
     };
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    gateway.run(&metered, &signals, until)?;
+    let is_delivered = || delivery.as_ref().is_none_or(Delivery::is_idle);
+    gateway.run(&metered, &signals, until, |pipeline, gpus| {
+        state.iter_mut().for_each(|state| state.step(pipeline, gpus, is_delivered));
+    })?;
     receiving.stop();
     let Metering { run, billing, spans, work_by_hour, dropped } = gateway.finish(&metered)?;
     if let Some(Err(error)) = otlp_file.map(phasemeter_otlp::OtlpFile::finish) {
         stop_file(&error);
     }
     let mut sent = receiving.finish(GRACE);
-    sent.extend(
-        delivery
-            .into_iter()
-            .flat_map(|delivery| delivery.finish(GRACE).sentences().collect::<Vec<_>>()),
-    );
+    let delivered = delivery.map(|delivery| delivery.finish(GRACE));
+    sent.extend(delivered.iter().flat_map(DeliveryReport::sentences));
+    if let Some(state) = state {
+        let is_complete = delivered.as_ref().is_none_or(DeliveryReport::is_complete);
+        state.finish(&run, billing.gpus(), is_complete);
+    }
     let provenance = Provenance {
         title: "gateway".to_owned(),
         work_by_hour,
@@ -180,6 +195,7 @@ impl Gateway<'_> {
         metered: &Receiver<Metered>,
         signals: &SignalListener,
         until: Option<Instant>,
+        mut step: impl FnMut(&Pipeline<'_>, &[GpuIdentity]),
     ) -> Result<(), CommandError> {
         while until.is_none_or(|until| Instant::now() < until) {
             if self.spans.as_ref().is_some_and(SpanPricing::is_full) {
@@ -200,6 +216,7 @@ impl Gateway<'_> {
             let released = self.buffer.release(now);
             self.meter(&released)?;
             self.price_spans()?;
+            step(&self.pipeline, self.billing.gpus());
             let (pipeline, gpus) = (&mut self.pipeline, self.billing.gpus());
             if let Some(results) = self.scheduler.step(|| pipeline.window(gpus, false)) {
                 self.pipeline.export_results(&results, self.billing.gpus(), self.clock.now())?;

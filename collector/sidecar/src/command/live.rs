@@ -20,6 +20,7 @@ use phasemeter_workload::interruption::{Cloud, Notice};
 use phasemeter_workload::mapping::WorkMappings;
 use tracing::{debug, info, warn};
 
+use super::billed_file::BilledFile;
 use super::error::CommandError;
 use super::gpus::ArrivedGpu;
 use super::interruption_log::LiveInterruptions;
@@ -205,6 +206,11 @@ impl<'a> Live<'a> {
         if self.clock_notes.len() < MAX_CLOCK_NOTES {
             self.clock_notes.push(note);
         }
+    }
+
+    /// Keeps what is billed in a file, if the backend has it.
+    pub(super) fn keep(&self, state: &mut BilledFile, is_delivered: impl FnOnce() -> bool) {
+        state.step(&self.pipeline, &self.gpus, is_delivered);
     }
 
     /// Evaluates policies if a window is due, and exports new results.

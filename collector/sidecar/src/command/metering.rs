@@ -20,7 +20,7 @@ use super::policies;
 use super::sinks::Sinks;
 use crate::cli::{Format, MeteringArgs, PriceArgs, ReportArgs};
 use crate::environment::Environment;
-use crate::pipeline::{Finished, Pipeline, PipelineError, Settings, in_order};
+use crate::pipeline::{Finished, Pipeline, PipelineError, RunGap, Settings, in_order};
 use crate::policies::{PolicyManager, Quotes};
 use crate::pricing::{ExpiredPrice, Location, PriceOptions, Pricing, book_file};
 use crate::report::bar::Bars;
@@ -139,6 +139,7 @@ pub(super) fn input<'a>(
     assumptions.extend(limited_prices(&run.pricing));
     let models = identities.iter().filter_map(|gpu| gpu.model.as_deref());
     assumptions.extend(run.pricing.contradictions(models));
+    assumptions.extend(run.gaps.iter().map(gap));
     let unlisted = run.pricing.unlisted();
     assumptions
         .extend(unlisted.map(|it| format!("{it} is not in the price book, so it is not used")));
@@ -257,6 +258,15 @@ fn expired_price(model: &str, held: &ExpiredPrice) -> String {
              quote and remained in use{until}"
         ),
     }
+}
+
+/// A note that time between two runs is not billed.
+fn gap(gap: &RunGap) -> String {
+    let RunGap { gpu, from, to } = gap;
+    let (seconds, from, to) = (to.since(*from).as_secs_f64(), Utc(*from), Utc(*to));
+    format!(
+        "{gpu}: {seconds:.1} s between an earlier run and this one are not billed, {from} to {to}"
+    )
 }
 
 /// A note for each price that is for a number of GPUs, which may be in use in other runs too.

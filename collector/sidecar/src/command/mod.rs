@@ -6,6 +6,8 @@ mod audit;
 #[cfg(feature = "bill")]
 mod bill;
 #[cfg(feature = "live")]
+mod billed_file;
+#[cfg(feature = "live")]
 mod child;
 #[cfg(feature = "bill")]
 mod compare;

@@ -25,8 +25,10 @@ use phasemeter_sources::nvml::Driver;
 use tracing::{error, warn};
 
 use super::alerts;
+use super::billed_file::BilledFile;
 use super::child::{self, Child};
 use super::delivery::Delivery;
+use super::delivery_report::DeliveryReport;
 use super::dump::Dump;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
@@ -45,7 +47,7 @@ use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
 use super::work_socket::{self, WorkSocket};
 use crate::cli::{MeteringArgs, RunArgs};
-use crate::pipeline::{Finished, Pipeline, RequestSink, Settings};
+use crate::pipeline::{Finished, Pipeline, PipelineError, RequestSink, Settings};
 use crate::policies::{PolicyManager, Worker};
 use crate::pricing::GpuOfModel;
 use crate::report::{Report, json};
@@ -92,6 +94,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         }
         None => (None, None),
     };
+    let mut state = args.state_file.as_deref().map(BilledFile::open).transpose()?;
     let mut arrivals = GpuArrivals::start(&args.gpus)?;
     signals.ready();
 
@@ -129,7 +132,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         work: metering::work(&args.metering),
         export: sink.map(|sink| (environment.export, sink)),
     };
-    let pipeline = Pipeline::live(settings, experiment, &own.hardware);
+    let mut pipeline = Pipeline::live(settings, experiment, &own.hardware);
+    state.iter().for_each(|state| pipeline.resume(state.billed().clone()));
 
     let watcher = manager.as_ref().map(PolicyManager::watch).transpose();
     let _watcher = watcher.map_err(failed("cannot watch the policy directory"))?;
@@ -166,7 +170,13 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let child =
         command.map(|(program, rest)| Child::start(program, rest, command_env)).transpose()?;
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    let exit = meter(&mut live, &mut arrivals, &mut interruptions, &signals, child, until)?;
+    let is_delivered = || delivery.as_ref().is_none_or(Delivery::is_idle);
+    let step = |live: &mut Live<'_>, child: Option<&Child>| {
+        state.iter_mut().for_each(|state| live.keep(state, is_delivered));
+        let mut notices = interruptions.iter_mut();
+        notices.try_for_each(|notices| notices.take(live, child))
+    };
+    let exit = meter(&mut live, &mut arrivals, &signals, child, until, step)?;
     let watched = interruptions.take().is_some();
     let status = exit.as_ref().map_or(ExitCode::SUCCESS, |exit| exit.code.into());
     #[cfg(feature = "gateway")]
@@ -183,7 +193,12 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let forwarded = receiving.map(|receiving| receiving.finish(GRACE)).unwrap_or_default();
     #[cfg(not(feature = "gateway"))]
     let forwarded: Vec<String> = Vec::new();
-    let delivery: Vec<_> = match delivery.map(|delivery| delivery.finish(GRACE)) {
+    let delivered = delivery.map(|delivery| delivery.finish(GRACE));
+    if let Some(state) = state {
+        let is_complete = delivered.as_ref().is_none_or(DeliveryReport::is_complete);
+        state.finish(&run, &gpus, is_complete);
+    }
+    let delivery: Vec<_> = match delivered {
         Some(report) => report.sentences().collect(),
         None if environment.exports_nothing => vec![NO_EXPORTER.to_owned()],
         None => vec![NO_ENDPOINT.to_owned()],
@@ -291,14 +306,14 @@ pub(super) fn report(
 }
 
 /// Meters until the command ends, and returns how; without a command, until a signal or the end of
-/// the duration.
+/// the duration. `step` is called a few times per second.
 fn meter(
     live: &mut Live<'_>,
     arrivals: &mut GpuArrivals,
-    interruptions: &mut Option<Interruptions>,
     signals: &SignalListener,
     mut child: Option<Child>,
     until: Option<Instant>,
+    mut step: impl FnMut(&mut Live<'_>, Option<&Child>) -> Result<(), PipelineError>,
 ) -> Result<Option<CommandExit>, CommandError> {
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -314,8 +329,7 @@ fn meter(
             joined => joined?,
         }
         live.drain()?;
-        let mut notices = interruptions.iter_mut();
-        notices.try_for_each(|notices| notices.take(live, child.as_ref()))?;
+        step(live, child.as_ref())?;
         live.evaluate_policies()?;
         match (&mut child, event) {
             (Some(child), Some(SignalEvent::Signal(signal))) => child.forward(signal),

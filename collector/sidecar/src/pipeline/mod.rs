@@ -14,6 +14,7 @@ mod gpu;
 #[cfg(feature = "live")]
 mod interruptions;
 mod prices;
+mod resumption;
 mod wall_clock;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ use phasemeter_otlp::experiment::{
 };
 use phasemeter_rules::window::Window;
 use phasemeter_sources::{Source, SourceError};
+pub use resumption::{BilledUntil, RunGap};
 
 use crate::alert_rules::AlertRules;
 use crate::policies::PolicyResults;
@@ -98,6 +100,8 @@ pub struct Finished {
     pub wall: WallOffset,
     /// Work done, by unit.
     pub work: BTreeMap<String, u64>,
+    /// Time between an earlier run and this one.
+    pub gaps: Vec<RunGap>,
 }
 
 /// A run in progress.
@@ -116,6 +120,9 @@ pub struct Pipeline<'a> {
     models: BTreeMap<String, u32>,
     /// Number of readings that wait for older ones, of all GPUs together.
     buffered: usize,
+    /// What earlier runs have billed, and the time since then that no run bills.
+    billed_before: BilledUntil,
+    gaps: Vec<RunGap>,
     /// The end of the run, if its last readings are not.
     end: Option<Timestamp>,
     /// Whether the meters have finished.
@@ -162,6 +169,7 @@ impl<'a> Pipeline<'a> {
         let Some(gpu) = self.gpus.last_mut() else { return };
         gpu.begin_at(start, self.exporter.as_mut());
         self.wall.steps().for_each(|(at, offset)| gpu.meter.step_wall_clock(at, offset));
+        self.announce_gap(identity, start);
     }
 
     /// Adds the next GPU of a gateway, found by the metrics of another program, whose span begins at its
@@ -178,6 +186,7 @@ impl<'a> Pipeline<'a> {
         let rank = self.next_rank(identity.model.as_deref());
         let gpu = self.begin(meter, identity, rank, at, at);
         self.gpus.push(gpu);
+        self.announce_gap(identity, at);
     }
 
     fn new(settings: Settings<'a>, experiment: ExperimentState) -> Self {
@@ -194,6 +203,8 @@ impl<'a> Pipeline<'a> {
             polled_bases: Vec::new(),
             models: BTreeMap::new(),
             buffered: 0,
+            billed_before: BilledUntil::new(),
+            gaps: Vec::new(),
             end: None,
             is_finished: false,
             wall: WallTime::default(),
@@ -367,8 +378,9 @@ impl<'a> Pipeline<'a> {
         if let (Some(exporter), Some((_, sink))) = (self.exporter, &mut self.export) {
             exporter.finish().try_for_each(sink).map_err(PipelineError::Export)?;
         }
-        let Self { gpus, pricing, alerts, wall, work, .. } = self;
-        Ok(Finished { experiment, gpus, pricing, alerts, results, wall: wall.offset(), work })
+        let Self { gpus, pricing, alerts, wall, work, gaps, .. } = self;
+        let wall = wall.offset();
+        Ok(Finished { experiment, gpus, pricing, alerts, results, wall, work, gaps })
     }
 
     /// Meters what all GPUs have buffered, one boundary after another, so that no GPU is exported ahead

@@ -17,6 +17,7 @@ mod otlp;
 mod process;
 #[path = "../../../../tests/registry/mod.rs"]
 mod registry;
+mod restart;
 mod sdk;
 mod span_requests;
 mod spans;

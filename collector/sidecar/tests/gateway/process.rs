@@ -76,6 +76,12 @@ impl Gateway {
         self.child.id()
     }
 
+    /// Kills it.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Stops it; returns its exit status and its report.
     pub(crate) fn stop(self) -> (ExitStatus, Value) {
         let (status, report, _) = self.stop_with_log();

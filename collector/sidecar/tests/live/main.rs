@@ -42,6 +42,7 @@ mod policy_reload;
 mod prng;
 #[path = "../../../../tests/registry/mod.rs"]
 mod registry;
+mod restart;
 mod run;
 mod sensors;
 mod signals;

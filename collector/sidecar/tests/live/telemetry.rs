@@ -67,7 +67,7 @@ pub(crate) fn received(requests: &[ReceivedRequest]) -> Received {
 }
 
 /// The contents of a request over any protocol.
-fn decode<T: Message + Default + DeserializeOwned>(request: &ReceivedRequest) -> T {
+pub(crate) fn decode<T: Message + Default + DeserializeOwned>(request: &ReceivedRequest) -> T {
     let body = request.body.clone();
     match request.headers["content-type"].to_str().unwrap() {
         "application/json" => serde_json::from_slice(&body).unwrap(),

@@ -1,0 +1,86 @@
+//! A gateway that is killed and started again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::dcgm::{START, page};
+use crate::mock_backend::MockBackend;
+use crate::otlp::{self, Captured};
+use crate::process::{Gateway, client};
+use crate::{GPU, NANO_USD, SOON, metered, sums};
+
+/// Sends a reading each 15 s, from `from` to `to` seconds after the start.
+fn send(gateway: &Gateway, from: u64, to: u64) {
+    let client = client(&gateway.endpoint());
+    for at in (from..=to).step_by(15) {
+        client.enqueue(page(GPU, START + at, 50.0));
+    }
+    assert!(client.flush(SOON).all_sent());
+}
+
+fn total(captured: &Captured, metric: &str) -> u64 {
+    sums(captured, metric).values().sum()
+}
+
+/// The seconds of gaps, as events.
+fn gaps(captured: &Captured) -> Vec<f64> {
+    let events = captured.events.iter().filter(|it| it.event_name == "phasemeter.gpu.gap");
+    let seconds = |attributes: BTreeMap<String, String>| {
+        attributes["phasemeter.gpu.gap.duration"].parse().unwrap()
+    };
+    events.map(|event| seconds(otlp::attributes(&event.attributes))).collect()
+}
+
+/// Scenario: a gateway is killed after some exports, while it holds readings; another one starts with its
+/// state, receives a reading that the first one had billed, and then new ones.
+/// Guarantee: what both have billed at the backend and the gap, which is an event and a line of the report,
+/// are the whole time, to the nanosecond and the nano-dollar.
+#[test]
+fn sums_before_and_after_a_kill_and_the_gap_are_the_whole_time() {
+    let backend = MockBackend::start([]);
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state.json");
+    let options = ["--state", state.to_str().unwrap(), "--hold", "0.1", "--stale-after", "45"];
+    let gateway = Gateway::start(&backend, &options);
+    send(&gateway, 0, 315);
+    let began = Instant::now();
+    // Until all whole minutes are exported, accepted and kept.
+    let until = loop {
+        let text = fs::read(&state).unwrap_or_default();
+        let kept: Value = serde_json::from_slice(&text).unwrap_or_default();
+        let until = kept["billed_until"][GPU].as_str().unwrap_or_default().to_owned();
+        if until == "2026-07-27T00:05:00Z" {
+            break until;
+        }
+        assert!(began.elapsed() < SOON, "{kept}");
+        thread::sleep(Duration::from_millis(50));
+    };
+    gateway.kill();
+    let before = metered(&backend);
+    let (time, cost) =
+        (total(&before, "phasemeter.gpu.time"), total(&before, "phasemeter.gpu.cost"));
+    let seconds = time / 1_000_000_000;
+    assert_eq!(until, format!("2026-07-27T00:{:02}:{:02}Z", seconds / 60, seconds % 60));
+    assert_eq!(cost, seconds * NANO_USD);
+
+    let gateway = Gateway::start(&backend, &options);
+    send(&gateway, 0, 30);
+    send(&gateway, 600, 690);
+    let (status, report, log) = gateway.stop_with_log();
+    assert!(status.success(), "{log}");
+    let after = metered(&backend);
+    let (later, gaps) = (total(&after, "phasemeter.gpu.time"), gaps(&after));
+    assert_eq!(gaps, [(600 - seconds) as f64]);
+    assert_eq!(time + later + (600 - seconds) * 1_000_000_000, 690 * 1_000_000_000);
+    assert_eq!(total(&after, "phasemeter.gpu.cost"), 90 * NANO_USD);
+    let notes = report["assumptions"].to_string();
+    let line =
+        format!("{GPU}: {}.0 s between an earlier run and this one are not billed", 600 - seconds);
+    assert!(notes.contains(&line), "{notes}");
+    let kept = fs::read_to_string(&state).unwrap();
+    assert!(kept.contains("2026-07-27T00:11:30Z"), "{kept}");
+}
