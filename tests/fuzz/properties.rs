@@ -393,6 +393,7 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
         gpus: gpus.collect(),
         work: vec![("samples".to_owned(), 3)],
         work_by_hour: BTreeMap::new(),
+        experiments: None,
         interruptions: None,
         rejected_rows: Vec::new(),
         rejected_total: source.rejected().total,

@@ -155,6 +155,7 @@ pub(super) fn input<'a>(
         gpus: gpus(identities, run),
         work: run.work.clone().into_iter().collect(),
         work_by_hour: provenance.work_by_hour,
+        experiments: run.experiments.as_ref(),
         interruptions: provenance.interruptions,
         rejected_rows: provenance.rejected_rows,
         rejected_total: provenance.rejected_total,

@@ -1,10 +1,10 @@
 //! The Unix socket on which a workload reports its work, named in its environment.
 //!
-//! A writer never waits: what it reports is added up in bounded memory until it is taken. Must not
-//! depend on what reports are used for.
+//! A writer never waits: what it reports is added up in bounded memory until it is taken, and what is
+//! answered, a few errors, fits into the buffer of the socket. Must not depend on what reports are used for.
 
 use std::fs::{self, DirBuilder};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -31,6 +31,9 @@ const MAX_WAITING: usize = 1_024;
 
 /// Rejected lines that are named.
 const MAX_NAMED: usize = 5;
+
+/// Errors that are answered per connection.
+const MAX_ANSWERED: usize = 16;
 
 /// A report of one writer.
 #[derive(Debug)]
@@ -216,6 +219,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>, clock: Clock) {
 fn read(mut connection: UnixStream, writer: u64, shared: &Shared, clock: Clock) {
     let (mut lines, mut buffer) = (LineBuffer::default(), [0; 4_096]);
     let mut has_begun = false;
+    let mut errors = ErrorReplies::default();
     loop {
         match connection.read(&mut buffer) {
             Ok(0) => break,
@@ -224,8 +228,11 @@ fn read(mut connection: UnixStream, writer: u64, shared: &Shared, clock: Clock) 
                 let mut reports = shared.lock();
                 lines.push(&buffer[..length], &mut |message| {
                     has_begun |= matches!(message, Ok(Message::Begin { .. }));
+                    errors.add(&message);
                     reports.add(at, writer, message);
                 });
+                drop(reports);
+                errors.send(&connection);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => break,
@@ -233,9 +240,41 @@ fn read(mut connection: UnixStream, writer: u64, shared: &Shared, clock: Clock) 
     }
     let at = clock.now();
     let mut reports = shared.lock();
-    lines.finish(&mut |message| reports.add(at, writer, message));
+    lines.finish(&mut |message| {
+        errors.add(&message);
+        reports.add(at, writer, message);
+    });
     if has_begun {
         reports.add(at, writer, Ok(Message::End));
+    }
+    drop(reports);
+    errors.send(&connection);
+}
+
+/// The errors of a connection that its writer may read.
+#[derive(Debug, Default)]
+struct ErrorReplies {
+    answered: usize,
+    text: String,
+}
+
+impl ErrorReplies {
+    fn add(&mut self, message: &Result<Message, MessageError>) {
+        if let Err(error) = message
+            && self.answered < MAX_ANSWERED
+        {
+            self.answered += 1;
+            self.text += &format!("error: {error}\n");
+        }
+    }
+
+    /// Sends what was added, if the writer is there.
+    fn send(&mut self, mut connection: &UnixStream) {
+        if !self.text.is_empty() {
+            // It may have ended.
+            let _ = connection.write_all(self.text.as_bytes());
+            self.text.clear();
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use phasemeter_otlp::encode::{PricedExperiment, PricedTime};
 use phasemeter_otlp::experiment::TraceParent;
 
 use super::experiments::{Experiments, RunExperiment};
-use super::{ExperimentState, Pipeline, PipelineError};
+use super::{EndedExperiment, ExperimentState, Pipeline, PipelineError};
 
 impl Pipeline<'_> {
     /// Begins an experiment of this writer at this instant, in the given trace context if any; the one
@@ -25,6 +25,7 @@ impl Pipeline<'_> {
         for gpu in &mut self.gpus {
             gpu.charges.get_or_insert_default();
         }
+        self.ended.get_or_insert_default();
         let experiments = self.experiments.get_or_insert_with(Experiments::new);
         let tags = Vec::new();
         experiments.begin(writer, RunExperiment { id, placement, tags, from: at, to: at });
@@ -63,6 +64,7 @@ impl Pipeline<'_> {
         let bill = SpanCost { cost: bills.sum(), ..SpanCost::default() };
         let (priced, unattributed) = experiments.finish(end, bill);
         priced.into_iter().for_each(|(experiment, cost)| self.export(&experiment, cost));
+        self.ended.get_or_insert_default().unattributed = unattributed.cost;
         if self.is_all_priced()
             && let Some(exporter) = &mut self.exporter
         {
@@ -71,6 +73,19 @@ impl Pipeline<'_> {
     }
 
     fn export(&mut self, experiment: &RunExperiment, cost: SpanCost) {
+        let span = experiment.placement.span;
+        self.ended.get_or_insert_default().add(EndedExperiment {
+            id: experiment.id.clone(),
+            trace_id: span.trace_id.to_string(),
+            span_id: span.span_id.to_string(),
+            tags: experiment.tags.clone(),
+            from: experiment.from,
+            to: experiment.to,
+            gpu_time: cost.time,
+            cost: cost.cost,
+            utilization: cost.utilization(),
+            joules: (cost.energy > 0).then(|| cost.joules()),
+        });
         let is_priced = self.is_all_priced();
         let Some(exporter) = &mut self.exporter else { return };
         exporter.experiment_ended(&PricedExperiment {

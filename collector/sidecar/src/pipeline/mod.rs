@@ -6,6 +6,7 @@
 mod charge_log;
 #[cfg(feature = "live")]
 mod charges;
+mod experiment_log;
 #[cfg(feature = "live")]
 mod experiments;
 #[cfg(feature = "live")]
@@ -22,6 +23,7 @@ use std::io;
 
 #[cfg(feature = "live")]
 pub use charges::GpuCharge;
+pub use experiment_log::{EndedExperiment, ExperimentLog};
 #[cfg(feature = "live")]
 pub use experiments_of_run::priced_time;
 pub use gpu::{MeteredGpu, in_order};
@@ -102,6 +104,8 @@ pub struct Finished {
     pub work: BTreeMap<String, u64>,
     /// Time between an earlier run and this one.
     pub gaps: Vec<RunGap>,
+    /// The experiments that ended during the run, if any began.
+    pub experiments: Option<ExperimentLog>,
 }
 
 /// A run in progress.
@@ -135,6 +139,8 @@ pub struct Pipeline<'a> {
     /// What the time of GPUs cost, if anybody takes it.
     #[cfg(feature = "live")]
     charges: Option<Vec<GpuCharge>>,
+    /// Those that have ended.
+    ended: Option<ExperimentLog>,
 }
 
 /// The experiment of the run. The trace ID of a log may be derived from its first readings, so the
@@ -212,6 +218,7 @@ impl<'a> Pipeline<'a> {
             experiments: None,
             #[cfg(feature = "live")]
             charges: None,
+            ended: None,
         }
     }
 
@@ -378,9 +385,9 @@ impl<'a> Pipeline<'a> {
         if let (Some(exporter), Some((_, sink))) = (self.exporter, &mut self.export) {
             exporter.finish().try_for_each(sink).map_err(PipelineError::Export)?;
         }
-        let Self { gpus, pricing, alerts, wall, work, gaps, .. } = self;
+        let Self { gpus, pricing, alerts, wall, work, gaps, ended: experiments, .. } = self;
         let wall = wall.offset();
-        Ok(Finished { experiment, gpus, pricing, alerts, results, wall, work, gaps })
+        Ok(Finished { experiment, gpus, pricing, alerts, results, wall, work, gaps, experiments })
     }
 
     /// Meters what all GPUs have buffered, one boundary after another, so that no GPU is exported ahead

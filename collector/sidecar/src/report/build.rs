@@ -19,6 +19,7 @@ use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_meter::waste::WasteByCategory;
 
 use super::alerts::Alerts;
+use super::experiments::Experiments;
 use super::input::{GpuInput, Input};
 use super::interruptions::Interruptions;
 use super::model::*;
@@ -66,6 +67,7 @@ impl Report {
             },
             work: work(input, &cost),
             work_by_hour: work_by_hour(input),
+            experiments: Experiments::build(input),
             interruptions: Interruptions::build(input),
             cost,
             gpus,

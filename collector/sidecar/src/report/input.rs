@@ -14,6 +14,7 @@ use super::experiment::Experiment;
 use super::notices::InterruptionLog;
 use super::rejected_row::RejectedRow;
 use crate::alert_rules::AlertRules;
+use crate::pipeline::ExperimentLog;
 use crate::policies::{PolicyResults, PricerStats};
 use crate::pricing::EarlierPrices;
 
@@ -37,6 +38,8 @@ pub struct Input<'a> {
     pub work: Vec<(String, u64)>,
     /// Work done by UTC hour and unit, if known.
     pub work_by_hour: WorkByHour,
+    /// Experiments that ended during the run, if any began.
+    pub experiments: Option<&'a ExperimentLog>,
     /// What the cloud announced, if that was watched.
     pub interruptions: Option<InterruptionLog>,
     /// The first rejected rows; those beyond [`MAX_REJECTED_ROWS`] are omitted.

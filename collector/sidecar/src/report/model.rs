@@ -14,6 +14,7 @@ use serde::{Serialize, Serializer};
 use super::alerts::Alerts;
 use super::attribution::Attribution;
 use super::experiment::Experiment;
+use super::experiments::Experiments;
 use super::interruptions::Interruptions;
 use super::periods::Periods;
 use super::policies::{Need, Policy, Recommendation, Savings, UncoveredWaste};
@@ -51,6 +52,9 @@ pub struct Report {
     pub work: BTreeMap<String, Work>,
     /// Work done by UTC hour; empty if unknown.
     pub work_by_hour: Vec<WorkHour>,
+    /// Experiments that ended during the run; `None` if none began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub experiments: Option<Experiments>,
     /// Interruptions; `None` if notices were not watched for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interruptions: Option<Interruptions>,

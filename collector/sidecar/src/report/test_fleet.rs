@@ -88,6 +88,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
         work: Vec::new(),
         attribution: None,
         work_by_hour: std::collections::BTreeMap::new(),
+        experiments: None,
         interruptions: None,
         rejected_rows: Vec::new(),
         rejected_total: 0,

@@ -77,5 +77,21 @@ fn experiments_of_a_run_have_their_cost_and_context() {
         let sum = number(first, "cost") + number(second, "cost") + number(run, "unattributed");
         let bill: f64 = report["cost"]["total_usd"].as_str().unwrap().parse().unwrap();
         assert!((sum - bill).abs() < 1e-12, "{sum} ≠ {bill}");
+
+        // In the report they sum to the nano-dollar.
+        let experiments = &report["experiments"];
+        let listed = experiments["listed"].as_array().unwrap();
+        let ids: Vec<_> = listed.iter().map(|experiment| &experiment["id"]).collect();
+        assert_eq!(ids, ["first", "second"]);
+        assert_eq!(listed[1]["tags"], serde_json::json!({"lr": "0.1"}));
+        assert_eq!(listed[0]["trace_id"], hex(&first.0.trace_id));
+        let nanos = |value: &serde_json::Value| -> i64 {
+            value.as_str().unwrap().replace('.', "").parse().unwrap()
+        };
+        let costs = listed.iter().map(|experiment| nanos(&experiment["cost_usd"])).sum::<i64>();
+        let rest = nanos(&experiments["unattributed_usd"]);
+        assert_eq!(costs + rest, nanos(&report["cost"]["total_usd"]));
+        let text = stderr(&output);
+        assert!(text.contains("first: $0.00") && text.contains("unattributed: $0.00"), "{text}");
     });
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
@@ -144,6 +144,40 @@ fn malformed_reports_affect_themselves_only() {
         assert!(stderr(&output).contains("work socket: line rejected: unknown unit"));
         assert!(!socket.exists());
     });
+}
+
+/// Scenario: a client that reads what it is answered, and one that writes malformed lines only and never
+/// reads.
+/// Guarantee: each malformed line is answered by one that names the problem, others by nothing, and no
+/// client waits.
+#[test]
+fn malformed_lines_are_answered() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("work.sock");
+    let clients = thread::spawn({
+        let socket = socket.clone();
+        move || {
+            let mut deaf = connect(&socket);
+            deaf.write_all(&b"nonsense\n".repeat(100_000)).unwrap();
+            let mut client = connect(&socket);
+            client.write_all(b"step\nwork cats 9\nwork samples -1\nstep\nbegin").unwrap();
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut answers = String::new();
+            client.read_to_string(&mut answers).unwrap();
+            answers
+        }
+    });
+    let arguments = format!("--duration 2 --work-socket {}", socket.display());
+    let (output, report) = run_with_report(&rig, &arguments, |_| {});
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let answers = clients.join().unwrap();
+    let answers: Vec<&str> = answers.lines().collect();
+    assert_eq!(answers.len(), 3, "{answers:?}");
+    assert!(answers[0].starts_with("error: unknown unit; expected samples"), "{answers:?}");
+    assert!(answers[1].starts_with("error: invalid count"), "{answers:?}");
+    assert!(answers[2].starts_with("error: expected `work UNIT COUNT`"), "{answers:?}");
+    assert_eq!(report["work"]["steps"]["count"], 2);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! not depend on the terminal or add numbers that are not in the report.
 
 mod alerts;
+mod experiments;
 mod explanation;
 pub(crate) mod format;
 mod gpus;
@@ -68,6 +69,7 @@ pub fn render(report: &Report, bars: &Bars<'_>, options: &TextOptions) -> String
     }
     blank(&mut page);
     money::write(&mut page, report);
+    experiments::write(&mut page, report);
     interruptions::write(&mut page, report);
     blank(&mut page);
     measured::write(&mut page, report);
