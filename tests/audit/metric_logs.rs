@@ -200,10 +200,9 @@ fn metered(report: &Value) -> Value {
             "energy_joules",
             "periods",
         ];
-        let mut value = json!(fields.map(|field| (field, gpu[field].clone())));
-        value["utilization"] = gpu["utilization"].clone();
-        value["utilization"]["basis"] = Value::Null;
-        value
+        let mut utilization = gpu["utilization"].clone();
+        utilization["basis"] = Value::Null;
+        json!([fields.map(|field| gpu[field].clone()), utilization])
     };
     let gpus: Vec<Value> = report["gpus"].as_array().unwrap().iter().map(gpu).collect();
     json!({"gpus": gpus, "cost": report["cost"], "fleet": report["fleet"]})
@@ -294,6 +293,33 @@ fn invalid_lines_are_rejected_with_their_number() {
     let report = stated.report();
     assert_eq!(report["fleet"]["unobserved_seconds"], 0.0);
     assert_eq!(report["gpus"][0]["effective_seconds"], 3.75, "5 s at 0.5, then 5 s at 0.25");
+}
+
+/// Scenario: dcgm-exporter repeats an old XID error, then reports another one, twice.
+/// Guarantee: the new one is an event and counts once; the old one, of unknown time, does not.
+#[test]
+fn new_xid_error_is_an_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let [path, file] = ["xid.prom", "otlp.jsonl"].map(|name| dir.path().join(name));
+    let mut log = String::new();
+    for (tick, code) in [31, 31, 31, 79, 79, 79].into_iter().enumerate() {
+        let at = START + 5_000 * tick as u64;
+        for (metric, number) in [("DCGM_FI_DEV_GPU_UTIL", 50), ("DCGM_FI_DEV_XID_ERRORS", code)] {
+            writeln!(log, "{metric}{} {number} {at}", labels(0)).unwrap();
+        }
+    }
+    fs::write(&path, log).unwrap();
+    Phasemeter::audit().arg(&path).arg("--otlp-file").arg(&file).report();
+    let captured = crate::otlp::read(&fs::read_to_string(&file).unwrap());
+    let events = captured.events.iter().filter(|it| it.event_name == "phasemeter.gpu.xid");
+    let codes: Vec<_> = events
+        .map(|event| crate::otlp::attributes(&event.attributes)["phasemeter.gpu.xid.code"].clone())
+        .collect();
+    assert_eq!(codes, ["79"]);
+    let errors = captured.streams("phasemeter.gpu.xid");
+    let totals: Vec<f64> =
+        errors.iter().map(|(_, stream)| stream.points.last().unwrap().value).collect();
+    assert_eq!(totals.iter().sum::<f64>(), 1.0, "{errors:?}");
 }
 
 /// Guarantee: a log that cannot be used is one line that names file and line, and states what to do.

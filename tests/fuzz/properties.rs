@@ -255,7 +255,7 @@ fn metric_log(bytes: &[u8], beginning: &[u8]) {
     let times = DmonTimes { start: Timestamp::default(), interval: Nanos::SECOND };
     let options = MetricLogOptions { dmon_times: Some(times), ..MetricLogOptions::default() };
     match MetricLogs::open(recognized, MAPPINGS.clone(), options) {
-        Ok(source) => meter(source),
+        Ok(source) => meter(source, |source| source.rejected().total),
         Err(SourceError::MetricLog(why)) => assert!(!why.to_string().contains('\n'), "{why}"),
         Err(other) => panic!("cannot read the file: {other}"),
     }
@@ -314,14 +314,14 @@ impl Drop for LogFile {
 
 fn audit(path: &Path, options: &LogOptions) {
     match Logs::open(&[Input::File(path.to_owned())], options) {
-        Ok(source) => meter(source),
+        Ok(source) => meter(source, |source| source.rejected().total),
         Err(SourceError::Log(why)) => assert!(!why.to_string().contains('\n')),
         Err(other) => panic!("cannot read the file: {other}"),
     }
 }
 
 /// Meters a source, exports and reports it, and checks the accounts.
-fn meter(mut source: impl Source) {
+fn meter<S: Source>(mut source: S, rejected: fn(&S) -> u64) {
     let mut file = OtlpFile::new(io::sink());
     let sink: RequestSink<'_> = Box::new(move |request: Request| file.write(&request));
     let rate = Rate::new(3_300_000_001).unwrap();
@@ -341,7 +341,7 @@ fn meter(mut source: impl Source) {
     let run = pipeline.finish(source.gpus(), |_| PolicyResults::default()).unwrap();
     assert_eq!(run.gpus.len(), source.gpus().len());
     accounts_sum_to_bill(&run, rate);
-    can_be_rendered(&source, &run);
+    can_be_rendered(&source, &run, rejected(&source));
 }
 
 /// A rule of each kind.
@@ -376,7 +376,7 @@ fn accounts_sum_to_bill(run: &Finished, rate: Rate) {
     }
 }
 
-fn can_be_rendered(source: &Logs, run: &Finished) {
+fn can_be_rendered(source: &impl Source, run: &Finished, rejected_total: u64) {
     let gpus = source.gpus().iter().zip(&run.gpus).map(|(identity, gpu)| GpuInput {
         identity,
         meter: &gpu.meter,
@@ -396,7 +396,7 @@ fn can_be_rendered(source: &Logs, run: &Finished) {
         experiments: None,
         interruptions: None,
         rejected_rows: Vec::new(),
-        rejected_total: source.rejected().total,
+        rejected_total,
         assumptions: Vec::new(),
         sampling: Vec::new(),
         attribution: None,

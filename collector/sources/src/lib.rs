@@ -40,6 +40,11 @@ pub trait Source {
         None
     }
 
+    /// The XID error of a GPU that has occurred since its previous reading, with the reading returned last.
+    fn xid(&self) -> Option<u64> {
+        None
+    }
+
     /// Records that the reading returned last was rejected downstream, with the reason, among the
     /// source's rejected rows.
     fn reject(&mut self, reason: &str);

@@ -26,6 +26,14 @@ pub struct GpuEvent {
     pub body: String,
 }
 
+impl GpuEvent {
+    /// The event of an XID error that another program has reported.
+    #[must_use]
+    pub fn xid(at: Timestamp, code: u64) -> Self {
+        Self { at, kind: EventKind::Xid(code), body: format!("XID error {code}") }
+    }
+}
+
 /// A step of the wall clock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClockStep {

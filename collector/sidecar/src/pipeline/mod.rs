@@ -237,6 +237,9 @@ impl<'a> Pipeline<'a> {
             if let Err(late) = self.ingest(gpu, &reading, source.gpus())? {
                 source.reject(&late.to_string());
             }
+            if let Some(code) = source.xid() {
+                self.emit_event(gpu, &GpuEvent::xid(reading.at, code))?;
+            }
             step(source);
         }
         Ok(())

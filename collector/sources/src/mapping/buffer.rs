@@ -64,6 +64,8 @@ pub struct HeldReading {
     pub stale_after: Nanos,
     /// The time since the GPU's previous reading that must not be billed.
     pub exempt: Vec<Exemption>,
+    /// The XID error that has occurred since the previous reading.
+    pub xid: Option<u64>,
 }
 
 /// Time that must not be billed.
@@ -96,6 +98,8 @@ struct HeldGpu {
     basis: Option<Basis>,
     stale_after: Option<Nanos>,
     last: Option<Timestamp>,
+    /// The last XID error that was reported, which may be older than the first reading.
+    last_xid: Option<u64>,
 }
 
 /// The values of one instant.
@@ -104,6 +108,7 @@ struct Instant {
     arrived: Nanos,
     utilization: Vec<(Basis, Utilization)>,
     missing: Option<MissingReason>,
+    xid: Option<u64>,
     reading: Reading,
 }
 
@@ -280,6 +285,7 @@ impl HeldGpu {
             arrived,
             utilization: Vec::new(),
             missing: None,
+            xid: None,
             reading: Reading::at(key),
         })
     }
@@ -315,13 +321,22 @@ impl HeldGpu {
         let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
         let exempt = self.last.map(|last| exempt(last, at, stale_after, coverage));
         self.last = Some(at);
+        let xid = self.new_xid(instant.xid);
         Some(HeldReading {
             gpu,
             reading: Reading { utilization, ..instant.reading },
             basis: self.basis.or(preferred).unwrap_or(Basis::DcgmGpu),
             stale_after,
             exempt: exempt.unwrap_or_default(),
+            xid,
         })
+    }
+
+    /// The reported XID error, if it has occurred since the last report.
+    fn new_xid(&mut self, reported: Option<u64>) -> Option<u64> {
+        let reported = reported?;
+        let before = self.last_xid.replace(reported)?;
+        (reported != before && reported > 0).then_some(reported)
     }
 }
 
@@ -340,6 +355,7 @@ impl Instant {
             Value::Temperature(temperature) => reading.temperature = Some(temperature),
             Value::SmClock(clock) => reading.sm_clock = Some(clock),
             Value::MemoryClock(clock) => reading.memory_clock = Some(clock),
+            Value::Xid(code) => self.xid = Some(code),
         }
     }
 }

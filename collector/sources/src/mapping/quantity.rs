@@ -31,6 +31,8 @@ pub enum Quantity {
     SmClock,
     /// Memory clock.
     MemoryClock,
+    /// The last XID error, zero if there was none.
+    Xid,
 }
 
 /// The unit of a metric, in UCUM's notation if it has one.
@@ -65,6 +67,9 @@ pub enum Unit {
     Hz,
     /// Megahertz.
     MHz,
+    /// A number that identifies something.
+    #[serde(rename = "code")]
+    Code,
 }
 
 /// Why a value contradicts its unit.
@@ -98,6 +103,7 @@ impl Quantity {
             Self::Energy => matches!(unit, Unit::J | Unit::Millijoules),
             Self::Temperature => matches!(unit, Unit::Cel),
             Self::SmClock | Self::MemoryClock => matches!(unit, Unit::Hz | Unit::MHz),
+            Self::Xid => matches!(unit, Unit::Code),
         }
     }
 
@@ -130,6 +136,7 @@ impl Quantity {
             Self::Temperature => Value::Temperature(celsius(number).ok_or(UnitError::OutOfRange)?),
             Self::SmClock => Value::SmClock(clock(by)?),
             Self::MemoryClock => Value::MemoryClock(clock(by)?),
+            Self::Xid => Value::Xid(scaled(by)?),
         })
     }
 }

@@ -22,4 +22,6 @@ pub enum Value {
     SmClock(Megahertz),
     /// Memory clock.
     MemoryClock(Megahertz),
+    /// The last XID error, zero if there was none.
+    Xid(u64),
 }

@@ -42,7 +42,7 @@ pub(super) fn recognize(head: &str) -> Option<Format> {
         return is_page.then_some(Format::Prometheus);
     }
     let inside = line.strip_prefix('{').map(str::trim_start);
-    if inside.is_some_and(|inside| inside.starts_with('"')) {
+    if inside.is_some_and(|inside| inside.starts_with("\"resource")) {
         return Some(Format::OtlpJson);
     }
     let is_sample = line.contains('{') && prometheus::sample(line).is_ok();
@@ -83,6 +83,7 @@ mod tests {
             ("# Entity  GPUTL\n      Id\n", Some(Format::Dmon)),
             ("2026-07-27T00:22:27.5Z #Entity   GPUTL\n", Some(Format::Dmon)),
             ("{\"resourceMetrics\":[]}\n", Some(Format::OtlpJson)),
+            ("{\"timestamp\": 1}\n", None),
             ("timestamp, uuid, utilization.gpu [%]\n", None),
             ("2026/07/27 00:00:00.000, GPU-a, 5\n", None),
             ("# a comment\n", None),

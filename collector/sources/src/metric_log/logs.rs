@@ -88,6 +88,8 @@ pub struct MetricLogs {
     gpus: Vec<GpuIdentity>,
     bases: Vec<Basis>,
     indices: HashMap<usize, usize>,
+    /// Of the reading returned last.
+    xid: Option<u64>,
     has_uuids: bool,
     given_model: Option<GivenModel>,
     rejected: RejectedRows,
@@ -119,6 +121,7 @@ impl MetricLogs {
             gpus: Vec::new(),
             bases: Vec::new(),
             indices: HashMap::new(),
+            xid: None,
             has_uuids,
             given_model: gpu_model,
             rejected: RejectedRows::default(),
@@ -239,6 +242,7 @@ impl Source for MetricLogs {
     fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError> {
         loop {
             if let Some(held) = self.released.pop_front() {
+                self.xid = held.xid;
                 return Ok(Some((self.index(&held), held.reading)));
             }
             if self.is_finished {
@@ -254,6 +258,10 @@ impl Source for MetricLogs {
 
     fn basis(&self, gpu: usize) -> Option<Basis> {
         self.bases.get(gpu).copied()
+    }
+
+    fn xid(&self) -> Option<u64> {
+        self.xid
     }
 
     fn reject(&mut self, reason: &str) {
