@@ -188,9 +188,10 @@ pub(crate) struct ActivityMeter {
 }
 
 impl ActivityMeter {
-    pub(crate) fn new(utc_offset: i32) -> Self {
+    /// `utc_offset`: local time in seconds east of UTC; hours of the week are UTC if it is unknown.
+    pub(crate) fn new(utc_offset: Option<i32>) -> Self {
         Self {
-            utc_offset,
+            utc_offset: utc_offset.unwrap_or_default(),
             hours: [HourOfWeek::default(); HOURS],
             totals: Totals::default(),
             extremes: Extremes::default(),
@@ -199,6 +200,11 @@ impl ActivityMeter {
             worked: false,
             since_work: Quiet::default(),
         }
+    }
+
+    /// Sets local time, for slices from now on.
+    pub(crate) fn set_utc_offset(&mut self, offset: Option<i32>) {
+        self.utc_offset = offset.unwrap_or_default();
     }
 
     /// Adds the next time slice.

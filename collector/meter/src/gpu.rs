@@ -226,6 +226,12 @@ impl GpuMeter {
         self.plan_boundary(self.watermark);
     }
 
+    /// Sets local time in seconds east of UTC, for the hours of the week of time metered from now on;
+    /// `None` if unknown.
+    pub fn set_utc_offset(&mut self, offset: Option<i32>) {
+        self.ledger.activity.set_utc_offset(offset);
+    }
+
     /// Sets the memory size, for readings ingested from now on: more than 1% of it in use means
     /// held.
     pub const fn set_memory_total(&mut self, total: Option<Bytes>) {

@@ -34,7 +34,7 @@ impl Ledger {
             periods: Periods::default(),
             waste: WasteClassifier::default(),
             spans: SpanBuilder::new(config.min_span),
-            activity: ActivityMeter::new(config.utc_offset.unwrap_or_default()),
+            activity: ActivityMeter::new(config.utc_offset),
         }
     }
 

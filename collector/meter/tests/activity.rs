@@ -153,6 +153,31 @@ fn clock_counts_only_while_busy() {
     assert_eq!(none.window_totals(Timestamp::LAST).sensors.sm_clock.mean(), None);
 }
 
+/// Daylight saving time begins between two hours: the one between them has no time.
+#[test]
+fn change_of_local_time_applies_from_then_on() {
+    let config = MeterConfig { utc_offset: Some(3_600), ..MeterConfig::default() };
+    let mut gpu = GpuMeter::new(config, None, None);
+    let pass = |gpu: &mut GpuMeter, seconds: std::ops::RangeInclusive<u64>| {
+        for second in seconds {
+            let at = Timestamp::from_millis(MONDAY + second * 1_000).unwrap();
+            let utilization = Ok(Utilization::from_percent(50).unwrap());
+            gpu.push(Reading { utilization, ..Reading::at(at) }, &mut ()).unwrap();
+        }
+    };
+    // A reading is metered once those of the next two seconds have arrived, so the change may come some
+    // seconds early or late.
+    pass(&mut gpu, 0..=3_602);
+    gpu.set_utc_offset(Some(7_200));
+    pass(&mut gpu, 3_603..=7_200);
+    gpu.finish(&mut ());
+    let hours = gpu.hours_of_week().iter().map(|hour| hour.observed().as_secs_f64()).enumerate();
+    let observed: Vec<_> = hours.filter(|(_, seconds)| *seconds > 0.0).collect();
+    let hour = |at: usize| observed.iter().find(|(hour, _)| *hour == at).map_or(0.0, |it| it.1);
+    assert!((hour(1) - 3_600.0).abs() < 5.0 && (hour(3) - 3_600.0).abs() < 5.0, "{observed:?}");
+    assert!(hour(2) < 5.0 && observed.len() <= 3, "{observed:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 

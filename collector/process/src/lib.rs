@@ -1,17 +1,20 @@
-//! Signals and child processes, for a program that runs another one as if it were not there.
+//! Signals and child processes, for a program that runs another one as if it were not there, and its
+//! local time.
 //!
 //! The standard library neither blocks nor receives signals, changes what a command inherits, and
-//! waits for its own children only. A crate of its own, so that the sidecar forbids unsafe code. Must
+//! waits for its own children only; it has no time zones. A crate of its own, so that the sidecar forbids unsafe code. Must
 //! not depend on what signals mean.
 
 #![allow(unsafe_code, reason = "calls C functions, and one of its own before main")]
 
 mod children;
 mod launch;
+mod local_time;
 mod signals;
 
 pub use children::reap_others;
 pub use launch::{inherit_launch, is_ignored_at_launch};
+pub use local_time::utc_offset;
 pub use signals::{ReceivedSignal, SignalSet, die_by, send};
 
 /// The result of a C function that returns -1 and sets `errno` on failure.

@@ -11,6 +11,7 @@ use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::TraceMode;
 #[cfg(feature = "gateway")]
 use phasemeter_otlp::receiver::ListenAddress;
+use phasemeter_sources::nvidia_smi::UtcOffset;
 
 use super::value::seconds;
 use super::{InterruptionArgs, MeterArgs, MeteringArgs};
@@ -97,6 +98,11 @@ pub struct RunArgs {
     /// time since then that is not billed is reported as a gap. For this process only.
     #[arg(long = "state", value_name = "FILE")]
     pub state_file: Option<PathBuf>,
+
+    /// UTC offset of the hours of the week, like `+02:00` [default: the time zone of TZ, else of this
+    /// machine].
+    #[arg(long, value_name = "±HH:MM", allow_hyphen_values = true)]
+    pub utc_offset: Option<UtcOffset>,
 
     /// Also write the report to this file, as JSON. The text report goes to standard error.
     #[arg(long = "report", value_name = "FILE")]

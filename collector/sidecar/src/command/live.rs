@@ -24,6 +24,7 @@ use super::billed_file::BilledFile;
 use super::error::CommandError;
 use super::gpus::ArrivedGpu;
 use super::interruption_log::LiveInterruptions;
+use super::local_zone::LocalZone;
 use super::log_limiter::LogLimiter;
 #[cfg(feature = "gateway")]
 use super::received::ReceivedTelemetry;
@@ -52,6 +53,7 @@ pub(super) struct Live<'a> {
     pipeline: Pipeline<'a>,
     gpus: Vec<GpuIdentity>,
     clock: Clock,
+    zone: LocalZone,
     watch: ClockWatch,
     /// What happened to the clocks, each a sentence without its full stop.
     clock_notes: Vec<String>,
@@ -96,6 +98,7 @@ impl<'a> Live<'a> {
         sampler: Sampler,
         pipeline: Pipeline<'a>,
         clock: Clock,
+        zone: LocalZone,
         scheduler: WindowScheduler,
         work: WorkIntake,
         loading: Option<Arc<PolicyManager>>,
@@ -107,6 +110,7 @@ impl<'a> Live<'a> {
             pipeline,
             gpus,
             clock,
+            zone,
             watch: clock.watch(),
             clock_notes: Vec::new(),
             clock_changes: 0,
@@ -215,8 +219,12 @@ impl<'a> Live<'a> {
 
     /// Evaluates policies if a window is due, and exports new results.
     pub(super) fn evaluate_policies(&mut self) -> Result<(), PipelineError> {
-        let (pipeline, gpus) = (&mut self.pipeline, &self.gpus);
-        let results = self.scheduler.step(|| pipeline.window(gpus, false));
+        let (pipeline, gpus, zone) = (&mut self.pipeline, &self.gpus, &self.zone);
+        let results = self.scheduler.step(|| {
+            // Daylight saving time may have begun or ended.
+            pipeline.set_utc_offset(zone.offset());
+            pipeline.window(gpus, false)
+        });
         results.map_or(Ok(()), |results| {
             self.pipeline.export_results(&results, gpus, self.clock.now())
         })
@@ -306,7 +314,7 @@ impl<'a> Live<'a> {
         })?;
         let begins = run.gpus.iter().filter_map(|gpu| gpu.meter.begins_at()).min();
         let begins = begins.map(|begins| run.wall.wall(begins));
-        let mut assumptions = Vec::new();
+        let mut assumptions = vec![self.zone.describe()];
         if begins < window_start && !run.results.each.is_empty() {
             assumptions.push("policies evaluated the last 24 hours only".to_owned());
         }

@@ -8,6 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::Destination;
@@ -37,6 +38,7 @@ use super::interruptions::Interruptions;
 use super::live::{FinishedRun, Live};
 #[cfg(feature = "gateway")]
 use super::live_error::LiveError;
+use super::local_zone::LocalZone;
 use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
 use super::policies;
@@ -112,7 +114,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let mut experiment = request.open(clock.now(), kind);
     let own = resources(&mut experiment, trace, command.is_some());
     let propagation_env = experiment.propagation_env();
-    let config = args.config();
+    let zone = LocalZone::of(args.utc_offset, |name| std::env::var(name).ok());
+    let config = MeterConfig { utc_offset: zone.offset(), ..args.config() };
     // The driver is searched meanwhile.
     let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic)?;
     let gpus = arrivals.wait()?;
@@ -149,7 +152,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let path = socket.as_ref().and_then(|socket| socket.path().to_str());
     let socket_env = path.map(|path| (work_socket::VARIABLE, Some(path.to_owned())));
     let work = WorkIntake::new(socket);
-    let mut live = Live::new(sampler, pipeline, clock, scheduler, work, manager.clone());
+    let mut live = Live::new(sampler, pipeline, clock, zone, scheduler, work, manager.clone());
     #[cfg(feature = "gateway")]
     if let (Some(receiving), Some(metered)) = (&receiving, metered) {
         live.receive(metered, receiving.span_costs(&args.spans), work_mappings);

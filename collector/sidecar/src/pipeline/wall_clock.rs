@@ -37,6 +37,14 @@ impl Pipeline<'_> {
         self.send()
     }
 
+    /// Sets local time, in seconds east of UTC, for hours of the week from now on.
+    pub fn set_utc_offset(&mut self, offset: Option<i32>) {
+        if self.meter.utc_offset != offset {
+            self.meter.utc_offset = offset;
+            self.gpus.iter_mut().for_each(|gpu| gpu.meter.set_utc_offset(offset));
+        }
+    }
+
     /// The window of the run so far; `None` before the experiment is open.
     #[must_use]
     pub fn window(&mut self, identities: &[GpuIdentity], is_final: bool) -> Option<Window> {

@@ -352,3 +352,20 @@ fn invalid_configuration_fails_before_the_command() {
     assert_fails("--duration 1", nothing, 2);
     assert_fails("", ("OTEL_EXPORTER_OTLP_ENDPOINT", OsStr::new("ftp://x")), 78);
 }
+
+/// The zone of hours of the week is in the report: that of `TZ`, unless an offset is given.
+#[test]
+fn local_time_is_that_of_the_machine_unless_given() {
+    let rig = Rig::new("[[device]]");
+    let zone = |arguments: &str| {
+        let arguments = format!("--duration 0.3 {arguments}");
+        let (_, report) = run_with_report(&rig, &arguments, |command| {
+            command.env("TZ", "IST-5:30");
+        });
+        report["assumptions"].to_string()
+    };
+    let machine = zone("");
+    assert!(machine.contains("in the time zone IST-5:30 (UTC+05:30)"), "{machine}");
+    let given = zone("--utc-offset=-03:00");
+    assert!(given.contains("hours of the week are in UTC-03:00, as given"), "{given}");
+}
