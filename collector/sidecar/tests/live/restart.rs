@@ -15,6 +15,11 @@ use crate::telemetry::decode;
 use crate::{Rig, TIMEOUT};
 
 /// Start and time of the points of `phasemeter.gpu.time`, and the sum of each export, in nanoseconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a short time since the start"
+)]
 fn exports(backend: &MockBackend) -> Vec<(u64, u64, u64)> {
     let received = backend.received();
     let requests = received.iter().filter(|request| request.path.contains("metrics"));

@@ -209,7 +209,7 @@ mod tests {
             let text = format!("{metric}{{{list}}} {number} {millis}");
             let sample = sample(&text).unwrap();
             prop_assert_eq!(&*sample.metric, metric);
-            prop_assert!(sample.number == number || number.is_nan());
+            prop_assert!(sample.number.to_bits() == number.to_bits() || number.is_nan());
             prop_assert_eq!(sample.at, Timestamp::from_millis(millis));
             let found: Vec<_> =
                 sample.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
