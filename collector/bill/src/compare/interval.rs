@@ -56,7 +56,7 @@ const STEP: f64 = 1e-3;
 /// Strongest dependence on the hours before: with more, hours tell almost nothing.
 const MAX_DEPENDENCE: f64 = 0.95;
 
-/// Limit of correlations: beyond it, the dependence on two hours cannot be told from chance.
+/// Limit of correlations: beyond it, the dependence on two hours cannot be distinguished from chance.
 const MAX_CORRELATION: f64 = 0.97;
 
 /// Maximum number of cosine coefficients.

@@ -35,8 +35,8 @@ pub enum Metered {
 
 impl Forwarder {
     /// Forwards all requests to `client`, whose queue must hold all bytes in flight, except for the
-    /// spans of the filter. They and metrics arrive in the returned channel; whoever drops that must
-    /// not have a filter.
+    /// spans of the filter. They and metrics arrive in the returned channel; with a filter, it must
+    /// not be dropped.
     ///
     /// # Errors
     /// Returns an error if the operating system refuses a thread.

@@ -246,8 +246,8 @@ impl<'a, 'b> Current<'a, 'b> {
             && activity.is_none_or(|activity| activity >= self.profile.full)
     }
 
-    /// A GPU that may cost less per unit of work than this one, which is full: the one whose peaks leave
-    /// the most room.
+    /// A GPU that may cost less per unit of work than this one, which is full: the one whose peaks
+    /// exceed the need the most.
     fn question(&self) -> Option<Question<'a>> {
         if !self.is_full() {
             return None;
