@@ -171,7 +171,14 @@ impl Worker {
             let age = now.since(metric.polled_at);
             let due = due(metric) && (metric.metric == Metric::Utilization || has_time());
             if due {
+                let before = *values;
                 let result = self.call(metric, gpu, values, tick);
+                // The value of a call that took long is not of the reading's time: the next one has it.
+                if !has_time()
+                    && let Some(at) = read_at.take()
+                {
+                    self.emit(Observed::Reading(Reading { at, ..before }));
+                }
                 *losses = match result {
                     Ok(()) => 0,
                     Err(QueryError::Lost(loss)) if *losses + 1 == LOSSES => return Err(loss),
