@@ -3,34 +3,21 @@
 #![allow(dead_code, reason = "each fuzz target uses one")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
-use std::collections::BTreeMap;
-use std::env;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::LazyLock;
-use std::thread;
+mod metering;
 
-use phasemeter::alert_rules::AlertRules;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use metering::{LogFile, audit, meter};
 use phasemeter::environment::Environment;
 use phasemeter::gateway::{Exclusions, Intake, SpanFilter};
-use phasemeter::pipeline::{Finished, Pipeline, RequestSink, Settings};
-use phasemeter::policies::{PolicyResults, Quotes};
-use phasemeter::pricing::{PriceOptions, Pricing};
-use phasemeter::report::bar::Bars;
-use phasemeter::report::{self, GpuInput, PoliciesInput, Report};
 use phasemeter_alerts::{Profiles, Selection};
-use phasemeter_meter::alert::{Condition, Metric, Rule};
-use phasemeter_meter::gpu::MeterConfig;
-use phasemeter_meter::money::{NanoUsd, Rate};
-use phasemeter_meter::phase::{Account, Thresholds};
-use phasemeter_meter::price::PriceBook;
-use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
-use phasemeter_otlp::encode::ExportSettings;
+use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_otlp::Signal;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceParent, TraceState};
 use phasemeter_otlp::receiver::accept_bytes;
-use phasemeter_otlp::{OtlpFile, Request, Signal};
 use phasemeter_rules::fixture::{
     FixtureError, read_quote, read_recommendations, read_request, read_window, write_quote,
     write_recommendations, write_request, write_window,
@@ -40,12 +27,12 @@ use phasemeter_rules::schema::Schema;
 use phasemeter_rules::settings::SettingError;
 use phasemeter_rules::signature::{PublicKey, SecretKey, Use, verify};
 use phasemeter_rules::wasm_info::WasmInfo;
+use phasemeter_sources::SourceError;
 use phasemeter_sources::mapping::{Mappings, ReadingBuffer};
 use phasemeter_sources::metric_log::{
     DmonTimes, MetricLogOptions, MetricLogs, Recognized, recognize,
 };
-use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs, OpenedInputs};
-use phasemeter_sources::{Source, SourceError};
+use phasemeter_sources::nvidia_smi::{Input, LogOptions, OpenedInputs};
 use phasemeter_workload::interruption::{Cloud, Notice, Response, Watch};
 
 /// Columns for rows without a header.
@@ -55,8 +42,6 @@ const COLUMNS: &str = "timestamp, index, utilization.gpu, memory.used, memory.to
 const SECRET_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
     MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
     -----END PRIVATE KEY-----\n";
-
-static BOOK: LazyLock<PriceBook> = LazyLock::new(PriceBook::built_in);
 
 static MAPPINGS: LazyLock<Mappings> = LazyLock::new(|| Mappings::built_in().unwrap());
 
@@ -290,129 +275,6 @@ pub(crate) fn interruptions(bytes: &[u8]) {
             }
         }
     }
-}
-
-/// A temporary file, in memory if possible.
-struct LogFile(PathBuf);
-
-impl LogFile {
-    fn of(bytes: &[u8]) -> Self {
-        let memory = Path::new("/dev/shm");
-        let dir = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
-        let name = format!("phasemeter-{}-{:?}", process::id(), thread::current().id());
-        let path = dir.join(name);
-        fs::write(&path, bytes).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for LogFile {
-    fn drop(&mut self) {
-        _ = fs::remove_file(&self.0);
-    }
-}
-
-fn audit(path: &Path, options: &LogOptions) {
-    match Logs::open(&[Input::File(path.to_owned())], options) {
-        Ok(source) => meter(source, |source| source.rejected().total),
-        Err(SourceError::Log(why)) => assert!(!why.to_string().contains('\n')),
-        Err(other) => panic!("cannot read the file: {other}"),
-    }
-}
-
-/// Meters a source, exports and reports it, and checks the accounts.
-fn meter<S: Source>(mut source: S, rejected: fn(&S) -> u64) {
-    let mut file = OtlpFile::new(io::sink());
-    let sink: RequestSink<'_> = Box::new(move |request: Request| file.write(&request));
-    let rate = Rate::new(3_300_000_001).unwrap();
-    let settings = Settings {
-        meter: MeterConfig::default(),
-        pricing: Pricing::new(
-            PriceOptions { given: Some(rate), ..PriceOptions::default() },
-            Quotes::default(),
-            BOOK.clone(),
-        ),
-        alerts: alert_rules(),
-        work: BTreeMap::new(),
-        export: Some((ExportSettings::default(), sink)),
-    };
-    let mut pipeline = Pipeline::log(settings, ExperimentRequest::default());
-    pipeline.run(&mut source, |_| {}).expect("damaged rows are not fatal");
-    let run = pipeline.finish(source.gpus(), |_| PolicyResults::default()).unwrap();
-    assert_eq!(run.gpus.len(), source.gpus().len());
-    accounts_sum_to_bill(&run, rate);
-    can_be_rendered(&source, &run, rejected(&source));
-}
-
-/// A rule of each kind.
-fn alert_rules() -> AlertRules {
-    let rule = |metric: Metric, condition| {
-        let minute = Nanos::from_secs(60);
-        Rule::new(metric.name().to_owned(), metric, condition, minute, minute).unwrap()
-    };
-    let rules = [
-        rule(Metric::Utilization, Condition::Below(500_000)),
-        rule(Metric::Memory, Condition::Above(500_000)),
-        rule(Metric::Power, Condition::Above(500_000)),
-        rule(Metric::Temperature, Condition::Above(50_000_000)),
-    ];
-    AlertRules { rules: rules.into(), ..AlertRules::default() }
-}
-
-/// The accounts of every GPU sum to its bill.
-fn accounts_sum_to_bill(run: &Finished, rate: Rate) {
-    for gpu in &run.gpus {
-        let summary = gpu.meter.summary();
-        let accounts = summary.accounts;
-        let exact = u128::from(rate.nano_usd_per_hour()) * u128::from(summary.length().0);
-        let exact = i128::try_from(exact / u128::from(NANOS_PER_HOUR)).unwrap();
-        assert_eq!(accounts.all().time, summary.length());
-        assert_eq!(accounts.all().cost, NanoUsd(exact));
-        assert_eq!(accounts.utilized_cost() + accounts.waste(), accounts.observed().cost);
-        let waste = summary.waste;
-        assert_eq!(waste.starvation + waste.idle + waste.underload, accounts.waste());
-        let missing: Nanos = summary.unobserved.missing.into_iter().sum();
-        assert_eq!(missing + summary.unobserved.no_reading, accounts[Account::Unobserved].time);
-    }
-}
-
-fn can_be_rendered(source: &impl Source, run: &Finished, rejected_total: u64) {
-    let gpus = source.gpus().iter().zip(&run.gpus).map(|(identity, gpu)| GpuInput {
-        identity,
-        meter: &gpu.meter,
-        price: &gpu.price,
-        earlier: &gpu.earlier,
-        unpriced_until: gpu.unpriced_until.as_ref(),
-        memory_total: identity.memory_total,
-    });
-    let input = report::Input {
-        title: "train.csv".to_owned(),
-        experiment: report::Experiment::default(),
-        thresholds: Thresholds::default(),
-        wall: run.wall,
-        gpus: gpus.collect(),
-        work: vec![("samples".to_owned(), 3)],
-        work_by_hour: BTreeMap::new(),
-        experiments: None,
-        interruptions: None,
-        rejected_rows: Vec::new(),
-        rejected_total,
-        assumptions: Vec::new(),
-        sampling: Vec::new(),
-        attribution: None,
-        delivery: Vec::new(),
-        alerts: &run.alerts,
-        policies: PoliciesInput {
-            results: &run.results,
-            pricers: run.pricing.pricers(),
-            timed: false,
-        },
-    };
-    let report = Report::build(&input);
-    report::json::write(&report, io::sink()).unwrap();
-    let page =
-        report::text::render(&report, &Bars::of(&input), &report::text::TextOptions::default());
-    assert!(!page.contains(|c: char| c.is_control() && c != '\n'));
 }
 
 /// A file of alert rules is read, or its problem is one line.

@@ -10,6 +10,7 @@
     reason = "tests panic on failure and use small numbers"
 )]
 
+mod dist;
 mod fleet;
 #[path = "../support/mod.rs"]
 mod support;
@@ -27,22 +28,6 @@ use phasemeter_rules::recommendation::{Recommendation, Target};
 use phasemeter_rules::window::{Accounts, Gpu, Window};
 use proptest::prelude::*;
 
-/// The default policies.
-const DEFAULT_POLICIES: [&str; 12] = [
-    "communication",
-    "data-loading",
-    "gaps",
-    "health",
-    "lifecycle",
-    "measure",
-    "memory",
-    "negotiated",
-    "precision",
-    "rate",
-    "sharing",
-    "sizing",
-];
-
 fn host() -> Host {
     Host::new(Options { limits: support::patient(), ..Options::default() }).unwrap()
 }
@@ -52,12 +37,6 @@ fn policies() -> Vec<Policy> {
     let host = host();
     let load = |(name, module)| host.load(Candidate::new(name, module)).unwrap();
     support::default_policies().into_iter().map(load).collect()
-}
-
-/// A host that interprets policies, as builds without a compiler do.
-fn interpreting_host() -> Host {
-    let limits = support::patient();
-    Host::new(Options { limits, interpreter: true, ..Options::default() }).unwrap()
 }
 
 /// The recommenders among them.
@@ -82,44 +61,6 @@ fn recommendations(policies: &[Policy], window: &Window) -> Vec<Recommendation> 
 fn levers(all: &[Recommendation]) -> Vec<&'static str> {
     let on_waste = all.iter().filter(|one| matches!(one.target, Target::Waste(_)));
     on_waste.map(|one| one.lever.name()).collect()
-}
-
-/// Scenario: every default policy, as native code and interpreted.
-/// Guarantee: results and fuel are the same.
-#[test]
-fn interpreter_agrees_with_native_code() {
-    let (window, request) = (fleet_window(&fleet()), support::request());
-    let host = interpreting_host();
-    for native in policies() {
-        let name = native.file();
-        let modules = support::default_policies();
-        let (_, module) = modules.into_iter().find(|(file, _)| *file == name).unwrap();
-        let interpreted = host.load(Candidate::new(name, module)).unwrap();
-        let evaluate = |policy: &Policy| match policy.kind() {
-            Kind::Recommender => {
-                let evaluation = policy.recommend(&window).unwrap();
-                (format!("{:?}", evaluation.result.unwrap()), evaluation.usage.fuel)
-            }
-            Kind::Pricer => {
-                let evaluation = policy.quote(&request).unwrap();
-                (format!("{:?}", evaluation.result.unwrap()), evaluation.usage.fuel)
-            }
-        };
-        assert_eq!(evaluate(&native), evaluate(&interpreted), "{name}");
-    }
-}
-
-/// Guarantee: the committed artifacts, which builds without a compiler embed, are what the committed
-/// policies compile to. If not, run `make policies`.
-#[test]
-fn committed_artifacts_match_policies() {
-    let host = interpreting_host();
-    let dist = support::home().join("../wasm-rules/dist");
-    for name in DEFAULT_POLICIES {
-        let module = std::fs::read(dist.join(name).with_extension("wasm")).unwrap();
-        let artifact = std::fs::read(dist.join("interpreted").join(name).with_extension("aot"));
-        assert!(host.compile(&module).unwrap() == artifact.unwrap(), "{name}.aot is stale");
-    }
 }
 
 /// Scenario: eight GPUs, each with the problem it has in the demo.
@@ -392,14 +333,4 @@ fn negotiated_rejects_undated_discounts() {
     let candidate = Candidate { settings, ..Candidate::new(name, module) };
     let error = host().load(candidate).unwrap_err();
     assert!(error.to_string().contains("as_of: required"), "{error}");
-}
-
-/// Guarantee: `wasm-rules/dist` contains exactly the policies tested here, each in a file of its name.
-#[test]
-fn dist_contains_default_policies() {
-    let policies = policies();
-    let names: Vec<_> = policies.iter().map(|policy| policy.manifest().name.as_str()).collect();
-    assert_eq!(names, DEFAULT_POLICIES);
-    let files: Vec<_> = policies.iter().map(Policy::file).collect();
-    assert_eq!(files, DEFAULT_POLICIES);
 }

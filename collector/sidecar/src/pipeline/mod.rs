@@ -11,9 +11,12 @@ mod experiment_log;
 mod experiments;
 #[cfg(feature = "live")]
 mod experiments_of_run;
+mod export;
+mod found_gpus;
 mod gpu;
 #[cfg(feature = "live")]
 mod interruptions;
+mod opening;
 mod prices;
 mod resumption;
 mod wall_clock;
@@ -26,19 +29,17 @@ pub use charges::GpuCharge;
 pub use experiment_log::{EndedExperiment, ExperimentLog};
 #[cfg(feature = "live")]
 pub use experiments_of_run::priced_time;
+pub use export::RequestSink;
+use export::send;
 pub use gpu::{MeteredGpu, in_order};
-use phasemeter_meter::device_metric::DeviceMetric;
+use opening::ExperimentState;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Interval, Reading};
 use phasemeter_meter::reorder::{CAPACITY, LateReading};
-use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::{WallOffset, WallTime};
-use phasemeter_otlp::Request;
-use phasemeter_otlp::encode::{CommandExit, EventKind, ExportSettings, Exporter, GpuEvent};
-use phasemeter_otlp::experiment::{
-    Attributes, Experiment, ExperimentKind, ExperimentRequest, gpu_id,
-};
+use phasemeter_otlp::encode::{ExportSettings, Exporter, GpuEvent};
+use phasemeter_otlp::experiment::{Attributes, Experiment, ExperimentRequest};
 use phasemeter_rules::window::Window;
 use phasemeter_sources::{Source, SourceError};
 pub use resumption::{BilledUntil, RunGap};
@@ -46,10 +47,6 @@ pub use resumption::{BilledUntil, RunGap};
 use crate::alert_rules::AlertRules;
 use crate::policies::PolicyResults;
 use crate::pricing::Pricing;
-use crate::resource;
-
-/// Receives requests.
-pub type RequestSink<'a> = Box<dyn FnMut(Request) -> io::Result<()> + 'a>;
 
 /// Maximum number of readings that wait for older ones, of all GPUs together: 6 MiB.
 const MAX_BUFFERED: usize = CAPACITY;
@@ -143,13 +140,6 @@ pub struct Pipeline<'a> {
     ended: Option<ExperimentLog>,
 }
 
-/// The experiment of the run. The trace ID of a log may be derived from its first readings, so the
-/// experiment is opened once the allowed lateness has passed; meters emit nothing before.
-enum ExperimentState {
-    Pending { request: ExperimentRequest, first: Timestamp, readings: usize },
-    Open(Experiment),
-}
-
 impl<'a> Pipeline<'a> {
     /// Starts the run of a log, whose experiment is opened after its first readings.
     #[must_use]
@@ -166,33 +156,6 @@ impl<'a> Pipeline<'a> {
         let mut pipeline = Self::new(settings, ExperimentState::Open(experiment.clone()));
         pipeline.begin_export(experiment, hardware);
         pipeline
-    }
-
-    /// Adds the next GPU of a live run, which is billed from `start` on, whenever its first reading
-    /// arrives.
-    pub fn add(&mut self, identity: &GpuIdentity, start: Timestamp) {
-        self.add_gpus(std::slice::from_ref(identity), start, start);
-        let Some(gpu) = self.gpus.last_mut() else { return };
-        gpu.begin_at(start, self.exporter.as_mut());
-        self.wall.steps().for_each(|(at, offset)| gpu.meter.step_wall_clock(at, offset));
-        self.announce_gap(identity, start);
-    }
-
-    /// Adds the next GPU of a gateway, found by the metrics of another program, whose span begins at its
-    /// first reading, at `at`. Its utilization comes from `basis`.
-    pub fn add_reported(
-        &mut self,
-        identity: &GpuIdentity,
-        at: Timestamp,
-        basis: Basis,
-        stale_after: Nanos,
-    ) {
-        let stale_after = StaleAfter::Fixed(stale_after);
-        let meter = MeterConfig { stale_after, basis, polled_basis: basis, ..self.meter };
-        let rank = self.next_rank(identity.model.as_deref());
-        let gpu = self.begin(meter, identity, rank, at, at);
-        self.gpus.push(gpu);
-        self.announce_gap(identity, at);
     }
 
     fn new(settings: Settings<'a>, experiment: ExperimentState) -> Self {
@@ -257,7 +220,8 @@ impl<'a> Pipeline<'a> {
         identities: &[GpuIdentity],
     ) -> Result<Result<(), LateReading>, PipelineError> {
         let Some(reading) = self.within_run(reading) else { return Ok(Ok(())) };
-        self.prepare(reading.at, identities);
+        self.open_if_due(reading.at, identities);
+        self.add_found(reading.at, identities);
         if let (Some(metered), Some(identity)) = (self.gpus.get_mut(gpu), identities.get(gpu))
             && metered.learns_model(identity)
         {
@@ -277,48 +241,6 @@ impl<'a> Pipeline<'a> {
         self.gpus.get_mut(gpu).is_some_and(|gpu| gpu.meter.push_interval(interval))
     }
 
-    /// Exports a device metric; windows have it too. Ignored before the first
-    /// reading of any GPU.
-    pub fn export_metric(&mut self, gpu: usize, metric: DeviceMetric) {
-        if let Some(gpu) = self.gpus.get_mut(gpu) {
-            gpu.measure(metric);
-        }
-    }
-
-    /// Exports an event of a GPU.
-    ///
-    /// # Errors
-    /// Returns an error if a request cannot be written.
-    pub fn emit_event(&mut self, gpu: usize, event: &GpuEvent) -> Result<(), PipelineError> {
-        if let Some(gpu) = self.gpus.get_mut(gpu) {
-            if let EventKind::Xid(code) = event.kind {
-                gpu.totals.count_xid(event.at, code);
-            }
-            if let (Some(exporter), Some(export)) = (&mut self.exporter, &mut gpu.export) {
-                exporter.event(export, event, gpu.meter.begins_at());
-            }
-        }
-        self.send()
-    }
-
-    /// Exports recommendations and errors of policies.
-    ///
-    /// # Errors
-    /// Returns an error if a request cannot be written.
-    pub fn export_results(
-        &mut self,
-        results: &PolicyResults,
-        identities: &[GpuIdentity],
-        at: Timestamp,
-    ) -> Result<(), PipelineError> {
-        if let Some(exporter) = &mut self.exporter {
-            let (recommendations, errors) =
-                (results.recommendation_events(), results.error_events());
-            exporter.policy_results(&recommendations, &errors, identities, at);
-        }
-        self.send()
-    }
-
     /// The wall time now.
     #[must_use]
     pub fn wall(&self) -> WallOffset {
@@ -331,13 +253,6 @@ impl<'a> Pipeline<'a> {
         *sum = sum.saturating_add(count);
         if let Some(exporter) = &mut self.exporter {
             exporter.record_work(at, unit, count);
-        }
-    }
-
-    /// Exports how the command ended, with the experiment.
-    pub fn end_command(&mut self, exit: CommandExit) {
-        if let Some(exporter) = &mut self.exporter {
-            exporter.end_command(exit);
         }
     }
 
@@ -412,63 +327,6 @@ impl<'a> Pipeline<'a> {
         (reading.at <= end + LAST_POLL).then(|| Reading { at: reading.at.min(end), ..*reading })
     }
 
-    /// Prepares for a reading at this instant: opens the experiment if it is due, and adds new GPUs.
-    fn prepare(&mut self, at: Timestamp, identities: &[GpuIdentity]) {
-        if let ExperimentState::Pending { first, readings, .. } = &mut self.experiment {
-            if at.since(*first) > self.meter.allowed_lateness || *readings == MAX_BUFFERED {
-                self.open(identities.get(..self.gpus.len()).unwrap_or(identities));
-            } else {
-                *first = at.min(*first);
-                *readings += 1;
-            }
-        }
-        if let Some(new @ [_, ..]) = identities.get(self.gpus.len()..) {
-            // An older reading may still arrive.
-            self.add_gpus(new, at.saturating_sub(self.meter.allowed_lateness), at);
-        }
-    }
-
-    /// Adds GPUs that were found at this instant, whose spans begin at `first` at the earliest.
-    #[cold]
-    fn add_gpus(&mut self, new: &[GpuIdentity], first: Timestamp, at: Timestamp) {
-        let mut ranks = vec![0; new.len()];
-        for (index, identity) in in_order(new.iter().enumerate().collect(), |(_, new)| *new) {
-            ranks[index] = self.next_rank(identity.model.as_deref());
-        }
-        for (identity, rank) in new.iter().zip(ranks) {
-            let meter = match self.polled_bases.get(self.gpus.len()).copied().flatten() {
-                Some(basis) => MeterConfig { basis, polled_basis: basis, ..self.meter },
-                None => self.meter,
-            };
-            let gpu = self.begin(meter, identity, rank, first, at);
-            self.gpus.push(gpu);
-        }
-    }
-
-    /// Opens the experiment of these GPUs.
-    fn open(&mut self, identities: &[GpuIdentity]) -> Experiment {
-        let (request, first) = match &self.experiment {
-            ExperimentState::Open(experiment) => return experiment.clone(),
-            ExperimentState::Pending { request, first, .. } => (request.clone(), *first),
-        };
-        let ids: Vec<_> = identities.iter().map(gpu_id).collect();
-        let ids: Vec<_> = ids.iter().map(String::as_str).collect();
-        let experiment = request.open(first, ExperimentKind::Log { gpus: &ids });
-        self.experiment = ExperimentState::Open(experiment.clone());
-        self.begin_export(experiment.clone(), &resource::for_log(&experiment));
-        if let Some(exporter) = &mut self.exporter {
-            for (gpu, identity) in self.gpus.iter_mut().zip(identities) {
-                gpu.begin_export(exporter, identity);
-            }
-        }
-        experiment
-    }
-
-    fn begin_export(&mut self, experiment: Experiment, hardware: &Attributes) {
-        let begin = |(settings, _): &(_, _)| Exporter::new(experiment, hardware, *settings);
-        self.exporter = self.export.as_ref().map(begin);
-    }
-
     /// Passes a reading to the meter of its GPU.
     fn push(
         &mut self,
@@ -486,22 +344,5 @@ impl<'a> Pipeline<'a> {
         }
         self.buffered += metered.meter.buffered();
         taken
-    }
-
-    fn send(&mut self) -> Result<(), PipelineError> {
-        send(&mut self.exporter, &mut self.export)
-    }
-}
-
-/// Passes complete requests to the sink.
-fn send(
-    exporter: &mut Option<Exporter>,
-    export: &mut Option<(ExportSettings, RequestSink<'_>)>,
-) -> Result<(), PipelineError> {
-    match (exporter, export) {
-        (Some(exporter), Some((_, sink))) => {
-            exporter.requests().try_for_each(sink).map_err(PipelineError::Export)
-        }
-        _ => Ok(()),
     }
 }

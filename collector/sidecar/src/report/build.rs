@@ -25,6 +25,7 @@ use super::interruptions::Interruptions;
 use super::model::*;
 use super::periods::Periods;
 use super::policies::PolicySection;
+use super::price_tag::PriceTag;
 use super::prices::{earlier, total_range, unpriced, unpriced_reason};
 use super::value::{Seconds, Usd, Utc};
 

@@ -16,6 +16,7 @@ mod model;
 mod notices;
 mod periods;
 mod policies;
+mod price_tag;
 mod prices;
 mod rejected_row;
 #[cfg(test)]
@@ -38,5 +39,6 @@ pub use policies::{
     CategorySavings, GpuSavings, Policy, Range, Recommendation, ReportedError, Savings, Source,
     Step,
 };
+pub use price_tag::{EarlierPrice, EstimateTag, PriceTag};
 pub use rejected_row::RejectedRow;
 pub use value::{Seconds, Usd, Utc};

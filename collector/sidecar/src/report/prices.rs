@@ -11,6 +11,7 @@ use phasemeter_meter::wall_time::WallOffset;
 
 use super::input::GpuInput;
 use super::model::*;
+use super::price_tag::{EarlierPrice, EstimateTag, PriceTag};
 use super::value::{Usd, Utc};
 use crate::pricing::Term;
 

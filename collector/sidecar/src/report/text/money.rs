@@ -5,7 +5,8 @@
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::projection::{MONTHLY_BASIS, YEARLY_BASIS};
 
-use crate::report::model::{Cost, EarlierPrice, EstimateTag, Gpu, PriceTag, Report, UsdRange};
+use crate::report::model::{Cost, Gpu, Report, UsdRange};
+use crate::report::price_tag::{EarlierPrice, EstimateTag, PriceTag};
 use crate::report::value::Usd;
 
 use super::format::{self, Dollars};

@@ -1,0 +1,86 @@
+//! Export of a run: events, device metrics and results of policies, and passing requests to the sink.
+//!
+//! Must not depend on where requests go.
+
+use std::io;
+
+use phasemeter_meter::device_metric::DeviceMetric;
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::Timestamp;
+use phasemeter_otlp::Request;
+use phasemeter_otlp::encode::{CommandExit, EventKind, ExportSettings, Exporter, GpuEvent};
+
+use super::{Pipeline, PipelineError};
+use crate::policies::PolicyResults;
+
+/// Receives requests.
+pub type RequestSink<'a> = Box<dyn FnMut(Request) -> io::Result<()> + 'a>;
+
+impl Pipeline<'_> {
+    /// Exports a device metric; windows have it too. Ignored before the first
+    /// reading of any GPU.
+    pub fn export_metric(&mut self, gpu: usize, metric: DeviceMetric) {
+        if let Some(gpu) = self.gpus.get_mut(gpu) {
+            gpu.measure(metric);
+        }
+    }
+
+    /// Exports an event of a GPU.
+    ///
+    /// # Errors
+    /// Returns an error if a request cannot be written.
+    pub fn emit_event(&mut self, gpu: usize, event: &GpuEvent) -> Result<(), PipelineError> {
+        if let Some(gpu) = self.gpus.get_mut(gpu) {
+            if let EventKind::Xid(code) = event.kind {
+                gpu.totals.count_xid(event.at, code);
+            }
+            if let (Some(exporter), Some(export)) = (&mut self.exporter, &mut gpu.export) {
+                exporter.event(export, event, gpu.meter.begins_at());
+            }
+        }
+        self.send()
+    }
+
+    /// Exports recommendations and errors of policies.
+    ///
+    /// # Errors
+    /// Returns an error if a request cannot be written.
+    pub fn export_results(
+        &mut self,
+        results: &PolicyResults,
+        identities: &[GpuIdentity],
+        at: Timestamp,
+    ) -> Result<(), PipelineError> {
+        if let Some(exporter) = &mut self.exporter {
+            let (recommendations, errors) =
+                (results.recommendation_events(), results.error_events());
+            exporter.policy_results(&recommendations, &errors, identities, at);
+        }
+        self.send()
+    }
+
+    /// Exports how the command ended, with the experiment.
+    pub fn end_command(&mut self, exit: CommandExit) {
+        if let Some(exporter) = &mut self.exporter {
+            exporter.end_command(exit);
+        }
+    }
+
+    /// Passes complete requests to the sink.
+    pub(super) fn send(&mut self) -> Result<(), PipelineError> {
+        send(&mut self.exporter, &mut self.export)
+    }
+}
+
+/// Passes complete requests to the sink.
+pub(super) fn send(
+    exporter: &mut Option<Exporter>,
+    export: &mut Option<(ExportSettings, RequestSink<'_>)>,
+) -> Result<(), PipelineError> {
+    match (exporter, export) {
+        (Some(exporter), Some((_, sink))) => {
+            exporter.requests().try_for_each(sink).map_err(PipelineError::Export)
+        }
+        _ => Ok(()),
+    }
+}
