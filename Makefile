@@ -88,7 +88,7 @@ soak-live: toolchain ## run the binary for SOAK_SECONDS (600) under random drive
 	PHASEMETER_SOAK_SECONDS=$(SOAK_SECONDS) cargo test --workspace --locked --test live -- \
 	    --ignored --exact --nocapture soak::run_survives_random_faults_signals_and_clock_steps
 
-fuzz: $(FUZZ_BIN) ## run each fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain
+fuzz: toolchain $(FUZZ_BIN) ## run each fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain
 	@targets=$$($(FUZZ) list $(FUZZ_DIR)) && for target in $$targets; do \
 	    mkdir -p tests/fuzz/corpus/$$target; \
 	    $(FUZZ) run $(FUZZ_DIR) $$target tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target \
@@ -165,5 +165,8 @@ $(MUTANTS_BIN):
 
 # The benchmark runs without those that cannot be installed.
 peers:
-	@python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet --require-hashes -r tests/bench/requirements.txt \
+	@if ! command -v python3 >/dev/null; then \
+	    echo 'SKIPPED: other programs of the benchmark: no Python, which runs them'; exit; \
+	fi; \
+	python3 -m venv $(VENV) && $(VENV)/bin/pip install --quiet --require-hashes -r tests/bench/requirements.txt \
 	    || echo 'Not all of tests/bench/requirements.txt can be installed: the benchmark runs without.'

@@ -13,6 +13,10 @@ stop() { kill "${spinners[@]}" 2>/dev/null; }
 trap stop EXIT
 trap 'exit 130' INT TERM
 
+if ! command -v python3 >/dev/null; then
+    echo 'error: no Python, which finds the test executables: nothing is tested' >&2
+    exit 1
+fi
 # The executables of these test targets. With the whole workspace, so that what `make test` built is used.
 built=$(cargo test --workspace --locked --no-run --message-format json-render-diagnostics \
     --test wrapper --test delivery --test live --test record --test collector --test audit) || exit

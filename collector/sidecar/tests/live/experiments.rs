@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use crate::otlp::{self, Attributes};
+use crate::python::python;
 use crate::run::{PARENT, run_with_report, stderr};
 use crate::{Rig, unless_stalled};
 
@@ -28,6 +29,7 @@ time.sleep(1)
 /// sum to the bill, to the nano-dollar.
 #[test]
 fn experiments_of_a_run_have_their_cost_and_context() {
+    let Some(python) = python() else { return };
     unless_stalled(|| {
         let gpu = "[[device]]\n[[device.phase]]\nutilization = 50\n";
         let rig = Rig::new(&gpu.repeat(2));
@@ -36,7 +38,7 @@ fn experiments_of_a_run_have_their_cost_and_context() {
         let script = NOTEBOOK.replace("CONTEXT", PARENT);
         let arguments = format!("--otlp-file {}", file.display());
         let (output, report) = run_with_report(&rig, &arguments, |command| {
-            command.args(["--", "python3", "-c", &script]);
+            command.args(["--", python, "-c", &script]);
         });
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let captured = otlp::read(&fs::read_to_string(&file).unwrap());

@@ -40,6 +40,7 @@ mod policy_reload;
 #[allow(dead_code, reason = "each test uses a part")]
 #[allow(clippy::cast_possible_truncation, reason = "its numbers are small")]
 mod prng;
+mod python;
 #[path = "../../../../tests/registry/mod.rs"]
 mod registry;
 mod restart;
