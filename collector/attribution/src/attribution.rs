@@ -4,7 +4,7 @@
 //! lateness, among the spans that are known by then. Time without a span stays open for spans that
 //! arrive later, such as the parents of those that were charged. Must not depend on the form of a span.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use phasemeter_meter::units::Timestamp;
 
@@ -14,12 +14,10 @@ use crate::links::Links;
 use crate::open_cost::OpenCost;
 use crate::span::{ChosenSpan, GpuSet, RejectReason, SpanKey};
 use crate::sweep::{Candidate, divide};
+use crate::waiting::{Record, WaitingSpans};
 
 /// Spans nested deeper than this are treated as if those above had not been chosen.
 const MAX_DEPTH: usize = 64;
-
-/// What a waiting span takes, beside its payload.
-const RECORD_BYTES: usize = 2 * size_of::<(SpanKey, Waiting<()>)>();
 
 /// What leaves.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,19 +27,18 @@ pub enum Release<T> {
     /// A span whose cost is not final in time. It follows.
     Unpriced(T),
     /// The cost of a span that left without it.
-    Cost(ChosenSpan, SpanCost),
+    Cost(LeftSpan, SpanCost),
 }
 
-#[derive(Clone, Debug)]
-struct Waiting<T> {
-    span: ChosenSpan,
-    to: Timestamp,
-    arrived: Timestamp,
-    /// The span as it was received, with its size. `None` if it left.
-    payload: Option<(T, usize)>,
-    cost: SpanCost,
-    /// Whether time before its arrival has been offered to it.
-    is_known: bool,
+/// A span that left without its cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftSpan {
+    /// Its identity.
+    pub key: SpanKey,
+    /// Its end.
+    pub to: Timestamp,
+    /// The GPUs that it is charged for.
+    pub gpus: GpuSet,
 }
 
 /// Divides the cost of GPUs among spans.
@@ -49,11 +46,7 @@ struct Waiting<T> {
 pub struct Attribution<T> {
     limits: Limits,
     gpus: Vec<OpenCost>,
-    spans: HashMap<SpanKey, Waiting<T>>,
-    /// Keys of spans whose payload waits, in order of arrival.
-    payloads: VecDeque<SpanKey>,
-    /// Bytes of payloads and records.
-    bytes: usize,
+    spans: WaitingSpans<T>,
     links: Links,
     attributed: SpanCost,
     unattributed: SpanCost,
@@ -66,9 +59,7 @@ impl<T> Attribution<T> {
         Self {
             limits,
             gpus: Vec::new(),
-            spans: HashMap::new(),
-            payloads: VecDeque::new(),
-            bytes: 0,
+            spans: WaitingSpans::default(),
             links: Links::default(),
             attributed: SpanCost::default(),
             unattributed: SpanCost::default(),
@@ -108,8 +99,8 @@ impl<T> Attribution<T> {
         self.links.insert(key, parent, false);
     }
 
-    /// Adds a span, which waits for its cost as `payload` of `size` bytes. The oldest spans leave if
-    /// memory does not suffice.
+    /// Adds a span, which waits for its cost as `payload` of `size` bytes. If too many wait, it leaves at
+    /// once: those that have waited will have their cost sooner.
     ///
     /// # Errors
     /// Returns the span if it will not be priced.
@@ -121,27 +112,20 @@ impl<T> Attribution<T> {
         now: Timestamp,
         emit: &mut impl FnMut(Release<T>),
     ) -> Result<(), (RejectReason, T)> {
-        let to = match self.check(&span, now) {
-            Ok(to) => to,
-            Err(reason) => {
-                self.note(span.key, span.parent);
-                return Err((reason, payload));
-            }
-        };
-        let size = size + RECORD_BYTES;
-        while self.bytes + size > self.limits.max_bytes && self.release_oldest(emit) {}
-        if self.bytes + size > self.limits.max_bytes {
-            self.note(span.key, span.parent);
-            return Err((RejectReason::Full, payload));
+        let (key, parent) = (span.key, span.parent);
+        if let Err(reason) = self.check(&span, now) {
+            self.note(key, parent);
+            return Err((reason, payload));
         }
-        self.bytes += size;
-        let key = span.key;
-        self.links.insert(key, span.parent, true);
-        self.payloads.push_back(key);
-        let payload = Some((payload, size - RECORD_BYTES));
-        let cost = SpanCost::default();
-        let waiting = Waiting { span, to, arrived: now, payload, cost, is_known: false };
-        self.spans.insert(key, waiting);
+        self.links.insert(key, parent, true);
+        let record = Record::new(span, now);
+        if self.spans.bytes_with(size) > self.limits.max_bytes {
+            self.spans.insert_left(key, record);
+            emit(Release::Unpriced(payload));
+        } else {
+            self.spans.insert(key, record, payload, size);
+            self.spans.enqueue(key);
+        }
         Ok(())
     }
 
@@ -157,39 +141,40 @@ impl<T> Attribution<T> {
         size: usize,
         now: Timestamp,
     ) -> Result<(), (RejectReason, T)> {
-        if self.links.get(&span.key).is_some_and(|link| link.is_priced) {
+        if self.is_known(&span.key) {
             return Err((RejectReason::Duplicate, payload));
         }
-        let bytes = size + RECORD_BYTES;
-        if self.bytes + bytes > self.limits.max_bytes {
+        if self.spans.bytes_with(size) > self.limits.max_bytes {
             return Err((RejectReason::Full, payload));
         }
-        self.bytes += bytes;
-        let (key, to) = (span.key, Timestamp::LAST);
+        let key = span.key;
         self.links.insert(key, span.parent, true);
         let span = ChosenSpan { to: None, weight: None, ..span };
-        let (cost, payload) = (SpanCost::default(), Some((payload, size)));
-        let waiting = Waiting { span, to, arrived: now, payload, cost, is_known: false };
-        self.spans.insert(key, waiting);
+        self.spans.insert(key, Record::new(span, now), payload, size);
         Ok(())
     }
 
     /// Ends a span that was begun. Time that has been divided remains its own.
     pub fn end(&mut self, key: SpanKey, to: Timestamp, now: Timestamp) {
-        if let Some(waiting) = self.spans.get_mut(&key)
-            && waiting.span.to.is_none()
+        if let Some(record) = self.spans.get_mut(&key)
+            && !record.has_ended
         {
-            (waiting.span.to, waiting.to, waiting.arrived) = (Some(to), to, now);
-            self.payloads.push_back(key);
+            (record.has_ended, record.to, record.arrived) = (true, to, now);
+            self.spans.enqueue(key);
         }
     }
 
-    fn check(&self, span: &ChosenSpan, now: Timestamp) -> Result<Timestamp, RejectReason> {
+    /// Whether this span has been priced, or waits for it.
+    fn is_known(&self, key: &SpanKey) -> bool {
+        self.spans.contains(key) || self.links.get(key).is_some_and(|link| link.is_priced)
+    }
+
+    fn check(&self, span: &ChosenSpan, now: Timestamp) -> Result<(), RejectReason> {
         let to = span.to.ok_or(RejectReason::NotEnded)?;
         if to <= span.from {
             return Err(RejectReason::NoDuration);
         }
-        if self.links.get(&span.key).is_some_and(|link| link.is_priced) {
+        if self.is_known(&span.key) {
             return Err(RejectReason::Duplicate);
         }
         if to > now + self.limits.max_wait {
@@ -202,7 +187,10 @@ impl<T> Attribution<T> {
         if gpus.peek().is_some() && !gpus.any(|gpu| self.gpus[gpu].is_open(span.from, to)) {
             return Err(RejectReason::Late);
         }
-        Ok(to)
+        if self.spans.bytes_of_left() >= self.limits.max_bytes {
+            return Err(RejectReason::Full);
+        }
+        Ok(())
     }
 
     /// Divides the time that is final, and releases the spans whose cost is.
@@ -214,10 +202,9 @@ impl<T> Attribution<T> {
         }
         self.release_final(oldest, emit);
         let waited = now.saturating_sub(self.limits.max_wait);
-        while let Some(key) = self.payloads.front()
-            && self.spans.get(key).is_none_or(|waiting| waiting.arrived <= waited)
-            && self.release_oldest(emit)
-        {}
+        while let Some(payload) = self.spans.take_oldest(waited) {
+            emit(Release::Unpriced(payload));
+        }
     }
 
     /// Ends the run: divides all time, and releases all spans.
@@ -247,16 +234,16 @@ impl<T> Attribution<T> {
         self.gpus.iter().map(OpenCost::total).sum()
     }
 
-    /// How many spans wait.
+    /// How many spans wait, or left without their cost.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.spans.len()
     }
 
-    /// Bytes of what waits.
+    /// Bytes of the spans that wait.
     #[must_use]
     pub const fn bytes(&self) -> usize {
-        self.bytes
+        self.spans.bytes()
     }
 
     fn gpus_of<'a>(&self, gpus: &'a GpuSet) -> impl Iterator<Item = usize> + use<'a, T> {
@@ -272,58 +259,64 @@ impl<T> Attribution<T> {
             self.divide_gpu(gpu, divided, until);
             self.gpus[gpu].divided_until = until;
         }
-        for waiting in self.spans.values_mut() {
-            waiting.is_known = true;
+        for record in self.spans.records_mut() {
+            record.is_known = true;
         }
     }
 
     /// Divides the time of a GPU from `divided` to `until` among all spans, and earlier time among those
     /// that are new.
     fn divide_gpu(&mut self, gpu: usize, divided: Timestamp, until: Timestamp) {
-        let mut active: Vec<&Waiting<T>> = self
+        let mut active: Vec<(&SpanKey, &Record)> = self
             .spans
-            .values()
-            .filter(|it| it.span.from < until && it.span.gpus.contains(gpu))
-            .filter(|it| !it.is_known || it.to > divided)
+            .iter()
+            .filter(|(_, it)| it.from < until && it.gpus.contains(gpu))
+            .filter(|(_, it)| !it.is_known || it.to > divided)
             .collect();
         if active.is_empty() {
             return;
         }
-        active.sort_unstable_by_key(|it| (it.span.from, it.span.key));
+        active.sort_unstable_by_key(|(key, it)| (it.from, **key));
+        let is_nested = active.iter().any(|(_, it)| it.parent.is_some());
+        let indexed = if is_nested { &active[..] } else { &[] };
         let index: HashMap<SpanKey, usize> =
-            active.iter().enumerate().map(|(index, it)| (it.span.key, index)).collect();
+            indexed.iter().enumerate().map(|(index, (key, _))| (**key, index)).collect();
         let candidates: Vec<Candidate> = active
             .iter()
-            .map(|it| Candidate {
-                from: it.span.from,
+            .map(|(key, it)| Candidate {
+                from: it.from,
                 to: it.to,
-                rate: rate(it),
-                ancestors: self.ancestors(&it.span, &index),
+                rate: it.rate(),
+                ancestors: self.ancestors(key, it.parent, &index),
             })
             .collect();
-        let late = active.iter().filter(|it| !it.is_known).map(|it| it.span.from).min();
+        let late = active.iter().filter(|(_, it)| !it.is_known).map(|(_, it)| it.from).min();
         let from = late.map_or(divided, |late| late.min(divided));
-        let keys: Vec<SpanKey> = active.iter().map(|it| it.span.key).collect();
+        let keys: Vec<SpanKey> = active.iter().map(|(key, _)| **key).collect();
         let taken = self.gpus[gpu].take(from, until);
         let (costs, open) = divide(&taken.slices, &candidates);
         self.gpus[gpu].restore(open, taken.after);
         for (key, cost) in keys.iter().zip(costs) {
             self.attributed += cost;
-            if let Some(waiting) = self.spans.get_mut(key) {
-                waiting.cost += cost;
+            if let Some(record) = self.spans.get_mut(key) {
+                record.cost += cost;
             }
         }
     }
 
     /// Indices of the spans that this one is nested in.
-    fn ancestors(&self, span: &ChosenSpan, index: &HashMap<SpanKey, usize>) -> Vec<usize> {
-        let own = index.get(&span.key);
+    fn ancestors(
+        &self,
+        own: &SpanKey,
+        mut parent: Option<[u8; 8]>,
+        index: &HashMap<SpanKey, usize>,
+    ) -> Vec<usize> {
+        let index_of_own = index.get(own);
         let mut found = Vec::new();
-        let mut parent = span.parent;
         for _ in 0..MAX_DEPTH {
-            let Some(key) = parent.map(|parent| span.key.sibling(parent)) else { break };
+            let Some(key) = parent.map(|parent| own.sibling(parent)) else { break };
             if let Some(&ancestor) = index.get(&key)
-                && Some(&ancestor) != own
+                && Some(&ancestor) != index_of_own
                 && !found.contains(&ancestor)
             {
                 found.push(ancestor);
@@ -336,44 +329,23 @@ impl<T> Attribution<T> {
     /// Releases the spans whose time is divided on all of their GPUs, and those that ended before
     /// `oldest`.
     fn release_final(&mut self, oldest: Timestamp, emit: &mut impl FnMut(Release<T>)) {
-        let is_final = |it: &Waiting<T>| {
-            let mut gpus = self.gpus_of(&it.span.gpus).peekable();
+        let is_final = |it: &Record| {
+            let mut gpus = self.gpus_of(&it.gpus).peekable();
             let is_divided =
                 gpus.peek().is_some() && gpus.all(|gpu| self.gpus[gpu].divided_until >= it.to);
             is_divided || it.to <= oldest
         };
-        let finals = self.spans.values().filter(|it| is_final(it));
-        let mut finals: Vec<_> = finals.map(|it| (it.arrived, it.span.key)).collect();
+        let finals = self.spans.iter().filter(|(_, it)| is_final(it));
+        let mut finals: Vec<_> = finals.map(|(key, it)| (it.arrived, *key)).collect();
         finals.sort_unstable();
         for (_, key) in finals {
-            let Some(waiting) = self.spans.remove(&key) else { continue };
-            self.bytes -= RECORD_BYTES;
-            match waiting.payload {
-                Some((payload, size)) => {
-                    self.bytes -= size;
-                    emit(Release::Priced(payload, waiting.cost));
-                }
-                None => emit(Release::Cost(waiting.span, waiting.cost)),
+            let Some((Record { to, gpus, cost, .. }, payload)) = self.spans.remove(&key) else {
+                continue;
+            };
+            match payload {
+                Some(payload) => emit(Release::Priced(payload, cost)),
+                None => emit(Release::Cost(LeftSpan { key, to, gpus }, cost)),
             }
         }
     }
-
-    /// Releases the span that has waited longest without its cost. Returns whether there was one.
-    fn release_oldest(&mut self, emit: &mut impl FnMut(Release<T>)) -> bool {
-        let Some(key) = self.payloads.pop_front() else { return false };
-        if let Some(waiting) = self.spans.get_mut(&key)
-            && let Some((payload, size)) = waiting.payload.take()
-        {
-            self.bytes -= size;
-            emit(Release::Unpriced(payload));
-        }
-        true
-    }
-}
-
-/// Weight ÷ duration; `None` without a usable weight.
-#[expect(clippy::cast_precision_loss, reason = "a weight is a double")]
-fn rate<T>(waiting: &Waiting<T>) -> Option<f64> {
-    let weight = waiting.span.weight.filter(|weight| weight.is_finite() && *weight >= 0.0)?;
-    Some(weight / waiting.to.since(waiting.span.from).0 as f64)
 }

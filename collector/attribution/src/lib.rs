@@ -31,8 +31,9 @@ mod sweep;
 pub mod attribution;
 mod limits;
 mod links;
+mod waiting;
 
-pub use attribution::{Attribution, Release};
+pub use attribution::{Attribution, LeftSpan, Release};
 pub use cost::{CostSlice, SpanCost};
 pub use limits::Limits;
 pub use span::{ChosenSpan, GpuSet, RejectReason, SpanKey};

@@ -7,7 +7,7 @@ use phasemeter_meter::units::Nanos;
 /// Limits of what waits, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of spans that wait.
+    /// Bytes of spans that wait, and as many of those that left, until their cost is final.
     pub max_bytes: usize,
     /// How long a span waits for its cost. Then it leaves without, and its cost follows.
     pub max_wait: Nanos,

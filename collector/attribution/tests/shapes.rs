@@ -2,7 +2,10 @@
 //!
 //! Must not depend on how cost is divided.
 
-#![allow(clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[path = "../../../tests/llm/mod.rs"]
+mod llm;
 
 use phasemeter_attribution::{
     Attribution, ChosenSpan, CostSlice, GpuSet, Limits, Release, SpanCost, SpanKey,
@@ -10,20 +13,10 @@ use phasemeter_attribution::{
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{NANOS_PER_SECOND, Timestamp};
 
+use crate::llm::llm_requests;
+
 const START: u64 = 1_700_000_000 * NANOS_PER_SECOND;
 const GPUS: usize = 2;
-
-/// A generator of the same numbers each time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
 
 fn at(nanos: u64) -> Timestamp {
     Timestamp::from_nanos(START + nanos).unwrap()
@@ -50,7 +43,12 @@ struct Metered {
 fn meter(mut spans: Vec<(u64, ChosenSpan)>, seconds: u64) -> Metered {
     spans.sort_by_key(|(end, _)| std::cmp::Reverse(*end));
     let mut attribution = Attribution::new(Limits::default());
-    let mut random = Random(7);
+    // Costs that differ from second to second.
+    let mut state = 7_u64;
+    let mut below = |limit: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % limit
+    };
     let (mut sum, mut bill) = (SpanCost::default(), SpanCost::default());
     let (mut priced, mut left) = (0, 0);
     let mut emit = |release| match release {
@@ -70,10 +68,10 @@ fn meter(mut spans: Vec<(u64, ChosenSpan)>, seconds: u64) -> Metered {
                 from: at(second * NANOS_PER_SECOND),
                 to: now,
                 // About $4 per hour.
-                cost: NanoUsd(1_111_111 + i128::from(random.below(2))),
-                weighted: u128::from(random.below(1_000_000)) * u128::from(NANOS_PER_SECOND),
+                cost: NanoUsd(1_111_111 + i128::from(below(2))),
+                weighted: u128::from(below(1_000_000)) * u128::from(NANOS_PER_SECOND),
                 is_observed: true,
-                energy: u128::from(random.below(700_000_000)),
+                energy: u128::from(below(700_000_000)),
             };
             bill += slice.total();
             attribution.charge(gpu, slice);
@@ -92,23 +90,14 @@ fn meter(mut spans: Vec<(u64, ChosenSpan)>, seconds: u64) -> Metered {
 fn request_costs_and_unattributed_sum_to_bill_at_any_load() {
     for load in [1, 10, 100] {
         let seconds = 60;
-        let concurrent = 200 * load;
-        let mut random = Random(99 + load);
-        let mut spans = Vec::new();
-        for slot in 0..concurrent {
-            // Each slot serves one request after another, of 2 to 12 s.
-            let mut from = random.below(2 * NANOS_PER_SECOND);
-            while from < seconds * NANOS_PER_SECOND {
-                let to = from + (2 * NANOS_PER_SECOND + random.below(10 * NANOS_PER_SECOND));
-                if to > seconds * NANOS_PER_SECOND {
-                    break;
-                }
-                let tokens = 16 + random.below(2_000) as u32;
-                let id = slot << 32 | spans.len() as u64;
-                spans.push((to, span(id, from, to, Some(f64::from(tokens)))));
-                from = to + random.below(NANOS_PER_SECOND / 100);
-            }
-        }
+        // One after another, of 2 to 12 s.
+        let durations = 2 * NANOS_PER_SECOND..12 * NANOS_PER_SECOND;
+        let requests = llm_requests(200 * load, &durations, seconds * NANOS_PER_SECOND);
+        let spans = requests
+            .iter()
+            .zip(0..)
+            .map(|(it, id)| (it.to, span(id, it.from, it.to, Some(f64::from(it.tokens)))));
+        let spans: Vec<_> = spans.collect();
         let count = spans.len();
         let started = std::time::Instant::now();
         let Metered { priced, left, sum, unattributed, bill } = meter(spans, seconds);
@@ -119,6 +108,9 @@ fn request_costs_and_unattributed_sum_to_bill_at_any_load() {
         all += unattributed;
         assert_eq!(all, bill, "load {load}");
         assert!(sum.cost > NanoUsd(bill.cost.0 / 2), "most of the cost is that of requests");
+        // Of 20,000 at once, 80,000 wait in half a minute, which is more than 64 MiB.
+        assert_eq!(left > 0, load == 100, "{left}");
+        assert!(left < count / 4, "only what exceeds the limit leaves without its cost: {left}");
     }
 }
 

@@ -38,5 +38,5 @@ pub use interruption::{InterruptionEvent, UnsavedWorkCost};
 pub use limits::{AttributeLimits, Limits};
 pub use policies::{PolicyErrorEvent, RecommendationEvent};
 pub use settings::{Aggregation, ExemplarFilter, ExportSettings, TemporalityPreference};
-pub use span_cost::{PricedTime, SpanCostEvent};
+pub use span_cost::{PricedTime, SpanCostEvent, has_span_costs};
 pub use values::SCHEMA;

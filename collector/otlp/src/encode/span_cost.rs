@@ -12,9 +12,13 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use super::events::{Event, Severity};
 use super::limits::AttributeLimits;
 use super::values::number;
+use crate::request::Request;
 
 /// The tag of the attributes of a span.
 const ATTRIBUTES: u32 = 9;
+
+/// The name of the event.
+const EVENT: &str = "phasemeter.span.cost";
 
 /// GPU time that is a span's own.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,7 +80,7 @@ impl SpanCostEvent {
         let seconds = self.time.gpu_time.as_secs_f64();
         let cost = self.time.cost.map(|cost| format!(", ${:.9}", cost.as_f64()));
         let event = Event {
-            name: "phasemeter.span.cost",
+            name: EVENT,
             severity: Severity::Info,
             body: format!("{seconds:.3} GPU-seconds{}", cost.unwrap_or_default()),
             attributes: self.time.attributes(),
@@ -87,6 +91,14 @@ impl SpanCostEvent {
             ..event.into_record(at, experiment_id, None, limits)
         }
     }
+}
+
+/// Whether a request has costs of spans that were sent without them.
+#[must_use]
+pub fn has_span_costs(request: &Request) -> bool {
+    let Request::Logs(request) = request else { return false };
+    let scopes = request.resource_logs.iter().flat_map(|it| &it.scope_logs);
+    scopes.flat_map(|it| &it.log_records).any(|record| record.event_name == EVENT)
 }
 
 #[cfg(test)]

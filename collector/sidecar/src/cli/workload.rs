@@ -34,7 +34,7 @@ pub struct SpanArgs {
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds, requires = "price_spans")]
     pub span_wait: Nanos,
 
-    /// MiB of spans that wait at most. Beyond it the oldest leave without their cost, which follows.
+    /// MiB of spans that wait at most. Further ones leave without their cost, which follows.
     #[arg(long, value_name = "MIB", default_value = "64", requires = "price_spans", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub span_memory: u16,
 }

@@ -23,12 +23,13 @@ use super::delivery::Delivery;
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
+use super::live_sink::{live_sink, stop_file};
 use super::mappings;
 use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
 use super::policies;
 use super::receive::{self, Receiving};
-use super::run::{report, request_sink, stop_file};
+use super::run::report;
 use super::signals::{SignalEvent, SignalListener};
 use super::span_pricing::{self, GpuNumbers, SpanPricing};
 use super::window_scheduler::WindowScheduler;
@@ -75,16 +76,16 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let hardware = resource::for_log(&experiment);
     let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic)?;
     manager.iter().for_each(|manager| manager.wait());
+    let spans = receiving.span_costs(&args.spans);
     let settings = Settings {
         meter: args.config(),
         alerts: alerts::select(&args.metering.alerts)?,
         pricing: metering::pricing(&args.metering.price, &resource, manager.clone())?,
         work: metering::work(&args.metering),
-        export: request_sink(delivery.as_ref(), &mut otlp_file)
+        export: live_sink(delivery.as_ref(), spans.as_ref().map(receive::divert), &mut otlp_file)
             .map(|sink| (environment.export, sink)),
     };
     let mut pipeline = Pipeline::live(settings, experiment, &hardware);
-    let spans = receiving.span_costs(&args.spans);
     let spans = spans.map(|costs| SpanPricing::start(costs, &mut pipeline));
     let mut buffer = ReadingBuffer::new(args.hold, args.basis, args.metering.meter.stale_after);
     if let Some(state) = &state {

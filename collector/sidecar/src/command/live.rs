@@ -28,8 +28,6 @@ use super::local_zone::LocalZone;
 use super::log_limiter::LogLimiter;
 #[cfg(feature = "gateway")]
 use super::received::ReceivedTelemetry;
-#[cfg(feature = "gateway")]
-use super::span_pricing::{self, SpanPricing};
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
 use crate::cli::CommandSignal;
@@ -145,17 +143,9 @@ impl<'a> Live<'a> {
         spans: Option<SpanCosts>,
         work: WorkMappings,
     ) {
-        let pipeline = &mut self.pipeline;
-        let spans = spans.map(|costs| SpanPricing::start(costs, pipeline));
         let counters = CounterIntake::new(work, self.start);
-        self.received = Some(ReceivedTelemetry::new(metered, spans, counters));
-    }
-
-    /// Records the work that counters of the command have counted.
-    #[cfg(feature = "gateway")]
-    fn record_received_work(&mut self) {
-        let work = self.received.as_mut().map(ReceivedTelemetry::take_work).unwrap_or_default();
-        work.iter().for_each(|done| self.work.record(&mut self.pipeline, done));
+        let pipeline = &mut self.pipeline;
+        self.received = Some(ReceivedTelemetry::start(metered, spans, counters, pipeline));
     }
 
     /// Adds the sampler to internal telemetry.
@@ -170,8 +160,7 @@ impl<'a> Live<'a> {
         // Also before there are prices: what is received waits in a short queue.
         #[cfg(feature = "gateway")]
         if let Some(received) = &mut self.received {
-            received.step(&mut self.pipeline, &self.gpus, self.clock.now())?;
-            self.record_received_work();
+            received.step(&mut self.pipeline, &self.gpus, &mut self.work, self.clock.now())?;
         }
         if let Some(policies) = self.loading.take() {
             if policies.is_loading() {
@@ -292,20 +281,14 @@ impl<'a> Live<'a> {
         }
         #[cfg(feature = "gateway")]
         if let Some(received) = &mut self.received {
-            received.take_rest(&self.pipeline, &self.gpus, end);
-            self.record_received_work();
+            received.take_rest(&mut self.pipeline, &self.gpus, &mut self.work, end);
         }
         self.pipeline.finish_gpus(&self.gpus)?;
         #[cfg(feature = "gateway")]
         let attribution = match self.received.take() {
-            Some(received) => received.finish(&mut self.pipeline)?,
+            Some(received) => received.finish(&mut self.pipeline, &mut sampling)?,
             None => None,
         };
-        #[cfg(feature = "gateway")]
-        let attribution = attribution.map(|summary| {
-            sampling.extend(span_pricing::sentences(&summary));
-            span_pricing::attribution(&summary)
-        });
         #[cfg(not(feature = "gateway"))]
         let attribution = None;
         let run = self.pipeline.finish(&self.gpus, |window| {

@@ -36,6 +36,8 @@ mod live;
 #[cfg(feature = "live")]
 mod live_error;
 #[cfg(feature = "live")]
+mod live_sink;
+#[cfg(feature = "live")]
 mod local_zone;
 #[cfg(feature = "live")]
 mod log_limiter;

@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use phasemeter_otlp::delivery::{Client, Config, Destination};
+use phasemeter_otlp::encode::has_span_costs;
 use phasemeter_otlp::receiver::{
     BearerToken, Limits, ListenAddress, Receiver, ReceiverConfig, server_tls,
 };
@@ -18,11 +19,9 @@ use tracing::info;
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::live_error::LiveError;
+use super::live_sink::Divert;
 use crate::cli::{ReceiveArgs, SpanArgs, WorkMappingArgs};
 use crate::gateway::{Forwarder, Metered, SpanCosts};
-
-/// Bytes in the client's queue beyond those in flight: it must never drop what was accepted.
-const QUEUE_SLACK: u64 = 1 << 20;
 
 /// Variables of the backend that a command does not inherit.
 const REMOVED: [&str; 7] = [
@@ -52,9 +51,8 @@ impl Receiving {
         let upstream =
             Config::read(Destination::Environment, environment).map_err(LiveError::from)?;
         let Some(mut upstream) = upstream else { return Err(LiveError::NoUpstream.into()) };
-        let in_flight = config.limits.bytes_in_flight as u64;
-        let spans_on_their_way = SpanCosts::queue_bytes(&spans.limits()) as u64;
-        upstream.queue_bytes = in_flight + spans_on_their_way + QUEUE_SLACK;
+        // It must never drop what was accepted: requests in flight and spans that wait are limited.
+        upstream.queue_bytes = u64::MAX;
         let (receiver, received) = Receiver::start(config).map_err(LiveError::from)?;
         for signal in Signal::ALL {
             let target = upstream.target(signal);
@@ -82,7 +80,8 @@ impl Receiving {
         [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)].into_iter().chain(removed).collect()
     }
 
-    /// What prices the spans of the options, if there are any. They leave behind what is forwarded.
+    /// What prices the spans of the options, if there are any. They leave behind what is forwarded, and so
+    /// do their costs.
     pub(super) fn span_costs(&self, spans: &SpanArgs) -> Option<SpanCosts> {
         let is_priced = !spans.filter().is_empty();
         is_priced.then(|| SpanCosts::new(spans.limits(), self.forwarder.sender()))
@@ -111,6 +110,18 @@ impl Receiving {
         }
         sentences
     }
+}
+
+/// Sends the cost of spans behind them: none of it is dropped for something newer.
+pub(super) fn divert(costs: &SpanCosts) -> Divert {
+    let outgoing = costs.outgoing();
+    Box::new(move |request| {
+        let is_cost = has_span_costs(request);
+        if is_cost {
+            outgoing.send_request(request);
+        }
+        is_cost
+    })
 }
 
 /// The configuration of a receiver by options.

@@ -8,17 +8,17 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_workload::held::WorkDone;
 
-use super::span_pricing::{GpuNumbers, SpanPricing};
-use crate::gateway::{CounterIntake, Metered, SpanSummary};
+use super::span_pricing::{self, GpuNumbers, SpanPricing};
+use super::work_intake::WorkIntake;
+use crate::gateway::{CounterIntake, Metered, SpanCosts};
 use crate::pipeline::{Pipeline, PipelineError};
+use crate::report::Attribution;
 
 /// The telemetry of a command.
 pub(super) struct ReceivedTelemetry {
     metered: Receiver<Metered>,
     spans: Option<SpanPricing>,
     counters: CounterIntake,
-    /// Work that was counted and not taken.
-    work: Vec<WorkDone>,
 }
 
 /// GPUs are found by the pipeline.
@@ -35,30 +35,28 @@ impl GpuNumbers for SameNumbers {
 }
 
 impl ReceivedTelemetry {
-    /// Takes what arrives in the channel.
-    pub(super) const fn new(
+    /// Takes what arrives in the channel. `costs`: what prices spans, if any are to be.
+    pub(super) fn start(
         metered: Receiver<Metered>,
-        spans: Option<SpanPricing>,
+        costs: Option<SpanCosts>,
         counters: CounterIntake,
+        pipeline: &mut Pipeline<'_>,
     ) -> Self {
-        Self { metered, spans, counters, work: Vec::new() }
+        let spans = costs.map(|costs| SpanPricing::start(costs, pipeline));
+        Self { metered, spans, counters }
     }
 
     /// Takes all that is left, once the receiver has stopped.
     pub(super) fn take_rest(
         &mut self,
-        pipeline: &Pipeline<'_>,
+        pipeline: &mut Pipeline<'_>,
         gpus: &[GpuIdentity],
+        work: &mut WorkIntake,
         now: Timestamp,
     ) {
         while let Ok(metered) = self.metered.recv() {
-            self.take(metered, pipeline, gpus, now);
+            self.take(metered, pipeline, gpus, work, now);
         }
-    }
-
-    /// Takes the work that was counted.
-    pub(super) fn take_work(&mut self) -> Vec<WorkDone> {
-        std::mem::take(&mut self.work)
     }
 
     /// Takes what arrived since the last call, and prices the spans whose cost is final.
@@ -66,11 +64,12 @@ impl ReceivedTelemetry {
         &mut self,
         pipeline: &mut Pipeline<'_>,
         gpus: &[GpuIdentity],
+        work: &mut WorkIntake,
         now: Timestamp,
     ) -> Result<(), PipelineError> {
         while !self.spans.as_ref().is_some_and(SpanPricing::is_full) {
             match self.metered.try_recv() {
-                Ok(metered) => self.take(metered, pipeline, gpus, now),
+                Ok(metered) => self.take(metered, pipeline, gpus, work, now),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
         }
@@ -80,19 +79,24 @@ impl ReceivedTelemetry {
         }
     }
 
-    /// Prices the spans that are left, once the meters have finished.
+    /// Prices the spans that are left, once the meters have finished. Adds sentences on them to `notes`.
     pub(super) fn finish(
         self,
         pipeline: &mut Pipeline<'_>,
-    ) -> Result<Option<SpanSummary>, PipelineError> {
-        self.spans.map(|spans| spans.finish(pipeline, &SameNumbers)).transpose()
+        notes: &mut Vec<String>,
+    ) -> Result<Option<Attribution>, PipelineError> {
+        let Some(spans) = self.spans else { return Ok(None) };
+        let summary = spans.finish(pipeline, &SameNumbers)?;
+        notes.extend(span_pricing::sentences(&summary));
+        Ok(Some(span_pricing::attribution(&summary)))
     }
 
     fn take(
         &mut self,
         metered: Metered,
-        pipeline: &Pipeline<'_>,
+        pipeline: &mut Pipeline<'_>,
         gpus: &[GpuIdentity],
+        work: &mut WorkIntake,
         now: Timestamp,
     ) {
         match metered {
@@ -100,8 +104,10 @@ impl ReceivedTelemetry {
                 // It was decoded before it was accepted.
                 let Ok(request) = received.decode() else { return };
                 let wall = pipeline.wall();
-                let done = self.counters.take(&request).into_iter();
-                self.work.extend(done.map(|it| WorkDone { at: wall.instant(it.at), ..it }));
+                for done in self.counters.take(&request) {
+                    let done = WorkDone { at: wall.instant(done.at), ..done };
+                    work.record(pipeline, &done);
+                }
             }
             Metered::Spans(spans) => {
                 if let Some(pricing) = &mut self.spans {

@@ -3,14 +3,14 @@
 //! All configuration errors are found before the command starts; from then on it is not disturbed.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::OtlpFile;
 use phasemeter_otlp::delivery::Destination;
 use phasemeter_otlp::encode::CommandExit;
 use phasemeter_otlp::experiment::{
@@ -18,7 +18,6 @@ use phasemeter_otlp::experiment::{
 };
 #[cfg(feature = "gateway")]
 use phasemeter_otlp::receiver::ListenAddress;
-use phasemeter_otlp::{OtlpFile, Request};
 use phasemeter_process::reap_others;
 use phasemeter_rules::compile;
 use phasemeter_sources::clock::Clock;
@@ -38,6 +37,7 @@ use super::interruptions::Interruptions;
 use super::live::{FinishedRun, Live};
 #[cfg(feature = "gateway")]
 use super::live_error::LiveError;
+use super::live_sink::{live_sink, stop_file};
 use super::local_zone::LocalZone;
 use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
@@ -49,7 +49,7 @@ use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
 use super::work_socket::{self, WorkSocket};
 use crate::cli::{MeteringArgs, RunArgs};
-use crate::pipeline::{Finished, Pipeline, PipelineError, RequestSink, Settings};
+use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
 use crate::pricing::GpuOfModel;
 use crate::report::{Report, json};
@@ -127,7 +127,13 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         let now = clock.now();
         let _known = pricing.at(&GpuOfModel { model, rank: 0, gpus }, now, now);
     }
-    let sink = request_sink(delivery.as_ref(), &mut otlp_file);
+    #[cfg(feature = "gateway")]
+    let costs = receiving.as_ref().and_then(|receiving| receiving.span_costs(&args.spans));
+    #[cfg(feature = "gateway")]
+    let divert = costs.as_ref().map(receive::divert);
+    #[cfg(not(feature = "gateway"))]
+    let divert = None;
+    let sink = live_sink(delivery.as_ref(), divert, &mut otlp_file);
     let settings = Settings {
         meter: config,
         alerts,
@@ -154,8 +160,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let work = WorkIntake::new(socket);
     let mut live = Live::new(sampler, pipeline, clock, zone, scheduler, work, manager.clone());
     #[cfg(feature = "gateway")]
-    if let (Some(receiving), Some(metered)) = (&receiving, metered) {
-        live.receive(metered, receiving.span_costs(&args.spans), work_mappings);
+    if let Some(metered) = metered {
+        live.receive(metered, costs, work_mappings);
     }
     gpus.into_iter().try_for_each(|gpu| live.join(gpu))?;
     let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);
@@ -346,31 +352,6 @@ fn meter(
             return Ok(Some(exit));
         }
     }
-}
-
-/// The sink for the backend and the file, if any. After a write error the file is closed and the run
-/// continues.
-pub(super) fn request_sink<'a>(
-    delivery: Option<&'a Delivery>,
-    file: &'a mut Option<OtlpFile<BufWriter<File>>>,
-) -> Option<RequestSink<'a>> {
-    if delivery.is_none() && file.is_none() {
-        return None;
-    }
-    Some(Box::new(move |request: Request| {
-        if let Some(delivery) = delivery {
-            delivery.send(&request);
-        }
-        if let Some(Err(error)) = file.as_mut().map(|file| file.write(&request)) {
-            stop_file(&error);
-            *file = None;
-        }
-        Ok(())
-    }))
-}
-
-pub(super) fn stop_file(error: &io::Error) {
-    warn!("writing the OTLP file stopped: {error}");
 }
 
 /// The title of the report: the program, without its arguments, which may contain secrets.

@@ -66,10 +66,16 @@ impl SpanPricing {
     ) -> Result<(), PipelineError> {
         self.due = Instant::now() + INTERVAL;
         self.charge(pipeline, gpus);
-        let is_priced = |gpu| gpus.metered(gpu).is_none_or(|gpu| pipeline.is_priced(gpu));
-        let events = self.costs.advance(now, is_priced);
+        let priced = self.priced(pipeline, gpus);
+        let mut exported = Ok(());
+        self.costs.advance(now, &priced, &mut |costs| {
+            if exported.is_ok() {
+                exported = pipeline.export_span_costs(costs);
+            }
+        });
         let SpanSummary { spans, unattributed, .. } = self.costs.summary();
-        pipeline.export_attribution(&events, spans, unattributed)
+        pipeline.set_attribution(spans, unattributed);
+        exported
     }
 
     /// Divides all time at the end, once all GPUs have finished.
@@ -79,11 +85,22 @@ impl SpanPricing {
         gpus: &impl GpuNumbers,
     ) -> Result<SpanSummary, PipelineError> {
         self.charge(pipeline, gpus);
-        let is_priced = |gpu| gpus.metered(gpu).is_none_or(|gpu| pipeline.is_priced(gpu));
-        let events = self.costs.finish(pipeline.bill(), is_priced);
+        let priced = self.priced(pipeline, gpus);
+        let mut exported = Ok(());
+        self.costs.finish(pipeline.bill(), &priced, &mut |costs| {
+            if exported.is_ok() {
+                exported = pipeline.export_span_costs(costs);
+            }
+        });
         let summary = self.costs.summary();
-        pipeline.export_attribution(&events, summary.spans, summary.unattributed)?;
-        Ok(summary)
+        pipeline.set_attribution(summary.spans, summary.unattributed);
+        exported.map(|()| summary)
+    }
+
+    /// Whether each GPU has a price. One that is not metered yet prevents none.
+    fn priced(&self, pipeline: &Pipeline<'_>, gpus: &impl GpuNumbers) -> Vec<bool> {
+        let is_priced = |gpu| gpus.metered(gpu).is_none_or(|gpu| pipeline.is_priced(gpu));
+        (0..self.costs.gpus()).map(is_priced).collect()
     }
 
     fn charge(&mut self, pipeline: &mut Pipeline<'_>, gpus: &impl GpuNumbers) {

@@ -8,6 +8,8 @@
 //!                                                             with their cost └→ Client → backend
 //! ```
 //!
+//! The cost of a span that left without it follows by the same client.
+//!
 //! Only spans that are to be priced wait; everything else passes at once. Must not depend on the command
 //! line or on reports.
 
@@ -22,6 +24,7 @@ mod work_intake;
 pub use self::billing::{GatewayBilling, GatewaySummary};
 pub use self::forwarder::{Forwarder, Metered};
 pub use self::intake::{Exclusions, Intake};
+pub use self::release::Outgoing;
 pub use self::span_costs::{SpanCosts, SpanSummary};
 pub use self::span_filter::{ReceivedSpans, SpanFilter};
 pub use self::work_intake::CounterIntake;

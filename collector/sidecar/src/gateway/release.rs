@@ -1,4 +1,4 @@
-//! Sends spans that have waited, and counts what is on its way.
+//! Sends spans that have waited, and the costs of those that have not, and counts what is on its way.
 //!
 //! Must not depend on why they waited.
 
@@ -8,21 +8,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use phasemeter_otlp::delivery::RequestSender;
 use phasemeter_otlp::receiver::{HeldSpan, held_requests};
-use phasemeter_otlp::{EncodedRequest, Signal};
+use phasemeter_otlp::{EncodedRequest, Request, Signal};
 
 /// Maximum size of a request.
 const REQUEST_BYTES: usize = 1 << 20;
 
-/// Requests of spans on their way to the backend.
-#[derive(Debug)]
-pub(super) struct Outgoing {
+/// Requests of spans and of their costs on their way to the backend.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
     sender: RequestSender,
     bytes: Arc<AtomicUsize>,
 }
 
 /// The bytes of a request, which count until they are dropped.
 struct Counted {
-    body: Vec<u8>,
+    body: Bytes,
     bytes: Arc<AtomicUsize>,
 }
 
@@ -54,10 +54,20 @@ impl Outgoing {
     /// Sends spans, each with further fields.
     pub(super) fn send(&self, spans: Vec<(HeldSpan, Vec<u8>)>) {
         for request in held_requests(spans, REQUEST_BYTES) {
-            let (items, body) = (request.spans, request.body);
-            self.bytes.fetch_add(body.len(), Ordering::Relaxed);
-            let body = Bytes::from_owner(Counted { body, bytes: Arc::clone(&self.bytes) });
-            self.sender.enqueue(EncodedRequest::new(Signal::Traces, items, body));
+            let (items, body) = (request.spans, request.body.into());
+            self.enqueue(&EncodedRequest::new(Signal::Traces, items, body));
         }
+    }
+
+    /// Sends a request behind what was sent before.
+    pub fn send_request(&self, request: &Request) {
+        self.enqueue(&request.encode());
+    }
+
+    fn enqueue(&self, request: &EncodedRequest) {
+        let (body, bytes) = (request.body().clone(), Arc::clone(&self.bytes));
+        bytes.fetch_add(body.len(), Ordering::Relaxed);
+        let body = Bytes::from_owner(Counted { body, bytes });
+        self.sender.enqueue(EncodedRequest::new(request.signal(), request.items(), body));
     }
 }

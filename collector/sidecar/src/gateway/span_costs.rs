@@ -22,6 +22,12 @@ use crate::pipeline::priced_time;
 /// The attribute of a GPU with its host.
 const HOST: &str = "host.name";
 
+/// Maximum number of costs that are passed on at once.
+const MAX_EVENTS: usize = 1_024;
+
+/// Bytes of spans that are sent at once.
+const LEAVING_BYTES: usize = 4 << 20;
+
 /// Prices spans.
 #[derive(Debug)]
 pub struct SpanCosts {
@@ -57,7 +63,8 @@ struct WaitingSpan {
 }
 
 impl SpanCosts {
-    /// Without GPUs. Spans leave through `sender`, whose queue must hold [`Self::queue_bytes`] more.
+    /// Without GPUs. Spans leave through `sender`, whose queue must hold them, and their costs, when they
+    /// no longer wait.
     #[must_use]
     pub fn new(limits: Limits, sender: RequestSender) -> Self {
         Self {
@@ -69,10 +76,16 @@ impl SpanCosts {
         }
     }
 
-    /// The most bytes of spans that are on their way at once.
+    /// What carries spans, and their costs behind them.
     #[must_use]
-    pub const fn queue_bytes(limits: &Limits) -> usize {
-        limits.max_bytes + 2 * Outgoing::MAX_BYTES
+    pub fn outgoing(&self) -> Outgoing {
+        self.outgoing.clone()
+    }
+
+    /// Number of GPUs.
+    #[must_use]
+    pub const fn gpus(&self) -> usize {
+        self.gpus.len()
     }
 
     /// Adds the GPUs that are new among these. Spans are charged for them by their index.
@@ -132,30 +145,34 @@ impl SpanCosts {
         self.attribution.finalize(gpu, until);
     }
 
-    /// Divides the time that is final, and sends the spans whose cost is. Returns the cost of spans that
-    /// left without.
+    /// Divides the time that is final, and sends the spans whose cost is. The cost of spans that left
+    /// without is passed on, up to [`MAX_EVENTS`] at a time. `priced`: whether each GPU has a price.
     pub fn advance(
         &mut self,
         now: Timestamp,
-        is_priced: impl Fn(usize) -> bool,
-    ) -> Vec<SpanCostEvent> {
-        let mut released = Vec::new();
-        self.attribution.advance(now, &mut |release| released.push(release));
-        self.release(released, is_priced)
+        priced: &[bool],
+        emit: &mut dyn FnMut(&[SpanCostEvent]),
+    ) {
+        let Self { attribution, outgoing, summary, .. } = self;
+        let mut releases = Releases::new(priced, outgoing, summary, emit);
+        attribution.advance(now, &mut |release| releases.add(release));
+        releases.flush();
     }
 
     /// Sends all spans at the end, when all GPUs together have cost `bill`.
     pub fn finish(
         &mut self,
         bill: NanoUsd,
-        is_priced: impl Fn(usize) -> bool,
-    ) -> Vec<SpanCostEvent> {
+        priced: &[bool],
+        emit: &mut dyn FnMut(&[SpanCostEvent]),
+    ) {
         // The price of a GPU may have become known after its time had been charged.
         let cost = bill - self.charged;
-        self.attribution.charge_late(SpanCost { cost, ..SpanCost::default() });
-        let mut released = Vec::new();
-        self.attribution.finish(&mut |release| released.push(release));
-        self.release(released, is_priced)
+        let Self { attribution, outgoing, summary, .. } = self;
+        attribution.charge_late(SpanCost { cost, ..SpanCost::default() });
+        let mut releases = Releases::new(priced, outgoing, summary, emit);
+        attribution.finish(&mut |release| releases.add(release));
+        releases.flush();
     }
 
     /// What became of spans so far.
@@ -167,38 +184,82 @@ impl SpanCosts {
             ..self.summary.clone()
         }
     }
+}
 
-    fn release(
-        &mut self,
-        released: Vec<Release<WaitingSpan>>,
-        is_priced: impl Fn(usize) -> bool,
-    ) -> Vec<SpanCostEvent> {
-        let count = self.gpus.len();
-        let is_priced = |gpus: &GpuSet| (0..count).all(|gpu| !gpus.contains(gpu) || is_priced(gpu));
-        let mut leaving = Vec::new();
-        let mut events = Vec::new();
-        for release in released {
-            match release {
-                Release::Priced(WaitingSpan { held, gpus }, cost) => {
-                    self.summary.priced += 1;
-                    leaving.push((held, priced_time(&cost, is_priced(&gpus)).fields()));
-                }
-                Release::Unpriced(waiting) => leaving.push((waiting.held, Vec::new())),
-                Release::Cost(_, cost) if cost.time == Nanos::ZERO => {
-                    self.summary.without_time += 1;
-                }
-                Release::Cost(span, cost) => {
-                    self.summary.followed += 1;
-                    events.push(SpanCostEvent {
-                        trace: span.key.trace,
-                        span: span.key.span,
-                        at: span.to.unwrap_or(span.from),
-                        time: priced_time(&cost, is_priced(&span.gpus)),
-                    });
+/// What leaves, in parts, so that little of it is in memory twice.
+struct Releases<'a> {
+    priced: &'a [bool],
+    outgoing: &'a Outgoing,
+    summary: &'a mut SpanSummary,
+    emit: &'a mut dyn FnMut(&[SpanCostEvent]),
+    leaving: Vec<(HeldSpan, Vec<u8>)>,
+    /// Bytes of `leaving`.
+    bytes: usize,
+    events: Vec<SpanCostEvent>,
+}
+
+impl<'a> Releases<'a> {
+    fn new(
+        priced: &'a [bool],
+        outgoing: &'a Outgoing,
+        summary: &'a mut SpanSummary,
+        emit: &'a mut dyn FnMut(&[SpanCostEvent]),
+    ) -> Self {
+        let (leaving, events) = (Vec::new(), Vec::new());
+        Self { priced, outgoing, summary, emit, leaving, bytes: 0, events }
+    }
+
+    fn add(&mut self, release: Release<WaitingSpan>) {
+        match release {
+            Release::Priced(WaitingSpan { held, gpus }, cost) => {
+                self.summary.priced += 1;
+                let fields = priced_time(&cost, self.is_priced(&gpus)).fields();
+                self.leave(held, fields);
+            }
+            Release::Unpriced(waiting) => self.leave(waiting.held, Vec::new()),
+            Release::Cost(_, cost) if cost.time == Nanos::ZERO => self.summary.without_time += 1,
+            Release::Cost(span, cost) => {
+                self.summary.followed += 1;
+                self.events.push(SpanCostEvent {
+                    trace: span.key.trace,
+                    span: span.key.span,
+                    at: span.to,
+                    time: priced_time(&cost, self.is_priced(&span.gpus)),
+                });
+                if self.events.len() >= MAX_EVENTS {
+                    self.flush_events();
                 }
             }
         }
-        self.outgoing.send(leaving);
-        events
+    }
+
+    fn is_priced(&self, gpus: &GpuSet) -> bool {
+        let mut priced = self.priced.iter().enumerate();
+        priced.all(|(gpu, is_priced)| *is_priced || !gpus.contains(gpu))
+    }
+
+    fn leave(&mut self, span: HeldSpan, fields: Vec<u8>) {
+        self.bytes += span.size() + fields.len();
+        self.leaving.push((span, fields));
+        if self.bytes >= LEAVING_BYTES {
+            self.flush_spans();
+        }
+    }
+
+    fn flush(mut self) {
+        self.flush_spans();
+        self.flush_events();
+    }
+
+    fn flush_spans(&mut self) {
+        self.bytes = 0;
+        self.outgoing.send(std::mem::take(&mut self.leaving));
+    }
+
+    fn flush_events(&mut self) {
+        if !self.events.is_empty() {
+            (self.emit)(&self.events);
+            self.events.clear();
+        }
     }
 }

@@ -46,22 +46,19 @@ impl Pipeline<'_> {
         self.gpus.iter().map(|gpu| gpu.meter.accounts().all().cost).sum()
     }
 
-    /// Exports what spans cost that were sent without it, and how all cost has been divided so far:
-    /// among spans, and what none has.
+    /// Exports what spans cost that were sent without it.
     ///
     /// # Errors
     /// Returns an error if a request cannot be written.
-    pub fn export_attribution(
-        &mut self,
-        costs: &[SpanCostEvent],
-        spans: NanoUsd,
-        unattributed: NanoUsd,
-    ) -> Result<(), PipelineError> {
-        if let Some(exporter) = &mut self.exporter {
-            exporter.span_costs(costs);
-            exporter.set_attribution(spans, unattributed);
-        }
+    pub fn export_span_costs(&mut self, costs: &[SpanCostEvent]) -> Result<(), PipelineError> {
+        self.exporter.iter_mut().for_each(|exporter| exporter.span_costs(costs));
         self.send()
+    }
+
+    /// Records how all cost has been divided so far: among spans, and what none has.
+    pub fn set_attribution(&mut self, spans: NanoUsd, unattributed: NanoUsd) {
+        let exporter = self.exporter.as_mut();
+        exporter.into_iter().for_each(|exporter| exporter.set_attribution(spans, unattributed));
     }
 
     /// Whether charges of GPUs are kept.

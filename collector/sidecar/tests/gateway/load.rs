@@ -1,7 +1,6 @@
 //! The gateway under load, and without a backend. Delays are printed, not asserted: they depend on what
 //! else the machine does.
 
-use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -103,9 +102,7 @@ fn memory_is_limited_while_the_backend_is_down() {
         assert_eq!((counts.rejected.requests, counts.partially_rejected), (0, 0));
         (sent + counts.sent.bytes, unsent + counts.unsent.bytes)
     });
-    let status = fs::read_to_string(format!("/proc/{}/status", gateway.id())).unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    let peak = gateway.peak_kib();
     gateway.stop();
     println!("{sent} bytes accepted, {unsent} not; at most {peak} KiB resident");
     assert!(sent > 8 << 20 && sent <= 16 << 20, "{sent}");

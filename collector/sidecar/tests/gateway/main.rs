@@ -9,6 +9,8 @@
 )]
 
 mod dcgm;
+#[path = "../../../../tests/llm/mod.rs"]
+mod llm;
 mod load;
 #[path = "../../../otlp/tests/mock_backend/mod.rs"]
 mod mock_backend;
@@ -19,6 +21,7 @@ mod process;
 mod registry;
 mod restart;
 mod sdk;
+mod span_load;
 mod span_requests;
 mod spans;
 mod wire_registry;

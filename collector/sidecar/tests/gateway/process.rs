@@ -76,6 +76,13 @@ impl Gateway {
         self.child.id()
     }
 
+    /// The most memory that it has had, in KiB.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Kills it.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

@@ -1,5 +1,6 @@
 //! Requests of spans as workloads send them, and the spans that a backend received.
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
@@ -79,6 +80,15 @@ pub(crate) fn price(attributes: &[KeyValue]) -> Option<Price> {
     let nano_usd = (number("cost")? * 1e9).round() as u64;
     let gpu_seconds = number("gpu_seconds").unwrap();
     Some(Price { nano_usd, gpu_seconds, utilization: number("utilization") })
+}
+
+/// How many costs of spans follow them among these requests.
+pub(crate) fn received_costs(requests: &[ReceivedRequest]) -> usize {
+    let logs = requests.iter().filter(|it| it.path == Signal::Logs.grpc_method());
+    let logs = logs.map(|it| ExportLogsServiceRequest::decode(body(it)).unwrap());
+    let scopes = logs.flat_map(|it| it.resource_logs).flat_map(|it| it.scope_logs);
+    let records = scopes.flat_map(|it| it.log_records);
+    records.filter(|it| it.event_name == "phasemeter.span.cost").count()
 }
 
 /// The spans of workloads among these requests, in order of arrival.

@@ -3,6 +3,7 @@
 //! Scenario: GPU readings as metrics, and the spans of an LLM server or a training loop, over sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,10 +12,12 @@ use phasemeter_otlp::EncodedRequest;
 use serde_json::Value;
 
 use crate::dcgm::{page, page_of_host};
+use crate::llm::{LlmRequest, llm_requests};
 use crate::mock_backend::{MockBackend, ReceivedRequest};
+use crate::otlp::{self, Captured};
 use crate::process::{Gateway, client};
 use crate::span_requests::{Price, ReceivedSpan, price, received_spans, span, traces, with_tokens};
-use crate::{NANO_USD, NANOS, SOON, metered_requests, otlp};
+use crate::{NANO_USD, NANOS, SOON, metered_requests};
 
 const GPUS: [&str; 2] = ["GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000"];
 
@@ -27,47 +30,29 @@ pub(crate) fn base() -> u64 {
     now.as_secs() - LENGTH - 40
 }
 
-/// A generator of the same numbers each time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
-
 /// Readings of both GPUs, one per second.
-fn readings(base: u64) -> impl Iterator<Item = EncodedRequest> {
+pub(crate) fn readings(base: u64) -> impl Iterator<Item = EncodedRequest> {
     (0..=LENGTH)
         .flat_map(move |second| GPUS.map(|gpu| page(gpu, base + second, (second * 7 % 101) as f64)))
 }
 
-/// Requests of an LLM server until `end`, 200 at a time.
-fn llm_requests(base: u64, end: u64) -> Vec<Span> {
-    let mut random = Random(99);
-    let mut spans = Vec::new();
-    for _ in 0..200 {
-        let mut from = random.below(2 * NANOS);
-        loop {
-            let to = from + 2 * NANOS + random.below(10 * NANOS);
-            if to > end * NANOS {
-                break;
-            }
-            let tokens = 16 + i64::try_from(random.below(2_000)).unwrap();
-            let number = spans.len() as u64;
-            spans.push(with_tokens(span("llm_request", number, base, from, to), tokens));
-            from = to + random.below(NANOS / 100);
-        }
-    }
-    spans
+/// Requests of this many clients of an LLM server until `end`, with their tokens.
+pub(crate) fn llm_spans(clients: u64, durations: Range<u64>, base: u64, end: u64) -> Vec<Span> {
+    let requests = llm_requests(clients, &durations, end * NANOS);
+    let request = |(number, it): (u64, &LlmRequest)| {
+        with_tokens(span("llm_request", number, base, it.from, it.to), i64::from(it.tokens))
+    };
+    (0..).zip(&requests).map(request).collect()
 }
 
-fn send(endpoint: &str, requests: impl IntoIterator<Item = EncodedRequest>) {
+/// Requests of 2 to 12 s, 200 at a time.
+fn llm_spans_until(base: u64, end: u64) -> Vec<Span> {
+    llm_spans(200, 2 * NANOS..12 * NANOS, base, end)
+}
+
+pub(crate) fn send(endpoint: &str, requests: impl IntoIterator<Item = EncodedRequest>) {
     let client = client(endpoint);
-    requests.into_iter().for_each(|request| client.enqueue(request));
+    requests.into_iter().for_each(|request| client.enqueue_waiting(request, SOON));
     assert!(client.flush(SOON).all_sent());
 }
 
@@ -82,14 +67,13 @@ fn wait_for(backend: &MockBackend, requests: &mut Vec<ReceivedRequest>, spans: u
 }
 
 /// The prices of spans by ID: as attributes, or as events that followed.
-fn prices(requests: &[ReceivedRequest]) -> BTreeMap<Vec<u8>, Price> {
+fn prices(requests: &[ReceivedRequest], captured: &Captured) -> BTreeMap<Vec<u8>, Price> {
     let mut prices = BTreeMap::new();
     for ReceivedSpan { span, price, .. } in received_spans(requests) {
         if let Some(price) = price {
             assert!(prices.insert(span.span_id, price).is_none(), "a span was priced twice");
         }
     }
-    let captured = metered_requests(requests);
     for event in captured.events.iter().filter(|it| it.event_name == "phasemeter.span.cost") {
         let price = price(&event.attributes).unwrap();
         assert!(prices.insert(event.span_id.clone(), price).is_none(), "a span was priced twice");
@@ -102,15 +86,23 @@ fn nano_usd(report: &Value) -> u64 {
     report.as_str().unwrap().replace('.', "").parse().unwrap()
 }
 
-/// Spans + unattributed = bill, on the wire and in the report. Returns what is unattributed.
-fn assert_sums(requests: &[ReceivedRequest], report: &Value) -> u64 {
-    let spans: u64 = prices(requests).values().map(|price| price.nano_usd).sum();
+/// What spans cost, by ID, and what is unattributed.
+pub(crate) struct Sums {
+    pub(crate) prices: BTreeMap<Vec<u8>, Price>,
+    pub(crate) unattributed: u64,
+}
+
+/// Spans + unattributed = bill, on the wire and in the report.
+pub(crate) fn assert_sums(requests: &[ReceivedRequest], report: &Value) -> Sums {
+    let captured = metered_requests(requests);
+    let prices = prices(requests, &captured);
+    let spans: u64 = prices.values().map(|price| price.nano_usd).sum();
     let bill = nano_usd(&report["cost"]["total_usd"]);
     let attribution = &report["attribution"];
     let unattributed = nano_usd(&attribution["unattributed_usd"]);
     assert_eq!(nano_usd(&attribution["spans_usd"]), spans, "{attribution}");
     assert_eq!(spans + unattributed, bill, "{attribution}");
-    let streams = metered_requests(requests).streams("phasemeter.attribution.cost");
+    let streams = captured.streams("phasemeter.attribution.cost");
     let last: BTreeMap<String, u64> = streams
         .into_iter()
         .map(|(attributes, stream)| {
@@ -121,7 +113,7 @@ fn assert_sums(requests: &[ReceivedRequest], report: &Value) -> u64 {
         .collect();
     let expected = [("spans".to_owned(), spans), ("unattributed".to_owned(), unattributed)];
     assert_eq!(last, BTreeMap::from(expected));
-    unattributed
+    Sums { prices, unattributed }
 }
 
 #[test]
@@ -131,7 +123,7 @@ fn request_costs_and_unattributed_sum_to_bill() {
     let gateway = Gateway::start(&backend, &[&options[..], &["--hold", "1"]].concat());
     let base = base();
     // From 50 s on no request is active.
-    let spans = llm_requests(base, 50);
+    let spans = llm_spans_until(base, 50);
     assert!(spans.len() > 1_000, "{}", spans.len());
     let others: Vec<_> =
         (0..40).map(|i| span("db_query", 1_000_000 + i, base, i, i + NANOS)).collect();
@@ -171,9 +163,8 @@ fn request_costs_and_unattributed_sum_to_bill() {
         assert_eq!(Some(span), known, "nothing else changes");
         assert!(price.is_none() || chosen.contains_key(&span.span_id), "{}", span.name);
     }
-    let prices = prices(&requests);
+    let Sums { prices, unattributed } = assert_sums(&requests, &report);
     assert_eq!(prices.len(), chosen.len());
-    let unattributed = assert_sums(&requests, &report);
     assert_eq!(nano_usd(&report["cost"]["total_usd"]), 2 * LENGTH * NANO_USD);
     // Before the first request, and from 55 s on.
     assert!((2 * 5 * NANO_USD..2 * 8 * NANO_USD).contains(&unattributed), "{unattributed}");
@@ -216,7 +207,7 @@ fn step_costs_and_unattributed_sum_to_bill() {
     send(&gateway.endpoint(), spans.chunks(30).map(|spans| traces(&[], spans)));
     let (_, report) = gateway.stop();
     let requests = backend.received();
-    let prices = prices(&requests);
+    let Sums { prices, unattributed } = assert_sums(&requests, &report);
     assert_eq!(prices.len(), 101);
     for it in &steps {
         let Price { nano_usd, gpu_seconds, utilization } = prices[&it.span_id];
@@ -225,7 +216,7 @@ fn step_costs_and_unattributed_sum_to_bill() {
     }
     // The epoch has the pauses only: its steps are nested in it.
     assert_eq!(prices[&epoch.span_id].nano_usd, 2 * 100 * NANO_USD / 10);
-    assert_eq!(assert_sums(&requests, &report), 2 * 10 * NANO_USD);
+    assert_eq!(unattributed, 2 * 10 * NANO_USD);
 }
 
 #[test]
@@ -264,7 +255,7 @@ fn span_is_charged_for_the_gpus_of_its_resource() {
 #[test]
 fn span_beyond_the_limits_leaves_and_its_cost_follows() {
     let base = base();
-    let spans = llm_requests(base, LENGTH);
+    let spans = llm_spans_until(base, LENGTH);
     // Larger than what may wait.
     let bytes: String = "x".repeat(2_000);
     let large = |it: &Span| Span { trace_state: bytes.clone(), ..it.clone() };
@@ -288,8 +279,7 @@ fn span_beyond_the_limits_leaves_and_its_cost_follows() {
         assert!(received.iter().map(|it| &it.span).eq(spans), "each leaves once, unchanged");
         let without = received.iter().filter(|it| it.price.is_none()).count();
         assert_eq!(report["attribution"]["followed"], without, "{limit:?}");
-        assert_eq!(prices(&requests).len(), spans.len());
-        assert_sums(&requests, &report);
+        assert_eq!(assert_sums(&requests, &report).prices.len(), spans.len());
         let captured = metered_requests(&requests);
         let event = captured.events.iter().find(|it| it.event_name == "phasemeter.span.cost");
         let event = event.unwrap();

@@ -5,6 +5,8 @@
 //! how the gateway works.
 
 mod backend;
+#[path = "../../../llm/mod.rs"]
+mod llm;
 mod requests;
 mod span_cost;
 

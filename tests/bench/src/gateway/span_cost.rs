@@ -12,6 +12,7 @@ use phasemeter_otlp::receiver::Received;
 use serde_json::Value as Json;
 
 use super::backend::Backend;
+use super::llm::llm_requests;
 use super::requests::{TOKENS, llm_request, page, traces};
 use super::{Gateway, MEBIBYTE, SOON, Used, client};
 use crate::BenchError;
@@ -45,7 +46,7 @@ pub(super) fn bench(paths: &Paths) -> Result<(), BenchError> {
 fn measure(paths: &Paths, concurrent: u64) -> Result<(), BenchError> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let base = now.as_secs() - LENGTH - 40;
-    let spans = llm_requests(base, concurrent);
+    let spans = llm_spans(base, concurrent);
     let mut backend = Backend::start()?;
     let report = paths.file("gateway.json");
     let path = report.display().to_string();
@@ -102,28 +103,10 @@ fn send(gateway: Gateway, spans: &[Span], base: u64) -> Result<Used, BenchError>
 }
 
 /// One request after another for each of those at once, of 2 to 12 s.
-fn llm_requests(base: u64, concurrent: u64) -> Vec<Span> {
-    let mut state = 99_u64;
-    let mut below = |limit: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % limit
-    };
-    let mut spans = Vec::new();
-    for _ in 0..concurrent {
-        let mut from = below(2 * NANOS);
-        loop {
-            let to = from + 2 * NANOS + below(10 * NANOS);
-            if to > LENGTH * NANOS {
-                break;
-            }
-            let tokens = 16 + i64::try_from(below(2_000)).unwrap_or_default();
-            spans.push(llm_request(spans.len() as u64, base, (from, to), tokens));
-            from = to + below(NANOS / 100);
-        }
-    }
-    spans
+fn llm_spans(base: u64, concurrent: u64) -> Vec<Span> {
+    let requests = llm_requests(concurrent, &(2 * NANOS..12 * NANOS), LENGTH * NANOS);
+    let numbered = (0..).zip(requests);
+    numbered.map(|(n, it)| llm_request(n, base, (it.from, it.to), i64::from(it.tokens))).collect()
 }
 
 /// What a backend has received.

@@ -3,6 +3,8 @@
 //! It holds spans and points until they fill a request, and requests until they are fetched: memory
 //! does not grow with the length of the run. Must not depend on where requests go.
 
+mod events;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -12,35 +14,30 @@ use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::alert::AlertChange;
 use phasemeter_meter::gpu::{GpuMeter, Observer};
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::reading::Reading;
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_meter::wall_time::{WallOffset, WallTime};
+use phasemeter_meter::wall_time::WallTime;
 
 use super::attribution::AttributionPoints;
 use super::batch::{Batch, MAX_POINTS};
 use super::command::CommandExit;
 use super::delta::LastTotals;
-use super::events::{self, ClockStep, Event, EventKind, GpuEvent};
+use super::events::Event;
 use super::experiments::PricedExperiment;
 use super::gpu::{GpuExport, Session};
 use super::gpu_attributes::GpuDescription;
-use super::interruption::InterruptionEvent;
-use super::policies::{PolicyErrorEvent, RecommendationEvent, ReportedRecommendations};
+use super::policies::ReportedRecommendations;
 use super::settings::ExportSettings;
-use super::span_cost::SpanCostEvent;
 use super::spans::{self, MAX_SPANS, SpanDescription, SpanTotals};
 use super::values::{number, resource, text, workload_resource};
 use super::work::WorkPoints;
-use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, TraceParent, gpu_id};
+use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, gpu_id};
 use crate::request::Request;
 
 /// Maximum size of an encoded request: a quarter of what gRPC servers accept by default, and of the
 /// queue.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
-
-/// Number of events in a request.
-const MAX_RECORDS: usize = 1_024;
 
 /// Builds requests from the meters of one experiment.
 ///
@@ -152,78 +149,6 @@ impl Exporter {
     /// The observer of this GPU's meter.
     pub const fn observe<'a>(&'a mut self, gpu: &'a mut GpuExport) -> GpuObserver<'a> {
         GpuObserver { exporter: self, gpu }
-    }
-
-    /// Exports an event of a GPU at once: in its open session, else in the one that will start at
-    /// `begins`, whose readings still wait for older ones.
-    pub fn event(&mut self, gpu: &mut GpuExport, event: &GpuEvent, begins: Option<Timestamp>) {
-        match event.kind {
-            EventKind::Xid(code) => gpu.device_metrics.count_xid(code),
-            EventKind::Recovered => gpu.device_metrics.recover(),
-            EventKind::Lost
-            | EventKind::CallHung
-            | EventKind::CallRecovered
-            | EventKind::Gap(_) => {}
-        }
-        let open = gpu.session.as_ref().map(|session| session.placement.span);
-        let next = || Some(self.experiment.session(&gpu.key, begins?, None).span);
-        let context = open.or_else(next).or_else(|| self.experiment.context());
-        self.export_events(vec![Event::from_gpu_event(event, gpu.id())], event.at, context);
-    }
-
-    /// Exports new recommendations and errors. `gpus`: the GPUs in the order in which they began.
-    pub fn policy_results(
-        &mut self,
-        recommendations: &[RecommendationEvent<'_>],
-        errors: &[PolicyErrorEvent<'_>],
-        gpus: &[GpuIdentity],
-        at: Timestamp,
-    ) {
-        let hw_id = |name: &str| {
-            let index = gpus.iter().position(|gpu| gpu.name == name)?;
-            self.wire_ids.get(index).cloned()
-        };
-        let events = self.reported.new_events(recommendations, errors, hw_id);
-        if !events.is_empty() {
-            self.export_events(events, at, self.experiment.context());
-        }
-    }
-
-    /// Records a step of the wall clock at `at`, and exports it as an event. What begins at or after
-    /// `at` has the new wall time; the sessions of all GPUs must end there.
-    pub fn step_wall_clock(&mut self, at: Timestamp, offset: WallOffset, step: &ClockStep) {
-        self.wall.step(at, offset);
-        self.export_events(vec![Event::from_clock_step(step)], at, self.experiment.context());
-    }
-
-    /// Exports a notice that the cloud will interrupt the machine.
-    pub fn interruption(&mut self, event: &InterruptionEvent) {
-        let wall = self.wall.start_label(event.at);
-        let events = vec![Event::from_interruption(event, wall)];
-        self.export_events(events, event.at, self.experiment.context());
-    }
-
-    fn export_events(&mut self, events: Vec<Event>, at: Timestamp, context: Option<TraceParent>) {
-        let at = self.wall.start_label(at);
-        let id = &self.experiment.id;
-        let limits = &self.settings.limits.log_record;
-        let records = events.into_iter().map(|event| event.into_record(at, id, context, limits));
-        let request = events::request(records.collect(), &self.workload);
-        self.push(Request::Logs(request));
-    }
-
-    /// Exports what spans cost that were sent without it.
-    pub fn span_costs(&mut self, costs: &[SpanCostEvent]) {
-        let id = &self.experiment.id;
-        let limits = &self.settings.limits.log_record;
-        for costs in costs.chunks(MAX_RECORDS) {
-            let record =
-                |it: &SpanCostEvent| it.into_record(self.wall.end_label(it.at), id, limits);
-            let records = costs.iter().map(record).collect();
-            self.ready.extend(
-                Request::Logs(events::request(records, &self.workload)).split(MAX_REQUEST_BYTES),
-            );
-        }
     }
 
     /// Records how the cost of GPUs has been divided so far: among spans of the workload, and what none

@@ -1,0 +1,228 @@
+//! Spans and costs of GPUs as scripts, and what the product makes of one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use phasemeter_attribution::{
+    Attribution, ChosenSpan, CostSlice, GpuSet, Limits, RejectReason, Release, SpanCost, SpanKey,
+};
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::units::Timestamp;
+use proptest::prelude::*;
+
+/// One cell of the oracle: 10 ms.
+pub(crate) const CELL: u64 = 10_000_000;
+/// Cells of a second, the time between two advances.
+pub(crate) const TICK: u64 = 100;
+pub(crate) const SECONDS: u64 = 30;
+pub(crate) const LATENESS: u64 = 3;
+
+pub(crate) fn at(cell: u64) -> Timestamp {
+    Timestamp::from_nanos(1_700_000_000_000_000_000 + cell * CELL).unwrap()
+}
+
+/// A span of the script, in cells.
+#[derive(Clone, Debug)]
+pub(crate) struct Scripted {
+    pub(crate) id: u8,
+    pub(crate) parent: Option<u8>,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) ends: bool,
+    pub(crate) weight: Option<f64>,
+    pub(crate) gpus: Vec<usize>,
+    /// Whether its begin is reported, and then its end.
+    pub(crate) is_begun: bool,
+    /// The tick at which it arrives, and whether it arrives again later.
+    pub(crate) arrives: u64,
+    pub(crate) again: bool,
+    pub(crate) chosen: bool,
+}
+
+/// A GPU of the script: nano-dollars per second, and how many seconds its time is late.
+#[derive(Clone, Debug)]
+pub(crate) struct ScriptedGpu {
+    pub(crate) costs: Vec<i128>,
+    pub(crate) delay: u64,
+}
+
+pub(crate) fn key(id: u8) -> SpanKey {
+    SpanKey { trace: [9; 16], span: [id; 8] }
+}
+
+pub(crate) fn gpus() -> impl Strategy<Value = Vec<ScriptedGpu>> {
+    let gpu = (prop::collection::vec(0..3_000_000_i128, SECONDS as usize), 0..6_u64);
+    prop::collection::vec(gpu.prop_map(|(costs, delay)| ScriptedGpu { costs, delay }), 1..4)
+}
+
+pub(crate) fn weight() -> impl Strategy<Value = Option<f64>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(f64::NAN)),
+        Just(Some(-3.0)),
+        Just(Some(0.0)),
+        (1..2_000_u32).prop_map(|tokens| Some(f64::from(tokens))),
+    ]
+}
+
+pub(crate) fn spans() -> impl Strategy<Value = Vec<Scripted>> {
+    let end = SECONDS * TICK;
+    let span = (
+        (0..end, 1..6 * TICK, 0..8_u64, weight()),
+        prop::option::of(any::<u8>()),
+        prop::collection::vec(any::<bool>(), 3),
+        (0..10_u8, 0..6_u8, 0..4_u8, 0..4_u8),
+    );
+    prop::collection::vec(span, 0..25).prop_map(move |spans| {
+        let spans = spans.into_iter().zip(0_u8..);
+        spans
+            .map(
+                |(
+                    ((from, length, late, weight), parent, gpus, (never, again, chosen, begun)),
+                    id,
+                )| {
+                    let to = (from + length).min(end);
+                    let gpus: Vec<_> = (0..3).filter(|&gpu| gpus[gpu]).collect();
+                    let is_begun = begun == 0 && chosen > 0;
+                    Scripted {
+                        id,
+                        parent: parent.filter(|_| id > 0).map(|parent| parent % id.max(1)),
+                        from,
+                        to,
+                        ends: never > 0,
+                        weight: weight.filter(|_| !is_begun),
+                        gpus,
+                        is_begun,
+                        arrives: to.div_ceil(TICK) + if is_begun { 0 } else { late },
+                        again: again == 0 && !is_begun,
+                        chosen: chosen > 0,
+                    }
+                },
+            )
+            .collect()
+    })
+}
+
+impl Scripted {
+    /// The tick at which it becomes known.
+    pub(crate) fn known_at(&self) -> u64 {
+        if self.is_begun { self.from.div_ceil(TICK).max(1) } else { self.arrives }
+    }
+
+    /// Whether it is active, as far as it becomes known at all.
+    pub(crate) fn covers(&self, cell: u64) -> bool {
+        let ends_later = if self.ends { cell < self.to } else { self.is_begun };
+        self.chosen && self.from <= cell && ends_later
+    }
+}
+
+/// What the product gave each span, and its sums.
+pub(crate) struct Outcome {
+    pub(crate) spans: BTreeMap<u8, SpanCost>,
+    pub(crate) attributed: SpanCost,
+    pub(crate) unattributed: SpanCost,
+    pub(crate) left_unpriced: usize,
+    pub(crate) rejected: Vec<(RejectReason, u8)>,
+}
+
+pub(crate) fn chosen(span: &Scripted, gpus: usize) -> ChosenSpan {
+    let listed: Vec<_> = span.gpus.iter().copied().filter(|&gpu| gpu < gpus).collect();
+    ChosenSpan {
+        key: key(span.id),
+        parent: span.parent.map(|parent| key(parent).span),
+        from: at(span.from),
+        to: span.ends.then(|| at(span.to)),
+        weight: span.weight,
+        gpus: if listed.is_empty() { GpuSet::All } else { GpuSet::Listed(listed.into()) },
+    }
+}
+
+pub(crate) fn slice(gpu: &ScriptedGpu, second: u64) -> CostSlice {
+    let cost = gpu.costs[second as usize];
+    CostSlice {
+        from: at(second * TICK),
+        to: at((second + 1) * TICK),
+        cost: NanoUsd(cost),
+        weighted: cost.unsigned_abs() * 1_000,
+        is_observed: cost % 3 > 0,
+        energy: cost.unsigned_abs() / 7,
+    }
+}
+
+pub(crate) fn run(gpus: &[ScriptedGpu], spans: &[Scripted], limits: Limits) -> Outcome {
+    let mut attribution = Attribution::new(limits);
+    for _ in gpus {
+        attribution.add_gpu();
+    }
+    let mut released = Vec::new();
+    let mut rejected = Vec::new();
+    let last = SECONDS + 20;
+    for tick in 1..=last {
+        let now = at(tick * TICK);
+        for (number, gpu) in gpus.iter().enumerate() {
+            // The second that becomes final now.
+            if let Some(second) = tick.checked_sub(gpu.delay + 1)
+                && second < SECONDS
+            {
+                attribution.charge(number, slice(gpu, second));
+            }
+        }
+        for span in spans.iter().filter(|span| span.is_begun) {
+            let begun = ChosenSpan { to: None, ..chosen(span, gpus.len()) };
+            if span.known_at() == tick {
+                let result = attribution.begin(begun, span.id, 1_000, now);
+                rejected.extend(result.err());
+            }
+            if span.ends && span.arrives == tick {
+                attribution.end(key(span.id), at(span.to), now);
+            }
+        }
+        for span in spans.iter().filter(|span| !span.is_begun) {
+            let times = [Some(span.arrives), span.again.then_some(span.arrives + 1)];
+            for _ in times.into_iter().flatten().filter(|&arrives| arrives == tick) {
+                if span.chosen {
+                    let chosen = chosen(span, gpus.len());
+                    let result =
+                        attribution.offer(chosen, span.id, 1_000, now, &mut |it| released.push(it));
+                    rejected.extend(result.err());
+                    assert!(attribution.bytes() <= limits.max_bytes);
+                } else {
+                    attribution.note(key(span.id), span.parent.map(|parent| key(parent).span));
+                }
+            }
+        }
+        attribution.advance(now, &mut |it| released.push(it));
+    }
+    attribution.finish(&mut |it| released.push(it));
+    assert_eq!(attribution.waiting(), 0);
+    assert_eq!(attribution.bytes(), 0);
+    assert_eq!(attribution.open(), SpanCost::default());
+    let mut spans = BTreeMap::new();
+    let mut left = BTreeSet::new();
+    for release in released {
+        let (id, cost) = match release {
+            Release::Priced(id, cost) => (id, cost),
+            Release::Unpriced(id) => {
+                assert!(left.insert(id), "span {id} left twice");
+                continue;
+            }
+            Release::Cost(span, cost) => {
+                let id = span.key.span[0];
+                assert!(left.contains(&id), "the cost of span {id} precedes it");
+                (id, cost)
+            }
+        };
+        assert!(spans.insert(id, cost).is_none(), "span {id} was priced twice");
+    }
+    Outcome {
+        spans,
+        attributed: attribution.attributed(),
+        unattributed: attribution.unattributed(),
+        left_unpriced: left.len(),
+        rejected,
+    }
+}
+
+pub(crate) fn bill(gpus: &[ScriptedGpu]) -> SpanCost {
+    let slices = gpus.iter().flat_map(|gpu| (0..SECONDS).map(|second| slice(gpu, second)));
+    slices.map(|slice| slice.total()).sum()
+}

@@ -1,0 +1,43 @@
+//! The sink of OTLP requests of a live run: the backend and a file. It never waits.
+//!
+//! Must not depend on the content of requests.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+
+use phasemeter_otlp::{OtlpFile, Request};
+use tracing::warn;
+
+use super::delivery::Delivery;
+use crate::pipeline::RequestSink;
+
+/// Takes the requests that have a queue of their own; returns whether it took this one.
+pub(super) type Divert = Box<dyn Fn(&Request) -> bool>;
+
+/// The sink of a live run: the backend and the file, if any. After a write error the file is closed and
+/// the run continues.
+pub(super) fn live_sink<'a>(
+    delivery: Option<&'a Delivery>,
+    divert: Option<Divert>,
+    file: &'a mut Option<OtlpFile<BufWriter<File>>>,
+) -> Option<RequestSink<'a>> {
+    if delivery.is_none() && file.is_none() {
+        return None;
+    }
+    Some(Box::new(move |request: Request| {
+        let is_taken = divert.as_ref().is_some_and(|divert| divert(&request));
+        if let Some(delivery) = delivery.filter(|_| !is_taken) {
+            delivery.send(&request);
+        }
+        if let Some(Err(error)) = file.as_mut().map(|file| file.write(&request)) {
+            stop_file(&error);
+            *file = None;
+        }
+        Ok(())
+    }))
+}
+
+/// Reports that the file is no longer written.
+pub(super) fn stop_file(error: &io::Error) {
+    warn!("writing the OTLP file stopped: {error}");
+}
