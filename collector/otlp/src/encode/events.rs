@@ -58,6 +58,8 @@ pub enum EventKind {
     CallRecovered,
     /// A gateway did not bill this much time, up to the event.
     Gap(Nanos),
+    /// A gateway bills from here on. It does not know what was billed before.
+    MeteringStarted,
 }
 
 impl EventKind {
@@ -71,6 +73,7 @@ impl EventKind {
             Self::CallHung => "phasemeter.gpu.call_hung",
             Self::CallRecovered => "phasemeter.gpu.call_recovered",
             Self::Gap(_) => "phasemeter.gpu.gap",
+            Self::MeteringStarted => "phasemeter.gpu.metering_started",
         }
     }
 
@@ -78,7 +81,7 @@ impl EventKind {
         match self {
             Self::Xid(_) | Self::Lost | Self::CallHung => Severity::Error,
             Self::Gap(_) => Severity::Warn,
-            Self::Recovered | Self::CallRecovered => Severity::Info,
+            Self::Recovered | Self::CallRecovered | Self::MeteringStarted => Severity::Info,
         }
     }
 }
@@ -122,7 +125,8 @@ impl Event {
             EventKind::Lost
             | EventKind::Recovered
             | EventKind::CallHung
-            | EventKind::CallRecovered => {}
+            | EventKind::CallRecovered
+            | EventKind::MeteringStarted => {}
         }
         Self {
             name: event.kind.name(),

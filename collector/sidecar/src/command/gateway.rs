@@ -21,6 +21,7 @@ use super::alerts;
 use super::billed_file::BilledFile;
 use super::delivery::Delivery;
 use super::delivery_report::DeliveryReport;
+use super::dump::Dump;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
 use super::live_sink::{live_sink, stop_file};
@@ -99,7 +100,8 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let worker = manager.map(Worker::start).transpose();
     let worker = worker.map_err(failed("cannot start the policy thread"))?;
     let every = Duration::from_nanos(args.windows.window_interval.0);
-    let scheduler = WindowScheduler::new(worker, None, every);
+    let dump = args.metering.policies.dump_windows.as_deref().map(Dump::to);
+    let scheduler = WindowScheduler::new(worker, dump, every);
     let exclusions = Exclusions {
         gpus: args.exclude_gpu.iter().cloned().collect(),
         hosts: args.exclude_host.iter().cloned().collect(),
@@ -310,9 +312,18 @@ fn identify(experiment: &mut Experiment) -> String {
 
 /// What was not billed, and why.
 fn sentences(summary: &GatewaySummary, dropped: u64) -> Vec<String> {
-    let GatewaySummary { gaps, gap_time, billed_elsewhere, billed_twice, late } = *summary;
+    let GatewaySummary { started, gaps, gap_time, billed_elsewhere, billed_twice, late } = *summary;
     let seconds = |time: Nanos| format!("{:.1} s", time.as_secs_f64());
     let mut sentences = Vec::new();
+    if started > 0 {
+        let are_billed = match started {
+            1 => "1 GPU is billed from its first reading on".to_owned(),
+            _ => format!("{started} GPUs are billed from their first readings on"),
+        };
+        sentences.push(format!(
+            "{are_billed}; without the --state of an earlier gateway, a gap since that is unknown"
+        ));
+    }
     if gaps > 0 {
         let time = seconds(gap_time);
         sentences.push(format!("{gaps} pauses between readings, {time} in all, are not billed"));

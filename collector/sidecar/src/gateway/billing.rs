@@ -28,6 +28,8 @@ pub struct GatewayBilling {
 /// What a gateway did not bill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GatewaySummary {
+    /// GPUs of which it is not known what was billed before their first reading.
+    pub started: u64,
     /// Pauses between readings, of all GPUs.
     pub gaps: u64,
     /// Their length.
@@ -85,6 +87,7 @@ impl GatewayBilling {
             pipeline.add_reported(identity, reading.at, *basis, *stale_after);
             self.gpus.push(identity.clone());
             self.sources.push(*gpu);
+            self.start(pipeline, index, reading.at)?;
         }
         for exemption in exempt {
             self.exempt(pipeline, index, exemption)?;
@@ -95,6 +98,23 @@ impl GatewayBilling {
             Some(code) => pipeline.emit_event(index, &GpuEvent::xid(reading.at, code)),
             None => Ok(()),
         }
+    }
+
+    /// States where the sums of a GPU begin, unless it is known what was billed before.
+    fn start(
+        &mut self,
+        pipeline: &mut Pipeline<'_>,
+        gpu: usize,
+        at: Timestamp,
+    ) -> Result<(), PipelineError> {
+        let Some(identity) = self.gpus.get(gpu) else { return Ok(()) };
+        if pipeline.continues(identity) {
+            return Ok(());
+        }
+        self.summary.started += 1;
+        let body = "billed from here on; earlier time is not billed by this gateway".to_owned();
+        let event = GpuEvent { at, kind: EventKind::MeteringStarted, body };
+        pipeline.emit_event(gpu, &event)
     }
 
     fn exempt(

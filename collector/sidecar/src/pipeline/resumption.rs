@@ -30,6 +30,12 @@ impl Pipeline<'_> {
         self.billed_before = billed;
     }
 
+    /// Whether it is known until when an earlier run has billed this GPU.
+    #[must_use]
+    pub fn continues(&self, identity: &GpuIdentity) -> bool {
+        identity.uuid.as_ref().is_some_and(|uuid| self.billed_before.contains_key(uuid))
+    }
+
     /// Until when exported sums bill each of these GPUs, and earlier runs the others. `None` if a part of
     /// them waits to be exported.
     #[must_use]

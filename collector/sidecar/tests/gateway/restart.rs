@@ -11,7 +11,7 @@ use crate::dcgm::{START, page};
 use crate::mock_backend::MockBackend;
 use crate::otlp::{self, Captured};
 use crate::process::{Gateway, client};
-use crate::{GPU, NANO_USD, SOON, metered, sums};
+use crate::{GPU, NANO_USD, NANOS, SOON, metered, metered_requests, sums};
 
 /// Sends a reading each 15 s, from `from` to `to` seconds after the start.
 fn send(gateway: &Gateway, from: u64, to: u64) {
@@ -24,6 +24,13 @@ fn send(gateway: &Gateway, from: u64, to: u64) {
 
 fn total(captured: &Captured, metric: &str) -> u64 {
     sums(captured, metric).values().sum()
+}
+
+/// When GPUs began to be billed, as events, in seconds after the start.
+fn starts(captured: &Captured) -> Vec<u64> {
+    let name = "phasemeter.gpu.metering_started";
+    let events = captured.events.iter().filter(|it| it.event_name == name);
+    events.map(|event| event.time_unix_nano / NANOS - START).collect()
 }
 
 /// The seconds of gaps, as events.
@@ -74,6 +81,7 @@ fn sums_before_and_after_a_kill_and_the_gap_are_the_whole_time() {
     assert!(status.success(), "{log}");
     let after = metered(&backend);
     let (later, gaps) = (total(&after, "phasemeter.gpu.time"), gaps(&after));
+    assert_eq!((starts(&before), starts(&after)), (vec![0], vec![]), "the gap is known");
     assert_eq!(gaps, [(600 - seconds) as f64]);
     assert_eq!(time + later + (600 - seconds) * 1_000_000_000, 690 * 1_000_000_000);
     assert_eq!(total(&after, "phasemeter.gpu.cost"), 90 * NANO_USD);
@@ -83,4 +91,38 @@ fn sums_before_and_after_a_kill_and_the_gap_are_the_whole_time() {
     assert!(notes.contains(&line), "{notes}");
     let kept = fs::read_to_string(&state).unwrap();
     assert!(kept.contains("2026-07-27T00:11:30Z"), "{kept}");
+}
+
+/// Scenario: a gateway without a state is killed while it holds readings; another one starts.
+/// Guarantee: each states when it began to bill the GPU. From there on its sums are exact; a line of the
+/// report states that earlier time is unknown.
+#[test]
+fn restart_without_state_states_where_sums_begin() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &["--hold", "0.1", "--stale-after", "45"]);
+    send(&gateway, 0, 315);
+    let began = Instant::now();
+    let mut requests = Vec::new();
+    while total(&metered_requests(&requests), "phasemeter.gpu.time") < 300 * NANOS {
+        assert!(began.elapsed() < SOON, "{}", requests.len());
+        thread::sleep(Duration::from_millis(50));
+        requests.extend(backend.received());
+    }
+    gateway.kill();
+    requests.extend(backend.received());
+    let before = metered_requests(&requests);
+    assert_eq!((starts(&before), gaps(&before)), (vec![0], vec![]));
+    assert_eq!(total(&before, "phasemeter.gpu.cost"), 300 * NANO_USD);
+
+    let gateway = Gateway::start(&backend, &[]);
+    send(&gateway, 600, 690);
+    let (_, report) = gateway.stop();
+    let after = metered(&backend);
+    assert_eq!((starts(&after), gaps(&after)), (vec![600], vec![]));
+    assert_eq!(total(&after, "phasemeter.gpu.time"), 90 * NANOS);
+    assert_eq!(total(&after, "phasemeter.gpu.cost"), 90 * NANO_USD);
+    let notes = report.to_string();
+    let line = "1 GPU is billed from its first reading on; without the --state of an earlier gateway, a gap \
+                since that is unknown";
+    assert!(notes.contains(line), "{notes}");
 }

@@ -146,6 +146,27 @@ fn tokens_of_vllm_divide_the_bill() {
     }
 }
 
+/// Scenario: a gateway without policies over five minutes in which a server reports 600 tokens.
+/// Guarantee: the window that policies would evaluate at the end has that work.
+#[test]
+fn work_of_counters_is_in_windows() {
+    let backend = MockBackend::start([]);
+    let directory = tempfile::tempdir().unwrap();
+    let window = directory.path().join("window.json");
+    let gateway = Gateway::start(&backend, &["--dump-windows", window.to_str().unwrap()]);
+    let client = client(&gateway.endpoint());
+    for (at, tokens) in [(5, 1_000.0), (245, 1_600.0)] {
+        let counter = counter("a", "vllm:generation_tokens", CUMULATIVE, None, at, tokens);
+        client.enqueue(counter);
+    }
+    (0..=20).for_each(|i| client.enqueue(page(GPU, START + i * 15, 50.0)));
+    assert!(client.flush(SOON).all_sent());
+    let (status, _) = gateway.stop();
+    assert!(status.success());
+    let window: Value = serde_json::from_slice(&std::fs::read(&window).unwrap()).unwrap();
+    assert_eq!(window["window"]["metrics"]["work.tokens"], 600.0, "{window:#}");
+}
+
 #[test]
 fn counters_of_each_server_and_temporality_are_read() {
     let requests = vec![

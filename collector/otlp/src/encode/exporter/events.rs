@@ -25,7 +25,8 @@ impl Exporter {
             EventKind::Lost
             | EventKind::CallHung
             | EventKind::CallRecovered
-            | EventKind::Gap(_) => {}
+            | EventKind::Gap(_)
+            | EventKind::MeteringStarted => {}
         }
         let open = gpu.session.as_ref().map(|session| session.placement.span);
         let next = || Some(self.experiment.session(&gpu.key, begins?, None).span);
