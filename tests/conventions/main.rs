@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod architecture;
+mod constants;
 mod demo_crates;
 mod layering;
 mod naming;

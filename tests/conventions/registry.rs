@@ -7,14 +7,11 @@ use std::fs;
 
 use regex::Regex;
 
+use crate::constants::{self, OF_RESOURCES};
 use crate::registry_model::{self as model, AttributeType, FILES, Level, Registry};
 use crate::repository::{files, read, root};
 
 const PAGE: &str = "docs/reference/telemetry.md";
-
-/// Attributes of resources, which no metric, span or event refers to.
-const OF_RESOURCES: [&str; 4] =
-    ["phasemeter.workload", "phasemeter.team", "phasemeter.project", "phasemeter.user"];
 
 #[test]
 fn registry_is_consistent() {
@@ -60,12 +57,15 @@ fn registry_and_sources_have_the_same_names() {
     let literal = Regex::new(r#""(phasemeter\.[a-z0-9_.]+)(?:\.?\{|")"#).unwrap();
     let sources: Vec<_> = files("collector")
         .into_iter()
-        .filter(|path| path.ends_with(".rs") && path.contains("/src/"))
+        .chain(files("rules"))
+        .filter(|path| path.ends_with(".rs") && path.contains("/src/") && path != constants::FILE)
         .collect();
     let text: String = sources.iter().map(|path| read(path)).collect();
+    let referred = constants::used();
     let named: BTreeSet<&str> = literal
         .captures_iter(&text)
         .map(|found| found.get(1).unwrap().as_str().trim_end_matches('.'))
+        .chain(referred.iter().map(String::as_str))
         .collect();
     assert!(named.len() > 40, "found {named:?}");
     let registry = Registry::read(&root());

@@ -21,6 +21,7 @@ mod exporter_list;
 mod file;
 mod items;
 mod json;
+pub mod names;
 #[cfg(feature = "receiver")]
 pub mod receiver;
 mod request;

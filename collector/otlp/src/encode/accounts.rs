@@ -11,6 +11,7 @@ use super::batch::Batch;
 use super::context::GpuSnapshot;
 use super::instruments as metrics;
 use super::values::{PointTime, double, weighted_seconds};
+use crate::names::attribute;
 
 /// The last point of one account.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +62,7 @@ impl AccountPoints {
                 continue;
             }
             let point = |value| {
-                let attributes = export.attributes.own("phasemeter.phase", account.name());
+                let attributes = export.attributes.own(attribute::PHASE, account.name());
                 double(export.when, attributes, value)
             };
             numbers.add(&metrics::TIME, point(balance.time.as_secs_f64()));

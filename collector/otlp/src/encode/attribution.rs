@@ -8,6 +8,7 @@ use phasemeter_meter::units::Timestamp;
 use super::batch::Batch;
 use super::instruments::ATTRIBUTION_COST;
 use super::values::{PointTime, double, text};
+use crate::names::attribute;
 
 /// The cost that is divided, between two exports.
 #[derive(Debug, Default)]
@@ -40,7 +41,7 @@ impl AttributionPoints {
         self.last = at.as_nanos().max(self.last.saturating_add(1));
         let when = PointTime { start: start.as_nanos(), time: self.last };
         for (state, cost) in [("spans", spans), ("unattributed", unattributed)] {
-            let attributes = vec![text("phasemeter.attribution.state", state)];
+            let attributes = vec![text(attribute::ATTRIBUTION_STATE, state)];
             batch.workload.add(&ATTRIBUTION_COST, double(when, attributes, cost.as_f64()));
         }
         self.exported = self.costs;

@@ -18,6 +18,7 @@ use super::context::GpuSnapshot;
 use super::health::Health;
 use super::instruments as metrics;
 use super::values::{PointTime, double, integer, text, weighted_seconds, whole};
+use crate::names::attribute;
 
 /// Maximum number of metrics that wait for the readings of their time; beyond it the oldest counts
 /// early. A GPU emits about 30 per second, and 120 more every ten; readings trail by up to 15 s.
@@ -146,7 +147,7 @@ impl DeviceMetrics {
             batch.workload.add(&metrics::POWER_LIMIT, point);
         }
         for (code, count) in &self.xids {
-            let attributes = vec![export.attributes.id(), whole("phasemeter.gpu.xid.code", *code)];
+            let attributes = vec![export.attributes.id(), whole(attribute::GPU_XID_CODE, *code)];
             batch.workload.add(&metrics::XID, integer(export.when, attributes, *count));
         }
         self.health.add_points(export, batch);
@@ -203,7 +204,7 @@ fn add_counter(
 }
 
 fn add_throttling(reason: &str, nanos: u64, export: &GpuSnapshot, batch: &mut Batch) {
-    let attributes = export.attributes.own("phasemeter.throttle.reason", reason);
+    let attributes = export.attributes.own(attribute::THROTTLE_REASON, reason);
     let seconds = nanos as f64 / NANOS_PER_SECOND as f64;
     batch.workload.add(&metrics::THROTTLE_TIME, double(export.when, attributes, seconds));
 }

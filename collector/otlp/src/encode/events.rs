@@ -14,6 +14,7 @@ use phasemeter_meter::units::{Nanos, PPM, Timestamp};
 use super::limits::AttributeLimits;
 use super::values::{number, scope, text, whole};
 use crate::experiment::{EXPERIMENT_ID, TraceParent};
+use crate::names::{attribute, event};
 
 /// An event of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,13 +68,13 @@ impl EventKind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Xid(_) => "phasemeter.gpu.xid",
-            Self::Lost => "phasemeter.gpu.lost",
-            Self::Recovered => "phasemeter.gpu.recovered",
-            Self::CallHung => "phasemeter.gpu.call_hung",
-            Self::CallRecovered => "phasemeter.gpu.call_recovered",
-            Self::Gap(_) => "phasemeter.gpu.gap",
-            Self::MeteringStarted => "phasemeter.gpu.metering_started",
+            Self::Xid(_) => event::GPU_XID,
+            Self::Lost => event::GPU_LOST,
+            Self::Recovered => event::GPU_RECOVERED,
+            Self::CallHung => event::GPU_CALL_HUNG,
+            Self::CallRecovered => event::GPU_CALL_RECOVERED,
+            Self::Gap(_) => event::GPU_GAP,
+            Self::MeteringStarted => event::GPU_METERING_STARTED,
         }
     }
 
@@ -118,9 +119,9 @@ impl Event {
     pub(super) fn from_gpu_event(event: &GpuEvent, gpu: KeyValue) -> Self {
         let mut attributes = vec![gpu];
         match event.kind {
-            EventKind::Xid(code) => attributes.push(whole("phasemeter.gpu.xid.code", code)),
+            EventKind::Xid(code) => attributes.push(whole(attribute::GPU_XID_CODE, code)),
             EventKind::Gap(length) => {
-                attributes.push(number("phasemeter.gpu.gap.duration", length.as_secs_f64()));
+                attributes.push(number(attribute::GPU_GAP_DURATION, length.as_secs_f64()));
             }
             EventKind::Lost
             | EventKind::Recovered
@@ -143,9 +144,9 @@ impl Event {
         // As in metrics: a share from 0 to 1, or degrees.
         let value = |value: f64| value / f64::from(PPM);
         let (name, severity) = if opened {
-            ("phasemeter.alert.opened", Severity::Warn)
+            (event::ALERT_OPENED, Severity::Warn)
         } else {
-            ("phasemeter.alert.closed", Severity::Info)
+            (event::ALERT_CLOSED, Severity::Info)
         };
         let threshold = value(rule.condition().threshold().into());
         Self {
@@ -154,11 +155,11 @@ impl Event {
             body: format!("{}: {rule}, now {}", rule.id(), metric.quantity(mean)),
             attributes: vec![
                 gpu,
-                text("phasemeter.alert.rule", rule.id()),
-                text("phasemeter.alert.metric", metric.name()),
-                number("phasemeter.alert.value", value(mean)),
-                number("phasemeter.alert.threshold", threshold),
-                number("phasemeter.alert.duration", at.since(since).as_secs_f64()),
+                text(attribute::ALERT_RULE, rule.id()),
+                text(attribute::ALERT_METRIC, metric.name()),
+                number(attribute::ALERT_VALUE, value(mean)),
+                number(attribute::ALERT_THRESHOLD, threshold),
+                number(attribute::ALERT_DURATION, at.since(since).as_secs_f64()),
             ],
         }
     }
@@ -166,10 +167,10 @@ impl Event {
     /// The event of a step of the wall clock.
     pub(super) fn from_clock_step(step: &ClockStep) -> Self {
         Self {
-            name: "phasemeter.clock.stepped",
+            name: event::CLOCK_STEPPED,
             severity: Severity::Warn,
             body: step.body.clone(),
-            attributes: vec![number("phasemeter.clock.step", step.seconds)],
+            attributes: vec![number(attribute::CLOCK_STEP, step.seconds)],
         }
     }
 

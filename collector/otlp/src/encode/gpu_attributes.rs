@@ -11,6 +11,7 @@ use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::{Bytes, Timestamp};
 
 use super::values::text;
+use crate::names::attribute;
 
 /// The vendor of the GPUs: every source reads them through this vendor's driver.
 const VENDOR: &str = "NVIDIA";
@@ -137,7 +138,7 @@ impl GpuAttributes {
 
     /// Attributes of a `phasemeter.*` metric that depends on the basis.
     pub(super) fn basis(&self, basis: Basis) -> Vec<KeyValue> {
-        vec![self.id.clone(), text("phasemeter.utilization.basis", basis.name())]
+        vec![self.id.clone(), text(attribute::UTILIZATION_BASIS, basis.name())]
     }
 
     /// Attributes of its price; `None` if it has none.
@@ -148,7 +149,7 @@ impl GpuAttributes {
 }
 
 fn price_attributes(price: &Price) -> Vec<KeyValue> {
-    let plan = price.plan.map(|plan| text("phasemeter.price.plan", plan.as_str()));
-    let source = text("phasemeter.price.source", &price.source);
+    let plan = price.plan.map(|plan| text(attribute::PRICE_PLAN, plan.as_str()));
+    let source = text(attribute::PRICE_SOURCE, &price.source);
     plan.into_iter().chain([source]).collect()
 }

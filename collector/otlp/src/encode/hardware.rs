@@ -11,6 +11,7 @@ use super::context::GpuSnapshot;
 use super::gpu_attributes::GpuDescription;
 use super::instruments as metrics;
 use super::values::{PointTime, double, integer, text, weighted_seconds};
+use crate::names::attribute;
 
 /// State between two exports.
 #[derive(Clone, Debug)]
@@ -115,7 +116,7 @@ impl Hardware {
         }
         for (clock, frequency) in [("sm", reading.sm_clock), ("memory", reading.memory_clock)] {
             if let Some(frequency) = frequency {
-                let attributes = attributes.own("phasemeter.gpu.clock.domain", clock);
+                let attributes = attributes.own(attribute::GPU_CLOCK_DOMAIN, clock);
                 let hertz = f64::from(frequency.0) * 1e6;
                 batch.workload.add(&metrics::CLOCK, double(gauge, attributes, hertz));
             }

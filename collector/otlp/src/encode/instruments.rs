@@ -3,6 +3,8 @@
 //! `hw.*` follow OpenTelemetry's hardware conventions 1.44; the others are Phasemeter's. Must not
 //! depend on points.
 
+use crate::names::metric;
+
 /// How the points of a metric relate to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -99,91 +101,91 @@ pub(super) const HW_STATUS: Instrument = Instrument {
     description: "1 for each state that holds, 0 for the others.",
 };
 pub(super) const TIME: Instrument = Instrument {
-    name: "phasemeter.gpu.time",
+    name: metric::GPU_TIME,
     unit: "s",
     kind: Kind::Counter,
     description: "Time per phase; phases and unobserved sum to the total.",
 };
 pub(super) const EFFECTIVE_TIME: Instrument = Instrument {
-    name: "phasemeter.gpu.effective_time",
+    name: metric::GPU_EFFECTIVE_TIME,
     unit: "s",
     kind: Kind::Counter,
     description: "Observed time × utilization.",
 };
 pub(super) const COST: Instrument = Instrument {
-    name: "phasemeter.gpu.cost",
+    name: metric::GPU_COST,
     unit: "{USD}",
     kind: Kind::Counter,
     description: "Cost per phase; phases and unobserved sum to the bill.",
 };
 pub(super) const WASTE: Instrument = Instrument {
-    name: "phasemeter.gpu.waste",
+    name: metric::GPU_WASTE,
     unit: "{USD}",
     kind: Kind::Counter,
     description: "Wasted cost per phase: cost × (1 − utilization).",
 };
 pub(super) const PRICE: Instrument = Instrument {
-    name: "phasemeter.gpu.price",
+    name: metric::GPU_PRICE,
     unit: "{USD}/h",
     kind: Kind::Gauge,
     description: "Price of the GPU per hour.",
 };
 pub(super) const CLOCK: Instrument = Instrument {
-    name: "phasemeter.gpu.clock.frequency",
+    name: metric::GPU_CLOCK_FREQUENCY,
     unit: "Hz",
     kind: Kind::Gauge,
     description: "Clock frequency.",
 };
 pub(super) const POWER_LIMIT: Instrument = Instrument {
-    name: "phasemeter.gpu.power.limit",
+    name: metric::GPU_POWER_LIMIT,
     unit: "W",
     kind: Kind::Gauge,
     description: "Power limit in force.",
 };
 pub(super) const SM_ACTIVITY: Instrument = Instrument {
-    name: "phasemeter.gpu.sm.activity",
+    name: metric::GPU_SM_ACTIVITY,
     unit: "1",
     kind: Kind::Gauge,
     description: "Time-weighted mean SM activity since the last export.",
 };
 pub(super) const TENSOR_ACTIVITY: Instrument = Instrument {
-    name: "phasemeter.gpu.tensor.activity",
+    name: metric::GPU_TENSOR_ACTIVITY,
     unit: "1",
     kind: Kind::Gauge,
     description: "Time-weighted mean tensor core activity since the last export.",
 };
 pub(super) const DRAM_ACTIVITY: Instrument = Instrument {
-    name: "phasemeter.gpu.dram.activity",
+    name: metric::GPU_DRAM_ACTIVITY,
     unit: "1",
     kind: Kind::Gauge,
     description: "Time-weighted mean memory bandwidth utilization since the last export.",
 };
 pub(super) const THROTTLE_TIME: Instrument = Instrument {
-    name: "phasemeter.gpu.throttle.time",
+    name: metric::GPU_THROTTLE_TIME,
     unit: "s",
     kind: Kind::Counter,
     description: "Time with throttled clocks per reason; reasons can overlap.",
 };
 pub(super) const XID: Instrument = Instrument {
-    name: "phasemeter.gpu.xid",
+    name: metric::GPU_XID,
     unit: "{event}",
     kind: Kind::Counter,
     description: "XID errors per code.",
 };
 pub(super) const WORK: Instrument = Instrument {
-    name: "phasemeter.work",
+    name: metric::WORK,
     unit: "{unit}",
     kind: Kind::Counter,
     description: "Work done, by unit.",
 };
 pub(super) const WORK_COST: Instrument = Instrument {
-    name: "phasemeter.work.unit_cost",
+    name: metric::WORK_UNIT_COST,
     unit: "{USD}",
     kind: Kind::Gauge,
     description: "Cost of all GPUs per unit of work, since the last export with any.",
 };
 pub(super) const ATTRIBUTION_COST: Instrument = Instrument {
-    name: "phasemeter.attribution.cost",
+    name: metric::ATTRIBUTION_COST,
     unit: "{USD}",
     kind: Kind::Counter,
     description: "Cost of GPU time that spans of the workload have, and that none will have.",
@@ -191,4 +193,4 @@ pub(super) const ATTRIBUTION_COST: Instrument = Instrument {
 
 /// The metric whose points are histograms.
 pub(super) const UTILIZATION: (&str, &str, &str) =
-    ("phasemeter.gpu.utilization", "1", "Distribution of utilization; each reading counts once.");
+    (metric::GPU_UTILIZATION, "1", "Distribution of utilization; each reading counts once.");

@@ -7,6 +7,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::events::{Event, Severity};
 use super::values::{number, text, whole};
+use crate::names::{attribute, event};
 
 /// A notice of an interruption.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,16 +47,15 @@ impl Event {
         let seconds = |name, time: Nanos| number(name, time.as_secs_f64());
         let mut attributes = vec![
             text("cloud.provider", event.provider),
-            text("phasemeter.interruption.action", event.action),
+            text(attribute::INTERRUPTION_ACTION, event.action),
         ];
         let left = event.due.map(|due| due.since(wall));
-        attributes.extend(left.map(|left| seconds("phasemeter.interruption.time_left", left)));
+        attributes.extend(left.map(|left| seconds(attribute::INTERRUPTION_TIME_LEFT, left)));
         let signal = event.signal.as_deref();
-        attributes.extend(signal.map(|signal| text("phasemeter.interruption.signal", signal)));
+        attributes.extend(signal.map(|signal| text(attribute::INTERRUPTION_SIGNAL, signal)));
         if let Some(UnsavedWorkCost { duration, cost, work }) = &event.unsaved {
-            attributes.push(seconds("phasemeter.interruption.unsaved.duration", *duration));
-            let cost =
-                cost.map(|cost| number("phasemeter.interruption.unsaved.cost", cost.as_f64()));
+            attributes.push(seconds(attribute::INTERRUPTION_UNSAVED_DURATION, *duration));
+            let cost = cost.map(|cost| number(attribute::INTERRUPTION_UNSAVED_COST, cost.as_f64()));
             attributes.extend(cost);
             let work = work.iter();
             attributes.extend(work.map(|(unit, count)| {
@@ -63,7 +63,7 @@ impl Event {
             }));
         }
         Self {
-            name: "phasemeter.interruption",
+            name: event::INTERRUPTION,
             severity: if event.ends_command { Severity::Warn } else { Severity::Info },
             body: event.body.clone(),
             attributes,

@@ -9,10 +9,11 @@ use phasemeter_meter::savings::estimate::Estimate;
 
 use super::events::{Event, Severity};
 use super::values::{flag, number, text, texts};
+use crate::names::{attribute, event};
 
 /// The `hw.id` of each GPU of a recommendation. A registered `hw.id` is a string, so a list needs a
 /// name of its own.
-const GPU_IDS: &str = "phasemeter.gpu.ids";
+const GPU_IDS: &str = attribute::GPU_IDS;
 
 /// Minimum change of the expected saving, as a fraction of the bill, for a recommendation to be
 /// exported again.
@@ -127,8 +128,8 @@ fn recommendation_event(
         std::iter::once(text(&named("remediation.kind"), *kind)).chain(parameters)
     });
     let attributes = [
-        text("phasemeter.policy.name", it.policy_name),
-        text("phasemeter.policy.version", it.policy_version),
+        text(attribute::POLICY_NAME, it.policy_name),
+        text(attribute::POLICY_VERSION, it.policy_version),
         text(&named("code"), it.code),
         text(&named("kind"), it.kind),
         text(&named("effort"), it.effort),
@@ -144,7 +145,7 @@ fn recommendation_event(
         texts(GPU_IDS, it.gpus.iter().filter_map(|gpu| hw_id(gpu))),
     ];
     Event {
-        name: "phasemeter.recommendation",
+        name: event::RECOMMENDATION,
         severity: Severity::Info,
         body: it.title.to_owned(),
         attributes: attributes.into_iter().chain(evidence).chain(remediation).collect(),
@@ -153,12 +154,9 @@ fn recommendation_event(
 
 fn error_event(error: &PolicyErrorEvent<'_>) -> Event {
     Event {
-        name: "phasemeter.policy.error",
+        name: event::POLICY_ERROR,
         severity: Severity::Warn,
         body: format!("{}: {}", error.name, error.message),
-        attributes: vec![
-            text("phasemeter.policy.name", error.name),
-            text("error.type", error.kind),
-        ],
+        attributes: vec![text(attribute::POLICY_NAME, error.name), text("error.type", error.kind)],
     }
 }

@@ -12,13 +12,14 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use super::events::{Event, Severity};
 use super::limits::AttributeLimits;
 use super::values::number;
+use crate::names::{attribute, event};
 use crate::request::Request;
 
 /// The tag of the attributes of a span.
 const ATTRIBUTES: u32 = 9;
 
 /// The name of the event.
-const EVENT: &str = "phasemeter.span.cost";
+const EVENT: &str = event::SPAN_COST;
 
 /// GPU time that is a span's own.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,10 +36,10 @@ pub struct PricedTime {
 
 impl PricedTime {
     pub(super) fn attributes(&self) -> Vec<KeyValue> {
-        let cost = self.cost.map(|cost| number("phasemeter.span.cost", cost.as_f64()));
-        let gpu_seconds = number("phasemeter.span.gpu_seconds", self.gpu_time.as_secs_f64());
-        let utilization = self.utilization.map(|it| number("phasemeter.span.utilization", it));
-        let energy = self.joules.map(|it| number("phasemeter.span.energy", it));
+        let cost = self.cost.map(|cost| number(attribute::SPAN_COST, cost.as_f64()));
+        let gpu_seconds = number(attribute::SPAN_GPU_SECONDS, self.gpu_time.as_secs_f64());
+        let utilization = self.utilization.map(|it| number(attribute::SPAN_UTILIZATION, it));
+        let energy = self.joules.map(|it| number(attribute::SPAN_ENERGY, it));
         let costs = cost.into_iter().chain([gpu_seconds]);
         costs.chain(utilization).chain(energy).collect()
     }

@@ -21,6 +21,7 @@ use super::values::{number, scope, text, weighted_seconds};
 use crate::experiment::{
     EXPERIMENT_ID, Experiment, SpanId, SpanPlacement, TraceFlags, TraceParent,
 };
+use crate::names::attribute;
 
 /// Maximum number of spans per request, as in the SDKs.
 pub(super) const MAX_SPANS: usize = 512;
@@ -62,12 +63,12 @@ impl SpanTotals {
             }
         }
         if self.priced {
-            attributes.push(number("phasemeter.waste", self.accounts.waste().as_f64()));
+            attributes.push(number(attribute::WASTE, self.accounts.waste().as_f64()));
         }
         let observed = self.accounts.observed();
         if observed.time > Nanos::ZERO {
             let mean = weighted_seconds(observed.weighted) / observed.time.as_secs_f64();
-            attributes.push(number("phasemeter.utilization", mean));
+            attributes.push(number(attribute::UTILIZATION, mean));
         }
         attributes
     }

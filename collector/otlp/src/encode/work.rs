@@ -11,6 +11,7 @@ use phasemeter_meter::units::Timestamp;
 use super::batch::Batch;
 use super::instruments::{WORK, WORK_COST};
 use super::values::{PointTime, double, integer, text, whole};
+use crate::names::attribute;
 
 /// Reports that wait for the readings of their time. Beyond it the oldest counts early.
 const CAPACITY: usize = 4_096;
@@ -78,7 +79,7 @@ impl WorkPoints {
         self.last = at.as_nanos().max(self.last.saturating_add(1));
         let when = PointTime { start: start.as_nanos(), time: self.last };
         for (unit, total) in &mut self.totals {
-            let attributes = vec![text("phasemeter.work.unit", *unit)];
+            let attributes = vec![text(attribute::WORK_UNIT, *unit)];
             batch.workload.add(&WORK, integer(when, attributes.clone(), total.count));
             let done = total.count - total.exported;
             if done == 0 {

@@ -8,9 +8,10 @@ use super::placement::{SpanPlacement, TraceMode};
 use super::propagators::Propagators;
 use super::trace_sampler::TraceSampler;
 use super::traceparent::{TraceFlags, TraceParent, TraceState};
+use crate::names::attribute;
 
 /// The attribute that names the experiment.
-pub const EXPERIMENT_ID: &str = "phasemeter.experiment.id";
+pub const EXPERIMENT_ID: &str = attribute::EXPERIMENT_ID;
 
 /// An open experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]

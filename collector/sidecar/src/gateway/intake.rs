@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::Request;
 use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
+use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
 use phasemeter_sources::mapping::{Mappings, Point, ReadingBuffer};
 use tracing::warn;
@@ -16,7 +17,7 @@ use tracing::warn;
 pub(super) const OWN_SCOPE: &str = "phasemeter";
 
 /// What other meters bill.
-const COST: &str = "phasemeter.gpu.cost";
+const COST: &str = metric::GPU_COST;
 
 /// GPUs that are billed elsewhere, by other means than passing metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

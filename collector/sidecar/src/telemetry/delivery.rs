@@ -9,6 +9,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 use phasemeter_otlp::Signal;
 use phasemeter_otlp::delivery::{Config, DeliveryCounts, OperationEnd, ResponseStatus, Stats};
+use phasemeter_otlp::names::metric;
 
 use super::histogram_bridge::{HistogramBridge, NETWORK_BOUNDS, seconds};
 
@@ -98,7 +99,7 @@ fn inflight(meter: &Meter, exporter: &Arc<Exporter>) {
 
 fn queue(meter: &Meter, exporters: Vec<Arc<Exporter>>, capacity: u64) {
     meter
-        .i64_observable_up_down_counter("phasemeter.exporter.queue.size")
+        .i64_observable_up_down_counter(metric::EXPORTER_QUEUE_SIZE)
         .with_unit("By")
         .with_description("Size of encoded requests queued or in flight")
         .with_callback(move |observer| {
@@ -109,7 +110,7 @@ fn queue(meter: &Meter, exporters: Vec<Arc<Exporter>>, capacity: u64) {
         })
         .build();
     meter
-        .i64_observable_up_down_counter("phasemeter.exporter.queue.capacity")
+        .i64_observable_up_down_counter(metric::EXPORTER_QUEUE_CAPACITY)
         .with_unit("By")
         .with_description("Capacity of the queue, over all signals")
         .with_callback(move |observer| observer.observe(signed(capacity), &[]))

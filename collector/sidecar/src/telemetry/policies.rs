@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrumentBuilder, Meter};
+use phasemeter_otlp::names::{attribute, metric};
 
 use crate::policies::{GenerationHandle, PolicyStats};
 
 /// The policy, or the file if it was rejected.
-const NAME: &str = "phasemeter.policy.name";
+const NAME: &str = attribute::POLICY_NAME;
 
 /// A value and its attributes.
 type Point<T> = (T, Vec<KeyValue>);
@@ -54,7 +55,7 @@ impl Generations {
         let generations = self.lock().generations.clone();
         let each = generations.iter().flat_map(|generation| {
             let number = i64::try_from(generation.handle.stats.generation).unwrap_or(i64::MAX);
-            let number = KeyValue::new("phasemeter.policy_set.generation", number);
+            let number = KeyValue::new(attribute::POLICY_SET_GENERATION, number);
             points(generation).into_iter().map(move |(value, mut attributes)| {
                 attributes.push(number.clone());
                 (value, attributes)
@@ -75,34 +76,34 @@ pub(super) fn watch(meter: &Meter, begun: Receiver<GenerationHandle>) {
     let generations = &Generations(Arc::new(Mutex::new(observed)));
     let started = generations.clone();
     let runs = meter
-        .u64_observable_counter("phasemeter.policy.evaluations")
+        .u64_observable_counter(metric::POLICY_EVALUATIONS)
         .with_unit("{evaluation}")
         .with_description("Evaluations")
         // Callbacks run in the order in which they are registered.
         .with_callback(move |_| started.begin_collection());
     observe(runs, generations, |it| each(it, |stats| stats.evaluations)).build();
     let fuel = meter
-        .u64_observable_counter("phasemeter.policy.fuel")
+        .u64_observable_counter(metric::POLICY_FUEL)
         .with_unit("{instruction}")
         .with_description("Fuel consumed");
     observe(fuel, generations, |it| each(it, |stats| stats.fuel)).build();
     let time = meter
-        .f64_observable_counter("phasemeter.policy.time")
+        .f64_observable_counter(metric::POLICY_TIME)
         .with_unit("s")
         .with_description("Duration of evaluations");
     observe(time, generations, |it| each(it, |stats| stats.time.as_secs_f64())).build();
     let memory = meter
-        .u64_observable_gauge("phasemeter.policy.memory")
+        .u64_observable_gauge(metric::POLICY_MEMORY)
         .with_unit("By")
         .with_description("Linear memory of the last evaluation");
     observe(memory, generations, |it| each(it, |stats| stats.memory as u64)).build();
     let errors = meter
-        .u64_observable_counter("phasemeter.policy.errors")
+        .u64_observable_counter(metric::POLICY_ERRORS)
         .with_unit("{error}")
         .with_description("Failed evaluations and rejected files, by kind of error");
     observe(errors, generations, error_points).build();
     let status = meter
-        .i64_observable_up_down_counter("phasemeter.policy.status")
+        .i64_observable_up_down_counter(metric::POLICY_STATUS)
         .with_unit("1")
         .with_description("1 for the current state: active, failing or rejected");
     observe(status, generations, status_points).build();
@@ -142,15 +143,15 @@ fn error_points(generation: &Generation) -> Vec<Point<u64>> {
 /// 1 for the current state of each policy; 0 once the generation is no longer in use.
 fn status_points(generation: &Generation) -> Vec<Point<i64>> {
     let (stats, is) = (&generation.handle.stats, i64::from(!generation.is_final));
-    let state = |state| KeyValue::new("phasemeter.policy.state", state);
-    let digest = KeyValue::new("phasemeter.policy_set.digest", stats.digest().to_string());
+    let state = |state| KeyValue::new(attribute::POLICY_STATE, state);
+    let digest = KeyValue::new(attribute::POLICY_SET_DIGEST, stats.digest().to_string());
     let all = stats.all();
     let active = stats.policies.iter().map(|policy| {
         let is_failing = all.get(&policy.name).is_some_and(|stats| stats.failing);
         let attributes = vec![
             KeyValue::new(NAME, policy.name.clone()),
-            KeyValue::new("phasemeter.policy.version", policy.version.clone()),
-            KeyValue::new("phasemeter.policy.digest", policy.digest.to_string()),
+            KeyValue::new(attribute::POLICY_VERSION, policy.version.clone()),
+            KeyValue::new(attribute::POLICY_DIGEST, policy.digest.to_string()),
             digest.clone(),
             state(if is_failing { "failing" } else { "active" }),
         ];

@@ -33,6 +33,7 @@ use super::spans::{self, MAX_SPANS, SpanDescription, SpanTotals};
 use super::values::{number, resource, text, workload_resource};
 use super::work::WorkPoints;
 use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, gpu_id};
+use crate::names::attribute;
 use crate::request::Request;
 
 /// Maximum size of an encoded request: a quarter of what gRPC servers accept by default, and of the
@@ -218,7 +219,7 @@ impl Exporter {
             attributes.extend(self.work.attributes());
             let unattributed = self.unattributed.take();
             attributes.extend(
-                unattributed.map(|cost| number("phasemeter.span.unattributed", cost.as_f64())),
+                unattributed.map(|cost| number(attribute::SPAN_UNATTRIBUTED, cost.as_f64())),
             );
             let description = SpanDescription {
                 status: command.as_ref().and_then(CommandExit::status),
@@ -277,7 +278,7 @@ impl Exporter {
         if let Some(session) = &gpu.session {
             let (placement, name) =
                 (session.placement.phase(&gpu.key, span.from), span.label.name());
-            let attributes = vec![gpu.id(), text("phasemeter.phase", name)];
+            let attributes = vec![gpu.id(), text(attribute::PHASE, name)];
             let totals = totals.labeled(&self.wall);
             self.push_span(&placement, SpanDescription::new(name, attributes), &totals);
         }

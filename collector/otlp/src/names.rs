@@ -1,0 +1,274 @@
+//! Names of telemetry.
+//!
+//! Generated from otel-config/registry by PHASEMETER_UPDATE=1 cargo test --workspace --test
+//! conventions registry. Must not depend on anything.
+
+/// Keys of attributes.
+pub mod attribute {
+    /// Seconds for which the condition had held.
+    pub const ALERT_DURATION: &str = "phasemeter.alert.duration";
+    /// What the rule is about.
+    pub const ALERT_METRIC: &str = "phasemeter.alert.metric";
+    /// The ID of the rule of an alert.
+    pub const ALERT_RULE: &str = "phasemeter.alert.rule";
+    /// The threshold of the rule, in the unit of the value.
+    pub const ALERT_THRESHOLD: &str = "phasemeter.alert.threshold";
+    /// The mean over the window of the rule, a share from 0 to 1, or degrees Celsius.
+    pub const ALERT_VALUE: &str = "phasemeter.alert.value";
+    /// Whether spans of the workload have a part of the cost of GPU time.
+    pub const ATTRIBUTION_STATE: &str = "phasemeter.attribution.state";
+    /// Seconds by which the wall clock was set forward; negative if it was set back.
+    pub const CLOCK_STEP: &str = "phasemeter.clock.step";
+    /// Dollars of a span in the account compute_bound.
+    pub const COST_COMPUTE_BOUND: &str = "phasemeter.cost.compute_bound";
+    /// Dollars of a span in the account idle_free.
+    pub const COST_IDLE_FREE: &str = "phasemeter.cost.idle_free";
+    /// Dollars of a span in the account idle_held.
+    pub const COST_IDLE_HELD: &str = "phasemeter.cost.idle_held";
+    /// Dollars of a span in the account idle_unknown.
+    pub const COST_IDLE_UNKNOWN: &str = "phasemeter.cost.idle_unknown";
+    /// Dollars of a span in the account productive.
+    pub const COST_PRODUCTIVE: &str = "phasemeter.cost.productive";
+    /// Dollars of a span in the account underutilized.
+    pub const COST_UNDERUTILIZED: &str = "phasemeter.cost.underutilized";
+    /// Dollars of a span in the account unobserved.
+    pub const COST_UNOBSERVED: &str = "phasemeter.cost.unobserved";
+    /// The experiment, the same for all of its sessions.
+    pub const EXPERIMENT_ID: &str = "phasemeter.experiment.id";
+    /// The beginning of the key. A tag of an experiment that began during a run.
+    pub const EXPERIMENT_TAG: &str = "phasemeter.experiment.tag";
+    /// The clock of a frequency.
+    pub const GPU_CLOCK_DOMAIN: &str = "phasemeter.gpu.clock.domain";
+    /// Seconds without readings.
+    pub const GPU_GAP_DURATION: &str = "phasemeter.gpu.gap.duration";
+    /// The hw.id of each GPU of a recommendation.
+    pub const GPU_IDS: &str = "phasemeter.gpu.ids";
+    /// The code of an XID error.
+    pub const GPU_XID_CODE: &str = "phasemeter.gpu.xid.code";
+    /// Whether the work may be interrupted, as declared by its resource.
+    pub const INTERRUPTIBLE: &str = "phasemeter.interruptible";
+    /// What the cloud announces.
+    pub const INTERRUPTION_ACTION: &str = "phasemeter.interruption.action";
+    /// The signal that was sent to the command.
+    pub const INTERRUPTION_SIGNAL: &str = "phasemeter.interruption.signal";
+    /// Seconds from the event until the interruption, at the earliest.
+    pub const INTERRUPTION_TIME_LEFT: &str = "phasemeter.interruption.time_left";
+    /// Dollars that the GPUs cost in that time, at their current prices.
+    pub const INTERRUPTION_UNSAVED_COST: &str = "phasemeter.interruption.unsaved.cost";
+    /// Seconds since the last checkpoint, or since the start of the run.
+    pub const INTERRUPTION_UNSAVED_DURATION: &str = "phasemeter.interruption.unsaved.duration";
+    /// Work in epochs since the last checkpoint, or since the start of the run.
+    pub const INTERRUPTION_UNSAVED_EPOCHS: &str = "phasemeter.interruption.unsaved.epochs";
+    /// Work in requests since the last checkpoint, or since the start of the run.
+    pub const INTERRUPTION_UNSAVED_REQUESTS: &str = "phasemeter.interruption.unsaved.requests";
+    /// Work in samples since the last checkpoint, or since the start of the run.
+    pub const INTERRUPTION_UNSAVED_SAMPLES: &str = "phasemeter.interruption.unsaved.samples";
+    /// Work in steps since the last checkpoint, or since the start of the run.
+    pub const INTERRUPTION_UNSAVED_STEPS: &str = "phasemeter.interruption.unsaved.steps";
+    /// Work in tokens since the last checkpoint, or since the start of the run.
+    pub const INTERRUPTION_UNSAVED_TOKENS: &str = "phasemeter.interruption.unsaved.tokens";
+    /// What a call to the driver queries.
+    pub const NVML_CALL_NAME: &str = "phasemeter.nvml.call.name";
+    /// The phase or account of time. Spans can be mixed.
+    pub const PHASE: &str = "phasemeter.phase";
+    /// The SHA-256 of a policy.
+    pub const POLICY_DIGEST: &str = "phasemeter.policy.digest";
+    /// The policy, or the file if it was rejected.
+    pub const POLICY_NAME: &str = "phasemeter.policy.name";
+    /// The state of a policy.
+    pub const POLICY_STATE: &str = "phasemeter.policy.state";
+    /// The version of a policy.
+    pub const POLICY_VERSION: &str = "phasemeter.policy.version";
+    /// The SHA-256 of all active policies and their settings.
+    pub const POLICY_SET_DIGEST: &str = "phasemeter.policy_set.digest";
+    /// The number of the set of policies.
+    pub const POLICY_SET_GENERATION: &str = "phasemeter.policy_set.generation";
+    /// The payment plan of a price.
+    pub const PRICE_PLAN: &str = "phasemeter.price.plan";
+    /// Where a price is from.
+    pub const PRICE_SOURCE: &str = "phasemeter.price.source";
+    /// The project that a resource belongs to.
+    pub const PROJECT: &str = "phasemeter.project";
+    /// The action to take.
+    pub const RECOMMENDATION_ACTION: &str = "phasemeter.recommendation.action";
+    /// Stable code of a recommendation.
+    pub const RECOMMENDATION_CODE: &str = "phasemeter.recommendation.code";
+    /// Confidence, 0 to 1.
+    pub const RECOMMENDATION_CONFIDENCE: &str = "phasemeter.recommendation.confidence";
+    /// The effort to follow it.
+    pub const RECOMMENDATION_EFFORT: &str = "phasemeter.recommendation.effort";
+    /// The beginning of the key. A number that it is based on, as NAME.value, and its unit, as
+    /// NAME.unit.
+    pub const RECOMMENDATION_EVIDENCE: &str = "phasemeter.recommendation.evidence";
+    /// What it is good for.
+    pub const RECOMMENDATION_KIND: &str = "phasemeter.recommendation.kind";
+    /// What is to be changed.
+    pub const RECOMMENDATION_LEVER: &str = "phasemeter.recommendation.lever";
+    /// The reason.
+    pub const RECOMMENDATION_RATIONALE: &str = "phasemeter.recommendation.rationale";
+    /// The action for automation.
+    pub const RECOMMENDATION_REMEDIATION_KIND: &str = "phasemeter.recommendation.remediation.kind";
+    /// The beginning of the key. A parameter of the action for automation.
+    pub const RECOMMENDATION_REMEDIATION_PARAMETER: &str =
+        "phasemeter.recommendation.remediation.parameter";
+    /// Whether it can be undone at once.
+    pub const RECOMMENDATION_REVERSIBLE: &str = "phasemeter.recommendation.reversible";
+    /// The expected saving, as a fraction of the bill of its GPUs.
+    pub const RECOMMENDATION_SAVING_EXPECTED: &str = "phasemeter.recommendation.saving.expected";
+    /// The highest saving, as a fraction of the bill of its GPUs.
+    pub const RECOMMENDATION_SAVING_HIGH: &str = "phasemeter.recommendation.saving.high";
+    /// The lowest saving, as a fraction of the bill of its GPUs.
+    pub const RECOMMENDATION_SAVING_LOW: &str = "phasemeter.recommendation.saving.low";
+    /// The waste category or axis that it applies to.
+    pub const RECOMMENDATION_TARGET: &str = "phasemeter.recommendation.target";
+    /// Dollars of the GPU time that is the span's own.
+    pub const SPAN_COST: &str = "phasemeter.span.cost";
+    /// Energy of that time in joules, by power.
+    pub const SPAN_ENERGY: &str = "phasemeter.span.energy";
+    /// GPU time that is the span's own, in seconds.
+    pub const SPAN_GPU_SECONDS: &str = "phasemeter.span.gpu_seconds";
+    /// Dollars of a run that no experiment within it has.
+    pub const SPAN_UNATTRIBUTED: &str = "phasemeter.span.unattributed";
+    /// Time-weighted mean utilization of that time as far as observed, 0 to 1.
+    pub const SPAN_UTILIZATION: &str = "phasemeter.span.utilization";
+    /// The team that a resource belongs to.
+    pub const TEAM: &str = "phasemeter.team";
+    /// Why clocks were reduced. Reasons can overlap.
+    pub const THROTTLE_REASON: &str = "phasemeter.throttle.reason";
+    /// Seconds of a span in the account compute_bound.
+    pub const TIME_COMPUTE_BOUND: &str = "phasemeter.time.compute_bound";
+    /// Seconds of a span in the account idle_free.
+    pub const TIME_IDLE_FREE: &str = "phasemeter.time.idle_free";
+    /// Seconds of a span in the account idle_held.
+    pub const TIME_IDLE_HELD: &str = "phasemeter.time.idle_held";
+    /// Seconds of a span in the account idle_unknown.
+    pub const TIME_IDLE_UNKNOWN: &str = "phasemeter.time.idle_unknown";
+    /// Seconds of a span in the account productive.
+    pub const TIME_PRODUCTIVE: &str = "phasemeter.time.productive";
+    /// Seconds of a span in the account underutilized.
+    pub const TIME_UNDERUTILIZED: &str = "phasemeter.time.underutilized";
+    /// Seconds of a span in the account unobserved.
+    pub const TIME_UNOBSERVED: &str = "phasemeter.time.unobserved";
+    /// The user that a resource belongs to.
+    pub const USER: &str = "phasemeter.user";
+    /// Time-weighted mean utilization of the observed time of a span, 0 to 1.
+    pub const UTILIZATION: &str = "phasemeter.utilization";
+    /// The source of a utilization.
+    pub const UTILIZATION_BASIS: &str = "phasemeter.utilization.basis";
+    /// Wasted dollars of a span.
+    pub const WASTE: &str = "phasemeter.waste";
+    /// Work of an experiment in epochs.
+    pub const WORK_EPOCHS: &str = "phasemeter.work.epochs";
+    /// Work of an experiment in requests.
+    pub const WORK_REQUESTS: &str = "phasemeter.work.requests";
+    /// Work of an experiment in samples.
+    pub const WORK_SAMPLES: &str = "phasemeter.work.samples";
+    /// Work of an experiment in steps.
+    pub const WORK_STEPS: &str = "phasemeter.work.steps";
+    /// Work of an experiment in tokens.
+    pub const WORK_TOKENS: &str = "phasemeter.work.tokens";
+    /// The unit of work.
+    pub const WORK_UNIT: &str = "phasemeter.work.unit";
+    /// What kind of workload this is, as declared by its resource.
+    pub const WORKLOAD: &str = "phasemeter.workload";
+}
+
+/// Names of metrics.
+pub mod metric {
+    /// Cost of GPU time that spans of the workload have, and that none will have. Sums to the bill
+    /// at the end.
+    pub const ATTRIBUTION_COST: &str = "phasemeter.attribution.cost";
+    /// Capacity of the queue, over all signals.
+    pub const EXPORTER_QUEUE_CAPACITY: &str = "phasemeter.exporter.queue.capacity";
+    /// Size of encoded requests queued or in flight.
+    pub const EXPORTER_QUEUE_SIZE: &str = "phasemeter.exporter.queue.size";
+    /// Clock frequency.
+    pub const GPU_CLOCK_FREQUENCY: &str = "phasemeter.gpu.clock.frequency";
+    /// Cost per phase; phases and unobserved sum to the bill.
+    pub const GPU_COST: &str = "phasemeter.gpu.cost";
+    /// Time-weighted mean memory bandwidth utilization since the last export.
+    pub const GPU_DRAM_ACTIVITY: &str = "phasemeter.gpu.dram.activity";
+    /// Observed time × utilization.
+    pub const GPU_EFFECTIVE_TIME: &str = "phasemeter.gpu.effective_time";
+    /// Power limit in force.
+    pub const GPU_POWER_LIMIT: &str = "phasemeter.gpu.power.limit";
+    /// Price of the GPU per hour.
+    pub const GPU_PRICE: &str = "phasemeter.gpu.price";
+    /// Time-weighted mean SM activity since the last export.
+    pub const GPU_SM_ACTIVITY: &str = "phasemeter.gpu.sm.activity";
+    /// Time-weighted mean tensor core activity since the last export.
+    pub const GPU_TENSOR_ACTIVITY: &str = "phasemeter.gpu.tensor.activity";
+    /// Time with throttled clocks per reason; reasons can overlap.
+    pub const GPU_THROTTLE_TIME: &str = "phasemeter.gpu.throttle.time";
+    /// Time per phase; phases and unobserved sum to the total.
+    pub const GPU_TIME: &str = "phasemeter.gpu.time";
+    /// Distribution of utilization; each reading counts once.
+    pub const GPU_UTILIZATION: &str = "phasemeter.gpu.utilization";
+    /// Wasted cost per phase: cost × (1 − utilization).
+    pub const GPU_WASTE: &str = "phasemeter.gpu.waste";
+    /// XID errors per code.
+    pub const GPU_XID: &str = "phasemeter.gpu.xid";
+    /// Duration of NVML calls.
+    pub const NVML_CALL_DURATION: &str = "phasemeter.nvml.call.duration";
+    /// Failed calls, including unsupported ones.
+    pub const NVML_CALL_ERRORS: &str = "phasemeter.nvml.call.errors";
+    /// Readings behind the watermark, which are not metered.
+    pub const PIPELINE_READING_LATE: &str = "phasemeter.pipeline.reading.late";
+    /// Failed evaluations and rejected files, by kind of error.
+    pub const POLICY_ERRORS: &str = "phasemeter.policy.errors";
+    /// Evaluations.
+    pub const POLICY_EVALUATIONS: &str = "phasemeter.policy.evaluations";
+    /// Fuel consumed.
+    pub const POLICY_FUEL: &str = "phasemeter.policy.fuel";
+    /// Linear memory of the last evaluation.
+    pub const POLICY_MEMORY: &str = "phasemeter.policy.memory";
+    /// 1 for the current state: active, failing or rejected.
+    pub const POLICY_STATUS: &str = "phasemeter.policy.status";
+    /// Duration of evaluations.
+    pub const POLICY_TIME: &str = "phasemeter.policy.time";
+    /// Lateness of ticks after their deadline, over all GPUs.
+    pub const SAMPLER_LATENESS: &str = "phasemeter.sampler.lateness";
+    /// Observations dropped because the pipeline was too slow.
+    pub const SAMPLER_OBSERVATION_DROPPED: &str = "phasemeter.sampler.observation.dropped";
+    /// Ticks skipped because the previous one took too long.
+    pub const SAMPLER_TICK_MISSED: &str = "phasemeter.sampler.tick.missed";
+    /// Work done, by unit.
+    pub const WORK: &str = "phasemeter.work";
+    /// Cost of all GPUs per unit of work, since the last export with any. Absent without work.
+    pub const WORK_UNIT_COST: &str = "phasemeter.work.unit_cost";
+}
+
+/// Names of events.
+pub mod event {
+    /// The condition of an alert rule that was open no longer holds.
+    pub const ALERT_CLOSED: &str = "phasemeter.alert.closed";
+    /// The condition of an alert rule has held for its time on a GPU.
+    pub const ALERT_OPENED: &str = "phasemeter.alert.opened";
+    /// The wall clock was set.
+    pub const CLOCK_STEPPED: &str = "phasemeter.clock.stepped";
+    /// A call to the GPU hangs in the driver.
+    pub const GPU_CALL_HUNG: &str = "phasemeter.gpu.call_hung";
+    /// The call that hung returned.
+    pub const GPU_CALL_RECOVERED: &str = "phasemeter.gpu.call_recovered";
+    /// Time of the GPU that is not billed, since a gateway had no readings, or since the meter was
+    /// restarted.
+    pub const GPU_GAP: &str = "phasemeter.gpu.gap";
+    /// The GPU is lost.
+    pub const GPU_LOST: &str = "phasemeter.gpu.lost";
+    /// A gateway bills the GPU from here on. It has no state of an earlier one, so what that has
+    /// billed is not known.
+    pub const GPU_METERING_STARTED: &str = "phasemeter.gpu.metering_started";
+    /// The GPU is available again.
+    pub const GPU_RECOVERED: &str = "phasemeter.gpu.recovered";
+    /// The driver reported an XID error.
+    pub const GPU_XID: &str = "phasemeter.gpu.xid";
+    /// The cloud announces that it will interrupt the machine.
+    pub const INTERRUPTION: &str = "phasemeter.interruption";
+    /// A policy or its file failed.
+    pub const POLICY_ERROR: &str = "phasemeter.policy.error";
+    /// A policy recommends an action.
+    pub const RECOMMENDATION: &str = "phasemeter.recommendation";
+    /// What a span of the workload cost that was sent before its cost was known. Has its trace and
+    /// span ID.
+    pub const SPAN_COST: &str = "phasemeter.span.cost";
+}
