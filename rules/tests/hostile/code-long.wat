@@ -1,0 +1,9 @@
+;; error: invalid
+;; message: recommendations[0].code is
+;; A code of 65 bytes.
+(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
+  (drop (call $recommendation))
+  (memory.fill (i32.const 8192) (i32.const 97) (i32.const 65))
+  (i32.store (i32.const 2048) (i32.const 8192))
+  (i32.store (i32.const 2052) (i32.const 65))
+  (i32.const 1792))
