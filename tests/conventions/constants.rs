@@ -14,13 +14,15 @@ pub(crate) const FILE: &str = "collector/otlp/src/names.rs";
 /// The crates that send telemetry.
 const SENDERS: [&str; 2] = ["collector/otlp/src", "collector/sidecar/src"];
 
-/// Attributes of resources, which users set: no metric, span or event refers to them.
-pub(crate) const OF_RESOURCES: [&str; 5] = [
+/// Attributes of resources, which users set, and of GPUs in windows: no metric, span or event refers to them.
+pub(crate) const OF_RESOURCES: [&str; 7] = [
     "phasemeter.workload",
     "phasemeter.interruptible",
     "phasemeter.team",
     "phasemeter.project",
     "phasemeter.user",
+    "phasemeter.gpu.mig.profiles",
+    "phasemeter.gpu.nvlink.peers",
 ];
 
 const MAX_WIDTH: usize = 100;

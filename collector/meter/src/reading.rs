@@ -227,9 +227,16 @@ pub struct GpuIdentity {
     pub power_limit: Option<Milliwatts>,
     /// Properties that only a driver provides.
     pub board: Board,
-    /// OpenTelemetry attributes beyond those of the run: `log.file.name` of its first log.
+    /// OpenTelemetry attributes beyond those of the run: `log.file.name` of its first log, `host.name`,
+    /// [`MIG_PROFILES`], [`NVLINK_PEERS`].
     pub attributes: BTreeMap<String, String>,
 }
+
+/// The attribute with the profiles of a GPU's MIG instances, as it was discovered: `1g.10gb 3g.40gb`.
+pub const MIG_PROFILES: &str = "phasemeter.gpu.mig.profiles";
+
+/// The attribute with the UUIDs of the GPUs that NVLink connects to a GPU, separated by spaces.
+pub const NVLINK_PEERS: &str = "phasemeter.gpu.nvlink.peers";
 
 /// Properties queried from the driver once, when a GPU is discovered. Logs have none of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

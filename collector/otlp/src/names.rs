@@ -43,6 +43,10 @@ pub mod attribute {
     pub const GPU_GAP_DURATION: &str = "phasemeter.gpu.gap.duration";
     /// The hw.id of each GPU of a recommendation.
     pub const GPU_IDS: &str = "phasemeter.gpu.ids";
+    /// Profiles of the MIG instances of a GPU. In windows of policies only.
+    pub const GPU_MIG_PROFILES: &str = "phasemeter.gpu.mig.profiles";
+    /// UUIDs of the GPUs that NVLink connects to a GPU. In windows of policies only.
+    pub const GPU_NVLINK_PEERS: &str = "phasemeter.gpu.nvlink.peers";
     /// The code of an XID error.
     pub const GPU_XID_CODE: &str = "phasemeter.gpu.xid.code";
     /// Whether the work may be interrupted, as declared by its resource.

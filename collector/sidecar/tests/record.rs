@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fake_nvml::{Fake, Model};
 use flate2::read::GzDecoder;
+use phasemeter_meter::reading::{MIG_PROFILES, NVLINK_PEERS};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::Source;
 use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
@@ -113,6 +114,40 @@ fn recording_continues_with_the_time_that_it_began_with() {
     assert_eq!(gpu["unobserved_seconds"], 0.0, "{gpu:#}");
     let joules = gpu["energy_joules"].as_f64().unwrap();
     assert!((joules - 300.0 * span).abs() < 300.0, "{gpu:#}");
+}
+
+/// Scenario: a GPU in MIG mode, two on a switch, and two connected to each other.
+#[test]
+fn recording_names_mig_profiles_and_nvlink_peers() {
+    let rig = Rig::new(
+        "[[device]]
+        mig = true
+        [[device.instance]]
+        profile = '3g.40gb'
+        [[device.instance]]
+        gpu_instance = 9
+        [[device]]
+        nvlinks = 2
+        [[device]]
+        nvlinks = 2
+        [[device]]
+        nvlinks = 1
+        nvlink_peer = 4
+        [[device]]
+        nvlinks = 1
+        nvlink_peer = 3",
+    );
+    let file = rig.file("log.csv");
+    let run = rig.run(&["record", file.to_str().unwrap(), "--duration", "1"]);
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+    let mut logs = Logs::open(&[Input::from(file)], &LogOptions::default()).unwrap();
+    while logs.next().unwrap().is_some() {}
+    let attributes: Vec<Vec<_>> =
+        logs.gpus().iter().map(|gpu| gpu.attributes.clone().into_iter().collect()).collect();
+    let uuid = |index: usize| format!("GPU-00000000-0000-0000-0000-{index:012}");
+    let peer = |index| vec![(NVLINK_PEERS.to_owned(), uuid(index))];
+    let instances = vec![(MIG_PROFILES.to_owned(), "3g.40gb 1g.10gb".to_owned())];
+    assert_eq!(attributes, [instances, peer(2), peer(1), peer(4), peer(3)]);
 }
 
 /// A GPU hangs until after the end.
@@ -237,7 +272,7 @@ fn signal_ends_recording_with_complete_rows() {
         GzDecoder::new(fs::File::open(&file).unwrap()).read_to_string(&mut rows).unwrap();
         assert!(rows.starts_with(&flushed) && rows.ends_with('\n'));
         let cells = |row: &str| row.split(", ").count();
-        assert!(rows.lines().all(|row| cells(row) == 25), "{rows}");
+        assert!(rows.lines().all(|row| cells(row) == 27), "{rows}");
         assert_eq!(rig.audit(file.to_str().unwrap())["gpus"].as_array().unwrap().len(), 2);
     }
 }
@@ -267,7 +302,7 @@ fn recording_on_full_disk_ends_with_complete_row() {
             rows = String::from_utf8(bytes).unwrap();
         }
         assert!(rows.ends_with('\n'), "{name}: {rows}");
-        assert!(rows.lines().all(|row| row.split(", ").count() == 25), "{name}: {rows}");
+        assert!(rows.lines().all(|row| row.split(", ").count() == 27), "{name}: {rows}");
     }
 }
 

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use phasemeter_meter::reading::{Basis, MissingReason};
+use phasemeter_meter::reading::{Basis, MIG_PROFILES, MissingReason};
 use phasemeter_meter::units::{Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_sources::mapping::{
-    Exemption, ExemptionReason, GpuLabels, GpuValue, HeldReading, Quantity, ReadingBuffer, Value,
+    Exemption, ExemptionReason, GpuLabels, GpuValue, HeldReading, MigInstance, Quantity,
+    ReadingBuffer, Value,
 };
 use proptest::prelude::*;
 
@@ -130,8 +131,14 @@ fn time_billed_elsewhere_is_exempt_and_its_readings_are_dropped() {
 fn gpu_in_mig_mode_is_not_supported_and_its_instances_are_not_the_gpu() {
     let mut buffer = ReadingBuffer::new(HOLD, None, None);
     let mut value = utilization("GPU-a", 15, Basis::DcgmGrEngine, 90);
-    value.gpu.is_instance = true;
-    buffer.insert(value, arrival(0));
+    let instance = |id: &str, profile: &str| {
+        Some(MigInstance { id: id.to_owned(), profile: Some(profile.to_owned()) })
+    };
+    for (id, profile) in [("9", "1g.10gb"), ("2", "3g.40gb"), ("9", "1g.10gb")] {
+        value.gpu.instance = instance(id, profile);
+        buffer.insert(value.clone(), arrival(0));
+    }
+    assert_eq!(buffer.identities()[0].attributes[MIG_PROFILES], "3g.40gb 1g.10gb");
     let released = buffer.release_all();
     assert_eq!(released[0].reading.utilization, Err(MissingReason::NotSupported));
 }

@@ -42,6 +42,8 @@ pub struct Identity {
     pub memory_clock_max: Megahertz,
     /// Number of NVLink links.
     pub nvlinks: u32,
+    /// The device at the other end of its links; a switch if absent.
+    pub nvlink_peer: Option<usize>,
     /// Whether MIG mode is on; utilization is then available through GPM only.
     pub mig: bool,
     /// Whether it supports GPM.

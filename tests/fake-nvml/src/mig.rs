@@ -9,6 +9,8 @@ use phasemeter_meter::units::{Bytes, Nanos, Utilization};
 pub struct Instance {
     /// `MIG-…`.
     pub uuid: String,
+    /// Its profile, like `1g.10gb`.
+    pub profile: String,
     /// ID of its GPU instance.
     pub gpu_instance: u32,
     /// When it is created.

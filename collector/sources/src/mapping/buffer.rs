@@ -7,13 +7,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason, Reading};
+use phasemeter_meter::reading::{Basis, GpuIdentity, MIG_PROFILES, MissingReason, Reading};
 use phasemeter_meter::staleness;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
 use super::coverage::Coverage;
 use super::quantity::Quantity;
-use super::rule::{GpuLabels, GpuValue};
+use super::rule::{GpuLabels, GpuValue, MigInstance};
 use super::value::Value;
 
 /// Maximum number of GPUs. Labels come from anywhere, and each GPU takes memory for good.
@@ -21,6 +21,9 @@ const MAX_GPUS: usize = 4_096;
 
 /// Maximum number of instants that are held per GPU: 90 s at ten per second.
 const MAX_INSTANTS: usize = 1_024;
+
+/// Maximum number of MIG instances per GPU: GPUs have at most seven at a time.
+const MAX_INSTANCES: usize = 16;
 
 /// Senders measure the values of one instant one after another, up to this far apart.
 const SAME_INSTANT: Nanos = Nanos::from_millis(500);
@@ -100,6 +103,8 @@ struct HeldGpu {
     last: Option<Timestamp>,
     /// The last XID error that was reported, which may be older than the first reading.
     last_xid: Option<u64>,
+    /// The profiles of its MIG instances, by their IDs.
+    profiles: BTreeMap<String, String>,
 }
 
 /// The values of one instant.
@@ -144,11 +149,15 @@ impl ReadingBuffer {
     /// Adds a value that arrived at this time, by a clock that never runs backwards.
     pub fn insert(&mut self, value: GpuValue, arrived: Nanos) {
         let GpuValue { gpu: labels, at, quantity, value } = value;
-        let is_instance = labels.is_instance;
+        let instance = labels.instance.clone();
+        let is_instance = instance.is_some();
         let Some(index) = self.index(labels) else {
             self.dropped += 1;
             return;
         };
+        if let Some(instance) = instance {
+            self.note_instance(index, instance);
+        }
         if let (Ok(Value::MemoryTotal(total)), Some(identity), false) =
             (value, self.identities.get_mut(index), is_instance)
         {
@@ -227,6 +236,20 @@ impl ReadingBuffer {
         }
         released.sort_by_key(|held| held.reading.at);
         released
+    }
+
+    /// Adds the profile of a MIG instance to the attributes of its GPU.
+    fn note_instance(&mut self, index: usize, instance: MigInstance) {
+        let (Some(gpu), Some(identity), Some(profile)) =
+            (self.gpus.get_mut(index), self.identities.get_mut(index), instance.profile)
+        else {
+            return;
+        };
+        if gpu.profiles.len() < MAX_INSTANCES && !gpu.profiles.contains_key(&instance.id) {
+            gpu.profiles.insert(instance.id, profile);
+            let all: Vec<_> = gpu.profiles.values().map(String::as_str).collect();
+            identity.attributes.insert(MIG_PROFILES.to_owned(), all.join(" "));
+        }
     }
 
     /// The index of a GPU, which is added if it is new; `None` if there are too many.

@@ -70,6 +70,8 @@ struct IdentityTable {
     host: Vec<String>,
     #[serde(default)]
     instance: Vec<String>,
+    #[serde(default)]
+    instance_profile: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -116,6 +118,7 @@ impl MappingFile {
             model: file.identity.model,
             host: file.identity.host,
             instance: file.identity.instance,
+            instance_profile: file.identity.instance_profile,
         };
         let rule = |metric| rule(metric, &identity, file.missing.from);
         Ok(Self { rules: file.metric.into_iter().map(rule).collect::<Result<_, _>>()? })

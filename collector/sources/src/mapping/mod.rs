@@ -20,6 +20,6 @@ pub use self::buffer::{Exemption, ExemptionReason, HeldReading, ReadingBuffer};
 pub use self::coverage::Coverage;
 pub use self::file::{MappingError, MappingFile};
 pub use self::quantity::{Quantity, Unit, UnitError};
-pub use self::rule::{GpuLabels, GpuValue, Point};
+pub use self::rule::{GpuLabels, GpuValue, MigInstance, Point};
 pub use self::set::{Mappings, UnitMismatch};
 pub use self::value::Value;

@@ -52,8 +52,17 @@ pub struct GpuLabels {
     pub model: Option<String>,
     /// Its host.
     pub host: Option<String>,
-    /// Whether the value is that of a MIG instance.
-    pub is_instance: bool,
+    /// The MIG instance that it is a value of.
+    pub instance: Option<MigInstance>,
+}
+
+/// What labels tell of a MIG instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MigInstance {
+    /// Its ID on its GPU.
+    pub id: String,
+    /// Its profile, like `1g.10gb`.
+    pub profile: Option<String>,
 }
 
 /// The labels that identify a GPU, each the first that a point has.
@@ -67,6 +76,7 @@ pub(super) struct Identity {
     pub(super) model: Vec<String>,
     pub(super) host: Vec<String>,
     pub(super) instance: Vec<String>,
+    pub(super) instance_profile: Vec<String>,
 }
 
 /// Which points of a metric are which value.
@@ -134,7 +144,8 @@ impl Identity {
             bus_id: owned(&self.bus_id),
             model: owned(&self.model),
             host: owned(&self.host),
-            is_instance: first(&self.instance).is_some(),
+            instance: owned(&self.instance)
+                .map(|id| MigInstance { id, profile: owned(&self.instance_profile) }),
         })
     }
 }

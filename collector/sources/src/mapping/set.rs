@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(smi.unwrap().gpu.uuid, "GPU-72f02a28-5140-325e-ba49-1ae77c6b4e30");
         let labels = read(&mut mappings, "DCGM_FI_DEV_POWER_USAGE", A, 61.5).unwrap().unwrap().gpu;
         assert_eq!((labels.index, labels.model.as_deref()), (Some(3), Some("NVIDIA L4")));
-        assert_eq!((labels.host.as_deref(), labels.is_instance), (Some("h"), false));
+        assert_eq!((labels.host.as_deref(), labels.instance.is_some()), (Some("h"), false));
         assert_eq!(value("DCGM_FI_DEV_GPU_UTIL", &[], 1.0), None, "no GPU");
         assert_eq!(value("up", A, 1.0), None);
     }

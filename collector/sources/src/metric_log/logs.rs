@@ -214,11 +214,14 @@ impl MetricLogs {
         if index == self.gpus.len() {
             self.gpus.push(self.identity(found));
             self.bases.push(held.basis);
-        } else if let Some(known) = self.gpus.get_mut(index)
-            && known.model.is_none()
-            && found.model.is_some()
-        {
-            known.model.clone_from(&found.model);
+        } else if let Some(known) = self.gpus.get_mut(index) {
+            if known.model.is_none() {
+                known.model.clone_from(&found.model);
+            }
+            // Those of instances that are seen later.
+            if known.attributes != found.attributes {
+                known.attributes.clone_from(&found.attributes);
+            }
         }
         index
     }

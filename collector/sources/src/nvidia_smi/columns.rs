@@ -30,6 +30,10 @@ pub(super) enum Column {
     SmClock,
     MemoryClock,
     Processes,
+    /// Profiles of MIG instances.
+    MigProfiles,
+    /// UUIDs of GPUs that NVLink connects.
+    NvLinkPeers,
     Device(DeviceColumn),
     /// A share as DCGM writes it: 0–1.
     Ratio(DeviceColumn),
@@ -49,7 +53,7 @@ pub enum GpuIdentification {
 }
 
 /// Accepted column names.
-const COLUMN_NAMES: [(&str, Column); 50] = [
+const COLUMN_NAMES: [(&str, Column); 52] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
     ("gpu_uuid", Column::Uuid),
@@ -69,6 +73,8 @@ const COLUMN_NAMES: [(&str, Column); 50] = [
     // Columns that only `phasemeter record` writes.
     ("total_energy_consumption", Column::Energy),
     ("compute_processes", Column::Processes),
+    ("mig.profiles", Column::MigProfiles),
+    ("nvlink.peers", Column::NvLinkPeers),
     ("temperature.gpu", Column::Temperature),
     ("clocks.sm", Column::SmClock),
     ("clocks.current.sm", Column::SmClock),

@@ -8,11 +8,12 @@ use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 
 use phasemeter_meter::device_state::DeviceColumn;
-use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
+use phasemeter_meter::reading::{GpuIdentity, MIG_PROFILES, MissingReason, NVLINK_PEERS, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp, Utilization};
 use time::UtcDateTime;
 
-/// The header line. `nvidia-smi` does not have the energy, the processes and the activities, and writes
+/// The header line. `nvidia-smi` does not have the energy, the processes, the activities, the MIG profiles
+/// and the NVLink peers, which are separated by spaces, and writes
 /// the reasons for reduced clocks as `Active` or `Not Active`; here they are shares of the time.
 const HEADER: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu [%], \
     memory.used [MiB], memory.total [MiB], power.draw [W], enforced.power.limit [W], \
@@ -21,7 +22,7 @@ const HEADER: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu 
     clocks_event_reasons.sw_power_cap [%], clocks_event_reasons.sync_boost [%], \
     clocks_event_reasons.sw_thermal_slowdown [%], clocks_event_reasons.hw_thermal_slowdown [%], \
     clocks_event_reasons.hw_power_brake_slowdown [%], sm.activity [%], tensor.activity [%], \
-    dram.activity [%]\n";
+    dram.activity [%], mig.profiles, nvlink.peers\n";
 
 /// The device columns, in the order of the header.
 const DEVICE_COLUMNS: [DeviceColumn; 10] = [
@@ -85,6 +86,10 @@ pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> 
     )?;
     for column in DEVICE_COLUMNS {
         write!(out, ", {}", cell(reading.device.share(column).map(Percent), none, " %"))?;
+    }
+    for attribute in [MIG_PROFILES, NVLINK_PEERS] {
+        let text = gpu.attributes.get(attribute).map(|text| CellText(text));
+        write!(out, ", {}", cell(text, NOT_AVAILABLE, ""))?;
     }
     out.write_all(b"\n")
 }
@@ -201,13 +206,14 @@ mod tests {
             written(&gpu, &reading),
             format!(
                 "{ids}, 87 %, 12345 MiB, 81559 MiB, 312.040 W, 700.000 W, -3, [N/A], [N/A], [N/A], \
-                 [N/A], [N/A], 30 %, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], 12.5000 %, [N/A]"
+                 [N/A], [N/A], 30 %, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], 12.5000 %, [N/A], \
+                 [N/A], [N/A]"
             )
         );
         let lost = Reading { utilization: Err(MissingReason::Lost), ..Reading::at(reading.at) };
         let cells = written(&gpu, &lost);
         let lost = format!(
-            "{ids}, {LOST}, {LOST}, 81559 MiB, {LOST}, 700.000 W, {}",
+            "{ids}, {LOST}, {LOST}, 81559 MiB, {LOST}, 700.000 W, {}, [N/A], [N/A]",
             [LOST; 15].join(", ")
         );
         assert_eq!(cells, lost);

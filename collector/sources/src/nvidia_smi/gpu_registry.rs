@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::reading::{GpuIdentity, MIG_PROFILES, NVLINK_PEERS};
 
 use super::cell::text_value;
 use super::identity::{self, IdMap};
@@ -144,6 +144,17 @@ impl GpuRegistry {
             registered.identity.model = text_value(row.name).map(str::to_owned);
             self.changed |= registered.identity.model.is_some();
         }
+        let parts =
+            [(MIG_PROFILES, row.parts.mig_profiles), (NVLINK_PEERS, row.parts.nvlink_peers)];
+        for (attribute, cell) in parts.into_iter().filter(|(_, cell)| !cell.is_empty()) {
+            let attributes = &mut registered.identity.attributes;
+            if let Some(text) = text_value(cell)
+                && !attributes.contains_key(attribute)
+            {
+                attributes.insert(attribute.to_owned(), text.to_owned());
+                self.changed = true;
+            }
+        }
     }
 
     /// Begins the rows of a new header: keys may come from another column, and models may follow.
@@ -197,6 +208,7 @@ mod tests {
     use phasemeter_meter::reading::Reading;
     use phasemeter_meter::units::Timestamp;
 
+    use super::super::row::Parts;
     use super::*;
 
     fn ids<'a>(uuid: &'a str, bus_id: &'a str, index: &'a str) -> Ids<'a> {
@@ -257,6 +269,7 @@ mod tests {
             limits: Limits::NONE,
             ids,
             name: name.as_bytes(),
+            parts: Parts::default(),
         };
         let gpu = registry.by_ids(&ids).unwrap();
         (0..MODEL_ROWS).for_each(|_| registry.record_row(gpu, &row("[N/A]")));

@@ -59,7 +59,12 @@ fn insert_newest<K: Clone + Eq + Hash>(map: &mut HashMap<K, usize>, id: &K, posi
 
 /// Fills in values that only `other` has; returns whether there were any.
 pub(super) fn merge(known: &mut GpuIdentity, other: &GpuIdentity) -> bool {
+    let attributes = known.attributes.len();
+    for (name, value) in &other.attributes {
+        known.attributes.entry(name.clone()).or_insert_with(|| value.clone());
+    }
     let added = [
+        known.attributes.len() > attributes,
         fill(&mut known.uuid, &other.uuid),
         fill(&mut known.bus_id, &other.bus_id),
         fill(&mut known.index, &other.index),

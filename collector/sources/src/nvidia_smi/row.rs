@@ -25,6 +25,14 @@ pub(super) struct Row<'a> {
     pub(super) limits: Limits,
     pub(super) ids: Ids<'a>,
     pub(super) name: &'a [u8],
+    pub(super) parts: Parts<'a>,
+}
+
+/// The cells that name parts and neighbors of the row's GPU; empty if there is no such column.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Parts<'a> {
+    pub(super) mig_profiles: &'a [u8],
+    pub(super) nvlink_peers: &'a [u8],
 }
 
 /// The cells that identify the row's GPU; empty if there is no such column.
@@ -61,6 +69,7 @@ impl<'a> Row<'a> {
         let mut reading = Reading::at(Timestamp::default());
         let mut ids = Ids::default();
         let mut name: &[u8] = &[];
+        let mut parts = Parts::default();
         for column in columns.iter() {
             match column {
                 Column::Unknown => _ = cells.text(),
@@ -69,6 +78,8 @@ impl<'a> Row<'a> {
                 Column::BusId => ids.bus_id = cells.text(),
                 Column::Index => ids.index = cells.text(),
                 Column::Name => name = cells.text(),
+                Column::MigProfiles => parts.mig_profiles = cells.text(),
+                Column::NvLinkPeers => parts.nvlink_peers = cells.text(),
                 Column::Utilization => reading.utilization = utilization(&mut cells),
                 Column::MemoryUsed => reading.memory_used = mebibytes(&mut cells),
                 Column::MemoryTotal => limits.memory_total = mebibytes(&mut cells),
@@ -98,7 +109,7 @@ impl<'a> Row<'a> {
             }
         }
         limits.power = limits.power.or(set_limit);
-        cells.is_complete().then_some(Self { reading, limits, ids, name })
+        cells.is_complete().then_some(Self { reading, limits, ids, name, parts })
     }
 }
 

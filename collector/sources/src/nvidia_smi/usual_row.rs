@@ -122,7 +122,12 @@ impl UsualRow {
                     }
                     at = cell.after_text.end(row, at + key.len())?;
                 }
-                Column::Unknown | Column::Uuid | Column::BusId | Column::Index => {
+                Column::Unknown
+                | Column::Uuid
+                | Column::BusId
+                | Column::Index
+                | Column::MigProfiles
+                | Column::NvLinkPeers => {
                     at = cell.after_text.end(row, digits::text_end(row, at)?)?;
                 }
                 Column::Name => {

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use nvml_wrapper::enum_wrappers::device::TemperatureThreshold;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
-use phasemeter_meter::reading::{Board, GpuIdentity};
+use phasemeter_meter::reading::{Board, GpuIdentity, MIG_PROFILES};
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
 
-use super::{DiscoveredGpu, MissingProperty};
+use super::{DiscoveredGpu, MissingProperty, mig, nvlink};
 
 /// Queries the identity of the GPU with this index.
 ///
@@ -50,8 +50,17 @@ pub(super) fn identify(
         uuid: Some(uuid),
         attributes: BTreeMap::new(),
     };
-    let mig = device.mig_mode().is_ok_and(|mode| mode.current != 0);
-    Ok(DiscoveredGpu { identity, mig, missing: properties.missing })
+    let mut gpu = DiscoveredGpu {
+        mig: device.mig_mode().is_ok_and(|mode| mode.current != 0),
+        links: nvlink::remote_ends(&device),
+        missing: properties.missing,
+        identity,
+    };
+    let profiles = if gpu.mig { mig::profiles(&device) } else { Vec::new() };
+    if !profiles.is_empty() {
+        gpu.identity.attributes.insert(MIG_PROFILES.to_owned(), profiles.join(" "));
+    }
+    Ok(gpu)
 }
 
 /// The power limit in force; `None` if there is none.

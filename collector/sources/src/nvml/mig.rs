@@ -58,6 +58,14 @@ impl<'d> MigInstances<'d> {
     }
 }
 
+/// The profiles of a GPU's instances, like `1g.10gb`: the end of their names.
+pub(super) fn profiles(device: &Device<'_>) -> Vec<String> {
+    let count = device.mig_device_count().unwrap_or(0);
+    let names = (0..count).filter_map(|index| device.mig_device_by_index(index).ok()?.name().ok());
+    let profile = |name: String| Some(name.rsplit_once(" MIG ")?.1.trim().to_owned());
+    names.filter_map(profile).filter(|profile| !profile.is_empty()).collect()
+}
+
 fn memory(instance: &Device<'_>) -> Result<Gauge, QueryError> {
     let memory = instance.memory_info()?;
     let bytes = |count| Bytes::new(count).ok_or(QueryError::Failed);

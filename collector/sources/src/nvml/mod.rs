@@ -2,6 +2,7 @@
 //!
 //! The only module that depends on `nvml-wrapper`. The sampler schedules queries.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,6 +70,8 @@ pub struct DiscoveredGpu {
     pub identity: GpuIdentity,
     /// Whether MIG is enabled: then only GPM reports its utilization.
     pub mig: bool,
+    /// PCI bus IDs at the other ends of its NVLink links.
+    pub links: BTreeSet<String>,
     /// The properties that cannot be queried.
     pub missing: Vec<MissingProperty>,
 }

@@ -1,10 +1,15 @@
-//! Traffic and errors of a GPU's NVLink links, read in one call (`nvmlDeviceGetFieldValues`).
+//! NVLink: traffic and errors of a GPU's links, read in one call (`nvmlDeviceGetFieldValues`), and the GPUs
+//! at their other ends.
+
+use std::collections::BTreeSet;
 
 use nvml_wrapper::Device;
 use nvml_wrapper::structs::device::FieldId;
 use phasemeter_meter::device_metric::{Component, Counter, DeviceValue};
+use phasemeter_meter::reading::NVLINK_PEERS;
 use phasemeter_nvml_calls::{ScopedField, field_values};
 
+use super::DiscoveredGpu;
 use super::query_error::QueryError;
 use super::value::supported;
 
@@ -55,6 +60,34 @@ pub(super) fn query(
         emit(Component::NvLink(link), DeviceValue::Count { counter, total });
     }
     Ok(())
+}
+
+/// PCI bus IDs at the other ends of a GPU's links: of GPUs, or of switches.
+pub(super) fn remote_ends(device: &Device<'_>) -> BTreeSet<String> {
+    let links = u32::from(link_count(device).unwrap_or(0));
+    let end = |link| Some(device.link_wrapper_for(link).remote_pci_info().ok()?.bus_id);
+    (0..links).filter_map(end).collect()
+}
+
+/// Adds to each GPU the UUIDs of those that are connected to it, directly or by a common switch. It calls no
+/// driver, since any GPU may hang.
+pub(super) fn name_peers(gpus: Vec<&mut DiscoveredGpu>) {
+    let peers = |gpu: &DiscoveredGpu| -> Vec<String> {
+        let own = gpu.identity.bus_id.as_ref();
+        let connected = |other: &&&mut DiscoveredGpu| {
+            let bus_id = other.identity.bus_id.as_ref();
+            bus_id != own
+                && (bus_id.is_some_and(|bus_id| gpu.links.contains(bus_id))
+                    || !gpu.links.is_disjoint(&other.links))
+        };
+        gpus.iter().filter(connected).filter_map(|other| other.identity.uuid.clone()).collect()
+    };
+    let of_each: Vec<_> = gpus.iter().map(|gpu| peers(gpu)).collect();
+    for (gpu, peers) in gpus.into_iter().zip(of_each) {
+        if !peers.is_empty() {
+            gpu.identity.attributes.insert(NVLINK_PEERS.to_owned(), peers.join(" "));
+        }
+    }
 }
 
 fn link_count(device: &Device<'_>) -> Result<u8, QueryError> {

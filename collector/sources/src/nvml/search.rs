@@ -14,7 +14,7 @@ use nvml_wrapper::error::NvmlError;
 
 use super::error::DriverError;
 use super::identity::identify;
-use super::{DiscoveredGpu, Discovery, Driver, UnresponsiveGpu};
+use super::{DiscoveredGpu, Discovery, Driver, UnresponsiveGpu, nvlink};
 
 /// A search in progress. What hangs in the driver blocks a thread for good, but never the caller.
 #[derive(Debug)]
@@ -136,6 +136,11 @@ impl Search {
                 if let Some(gpu) = self.gpus.get_mut(index) {
                     *gpu = answer;
                 }
+                let found = self.gpus.iter_mut().filter_map(|gpu| match gpu {
+                    GpuAnswer::Found(found) => Some(&mut **found),
+                    GpuAnswer::Failed(_) | GpuAnswer::Waiting => None,
+                });
+                nvlink::name_peers(found.collect());
             }
         }
         if self.is_complete() && !self.has_found() {

@@ -11,6 +11,9 @@ use super::raw::{Buffer, Out, Text, put};
 use crate::device::{BusId, Device};
 use crate::error_code::ErrorCode;
 
+/// The switch at the other end of all links.
+const SWITCH: BusId = BusId { domain: 0, bus: 0xC0, device: 0 };
+
 /// Writes the handle of the matching device, or returns `absent` if there is none.
 fn write_handle(
     function: &str,
@@ -89,8 +92,6 @@ system_functions! {
 }
 
 device_functions! {
-    fn nvmlDeviceGetName(call, name: Buffer, length: u32)
-        name.put(length, &call.device.identity.name);
     fn nvmlDeviceGetSerial(call, serial: Buffer, length: u32)
         serial.put(length, &call.device.identity.serial);
     fn nvmlDeviceGetVbiosVersion(call, version: Buffer, length: u32)
@@ -116,6 +117,18 @@ device_functions! {
     fn nvmlDeviceGetPciInfo_v3(call, pci: Out<'_, nvmlPciInfo_t>)
         put(pci, pci_info(call.device.identity.bus));
 
+    fn nvmlDeviceGetNvLinkRemotePciInfo_v2(call, link: u32, pci: Out<'_, nvmlPciInfo_t>) {
+        let identity = &call.device.identity;
+        if link >= identity.nvlinks {
+            return Err(ErrorCode::InvalidArgument);
+        }
+        let end = match identity.nvlink_peer {
+            Some(peer) => call.session.model.devices.get(peer).ok_or(ErrorCode::NotFound)?.identity.bus,
+            None => SWITCH,
+        };
+        put(pci, pci_info(end))
+    };
+
     fn nvmlDeviceGetMigMode(call, current: Out<'_, u32>, pending: Out<'_, u32>) {
         let mode = u32::from(call.device.identity.mig);
         put(current, mode)?;
@@ -132,6 +145,14 @@ device_functions! {
 }
 
 instance_functions! {
+    fn nvmlDeviceGetName(call, name: Buffer, length: u32) {
+        let own = &call.device.identity.name;
+        match call.instance {
+            Some(instance) => name.put(length, &format!("{own} MIG {}", instance.profile)),
+            None => name.put(length, own),
+        }
+    };
+
     fn nvmlDeviceGetUUID(call, uuid: Buffer, length: u32) {
         let own = call.instance.map_or(&call.device.identity.uuid, |instance| &instance.uuid);
         uuid.put(length, own)

@@ -83,6 +83,7 @@ pub(super) struct DeviceText {
     sm_clock_max_mhz: u32,
     memory_clock_max_mhz: u32,
     nvlinks: u32,
+    nvlink_peer: Option<usize>,
     mig: bool,
     instance: Vec<InstanceText>,
     gpm: Option<bool>,
@@ -109,6 +110,7 @@ impl Default for DeviceText {
             sm_clock_max_mhz: 1_980,
             memory_clock_max_mhz: 2_619,
             nvlinks: 0,
+            nvlink_peer: None,
             mig: false,
             instance: Vec::new(),
             gpm: None,
@@ -154,6 +156,7 @@ impl DeviceText {
             sm_clock_max: Megahertz(self.sm_clock_max_mhz),
             memory_clock_max: Megahertz(self.memory_clock_max_mhz),
             nvlinks: self.nvlinks,
+            nvlink_peer: self.nvlink_peer,
             mig: self.mig,
             gpm: self.gpm.unwrap_or(self.architecture >= Architecture::Hopper),
         };
@@ -171,6 +174,7 @@ impl DeviceText {
 #[serde(deny_unknown_fields, default)]
 struct InstanceText {
     uuid: Option<String>,
+    profile: String,
     gpu_instance: u32,
     at_ms: u64,
     for_ms: Option<Millis>,
@@ -185,6 +189,7 @@ impl Default for InstanceText {
     fn default() -> Self {
         Self {
             uuid: None,
+            profile: "1g.10gb".to_owned(),
             gpu_instance: 7,
             at_ms: 0,
             for_ms: None,
@@ -203,6 +208,7 @@ impl InstanceText {
         let default = || format!("MIG-00000000-0000-0000-{device:04}-{place:012}");
         Instance {
             uuid: self.uuid.unwrap_or_else(default),
+            profile: self.profile,
             gpu_instance: self.gpu_instance,
             from,
             until: self.for_ms.map_or(Nanos(u64::MAX), |length| from + length.nanos()),
