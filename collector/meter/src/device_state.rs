@@ -24,6 +24,8 @@ pub enum DeviceColumn {
     Dram,
     /// Bandwidth of the NVLink links.
     NvLink,
+    /// Bandwidth of the PCIe link, of both directions together.
+    Pcie,
     /// Current generation of the PCIe link.
     PcieGeneration,
     /// Current lanes of the PCIe link.
@@ -52,7 +54,7 @@ impl DeviceColumn {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All columns.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::MemoryUtilization,
         Self::Encoder,
         Self::Decoder,
@@ -61,6 +63,7 @@ impl DeviceColumn {
         Self::Tensor,
         Self::Dram,
         Self::NvLink,
+        Self::Pcie,
         Self::PcieGeneration,
         Self::PcieWidth,
         Self::PcieMaxWidth,

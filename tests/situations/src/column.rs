@@ -19,9 +19,9 @@ pub(crate) const USUAL: [&str; 11] = [
     "clocks.sm",
 ];
 
-/// Further columns that a situation may set. `nvidia-smi` has all but the last four, which are
+/// Further columns that a situation may set. `nvidia-smi` has all but the last five, which are
 /// profiling metrics of DCGM and GPM.
-pub(crate) const OPTIONAL: [&str; 20] = [
+pub(crate) const OPTIONAL: [&str; 21] = [
     "utilization.memory",
     "utilization.encoder",
     "utilization.decoder",
@@ -42,6 +42,7 @@ pub(crate) const OPTIONAL: [&str; 20] = [
     "tensor.activity",
     "dram.activity",
     "nvlink.activity",
+    "pcie.activity",
 ];
 
 /// The column as its header names it.

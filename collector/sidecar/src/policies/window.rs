@@ -24,11 +24,12 @@ const ENERGY: &str = "energy.joules";
 
 /// Means of device columns without a field of their own: shares are 0–1, and of the time in which the GPU
 /// worked.
-const MEANS: [(&str, DeviceColumn); 4] = [
+const MEANS: [(&str, DeviceColumn); 5] = [
     ("memory.utilization", DeviceColumn::MemoryUtilization),
     ("encoder.utilization", DeviceColumn::Encoder),
     ("decoder.utilization", DeviceColumn::Decoder),
     ("nvlink.activity", DeviceColumn::NvLink),
+    ("pcie.activity", DeviceColumn::Pcie),
 ];
 
 /// Maxima of device columns: the speed of the fan, 0–1, the PCIe link at its best, and uncorrected memory

@@ -53,7 +53,7 @@ pub enum GpuIdentification {
 }
 
 /// Accepted column names.
-const COLUMN_NAMES: [(&str, Column); 52] = [
+const COLUMN_NAMES: [(&str, Column); 53] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
     ("gpu_uuid", Column::Uuid),
@@ -106,6 +106,7 @@ const COLUMN_NAMES: [(&str, Column); 52] = [
     ("tensor.activity", Column::Device(DeviceColumn::Tensor)),
     ("dram.activity", Column::Device(DeviceColumn::Dram)),
     ("nvlink.activity", Column::Device(DeviceColumn::NvLink)),
+    ("pcie.activity", Column::Device(DeviceColumn::Pcie)),
     ("DCGM_FI_PROF_SM_ACTIVE", Column::Ratio(DeviceColumn::Sm)),
     ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Column::Ratio(DeviceColumn::Tensor)),
     ("DCGM_FI_PROF_DRAM_ACTIVE", Column::Ratio(DeviceColumn::Dram)),
