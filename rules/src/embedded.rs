@@ -21,18 +21,26 @@ macro_rules! embed {
     };
 }
 
+/// Calls a macro with the names of the default policies, in evaluation order: the only list of them.
+#[macro_export]
+macro_rules! default_policies {
+    ($callback:ident) => {
+        $callback![
+            "health",
+            "lifecycle",
+            "sharing",
+            "gaps",
+            "data-loading",
+            "communication",
+            "sizing",
+            "memory",
+            "precision",
+            "rate",
+            "measure",
+            "negotiated"
+        ]
+    };
+}
+
 /// One artifact per default policy.
-pub(crate) static ARTIFACTS: &[&[u8]] = embed![
-    "communication",
-    "data-loading",
-    "gaps",
-    "health",
-    "lifecycle",
-    "measure",
-    "memory",
-    "negotiated",
-    "precision",
-    "rate",
-    "sharing",
-    "sizing"
-];
+pub(crate) static ARTIFACTS: &[&[u8]] = default_policies!(embed);

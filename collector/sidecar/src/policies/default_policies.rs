@@ -17,20 +17,7 @@ macro_rules! embed {
 }
 
 /// The default policies in evaluation order.
-const DEFAULT_POLICIES: &[(&str, &[u8])] = &embed![
-    "health",
-    "lifecycle",
-    "sharing",
-    "gaps",
-    "data-loading",
-    "communication",
-    "sizing",
-    "memory",
-    "precision",
-    "rate",
-    "measure",
-    "negotiated"
-];
+const DEFAULT_POLICIES: &[(&str, &[u8])] = &phasemeter_rules::default_policies!(embed);
 
 /// The candidates of the default policies.
 pub(super) fn candidates() -> impl Iterator<Item = Candidate> {
