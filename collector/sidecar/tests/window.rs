@@ -100,6 +100,17 @@ fn window_without_known_end_covers_last_day() {
     );
     assert_eq!(silent.sensors.memory_in_use, None);
 
+    // 70,000 MiB more in the second of two halves: the slope is 1.5 times the rise over the length.
+    let slope = busy.metrics["memory.slope"] * (end - from) as f64 / 1_048_576.0;
+    assert!((slope / 70_000.0 - 1.5).abs() < 0.02, "{slope}");
+    assert!(
+        !silent.metrics.contains_key("memory.slope") && !busy.metrics.contains_key("power.slope")
+    );
+    // Readings each second show cycles of four.
+    let cycle = busy.metrics["pattern.shortest_cycle"];
+    assert!((cycle - 4.0).abs() < 0.1, "{cycle}");
+    assert!(!busy.metrics.contains_key("utilization.update_period"), "one change");
+
     assert_eq!(silent.accounts, phasemeter_rules::window::Accounts::default());
     assert_eq!(silent.pattern, None);
     assert!(silent.utilization.iter().all(|mean| mean.is_nan()));

@@ -45,6 +45,12 @@ impl GpuMeter {
         }
     }
 
+    /// Median time between changes of the billed utilization; `None` if there were too few.
+    #[must_use]
+    pub fn update_period(&self) -> Option<Nanos> {
+        self.billed_feed().update_period()
+    }
+
     /// Time of the first reading, and the watermark; `None` without readings.
     #[must_use]
     pub fn span(&self) -> Option<(Timestamp, Timestamp)> {

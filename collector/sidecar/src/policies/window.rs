@@ -47,6 +47,16 @@ const MAXIMA: [(&str, DeviceColumn); 5] = [
 const PCIE_TRAFFIC: &str = "pcie.bytes_per_second";
 const NVLINK_TRAFFIC: &str = "nvlink.bytes_per_second";
 
+/// Median time between changes of utilization, and the shortest cycle between idle and busy that readings so
+/// far apart can show, with two of them in each half; in seconds.
+const UPDATE_PERIOD: &str = "utilization.update_period";
+const SHORTEST_CYCLE: &str = "pattern.shortest_cycle";
+const READINGS_PER_CYCLE: f64 = 4.0;
+
+/// Slopes of the columns of power and memory, in watts and bytes per second.
+const POWER_SLOPE: &str = "power.slope";
+const MEMORY_SLOPE: &str = "memory.slope";
+
 /// Time since a GPU was lost, in seconds, if it still is.
 const LOST: &str = "lost.seconds";
 
@@ -133,6 +143,10 @@ impl WindowGpu<'_> {
         let series = self.meter.window_series();
         let Columns { utilization, power, memory } = Columns::of(series, grid);
         let sensors = self.sensors(recent, &memory, totals.clone());
+        let mut metrics = self.metrics(recent, &totals);
+        let slopes = [(POWER_SLOPE, slope(&power, grid)), (MEMORY_SLOPE, slope(&memory, grid))];
+        let slopes = slopes.into_iter().filter_map(|(name, of)| Some((name.to_owned(), of?)));
+        metrics.extend(slopes);
         Gpu {
             id: self.identity.name.clone(),
             model: self.identity.model.clone().unwrap_or_default(),
@@ -146,7 +160,7 @@ impl WindowGpu<'_> {
             utilization,
             power,
             memory,
-            metrics: self.metrics(recent, &totals),
+            metrics,
             attributes: attributes.clone(),
             workload: match own {
                 Workload::Unknown => Workload::declared(run, requests),
@@ -216,9 +230,28 @@ impl WindowGpu<'_> {
         let is_lost = last == Some(Err(MissingReason::Lost));
         let lost = self.meter.unobserved().missing[MissingReason::Lost as usize].as_secs_f64();
         let lost = is_lost.then_some((LOST, lost));
+        let period = self.meter.update_period().map(Nanos::as_secs_f64);
+        let interval = recent.interval().map(Nanos::as_secs_f64);
+        let cycle =
+            interval.map(|interval| READINGS_PER_CYCLE * interval.max(period.unwrap_or(0.0)));
+        let sampling = [(UPDATE_PERIOD, period), (SHORTEST_CYCLE, cycle)];
+        let sampling = sampling.into_iter().filter_map(|(name, of)| Some((name, of?)));
         let all = energy.into_iter().chain(means).chain(maxima).chain(traffic).chain(lost);
+        let all = all.chain(sampling);
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
+}
+
+/// The slope of the line through the observed points of a column, per second: least squares; `None` with
+/// less than two.
+fn slope(column: &[f64], grid: &Grid) -> Option<f64> {
+    let points = || (0_u32..).map(f64::from).zip(column).filter(|(_, value)| !value.is_nan());
+    let count = points().count() as f64;
+    let mean = |of: fn((f64, &f64)) -> f64| points().map(of).sum::<f64>() / count;
+    let (time, value) = (mean(|(step, _)| step), mean(|(_, value)| *value));
+    let spread: f64 = points().map(|(step, _)| (step - time).powi(2)).sum();
+    let rise: f64 = points().map(|(step, at)| (step - time) * (at - value)).sum();
+    (spread > 0.0).then(|| rise / spread / grid.step.as_secs_f64())
 }
 
 /// The smallest of these sorted points that at least `percent` of them do not exceed.
