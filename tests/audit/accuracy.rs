@@ -95,6 +95,9 @@ fn utc_offset_only_shifts_timestamps() {
     // Whole seconds are the same in both zones; only their names differ.
     let half_past_five = 19_800_000;
     check("zone", &text, &[path.to_str().unwrap(), "--utc-offset", "+05:30"], 1, half_past_five);
+    let given = Phasemeter::audit().arg(&path).args(["--utc-offset", "+05:30"]).report();
+    let zone = "hours of the week are in UTC+05:30, as given";
+    assert!(list(&given["assumptions"]).iter().any(|note| note == zone), "{given:#}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use phasemeter_sources::nvidia_smi::{
 };
 
 use super::error::CommandError;
+use super::local_zone::LocalZone;
 #[cfg(feature = "gateway")]
 use super::mappings;
 use super::metering::{self, Provenance};
@@ -104,7 +105,9 @@ impl Audit<'_> {
             progress.step(|| progress_of(source));
         })?;
         progress.finish();
-        let (rejected, assumptions) = notes(source);
+        let (rejected, mut assumptions) = notes(source);
+        let zone = metering.meter.utc_offset.map(LocalZone::Given);
+        assumptions.extend(zone.map(|zone| zone.describe()));
         let provenance = Provenance { work_by_hour, assumptions, ..provenance(inputs, &rejected) };
         let reported = metering::report(metering, source, &run, provenance);
         reported.and(sinks.finish())?;
