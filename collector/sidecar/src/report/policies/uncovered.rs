@@ -8,7 +8,6 @@ use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::NANOS_PER_HOUR;
 use phasemeter_meter::waste::WasteCategory;
-use phasemeter_otlp::names::attribute;
 use serde::Serialize;
 
 use super::{Need, Recommendation};
@@ -94,7 +93,7 @@ fn lost_hours(category: WasteCategory, summary: &Summary) -> f64 {
 const fn decisive(category: WasteCategory) -> &'static str {
     match category {
         WasteCategory::Starvation => "a profile of the input pipeline",
-        WasteCategory::Idle => attribute::WORKLOAD,
+        WasteCategory::Idle => "a profile of the pauses",
         WasteCategory::Underload => "sm.activity",
     }
 }
