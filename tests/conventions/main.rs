@@ -7,6 +7,7 @@ mod constants;
 mod demo_crates;
 mod layering;
 mod naming;
+mod policy_constants;
 mod registry;
 #[path = "../registry/model.rs"]
 mod registry_model;

@@ -17,6 +17,8 @@ pub(crate) enum Action {
     RemoveStandby,
     /// Places other work on free GPUs.
     Fill,
+    /// Moves work to as few instances as hold it, and returns the others.
+    Consolidate,
     /// Places this many tasks on one GPU.
     Share(usize),
     /// Prepares a job before its GPUs are rented.
@@ -64,6 +66,7 @@ impl Action {
             "lifecycle.schedule" => Self::Schedule,
             "lifecycle.replica" => Self::RemoveStandby,
             "lifecycle.fill" | "sharing.free" | "sharing.unused" => Self::Fill,
+            "sharing.consolidate" => Self::Consolidate,
             "lifecycle.prepare" => Self::Prepare,
             "lifecycle.nights" => Self::OneReplicaAtNight,
             "lifecycle.autoscale" | "sizing.autoscale" => Self::Autoscale,
@@ -100,6 +103,7 @@ impl Action {
             | Self::Schedule
             | Self::RemoveStandby
             | Self::Fill
+            | Self::Consolidate
             | Self::Prepare
             | Self::ShorterPauses
             | Self::FewerRestarts
@@ -127,6 +131,7 @@ impl Action {
             Self::Schedule,
             Self::RemoveStandby,
             Self::Fill,
+            Self::Consolidate,
             Self::Prepare,
             Self::LargerBatch,
             Self::Checkpointing,

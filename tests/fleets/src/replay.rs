@@ -30,6 +30,7 @@ impl Fleet {
                 _ => alike(0.0),
             },
             Action::Fill => self.filled(gpus),
+            Action::Consolidate => self.consolidated(gpus),
             Action::Share(parts) => self.shared(gpus, parts),
             Action::Faster(faster) => working(self.with_input(faster)),
             Action::Spot => alike(self.on_spot()),
@@ -71,6 +72,19 @@ impl Fleet {
 
     fn with_input(&self, faster: Faster) -> f64 {
         self.input().map_or(0.0, |(input, share)| share * input.saved(faster))
+    }
+
+    /// Work moves to as few instances as hold it, if its owners agree as they agree to share a GPU; the
+    /// others are returned.
+    fn consolidated(&self, gpus: &[usize]) -> Vec<f64> {
+        let is_free = |trace: &Trace| trace.mean() <= 0.0;
+        let free = self.traces.iter().filter(|trace| is_free(trace)).count();
+        let needed = (self.traces.len() - free).div_ceil(self.offer.gpus).max(1);
+        let returned = self.instances().saturating_sub(needed) * self.offer.gpus;
+        let agrees = self.is_returnable() && self.luck.agrees_to_share;
+        let share = if agrees && free > 0 { (returned as f64 / free as f64).min(1.0) } else { 0.0 };
+        let of = |gpu: &usize| if self.traces.get(*gpu).is_some_and(is_free) { share } else { 0.0 };
+        gpus.iter().map(of).collect()
     }
 
     /// Replicas can be given back only on instances of their own.

@@ -3,10 +3,12 @@
 //!
 //! Must not depend on the policies.
 
+mod link;
 mod unit;
 
 use phasemeter_policy::same_model;
 
+pub use link::{BUSY_LINK, nvlink, pcie, pcie_traffic};
 pub use unit::{Unit, quiet_runs, units};
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));

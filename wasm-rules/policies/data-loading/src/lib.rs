@@ -4,6 +4,8 @@
 //! cannot keep up; a steady 50% is not. The length of the waits indicates which stage is slow, and
 //! memory whether decoding fits on the GPU.
 
+mod copies;
+
 use phasemeter_policy::format::{decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender, Response,
@@ -16,6 +18,15 @@ phasemeter_policy::settings! {
     /// Minimum observed time, in seconds.
     min_seconds: number = 60.0 in 0.0..=86400.0;
 }
+
+/// Confidence that something is wrong with a single GPU that waits. An assumption.
+const INSPECT: f64 = 0.7;
+
+/// Difference of shares up to which GPUs get one recommendation. An assumption.
+const SIMILAR: f64 = 0.1;
+
+/// Readings in the shorter half of a cycle, so that it is seen. Two are the fewest that show both ends.
+const READINGS_PER_HALF: f64 = 2.0;
 
 /// A wait of this length empties a loader's queue, so that a deeper queue does not help. Loaders keep
 /// two to four batches of up to a few seconds by default (PyTorch: two per worker).
@@ -79,8 +90,8 @@ impl Recommender for DataLoading {
         };
         let (alone, together): (Vec<_>, Vec<_>) = waiting.partition(is_alone);
         let similar = |a: &Waiting<'_>, b: &Waiting<'_>| {
-            (a.duty_cycle - b.duty_cycle).abs() <= 0.1
-                && (a.lost - b.lost).abs() <= 0.1
+            (a.duty_cycle - b.duty_cycle).abs() <= SIMILAR
+                && (a.lost - b.lost).abs() <= SIMILAR
                 && a.waits_long() == b.waits_long()
                 && a.can_decode() == b.can_decode()
                 && a.gpu.is_alike(b.gpu)
@@ -91,6 +102,7 @@ impl Recommender for DataLoading {
             recommendations.extend(recommend(&group));
             needs.extend(exchange(&group));
         }
+        recommendations.extend(copies::recommend(&observed, window));
         Response { recommendations, needs }
     }
 }
@@ -128,7 +140,7 @@ fn inspect(waiting: &Waiting<'_>) -> Recommendation {
                  node with those of the others, and profile a few steps of this rank."
                 .to_owned(),
         rationale,
-        confidence: 0.7 * waiting.gpu.confidence(),
+        confidence: INSPECT * waiting.gpu.confidence(),
         evidence: evidence([
             ("pattern.period", waiting.period, "s"),
             ("wait", waiting.wait(), "s"),
@@ -147,7 +159,10 @@ impl Waiting<'_> {
     /// Whether readings are frequent enough to see each wait and each burst of work.
     fn is_seen(&self) -> bool {
         let shortest = f64::min(self.wait(), self.period * self.duty_cycle);
-        self.gpu.activity.interval_seconds.is_some_and(|interval| 2.0 * interval <= shortest)
+        self.gpu
+            .activity
+            .interval_seconds
+            .is_some_and(|interval| READINGS_PER_HALF * interval <= shortest)
     }
 
     fn waits_long(&self) -> bool {

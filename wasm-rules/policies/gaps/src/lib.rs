@@ -18,6 +18,19 @@ phasemeter_policy::settings! {
     min_pauses: number = 3.0 in 1.0..=1000.0;
 }
 
+/// Share of the time of pauses in which a process holds the GPU, from which it does. An assumption.
+const HELD: f64 = 0.8;
+
+/// Readings in the shortest pause, so that it is seen. An assumption.
+const READINGS_PER_PAUSE: f64 = 3.0;
+
+/// Confidence in regular pauses of a job that holds its GPUs, and in other causes. Assumptions.
+const SURE_REGULAR: f64 = 0.8;
+const SURE: f64 = 0.5;
+
+/// Difference of shares up to which GPUs get one recommendation. An assumption.
+const SIMILAR: f64 = 0.2;
+
 /// Minimum share of the time with work: below it, a GPU is idle with bursts.
 const MIN_WORK: f64 = 0.6;
 
@@ -70,7 +83,7 @@ impl Recommender for Gaps {
             cause.map(|cause| Finding { gpu, cause })
         });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-            a.cause == b.cause && (a.gpu.lost_idle() - b.gpu.lost_idle()).abs() <= 0.2
+            a.cause == b.cause && (a.gpu.lost_idle() - b.gpu.lost_idle()).abs() <= SIMILAR
         };
         let groups = groups(findings, similar);
         groups.iter().filter_map(|group| recommend(group)).collect::<Vec<_>>().into()
@@ -85,7 +98,9 @@ trait Pauses {
 impl Pauses for Gpu {
     fn sees_pauses(&self) -> bool {
         let shortest = self.activity.pauses.shortest_seconds;
-        self.activity.interval_seconds.is_some_and(|interval| 3.0 * interval <= shortest)
+        self.activity
+            .interval_seconds
+            .is_some_and(|interval| READINGS_PER_PAUSE * interval <= shortest)
     }
 }
 
@@ -102,7 +117,7 @@ fn cause(gpu: &Gpu, window: &Window) -> Option<Cause> {
         return None;
     }
     let is_regular = pauses.longest_seconds <= REGULAR * pauses.shortest_seconds;
-    let is_held = pauses.quiet.held_seconds >= 0.8 * pauses.quiet.seconds;
+    let is_held = pauses.quiet.held_seconds >= HELD * pauses.quiet.seconds;
     match gpu.workload {
         Workload::Training if is_held && is_regular => Some(Cause::Checkpoints),
         Workload::Training if !is_held => Some(Cause::Restarts),
@@ -187,7 +202,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     };
     rationale += detail;
     let parts = if lever == "measure" { [0.0; 3] } else { SHORTENED };
-    let sure = if first.cause == Cause::Checkpoints { 0.8 } else { 0.5 };
+    let sure = if first.cause == Cause::Checkpoints { SURE_REGULAR } else { SURE };
     Some(Recommendation {
         title: title.to_owned(),
         action: action.to_owned(),

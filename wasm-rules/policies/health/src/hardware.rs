@@ -7,6 +7,12 @@ use phasemeter_policy::{Gpu, Recommendation, Window, evidence, groups};
 
 use crate::risk;
 
+/// Confidence in errors that hardware reports itself, and in lanes that are missing. Assumptions.
+const SURE: f64 = 0.8;
+
+/// Lanes of a PCIe link, relative to its slot, from which it is narrow: links lose half of them or more.
+const NARROW: f64 = 0.5;
+
 /// XID codes of faulty hardware (NVIDIA's XID catalog): memory errors, the bus, NVLink, the GPU's own
 /// processor. Others are mostly of applications.
 const HARDWARE_XIDS: [u64; 11] = [48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120];
@@ -62,7 +68,7 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
                  replaced if errors return.",
             ],
             rationale.concat(),
-            0.8,
+            SURE,
         )
     })
 }
@@ -70,7 +76,7 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
 /// The lanes of a GPU's PCIe link, and those of its slot, if it has at most half of them.
 fn lanes(gpu: &Gpu) -> Option<(f64, f64)> {
     let most = gpu.metric("pcie.link.max_width")?;
-    let lanes = gpu.metric("pcie.link.width").filter(|lanes| *lanes <= most / 2.0)?;
+    let lanes = gpu.metric("pcie.link.width").filter(|lanes| *lanes <= NARROW * most)?;
     Some((lanes, most))
 }
 
@@ -102,7 +108,7 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
                  shows the lanes.",
             ],
             rationale.concat(),
-            0.8,
+            SURE,
         )
     })
 }

@@ -19,6 +19,14 @@ phasemeter_policy::settings! {
     memory_full_seconds: number = 14400.0 in 60.0..=604800.0;
 }
 
+/// Confidence in a hang or a loss, in memory, heat and limits, and in a slow clock. Assumptions.
+const SURE_DEAD: f64 = 0.9;
+const SURE: f64 = 0.8;
+const SURE_SLOW: f64 = 0.7;
+
+/// Observed time that shows that memory rises, in seconds. An assumption.
+const MIN_RISE_SECONDS: f64 = 1_800.0;
+
 /// Power of a GPU that computes nothing, as a share of its limit. An idle H100 draws 10–20%.
 const HUNG_POWER: f64 = 0.25;
 
@@ -141,7 +149,7 @@ fn hung(settings: &Settings, window: &Window) -> Option<Recommendation> {
                  the job after minutes.",
             ],
             rationale,
-            0.9,
+            SURE_DEAD,
         )
     })
 }
@@ -167,7 +175,7 @@ fn lost(window: &Window) -> Option<Recommendation> {
                  kernel log. If it is lost again, have it replaced.",
             ],
             rationale,
-            0.9,
+            SURE_DEAD,
         )
     })
 }
@@ -177,7 +185,9 @@ fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommenda
     let Memory::Rising { share, seconds_left } = gpu.memory_use(window.step_seconds) else {
         return None;
     };
-    if seconds_left > settings.memory_full_seconds || gpu.accounts.observed().seconds < 1_800.0 {
+    if seconds_left > settings.memory_full_seconds
+        || gpu.accounts.observed().seconds < MIN_RISE_SECONDS
+    {
         return None;
     }
     let (lever, action) = match gpu.workload {
@@ -201,7 +211,7 @@ fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommenda
     );
     Some(Recommendation {
         evidence: evidence([("memory.share", share, "1"), ("memory.time_left", seconds_left, "s")]),
-        ..risk("health.memory", lever, [gpu], ["Memory runs out soon", action], rationale, 0.8)
+        ..risk("health.memory", lever, [gpu], ["Memory runs out soon", action], rationale, SURE)
     })
 }
 
@@ -255,7 +265,7 @@ fn raise_limit(group: &[Capped<'_>]) -> Option<Recommendation> {
                  by the power of the rack.",
             ],
             rationale,
-            0.8,
+            SURE,
         )
     })
 }
@@ -291,7 +301,7 @@ fn hot(gpu: &Gpu) -> Option<Recommendation> {
                  makes it slow in a steadier way.",
             ],
             rationale,
-            0.8,
+            SURE,
         )
     })
 }
@@ -324,7 +334,7 @@ fn slow(gpu: &Gpu, window: &Window, fastest: f64) -> Option<Recommendation> {
                  Drain the node if they cannot be repaired.",
             ],
             rationale,
-            0.7,
+            SURE_SLOW,
         )
     })
 }

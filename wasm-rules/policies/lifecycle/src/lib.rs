@@ -21,6 +21,29 @@ phasemeter_policy::settings! {
     release_after_seconds: number = 600.0 in 10.0..=86400.0;
 }
 
+/// Confidence in what is free and given back, in sessions that their owners end, in a schedule, in a job that
+/// can be prepared elsewhere, and in other work for unused hours. Assumptions.
+const SURE: f64 = 0.95;
+const SURE_HELD: f64 = 0.8;
+const SURE_SCHEDULE: f64 = 0.8;
+const SURE_PREPARED: f64 = 0.75;
+const SURE_FILLED: f64 = 0.65;
+
+/// Share of the time without work in which a process holds the GPUs, from which one does; and up to which
+/// another replica is without work. Assumptions.
+const HELD: f64 = 0.5;
+const BUSY_REPLICA: f64 = 0.5;
+
+/// How many times as late, and as early, instances are given back for the low and the high saving. An
+/// assumption.
+const LATE: f64 = 3.0;
+
+/// Shortest time without work after which a session is ended, in seconds. An assumption.
+const MIN_SESSION_SECONDS: f64 = 600.0;
+
+const HOUR: f64 = 3_600.0;
+const DAY: f64 = 86_400.0;
+
 /// Periods of one day are a schedule from this number on, on different days.
 const SCHEDULED_PERIODS: usize = 2;
 
@@ -90,7 +113,7 @@ impl Idle {
             stretches: if length > 0.0 { f64::min(stretches / length, 1.0) } else { 0.0 },
             periods: quiet_runs(unit, window).into_iter().filter(long).collect(),
             length,
-            is_held: held > 0.5 * quiet(|gpu| gpu.activity.quiet.seconds),
+            is_held: held > HELD * quiet(|gpu| gpu.activity.quiet.seconds),
         }
     }
 
@@ -109,13 +132,13 @@ impl Idle {
     }
 
     fn when(&self, step: f64) -> When {
-        let scheduled = |period: &&(f64, f64)| period.1 - period.0 >= SCHEDULED_HOURS * 3_600.0;
+        let scheduled = |period: &&(f64, f64)| period.1 - period.0 >= SCHEDULED_HOURS * HOUR;
         let is_first = |period: &(f64, f64)| period.0 <= step;
         match self.periods.as_slice() {
             [all] if is_first(all) && all.1 + step >= self.length => When::Always,
             [first] if is_first(first) => When::Before,
             periods
-                if self.length >= 24.0 * 3_600.0
+                if self.length >= DAY
                     && periods.iter().filter(scheduled).count() >= SCHEDULED_PERIODS =>
             {
                 When::Daily
@@ -155,7 +178,11 @@ fn recommend(
     let (seconds, share) = (idle.seconds(), idle.seconds() / idle.length);
     let after = settings.release_after_seconds;
     let when = idle.when(window.step_seconds);
-    let free = if idle.is_held { "did nothing, held by a process," } else { "were free" };
+    let free = match unit.gpus.len() {
+        _ if idle.is_held => "did nothing, held by a process,",
+        1 => "was free",
+        _ => "were free",
+    };
     let rationale = format!(
         "{} {free} for {} of {}, {} of the bill; the longest period was {}.",
         count(unit.gpus.len(), "GPU"),
@@ -167,7 +194,7 @@ fn recommend(
     let kind = gpus().next().map_or(Workload::Unknown, |gpu| gpu.workload);
     let whole = if unit.gpus.len() == 1 { "this instance" } else { "these instances" };
     // Released three times as late, as set, and after a third of that, in shorter periods too.
-    let mut saved = [3.0 * after, after, after / 3.0].map(|after| idle.saved(after));
+    let mut saved = [LATE * after, after, after / LATE].map(|after| idle.saved(after));
     saved[2] = saved[2].max(idle.stretches);
     let schedule = Schedule::of(unit);
     let mut scheduled = STARTS.map(|start| schedule.saved(start));
@@ -175,7 +202,7 @@ fn recommend(
         // Its owner must agree.
         (saved[0], scheduled[0]) = (0.0, 0.0);
     }
-    let sure = if idle.is_held { 0.8 } else { 0.95 };
+    let sure = if idle.is_held { SURE_HELD } else { SURE };
     let draft = |code: &str, lever: &str, title: String, action: String| Recommendation {
         title,
         action,
@@ -192,7 +219,7 @@ fn recommend(
     if unit.is_committed {
         return Recommendation {
             saving: idle_saving(unit, FILLED.map(|part| part * share)),
-            confidence: 0.65 * confidence(unit),
+            confidence: SURE_FILLED * confidence(unit),
             kind: RecommendationKind::Capacity,
             ..draft(
                 "lifecycle.fill",
@@ -206,10 +233,9 @@ fn recommend(
     }
     let replica = kind == Workload::Serving
         && when == When::Always
-        && units
-            .iter()
-            .flat_map(|other| &other.gpus)
-            .any(|other| other.quiet_share() < 0.5 && gpus().all(|gpu| gpu.is_alike(other)));
+        && units.iter().flat_map(|other| &other.gpus).any(|other| {
+            other.quiet_share() < BUSY_REPLICA && gpus().all(|gpu| gpu.is_alike(other))
+        });
     match when {
         When::Always if replica => draft(
             "lifecycle.replica",
@@ -221,7 +247,7 @@ fn recommend(
         ),
         When::Daily if schedule.share >= SCHEDULED_SHARE * share => Recommendation {
             saving: idle_saving(unit, scheduled),
-            confidence: 0.8 * confidence(unit),
+            confidence: SURE_SCHEDULE * confidence(unit),
             effort: Effort::Medium,
             ..draft(
                 "lifecycle.schedule",
@@ -235,7 +261,7 @@ fn recommend(
         },
         When::Before if idle.is_held => Recommendation {
             saving: idle_saving(unit, PREPARED.map(|part| part * share)),
-            confidence: 0.75 * confidence(unit),
+            confidence: SURE_PREPARED * confidence(unit),
             effort: Effort::Medium,
             ..draft(
                 "lifecycle.prepare",
@@ -253,7 +279,7 @@ fn recommend(
             format!(
                 "End processes and sessions after {} without work, and return {whole}. First save what \
                  they hold.",
-                duration(f64::max(after, 600.0)),
+                duration(f64::max(after, MIN_SESSION_SECONDS)),
             ),
         ),
         _ => draft(
@@ -330,29 +356,31 @@ impl Schedule {
             }
         }
         let share = if all > 0.0 { off / all } else { 0.0 };
-        Self { daily, weekend, share, days: all / 86_400.0 }
+        Self { daily, weekend, share, days: all / DAY }
     }
 
     /// Share of the time saved if each day's start takes so many seconds.
     fn saved(&self, start: f64) -> f64 {
-        (self.share - start / 86_400.0).max(0.0) * f64::from(u8::from(self.days > 0.0))
+        (self.share - start / DAY).max(0.0) * f64::from(u8::from(self.days > 0.0))
     }
 
     /// Like `from 18:00 to 8:00 local time, and at weekends`.
     fn text(&self, window: &Window) -> String {
-        // The longest run of idle hours, around midnight.
         let from = (0..24).filter(|hour| self.daily[*hour] && !self.daily[(hour + 23) % 24]);
-        let run = from
-            .map(|from| (from, (0..24).take_while(|after| self.daily[(from + after) % 24]).count()))
-            .max_by_key(|(_, length)| *length);
+        let until = |from| (0..24).take_while(|after| self.daily[(from + after) % 24]).count();
+        let runs: Vec<_> = from
+            .map(|from| format!("from {from}:00 to {}:00", (from + until(from)) % 24))
+            .collect();
         let zone = match window.utc_offset_seconds {
-            None => " UTC".to_owned(),
-            Some(_) => " local time".to_owned(),
+            None => " UTC",
+            Some(_) => " local time",
         };
-        let daily = run.map_or_else(
-            || "in the hours without work".to_owned(),
-            |(from, length)| format!("from {from}:00 to {}:00{zone}", (from + length) % 24),
-        );
+        let daily = match runs.as_slice() {
+            [] if self.weekend => return "at weekends".to_owned(),
+            [] => "in the hours without work".to_owned(),
+            [one] => [one, zone].concat(),
+            [most @ .., last] => [&*most.join(", "), " and ", last, zone].concat(),
+        };
         if self.weekend { daily + ", and at weekends" } else { daily }
     }
 }

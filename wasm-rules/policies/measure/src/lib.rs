@@ -17,6 +17,22 @@ phasemeter_policy::settings! {
     max_unobserved: number = 0.2 in 0.0..=1.0;
 }
 
+/// Confidence in a profile of a full GPU at low power, and of one at part load. Assumptions.
+const SURE_BUSY: f64 = 0.7;
+const SURE_PART: f64 = 0.5;
+
+/// Utilization from which a GPU works, as the phases define it.
+const WORKS: f64 = 0.1;
+
+/// Share of the time without work from which a batch job is idle, and of that time in long stretches from
+/// which the load is in stages. Assumptions.
+const QUIET: f64 = 0.5;
+const LONG_STRETCHES: f64 = 0.5;
+
+/// Interval between readings from which cycles cannot be seen, in seconds. An assumption: waits for input
+/// last up to some ten seconds.
+const SLOW_SECONDS: f64 = 10.0;
+
 /// Compute-bound share of the time from which a GPU is full.
 const FULL: f64 = 0.5;
 
@@ -184,7 +200,7 @@ fn profiles(settings: &Settings, window: &Window) -> Vec<Recommendation> {
             percent(power),
         ),
         evidence([("power.share_of_limit", power, "1")]),
-        0.7,
+        SURE_BUSY,
     );
     let level = average(&unclear, &|gpu| gpu.accounts.observed().level());
     let cause = draft(
@@ -196,7 +212,7 @@ fn profiles(settings: &Settings, window: &Window) -> Vec<Recommendation> {
             percent(level),
         ),
         evidence([("utilization", level, "1")]),
-        0.5,
+        SURE_PART,
     );
     bound.into_iter().chain(cause).collect()
 }
@@ -214,14 +230,14 @@ fn is_steady(gpu: &Gpu) -> bool {
 }
 
 fn is_part_load(gpu: &Gpu) -> bool {
-    is_steady(gpu) && (0.1..PRODUCTIVE).contains(&gpu.accounts.observed().level())
+    is_steady(gpu) && (WORKS..PRODUCTIVE).contains(&gpu.accounts.observed().level())
 }
 
 /// A batch job that seems to do nothing, but is never quiet.
 fn is_idle_batch(gpu: &Gpu) -> bool {
     gpu.workload == Workload::Batch
         && gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Idle)
-        && gpu.quiet_share() < 0.5
+        && gpu.quiet_share() < QUIET
 }
 
 /// An irregular load whose readings are too far apart to see its cycles.
@@ -229,11 +245,11 @@ fn is_undersampled(gpu: &Gpu) -> bool {
     let mixed = gpu
         .pattern
         .is_some_and(|pattern| matches!(pattern.kind, PatternKind::Mixed | PatternKind::Bouncing));
-    let long = gpu.activity.ten_minutes_seconds > 0.5 * gpu.activity.quiet.seconds;
+    let long = gpu.activity.ten_minutes_seconds > LONG_STRETCHES * gpu.activity.quiet.seconds;
     mixed
         && !long
         && gpu.workload != Workload::Serving
-        && gpu.activity.interval_seconds.is_some_and(|interval| interval > 10.0)
+        && gpu.activity.interval_seconds.is_some_and(|interval| interval > SLOW_SECONDS)
 }
 
 /// Median power while the GPU is full, as a share of its limit.

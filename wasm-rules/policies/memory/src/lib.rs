@@ -19,6 +19,16 @@ phasemeter_policy::settings! {
     min_seconds: number = 1800.0 in 0.0..=86400.0;
 }
 
+/// Share of the memory from which it limits the batch, by profile (the documents: 80%, and 85%).
+const RIGHT_SIZING: f64 = 0.8;
+const OTHER_PROFILES: f64 = 0.85;
+
+/// Confidence that memory is what keeps the batch small. An assumption.
+const SURE: f64 = 0.5;
+
+/// Difference of shares up to which GPUs get one recommendation. An assumption.
+const SIMILAR: f64 = 0.1;
+
 /// Utilization below which a GPU is underloaded.
 const PRODUCTIVE: f64 = 0.7;
 
@@ -47,7 +57,8 @@ impl Recommender for MemoryPolicy {
         let findings = window.observed_gpus(settings.min_seconds).into_iter().filter_map(|gpu| {
             let Memory::InUse(share) = gpu.memory_use(window.step_seconds) else { return None };
             let (level, lost) = (gpu.accounts.busy().level(), gpu.lost_underload());
-            let limit = if settings.profile == "right-sizing" { 0.8 } else { 0.85 };
+            let limit =
+                if settings.profile == "right-sizing" { RIGHT_SIZING } else { OTHER_PROFILES };
             let steady = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Steady);
             let applies = gpu.workload == Workload::Training
                 && steady
@@ -61,7 +72,7 @@ impl Recommender for MemoryPolicy {
             applies.then_some(Finding { gpu, share, saving })
         });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-            (a.gpu.lost_underload() - b.gpu.lost_underload()).abs() <= 0.1
+            (a.gpu.lost_underload() - b.gpu.lost_underload()).abs() <= SIMILAR
         };
         let groups = groups(findings, similar);
         groups.iter().filter_map(|group| recommend(group)).collect::<Vec<_>>().into()
@@ -90,7 +101,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
             percent(level),
         ),
         saving: Saving::combined(group.iter().map(|f| (f.gpu, f.saving))),
-        confidence: 0.5 * mean(|f| f.gpu.confidence()),
+        confidence: SURE * mean(|f| f.gpu.confidence()),
         evidence: evidence([
             ("memory.peak", peak, "By"),
             ("memory.peak_share", share, "1"),

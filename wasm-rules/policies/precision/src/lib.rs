@@ -20,12 +20,23 @@ phasemeter_policy::settings! {
     min_seconds: number = 60.0 in 0.0..=86400.0;
 }
 
+/// Power, as a share of the limit, from which it confirms a compute-bound load. An assumption.
+const COMPUTING_POWER: f64 = 0.6;
+
+/// Confidence in faster formats. An assumption.
+const SURE: f64 = 0.7;
+
 /// Tensor activity from which a job already runs mostly on tensor cores. Efficient mixed-precision
 /// training reaches 0.4 and more.
 const MIN_TENSOR_ACTIVITY: f64 = 0.25;
 
 /// Tensor activity up to which the tensor cores are unused.
 const UNUSED: f64 = 0.02;
+
+/// SM activity below which most SMs wait, and use of the memory bandwidth from which it is the limit.
+/// Assumptions, as in `sizing`.
+const ACTIVE_SMS: f64 = 0.4;
+const FULL_BANDWIDTH: f64 = 0.6;
 
 /// Peak of TF32 relative to 16 bits, dense (NVIDIA's datasheets of A100 and H100).
 const TF32_SHARE: f64 = 0.5;
@@ -77,6 +88,9 @@ impl Recommender for Precision {
                 continue;
             }
             let Some(tensor) = gpu.sensors.tensor_activity else { continue };
+            if !arithmetic_limits(gpu) {
+                continue;
+            }
             let Some(model) = Model::of(&gpu.model) else {
                 log::info(
                     &[
@@ -94,6 +108,14 @@ impl Recommender for Precision {
         let groups = groups(findings, similar);
         groups.iter().filter_map(|group| recommend(group)).collect::<Vec<_>>().into()
     }
+}
+
+/// Whether arithmetic can be the limit, as far as activity was measured: few active SMs wait for launches or
+/// for other GPUs, and at full memory bandwidth for bytes.
+fn arithmetic_limits(gpu: &Gpu) -> bool {
+    let sensors = &gpu.sensors;
+    sensors.sm_activity.is_none_or(|sm| sm >= ACTIVE_SMS)
+        && sensors.dram_activity.is_none_or(|dram| dram < FULL_BANDWIDTH)
 }
 
 /// Returns the next changes, safest first: to TF32 and to 16 bits if the tensor cores are not in use,
@@ -190,7 +212,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let watts = group.iter().filter_map(|f| Some(mean(&f.gpu.power)? / f.gpu.power_limit_watts?));
     if let Some(share) = watts.reduce(f64::min) {
         evidence.push(Evidence::new("power.share_of_limit", share, "1"));
-        let meaning = if share >= 0.6 {
+        let meaning = if share >= COMPUTING_POWER {
             " of the limit, which confirms a compute-bound load. "
         } else {
             " of the limit, so the load may be memory-bound instead. "
@@ -204,7 +226,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         action: change.action.to_owned(),
         rationale,
         saving: Saving::combined(group.iter().map(|f| (f.gpu, Saving::part(bound(f.gpu), gain)))),
-        confidence: average(|f| f.gpu.confidence()) * 0.7,
+        confidence: average(|f| f.gpu.confidence()) * SURE,
         evidence,
         effort: if change.lever == "tf32" { Effort::Low } else { Effort::Medium },
         ..Recommendation::new(
@@ -268,6 +290,18 @@ mod tests {
         assert!(levers(unmeasured).is_empty());
         let found = recommendations(gpu("NVIDIA H100 80GB HBM3", 0.0));
         assert!(found.iter().all(|one| one.saving.low == 0.0 && one.saving.high > 0.0));
+    }
+
+    #[test]
+    fn arithmetic_must_be_the_limit() {
+        let with = |sm, dram| {
+            let mut gpu = gpu("NVIDIA H100 80GB HBM3", 0.0);
+            (gpu.sensors.sm_activity, gpu.sensors.dram_activity) = (Some(sm), Some(dram));
+            levers(gpu)
+        };
+        assert_eq!(with(0.9, 0.3), ["tf32", "bf16"]);
+        assert!(with(0.9, 0.85).is_empty(), "memory bandwidth is");
+        assert!(with(0.2, 0.1).is_empty(), "launches are");
     }
 
     #[test]

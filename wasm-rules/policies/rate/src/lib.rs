@@ -28,6 +28,14 @@ phasemeter_policy::settings! {
     min_discount: number = 0.05 in 0.0..=1.0;
 }
 
+/// Confidence in a spot price, in a commitment with known and unknown hours, in another region, and in another
+/// provider. Assumptions.
+const SURE_SPOT: f64 = 0.9;
+const SURE_COMMITTED: f64 = 0.6;
+const SURE_UNKNOWN_HOURS: f64 = 0.3;
+const SURE_REGION: f64 = 0.4;
+const SURE_PROVIDER: f64 = 0.35;
+
 /// Share of the work repeated after interruptions: low saving, expected, high. An assumption; it
 /// depends on how often a job saves its state.
 const REWORK: [f64; 3] = [0.15, 0.05, 0.0];
@@ -190,7 +198,7 @@ fn spot(group: &[Priced<'_>], offers: &[&Offer]) -> Option<Recommendation> {
                 .to_owned(),
             rationale,
             saving,
-            confidence: 0.9,
+            confidence: SURE_SPOT,
             evidence: vec![
                 ("spot.price", dollars(hourly(spot)), "{USD}/h"),
                 ("spot.rework_share", REWORK[1], "1"),
@@ -228,9 +236,9 @@ fn commitments(
         let max = commitment.saving(HOURS_PER_MONTH);
         let (saving, confidence, usage) = if hours > 0.0 {
             let saving = commitment.saving(hours.min(HOURS_PER_MONTH)).max(0.0);
-            ([saving; 3], 0.6, [&*decimal(hours, 0), " hours"].concat())
+            ([saving; 3], SURE_COMMITTED, [&*decimal(hours, 0), " hours"].concat())
         } else {
-            ([0.0, commitment.expected_saving(), max], 0.3, "unknown hours".to_owned())
+            ([0.0, commitment.expected_saving(), max], SURE_UNKNOWN_HOURS, "unknown hours".to_owned())
         };
         let rationale = format!(
             "A commitment is paid for every hour, used or not. It costs less than on demand from {} \
@@ -299,7 +307,7 @@ fn region(group: &[Priced<'_>], offers: &[&Offer], settings: &Settings) -> Optio
             percent(discount),
         ),
         saving: REMAINING.map(|share| share * discount),
-        confidence: 0.4,
+        confidence: SURE_REGION,
         evidence: vec![
             ("alternative.price", dollars(hourly(other)), "{USD}/h"),
             ("current.price", dollars(now), "{USD}/h"),
@@ -350,7 +358,7 @@ fn provider(
             percent(discount),
         ),
         saving: REMAINING.map(|share| share * discount),
-        confidence: 0.35,
+        confidence: SURE_PROVIDER,
         evidence: vec![
             ("alternative.price", dollars(hourly(other)), "{USD}/h"),
             ("current.price", dollars(now), "{USD}/h"),

@@ -5,6 +5,10 @@
 //! free GPU of a busy instance cannot be given back: it is capacity for others. Instances of which
 //! nothing works are left to the policy `lifecycle`.
 
+mod consolidate;
+mod owners;
+
+use consolidate::{Pack, packs};
 use phasemeter_policy::format::{count, duration, gib, percent, subject};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, Memory, PatternKind, Policy, Recommendation,
@@ -19,6 +23,28 @@ phasemeter_policy::settings! {
     /// Minimum observed time, in seconds.
     min_seconds: number = 1500.0 in 0.0..=86400.0;
 }
+
+/// Confidence in other jobs for free GPUs, in moved work, and in shared GPUs. Assumptions.
+const SURE_FREE: f64 = 0.6;
+const SURE_MOVED: f64 = 0.5;
+const SURE_SHARED: f64 = 0.5;
+
+/// Difference of shares up to which GPUs get one recommendation. An assumption.
+const SIMILAR: f64 = 0.1;
+
+/// The longest stretch without work, as a share of the time, from which a GPU is free, and the share of it in
+/// which a process holds it, from which one does. Assumptions.
+const LONGEST: f64 = 0.5;
+const HELD: f64 = 0.5;
+
+/// Share of the time before the first work and after the last from which a GPU is free then, while others of its
+/// instance work. An assumption.
+const MIN_ENDS: f64 = 0.2;
+
+/// Intervals between readings up to which bursts are seen, and those of a load that is the same all day, in
+/// seconds. Assumptions.
+const SEES_BURSTS: f64 = 10.0;
+const SEES_LOAD: f64 = 60.0;
 
 /// Share of the free capacity that others use: low, expected, high. An assumption; nothing is saved
 /// without a tenant.
@@ -76,6 +102,8 @@ struct Finding<'a> {
 enum Action {
     /// Other jobs use it as a whole; `held` by a process that does nothing.
     Use { held: bool },
+    /// The work of its instances moves to fewer of them.
+    Pack { busy: usize, instances: usize, needed: usize },
     /// Other tasks use a part of it.
     Divide { parts: usize, lever: &'static str, idle: bool },
 }
@@ -83,19 +111,53 @@ enum Action {
 impl Recommender for Sharing {
     fn recommend(settings: &Settings, window: &Window) -> Response {
         let units = units(window);
+        let packs = packs(&units, |gpu| unused(gpu) == Some(false));
         let findings = units.iter().flat_map(|unit| {
             let runs = quiet_runs(unit, window);
             let hours = runs.iter().map(|run| run.1 - run.0).filter(|run| *run >= HOUR);
             let length = window.end.saturating_sub(window.start) as f64 / 1e9;
             let is_instance = unit.is_whole && hours.sum::<f64>() >= LIFECYCLE * length;
             let gpus = if is_instance { &[][..] } else { &unit.gpus };
-            gpus.iter().filter_map(|gpu| find(gpu, unit, window, settings))
+            gpus.iter().filter_map(|gpu| {
+                let finding = find(gpu, unit, window, settings)?;
+                Some(finding.packed(&packs))
+            })
         });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-            a.action == b.action && a.kind == b.kind && (a.lost - b.lost).abs() <= 0.1
+            let is_near =
+                (a.lost - b.lost).abs() <= SIMILAR || matches!(a.action, Action::Use { .. });
+            a.action == b.action && a.kind == b.kind && is_near
         };
         let groups = groups(findings, similar);
-        groups.iter().filter_map(|group| recommend(group)).collect::<Vec<_>>().into()
+        let shared = groups.iter().filter_map(|group| recommend(group));
+        shared.chain(owners::recommend(window)).collect::<Vec<_>>().into()
+    }
+}
+
+/// Whether a GPU without work is held by a process; `None` if it worked.
+fn unused(gpu: &Gpu) -> Option<bool> {
+    let quiet = gpu.activity.quiet;
+    let long = gpu.activity.longest_seconds >= LONGEST * gpu.accounts.observed().seconds;
+    (gpu.quiet_share() >= UNUSED && long).then_some(quiet.held_seconds > HELD * quiet.seconds)
+}
+
+impl Finding<'_> {
+    /// The same for a free GPU of instances whose work fits fewer of them.
+    fn packed(self, packs: &[Pack<'_>]) -> Self {
+        let pack = packs.iter().find(|pack| pack.free.iter().any(|gpu| gpu.id == self.gpu.id));
+        match pack.filter(|_| self.action == Action::Use { held: false }) {
+            Some(pack) => Self {
+                action: Action::Pack {
+                    busy: pack.busy,
+                    instances: pack.instances,
+                    needed: pack.needed,
+                },
+                kind: RecommendationKind::Saving,
+                saving: Saving::part(self.lost * pack.returned(), REUSED),
+                ..self
+            },
+            None => self,
+        }
     }
 }
 
@@ -113,15 +175,25 @@ fn find<'a>(
     let alone = unit.is_returnable() && unit.gpus.len() == 1;
     let kind = if alone { RecommendationKind::Saving } else { RecommendationKind::Capacity };
     let idle = gpu.lost_idle();
-    if gpu.quiet_share() >= UNUSED && gpu.activity.longest_seconds >= 0.5 * observed {
-        let quiet = gpu.activity.quiet;
-        let held = quiet.held_seconds > 0.5 * quiet.seconds;
+    if let Some(held) = unused(gpu) {
         return Some(Finding {
             gpu,
             action: Action::Use { held },
             kind: RecommendationKind::Capacity,
             lost: idle,
             saving: Saving::part(idle, REUSED),
+        });
+    }
+    let (before, after) = (gpu.activity.before_work, gpu.activity.after_work);
+    let ends = before.seconds + after.seconds;
+    if unit.gpus.len() > 1 && ends >= f64::max(HOUR, MIN_ENDS * observed) {
+        let lost = f64::min(idle, ends / observed);
+        return Some(Finding {
+            gpu,
+            action: Action::Use { held: before.held_seconds + after.held_seconds > HELD * ends },
+            kind: RecommendationKind::Capacity,
+            lost,
+            saving: Saving::part(lost, REUSED),
         });
     }
     let share = match gpu.memory_use(window.step_seconds) {
@@ -162,7 +234,7 @@ impl Bursts for Gpu {
     fn sees_bursts(&self) -> bool {
         let is_mixed = self.pattern.is_none_or(|pattern| pattern.kind == PatternKind::Mixed);
         let interval = self.activity.interval_seconds.unwrap_or(f64::INFINITY);
-        interval <= 10.0 || (!is_mixed && interval <= 60.0)
+        interval <= SEES_BURSTS || (!is_mixed && interval <= SEES_LOAD)
     }
 }
 
@@ -201,6 +273,8 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let lost = group.iter().map(|finding| finding.lost).sum::<f64>() / group.len() as f64;
     let quiet = mean(&|gpu| gpu.activity.quiet.seconds);
     let observed = mean(&|gpu| gpu.accounts.observed().seconds);
+    let is_far = |finding: &Finding<'_>| (finding.lost - lost).abs() > SIMILAR;
+    let on_average = if group.iter().any(is_far) { " on average" } else { "" };
     let peak = gpus().filter_map(Gpu::memory_peak).reduce(f64::max);
     let mut values = evidence([
         ("idle.share_of_time", mean(&|gpu| gpu.share(Accounts::idle)), "1"),
@@ -242,19 +316,43 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
                 title: title.to_owned(),
                 action: action.to_owned(),
                 rationale: format!(
-                    "{} {} for {} of {}, while other GPUs of the instance work.{memory}{part}",
+                    "{} {} for {} of {}{}, while other GPUs of the instance work.{memory}{part}",
                     subject(group.len()),
                     if held { "did nothing, held by a process," } else { "was free" },
                     duration(quiet),
                     duration(observed),
+                    on_average,
                 ),
                 saving,
-                confidence: 0.6 * confidence,
+                confidence: SURE_FREE * confidence,
                 evidence: values,
                 kind: first.kind,
                 ..Recommendation::new(code, Target::Idle, lever, gpus())
             }
         }
+        Action::Pack { busy, instances, needed } => Recommendation {
+            title: format!(
+                "Move this work to {}, and return {}",
+                count(needed, "instance"),
+                instances - needed
+            ),
+            action: "Let the scheduler pack jobs onto as few instances as hold them, drain the others, and \
+                     return them. Running jobs move at their next checkpoint or end."
+                .to_owned(),
+            rationale: format!(
+                "{busy} of {} on {instances} instances work, and fit {needed}: {} was free for {} of {}.",
+                count(busy + group.len(), "GPU"),
+                subject(group.len()).replace("Each GPU", "each other"),
+                duration(quiet),
+                duration(observed),
+            ),
+            saving,
+            confidence: SURE_MOVED * confidence,
+            evidence: values,
+            kind: first.kind,
+            effort: Effort::Medium,
+            ..Recommendation::new("sharing.consolidate", Target::Idle, "consolidate", gpus())
+        },
         Action::Divide { parts, lever, idle } => {
             let how = match lever {
                 "mig" => "MIG instances",
@@ -294,7 +392,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
                     subject(group.len())
                 ),
                 saving,
-                confidence: 0.5 * confidence,
+                confidence: SURE_SHARED * confidence,
                 evidence: values,
                 kind: first.kind,
                 effort: Effort::Medium,
@@ -365,6 +463,49 @@ mod tests {
         let held = with_memory(steady(7_200, 0.0), 1.4);
         assert_eq!(levers(&recommendations(vec![held, busy()])), ["release_memory"]);
         assert!(recommendations(vec![alone(free)]).is_empty(), "the whole instance is free");
+    }
+
+    #[test]
+    fn work_that_fits_fewer_instances_is_moved() {
+        let node = |name: &str, busy: usize| {
+            let gpu = move |index: usize| {
+                let mut gpu = with_memory(steady(7_200, 0.95), 60.0);
+                if index >= busy {
+                    gpu = with_memory(steady(7_200, 0.0), 0.0);
+                    gpu.activity.quiet.held_seconds = 0.0;
+                }
+                let price = Price { instance_type: Some("p5.48xlarge".to_owned()), ..price() };
+                let attributes = vec![("host.name".to_owned(), name.to_owned())];
+                Gpu { price: Some(price), attributes, ..gpu }
+            };
+            (0..8).map(gpu).collect::<Vec<_>>()
+        };
+        let of =
+            |busy: [usize; 2]| recommendations([node("a", busy[0]), node("b", busy[1])].concat());
+        let found = of([4, 3]);
+        assert_eq!((levers(&found), found[0].gpus.len()), (vec!["consolidate"], 9));
+        assert_eq!((found[0].kind, found[0].saving.low), (RecommendationKind::Saving, 0.0));
+        // Eight of the nine free GPUs are given back.
+        assert!((found[0].saving.high - 0.7 * 8.0 / 9.0).abs() < 1e-9, "{:?}", found[0].saving);
+        assert_eq!(levers(&of([5, 4])), ["bin_pack"], "nine do not fit eight");
+        assert_eq!(levers(&of([4, 0])), ["bin_pack"], "an empty instance is given back as it is");
+    }
+
+    #[test]
+    fn gpu_that_ends_before_the_others_is_free_after_it() {
+        let until =
+            |hour: usize| {
+                let gpu = gpu(PatternKind::Mixed, 5 * 3_600, move |second| {
+                    if second < hour * 3_600 { 0.95 } else { 0.0 }
+                });
+                let mut gpu = with_memory(gpu, 40.0);
+                gpu.activity.after_work.held_seconds = 0.0;
+                gpu
+            };
+        let found = recommendations([2, 3, 4, 5].map(until).to_vec());
+        assert_eq!((levers(&found), found[0].gpus.len()), (vec!["bin_pack"], 3));
+        assert_eq!((found[0].kind, found[0].saving.low), (RecommendationKind::Capacity, 0.0));
+        assert!(found[0].rationale.contains("on average"), "{}", found[0].rationale);
     }
 
     #[test]

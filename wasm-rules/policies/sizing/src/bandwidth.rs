@@ -6,6 +6,12 @@
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Saving, Target, Workload, evidence};
 
+/// Compute-bound share of the time from which a service is full. An assumption.
+const FULL: f64 = 0.5;
+
+/// Confidence that bandwidth is the limit. An assumption.
+const SURE: f64 = 0.6;
+
 /// Use of the memory bandwidth from which it is the limit.
 const FULL_BANDWIDTH: f64 = 0.6;
 
@@ -21,7 +27,7 @@ pub(crate) fn recommend(observed: &[&Gpu]) -> Option<Recommendation> {
     let full = |gpu: &Gpu| gpu.share(|accounts| accounts.compute_bound);
     let limited = |gpu: &Gpu| {
         gpu.workload == Workload::Serving
-            && full(gpu) >= 0.5
+            && full(gpu) >= FULL
             && gpu.sensors.dram_activity.is_some_and(|dram| dram >= FULL_BANDWIDTH)
             && gpu.sensors.tensor_activity.is_some_and(|tensor| tensor <= MAX_TENSOR)
     };
@@ -43,7 +49,7 @@ pub(crate) fn recommend(observed: &[&Gpu]) -> Option<Recommendation> {
         ]
         .concat(),
         saving: Saving::combined(gpus.iter().map(|gpu| (*gpu, Saving::part(full(gpu), SAVED)))),
-        confidence: 0.6,
+        confidence: SURE,
         evidence: evidence([("dram.activity", dram, "1"), ("tensor.activity", tensor, "1")]),
         ..Recommendation::new("sizing.bandwidth", Target::Throughput, "concurrency", gpus)
     })

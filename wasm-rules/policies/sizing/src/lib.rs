@@ -6,6 +6,7 @@
 //! throughput on both is known. Filling is at most one doubling. Must be tried, so the low saving is 0.
 
 mod bandwidth;
+mod kernels;
 mod load;
 mod other_gpu;
 mod other_gpu_text;
@@ -54,6 +55,7 @@ impl Recommender for Sizing {
         found.extend(services::fewer(&units, window, settings));
         found.extend(services::overloaded(&observed, settings));
         found.extend(bandwidth::recommend(&observed));
+        found.extend(kernels::recommend(&observed, window));
         response
     }
 }

@@ -14,6 +14,44 @@ use phasemeter_specs::Unit;
 
 use crate::{Settings, serves};
 
+/// Share of the waste that a larger batch saves: expected, and at most, before each doubling halves it; and the
+/// share of the time with work. Assumptions; the last is a doubling of the load.
+const BATCH_EXPECTED: f64 = 0.4;
+const BATCH_MOST: f64 = 0.9;
+const DOUBLED: f64 = 0.5;
+
+/// Share of the memory in use that grows with the batch. An assumption.
+const GROWS: f64 = 0.5;
+
+/// Share of the waste that balanced stages recover: low, expected, high. An assumption.
+const BALANCED: [f64; 3] = [0.0, 0.25, 0.5];
+
+/// Confidence in balance, overlap, batched requests, and larger batches with memory in use that is known and
+/// unknown. Assumptions.
+const SURE_BALANCE: f64 = 0.5;
+const SURE_OVERLAP: f64 = 0.6;
+const SURE_REQUESTS: f64 = 0.8;
+const SURE_BATCH: f64 = 0.55;
+const SURE_TRIAL: f64 = 0.25;
+
+/// Share of the time without work from which a replica is a standby, which is given back as it is. An
+/// assumption.
+const STANDBY: f64 = 0.5;
+
+/// Largest share of a service's replicas that is given back. An assumption.
+const MAX_RETURNED: f64 = 0.5;
+
+/// Share of the time without work up to which a service always works, and of that time in stretches of minutes
+/// from which a job works in stages. Assumptions.
+const ALWAYS_WORKS: f64 = 0.1;
+const IN_STAGES: f64 = 0.9;
+
+/// Utilization from which a GPU works, as the phases define it.
+const WORKS: f64 = 0.1;
+
+/// Difference of levels up to which GPUs get one recommendation. An assumption.
+const SIMILAR: f64 = 0.1;
+
 /// Utilization from which a GPU is productive and only headroom is left.
 const PRODUCTIVE: f64 = 0.7;
 
@@ -71,7 +109,7 @@ pub(crate) fn recommend(
     let findings = observed.iter().copied().filter_map(|gpu| {
         // Of a service, demand changes the load.
         let applies = gpu.lost_underload() >= settings.min_lost
-            && (is_steady(gpu) || (serves(gpu) && gpu.quiet_share() < 0.1));
+            && (is_steady(gpu) || (serves(gpu) && gpu.quiet_share() < ALWAYS_WORKS));
         let memory = applies.then(|| gpu.memory_use(window.step_seconds))?;
         if memory.is_rising() {
             return None;
@@ -84,7 +122,7 @@ pub(crate) fn recommend(
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {
         discriminant(&a.action) == discriminant(&b.action)
             && (a.saving.high > 0.0) == (b.saving.high > 0.0)
-            && (a.level - b.level).abs() <= 0.1
+            && (a.level - b.level).abs() <= SIMILAR
     };
     groups(findings, similar).iter().filter_map(|group| recommend_for(group)).collect()
 }
@@ -104,8 +142,8 @@ pub(crate) fn is_unbalanced(gpu: &Gpu, observed: &[&Gpu]) -> bool {
 pub(crate) fn saved_by_batch(gpu: &Gpu, doublings: i32) -> (f64, f64) {
     let lost = gpu.lost_underload();
     let left = 0.5_f64.powi(doublings);
-    let most = f64::min(0.9 * lost * (1.0 - left), 0.5 * gpu.share(Accounts::busy));
-    (f64::min(0.4 * lost, most), most)
+    let most = f64::min(BATCH_MOST * lost * (1.0 - left), DOUBLED * gpu.share(Accounts::busy));
+    (f64::min(BATCH_EXPECTED * lost, most), most)
 }
 
 /// A GPU of a training job that waits for the slowest of its GPUs.
@@ -122,19 +160,19 @@ fn unbalanced<'a>(gpu: &'a Gpu, observed: &[&'a Gpu]) -> Option<Finding<'a>> {
         action: Action::Balance,
         level,
         // Balanced stages are all at the mean, at most.
-        saving: Saving::part(gpu.lost_underload(), [0.0, 0.25, 0.5]),
-        confidence: 0.5 * gpu.confidence(),
+        saving: Saving::part(gpu.lost_underload(), BALANCED),
+        confidence: SURE_BALANCE * gpu.confidence(),
     })
 }
 
 /// Whether a training job has a steady load while it works, with idle time before or after it.
 fn works_steadily(gpu: &Gpu) -> bool {
     let activity = &gpu.activity;
-    let is_quiet_for_minutes = activity.minutes_seconds >= 0.9 * activity.quiet.seconds;
+    let is_quiet_for_minutes = activity.minutes_seconds >= IN_STAGES * activity.quiet.seconds;
     if gpu.workload != Workload::Training || gpu.is_bouncing() || !is_quiet_for_minutes {
         return false;
     }
-    let busy: Vec<_> = gpu.utilization.iter().copied().filter(|level| *level >= 0.1).collect();
+    let busy: Vec<_> = gpu.utilization.iter().copied().filter(|level| *level >= WORKS).collect();
     let spread = percentile(&busy, 90).zip(percentile(&busy, 10)).map(|(high, low)| high - low);
     busy.len() >= MIN_POINTS && spread.is_some_and(|spread| spread <= STEADY)
 }
@@ -144,7 +182,7 @@ pub(crate) fn doublings(memory: Memory) -> Option<i32> {
     match memory {
         Memory::InUse(share) if share > MEMORY_FULL => None,
         Memory::InUse(share) => {
-            let batches = (MAX_BATCH_MEMORY - 0.5 * share) / (0.5 * share).max(0.01);
+            let batches = (MAX_BATCH_MEMORY - (1.0 - GROWS) * share) / (GROWS * share).max(0.01);
             Some((batches.log2() as i32).clamp(1, 3))
         }
         // A trial shows whether it fits.
@@ -162,12 +200,12 @@ fn raise_load(gpu: &Gpu, memory: Memory) -> Option<Finding<'_>> {
     let confidence = gpu.confidence();
     if level >= PRODUCTIVE {
         let saving = Saving::from_target_load(lost, level, COMPUTE_BOUND).uncertain();
-        let confidence = 0.6 * confidence;
+        let confidence = SURE_OVERLAP * confidence;
         return Some(Finding { gpu, action: Action::Overlap, level, saving, confidence });
     }
     let (expected, most) = saved_by_batch(gpu, doublings(memory)?);
     let saving = Saving::part(1.0, [0.0, expected, most]);
-    let confidence = if memory.in_use().is_some() { 0.55 } else { 0.25 } * confidence;
+    let confidence = if memory.in_use().is_some() { SURE_BATCH } else { SURE_TRIAL } * confidence;
     Some(Finding { gpu, action: Action::Batch, level, saving, confidence })
 }
 
@@ -180,18 +218,19 @@ fn batch_requests<'a>(gpu: &'a Gpu, units: &[Unit<'a>]) -> Option<Finding<'a>> {
     }
     let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
     let replicas = single.flat_map(|unit| &unit.gpus).filter(|other| other.is_alike(gpu));
+    let replicas = replicas.filter(|other| other.quiet_share() < STANDBY);
     let loads: Vec<_> = replicas.filter_map(|other| percentile(&other.utilization, 95)).collect();
     let [expected, high] = REQUESTS_BATCHED.map(|time| {
         let kept = (time * loads.iter().sum::<f64>() / PRODUCTIVE).ceil().max(1.0);
         let share = 1.0 - kept / loads.len() as f64;
-        if loads.len() > 1 { share.clamp(0.0, 0.5) } else { 0.0 }
+        if loads.len() > 1 { share.clamp(0.0, MAX_RETURNED) } else { 0.0 }
     });
     Some(Finding {
         gpu,
         action: Action::Requests,
         level,
         saving: Saving::part(1.0, [0.0, expected, high]),
-        confidence: 0.8 * gpu.confidence(),
+        confidence: SURE_REQUESTS * gpu.confidence(),
     })
 }
 

@@ -12,6 +12,14 @@ use crate::load::{doublings, is_steady, is_unbalanced, saved_by_batch};
 use crate::profile::Profile;
 use crate::{Settings, serves};
 
+/// Confidence in measured throughput, in a smaller GPU for one that is far too large and for others, in more
+/// memory, and in a newer GPU. Assumptions.
+const SURE_MEASURED: f64 = 0.8;
+const SURE_OVERSIZED: f64 = 0.75;
+const SURE_SMALLER: f64 = 0.65;
+const SURE_MEMORY: f64 = 0.45;
+const SURE_NEWER: f64 = 0.6;
+
 /// Utilization from which a GPU is productive, so that memory does not keep it from its work.
 const PRODUCTIVE: f64 = 0.7;
 
@@ -181,7 +189,7 @@ impl<'a, 'b> Current<'a, 'b> {
         let (offer, ratio, cost) = offers.min_by(|a, b| a.2.total_cmp(&b.2))?;
         let saved = 1.0 - cost;
         let saving = Saving::part(saved, DIFFERENCE_SAVED);
-        let found = self.found(offer, Reason::Measured { ratio }, saving, 0.8);
+        let found = self.found(offer, Reason::Measured { ratio }, saving, SURE_MEASURED);
         (saved >= self.settings.min_lost).then_some(found)
     }
 
@@ -203,7 +211,7 @@ impl<'a, 'b> Current<'a, 'b> {
         let (max_level, max_memory) = self.profile.oversized;
         let oversized = level < max_level && share < max_memory;
         let saving = Saving::part((1.0 - price).min(lost), DIFFERENCE_SAVED);
-        let sure = if oversized { 0.75 } else { 0.65 };
+        let sure = if oversized { SURE_OVERSIZED } else { SURE_SMALLER };
         Some(self.found(offer, Reason::Smaller { oversized }, saving, sure))
     }
 
@@ -224,7 +232,7 @@ impl<'a, 'b> Current<'a, 'b> {
         });
         let (offer, expected, most) = offers.max_by(|a, b| a.2.total_cmp(&b.2))?;
         let saving = Saving::part(1.0, [0.0, expected.max(0.0), most]);
-        Some(self.found(offer, Reason::MoreMemory, saving, 0.45))
+        Some(self.found(offer, Reason::MoreMemory, saving, SURE_MEMORY))
     }
 
     /// A GPU that is as fast by its peaks, has as much memory and costs less.
@@ -236,7 +244,7 @@ impl<'a, 'b> Current<'a, 'b> {
         });
         let (offer, price) = offers.min_by(|a, b| a.1.total_cmp(&b.1))?;
         let saving = Saving::part(1.0 - price, DIFFERENCE_SAVED);
-        Some(self.found(offer, Reason::Newer, saving, 0.6))
+        Some(self.found(offer, Reason::Newer, saving, SURE_NEWER))
     }
 
     /// Whether arithmetic or bandwidth limits the work.

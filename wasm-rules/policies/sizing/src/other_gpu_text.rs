@@ -8,11 +8,14 @@ use phasemeter_policy::{
 
 use crate::other_gpu::{Finding, Question, Reason};
 
+/// Difference of shares up to which GPUs get one recommendation. An assumption.
+const SIMILAR: f64 = 0.1;
+
 /// Recommends what was chosen, and names the throughput that decides as missing.
 pub(crate) fn response(findings: Vec<Finding<'_>>, questions: Vec<Question<'_>>) -> Response {
     let same = |a: &Finding<'_>, b: &Finding<'_>| {
         let apart = (a.gpu.accounts.busy().level() - b.gpu.accounts.busy().level()).abs();
-        std::ptr::eq(a.offer, b.offer) && a.reason == b.reason && apart <= 0.1
+        std::ptr::eq(a.offer, b.offer) && a.reason == b.reason && apart <= SIMILAR
     };
     let alike = |a: &Question<'_>, b: &Question<'_>| std::ptr::eq(a.offer, b.offer);
     let (found, open) = (groups(findings, same), groups(questions, alike));

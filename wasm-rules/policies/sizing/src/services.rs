@@ -13,6 +13,13 @@ use phasemeter_specs::Unit;
 
 use crate::{Settings, serves};
 
+/// Share of the replicas that are not needed which is given back: low, expected, high. An assumption.
+const RETURNED: [f64; 3] = [0.0, 0.9, 1.0];
+
+/// Confidence in fewer replicas, and in a service without a reserve. Assumptions.
+const SURE: f64 = 0.9;
+const SURE_FULL: f64 = 0.6;
+
 /// Utilization that a replica has at most, if its service accepts the most, and replicas that stay in case
 /// that one fails.
 const MAX_TARGET: f64 = 0.8;
@@ -123,8 +130,8 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64) -> Recommendation {
             percent(replicas.total),
             percent(replicas.total / kept as f64),
         ),
-        saving: replicas.saving([0.0, 0.9, 1.0].map(|part| part * share)),
-        confidence: 0.9,
+        saving: replicas.saving(RETURNED.map(|part| part * share)),
+        confidence: SURE,
         evidence: evidence([
             ("replicas", now as f64, "{replica}"),
             ("replicas.needed", kept as f64, "{replica}"),
@@ -166,7 +173,7 @@ fn follow(replicas: &Replicas<'_>, constant: f64, settings: &Settings) -> Option
             percent(share),
         ),
         saving: replicas.saving([0.0, expected, replicas.saved_by_hour(MAX_TARGET, 1)]),
-        confidence: 0.9,
+        confidence: SURE,
         evidence: evidence([
             ("replicas", now as f64, "{replica}"),
             ("replicas.fewest", fewest as f64, "{replica}"),
@@ -202,7 +209,7 @@ pub(crate) fn overloaded(observed: &[&Gpu], settings: &Settings) -> Option<Recom
             subject(gpus.len()),
             duration(seconds),
         ),
-        confidence: 0.6,
+        confidence: SURE_FULL,
         evidence: evidence([("compute_bound.time", seconds, "s")]),
         kind: RecommendationKind::Risk,
         effort: Effort::Medium,

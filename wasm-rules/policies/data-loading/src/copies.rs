@@ -1,0 +1,127 @@
+//! GPUs that wait for copies from pageable memory, too short to see as pauses.
+//!
+//! The CPU copies pageable memory into a pinned buffer first. That takes time which traffic shows, and which
+//! a copy from pinned memory spends beside the kernels. Must not depend on waits that readings show.
+
+use phasemeter_policy::format::{decimal, percent, subject};
+use phasemeter_policy::{
+    Gpu, PatternKind, Recommendation, Saving, Target, Window, Workload, evidence, groups,
+};
+use phasemeter_specs::{nvlink, pcie_traffic};
+
+/// Difference of shares up to which GPUs get one recommendation. An assumption.
+const SIMILAR: f64 = 0.2;
+
+/// Bytes per second of a copy from pageable memory: half of the 12 GB/s that NVIDIA's guide to best practices
+/// gives for pinned memory on sixteen lanes of PCIe 3. The CPU limits it, whatever the link. An assumption.
+const PAGEABLE: f64 = 6e9;
+
+/// Share of the time that copies must take to matter, and above which they cannot be from pageable memory.
+const MIN_COPYING: f64 = 0.15;
+const MAX_COPYING: f64 = 1.2;
+
+/// Utilization below which a GPU waits.
+const PRODUCTIVE: f64 = 0.7;
+
+/// Part of the time of copies that is saved: low, expected, high. An assumption; it needs a trial.
+const HIDDEN: [f64; 3] = [0.0, 0.4, 0.9];
+
+/// Confidence that copies are the cause, and from pageable memory. An assumption.
+const SURE: f64 = 0.4;
+
+/// Recommends pinned memory.
+pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Vec<Recommendation> {
+    let findings = observed.iter().filter_map(|gpu| Some((*gpu, copying(gpu, window)?)));
+    let groups = groups(findings, |a, b| a.0.is_alike(b.0) && (a.1 - b.1).abs() <= SIMILAR);
+    groups.iter().filter_map(|group| pin(group)).collect()
+}
+
+/// The share of the time that copies would take from pageable memory, if that is what it waits for.
+fn copying(gpu: &Gpu, window: &Window) -> Option<f64> {
+    let is_steady = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Steady);
+    let works = matches!(gpu.workload, Workload::Training | Workload::Batch);
+    if !is_steady || !works || gpu.accounts.busy().level() >= PRODUCTIVE {
+        return None;
+    }
+    // Ranks without NVLink exchange over PCIe.
+    let exchanges = window.gpus.iter().any(|other| other.id != gpu.id && other.is_alike(gpu));
+    let has_nvlink =
+        nvlink(gpu).is_some() || gpu.attribute("phasemeter.gpu.nvlink.peers").is_some();
+    let copying = pcie_traffic(gpu).filter(|_| !exchanges || has_nvlink)? / PAGEABLE;
+    (MIN_COPYING..=MAX_COPYING).contains(&copying).then_some(copying)
+}
+
+fn pin(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
+    let (first, copying) = group.first()?;
+    let traffic = pcie_traffic(first)?;
+    let level = first.accounts.busy().level();
+    let gpus = || group.iter().map(|(gpu, _)| *gpu);
+    let of = |(gpu, copying): &(&Gpu, f64)| f64::min(*copying, 1.0).min(gpu.lost_underload());
+    let savings = group.iter().map(|it| (it.0, Saving::part(of(it), HIDDEN)));
+    let confidence = gpus().map(Gpu::confidence).sum::<f64>() / group.len() as f64;
+    Some(Recommendation {
+        title: "Copy batches from pinned memory".to_owned(),
+        action: "Set pin_memory=True in the data loader and copy with non_blocking=True, one batch ahead. A \
+                 profile of ten steps shows whether copies and kernels then overlap."
+            .to_owned(),
+        rationale: [
+            subject(group.len()),
+            " is a steady ",
+            &percent(level),
+            " busy while ",
+            &decimal(traffic / 1e9, 1),
+            " GB/s cross its PCIe link. From pageable memory that takes about ",
+            &percent(copying.min(1.0)),
+            " of the time; from pinned memory it happens beside the kernels.",
+        ]
+        .concat(),
+        saving: Saving::combined(savings),
+        confidence: SURE * confidence,
+        evidence: evidence([
+            ("pcie.traffic", traffic, "By/s"),
+            ("copying.share_of_time", *copying, "1"),
+            ("busy.utilization", level, "1"),
+        ]),
+        ..Recommendation::new("data-loading.pin", Target::Underload, "pin_memory", gpus())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{steady, window};
+
+    use super::*;
+
+    fn gpu(level: f64, traffic: f64) -> Gpu {
+        let metrics = vec![("pcie.bytes_per_second".to_owned(), traffic)];
+        Gpu { metrics, ..steady(3_600, level) }
+    }
+
+    fn found(gpus: Vec<Gpu>) -> Vec<Recommendation> {
+        let window = window(gpus);
+        let observed: Vec<_> = window.gpus.iter().collect();
+        recommend(&observed, &window)
+    }
+
+    #[test]
+    fn copies_that_explain_the_load_are_pinned() {
+        let one = &found(vec![gpu(0.56, 2.5e9)])[0];
+        assert_eq!(one.lever, "pin_memory");
+        // 42% of the time in copies, of which 40% are expected to be hidden.
+        assert!((one.saving.expected - 0.167).abs() < 0.01 && one.saving.low == 0.0, "{one:?}");
+        assert!(found(vec![gpu(0.56, 0.5e9)]).is_empty(), "too little");
+        assert!(found(vec![gpu(0.56, 12e9)]).is_empty(), "faster than from pageable memory");
+        assert!(found(vec![gpu(0.9, 2.5e9)]).is_empty(), "it hardly waits");
+        assert!(found(vec![steady(3_600, 0.5)]).is_empty(), "not measured");
+    }
+
+    #[test]
+    fn traffic_between_ranks_is_no_input() {
+        assert!(found(vec![gpu(0.5, 2.5e9); 2]).is_empty());
+        let mut rank = gpu(0.5, 2.5e9);
+        rank.metrics.insert(0, ("nvlink.activity".to_owned(), 0.2));
+        assert_eq!(found(vec![rank; 2])[0].gpus.len(), 2);
+        let service = Gpu { workload: Workload::Serving, ..gpu(0.5, 2.5e9) };
+        assert!(found(vec![service]).is_empty());
+    }
+}

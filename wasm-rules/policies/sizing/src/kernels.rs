@@ -1,0 +1,199 @@
+//! Full GPUs whose arithmetic is not the limit: kernels that memory bandwidth limits, and kernels that are
+//! too small.
+//!
+//! Only measured activity shows it. Must not depend on services at full memory bandwidth, which read
+//! weights, and not on jobs whose GPUs wait for one another.
+
+use phasemeter_policy::format::{percent, subject};
+use phasemeter_policy::{
+    Effort, Gpu, Recommendation, Saving, Target, Window, Workload, evidence, groups,
+};
+use phasemeter_specs::{BUSY_LINK, nvlink, pcie};
+
+/// Compute-bound share of the time from which a GPU is full.
+const FULL: f64 = 0.5;
+
+/// Use of the memory bandwidth from which it is the limit, and up to which it is not. An assumption: well
+/// written kernels reach 0.8 to 0.9.
+const FULL_BANDWIDTH: f64 = 0.6;
+const FREE_BANDWIDTH: f64 = 0.35;
+
+/// Tensor activity up to which arithmetic is not the limit. An assumption: efficient training has 0.4.
+const MAX_TENSOR: f64 = 0.2;
+
+/// SM activity up to which kernels are too small for the GPU. NVIDIA's guide to DCGM: below 0.5 a GPU is
+/// hardly used effectively.
+const SMALL_KERNELS: f64 = 0.4;
+
+/// Share of the time that fused kernels save, and that fewer or captured launches save: low, expected,
+/// high. Assumptions; both need a trial.
+const FUSED: [f64; 3] = [0.0, 0.15, 0.35];
+const LAUNCHED: [f64; 3] = [0.0, 0.2, 0.45];
+
+/// Confidence in each. Assumptions.
+const SURE_FUSED: f64 = 0.5;
+const SURE_LAUNCHED: f64 = 0.4;
+
+/// What limits a full GPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Limit {
+    Bandwidth,
+    Launches,
+}
+
+/// Measured activity: of SMs, tensor cores and memory bandwidth.
+#[derive(Clone, Copy)]
+struct Activity {
+    sm: f64,
+    tensor: f64,
+    dram: f64,
+}
+
+struct Finding<'a> {
+    gpu: &'a Gpu,
+    limit: Limit,
+    activity: Activity,
+}
+
+/// Recommends other kernels.
+pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Vec<Recommendation> {
+    let findings = observed.iter().filter_map(|gpu| find(gpu, window));
+    let groups = groups(findings, |a, b| a.limit == b.limit && a.gpu.is_alike(b.gpu));
+    groups.iter().filter_map(|group| change(group)).collect()
+}
+
+fn full(gpu: &Gpu) -> f64 {
+    gpu.share(|accounts| accounts.compute_bound)
+}
+
+fn find<'a>(gpu: &'a Gpu, window: &Window) -> Option<Finding<'a>> {
+    if full(gpu) < FULL || gpu.is_bouncing() || gpu.workload == Workload::Interactive {
+        return None;
+    }
+    let sensors = &gpu.sensors;
+    let (sm, tensor, dram) =
+        (sensors.sm_activity?, sensors.tensor_activity?, sensors.dram_activity?);
+    let limit = if tensor > MAX_TENSOR {
+        return None;
+    } else if dram >= FULL_BANDWIDTH {
+        let trains = matches!(gpu.workload, Workload::Training | Workload::Batch);
+        Some(Limit::Bandwidth).filter(|_| trains)
+    } else {
+        let is_small = sm <= SMALL_KERNELS && dram <= FREE_BANDWIDTH;
+        Some(Limit::Launches).filter(|_| is_small && exchanges_little(gpu, window))
+    };
+    Some(Finding { gpu, limit: limit?, activity: Activity { sm, tensor, dram } })
+}
+
+/// Whether it does not wait for other GPUs: it is alone, or its links were measured and are not busy.
+fn exchanges_little(gpu: &Gpu, window: &Window) -> bool {
+    let links = [nvlink(gpu), pcie(gpu)];
+    let is_free = links.iter().flatten().all(|share| *share < BUSY_LINK);
+    let is_alone = !window.gpus.iter().any(|other| other.id != gpu.id && other.is_alike(gpu));
+    is_free && (is_alone || links.iter().any(Option::is_some))
+}
+
+fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
+    let Finding { limit, activity: Activity { sm, tensor, dram }, .. } = group.first()?;
+    let (code, lever, title, action, cause, saved, sure) = match limit {
+        Limit::Bandwidth => (
+            "sizing.fuse",
+            "fused_kernels",
+            "Fuse the kernels that memory bandwidth limits",
+            "Compile the model (torch.compile), use fused optimizers and normalization, and \
+             FlashAttention where there is attention. A profile names the kernels that take longest.",
+            "memory bandwidth is the limit, and faster arithmetic would wait for the same bytes.",
+            FUSED,
+            SURE_FUSED,
+        ),
+        Limit::Launches => (
+            "sizing.compile",
+            "compile",
+            "Launch fewer and larger kernels",
+            "Compile the model (torch.compile with mode reduce-overhead) or capture its steps in CUDA \
+             graphs, and put more work into each step. A profile of ten steps shows how long kernels are.",
+            "a kernel always runs, but most are too small for this GPU.",
+            LAUNCHED,
+            SURE_LAUNCHED,
+        ),
+    };
+    let gpus = || group.iter().map(|finding| finding.gpu);
+    let confidence = gpus().map(Gpu::confidence).sum::<f64>() / group.len() as f64;
+    Some(Recommendation {
+        title: title.to_owned(),
+        action: action.to_owned(),
+        rationale: [
+            subject(group.len()),
+            " is full with ",
+            &percent(*sm),
+            " of its SMs, ",
+            &percent(*tensor),
+            " of its tensor cores and ",
+            &percent(*dram),
+            " of its memory bandwidth in use: ",
+            cause,
+        ]
+        .concat(),
+        saving: Saving::combined(gpus().map(|gpu| (gpu, Saving::part(full(gpu), saved)))),
+        confidence: sure * confidence,
+        evidence: evidence([
+            ("sm.activity", *sm, "1"),
+            ("tensor.activity", *tensor, "1"),
+            ("dram.activity", *dram, "1"),
+        ]),
+        effort: Effort::Medium,
+        ..Recommendation::new(code, Target::Throughput, lever, gpus())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{steady, window};
+
+    use super::*;
+
+    fn gpu([sm, tensor, dram]: [f64; 3]) -> Gpu {
+        let mut gpu = steady(3_600, 0.97);
+        gpu.sensors.sm_activity = Some(sm);
+        gpu.sensors.tensor_activity = Some(tensor);
+        gpu.sensors.dram_activity = Some(dram);
+        gpu
+    }
+
+    fn levers(gpus: Vec<Gpu>) -> Vec<String> {
+        let window = window(gpus);
+        let observed: Vec<_> = window.gpus.iter().collect();
+        recommend(&observed, &window).into_iter().map(|one| one.lever).collect()
+    }
+
+    #[test]
+    fn measured_activity_selects_the_kernels_to_change() {
+        assert_eq!(levers(vec![gpu([0.9, 0.1, 0.85])]), ["fused_kernels"]);
+        assert_eq!(levers(vec![gpu([0.2, 0.02, 0.1])]), ["compile"]);
+        assert!(levers(vec![gpu([0.9, 0.5, 0.85])]).is_empty(), "arithmetic is the limit");
+        assert!(levers(vec![gpu([0.7, 0.1, 0.2])]).is_empty(), "something else is");
+        assert!(levers(vec![steady(3_600, 0.97)]).is_empty(), "not measured");
+    }
+
+    #[test]
+    fn services_read_weights_and_jobs_exchange() {
+        let service = |activity| Gpu { workload: Workload::Serving, ..gpu(activity) };
+        assert!(levers(vec![service([0.5, 0.06, 0.8])]).is_empty());
+        assert_eq!(levers(vec![service([0.2, 0.02, 0.1])]), ["compile"]);
+        let rank = |metric: &[(&str, f64)]| {
+            let metrics = metric.iter().map(|(name, value)| ((*name).to_owned(), *value));
+            Gpu { metrics: metrics.collect(), ..gpu([0.3, 0.1, 0.15]) }
+        };
+        assert!(levers(vec![rank(&[]); 2]).is_empty(), "links were not measured");
+        assert!(levers(vec![rank(&[("nvlink.activity", 0.8)]); 2]).is_empty());
+        assert_eq!(levers(vec![rank(&[("nvlink.activity", 0.1)]); 2]), ["compile"]);
+    }
+
+    #[test]
+    fn savings_need_a_trial() {
+        let window = window(vec![gpu([0.9, 0.1, 0.85])]);
+        let found = recommend(&[&window.gpus[0]], &window);
+        let saving = found[0].saving;
+        assert!(saving.low == 0.0 && saving.expected > 0.1 && saving.high < 0.4, "{saving:?}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Links of a GPU: how much of their bandwidth is in use. Must not depend on what is recommended.
+
+use phasemeter_policy::Gpu;
+
+use crate::{Architecture, Model};
+
+/// Share of the link capacity from which links are busy, as a default of policies.
+pub const BUSY_LINK: f64 = 0.5;
+
+/// Use of the NVLink links, 0–1.
+#[must_use]
+pub fn nvlink(gpu: &Gpu) -> Option<f64> {
+    let of_capacity =
+        || Some(gpu.metric("nvlink.bytes_per_second")? / nvlink_capacity(&gpu.model)?);
+    gpu.metric("nvlink.activity").or_else(of_capacity).map(|share| share.min(1.0))
+}
+
+/// Use of the PCIe link, 0–1.
+#[must_use]
+pub fn pcie(gpu: &Gpu) -> Option<f64> {
+    let of_capacity = || Some(gpu.metric("pcie.bytes_per_second")? / pcie_capacity(gpu)?);
+    gpu.metric("pcie.activity").or_else(of_capacity).map(|share| share.min(1.0))
+}
+
+/// Traffic over the PCIe link in both directions, in bytes per second.
+#[must_use]
+pub fn pcie_traffic(gpu: &Gpu) -> Option<f64> {
+    let of_share = || Some(gpu.metric("pcie.activity")? * pcie_capacity(gpu)?);
+    gpu.metric("pcie.bytes_per_second").or_else(of_share)
+}
+
+/// Bytes per second of all NVLink links in both directions (NVIDIA's datasheets, of SXM modules).
+fn nvlink_capacity(model: &str) -> Option<f64> {
+    match Model::of(model)?.architecture {
+        Architecture::Volta => Some(300e9),
+        Architecture::Ampere => Some(600e9),
+        Architecture::Hopper => Some(900e9),
+        Architecture::Blackwell | Architecture::BlackwellUltra => Some(1_800e9),
+        _ => None,
+    }
+}
+
+/// Bytes per second of the PCIe link in both directions, of sixteen lanes and the generation of the
+/// model if the link was not recorded.
+fn pcie_capacity(gpu: &Gpu) -> Option<f64> {
+    let lanes = gpu.metric("pcie.link.width").unwrap_or(16.0);
+    let generation = gpu.metric("pcie.link.generation");
+    let generation = generation.or_else(|| {
+        let architecture = Model::of(&gpu.model)?.architecture;
+        Some(if architecture >= Architecture::Hopper {
+            5.0
+        } else if architecture >= Architecture::Ampere {
+            4.0
+        } else {
+            3.0
+        })
+    })?;
+    // 8 GT/s a lane in generation 3, doubled in each after it; 128b/130b; both directions.
+    let doublings = (generation.clamp(1.0, 7.0) as u32).saturating_sub(1);
+    let lane = 0.25e9 * f64::from(1_u32 << doublings) * if generation >= 3.0 { 0.985 } else { 1.0 };
+    Some(2.0 * lanes.max(1.0) * lane)
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::steady;
+
+    use super::*;
+
+    fn with(metrics: &[(&str, f64)]) -> Gpu {
+        let metrics = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        Gpu { metrics, ..steady(60, 0.9) }
+    }
+
+    #[test]
+    fn traffic_counts_against_the_capacity_of_the_link() {
+        let near = |found: Option<f64>, share: f64| (found.unwrap_or(0.0) - share).abs() < 0.01;
+        // Of 900 GB/s on an H100.
+        assert!(near(nvlink(&with(&[("nvlink.bytes_per_second", 630e9)])), 0.7));
+        // Of 126 GB/s over sixteen lanes of generation 5, and of 15.8 GB/s over eight of generation 3.
+        assert!(near(pcie(&with(&[("pcie.bytes_per_second", 88.2e9)])), 0.7));
+        let narrow = [("pcie.link.width", 8.0), ("pcie.link.generation", 3.0)];
+        assert!(near(pcie(&with(&[narrow[0], narrow[1], ("pcie.bytes_per_second", 11e9)])), 0.7));
+        assert_eq!(nvlink(&with(&[])), None);
+    }
+
+    #[test]
+    fn share_of_the_link_is_traffic_and_the_reverse() {
+        let near = |found: Option<f64>, gb: f64| (found.unwrap_or(0.0) / 1e9 - gb).abs() < 0.1;
+        assert!(near(pcie_traffic(&with(&[("pcie.activity", 0.04)])), 5.0));
+        assert!(near(pcie_traffic(&with(&[("pcie.bytes_per_second", 3e9)])), 3.0));
+        assert_eq!(pcie(&with(&[("pcie.activity", 0.04)])), Some(0.04));
+        assert_eq!(pcie_traffic(&with(&[])), None);
+    }
+}
