@@ -17,5 +17,8 @@ pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     }
     println!("Recommendations of the default policies in tests/situations\n");
     println!("{matrix}");
+    let broken = matrix.broken_bounds();
+    println!("bounds that do not hold: {}", if broken.is_empty() { "none" } else { "" });
+    broken.iter().for_each(|bound| println!("  {bound}"));
     Ok(())
 }

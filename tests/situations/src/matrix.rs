@@ -41,6 +41,28 @@ impl Matrix {
     }
 }
 
+/// Minimum share of expected recommendations that are given: of all situations, and of each kind.
+const MIN_ADVISED: f64 = 0.75;
+const MIN_ADVISED_OF_KIND: f64 = 0.5;
+
+impl Matrix {
+    /// What does not hold: no recommendation or promise is wrong, and most expected ones are given.
+    #[must_use]
+    pub fn broken_bounds(&self) -> Vec<String> {
+        let kinds = KINDS.map(|kind| (Some(kind), MIN_ADVISED_OF_KIND));
+        let rows = kinds.into_iter().chain([(None, MIN_ADVISED)]);
+        let broken = rows.flat_map(|(kind, min)| {
+            let (_, [expected, advised, .., wrong, _]) = self.row(kind);
+            let name = kind.unwrap_or("all");
+            let missed = (advised as f64) < min * expected as f64;
+            let missed = missed.then(|| format!("{name}: {advised} of {expected} advised"));
+            let wrong = (kind.is_some() && wrong > 0).then(|| format!("{name}: {wrong} wrong"));
+            missed.into_iter().chain(wrong)
+        });
+        broken.collect()
+    }
+}
+
 impl Display for Matrix {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{:14}{:>11}", "", "situations")?;
