@@ -19,7 +19,8 @@ if ! command -v python3 >/dev/null; then
 fi
 # The executables of these test targets. With the whole workspace, so that what `make test` built is used.
 built=$(cargo test --workspace --locked --no-run --message-format json-render-diagnostics \
-    --test wrapper --test delivery --test live --test record --test collector --test audit) || exit
+    --test wrapper --test delivery --test receiver --test reload \
+    --test live --test gateway --test record --test collector --test audit) || exit
 executables() {
     python3 -c '
 import json, sys
