@@ -54,7 +54,7 @@ test: toolchain ## check everything written in Rust: format, lints, tests, polic
 	    'format: cargo fmt --all --check' \
 	    'lints: cargo clippy --workspace --all-targets --locked -- -D warnings' \
 	    'tests: cargo test --workspace --locked --no-fail-fast' \
-	    'demo, lints: cargo clippy --locked -p phasemeter $(DEMO_FLAGS) -- -D warnings' \
+	    'demo, lints: cargo clippy --locked -p phasemeter $(filter-out --profile demo,$(DEMO_FLAGS)) -- -D warnings' \
 	    'demo, report: $(MAKE) --no-print-directory compare-demo' \
 	    'policies, format: $(IN_POLICIES) cargo fmt --all --check' \
 	    'policies, lints: $(IN_POLICIES) cargo clippy --workspace --all-targets --locked -- -D warnings' \
