@@ -52,15 +52,18 @@ demo: toolchain ## report on eight simulated GPUs; no GPU needed
 test: toolchain ## check everything written in Rust: format, lints, tests, policies, licenses
 	@.ci/steps \
 	    'format: cargo fmt --all --check' \
-	    'lints: cargo clippy --workspace --all-targets --locked -- -D warnings' \
-	    'tests: cargo test --workspace --locked --no-fail-fast' \
-	    'demo, lints: cargo clippy --locked -p phasemeter $(filter-out --profile demo,$(DEMO_FLAGS)) -- -D warnings' \
-	    'demo, report: $(MAKE) --no-print-directory compare-demo' \
+	    'build: cargo test --workspace --locked --no-run' \
+	    --beside \
 	    'policies, format: $(IN_POLICIES) cargo fmt --all --check' \
 	    'policies, lints: $(IN_POLICIES) cargo clippy --workspace --all-targets --locked -- -D warnings' \
 	    'policies, tests: $(IN_POLICIES) cargo test --workspace --locked --no-fail-fast' \
 	    'policies, committed builds: $(MAKE) --no-print-directory compare-policies' \
-	    'dependencies: $(MAKE) --no-print-directory deny'
+	    'dependencies: $(MAKE) --no-print-directory deny' \
+	    'lints: cargo clippy --workspace --all-targets --locked -- -D warnings' \
+	    'demo, lints: cargo clippy --locked -p phasemeter $(filter-out --profile demo,$(DEMO_FLAGS)) -- -D warnings' \
+	    'demo, report: $(MAKE) --no-print-directory compare-demo' \
+	    --then \
+	    'tests: cargo test --workspace --locked --no-fail-fast'
 
 test-backends: toolchain ## run the tests with a real Collector and Prometheus, other languages, SQL engines, the OpenTelemetry SDK and NVML's client for Python
 	@.ci/backends
