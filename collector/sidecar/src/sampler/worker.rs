@@ -174,7 +174,9 @@ impl Worker {
                 let before = *values;
                 let result = self.call(metric, gpu, values, tick);
                 // The value of a call that took long is not of the reading's time: the next one has it.
-                if !has_time()
+                // But a reading waits for its process list.
+                if metric.metric != Metric::Processes
+                    && !has_time()
                     && let Some(at) = read_at.take()
                 {
                     self.emit(Observed::Reading(Reading { at, ..before }));
