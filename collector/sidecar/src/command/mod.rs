@@ -37,7 +37,7 @@ mod live;
 mod live_error;
 #[cfg(feature = "live")]
 mod live_sink;
-#[cfg(feature = "live")]
+#[cfg_attr(not(feature = "live"), allow(dead_code))]
 mod local_zone;
 #[cfg(feature = "live")]
 mod log_limiter;
