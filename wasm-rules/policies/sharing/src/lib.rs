@@ -340,9 +340,9 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
                      return them. Running jobs move at their next checkpoint or end."
                 .to_owned(),
             rationale: format!(
-                "{busy} of {} on {instances} instances work, and fit {needed}: {} was free for {} of {}.",
-                count(busy + group.len(), "GPU"),
-                subject(group.len()).replace("Each GPU", "each other"),
+                "{} had no work for {} of {}; by count, the {busy} that worked fit {needed} of {instances} \
+                 instances, but the data has no job sizes.",
+                count(group.len(), "GPU"),
                 duration(quiet),
                 duration(observed),
             ),
