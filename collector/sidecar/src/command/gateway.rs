@@ -321,7 +321,7 @@ fn sentences(summary: &GatewaySummary, dropped: u64) -> Vec<String> {
             _ => format!("{started} GPUs are billed from their first readings on"),
         };
         sentences.push(format!(
-            "{are_billed}; without the --state of an earlier gateway, a gap since that is unknown"
+            "{are_billed}; whether an earlier gateway left a gap before is unknown without its --state"
         ));
     }
     if gaps > 0 {

@@ -122,7 +122,7 @@ fn restart_without_state_states_where_sums_begin() {
     assert_eq!(total(&after, "phasemeter.gpu.time"), 90 * NANOS);
     assert_eq!(total(&after, "phasemeter.gpu.cost"), 90 * NANO_USD);
     let notes = report.to_string();
-    let line = "1 GPU is billed from its first reading on; without the --state of an earlier gateway, a gap \
-                since that is unknown";
+    let line = "1 GPU is billed from its first reading on; whether an earlier gateway left a gap before is \
+                unknown without its --state";
     assert!(notes.contains(line), "{notes}");
 }
