@@ -142,8 +142,11 @@ fn recording_names_mig_profiles_and_nvlink_peers() {
     assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
     let mut logs = Logs::open(&[Input::from(file)], &LogOptions::default()).unwrap();
     while logs.next().unwrap().is_some() {}
+    // The GPUs stand in the order of their first rows, which follows the times of their answers.
+    let mut gpus: Vec<_> = logs.gpus().iter().collect();
+    gpus.sort_unstable_by_key(|gpu| gpu.index);
     let attributes: Vec<Vec<_>> =
-        logs.gpus().iter().map(|gpu| gpu.attributes.clone().into_iter().collect()).collect();
+        gpus.iter().map(|gpu| gpu.attributes.clone().into_iter().collect()).collect();
     let uuid = |index: usize| format!("GPU-00000000-0000-0000-0000-{index:012}");
     let peer = |index| vec![(NVLINK_PEERS.to_owned(), uuid(index))];
     let instances = vec![(MIG_PROFILES.to_owned(), "3g.40gb 1g.10gb".to_owned())];
