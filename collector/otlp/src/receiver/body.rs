@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use tokio::time::{Instant, timeout_at};
 
 use super::budget::Reservation;
@@ -20,6 +20,10 @@ pub(super) async fn read(
     limits: &Limits,
     reservation: &mut Reservation,
 ) -> Result<Vec<u8>, RequestError> {
+    // The size that `content-length` announces.
+    if body.size_hint().lower() > limit as u64 {
+        return Err(RequestError::TooLarge { limit });
+    }
     let started = Instant::now();
     let mut bytes = Vec::new();
     loop {

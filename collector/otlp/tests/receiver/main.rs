@@ -197,6 +197,12 @@ fn too_large_request_is_rejected_without_being_read() {
     let (_receiver, _received, address) = start(Limits { request_bytes: 1 << 16, ..limits() });
     let reply = post(&address, "/v1/traces", &[PROTOBUF], &vec![0; 1 << 17]);
     assert_eq!(reply.status, 413, "{}", reply.text());
+    // Only announced.
+    let head = format!(
+        "POST /v1/traces HTTP/1.1\r\nhost: a\r\n{PROTOBUF}\r\ncontent-length: 65537\r\n\r\n"
+    );
+    let reply = raw::exchange(&address, head.as_bytes());
+    assert_eq!(reply.status, 413, "{}", reply.text());
     let mut bomb = Vec::new();
     let zeros = vec![0; 1 << 20];
     let mut encoder = flate2::bufread::GzEncoder::new(&zeros[..], flate2::Compression::best());
