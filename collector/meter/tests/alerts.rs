@@ -161,6 +161,22 @@ proptest! {
         prop_assert_eq!(log.alerts().len(), changes.iter().filter(|it| it.3).count().min(MAX_ALERTS));
     }
 
+    /// Long ranges, of which most minutes are skipped, give what their minutes give.
+    #[test]
+    fn range_is_evaluated_as_its_parts(rules in rules(), ranges in ranges()) {
+        let split = |(from, to, values): &Range| {
+            let (from, to, values) = (*from, *to, *values);
+            let part = 40_000;
+            (from..to).step_by(part).map(move |at| (at, to.min(at + part as u64), values))
+        };
+        let parts: Vec<Range> = ranges.iter().flat_map(split).collect();
+        let ((changes, whole), (of_parts, in_parts)) =
+            (evaluated(&rules, &ranges), evaluated(&rules, &parts));
+        prop_assert_eq!(changes, of_parts);
+        prop_assert_eq!(whole.log().counts(), in_parts.log().counts());
+        prop_assert_eq!(whole.log().alerts(), in_parts.log().alerts());
+    }
+
     /// Readings in any order within the allowed lateness, at any cadence, give the same alerts.
     #[test]
     fn arrival_order_changes_no_alert(

@@ -112,14 +112,17 @@ impl AlertEvaluator {
         values: Values,
         emit: &mut dyn FnMut(&AlertChange<'_>),
     ) {
+        let mut equal_minutes = 0;
         // The last minute that a timestamp can have never ends.
         while self.minute_end <= to && from < to {
-            self.add(values, self.minute_end.since(from));
+            let time = self.minute_end.since(from);
+            self.add(values, time);
             from = self.minute_end;
             self.close_minute(emit);
             self.minute_end = from + MINUTE;
-            if values.is_empty() {
-                self.skip(to);
+            equal_minutes += u64::from(time == MINUTE);
+            if equal_minutes > self.settled_after(values) {
+                from = self.repeat_minute(to);
             }
         }
         self.add(values, to.since(from.min(to)));
@@ -135,13 +138,26 @@ impl AlertEvaluator {
         }
     }
 
-    /// Skips the empty minutes before `to` that change nothing, since all windows are empty.
-    fn skip(&mut self, to: Timestamp) {
-        let is_empty = self.states.iter().all(|state| state.observed == 0);
-        if is_empty && to.since(self.minute_end) > MINUTE {
-            self.minute_end = to.floor(MINUTE);
-            self.histories.iter_mut().flatten().for_each(|history| history.closed.clear());
+    /// The number of minutes with equal values after which a further one changes nothing: all windows
+    /// are full of them, and alerts for which they hold are open.
+    fn settled_after(&self, values: Values) -> u64 {
+        let hold = |rule: &Rule| if values.is_empty() { 0 } else { rule.hold().0 / MINUTE.0 };
+        let settled_after = |rule: &Rule| rule.minutes() as u64 + hold(rule);
+        self.rules.iter().map(settled_after).max().unwrap_or(0)
+    }
+
+    /// Counts the minutes that end before `to`, but for the last, as repetitions of the minute before.
+    /// Returns the start of that last one.
+    fn repeat_minute(&mut self, to: Timestamp) -> Timestamp {
+        let minutes = to.since(self.minute_end).0 / MINUTE.0;
+        for (index, (rule, state)) in self.rules.iter().zip(&mut self.states).enumerate() {
+            if state.can_evaluate(rule) {
+                self.log.count_evaluations(index, minutes);
+                state.pending = state.pending.map(|(since, held)| (since, held + minutes));
+            }
         }
+        self.minute_end = self.minute_end + MINUTE.saturating_mul(minutes);
+        self.minute_end.saturating_sub(MINUTE)
     }
 
     fn close_minute(&mut self, emit: &mut dyn FnMut(&AlertChange<'_>)) {
@@ -156,16 +172,21 @@ impl AlertEvaluator {
             if let Some(history) = &self.histories[rule.metric() as usize] {
                 state.shift(history, rule.minutes());
             }
-            if state.observed == 0 || state.observed < rule.window().0.div_ceil(2) {
+            if !state.can_evaluate(rule) {
                 continue;
             }
-            self.log.count_evaluation(index);
+            self.log.count_evaluations(index, 1);
             state.evaluate(index, rule, at, &mut self.log, emit);
         }
     }
 }
 
 impl State {
+    /// Whether enough of the window is observed.
+    fn can_evaluate(&self, rule: &Rule) -> bool {
+        self.observed > 0 && self.observed >= rule.window().0.div_ceil(2)
+    }
+
     /// Moves the window by the latest minute.
     fn shift(&mut self, history: &History, minutes: usize) {
         if let Some(latest) = history.closed.back() {

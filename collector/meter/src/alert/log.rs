@@ -59,9 +59,9 @@ impl AlertLog {
         &self.counts
     }
 
-    pub(super) fn count_evaluation(&mut self, rule: usize) {
+    pub(super) fn count_evaluations(&mut self, rule: usize, count: u64) {
         if let Some(counts) = self.counts.get_mut(rule) {
-            counts.evaluated += 1;
+            counts.evaluated += count;
         }
     }
 
