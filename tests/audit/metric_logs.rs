@@ -295,6 +295,45 @@ fn invalid_lines_are_rejected_with_their_number() {
     assert_eq!(report["gpus"][0]["effective_seconds"], 3.75, "5 s at 0.5, then 5 s at 0.25");
 }
 
+/// Scenario: the clock of a node is ten years ahead for one instant in the middle of a log, or at its
+/// beginning; then for good.
+/// Guarantee: every line of that instant is rejected by its number, and the bill is that of the others. A
+/// clock that stays ahead is a pause.
+#[test]
+fn instant_far_ahead_is_rejected() {
+    const TEN_YEARS: u64 = 10 * 365 * 86_400_000;
+    let dir = tempfile::tempdir().unwrap();
+    let log = |name: &str, rows: &[Row]| match name {
+        "pages.prom" => pages(rows),
+        "samples.prom" => timestamps(rows),
+        "dmon.txt" => dmon(rows, true),
+        _ => otlp_json(rows),
+    };
+    // Lines of two rows: of the pages without their comments.
+    for (name, lines) in
+        [("pages.prom", 8), ("samples.prom", 8), ("dmon.txt", 2), ("otlp.jsonl", 2)]
+    {
+        for tick in [0, 100] {
+            let mut ahead = rows(false);
+            ahead[2 * tick..2 * tick + 2].iter_mut().for_each(|row| row.0 += TEN_YEARS);
+            let mut without = rows(false);
+            without.drain(2 * tick..2 * tick + 2);
+            let report = audit(dir.path(), name, &log(name, &ahead));
+            let expected = audit(dir.path(), name, &log(name, &without));
+            assert_eq!(metered(&report), metered(&expected), "{name}, {tick}");
+            assert_eq!(report["rejected_total"], lines, "{name}: {}", report["rejected_rows"]);
+            let rejected = report["rejected_rows"].as_array().unwrap();
+            let is_jump = |row: &Value| row["reason"].as_str().unwrap().starts_with("clock_jump: ");
+            assert!(rejected.iter().all(is_jump), "{name}: {rejected:?}");
+        }
+        let mut rows = rows(false);
+        rows[200..].iter_mut().for_each(|row| row.0 += 3 * 3_600_000);
+        let report = audit(dir.path(), name, &log(name, &rows));
+        assert_eq!(report["rejected_total"], 0, "{name}: {}", report["rejected_rows"]);
+        assert_eq!(report["gpus"][0]["span_seconds"], 3.0 * 3_600.0 + 239.0 * 5.0, "{name}");
+    }
+}
+
 /// Scenario: dcgm-exporter repeats an old XID error, then reports another one, twice.
 /// Guarantee: the new one is an event and counts once; the old one, of unknown time, does not.
 #[test]

@@ -199,10 +199,16 @@ impl ClockWatch {
     }
 }
 
+/// The wall clock of this machine, clamped to 1970–2261.
+#[must_use]
+pub fn wall_time() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map(Nanos::from).unwrap_or_default();
+    Timestamp::from_nanos(since.0).unwrap_or(Timestamp::LAST)
+}
+
 fn read_system() -> ClockReading {
     let boot = read_clock(BOOT);
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).map(Nanos::from).unwrap_or_default();
-    let wall = Timestamp::from_nanos(since.0).unwrap_or(Timestamp::LAST);
+    let wall = wall_time();
     let awake = read_clock(ClockId::Monotonic);
     ClockReading { boot, awake, wall, gap: read_clock(BOOT) - boot }
 }

@@ -10,6 +10,7 @@ use std::io;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Reading};
 
 pub mod clock;
+mod clock_jump;
 pub mod demo;
 pub mod file_id;
 #[cfg(feature = "mapping")]

@@ -26,7 +26,7 @@ const MAX_INSTANTS: usize = 1_024;
 const MAX_INSTANCES: usize = 16;
 
 /// Senders measure the values of one instant one after another, up to this far apart.
-const SAME_INSTANT: Nanos = Nanos::from_millis(500);
+pub(crate) const SAME_INSTANT: Nanos = Nanos::from_millis(500);
 
 /// The attribute with the host of a GPU.
 const HOST: &str = "host.name";

@@ -16,6 +16,7 @@ mod rule;
 mod set;
 mod value;
 
+pub(crate) use self::buffer::SAME_INSTANT;
 pub use self::buffer::{Exemption, ExemptionReason, HeldReading, ReadingBuffer};
 pub use self::coverage::Coverage;
 pub use self::file::{MappingError, MappingFile};

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::Arc;
 
-use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::dmon::{DmonDecoder, DmonTimes};
 use super::error::LineError;
@@ -14,7 +14,8 @@ use super::format::Format;
 use super::sample::Sample;
 use super::{otlp_json, prometheus};
 use crate::SourceError;
-use crate::mapping::{GpuValue, Mappings, Point, Quantity};
+use crate::clock_jump::{Clock, Rejection, Timed};
+use crate::mapping::{GpuValue, Mappings, Point, Quantity, SAME_INSTANT};
 use crate::nvidia_smi::lines::{Line, Lines, MAX_ROW};
 use crate::nvidia_smi::rejected::RejectedRows;
 use crate::nvidia_smi::stream;
@@ -34,10 +35,31 @@ pub(super) struct MetricLog {
     lines: Lines,
     max_line: usize,
     decoder: Decoder,
-    /// Values that are read, with their lines.
+    /// The values of a line that is of another instant than those before, with its number.
+    next: Vec<(u64, GpuValue)>,
+    clock: Clock<Instant>,
+    /// Instants that are read and follow those before.
+    instants: VecDeque<Instant>,
+    /// Values of the current instant, with their lines.
     ready: VecDeque<(u64, GpuValue)>,
-    /// The first value of the next instant.
-    next: Option<(u64, GpuValue)>,
+    is_finished: bool,
+}
+
+/// The values of one instant, with their lines.
+struct Instant {
+    at: Timestamp,
+    line: u64,
+    values: Vec<(u64, GpuValue)>,
+}
+
+impl Timed for Instant {
+    fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    fn line(&self) -> u64 {
+        self.line
+    }
 }
 
 enum Decoder {
@@ -48,13 +70,14 @@ enum Decoder {
 }
 
 impl MetricLog {
-    /// Opens a log of this format.
+    /// Opens a log of this format, in which values may be this much earlier than those before them.
     pub(super) fn open(
         name: Arc<str>,
         label: Option<String>,
         bytes: Box<dyn Read + Send>,
         format: Format,
         times: Option<DmonTimes>,
+        allowed_lateness: Nanos,
     ) -> Result<Self, SourceError> {
         let unreadable = |source| SourceError::Unreadable { input: name.to_string(), source };
         let text = stream::decode(bytes).map_err(unreadable)?;
@@ -64,8 +87,18 @@ impl MetricLog {
             Format::OtlpJson => (Decoder::OtlpJson, MAX_REQUEST),
         };
         let lines = Lines::new(text, max_line);
-        let (ready, next) = (VecDeque::new(), None);
-        Ok(Self { name, label, lines, max_line, decoder, ready, next })
+        Ok(Self {
+            name,
+            label,
+            lines,
+            max_line,
+            decoder,
+            next: Vec::new(),
+            clock: Clock::new(None, allowed_lateness),
+            instants: VecDeque::new(),
+            ready: VecDeque::new(),
+            is_finished: false,
+        })
     }
 
     /// The log as given by the user.
@@ -94,34 +127,62 @@ impl MetricLog {
         mappings: &mut Mappings,
         rejected: &mut RejectedRows,
     ) -> Result<(), SourceError> {
-        if !self.ready.is_empty() {
-            return Ok(());
+        while self.ready.is_empty() {
+            if (self.is_finished || self.clock.knows_first())
+                && let Some(instant) = self.instants.pop_front()
+            {
+                self.ready.extend(instant.values);
+                continue;
+            }
+            if self.is_finished {
+                break;
+            }
+            let values = self.read_values(mappings, rejected)?;
+            self.is_finished = values.is_empty();
+            for instant in split(values) {
+                if let Some(rejection) = self.clock.resolve(instant, &mut self.instants) {
+                    reject(rejection, &self.name, rejected);
+                }
+            }
+            if self.is_finished
+                && let Some(rejection) = self.clock.finish()
+            {
+                reject(rejection, &self.name, rejected);
+            }
         }
-        self.ready.extend(self.next.take());
-        while self.next.is_none() && self.ready.len() < MAX_VALUES {
+        Ok(())
+    }
+
+    /// Reads the values of the next instant, or of a line with several instants; none at the end.
+    fn read_values(
+        &mut self,
+        mappings: &mut Mappings,
+        rejected: &mut RejectedRows,
+    ) -> Result<Vec<(u64, GpuValue)>, SourceError> {
+        let mut all = std::mem::take(&mut self.next);
+        let mut is_complete = has_several_instants(&all);
+        while !is_complete && all.len() < MAX_VALUES {
             let mut values = Vec::new();
             if !self.read_line(mappings, rejected, &mut values)? {
                 break;
             }
             let line = self.lines.number();
-            let first = self.ready.front().map(|(_, value)| value.at);
-            let is_next = matches!(self.decoder, Decoder::Prometheus(_))
-                && values.first().is_some_and(|value| first.is_some_and(|at| value.at != at));
-            if is_next {
-                self.next = values.pop().map(|value| (line, value));
-            } else {
-                self.ready.extend(values.into_iter().map(|value| (line, value)));
-                // A row or a request has all values of its instants.
-                if !self.ready.is_empty() && !matches!(self.decoder, Decoder::Prometheus(_)) {
-                    break;
-                }
+            let values = values.into_iter().map(|value| (line, value)).collect::<Vec<_>>();
+            let Some(first) = all.first() else {
+                is_complete = has_several_instants(&values);
+                all = values;
+                continue;
+            };
+            let is_next = |(_, value): &(u64, GpuValue)| !is_same_instant(first.1.at, value.at);
+            if values.iter().any(is_next) {
+                self.next = values;
+                break;
             }
+            all.extend(values);
         }
         // Utilization first: it has the time of the reading, which the others join.
-        let order =
-            |(_, value): &(u64, GpuValue)| (value.at, value.quantity != Quantity::Utilization);
-        self.ready.make_contiguous().sort_by_key(order);
-        Ok(())
+        all.sort_by_key(|(_, value)| (value.at, value.quantity != Quantity::Utilization));
+        Ok(all)
     }
 
     /// Reads the values of one line; false at the end.
@@ -171,6 +232,37 @@ impl MetricLog {
         }
         Ok(true)
     }
+}
+
+/// The values of each instant, of values in time order.
+fn split(values: Vec<(u64, GpuValue)>) -> Vec<Instant> {
+    let mut instants: Vec<Instant> = Vec::new();
+    for (line, value) in values {
+        match instants.last_mut() {
+            Some(instant) if is_same_instant(instant.at, value.at) => {
+                instant.values.push((line, value));
+            }
+            _ => instants.push(Instant { at: value.at, line, values: vec![(line, value)] }),
+        }
+    }
+    instants
+}
+
+fn has_several_instants(values: &[(u64, GpuValue)]) -> bool {
+    let Some((_, first)) = values.first() else { return false };
+    values.iter().any(|(_, value)| !is_same_instant(first.at, value.at))
+}
+
+fn is_same_instant(first: Timestamp, at: Timestamp) -> bool {
+    first.since(at).max(at.since(first)) <= SAME_INSTANT
+}
+
+/// Records each line of a rejected instant.
+fn reject((instant, jump): Rejection<Instant>, name: &Arc<str>, rejected: &mut RejectedRows) {
+    let mut lines: Vec<u64> = instant.values.iter().map(|(line, _)| *line).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    lines.into_iter().for_each(|line| rejected.record(name, line, &jump));
 }
 
 impl Decoder {

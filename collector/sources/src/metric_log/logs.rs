@@ -134,7 +134,7 @@ impl MetricLogs {
             let file = Path::new(&*name).file_name().and_then(|name| name.to_str());
             let label = (several && !has_uuids).then(|| file.unwrap_or(&name).to_owned());
             let bytes = Box::new(CountingReader::new(log.bytes, Arc::clone(&source.read)));
-            let log = MetricLog::open(name, label, bytes, format, dmon_times)?;
+            let log = MetricLog::open(name, label, bytes, format, dmon_times, HOLD)?;
             source.add(log)?;
         }
         Ok(source)

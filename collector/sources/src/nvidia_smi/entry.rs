@@ -6,6 +6,7 @@ use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::Timestamp;
 
 use super::limits::Limits;
+use crate::clock_jump::Timed;
 
 /// A reading and its context.
 #[derive(Clone, Copy, Debug)]
@@ -28,4 +29,14 @@ impl Entry {
         model: None,
         line: 0,
     };
+}
+
+impl Timed for Entry {
+    fn at(&self) -> Timestamp {
+        self.reading.at
+    }
+
+    fn line(&self) -> u64 {
+        self.line
+    }
 }

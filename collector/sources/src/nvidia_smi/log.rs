@@ -8,11 +8,11 @@ use std::io::Read;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::GpuIdentity;
 
 use super::super::SourceError;
 use super::LogOptions;
-use super::clock_jump::{Clocks, Rejection};
 use super::columns::GpuIdentification;
 use super::decoder::{Decoded, LogDecoder};
 use super::entry::Entry;
@@ -22,6 +22,7 @@ use super::lines::{Lines, MAX_ROW};
 use super::rejected::{RejectReason, RejectedRows};
 use super::row_order::{RowOrder, TickSummary};
 use super::stream;
+use crate::clock_jump::{Clocks, Rejection};
 
 /// Number of rows to read ahead.
 const HEAD: usize = 1_000;
@@ -33,9 +34,9 @@ pub(super) struct Log {
     decoder: LogDecoder,
     /// Assigns rows to GPUs if several are interleaved and nothing else identifies them.
     row_order: Option<RowOrder>,
-    clocks: Clocks,
+    clocks: Clocks<Entry>,
     /// Rows that were rejected by [`Self::next_usual`].
-    rejections: Vec<Rejection>,
+    rejections: Vec<Rejection<Entry>>,
     /// Readings read ahead.
     ready: VecDeque<Entry>,
     entry: Entry,
@@ -93,7 +94,7 @@ impl Log {
             lines,
             decoder,
             row_order: None,
-            clocks: Clocks::new(options.stale_after),
+            clocks: Clocks::new(options.stale_after, MeterConfig::LOG_ALLOWED_LATENESS),
             rejections: Vec::new(),
             ready: VecDeque::new(),
             entry: Entry::EMPTY,
@@ -140,8 +141,8 @@ impl Log {
     /// Advances to the next reading; false at the end.
     #[inline]
     pub(super) fn advance(&mut self, rejected: &mut RejectedRows) -> Result<bool, SourceError> {
-        for (line, reason) in self.rejections.drain(..) {
-            rejected.record(&self.name, line, &reason);
+        for (row, jump) in self.rejections.drain(..) {
+            rejected.record(&self.name, row.line, &jump);
         }
         loop {
             if let Some(entry) = self.ready.pop_front() {
@@ -195,13 +196,14 @@ impl Log {
             }
             if self.clocks.admits(entry.gpu, entry.reading.at) {
                 self.ready.push_back(entry);
-            } else if let Some((line, reason)) = self.clocks.resolve(entry, &mut self.ready) {
-                rejected.record(&self.name, line, &reason);
+            } else if let Some((row, jump)) = self.clocks.resolve(entry.gpu, entry, &mut self.ready)
+            {
+                rejected.record(&self.name, row.line, &jump);
             }
         }
         if matches!(step, Step::End) {
-            for (line, reason) in self.clocks.finish() {
-                rejected.record(&self.name, line, &reason);
+            for (row, jump) in self.clocks.finish() {
+                rejected.record(&self.name, row.line, &jump);
             }
         }
     }
@@ -221,7 +223,7 @@ impl Log {
         entry.line = self.lines.number();
         let is_regular = self.clocks.admits(entry.gpu, entry.reading.at);
         if !is_regular {
-            self.rejections.extend(self.clocks.resolve(*entry, &mut self.ready));
+            self.rejections.extend(self.clocks.resolve(entry.gpu, *entry, &mut self.ready));
         }
         is_regular
     }

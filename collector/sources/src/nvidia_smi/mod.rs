@@ -13,7 +13,6 @@
 mod cell;
 #[cfg(test)]
 mod chunked_reader;
-mod clock_jump;
 mod columns;
 pub mod csv_writer;
 mod decoder;

@@ -4,8 +4,6 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use phasemeter_meter::units::Nanos;
-
 use super::error::HeaderError;
 
 /// Maximum number of rows kept with their reason.
@@ -74,11 +72,6 @@ pub(super) enum RejectReason {
     TooManyGpus(usize),
     #[error("incomplete tick: {found} rows of {expected} GPUs")]
     IncompleteTick { found: usize, expected: usize },
-    #[error(
-        "clock_jump: {:.1} min ahead of the rows next to it, none of which confirms it",
-        .ahead.as_secs_f64() / 60.0
-    )]
-    ClockJump { ahead: Nanos },
     #[error("unusable header: {0}")]
     Header(HeaderError),
     #[error("follows an unusable header")]

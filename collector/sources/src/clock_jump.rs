@@ -1,33 +1,53 @@
-//! Rejects rows whose clock is far ahead of the rows before, unless a second row confirms it.
+//! Rejects rows of a log whose clock is far ahead of the rows before, unless a second row confirms it.
 //!
 //! A single wrong timestamp would extend the bill to it, and all later rows would be late. The first
-//! row of a GPU is also rejected if it is less far ahead, but both rows after it are earlier. Applies
-//! to each GPU of a log, before logs are merged. Must not depend on the values of readings.
+//! row is also rejected if it is less far ahead, but both rows after it are earlier. Applies before logs
+//! are merged. Must not depend on formats, nor on the values of readings.
 
 use std::collections::VecDeque;
 
-use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::staleness;
 use phasemeter_meter::units::{Nanos, Timestamp};
-
-use super::entry::Entry;
-use super::rejected::RejectReason;
 
 /// A jump is longer than this, and longer than [`JUMP`] times `stale_after`.
 const MIN_JUMP: Nanos = Nanos::from_secs(3_600);
 const JUMP: u64 = 100;
 
-/// The clocks of the GPUs of a log.
-#[derive(Debug)]
-pub(super) struct Clocks {
-    gpus: Vec<Clock>,
-    /// As configured; else it is estimated for each GPU.
-    stale_after: Option<Nanos>,
+/// A row, or rows of one instant.
+pub(crate) trait Timed {
+    /// Its time.
+    fn at(&self) -> Timestamp;
+    /// Its line, or the first of them.
+    fn line(&self) -> u64;
 }
 
-/// The clock of one GPU.
-#[derive(Debug, Default)]
-struct Clock {
+/// A row is ahead of those next to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "clock_jump: {:.1} min ahead of the rows next to it, none of which confirms it",
+    .ahead.as_secs_f64() / 60.0
+)]
+pub(crate) struct ClockJump {
+    ahead: Nanos,
+}
+
+/// A rejected row, and why.
+pub(crate) type Rejection<E> = (E, ClockJump);
+
+/// The clocks of the GPUs of a log.
+#[derive(Debug)]
+pub(crate) struct Clocks<E> {
+    gpus: Vec<Clock<E>>,
+    /// As configured; else it is estimated for each GPU.
+    stale_after: Option<Nanos>,
+    allowed_lateness: Nanos,
+}
+
+/// The clock of one GPU, or of a log.
+#[derive(Debug)]
+pub(crate) struct Clock<E> {
+    /// By how much a row may be earlier than one before it.
+    allowed_lateness: Nanos,
     is_running: bool,
     /// The first row, until another row shows whether it is ahead.
     first: Option<First>,
@@ -36,7 +56,7 @@ struct Clock {
     stale_after: Option<Nanos>,
     intervals: Vec<Nanos>,
     /// A row far ahead, which waits for a second one.
-    pending: Option<Box<Entry>>,
+    pending: Option<Box<E>>,
     /// The row far ahead before it.
     rejected: Option<Timestamp>,
 }
@@ -50,18 +70,15 @@ struct First {
     earlier: Option<Timestamp>,
 }
 
-/// The line of a rejected row, and why.
-pub(super) type Rejection = (u64, RejectReason);
-
-impl Clocks {
+impl<E: Timed> Clocks<E> {
     /// Clocks without rows. Without `stale_after` it is estimated.
-    pub(super) const fn new(stale_after: Option<Nanos>) -> Self {
-        Self { gpus: Vec::new(), stale_after }
+    pub(crate) const fn new(stale_after: Option<Nanos>, allowed_lateness: Nanos) -> Self {
+        Self { gpus: Vec::new(), stale_after, allowed_lateness }
     }
 
     /// Whether a row follows the rows before without a jump; then it is admitted.
     #[inline]
-    pub(super) fn admits(&mut self, gpu: usize, at: Timestamp) -> bool {
+    pub(crate) fn admits(&mut self, gpu: usize, at: Timestamp) -> bool {
         let Some(clock) = self.gpus.get_mut(gpu) else { return false };
         let is_regular =
             clock.pending.is_none() && clock.first.is_none() && at.since(clock.newest) <= MIN_JUMP;
@@ -74,85 +91,113 @@ impl Clocks {
     /// Appends a row to `ready`, or keeps it until a second one confirms it. Returns the row that is
     /// rejected by it, if any.
     #[cold]
-    pub(super) fn resolve(
+    pub(crate) fn resolve(
         &mut self,
-        entry: Entry,
-        ready: &mut VecDeque<Entry>,
-    ) -> Option<Rejection> {
-        if self.gpus.len() <= entry.gpu {
-            self.gpus.resize_with(entry.gpu + 1, || Clock::new(self.stale_after));
+        gpu: usize,
+        row: E,
+        ready: &mut VecDeque<E>,
+    ) -> Option<Rejection<E>> {
+        if self.gpus.len() <= gpu {
+            let clock = || Clock::new(self.stale_after, self.allowed_lateness);
+            self.gpus.resize_with(gpu + 1, clock);
         }
-        self.gpus.get_mut(entry.gpu)?.resolve(entry, ready)
+        self.gpus.get_mut(gpu)?.resolve(row, ready)
     }
 
     /// Rejects the rows that were not confirmed until the end.
-    pub(super) fn finish(&mut self) -> Vec<Rejection> {
-        let reject = |clock: &mut Clock| clock.pending.take().map(|row| clock.reject(&row));
-        self.gpus.iter_mut().filter_map(reject).collect()
+    pub(crate) fn finish(&mut self) -> Vec<Rejection<E>> {
+        self.gpus.iter_mut().filter_map(Clock::finish).collect()
     }
 }
 
-impl Clock {
-    fn new(stale_after: Option<Nanos>) -> Self {
-        Self { stale_after, ..Self::default() }
+impl<E: Timed> Clock<E> {
+    /// A clock without rows. Without `stale_after` it is estimated.
+    pub(crate) fn new(stale_after: Option<Nanos>, allowed_lateness: Nanos) -> Self {
+        Self {
+            allowed_lateness,
+            is_running: false,
+            first: None,
+            newest: Timestamp::EPOCH,
+            stale_after,
+            intervals: Vec::new(),
+            pending: None,
+            rejected: None,
+        }
     }
 
-    fn resolve(&mut self, entry: Entry, ready: &mut VecDeque<Entry>) -> Option<Rejection> {
-        let at = entry.reading.at;
+    /// Whether the rows after the first have shown if that is ahead; until then it may be rejected.
+    #[cfg(feature = "mapping")]
+    pub(crate) const fn knows_first(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Rejects the row that was not confirmed until the end.
+    pub(crate) fn finish(&mut self) -> Option<Rejection<E>> {
+        self.first = None;
+        let pending = self.pending.take()?;
+        Some(self.reject(*pending))
+    }
+
+    /// Appends a row to `ready`, or keeps it until a second one confirms it. Returns the row that is
+    /// rejected by it, if any.
+    pub(crate) fn resolve(&mut self, row: E, ready: &mut VecDeque<E>) -> Option<Rejection<E>> {
+        let at = row.at();
         if !self.is_running {
-            self.first = Some(First { at, line: entry.line, earlier: None });
+            self.first = Some(First { at, line: row.line(), earlier: None });
             (self.is_running, self.newest) = (true, at);
-            ready.push_back(entry);
+            ready.push_back(row);
             return None;
         }
         let mut rejection = self.check_first(at, ready);
         if let Some(pending) = self.pending.take() {
-            if at >= pending.reading.at && at.since(pending.reading.at) <= self.reach(&pending) {
-                self.newest = pending.reading.at;
+            let jumped_to = pending.at();
+            if at >= jumped_to && at.since(jumped_to) <= self.reach(jumped_to) {
+                self.newest = jumped_to;
                 let interval = staleness::from_interval(at.since(self.newest));
                 self.stale_after = self.stale_after.map(|known| known.max(interval));
                 self.rejected = None;
                 self.record(at);
-                ready.extend([*pending, entry]);
+                ready.extend([*pending, row]);
                 return rejection;
             }
-            rejection = Some(self.reject(&pending));
-            self.rejected = Some(pending.reading.at);
+            rejection = Some(self.reject(*pending));
+            self.rejected = Some(jumped_to);
         }
         if at.since(self.newest) > MIN_JUMP.max(self.stale_after().saturating_mul(JUMP)) {
-            self.pending = Some(Box::new(entry));
+            self.pending = Some(Box::new(row));
         } else {
             self.rejected = None;
             self.record(at);
-            ready.push_back(entry);
+            ready.push_back(row);
         }
         rejection
     }
 
     /// Rejects the first row if it is ahead of both rows after it, or far ahead of the second.
-    fn check_first(&mut self, at: Timestamp, ready: &mut VecDeque<Entry>) -> Option<Rejection> {
+    fn check_first(&mut self, at: Timestamp, ready: &mut VecDeque<E>) -> Option<Rejection<E>> {
         let first = self.first.take()?;
         let ahead = first.at.since(at);
-        if ahead <= MeterConfig::LOG_ALLOWED_LATENESS {
+        if ahead <= self.allowed_lateness {
             return None;
         }
         if ahead <= MIN_JUMP && first.earlier.is_none() {
             self.first = Some(First { earlier: Some(at), ..first });
             return None;
         }
-        let position = ready.iter().position(|row| row.line == first.line)?;
-        ready.remove(position);
+        let position =
+            ready.iter().position(|row| (row.at(), row.line()) == (first.at, first.line))?;
+        let row = ready.remove(position)?;
         self.newest = first.earlier.map_or(at, |earlier| earlier.max(at));
-        Some((first.line, RejectReason::ClockJump { ahead }))
+        Some((row, ClockJump { ahead }))
     }
 
     /// How far a row may follow a pending one to confirm it: `stale_after`, or three times the
     /// interval before the pending row if no other is known or the row before it was rejected, so
     /// that the rows after a long pause may have another interval.
-    fn reach(&self, pending: &Entry) -> Nanos {
+    fn reach(&self, pending: Timestamp) -> Nanos {
         let is_unknown = self.stale_after.is_none() && self.intervals.is_empty();
         let before = self.rejected.or(is_unknown.then_some(self.newest));
-        let interval = before.map(|before| pending.reading.at.since(before)).unwrap_or_default();
+        let interval = before.map(|before| pending.since(before)).unwrap_or_default();
         staleness::from_interval(interval).max(self.stale_after())
     }
 
@@ -176,35 +221,45 @@ impl Clock {
         self.stale_after.unwrap_or_else(|| staleness::from_intervals(self.intervals.clone()))
     }
 
-    fn reject(&self, row: &Entry) -> Rejection {
-        let ahead = row.reading.at.since(self.newest);
-        (row.line, RejectReason::ClockJump { ahead })
+    fn reject(&self, row: E) -> Rejection<E> {
+        let ahead = row.at().since(self.newest);
+        (row, ClockJump { ahead })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_meter::reading::Reading;
-
     use super::*;
 
     const HOUR: u64 = 3_600;
 
+    /// A row: its line and its time.
+    struct Row(u64, Timestamp);
+
+    impl Timed for Row {
+        fn at(&self) -> Timestamp {
+            self.1
+        }
+
+        fn line(&self) -> u64 {
+            self.0
+        }
+    }
+
     /// The admitted and rejected lines of rows of one GPU at these seconds; the first is line 1.
     fn lines(stale_after: Option<Nanos>, seconds: &[u64]) -> (Vec<u64>, Vec<u64>) {
-        let (mut clocks, mut ready, mut rejected) =
-            (Clocks::new(stale_after), VecDeque::new(), Vec::new());
+        let mut clocks = Clocks::new(stale_after, Nanos::from_secs(2));
+        let (mut ready, mut rejected) = (VecDeque::new(), Vec::new());
         for (line, second) in (1..).zip(seconds) {
-            let reading = Reading::at(Timestamp::from_millis(second * 1_000).unwrap());
-            let entry = Entry { reading, line, ..Entry::EMPTY };
-            if clocks.admits(entry.gpu, reading.at) {
-                ready.push_back(entry);
-            } else if let Some((line, _)) = clocks.resolve(entry, &mut ready) {
-                rejected.push(line);
+            let at = Timestamp::from_millis(second * 1_000).unwrap();
+            if clocks.admits(0, at) {
+                ready.push_back(Row(line, at));
+            } else if let Some((row, _)) = clocks.resolve(0, Row(line, at), &mut ready) {
+                rejected.push(row.0);
             }
         }
-        rejected.extend(clocks.finish().iter().map(|(line, _)| *line));
-        (ready.iter().map(|entry| entry.line).collect(), rejected)
+        rejected.extend(clocks.finish().iter().map(|(row, _)| row.0));
+        (ready.iter().map(|row| row.0).collect(), rejected)
     }
 
     #[test]
