@@ -205,7 +205,7 @@ pub(crate) fn otlp_request(bytes: &[u8]) {
             let mut buffer = ReadingBuffer::new(Nanos::SECOND, None, None);
             let exclusions = Exclusions::default();
             let mut intake = Intake::new(MAPPINGS.clone(), exclusions, String::new());
-            intake.take(&request, Nanos::ZERO, &mut buffer);
+            intake.take(&request, Timestamp::LAST, Nanos::ZERO, &mut buffer);
             assert!(buffer.release_all().len() as u64 <= received.items());
             let filter = SpanFilter { selections: vec!["*".parse().unwrap()], weight: None };
             let (rest, spans) = filter.split(received.clone());

@@ -12,7 +12,7 @@ use phasemeter_otlp::delivery::Destination;
 use phasemeter_otlp::experiment::{
     Attributes, Experiment, ExperimentKind, SERVICE_INSTANCE_ID, TraceId,
 };
-use phasemeter_sources::clock::Clock;
+use phasemeter_sources::clock::{Clock, wall_time};
 use phasemeter_sources::mapping::ReadingBuffer;
 use phasemeter_workload::held::{HeldWork, WorkDone};
 use phasemeter_workload::ledger::WorkLedger;
@@ -125,7 +125,8 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         state.iter_mut().for_each(|state| state.step(pipeline, gpus, is_delivered));
     })?;
     receiving.stop();
-    let Metering { run, billing, spans, work_by_hour, dropped } = gateway.finish(&metered)?;
+    let Metering { run, billing, spans, work_by_hour, dropped, ahead } =
+        gateway.finish(&metered)?;
     if let Some(Err(error)) = otlp_file.map(phasemeter_otlp::OtlpFile::finish) {
         stop_file(&error);
     }
@@ -144,7 +145,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         rejected_total: 0,
         assumptions: Vec::new(),
         sampling: [
-            sentences(&billing.summary(), dropped),
+            sentences(&billing.summary(), dropped, ahead),
             spans.as_ref().map(span_pricing::sentences).unwrap_or_default(),
         ]
         .concat(),
@@ -176,8 +177,10 @@ struct Metering {
     billing: GatewayBilling,
     spans: Option<SpanSummary>,
     work_by_hour: WorkByHour,
-    /// Values that were dropped.
+    /// Values that arrived too late, or of too many GPUs or counters.
     dropped: u64,
+    /// Values that were far ahead of the clock.
+    ahead: u64,
 }
 
 /// Spans are charged for the GPUs of the buffer, which are known before their first reading is metered.
@@ -236,9 +239,9 @@ impl Gateway<'_> {
             Metered::Metrics(received) => {
                 // It was decoded before it was accepted.
                 let Ok(request) = received.decode() else { return };
-                let arrived = Nanos::from(self.started.elapsed());
-                self.intake.take(&request, arrived, &mut self.buffer);
-                for WorkDone { at, unit, count } in self.counters.take(&request) {
+                let (arrived, now) = (Nanos::from(self.started.elapsed()), wall_time());
+                self.intake.take(&request, now, arrived, &mut self.buffer);
+                for WorkDone { at, unit, count } in self.counters.take(&request, now) {
                     self.work.add(at, unit, count, arrived);
                 }
             }
@@ -290,7 +293,9 @@ impl Gateway<'_> {
         self.record(work);
         let released = self.buffer.release_all();
         self.meter(&released)?;
-        let Self { mut pipeline, spans, scheduler, billing, buffer, ledger, counters, .. } = self;
+        let Self {
+            mut pipeline, spans, scheduler, billing, buffer, ledger, intake, counters, ..
+        } = self;
         pipeline.finish_gpus(billing.gpus())?;
         let finish = |mut pricing: SpanPricing| {
             pricing.costs().add_gpus(buffer.identities());
@@ -299,7 +304,8 @@ impl Gateway<'_> {
         let spans = spans.map(finish).transpose()?;
         let run = pipeline.finish(billing.gpus(), |window| scheduler.finish(window))?;
         let dropped = buffer.dropped() + counters.dropped();
-        Ok(Metering { run, billing, spans, work_by_hour: by_hour(&ledger), dropped })
+        let ahead = intake.ahead() + counters.ahead();
+        Ok(Metering { run, billing, spans, work_by_hour: by_hour(&ledger), dropped, ahead })
     }
 }
 
@@ -311,7 +317,7 @@ fn identify(experiment: &mut Experiment) -> String {
 }
 
 /// What was not billed, and why.
-fn sentences(summary: &GatewaySummary, dropped: u64) -> Vec<String> {
+fn sentences(summary: &GatewaySummary, dropped: u64, ahead: u64) -> Vec<String> {
     let GatewaySummary { started, gaps, gap_time, billed_elsewhere, billed_twice, late } = *summary;
     let seconds = |time: Nanos| format!("{:.1} s", time.as_secs_f64());
     let mut sentences = Vec::new();
@@ -334,6 +340,10 @@ fn sentences(summary: &GatewaySummary, dropped: u64) -> Vec<String> {
     if billed_twice > Nanos::ZERO {
         let time = seconds(billed_twice);
         sentences.push(format!("{time} billed twice: other meters reported after --hold"));
+    }
+    if ahead > 0 {
+        let clock = "over 1 h ahead of this machine's clock";
+        sentences.push(format!("{ahead} values were {clock} and were dropped"));
     }
     if late + dropped > 0 {
         sentences.push(format!("{} values arrived too late and were dropped", late + dropped));

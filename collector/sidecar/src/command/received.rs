@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
+use phasemeter_sources::clock::wall_time;
 use phasemeter_workload::held::WorkDone;
 
 use super::span_pricing::{self, GpuNumbers, SpanPricing};
@@ -104,7 +105,7 @@ impl ReceivedTelemetry {
                 // It was decoded before it was accepted.
                 let Ok(request) = received.decode() else { return };
                 let wall = pipeline.wall();
-                for done in self.counters.take(&request) {
+                for done in self.counters.take(&request, wall_time()) {
                     let done = WorkDone { at: wall.instant(done.at), ..done };
                     work.record(pipeline, &done);
                 }

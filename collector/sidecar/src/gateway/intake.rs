@@ -5,13 +5,15 @@
 
 use std::collections::BTreeSet;
 
-use phasemeter_meter::units::Nanos;
+use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::Request;
 use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
 use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
 use phasemeter_sources::mapping::{Mappings, Point, ReadingBuffer};
 use tracing::warn;
+
+use super::clock_check::ClockCheck;
 
 /// The beginning of the names of Phasemeter's scopes.
 pub(super) const OWN_SCOPE: &str = "phasemeter";
@@ -35,20 +37,33 @@ pub struct Intake {
     exclusions: Exclusions,
     /// The instance ID of the gateway's own metrics, which may come back.
     own_instance: String,
+    clock: ClockCheck,
 }
 
 impl Intake {
     /// Takes what `mappings` recognize. `own_instance` is the instance ID of what this gateway sends.
     #[must_use]
-    pub const fn new(mappings: Mappings, exclusions: Exclusions, own_instance: String) -> Self {
-        Self { mappings, exclusions, own_instance }
+    pub fn new(mappings: Mappings, exclusions: Exclusions, own_instance: String) -> Self {
+        Self { mappings, exclusions, own_instance, clock: ClockCheck::default() }
     }
 
-    /// Adds the values of a request that arrived at this time to the buffer. Values that contradict
-    /// their mapping are logged, once per metric.
-    pub fn take(&mut self, request: &Request, arrived: Nanos, buffer: &mut ReadingBuffer) {
+    /// Number of values that were dropped, since they were far ahead of this machine's clock.
+    #[must_use]
+    pub const fn ahead(&self) -> u64 {
+        self.clock.dropped()
+    }
+
+    /// Adds the values of a request to the buffer. It arrived `now` by the wall clock, and at `arrived`
+    /// by one that never steps. Values that contradict their mapping are logged, once per metric.
+    pub fn take(
+        &mut self,
+        request: &Request,
+        now: Timestamp,
+        arrived: Nanos,
+        buffer: &mut ReadingBuffer,
+    ) {
         let Request::Metrics(request) = request else { return };
-        let Self { mappings, exclusions, own_instance } = self;
+        let Self { mappings, exclusions, own_instance, clock } = self;
         let known = &*mappings;
         let is_wanted = |scope: &str, metric: &str| match scope.starts_with(OWN_SCOPE) {
             true => metric == COST,
@@ -65,6 +80,9 @@ impl Intake {
             }
             let label = |name: &str| point.label(name);
             let NumberPoint { metric, at, number, .. } = point;
+            if !clock.admits(metric, at, now) {
+                continue;
+            }
             match mappings.read(&Point { metric, label: &label, at, number }) {
                 Ok(Some(value)) => {
                     let host = value.gpu.host.as_ref();

@@ -14,6 +14,7 @@
 //! line or on reports.
 
 mod billing;
+mod clock_check;
 mod forwarder;
 mod intake;
 mod release;

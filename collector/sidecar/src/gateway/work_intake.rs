@@ -10,24 +10,27 @@ use phasemeter_workload::counters::{CounterPoint, WorkCounters};
 use phasemeter_workload::held::WorkDone;
 use phasemeter_workload::mapping::WorkMappings;
 
+use super::clock_check::ClockCheck;
+
 /// Counts work.
 #[derive(Debug)]
 pub struct CounterIntake {
     mappings: WorkMappings,
     counters: WorkCounters,
+    clock: ClockCheck,
 }
 
 impl CounterIntake {
     /// Counts what `mappings` know, in a run that began at this instant.
     #[must_use]
     pub fn new(mappings: WorkMappings, run: Timestamp) -> Self {
-        Self { mappings, counters: WorkCounters::new(run) }
+        Self { mappings, counters: WorkCounters::new(run), clock: ClockCheck::default() }
     }
 
-    /// The work by which the counters of a request increase.
-    pub fn take(&mut self, request: &Request) -> Vec<WorkDone> {
+    /// The work by which the counters of a request increase, which arrived `now` by the wall clock.
+    pub fn take(&mut self, request: &Request, now: Timestamp) -> Vec<WorkDone> {
         let Request::Metrics(request) = request else { return Vec::new() };
-        let Self { mappings, counters } = self;
+        let Self { mappings, counters, clock } = self;
         let mut done = Vec::new();
         counter_points(
             request,
@@ -36,7 +39,7 @@ impl CounterIntake {
                 let CounterView { metric, is_histogram, is_delta, start, at, value, stream } =
                     point;
                 let Some(counter) = mappings.find(metric) else { return };
-                if counter.is_histogram != is_histogram {
+                if counter.is_histogram != is_histogram || !clock.admits(metric, at, now) {
                     return;
                 }
                 let point = match (is_delta, start) {
@@ -51,6 +54,12 @@ impl CounterIntake {
             },
         );
         done
+    }
+
+    /// Number of points that were dropped, since they were far ahead of this machine's clock.
+    #[must_use]
+    pub const fn ahead(&self) -> u64 {
+        self.clock.dropped()
     }
 
     /// Number of points that were dropped: there are too many counters.

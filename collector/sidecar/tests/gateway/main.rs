@@ -218,6 +218,28 @@ fn pause_between_readings_is_an_event_and_not_billed() {
     assert_eq!(cost, of([("underutilized", (11 * 15 + 45 + 11 * 15) * NANO_USD)]));
 }
 
+/// Scenario: the second reading of a GPU has a time years ahead.
+/// Guarantee: it is logged once by metric and counted in the report; the bill is that of the others.
+#[test]
+fn point_far_ahead_of_the_clock_is_dropped() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &[]);
+    let client = client(&gateway.endpoint());
+    for i in 0..12 {
+        let ahead = if i == 1 { 20 * 365 * 86_400 } else { 0 };
+        client.enqueue(page(GPU, START + i * 15 + ahead, 50.0));
+    }
+    assert!(client.flush(SOON).all_sent());
+    let (_, report, log) = gateway.stop_with_log();
+    assert_eq!(log.matches("ahead of this machine's clock; all that are more").count(), 1, "{log}");
+    assert!(
+        report["sampling"].to_string().contains("over 1 h ahead of this machine"),
+        "{report:#}"
+    );
+    let cost = nonzero(sums(&metered(&backend), "phasemeter.gpu.cost"));
+    assert_eq!(cost, of([("underutilized", 11 * 15 * NANO_USD)]));
+}
+
 #[test]
 fn metric_that_contradicts_its_mapping_is_refused_by_name() {
     let backend = MockBackend::start([]);
