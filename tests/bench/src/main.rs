@@ -24,7 +24,7 @@ mod speed;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus};
+use std::process::{Command, ExitCode, ExitStatus};
 
 use fake_nvml::install::InstallError;
 use paths::Paths;
@@ -50,6 +50,9 @@ fn bench() -> Result<(), BenchError> {
     if parts.is_empty() {
         parts = PARTS.map(str::to_owned).to_vec();
     }
+    if parts.len() > 1 {
+        return each_in_a_process(&parts);
+    }
     for part in parts {
         match part.as_str() {
             "live" => live::bench(&paths)?,
@@ -62,6 +65,24 @@ fn bench() -> Result<(), BenchError> {
             "situations" => situations::bench(&paths)?,
             "fleets" => fleets::bench(&paths)?,
             _ => return Err(BenchError::UnknownPart(part)),
+        }
+    }
+    Ok(())
+}
+
+/// Runs each part in a process of its own: the peak memory that Linux reports of a program is at least
+/// that of the process that started it.
+fn each_in_a_process(parts: &[String]) -> Result<(), BenchError> {
+    let program = std::env::current_exe().map_err(BenchError::CurrentExe)?;
+    for part in parts {
+        if !PARTS.contains(&part.as_str()) {
+            return Err(BenchError::UnknownPart(part.clone()));
+        }
+        let status = Command::new(&program).arg(part).status();
+        let name = || format!("the part {part}");
+        let status = status.map_err(|source| BenchError::Start { program: name(), source })?;
+        if !status.success() {
+            return Err(BenchError::Failed { program: name(), status });
         }
     }
     Ok(())
