@@ -33,14 +33,16 @@ POLICIES := $(notdir $(wildcard wasm-rules/policies/*))
 POLICIES_BUILT := wasm-rules/target/wasm32-unknown-unknown/release
 # Prints the module that Cargo builds for $policy: file names have underscores.
 MODULE = echo "$(POLICIES_BUILT)/$$(echo $$policy | tr - _).wasm"
+# Named otherwise, so that `make -n` does not run the recipes that contain it.
+MAKE_ALSO = $(MAKE) --no-print-directory
 IN_POLICIES := cd wasm-rules &&
 BUILT := $${CARGO_TARGET_DIR:-target}/demo/phasemeter
 UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-backends stress soak-live policies bench fuzz mutants advisories collector toolchain \
-    build-policies compare-policies compare-demo deny peers
+.PHONY: help demo test test-demo test-backends stress soak-live policies bench fuzz mutants advisories \
+    collector toolchain build-policies compare-policies deny peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,7 +51,7 @@ demo: toolchain ## report on eight simulated GPUs; no GPU needed
 	@[ -x $(BUILT) ] || echo "Building the demo: $(DEMO_CRATES) crates, about $(DEMO_MINUTES) minutes on two cores. No GPU needed."
 	@cargo run $$($(UP_TO_DATE) && echo --quiet) --locked -p phasemeter $(DEMO_FLAGS) -- demo
 
-test: toolchain ## check everything written in Rust: format, lints, tests, policies, licenses
+test: toolchain ## check everything written in Rust: format, lints, tests, policies
 	@.ci/steps \
 	    'format: cargo fmt --all --check' \
 	    'build: cargo test --workspace --locked --no-run' \
@@ -57,15 +59,20 @@ test: toolchain ## check everything written in Rust: format, lints, tests, polic
 	    'policies, format: $(IN_POLICIES) cargo fmt --all --check' \
 	    'policies, lints: $(IN_POLICIES) cargo clippy --workspace --all-targets --locked -- -D warnings' \
 	    'policies, tests: $(IN_POLICIES) cargo test --workspace --locked --no-fail-fast' \
-	    'policies, committed builds: $(MAKE) --no-print-directory compare-policies' \
-	    'dependencies: $(MAKE) --no-print-directory deny' \
+	    'policies, committed builds: $(MAKE_ALSO) compare-policies' \
 	    'lints: cargo clippy --workspace --all-targets --locked -- -D warnings' \
-	    'demo, lints: cargo clippy --locked -p phasemeter $(filter-out --profile demo,$(DEMO_FLAGS)) -- -D warnings' \
-	    'demo, report: $(MAKE) --no-print-directory compare-demo' \
 	    --then \
 	    'tests: cargo test --workspace --locked --no-fail-fast'
 
-test-backends: toolchain ## run the tests with a real Collector and Prometheus, other languages, SQL engines, the OpenTelemetry SDK and NVML's client for Python
+test-demo: toolchain ## check that what `make demo` builds passes the lints and reports what a full build does
+	@cargo clippy --locked -p phasemeter $(filter-out --profile demo,$(DEMO_FLAGS)) -- -D warnings
+	@reports=$$(mktemp -d) && trap 'rm -r "$$reports"' EXIT && \
+	cargo test --quiet --workspace --locked --no-run && \
+	$${CARGO_TARGET_DIR:-target}/debug/phasemeter demo > "$$reports/full" && \
+	cargo run --quiet --locked -p phasemeter $(DEMO_FLAGS) -- demo > "$$reports/demo" && \
+	cmp "$$reports/full" "$$reports/demo"
+
+test-backends: toolchain ## run the tests with a real Collector and Prometheus, other languages, SQL engines, the OpenTelemetry SDK and NVML's client for Python; check the dependencies' licenses
 	@.ci/backends
 
 policies: build-policies ## rebuild the default policies into wasm-rules/dist
@@ -136,18 +143,10 @@ compare-policies: build-policies
 	    fi || status=1; \
 	done; exit $$status
 
-# What `make demo` builds must report what the full build reports.
-compare-demo: toolchain
-	@reports=$$(mktemp -d) && trap 'rm -r "$$reports"' EXIT && \
-	cargo test --quiet --workspace --locked --no-run && \
-	$${CARGO_TARGET_DIR:-target}/debug/phasemeter demo > "$$reports/full" && \
-	cargo run --quiet --locked -p phasemeter $(DEMO_FLAGS) -- demo > "$$reports/demo" && \
-	cmp "$$reports/full" "$$reports/demo"
-
 # Bans, licenses and sources of all dependencies. Skipped if cargo-deny cannot be installed; if CI
 # is set, that fails, and known vulnerabilities are checked if their database can be reached.
 deny:
-	@if ! $(MAKE) --no-print-directory $(DENY); then \
+	@if ! $(MAKE_ALSO) $(DENY); then \
 	    echo 'SKIPPED: dependencies (cargo-deny, which checks them, cannot be installed)'; \
 	    [ -z "$$CI" ]; exit; \
 	fi; \
