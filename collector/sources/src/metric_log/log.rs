@@ -1,4 +1,5 @@
-//! One log of metrics: decodes its lines into values of GPUs, those of one instant together.
+//! One log of metrics: decodes its lines into values of GPUs, those of one instant together, without
+//! instants whose clock is far ahead.
 //!
 //! Must not depend on other logs.
 
