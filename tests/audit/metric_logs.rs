@@ -334,6 +334,39 @@ fn instant_far_ahead_is_rejected() {
     }
 }
 
+/// Scenario: a page of dcgm-exporter has profiling metrics.
+/// Guarantee: policies get them, as those of a log of `nvidia-smi`.
+#[test]
+fn activity_of_dcgm_is_in_windows() {
+    let dir = tempfile::tempdir().unwrap();
+    let [path, window] = ["page.prom", "one.window.json"].map(|name| dir.path().join(name));
+    let metrics = [
+        ("DCGM_FI_DEV_GPU_UTIL", "90"),
+        ("DCGM_FI_DEV_MEM_COPY_UTIL", "40"),
+        ("DCGM_FI_PROF_SM_ACTIVE", "0.5"),
+        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0.3"),
+        ("DCGM_FI_PROF_DRAM_UTIL_RATIO", "0.6"),
+    ];
+    let mut log = String::new();
+    for at in (0..120).map(|tick| START + 15_000 * tick) {
+        for (metric, number) in metrics {
+            writeln!(log, "{metric}{} {number} {at}", labels(0)).unwrap();
+        }
+    }
+    fs::write(&path, log).unwrap();
+    let report = Phasemeter::audit().arg(&path).arg("--dump-windows").arg(&window).report();
+    assert_eq!(report["gpus"][0]["utilization"]["basis"], "dcgm.gpu");
+    let window: Value = serde_json::from_slice(&fs::read(&window).unwrap()).unwrap();
+    let gpu = &window["window"]["gpus"][0];
+    let sensors = &gpu["sensors"];
+    for (name, expected) in [("sm_activity", 0.5), ("tensor_activity", 0.3), ("dram_activity", 0.6)]
+    {
+        assert_eq!(sensors[name], expected, "{sensors:#}");
+    }
+    let metrics = gpu["metrics"].to_string();
+    assert!(metrics.contains("memory.utilization"), "{metrics}");
+}
+
 /// Scenario: dcgm-exporter repeats an old XID error, then reports another one, twice.
 /// Guarantee: the new one is an event and counts once; the old one, of unknown time, does not.
 #[test]

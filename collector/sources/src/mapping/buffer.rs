@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MIG_PROFILES, MissingReason, Reading};
 use phasemeter_meter::staleness;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
@@ -368,6 +369,9 @@ impl Instant {
         let reading = &mut self.reading;
         match value {
             Value::Utilization(basis, utilization) => {
+                if basis == Basis::DcgmSm {
+                    reading.device.set_share(DeviceColumn::Sm, Some(utilization));
+                }
                 self.utilization.retain(|(known, _)| *known != basis);
                 self.utilization.push((basis, utilization));
             }
@@ -379,6 +383,7 @@ impl Instant {
             Value::SmClock(clock) => reading.sm_clock = Some(clock),
             Value::MemoryClock(clock) => reading.memory_clock = Some(clock),
             Value::Xid(code) => self.xid = Some(code),
+            Value::Device(column, share) => reading.device.set_share(column, Some(share)),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A unit is stated, never guessed from values: values that contradict it are an error. Must not
 //! depend on the names of metrics.
 
+use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, PPM, Utilization,
@@ -33,6 +34,18 @@ pub enum Quantity {
     MemoryClock,
     /// The last XID error, zero if there was none.
     Xid,
+    /// Multiprocessors with at least one warp.
+    SmActivity,
+    /// Activity of the tensor cores.
+    TensorActivity,
+    /// Use of the memory's bandwidth.
+    DramActivity,
+    /// Share of the time in which memory was read or written.
+    MemoryUtilization,
+    /// Use of the video encoder.
+    Encoder,
+    /// Use of the video decoder.
+    Decoder,
 }
 
 /// The unit of a metric, in UCUM's notation if it has one.
@@ -97,7 +110,13 @@ impl Quantity {
     #[must_use]
     pub const fn permits(self, unit: Unit) -> bool {
         match self {
-            Self::Utilization => matches!(unit, Unit::Percent | Unit::Ratio | Unit::Ambiguous),
+            Self::Utilization
+            | Self::SmActivity
+            | Self::TensorActivity
+            | Self::DramActivity
+            | Self::MemoryUtilization
+            | Self::Encoder
+            | Self::Decoder => matches!(unit, Unit::Percent | Unit::Ratio | Unit::Ambiguous),
             Self::MemoryUsed | Self::MemoryTotal => matches!(unit, Unit::By | Unit::MiBy),
             Self::Power => matches!(unit, Unit::W | Unit::Milliwatts),
             Self::Energy => matches!(unit, Unit::J | Unit::Millijoules),
@@ -114,6 +133,7 @@ impl Quantity {
             let megahertz = u32::try_from(scaled(hertz)?);
             megahertz.map(Megahertz).map_err(|_| UnitError::OutOfRange)
         };
+        let share = |column| Ok(Value::Device(column, utilization(unit, number)?));
         let by = match unit {
             Unit::MiBy => 1_048_576.0,
             Unit::W | Unit::J => 1e3,
@@ -137,6 +157,12 @@ impl Quantity {
             Self::SmClock => Value::SmClock(clock(by)?),
             Self::MemoryClock => Value::MemoryClock(clock(by)?),
             Self::Xid => Value::Xid(scaled(by)?),
+            Self::SmActivity => share(DeviceColumn::Sm)?,
+            Self::TensorActivity => share(DeviceColumn::Tensor)?,
+            Self::DramActivity => share(DeviceColumn::Dram)?,
+            Self::MemoryUtilization => share(DeviceColumn::MemoryUtilization)?,
+            Self::Encoder => share(DeviceColumn::Encoder)?,
+            Self::Decoder => share(DeviceColumn::Decoder)?,
         })
     }
 }

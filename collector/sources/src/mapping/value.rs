@@ -1,5 +1,6 @@
 //! A value of a reading. Must not depend on where it comes from.
 
+use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Utilization};
 
@@ -24,4 +25,6 @@ pub enum Value {
     MemoryClock(Megahertz),
     /// The last XID error, zero if there was none.
     Xid(u64),
+    /// A share that only some sources have.
+    Device(DeviceColumn, Utilization),
 }
