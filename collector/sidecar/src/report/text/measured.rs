@@ -36,6 +36,9 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.fact("Experiment", &id.into_iter().chain([trace]).collect::<Vec<_>>(), SEPARATOR);
 }
 
+/// A longer update period is stated to hide shorter bursts.
+const FAST_UPDATES: Nanos = Nanos::SECOND;
+
 /// The basis of utilization, and how often it changes.
 fn utilization(gpus: &[Gpu]) -> Vec<String> {
     let mut bases: Vec<&str> = gpus.iter().filter_map(|gpu| gpu.utilization.basis).collect();
@@ -54,7 +57,11 @@ fn utilization(gpus: &[Gpu]) -> Vec<String> {
     });
     let period = period.unwrap_or_else(|| "update period unknown: too few changes".to_owned());
     let polled = if bases == [Basis::NvmlGpu.name()] { ", polled" } else { "" };
-    vec![format!("{}{polled}", bases.join(", ")), period]
+    let mut facts = vec![format!("{}{polled}", bases.join(", ")), period];
+    if periods().max().is_some_and(|high| high.0 >= FAST_UPDATES) {
+        facts.push("shorter bursts are not seen".to_owned());
+    }
+    facts
 }
 
 fn unobserved(report: &Report) -> Vec<String> {
