@@ -13,7 +13,7 @@ use crate::oracle::{ORACLE_ACCOUNTS, OracleAccount};
 use crate::phasemeter::Phasemeter;
 use crate::reference::{self, Expected};
 use crate::report::{self, list, millis, nanos};
-use crate::{calendar, otlp, trace};
+use crate::{calendar, otlp, promises, trace};
 
 /// $3.30 per GPU-hour, not a whole number of nano-dollars per second.
 const RATE: i128 = 3_300_000_000;
@@ -38,6 +38,8 @@ fn recorded_logs_match_oracle() {
         let path = dir.join(name);
         let text = fs::read_to_string(&path).unwrap();
         check(name, &text, &[path.to_str().unwrap()], 1, 0);
+        let report = Phasemeter::audit().args(["--price", "3.3"]).arg(&path).report();
+        promises::check(&report, name);
     }
 }
 

@@ -74,6 +74,15 @@ pub(crate) fn page_of_host(gpu: &str, host: &str, at: u64, percent: f64) -> Enco
     metrics(scope, vec![text("service.name", "dcgm")], all)
 }
 
+/// Utilization of a GPU by OpenTelemetry's conventions, from this scope.
+pub(crate) fn hardware(gpu: &str, scope: &str, at: u64) -> EncodedRequest {
+    let attributes = vec![text("hw.id", gpu), text("hw.type", "gpu")];
+    let data_points = vec![point(attributes, 0, at, 0.5)];
+    let data = Some(Data::Gauge(Gauge { data_points }));
+    let metric = Metric { name: "hw.gpu.utilization".to_owned(), data, ..Metric::default() };
+    metrics(scope, vec![text("service.name", "any")], vec![metric])
+}
+
 /// A scrape with everything that the mappings read.
 pub(crate) fn full_page(gpu: &str, at: u64, percent: f64) -> EncodedRequest {
     let labels = || vec![text("UUID", gpu), text("modelName", "NVIDIA L4")];

@@ -218,6 +218,26 @@ fn pause_between_readings_is_an_event_and_not_billed() {
     assert_eq!(cost, of([("underutilized", (11 * 15 + 45 + 11 * 15) * NANO_USD)]));
 }
 
+/// Scenario: what another Phasemeter exports about a GPU passes, besides its cost.
+/// Guarantee: it is not metered again.
+#[test]
+fn metrics_of_phasemeter_are_not_metered() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &[]);
+    let client = client(&gateway.endpoint());
+    (0..12).for_each(|i| client.enqueue(dcgm::hardware(GPU, "phasemeter", START + i * 15)));
+    assert!(client.flush(SOON).all_sent());
+    let (_, report) = gateway.stop();
+    assert_eq!(report["gpus"], serde_json::json!([]), "{report:#}");
+
+    let gateway = Gateway::start(&backend, &[]);
+    let client = process::client(&gateway.endpoint());
+    (0..12).for_each(|i| client.enqueue(dcgm::hardware(GPU, "another", START + i * 15)));
+    assert!(client.flush(SOON).all_sent());
+    let (_, report) = gateway.stop();
+    assert_eq!(report["gpus"][0]["uuid"], GPU, "{report:#}");
+}
+
 /// Scenario: the second reading of a GPU has a time years ahead.
 /// Guarantee: it is logged once by metric and counted in the report; the bill is that of the others.
 #[test]
