@@ -11,8 +11,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fake_nvml::Fake;
+
 use crate::otelcol::{Collector, Otelcol};
 use crate::otlp::Captured;
+use crate::server::free_ports;
 
 const GPU: &str = "GPU-604ac76c-d9cf-fef3-62e9-d92044ab6e52";
 
@@ -172,4 +175,54 @@ fn scraped_page_comes_back_with_its_bill_to_the_nano_dollar() {
     // Scrapes have whole milliseconds, which cost whole nano-dollars.
     let cost = expected(|nanos| nanos / 1_000_000 * (NANO_USD / 1_000));
     assert_eq!(sums(&captured, "phasemeter.gpu.cost"), cost);
+}
+
+/// Scenario: dcgm-exporter's page of a GPU passes through a real Collector and the gateway. An agent meters
+/// the same GPU for a part of the time, and sends through the same gateway.
+/// Guarantee: the agent bills its time, and the gateway what is before and after it. No time is billed twice.
+#[test]
+fn gpu_that_an_agent_meters_too_is_billed_once() {
+    let Some(otelcol) = Otelcol::find() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let [address] = free_ports();
+    let exporter = serve(|| page(50)).to_string();
+    let listen = address.to_string();
+    let variables = [
+        ("OTELCOL_DCGM_EXPORTER", exporter.as_str()),
+        ("OTELCOL_GATEWAY", &listen),
+        ("OTELCOL_SCRAPE_INTERVAL", "1s"),
+    ];
+    let collector = otelcol.start_with(&["collector.yaml", "gateway.yaml"], &variables);
+    let mut gateway = start_gateway(&collector, &listen, &[]);
+    thread::sleep(STRETCH);
+    let script = format!("[[device]]\nuuid = \"{GPU}\"\n[[device.phase]]\nutilization = 50\n");
+    let fake = Fake::install(directory.path(), &script).unwrap();
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    agent.env_clear().envs(fake.environment()).env("PATH", "/usr/bin:/bin");
+    agent.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{listen}"));
+    agent.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc").env("OTEL_METRIC_EXPORT_INTERVAL", "2000");
+    agent.args(["run", "--price", "3.6", "--no-default-policies", "--", "sleep", "7"]);
+    let output = agent.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    thread::sleep(STRETCH);
+    phasemeter_process::send(gateway.id(), TERM).unwrap();
+    assert!(gateway.wait().unwrap().success());
+    let captured = collector.captured();
+
+    let scrapes = points(&captured);
+    let (first, last) = (*scrapes.keys().next().unwrap(), *scrapes.keys().next_back().unwrap());
+    let own = captured.streams("phasemeter.gpu.cost").into_values();
+    let (of_gateway, of_agent): (Vec<_>, Vec<_>) =
+        own.flat_map(|stream| stream.points).partition(|point| point.start == first);
+    let (begin, end) = (of_agent[0].start, of_agent.iter().map(|it| it.time).max().unwrap());
+    assert!(first < begin && end < last, "{first} {begin} {end} {last}");
+    assert!(of_agent.iter().all(|point| point.start == begin), "one agent");
+    // A scrape counts up to the next one: what is between the agent's end and the next has none.
+    let next = *scrapes.range(end..).next().unwrap().0;
+    let expected = (begin - first) + (last - next);
+    let latest = of_gateway.iter().map(|point| point.time).max().unwrap();
+    let billed = of_gateway.iter().filter(|point| point.time == latest).map(|it| it.value);
+    let billed = (billed.sum::<f64>() * 1e9).round() as u64;
+    // Nano-dollars of time that is not whole milliseconds are rounded, once per phase and stretch.
+    assert!(billed.abs_diff(expected / 1_000) <= 8, "{billed} nano-dollars of {expected} ns");
 }

@@ -102,7 +102,7 @@ impl Drop for Server {
 }
 
 /// Local ports that were free a moment ago.
-fn free_ports<const N: usize>() -> [SocketAddr; N] {
+pub(crate) fn free_ports<const N: usize>() -> [SocketAddr; N] {
     let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap())
 }

@@ -173,6 +173,16 @@ pub mod attribute {
     pub const WORK_TOKENS: &str = "phasemeter.work.tokens";
     /// The unit of work.
     pub const WORK_UNIT: &str = "phasemeter.work.unit";
+    /// Dollars of an experiment per unit of work, which is an epoch.
+    pub const WORK_UNIT_COST_EPOCHS: &str = "phasemeter.work.unit_cost.epochs";
+    /// Dollars of an experiment per unit of work, which is a request.
+    pub const WORK_UNIT_COST_REQUESTS: &str = "phasemeter.work.unit_cost.requests";
+    /// Dollars of an experiment per unit of work, which is a training sample.
+    pub const WORK_UNIT_COST_SAMPLES: &str = "phasemeter.work.unit_cost.samples";
+    /// Dollars of an experiment per unit of work, which is an optimizer step.
+    pub const WORK_UNIT_COST_STEPS: &str = "phasemeter.work.unit_cost.steps";
+    /// Dollars of an experiment per unit of work, which is a token.
+    pub const WORK_UNIT_COST_TOKENS: &str = "phasemeter.work.unit_cost.tokens";
     /// What kind of workload this is, as declared by its resource.
     pub const WORKLOAD: &str = "phasemeter.workload";
 }
@@ -182,6 +192,10 @@ pub mod metric {
     /// Cost of GPU time that spans of the workload have, and that none will have. Sums to the bill
     /// at the end.
     pub const ATTRIBUTION_COST: &str = "phasemeter.attribution.cost";
+    /// Cost of GPU time that is not divided yet, since spans wait for it or may arrive late. With
+    /// both states of phasemeter.attribution.cost it is the bill, at each export. After a kill, no
+    /// span has what it was last.
+    pub const ATTRIBUTION_PENDING: &str = "phasemeter.attribution.pending";
     /// Capacity of the queue, over all signals.
     pub const EXPORTER_QUEUE_CAPACITY: &str = "phasemeter.exporter.queue.capacity";
     /// Size of encoded requests queued or in flight.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use phasemeter_meter::reading::{Basis, MIG_PROFILES, MissingReason};
-use phasemeter_meter::units::{Milliwatts, Nanos, Timestamp, Utilization};
+use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_sources::mapping::{
     Exemption, ExemptionReason, GpuLabels, GpuValue, HeldReading, MigInstance, Quantity,
     ReadingBuffer, Value,
@@ -81,6 +81,21 @@ fn values_of_one_instant_are_one_reading_in_any_order() {
         (at(15), Basis::DcgmGpu, Ok(percent(90)))
     );
     assert_eq!(reading.power.map(Milliwatts::get), Some(300_000));
+}
+
+#[test]
+fn memory_is_what_is_used_and_free_unless_it_is_measured() {
+    let mut buffer = ReadingBuffer::new(HOLD, None, None);
+    let mut insert = |seconds, quantity, value: fn(Bytes) -> Value, mebibytes| {
+        let value = Ok(value(Bytes::from_mebibytes(mebibytes).unwrap()));
+        let value = GpuValue { gpu: labels("GPU-a"), at: at(seconds), quantity, value };
+        buffer.insert(value, arrival(seconds));
+        buffer.identities()[0].memory_total.map(|bytes| bytes.get() >> 20)
+    };
+    assert_eq!(insert(0, Quantity::MemoryUsed, Value::MemoryUsed, 4_000), None);
+    assert_eq!(insert(15, Quantity::MemoryFree, Value::MemoryFree, 77_000), None);
+    assert_eq!(insert(15, Quantity::MemoryUsed, Value::MemoryUsed, 3_000), Some(80_000));
+    assert_eq!(insert(30, Quantity::MemoryTotal, Value::MemoryTotal, 81_559), Some(81_559));
 }
 
 #[test]

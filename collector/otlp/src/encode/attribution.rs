@@ -1,4 +1,5 @@
-//! Points of how the cost of GPUs is divided among spans of the workload.
+//! Points of how the cost of GPUs is divided among spans of the workload, and of what is not divided yet:
+//! spans + unattributed + pending = bill, at each export.
 //!
 //! Must not depend on how it is divided.
 
@@ -6,7 +7,7 @@ use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Timestamp;
 
 use super::batch::Batch;
-use super::instruments::ATTRIBUTION_COST;
+use super::instruments::{ATTRIBUTION_COST, ATTRIBUTION_PENDING};
 use super::values::{PointTime, double, text};
 use crate::names::attribute;
 
@@ -19,9 +20,11 @@ pub(super) struct AttributionPoints {
     start: Option<Timestamp>,
     /// Time of the last points.
     last: u64,
-    /// What they were.
-    exported: Option<(NanoUsd, NanoUsd)>,
+    /// What they were: the sums, and the bill.
+    exported: Option<Exported>,
 }
+
+type Exported = ((NanoUsd, NanoUsd), Option<NanoUsd>);
 
 impl AttributionPoints {
     /// Begins the sums, if they have not begun.
@@ -34,8 +37,8 @@ impl AttributionPoints {
         self.costs = Some((spans, unattributed));
     }
 
-    /// Adds the points at a boundary.
-    pub(super) fn add_points(&mut self, at: Timestamp, batch: &mut Batch) {
+    /// Adds the points at a boundary, up to which all GPUs together cost `bill`, if they are priced.
+    pub(super) fn add_points(&mut self, at: Timestamp, bill: Option<NanoUsd>, batch: &mut Batch) {
         let (Some((spans, unattributed)), Some(start)) = (self.costs, self.start) else { return };
         // Two points of a stream never share a timestamp.
         self.last = at.as_nanos().max(self.last.saturating_add(1));
@@ -44,13 +47,22 @@ impl AttributionPoints {
             let attributes = vec![text(attribute::ATTRIBUTION_STATE, state)];
             batch.workload.add(&ATTRIBUTION_COST, double(when, attributes, cost.as_f64()));
         }
-        self.exported = self.costs;
+        if let Some(bill) = bill {
+            let pending = bill - spans - unattributed;
+            batch.workload.add(&ATTRIBUTION_PENDING, double(when, Vec::new(), pending.as_f64()));
+        }
+        self.exported = Some(((spans, unattributed), bill));
     }
 
     /// Adds the points at the end, unless the last ones were these.
-    pub(super) fn add_last_points(&mut self, at: Timestamp, batch: &mut Batch) {
-        if self.exported != self.costs {
-            self.add_points(at, batch);
+    pub(super) fn add_last_points(
+        &mut self,
+        at: Timestamp,
+        bill: Option<NanoUsd>,
+        batch: &mut Batch,
+    ) {
+        if self.exported != self.costs.map(|costs| (costs, bill)) {
+            self.add_points(at, bill, batch);
         }
     }
 }

@@ -190,6 +190,12 @@ pub(super) const ATTRIBUTION_COST: Instrument = Instrument {
     kind: Kind::Counter,
     description: "Cost of GPU time that spans of the workload have, and that none will have.",
 };
+pub(super) const ATTRIBUTION_PENDING: Instrument = Instrument {
+    name: metric::ATTRIBUTION_PENDING,
+    unit: "{USD}",
+    kind: Kind::UpDownCounter,
+    description: "Cost of GPU time that is not divided yet. With phasemeter.attribution.cost it is the bill.",
+};
 
 /// The metric whose points are histograms.
 pub(super) const UTILIZATION: (&str, &str, &str) =

@@ -10,7 +10,7 @@ use phasemeter_meter::units::Timestamp;
 
 use super::batch::Batch;
 use super::instruments::{WORK, WORK_COST};
-use super::values::{PointTime, double, integer, text, whole};
+use super::values::{PointTime, double, integer, number, text, whole};
 use crate::names::attribute;
 
 /// Reports that wait for the readings of their time. Beyond it the oldest counts early.
@@ -95,21 +95,27 @@ impl WorkPoints {
         }
     }
 
-    /// The attributes of the experiment's span: all work, by unit.
-    pub(super) fn attributes(&self) -> Vec<KeyValue> {
+    /// The attributes of the experiment's span: all work, and of its `cost` the part per unit.
+    pub(super) fn attributes(&self, cost: Option<NanoUsd>) -> Vec<KeyValue> {
         let mut counts: BTreeMap<&str, u64> =
             self.totals.iter().map(|(unit, total)| (*unit, total.count)).collect();
         for (_, unit, count) in &self.waiting {
             let sum = counts.entry(*unit).or_default();
             *sum = sum.saturating_add(*count);
         }
-        let each = counts.into_iter();
-        each.map(|(unit, count)| whole(&format!("phasemeter.work.{unit}"), count)).collect()
+        let done = counts.into_iter().filter(|(_, count)| *count > 0);
+        done.flat_map(|(unit, count)| {
+            let each = cost.map(|cost| cost.as_f64() / count as f64);
+            let each = each.map(|each| number(format!("phasemeter.work.unit_cost.{unit}"), each));
+            [Some(whole(&format!("phasemeter.work.{unit}"), count)), each].into_iter().flatten()
+        })
+        .collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
     use opentelemetry_proto::tonic::metrics::v1::metric::Data;
     use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
     use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -163,5 +169,26 @@ mod tests {
         assert_eq!(found, expect(&[(sum, 8.0), (each, 2.0)]));
         work.record(at(130), "steps", 1);
         assert_eq!(points(&mut work, 180, None), expect(&[(sum, 9.0)]), "without a price");
+    }
+
+    #[test]
+    fn span_has_work_and_cost_per_unit_unless_there_is_none() {
+        let of = |work: &WorkPoints, cost: Option<i128>| {
+            let attributes = work.attributes(cost.map(NanoUsd)).into_iter();
+            let value = |it: KeyValue| match it.value.unwrap().value.unwrap() {
+                Any::IntValue(count) => count as f64,
+                Any::DoubleValue(value) => value,
+                other => panic!("{other:?}"),
+            };
+            attributes.map(|it| (it.key.clone(), value(it))).collect::<Vec<_>>()
+        };
+        let mut work = WorkPoints::default();
+        work.record(at(10), "steps", 0);
+        assert_eq!(of(&work, Some(1)), [], "zero work has no cost per unit");
+        work.record(at(20), "steps", 4);
+        let count = ("phasemeter.work.steps".to_owned(), 4.0);
+        let each = ("phasemeter.work.unit_cost.steps".to_owned(), 0.5);
+        assert_eq!(of(&work, Some(2_000_000_000)), [count.clone(), each]);
+        assert_eq!(of(&work, None), [count], "without a price");
     }
 }

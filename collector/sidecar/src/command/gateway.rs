@@ -241,6 +241,11 @@ impl Gateway<'_> {
                 let Ok(request) = received.decode() else { return };
                 let (arrived, now) = (Nanos::from(self.started.elapsed()), wall_time());
                 self.intake.take(&request, now, arrived, &mut self.buffer);
+                let pods = self.intake.take_pods();
+                if let Some(pricing) = &mut self.spans {
+                    pricing.costs().add_gpus(self.buffer.identities());
+                    pods.into_iter().for_each(|(gpu, pod)| pricing.costs().add_pod(&gpu, pod));
+                }
                 for WorkDone { at, unit, count } in self.counters.take(&request, now) {
                     self.work.add(at, unit, count, arrived);
                 }

@@ -333,6 +333,14 @@ impl<'a> Live<'a> {
                 }
             }
             Observed::DeviceMetric(metric) => self.pipeline.export_metric(gpu, metric),
+            #[cfg(not(feature = "gateway"))]
+            Observed::Process(_) => {}
+            #[cfg(feature = "gateway")]
+            Observed::Process(pid) => {
+                if let Some(received) = &mut self.received {
+                    received.note_process(gpu, pid, &self.gpus);
+                }
+            }
             Observed::Event(event) => {
                 self.log_event(gpu, event);
                 if let Some(kind) = kind(event) {

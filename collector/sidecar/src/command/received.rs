@@ -12,6 +12,7 @@ use phasemeter_workload::held::WorkDone;
 use super::span_pricing::{self, GpuNumbers, SpanPricing};
 use super::work_intake::WorkIntake;
 use crate::gateway::{CounterIntake, Metered, SpanCosts};
+use crate::host::has_host_pids;
 use crate::pipeline::{Pipeline, PipelineError};
 use crate::report::Attribution;
 
@@ -20,6 +21,8 @@ pub(super) struct ReceivedTelemetry {
     metered: Receiver<Metered>,
     spans: Option<SpanPricing>,
     counters: CounterIntake,
+    /// Whether process IDs of the command are those that the driver has.
+    has_host_pids: bool,
 }
 
 /// GPUs are found by the pipeline.
@@ -44,7 +47,15 @@ impl ReceivedTelemetry {
         pipeline: &mut Pipeline<'_>,
     ) -> Self {
         let spans = costs.map(|costs| SpanPricing::start(costs, pipeline));
-        Self { metered, spans, counters }
+        Self { metered, spans, counters, has_host_pids: has_host_pids() }
+    }
+
+    /// Notes that a process, by its ID on the host, uses a GPU.
+    pub(super) fn note_process(&mut self, gpu: usize, pid: u32, gpus: &[GpuIdentity]) {
+        if let (true, Some(spans)) = (self.has_host_pids, &mut self.spans) {
+            spans.costs().add_gpus(gpus);
+            spans.costs().add_process(gpu, pid);
+        }
     }
 
     /// Takes all that is left, once the receiver has stopped.

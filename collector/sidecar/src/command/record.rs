@@ -144,7 +144,7 @@ impl<'a> Log<'a> {
                 activity.device_metrics().for_each(|metric| tracker.record(&metric));
             }
             Observed::DeviceMetric(metric) => tracker.record(&metric),
-            Observed::Interval(_) | Observed::Event(_) => {}
+            Observed::Interval(_) | Observed::Process(_) | Observed::Event(_) => {}
         }
     }
 

@@ -3,14 +3,15 @@
 //! What Phasemeter sent is not metered again; its cost tells which time is billed elsewhere. Must not
 //! depend on what is done with readings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
+use phasemeter_attribution::directory::Pod;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::Request;
 use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
 use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
-use phasemeter_sources::mapping::{Mappings, Point, ReadingBuffer};
+use phasemeter_sources::mapping::{GpuLabels, Mappings, PodLabels, Point, ReadingBuffer};
 use tracing::warn;
 
 use super::clock_check::ClockCheck;
@@ -20,6 +21,9 @@ pub(super) const OWN_SCOPE: &str = "phasemeter";
 
 /// What other meters bill.
 const COST: &str = metric::GPU_COST;
+
+/// Maximum number of GPUs whose pods are known.
+const MAX_GPUS: usize = 4_096;
 
 /// GPUs that are billed elsewhere, by other means than passing metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,19 +42,40 @@ pub struct Intake {
     /// The instance ID of the gateway's own metrics, which may come back.
     own_instance: String,
     clock: ClockCheck,
+    pods: Pods,
+}
+
+/// The pods that GPUs are assigned to.
+#[derive(Debug, Default)]
+struct Pods {
+    /// The last one of each GPU, by UUID.
+    last: HashMap<String, PodLabels>,
+    /// Those that have changed.
+    changed: Vec<(String, Pod)>,
 }
 
 impl Intake {
     /// Takes what `mappings` recognize. `own_instance` is the instance ID of what this gateway sends.
     #[must_use]
     pub fn new(mappings: Mappings, exclusions: Exclusions, own_instance: String) -> Self {
-        Self { mappings, exclusions, own_instance, clock: ClockCheck::default() }
+        Self {
+            mappings,
+            exclusions,
+            own_instance,
+            clock: ClockCheck::default(),
+            pods: Pods::default(),
+        }
     }
 
     /// Number of values that were dropped, since they were far ahead of this machine's clock.
     #[must_use]
     pub const fn ahead(&self) -> u64 {
         self.clock.dropped()
+    }
+
+    /// The pods that GPUs, by UUID, were assigned to since the last call.
+    pub fn take_pods(&mut self) -> Vec<(String, Pod)> {
+        std::mem::take(&mut self.pods.changed)
     }
 
     /// Adds the values of a request to the buffer. It arrived `now` by the wall clock, and at `arrived`
@@ -63,7 +88,7 @@ impl Intake {
         buffer: &mut ReadingBuffer,
     ) {
         let Request::Metrics(request) = request else { return };
-        let Self { mappings, exclusions, own_instance, clock } = self;
+        let Self { mappings, exclusions, own_instance, clock, pods } = self;
         let known = &*mappings;
         let is_wanted = |scope: &str, metric: &str| match scope.starts_with(OWN_SCOPE) {
             true => metric == COST,
@@ -89,6 +114,7 @@ impl Intake {
                     let is_excluded = exclusions.gpus.contains(&value.gpu.uuid)
                         || host.is_some_and(|host| exclusions.hosts.contains(host));
                     if !is_excluded {
+                        pods.note(&value.gpu);
                         buffer.insert(value, arrived);
                     }
                 }
@@ -96,6 +122,20 @@ impl Intake {
                 Err(refusal) => warn!("{refusal}"),
             }
         }
+    }
+}
+
+impl Pods {
+    /// Notes the pod of a value, if it is another one than before. A GPU can be shared by some.
+    fn note(&mut self, gpu: &GpuLabels) {
+        let Some(pod) = &gpu.pod else { return };
+        let is_known = self.last.get(&gpu.uuid).map(|last| last == pod);
+        if is_known == Some(true) || (is_known.is_none() && self.last.len() >= MAX_GPUS) {
+            return;
+        }
+        self.last.insert(gpu.uuid.clone(), pod.clone());
+        let PodLabels { uid, namespace, name } = pod.clone();
+        self.changed.push((gpu.uuid.clone(), Pod { uid, namespace, name }));
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use phasemeter_attribution::directory::{GpuOwners, gpus_of};
+use phasemeter_attribution::directory::{GpuOwners, Pod, gpus_of};
 use phasemeter_attribution::{
     Attribution, ChosenSpan, CostSlice, GpuSet, Limits, RejectReason, Release, SpanCost,
 };
@@ -21,6 +21,9 @@ use crate::pipeline::priced_time;
 
 /// The attribute of a GPU with its host.
 const HOST: &str = "host.name";
+
+/// Maximum number of processes and of pods that are known of a GPU; beyond it, the oldest are forgotten.
+const MAX_OWNERS: usize = 256;
 
 /// Maximum number of costs that are passed on at once.
 const MAX_EVENTS: usize = 1_024;
@@ -98,6 +101,20 @@ impl SpanCosts {
                 host: host.map(|(_, host)| host.clone()),
                 ..GpuOwners::default()
             });
+        }
+    }
+
+    /// A process uses a GPU, or has used it: spans may arrive late.
+    pub fn add_process(&mut self, gpu: usize, pid: u32) {
+        if let Some(owners) = self.gpus.get_mut(gpu) {
+            remember(&mut owners.pids, pid);
+        }
+    }
+
+    /// The GPU with this `hw.id` is assigned to a pod.
+    pub fn add_pod(&mut self, hw_id: &str, pod: Pod) {
+        if let Some(owners) = self.gpus.iter_mut().find(|gpu| gpu.hw_id == hw_id) {
+            remember(&mut owners.pods, pod);
         }
     }
 
@@ -183,6 +200,16 @@ impl SpanCosts {
             unattributed: self.attribution.unattributed().cost,
             ..self.summary.clone()
         }
+    }
+}
+
+/// Adds what is new.
+fn remember<T: PartialEq>(known: &mut Vec<T>, new: T) {
+    if !known.contains(&new) {
+        if known.len() >= MAX_OWNERS {
+            known.remove(0);
+        }
+        known.push(new);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Must not depend on how spans wait.
 
-use phasemeter_attribution::directory::ResourceIdentity;
+use phasemeter_attribution::directory::{Pod, ResourceIdentity};
 use phasemeter_attribution::selection::Selection;
 use phasemeter_attribution::{ChosenSpan, GpuSet, SpanKey};
 use phasemeter_meter::wall_time::WallOffset;
@@ -49,7 +49,7 @@ pub struct CandidateSpan {
 pub struct OwnedIdentity {
     hw_id: Option<String>,
     pid: Option<u32>,
-    pod: Option<String>,
+    pod: Pod,
     host: Option<String>,
 }
 
@@ -58,7 +58,11 @@ impl OwnedIdentity {
         Self {
             hw_id: span.resource_text("hw.id"),
             pid: span.resource_text("process.pid").and_then(|pid| pid.parse().ok()),
-            pod: span.resource_text("k8s.pod.uid"),
+            pod: Pod {
+                uid: span.resource_text("k8s.pod.uid"),
+                namespace: span.resource_text("k8s.namespace.name"),
+                name: span.resource_text("k8s.pod.name"),
+            },
             host: span.resource_text("host.name"),
         }
     }
@@ -70,7 +74,7 @@ impl OwnedIdentity {
         ResourceIdentity {
             hw_id: hw_id.as_deref(),
             pid: *pid,
-            pod: pod.as_deref(),
+            pod: Some(pod),
             host: host.as_deref(),
         }
     }

@@ -48,15 +48,28 @@ pub(crate) fn page(gpu: &str, at: u64, percent: f64) -> EncodedRequest {
 
 /// A scrape of dcgm-exporter on this host.
 pub(crate) fn page_of_host(gpu: &str, host: &str, at: u64, percent: f64) -> EncodedRequest {
+    page_with(gpu, host, &[], at, percent)
+}
+
+/// A scrape of dcgm-exporter with further labels.
+pub(crate) fn page_with(
+    gpu: &str,
+    host: &str,
+    further: &[(&str, &str)],
+    at: u64,
+    percent: f64,
+) -> EncodedRequest {
     let labels = || {
-        vec![
+        let mut labels = vec![
             text("gpu", "0"),
             text("UUID", gpu),
             text("pci_bus_id", "00000000:01:00.0"),
             text("device", "nvidia0"),
             text("modelName", "NVIDIA L4"),
             text("Hostname", host),
-        ]
+        ];
+        labels.extend(further.iter().map(|(key, value)| text(key, value)));
+        labels
     };
     let gauge = |name: &str, value: f64| {
         let data_points = vec![point(labels(), 0, at, value)];

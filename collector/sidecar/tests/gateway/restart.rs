@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::dcgm::{START, page};
-use crate::mock_backend::MockBackend;
+use crate::mock_backend::{MockBackend, ReceivedRequest};
 use crate::otlp::{self, Captured};
 use crate::process::{Gateway, client};
+use crate::span_requests::{ReceivedSpan, received_spans, span, traces};
 use crate::{GPU, NANO_USD, NANOS, SOON, metered, metered_requests, sums};
 
 /// Sends a reading each 15 s, from `from` to `to` seconds after the start.
@@ -125,4 +126,58 @@ fn restart_without_state_states_where_sums_begin() {
     let line = "1 GPU is billed from its first reading on; whether an earlier gateway left a gap before is \
                 unknown without its --state";
     assert!(notes.contains(line), "{notes}");
+}
+
+/// Scenario: a gateway that prices spans is killed. A span has its cost; other spans could still arrive for
+/// the time before and after it.
+/// Guarantee: of each export, what spans have, what none will have, and what is not divided yet are the
+/// bill, to the nano-dollar. So it is known what no span will ever have.
+#[test]
+fn cost_that_was_not_divided_before_a_kill_is_exported() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &["--price-spans", "*", "--hold", "0.1"]);
+    let base = crate::spans::base() - 200;
+    let send = |seconds: std::ops::RangeInclusive<u64>| {
+        crate::spans::send(&gateway.endpoint(), seconds.map(|at| page(GPU, base + at, 50.0)));
+    };
+    let mut requests = Vec::new();
+    let wait_until = |requests: &mut Vec<_>, is_done: &dyn Fn(&[ReceivedRequest]) -> bool| {
+        let began = Instant::now();
+        while !is_done(requests) {
+            assert!(began.elapsed() < SOON, "{}", requests.len());
+            thread::sleep(Duration::from_millis(50));
+            requests.extend(backend.received());
+        }
+    };
+    send(0..=130);
+    let chosen = span("s", 0, base, 5 * NANOS, 15 * NANOS);
+    crate::spans::send(&gateway.endpoint(), [traces(&[], &[chosen])]);
+    wait_until(&mut requests, &|requests| !received_spans(requests).is_empty());
+    // At least one whole minute more.
+    send(131..=200);
+    let of_spans = |requests: &[ReceivedRequest]| last(&metered_requests(requests), "spans");
+    wait_until(&mut requests, &|requests| of_spans(requests) > 0);
+    gateway.kill();
+    let captured = metered_requests(&requests);
+    let [ReceivedSpan { price: Some(price), .. }] = &received_spans(&requests)[..] else {
+        panic!()
+    };
+    let spans = last(&captured, "spans");
+    assert_eq!(spans, price.nano_usd);
+    let pending = captured.streams("phasemeter.attribution.pending");
+    let pending = pending.values().next().and_then(|stream| stream.points.last()).unwrap().value;
+    let pending = (pending * 1e9).round() as u64;
+    assert!(pending > 0);
+    let bill = total(&captured, "phasemeter.gpu.cost");
+    assert_eq!(spans + last(&captured, "unattributed") + pending, bill);
+}
+
+/// The last point of this state of the attribution, in nano-dollars.
+fn last(captured: &Captured, state: &str) -> u64 {
+    let streams = captured.streams("phasemeter.attribution.cost");
+    let of_state =
+        |attributes: &BTreeMap<String, String>| attributes["phasemeter.attribution.state"] == state;
+    let found = streams.iter().find(|(attributes, _)| of_state(attributes));
+    let point = found.and_then(|(_, stream)| stream.points.last());
+    point.map_or(0, |point| (point.value * 1e9).round() as u64)
 }

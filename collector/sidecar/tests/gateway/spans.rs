@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use phasemeter_otlp::EncodedRequest;
 use serde_json::Value;
 
-use crate::dcgm::{page, page_of_host};
+use crate::dcgm::{page, page_of_host, page_with};
 use crate::llm::{LlmRequest, llm_requests};
 use crate::mock_backend::{MockBackend, ReceivedRequest};
 use crate::otlp::{self, Captured};
@@ -249,6 +249,43 @@ fn span_is_charged_for_the_gpus_of_its_resource() {
     assert_eq!(seconds, [(1, 5.0), (2, 5.0), (3, 10.0), (4, 10.0)].into());
     let host = |id: u8| received.iter().find(|it| it.span.span_id[7] == id).unwrap().host.clone();
     assert_eq!([1, 3, 4].map(host), [Some("node-2".into()), Some("elsewhere".into()), None]);
+    assert_sums(&requests, &report);
+}
+
+/// Scenario: two GPUs of a node, each assigned to a pod. dcgm-exporter has the name of one pod, and the UID
+/// of the other, too.
+/// Guarantee: a span is charged for the GPU of its pod only, and that of an unknown pod for those of its
+/// host.
+#[test]
+fn span_is_charged_for_the_gpu_of_its_pod() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &["--price-spans", "*"]);
+    let base = base();
+    let first: &[_] = &[("exported_pod", "train-0"), ("exported_namespace", "ml"), ("pod", "dcgm")];
+    let second: &[_] = &[("pod", "serve-0"), ("namespace", "web"), ("pod_uid", "u-2")];
+    let pods = GPUS.into_iter().zip([first, second]);
+    let readings = pods.flat_map(|(gpu, pod)| {
+        (0..=LENGTH).map(move |second| page_with(gpu, "node-1", pod, base + second, 50.0))
+    });
+    send(&gateway.endpoint(), readings);
+    let at = |number, resource: &[(&str, &str)]| {
+        let (from, to) = (number * 10 * NANOS, (number * 10 + 5) * NANOS);
+        let resource = [resource, &[("host.name", "node-1")]].concat();
+        traces(&resource, &[span("s", number, base, from, to)])
+    };
+    send(
+        &gateway.endpoint(),
+        [
+            at(0, &[("k8s.pod.name", "train-0"), ("k8s.namespace.name", "ml")]),
+            at(1, &[("k8s.pod.uid", "u-2")]),
+            at(2, &[("k8s.pod.name", "train-0"), ("k8s.namespace.name", "web")]),
+        ],
+    );
+    let (_, report) = gateway.stop();
+    let requests = backend.received();
+    let prices = received_spans(&requests).into_iter().map(|it| (it.span.span_id[7], it.price));
+    let seconds: BTreeMap<_, _> = prices.map(|(id, it)| (id, it.unwrap().gpu_seconds)).collect();
+    assert_eq!(seconds, [(1, 5.0), (2, 5.0), (3, 10.0)].into());
     assert_sums(&requests, &report);
 }
 

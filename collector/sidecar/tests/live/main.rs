@@ -233,7 +233,10 @@ impl Run {
         let intervals = |observed| match observed {
             Observed::Interval(interval) => vec![interval],
             Observed::Activity(activity) => activity.intervals().collect(),
-            Observed::Reading(_) | Observed::DeviceMetric(_) | Observed::Event(_) => Vec::new(),
+            Observed::Reading(_)
+            | Observed::DeviceMetric(_)
+            | Observed::Process(_)
+            | Observed::Event(_) => Vec::new(),
         };
         self.of(gpu).flat_map(intervals).collect()
     }

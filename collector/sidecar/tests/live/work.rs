@@ -79,6 +79,8 @@ fn example_reports_work_and_its_cost() {
     let [experiment] = captured.named("experiment")[..] else { panic!() };
     let attributes = otlp::attributes(&experiment.attributes);
     assert_eq!(attributes["phasemeter.work.samples"], "51200");
+    let each: f64 = attributes["phasemeter.work.unit_cost.samples"].parse().unwrap();
+    assert!((each * 51_200.0 / bill - 1.0).abs() < 1e-6, "{each} of {bill}");
 
     let window: Value = serde_json::from_str(&fs::read_to_string(&window).unwrap()).unwrap();
     assert!(window.to_string().contains("work.samples"), "{window:#}");

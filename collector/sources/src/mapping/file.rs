@@ -72,6 +72,12 @@ struct IdentityTable {
     instance: Vec<String>,
     #[serde(default)]
     instance_profile: Vec<String>,
+    #[serde(default)]
+    pod_uid: Vec<String>,
+    #[serde(default)]
+    namespace: Vec<String>,
+    #[serde(default)]
+    pod: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -119,6 +125,9 @@ impl MappingFile {
             host: file.identity.host,
             instance: file.identity.instance,
             instance_profile: file.identity.instance_profile,
+            pod_uid: file.identity.pod_uid,
+            namespace: file.identity.namespace,
+            pod: file.identity.pod,
         };
         let rule = |metric| rule(metric, &identity, file.missing.from);
         Ok(Self { rules: file.metric.into_iter().map(rule).collect::<Result<_, _>>()? })

@@ -11,16 +11,18 @@
 mod buffer;
 mod coverage;
 mod file;
+mod held_gpu;
 mod quantity;
 mod rule;
 mod set;
 mod value;
 
-pub(crate) use self::buffer::SAME_INSTANT;
-pub use self::buffer::{Exemption, ExemptionReason, HeldReading, ReadingBuffer};
+pub use self::buffer::ReadingBuffer;
 pub use self::coverage::Coverage;
 pub use self::file::{MappingError, MappingFile};
+pub(crate) use self::held_gpu::SAME_INSTANT;
+pub use self::held_gpu::{Exemption, ExemptionReason, HeldReading};
 pub use self::quantity::{Quantity, Unit, UnitError};
-pub use self::rule::{GpuLabels, GpuValue, MigInstance, Point};
+pub use self::rule::{GpuLabels, GpuValue, MigInstance, PodLabels, Point};
 pub use self::set::{Mappings, UnitMismatch};
 pub use self::value::Value;

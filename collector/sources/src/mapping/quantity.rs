@@ -20,6 +20,8 @@ pub enum Quantity {
     Utilization,
     /// Memory in use.
     MemoryUsed,
+    /// Memory that is not in use. With the memory in use it is the size, unless that is measured.
+    MemoryFree,
     /// Size of the memory.
     MemoryTotal,
     /// Power draw.
@@ -117,7 +119,9 @@ impl Quantity {
             | Self::MemoryUtilization
             | Self::Encoder
             | Self::Decoder => matches!(unit, Unit::Percent | Unit::Ratio | Unit::Ambiguous),
-            Self::MemoryUsed | Self::MemoryTotal => matches!(unit, Unit::By | Unit::MiBy),
+            Self::MemoryUsed | Self::MemoryFree | Self::MemoryTotal => {
+                matches!(unit, Unit::By | Unit::MiBy)
+            }
             Self::Power => matches!(unit, Unit::W | Unit::Milliwatts),
             Self::Energy => matches!(unit, Unit::J | Unit::Millijoules),
             Self::Temperature => matches!(unit, Unit::Cel),
@@ -133,6 +137,7 @@ impl Quantity {
             let megahertz = u32::try_from(scaled(hertz)?);
             megahertz.map(Megahertz).map_err(|_| UnitError::OutOfRange)
         };
+        let bytes = |by: f64| Bytes::new(scaled(by)?).ok_or(UnitError::OutOfRange);
         let share = |column| Ok(Value::Device(column, utilization(unit, number)?));
         let by = match unit {
             Unit::MiBy => 1_048_576.0,
@@ -142,12 +147,9 @@ impl Quantity {
         };
         Ok(match self {
             Self::Utilization => Value::Utilization(basis, utilization(unit, number)?),
-            Self::MemoryUsed => {
-                Value::MemoryUsed(Bytes::new(scaled(by)?).ok_or(UnitError::OutOfRange)?)
-            }
-            Self::MemoryTotal => {
-                Value::MemoryTotal(Bytes::new(scaled(by)?).ok_or(UnitError::OutOfRange)?)
-            }
+            Self::MemoryUsed => Value::MemoryUsed(bytes(by)?),
+            Self::MemoryFree => Value::MemoryFree(bytes(by)?),
+            Self::MemoryTotal => Value::MemoryTotal(bytes(by)?),
             Self::Power => {
                 let milliwatts = u32::try_from(scaled(by)?).ok().and_then(Milliwatts::new);
                 Value::Power(milliwatts.ok_or(UnitError::OutOfRange)?)

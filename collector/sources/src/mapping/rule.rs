@@ -54,6 +54,19 @@ pub struct GpuLabels {
     pub host: Option<String>,
     /// The MIG instance that it is a value of.
     pub instance: Option<MigInstance>,
+    /// The pod that it is assigned to.
+    pub pod: Option<PodLabels>,
+}
+
+/// What labels tell of the pod that a GPU is assigned to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodLabels {
+    /// Its UID.
+    pub uid: Option<String>,
+    /// Its namespace.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
 }
 
 /// What labels tell of a MIG instance.
@@ -77,6 +90,9 @@ pub(super) struct Identity {
     pub(super) host: Vec<String>,
     pub(super) instance: Vec<String>,
     pub(super) instance_profile: Vec<String>,
+    pub(super) pod_uid: Vec<String>,
+    pub(super) namespace: Vec<String>,
+    pub(super) pod: Vec<String>,
 }
 
 /// Which points of a metric are which value.
@@ -138,6 +154,11 @@ impl Identity {
         let uuid = first(&self.uuid)?;
         let prefix = if uuid.starts_with(&self.uuid_prefix) { "" } else { &self.uuid_prefix };
         let owned = |labels: &[String]| first(labels).map(str::to_owned);
+        let pod = PodLabels {
+            uid: owned(&self.pod_uid),
+            namespace: owned(&self.namespace),
+            name: owned(&self.pod),
+        };
         Some(GpuLabels {
             uuid: format!("{prefix}{uuid}"),
             index: first(&self.index).and_then(|index| index.parse().ok()),
@@ -146,6 +167,7 @@ impl Identity {
             host: owned(&self.host),
             instance: owned(&self.instance)
                 .map(|id| MigInstance { id, profile: owned(&self.instance_profile) }),
+            pod: (pod.uid.is_some() || pod.name.is_some()).then_some(pod),
         })
     }
 }

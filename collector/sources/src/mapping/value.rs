@@ -11,6 +11,8 @@ pub enum Value {
     Utilization(Basis, Utilization),
     /// Memory in use.
     MemoryUsed(Bytes),
+    /// Memory that is not in use.
+    MemoryFree(Bytes),
     /// Size of the memory.
     MemoryTotal(Bytes),
     /// Power draw.

@@ -20,6 +20,7 @@ use super::identity::power_limit;
 use super::metric::Metric;
 use super::mig::MigInstances;
 use super::observation::{Event, Observed};
+use super::processes::Processes;
 use super::query_error::{LossReason, QueryError, UnsupportedReason};
 use super::ring::{Sample, SampleRing};
 use super::value::whole;
@@ -41,6 +42,7 @@ pub struct Gpu<'d> {
     ring: SampleRing,
     gpm: Gpm<'d>,
     mig: MigInstances<'d>,
+    processes: Processes,
 }
 
 impl<'d> Gpu<'d> {
@@ -61,6 +63,7 @@ impl<'d> Gpu<'d> {
             ring: SampleRing::new(stale_after),
             gpm: Gpm::default(),
             mig: MigInstances::default(),
+            processes: Processes::default(),
         })
     }
 
@@ -122,7 +125,8 @@ impl<'d> Gpu<'d> {
                 return result.map(drop);
             }
             Metric::Processes => {
-                values.compute_processes = Some(device.running_compute_processes_count()?);
+                let emit = |pid| emit(Observed::Process(pid));
+                values.compute_processes = Some(self.processes.query(device, at, emit)?);
             }
             Metric::Events => self.drain_events(|event| emit(Observed::Event(event)))?,
             Metric::Samples => {

@@ -20,6 +20,7 @@ mod metric;
 mod mig;
 mod nvlink;
 mod observation;
+mod processes;
 mod query_error;
 mod ring;
 mod ring_clock;

@@ -29,6 +29,9 @@ pub enum Observed {
     Activity(Activity),
     /// A device metric.
     DeviceMetric(DeviceMetric),
+    /// The ID of a process that computes on the GPU, in the host's PID namespace. Observed again as long
+    /// as it does.
+    Process(u32),
     /// An event.
     Event(Event),
 }

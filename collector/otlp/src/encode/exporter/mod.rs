@@ -209,14 +209,15 @@ impl Exporter {
         if let Some(at) = self.work_due {
             self.work.add_points(at, self.cost, &mut self.batch);
         }
-        self.attribution.add_last_points(self.work_due.unwrap_or_default(), &mut self.batch);
+        let last = self.work_due.unwrap_or_default();
+        self.attribution.add_last_points(last, self.cost, &mut self.batch);
         if let (Some(mut totals), Some(placement)) =
             (self.ended.take(), self.experiment.placement())
         {
             totals.from = totals.from.min(self.experiment.first);
             let command = self.command.take();
             let mut attributes = command.as_ref().map(CommandExit::attributes).unwrap_or_default();
-            attributes.extend(self.work.attributes());
+            attributes.extend(self.work.attributes(self.cost));
             let unattributed = self.unattributed.take();
             attributes.extend(
                 unattributed.map(|cost| number(attribute::SPAN_UNATTRIBUTED, cost.as_f64())),
@@ -259,7 +260,7 @@ impl Exporter {
                 self.work_due = Some(at);
             } else {
                 self.work.add_points(at, self.cost, &mut self.batch);
-                self.attribution.add_points(at, &mut self.batch);
+                self.attribution.add_points(at, self.cost, &mut self.batch);
             }
             self.end_round();
         } else if self.batch.len() >= MAX_POINTS {
