@@ -37,6 +37,8 @@ pub(super) enum Column {
     Device(DeviceColumn),
     /// A share as DCGM writes it: 0–1.
     Ratio(DeviceColumn),
+    /// All reasons for reduced clocks, as a hexadecimal bit mask.
+    EventReasons,
 }
 
 /// How the GPUs of a log are identified, most reliable first.
@@ -53,7 +55,7 @@ pub enum GpuIdentification {
 }
 
 /// Accepted column names.
-const COLUMN_NAMES: [(&str, Column); 53] = [
+const COLUMN_NAMES: [(&str, Column); 55] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
     ("gpu_uuid", Column::Uuid),
@@ -95,7 +97,9 @@ const COLUMN_NAMES: [(&str, Column); 53] = [
     ("clocks_event_reasons.sw_thermal_slowdown", Column::Device(DeviceColumn::SoftwareThermal)),
     ("clocks_event_reasons.hw_thermal_slowdown", Column::Device(DeviceColumn::HardwareThermal)),
     ("clocks_event_reasons.hw_power_brake_slowdown", Column::Device(DeviceColumn::PowerBrake)),
+    ("clocks_event_reasons.active", Column::EventReasons),
     // As older drivers name them.
+    ("clocks_throttle_reasons.active", Column::EventReasons),
     ("clocks_throttle_reasons.sw_power_cap", Column::Device(DeviceColumn::PowerCap)),
     ("clocks_throttle_reasons.sync_boost", Column::Device(DeviceColumn::SyncBoost)),
     ("clocks_throttle_reasons.sw_thermal_slowdown", Column::Device(DeviceColumn::SoftwareThermal)),

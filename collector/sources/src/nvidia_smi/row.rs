@@ -102,6 +102,7 @@ impl<'a> Row<'a> {
                 Column::Device(of) => {
                     set_device(&mut reading.device, of, device(&mut cells, column));
                 }
+                Column::EventReasons => set_event_reasons(&mut reading.device, cells.text()),
                 Column::Ratio(of) => {
                     let ppm = cells.number("").ok().map(|ratio| ratio * u64::from(PPM) / SCALE);
                     set_device(&mut reading.device, of, ppm);
@@ -175,6 +176,27 @@ pub(super) fn activity(text: &[u8]) -> Option<u64> {
         b"Active" => Some(u64::from(PPM)),
         b"Not Active" => Some(0),
         _ => None,
+    }
+}
+
+/// The bit of each reason for reduced clocks (`nvmlClocksEventReason…`).
+const EVENT_REASONS: [(DeviceColumn, u64); 5] = [
+    (DeviceColumn::PowerCap, 0x04),
+    (DeviceColumn::SyncBoost, 0x10),
+    (DeviceColumn::SoftwareThermal, 0x20),
+    (DeviceColumn::HardwareThermal, 0x40),
+    (DeviceColumn::PowerBrake, 0x80),
+];
+
+/// Sets which reasons for reduced clocks are active, from a hexadecimal number.
+pub(super) fn set_event_reasons(state: &mut DeviceState, text: &[u8]) {
+    let digits = std::str::from_utf8(text).ok().and_then(|text| text.strip_prefix("0x"));
+    let Some(active) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) else {
+        return;
+    };
+    for (reason, bit) in EVENT_REASONS {
+        let ppm = if active & bit == 0 { 0 } else { u64::from(PPM) };
+        set_device(state, reason, Some(ppm));
     }
 }
 
@@ -298,6 +320,26 @@ mod tests {
             "[N/A], 3, 87, 1, 1, 1, 1, 1, 1",
         ] {
             assert_eq!(read(row), None, "{row}");
+        }
+    }
+
+    #[test]
+    fn bit_mask_of_event_reasons_is_read_as_their_columns() {
+        let active = |cell: &str, header: &str| {
+            let header = format!("timestamp, index, utilization.gpu [%], {header}");
+            let row = format!("2026/07/27 00:00:00.000, 0, 50 %, {cell}");
+            let device = under(&header, &row).unwrap().reading.device;
+            DeviceColumn::THROTTLING.map(|reason| device.share(reason).map(Utilization::ppm))
+        };
+        let (no, yes) = (Some(0), Some(PPM));
+        for name in ["clocks_event_reasons.active", "clocks_throttle_reasons.active"] {
+            assert_eq!(active("0x0000000000000000", name), [no; 5]);
+            assert_eq!(active("0x0000000000000001", name), [no; 5], "idle");
+            assert_eq!(active("0x0000000000000004", name), [yes, no, no, no, no]);
+            assert_eq!(active("0x00000000000000f8", name), [no, yes, yes, yes, yes]);
+            for missing in ["[N/A]", "[Not Supported]", "4", "0x", "0xg", "0x10000000000000000"] {
+                assert_eq!(active(missing, name), [None; 5], "{missing}");
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use super::columns::{Column, Columns, GpuIdentification};
 use super::digits::{self, Ahead};
 use super::entry::Entry;
 use super::limits::Limits;
-use super::row::{MAX_CELSIUS, MAX_MEGAHERTZ, activity, set_device, set_power};
+use super::row::{MAX_CELSIUS, MAX_MEGAHERTZ, activity, set_device, set_event_reasons, set_power};
 use super::timestamp::{MILLISECOND, TimestampParser};
 
 /// How the rows under one header are usually written.
@@ -193,6 +193,11 @@ impl UsualRow {
                     (number, at) = cell.device(row, at)?;
                     set_device(&mut reading.device, column, number);
                 }
+                Column::EventReasons => {
+                    let end = digits::text_end(row, at)?;
+                    set_event_reasons(&mut reading.device, row.get(at..end)?);
+                    at = cell.after_text.end(row, end)?;
+                }
                 Column::Ratio(_) => return None,
             }
         }
@@ -295,7 +300,7 @@ mod tests {
     use super::super::row::Row;
     use super::*;
 
-    const HEADER: [&str; 21] = [
+    const HEADER: [&str; 22] = [
         "timestamp",
         "name",
         "index",
@@ -316,6 +321,7 @@ mod tests {
         "utilization.memory [%]",
         "pcie.link.width.current",
         "clocks_event_reasons.sw_power_cap",
+        "clocks_event_reasons.active",
         "tensor.activity [%]",
     ];
 
@@ -328,6 +334,7 @@ mod tests {
             5 => Just("[N/A]".to_owned()),
             5 => Just("Active".to_owned()),
             5 => Just("Not Active".to_owned()),
+            5 => "0x[0-9a-f]{1,16}",
             1 => "[0-9]{1,5}\\.[0-9]{1,5}",
             1 => "[ 0-9A-Z./%\\[\\]-]{0,9}",
         ];
@@ -393,9 +400,9 @@ mod tests {
     fn usual_rows_are_read() {
         let columns = Columns::read(HEADER.join(", ").as_bytes()).unwrap();
         for cells in [
-            "0, 00000000:17:00.0, 87 %, 30 %, 12345 MiB, 81559 MiB, 312.99 W, 312.40 W, 700.00 W, 700.00 W, 54, 1410 MHz, 2619 MHz, 998877665544, 2, 30 %, 16, Not Active, 12 %",
-            "7, 00000000:FF:00.0, 100, [N/A], 0, 81559, 70.00, 71.25, 700.00, 650.00, 54, 1410, 2619, 99887766, 0, 30, 16, Active, 12.50",
-            "7, 00000000:FF:00.0, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]",
+            "0, 00000000:17:00.0, 87 %, 30 %, 12345 MiB, 81559 MiB, 312.99 W, 312.40 W, 700.00 W, 700.00 W, 54, 1410 MHz, 2619 MHz, 998877665544, 2, 30 %, 16, Not Active, 0x0000000000000001, 12 %",
+            "7, 00000000:FF:00.0, 100, [N/A], 0, 81559, 70.00, 71.25, 700.00, 650.00, 54, 1410, 2619, 99887766, 0, 30, 16, Active, 0x0000000000000004, 12.50",
+            "7, 00000000:FF:00.0, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]",
         ] {
             let row = format!("2026/07/27 00:22:27.123, NVIDIA H100 80GB HBM3, {cells}");
             let (mut entry, mut timestamps) = (Entry::EMPTY, TimestampParser::new(None));
