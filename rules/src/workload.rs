@@ -30,18 +30,36 @@ pub enum Workload {
 /// Prefixes of attributes that only services have, of OpenTelemetry's conventions.
 const SERVICE_ATTRIBUTES: [&str; 3] = ["gen_ai.", "http.", "rpc."];
 
-/// Attributes whose values may name a notebook.
+/// Attributes that only jobs of a cluster have, of OpenTelemetry's conventions.
+const JOB_ATTRIBUTES: [&str; 2] = ["k8s.job.name", "k8s.cronjob.name"];
+
+/// Attributes whose values may name a program.
 const NAMES: [&str; 6] = [
     "service.name",
     "k8s.namespace.name",
     "k8s.pod.name",
     "k8s.statefulset.name",
     "k8s.container.name",
-    "process.executable.name",
+    PROGRAM,
 ];
+
+/// The program that runs; and what precedes it in the name of a service that has none.
+const PROGRAM: &str = "process.executable.name";
+const UNNAMED_SERVICE: &str = "unknown_service:";
 
 /// Words in such names.
 const NOTEBOOKS: [&str; 4] = ["jupyter", "notebook", "vscode", "rstudio"];
+
+/// Programs that only serve models. Launchers such as `torchrun` start jobs of any kind.
+const SERVERS: [&str; 7] = [
+    "vllm",
+    "tritonserver",
+    "sglang",
+    "text-generation-launcher",
+    "text-generation-server",
+    "llama-server",
+    "ollama",
+];
 
 impl Workload {
     /// All kinds.
@@ -72,12 +90,23 @@ impl Workload {
         let serves = |name: &String| SERVICE_ATTRIBUTES.iter().any(|it| name.starts_with(it));
         if names.any(is_notebook) {
             Self::Interactive
-        } else if requests || attributes.keys().any(serves) {
+        } else if requests
+            || attributes.keys().any(serves)
+            || program(attributes).is_some_and(|name| SERVERS.contains(&name))
+        {
             Self::Serving
+        } else if JOB_ATTRIBUTES.iter().any(|name| attributes.contains_key(*name)) {
+            Self::Batch
         } else {
             Self::Unknown
         }
     }
+}
+
+/// The program that runs, if it is known.
+fn program(attributes: &BTreeMap<String, String>) -> Option<&str> {
+    let of_service = || attributes.get("service.name")?.strip_prefix(UNNAMED_SERVICE);
+    attributes.get(PROGRAM).map(String::as_str).or_else(of_service)
 }
 
 /// Whether these attributes declare that the work may be interrupted.
@@ -104,6 +133,12 @@ mod tests {
         assert_eq!(declared("k8s.pod.name", "jupyter-ana", true), Workload::Interactive);
         assert_eq!(declared("team", "vision", true), Workload::Serving);
         assert_eq!(declared("k8s.pod.name", "chat-7d9f8", false), Workload::Unknown);
+        assert_eq!(declared("process.executable.name", "tritonserver", false), Workload::Serving);
+        assert_eq!(declared("process.executable.name", "torchrun", false), Workload::Unknown);
+        assert_eq!(declared("service.name", "unknown_service:vllm", false), Workload::Serving);
+        assert_eq!(declared("service.name", "ollama", false), Workload::Unknown, "any program");
+        assert_eq!(declared("k8s.cronjob.name", "nightly-embeddings", false), Workload::Batch);
+        assert_eq!(declared("k8s.job.name", "server-load-test", true), Workload::Serving);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Log fixtures: `tests/fixtures/logs/NAME.csv` with the expected result. `NAME.err` is the error
-//! line; `NAME.json` is a part of the report. `NAME.args` has options, one per line. Adding a case
-//! needs no Rust.
+//! line; `NAME.json` is a part of the report, `NAME.lines` are some of its lines as text. `NAME.args` has
+//! options, one per line. Adding a case needs no Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,14 @@ fn log_fixtures_match_expected_results() {
         let expected_file =
             |extension: &str| fs::read_to_string(log.with_extension(extension)).ok();
         let args = expected_file("args").unwrap_or_default();
-        let outcome = Phasemeter::audit().within(Path::new(DIR)).arg(name).args(args.lines()).run();
+        let run =
+            |audit: Phasemeter| audit.within(Path::new(DIR)).arg(name).args(args.lines()).run();
+        let outcome = run(Phasemeter::audit());
+        if let Some(expected) = expected_file("lines") {
+            let text = run(Phasemeter::new("audit")).out;
+            let has = |line: &str| text.lines().any(|found| found == line);
+            assert!(expected.lines().all(has), "{name}: {text}");
+        }
         match (expected_file("err"), expected_file("json")) {
             (Some(expected), None) => {
                 assert_eq!(outcome.status, 65, "{name}: {outcome:?}");

@@ -69,6 +69,9 @@ fn given_price_has_location() {
     let location = ["provider", "region", "instance_type"].map(|part| &cost["price"][part]);
     assert_eq!(location, ["coreweave", "US-EAST-04", "gd-8xh100"]);
     assert_eq!(cost["total_range_usd"], Value::Null);
+    let report =
+        report_of(&[&options[..], &["--region", "US-WEST-01"]].concat(), "cloud.region=US-EAST-04");
+    assert_eq!(report["cost"]["price"]["region"], "US-WEST-01", "an option precedes the resource");
 }
 
 /// Guarantee: without any location the report begins with the range of the bill and of the price, and

@@ -1,15 +1,18 @@
 //! The constants of the default policies: all are in one table with their sources, and none is hidden in an
-//! expression.
+//! expression. Their kinds of remediation are those that authors and automation find listed.
 //!
 //! Must not depend on what they mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
 use crate::repository::{files, read};
 
 const TABLE: &str = "wasm-rules/CONSTANTS.md";
+
+/// Lists levers and remediations for authors.
+const LEVERS: &str = "wasm-rules/templates/LEVERS.md";
 
 /// Files of the SDK and of the specifications that decide something.
 const SHARED: [&str; 5] = [
@@ -93,4 +96,21 @@ fn expressions_of_policies_hide_no_constant() {
             in_constant &= !line.trim_end().ends_with(';');
         }
     }
+}
+
+#[test]
+fn remediations_of_policies_are_listed() {
+    let row = Regex::new(r"(?m)^\| `([a-z0-9]+\.[a-z0-9-]+)` \|").unwrap();
+    let table = read(LEVERS);
+    let listed: BTreeSet<_> = row.captures_iter(&table).map(|parts| parts[1].to_owned()).collect();
+    let literal = Regex::new(r#""([a-z0-9]+\.[a-z0-9-]+)""#).unwrap();
+    let call = Regex::new(r#"(?:Remediation::new|to_place|after_idle)\(\s*"([^"]+)""#).unwrap();
+    let (mut used, mut named) = (BTreeSet::new(), BTreeSet::new());
+    for (_, code) in sources() {
+        used.extend(call.captures_iter(&code).map(|parts| parts[1].to_owned()));
+        named.extend(literal.captures_iter(&code).map(|parts| parts[1].to_owned()));
+    }
+    assert!(used.len() > 10, "only {used:?} found");
+    assert!(used.is_subset(&listed), "{LEVERS} lacks {:?}", used.difference(&listed));
+    assert!(listed.is_subset(&named), "no policy has {:?}", listed.difference(&named));
 }

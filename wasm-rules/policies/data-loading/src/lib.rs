@@ -8,8 +8,8 @@ mod copies;
 
 use phasemeter_policy::format::{decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
-    Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender, Response,
-    Saving, Target, Window, Workload, evidence, groups,
+    Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender,
+    Remediation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
 
 phasemeter_policy::settings! {
@@ -222,7 +222,7 @@ fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
         }
     };
     let long = first.waits_long();
-    let workers = make(
+    let mut workers = make(
         "data-loading.workers",
         "num_workers",
         "Use more loader workers",
@@ -234,6 +234,9 @@ fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
         String::new(),
         WORKERS,
     );
+    let factor = ("factor", decimal(speedup, 1).replace(',', ""));
+    workers.remediation =
+        Some(Remediation::new("job.parameter", [("name", "num_workers".to_owned()), factor]));
     let second = if first.can_decode() == Some(true) {
         let peak =
             memory.map_or_else(String::new, |(peak, _)| format!(": its peak is {}", gib(peak)));

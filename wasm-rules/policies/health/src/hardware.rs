@@ -3,7 +3,7 @@
 //! Must not depend on the load of a GPU.
 
 use phasemeter_policy::format::decimal;
-use phasemeter_policy::{Gpu, Recommendation, Window, evidence, groups};
+use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, evidence, groups};
 
 use crate::risk;
 
@@ -58,6 +58,7 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
             ("memory.errors", memory.unwrap_or(0.0), "{error}"),
             ("xids", f64::from(count), "{error}"),
         ]),
+        remediation: Some(Remediation::new("nvidia.gpu-reset", [])),
         ..risk(
             "health.errors",
             "restart",

@@ -137,7 +137,7 @@ fn hung(settings: &Settings, window: &Window) -> Option<Recommendation> {
             ("power", watts, "W"),
             ("power.share_of_limit", watts / limit, "1"),
         ]),
-        remediation: Some(Remediation { kind: "job.restart".to_owned(), parameters: Vec::new() }),
+        remediation: Some(Remediation::new("job.restart", [])),
         ..risk(
             "health.hang",
             "restart",
@@ -165,6 +165,7 @@ fn lost(window: &Window) -> Option<Recommendation> {
     );
     Some(Recommendation {
         evidence: evidence([("lost.time", seconds, "s")]),
+        remediation: Some(Remediation::new("nvidia.gpu-reset", [])),
         ..risk(
             "health.lost",
             "restart",
@@ -251,10 +252,10 @@ fn raise_limit(group: &[Capped<'_>]) -> Option<Recommendation> {
     );
     Some(Recommendation {
         evidence: evidence([("power.limit", *limit, "W"), ("power.highest_limit", *highest, "W")]),
-        remediation: Some(Remediation {
-            kind: "nvidia.power-limit".to_owned(),
-            parameters: vec![("watts".to_owned(), decimal(*highest, 0).replace(',', ""))],
-        }),
+        remediation: Some(Remediation::new(
+            "nvidia.power-limit",
+            [("watts", decimal(*highest, 0).replace(',', ""))],
+        )),
         ..risk(
             "health.power-limit",
             "power_limit",

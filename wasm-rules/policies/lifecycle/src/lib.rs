@@ -5,10 +5,10 @@
 //! requests. Committed and purchased instances cost the same when they are off, so their hours are
 //! capacity for other work.
 
-use phasemeter_policy::format::{count, duration, percent};
+use phasemeter_policy::format::{count, decimal, duration, percent};
 use phasemeter_policy::{
-    Effort, Gpu, Policy, Recommendation, RecommendationKind, Recommender, Response, Saving, Target,
-    Window, Workload, evidence,
+    Effort, Gpu, Policy, Recommendation, RecommendationKind, Recommender, Remediation, Response,
+    Saving, Target, Window, Workload, evidence,
 };
 use phasemeter_specs::{Unit, quiet_runs, units};
 
@@ -177,6 +177,7 @@ fn recommend(
     let gpus = || unit.gpus.iter().copied();
     let (seconds, share) = (idle.seconds(), idle.seconds() / idle.length);
     let after = settings.release_after_seconds;
+    let session = f64::max(after, MIN_SESSION_SECONDS);
     let when = idle.when(window.step_seconds);
     let free = match unit.gpus.len() {
         _ if idle.is_held => "did nothing, held by a process,",
@@ -249,6 +250,7 @@ fn recommend(
             saving: idle_saving(unit, scheduled),
             confidence: SURE_SCHEDULE * confidence(unit),
             effort: Effort::Medium,
+            remediation: Some(schedule.remediation(window)),
             ..draft(
                 "lifecycle.schedule",
                 "schedule",
@@ -272,26 +274,37 @@ fn recommend(
                     .to_owned(),
             )
         },
-        _ if idle.is_held => draft(
-            "lifecycle.end-session",
-            "release_memory",
-            "End what holds these GPUs and give them back".to_owned(),
-            format!(
-                "End processes and sessions after {} without work, and return {whole}. First save what \
-                 they hold.",
-                duration(f64::max(after, MIN_SESSION_SECONDS)),
-            ),
-        ),
-        _ => draft(
-            "lifecycle.release",
-            "autoscale",
-            format!("Return {whole} while nothing runs"),
-            format!(
-                "Start {whole} with the job, and return them {} after its end.",
-                duration(after)
-            ),
-        ),
+        _ if idle.is_held => Recommendation {
+            remediation: Some(after_idle("process.end", session)),
+            ..draft(
+                "lifecycle.end-session",
+                "release_memory",
+                "End what holds these GPUs and give them back".to_owned(),
+                format!(
+                    "End processes and sessions after {} without work, and return {whole}. First save \
+                     what they hold.",
+                    duration(session),
+                ),
+            )
+        },
+        _ => Recommendation {
+            remediation: Some(after_idle("instance.release", after)),
+            ..draft(
+                "lifecycle.release",
+                "autoscale",
+                format!("Return {whole} while nothing runs"),
+                format!(
+                    "Start {whole} with the job, and return them {} after its end.",
+                    duration(after)
+                ),
+            )
+        },
     }
+}
+
+/// An action for automation after this time without work.
+fn after_idle(kind: &str, seconds: f64) -> Remediation {
+    Remediation::new(kind, [("idle_seconds", decimal(seconds, 0).replace(',', ""))])
 }
 
 /// Merges recommendations for units that are idle alike.
@@ -364,13 +377,29 @@ impl Schedule {
         (self.share - start / DAY).max(0.0) * f64::from(u8::from(self.days > 0.0))
     }
 
+    /// The first hour without work of each run of them, and the first hour after it.
+    fn runs(&self) -> impl Iterator<Item = (usize, usize)> {
+        let from = (0..24).filter(|hour| self.daily[*hour] && !self.daily[(hour + 23) % 24]);
+        let length = |from| (0..24).take_while(|after| self.daily[(from + after) % 24]).count();
+        from.map(move |from| (from, (from + length(from)) % 24))
+    }
+
+    /// The hours to stop in, for automation.
+    fn remediation(&self, window: &Window) -> Remediation {
+        let runs = self.runs().map(|(from, until)| format!("{from}-{until}"));
+        let mut parameters = vec![
+            ("workday_hours", runs.collect::<Vec<_>>().join(",")),
+            ("weekend", self.weekend.to_string()),
+        ];
+        let offset = window.utc_offset_seconds.unwrap_or(0);
+        parameters.push(("utc_offset_seconds", offset.to_string()));
+        Remediation::new("instance.schedule", parameters)
+    }
+
     /// Like `from 18:00 to 8:00 local time, and at weekends`.
     fn text(&self, window: &Window) -> String {
-        let from = (0..24).filter(|hour| self.daily[*hour] && !self.daily[(hour + 23) % 24]);
-        let until = |from| (0..24).take_while(|after| self.daily[(from + after) % 24]).count();
-        let runs: Vec<_> = from
-            .map(|from| format!("from {from}:00 to {}:00", (from + until(from)) % 24))
-            .collect();
+        let runs = self.runs().map(|(from, until)| format!("from {from}:00 to {until}:00"));
+        let runs: Vec<_> = runs.collect();
         let zone = match window.utc_offset_seconds {
             None => " UTC",
             Some(_) => " local time",
@@ -437,6 +466,10 @@ mod tests {
         assert_eq!(found[0].lever, "autoscale");
         assert!((0.45..0.572).contains(&found[0].saving.expected), "{:?}", found[0].saving);
         assert!(found[0].saving.low > 0.0);
+        let release = found[0].remediation.as_ref().unwrap();
+        assert_eq!(release.kind, "instance.release");
+        assert_eq!(release.parameters, [("idle_seconds".to_owned(), "600".to_owned())]);
+        assert_eq!(after_idle("process.end", 3_600.0).parameters[0].1, "3600");
         assert_eq!(levers(vec![works(7, 0, 2)]), ["release_memory"]);
         assert_eq!(levers(vec![works(5, 2, 5)]), ["storage"]);
         assert!(recommendations(vec![works(5, 2, 5)])[0].saving.low == 0.0, "needs a trial");
@@ -457,6 +490,9 @@ mod tests {
         weekly.activity.week = (0..168).map(hour).collect();
         let found = recommendations(vec![weekly.clone()]);
         assert_eq!(found[0].lever, "schedule");
+        let stop = found[0].remediation.as_ref().unwrap();
+        let stop: Vec<_> = stop.parameters.iter().map(|(_, value)| value.as_str()).collect();
+        assert_eq!(stop, ["18-8", "true", "0"]);
         assert!(found[0].saving.expected < 0.71, "{:?}", found[0].saving);
         assert!(found[0].saving.low > 0.6, "{:?}", found[0].saving);
         assert!(found[0].action.contains("18:00 to 8:00"), "{}", found[0].action);

@@ -8,8 +8,8 @@ use phasemeter_policy::column::mean;
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::log;
 use phasemeter_policy::{
-    Account, Effort, Evidence, Gpu, Policy, Recommendation, Recommender, Response, Saving, Target,
-    Window, Workload, groups,
+    Account, Effort, Evidence, Gpu, Policy, Recommendation, Recommender, Remediation, Response,
+    Saving, Target, Window, Workload, groups,
 };
 use phasemeter_specs::{Architecture, Model};
 
@@ -229,6 +229,11 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         confidence: average(|f| f.gpu.confidence()) * SURE,
         evidence,
         effort: if change.lever == "tf32" { Effort::Low } else { Effort::Medium },
+        // The other changes are in the code of the job.
+        remediation: (change.lever == "tf32").then(|| {
+            let name = ("name", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE".to_owned());
+            Remediation::new("env.set", [name, ("value", "1".to_owned())])
+        }),
         ..Recommendation::new(
             change.code,
             Target::Throughput,
@@ -290,6 +295,12 @@ mod tests {
         assert!(levers(unmeasured).is_empty());
         let found = recommendations(gpu("NVIDIA H100 80GB HBM3", 0.0));
         assert!(found.iter().all(|one| one.saving.low == 0.0 && one.saving.high > 0.0));
+        let is_set = |one: &Recommendation| one.remediation.is_some();
+        assert_eq!(
+            found.iter().map(is_set).collect::<Vec<_>>(),
+            [true, false],
+            "TF32 is a variable"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod commitment;
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, Need, Offer, Plan, Policy, Price, Recommendation, Recommender,
-    Response, Saving, Target, Window, groups, log, same_model,
+    Remediation, Response, Saving, Target, Window, groups, log, same_model,
 };
 
 use commitment::{Commitment, HOURS_PER_MONTH};
@@ -110,6 +110,7 @@ struct Draft<'a> {
     saving: [f64; 3],
     confidence: f64,
     evidence: Vec<(&'a str, f64, &'a str)>,
+    remediation: Remediation,
 }
 
 fn recommend(group: &[Priced<'_>], draft: Draft<'_>) -> Recommendation {
@@ -127,6 +128,7 @@ fn recommend(group: &[Priced<'_>], draft: Draft<'_>) -> Recommendation {
             .collect(),
         effort: Effort::High,
         reversible: draft.lever == "spot",
+        remediation: Some(draft.remediation),
         ..Recommendation::new(
             draft.code,
             Target::Rate,
@@ -169,6 +171,13 @@ fn origin(offer: &Offer) -> String {
     format!("{provider} {region} ({source}{date})")
 }
 
+/// The purchase of this offer, on the plan that the lever names.
+fn buy(lever: &str, offer: &Offer) -> Remediation {
+    let mut buy = Remediation::to_place("instance.plan", &offer.price);
+    buy.parameters.push(("plan".to_owned(), lever.to_owned()));
+    buy
+}
+
 /// Recommends spot capacity.
 fn spot(group: &[Priced<'_>], offers: &[&Offer]) -> Option<Recommendation> {
     let Priced { price, .. } = group.first()?;
@@ -204,6 +213,7 @@ fn spot(group: &[Priced<'_>], offers: &[&Offer]) -> Option<Recommendation> {
                 ("spot.rework_share", REWORK[1], "1"),
                 ("current.price", dollars(paid), "{USD}/h"),
             ],
+            remediation: buy("spot", spot),
         },
     ))
 }
@@ -268,6 +278,7 @@ fn commitments(
                 ("committed.price", dollars(hourly(terms)), "{USD}/h"),
                 ("current.price", dollars(rate), "{USD}/h"),
             ],
+            remediation: buy(lever, terms),
         }))
     });
     recommendations.collect()
@@ -312,6 +323,7 @@ fn region(group: &[Priced<'_>], offers: &[&Offer], settings: &Settings) -> Optio
             ("alternative.price", dollars(hourly(other)), "{USD}/h"),
             ("current.price", dollars(now), "{USD}/h"),
         ],
+        remediation: Remediation::to_place("instance.move", &other.price),
     };
     Some(recommend(group, draft))
 }
@@ -363,6 +375,7 @@ fn provider(
             ("alternative.price", dollars(hourly(other)), "{USD}/h"),
             ("current.price", dollars(now), "{USD}/h"),
         ],
+        remediation: Remediation::to_place("instance.move", &other.price),
     };
     Some(recommend(group, draft))
 }
@@ -439,6 +452,9 @@ mod tests {
         let one = found.iter().find(|one| one.lever == "spot").unwrap();
         assert!(one.saving.expected < 0.456 && one.saving.expected > 0.4, "{:?}", one.saving);
         assert!(one.saving.low > 0.0, "a price of this provider and model, with its source");
+        let bought = one.remediation.as_ref().unwrap().parameters.iter();
+        let bought: Vec<_> = bought.map(|(_, value)| value.as_str()).collect();
+        assert_eq!(bought, ["gcp", "us-central1", "a2-ultragpu-1g", "spot"]);
         assert!(
             one.rationale.contains("gcp us-central1 (a test, 2026-07-20)"),
             "{}",

@@ -327,6 +327,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
                 confidence: SURE_FREE * confidence,
                 evidence: values,
                 kind: first.kind,
+                remediation: held.then(|| Remediation::new("process.end", [])),
                 ..Recommendation::new(code, Target::Idle, lever, gpus())
             }
         }
@@ -351,13 +352,17 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
             evidence: values,
             kind: first.kind,
             effort: Effort::Medium,
+            remediation: Some(Remediation::new(
+                "instance.consolidate",
+                [("instances", needed.to_string())],
+            )),
             ..Recommendation::new("sharing.consolidate", Target::Idle, "consolidate", gpus())
         },
         Action::Divide { parts, lever, idle } => {
-            let how = match lever {
-                "mig" => "MIG instances",
-                "mps" => "MPS clients",
-                _ => "time slices",
+            let (how, kind, parameter) = match lever {
+                "mig" => ("MIG instances", "nvidia.mig", "instances"),
+                "mps" => ("MPS clients", "nvidia.mps", "clients"),
+                _ => ("time slices", "nvidia.time-slicing", "replicas"),
             };
             let (code, target, load) = if idle {
                 let longest = mean(&|gpu| gpu.activity.longest_seconds);
@@ -396,10 +401,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
                 evidence: values,
                 kind: first.kind,
                 effort: Effort::Medium,
-                remediation: (lever == "mig").then(|| Remediation {
-                    kind: "nvidia.mig".to_owned(),
-                    parameters: vec![("instances".to_owned(), parts.to_string())],
-                }),
+                remediation: Some(Remediation::new(kind, [(parameter, parts.to_string())])),
                 ..Recommendation::new(code, target, lever, gpus())
             }
         }
@@ -448,7 +450,8 @@ mod tests {
         let node = recommendations(vec![notebook(), with_memory(steady(7_200, 0.95), 60.0)]);
         assert_eq!((levers(&node), node[0].kind), (vec!["mig"], RecommendationKind::Capacity));
         let a10 = Gpu { model: "NVIDIA A10G".to_owned(), ..alone(notebook()) };
-        assert_eq!(levers(&recommendations(vec![a10])), ["time_slicing"]);
+        let found = recommendations(vec![a10]);
+        assert_eq!(found[0].remediation.as_ref().unwrap().kind, "nvidia.time-slicing");
         assert!(recommendations(vec![alone(Gpu { memory: Vec::new(), ..notebook() })]).is_empty());
     }
 

@@ -109,10 +109,11 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         confidence: mean(|it| it.confidence),
         evidence: values,
         effort: Effort::Medium,
-        remediation: offer.price.instance_type.as_ref().map(|instance_type| Remediation {
-            kind: "instance.resize".to_owned(),
-            parameters: vec![("instance_type".to_owned(), instance_type.clone())],
-        }),
+        remediation: offer
+            .price
+            .instance_type
+            .is_some()
+            .then(|| Remediation::to_place("instance.resize", &offer.price)),
         ..Recommendation::new(code, target, lever, group.iter().map(|finding| finding.gpu))
     })
 }

@@ -136,10 +136,7 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64) -> Recommendation {
             ("replicas", now as f64, "{replica}"),
             ("replicas.needed", kept as f64, "{replica}"),
         ]),
-        remediation: Some(Remediation {
-            kind: "k8s.scale".to_owned(),
-            parameters: vec![("replicas".to_owned(), kept.to_string())],
-        }),
+        remediation: Some(Remediation::new("k8s.scale", [("replicas", kept.to_string())])),
         ..Recommendation::new(
             "sizing.replicas",
             replicas.target(),
@@ -179,6 +176,10 @@ fn follow(replicas: &Replicas<'_>, constant: f64, settings: &Settings) -> Option
             ("replicas.fewest", fewest as f64, "{replica}"),
             ("replicas.fewest_share_of_time", share, "1"),
         ]),
+        remediation: Some(Remediation::new(
+            "k8s.autoscale",
+            [("min_replicas", fewest.to_string()), ("max_replicas", now.to_string())],
+        )),
         effort: Effort::Medium,
         ..Recommendation::new(
             "sizing.autoscale",

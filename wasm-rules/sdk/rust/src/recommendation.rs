@@ -1,7 +1,8 @@
 //! Builds recommendations and responses. Must not depend on savings.
 
 use crate::{
-    Effort, Evidence, Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target,
+    Effort, Evidence, Gpu, Need, Price, Recommendation, RecommendationKind, Remediation, Response,
+    Saving, Target,
 };
 
 impl Recommendation {
@@ -44,6 +45,24 @@ impl Evidence {
 #[must_use]
 pub fn evidence<const N: usize>(values: [(&str, f64, &str); N]) -> Vec<Evidence> {
     values.into_iter().map(|(name, value, unit)| Evidence::new(name, value, unit)).collect()
+}
+
+impl Remediation {
+    /// Returns an action for automation, of a kind and with parameters that `LEVERS.md` lists.
+    #[must_use]
+    pub fn new<'a>(kind: &str, parameters: impl IntoIterator<Item = (&'a str, String)>) -> Self {
+        let parameters = parameters.into_iter().map(|(name, value)| (name.to_owned(), value));
+        Self { kind: kind.to_owned(), parameters: parameters.collect() }
+    }
+
+    /// Returns an action for automation that leads to the place of this price: its `provider`, `region` and
+    /// `instance_type`, as far as they are known.
+    #[must_use]
+    pub fn to_place(kind: &str, price: &Price) -> Self {
+        let Price { provider, region, instance_type, .. } = price;
+        let place = [("provider", provider), ("region", region), ("instance_type", instance_type)];
+        Self::new(kind, place.into_iter().filter_map(|(name, of)| Some((name, of.clone()?))))
+    }
 }
 
 impl Need {

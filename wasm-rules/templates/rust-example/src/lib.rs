@@ -89,10 +89,7 @@ fn recommend(settings: &Settings, gpu: &Gpu, window: &Window) -> Option<Recommen
         ]),
         effort: Effort::Medium,
         // For automation, which Phasemeter does not do itself.
-        remediation: Some(Remediation {
-            kind: "instance.resize".into(),
-            parameters: vec![("instance_type".into(), instance.into())],
-        }),
+        remediation: Some(Remediation::new("instance.resize", [("instance_type", instance.into())])),
         ..Recommendation::new("resize.smaller", Target::Underload, "smaller_gpu", [gpu])
     })
 }
