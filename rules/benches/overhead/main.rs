@@ -1,7 +1,8 @@
 //! Overhead of the policy host: evaluation, load, deadline and reload, each beside its budget.
 //!
 //! Times are the median and 99th percentile of many repetitions. `make bench` runs it; with the
-//! argument `ratio`, it compares only the default policies with an empty one.
+//! argument `ratio`, it compares only the default policies with an empty one. It fails if one is over its
+//! budget.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,6 +18,7 @@ mod ratio;
 mod support;
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,14 +31,14 @@ use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine, Store};
 use wit_component::ComponentEncoder;
 
-fn main() {
+fn main() -> ExitCode {
     let cache = tempfile::tempdir().unwrap();
     let options = Options { cache: Some(cache.path().to_owned()), ..Options::default() };
     let host = Host::new(options.clone()).unwrap();
     let default_policies = support::default_policies();
-    ratio::compare(&host, &default_policies);
+    let is_within = ratio::compare(&host, &default_policies);
     if std::env::args().any(|argument| argument == "ratio") {
-        return;
+        return end(is_within);
     }
 
     let mirror = support::mirror();
@@ -89,6 +91,16 @@ fn main() {
         generations.reload(versions[turn % 2].iter().cloned().map(CandidateSource::from))
     });
     json::compare(&host);
+    end(is_within)
+}
+
+/// Fails if a default policy costs more than its budget.
+fn end(is_within: bool) -> ExitCode {
+    if is_within {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("A default policy is over its budget.");
+    ExitCode::FAILURE
 }
 
 /// Evaluations of a policy, each with a fresh store and `configure`.

@@ -16,8 +16,8 @@ const BUDGET: f64 = 1.6;
 /// Evaluations of each policy.
 const ROUNDS: usize = 5_000;
 
-/// Prints the table.
-pub(crate) fn compare(host: &Host, default_policies: &[(String, Vec<u8>)]) {
+/// Prints the table, and returns whether all policies are within the budget.
+pub(crate) fn compare(host: &Host, default_policies: &[(String, Vec<u8>)]) -> bool {
     let empty = ("empty".to_owned(), support::empty_recommender());
     let load = |(name, bytes): &(String, Vec<u8>)| {
         (name.clone(), host.load(Candidate::new(name, bytes.clone())).unwrap())
@@ -40,11 +40,15 @@ pub(crate) fn compare(host: &Host, default_policies: &[(String, Vec<u8>)]) {
     println!("Evaluations on 8 GPUs × 600 points, in turn; load average {load}\n");
     println!("{:20} {:>10} {:>10} {:>10} {:>10}   budget", "", "fuel", "p50", "p99", "÷ empty");
     let mut reference: Option<Duration> = None;
+    let mut is_within = true;
     for ((name, policy), times) in policies.iter().zip(&mut times) {
         let [p50, p99] = percentiles(times);
         let ratio = p50.as_secs_f64() / reference.get_or_insert(p50).as_secs_f64();
         let fuel = policy.recommend(&window).unwrap().usage.fuel;
         let [p50, p99] = [p50, p99].map(|time| format!("{time:.1?}"));
-        println!("{name:20} {fuel:>10} {p50:>10} {p99:>10} {ratio:>10.2}   {BUDGET}");
+        let over = if ratio > BUDGET { ", over it" } else { "" };
+        is_within &= over.is_empty();
+        println!("{name:20} {fuel:>10} {p50:>10} {p99:>10} {ratio:>10.2}   {BUDGET}{over}");
     }
+    is_within
 }

@@ -146,8 +146,14 @@ mod tests {
                 },
             )
         };
-        let window = window(vec![from(0, 400), from(100, 600)]);
-        let unit = Unit { gpus: window.gpus.iter().collect(), is_whole: true, is_committed: false };
-        assert_eq!(quiet_runs(&unit, &window), [(100.0, 400.0)]);
+        let mut window = window(vec![from(0, 400), from(100, 600)]);
+        let runs = |window: &Window| {
+            let gpus = window.gpus.iter().collect();
+            quiet_runs(&Unit { gpus, is_whole: true, is_committed: false }, window)
+        };
+        assert_eq!(runs(&window), [(100.0, 400.0)]);
+        window.gpus.truncate(1);
+        window.end = window.start + 399_500_000_000;
+        assert_eq!(runs(&window), [(0.0, 399.5)], "none is longer than the window");
     }
 }

@@ -88,6 +88,7 @@ fn operation_is_counted_once_with_the_end_of_its_last_attempt() {
     let stats = client.stats();
     assert_eq!(operations(&stats), [], "it is still retried");
     let _ = client.flush(AT_ONCE);
+    assert_eq!(operations(&stats), [("connection_error".to_owned(), None, 1)], "it was given up");
 }
 
 #[test]

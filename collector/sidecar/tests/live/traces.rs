@@ -94,6 +94,7 @@ fn experiment_span_has_the_exit_of_its_command() {
         let file = dir.path().join(name);
         let arguments = format!("--otlp-file {}", file.display());
         let mut command = with_command(&rig, &arguments, &format!("echo $$; {script}"));
+        command.env("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=rank-3");
         let output = command.output().unwrap();
         let pid = String::from_utf8(output.stdout).unwrap();
         let spans = spans(&file);
@@ -108,5 +109,6 @@ fn experiment_span_has_the_exit_of_its_command() {
         assert_eq!(kind, error.map(|_| code), "{name}");
         let service = fs::read_to_string(&file).unwrap();
         assert!(service.contains("\"unknown_service:sh\""), "{service}");
+        assert!(service.contains("\"rank-3\""), "the given service.instance.id: {service}");
     }
 }
