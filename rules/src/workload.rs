@@ -43,23 +43,16 @@ const NAMES: [&str; 6] = [
     PROGRAM,
 ];
 
-/// The program that runs; and what precedes it in the name of a service that has none.
+/// Name of the executable, and what precedes it in `service.name` if the service has no name of its own.
 const PROGRAM: &str = "process.executable.name";
 const UNNAMED_SERVICE: &str = "unknown_service:";
 
-/// Words in such names.
+/// Words in the names of notebooks.
 const NOTEBOOKS: [&str; 4] = ["jupyter", "notebook", "vscode", "rstudio"];
 
-/// Programs that only serve models. Launchers such as `torchrun` start jobs of any kind.
-const SERVERS: [&str; 7] = [
-    "vllm",
-    "tritonserver",
-    "sglang",
-    "text-generation-launcher",
-    "text-generation-server",
-    "llama-server",
-    "ollama",
-];
+/// Programs that only serve models. `torchrun` starts jobs of any kind, and `vllm` has batch commands.
+const SERVERS: [&str; 4] =
+    ["tritonserver", "text-generation-launcher", "text-generation-server", "llama-server"];
 
 impl Workload {
     /// All kinds.
@@ -135,8 +128,16 @@ mod tests {
         assert_eq!(declared("k8s.pod.name", "chat-7d9f8", false), Workload::Unknown);
         assert_eq!(declared("process.executable.name", "tritonserver", false), Workload::Serving);
         assert_eq!(declared("process.executable.name", "torchrun", false), Workload::Unknown);
-        assert_eq!(declared("service.name", "unknown_service:vllm", false), Workload::Serving);
-        assert_eq!(declared("service.name", "ollama", false), Workload::Unknown, "any program");
+        assert_eq!(
+            declared("service.name", "unknown_service:llama-server", false),
+            Workload::Serving
+        );
+        assert_eq!(
+            declared("service.name", "llama-server", false),
+            Workload::Unknown,
+            "any program"
+        );
+        assert_eq!(declared("service.name", "unknown_service:vllm", false), Workload::Unknown);
         assert_eq!(declared("k8s.cronjob.name", "nightly-embeddings", false), Workload::Batch);
         assert_eq!(declared("k8s.job.name", "server-load-test", true), Workload::Serving);
     }

@@ -276,6 +276,7 @@ fn recommend(
         },
         _ if idle.is_held => Recommendation {
             remediation: Some(after_idle("process.end", session)),
+            reversible: false,
             ..draft(
                 "lifecycle.end-session",
                 "release_memory",
@@ -384,9 +385,12 @@ impl Schedule {
         from.map(move |from| (from, (from + length(from)) % 24))
     }
 
-    /// The hours to stop in, for automation.
+    /// The hours of one day to stop in, for automation: none goes beyond midnight.
     fn remediation(&self, window: &Window) -> Remediation {
-        let runs = self.runs().map(|(from, until)| format!("{from}-{until}"));
+        let from =
+            (0..24).filter(|hour| self.daily[*hour] && (*hour == 0 || !self.daily[hour - 1]));
+        let until = |from| (from..24).find(|hour| !self.daily[*hour]).unwrap_or(24);
+        let runs = from.map(|from| format!("{from}-{}", until(from)));
         let mut parameters = vec![
             ("workday_hours", runs.collect::<Vec<_>>().join(",")),
             ("weekend", self.weekend.to_string()),
@@ -492,7 +496,7 @@ mod tests {
         assert_eq!(found[0].lever, "schedule");
         let stop = found[0].remediation.as_ref().unwrap();
         let stop: Vec<_> = stop.parameters.iter().map(|(_, value)| value.as_str()).collect();
-        assert_eq!(stop, ["18-8", "true", "0"]);
+        assert_eq!(stop, ["0-8,18-24", "true", "0"]);
         assert!(found[0].saving.expected < 0.71, "{:?}", found[0].saving);
         assert!(found[0].saving.low > 0.6, "{:?}", found[0].saving);
         assert!(found[0].action.contains("18:00 to 8:00"), "{}", found[0].action);

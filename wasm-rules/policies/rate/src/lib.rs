@@ -375,7 +375,7 @@ fn provider(
             ("alternative.price", dollars(hourly(other)), "{USD}/h"),
             ("current.price", dollars(now), "{USD}/h"),
         ],
-        remediation: Remediation::to_place("instance.move", &other.price),
+        remediation: Remediation::to_place("quote.request", &other.price),
     };
     Some(recommend(group, draft))
 }

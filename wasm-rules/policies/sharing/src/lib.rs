@@ -327,7 +327,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
                 confidence: SURE_FREE * confidence,
                 evidence: values,
                 kind: first.kind,
-                remediation: held.then(|| Remediation::new("process.end", [])),
+                reversible: !held,
                 ..Recommendation::new(code, Target::Idle, lever, gpus())
             }
         }

@@ -48,15 +48,15 @@ pub fn evidence<const N: usize>(values: [(&str, f64, &str); N]) -> Vec<Evidence>
 }
 
 impl Remediation {
-    /// Returns an action for automation, of a kind and with parameters that `LEVERS.md` lists.
+    /// Returns a remediation. `LEVERS.md` lists kinds and their parameters.
     #[must_use]
     pub fn new<'a>(kind: &str, parameters: impl IntoIterator<Item = (&'a str, String)>) -> Self {
         let parameters = parameters.into_iter().map(|(name, value)| (name.to_owned(), value));
         Self { kind: kind.to_owned(), parameters: parameters.collect() }
     }
 
-    /// Returns an action for automation that leads to the place of this price: its `provider`, `region` and
-    /// `instance_type`, as far as they are known.
+    /// Returns a remediation with the `provider`, `region` and `instance_type` of a price, as far as they are
+    /// known.
     #[must_use]
     pub fn to_place(kind: &str, price: &Price) -> Self {
         let Price { provider, region, instance_type, .. } = price;
