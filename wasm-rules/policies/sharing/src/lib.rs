@@ -6,16 +6,18 @@
 //! nothing works are left to the policy `lifecycle`.
 
 mod consolidate;
+mod divide;
 mod owners;
 
 use consolidate::{Pack, packs};
+use divide::{SMALL_MEMORY, divide};
 use phasemeter_policy::format::{count, duration, gib, percent, subject};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, Memory, PatternKind, Policy, Recommendation,
     RecommendationKind, Recommender, Remediation, Response, Saving, Target, Window, Workload,
     evidence, groups,
 };
-use phasemeter_specs::{Model, Unit, quiet_runs, units};
+use phasemeter_specs::{Unit, quiet_runs, units};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill that others could use.
@@ -63,22 +65,8 @@ const NEARLY_IDLE: f64 = 0.8;
 const LIFECYCLE: f64 = 0.1;
 const HOUR: f64 = 3_600.0;
 
-/// Utilization and memory use up to which a steady task is small enough to share, and the maximum of
-/// a shared GPU.
+/// Utilization up to which a steady task is small enough to share.
 const SMALL_UTILIZATION: f64 = 0.4;
-const SMALL_MEMORY: f64 = 0.5;
-const MAX_UTILIZATION: f64 = 0.8;
-const MAX_MEMORY: f64 = 0.95;
-
-/// MIG instances of GPUs with seven and with four slices: shares of compute and of memory (NVIDIA's
-/// MIG User Guide).
-const SEVENTHS: [(f64, f64); 4] = [
-    (1.0 / 7.0, 1.0 / 8.0),
-    (2.0 / 7.0, 2.0 / 8.0),
-    (3.0 / 7.0, 4.0 / 8.0),
-    (4.0 / 7.0, 4.0 / 8.0),
-];
-const QUARTERS: [(f64, f64); 2] = [(0.25, 0.25), (0.5, 0.5)];
 
 struct Sharing;
 
@@ -236,33 +224,6 @@ impl Bursts for Gpu {
         let interval = self.activity.interval_seconds.unwrap_or(f64::INFINITY);
         interval <= SEES_BURSTS || (!is_mixed && interval <= SEES_LOAD)
     }
-}
-
-/// Finds the smallest part of the GPU that fits its task: the number of parts, the share kept, and how
-/// to divide.
-fn divide(gpu: &Gpu, share: f64, is_burst: bool) -> Option<(usize, f64, &'static str)> {
-    let level = gpu.accounts.observed().level();
-    let slices = Model::of(&gpu.model).map_or(0, |model| model.mig_slices);
-    let instances = match slices {
-        7 => &SEVENTHS[..],
-        4 => &QUARTERS,
-        _ => &[],
-    };
-    let fits = |instance: &&(f64, f64)| {
-        share <= MAX_MEMORY * instance.1 && level <= MAX_UTILIZATION * instance.0
-    };
-    let kept = match instances.iter().find(fits) {
-        Some((compute, memory)) => compute.max(*memory),
-        None if slices == 0 && share <= SMALL_MEMORY => share.max(level / MAX_UTILIZATION),
-        None => return None,
-    };
-    let parts = if kept > 0.0 { (1.0 / kept) as usize } else { return None };
-    let lever = match (slices, is_burst) {
-        (1.., _) => "mig",
-        (0, true) => "time_slicing",
-        (0, false) => "mps",
-    };
-    (parts >= 2).then_some((parts.min(7), kept, lever))
 }
 
 /// Recommends an action for GPUs with similar loads.

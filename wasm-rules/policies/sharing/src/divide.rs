@@ -1,0 +1,50 @@
+//! The smallest part of a GPU that fits its task: an instance of MIG where there is one, else a share.
+//!
+//! Must not depend on the policy's recommendations.
+
+use phasemeter_policy::Gpu;
+use phasemeter_specs::Model;
+
+/// Memory use up to which a task is small enough to share a GPU without MIG, or if it is steady.
+pub(crate) const SMALL_MEMORY: f64 = 0.5;
+
+/// Maximum utilization and memory use of a shared GPU.
+const MAX_UTILIZATION: f64 = 0.8;
+const MAX_MEMORY: f64 = 0.95;
+
+/// MIG instances of GPUs with seven and with four slices: shares of compute and of memory (NVIDIA's
+/// MIG User Guide).
+const SEVENTHS: [(f64, f64); 4] = [
+    (1.0 / 7.0, 1.0 / 8.0),
+    (2.0 / 7.0, 2.0 / 8.0),
+    (3.0 / 7.0, 4.0 / 8.0),
+    (4.0 / 7.0, 4.0 / 8.0),
+];
+const QUARTERS: [(f64, f64); 2] = [(0.25, 0.25), (0.5, 0.5)];
+
+/// Finds the smallest part of the GPU that fits its task: the number of parts, the share kept, and how
+/// to divide.
+pub(crate) fn divide(gpu: &Gpu, share: f64, is_burst: bool) -> Option<(usize, f64, &'static str)> {
+    let level = gpu.accounts.observed().level();
+    let slices = Model::of(&gpu.model).map_or(0, |model| model.mig_slices);
+    let instances = match slices {
+        7 => &SEVENTHS[..],
+        4 => &QUARTERS,
+        _ => &[],
+    };
+    let fits = |instance: &&(f64, f64)| {
+        share <= MAX_MEMORY * instance.1 && level <= MAX_UTILIZATION * instance.0
+    };
+    let kept = match instances.iter().find(fits) {
+        Some((compute, memory)) => compute.max(*memory),
+        None if slices == 0 && share <= SMALL_MEMORY => share.max(level / MAX_UTILIZATION),
+        None => return None,
+    };
+    let parts = if kept > 0.0 { (1.0 / kept) as usize } else { return None };
+    let lever = match (slices, is_burst) {
+        (1.., _) => "mig",
+        (0, true) => "time_slicing",
+        (0, false) => "mps",
+    };
+    (parts >= 2).then_some((parts.min(7), kept, lever))
+}
