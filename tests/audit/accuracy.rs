@@ -6,14 +6,14 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use phasemeter_oracle::report::Expected;
+use phasemeter_oracle::{ORACLE_ACCOUNTS, OracleAccount, calendar};
 use serde_json::Value;
 
 use crate::logs::{Ids, Plan};
-use crate::oracle::{ORACLE_ACCOUNTS, OracleAccount};
 use crate::phasemeter::Phasemeter;
-use crate::reference::{self, Expected};
 use crate::report::{self, list, millis, nanos};
-use crate::{calendar, otlp, promises, trace};
+use crate::{otlp, promises, trace};
 
 /// $3.30 per GPU-hour, not a whole number of nano-dollars per second.
 const RATE: i128 = 3_300_000_000;
@@ -153,7 +153,7 @@ fn check(name: &str, text: &str, args: &[&str], gpus: usize, ahead: u64) {
     let captured = otlp::read(&fs::read_to_string(&file).unwrap());
     trace::check_sums(&report, &captured);
 
-    let reference = reference::read(text, gpus);
+    let reference = phasemeter_oracle::report::read(text, gpus);
     let reported = list(&report["gpus"]);
     assert_eq!(reported.len(), reference.len(), "{name}");
     for gpu in &reference {

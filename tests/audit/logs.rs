@@ -5,8 +5,8 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use phasemeter_oracle::calendar;
 
-use crate::calendar;
 use crate::prng::Prng;
 
 /// 2026-07-26T23:59:57.250Z, shortly before a new minute, hour and day.

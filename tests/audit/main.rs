@@ -17,10 +17,7 @@
 )]
 
 // Test support.
-mod calendar;
 mod logs;
-#[path = "../oracle/mod.rs"]
-mod oracle;
 #[path = "../otlp/mod.rs"]
 mod otlp;
 mod phasemeter;
@@ -29,7 +26,6 @@ mod picture;
 mod policies;
 mod prng;
 mod promises;
-mod reference;
 #[path = "../registry/mod.rs"]
 mod registry;
 mod report;

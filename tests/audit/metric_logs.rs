@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use phasemeter_oracle::calendar;
 use serde_json::{Value, json};
 
 use crate::phasemeter::Phasemeter;
@@ -42,7 +43,7 @@ fn uuid(gpu: usize) -> String {
 
 /// `2026-07-26T23:59:30.250Z`, or as `nvidia-smi` writes it.
 fn time(millis: u64, is_smi: bool) -> String {
-    let civil = crate::calendar::format_millis(millis);
+    let civil = calendar::format_millis(millis);
     if is_smi { civil } else { format!("{}Z", civil.replace('/', "-").replace(' ', "T")) }
 }
 

@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-#[path = "../../../tests/oracle/mod.rs"]
-mod oracle;
-
-use oracle::{Oracle, OracleAccount, Row};
 use phasemeter_meter::activity::{Activity, Pauses, Quiet};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Nanos, Timestamp, Utilization};
+use phasemeter_oracle::{Oracle, OracleAccount, Row};
 use proptest::prelude::*;
 
 /// Monday, 2026-07-27T00:00:00Z.

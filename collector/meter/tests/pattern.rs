@@ -2,10 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-#[path = "../../../tests/oracle/mod.rs"]
-mod oracle;
-
-use oracle::{ORACLE_ACCOUNTS, Oracle, OracleAccount, Row};
 use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
@@ -15,6 +11,7 @@ use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::series::{POINTS, Quantity};
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
+use phasemeter_oracle::{ORACLE_ACCOUNTS, Oracle, OracleAccount, Row};
 use proptest::prelude::*;
 
 const START: u64 = 1_785_110_400_000;
@@ -110,7 +107,7 @@ fn idle_mixed_steady_and_insufficient_data() {
 /// Bouncing stretches found with all rows at hand: (from, to) in milliseconds, of at least ten
 /// cycles.
 fn stretches(rows: &[Row]) -> Vec<(u64, u64)> {
-    let stale_after = oracle::stale_after(rows);
+    let stale_after = phasemeter_oracle::stale_after(rows);
     let (mut low, mut rise, mut fall) = (false, None::<u64>, None::<u64>);
     let mut cycles: Vec<(u64, u64)> = Vec::new();
     // The last reading covers no time.
@@ -239,7 +236,7 @@ proptest! {
         let recent = meter(config, &rows).window_totals(Timestamp::from_millis(end).unwrap());
         let session = session * 1_000;
         let from = (end / session * session).saturating_sub(window * 1_000);
-        let ends = oracle::session_ends(&rows, session);
+        let ends = phasemeter_oracle::session_ends(&rows, session);
         let from = if start < from { ends.into_iter().find(|at| from <= *at).unwrap() } else { start };
         let oracle = Oracle::of(&rows).part(from, end);
 

@@ -2,10 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-#[path = "../../../tests/oracle/mod.rs"]
-mod oracle;
-
-use oracle::{ORACLE_ACCOUNTS, Oracle, Row};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::periods::{PERIODS, Period};
@@ -14,6 +10,7 @@ use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, Timestamp, Utilization};
 use phasemeter_meter::wall_time::WallOffset;
+use phasemeter_oracle::{ORACLE_ACCOUNTS, Oracle, Row};
 use proptest::prelude::*;
 
 /// 2026-07-26T23:10:00Z.

@@ -2,12 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-#[path = "../../../tests/oracle/mod.rs"]
-mod oracle;
 #[path = "pipeline/support.rs"]
 mod support;
 
-use oracle::{ORACLE_ACCOUNTS, Oracle, Row, session_ends};
 use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
@@ -15,6 +12,7 @@ use phasemeter_meter::phase::Account;
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 use phasemeter_meter::wall_time::WallOffset;
+use phasemeter_oracle::{ORACLE_ACCOUNTS, Oracle, Row, session_ends};
 use proptest::prelude::*;
 use support::{
     Received, START, any_rate, any_rows, at, labeled, meter, meter_with, millis, reading, sum,

@@ -8,7 +8,7 @@ use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 use proptest::prelude::*;
 
-use crate::oracle::Row;
+use phasemeter_oracle::Row;
 
 pub(crate) const START: u64 = 1_785_110_400_000;
 

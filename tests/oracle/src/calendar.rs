@@ -15,7 +15,7 @@ fn days_in(year: u64, month: u64) -> u64 {
 }
 
 /// Formats milliseconds since 1970 as `nvidia-smi` does.
-pub(crate) fn format_millis(millis: u64) -> String {
+pub fn format_millis(millis: u64) -> String {
     let (mut day, mut year, mut month) = (millis / DAY, 1970, 1);
     while day >= days_in(year, month) {
         day -= days_in(year, month);
@@ -28,7 +28,7 @@ pub(crate) fn format_millis(millis: u64) -> String {
 }
 
 /// Parses that format; `None` if the text has another shape.
-pub(crate) fn parse(text: &str) -> Option<u64> {
+pub fn parse(text: &str) -> Option<u64> {
     let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     if shape != "0000/00/00 00:00:00.000" {
         return None;

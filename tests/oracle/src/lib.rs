@@ -4,8 +4,17 @@
 //! Must not depend on the product's code. Timestamps must be whole milliseconds, as `nvidia-smi`
 //! writes them.
 
-#![allow(dead_code, unreachable_pub, reason = "each test that includes it uses a part")]
-#![allow(missing_docs, clippy::cast_possible_truncation, reason = "plain on purpose")]
+#![allow(missing_docs, reason = "plain on purpose")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a test may fail, and its numbers are small"
+)]
+
+pub mod calendar;
+pub mod report;
 
 /// A reading.
 #[derive(Clone, Copy, Debug)]

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use crate::calendar;
-use crate::oracle::{ORACLE_ACCOUNTS, Oracle, OracleAccount, Row, stale_after};
+use crate::{ORACLE_ACCOUNTS, Oracle, OracleAccount, Row, stale_after};
 
 /// One GPU of a log.
 #[derive(Clone, Debug)]
-pub(crate) struct Gpu {
+pub struct Gpu {
     /// The identifying cell, or the position in the tick.
-    pub(crate) name: String,
+    pub name: String,
     /// In time order.
     rows: Vec<Sample>,
 }
@@ -34,7 +34,7 @@ const COUNTER: &str = "nvml.total_energy_consumption";
 
 /// The GPUs of a log in the order of their first rows. Without an identifying column, rows belong to
 /// `gpus` GPUs in rotation.
-pub(crate) fn read(text: &str, gpus: usize) -> Vec<Gpu> {
+pub fn read(text: &str, gpus: usize) -> Vec<Gpu> {
     let mut lines = text.lines();
     let names: Vec<&str> =
         lines.next().unwrap().split(',').map(|name| first_word(name.trim())).collect();
@@ -79,33 +79,33 @@ fn first_word(cell: &str) -> &str {
 }
 
 /// The expected report of one GPU. Times are milliseconds, money nano-dollars.
-pub(crate) struct Expected {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
+pub struct Expected {
+    pub start: u64,
+    pub end: u64,
     /// In the order of [`ORACLE_ACCOUNTS`].
-    pub(crate) time: [u64; 7],
-    pub(crate) cost: [i128; 7],
+    pub time: [u64; 7],
+    pub cost: [i128; 7],
     /// Σ utilization × time, in ppm·ms.
-    pub(crate) weight: u64,
-    pub(crate) effective: i128,
-    pub(crate) bill: i128,
-    pub(crate) held_is_known: bool,
+    pub weight: u64,
+    pub effective: i128,
+    pub bill: i128,
+    pub held_is_known: bool,
     /// Tenths of a percent.
-    pub(crate) p50: Option<u64>,
-    pub(crate) p95: Option<u64>,
-    pub(crate) memory_p95: Option<u64>,
-    pub(crate) memory_peak: Option<u64>,
-    pub(crate) update_period: Option<u64>,
+    pub p50: Option<u64>,
+    pub p95: Option<u64>,
+    pub memory_p95: Option<u64>,
+    pub memory_peak: Option<u64>,
+    pub update_period: Option<u64>,
     /// Milliseconds and joules by basis.
-    pub(crate) energy: BTreeMap<&'static str, (u64, f64)>,
-    pub(crate) spans: Vec<(&'static str, u64, u64)>,
+    pub energy: BTreeMap<&'static str, (u64, f64)>,
+    pub spans: Vec<(&'static str, u64, u64)>,
     /// Readings with utilization.
-    pub(crate) readings: u64,
+    pub readings: u64,
 }
 
 impl Gpu {
     /// Computes it for a rate in nano-dollars per hour.
-    pub(crate) fn expected(&self, rate: i128) -> Expected {
+    pub fn expected(&self, rate: i128) -> Expected {
         let rows: Vec<Row> = self.rows.iter().map(Sample::as_row).collect();
         let hold = stale_after(&rows);
         let oracle = Oracle::of(&rows);
