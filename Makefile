@@ -36,12 +36,13 @@ MODULE = echo "$(POLICIES_BUILT)/$$(echo $$policy | tr - _).wasm"
 # Named otherwise, so that `make -n` does not run the recipes that contain it.
 MAKE_ALSO = $(MAKE) --no-print-directory
 IN_POLICIES := cd wasm-rules &&
+CLIPPY := cargo clippy --locked
 BUILT := $${CARGO_TARGET_DIR:-target}/demo/phasemeter
 UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-demo test-backends stress soak-live policies bench fuzz mutants advisories \
+.PHONY: help demo test lint test-demo test-backends stress soak-live policies bench fuzz mutants advisories \
     collector toolchain build-policies compare-policies deny peers
 
 help: ## list the targets
@@ -51,21 +52,24 @@ demo: toolchain ## report on eight simulated GPUs; no GPU needed
 	@[ -x $(BUILT) ] || echo "Building the demo: $(DEMO_CRATES) crates, about $(DEMO_MINUTES) minutes on two cores. No GPU needed."
 	@cargo run $$($(UP_TO_DATE) && echo --quiet) --locked -p phasemeter $(DEMO_FLAGS) -- demo
 
-test: toolchain ## check everything written in Rust: format, lints, tests, policies
+test: toolchain ## run all tests that need only Rust; rebuild the default policies and compare them
 	@.ci/steps \
-	    'format: cargo fmt --all --check' \
 	    'build: cargo test --workspace --locked --no-run' \
 	    --beside \
-	    'policies, format: $(IN_POLICIES) cargo fmt --all --check' \
-	    'policies, lints: $(IN_POLICIES) cargo clippy --workspace --all-targets --locked -- -D warnings' \
 	    'policies, tests: $(IN_POLICIES) cargo test --workspace --locked --no-fail-fast' \
 	    'policies, committed builds: $(MAKE_ALSO) compare-policies' \
-	    'lints: cargo clippy --workspace --all-targets --locked -- -D warnings' \
 	    --then \
 	    'tests: cargo test --workspace --locked --no-fail-fast'
 
-test-demo: toolchain ## check that what `make demo` builds passes the lints and reports what a full build does
-	@cargo clippy --locked -p phasemeter $(filter-out --profile demo,$(DEMO_FLAGS)) -- -D warnings
+lint: toolchain ## check format and lints
+	@.ci/steps \
+	    'format: cargo fmt --all --check' \
+	    'lints: $(CLIPPY) --workspace --all-targets -- -D warnings' \
+	    'demo, lints: $(CLIPPY) -p phasemeter $(filter-out --profile demo,$(DEMO_FLAGS)) -- -D warnings' \
+	    'policies, format: $(IN_POLICIES) cargo fmt --all --check' \
+	    'policies, lints: $(IN_POLICIES) $(CLIPPY) --workspace --all-targets -- -D warnings'
+
+test-demo: toolchain ## check that what `make demo` builds reports what a full build does
 	@reports=$$(mktemp -d) && trap 'rm -r "$$reports"' EXIT && \
 	cargo test --quiet --workspace --locked --no-run && \
 	$${CARGO_TARGET_DIR:-target}/debug/phasemeter demo > "$$reports/full" && \

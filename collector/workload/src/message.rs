@@ -210,11 +210,14 @@ mod tests {
     proptest! {
         #[test]
         fn cuts_between_reads_change_nothing(
-            text in prop::collection::vec(prop_oneof![
-                Just(b'\n'), Just(b' '), prop::sample::select(b"work step samples 12".to_vec()), any::<u8>(),
-            ], 0..3_000),
+            pieces in prop::collection::vec(prop_oneof![
+                9 => prop::sample::select(vec!["\n", "\r\n", " ", "work", "step", "tag a=", "samples", "12"])
+                    .prop_map(|piece| piece.as_bytes().to_vec()),
+                1 => prop::collection::vec(any::<u8>(), 0..=MAX_LINE),
+            ], 0..60),
             cuts in prop::collection::vec(0..3_000_usize, 0..6),
         ) {
+            let text = pieces.concat();
             let whole = messages(&[&text]);
             let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
             cuts.extend([0, text.len()]);
