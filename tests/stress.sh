@@ -2,12 +2,14 @@
 # Runs the tests that depend on time, ports or the driver ROUNDS times (10) in a row beside SPINNERS
 # busy processes (4). With libfaketime (Debian: faketime) it also runs those of the binary with its
 # clock seconds before a whole hour and before New Year. Stops its processes itself.
+# TARGETS are the test targets, if not all of them.
 # Usage: stress.sh [TEST_NAME_FILTER]...
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 rounds=${ROUNDS:-10}
 filters=("$@")
+read -ra targets <<<"${TARGETS:-wrapper delivery receiver reload live gateway record collector audit}"
 spinners=()
 stop() { kill "${spinners[@]}" 2>/dev/null; }
 trap stop EXIT
@@ -19,8 +21,7 @@ if ! command -v python3 >/dev/null; then
 fi
 # The executables of these test targets. With the whole workspace, so that what `make test` built is used.
 built=$(cargo test --workspace --locked --no-run --message-format json-render-diagnostics \
-    --test wrapper --test delivery --test receiver --test reload \
-    --test live --test gateway --test record --test collector --test audit) || exit
+    "${targets[@]/#/--test=}") || exit
 executables() {
     python3 -c '
 import json, sys

@@ -275,9 +275,11 @@ fn children_of_launcher_are_reaped() {
     assert_eq!(wait(&mut run.0), Some(7));
 }
 
-/// A driver that reports an XID soon, which is logged after the first readings.
+/// A driver that reports XIDs for a minute: the first after the first readings is logged. On a busy machine
+/// these may take a while, and drivers report no earlier ones.
 fn rig_with_xid() -> Rig {
-    Rig::new("[[device]]\n[[fault]]\nat_ms = 500\nxid = 79")
+    let xids = (1..=120).map(|number| format!("\n[[fault]]\nat_ms = {}\nxid = 79", 500 * number));
+    Rig::new(&format!("[[device]]{}", xids.collect::<String>()))
 }
 
 #[test]
