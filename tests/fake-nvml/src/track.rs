@@ -112,6 +112,20 @@ pub struct LinkErrors {
     pub crc: u64,
 }
 
+/// A PCIe link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PcieLink {
+    /// Generation of the protocol.
+    pub generation: u32,
+    /// Number of lanes.
+    pub lanes: u32,
+}
+
+impl PcieLink {
+    /// What GPU and slot are capable of.
+    pub const MAX: Self = Self { generation: 5, lanes: 16 };
+}
+
 /// State that is constant during a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
@@ -135,6 +149,8 @@ pub struct State {
     pub ecc: [u64; 2],
     /// Whether memory rows wait to be remapped, and whether any could not be.
     pub row_remap: [bool; 2],
+    /// The PCIe link.
+    pub pcie_link: PcieLink,
     /// PCIe replay counter.
     pub pcie_replays: u64,
     /// Error counters of NVLink links, of those that have any.

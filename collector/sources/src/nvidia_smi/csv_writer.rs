@@ -22,10 +22,11 @@ const HEADER: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu 
     clocks_event_reasons.sw_power_cap [%], clocks_event_reasons.sync_boost [%], \
     clocks_event_reasons.sw_thermal_slowdown [%], clocks_event_reasons.hw_thermal_slowdown [%], \
     clocks_event_reasons.hw_power_brake_slowdown [%], sm.activity [%], tensor.activity [%], \
-    dram.activity [%], mig.profiles, nvlink.peers\n";
+    dram.activity [%], pcie.link.gen.current, pcie.link.width.current, pcie.link.width.max, \
+    mig.profiles, nvlink.peers\n";
 
 /// The device columns, in the order of the header.
-const DEVICE_COLUMNS: [DeviceColumn; 10] = [
+const DEVICE_COLUMNS: [DeviceColumn; 13] = [
     DeviceColumn::MemoryUtilization,
     DeviceColumn::Fan,
     DeviceColumn::PowerCap,
@@ -36,6 +37,9 @@ const DEVICE_COLUMNS: [DeviceColumn; 10] = [
     DeviceColumn::Sm,
     DeviceColumn::Tensor,
     DeviceColumn::Dram,
+    DeviceColumn::PcieGeneration,
+    DeviceColumn::PcieWidth,
+    DeviceColumn::PcieMaxWidth,
 ];
 
 /// Placeholder for a missing value.
@@ -85,7 +89,11 @@ pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> 
         cell(reading.compute_processes, none, ""),
     )?;
     for column in DEVICE_COLUMNS {
-        write!(out, ", {}", cell(reading.device.share(column).map(Percent), none, " %"))?;
+        if column.is_share() {
+            write!(out, ", {}", cell(reading.device.share(column).map(Percent), none, " %"))?;
+        } else {
+            write!(out, ", {}", cell(reading.device.number(column), none, ""))?;
+        }
     }
     for attribute in [MIG_PROFILES, NVLINK_PEERS] {
         let text = gpu.attributes.get(attribute).map(|text| CellText(text));
@@ -202,29 +210,35 @@ mod tests {
         let mut reading = reading;
         reading.device.set_share(DeviceColumn::Fan, Utilization::from_percent(30));
         reading.device.set_share(DeviceColumn::Tensor, Utilization::from_ppm(125_000));
+        reading.device.set_number(DeviceColumn::PcieWidth, Some(16));
         assert_eq!(
             written(&gpu, &reading),
             format!(
                 "{ids}, 87 %, 12345 MiB, 81559 MiB, 312.040 W, 700.000 W, -3, [N/A], [N/A], [N/A], \
                  [N/A], [N/A], 30 %, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], 12.5000 %, [N/A], \
-                 [N/A], [N/A]"
+                 [N/A], 16, [N/A], [N/A], [N/A]"
             )
         );
         let lost = Reading { utilization: Err(MissingReason::Lost), ..Reading::at(reading.at) };
         let cells = written(&gpu, &lost);
         let lost = format!(
             "{ids}, {LOST}, {LOST}, 81559 MiB, {LOST}, 700.000 W, {}, [N/A], [N/A]",
-            [LOST; 15].join(", ")
+            [LOST; 18].join(", ")
         );
         assert_eq!(cells, lost);
     }
 
     fn device() -> impl Strategy<Value = DeviceState> {
-        let shares = proptest::array::uniform10(option::of(0..=200_u32));
-        shares.prop_map(|shares| {
+        let values = proptest::array::uniform13(option::of(0..=200_u32));
+        values.prop_map(|values| {
             let mut state = DeviceState::NONE;
-            for (column, share) in DEVICE_COLUMNS.into_iter().zip(shares) {
-                state.set_share(column, share.and_then(|half| Utilization::from_ppm(half * 5_000)));
+            for (column, value) in DEVICE_COLUMNS.into_iter().zip(values) {
+                if column.is_share() {
+                    let share = value.and_then(|half| Utilization::from_ppm(half * 5_000));
+                    state.set_share(column, share);
+                } else {
+                    state.set_number(column, value);
+                }
             }
             state
         })

@@ -33,6 +33,10 @@ const MAX_XIDS_PER_POLL: usize = 16;
 /// The code for an XID that the wrapper does not know.
 const UNKNOWN_XID: u64 = 999;
 
+/// The columns of the PCIe link.
+const PCIE_LINK: [DeviceColumn; 3] =
+    [DeviceColumn::PcieGeneration, DeviceColumn::PcieWidth, DeviceColumn::PcieMaxWidth];
+
 /// A responding GPU.
 #[derive(Debug)]
 pub struct Gpu<'d> {
@@ -108,6 +112,16 @@ impl<'d> Gpu<'d> {
             Metric::Clocks => {
                 values.sm_clock = Some(Megahertz(device.clock_info(ClockDomain::SM)?));
                 values.memory_clock = Some(Megahertz(device.clock_info(ClockDomain::Memory)?));
+            }
+            Metric::PcieLink => {
+                let link = [
+                    device.current_pcie_link_gen()?,
+                    device.current_pcie_link_width()?,
+                    device.max_pcie_link_width()?,
+                ];
+                for (column, number) in PCIE_LINK.into_iter().zip(link) {
+                    values.device.set_number(column, Some(number));
+                }
             }
             Metric::Utilization => {
                 let result = device.utilization_rates().map_err(QueryError::from);
@@ -208,6 +222,11 @@ pub fn clear_metric(metric: Metric, values: &mut Reading) {
         Metric::Energy => values.energy = None,
         Metric::Temperature => values.temperature = None,
         Metric::Clocks => (values.sm_clock, values.memory_clock) = (None, None),
+        Metric::PcieLink => {
+            for column in PCIE_LINK {
+                values.device.set_number(column, None);
+            }
+        }
         Metric::Utilization => {
             values.utilization = Err(MissingReason::NotCollected);
             values.device.set_share(DeviceColumn::MemoryUtilization, None);

@@ -21,6 +21,9 @@ pub enum Metric {
     Temperature,
     /// The SM and memory clock rates (`nvmlDeviceGetClockInfo`).
     Clocks,
+    /// Generation and lanes of the PCIe link (`nvmlDeviceGetCurrPcieLinkGeneration`,
+    /// `nvmlDeviceGetCurrPcieLinkWidth`, `nvmlDeviceGetMaxPcieLinkWidth`).
+    PcieLink,
     /// The number of compute processes (`nvmlDeviceGetComputeRunningProcesses`).
     Processes,
     /// XID errors (`nvmlEventSetWait`).
@@ -46,13 +49,14 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, in query order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Utilization,
         Self::Memory,
         Self::Power,
         Self::Energy,
         Self::Temperature,
         Self::Clocks,
+        Self::PcieLink,
         Self::Processes,
         Self::Events,
         Self::Samples,
@@ -74,6 +78,7 @@ impl Metric {
             Self::Energy => "energy",
             Self::Temperature => "temperature",
             Self::Clocks => "clocks",
+            Self::PcieLink => "pcie_link",
             Self::Utilization => "utilization",
             Self::Processes => "processes",
             Self::Events => "events",
@@ -93,7 +98,7 @@ impl Metric {
     ///
     /// Temperature, clocks and the energy counter change slowly or only increase; a process list
     /// takes milliseconds and holds the driver's lock; GPM requires more than 100 ms between
-    /// samples. What is only exported is polled a few times per export, and a limit that an
+    /// samples. A PCIe link changes with load at most. What is only exported is polled a few times per export, and a limit that an
     /// administrator sets once per export.
     #[must_use]
     pub const fn period(self) -> Nanos {
@@ -108,7 +113,7 @@ impl Metric {
             | Self::Samples
             | Self::Counters
             | Self::Video => Nanos::SECOND,
-            Self::Fans | Self::NvLinks | Self::Mig => Nanos::from_secs(10),
+            Self::PcieLink | Self::Fans | Self::NvLinks | Self::Mig => Nanos::from_secs(10),
             Self::PowerLimit => Nanos::from_secs(60),
         }
     }

@@ -9,7 +9,7 @@ use nvml_wrapper_sys::bindings::{
 use super::call::{Call, device_functions, instance_functions};
 use super::raw::{InOut, NvmlResult, Out, put, version};
 use crate::error_code::ErrorCode;
-use crate::track::Rate;
+use crate::track::{PcieLink, Rate};
 
 /// `nvmlDeviceGetPcieThroughput` blocks this long while it counts bytes.
 const PCIE_WINDOW: Duration = Duration::from_millis(20);
@@ -106,6 +106,14 @@ device_functions! {
         put(reasons, call.device.state(call.now).throttle);
     fn nvmlDeviceGetSupportedClocksEventReasons(_call, reasons: Out<'_, u64>) put(reasons, 0xFF);
     fn nvmlDeviceGetSupportedClocksThrottleReasons(_call, reasons: Out<'_, u64>) put(reasons, 0xFF);
+
+    fn nvmlDeviceGetCurrPcieLinkGeneration(call, generation: Out<'_, u32>)
+        put(generation, call.device.state(call.now).pcie_link.generation);
+    fn nvmlDeviceGetCurrPcieLinkWidth(call, lanes: Out<'_, u32>)
+        put(lanes, call.device.state(call.now).pcie_link.lanes);
+    fn nvmlDeviceGetMaxPcieLinkGeneration(_call, generation: Out<'_, u32>)
+        put(generation, PcieLink::MAX.generation);
+    fn nvmlDeviceGetMaxPcieLinkWidth(_call, lanes: Out<'_, u32>) put(lanes, PcieLink::MAX.lanes);
 
     fn nvmlDeviceGetPcieThroughput(call, counter: u32, kibibytes: Out<'_, u32>) {
         let rate = match counter {

@@ -4,7 +4,7 @@ use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Nanos, Utilization};
 use serde::Deserialize;
 
 use super::scalar::{Mebibytes, Millis, Percent, Watts};
-use crate::track::{LinkErrors, Phase, Process, ProcessKind, Rate, Rates, State};
+use crate::track::{LinkErrors, PcieLink, Phase, Process, ProcessKind, Rate, Rates, State};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -34,6 +34,8 @@ pub(super) struct PhaseText {
     ecc_uncorrected: u64,
     row_remap_pending: bool,
     row_remap_failed: bool,
+    pcie_generation: u32,
+    pcie_lanes: u32,
     pcie_replays: u64,
     nvlink_errors: Vec<LinkErrors>,
     encoder: Percent,
@@ -70,6 +72,8 @@ impl Default for PhaseText {
             ecc_uncorrected: 0,
             row_remap_pending: false,
             row_remap_failed: false,
+            pcie_generation: PcieLink::MAX.generation,
+            pcie_lanes: PcieLink::MAX.lanes,
             pcie_replays: 0,
             nvlink_errors: Vec::new(),
             encoder: Percent(Utilization::ZERO),
@@ -122,6 +126,7 @@ impl PhaseText {
             throttle: self.throttle.into_iter().fold(0, |bits, reason| bits | reason.bit()),
             ecc: [self.ecc_corrected, self.ecc_uncorrected],
             row_remap: [self.row_remap_pending, self.row_remap_failed],
+            pcie_link: PcieLink { generation: self.pcie_generation, lanes: self.pcie_lanes },
             pcie_replays: self.pcie_replays,
             link_errors: self.nvlink_errors,
             video: [self.encoder.0, self.decoder.0],
