@@ -58,6 +58,7 @@ pub mod price;
 
 // Inputs of reports and policies.
 pub mod columns;
+pub mod memory_pool;
 pub mod percent;
 pub mod projection;
 pub mod savings;

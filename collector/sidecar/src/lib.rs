@@ -31,4 +31,6 @@ pub mod resource;
 #[cfg(feature = "live")]
 pub mod sampler;
 #[cfg(feature = "live")]
+pub mod slurm;
+#[cfg(feature = "live")]
 pub mod telemetry;

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+use std::collections::BTreeMap;
+
 use phasemeter_meter::reading::{Basis, MIG_PROFILES, MissingReason};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_sources::mapping::{
-    Exemption, ExemptionReason, GpuLabels, GpuValue, HeldReading, MigInstance, Quantity,
+    Exemption, ExemptionReason, GpuLabels, GpuValue, HeldReading, MigInstance, PodLabels, Quantity,
     ReadingBuffer, Value,
 };
 use proptest::prelude::*;
@@ -156,6 +158,30 @@ fn gpu_in_mig_mode_is_not_supported_and_its_instances_are_not_the_gpu() {
     assert_eq!(buffer.identities()[0].attributes[MIG_PROFILES], "3g.40gb 1g.10gb");
     let released = buffer.release_all();
     assert_eq!(released[0].reading.utilization, Err(MissingReason::NotSupported));
+}
+
+#[test]
+fn pod_of_gpu_is_an_attribute_unless_there_are_several() {
+    let mut buffer = ReadingBuffer::new(HOLD, None, None);
+    let mut insert = |uid: &str, namespace: &str, name: &str| {
+        let mut value = utilization("GPU-a", 15, Basis::DcgmGpu, 90);
+        let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let pod = PodLabels { uid: known(uid), namespace: known(namespace), name: known(name) };
+        value.gpu.pod = Some(pod);
+        buffer.insert(value, arrival(0));
+        buffer.identities()[0].attributes.clone()
+    };
+    let attributes = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        pairs.collect::<BTreeMap<_, _>>()
+    };
+    let namespace = ("k8s.namespace.name", "ml");
+    let first = attributes(&[namespace, ("k8s.pod.name", "train-0")]);
+    assert_eq!(insert("", "ml", "train-0"), first);
+    assert_eq!(insert("", "", ""), first);
+    assert_eq!(insert("", "ml", "train-1"), attributes(&[namespace]));
+    assert_eq!(insert("", "ml", "train-0"), attributes(&[namespace]), "it has had several");
+    assert_eq!(insert("5f1d", "web", "train-0"), attributes(&[("k8s.pod.uid", "5f1d")]));
 }
 
 #[test]

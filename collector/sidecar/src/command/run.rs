@@ -54,7 +54,7 @@ use crate::policies::{PolicyManager, Worker};
 use crate::pricing::GpuOfModel;
 use crate::report::{Report, json};
 use crate::sampler::{Sampler, SamplerConfig};
-use crate::{host, instance, resource, telemetry};
+use crate::{host, instance, resource, slurm, telemetry};
 
 /// Interval of draining observations and detecting hung calls.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(250);
@@ -77,7 +77,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let command = args.command.split_first();
     let signals = SignalListener::start(command.is_some());
     let signals = signals.map_err(failed("cannot listen for signals"))?;
-    let environment = metering::environment();
+    let mut environment = metering::environment();
+    slurm::add_job(&mut environment.experiment.attributes, |name| std::env::var(name).ok());
     let report_path = args.report_file.as_deref();
     metering::check_outputs(OutputFiles::default(), &args.metering, report_path)?;
     let alerts = alerts::select(&args.metering.alerts)?;

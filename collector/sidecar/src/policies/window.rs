@@ -10,9 +10,9 @@ use phasemeter_meter::device_totals::{DeviceTotals, Totals};
 use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason};
-use phasemeter_meter::sensors;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos};
 use phasemeter_meter::wall_time::WallOffset;
+use phasemeter_meter::{memory_pool, sensors};
 use phasemeter_otlp::experiment::Experiment;
 use phasemeter_rules::window::{
     Gpu, HourOfWeek, Percentiles, Sensors, ThrottleReason, Throttling, Window,
@@ -56,6 +56,9 @@ const READINGS_PER_CYCLE: f64 = 4.0;
 /// Slopes of the columns of power and memory, in watts and bytes per second.
 const POWER_SLOPE: &str = "power.slope";
 const MEMORY_SLOPE: &str = "memory.slope";
+
+/// Share of the memory in a preallocated block, of which it is unknown how much is in use.
+const MEMORY_POOL: &str = "memory.pool";
 
 /// Time since a GPU was lost, in seconds, if it still is.
 const LOST: &str = "lost.seconds";
@@ -145,8 +148,9 @@ impl WindowGpu<'_> {
         let sensors = self.sensors(recent, &memory, totals.clone());
         let mut metrics = self.metrics(recent, &totals);
         let slopes = [(POWER_SLOPE, slope(&power, grid)), (MEMORY_SLOPE, slope(&memory, grid))];
-        let slopes = slopes.into_iter().filter_map(|(name, of)| Some((name.to_owned(), of?)));
-        metrics.extend(slopes);
+        let pool = self.memory_total.and_then(|total| memory_pool::share(&memory, total));
+        let of_columns = slopes.into_iter().chain([(MEMORY_POOL, pool)]);
+        metrics.extend(of_columns.filter_map(|(name, of)| Some((name.to_owned(), of?))));
         Gpu {
             id: self.identity.name.clone(),
             model: self.identity.model.clone().unwrap_or_default(),

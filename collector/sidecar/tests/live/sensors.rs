@@ -21,13 +21,15 @@ const SCRIPT: &str = "length_ms = 60000
     dram = 50
     pcie_tx_mib_s = 1000
     pcie_rx_mib_s = 3000
+    pcie_generation = 4
+    pcie_lanes = 8
     power_w = 600
-    memory_used_mib = 40000
+    memory_used_mib = 60000
     fans_percent = [40, 55]
     throttle = [\"sw_power_cap\"]
     ecc_uncorrected = 2
     [[fault]]
-    at_ms = 1500
+    at_ms = 6000
     device = 0
     xid = 79";
 
@@ -46,13 +48,17 @@ fn check(gpu: &Value) {
     near(&sensors["tensor_activity"], 0.3);
     near(&sensors["dram_activity"], 0.5);
     near(&sensors["busy_power_watts"]["p50"], 600.0);
-    near(&sensors["memory_in_use_bytes"]["p50"], 40_000.0 * 1_048_576.0);
+    near(&sensors["memory_in_use_bytes"]["p50"], 60_000.0 * 1_048_576.0);
+    near(&gpu["metrics"]["memory.pool"], 60_000.0 / 81_559.0);
     for reason in sensors["throttling"].as_array().unwrap() {
         let expected = if reason["reason"] == "power_cap" { 1.0 } else { 0.0 };
         near(&reason["share"], expected);
     }
     assert_eq!(sensors["throttling"].as_array().unwrap().len(), 5, "{sensors:#}");
     near(&gpu["metrics"]["fan.speed"], 0.55);
+    assert_eq!(gpu["metrics"]["pcie.link.generation"], 4.0);
+    assert_eq!(gpu["metrics"]["pcie.link.width"], 8.0);
+    assert_eq!(gpu["metrics"]["pcie.link.max_width"], 16.0);
 }
 
 /// Guarantee: activity, power, reasons for reduced clocks, traffic and errors of a live run are those of

@@ -95,6 +95,7 @@ fn experiment_span_has_the_exit_of_its_command() {
         let arguments = format!("--otlp-file {}", file.display());
         let mut command = with_command(&rig, &arguments, &format!("echo $$; {script}"));
         command.env("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=rank-3");
+        command.env("SLURM_JOB_ID", "4711");
         let output = command.output().unwrap();
         let pid = String::from_utf8(output.stdout).unwrap();
         let spans = spans(&file);
@@ -110,5 +111,6 @@ fn experiment_span_has_the_exit_of_its_command() {
         let service = fs::read_to_string(&file).unwrap();
         assert!(service.contains("\"unknown_service:sh\""), "{service}");
         assert!(service.contains("\"rank-3\""), "the given service.instance.id: {service}");
+        assert!(service.contains("\"slurm.job.id\"") && service.contains("\"4711\""), "{service}");
     }
 }

@@ -6,6 +6,7 @@
 //! is an argument.
 
 use std::collections::HashMap;
+use std::collections::btree_map::Entry;
 
 use phasemeter_meter::reading::{Basis, GpuIdentity, MIG_PROFILES, MissingReason};
 use phasemeter_meter::staleness;
@@ -14,7 +15,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 use super::coverage::Coverage;
 use super::held_gpu::{HeldGpu, HeldReading, Instant};
 use super::quantity::Quantity;
-use super::rule::{GpuLabels, GpuValue, MigInstance};
+use super::rule::{GpuLabels, GpuValue, MigInstance, PodLabels};
 use super::value::Value;
 
 /// Maximum number of GPUs. Labels come from anywhere, and each GPU takes memory for good.
@@ -73,8 +74,8 @@ impl ReadingBuffer {
 
     /// Adds a value that arrived at this time, by a clock that never runs backwards.
     pub fn insert(&mut self, value: GpuValue, arrived: Nanos) {
-        let GpuValue { gpu: labels, at, quantity, value } = value;
-        let instance = labels.instance.clone();
+        let GpuValue { gpu: mut labels, at, quantity, value } = value;
+        let (instance, pod) = (labels.instance.take(), labels.pod.take());
         let is_instance = instance.is_some();
         let Some(index) = self.index(labels) else {
             self.dropped += 1;
@@ -82,6 +83,9 @@ impl ReadingBuffer {
         };
         if let Some(instance) = instance {
             self.note_instance(index, instance);
+        }
+        if let Some(pod) = pod {
+            self.note_pod(index, pod);
         }
         if let (Ok(Value::MemoryTotal(total)), Some(identity), false) =
             (value, self.identities.get_mut(index), is_instance)
@@ -177,6 +181,32 @@ impl ReadingBuffer {
             gpu.profiles.insert(instance.id, profile);
             let all: Vec<_> = gpu.profiles.values().map(String::as_str).collect();
             identity.attributes.insert(MIG_PROFILES.to_owned(), all.join(" "));
+        }
+    }
+
+    /// Sets the attributes of the pod of a GPU. Those of several pods that differ are removed.
+    fn note_pod(&mut self, index: usize, pod: PodLabels) {
+        let (Some(gpu), Some(identity)) =
+            (self.gpus.get_mut(index), self.identities.get_mut(index))
+        else {
+            return;
+        };
+        let PodLabels { uid, namespace, name } = pod;
+        for (key, value) in
+            [("k8s.namespace.name", namespace), ("k8s.pod.name", name), ("k8s.pod.uid", uid)]
+        {
+            let Some(value) = value else { continue };
+            match gpu.pod.entry(key) {
+                Entry::Vacant(new) => {
+                    identity.attributes.insert(key.to_owned(), value.clone());
+                    new.insert(Some(value));
+                }
+                Entry::Occupied(known) if known.get().as_ref().is_some_and(|it| *it != value) => {
+                    identity.attributes.remove(key);
+                    *known.into_mut() = None;
+                }
+                Entry::Occupied(_) => {}
+            }
         }
     }
 

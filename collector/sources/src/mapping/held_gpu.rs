@@ -77,6 +77,8 @@ pub(super) struct HeldGpu {
     pub(super) last_xid: Option<u64>,
     /// The profiles of its MIG instances, by their IDs.
     pub(super) profiles: BTreeMap<String, String>,
+    /// Its pod by attribute; `None` if it has had several.
+    pub(super) pod: BTreeMap<&'static str, Option<String>>,
 }
 
 /// The values of one instant.

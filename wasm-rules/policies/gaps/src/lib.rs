@@ -173,7 +173,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
             "restart",
             "Find out why the job restarts",
             "Read its log before each pause. Save state more often, so that less is repeated, and keep \
-             images, data and compiled kernels on the node, so that it starts faster.",
+             images, data and compiled kernels on the node for a warm start.",
             "In irregular pauses the memory was empty, so the job ended and started anew. What it \
              repeated is not visible here.",
         ),

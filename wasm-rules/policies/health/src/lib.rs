@@ -137,7 +137,7 @@ fn hung(settings: &Settings, window: &Window) -> Option<Recommendation> {
             ("power", watts, "W"),
             ("power.share_of_limit", watts / limit, "1"),
         ]),
-        remediation: Some(Remediation::new("job.restart", [])),
+        remediation: Some(restart(window)),
         ..risk(
             "health.hang",
             "restart",
@@ -152,6 +152,14 @@ fn hung(settings: &Settings, window: &Window) -> Option<Recommendation> {
             SURE_DEAD,
         )
     })
+}
+
+/// Restarts the job, by Slurm if it is one of its jobs.
+fn restart(window: &Window) -> Remediation {
+    match window.attribute("slurm.job.id") {
+        Some(id) => Remediation::new("slurm.requeue", [("job_id", id.to_owned())]),
+        None => Remediation::new("job.restart", []),
+    }
 }
 
 fn lost(window: &Window) -> Option<Recommendation> {
@@ -372,6 +380,20 @@ mod tests {
         assert!(codes(vec![moving]).is_empty(), "it computes");
         assert!(codes(vec![with_power(steady(3_600, 1.0), 300.0)]).is_empty());
         assert!(codes(vec![steady(3_600, 1.0)]).is_empty(), "without power");
+    }
+
+    #[test]
+    fn job_of_slurm_is_requeued() {
+        let remediation = |attributes| {
+            let hung = with_power(steady(3_600, 1.0), 125.0);
+            let window = Window { attributes, ..window(vec![hung]) };
+            let found = Health::recommend(&Settings::default(), &window).recommendations;
+            found[0].remediation.clone().unwrap()
+        };
+        let job = remediation(vec![("slurm.job.id".to_owned(), "4711".to_owned())]);
+        assert_eq!(job.kind, "slurm.requeue");
+        assert_eq!(job.parameters, [("job_id".to_owned(), "4711".to_owned())]);
+        assert_eq!(remediation(Vec::new()).kind, "job.restart");
     }
 
     #[test]

@@ -122,15 +122,13 @@ phasemeter_policy::recommender!(MemoryPolicy);
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{bouncing, steady, window, with_memory};
+    use phasemeter_policy::testing::{bouncing, steady, window, with_memory, with_varying_memory};
 
     use super::*;
 
     /// A GPU at a steady level, with up to `gib` GiB in use.
     fn using(level: f64, gib: f64) -> Gpu {
-        let mut gpu = with_memory(steady(3_600, level), gib);
-        gpu.memory.iter_mut().step_by(7).for_each(|bytes| *bytes *= 0.95);
-        gpu
+        with_varying_memory(steady(3_600, level), gib)
     }
 
     fn levers(settings: &Settings, gpu: Gpu) -> Vec<String> {

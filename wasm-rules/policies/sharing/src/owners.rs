@@ -29,11 +29,7 @@ pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
 }
 
 fn owner<'a>(gpu: &'a Gpu, window: &'a Window) -> Option<&'a str> {
-    let of_run = |name: &str| {
-        let found = window.attributes.iter().find(|(key, _)| key == name)?;
-        Some(found.1.as_str())
-    };
-    OWNERS.iter().find_map(|name| gpu.attribute(name).or_else(|| of_run(name)))
+    OWNERS.iter().find_map(|name| gpu.attribute(name).or_else(|| window.attribute(name)))
 }
 
 fn charge(group: &[(&Gpu, &str)]) -> Option<Recommendation> {

@@ -69,7 +69,7 @@ phasemeter_policy::recommender!(Sizing);
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{
-        bouncing, gpu, price, steady, window, with_memory, with_offers,
+        bouncing, gpu, price, steady, window, with_memory, with_offers, with_varying_memory,
     };
     use phasemeter_policy::{Offer, PatternKind, Plan, Price, Recommendation, RecommendationKind};
 
@@ -117,8 +117,7 @@ mod tests {
     #[test]
     fn workload_and_memory_select_the_action() {
         let lever = |gpu| levers(&recommendations(vec![gpu])).join(" ");
-        let mut full = with_memory(steady(3_600, 0.5), 75.0);
-        full.memory.iter_mut().step_by(7).for_each(|bytes| *bytes *= 0.95);
+        let full = with_varying_memory(steady(3_600, 0.5), 75.0);
         assert_eq!(lever(full), "", "left to the policy memory");
         assert_eq!(lever(with_memory(steady(3_600, 0.5), 60.0)), "batch", "a pool: a trial");
         assert_eq!(lever(steady(3_600, 0.5)), "batch");

@@ -271,7 +271,7 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
             match first.gpu.memory_share() {
                 None => "The load is steady: each step is too small. Memory was not recorded, so a trial \
                          shows whether a larger batch fits.",
-                Some(share) if share >= phasemeter_policy::POOL_SHARE => {
+                Some(_) if first.gpu.memory_pool().is_some() => {
                     "The load is steady: each step is too small. A trial shows whether a larger batch \
                      fits."
                 }

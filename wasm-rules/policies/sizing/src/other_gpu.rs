@@ -275,7 +275,7 @@ impl<'a, 'b> Current<'a, 'b> {
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{price, steady, window, with_memory};
+    use phasemeter_policy::testing::{price, steady, window, with_varying_memory};
     use phasemeter_specs::units;
 
     use super::*;
@@ -297,15 +297,11 @@ mod tests {
     /// A GPU of this model on an instance of its own at this price, at a level, with memory in use that
     /// varies.
     fn alone(model: &str, gib: u64, nano_usd: u64, level: f64, used: f64) -> Gpu {
-        let gpu = with_memory(steady(7_200, level), used);
-        let memory = gpu.memory.iter().enumerate();
-        let memory = memory.map(|(at, bytes)| bytes - (at % 7) as f64 * 1e8).collect();
         Gpu {
             model: model.to_owned(),
             memory_total_bytes: Some(gib << 30),
             price: Some(offer(model, gib, nano_usd).price),
-            memory,
-            ..gpu
+            ..with_varying_memory(steady(7_200, level), used)
         }
     }
 

@@ -182,6 +182,12 @@ impl Gpu {
 }
 
 impl Window {
+    /// Returns an attribute of the experiment.
+    #[must_use]
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
+    }
+
     /// Returns the GPUs with enough data: a pattern, and at least `min_seconds` observed. Logs how
     /// many were skipped.
     #[must_use]

@@ -73,7 +73,7 @@ pub use bindings::recommender::exports::phasemeter::policy::recommender::{
 };
 pub use export::{ExportedPricer, ExportedRecommender};
 pub use gpu::{groups, same_model};
-pub use memory::{Memory, POOL_SHARE};
+pub use memory::Memory;
 pub use recommendation::evidence;
 pub use saving::{MAX_HEADROOM, recovered, target_loads};
 pub use settings::{RawSettings, SettingError, Value};

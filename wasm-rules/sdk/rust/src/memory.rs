@@ -3,16 +3,6 @@
 use crate::Gpu;
 use crate::column::{mean, observed, peak};
 
-/// Share of the memory from which a constant block may be preallocated: below it, the block is small
-/// enough to be treated as in use.
-pub const POOL_SHARE: f64 = 0.5;
-
-/// Maximum variation of a preallocated block, as a share of the memory.
-const FLAT: f64 = 0.002;
-
-/// Points at the start that are left out: frameworks allocate after a while.
-const STARTUP: usize = 20;
-
 /// Parts whose means must all rise, and the minimum rise as a share of the memory.
 const PARTS: usize = 8;
 const RISE: f64 = 0.1;
@@ -61,6 +51,12 @@ impl Memory {
 }
 
 impl Gpu {
+    /// Returns the share of the memory in a preallocated block, of which it is unknown how much is in use.
+    #[must_use]
+    pub fn memory_pool(&self) -> Option<f64> {
+        self.metric("memory.pool")
+    }
+
     /// Returns how the GPU uses its memory; `step_seconds` is that of the window.
     #[must_use]
     pub fn memory_use(&self, step_seconds: f64) -> Memory {
@@ -70,13 +66,7 @@ impl Gpu {
         if let Some(rising) = rising(&self.memory, total, step_seconds) {
             return rising;
         }
-        let after_start = &self.memory[self.memory.len() / STARTUP..];
-        let range = observed(after_start).fold((f64::INFINITY, 0.0), |(low, high), value| {
-            (f64::min(low, value), f64::max(high, value))
-        });
-        let share = peak / total;
-        let is_flat = range.1 - range.0 <= FLAT * total;
-        if is_flat && share >= POOL_SHARE { Memory::Pool(share) } else { Memory::InUse(share) }
+        self.memory_pool().map_or(Memory::InUse(peak / total), Memory::Pool)
     }
 }
 
@@ -129,10 +119,11 @@ mod tests {
     }
 
     #[test]
-    fn large_constant_block_is_a_pool() {
-        assert!(with_memory(steady(600, 0.5), 60.0).memory_use(1.0).is_pool());
-        assert!(with_memory(steady(600, 0.5), 20.0).memory_use(1.0).in_use().is_some());
-        assert!(with(|point| if point < 20 { 1.0 } else { 60.0 }).is_pool(), "after its start");
+    fn memory_is_in_use_unless_it_is_a_pool() {
+        let pool = with_memory(steady(600, 0.5), 60.0);
+        assert_eq!(pool.memory_use(1.0), Memory::Pool(pool.memory_share().unwrap()));
+        let small = with_memory(steady(600, 0.5), 20.0);
+        assert_eq!(small.memory_use(1.0), Memory::InUse(small.memory_share().unwrap()));
         assert!(with(|point| 60.0 + (point % 7) as f64).in_use().is_some());
         assert_eq!(steady(600, 0.5).memory_use(1.0), Memory::Unknown);
     }

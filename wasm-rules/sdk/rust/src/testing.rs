@@ -187,11 +187,22 @@ fn activity(seconds: usize, utilization: impl Fn(usize) -> f64) -> Activity {
     }
 }
 
-/// Adds a memory column with `gib` GiB in use.
+/// Adds a memory column with `gib` GiB in use, which is a preallocated pool from half of the memory on.
 #[must_use]
-pub fn with_memory(gpu: Gpu, gib: f64) -> Gpu {
+pub fn with_memory(mut gpu: Gpu, gib: f64) -> Gpu {
     let bytes = gib * f64::from(1 << 30);
+    let share = gpu.memory_total_bytes.map(|total| bytes / total as f64);
+    let pool = share.filter(|share| *share >= 0.5).map(|share| ("memory.pool".to_owned(), share));
+    gpu.metrics.extend(pool);
     Gpu { memory: vec![bytes; gpu.utilization.len()], ..gpu }
+}
+
+/// Adds a memory column with up to `gib` GiB in use, which varies by a twentieth.
+#[must_use]
+pub fn with_varying_memory(gpu: Gpu, gib: f64) -> Gpu {
+    let peak = gib * f64::from(1 << 30);
+    let memory = (0..gpu.utilization.len()).map(|at| if at % 7 == 0 { 0.95 * peak } else { peak });
+    Gpu { memory: memory.collect(), ..gpu }
 }
 
 /// Adds a power column with a draw of `watts`.

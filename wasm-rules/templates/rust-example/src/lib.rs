@@ -43,9 +43,7 @@ impl Recommender for Mine {
 
 /// An attribute of the GPU, else of the whole run.
 fn is_critical(gpu: &Gpu, window: &Window) -> bool {
-    let of_run = window.attributes.iter().find(|(name, _)| name == TIER.0);
-    let value = gpu.attribute(TIER.0).or(of_run.map(|(_, value)| value.as_str()));
-    value == Some(TIER.1)
+    gpu.attribute(TIER.0).or_else(|| window.attribute(TIER.0)) == Some(TIER.1)
 }
 
 fn recommend(settings: &Settings, gpu: &Gpu, window: &Window) -> Option<Recommendation> {
