@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::run::{assert_billed, phasemeter, seconds};
+use crate::run::{NO_POLICIES, assert_billed, phasemeter, seconds};
 use crate::wall_clock::WallClock;
 use crate::{Rig, otlp, unless_stalled};
 
@@ -22,7 +22,8 @@ fn check_step(from: i64, to: i64, note: &str) {
         let dir = tempfile::tempdir().unwrap();
         let [report, exported] = ["report.json", "otlp.json"].map(|name| dir.path().join(name));
         let files = format!("--report {} --otlp-file {}", report.display(), exported.display());
-        let mut command = phasemeter(&rig, &format!("--duration 4 {files}"));
+        let arguments = format!("--duration 4 {NO_POLICIES} {files}");
+        let mut command = phasemeter(&rig, &arguments);
         let clock = WallClock::new();
         clock.set(from);
         clock.apply(&mut command);

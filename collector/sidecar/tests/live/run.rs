@@ -54,6 +54,9 @@ pub(crate) fn phasemeter(rig: &Rig, arguments: &str) -> Command {
     command
 }
 
+/// For runs whose events are compared: a busy machine may take longer to compile policies than they last.
+pub(crate) const NO_POLICIES: &str = "--no-default-policies";
+
 /// Like [`phasemeter`], with a shell that runs `script` as its command.
 pub(crate) fn with_command(rig: &Rig, arguments: &str, script: &str) -> Command {
     let mut command = phasemeter(rig, arguments);
