@@ -10,8 +10,12 @@ use crate::risk;
 /// Confidence in errors that hardware reports itself, and in lanes that are missing. Assumptions.
 const SURE: f64 = 0.8;
 
-/// Lanes of a PCIe link, relative to its slot, from which it is narrow: links lose half of them or more.
+/// Lanes of a PCIe link, relative to the most that GPU and slot are capable of, from which it is narrow if a
+/// GPU like it has more: links lose half of them or more.
 const NARROW: f64 = 0.5;
+
+/// The same if there is none: many boards and cloud instances connect GPUs by eight of sixteen lanes.
+const NARROW_ALONE: f64 = 0.25;
 
 /// XID codes of faulty hardware (NVIDIA's XID catalog): memory errors, the bus, NVLink, the GPU's own
 /// processor. Others are mostly of applications.
@@ -74,16 +78,20 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
     })
 }
 
-/// The lanes of a GPU's PCIe link, and those of its slot, if it has at most half of them.
-fn lanes(gpu: &Gpu) -> Option<(f64, f64)> {
+/// The lanes of a GPU's PCIe link, and the most that it is capable of, if it is narrow. The link of a GPU
+/// that has not worked may be so to save power.
+fn lanes(gpu: &Gpu, window: &Window) -> Option<(f64, f64)> {
     let most = gpu.metric("pcie.link.max_width")?;
-    let lanes = gpu.metric("pcie.link.width").filter(|lanes| *lanes <= NARROW * most)?;
-    Some((lanes, most))
+    let lanes = gpu.metric("pcie.link.width").filter(|_| gpu.accounts.busy().seconds > 0.0)?;
+    let is_wider = |other: &Gpu| other.metric("pcie.link.width").is_some_and(|it| it > lanes);
+    let has_wider = window.gpus.iter().any(|other| other.is_alike(gpu) && is_wider(other));
+    let narrow = if has_wider { NARROW } else { NARROW_ALONE };
+    (lanes <= narrow * most).then_some((lanes, most))
 }
 
-/// GPUs whose PCIe links have fewer lanes than their slots.
+/// GPUs whose PCIe links are narrow.
 pub(crate) fn narrow(window: &Window) -> Vec<Recommendation> {
-    let narrow = window.gpus.iter().filter_map(|gpu| Some((lanes(gpu)?, gpu)));
+    let narrow = window.gpus.iter().filter_map(|gpu| Some((lanes(gpu, window)?, gpu)));
     let groups = groups(narrow, |a, b| a.0 == b.0);
     groups.iter().filter_map(|group| repair(group)).collect()
 }

@@ -397,6 +397,20 @@ mod tests {
     }
 
     #[test]
+    fn link_is_narrow_beside_a_wider_one_or_far_below_its_slot() {
+        let linked = |lanes: f64, level: f64| {
+            let mut gpu = steady(3_600, level);
+            let metrics = [("pcie.link.width", lanes), ("pcie.link.max_width", 16.0)];
+            gpu.metrics.extend(metrics.map(|(name, value)| (name.to_owned(), value)));
+            gpu
+        };
+        assert_eq!(codes(vec![linked(8.0, 0.9), linked(16.0, 0.9)]), ["health.pcie"]);
+        assert_eq!(codes(vec![linked(4.0, 0.9)]), ["health.pcie"]);
+        assert!(codes(vec![linked(8.0, 0.9), linked(8.0, 0.9)]).is_empty(), "by design");
+        assert!(codes(vec![linked(1.0, 0.0)]).is_empty(), "it may save power");
+    }
+
+    #[test]
     fn rising_memory_is_a_risk_and_a_pool_is_not() {
         let mut rising = with_memory(steady(3_600, 0.95), 0.0);
         let points = rising.memory.len() as f64;
