@@ -274,4 +274,16 @@ mod tests {
     fn period_is_small() {
         assert!(size_of::<Period>() <= 136, "{} bytes", size_of::<Period>());
     }
+
+    /// Two more than the whole hours: time may begin and end within one.
+    #[test]
+    fn periods_are_lengthened_only_if_hours_exceed_the_maximum() {
+        let hour = Nanos(NANOS_PER_HOUR);
+        let most = PERIODS as u64 - 2;
+        for (hours, length) in [(most, hour), (most + 1, hour.saturating_mul(2))] {
+            let mut periods = Periods::default();
+            periods.reserve(Timestamp::EPOCH, Timestamp::EPOCH + hour.saturating_mul(hours));
+            assert_eq!(periods.length, length, "{hours} h");
+        }
+    }
 }
