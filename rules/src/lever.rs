@@ -13,7 +13,7 @@ pub struct Lever(&'static str);
 impl Lever {
     /// Every lever: data loading, work per GPU, sharing, scheduling, compute efficiency, memory,
     /// reliability, and rate.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self("dali"),
         Self("num_workers"),
         Self("pin_memory"),
@@ -26,6 +26,7 @@ impl Lever {
         Self("bucketing"),
         Self("smaller_gpu"),
         Self("larger_gpu"),
+        Self("smaller_instance"),
         Self("mig"),
         Self("mps"),
         Self("time_slicing"),

@@ -3,7 +3,7 @@
 //! More than the current policies use: expectations come first. Must not depend on policies.
 
 /// Every lever.
-pub(crate) const ALL: [&str; 44] = [
+pub(crate) const ALL: [&str; 45] = [
     "dali",
     "num_workers",
     "pin_memory",
@@ -16,6 +16,7 @@ pub(crate) const ALL: [&str; 44] = [
     "bucketing",
     "smaller_gpu",
     "larger_gpu",
+    "smaller_instance",
     "mig",
     "mps",
     "time_slicing",
@@ -84,6 +85,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "bucketing",
             "smaller_gpu",
             "larger_gpu",
+            "smaller_instance",
             "overlap",
             "compile",
             "fused_kernels",
@@ -121,7 +123,7 @@ mod tests {
             assert!(levers.iter().all(|lever| ALL.contains(&lever.as_str())), "{group}");
             assert!(levers.len() >= members.len(), "{group}");
         }
-        assert_eq!(expand("@uncertain").unwrap().len(), 32);
+        assert_eq!(expand("@uncertain").unwrap().len(), 33);
         assert_eq!(expand("cats"), None);
     }
 }
