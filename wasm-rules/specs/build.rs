@@ -19,16 +19,32 @@ fn main() -> Result<(), String> {
 fn models(out: &mut String) -> Result<(), String> {
     let mut lines = String::new();
     for row in rows::<16>("gpus.csv")? {
-        let [model, architecture, _, memory, bandwidth, fp32, bf16, fp16, fp8, _, _, mig, ..] =
-            &row;
+        let [
+            model,
+            architecture,
+            _,
+            memory,
+            bandwidth,
+            fp32,
+            bf16,
+            fp16,
+            fp8,
+            _,
+            _,
+            mig,
+            nvlink,
+            form,
+            ..,
+        ] = &row;
         let [memory, bandwidth, fp32, bf16, fp16, fp8] =
             [memory, bandwidth, fp32, bf16, fp16, fp8].map(|cell| figure(cell));
         let architecture = architecture.replace(' ', "");
+        let has_nvlink = nvlink == "yes" && form != "PCIe";
         let _ = writeln!(
             lines,
             "Model {{ name: {model:?}, architecture: Architecture::{architecture}, memory_gib: \
              {memory}, bandwidth_gb_s: {bandwidth}, fp32_tflops: {fp32}, bf16_tflops: {bf16}, \
-             fp16_tflops: {fp16}, fp8_tflops: {fp8}, mig_slices: {mig} }},",
+             fp16_tflops: {fp16}, fp8_tflops: {fp8}, mig_slices: {mig}, has_nvlink: {has_nvlink} }},",
         );
     }
     let _ = write!(out, "/// All models.\npub const MODELS: &[Model] = &[\n{lines}];\n");

@@ -34,6 +34,10 @@ pub(crate) enum Action {
     /// Follows the load of each hour.
     Autoscale,
     Smaller(&'static Offer),
+    /// The same GPUs with a smaller host, at these dollars per GPU-hour.
+    SmallerHost(f64),
+    /// An instance with fewer GPUs, at these dollars per hour.
+    FewerGpus(f64),
     /// Another GPU with memory for larger batches.
     MoreMemory(&'static Offer),
     /// Saves and evaluates in the background.
@@ -82,6 +86,8 @@ impl Action {
             "sizing.balance" => Self::Balance,
             "sizing.replicas" => Self::Replicas(count("replicas.needed")?),
             "sizing.smaller" => Self::Smaller(named_offer(&it.action)?),
+            "sizing.host" => Self::SmallerHost(evidence("other.price")?),
+            "sharing.resize" => Self::FewerGpus(evidence("other.price")?),
             "sizing.larger" => Self::MoreMemory(named_offer(&it.action)?),
             "gaps.checkpoints" => Self::ShorterPauses,
             "gaps.restarts" => Self::FewerRestarts,
@@ -104,6 +110,7 @@ impl Action {
             | Self::RemoveStandby
             | Self::Fill
             | Self::Consolidate
+            | Self::FewerGpus(_)
             | Self::Prepare
             | Self::ShorterPauses
             | Self::FewerRestarts
@@ -119,12 +126,12 @@ impl Action {
             | Self::Smaller(_)
             | Self::MoreMemory(_)
             | Self::Balance => Waste::Underload,
-            Self::Arithmetic(_) | Self::Spot | Self::Move(_) => return None,
+            Self::Arithmetic(_) | Self::Spot | Self::Move(_) | Self::SmallerHost(_) => return None,
         })
     }
 
-    /// Everything that an engineer with full insight could try; `smaller` are instances to compare.
-    pub(crate) fn all(smaller: impl Iterator<Item = &'static Offer>) -> Vec<Self> {
+    /// Everything that an engineer with full insight could try; `offers` are instances to compare.
+    pub(crate) fn all(own: &Offer, offers: &[&'static Offer]) -> Vec<Self> {
         let faster = [Faster::Workers, Faster::Decode, Faster::Storage, Faster::Prefetch];
         let mut all = vec![
             Self::Release,
@@ -146,7 +153,11 @@ impl Action {
         ];
         all.extend(faster.map(Self::Faster));
         all.extend((2..=7).map(Self::Share));
-        all.extend(smaller.map(Self::Smaller));
+        let same = |offer: &Offer| offer.model.name == own.model.name;
+        let as_many = offers.iter().copied().filter(|offer| offer.gpus == own.gpus);
+        all.extend(as_many.filter(|offer| !same(offer)).map(Self::Smaller));
+        let fewer = offers.iter().filter(|offer| same(offer) && offer.gpus < own.gpus);
+        all.extend(fewer.map(|offer| Self::FewerGpus(offer.price * offer.gpus as f64)));
         all
     }
 }

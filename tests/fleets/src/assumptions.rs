@@ -137,6 +137,8 @@ pub(crate) const ACCEPTABLE_SLOWDOWN: Uniform = (1.2, 4.0);
 pub(crate) const ARITHMETIC: Uniform = (0.0, 1.0);
 /// Host time on the other instance, relative to this one. Assumption.
 pub(crate) const HOST_TIME: Uniform = (0.9, 1.25);
+/// Work that needs no more CPUs and host memory than the smallest instance with its GPU has. Assumption.
+pub(crate) const SMALLER_HOST: f64 = 0.5;
 /// Interruptions of spot capacity per hour: between one a week and one in five hours. Assumption.
 pub(crate) const INTERRUPTIONS: Uniform = (0.006, 0.2);
 /// Hours that each interruption repeats: half of the interval between checkpoints, and a restart.

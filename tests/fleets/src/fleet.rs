@@ -65,6 +65,8 @@ pub(crate) struct Luck {
     pub(crate) spot: (f64, f64),
     /// Cost of moving elsewhere, as a share of the bill; `None` if the work must stay.
     pub(crate) moving: Option<f64>,
+    /// Whether the work needs no more than the smallest host.
+    pub(crate) smaller_host: bool,
 }
 
 impl Fleet {
@@ -167,6 +169,7 @@ impl Luck {
                 prng.within(assume::WITHOUT_SPOT),
             ),
             moving: prng.chance(assume::CAN_MOVE).then(|| prng.within(assume::COST_OF_MOVING)),
+            smaller_host: prng.chance(assume::SMALLER_HOST),
         }
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Model {
     /// 16 bits on tensor cores.
     pub(crate) half: f64,
     pub(crate) watts: f64,
+    /// Whether NVLink connects all of them in an instance.
+    pub(crate) has_nvlink: bool,
 }
 
 static MODELS: LazyLock<BTreeMap<String, Model>> = LazyLock::new(|| {
@@ -65,6 +67,7 @@ static MODELS: LazyLock<BTreeMap<String, Model>> = LazyLock::new(|| {
             bandwidth: number(4)?,
             half,
             watts: number(10)?,
+            has_nvlink: cells.get(12) == Some(&"yes") && cells.get(13) != Some(&"PCIe"),
         };
         Some((model.name.clone(), model))
     });

@@ -7,7 +7,7 @@ use crate::assumptions as assume;
 use crate::batch::Batch;
 use crate::fleet::{Fleet, Job, Plan};
 use crate::input::{Faster, Input};
-use crate::offer::Offer;
+use crate::offer::{self, Offer};
 use crate::trace::Trace;
 use crate::training::{Limit, Training, slower};
 
@@ -36,6 +36,8 @@ impl Fleet {
             Action::Spot => alike(self.on_spot()),
             Action::Move(price) => alike(self.moved(price)),
             Action::Smaller(offer) => alike(self.on_smaller(offer)),
+            Action::SmallerHost(price) => alike(self.on_smaller_host(price)),
+            Action::FewerGpus(hourly) => self.on_fewer_gpus(hourly, gpus),
             Action::MoreMemory(offer) => alike(self.with_more_memory(offer)),
             Action::Prepare
             | Action::LargerBatch
@@ -105,7 +107,9 @@ impl Fleet {
     fn on_smaller(&self, offer: &Offer) -> f64 {
         let (own, other) = (self.offer.model, offer.model);
         let memory = self.traces.iter().map(Trace::peak_memory).fold(0.0, f64::max);
-        let fits = memory <= assume::USABLE_MEMORY * other.memory_gib && self.offer.gpus == 1;
+        let fits = memory <= assume::USABLE_MEMORY * other.memory_gib
+            && self.offer.gpus == offer.gpus
+            && (offer.gpus == 1 || own.has_nvlink == other.has_nvlink);
         let slower = slower(own, other, self.luck.arithmetic);
         let time = match &self.job {
             Job::Training(training) => training.time_on(slower, self.luck.host_time),
@@ -114,6 +118,40 @@ impl Fleet {
         };
         let saved = 1.0 - offer.price * time / self.price();
         if fits && self.is_returnable() { saved.max(0.0) } else { 0.0 }
+    }
+
+    /// Rents the same GPUs for less, if the smaller host suffices.
+    fn on_smaller_host(&self, price: f64) -> f64 {
+        let suffices = self.luck.smaller_host && self.is_returnable();
+        if suffices { (1.0 - price / self.price()).max(0.0) } else { 0.0 }
+    }
+
+    /// Rents a smaller instance for the work of an instance, if its owners agree as they agree to share a GPU and
+    /// it holds the work. The price is what tells these instances apart.
+    fn on_fewer_gpus(&self, hourly: f64, gpus: &[usize]) -> Vec<f64> {
+        let is_free = |gpu: usize| self.traces.get(gpu).is_some_and(|trace| trace.mean() <= 0.0);
+        let offers = offer::all().iter().filter(|offer| {
+            offer.provider == self.offer.provider
+                && offer.region == self.offer.region
+                && offer.model.name == self.offer.model.name
+                && (offer.price * offer.gpus as f64 - hourly).abs() < 1e-3
+        });
+        let fitting = offers.map(|offer| offer.gpus).max().unwrap_or(0);
+        let saved = |gpu: &usize| {
+            let instance = || self.gpus_of(self.instance_of(*gpu));
+            let free = instance().filter(|gpu| is_free(*gpu)).count();
+            let all = instance().count();
+            let is_whole = all == self.offer.gpus && free < all;
+            let fits = is_whole && all - free <= fitting && is_free(*gpu);
+            let agrees = self.is_returnable() && self.luck.agrees_to_share;
+            let saved = self.offer.gpus as f64 * self.price() - hourly;
+            if fits && agrees {
+                (saved / (free as f64 * self.price())).clamp(0.0, 1.0)
+            } else {
+                0.0
+            }
+        };
+        gpus.iter().map(saved).collect()
     }
 
     /// Trains with larger batches on a GPU with more memory; 0 if that is not cheaper.
@@ -147,12 +185,14 @@ impl Fleet {
     /// The share of each GPU that the best of all actions saves.
     pub(crate) fn recoverable(&self) -> Vec<f64> {
         let gpus: Vec<_> = (0..self.traces.len()).collect();
-        let smaller = crate::offer::all().iter().filter(|offer| {
+        let cheaper = offer::all().iter().filter(|offer| {
             let here = offer.provider == self.offer.provider && offer.region == self.offer.region;
-            here && offer.gpus == 1 && offer.price < self.price()
+            let hourly = |price: f64, gpus: usize| price * gpus as f64;
+            here && hourly(offer.price, offer.gpus) < hourly(self.price(), self.offer.gpus)
         });
+        let cheaper: Vec<_> = cheaper.collect();
         let mut best = vec![[0.0_f64; 3]; gpus.len()];
-        for action in Action::all(smaller) {
+        for action in Action::all(self.offer, &cheaper) {
             let Some(waste) = action.waste() else { continue };
             for (best, saved) in best.iter_mut().zip(self.saved(action, &gpus)) {
                 if let Some(best) = best.get_mut(waste as usize) {

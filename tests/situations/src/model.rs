@@ -14,13 +14,14 @@ pub(crate) struct Model {
     pub(crate) clock_mhz: u64,
 }
 
-const MODELS: [Model; 9] = [
+const MODELS: [Model; 10] = [
     model("NVIDIA H100 80GB HBM3", 81_559, 700, 70, 1_980),
     model("NVIDIA H100 NVL", 95_830, 400, 62, 1_785),
     model("NVIDIA A100-SXM4-80GB", 81_920, 400, 60, 1_410),
     model("NVIDIA A100 80GB PCIe", 81_920, 300, 50, 1_410),
     model("NVIDIA A100-SXM4-40GB", 40_960, 400, 55, 1_410),
     model("NVIDIA A10G", 23_028, 300, 25, 1_710),
+    model("NVIDIA L40S", 46_068, 350, 35, 2_520),
     model("NVIDIA L4", 23_034, 72, 16, 2_040),
     model("Tesla T4", 15_360, 70, 10, 1_590),
     model("Tesla V100-SXM2-16GB", 16_384, 300, 40, 1_530),

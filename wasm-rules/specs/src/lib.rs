@@ -8,7 +8,7 @@ mod unit;
 
 use phasemeter_policy::same_model;
 
-pub use link::{BUSY_LINK, nvlink, pcie, pcie_traffic};
+pub use link::{BUSY_LINK, carries_exchange, nvlink, pcie, pcie_traffic};
 pub use unit::{Unit, quiet_runs, units};
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
@@ -49,6 +49,8 @@ pub struct Model {
     pub fp8_tflops: Option<f64>,
     /// Maximum number of MIG instances; 0 without MIG.
     pub mig_slices: u8,
+    /// Whether NVLink connects all of them in an instance; bridges between pairs of PCIe cards do not count.
+    pub has_nvlink: bool,
 }
 
 impl Model {

@@ -29,6 +29,19 @@ pub fn pcie_traffic(gpu: &Gpu) -> Option<f64> {
     gpu.metric("pcie.bytes_per_second").or_else(of_share)
 }
 
+/// Whether the GPUs of an instance with another model can exchange what this GPU does: it has NVLink too, this
+/// one has none, or the measured traffic would fit the other's PCIe link. Without a measurement it is unknown.
+#[must_use]
+pub fn carries_exchange(gpu: &Gpu, other: &str) -> bool {
+    let fits = || {
+        let of_share = || Some(gpu.metric("nvlink.activity")? * nvlink_capacity(&gpu.model)?);
+        let traffic = gpu.metric("nvlink.bytes_per_second").or_else(of_share)?;
+        Some(traffic <= BUSY_LINK * sixteen_lanes(generation(other)?))
+    };
+    let has_nvlink = |model: &str| Model::of(model).is_some_and(|model| model.has_nvlink);
+    !has_nvlink(&gpu.model) || has_nvlink(other) || fits().unwrap_or(false)
+}
+
 /// Bytes per second of all NVLink links in both directions (NVIDIA's datasheets, of SXM modules).
 fn nvlink_capacity(model: &str) -> Option<f64> {
     match Model::of(model)?.architecture {
@@ -44,21 +57,28 @@ fn nvlink_capacity(model: &str) -> Option<f64> {
 /// model if the link was not recorded.
 fn pcie_capacity(gpu: &Gpu) -> Option<f64> {
     let lanes = gpu.metric("pcie.link.width").unwrap_or(16.0);
-    let generation = gpu.metric("pcie.link.generation");
-    let generation = generation.or_else(|| {
-        let architecture = Model::of(&gpu.model)?.architecture;
-        Some(if architecture >= Architecture::Hopper {
-            5.0
-        } else if architecture >= Architecture::Ampere {
-            4.0
-        } else {
-            3.0
-        })
-    })?;
-    // 8 GT/s a lane in generation 3, doubled in each after it; 128b/130b; both directions.
+    let generation = gpu.metric("pcie.link.generation").or_else(|| generation(&gpu.model))?;
+    Some(sixteen_lanes(generation) * lanes.max(1.0) / 16.0)
+}
+
+/// PCIe generation of a model.
+fn generation(model: &str) -> Option<f64> {
+    let architecture = Model::of(model)?.architecture;
+    Some(if architecture >= Architecture::Hopper {
+        5.0
+    } else if architecture >= Architecture::Ampere {
+        4.0
+    } else {
+        3.0
+    })
+}
+
+/// Bytes per second of sixteen lanes in both directions.
+fn sixteen_lanes(generation: f64) -> f64 {
+    // 8 GT/s a lane in generation 3, doubled in each after it; 128b/130b.
     let doublings = (generation.clamp(1.0, 7.0) as u32).saturating_sub(1);
     let lane = 0.25e9 * f64::from(1_u32 << doublings) * if generation >= 3.0 { 0.985 } else { 1.0 };
-    Some(2.0 * lanes.max(1.0) * lane)
+    2.0 * 16.0 * lane
 }
 
 #[cfg(test)]
@@ -91,5 +111,21 @@ mod tests {
         assert!(near(pcie_traffic(&with(&[("pcie.bytes_per_second", 3e9)])), 3.0));
         assert_eq!(pcie(&with(&[("pcie.activity", 0.04)])), Some(0.04));
         assert_eq!(pcie_traffic(&with(&[])), None);
+    }
+
+    #[test]
+    fn other_links_must_carry_the_exchange() {
+        let a100 = |metrics: &[(&str, f64)]| Gpu {
+            model: "NVIDIA A100-SXM4-40GB".to_owned(),
+            ..with(metrics)
+        };
+        assert!(carries_exchange(&a100(&[]), "NVIDIA H100 80GB HBM3"));
+        assert!(!carries_exchange(&a100(&[]), "NVIDIA L40S"), "not measured");
+        assert!(!carries_exchange(&a100(&[]), "NVIDIA H100 NVL"));
+        // Half of 63 GB/s over sixteen lanes of generation 4.
+        assert!(carries_exchange(&a100(&[("nvlink.bytes_per_second", 30e9)]), "NVIDIA L40S"));
+        assert!(!carries_exchange(&a100(&[("nvlink.activity", 0.1)]), "NVIDIA L40S"), "60 GB/s");
+        let a10g = Gpu { model: "NVIDIA A10G".to_owned(), ..with(&[]) };
+        assert!(carries_exchange(&a10g, "NVIDIA L4"));
     }
 }

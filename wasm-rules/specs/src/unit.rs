@@ -4,7 +4,7 @@
 //! GPUs of its instance are free; otherwise it is capacity for other work. Must not depend on what is
 //! recommended.
 
-use phasemeter_policy::{Gpu, Plan, Window};
+use phasemeter_policy::{Gpu, Plan, Price, Window, same_model};
 
 /// Utilization of a point below which nothing runs, as in the contract's `activity`.
 const QUIET: f64 = 0.01;
@@ -20,11 +20,30 @@ pub struct Unit<'a> {
     pub is_committed: bool,
 }
 
-impl Unit<'_> {
+impl<'a> Unit<'a> {
     /// Whether giving it back reduces the bill.
     #[must_use]
     pub fn is_returnable(&self) -> bool {
         self.is_whole && !self.is_committed
+    }
+
+    /// The price per GPU, if it can be compared with offers: on demand, of a known provider, not estimated, and
+    /// the same for all GPUs, which are of one model. Of several, the type of their instance is known.
+    #[must_use]
+    pub fn price(&self) -> Option<&'a Price> {
+        let first = *self.gpus.first()?;
+        let paid = first.price.as_ref().filter(|price| {
+            matches!(price.plan, None | Some(Plan::OnDemand))
+                && price.provider.is_some()
+                && !price.estimated
+                && (self.gpus.len() == 1 || price.instance_type.is_some())
+        })?;
+        let is_same = |gpu: &&Gpu| {
+            let own = gpu.price.as_ref();
+            same_model(&gpu.model, &first.model)
+                && own.is_some_and(|own| own.nano_usd_per_gpu_hour == paid.nano_usd_per_gpu_hour)
+        };
+        self.gpus.iter().all(is_same).then_some(paid)
     }
 }
 

@@ -17,6 +17,11 @@ pub(crate) struct Pack<'a> {
 }
 
 impl Pack<'_> {
+    /// Whether a GPU is one of those without work.
+    pub(crate) fn holds(&self, gpu: &Gpu) -> bool {
+        self.free.iter().any(|free| std::ptr::eq(*free, gpu))
+    }
+
     /// What giving back the other instances saves, relative to the free GPUs.
     pub(crate) fn returned(&self) -> f64 {
         let size = (self.free.len() + self.busy) as f64 / self.instances as f64;

@@ -2,12 +2,13 @@
 //!
 //! A GPU that is idle with bursts cannot be switched off, but its task can share a GPU, in a slice of
 //! MIG where there is one. Memory decides whether it fits, so nothing is recommended without it. A
-//! free GPU of a busy instance cannot be given back: it is capacity for others. Instances of which
-//! nothing works are left to the policy `lifecycle`.
+//! free GPU of a busy instance cannot be given back: it is capacity for others, unless the work fits fewer
+//! instances, or one with fewer GPUs. Instances of which nothing works are left to the policy `lifecycle`.
 
 mod consolidate;
 mod divide;
 mod owners;
+mod resize;
 
 use consolidate::{Pack, packs};
 use divide::{SMALL_MEMORY, divide};
@@ -18,6 +19,7 @@ use phasemeter_policy::{
     evidence, groups,
 };
 use phasemeter_specs::{Unit, quiet_runs, units};
+use resize::Resize;
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill that others could use.
@@ -100,16 +102,19 @@ impl Recommender for Sharing {
     fn recommend(settings: &Settings, window: &Window) -> Response {
         let units = units(window);
         let packs = packs(&units, |gpu| unused(gpu) == Some(false));
-        let findings = units.iter().flat_map(|unit| {
-            let runs = quiet_runs(unit, window);
-            let hours = runs.iter().map(|run| run.1 - run.0).filter(|run| *run >= HOUR);
-            let length = window.end.saturating_sub(window.start) as f64 / 1e9;
-            let is_instance = unit.is_whole && hours.sum::<f64>() >= LIFECYCLE * length;
-            let gpus = if is_instance { &[][..] } else { &unit.gpus };
-            gpus.iter().filter_map(|gpu| {
-                let finding = find(gpu, unit, window, settings)?;
-                Some(finding.packed(&packs))
-            })
+        let is_packed = |gpu: &Gpu| packs.iter().any(|pack| pack.holds(gpu));
+        let rented: Vec<_> = units.iter().filter(|unit| !is_quiet(unit, window)).collect();
+        let resizes: Vec<_> = rented
+            .iter()
+            .filter_map(|unit| Resize::of(unit, window, |gpu| unused(gpu) == Some(false)))
+            .filter(|resize| !resize.free.iter().any(|gpu| is_packed(gpu)))
+            .collect();
+        let is_resized = |gpu: &Gpu| {
+            resizes.iter().flat_map(|resize| &resize.free).any(|it| std::ptr::eq(*it, gpu))
+        };
+        let findings = rented.iter().flat_map(|unit| {
+            let others = unit.gpus.iter().filter(|gpu| !is_resized(gpu));
+            others.filter_map(|gpu| Some(find(gpu, unit, window, settings)?.packed(&packs)))
         });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
             let is_near =
@@ -117,9 +122,18 @@ impl Recommender for Sharing {
             a.action == b.action && a.kind == b.kind && is_near
         };
         let groups = groups(findings, similar);
+        let resized = resizes.iter().map(Resize::recommendation);
         let shared = groups.iter().filter_map(|group| recommend(group));
-        shared.chain(owners::recommend(window)).collect::<Vec<_>>().into()
+        resized.chain(shared).chain(owners::recommend(window)).collect::<Vec<_>>().into()
     }
+}
+
+/// Whether the instance itself is the matter, since no GPU of it works for hours.
+fn is_quiet(unit: &Unit<'_>, window: &Window) -> bool {
+    let runs = quiet_runs(unit, window);
+    let hours = runs.iter().map(|run| run.1 - run.0).filter(|run| *run >= HOUR);
+    let length = window.end.saturating_sub(window.start) as f64 / 1e9;
+    unit.is_whole && hours.sum::<f64>() >= LIFECYCLE * length
 }
 
 /// Whether a GPU without work is held by a process; `None` if it worked.
@@ -132,7 +146,7 @@ fn unused(gpu: &Gpu) -> Option<bool> {
 impl Finding<'_> {
     /// The same for a free GPU of instances whose work fits fewer of them.
     fn packed(self, packs: &[Pack<'_>]) -> Self {
-        let pack = packs.iter().find(|pack| pack.free.iter().any(|gpu| gpu.id == self.gpu.id));
+        let pack = packs.iter().find(|pack| pack.holds(self.gpu));
         match pack.filter(|_| self.action == Action::Use { held: false }) {
             Some(pack) => Self {
                 action: Action::Pack {

@@ -6,6 +6,7 @@
 //! throughput on both is known. Filling is at most one doubling. Must be tried, so the low saving is 0.
 
 mod bandwidth;
+mod host;
 mod kernels;
 mod load;
 mod other_gpu;
@@ -49,9 +50,12 @@ impl Recommender for Sizing {
         let observed = window.observed_gpus(settings.min_seconds);
         let units = units(window);
         let (others, open) = other_gpu::choose(&observed, &units, window, settings);
+        let is_replaced = |gpu: &Gpu| others.iter().any(|found| std::ptr::eq(found.gpu, gpu));
+        let hosts = host::recommend(&observed, &units, window, settings, is_replaced);
         let mut response = other_gpu_text::response(others, open);
         let found = &mut response.recommendations;
         found.splice(0..0, load::recommend(&observed, &units, window, settings));
+        found.extend(hosts);
         found.extend(services::fewer(&units, window, settings));
         found.extend(services::overloaded(&observed, settings));
         found.extend(bandwidth::recommend(&observed));
@@ -152,8 +156,13 @@ mod tests {
     #[test]
     fn replicas_follow_from_the_load_of_all() {
         let replica = |level| {
-            let gpu = alone(serving(with_memory(steady(7_200, level), 60.0)));
-            Gpu { model: "NVIDIA L4".to_owned(), ..gpu }
+            let gpu = serving(with_memory(steady(7_200, level), 60.0));
+            let price = Price {
+                instance_type: Some("g6.xlarge".to_owned()),
+                nano_usd_per_gpu_hour: 804_800_000,
+                ..price()
+            };
+            Gpu { model: "NVIDIA L4".to_owned(), price: Some(price), ..gpu }
         };
         let found = recommendations(vec![replica(0.15); 4]);
         let fewer = found.iter().find(|one| one.lever == "replicas").unwrap();

@@ -1,12 +1,14 @@
 //! Another GPU of the same provider and region, smaller or larger, compared with the price paid.
 //!
+//! The GPUs of an instance are replaced together, by as many, and what they exchange over NVLink must fit
+//! the links there.
 //! Dollars per unit of work decide where the throughput on both is known. Otherwise it is not computed from
 //! peaks: they only exclude models that cannot be enough, the low saving is 0, and where the throughput
 //! alone decides, it is missing. Must not depend on how a GPU gets more work.
 
 use phasemeter_policy::column::quantile;
-use phasemeter_policy::{Gpu, Memory, Offer, Plan, Price, Saving, Window, Workload, same_model};
-use phasemeter_specs::{Architecture, Model, Unit};
+use phasemeter_policy::{Gpu, Memory, Offer, Price, Saving, Window, Workload, same_model};
+use phasemeter_specs::{Architecture, Model, Unit, carries_exchange};
 
 use crate::load::{doublings, is_steady, is_unbalanced, saved_by_batch};
 use crate::profile::Profile;
@@ -71,29 +73,37 @@ pub(crate) struct Question<'a> {
 /// Chooses other GPUs, or asks for throughput.
 pub(crate) fn choose<'a>(
     observed: &[&'a Gpu],
-    units: &[Unit<'_>],
+    units: &[Unit<'a>],
     window: &'a Window,
     settings: &Settings,
 ) -> (Vec<Finding<'a>>, Vec<Question<'a>>) {
     let (mut findings, mut questions) = (Vec::new(), Vec::new());
-    for gpu in observed.iter().copied() {
-        let Some(now) = Current::of(gpu, units, window, settings) else { continue };
+    for unit in units {
+        let Some(now) = Current::of(unit, observed, window, settings) else { continue };
         let found = now.measured().or_else(|| {
             // A stage that waits for others needs balance.
-            let balanced = !is_unbalanced(gpu, observed);
+            let balanced = !unit.gpus.iter().any(|gpu| is_unbalanced(gpu, observed));
             balanced.then(|| now.smaller()).flatten()
         });
         match found.or_else(|| now.with_more_memory()).or_else(|| now.newer()) {
-            Some(finding) => findings.push(finding),
-            None => questions.extend(now.question()),
+            Some(found) => findings.extend(unit.gpus.iter().map(|gpu| Finding { gpu, ..found })),
+            None => {
+                let open = now.question();
+                questions
+                    .extend(open.into_iter().flat_map(|open| {
+                        unit.gpus.iter().map(move |gpu| Question { gpu, ..open })
+                    }));
+            }
         }
     }
     (findings, questions)
 }
 
-/// A GPU with its price, on an instance of its own.
+/// The GPUs of an instance, with the price of each.
 struct Current<'a, 'b> {
+    /// The first of them.
     gpu: &'a Gpu,
+    gpus: &'b [&'a Gpu],
     paid: &'a Price,
     model: &'static Model,
     memory: Memory,
@@ -105,41 +115,62 @@ struct Current<'a, 'b> {
 impl<'a, 'b> Current<'a, 'b> {
     /// Conditions that take the least come first.
     fn of(
-        gpu: &'a Gpu,
-        units: &[Unit<'_>],
+        unit: &'b Unit<'a>,
+        observed: &[&Gpu],
         window: &'a Window,
         settings: &'b Settings,
     ) -> Option<Self> {
-        let paid = gpu.price.as_ref().filter(|price| {
-            matches!(price.plan, None | Some(Plan::OnDemand))
-                && price.provider.is_some()
-                && !price.estimated
-        })?;
-        let is_long = gpu.accounts.observed().seconds >= settings.min_size_seconds;
-        if !is_long || gpu.workload == Workload::Interactive || !is_steady(gpu) {
+        let (gpu, gpus) = (*unit.gpus.first()?, unit.gpus.as_slice());
+        let paid = unit.price().filter(|_| unit.is_returnable())?;
+        let is_alike = |other: &&&Gpu| {
+            observed.iter().any(|it| std::ptr::eq(*it, **other))
+                && other.workload == gpu.workload
+                && other.accounts.observed().seconds >= settings.min_size_seconds
+                && other.workload != Workload::Interactive
+                && is_steady(other)
+        };
+        if gpus.iter().filter(is_alike).count() < gpus.len() {
             return None;
         }
-        let own = |unit: &&Unit<'_>| unit.gpus.iter().any(|other| std::ptr::eq(*other, gpu));
-        units.iter().find(own).filter(|unit| unit.is_returnable() && unit.gpus.len() == 1)?;
-        let memory = gpu.memory_use(window.step_seconds);
-        let model = Model::of(&gpu.model).filter(|_| !memory.is_rising())?;
+        let model = Model::of(&gpu.model)?;
+        let memory = together(gpus.iter().map(|gpu| gpu.memory_use(window.step_seconds)))?;
         let profile = Profile::of(settings.profile);
-        Some(Self { gpu, paid, model, memory, window, settings, profile })
+        Some(Self { gpu, gpus, paid, model, memory, window, settings, profile })
     }
 
+    /// The level of the busiest.
     fn level(&self) -> f64 {
-        self.gpu.accounts.busy().level()
+        self.gpus.iter().map(|gpu| gpu.accounts.busy().level()).fold(0.0, f64::max)
     }
 
-    /// Instances with one GPU of another model, with their price relative to the one paid.
+    /// Share of the bill lost to underload, of the one that loses the least.
+    fn lost(&self) -> f64 {
+        self.gpus.iter().map(|gpu| gpu.lost_underload()).fold(1.0, f64::min)
+    }
+
+    fn memory_peak(&self) -> Option<f64> {
+        self.gpus.iter().filter_map(|gpu| gpu.memory_peak()).reduce(f64::max)
+    }
+
+    /// Instances with as many GPUs of another model, with their price relative to the one paid. If the same
+    /// GPUs cost less with another host, that is the price to compare with.
     fn offers(&self) -> impl Iterator<Item = (&'a Offer, f64)> {
+        let (own, gpus) = (self.model.name, self.gpus);
         let paid = self.paid.nano_usd_per_gpu_hour.max(1) as f64;
-        let own = self.model.name;
-        let offers = self
-            .window
-            .offers_beside(self.paid)
-            .filter(move |offer| offer.gpus == 1 && !same_model(&offer.model, own));
-        offers.map(move |offer| (offer, offer.price.nano_usd_per_gpu_hour as f64 / paid))
+        let relative = move |offer: &'a Offer| offer.price.nano_usd_per_gpu_hour as f64 / paid;
+        let as_many = || {
+            let offers = self.window.offers_beside(self.paid);
+            offers.filter(move |offer| offer.gpus as usize == gpus.len())
+        };
+        let same = as_many().filter(|offer| same_model(&offer.model, own)).map(relative);
+        let cheapest = same.fold(1.0, f64::min);
+        let others = as_many().filter(move |offer| {
+            let exchanges = gpus.len() > 1;
+            !same_model(&offer.model, own)
+                && (!exchanges || gpus.iter().all(|gpu| carries_exchange(gpu, &offer.model)))
+        });
+        let others = others.map(move |offer| (offer, relative(offer)));
+        others.filter(move |(_, price)| *price < cheapest || *price >= 1.0)
     }
 
     /// The least and the most by which the other model is faster, as its peaks of arithmetic and bandwidth
@@ -156,7 +187,7 @@ impl<'a, 'b> Current<'a, 'b> {
     fn fits(&self, offer: &Offer) -> bool {
         let total = self.gpu.memory_total_bytes.map(|total| total as f64);
         let needed = match self.memory {
-            Memory::InUse(_) => self.gpu.memory_peak().map(|it| it / self.profile.memory_short),
+            Memory::InUse(_) => self.memory_peak().map(|it| it / self.profile.memory_short),
             _ => total,
         };
         let has = offer.memory_bytes.map(|bytes| bytes as f64);
@@ -195,16 +226,17 @@ impl<'a, 'b> Current<'a, 'b> {
 
     /// The cheapest GPU that memory and peaks do not exclude.
     fn smaller(&self) -> Option<Finding<'a>> {
-        let level = self.level();
-        let lost = self.gpu.lost_underload();
+        let (level, lost) = (self.level(), self.lost());
         let share = self.memory.in_use()?;
         if level >= self.profile.underutilized || lost < self.settings.min_lost {
             return None;
         }
         let (per_mille, max_load) = self.profile.load;
-        let load = quantile(&self.gpu.utilization, per_mille, 1_000)?;
+        let loads = self.gpus.iter().map(|gpu| quantile(&gpu.utilization, per_mille, 1_000));
+        let load = loads.collect::<Option<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
         let enough = |offer: &Offer| {
-            self.fits(offer) && self.speed(offer).is_some_and(|(least, _)| load <= max_load * least)
+            let speed = self.speed(offer).filter(|(least, _)| *least < AS_FAST);
+            self.fits(offer) && speed.is_some_and(|(least, _)| load <= max_load * least)
         };
         let offers = self.offers().filter(|(offer, price)| *price < 1.0 && enough(offer));
         let (offer, price) = offers.min_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -219,9 +251,9 @@ impl<'a, 'b> Current<'a, 'b> {
     fn with_more_memory(&self) -> Option<Finding<'a>> {
         let limited = self.gpu.workload == Workload::Training
             && self.level() < PRODUCTIVE
-            && self.gpu.lost_underload() >= self.settings.min_lost
+            && self.lost() >= self.settings.min_lost
             && self.memory.in_use().is_some_and(|share| share >= self.profile.memory_short);
-        let peak = limited.then(|| self.gpu.memory_peak())??;
+        let peak = limited.then(|| self.memory_peak())??;
         let offers = self.offers().filter_map(|(offer, price)| {
             let share = peak / offer.memory_bytes? as f64;
             let (least, _) = self.speed(offer).filter(|_| share <= MAX_BEFORE_DOUBLING)?;
@@ -249,9 +281,11 @@ impl<'a, 'b> Current<'a, 'b> {
 
     /// Whether arithmetic or bandwidth limits the work.
     fn is_full(&self) -> bool {
-        let activity = self.gpu.sensors.sm_activity;
-        self.gpu.share(|accounts| accounts.compute_bound) >= FULL_TIME
-            && activity.is_none_or(|activity| activity >= self.profile.full)
+        self.gpus.iter().all(|gpu| {
+            let activity = gpu.sensors.sm_activity;
+            gpu.share(|accounts| accounts.compute_bound) >= FULL_TIME
+                && activity.is_none_or(|activity| activity >= self.profile.full)
+        })
     }
 
     /// A GPU that may cost less per unit of work than this one, which is full: the one whose peaks
@@ -271,6 +305,19 @@ impl<'a, 'b> Current<'a, 'b> {
         let (offer, _) = offers.max_by(|a, b| a.1.total_cmp(&b.1))?;
         Some(Question { gpu: self.gpu, paid: self.paid, offer })
     }
+}
+
+/// The memory use of several GPUs: in use, a preallocated block if one of them has one, and unknown if one is.
+/// `None` if one rises.
+fn together(mut uses: impl Iterator<Item = Memory>) -> Option<Memory> {
+    let first = uses.next()?;
+    uses.chain([first]).try_fold(first, |all, one| match (all, one) {
+        (_, Memory::Rising { .. }) => None,
+        (Memory::InUse(a), Memory::InUse(b)) => Some(Memory::InUse(a.max(b))),
+        (Memory::Unknown, _) | (_, Memory::Unknown) => Some(Memory::Unknown),
+        (Memory::Pool(share), _) | (_, Memory::Pool(share)) => Some(Memory::Pool(share)),
+        (Memory::Rising { .. }, _) => None,
+    })
 }
 
 #[cfg(test)]
@@ -334,6 +381,24 @@ mod tests {
         // Half of the bandwidth.
         assert_eq!(reason(v100(), &[offer(L4, 24, 804_800_000)]), None);
         assert_eq!(reason(v100(), &[offer(L40S, 48, 3_000_000_000)]), None, "2% less");
+    }
+
+    #[test]
+    fn faster_gpu_is_not_smaller() {
+        let oversized = || alone(A10G, 24, 4_096_000_000, 0.3, 8.0);
+        assert_eq!(reason(oversized(), &[offer(L40S, 48, 1_861_000_000)]), Some(Reason::Newer));
+    }
+
+    #[test]
+    fn same_gpu_with_another_host_is_what_others_must_undercut() {
+        let gpu = || alone(A10G, 24, 4_096_000_000, 0.6, 8.0);
+        let l40s = offer(L40S, 48, 1_861_000_000);
+        let same = offer(A10G, 24, 1_006_000_000);
+        assert_eq!(reason(gpu(), &[l40s.clone(), same.clone()]), None);
+        assert_eq!(reason(gpu(), &[l40s]), Some(Reason::Newer));
+        let small = || alone(A10G, 24, 4_096_000_000, 0.3, 8.0);
+        let smaller = Some(Reason::Smaller { oversized: true });
+        assert_eq!(reason(small(), &[offer(L4, 24, 804_800_000), same]), smaller);
     }
 
     #[test]
@@ -403,5 +468,54 @@ mod tests {
         let settings = |profile| Settings { profile, ..Settings::default() };
         assert!(chosen(fuller.clone(), &offers, &settings("right-sizing")).0.is_none(), "83%");
         assert!(chosen(fuller, &offers, &settings("analytics")).0.is_some());
+    }
+
+    /// Four GPUs of one instance.
+    fn four(gpu: &Gpu, price: &Offer) -> Vec<Gpu> {
+        let on = || Gpu { price: Some(price.price.clone()), ..gpu.clone() };
+        (0..4).map(|_| on()).collect()
+    }
+
+    fn chosen_for_four(gpus: Vec<Gpu>, others: &[Offer]) -> Option<String> {
+        let own = offer("own", 0, 0).price;
+        let own = gpus[0].price.clone().unwrap_or(own);
+        let own = Offer { model: gpus[0].model.clone(), gpus: 4, memory_bytes: None, price: own };
+        let offers = others.iter().map(|offer| Offer { gpus: 4, ..offer.clone() });
+        let window = Window { offers: offers.chain([own]).collect(), ..window(gpus) };
+        let observed: Vec<_> = window.gpus.iter().collect();
+        let found = choose(&observed, &units(&window), &window, &Settings::default()).0;
+        assert!(found.is_empty() || found.len() == window.gpus.len(), "all or none");
+        found.first().map(|it| it.offer.model.clone())
+    }
+
+    #[test]
+    fn gpus_of_an_instance_are_replaced_together() {
+        let paid = offer(L40S, 48, 2_623_000_000);
+        let oversized = Gpu { workload: Workload::Batch, ..alone(L40S, 48, 0, 0.16, 8.0) };
+        let l4 = [offer(L4, 24, 1_150_400_000)];
+        let four = |gpu: &Gpu| four(gpu, &paid);
+        assert_eq!(chosen_for_four(four(&oversized), &l4).as_deref(), Some(L4));
+        let mut one_full = four(&oversized);
+        one_full[2] = Gpu { price: one_full[2].price.clone(), ..alone(L40S, 48, 0, 0.9, 8.0) };
+        assert_eq!(chosen_for_four(one_full, &l4), None, "one is busy");
+        let mut one_large = four(&oversized);
+        one_large[3] = Gpu { price: one_large[3].price.clone(), ..alone(L40S, 48, 0, 0.16, 40.0) };
+        assert_eq!(chosen_for_four(one_large, &l4), None, "one needs its memory");
+        assert_eq!(
+            chosen_for_four(four(&oversized)[..3].to_vec(), &l4),
+            None,
+            "one was not observed"
+        );
+    }
+
+    #[test]
+    fn exchange_over_nvlink_must_fit_the_links_there() {
+        let paid = offer(V100, 16, 3_060_000_000);
+        let small = alone(V100, 16, 0, 0.16, 4.0);
+        let l4 = [offer(L4, 24, 1_150_400_000)];
+        assert_eq!(chosen_for_four(four(&small, &paid), &l4), None, "the traffic is unknown");
+        let metrics = vec![("nvlink.bytes_per_second".to_owned(), 1e9)];
+        let measured = Gpu { metrics, ..small };
+        assert_eq!(chosen_for_four(four(&measured, &paid), &l4).as_deref(), Some(L4));
     }
 }
