@@ -15,11 +15,13 @@ const TABLE: &str = "wasm-rules/CONSTANTS.md";
 const LEVERS: &str = "wasm-rules/templates/LEVERS.md";
 
 /// Files of the SDK and of the specifications that decide something.
-const SHARED: [&str; 5] = [
+const SHARED: [&str; 7] = [
     "wasm-rules/sdk/rust/src/gpu.rs",
     "wasm-rules/sdk/rust/src/memory.rs",
     "wasm-rules/sdk/rust/src/saving.rs",
+    "wasm-rules/specs/src/hang.rs",
     "wasm-rules/specs/src/link.rs",
+    "wasm-rules/specs/src/throttle.rs",
     "wasm-rules/specs/src/unit.rs",
 ];
 

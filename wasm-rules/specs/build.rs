@@ -30,21 +30,21 @@ fn models(out: &mut String) -> Result<(), String> {
             fp16,
             fp8,
             _,
-            _,
+            watts,
             mig,
             nvlink,
             form,
             ..,
         ] = &row;
-        let [memory, bandwidth, fp32, bf16, fp16, fp8] =
-            [memory, bandwidth, fp32, bf16, fp16, fp8].map(|cell| figure(cell));
+        let [memory, bandwidth, fp32, bf16, fp16, fp8, watts] =
+            [memory, bandwidth, fp32, bf16, fp16, fp8, watts].map(|cell| figure(cell));
         let architecture = architecture.replace(' ', "");
         let has_nvlink = nvlink == "yes" && form != "PCIe";
         let _ = writeln!(
             lines,
             "Model {{ name: {model:?}, architecture: Architecture::{architecture}, memory_gib: \
              {memory}, bandwidth_gb_s: {bandwidth}, fp32_tflops: {fp32}, bf16_tflops: {bf16}, \
-             fp16_tflops: {fp16}, fp8_tflops: {fp8}, mig_slices: {mig}, has_nvlink: {has_nvlink} }},",
+             fp16_tflops: {fp16}, fp8_tflops: {fp8}, watts: {watts}, mig_slices: {mig}, has_nvlink: {has_nvlink} }},",
         );
     }
     let _ = write!(out, "/// All models.\npub const MODELS: &[Model] = &[\n{lines}];\n");

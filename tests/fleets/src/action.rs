@@ -66,7 +66,7 @@ impl Action {
         let evidence = |name: &str| it.evidence.get(name).map(|evidence| evidence.value);
         let count = |name: &str| Some(evidence(name)?.round() as usize);
         Some(match it.code.as_str() {
-            "lifecycle.release" | "lifecycle.end-session" => Self::Release,
+            "lifecycle.release" | "lifecycle.end-session" | "lifecycle.on-demand" => Self::Release,
             "lifecycle.schedule" => Self::Schedule,
             "lifecycle.replica" => Self::RemoveStandby,
             "lifecycle.fill" | "sharing.free" | "sharing.unused" => Self::Fill,

@@ -1,14 +1,18 @@
 //! GPU specifications for the default policies: the table of models in `collector/meter/data` as
-//! constants, and units of rent. That directory documents sources, dates and caveats.
+//! constants, units of rent, and states that several policies tell apart. That directory documents sources, dates and caveats.
 //!
 //! Must not depend on the policies.
 
+mod hang;
 mod link;
+mod throttle;
 mod unit;
 
 use phasemeter_policy::same_model;
 
+pub use hang::{hangs, hung_seconds};
 pub use link::{BUSY_LINK, carries_exchange, nvlink, pcie, pcie_traffic};
+pub use throttle::{THROTTLED, capped_below, is_slowed, slowed_by_heat, slowed_by_power_supply};
 pub use unit::{Unit, quiet_runs, units};
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
@@ -47,6 +51,8 @@ pub struct Model {
     pub fp16_tflops: Option<f64>,
     /// FP8 on tensor cores.
     pub fp8_tflops: Option<f64>,
+    /// Power that the model is built for, in watts.
+    pub watts: Option<f64>,
     /// Maximum number of MIG instances; 0 without MIG.
     pub mig_slices: u8,
     /// Whether NVLink connects all of them in an instance; bridges between pairs of PCIe cards do not count.

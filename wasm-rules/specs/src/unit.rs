@@ -16,6 +16,8 @@ pub struct Unit<'a> {
     pub gpus: Vec<&'a Gpu>,
     /// Whether these are all GPUs of the instance, as far as that is known.
     pub is_whole: bool,
+    /// Whether the number of GPUs of the instance is known.
+    pub has_known_size: bool,
     /// Whether its hours are paid for, used or not: purchased or committed.
     pub is_committed: bool,
 }
@@ -81,7 +83,13 @@ pub fn units(window: &Window) -> Vec<Unit<'_>> {
             }
             None => {
                 let is_committed = is_committed(gpu);
-                units.push((Unit { gpus: vec![gpu], is_whole: true, is_committed }, size));
+                let unit = Unit {
+                    gpus: vec![gpu],
+                    is_whole: true,
+                    has_known_size: size.is_some(),
+                    is_committed,
+                };
+                units.push((unit, size));
             }
         }
     }
@@ -168,7 +176,10 @@ mod tests {
         let mut window = window(vec![from(0, 400), from(100, 600)]);
         let runs = |window: &Window| {
             let gpus = window.gpus.iter().collect();
-            quiet_runs(&Unit { gpus, is_whole: true, is_committed: false }, window)
+            quiet_runs(
+                &Unit { gpus, is_whole: true, has_known_size: true, is_committed: false },
+                window,
+            )
         };
         assert_eq!(runs(&window), [(100.0, 400.0)]);
         window.gpus.truncate(1);

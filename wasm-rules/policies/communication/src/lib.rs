@@ -9,7 +9,7 @@ use phasemeter_policy::{
     Effort, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender, Response, Saving,
     Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{nvlink, pcie};
+use phasemeter_specs::{hangs, is_slowed, nvlink, pcie};
 
 phasemeter_policy::settings! {
     /// Share of the link capacity from which links are busy.
@@ -68,7 +68,7 @@ impl Recommender for Communication {
             groups(waiting, |a, b| a.gpu.workload == b.gpu.workload && a.link.1 == b.link.1);
         Response {
             recommendations: groups.iter().filter_map(|group| recommend(group)).collect(),
-            needs: needs(&ranks),
+            needs: needs(&ranks, window),
         }
     }
 }
@@ -162,14 +162,15 @@ fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
 }
 
 /// Columns without which communication cannot be told from other limits.
-fn needs(ranks: &[&Gpu]) -> Vec<Need> {
+fn needs(ranks: &[&Gpu], window: &Window) -> Vec<Need> {
     let of = |missing, reason, lacks: &dyn Fn(&Gpu) -> bool| {
         let gpus: Vec<_> = ranks.iter().copied().filter(|gpu| lacks(gpu)).collect();
         (!gpus.is_empty()).then(|| Need::new(missing, reason, gpus))
     };
     let is_slow = |gpu: &Gpu| {
         let low = power_share(gpu).is_some_and(|share| share < LOW_POWER);
-        is_full(gpu) && low && gpu.workload != Workload::Serving
+        let is_explained = hangs(gpu, window) || is_slowed(gpu);
+        is_full(gpu) && low && gpu.workload != Workload::Serving && !is_explained
     };
     let sms = of(
         "sm.activity",

@@ -151,7 +151,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let pauses = first.gpu.activity.pauses;
     let each = pauses.quiet.seconds / f64::from(pauses.count.max(1));
     let mut rationale = format!(
-        "{} paused {}, for {} on average ({} to {}). This wastes {} of the bill. ",
+        "{} paused {}, for {} on average ({} to {}). This wastes {} of its bill. ",
         subject(group.len()),
         count(pauses.count as usize, "time"),
         duration(each),

@@ -1,11 +1,16 @@
-//! Faulty hardware: errors that the driver reported, and PCIe links with too few lanes.
+//! Faulty hardware: errors that the driver reported, PCIe links with too few lanes, and NVLink that is down.
 //!
 //! Must not depend on the load of a GPU.
 
-use phasemeter_policy::format::decimal;
+use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, evidence, groups};
+use phasemeter_specs::nvlink;
 
 use crate::risk;
+
+/// Use of NVLink up to which there is no traffic, and from which there is. Assumptions.
+const NO_TRAFFIC: f64 = 0.002;
+const TRAFFIC: f64 = 0.02;
 
 /// Confidence in errors that hardware reports itself, and in lanes that are missing. Assumptions.
 const SURE: f64 = 0.8;
@@ -117,6 +122,45 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
                  shows the lanes.",
             ],
             rationale.concat(),
+            SURE,
+        )
+    })
+}
+
+/// GPUs without traffic over NVLink, most of whose job has it.
+pub(crate) fn unlinked(window: &Window) -> Option<Recommendation> {
+    let is_linked = |gpu: &Gpu| nvlink(gpu).is_some_and(|share| share >= TRAFFIC);
+    let is_unlinked = |gpu: &&Gpu| {
+        let works = gpu.accounts.busy().seconds > 0.0;
+        works && nvlink(gpu).is_some_and(|share| share <= NO_TRAFFIC) && {
+            let job = || {
+                let alike = window.gpus.iter().filter(|other| other.is_alike(gpu));
+                alike.filter(|other| other.node() == gpu.node())
+            };
+            2 * job().filter(|other| is_linked(other)).count() > job().count()
+        }
+    };
+    let gpus: Vec<_> = window.gpus.iter().filter(is_unlinked).collect();
+    let others = window.gpus.iter().filter(|gpu| is_linked(gpu)).filter_map(nvlink);
+    let others = others.fold(0.0, f64::max);
+    let rationale = format!(
+        "{} has no traffic over NVLink, and others of its job use up to {} of it: the exchange takes a slower \
+         way, and all GPUs wait for it.",
+        subject(gpus.len()),
+        percent(others),
+    );
+    (!gpus.is_empty()).then(|| Recommendation {
+        evidence: evidence([("nvlink.use.others", others, "1")]),
+        ..risk(
+            "health.nvlink",
+            "other",
+            gpus.iter().copied(),
+            [
+                "Repair the NVLink links of these GPUs",
+                "Look at nvidia-smi nvlink --status and at the kernel log, restart the fabric manager, and have \
+                 the node replaced if links stay down.",
+            ],
+            rationale,
             SURE,
         )
     })

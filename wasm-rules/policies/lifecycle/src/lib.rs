@@ -25,12 +25,13 @@ phasemeter_policy::settings! {
 }
 
 /// Confidence in what is free and given back, in sessions that their owners end, in a schedule, in a job that
-/// can be prepared elsewhere, and in other work for unused hours. Assumptions.
+/// can be prepared elsewhere, in other work for unused hours, and in an instance for each use. Assumptions.
 const SURE: f64 = 0.95;
 const SURE_HELD: f64 = 0.8;
 const SURE_SCHEDULE: f64 = 0.8;
 const SURE_PREPARED: f64 = 0.75;
 const SURE_FILLED: f64 = 0.65;
+const SURE_ON_DEMAND: f64 = 0.4;
 
 /// Share of the time without work in which a process holds the GPUs, from which one does; and up to which
 /// another replica is without work. Assumptions.
@@ -43,6 +44,11 @@ const LATE: f64 = 3.0;
 
 /// Shortest time without work after which a session is ended, in seconds. An assumption.
 const MIN_SESSION_SECONDS: f64 = 600.0;
+
+/// Shortest period without work for which an instance of a session is given back, and the time that its next
+/// start takes: expected. Assumptions.
+const MIN_ON_DEMAND_SECONDS: f64 = 1_200.0;
+const START_SECONDS: f64 = 300.0;
 
 const HOUR: f64 = 3_600.0;
 
@@ -101,9 +107,10 @@ enum When {
 }
 
 impl Idle {
-    fn of(unit: &Unit<'_>, window: &Window, settings: &Settings) -> Self {
+    /// Periods of at least this length.
+    fn of(unit: &Unit<'_>, window: &Window, min_seconds: f64) -> Self {
         let length = window.end.saturating_sub(window.start) as f64 / 1e9;
-        let long = |period: &(f64, f64)| period.1 - period.0 >= settings.min_period_seconds;
+        let long = |period: &(f64, f64)| period.1 - period.0 >= min_seconds;
         let quiet = |part: fn(&Gpu) -> f64| unit.gpus.iter().map(|gpu| part(gpu)).sum::<f64>();
         let held = quiet(|gpu| gpu.activity.quiet.held_seconds);
         let stretches = unit.gpus.iter().map(|gpu| gpu.activity.ten_minutes_seconds);
@@ -156,9 +163,11 @@ impl Recommender for Lifecycle {
             if !unit.is_whole || !unit.gpus.iter().all(observed) {
                 continue;
             }
-            let idle = Idle::of(unit, window, settings);
+            let idle = Idle::of(unit, window, settings.min_period_seconds);
             if idle.saved(settings.release_after_seconds) >= settings.min_lost {
                 found.push(recommend(unit, &idle, window, &units, settings));
+            } else {
+                found.extend(on_demand(unit, window, settings));
             }
         }
         merge(&mut found);
@@ -192,14 +201,15 @@ fn recommend(
         duration(idle.longest()),
     );
     let kind = gpus().next().map_or(Workload::Unknown, |gpu| gpu.workload);
-    let whole = if unit.gpus.len() == 1 { "this instance" } else { "these instances" };
+    let (whole, it) =
+        if unit.gpus.len() == 1 { ("this instance", "it") } else { ("these instances", "them") };
     // Released three times as late, as set, and after a third of that, in shorter periods too.
     let mut saved = [LATE * after, after, after / LATE].map(|after| idle.saved(after));
     saved[2] = saved[2].max(idle.stretches);
     let schedule = Schedule::of(unit);
     let mut scheduled = STARTS.map(|start| schedule.saved(start));
-    if idle.is_held {
-        // Its owner must agree.
+    if idle.is_held || !unit.has_known_size {
+        // Its owner must agree, or it may have other GPUs, which work.
         (saved[0], scheduled[0]) = (0.0, 0.0);
     }
     let sure = if idle.is_held { SURE_HELD } else { SURE };
@@ -255,7 +265,7 @@ fn recommend(
                 "schedule",
                 format!("Stop {whole} outside the hours of use"),
                 format!(
-                    "Stop {whole} by a schedule: {}. Start them before they are needed.",
+                    "Stop {whole} by a schedule: {}. Start {it} in time for the next use.",
                     schedule.text(window)
                 ),
             )
@@ -294,12 +304,55 @@ fn recommend(
                 "autoscale",
                 format!("Return {whole} while nothing runs"),
                 format!(
-                    "Start {whole} with the job, and return them {} after its end.",
+                    "Start {whole} with the job, and return {it} {} after its end.",
                     duration(after)
                 ),
             )
         },
     }
+}
+
+/// A session that is used now and then: an instance for each use, instead of one that waits for the next.
+fn on_demand(unit: &Unit<'_>, window: &Window, settings: &Settings) -> Option<Recommendation> {
+    let is_session = unit.gpus.iter().all(|gpu| gpu.workload == Workload::Interactive);
+    let idle = Idle::of(unit, window, MIN_ON_DEMAND_SECONDS);
+    let after = settings.release_after_seconds;
+    let expected = idle.saved(after + START_SECONDS);
+    if !is_session || unit.is_committed || expected < settings.min_lost {
+        return None;
+    }
+    let session = f64::max(after, MIN_SESSION_SECONDS);
+    Some(Recommendation {
+        title: "Start an instance for each use of this session".to_owned(),
+        action: format!(
+            "End the session after {} without work, and return the instance. The next use starts another, and \
+             waits for it.",
+            duration(session),
+        ),
+        rationale: format!(
+            "{} did nothing for {} of {}, in {} of {} at most.",
+            count(unit.gpus.len(), "GPU"),
+            duration(idle.seconds()),
+            duration(idle.length),
+            count(idle.periods.len(), "period"),
+            duration(idle.longest()),
+        ),
+        saving: idle_saving(unit, [0.0, expected, idle.saved(after).max(idle.stretches)]),
+        confidence: SURE_ON_DEMAND * confidence(unit),
+        evidence: evidence([
+            ("idle.time", idle.seconds(), "s"),
+            ("idle.longest", idle.longest(), "s"),
+        ]),
+        effort: Effort::Medium,
+        reversible: false,
+        remediation: Some(after_idle("process.end", session)),
+        ..Recommendation::new(
+            "lifecycle.on-demand",
+            Target::Idle,
+            "autoscale",
+            unit.gpus.iter().copied(),
+        )
+    })
 }
 
 /// An action for automation after this time without work.
@@ -425,6 +478,29 @@ mod tests {
         assert!(levers(vec![single(steady(6 * HOUR, 0.06))]).is_empty(), "6% is in use");
         let burst = |second: usize| if second % 300 < 30 { 0.9 } else { 0.0 };
         assert!(levers(vec![single(gpu(PatternKind::Mixed, 6 * HOUR, burst))]).is_empty());
+    }
+
+    #[test]
+    fn instance_of_unknown_size_promises_nothing() {
+        let unknown = |gpu: Gpu| {
+            let price = gpu.price.clone().map(|price| Price { instance_type: None, ..price });
+            Gpu { price, ..gpu }
+        };
+        let found = recommendations(vec![unknown(free(works(7, 2, 5)))]);
+        assert_eq!((found[0].lever.as_str(), found[0].saving.low), ("autoscale", 0.0));
+    }
+
+    #[test]
+    fn session_with_pauses_is_started_for_each_use() {
+        let pauses = |second: usize| if second % (HOUR / 2) < 120 { 0.4 } else { 0.0 };
+        let session =
+            |workload| Gpu { workload, ..single(gpu(PatternKind::Idle, 6 * HOUR, pauses)) };
+        let found = recommendations(vec![session(Workload::Interactive)]);
+        assert_eq!(found[0].code, "lifecycle.on-demand");
+        // 28 of 30 minutes, but the first ten are waited for and five start the next.
+        assert!((found[0].saving.expected - 13.0 / 30.0).abs() < 0.04, "{:?}", found[0].saving);
+        assert_eq!(found[0].saving.low, 0.0);
+        assert!(recommendations(vec![session(Workload::Serving)]).is_empty(), "users would wait");
     }
 
     #[test]

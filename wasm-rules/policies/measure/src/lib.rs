@@ -9,6 +9,7 @@ use phasemeter_policy::{
     Gpu, Need, PatternKind, Policy, Recommendation, Recommender, Response, Target, Window,
     Workload, evidence,
 };
+use phasemeter_specs::{Unit, hangs, is_slowed, units};
 
 phasemeter_policy::settings! {
     /// Observed time below which a run is too short to judge, in seconds.
@@ -39,6 +40,13 @@ const FULL: f64 = 0.5;
 /// Utilization of a full point.
 const FULL_UTILIZATION: f64 = 0.9;
 
+/// Utilization of a collective that waits.
+const FLAT: f64 = 0.99;
+
+/// Share of the time in stretches of ten minutes without work, from which giving back an instance is worth a
+/// question. An assumption.
+const FREE: f64 = 0.1;
+
 /// The same for a service without a reserve.
 const NO_RESERVE: f64 = 0.9;
 
@@ -68,7 +76,7 @@ impl Recommender for Measure {
 /// Missing information: its name, what it would tell, and whether a GPU lacks it.
 type Rule = (&'static str, &'static str, fn(&Gpu, &Window) -> bool);
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     (
         "name",
         "the model decides on price, power limit and number formats; --gpu-model gives it",
@@ -92,8 +100,19 @@ const RULES: [Rule; 10] = [
         |gpu, _| is_undersampled(gpu),
     ),
     ("power.draw", "power tells a job that hangs from one that computes", |gpu, _| {
-        is_full(gpu) && gpu.power.is_empty()
+        is_flat(gpu) && gpu.power.is_empty()
     }),
+    (
+        "sm.activity",
+        "a GPU that is full at a quarter of its power limit computes little, or hangs: activity of its SMs \
+      (GPM or DCGM) tells which",
+        |gpu, window| {
+            is_full(gpu)
+                && power_share(gpu).is_some_and(|share| share <= HUNG_POWER)
+                && gpu.sensors.sm_activity.is_none()
+                && !hangs(gpu, window)
+        },
+    ),
     (
         "tensor.activity",
         "tensor activity (GPM or DCGM) shows whether arithmetic is the limit, and whether \
@@ -150,10 +169,21 @@ fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
         "so short a run may be the start of a longer one: an hour shows its usual load",
         &|gpu| observed(gpu) > 0.0 && observed(gpu) < settings.min_seconds,
     );
+    let units = units(window);
+    let is_of_part = |gpu: &Gpu| {
+        let own = |unit: &&Unit<'_>| unit.gpus.iter().any(|own| std::ptr::eq(*own, gpu));
+        let is_free = gpu.activity.ten_minutes_seconds >= FREE * observed(gpu);
+        is_free && units.iter().filter(|unit| !unit.is_whole).any(|it| own(&it))
+    };
+    let others = of(
+        "other_gpus",
+        "the instance has more GPUs than were recorded: whether it can be given back depends on all of them",
+        &is_of_part,
+    );
     let rules = RULES.iter().filter_map(|(missing, reason, lacks)| {
         of(missing, reason, &|gpu| observed(gpu) > 0.0 && lacks(gpu, window))
     });
-    unobserved.into_iter().chain(short).chain(rules).collect()
+    unobserved.into_iter().chain(short).chain(others).chain(rules).collect()
 }
 
 /// What a profile would decide.
@@ -167,6 +197,7 @@ fn profiles(settings: &Settings, window: &Window) -> Vec<Recommendation> {
             && gpu.workload != Workload::Serving
             && power_share(gpu).is_some_and(|share| (HUNG_POWER..LOW_POWER).contains(&share))
             && gpu.sensors.tensor_activity.is_none()
+            && !is_slowed(gpu)
     });
     let unclear = of(&|gpu| {
         let unknown = gpu.workload == Workload::Unknown && (gpu.is_bouncing() || is_part_load(gpu));
@@ -223,6 +254,11 @@ fn share_full(gpu: &Gpu) -> f64 {
 
 fn is_full(gpu: &Gpu) -> bool {
     share_full(gpu) >= FULL && !gpu.is_bouncing()
+}
+
+/// Whether it is fully busy all the time.
+fn is_flat(gpu: &Gpu) -> bool {
+    is_full(gpu) && percentile(&gpu.utilization, 5).is_some_and(|level| level >= FLAT)
 }
 
 fn is_steady(gpu: &Gpu) -> bool {

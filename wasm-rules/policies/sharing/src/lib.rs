@@ -18,7 +18,7 @@ use phasemeter_policy::{
     RecommendationKind, Recommender, Remediation, Response, Saving, Target, Window, Workload,
     evidence, groups,
 };
-use phasemeter_specs::{Unit, quiet_runs, units};
+use phasemeter_specs::{Unit, hangs, quiet_runs, units};
 use resize::Resize;
 
 phasemeter_policy::settings! {
@@ -188,7 +188,13 @@ fn find<'a>(
     }
     let (before, after) = (gpu.activity.before_work, gpu.activity.after_work);
     let ends = before.seconds + after.seconds;
-    if unit.gpus.len() > 1 && ends >= f64::max(HOUR, MIN_ENDS * observed) {
+    let waits = |other: &Gpu| other.is_alike(gpu) && hangs(other, window);
+    if unit.gpus.iter().any(|other| waits(other)) {
+        // A rank that is gone: its job needs it again.
+        return None;
+    }
+    let has_others = unit.gpus.len() > 1 || !unit.is_whole;
+    if has_others && ends >= f64::max(HOUR, MIN_ENDS * observed) {
         let lost = f64::min(idle, ends / observed);
         return Some(Finding {
             gpu,

@@ -85,12 +85,14 @@ fn find<'a>(gpu: &'a Gpu, window: &Window) -> Option<Finding<'a>> {
     Some(Finding { gpu, limit: limit?, activity: Activity { sm, tensor, dram } })
 }
 
-/// Whether it does not wait for other GPUs: it is alone, or its links were measured and are not busy.
+/// Whether it does not wait for other GPUs: it is alone, or the links of all GPUs like it were measured and are
+/// not busy.
 fn exchanges_little(gpu: &Gpu, window: &Window) -> bool {
-    let links = [nvlink(gpu), pcie(gpu)];
-    let is_free = links.iter().flatten().all(|share| *share < BUSY_LINK);
-    let is_alone = !window.gpus.iter().any(|other| other.id != gpu.id && other.is_alike(gpu));
-    is_free && (is_alone || links.iter().any(Option::is_some))
+    let links = |gpu: &Gpu| [nvlink(gpu), pcie(gpu)];
+    let is_free = |gpu: &Gpu| links(gpu).iter().flatten().all(|share| *share < BUSY_LINK);
+    let mut others = window.gpus.iter().filter(|it| it.id != gpu.id && it.is_alike(gpu)).peekable();
+    let is_measured = others.peek().is_none() || links(gpu).iter().any(Option::is_some);
+    is_measured && is_free(gpu) && others.all(is_free)
 }
 
 fn change(group: &[Finding<'_>]) -> Option<Recommendation> {

@@ -46,6 +46,9 @@ const MAX_RETURNED: f64 = 0.5;
 const ALWAYS_WORKS: f64 = 0.1;
 const IN_STAGES: f64 = 0.9;
 
+/// Interval between readings up to which a quiet minute is told from a wait, in seconds. An assumption.
+const SEES_STEPS: f64 = 10.0;
+
 /// Utilization from which a GPU works, as the phases define it.
 const WORKS: f64 = 0.1;
 
@@ -169,7 +172,9 @@ fn unbalanced<'a>(gpu: &'a Gpu, observed: &[&'a Gpu]) -> Option<Finding<'a>> {
 fn works_steadily(gpu: &Gpu) -> bool {
     let activity = &gpu.activity;
     let is_quiet_for_minutes = activity.minutes_seconds >= IN_STAGES * activity.quiet.seconds;
-    if gpu.workload != Workload::Training || gpu.is_bouncing() || !is_quiet_for_minutes {
+    let sees_steps = activity.interval_seconds.is_some_and(|interval| interval <= SEES_STEPS);
+    let trains = gpu.workload == Workload::Training && !gpu.is_bouncing();
+    if !trains || !is_quiet_for_minutes || !sees_steps {
         return false;
     }
     let busy: Vec<_> = gpu.utilization.iter().copied().filter(|level| *level >= WORKS).collect();
@@ -243,7 +248,7 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
     let mut values =
         evidence([("busy.utilization", level, "1"), ("underload.share_of_bill", lost, "1")]);
     let mut rationale = format!(
-        "{} runs at {} while working. This wastes {} of the bill. ",
+        "{} runs at {} while working. This wastes {} of its bill. ",
         subject(group.len()),
         percent(level),
         percent(lost),
@@ -259,7 +264,7 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
             "overlap",
             "Use the remaining headroom",
             "Overlap copies to the GPU with compute, or try a slightly larger batch.".to_owned(),
-            "The GPU is productive: the headroom is at most 10% of the bill.".to_owned(),
+            "The GPU is productive: the headroom is at most 10% of its bill.".to_owned(),
         ),
         Action::Batch => (
             "sizing.batch",

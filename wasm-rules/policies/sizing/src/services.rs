@@ -190,11 +190,19 @@ fn follow(replicas: &Replicas<'_>, constant: f64, settings: &Settings) -> Option
     })
 }
 
+/// Power of a full GPU, as a share of its limit, up to which it may compute little.
+const LITTLE_POWER: f64 = 0.25;
+
 /// Warns of services without a reserve.
 pub(crate) fn overloaded(observed: &[&Gpu], settings: &Settings) -> Option<Recommendation> {
     let full = |gpu: &Gpu| gpu.share(|accounts| accounts.compute_bound);
+    let computes = |gpu: &Gpu| {
+        let share = gpu.sensors.busy_power.zip(gpu.power_limit_watts);
+        share.is_none_or(|(power, limit)| power.p50 > LITTLE_POWER * limit)
+    };
     let gpus = observed.iter().copied().filter(|gpu| {
         serves(gpu)
+            && computes(gpu)
             && full(gpu) >= NO_RESERVE
             && gpu.accounts.observed().seconds >= settings.min_size_seconds
     });

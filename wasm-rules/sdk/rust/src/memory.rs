@@ -12,6 +12,11 @@ const RISE: f64 = 0.1;
 const RECENT: [usize; 3] = [2, 4, 8];
 const MIN_RECENT_SECONDS: f64 = 1_800.0;
 
+/// Share of the memory before a crash, and most of what is left of it after one: a process that runs out of
+/// memory ends, and its successor starts over.
+const FULL: f64 = 0.8;
+const LEFT: f64 = 0.5;
+
 /// How a GPU uses its memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Memory {
@@ -70,8 +75,9 @@ impl Gpu {
     }
 }
 
-/// Looks for a rise in all of the column, then in its recent parts.
+/// Looks for a rise in all of the column since memory was last full, then in its recent parts.
 fn rising(column: &[f64], total: f64, step_seconds: f64) -> Option<Memory> {
+    let column = column.get(last_crash(column, total)..)?;
     rise(column, &[], total, step_seconds).or_else(|| {
         let parts = RECENT.into_iter().map(|part| column.len() - column.len() / part);
         let long = parts
@@ -79,6 +85,16 @@ fn rising(column: &[f64], total: f64, step_seconds: f64) -> Option<Memory> {
         long.map(|start| column.split_at(start))
             .find_map(|(earlier, recent)| rise(recent, earlier, total, step_seconds))
     })
+}
+
+/// The point after memory was full and dropped for the last time; 0 if it never did.
+fn last_crash(column: &[f64], total: f64) -> usize {
+    let crashes = column
+        .windows(2)
+        .enumerate()
+        .filter(|(_, pair)| pair[0] >= FULL * total && pair[1] <= LEFT * pair[0]);
+    // The point of the drop may be of both processes.
+    crashes.last().map_or(0, |(point, _)| (point + 2).min(column.len()))
 }
 
 /// The rise over a column, to more than was in use earlier.
@@ -141,6 +157,16 @@ mod tests {
         assert!(!with(|point| if point < 300 { 5.0 } else { 60.0 }).is_rising());
         assert!(!with(|point| 40.0 + (point % 100) as f64 / 10.0).is_rising());
         assert!(!with(|point| 40.0 + point as f64 / 200.0).is_rising());
+    }
+
+    #[test]
+    fn rise_that_ended_in_a_crash_does_not_hide_the_next() {
+        let leak = |length: usize| {
+            move |point: usize| 20.0 + (point % length) as f64 * 58.0 / length as f64
+        };
+        assert!(with(leak(220)).is_rising());
+        let short = |point: usize| 20.0 + (point % 220) as f64 * 0.1;
+        assert!(!with(short).is_rising(), "it was never full");
     }
 
     #[test]
