@@ -60,8 +60,9 @@ const MEMORY_SLOPE: &str = "memory.slope";
 /// Share of the memory in a preallocated block, of which it is unknown how much is in use.
 const MEMORY_POOL: &str = "memory.pool";
 
-/// Time since a GPU was lost, in seconds, if it still is.
+/// Time since a GPU was lost, in seconds, if it still is; and time of the run without readings, if any.
 const LOST: &str = "lost.seconds";
+const UNRECORDED: &str = "unrecorded.seconds";
 
 /// The unit of work that only a service has.
 const REQUESTS: &str = "requests";
@@ -234,6 +235,9 @@ impl WindowGpu<'_> {
         let is_lost = last == Some(Err(MissingReason::Lost));
         let lost = self.meter.unobserved().missing[MissingReason::Lost as usize].as_secs_f64();
         let lost = is_lost.then_some((LOST, lost));
+        let unrecorded = self.meter.unobserved().no_reading;
+        let unrecorded =
+            (unrecorded > Nanos::ZERO).then_some((UNRECORDED, unrecorded.as_secs_f64()));
         let period = self.meter.update_period().map(Nanos::as_secs_f64);
         let interval = recent.interval().map(Nanos::as_secs_f64);
         let cycle =
@@ -241,7 +245,7 @@ impl WindowGpu<'_> {
         let sampling = [(UPDATE_PERIOD, period), (SHORTEST_CYCLE, cycle)];
         let sampling = sampling.into_iter().filter_map(|(name, of)| Some((name, of?)));
         let all = energy.into_iter().chain(means).chain(maxima).chain(traffic).chain(lost);
-        let all = all.chain(sampling);
+        let all = all.chain(unrecorded).chain(sampling);
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }

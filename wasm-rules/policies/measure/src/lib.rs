@@ -154,15 +154,24 @@ fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
         (!gpus.is_empty()).then(|| Need::new(missing, reason, gpus))
     };
     let observed = |gpu: &Gpu| gpu.accounts.observed().seconds;
-    let unobserved = of(
+    let unobserved = |gpu: &Gpu| gpu.accounts.unobserved.seconds;
+    let unrecorded =
+        |gpu: &Gpu| gpu.metric("unrecorded.seconds").unwrap_or(0.0).min(unobserved(gpu));
+    let is_large = |gpu: &Gpu, part: f64| {
+        part > settings.max_unobserved * (unobserved(gpu) + observed(gpu))
+            && gpu.metric("lost.seconds").is_none()
+    };
+    let readings = of(
+        "readings",
+        "time without a reading is billed, and what it was spent on is unknown: the logger stopped or was \
+         late; phasemeter run, or a service manager, starts it again",
+        &|gpu| is_large(gpu, unrecorded(gpu)),
+    );
+    let utilization = of(
         "utilization.gpu",
-        "time without a reading of utilization is billed, and what it was spent on is unknown; in MIG \
-         mode only profiling metrics (sm.activity of GPM or DCGM) show it",
-        &|gpu| {
-            let missing = gpu.accounts.unobserved.seconds;
-            missing > settings.max_unobserved * (missing + observed(gpu))
-                && gpu.metric("lost.seconds").is_none()
-        },
+        "time without a value of utilization is billed, and what it was spent on is unknown; in MIG mode \
+         only profiling metrics (sm.activity of GPM or DCGM) show it",
+        &|gpu| is_large(gpu, unobserved(gpu) - unrecorded(gpu)),
     );
     let short = of(
         "duration",
@@ -183,7 +192,7 @@ fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
     let rules = RULES.iter().filter_map(|(missing, reason, lacks)| {
         of(missing, reason, &|gpu| observed(gpu) > 0.0 && lacks(gpu, window))
     });
-    unobserved.into_iter().chain(short).chain(others).chain(rules).collect()
+    readings.into_iter().chain(utilization).chain(short).chain(others).chain(rules).collect()
 }
 
 /// What a profile would decide.
@@ -340,7 +349,10 @@ mod tests {
         assert_eq!(missing(short), ["duration"]);
         let gaps =
             gpu(PatternKind::Steady, 7_200, |second| if second < 3_600 { 0.5 } else { f64::NAN });
-        assert_eq!(missing(with_memory(gaps, 20.0)), ["utilization.gpu"]);
+        let mut gaps = with_memory(gaps, 20.0);
+        assert_eq!(missing(gaps.clone()), ["utilization.gpu"]);
+        gaps.metrics.push(("unrecorded.seconds".to_owned(), 3_600.0));
+        assert_eq!(missing(gaps), ["readings"]);
     }
 
     #[test]
