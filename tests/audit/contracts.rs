@@ -138,7 +138,7 @@ fn contract_of_unlisted_model_leaves_earlier_time_unpriced() {
     assert_eq!(costs(&report), expected);
     let reason = report["cost"]["unpriced_reason"].as_str().unwrap();
     let start =
-        "the costs of 4 of 4 GPUs are incomplete: no price before 2026-07-27T00:00:00Z: unknown";
+        "the costs of 4 of 4 GPUs are incomplete: no price before 2026-07-27T00:00:00Z: no list";
     assert!(reason.starts_with(start), "{reason}");
     assert_eq!(report["cost"]["cost_per_effective_gpu_hour_usd"], Value::Null);
     let sent = fs::read_to_string(terms.dir.path().join("otlp.jsonl")).unwrap();

@@ -71,7 +71,23 @@ fn is_said(report: &Value, category: &str) -> bool {
             && !list(&it["missing"]).is_empty()
             && !list(&it["gpus"]).is_empty()
     });
-    waste * 20 <= bill || is_named
+    let is_small =
+        waste * 20 <= bill && (category != "idle" || idle_without_price(report, &covered) <= 0.05);
+    is_small || is_named
+}
+
+/// Share of the time of GPUs without a price that those without a recommendation are idle. Below 10% of
+/// utilization almost all of it is lost.
+fn idle_without_price(report: &Value, covered: &[&Value]) -> f64 {
+    let seconds = |value: &Value| value.as_f64().unwrap_or_default();
+    let gpus = || list(&report["gpus"]).iter().filter(|gpu| gpu["cost_usd"].is_null());
+    let all: f64 = gpus().map(|gpu| seconds(&gpu["span_seconds"])).sum();
+    let idle = gpus().filter(|gpu| {
+        let bounces = gpu["pattern"]["kind"] == "bouncing" || gpu["pattern"] == "bouncing";
+        !covered.contains(&&gpu["id"]) && !bounces
+    });
+    let idle: f64 = idle.map(|gpu| seconds(&gpu["phases"]["idle"]["seconds"])).sum();
+    if all > 0.0 { 0.9 * idle / all } else { 0.0 }
 }
 
 fn promise(report: &Value, it: &Value) -> Result<(), &'static str> {

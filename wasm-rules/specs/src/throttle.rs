@@ -40,6 +40,7 @@ fn share(gpu: &Gpu, reasons: &[ThrottleReason]) -> f64 {
 #[must_use]
 pub fn capped_below(gpu: &Gpu) -> Option<f64> {
     let limit = gpu.power_limit_watts.filter(|limit| *limit > 0.0)?;
-    let watts = Model::of(&gpu.model)?.watts.filter(|watts| limit <= CAPPED * watts)?;
-    gpu.sensors.busy_power.is_some_and(|power| power.p50 >= CAPPED * limit).then_some(watts)
+    // Names are compared last: that takes the longest.
+    gpu.sensors.busy_power.filter(|power| power.p50 >= CAPPED * limit)?;
+    Model::of(&gpu.model)?.watts.filter(|watts| limit <= CAPPED * watts)
 }

@@ -194,6 +194,9 @@ impl PriceBook {
                 instance_type: name.to_owned(),
                 suggestions: suggest(name, self.rows.iter().map(|row| &*row.instance_type)),
             },
+            (None, Some(name)) if GpuSpecs::of(name).is_some() => {
+                Unpriced::ModelNotListed { model: name.to_owned() }
+            }
             (None, Some(name)) => Unpriced::UnknownModel {
                 model: name.to_owned(),
                 suggestions: suggest(name, self.rows.iter().map(|row| &*row.model)),
@@ -367,8 +370,10 @@ mod tests {
         let query = Query { instance_type: Some("g4dn.xlarge"), ..by_model };
         assert_eq!(price_of(query), price_of(by_model));
         assert_eq!(PriceBook::built_in().gpu_of("g4dn.xlarge"), Some("Tesla T4"));
-        let unlisted = Query { model: Some("NVIDIA GeForce RTX 4090"), ..query };
-        assert!(error_of(unlisted).starts_with("unknown GPU model 'NVIDIA GeForce RTX 4090'"));
+        let unlisted = |model| error_of(Query { model: Some(model), ..by_model });
+        let unpriced = "no list price for 'NVIDIA GeForce RTX 4090'; specify the price";
+        assert_eq!(unlisted("NVIDIA GeForce RTX 4090"), unpriced);
+        assert!(unlisted("NVIDIA H100X").starts_with("unknown GPU model 'NVIDIA H100X'"));
     }
 
     #[test]

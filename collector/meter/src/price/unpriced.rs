@@ -8,13 +8,19 @@ pub enum Unpriced {
     /// Neither model nor instance type is known.
     #[error("model and instance type are unknown; specify one of them, or a price")]
     NothingKnown,
-    /// No row has this GPU model.
+    /// Neither the rows nor the specifications have this GPU model.
     #[error("unknown GPU model '{model}'{}", did_you_mean(.suggestions))]
     UnknownModel {
         /// As queried.
         model: String,
         /// Similar models.
         suggestions: Vec<String>,
+    },
+    /// The model is known, and no row has it.
+    #[error("no list price for '{model}'; specify the price")]
+    ModelNotListed {
+        /// As queried.
+        model: String,
     },
     /// The model became known after its price had changed, so earlier time cannot be priced.
     #[error(

@@ -138,7 +138,9 @@ impl Columns {
         }
         let all = Self { columns };
         if all.columns.iter().all(|column| *column == Column::Unknown) {
-            return Err(HeaderError::UnknownColumns);
+            let is_csv = all.columns.len() > 1;
+            let not_csv = || HeaderError::NotCsv { found: printable(header) };
+            return Err(if is_csv { HeaderError::UnknownColumns } else { not_csv() });
         }
         if !all.has(Column::Timestamp) {
             return Err(HeaderError::NoTimestamp { found: printable(header) });

@@ -83,6 +83,14 @@ pub enum HeaderError {
         "no known column; specify the columns, for example --columns 'timestamp, index, utilization.gpu, memory.used'"
     )]
     UnknownColumns,
+    /// It has one cell: nvidia-smi's table, the output of `nvidia-smi dmon`, or a message.
+    #[error(
+        "{found} is not CSV; record with nvidia-smi --format=csv -l 1 --query-gpu=timestamp,index,name,utilization.gpu,memory.used,memory.total,power.draw"
+    )]
+    NotCsv {
+        /// The line.
+        found: String,
+    },
     /// It has no `timestamp`.
     #[error("no column timestamp in {found}; add timestamp to --query-gpu")]
     NoTimestamp {

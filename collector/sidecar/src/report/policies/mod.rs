@@ -59,9 +59,9 @@ impl PolicySection {
         recommendations.sort_by(Recommendation::order);
         let doubtful = doubtful.iter().map(|(policy, it)| Need::for_doubtful(policy, it));
         let needs: Vec<_> = results.needs().map(Need::from).chain(doubtful).collect();
-        let billed: Vec<_> = gpus().filter(|(gpu, _)| gpu.price.is_ok()).collect();
+        let all: Vec<_> = gpus().collect();
         Self {
-            uncovered_waste: uncovered::uncovered(&billed, &recommendations, &needs),
+            uncovered_waste: uncovered::uncovered(&all, &recommendations, &needs),
             recommendations,
             needs,
             savings: combined

@@ -43,6 +43,7 @@ fn recommendation(page: &mut Page, report: &Report, it: &Recommendation) {
         "risk" => None,
         "saving" if saves_nothing(it) => Some("saves nothing by itself".to_owned()),
         "saving" => Some(saves(it)),
+        _ if saves_nothing(it) => None,
         _ => Some(format!("frees {} for other work", share(it))),
     };
     let excluded =
@@ -50,7 +51,7 @@ fn recommendation(page: &mut Page, report: &Report, it: &Recommendation) {
     let facts = [
         Some(which(&report.gpus, &it.gpus)),
         effect,
-        excluded.then(|| "not in the total below".to_owned()),
+        excluded.then(|| "not added to the total savings".to_owned()),
         Some(format!("confidence {:.0}%", it.confidence * 100.0)),
         Some(format!("effort {}", it.effort)),
         it.reversible.then(|| "can be undone".to_owned()),

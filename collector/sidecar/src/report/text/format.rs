@@ -95,6 +95,11 @@ pub(crate) fn rate(rate: Rate) -> String {
     format!("${}.{:0<2}", with_commas(whole), decimals.trim_end_matches('0'))
 }
 
+/// A rate that was estimated: cents.
+pub(super) fn estimated_rate(rate: Rate) -> String {
+    format!("${}", with_commas(&format!("{:.2}", rate.hourly().as_f64())))
+}
+
 /// The cost of one unit of work: three significant digits below a dollar.
 pub(super) fn each(cost: UnitCost) -> String {
     let dollars = cost.as_f64();

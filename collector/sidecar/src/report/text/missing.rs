@@ -42,13 +42,16 @@ fn need(gpus: &[Gpu], it: &Need) -> String {
 
 /// `idle of GPU 0–3: $12.34 (14.0% of the bill), 6.2 GPU-hours; missing: phasemeter.workload`.
 fn uncovered(gpus: &[Gpu], it: &UncoveredWaste) -> String {
+    let share = format::percent(it.fraction);
+    let hours = format::hours(it.gpu_hours);
+    let waste = match it.usd {
+        Some(usd) => format!("{} ({share} of the bill), {hours} GPU-hours", Dollars::of(usd.0)),
+        None => format!("{hours} GPU-hours ({share} of the time without a price)"),
+    };
     format!(
-        "{} of {}: {} ({} of the bill), {} GPU-hours; missing: {}",
+        "{} of {}: {waste}; missing: {}",
         it.category,
         which(gpus, &it.gpus),
-        Dollars::of(it.usd.0),
-        format::percent(it.fraction),
-        format::hours(it.gpu_hours),
         it.missing.join(", ")
     )
 }

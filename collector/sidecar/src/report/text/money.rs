@@ -117,7 +117,9 @@ fn prices(report: &Report) -> Vec<Vec<String>> {
         .flat_map(|(gpu, rate, price, count)| {
             let which = format!("{count} × {}:", model(gpu.model.as_deref()));
             let rate = match price.estimate.filter(|it| it.anywhere) {
-                Some(range) => format!("{}, estimated {}", span(&range), format::rate(rate)),
+                Some(range) => {
+                    format!("{}, estimated {}", span(&range), format::estimated_rate(rate))
+                }
                 None => format::rate(rate),
             };
             let rate = format!("{rate} per GPU-hour");
@@ -166,7 +168,7 @@ fn provenance(price: &PriceTag) -> Vec<String> {
 /// The lowest and the highest price of an estimate.
 fn span(estimate: &EstimateTag) -> String {
     let (low, high) = (estimate.low_usd_per_gpu_hour, estimate.high_usd_per_gpu_hour);
-    format!("{}–{}", format::rate(low), format::rate(high))
+    format!("{}–{}", format::estimated_rate(low), format::estimated_rate(high))
 }
 
 fn plan(price: &PriceTag) -> Option<String> {
