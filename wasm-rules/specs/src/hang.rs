@@ -36,8 +36,7 @@ pub fn hung_seconds(gpu: &Gpu, window: &Window) -> Option<f64> {
             && other.node() == gpu.node()
             && stalled(other).is_some()
     };
-    let waits_together =
-        || gpu.workload != Workload::Serving && window.gpus.iter().any(|other| waits_too(other));
+    let waits_together = || gpu.workload != Workload::Serving && window.gpus.iter().any(&waits_too);
     (has_contrast || waits_together()).then_some(points as f64 * window.step_seconds)
 }
 

@@ -1,7 +1,7 @@
 //! Jobs that hang. Must not depend on other risks.
 
 use phasemeter_policy::format::{decimal, duration, subject};
-use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, evidence};
+use phasemeter_policy::{Recommendation, Remediation, Window, evidence};
 use phasemeter_specs::hung_seconds;
 
 use crate::{SURE_DEAD, Settings, risk};
@@ -67,7 +67,7 @@ fn restart(window: &Window) -> Remediation {
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{steady, window, with_power};
-    use phasemeter_policy::{Quiet, RecommendationKind};
+    use phasemeter_policy::{Gpu, Quiet, RecommendationKind};
 
     use super::*;
 

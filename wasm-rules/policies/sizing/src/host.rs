@@ -46,7 +46,7 @@ pub(crate) fn recommend(
                 && gpu.lost_starvation() < MAX_WAITING
                 && !is_replaced(gpu)
         };
-        unit.is_returnable() && unit.gpus.iter().all(|gpu| needs_no_cpus(gpu))
+        unit.is_returnable() && unit.gpus.iter().all(needs_no_cpus)
     };
     let findings = units.iter().filter(applies).flat_map(|unit| {
         let found = find(unit, window, settings);

@@ -89,12 +89,9 @@ fn rising(column: &[f64], total: f64, step_seconds: f64) -> Option<Memory> {
 
 /// The point after memory was full and dropped for the last time; 0 if it never did.
 fn last_crash(column: &[f64], total: f64) -> usize {
-    let crashes = column
-        .windows(2)
-        .enumerate()
-        .filter(|(_, pair)| pair[0] >= FULL * total && pair[1] <= LEFT * pair[0]);
+    let is_crash = |pair: &[f64]| pair[0] >= FULL * total && pair[1] <= LEFT * pair[0];
     // The point of the drop may be of both processes.
-    crashes.last().map_or(0, |(point, _)| (point + 2).min(column.len()))
+    column.windows(2).rposition(is_crash).map_or(0, |point| (point + 2).min(column.len()))
 }
 
 /// The rise over a column, to more than was in use earlier.

@@ -136,7 +136,8 @@ fn lost_time(category: WasteCategory, summary: &Summary) -> i128 {
     let accounts = Account::OBSERVED.iter().filter(|account| of(account) == category);
     let lost = accounts.map(|account| {
         let balance = summary.accounts[*account];
-        i128::from(balance.time.0) - (balance.weighted / u128::from(FULL_PPM)) as i128
+        let effective = balance.weighted / u128::from(FULL_PPM);
+        i128::from(balance.time.0) - i128::try_from(effective).unwrap_or(i128::MAX)
     });
     lost.sum()
 }
