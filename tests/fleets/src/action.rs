@@ -66,10 +66,14 @@ impl Action {
         let evidence = |name: &str| it.evidence.get(name).map(|evidence| evidence.value);
         let count = |name: &str| Some(evidence(name)?.round() as usize);
         Some(match it.code.as_str() {
-            "lifecycle.release" | "lifecycle.end-session" | "lifecycle.on-demand" => Self::Release,
+            "lifecycle.release"
+            | "lifecycle.end-session"
+            | "lifecycle.on-demand"
+            | "lifecycle.scale-to-zero" => Self::Release,
             "lifecycle.schedule" => Self::Schedule,
             "lifecycle.replica" => Self::RemoveStandby,
-            "lifecycle.fill" | "sharing.free" | "sharing.unused" => Self::Fill,
+            "lifecycle.fill" | "sharing.free" | "sharing.unused" | "sharing.ends"
+            | "sharing.ends-held" => Self::Fill,
             "sharing.consolidate" => Self::Consolidate,
             "lifecycle.prepare" => Self::Prepare,
             "lifecycle.nights" => Self::OneReplicaAtNight,

@@ -40,6 +40,9 @@ const REGULAR: f64 = 1.5;
 /// Share of the pauses that is saved: low, expected, high. An assumption.
 const SHORTENED: [f64; 3] = [0.0, 0.5, 0.9];
 
+/// The same for jobs that follow one another at once. An assumption.
+const QUEUED: [f64; 3] = [0.0, 0.5, 1.0];
+
 /// Correlation of the utilization of GPUs that work in turn.
 const ALTERNATING: f64 = -0.7;
 
@@ -201,7 +204,11 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         ),
     };
     rationale += detail;
-    let parts = if lever == "measure" { [0.0; 3] } else { SHORTENED };
+    let parts = match first.cause {
+        _ if lever == "measure" => [0.0; 3],
+        Cause::Queue => QUEUED,
+        _ => SHORTENED,
+    };
     let sure = if first.cause == Cause::Checkpoints { SURE_REGULAR } else { SURE };
     Some(Recommendation {
         title: title.to_owned(),

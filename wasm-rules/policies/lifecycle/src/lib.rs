@@ -45,6 +45,9 @@ const LATE: f64 = 3.0;
 /// Shortest time without work after which a session is ended, in seconds. An assumption.
 const MIN_SESSION_SECONDS: f64 = 600.0;
 
+/// Shortest period without work before the first work and after the last, in seconds. An assumption.
+const MIN_END_SECONDS: f64 = 1_200.0;
+
 /// Shortest period without work for which an instance of a session is given back, and the time that its next
 /// start takes: expected. Assumptions.
 const MIN_ON_DEMAND_SECONDS: f64 = 1_200.0;
@@ -91,6 +94,9 @@ struct Idle {
     stretches: f64,
     /// Whether a process or memory holds the GPUs for most of that time.
     is_held: bool,
+    /// The longest time for which one of them is held, and the share of the window in which none is, at least.
+    held_seconds: f64,
+    free: f64,
 }
 
 /// When the periods are.
@@ -107,15 +113,29 @@ enum When {
 }
 
 impl Idle {
-    /// Periods of at least this length.
+    /// Periods of at least this length; less before the first work and after the last.
     fn of(unit: &Unit<'_>, window: &Window, min_seconds: f64) -> Self {
         let length = window.end.saturating_sub(window.start) as f64 / 1e9;
-        let long = |period: &(f64, f64)| period.1 - period.0 >= min_seconds;
+        // A start and an end occur once; a period in between may be a pause.
+        let is_end = |period: &(f64, f64)| {
+            (period.0 <= window.step_seconds) != (period.1 + window.step_seconds >= length)
+        };
+        let long = |period: &(f64, f64)| {
+            let min = if is_end(period) { min_seconds.min(MIN_END_SECONDS) } else { min_seconds };
+            period.1 - period.0 >= min
+        };
         let quiet = |part: fn(&Gpu) -> f64| unit.gpus.iter().map(|gpu| part(gpu)).sum::<f64>();
         let held = quiet(|gpu| gpu.activity.quiet.held_seconds);
         let stretches = unit.gpus.iter().map(|gpu| gpu.activity.ten_minutes_seconds);
         let stretches = stretches.reduce(f64::min).unwrap_or(0.0);
+        let held_seconds = unit.gpus.iter().map(|gpu| gpu.activity.quiet.held_seconds);
+        let free = unit.gpus.iter().map(|gpu| {
+            let quiet = gpu.activity.quiet;
+            (quiet.seconds - quiet.held_seconds) / length.max(1.0)
+        });
         Self {
+            held_seconds: held_seconds.fold(0.0, f64::max),
+            free: free.fold(1.0, f64::min).max(0.0),
             stretches: if length > 0.0 { f64::min(stretches / length, 1.0) } else { 0.0 },
             periods: quiet_runs(unit, window).into_iter().filter(long).collect(),
             length,
@@ -187,29 +207,29 @@ fn recommend(
     let after = settings.release_after_seconds;
     let session = f64::max(after, MIN_SESSION_SECONDS);
     let when = idle.when(window.step_seconds);
-    let free = match unit.gpus.len() {
-        _ if idle.is_held => "did nothing, held by a process,",
-        1 => "was free",
-        _ => "were free",
+    let free = if idle.is_held { "did nothing, held by a process," } else { "had no work" };
+    let held = if !idle.is_held && idle.held_seconds >= HOUR {
+        [", and a process held a GPU for ", &duration(idle.held_seconds), " of it"].concat()
+    } else {
+        String::new()
     };
     let rationale = format!(
-        "{} {free} for {} of {}, {} of the bill; the longest period was {}.",
-        count(unit.gpus.len(), "GPU"),
+        "The instance {free} for {} of {}, {} of its bill{held}; the longest period was {}.",
         duration(seconds),
         duration(idle.length),
         percent(share),
         duration(idle.longest()),
     );
     let kind = gpus().next().map_or(Workload::Unknown, |gpu| gpu.workload);
-    let (whole, it) =
-        if unit.gpus.len() == 1 { ("this instance", "it") } else { ("these instances", "them") };
     // Released three times as late, as set, and after a third of that, in shorter periods too.
     let mut saved = [LATE * after, after, after / LATE].map(|after| idle.saved(after));
     saved[2] = saved[2].max(idle.stretches);
     let schedule = Schedule::of(unit);
     let mut scheduled = STARTS.map(|start| schedule.saved(start));
-    if idle.is_held || !unit.has_known_size {
-        // Its owner must agree, or it may have other GPUs, which work.
+    // What is held in between needs its owner.
+    (saved[0], scheduled[0]) = (saved[0].min(idle.free), scheduled[0].min(idle.free));
+    if idle.is_held || !unit.has_known_size || when == When::Before {
+        // Its owner must agree, or it may have other GPUs, which work, or its host prepares the job.
         (saved[0], scheduled[0]) = (0.0, 0.0);
     }
     let sure = if idle.is_held { SURE_HELD } else { SURE };
@@ -263,14 +283,14 @@ fn recommend(
             ..draft(
                 "lifecycle.schedule",
                 "schedule",
-                format!("Stop {whole} outside the hours of use"),
+                "Stop this instance outside the hours of use".to_owned(),
                 format!(
-                    "Stop {whole} by a schedule: {}. Start {it} in time for the next use.",
+                    "Stop this instance by a schedule: {}. Start it in time for the next use.",
                     schedule.text(window)
                 ),
             )
         },
-        When::Before if idle.is_held => Recommendation {
+        When::Before if idle.is_held && kind != Workload::Serving => Recommendation {
             saving: idle_saving(unit, PREPARED.map(|part| part * share)),
             confidence: SURE_PREPARED * confidence(unit),
             effort: Effort::Medium,
@@ -283,6 +303,21 @@ fn recommend(
                     .to_owned(),
             )
         },
+        _ if idle.is_held && kind == Workload::Serving => Recommendation {
+            effort: Effort::Medium,
+            remediation: Some(Remediation::new(
+                "k8s.autoscale",
+                [("min_replicas", "0".to_owned()), ("max_replicas", "1".to_owned())],
+            )),
+            ..draft(
+                "lifecycle.scale-to-zero",
+                "autoscale",
+                "Scale this service to zero while nothing asks".to_owned(),
+                "Stop its server and return this instance while no requests come, if its users accept the time \
+                 of a start."
+                    .to_owned(),
+            )
+        },
         _ if idle.is_held => Recommendation {
             remediation: Some(after_idle("process.end", session)),
             reversible: false,
@@ -291,7 +326,7 @@ fn recommend(
                 "release_memory",
                 "End what holds these GPUs and give them back".to_owned(),
                 format!(
-                    "End processes and sessions after {} without work, and return {whole}. First save \
+                    "End processes and sessions after {} without work, and return this instance. First save \
                      what they hold.",
                     duration(session),
                 ),
@@ -302,9 +337,9 @@ fn recommend(
             ..draft(
                 "lifecycle.release",
                 "autoscale",
-                format!("Return {whole} while nothing runs"),
+                "Return this instance while nothing runs".to_owned(),
                 format!(
-                    "Start {whole} with the job, and return {it} {} after its end.",
+                    "Start this instance with the job, and return it {} after its end.",
                     duration(after)
                 ),
             )
@@ -366,13 +401,21 @@ fn merge(found: &mut Vec<Recommendation>) {
     for one in found.drain(..) {
         let same = |other: &&mut Recommendation| {
             other.code == one.code
-                && other.title == one.title
-                && other.action == one.action
-                && other.rationale == one.rationale
+                && other
+                    .evidence
+                    .iter()
+                    .map(|it| it.value)
+                    .eq(one.evidence.iter().map(|it| it.value))
                 && other.saving.expected == one.saving.expected
         };
         match merged.iter_mut().find(same) {
-            Some(other) => other.gpus.extend(one.gpus),
+            Some(other) => {
+                other.gpus.extend(one.gpus);
+                for text in [&mut other.title, &mut other.action, &mut other.rationale] {
+                    *text = text.replace("this instance", "each instance");
+                    *text = text.replace("The instance", "Each instance");
+                }
+            }
             None => merged.push(one),
         }
     }

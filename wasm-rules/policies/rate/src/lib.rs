@@ -339,12 +339,21 @@ fn provider(
         log::info(&["provider of ", name(gpu), " unknown: no other provider recommended"].concat());
         return None;
     };
-    let others = offers.iter().filter(|offer| {
-        is_on_demand(offer) && offer.price.provider.as_deref().is_some_and(|it| it != provider)
-    });
-    let other = others.min_by_key(|offer| hourly(offer))?;
-    let now = price.nano_usd_per_gpu_hour;
-    let discount = discount(hourly(other), now);
+    let is_own = |offer: &&&Offer| offer.price.instance_type == price.instance_type;
+    let gpus = offers.iter().find(is_own).map(|offer| offer.gpus);
+    // Work that has several GPUs of an instance needs as many there.
+    let as_many = || {
+        let offers = offers.iter().filter(|offer| is_on_demand(offer));
+        offers.filter(|offer| gpus.is_none_or(|gpus| offer.gpus == gpus))
+    };
+    let is_here = |offer: &&&Offer| offer.price.provider.as_deref() == Some(provider);
+    let paid = price.nano_usd_per_gpu_hour;
+    // What another host of this provider saves is not a matter of the provider.
+    let cheapest = as_many().filter(|offer| is_here(offer) && offer.price.region == price.region);
+    let now = cheapest.map(|offer| hourly(offer)).fold(paid, u64::min);
+    let elsewhere = as_many().filter(|offer| !is_here(offer) && offer.price.provider.is_some());
+    let other = elsewhere.min_by_key(|offer| hourly(offer))?;
+    let discount = now.saturating_sub(hourly(other)) as f64 / paid.max(1) as f64;
     let Price { provider: Some(there), region, instance_type, .. } = &other.price else {
         return None;
     };

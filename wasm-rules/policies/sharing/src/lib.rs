@@ -92,6 +92,8 @@ struct Finding<'a> {
 enum Action {
     /// Other jobs use it as a whole; `held` by a process that does nothing.
     Use { held: bool },
+    /// The same before its first work or after its last, while others of its instance work.
+    UseEnds { held: bool, seconds: f64 },
     /// The work of its instances moves to fewer of them.
     Pack { busy: usize, instances: usize, needed: usize },
     /// Other tasks use a part of it.
@@ -117,9 +119,9 @@ impl Recommender for Sharing {
             others.filter_map(|gpu| Some(find(gpu, unit, window, settings)?.packed(&packs)))
         });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-            let is_near =
-                (a.lost - b.lost).abs() <= SIMILAR || matches!(a.action, Action::Use { .. });
-            a.action == b.action && a.kind == b.kind && is_near
+            let is_use = matches!(a.action, Action::Use { .. } | Action::UseEnds { .. });
+            let is_near = (a.lost - b.lost).abs() <= SIMILAR || is_use;
+            a.action.is_like(b.action) && a.kind == b.kind && is_near
         };
         let groups = groups(findings, similar);
         let resized = resizes.iter().map(Resize::recommendation);
@@ -141,6 +143,16 @@ fn unused(gpu: &Gpu) -> Option<bool> {
     let quiet = gpu.activity.quiet;
     let long = gpu.activity.longest_seconds >= LONGEST * gpu.accounts.observed().seconds;
     (gpu.quiet_share() >= UNUSED && long).then_some(quiet.held_seconds > HELD * quiet.seconds)
+}
+
+impl Action {
+    /// Whether it is the same, for however long.
+    fn is_like(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::UseEnds { held: a, .. }, Self::UseEnds { held: b, .. }) => a == b,
+            _ => self == other,
+        }
+    }
 }
 
 impl Finding<'_> {
@@ -187,7 +199,14 @@ fn find<'a>(
         });
     }
     let (before, after) = (gpu.activity.before_work, gpu.activity.after_work);
-    let ends = before.seconds + after.seconds;
+    // Time in which no GPU of the instance works is the matter of the instance.
+    let all = |of: fn(&Gpu) -> f64| {
+        let each = unit.gpus.iter().map(|gpu| of(gpu));
+        if unit.gpus.len() > 1 { each.fold(f64::INFINITY, f64::min) } else { 0.0 }
+    };
+    let together =
+        all(|gpu| gpu.activity.before_work.seconds) + all(|gpu| gpu.activity.after_work.seconds);
+    let ends = before.seconds + after.seconds - together;
     let waits = |other: &Gpu| other.is_alike(gpu) && hangs(other, window);
     if unit.gpus.iter().any(|other| waits(other)) {
         // A rank that is gone: its job needs it again.
@@ -198,7 +217,11 @@ fn find<'a>(
         let lost = f64::min(idle, ends / observed);
         return Some(Finding {
             gpu,
-            action: Action::Use { held: before.held_seconds + after.held_seconds > HELD * ends },
+            action: Action::UseEnds {
+                held: before.held_seconds + after.held_seconds
+                    > HELD * (before.seconds + after.seconds),
+                seconds: ends,
+            },
             kind: RecommendationKind::Capacity,
             lost,
             saving: Saving::part(lost, REUSED),
@@ -265,8 +288,11 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     if let Some(peak) = peak {
         values.push(Evidence::new("memory.peak", peak, "By"));
     }
-    let memory =
-        peak.map_or_else(String::new, |peak| [" It uses up to ", &gib(peak), "."].concat());
+    let memory = match first.action {
+        Action::Divide { .. } => peak.map(|peak| [" It uses up to ", &gib(peak), "."].concat()),
+        _ => None,
+    };
+    let memory = memory.unwrap_or_default();
     let saving = Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving)));
     let confidence = mean(&|gpu| gpu.confidence());
     let part = if first.kind == RecommendationKind::Capacity {
@@ -281,8 +307,8 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
                     "sharing.unused",
                     "release_memory",
                     "End the process that holds this GPU, or give it work",
-                    "Start the job with as many ranks as it uses, or end the process, and let other \
-                     jobs use the GPU.",
+                    "Start the job on as many GPUs as it uses, or end the process, and let other jobs use \
+                     the GPU.",
                 )
             } else {
                 (
@@ -303,6 +329,47 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
                     duration(quiet),
                     duration(observed),
                     on_average,
+                ),
+                saving,
+                confidence: SURE_FREE * confidence,
+                evidence: values,
+                kind: first.kind,
+                reversible: !held,
+                ..Recommendation::new(code, Target::Idle, lever, gpus())
+            }
+        }
+        Action::UseEnds { held, .. } => {
+            let seconds = group.iter().map(|finding| match finding.action {
+                Action::UseEnds { seconds, .. } => seconds,
+                _ => 0.0,
+            });
+            let seconds = seconds.sum::<f64>() / group.len() as f64;
+            let (code, lever, title, action) = if held {
+                (
+                    "sharing.ends-held",
+                    "release_memory",
+                    "End what holds these GPUs when their work ends",
+                    "End the process with its last work, and start it with its first, and let other jobs use the \
+                     GPUs in between.",
+                )
+            } else {
+                (
+                    "sharing.ends",
+                    "bin_pack",
+                    "Place other jobs on these GPUs when their work ends",
+                    "Let the scheduler fill them before their first work and after their last.",
+                )
+            };
+            Recommendation {
+                title: title.to_owned(),
+                action: action.to_owned(),
+                rationale: format!(
+                    "{} {} for {} of {}{on_average}, before its first work or after its last, while other GPUs \
+                     of the instance work.{part}",
+                    subject(group.len()),
+                    if held { "did nothing, held by a process," } else { "was free" },
+                    duration(seconds),
+                    duration(observed),
                 ),
                 saving,
                 confidence: SURE_FREE * confidence,
@@ -347,15 +414,16 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
             };
             let (code, target, load) = if idle {
                 let longest = mean(&|gpu| gpu.activity.longest_seconds);
-                (
-                    "sharing.divide",
-                    Target::Idle,
+                let idle = percent(mean(&|gpu| gpu.share(Accounts::idle)));
+                let load = if longest >= 1.0 {
                     format!(
-                        "was idle {} of the time, for at most {} at once, too short to switch it off",
-                        percent(mean(&|gpu| gpu.share(Accounts::idle))),
+                        "was idle {idle} of the time, for at most {} at once, too short to switch it off",
                         duration(longest)
-                    ),
-                )
+                    )
+                } else {
+                    format!("was below 10% for {idle} of the time, and never without work")
+                };
+                ("sharing.divide", Target::Idle, load)
             } else {
                 (
                     "sharing.small",

@@ -19,7 +19,8 @@ const SURE: f64 = 0.5;
 /// suffices. An assumption.
 const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
 
-/// Share of the bill lost to waiting for input from which a GPU needs its host. An assumption.
+/// Share of the time that waits for input, or without work for its process, from which a GPU needs its host. An
+/// assumption.
 const MAX_WAITING: f64 = 0.1;
 
 /// A GPU, and the cheapest instance with as many like it.
@@ -43,7 +44,7 @@ pub(crate) fn recommend(
             observed.iter().any(|it| std::ptr::eq(*it, *gpu))
                 && gpu.accounts.observed().seconds >= settings.min_size_seconds
                 && !gpu.is_bouncing()
-                && gpu.lost_starvation() < MAX_WAITING
+                && gpu.lost_starvation() + held_idle(gpu) < MAX_WAITING
                 && !is_replaced(gpu)
         };
         unit.is_returnable() && unit.gpus.iter().all(needs_no_cpus)
@@ -58,6 +59,12 @@ pub(crate) fn recommend(
     let same =
         |a: &Finding<'_>, b: &Finding<'_>| std::ptr::eq(a.offer, b.offer) && rate(a) == rate(b);
     groups(findings, same).iter().filter_map(|group| recommend_for(group)).collect()
+}
+
+/// Share of the time without work in which a process holds the GPU: it may wait for its host.
+fn held_idle(gpu: &Gpu) -> f64 {
+    let quiet = gpu.activity.quiet;
+    quiet.held_seconds / gpu.accounts.observed().seconds.max(1.0)
 }
 
 /// The cheapest instance with as many of the same GPUs.
@@ -170,6 +177,9 @@ mod tests {
     fn gpu_that_waits_for_its_host_keeps_it() {
         let waiting = on("g5.8xlarge", 2_448_000_000, bouncing(7_200, 40, 0.5));
         assert!(found(vec![waiting]).is_empty());
+        let mut held = on("g5.8xlarge", 2_448_000_000, steady(7_200, 0.5));
+        held.activity.quiet.held_seconds = 1_000.0;
+        assert!(found(vec![held]).is_empty(), "its process may wait");
         assert!(found(vec![on("g5.8xlarge", 2_448_000_000, steady(600, 0.5))]).is_empty());
     }
 }

@@ -185,7 +185,7 @@ fn works_steadily(gpu: &Gpu) -> bool {
 /// How often a batch can be doubled: about half of the memory in use grows with it.
 pub(crate) fn doublings(memory: Memory) -> Option<i32> {
     match memory {
-        Memory::InUse(share) if share > MEMORY_FULL => None,
+        Memory::InUse(share) | Memory::Pool(share) if share > MEMORY_FULL => None,
         Memory::InUse(share) => {
             let batches = (MAX_BATCH_MEMORY - (1.0 - GROWS) * share) / (GROWS * share).max(0.01);
             Some((batches.log2() as i32).clamp(1, 3))

@@ -138,9 +138,10 @@ fn need(group: &[Question<'_>]) -> Option<Need> {
     let Question { gpu, paid, offer } = *group.first()?;
     let ratio = offer.price.nano_usd_per_gpu_hour as f64 / paid.nano_usd_per_gpu_hour.max(1) as f64;
     let reason = format!(
-        "{} of this kind is full: work per hour on {}, at {} per hour, decides whether that costs less per \
+        "{} of this kind {} full: work per hour on {}, at {} per hour, decides whether that costs less per \
          unit of work{}; it does from {} times the work",
         count(group.len(), "GPU"),
+        if group.len() == 1 { "is" } else { "are" },
         name(offer),
         usd(offer.price.nano_usd_per_gpu_hour),
         work_now(gpu).map(|now| ", now ".to_owned() + &now).unwrap_or_default(),

@@ -20,10 +20,8 @@ const RETURNED: [f64; 3] = [0.0, 0.9, 1.0];
 const SURE: f64 = 0.9;
 const SURE_FULL: f64 = 0.6;
 
-/// Utilization that a replica has at most, if its service accepts the most, and replicas that stay in case
-/// that one fails.
+/// Utilization that a replica has at most, if its service accepts the most.
 const MAX_TARGET: f64 = 0.8;
-const REDUNDANT: usize = 2;
 
 /// Compute-bound share of the time from which a service has no reserve.
 const NO_RESERVE: f64 = 0.9;
@@ -67,9 +65,14 @@ impl<'a> Replicas<'a> {
         ((load / target).ceil() as usize).clamp(fewest.min(self.gpus.len()), self.gpus.len())
     }
 
+    /// Replicas for a load, and one to spare.
+    fn kept(&self, load: f64, target: f64) -> usize {
+        (self.needed(load, target, 1) + 1).min(self.gpus.len())
+    }
+
     /// Share of the replicas that is saved if their number follows the load.
-    fn saved_by_hour(&self, target: f64, fewest: usize) -> f64 {
-        let needed = self.hours.iter().map(|load| self.needed(*load, target, fewest));
+    fn saved_by_hour(&self, kept: impl Fn(f64) -> usize) -> f64 {
+        let needed = self.hours.iter().map(|load| kept(*load));
         1.0 - needed.sum::<usize>() as f64 / (self.hours.len() * self.gpus.len()).max(1) as f64
     }
 
@@ -149,13 +152,13 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64) -> Recommendation {
 /// Recommends a number of replicas that follows the load, if that saves more than a constant number.
 fn follow(replicas: &Replicas<'_>, constant: f64, settings: &Settings) -> Option<Recommendation> {
     let target = settings.serving_target;
-    let expected = replicas.saved_by_hour(target, REDUNDANT);
+    let expected = replicas.saved_by_hour(|load| replicas.kept(load, target));
     let seconds = replicas.gpus.iter().map(|gpu| gpu.accounts.observed().seconds);
     if seconds.fold(f64::INFINITY, f64::min) < DAY || expected < constant + MIN_FURTHER {
         return None;
     }
     let now = replicas.gpus.len();
-    let needed = || replicas.hours.iter().map(|load| replicas.needed(*load, target, REDUNDANT));
+    let needed = || replicas.hours.iter().map(|load| replicas.kept(*load, target));
     let fewest = needed().min()?;
     let hours = needed().filter(|needed| *needed == fewest);
     let share = hours.count() as f64 / replicas.hours.len().max(1) as f64;
@@ -169,7 +172,11 @@ fn follow(replicas: &Replicas<'_>, constant: f64, settings: &Settings) -> Option
             "{fewest} of {now} replicas carry the load for {} of the time.",
             percent(share),
         ),
-        saving: replicas.saving([0.0, expected, replicas.saved_by_hour(MAX_TARGET, 1)]),
+        saving: replicas.saving([
+            0.0,
+            expected,
+            replicas.saved_by_hour(|load| replicas.needed(load, MAX_TARGET, 1)),
+        ]),
         confidence: SURE,
         evidence: evidence([
             ("replicas", now as f64, "{replica}"),

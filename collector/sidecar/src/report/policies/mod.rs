@@ -71,12 +71,12 @@ impl PolicySection {
     }
 }
 
-/// Whether it is more than a hint. A saving that may be nothing at most is none, but a diagnosis
-/// promises none.
+/// Whether it is more than a hint. A saving of which nothing is expected is none, but a diagnosis promises
+/// none.
 fn is_supported(it: &Returned) -> bool {
     let saves = it.kind != RecommendationKind::Saving
         || it.lever.is_diagnosis()
-        || it.saving.high != Fraction::ZERO;
+        || it.saving.expected != Fraction::ZERO;
     saves && it.confidence.as_f64() >= MIN_CONFIDENCE
 }
 
@@ -119,7 +119,7 @@ mod tests {
                 title: String::new(),
                 action: String::new(),
                 rationale: String::new(),
-                saving: Estimate { high, ..Estimate::default() },
+                saving: Estimate { expected: high, high, ..Estimate::default() },
                 confidence,
                 evidence: BTreeMap::new(),
                 gpus: Vec::new(),
