@@ -83,7 +83,7 @@ fn idle_without_price(report: &Value, covered: &[&Value]) -> f64 {
     let gpus = || list(&report["gpus"]).iter().filter(|gpu| gpu["cost_usd"].is_null());
     let all: f64 = gpus().map(|gpu| seconds(&gpu["span_seconds"])).sum();
     let idle = gpus().filter(|gpu| {
-        let bounces = gpu["pattern"]["kind"] == "bouncing" || gpu["pattern"] == "bouncing";
+        let bounces = gpu["pattern"]["kind"] == "bouncing";
         !covered.contains(&&gpu["id"]) && !bounces
     });
     let idle: f64 = idle.map(|gpu| seconds(&gpu["phases"]["idle"]["seconds"])).sum();

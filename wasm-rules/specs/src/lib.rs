@@ -1,5 +1,5 @@
-//! GPU specifications for the default policies: the table of models in `collector/meter/data` as
-//! constants, units of rent, and states that several policies tell apart. That directory documents sources, dates and caveats.
+//! GPU specifications for the default policies: the table of models in `collector/meter/data`, which documents
+//! sources, dates and caveats, as constants; units of rent; and states of GPUs that several policies look at.
 //!
 //! Must not depend on the policies.
 

@@ -9,6 +9,9 @@ use crate::Model;
 /// Share of the time with work from which reduced clocks matter, as a default of policies.
 pub const THROTTLED: f64 = 0.1;
 
+/// Clock while busy, relative to its maximum, below which it is low. An assumption.
+const FULL_CLOCK: f64 = 0.8;
+
 /// Power limit relative to the model's from which a GPU is capped.
 const CAPPED: f64 = 0.9;
 
@@ -24,10 +27,12 @@ pub fn slowed_by_power_supply(gpu: &Gpu) -> f64 {
     share(gpu, &[ThrottleReason::PowerBrake])
 }
 
-/// Whether heat or the power supply slows it.
+/// Whether heat or the power supply slows it, or its clock is low: then its power is low, whatever it computes.
 #[must_use]
 pub fn is_slowed(gpu: &Gpu) -> bool {
-    slowed_by_heat(gpu) >= THROTTLED || slowed_by_power_supply(gpu) >= THROTTLED
+    let clocks = gpu.sensors.sm_clock_mhz.zip(gpu.sensors.max_sm_clock_mhz);
+    let has_low_clock = clocks.is_some_and(|(clock, highest)| clock < FULL_CLOCK * highest);
+    has_low_clock || slowed_by_heat(gpu) >= THROTTLED || slowed_by_power_supply(gpu) >= THROTTLED
 }
 
 /// The larger share of these reasons: they are active together.
@@ -43,4 +48,42 @@ pub fn capped_below(gpu: &Gpu) -> Option<f64> {
     // Names are compared last: that takes the longest.
     gpu.sensors.busy_power.filter(|power| power.p50 >= CAPPED * limit)?;
     Model::of(&gpu.model)?.watts.filter(|watts| limit <= CAPPED * watts)
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::steady;
+    use phasemeter_policy::{Percentiles, Throttling};
+
+    use super::*;
+
+    #[test]
+    fn reasons_and_low_clocks_slow_a_gpu() {
+        let with = |reason, share| {
+            let mut gpu = steady(3_600, 0.98);
+            gpu.sensors.throttling = vec![Throttling { reason, share }];
+            gpu
+        };
+        assert!(is_slowed(&with(ThrottleReason::HardwareThermal, 0.1)));
+        assert!(is_slowed(&with(ThrottleReason::PowerBrake, 0.5)));
+        assert!(!is_slowed(&with(ThrottleReason::SoftwareThermal, 0.05)));
+        assert!(!is_slowed(&with(ThrottleReason::PowerCap, 1.0)), "as usual at full load");
+        let mut slow = steady(3_600, 0.98);
+        slow.sensors.max_sm_clock_mhz = Some(1_980.0);
+        slow.sensors.sm_clock_mhz = Some(1_005.0);
+        assert!(is_slowed(&slow));
+    }
+
+    #[test]
+    fn limit_below_the_model_counts_if_it_is_reached() {
+        let at = |limit: f64, watts: f64| {
+            let mut gpu = Gpu { power_limit_watts: Some(limit), ..steady(3_600, 0.98) };
+            let power = Percentiles { p5: watts, p50: watts, p95: watts, max: watts };
+            gpu.sensors.busy_power = Some(power);
+            capped_below(&gpu)
+        };
+        assert_eq!(at(450.0, 440.0), Some(700.0));
+        assert_eq!(at(450.0, 300.0), None);
+        assert_eq!(at(650.0, 640.0), None, "nearly the model's");
+    }
 }

@@ -1,6 +1,6 @@
 //! Faulty hardware: errors that the driver reported, PCIe links with too few lanes, and NVLink that is down.
 //!
-//! Must not depend on the load of a GPU.
+//! Must not depend on what a job computes.
 
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, evidence, groups};
@@ -8,7 +8,7 @@ use phasemeter_specs::nvlink;
 
 use crate::risk;
 
-/// Use of NVLink up to which there is no traffic, and from which there is. Assumptions.
+/// Use of NVLink that counts as none, at most, and as traffic, at least. Assumptions.
 const NO_TRAFFIC: f64 = 0.002;
 const TRAFFIC: f64 = 0.02;
 
@@ -145,7 +145,7 @@ pub(crate) fn unlinked(window: &Window) -> Option<Recommendation> {
     let others = others.fold(0.0, f64::max);
     let rationale = format!(
         "{} has no traffic over NVLink, and others of its job use up to {} of it: the exchange takes a slower \
-         way, and all GPUs wait for it.",
+         path, and all GPUs wait for it.",
         subject(gpus.len()),
         percent(others),
     );

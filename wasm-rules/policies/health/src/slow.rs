@@ -118,10 +118,11 @@ fn straggler<'a>(gpu: &'a Gpu, window: &Window, fastest: f64) -> Option<Cause<'a
 }
 
 fn warn(group: &[(&Gpu, Cause<'_>)]) -> Option<Recommendation> {
-    let (first, cause) = *group.first()?;
+    let (_, cause) = *group.first()?;
+    let braked = |gpu: &Gpu| Some(slowed_by_power_supply(gpu));
     let gpus = || group.iter().map(|(gpu, _)| *gpu);
     let subject = subject(group.len());
-    let clock = clock(first);
+    let clock = clock(group);
     Some(match cause {
         Cause::Limit { limit, highest, of } => Recommendation {
             evidence: evidence([
@@ -151,10 +152,12 @@ fn warn(group: &[(&Gpu, Cause<'_>)]) -> Option<Recommendation> {
             )
         },
         Cause::Heat { share } => {
+            let share = share.map(|_| mean(group, |gpu| Some(slowed_by_heat(gpu))));
             let for_share = share.map_or_else(String::new, |share| {
                 [" for ", &percent(share), " of the time with work"].concat()
             });
-            let celsius = first.sensors.max_temperature_celsius.unwrap_or(0.0);
+            let hottest = gpus().filter_map(|gpu| gpu.sensors.max_temperature_celsius);
+            let celsius = hottest.fold(0.0, f64::max);
             let at = if celsius > 0.0 {
                 [", at up to ", &decimal(celsius, 0), " °C"].concat()
             } else {
@@ -164,7 +167,7 @@ fn warn(group: &[(&Gpu, Cause<'_>)]) -> Option<Recommendation> {
                 evidence: evidence([
                     ("heat.share_of_time", share.unwrap_or(0.0), "1"),
                     ("temperature.max", celsius, "Cel"),
-                    ("clock", first.sensors.sm_clock_mhz.unwrap_or(0.0), "MHz"),
+                    ("clock", mean(group, |gpu| gpu.sensors.sm_clock_mhz), "MHz"),
                 ]),
                 ..risk(
                     "health.heat",
@@ -180,8 +183,8 @@ fn warn(group: &[(&Gpu, Cause<'_>)]) -> Option<Recommendation> {
                 )
             }
         }
-        Cause::Supply { share } => Recommendation {
-            evidence: evidence([("power_brake.share_of_time", share, "1")]),
+        Cause::Supply { .. } => Recommendation {
+            evidence: evidence([("power_brake.share_of_time", mean(group, braked), "1")]),
             ..risk(
                 "health.power-supply",
                 "other",
@@ -194,7 +197,7 @@ fn warn(group: &[(&Gpu, Cause<'_>)]) -> Option<Recommendation> {
                 format!(
                     "{subject} lowered its clock because the power supply asked for it (power brake), for {} \
                      of the time with work{clock}.",
-                    percent(share)
+                    percent(mean(group, braked))
                 ),
                 SURE,
             )
@@ -225,16 +228,21 @@ fn warn(group: &[(&Gpu, Cause<'_>)]) -> Option<Recommendation> {
     })
 }
 
-/// `; its clock was 1,100 of 1,980 MHz on average`, if it was recorded.
-fn clock(gpu: &Gpu) -> String {
-    let clocks = gpu.sensors.sm_clock_mhz.zip(gpu.sensors.max_sm_clock_mhz);
-    clocks.filter(|(clock, highest)| clock < highest).map_or_else(
-        String::new,
-        |(clock, highest)| {
-            let [clock, highest] = [clock, highest].map(|mhz| decimal(mhz, 0));
-            ["; its clock was ", &clock, " MHz on average, of up to ", &highest, " MHz"].concat()
-        },
-    )
+/// `; its clock was 1,100 MHz on average, of up to 1,980 MHz`, if it was recorded.
+fn clock(group: &[(&Gpu, Cause<'_>)]) -> String {
+    let clock = mean(group, |gpu| gpu.sensors.sm_clock_mhz);
+    let highest = mean(group, |gpu| gpu.sensors.max_sm_clock_mhz);
+    if clock <= 0.0 || clock >= highest {
+        return String::new();
+    }
+    let [clock, highest] = [clock, highest].map(|mhz| decimal(mhz, 0));
+    ["; its clock was ", &clock, " MHz on average, of up to ", &highest, " MHz"].concat()
+}
+
+/// The mean over the GPUs that have a value; 0 if none has.
+fn mean(group: &[(&Gpu, Cause<'_>)], value: impl Fn(&Gpu) -> Option<f64>) -> f64 {
+    let values: Vec<_> = group.iter().filter_map(|(gpu, _)| value(gpu)).collect();
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 #[cfg(test)]
@@ -290,7 +298,7 @@ mod tests {
         assert_eq!(codes(vec![heat(0.3), heat(0.35), heat(0.02)]), ["health.heat"]);
         let found = recommend(&window(vec![heat(0.3), heat(0.35)]));
         assert_eq!(found[0].gpus.len(), 2);
-        assert!(found[0].rationale.contains("30% of the time with work"), "{}", found[0].rationale);
+        assert!(found[0].rationale.contains("32% of the time with work"), "{}", found[0].rationale);
         assert_eq!(
             codes(vec![throttled(ThrottleReason::PowerBrake, 1.0)]),
             ["health.power-supply"]

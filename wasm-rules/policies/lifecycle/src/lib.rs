@@ -5,15 +5,17 @@
 //! requests. Committed and purchased instances cost the same when they are off, so their hours are
 //! capacity for other work.
 
+mod idle;
 mod schedule;
 
+use idle::{Idle, When};
 use phasemeter_policy::format::{count, decimal, duration, percent};
 use phasemeter_policy::{
     Effort, Gpu, Policy, Recommendation, RecommendationKind, Recommender, Remediation, Response,
     Saving, Target, Window, Workload, evidence,
 };
-use phasemeter_specs::{Unit, quiet_runs, units};
-use schedule::{DAY, Schedule};
+use phasemeter_specs::{Unit, units};
+use schedule::Schedule;
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to hours without work.
@@ -33,9 +35,7 @@ const SURE_PREPARED: f64 = 0.75;
 const SURE_FILLED: f64 = 0.65;
 const SURE_ON_DEMAND: f64 = 0.4;
 
-/// Share of the time without work in which a process holds the GPUs, from which one does; and up to which
-/// another replica is without work. Assumptions.
-const HELD: f64 = 0.5;
+/// Share of the time without work up to which another replica works. An assumption.
 const BUSY_REPLICA: f64 = 0.5;
 
 /// How many times as late, and as early, instances are given back for the low and the high saving. An
@@ -45,21 +45,12 @@ const LATE: f64 = 3.0;
 /// Shortest time without work after which a session is ended, in seconds. An assumption.
 const MIN_SESSION_SECONDS: f64 = 600.0;
 
-/// Shortest period without work before the first work and after the last, in seconds. An assumption.
-const MIN_END_SECONDS: f64 = 1_200.0;
-
 /// Shortest period without work for which an instance of a session is given back, and the time that its next
 /// start takes: expected. Assumptions.
 const MIN_ON_DEMAND_SECONDS: f64 = 1_200.0;
 const START_SECONDS: f64 = 300.0;
 
 const HOUR: f64 = 3_600.0;
-
-/// Periods of one day are a schedule from this number on, on different days.
-const SCHEDULED_PERIODS: usize = 2;
-
-/// Minimum length of such a period, in hours.
-const SCHEDULED_HOURS: f64 = 3.0;
 
 /// Share of the idle time that lies in hours which are idle on every day, from which these hours are a
 /// schedule; and the seconds by which each stop is shorter: at worst, expected, and at best. An assumption.
@@ -81,97 +72,6 @@ impl Policy for Lifecycle {
     const SUMMARY: &'static str =
         "Finds hours in which a whole instance does nothing, and recommends giving it back.";
     type Settings = Settings;
-}
-
-/// Periods without work on a unit.
-struct Idle {
-    /// (start, end) in seconds since the start of the window.
-    periods: Vec<(f64, f64)>,
-    /// Length of the window in seconds.
-    length: f64,
-    /// Share of the time in which each GPU had stretches without work of ten minutes or more: they are
-    /// of whole seconds, and periods of points.
-    stretches: f64,
-    /// Whether a process or memory holds the GPUs for most of that time.
-    is_held: bool,
-    /// The longest time for which one of them is held, and the share of the window in which none is, at least.
-    held_seconds: f64,
-    free: f64,
-}
-
-/// When the periods are.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum When {
-    /// All the time.
-    Always,
-    /// On several days.
-    Daily,
-    /// Before the first work only.
-    Before,
-    /// Before the first work, after the last, or once in between.
-    Once,
-}
-
-impl Idle {
-    /// Periods of at least this length; less before the first work and after the last.
-    fn of(unit: &Unit<'_>, window: &Window, min_seconds: f64) -> Self {
-        let length = window.end.saturating_sub(window.start) as f64 / 1e9;
-        // A start and an end occur once; a period in between may be a pause.
-        let is_end = |period: &(f64, f64)| {
-            (period.0 <= window.step_seconds) != (period.1 + window.step_seconds >= length)
-        };
-        let long = |period: &(f64, f64)| {
-            let min = if is_end(period) { min_seconds.min(MIN_END_SECONDS) } else { min_seconds };
-            period.1 - period.0 >= min
-        };
-        let quiet = |part: fn(&Gpu) -> f64| unit.gpus.iter().map(|gpu| part(gpu)).sum::<f64>();
-        let held = quiet(|gpu| gpu.activity.quiet.held_seconds);
-        let stretches = unit.gpus.iter().map(|gpu| gpu.activity.ten_minutes_seconds);
-        let stretches = stretches.reduce(f64::min).unwrap_or(0.0);
-        let held_seconds = unit.gpus.iter().map(|gpu| gpu.activity.quiet.held_seconds);
-        let free = unit.gpus.iter().map(|gpu| {
-            let quiet = gpu.activity.quiet;
-            (quiet.seconds - quiet.held_seconds) / length.max(1.0)
-        });
-        Self {
-            held_seconds: held_seconds.fold(0.0, f64::max),
-            free: free.fold(1.0, f64::min).max(0.0),
-            stretches: if length > 0.0 { f64::min(stretches / length, 1.0) } else { 0.0 },
-            periods: quiet_runs(unit, window).into_iter().filter(long).collect(),
-            length,
-            is_held: held > HELD * quiet(|gpu| gpu.activity.quiet.seconds),
-        }
-    }
-
-    fn seconds(&self) -> f64 {
-        self.periods.iter().map(|period| period.1 - period.0).sum()
-    }
-
-    fn longest(&self) -> f64 {
-        self.periods.iter().map(|period| period.1 - period.0).fold(0.0, f64::max)
-    }
-
-    /// Share of the window that is saved if the unit is given back `after` seconds without work.
-    fn saved(&self, after: f64) -> f64 {
-        let saved = self.periods.iter().map(|period| f64::max(period.1 - period.0 - after, 0.0));
-        if self.length > 0.0 { saved.sum::<f64>() / self.length } else { 0.0 }
-    }
-
-    fn when(&self, step: f64) -> When {
-        let scheduled = |period: &&(f64, f64)| period.1 - period.0 >= SCHEDULED_HOURS * HOUR;
-        let is_first = |period: &(f64, f64)| period.0 <= step;
-        match self.periods.as_slice() {
-            [all] if is_first(all) && all.1 + step >= self.length => When::Always,
-            [first] if is_first(first) => When::Before,
-            periods
-                if self.length >= DAY
-                    && periods.iter().filter(scheduled).count() >= SCHEDULED_PERIODS =>
-            {
-                When::Daily
-            }
-            _ => When::Once,
-        }
-    }
 }
 
 impl Recommender for Lifecycle {
@@ -261,11 +161,14 @@ fn recommend(
             )
         };
     }
+    let is_alike = |other: &Gpu| gpus().all(|gpu| gpu.is_alike(other));
+    let replicas = || units.iter().filter(|it| it.gpus.iter().all(|gpu| is_alike(gpu))).count();
     let replica = kind == Workload::Serving
         && when == When::Always
-        && units.iter().flat_map(|other| &other.gpus).any(|other| {
-            other.quiet_share() < BUSY_REPLICA && gpus().all(|gpu| gpu.is_alike(other))
-        });
+        && units
+            .iter()
+            .flat_map(|other| &other.gpus)
+            .any(|other| other.quiet_share() < BUSY_REPLICA && is_alike(other));
     match when {
         When::Always if replica => draft(
             "lifecycle.replica",
@@ -283,9 +186,9 @@ fn recommend(
             ..draft(
                 "lifecycle.schedule",
                 "schedule",
-                "Stop this instance outside the hours of use".to_owned(),
+                "Stop instances outside the hours of use".to_owned(),
                 format!(
-                    "Stop this instance by a schedule: {}. Start it in time for the next use.",
+                    "Stop them by a schedule: {}. Start them in time for the next use.",
                     schedule.text(window)
                 ),
             )
@@ -307,14 +210,14 @@ fn recommend(
             effort: Effort::Medium,
             remediation: Some(Remediation::new(
                 "k8s.autoscale",
-                [("min_replicas", "0".to_owned()), ("max_replicas", "1".to_owned())],
+                [("min_replicas", "0".to_owned()), ("max_replicas", replicas().to_string())],
             )),
             ..draft(
                 "lifecycle.scale-to-zero",
                 "autoscale",
-                "Scale this service to zero while nothing asks".to_owned(),
-                "Stop its server and return this instance while no requests come, if its users accept the time \
-                 of a start."
+                "Scale this service to zero while it gets no requests".to_owned(),
+                "Stop the server and return its instance while no requests come, if users accept to wait for \
+                 its start."
                     .to_owned(),
             )
         },
@@ -326,7 +229,7 @@ fn recommend(
                 "release_memory",
                 "End what holds these GPUs and give them back".to_owned(),
                 format!(
-                    "End processes and sessions after {} without work, and return this instance. First save \
+                    "End processes and sessions after {} without work, and return their instance. First save \
                      what they hold.",
                     duration(session),
                 ),
@@ -337,9 +240,9 @@ fn recommend(
             ..draft(
                 "lifecycle.release",
                 "autoscale",
-                "Return this instance while nothing runs".to_owned(),
+                "Return idle instances".to_owned(),
                 format!(
-                    "Start this instance with the job, and return it {} after its end.",
+                    "Start an instance with its job, and return it {} after the job ends.",
                     duration(after)
                 ),
             )
@@ -365,7 +268,7 @@ fn on_demand(unit: &Unit<'_>, window: &Window, settings: &Settings) -> Option<Re
             duration(session),
         ),
         rationale: format!(
-            "{} did nothing for {} of {}, in {} of {} at most.",
+            "{} did nothing for {} of {}, in {} of at most {}.",
             count(unit.gpus.len(), "GPU"),
             duration(idle.seconds()),
             duration(idle.length),
@@ -401,21 +304,12 @@ fn merge(found: &mut Vec<Recommendation>) {
     for one in found.drain(..) {
         let same = |other: &&mut Recommendation| {
             other.code == one.code
-                && other
-                    .evidence
-                    .iter()
-                    .map(|it| it.value)
-                    .eq(one.evidence.iter().map(|it| it.value))
+                && other.action == one.action
+                && other.rationale == one.rationale
                 && other.saving.expected == one.saving.expected
         };
         match merged.iter_mut().find(same) {
-            Some(other) => {
-                other.gpus.extend(one.gpus);
-                for text in [&mut other.title, &mut other.action, &mut other.rationale] {
-                    *text = text.replace("this instance", "each instance");
-                    *text = text.replace("The instance", "Each instance");
-                }
-            }
+            Some(other) => other.gpus.extend(one.gpus),
             None => merged.push(one),
         }
     }
@@ -531,6 +425,41 @@ mod tests {
         };
         let found = recommendations(vec![unknown(free(works(7, 2, 5)))]);
         assert_eq!((found[0].lever.as_str(), found[0].saving.low), ("autoscale", 0.0));
+    }
+
+    #[test]
+    fn start_and_end_of_a_run_count_from_twenty_minutes() {
+        let run = |from: usize, to: usize| {
+            free(single(gpu(PatternKind::Mixed, 3 * HOUR, move |second| {
+                if (from..to).contains(&(second / 60)) { 0.97 } else { 0.0 }
+            })))
+        };
+        let after = recommendations(vec![run(0, 140)]);
+        assert!(
+            after[0].lever == "autoscale" && after[0].saving.low > 0.0,
+            "{:?}",
+            after[0].saving
+        );
+        let before = recommendations(vec![run(40, 180)]);
+        assert_eq!((before[0].lever.as_str(), before[0].saving.low), ("autoscale", 0.0));
+        assert!(levers(vec![run(0, 165)]).is_empty(), "15 minutes");
+    }
+
+    #[test]
+    fn time_that_a_process_holds_is_not_promised() {
+        let mut partly = works(20, 0, 2);
+        partly.activity.quiet.held_seconds = 8.0 * 3_600.0;
+        let found = recommendations(vec![partly]);
+        assert_eq!(found[0].lever, "autoscale");
+        assert!((found[0].saving.low - 0.5).abs() < 0.03, "{:?}", found[0].saving);
+        assert!(found[0].rationale.contains("held a GPU for 8 h"), "{}", found[0].rationale);
+    }
+
+    #[test]
+    fn idle_service_is_scaled_to_zero() {
+        let serving = |gpu: Gpu| Gpu { workload: Workload::Serving, ..gpu };
+        let found = recommendations(vec![serving(works(7, 5, 7))]);
+        assert_eq!((found[0].code.as_str(), found[0].saving.low), ("lifecycle.scale-to-zero", 0.0));
     }
 
     #[test]

@@ -40,9 +40,6 @@ const FULL: f64 = 0.5;
 /// Utilization of a full point.
 const FULL_UTILIZATION: f64 = 0.9;
 
-/// Clock relative to its maximum below which it is low. An assumption.
-const FULL_CLOCK: f64 = 0.8;
-
 /// Share of the time in stretches of ten minutes without work, from which giving back an instance is worth a
 /// question. An assumption.
 const FREE: f64 = 0.1;
@@ -207,7 +204,6 @@ fn profiles(settings: &Settings, window: &Window) -> Vec<Recommendation> {
             && power_share(gpu).is_some_and(|share| (HUNG_POWER..LOW_POWER).contains(&share))
             && gpu.sensors.tensor_activity.is_none()
             && !is_slowed(gpu)
-            && !is_below_its_clock(gpu)
     });
     let unclear = of(&|gpu| {
         let unknown = gpu.workload == Workload::Unknown && (gpu.is_bouncing() || is_part_load(gpu));
@@ -264,12 +260,6 @@ fn share_full(gpu: &Gpu) -> f64 {
 
 fn is_full(gpu: &Gpu) -> bool {
     share_full(gpu) >= FULL && !gpu.is_bouncing()
-}
-
-/// Whether its clock is low, so that its power is low whatever it computes.
-fn is_below_its_clock(gpu: &Gpu) -> bool {
-    let clocks = gpu.sensors.sm_clock_mhz.zip(gpu.sensors.max_sm_clock_mhz);
-    clocks.is_some_and(|(clock, highest)| clock < FULL_CLOCK * highest)
 }
 
 /// Whether it is fully busy all the time.

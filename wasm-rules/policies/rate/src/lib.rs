@@ -6,11 +6,12 @@
 //! policies, each with its source and date.
 
 mod commitment;
+mod place;
 
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, Need, Offer, Plan, Policy, Price, Recommendation, Recommender,
-    Remediation, Response, Saving, Target, Window, groups, log, same_model,
+    Remediation, Response, Saving, Target, Window, groups, same_model,
 };
 
 use commitment::{Commitment, HOURS_PER_MONTH};
@@ -28,21 +29,14 @@ phasemeter_policy::settings! {
     min_discount: number = 0.05 in 0.0..=1.0;
 }
 
-/// Confidence in a spot price, in a commitment with known and unknown hours, in another region, and in another
-/// provider. Assumptions.
+/// Confidence in a spot price, and in a commitment with known and unknown hours. Assumptions.
 const SURE_SPOT: f64 = 0.9;
 const SURE_COMMITTED: f64 = 0.6;
 const SURE_UNKNOWN_HOURS: f64 = 0.3;
-const SURE_REGION: f64 = 0.4;
-const SURE_PROVIDER: f64 = 0.35;
 
 /// Share of the work repeated after interruptions: low saving, expected, high. An assumption; it
 /// depends on how often a job saves its state.
 const REWORK: [f64; 3] = [0.15, 0.05, 0.0];
-
-/// Share of a lower list price that remains after the costs of moving: low, expected, high. An
-/// assumption.
-const REMAINING: [f64; 3] = [0.0, 0.5, 1.0];
 
 /// Maximum idle share of the time for a commitment.
 const MAX_IDLE: f64 = 0.5;
@@ -93,8 +87,8 @@ impl Recommender for Rate {
                 }
             }
             found.extend(commitments(&group, &offers, settings));
-            found.extend(region(&group, &offers, settings));
-            found.extend(provider(&group, &offers, settings));
+            found.extend(place::region(&group, &offers, settings));
+            found.extend(place::provider(&group, &offers, settings));
         }
         Response { recommendations: found, needs }
     }
@@ -284,119 +278,9 @@ fn commitments(
     recommendations.collect()
 }
 
-/// Recommends the same instance type in another region.
-fn region(group: &[Priced<'_>], offers: &[&Offer], settings: &Settings) -> Option<Recommendation> {
-    let Priced { price, .. } = group.first()?;
-    let current = price.region.as_deref()?;
-    let instance_type = price.instance_type.as_deref()?;
-    let others = offers.iter().filter(|offer| {
-        is_on_demand(offer)
-            && offer.price.provider == price.provider
-            && offer.price.instance_type == price.instance_type
-            && offer.price.region.as_deref().is_some_and(|region| region != current)
-    });
-    let other = others.min_by_key(|offer| hourly(offer))?;
-    let region = other.price.region.as_deref()?;
-    let now = price.nano_usd_per_gpu_hour;
-    let discount = discount(hourly(other), now);
-    if discount < settings.min_discount {
-        return None;
-    }
-    let draft = Draft {
-        code: "rate.region",
-        lever: "region",
-        title: ["Run in ", region].concat(),
-        action: format!(
-            "Run these jobs in {region} if their data may be stored there. Include the cost of data \
-             transfer and the latency for users.",
-        ),
-        rationale: format!(
-            "{instance_type} costs {} per GPU-hour in {current} and {} at {}, {} less.",
-            usd(now),
-            usd(hourly(other)),
-            origin(other),
-            percent(discount),
-        ),
-        saving: REMAINING.map(|share| share * discount),
-        confidence: SURE_REGION,
-        evidence: vec![
-            ("alternative.price", dollars(hourly(other)), "{USD}/h"),
-            ("current.price", dollars(now), "{USD}/h"),
-        ],
-        remediation: Remediation::to_place("instance.move", &other.price),
-    };
-    Some(recommend(group, draft))
-}
-
-/// Recommends another provider. Compares its price with the price paid.
-fn provider(
-    group: &[Priced<'_>],
-    offers: &[&Offer],
-    settings: &Settings,
-) -> Option<Recommendation> {
-    let Priced { gpu, price } = group.first()?;
-    let Some(provider) = price.provider.as_deref() else {
-        log::info(&["provider of ", name(gpu), " unknown: no other provider recommended"].concat());
-        return None;
-    };
-    let is_own = |offer: &&&Offer| offer.price.instance_type == price.instance_type;
-    let gpus = offers.iter().find(is_own).map(|offer| offer.gpus);
-    // Work that has several GPUs of an instance needs as many there.
-    let as_many = || {
-        let offers = offers.iter().filter(|offer| is_on_demand(offer));
-        offers.filter(|offer| gpus.is_none_or(|gpus| offer.gpus == gpus))
-    };
-    let is_here = |offer: &&&Offer| offer.price.provider.as_deref() == Some(provider);
-    let paid = price.nano_usd_per_gpu_hour;
-    // What another host of this provider saves is not a matter of the provider.
-    let cheapest = as_many().filter(|offer| is_here(offer) && offer.price.region == price.region);
-    let now = cheapest.map(|offer| hourly(offer)).fold(paid, u64::min);
-    let elsewhere = as_many().filter(|offer| !is_here(offer) && offer.price.provider.is_some());
-    let other = elsewhere.min_by_key(|offer| hourly(offer))?;
-    let discount = now.saturating_sub(hourly(other)) as f64 / paid.max(1) as f64;
-    let Price { provider: Some(there), region, instance_type, .. } = &other.price else {
-        return None;
-    };
-    if discount < settings.min_discount {
-        return None;
-    }
-    let [region, instance_type] =
-        [region, instance_type].map(|part| part.as_deref().unwrap_or_default());
-    let draft = Draft {
-        code: "rate.provider",
-        lever: "provider",
-        title: ["Request a quote from ", there].concat(),
-        action: format!(
-            "Request a quote from {there} for {instance_type} in {region}, and confirm capacity. Include \
-             the cost of moving data and of replacing {provider} services.",
-        ),
-        rationale: format!(
-            "{} costs {} per GPU-hour at {provider} and {} at {}, {} less.",
-            other.model,
-            usd(now),
-            usd(hourly(other)),
-            origin(other),
-            percent(discount),
-        ),
-        saving: REMAINING.map(|share| share * discount),
-        confidence: SURE_PROVIDER,
-        evidence: vec![
-            ("alternative.price", dollars(hourly(other)), "{USD}/h"),
-            ("current.price", dollars(now), "{USD}/h"),
-        ],
-        remediation: Remediation::to_place("quote.request", &other.price),
-    };
-    Some(recommend(group, draft))
-}
-
 /// Returns how far `price` is below `current`, as a share of `current`.
 fn discount(price: u64, current: u64) -> f64 {
     1.0 - price as f64 / current.max(1) as f64
-}
-
-/// Returns the model, for people.
-fn name(gpu: &Gpu) -> &str {
-    if gpu.model.is_empty() { "a GPU of unknown model" } else { &gpu.model }
 }
 
 fn dollars(nano_usd: u64) -> f64 {
@@ -554,6 +438,26 @@ mod tests {
             recommendations(&Settings::default(), gpu, &offers).is_empty(),
             "it pays less already"
         );
+    }
+
+    #[test]
+    fn other_provider_is_compared_by_instances_of_one_size() {
+        let of = |gpus: u32, price: Price| Offer { gpus, ..offer(H100, Plan::OnDemand, price) };
+        let own = of(8, at("gcp", "us-central1", "a3-highgpu-8g", 14_000_000_000));
+        let gpu = Gpu { price: Some(own.price.clone()), ..steady(3_600, 0.9) };
+        let found = |others: &[Offer]| {
+            let offers: Vec<_> = others.iter().chain([&own]).cloned().collect();
+            recommendations(&Settings::default(), gpu.clone(), &offers)
+        };
+        let single = of(1, at("aws", "us-east-1", "p5.4xlarge", 6_880_000_000));
+        assert!(found(&[single]).is_empty(), "eight GPUs need eight");
+        let eight = of(8, at("aws", "us-east-1", "p5.48xlarge", 6_000_000_000));
+        assert_eq!(levers(&found(std::slice::from_ref(&eight))), ["provider"]);
+        // Another host here costs 8 of the 14 dollars, and the other provider two dollars less.
+        let host = of(8, at("gcp", "us-central1", "a3-megagpu-8g", 8_000_000_000));
+        let one = found(&[eight, host]).remove(0);
+        assert!(one.rationale.contains("$8.00") && one.rationale.contains("25% less"));
+        assert!((one.saving.high - 2.0 / 14.0).abs() < 1e-9, "{:?}", one.saving);
     }
 
     #[test]

@@ -9,14 +9,13 @@ mod consolidate;
 mod divide;
 mod owners;
 mod resize;
+mod text;
 
 use consolidate::{Pack, packs};
 use divide::{SMALL_MEMORY, divide};
-use phasemeter_policy::format::{count, duration, gib, percent, subject};
 use phasemeter_policy::{
-    Accounts, Effort, Evidence, Gpu, Memory, PatternKind, Policy, Recommendation,
-    RecommendationKind, Recommender, Remediation, Response, Saving, Target, Window, Workload,
-    evidence, groups,
+    Accounts, Gpu, Memory, PatternKind, Policy, Quiet, RecommendationKind, Recommender, Response,
+    Saving, Window, Workload, groups,
 };
 use phasemeter_specs::{Unit, hangs, quiet_runs, units};
 use resize::Resize;
@@ -27,11 +26,6 @@ phasemeter_policy::settings! {
     /// Minimum observed time, in seconds.
     min_seconds: number = 1500.0 in 0.0..=86400.0;
 }
-
-/// Confidence in other jobs for free GPUs, in moved work, and in shared GPUs. Assumptions.
-const SURE_FREE: f64 = 0.6;
-const SURE_MOVED: f64 = 0.5;
-const SURE_SHARED: f64 = 0.5;
 
 /// Difference of shares up to which GPUs get one recommendation. An assumption.
 const SIMILAR: f64 = 0.1;
@@ -84,16 +78,29 @@ struct Finding<'a> {
     gpu: &'a Gpu,
     action: Action,
     kind: RecommendationKind,
+    why: Capacity,
+    /// Time for which others could use it, in seconds.
+    free_seconds: f64,
     lost: f64,
     saving: Saving,
 }
 
+/// Why giving others the GPU saves no money by itself.
+#[derive(Clone, Copy, PartialEq)]
+enum Capacity {
+    /// Other GPUs of its instance work.
+    Busy,
+    /// Other GPUs of its instance were not recorded.
+    Unrecorded,
+    /// Its hours are paid for, used or not.
+    Committed,
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Action {
-    /// Other jobs use it as a whole; `held` by a process that does nothing.
-    Use { held: bool },
-    /// The same before its first work or after its last, while others of its instance work.
-    UseEnds { held: bool, seconds: f64 },
+    /// Other jobs use it as a whole, or only before its first work and after its last (`ends`); `held` by a
+    /// process that does nothing.
+    Use { held: bool, ends: bool },
     /// The work of its instances moves to fewer of them.
     Pack { busy: usize, instances: usize, needed: usize },
     /// Other tasks use a part of it.
@@ -119,13 +126,13 @@ impl Recommender for Sharing {
             others.filter_map(|gpu| Some(find(gpu, unit, window, settings)?.packed(&packs)))
         });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-            let is_use = matches!(a.action, Action::Use { .. } | Action::UseEnds { .. });
-            let is_near = (a.lost - b.lost).abs() <= SIMILAR || is_use;
-            a.action.is_like(b.action) && a.kind == b.kind && is_near
+            let is_near =
+                (a.lost - b.lost).abs() <= SIMILAR || matches!(a.action, Action::Use { .. });
+            a.action == b.action && a.kind == b.kind && a.why == b.why && is_near
         };
         let groups = groups(findings, similar);
         let resized = resizes.iter().map(Resize::recommendation);
-        let shared = groups.iter().filter_map(|group| recommend(group));
+        let shared = groups.iter().filter_map(|group| text::recommendation(group));
         resized.chain(shared).chain(owners::recommend(window)).collect::<Vec<_>>().into()
     }
 }
@@ -145,21 +152,11 @@ fn unused(gpu: &Gpu) -> Option<bool> {
     (gpu.quiet_share() >= UNUSED && long).then_some(quiet.held_seconds > HELD * quiet.seconds)
 }
 
-impl Action {
-    /// Whether it is the same, for however long.
-    fn is_like(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::UseEnds { held: a, .. }, Self::UseEnds { held: b, .. }) => a == b,
-            _ => self == other,
-        }
-    }
-}
-
 impl Finding<'_> {
     /// The same for a free GPU of instances whose work fits fewer of them.
     fn packed(self, packs: &[Pack<'_>]) -> Self {
         let pack = packs.iter().find(|pack| pack.holds(self.gpu));
-        match pack.filter(|_| self.action == Action::Use { held: false }) {
+        match pack.filter(|_| self.action == Action::Use { held: false, ends: false }) {
             Some(pack) => Self {
                 action: Action::Pack {
                     busy: pack.busy,
@@ -186,46 +183,37 @@ fn find<'a>(
     if observed < settings.min_seconds || unobserved > observed || gpu.is_bouncing() {
         return None;
     }
-    let alone = unit.is_returnable() && unit.gpus.len() == 1;
-    let kind = if alone { RecommendationKind::Saving } else { RecommendationKind::Capacity };
-    let idle = gpu.lost_idle();
-    if let Some(held) = unused(gpu) {
-        return Some(Finding {
-            gpu,
-            action: Action::Use { held },
-            kind: RecommendationKind::Capacity,
-            lost: idle,
-            saving: Saving::part(idle, REUSED),
-        });
-    }
-    let (before, after) = (gpu.activity.before_work, gpu.activity.after_work);
-    // Time in which no GPU of the instance works is the matter of the instance.
-    let all = |of: fn(&Gpu) -> f64| {
-        let each = unit.gpus.iter().map(|gpu| of(gpu));
-        if unit.gpus.len() > 1 { each.fold(f64::INFINITY, f64::min) } else { 0.0 }
-    };
-    let together =
-        all(|gpu| gpu.activity.before_work.seconds) + all(|gpu| gpu.activity.after_work.seconds);
-    let ends = before.seconds + after.seconds - together;
-    let waits = |other: &Gpu| other.is_alike(gpu) && hangs(other, window);
-    if unit.gpus.iter().any(|other| waits(other)) {
+    let waits = |other: &&Gpu| other.is_alike(gpu) && hangs(other, window);
+    if gpu.activity.after_work.seconds > 0.0 && unit.gpus.iter().any(waits) {
         // A rank that is gone: its job needs it again.
         return None;
     }
+    let alone = unit.is_returnable() && unit.gpus.len() == 1;
+    let kind = if alone { RecommendationKind::Saving } else { RecommendationKind::Capacity };
+    let why = match unit {
+        unit if unit.is_committed => Capacity::Committed,
+        unit if !unit.is_whole => Capacity::Unrecorded,
+        _ => Capacity::Busy,
+    };
+    let idle = gpu.lost_idle();
+    let usable = |held, ends, free_seconds: f64, lost| Finding {
+        gpu,
+        action: Action::Use { held, ends },
+        kind: RecommendationKind::Capacity,
+        why,
+        free_seconds,
+        lost,
+        saving: Saving::part(lost, REUSED),
+    };
+    if let Some(held) = unused(gpu) {
+        return Some(usable(held, false, gpu.activity.quiet.seconds, idle));
+    }
+    let ends = ends(gpu, unit);
     let has_others = unit.gpus.len() > 1 || !unit.is_whole;
-    if has_others && ends >= f64::max(HOUR, MIN_ENDS * observed) {
-        let lost = f64::min(idle, ends / observed);
-        return Some(Finding {
-            gpu,
-            action: Action::UseEnds {
-                held: before.held_seconds + after.held_seconds
-                    > HELD * (before.seconds + after.seconds),
-                seconds: ends,
-            },
-            kind: RecommendationKind::Capacity,
-            lost,
-            saving: Saving::part(lost, REUSED),
-        });
+    if has_others && ends.seconds >= f64::max(HOUR, MIN_ENDS * observed) {
+        let held = ends.held_seconds > HELD * ends.seconds;
+        let lost = f64::min(idle, ends.seconds / observed);
+        return Some(usable(held, true, ends.seconds, lost));
     }
     let share = match gpu.memory_use(window.step_seconds) {
         Memory::InUse(share) => share,
@@ -251,9 +239,26 @@ fn find<'a>(
         gpu,
         action: Action::Divide { parts, lever, idle: is_burst },
         kind,
+        why,
+        free_seconds: gpu.activity.quiet.seconds,
         lost,
         saving: Saving::part(f64::min(lost, 1.0 - kept), REUSED),
     })
+}
+
+/// The time before its first work and after its last, without that in which no GPU of the instance works: that is
+/// the matter of the instance.
+fn ends(gpu: &Gpu, unit: &Unit<'_>) -> Quiet {
+    let shared = |of: fn(&Gpu) -> Quiet| {
+        let others = unit.gpus.iter().filter(|_| unit.is_whole && unit.gpus.len() > 1);
+        others.map(|gpu| of(gpu).seconds).reduce(f64::min).unwrap_or(0.0)
+    };
+    let (before, after) = (gpu.activity.before_work, gpu.activity.after_work);
+    let all = before.seconds + after.seconds;
+    let seconds =
+        all - shared(|gpu| gpu.activity.before_work) - shared(|gpu| gpu.activity.after_work);
+    let held = (before.held_seconds + after.held_seconds) / all.max(1.0);
+    Quiet { seconds, held_seconds: held * seconds }
 }
 
 trait Bursts {
@@ -269,200 +274,12 @@ impl Bursts for Gpu {
     }
 }
 
-/// Recommends an action for GPUs with similar loads.
-fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
-    let first = group.first()?;
-    let gpus = || group.iter().map(|finding| finding.gpu);
-    let mean = |value: &dyn Fn(&Gpu) -> f64| gpus().map(value).sum::<f64>() / group.len() as f64;
-    let lost = group.iter().map(|finding| finding.lost).sum::<f64>() / group.len() as f64;
-    let quiet = mean(&|gpu| gpu.activity.quiet.seconds);
-    let observed = mean(&|gpu| gpu.accounts.observed().seconds);
-    let is_far = |finding: &Finding<'_>| (finding.lost - lost).abs() > SIMILAR;
-    let on_average = if group.iter().any(is_far) { " on average" } else { "" };
-    let peak = gpus().filter_map(Gpu::memory_peak).reduce(f64::max);
-    let mut values = evidence([
-        ("idle.share_of_time", mean(&|gpu| gpu.share(Accounts::idle)), "1"),
-        ("quiet.time", quiet, "s"),
-        ("lost.share_of_bill", lost, "1"),
-    ]);
-    if let Some(peak) = peak {
-        values.push(Evidence::new("memory.peak", peak, "By"));
-    }
-    let memory = match first.action {
-        Action::Divide { .. } => peak.map(|peak| [" It uses up to ", &gib(peak), "."].concat()),
-        _ => None,
-    };
-    let memory = memory.unwrap_or_default();
-    let saving = Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving)));
-    let confidence = mean(&|gpu| gpu.confidence());
-    let part = if first.kind == RecommendationKind::Capacity {
-        " This instance has busy GPUs too, so this frees capacity and saves no money by itself."
-    } else {
-        ""
-    };
-    Some(match first.action {
-        Action::Use { held } => {
-            let (code, lever, title, action) = if held {
-                (
-                    "sharing.unused",
-                    "release_memory",
-                    "End the process that holds this GPU, or give it work",
-                    "Start the job on as many GPUs as it uses, or end the process, and let other jobs use \
-                     the GPU.",
-                )
-            } else {
-                (
-                    "sharing.free",
-                    "bin_pack",
-                    "Place other jobs on these GPUs",
-                    "Let the scheduler fill them, or move the busy jobs to where they fill an instance \
-                     and return this one.",
-                )
-            };
-            Recommendation {
-                title: title.to_owned(),
-                action: action.to_owned(),
-                rationale: format!(
-                    "{} {} for {} of {}{}, while other GPUs of the instance work.{memory}{part}",
-                    subject(group.len()),
-                    if held { "did nothing, held by a process," } else { "was free" },
-                    duration(quiet),
-                    duration(observed),
-                    on_average,
-                ),
-                saving,
-                confidence: SURE_FREE * confidence,
-                evidence: values,
-                kind: first.kind,
-                reversible: !held,
-                ..Recommendation::new(code, Target::Idle, lever, gpus())
-            }
-        }
-        Action::UseEnds { held, .. } => {
-            let seconds = group.iter().map(|finding| match finding.action {
-                Action::UseEnds { seconds, .. } => seconds,
-                _ => 0.0,
-            });
-            let seconds = seconds.sum::<f64>() / group.len() as f64;
-            let (code, lever, title, action) = if held {
-                (
-                    "sharing.ends-held",
-                    "release_memory",
-                    "End what holds these GPUs when their work ends",
-                    "End the process with its last work, and start it with its first, and let other jobs use the \
-                     GPUs in between.",
-                )
-            } else {
-                (
-                    "sharing.ends",
-                    "bin_pack",
-                    "Place other jobs on these GPUs when their work ends",
-                    "Let the scheduler fill them before their first work and after their last.",
-                )
-            };
-            Recommendation {
-                title: title.to_owned(),
-                action: action.to_owned(),
-                rationale: format!(
-                    "{} {} for {} of {}{on_average}, before its first work or after its last, while other GPUs \
-                     of the instance work.{part}",
-                    subject(group.len()),
-                    if held { "did nothing, held by a process," } else { "was free" },
-                    duration(seconds),
-                    duration(observed),
-                ),
-                saving,
-                confidence: SURE_FREE * confidence,
-                evidence: values,
-                kind: first.kind,
-                reversible: !held,
-                ..Recommendation::new(code, Target::Idle, lever, gpus())
-            }
-        }
-        Action::Pack { busy, instances, needed } => Recommendation {
-            title: format!(
-                "Move this work to {}, and return {}",
-                count(needed, "instance"),
-                instances - needed
-            ),
-            action: "Let the scheduler pack jobs onto as few instances as hold them, drain the others, and \
-                     return them. Running jobs move at their next checkpoint or end."
-                .to_owned(),
-            rationale: format!(
-                "{} had no work for {} of {}; by count, the {busy} that worked fit {needed} of {instances} \
-                 instances, but the data has no job sizes.",
-                count(group.len(), "GPU"),
-                duration(quiet),
-                duration(observed),
-            ),
-            saving,
-            confidence: SURE_MOVED * confidence,
-            evidence: values,
-            kind: first.kind,
-            effort: Effort::Medium,
-            remediation: Some(Remediation::new(
-                "instance.consolidate",
-                [("instances", needed.to_string())],
-            )),
-            ..Recommendation::new("sharing.consolidate", Target::Idle, "consolidate", gpus())
-        },
-        Action::Divide { parts, lever, idle } => {
-            let (how, kind, parameter) = match lever {
-                "mig" => ("MIG instances", "nvidia.mig", "instances"),
-                "mps" => ("MPS clients", "nvidia.mps", "clients"),
-                _ => ("time slices", "nvidia.time-slicing", "replicas"),
-            };
-            let (code, target, load) = if idle {
-                let longest = mean(&|gpu| gpu.activity.longest_seconds);
-                let idle = percent(mean(&|gpu| gpu.share(Accounts::idle)));
-                let load = if longest >= 1.0 {
-                    format!(
-                        "was idle {idle} of the time, for at most {} at once, too short to switch it off",
-                        duration(longest)
-                    )
-                } else {
-                    format!("was below 10% for {idle} of the time, and never without work")
-                };
-                ("sharing.divide", Target::Idle, load)
-            } else {
-                (
-                    "sharing.small",
-                    Target::Underload,
-                    format!(
-                        "runs a steady {} all the time",
-                        percent(mean(&|gpu| gpu.accounts.observed().level()))
-                    ),
-                )
-            };
-            Recommendation {
-                title: "Share this GPU between several tasks".to_owned(),
-                action: format!(
-                    "Divide it into {how} for {} of this size, if their owners agree. Work that comes in \
-                     bursts then takes longer.",
-                    count(parts, "task")
-                ),
-                rationale: format!(
-                    "{} {load}.{memory} Its task fits one of {parts} parts.{part}",
-                    subject(group.len())
-                ),
-                saving,
-                confidence: SURE_SHARED * confidence,
-                evidence: values,
-                kind: first.kind,
-                effort: Effort::Medium,
-                remediation: Some(Remediation::new(kind, [(parameter, parts.to_string())])),
-                ..Recommendation::new(code, target, lever, gpus())
-            }
-        }
-    })
-}
-
 phasemeter_policy::recommender!(Sharing);
 
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{bouncing, gpu, price, steady, window, with_memory};
-    use phasemeter_policy::{Plan, Price};
+    use phasemeter_policy::{Plan, Price, Recommendation, Target};
 
     use super::*;
 
@@ -558,6 +375,35 @@ mod tests {
         assert_eq!((levers(&found), found[0].gpus.len()), (vec!["bin_pack"], 3));
         assert_eq!((found[0].kind, found[0].saving.low), (RecommendationKind::Capacity, 0.0));
         assert!(found[0].rationale.contains("on average"), "{}", found[0].rationale);
+    }
+
+    #[test]
+    fn time_in_which_all_are_free_is_the_matter_of_the_instance() {
+        let works = |from: usize, to: usize| {
+            let gpu = gpu(PatternKind::Mixed, 6 * 3_600, move |second| {
+                if (from..to).contains(&(second / 60)) { 0.95 } else { 0.0 }
+            });
+            with_memory(gpu, 40.0)
+        };
+        let mut eight = vec![works(50, 310); 8];
+        assert!(recommendations(eight.clone()).is_empty());
+        eight[7] = works(50, 220);
+        let found = recommendations(eight);
+        assert_eq!((found.len(), found[0].gpus.join(" ")), (1, "GPU-7".to_owned()));
+        assert!(found[0].rationale.contains(" 1 h 30 min of 6 h"), "{}", found[0].rationale);
+    }
+
+    #[test]
+    fn reason_of_capacity_is_given() {
+        let eight = |gpu: Gpu| {
+            let price = Price { instance_type: Some("p5.48xlarge".to_owned()), ..price() };
+            Gpu { price: Some(price), ..gpu }
+        };
+        let works =
+            gpu(PatternKind::Mixed, 36_000, |second| if second < 7_200 { 0.9 } else { 0.0 });
+        let found = recommendations(vec![eight(with_memory(works, 40.0))]);
+        assert!(found[0].rationale.contains("were not recorded"), "{}", found[0].rationale);
+        assert!(!found[0].rationale.contains("of the instance work"), "{}", found[0].rationale);
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
     Some(Recommendation {
         title: ["Rent the same GPUs with a smaller host: ", other].concat(),
         action: format!(
-            "Check how much of the CPUs and the memory of its host {own} uses. Choose the smallest instance \
+            "Check how much of the CPUs and host memory of {own} is in use, and choose the smallest instance \
              type that has enough.",
         ),
         rationale: format!(

@@ -46,7 +46,8 @@ const MAX_RETURNED: f64 = 0.5;
 const ALWAYS_WORKS: f64 = 0.1;
 const IN_STAGES: f64 = 0.9;
 
-/// Interval between readings up to which a quiet minute is told from a wait, in seconds. An assumption.
+/// Longest interval between readings at which a quiet minute and a wait look different, in seconds. An
+/// assumption.
 const SEES_STEPS: f64 = 10.0;
 
 /// Utilization from which a GPU works, as the phases define it.

@@ -1,0 +1,190 @@
+//! What is written about GPUs that others could use. Must not depend on how they were chosen.
+
+use phasemeter_policy::format::{count, duration, gib, percent, subject};
+use phasemeter_policy::{
+    Accounts, Effort, Evidence, Gpu, Recommendation, RecommendationKind, Remediation, Saving,
+    Target, evidence,
+};
+
+use crate::{Action, Capacity, Finding, SIMILAR};
+
+/// Confidence in other jobs for free GPUs, in moved work, and in shared GPUs. Assumptions.
+const SURE_FREE: f64 = 0.6;
+const SURE_MOVED: f64 = 0.5;
+const SURE_SHARED: f64 = 0.5;
+
+/// The recommendation for GPUs with the same action and similar loads.
+pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
+    let first = group.first()?;
+    let gpus = || group.iter().map(|finding| finding.gpu);
+    let mean = |value: &dyn Fn(&Gpu) -> f64| gpus().map(value).sum::<f64>() / group.len() as f64;
+    let lost = group.iter().map(|finding| finding.lost).sum::<f64>() / group.len() as f64;
+    let quiet = mean(&|gpu| gpu.activity.quiet.seconds);
+    let observed = mean(&|gpu| gpu.accounts.observed().seconds);
+    let is_far = |finding: &Finding<'_>| (finding.lost - lost).abs() > SIMILAR;
+    let on_average = if group.iter().any(is_far) { " on average" } else { "" };
+    let peak = gpus().filter_map(Gpu::memory_peak).reduce(f64::max);
+    let mut values = evidence([
+        ("idle.share_of_time", mean(&|gpu| gpu.share(Accounts::idle)), "1"),
+        ("quiet.time", quiet, "s"),
+        ("lost.share_of_bill", lost, "1"),
+    ]);
+    if let Some(peak) = peak {
+        values.push(Evidence::new("memory.peak", peak, "By"));
+    }
+    let saving = Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving)));
+    let confidence = mean(&|gpu| gpu.confidence());
+    let part = match (first.kind, first.why) {
+        (RecommendationKind::Capacity, Capacity::Busy) => {
+            " This instance has busy GPUs too, so this frees capacity and saves no money by itself."
+        }
+        (RecommendationKind::Capacity, Capacity::Unrecorded) => {
+            " Other GPUs of its instance were not recorded, so this frees capacity, and whether the instance \
+             can be given back is unknown."
+        }
+        (RecommendationKind::Capacity, Capacity::Committed) => {
+            " Its hours are paid for, used or not, so this frees capacity and saves no money."
+        }
+        _ => "",
+    };
+    Some(match first.action {
+        Action::Use { held, ends } => {
+            let (code, lever, title, action) = match (ends, held) {
+                (false, true) => (
+                    "sharing.unused",
+                    "release_memory",
+                    "End the process that holds this GPU, or give it work",
+                    "Start the job on as many GPUs as it uses, or end the process, and let other jobs use the GPU.",
+                ),
+                (false, false) => (
+                    "sharing.free",
+                    "bin_pack",
+                    "Place other jobs on these GPUs",
+                    if first.why == Capacity::Busy {
+                        "Let the scheduler fill them, or move the busy jobs to where they fill an instance and \
+                         return this one."
+                    } else {
+                        "Let the scheduler fill them."
+                    },
+                ),
+                (true, true) => (
+                    "sharing.ends-held",
+                    "release_memory",
+                    "End what holds these GPUs when their work ends",
+                    "Start the process with its first work and end it with its last, and let other jobs use the \
+                     GPUs.",
+                ),
+                (true, false) => (
+                    "sharing.ends",
+                    "bin_pack",
+                    "Place other jobs on these GPUs before and after their work",
+                    "Let the scheduler fill them before their first work and after their last.",
+                ),
+            };
+            let seconds = group.iter().map(|finding| finding.free_seconds).sum::<f64>();
+            let rationale = [
+                subject(group.len()),
+                if held { " did nothing, held by a process, for " } else { " was free for " },
+                &duration(seconds / group.len() as f64),
+                " of ",
+                &duration(observed),
+                on_average,
+                if ends { ", before its first work or after its last" } else { "" },
+                if first.why == Capacity::Unrecorded {
+                    "."
+                } else {
+                    ", while other GPUs of the instance work."
+                },
+                part,
+            ];
+            Recommendation {
+                title: title.to_owned(),
+                action: action.to_owned(),
+                rationale: rationale.concat(),
+                saving,
+                confidence: SURE_FREE * confidence,
+                evidence: values,
+                kind: first.kind,
+                reversible: !held,
+                ..Recommendation::new(code, Target::Idle, lever, gpus())
+            }
+        }
+        Action::Pack { busy, instances, needed } => Recommendation {
+            title: format!(
+                "Move this work to {}, and return {}",
+                count(needed, "instance"),
+                instances - needed
+            ),
+            action: "Let the scheduler pack jobs onto as few instances as hold them, drain the others, and \
+                     return them. Running jobs move at their next checkpoint or end."
+                .to_owned(),
+            rationale: format!(
+                "{} had no work for {} of {}; by count, the {busy} that worked fit {needed} of {instances} \
+                 instances, but the data has no job sizes.",
+                count(group.len(), "GPU"),
+                duration(quiet),
+                duration(observed),
+            ),
+            saving,
+            confidence: SURE_MOVED * confidence,
+            evidence: values,
+            kind: first.kind,
+            effort: Effort::Medium,
+            remediation: Some(Remediation::new(
+                "instance.consolidate",
+                [("instances", needed.to_string())],
+            )),
+            ..Recommendation::new("sharing.consolidate", Target::Idle, "consolidate", gpus())
+        },
+        Action::Divide { parts, lever, idle } => {
+            let memory =
+                peak.map_or_else(String::new, |peak| [" It uses up to ", &gib(peak), "."].concat());
+            let (how, kind, parameter) = match lever {
+                "mig" => ("MIG instances", "nvidia.mig", "instances"),
+                "mps" => ("MPS clients", "nvidia.mps", "clients"),
+                _ => ("time slices", "nvidia.time-slicing", "replicas"),
+            };
+            let (code, target, load) = if idle {
+                let longest = mean(&|gpu| gpu.activity.longest_seconds);
+                let idle = percent(mean(&|gpu| gpu.share(Accounts::idle)));
+                let load = if longest >= 1.0 {
+                    format!(
+                        "was idle {idle} of the time, for at most {} at once, too short to switch it off",
+                        duration(longest)
+                    )
+                } else {
+                    format!("was below 10% for {idle} of the time, and never without work")
+                };
+                ("sharing.divide", Target::Idle, load)
+            } else {
+                (
+                    "sharing.small",
+                    Target::Underload,
+                    format!(
+                        "runs a steady {} all the time",
+                        percent(mean(&|gpu| gpu.accounts.observed().level()))
+                    ),
+                )
+            };
+            Recommendation {
+                title: "Share this GPU between several tasks".to_owned(),
+                action: format!(
+                    "Divide it into {how} for {} of this size, if their owners agree. Work that comes in \
+                     bursts then takes longer.",
+                    count(parts, "task")
+                ),
+                rationale: format!(
+                    "{} {load}.{memory} Its task fits one of {parts} parts.{part}",
+                    subject(group.len())
+                ),
+                saving,
+                confidence: SURE_SHARED * confidence,
+                evidence: values,
+                kind: first.kind,
+                effort: Effort::Medium,
+                remediation: Some(Remediation::new(kind, [(parameter, parts.to_string())])),
+                ..Recommendation::new(code, target, lever, gpus())
+            }
+        }
+    })
+}
