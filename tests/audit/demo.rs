@@ -166,6 +166,11 @@ fn demo_accepts_audit_options() {
         (&cost["price"]["plan"], &report["experiment"]["id"]),
         (&"owned".into(), &"mine".into())
     );
+    // GPUs that are paid for either way save no money, whatever is recommended.
+    let recommendations = list(&report["recommendations"]);
+    let is_saving =
+        |it: &&Value| it["kind"] == "saving" || nanos(&it["saving_usd"]["high"]) != Some(0);
+    assert!(!recommendations.is_empty() && !recommendations.iter().any(|it| is_saving(&it)));
     let total = nanos(&cost["total_usd"]).unwrap();
     let each = report["work"]["tokens"]["cost_each_usd"].as_str().unwrap();
     // The bill divided by 1000.

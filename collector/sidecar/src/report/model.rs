@@ -97,6 +97,8 @@ pub struct Gpu {
     pub uuid: Option<String>,
     /// Its index on the host.
     pub index: Option<u32>,
+    /// Its host, or the log that it is from if there are several; `None` if there is only one.
+    pub node: Option<String>,
     /// Its model, as reported by the driver.
     pub model: Option<String>,
     /// Time of the first reading.

@@ -5,6 +5,7 @@
 //! memory whether decoding fits on the GPU.
 
 mod copies;
+mod in_turn;
 
 use phasemeter_policy::format::{decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
@@ -84,11 +85,18 @@ impl Recommender for DataLoading {
             };
             (waiting.lost >= settings.min_lost && waiting.is_seen()).then_some(waiting)
         });
-        // A loader feeds all GPUs of a job alike.
-        let is_alone = |waiting: &Waiting<'_>| {
-            observed.iter().any(|other| waiting.gpu.is_alike(other) && is_full(other))
-        };
-        let (alone, together): (Vec<_>, Vec<_>) = waiting.partition(is_alone);
+        let waiting: Vec<_> = waiting.collect();
+        // A loader feeds all GPUs of a job alike. Several that wait may be another job.
+        let alike = |gpu: &Gpu| waiting.iter().filter(|it| it.gpu.is_alike(gpu)).count();
+        let alone: Vec<_> = observed
+            .iter()
+            .filter(|gpu| {
+                alike(gpu) == 1 && observed.iter().any(|it| gpu.is_alike(it) && is_full(it))
+            })
+            .map(|gpu| &gpu.id)
+            .collect();
+        let (alone, together): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|waiting| alone.contains(&&waiting.gpu.id));
         let similar = |a: &Waiting<'_>, b: &Waiting<'_>| {
             (a.duty_cycle - b.duty_cycle).abs() <= SIMILAR
                 && (a.lost - b.lost).abs() <= SIMILAR
@@ -98,7 +106,12 @@ impl Recommender for DataLoading {
         };
         let mut recommendations: Vec<_> = alone.iter().map(inspect).collect();
         let mut needs = Vec::new();
-        for group in groups(together, similar) {
+        let keeping_step = groups(together, in_turn::keep_step);
+        let (in_turn, late): (Vec<_>, Vec<_>) = keeping_step
+            .into_iter()
+            .partition(|group| in_turn::is_seen(group, window.step_seconds));
+        needs.extend(in_turn.iter().map(|group| in_turn::need(group)));
+        for group in groups(late.into_iter().flatten(), similar) {
             recommendations.extend(recommend(&group));
             needs.extend(exchange(&group));
         }
@@ -323,6 +336,9 @@ mod tests {
         let found = recommendations(vec![bouncing(3_600, 6, 0.5), steady(3_600, 0.95)]);
         assert_eq!((found[0].lever.as_str(), found.len()), ("measure", 1));
         assert_eq!(found[0].kind, RecommendationKind::Risk);
+        let waiting = || bouncing(3_600, 6, 0.5);
+        let half = recommendations(vec![waiting(), waiting(), steady(3_600, 0.95)]);
+        assert_eq!((half[0].lever.as_str(), half[0].gpus.len()), ("num_workers", 2));
     }
 
     #[test]

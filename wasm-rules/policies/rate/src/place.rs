@@ -9,7 +9,7 @@ use crate::{Draft, Priced, Settings, discount, dollars, hourly, is_on_demand, or
 
 /// Confidence in another region, and in another provider. Assumptions.
 const SURE_REGION: f64 = 0.4;
-const SURE_PROVIDER: f64 = 0.35;
+const SURE_PROVIDER: f64 = 0.45;
 
 /// Share of a lower list price that remains after the costs of moving: low, expected, high. An
 /// assumption.

@@ -119,7 +119,7 @@ pub(crate) fn recommend(
             return None;
         }
         unbalanced(gpu, observed).or_else(|| match gpu.workload {
-            Workload::Serving => batch_requests(gpu, units),
+            Workload::Serving => batch_requests(gpu, observed, units),
             _ => raise_load(gpu, memory),
         })
     });
@@ -217,9 +217,13 @@ fn raise_load(gpu: &Gpu, memory: Memory) -> Option<Finding<'_>> {
 
 /// Batches the requests of a service with capacity left. That saves what replicas on instances of their
 /// own are then not needed; otherwise it is capacity for more requests.
-fn batch_requests<'a>(gpu: &'a Gpu, units: &[Unit<'a>]) -> Option<Finding<'a>> {
+fn batch_requests<'a>(gpu: &'a Gpu, observed: &[&Gpu], units: &[Unit<'a>]) -> Option<Finding<'a>> {
     let level = gpu.accounts.busy().level();
-    if level >= SERVING_FULL {
+    // Replicas with about the same load are judged together.
+    let replicas = observed.iter().filter(|it| serves(it) && it.is_alike(gpu));
+    let levels = replicas.map(|it| it.accounts.busy().level());
+    let levels: Vec<_> = levels.filter(|other| (other - level).abs() <= SIMILAR).collect();
+    if levels.iter().sum::<f64>() / levels.len() as f64 >= SERVING_FULL {
         return None;
     }
     let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
@@ -303,9 +307,11 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
         Action::Balance => (
             "sizing.balance",
             "other",
-            "Balance the stages of this job",
-            "Move layers to the GPUs that wait, or use more and smaller micro-batches.".to_owned(),
-            "Other GPUs of the job are busier: these wait for the slowest stage.".to_owned(),
+            "Balance the GPUs of this job",
+            "If they are stages of a pipeline, move layers to the GPUs that wait, or use more and smaller \
+             micro-batches."
+                .to_owned(),
+            "Other GPUs of its node are busier: if they have one job, these wait for them.".to_owned(),
         ),
     };
     // Of a service, demand decides how much of the waste is idle.

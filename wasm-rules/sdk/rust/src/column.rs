@@ -52,6 +52,24 @@ pub fn drift(column: &[f64], parts: usize) -> Option<(f64, f64)> {
     })
 }
 
+/// Returns the linear correlation of two columns, −1 to 1, where both were observed. `None` if one of them is
+/// constant.
+#[must_use]
+pub fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
+    let pairs = || a.iter().zip(b).filter(|(a, b)| !a.is_nan() && !b.is_nan());
+    let count = pairs().count() as f64;
+    let (of_a, of_b) = pairs().fold((0.0, 0.0), |(x, y), (a, b)| (x + a / count, y + b / count));
+    let (mut both, mut square_a, mut square_b) = (0.0, 0.0, 0.0);
+    for (a, b) in pairs() {
+        let (a, b) = (a - of_a, b - of_b);
+        both += a * b;
+        square_a += a * a;
+        square_b += b * b;
+    }
+    let correlation = both / (square_a * square_b).sqrt();
+    correlation.is_finite().then_some(correlation)
+}
+
 /// Returns the duration in seconds of each contiguous period below `level`. An unobserved point ends
 /// a period.
 pub fn periods_below(column: &[f64], step_seconds: f64, level: f64) -> impl Iterator<Item = f64> {

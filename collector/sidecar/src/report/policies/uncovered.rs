@@ -25,6 +25,10 @@ const FULL_PPM: u32 = 1_000_000;
 /// Share of the bill from which waste is reported: 1 in 20.
 const REPORTED_FROM: i128 = 20;
 
+/// Share of its GPUs' waste that a recommendation must save at best, or else it is about something smaller:
+/// a quarter.
+const COVERS: f64 = 0.25;
+
 /// Waste of one category on the GPUs without a recommendation for it: of those with a price, or without.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UncoveredWaste {
@@ -64,16 +68,21 @@ fn of(
     recommendations: &[Recommendation],
     needs: &[Need],
 ) -> Option<UncoveredWaste> {
-    let is_about = |it: &&Recommendation| it.target == category.name() || it.kind == "risk";
-    let covered: BTreeSet<&String> =
-        recommendations.iter().filter(is_about).flat_map(|it| &it.gpus).collect();
-    let is_left = |gpu: &GpuInput<'_>| !covered.contains(&gpu.identity.name);
+    let covers = |it: &&Recommendation, share: f64| {
+        let at_most = it.saving_fraction.high;
+        let is_large = at_most <= 0.0 || at_most >= COVERS * share;
+        it.kind == "risk" || (it.target == category.name() && is_large)
+    };
+    let is_left = |gpu: &GpuInput<'_>, share: f64| {
+        let mut of_gpu = recommendations.iter().filter(|it| it.gpus.contains(&gpu.identity.name));
+        !of_gpu.any(|it| covers(&it, share))
+    };
     let all = gpus.iter().map(|(gpu, summary)| (*gpu, Lost::of(category, gpu, summary)));
     let (mut bill, mut waste, mut gpu_hours) = (0, 0, 0.0);
     let mut names = Vec::new();
     for (gpu, lost) in all {
         bill += lost.bill;
-        if lost.waste > 0 && is_left(gpu) {
+        if lost.waste > 0 && is_left(gpu, lost.waste as f64 / lost.bill.max(1) as f64) {
             waste += lost.waste;
             gpu_hours += lost.hours;
             names.push(gpu.identity.name.clone());
@@ -204,6 +213,10 @@ mod tests {
         // A recommendation covers its own GPU and category; a risk all of its GPU.
         let given = recommendation("starvation", "saving", names[0]);
         assert_eq!(of(&[given], &[]).len(), 1);
+        // One that saves a small part of the waste does not.
+        let mut small = recommendation("starvation", "saving", names[0]);
+        small.saving_fraction.high = 0.01;
+        assert_eq!(of(&[small], &[]).len(), 2);
         let other = recommendation("idle", "saving", names[0]);
         assert_eq!(of(&[other], &[]).len(), 2);
         let elsewhere = recommendation("starvation", "saving", names[1]);

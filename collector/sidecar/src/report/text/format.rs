@@ -70,6 +70,12 @@ impl Dollars {
         if self.exact == NanoUsd::ZERO { "$0".to_owned() } else { self.short() }
     }
 
+    /// In whole dollars.
+    pub(super) fn whole(self) -> String {
+        let dollars = div_half_even(self.exact.0, i128::from(NANOS_PER_USD)).unwrap_or(0);
+        format!("${}", grouped(dollars.unsigned_abs()))
+    }
+
     /// The percentage of `whole` to one decimal; zero if both are.
     pub(super) fn percent_of(self, whole: Self) -> String {
         let tenths = self.exact.ratio(1_000, whole.exact.0).map_or(0, |tenths| tenths.0);

@@ -2,6 +2,8 @@
 //!
 //! Must not depend on cost.
 
+use std::collections::BTreeSet;
+
 use crate::report::bar::{Bars, Column};
 use crate::report::model::{Gpu, Report};
 use crate::report::value::Utc;
@@ -12,6 +14,10 @@ use super::layout::{Page, Style, WIDTH, padded, shortened, width};
 /// Maximum columns of a name and of a bar.
 const LONGEST_NAME: usize = 20;
 const LONGEST_BAR: usize = 48;
+
+/// Maximum columns of a node before the index of a GPU, and what is written before the index.
+const LONGEST_NODE: usize = 14;
+const GPU: &str = "GPU ";
 
 /// Means of alike GPUs differ by less than this, in percent.
 const LEVEL: f64 = 10.0;
@@ -106,20 +112,19 @@ fn bar(page: &mut Page, columns: &[Column]) {
     }
 }
 
-/// By index if all have distinct ones, else by ID.
+/// By index if all have distinct ones, else by node and index if those are distinct, else by ID.
 fn names(gpus: &[Gpu]) -> Vec<String> {
-    let mut indexes: Vec<_> = gpus.iter().filter_map(|gpu| gpu.index).collect();
-    indexes.sort_unstable();
-    indexes.dedup();
-    let distinct = indexes.len() == gpus.len();
-    gpus.iter().map(|gpu| name(gpu, distinct)).collect()
-}
-
-fn name(gpu: &Gpu, by_index: bool) -> String {
-    match gpu.index {
-        Some(index) if by_index => format!("GPU {index}"),
-        _ => shortened(&gpu.id, LONGEST_NAME),
-    }
+    let index = |gpu: &Gpu| Some(format!("{GPU}{}", gpu.index?));
+    let on_node = |gpu: &Gpu| {
+        let node = shortened(gpu.node.as_deref()?, LONGEST_NODE);
+        Some(format!("{node} {}", index(gpu)?))
+    };
+    let distinct = |name: &dyn Fn(&Gpu) -> Option<String>| {
+        let names: Option<Vec<_>> = gpus.iter().map(name).collect();
+        names.filter(|names| names.iter().collect::<BTreeSet<_>>().len() == names.len())
+    };
+    let by_id = || gpus.iter().map(|gpu| shortened(&gpu.id, LONGEST_NAME)).collect();
+    distinct(&index).or_else(|| distinct(&on_node)).unwrap_or_else(by_id)
 }
 
 /// The displayed name of a GPU.
@@ -133,7 +138,7 @@ pub(super) fn names_of(gpus: &[Gpu], ids: &[String]) -> Vec<String> {
     named.filter(|(gpu, _)| ids.contains(&gpu.id)).map(|(_, name)| name).collect()
 }
 
-/// Maximum number of ranges of GPUs, or of GPUs without an index, listed by name.
+/// Maximum number of nodes, of ranges of GPUs on one, or of GPUs without an index, listed by name.
 const LISTED: usize = 8;
 
 /// The GPUs with these IDs: `GPU 0–3, 7 of 8`.
@@ -151,22 +156,32 @@ pub(super) fn which(gpus: &[Gpu], ids: &[String]) -> String {
     if named.len() > 1 { format!("{text} of {}", all.len()) } else { text }
 }
 
-/// Names, with ranges of indexes.
+/// Names, with ranges of indexes on each node.
 fn listed(names: &[String]) -> String {
-    let index = |name: &String| name.strip_prefix("GPU ")?.parse::<u32>().ok();
-    let (prefix, parts) = match names.iter().map(index).collect::<Option<Vec<u32>>>() {
-        Some(mut indexes) => {
-            indexes.sort_unstable();
-            let ranges = indexes.chunk_by(|a, b| a.checked_add(1) == Some(*b));
-            ("GPU ", ranges.map(range).collect())
-        }
-        None => ("", names.to_vec()),
+    let index = |name: &String| {
+        let (node, index) = name.rsplit_once(GPU)?;
+        Some((node.to_owned(), index.parse::<u32>().ok()?))
     };
+    let Some(mut all) = names.iter().map(index).collect::<Option<Vec<_>>>() else {
+        return first_of(names, names.len());
+    };
+    all.sort_unstable();
+    let nodes = all.chunk_by(|(a, _), (b, _)| a == b).map(|node| {
+        let indexes: Vec<_> = node.iter().map(|(_, index)| *index).collect();
+        let ranges = indexes.chunk_by(|a, b| a.checked_add(1) == Some(*b)).map(range);
+        let name = node.first().map_or("", |(name, _)| name.as_str());
+        format!("{name}{GPU}{}", first_of(&ranges.collect::<Vec<_>>(), indexes.len()))
+    });
+    first_of(&nodes.collect::<Vec<_>>(), names.len())
+}
+
+/// The first of these parts, which are so many GPUs together.
+fn first_of(parts: &[String], gpus: usize) -> String {
     match parts.get(..LISTED) {
         Some(first) if parts.len() > LISTED => {
-            format!("{prefix}{} and others, {}", first.join(", "), names.len())
+            format!("{} and others, {gpus}", first.join(", "))
         }
-        _ => format!("{prefix}{}", parts.join(", ")),
+        _ => parts.join(", "),
     }
 }
 

@@ -127,6 +127,28 @@ fn diagnosis_promises_no_dollars() {
     assert!(full.contains("saves nothing by itself") && !full.contains("saves $"), "{full}");
 }
 
+/// GPUs of several nodes have the name of their node and the index on it, also where they are listed.
+#[test]
+fn equal_indexes_are_told_apart_by_node() {
+    let gpu = |index: u32, node: &str| {
+        let mut gpu = TestGpu::new(index, user_price("3"), &every_second(90, bouncing));
+        gpu.identity.attributes.insert("host.name".to_owned(), node.to_owned());
+        gpu.identity.name = format!("GPU-{node}-{index}");
+        gpu
+    };
+    let gpus = [gpu(0, "a"), gpu(1, "a"), gpu(2, "a"), gpu(0, "b"), gpu(1, "b"), gpu(2, "b")];
+    let input = input("train.csv", &gpus);
+    let mut report = Report::build(&input);
+    let some: Vec<_> = report.gpus.iter().skip(1).take(3).map(|gpu| gpu.id.clone()).collect();
+    assert_eq!(super::gpus::which(&report.gpus, &some), "a GPU 1–2, b GPU 0 of 6");
+    assert!(text(&input, &report, &TextOptions::default()).contains("\nb GPU 2  "));
+    // Without nodes, only IDs are distinct.
+    for gpu in &mut report.gpus {
+        gpu.node = None;
+    }
+    assert_eq!(super::gpus::which(&report.gpus, &some), "GPU-a-1, GPU-a-2, GPU-b-0 of 6");
+}
+
 /// Alike GPUs of a large fleet share a line, and each has its own on request.
 #[test]
 fn alike_gpus_of_large_fleet_share_a_line() {

@@ -3,6 +3,8 @@
 //! The number comes first, then what it is, why, and the action. `explanation.rs` has all of it. Must
 //! not depend on the combined savings.
 
+use phasemeter_meter::money::NanoUsd;
+
 use crate::report::model::{Gpu, Report};
 use crate::report::policies::{Range, Recommendation};
 use crate::report::value::Usd;
@@ -92,10 +94,10 @@ pub(super) fn amount(it: &Recommendation) -> String {
     match (it.kind, it.saving_usd) {
         ("risk", _) => "Risk".to_owned(),
         ("saving", _) if saves_nothing(it) => "Measure".to_owned(),
-        ("saving", Some(usd)) => fitting("Saves", &Dollars::of(usd.expected.0).short()),
-        ("saving", None) => fitting("Saves", &fraction()),
+        ("saving", Some(usd)) => saves(usd.expected.0),
+        ("saving", None) => fitting("Saves", &[fraction()]),
         _ if saves_nothing(it) => "Capacity".to_owned(),
-        _ => fitting("Frees", &fraction()),
+        _ => fitting("Frees", &[fraction()]),
     }
 }
 
@@ -105,15 +107,33 @@ pub(super) fn saves_nothing(it: &Recommendation) -> bool {
     it.saving_fraction.high <= 0.0
 }
 
-/// As much of it as fits the column of labels: without cents, then without the verb.
-fn fitting(verb: &str, amount: &str) -> String {
-    let whole = amount.split_once('.').map_or(amount, |(whole, _)| whole);
-    let candidates = [format!("{verb} {amount}"), format!("{verb} {whole}"), whole.to_owned()];
+fn saves(expected: NanoUsd) -> String {
+    let expected = Dollars::of(expected);
+    fitting("Saves", &[expected.short(), expected.whole()])
+}
+
+/// The first of these amounts that fits the column of labels, or the last one without the verb.
+fn fitting(verb: &str, amounts: &[String]) -> String {
+    let with_verb = amounts.iter().map(|amount| format!("{verb} {amount}"));
+    let mut candidates = with_verb.chain(amounts.last().cloned());
     let fits = |text: &String| text.chars().count() < WIDTH - WIDTH_OF_FACTS;
-    candidates.into_iter().find(fits).unwrap_or_else(|| verb.to_owned())
+    candidates.find(fits).unwrap_or_else(|| verb.to_owned())
 }
 
 /// A text up to its first full stop before a blank.
 fn first_sentence(text: &str) -> &str {
     text.find(". ").and_then(|end| text.get(..=end)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_without_cents_are_rounded() {
+        let saves = |millis: i128| saves(NanoUsd(millis * 1_000_000));
+        assert_eq!(saves(4_230), "Saves $4.23");
+        assert_eq!(saves(420_990), "Saves $421");
+        assert_eq!(saves(99_999_990), "$100,000");
+    }
 }
