@@ -3,7 +3,7 @@
 //!
 //! Must not depend on what is recommended.
 
-use phasemeter_policy::column::{correlation, mean};
+use phasemeter_policy::column::mean_correlation;
 use phasemeter_policy::{Gpu, Need};
 
 use crate::Waiting;
@@ -30,13 +30,10 @@ pub(crate) fn keep_step(a: &Waiting<'_>, b: &Waiting<'_>) -> bool {
 
 /// Whether GPUs that keep step wait in turn.
 pub(crate) fn is_seen(group: &[Waiting<'_>], step_seconds: f64) -> bool {
-    let after = |index| group.iter().skip(index + 1);
-    let pairs = group.iter().enumerate().flat_map(|(index, a)| after(index).map(move |b| (a, b)));
-    let correlations = pairs.map(|(a, b)| correlation(&a.gpu.utilization, &b.gpu.utilization));
-    let Some(correlations) = correlations.collect::<Option<Vec<_>>>() else { return false };
+    let columns: Vec<_> = group.iter().map(|it| it.gpu.utilization.as_slice()).collect();
     let shows_waits = |it: &Waiting<'_>| POINTS_PER_PERIOD * step_seconds <= it.period;
     let limit = if group.iter().all(shows_waits) { AT_ONCE } else { OPPOSED };
-    mean(&correlations).is_some_and(|mean| mean < limit)
+    mean_correlation(&columns).is_some_and(|mean| mean < limit)
 }
 
 /// Whether they are of different pods.

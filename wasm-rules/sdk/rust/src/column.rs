@@ -52,22 +52,33 @@ pub fn drift(column: &[f64], parts: usize) -> Option<(f64, f64)> {
     })
 }
 
-/// Returns the linear correlation of two columns, −1 to 1, where both were observed. `None` if one of them is
-/// constant.
+/// Returns the mean linear correlation of all pairs of columns, from −1 to 1, in one pass over each: the variance of
+/// the sum of normalized columns. An unobserved point counts as the mean. `None` if a column is constant, or if
+/// there are fewer than two.
 #[must_use]
-pub fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
-    let pairs = || a.iter().zip(b).filter(|(a, b)| !a.is_nan() && !b.is_nan());
-    let count = pairs().count() as f64;
-    let (of_a, of_b) = pairs().fold((0.0, 0.0), |(x, y), (a, b)| (x + a / count, y + b / count));
-    let (mut both, mut square_a, mut square_b) = (0.0, 0.0, 0.0);
-    for (a, b) in pairs() {
-        let (a, b) = (a - of_a, b - of_b);
-        both += a * b;
-        square_a += a * a;
-        square_b += b * b;
+pub fn mean_correlation(columns: &[&[f64]]) -> Option<f64> {
+    let mut sum = vec![0.0; columns.iter().map(|column| column.len()).max()?];
+    for column in columns {
+        let (mut total, mut squares, mut count) = (0.0, 0.0, 0.0);
+        for value in observed(column) {
+            total += value;
+            squares += value * value;
+            count += 1.0;
+        }
+        let mean = total / count;
+        let scale = 1.0 / (squares - mean * total).sqrt();
+        if !scale.is_finite() {
+            return None;
+        }
+        for (sum, value) in sum.iter_mut().zip(*column) {
+            if !value.is_nan() {
+                *sum += (value - mean) * scale;
+            }
+        }
     }
-    let correlation = both / (square_a * square_b).sqrt();
-    correlation.is_finite().then_some(correlation)
+    let count = columns.len() as f64;
+    let variance = sum.iter().map(|value| value * value).sum::<f64>();
+    (count > 1.0).then(|| (variance - count) / (count * (count - 1.0)))
 }
 
 /// Returns the duration in seconds of each contiguous period below `level`. An unobserved point ends
