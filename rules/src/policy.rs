@@ -123,10 +123,12 @@ impl Policy {
         &self.raw_settings
     }
 
-    /// Evaluates a recommender on a window; `None` if the policy is a pricer.
+    /// Evaluates a recommender on a window; `None` if the policy is a pricer. A saving on GPUs whose hours
+    /// are all paid for, used or not, is capacity.
     pub fn recommend(&self, window: &Window) -> Option<Evaluation<Response>> {
         let recommender = self.guest.contract.recommender()?;
-        Some(self.guest.evaluate_configured(|call| recommender.recommend(call, window)))
+        let evaluation = self.guest.evaluate_configured(|call| recommender.recommend(call, window));
+        Some(evaluation.map(|response| response.for_plans_of(window)))
     }
 
     /// Evaluates a pricer on a request; `None` if the policy is a recommender. The output is `None`

@@ -2,13 +2,15 @@
 //!
 //! Must not depend on which policy returned it, or on whether its saving is counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use phasemeter_meter::price::Plan;
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::savings::recommendation;
 pub use phasemeter_meter::savings::recommendation::{Saving, Target};
 
 use crate::lever::Lever;
+use crate::window::{Gpu, Window};
 
 /// A recommendation. Every bound named here has been validated.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,6 +135,26 @@ pub struct Response {
     pub recommendations: Vec<Recommendation>,
     /// At most 64.
     pub needs: Vec<Need>,
+}
+
+impl Response {
+    /// The same, with savings on GPUs whose hours are all paid for as capacity. A diagnosis, of which no saving
+    /// is expected, stays one.
+    pub(crate) fn for_plans_of(mut self, window: &Window) -> Self {
+        let is_committed = |gpu: &Gpu| {
+            gpu.price.as_ref().and_then(|price| price.plan).is_some_and(Plan::is_committed)
+        };
+        let committed: BTreeSet<_> =
+            window.gpus.iter().filter(|gpu| is_committed(gpu)).map(|gpu| gpu.id.as_str()).collect();
+        for it in &mut self.recommendations {
+            let saves =
+                it.kind == RecommendationKind::Saving && it.saving.expected > Fraction::ZERO;
+            if saves && it.gpus.iter().all(|id| committed.contains(id.as_str())) {
+                it.kind = RecommendationKind::Capacity;
+            }
+        }
+        self
+    }
 }
 
 impl Recommendation {

@@ -363,6 +363,28 @@ fn recommendations_are_exported_as_events() {
     assert_eq!(attributes["error.type"], "trap");
 }
 
+/// Of GPUs that are paid for either way, a saving is capacity, in the report and in its event.
+#[test]
+fn savings_on_purchased_gpus_are_capacity() {
+    let kind = |plan: &str| {
+        let files = PolicyFiles::new(&[("use", recommending("use", OCCUPANCY, [0.4, 0.4, 0.4]))]);
+        let run = files.audit(&["use"]).args(["--price", "8", "--plan", plan]);
+        let report = run.args(["--otlp-file", "otlp.jsonl"]).stdin(log(60)).report();
+        let captured = otlp::read(&fs::read_to_string(files.path("otlp.jsonl")).unwrap());
+        let event = otlp::attributes(&captured.events[0].attributes);
+        let kind = report["recommendations"][0]["kind"].as_str().unwrap().to_owned();
+        assert_eq!(event["phasemeter.recommendation.kind"], kind);
+        let saves = report["recommendations"][0]["saving_usd"]["high"] != "0.000000000";
+        (kind, saves, report["recommendations"][0]["saving_fraction"]["high"].as_f64())
+    };
+    for plan in ["owned", "reserved_1y", "reserved_3y"] {
+        assert_eq!(kind(plan), ("capacity".to_owned(), false, Some(0.4)));
+    }
+    for plan in ["on_demand", "spot"] {
+        assert_eq!(kind(plan), ("saving".to_owned(), true, Some(0.4)));
+    }
+}
+
 /// Dumped policy windows match the report.
 #[test]
 fn dumped_windows_match_report() {

@@ -23,6 +23,12 @@ impl Plan {
     pub const ALL: [Self; 5] =
         [Self::OnDemand, Self::Spot, Self::Reserved1y, Self::Reserved3y, Self::Owned];
 
+    /// Whether hours are paid for, used or not. Then using a GPU less frees capacity and saves no money.
+    #[must_use]
+    pub const fn is_committed(self) -> bool {
+        matches!(self, Self::Reserved1y | Self::Reserved3y | Self::Owned)
+    }
+
     /// The name on the command line and in telemetry.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

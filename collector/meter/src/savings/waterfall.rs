@@ -42,7 +42,7 @@ impl<'a> PricedGpu<'a> {
         tensor_measured: bool,
     ) -> Option<Self> {
         let (bill, waste) = (summary.accounts.all().cost, summary.waste);
-        let committed = matches!(plan, Some(Plan::Owned | Plan::Reserved1y | Plan::Reserved3y));
+        let committed = plan.is_some_and(Plan::is_committed);
         Some(Self { id, rate: summary.rate?, bill, waste, tensor_measured, committed })
     }
 

@@ -29,7 +29,7 @@ use super::price_tag::PriceTag;
 use super::prices::{earlier, total_range, unpriced, unpriced_reason};
 use super::value::{Seconds, Usd, Utc};
 
-/// Attributes that name the node of a GPU, the first one it has.
+/// Attributes that name the node of a GPU, in order of preference.
 const NODE: [&str; 2] = ["host.name", "log.file.name"];
 
 impl Report {

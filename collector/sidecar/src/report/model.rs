@@ -97,7 +97,7 @@ pub struct Gpu {
     pub uuid: Option<String>,
     /// Its index on the host.
     pub index: Option<u32>,
-    /// Its host, or the log that it is from if there are several; `None` if there is only one.
+    /// Its host, or the log that it is from if there are several; `None` if unknown.
     pub node: Option<String>,
     /// Its model, as reported by the driver.
     pub model: Option<String>,

@@ -1,5 +1,5 @@
-//! GPUs that wait in turn: late input makes the GPUs of a job wait at once, a pipeline one stage after the
-//! other.
+//! GPUs that wait in turn: if input is late, all GPUs of a job wait at the same time; the stages of a pipeline
+//! wait one after another.
 //!
 //! Must not depend on what is recommended.
 
@@ -8,47 +8,45 @@ use phasemeter_policy::{Gpu, Need};
 
 use crate::Waiting;
 
-/// Difference of periods, relative to the longer, up to which GPUs may keep step. An assumption.
+/// Difference of periods, relative to the longer, up to which they are the same. An assumption.
 const SAME_PERIOD: f64 = 0.02;
 
-/// Correlation of utilization below which GPUs do not wait at once: 1 if they do, 0 if they have nothing in
-/// common. An assumption.
+/// Mean correlation of utilization below which GPUs do not wait at the same time: 1 if they all do, 0 if their
+/// waits are unrelated. An assumption.
 const AT_ONCE: f64 = 0.5;
 
-/// The same, if points are too long to show each wait: what remains of them in the means of points has the same
-/// sign, unless GPUs wait in turn. An assumption.
+/// The same, if points are too long to show each wait: their means still rise and fall together if the waits
+/// coincide. An assumption.
 const OPPOSED: f64 = -0.1;
 
 /// Points per period that show each wait.
 const POINTS_PER_PERIOD: f64 = 4.0;
 
-/// Whether they may be stages of one job: alike, with one period, and nothing shows that their jobs are separate.
-pub(crate) fn keep_step(a: &Waiting<'_>, b: &Waiting<'_>) -> bool {
-    let same_period = (a.period - b.period).abs() <= SAME_PERIOD * a.period.max(b.period);
-    same_period && a.gpu.is_alike(b.gpu) && !are_separate(a.gpu, b.gpu)
+/// Whether they may be stages of one job: alike, with the same period, and not known to be of separate jobs.
+pub(crate) fn have_same_period(a: &Waiting<'_>, b: &Waiting<'_>) -> bool {
+    let is_same = (a.period - b.period).abs() <= SAME_PERIOD * a.period.max(b.period);
+    let are_separate = pod(a.gpu).zip(pod(b.gpu)).is_some_and(|(a, b)| a != b);
+    is_same && a.gpu.is_alike(b.gpu) && !are_separate
 }
 
-/// Whether GPUs that keep step wait in turn.
-pub(crate) fn is_seen(group: &[Waiting<'_>], step_seconds: f64) -> bool {
+/// Whether GPUs with the same period wait one after another. `step_seconds` is that of the window.
+pub(crate) fn wait_in_turn(group: &[Waiting<'_>], step_seconds: f64) -> bool {
     let columns: Vec<_> = group.iter().map(|it| it.gpu.utilization.as_slice()).collect();
     let shows_waits = |it: &Waiting<'_>| POINTS_PER_PERIOD * step_seconds <= it.period;
     let limit = if group.iter().all(shows_waits) { AT_ONCE } else { OPPOSED };
     mean_correlation(&columns).is_some_and(|mean| mean < limit)
 }
 
-/// Whether they are of different pods.
-fn are_separate(a: &Gpu, b: &Gpu) -> bool {
-    let attribute = |gpu: &Gpu, name| gpu.attribute(name).map(str::to_owned);
-    let pod = |gpu: &Gpu| attribute(gpu, "k8s.pod.uid").or_else(|| attribute(gpu, "k8s.pod.name"));
-    pod(a).zip(pod(b)).is_some_and(|(a, b)| a != b)
+fn pod(gpu: &Gpu) -> Option<&str> {
+    gpu.attribute("k8s.pod.uid").or_else(|| gpu.attribute("k8s.pod.name"))
 }
 
 /// What tells stages of a pipeline from separate jobs.
 pub(crate) fn need(group: &[Waiting<'_>]) -> Need {
     Need::new(
         "k8s.pod.name",
-        "they wait in turn, not at once: the pod of each tells stages of one pipeline, where each waits for \
-         another, from separate jobs with late input",
+        "they wait one after another, not at the same time: the pod of each tells stages of one pipeline, which \
+         wait for each other, from separate jobs with late input",
         group.iter().map(|waiting| waiting.gpu),
     )
 }
@@ -60,7 +58,7 @@ mod tests {
 
     use crate::{DataLoading, Settings};
 
-    /// The same utilization, so many seconds later.
+    /// The same utilization, by a number of points later.
     fn later(gpu: &Gpu, points: usize) -> Gpu {
         let mut later = gpu.clone();
         later.id += "-later";

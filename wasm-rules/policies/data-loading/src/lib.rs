@@ -85,18 +85,12 @@ impl Recommender for DataLoading {
             };
             (waiting.lost >= settings.min_lost && waiting.is_seen()).then_some(waiting)
         });
-        let waiting: Vec<_> = waiting.collect();
         // A loader feeds all GPUs of a job alike. Several that wait may be another job.
-        let alike = |gpu: &Gpu| waiting.iter().filter(|it| it.gpu.is_alike(gpu)).count();
-        let alone: Vec<_> = observed
-            .iter()
-            .filter(|gpu| {
-                alike(gpu) == 1 && observed.iter().any(|it| gpu.is_alike(it) && is_full(it))
-            })
-            .map(|gpu| &gpu.id)
-            .collect();
         let (alone, together): (Vec<_>, Vec<_>) =
-            waiting.into_iter().partition(|waiting| alone.contains(&&waiting.gpu.id));
+            groups(waiting, |a, b| a.gpu.is_alike(b.gpu)).into_iter().partition(|alike| {
+                let is_full = |gpu: &&Gpu| gpu.is_alike(alike[0].gpu) && is_full(gpu);
+                alike.len() == 1 && observed.iter().any(is_full)
+            });
         let similar = |a: &Waiting<'_>, b: &Waiting<'_>| {
             (a.duty_cycle - b.duty_cycle).abs() <= SIMILAR
                 && (a.lost - b.lost).abs() <= SIMILAR
@@ -104,12 +98,12 @@ impl Recommender for DataLoading {
                 && a.can_decode() == b.can_decode()
                 && a.gpu.is_alike(b.gpu)
         };
-        let mut recommendations: Vec<_> = alone.iter().map(inspect).collect();
+        let mut recommendations: Vec<_> = alone.iter().flatten().map(inspect).collect();
         let mut needs = Vec::new();
-        let keeping_step = groups(together, in_turn::keep_step);
-        let (in_turn, late): (Vec<_>, Vec<_>) = keeping_step
+        let same_period = groups(together.into_iter().flatten(), in_turn::have_same_period);
+        let (in_turn, late): (Vec<_>, Vec<_>) = same_period
             .into_iter()
-            .partition(|group| in_turn::is_seen(group, window.step_seconds));
+            .partition(|group| in_turn::wait_in_turn(group, window.step_seconds));
         needs.extend(in_turn.iter().map(|group| in_turn::need(group)));
         for group in groups(late.into_iter().flatten(), similar) {
             recommendations.extend(recommend(&group));

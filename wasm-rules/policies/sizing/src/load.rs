@@ -307,11 +307,11 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
         Action::Balance => (
             "sizing.balance",
             "other",
-            "Balance the GPUs of this job",
+            "Balance the load of these GPUs",
             "If they are stages of a pipeline, move layers to the GPUs that wait, or use more and smaller \
              micro-batches."
                 .to_owned(),
-            "Other GPUs of its node are busier: if they have one job, these wait for them.".to_owned(),
+            "Other GPUs of the node are busier: if all have one job, these wait for the slowest.".to_owned(),
         ),
     };
     // Of a service, demand decides how much of the waste is idle.

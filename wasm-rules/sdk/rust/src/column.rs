@@ -52,9 +52,10 @@ pub fn drift(column: &[f64], parts: usize) -> Option<(f64, f64)> {
     })
 }
 
-/// Returns the mean linear correlation of all pairs of columns, from −1 to 1, in one pass over each: the variance of
-/// the sum of normalized columns. An unobserved point counts as the mean. `None` if a column is constant, or if
-/// there are fewer than two.
+/// Returns the mean linear correlation of all pairs of columns, from −1 to 1. An unobserved point counts as the
+/// mean. `None` if a column is constant, or if there are fewer than two.
+///
+/// Computed from the sum of the normalized columns, in time linear in the number of columns.
 #[must_use]
 pub fn mean_correlation(columns: &[&[f64]]) -> Option<f64> {
     let mut sum = vec![0.0; columns.iter().map(|column| column.len()).max()?];
@@ -77,8 +78,8 @@ pub fn mean_correlation(columns: &[&[f64]]) -> Option<f64> {
         }
     }
     let count = columns.len() as f64;
-    let variance = sum.iter().map(|value| value * value).sum::<f64>();
-    (count > 1.0).then(|| (variance - count) / (count * (count - 1.0)))
+    let squares = sum.iter().map(|value| value * value).sum::<f64>();
+    (count > 1.0).then(|| (squares - count) / (count * (count - 1.0)))
 }
 
 /// Returns the duration in seconds of each contiguous period below `level`. An unobserved point ends
@@ -95,6 +96,25 @@ mod tests {
     use super::*;
 
     const NAN: f64 = f64::NAN;
+
+    #[test]
+    fn mean_correlation_is_of_all_pairs() {
+        let (rising, falling) = ([1.0, 2.0, 3.0, 6.0], [-2.0, -4.0, -6.0, -12.0]);
+        let near = |columns: &[&[f64]], expected: f64| {
+            let found = mean_correlation(columns).unwrap();
+            assert!((found - expected).abs() < 1e-9, "{found}");
+        };
+        near(&[&rising, &rising], 1.0);
+        near(&[&rising, &falling], -1.0);
+        // One pair of three rises and falls together.
+        near(&[&rising, &rising, &falling], -1.0 / 3.0);
+        near(&[&[1.0, -1.0, 1.0, -1.0], &[1.0, 1.0, -1.0, -1.0]], 0.0);
+        // An unobserved point of one column adds nothing to its sum.
+        near(&[&[1.0, NAN, -1.0], &[1.0, 0.0, -1.0]], 1.0);
+        for columns in [&[&rising[..]][..], &[&rising, &[3.0; 4]], &[&[NAN; 4], &rising], &[]] {
+            assert_eq!(mean_correlation(columns), None);
+        }
+    }
 
     #[test]
     fn statistics_ignore_unobserved_points() {

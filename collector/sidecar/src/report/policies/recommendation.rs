@@ -7,7 +7,7 @@ use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::savings::recommendation::Target;
 use phasemeter_meter::savings::waterfall::PricedGpu;
 use phasemeter_rules::policy::Policy;
-use phasemeter_rules::recommendation::{self, RecommendationKind};
+use phasemeter_rules::recommendation;
 use serde::Serialize;
 
 use super::Range;
@@ -20,8 +20,7 @@ pub struct Recommendation {
     pub policy: String,
     /// The policy's code for it.
     pub code: String,
-    /// `saving`, `risk` or `capacity`. Only savings count in dollars. A saving on GPUs whose hours are all
-    /// paid for is capacity.
+    /// `saving`, `risk` or `capacity`. Only savings count in dollars.
     pub kind: &'static str,
     /// `low`, `medium` or `high`.
     pub effort: &'static str,
@@ -45,8 +44,8 @@ pub struct Recommendation {
     pub evidence: BTreeMap<String, Evidence>,
     /// Saving, as a fraction of the bill of these GPUs.
     pub saving_fraction: Range<f64>,
-    /// The same in dollars, of the GPUs whose hours are not paid for anyway; `None` if one of these GPUs has
-    /// no price.
+    /// The same in dollars, of the GPUs whose hours are not committed; `None` if one of these GPUs has no
+    /// price.
     pub saving_usd: Option<Range<Usd>>,
     /// Whether it contributes to the savings: on at least one GPU, no other recommendation for the
     /// same target saves more.
@@ -124,18 +123,13 @@ impl Recommendation {
     ) -> Self {
         let of = |id: &String| priced.iter().find(|gpu| gpu.id == id);
         let gpus: Option<Vec<_>> = returned.gpus.iter().map(of).collect();
-        // Hours that are paid for, used or not, save nothing.
-        let is_committed = gpus.as_ref().is_some_and(|gpus| gpus.iter().all(|gpu| gpu.committed));
         let paid_by_use = |gpu: &&&PricedGpu<'_>| !gpu.committed;
         let bill = gpus.map(|gpus| gpus.iter().filter(paid_by_use).map(|gpu| gpu.bill).sum());
         let usd = bill.map(|bill: NanoUsd| returned.saving.map(|fraction| fraction.part_of(bill)));
         Self {
             policy: policy.manifest().name.clone(),
             code: returned.code.clone(),
-            kind: match returned.kind {
-                RecommendationKind::Saving if is_committed => RecommendationKind::Capacity.name(),
-                kind => kind.name(),
-            },
+            kind: returned.kind.name(),
             effort: returned.effort.name(),
             reversible: returned.reversible,
             target: returned.target.name(),

@@ -25,8 +25,8 @@ const FULL_PPM: u32 = 1_000_000;
 /// Share of the bill from which waste is reported: 1 in 20.
 const REPORTED_FROM: i128 = 20;
 
-/// Share of its GPUs' waste that a recommendation must save at best, or else it is about something smaller:
-/// a quarter.
+/// Share of the waste of a GPU that the high saving of a recommendation must reach to cover it. A recommendation
+/// without a saving covers it too.
 const COVERS: f64 = 0.25;
 
 /// Waste of one category on the GPUs without a recommendation for it: of those with a price, or without.
