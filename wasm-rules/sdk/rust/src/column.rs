@@ -52,34 +52,41 @@ pub fn drift(column: &[f64], parts: usize) -> Option<(f64, f64)> {
     })
 }
 
-/// Returns the mean linear correlation of all pairs of columns, from −1 to 1. An unobserved point counts as the
-/// mean. `None` if a column is constant, or if there are fewer than two.
+/// Points that a correlation is computed from, at most.
+const CORRELATED_POINTS: usize = 128;
+
+/// Returns the mean covariance of all pairs of columns, relative to their mean variance: 1 if all rise and fall
+/// by the same amounts, 0 if they are unrelated, at least −1. Points that are unobserved in one column are left
+/// out. `None` if all are constant, or if there are fewer than two columns.
 ///
-/// Computed from the sum of the normalized columns, in time linear in the number of columns.
+/// Computed from the variance of the sum of the columns, at points that are spread irregularly, so that they
+/// meet every part of a cycle.
 #[must_use]
 pub fn mean_correlation(columns: &[&[f64]]) -> Option<f64> {
-    let mut sum = vec![0.0; columns.iter().map(|column| column.len()).max()?];
-    for column in columns {
-        let (mut total, mut squares, mut count) = (0.0, 0.0, 0.0);
-        for value in observed(column) {
-            total += value;
-            squares += value * value;
-            count += 1.0;
+    let length = columns.iter().map(|column| column.len()).min()?;
+    let parts = length.min(CORRELATED_POINTS);
+    let count = columns.len() as f64;
+    let mut points = 0.0;
+    let mut own = vec![(0.0, 0.0); columns.len()];
+    let (mut total, mut squares) = (0.0, 0.0);
+    for part in 0..parts {
+        let (start, end) = (part * length / parts, (part + 1) * length / parts);
+        let point = start + part * part % (end - start);
+        let sum: f64 = columns.iter().map(|column| column[point]).sum();
+        if sum.is_nan() {
+            continue;
         }
-        let mean = total / count;
-        let scale = 1.0 / (squares - mean * total).sqrt();
-        if !scale.is_finite() {
-            return None;
-        }
-        for (sum, value) in sum.iter_mut().zip(*column) {
-            if !value.is_nan() {
-                *sum += (value - mean) * scale;
-            }
+        points += 1.0;
+        total += sum;
+        squares += sum * sum;
+        for (own, column) in own.iter_mut().zip(columns) {
+            own.0 += column[point];
+            own.1 += column[point] * column[point];
         }
     }
-    let count = columns.len() as f64;
-    let squares = sum.iter().map(|value| value * value).sum::<f64>();
-    (count > 1.0).then(|| (squares - count) / (count * (count - 1.0)))
+    let variance = |(total, squares): (f64, f64)| squares - total * total / points;
+    let own: f64 = own.into_iter().map(variance).sum();
+    (count > 1.0 && own > 0.0).then(|| (variance((total, squares)) / own - 1.0) / (count - 1.0))
 }
 
 /// Returns the duration in seconds of each contiguous period below `level`. An unobserved point ends
@@ -99,7 +106,7 @@ mod tests {
 
     #[test]
     fn mean_correlation_is_of_all_pairs() {
-        let (rising, falling) = ([1.0, 2.0, 3.0, 6.0], [-2.0, -4.0, -6.0, -12.0]);
+        let (rising, falling) = ([1.0, 2.0, 3.0, 6.0], [-1.0, -2.0, -3.0, -6.0]);
         let near = |columns: &[&[f64]], expected: f64| {
             let found = mean_correlation(columns).unwrap();
             assert!((found - expected).abs() < 1e-9, "{found}");
@@ -109,9 +116,9 @@ mod tests {
         // One pair of three rises and falls together.
         near(&[&rising, &rising, &falling], -1.0 / 3.0);
         near(&[&[1.0, -1.0, 1.0, -1.0], &[1.0, 1.0, -1.0, -1.0]], 0.0);
-        // An unobserved point of one column adds nothing to its sum.
-        near(&[&[1.0, NAN, -1.0], &[1.0, 0.0, -1.0]], 1.0);
-        for columns in [&[&rising[..]][..], &[&rising, &[3.0; 4]], &[&[NAN; 4], &rising], &[]] {
+        // Only points that are observed in both.
+        near(&[&[NAN, 1.0, -1.0, -1.0], &[-1.0, 1.0, NAN, -1.0]], 1.0);
+        for columns in [&[&rising[..]][..], &[&[3.0; 4], &[4.0; 4]], &[&[NAN; 4], &rising], &[]] {
             assert_eq!(mean_correlation(columns), None);
         }
     }
