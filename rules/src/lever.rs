@@ -67,6 +67,23 @@ impl Lever {
         self.0 == "measure"
     }
 
+    /// Whether it changes on which GPUs the work runs: of such levers, a GPU needs one.
+    #[must_use]
+    pub fn moves_work(self) -> bool {
+        const MOVES: [&str; 9] = [
+            "bin_pack",
+            "consolidate",
+            "larger_gpu",
+            "mig",
+            "mps",
+            "replicas",
+            "smaller_gpu",
+            "smaller_instance",
+            "time_slicing",
+        ];
+        MOVES.contains(&self.0)
+    }
+
     /// Its name in policies, reports and telemetry.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -104,6 +121,13 @@ mod tests {
             assert_eq!(lever.to_string(), lever.name());
         }
         assert_eq!("".parse::<Lever>(), Err(ParseLeverError));
+    }
+
+    #[test]
+    fn work_moves_to_other_gpus() {
+        let count = Lever::ALL.into_iter().filter(|lever| lever.moves_work()).count();
+        assert_eq!(count, 9, "each is a lever");
+        assert!(!Lever("spot").moves_work() && !Lever("batch").moves_work());
     }
 
     #[test]

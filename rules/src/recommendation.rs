@@ -161,8 +161,9 @@ impl Recommendation {
     /// The part that savings are computed from. `policy` is the name of the policy.
     #[must_use]
     pub fn for_savings<'a>(&'a self, policy: &'a str) -> recommendation::Recommendation<'a> {
-        let Self { ref code, target, saving, ref gpus, kind, .. } = *self;
+        let Self { ref code, target, saving, ref gpus, kind, lever, .. } = *self;
         let is_saving = kind == RecommendationKind::Saving;
-        recommendation::Recommendation { policy, code, target, saving, gpus, is_saving }
+        let moves_work = lever.moves_work();
+        recommendation::Recommendation { policy, code, target, saving, gpus, is_saving, moves_work }
     }
 }

@@ -52,28 +52,45 @@ pub(crate) fn check(report: &Value, id: &str) {
     }
 }
 
-/// Whether waste of a category above 5% of the bill, on GPUs without a recommendation on it, is named with
-/// what is missing.
+/// Whether waste of a category above 5% of the bill that recommendations leave is named, with its GPUs and with what
+/// is missing.
 fn is_said(report: &Value, category: &str) -> bool {
-    let covers = |it: &&Value| it["target"] == category || it["kind"] == "risk";
-    let covered: Vec<&Value> = list(&report["recommendations"])
-        .iter()
-        .filter(covers)
-        .flat_map(|it| list(&it["gpus"]))
-        .collect();
+    let on_it = |it: &&Value| it["target"] == category;
+    let recommendations: Vec<&Value> =
+        list(&report["recommendations"]).iter().filter(on_it).collect();
     let cost = |value: &Value| nanos(value).unwrap_or_default();
     let gpus = list(&report["gpus"]).iter();
     let bill: i128 = gpus.clone().map(|gpu| cost(&gpu["cost_usd"])).sum();
-    let left = gpus.filter(|gpu| !gpu["cost_usd"].is_null() && !covered.contains(&&gpu["id"]));
-    let waste: i128 = left.map(|gpu| cost(&gpu["waste_by_category_usd"][category])).sum();
+    let left = gpus.filter(|gpu| !gpu["cost_usd"].is_null()).map(|gpu| {
+        let (waste, bill) =
+            (cost(&gpu["waste_by_category_usd"][category]) as f64, cost(&gpu["cost_usd"]) as f64);
+        let own = recommendations.iter().filter(|it| list(&it["gpus"]).contains(&gpu["id"]));
+        waste - own.map(|it| covered(it, waste, bill)).fold(0.0, f64::max)
+    });
+    let left: f64 = left.filter(|left| *left > 0.0).sum();
     let is_named = list(&report["uncovered_waste"]).iter().any(|it| {
         it["category"] == category
             && !list(&it["missing"]).is_empty()
             && !list(&it["gpus"]).is_empty()
+            && (it["usd"].is_null() || cost(&it["usd"]) as f64 >= 0.999 * left)
     });
-    let is_small =
-        waste * 20 <= bill && (category != "idle" || idle_without_price(report, &covered) <= 0.05);
+    let all = list(&report["recommendations"]).iter().filter(on_it);
+    let covered: Vec<&Value> = all.flat_map(|it| list(&it["gpus"])).collect();
+    let is_small = left <= 0.05 * bill as f64 + 1.0
+        && (category != "idle" || idle_without_price(report, &covered) <= 0.05);
     is_small || is_named
+}
+
+/// The waste that a recommendation is about: time that is certainly free is only that time, what needs a trial is
+/// all of it if it may save half, and a cause without a number all of it.
+fn covered(it: &Value, waste: f64, bill: f64) -> f64 {
+    let [low, high] = ["low", "high"].map(|name| it["saving_fraction"][name].as_f64().unwrap());
+    let is_trial = low == 0.0 && 2.0 * high * bill >= 0.999 * waste;
+    match it["kind"].as_str().unwrap() {
+        "capacity" if high == 0.0 => 0.0,
+        "saving" | "capacity" if high > 0.0 && !is_trial => high * bill,
+        _ => waste,
+    }
 }
 
 /// Share of the time of GPUs without a price that those without a recommendation are idle. Below 10% of
@@ -113,6 +130,9 @@ fn promise(report: &Value, it: &Value) -> Result<(), &'static str> {
     if gpus.iter().any(|gpu| is_committed(&gpu["price"])) {
         return Err("committed GPUs free capacity only");
     }
+    if !is_of_lowest_price(&gpus, it) {
+        return Err("more than at the lowest price of its estimate");
+    }
     if target == "idle" && RELEASE.contains(&lever) {
         return release(&gpus, low);
     }
@@ -144,6 +164,22 @@ fn release(gpus: &[&Value], low: f64) -> Result<(), &'static str> {
         return Err("more than the time that was idle");
     }
     Ok(())
+}
+
+/// The low saving in dollars is of a bill at the lowest price that an estimate was selected from.
+fn is_of_lowest_price(gpus: &[&Value], it: &Value) -> bool {
+    let rate = |value: &Value| nanos(value).unwrap_or_default() as f64;
+    let lowest = gpus.iter().map(|gpu| {
+        let paid = rate(&gpu["rate_usd_per_gpu_hour"]).max(1.0);
+        let share = match &gpu["price"]["estimate"] {
+            Value::Null => 1.0,
+            estimate => (rate(&estimate["low_usd_per_gpu_hour"]) / paid).min(1.0),
+        };
+        rate(&gpu["cost_usd"]) * share
+    });
+    let low = it["saving_fraction"]["low"].as_f64().unwrap();
+    let most = low * lowest.sum::<f64>();
+    nanos(&it["saving_usd"]["low"]).is_none_or(|usd| usd as f64 <= most * 1.000_001 + 100.0)
 }
 
 /// The price that the book lists, for the same provider, region, instance type and model.

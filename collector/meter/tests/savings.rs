@@ -36,9 +36,11 @@ fn gpu(id: &str, bill: i128, [starvation, idle, underload]: [i128; 3]) -> Priced
         id,
         rate: rate("3"),
         bill: usd(bill),
+        lowest_bill: usd(bill),
         waste,
         tensor_measured: false,
         committed: false,
+        is_day_observed: true,
     }
 }
 
@@ -51,7 +53,15 @@ fn recommendation<'a>(
 ) -> Recommendation<'a> {
     let high = fraction((expected * 2.0).min(1.0));
     let saving = Saving { low: Fraction::ZERO, expected: fraction(expected), high };
-    Recommendation { policy: "test", code, target, saving, gpus, is_saving: true }
+    Recommendation {
+        policy: "test",
+        code,
+        target,
+        saving,
+        gpus,
+        is_saving: true,
+        moves_work: false,
+    }
 }
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -70,7 +80,7 @@ fn utilization_40_and_rate_60_percent_combine_to_76() {
     assert_eq!(savings.total.usd.expected, usd(76));
     assert_eq!(savings.naive_sum, fraction(0.4).plus(fraction(0.6)));
     // $3 × 24 × 30 = $2,160 per month.
-    assert_eq!(savings.monthly_usd.expected.to_string(), "1641.600000000");
+    assert_eq!(savings.monthly_usd.unwrap().expected.to_string(), "1641.600000000");
     // High: 80% by utilization, of which only 50% is waste, and a rate of zero.
     assert_eq!(savings.utilization.fraction.high, fraction(0.5));
     assert_eq!(savings.total.fraction.high, Fraction::ONE);
@@ -146,6 +156,51 @@ fn throughput_counts_only_if_tensor_activity_is_measured() {
     assert_eq!(savings.utilization.fraction, Saving::default());
 }
 
+/// A GPU is shared or replaced, not both, whatever the targets.
+#[test]
+fn alternatives_on_different_targets_do_not_add_up() {
+    let a = names(&["a"]);
+    let moves = |it| Recommendation { moves_work: true, ..it };
+    let recommendations = [
+        moves(recommendation("divide", IDLE, 0.2, &a)),
+        moves(recommendation("smaller", Target::Rate, 0.3, &a)),
+        recommendation("spot", Target::Rate, 0.1, &a),
+    ];
+    let savings = Savings::of(&[gpu("a", 100, [0, 90, 0])], &recommendations).unwrap();
+    assert_eq!(savings.counted, [false, true, false]);
+    assert_eq!(savings.total.usd.expected, usd(30));
+    // The waste caps the larger promise.
+    let savings = Savings::of(
+        &[gpu("a", 100, [0, 90, 0])],
+        &[
+            moves(recommendation("divide", IDLE, 0.2, &a)),
+            moves(recommendation("balance", STARVATION, 0.3, &a)),
+        ],
+    );
+    assert_eq!(savings.unwrap().total.usd.expected, usd(20));
+}
+
+#[test]
+fn estimated_price_promises_no_more_than_its_lowest() {
+    let a = names(&["a"]);
+    let saving = Estimate::of(fraction(0.5));
+    let release = Recommendation { saving, ..recommendation("release", IDLE, 0.5, &a) };
+    let estimated = PricedGpu { lowest_bill: usd(60), ..gpu("a", 100, [0, 90, 0]) };
+    let savings = Savings::of(&[estimated], &[release]).unwrap();
+    assert_eq!(savings.total.usd, Estimate { low: usd(30), expected: usd(50), high: usd(50) });
+}
+
+#[test]
+fn month_is_of_gpus_that_were_observed_for_a_day() {
+    let both = names(&["a", "b"]);
+    let spot = [recommendation("spot", Target::Rate, 0.5, &both)];
+    let short = |id| PricedGpu { is_day_observed: false, ..gpu(id, 100, [0; 3]) };
+    let monthly = |gpus: &[PricedGpu<'_>]| Savings::of(gpus, &spot).unwrap().monthly_usd;
+    assert_eq!(monthly(&[short("a"), short("b")]), None);
+    // $3 × 24 × 30 = $2,160 per month.
+    assert_eq!(monthly(&[gpu("a", 100, [0; 3]), short("b")]).unwrap().expected, usd(1_080));
+}
+
 #[test]
 fn zero_bill_has_no_savings() {
     let a = names(&["a"]);
@@ -186,7 +241,8 @@ struct OwnedRecommendation {
 impl OwnedRecommendation {
     fn borrowed(&self) -> Recommendation<'_> {
         let Self { policy, code, target, saving, ref gpus } = *self;
-        Recommendation { policy, code, target, saving, gpus, is_saving: true }
+        let moves_work = code == "one";
+        Recommendation { policy, code, target, saving, gpus, is_saving: true, moves_work }
     }
 }
 
@@ -231,9 +287,11 @@ fn any_gpus() -> impl Strategy<Value = Vec<PricedGpu<'static>>> {
                 id,
                 rate,
                 bill: waste.sum() + useful,
+                lowest_bill: waste.sum(),
                 waste,
                 tensor_measured,
                 committed: false,
+                is_day_observed: !tensor_measured,
             }
         });
         gpus.collect()
@@ -301,7 +359,7 @@ proptest! {
         for saved in [&savings.utilization, &savings.throughput, &savings.rate, &savings.total] {
             prop_assert!(is_ordered(saved.usd) && is_ordered(saved.fraction));
         }
-        prop_assert!(is_ordered(savings.monthly_usd));
+        prop_assert!(savings.monthly_usd.is_none_or(is_ordered));
     }
 
     /// Dollars of GPUs sum to the fleet's. Categories add up to at least their combined saving. The

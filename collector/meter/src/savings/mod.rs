@@ -19,7 +19,6 @@ use self::fraction::Fraction;
 use self::recommendation::{Recommendation, Saving, Target};
 use self::waterfall::{PricedGpu, Step, Waterfall};
 use crate::money::NanoUsd;
-use crate::projection::Projection;
 use crate::waste::WasteCategory;
 
 /// The savings of a fleet.
@@ -39,8 +38,9 @@ pub struct Savings {
     pub rate: Saved,
     /// The combined saving; at most the bill.
     pub total: Saved,
-    /// The combined saving per month of 24 × 30 hours, if every GPU is kept.
-    pub monthly_usd: Estimate<NanoUsd>,
+    /// The combined saving per month of 24 × 30 hours of the GPUs that were observed for a day, if they are kept;
+    /// `None` if none was.
+    pub monthly_usd: Option<Estimate<NanoUsd>>,
     /// Whether any saving was capped.
     pub capped: bool,
     /// Sum of all expected fractions, which may exceed one. Shown for comparison only.
@@ -68,10 +68,8 @@ impl Savings {
         let on = |target| fleet.saved(|step| step.target == target, |gpu| gpu.on(target));
         let is_waste = |step: &Step| matches!(step.target, Target::Waste(_));
         let total = fleet.saved(|_| true, Waterfall::total);
-        let monthly = |gpu: &Waterfall| {
-            let cost = Projection::of(gpu.rate.hourly()).monthly;
-            gpu.total().map(|fraction| fraction.part_of(cost))
-        };
+        let mut monthly = fleet.gpus.iter().filter_map(|gpu| gpu.monthly_usd).peekable();
+        let monthly_usd = monthly.peek().is_some().then(|| sum(monthly));
         let capped = fleet.steps().any(Step::capped);
         Some(Self {
             waste: gpus.iter().map(|gpu| gpu.waste.sum()).sum(),
@@ -79,7 +77,7 @@ impl Savings {
             utilization: fleet.saved(is_waste, Waterfall::utilization),
             throughput: on(Target::Throughput),
             rate: on(Target::Rate),
-            monthly_usd: sum(fleet.gpus.iter().map(monthly)),
+            monthly_usd,
             capped,
             naive_sum: fleet.mean(|gpu| Estimate::of(gpu.naive_sum)).expected,
             counted: (0..recommendations.len())
@@ -123,7 +121,7 @@ impl Fleet {
     ) -> Saved {
         let counted = self.steps().filter(|step| step.saves() && steps(step));
         let sources: BTreeSet<_> = counted.map(|step| step.recommendation).collect();
-        let usd = |gpu: &Waterfall| fraction(gpu).map(|fraction| fraction.part_of(gpu.bill));
+        let usd = |gpu: &Waterfall| gpu.usd(fraction(gpu));
         Saved {
             sources: sources.into_iter().collect(),
             usd: sum(self.gpus.iter().map(usd)),

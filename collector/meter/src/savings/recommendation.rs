@@ -57,4 +57,7 @@ pub struct Recommendation<'a> {
     pub gpus: &'a [String],
     /// Whether it reduces the bill. If not, it prevents a loss or frees capacity, and never counts.
     pub is_saving: bool,
+    /// Whether it changes on which GPUs the work runs. Such recommendations are alternatives: a GPU that is shared
+    /// is not replaced as well.
+    pub moves_work: bool,
 }

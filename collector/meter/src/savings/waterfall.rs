@@ -1,6 +1,7 @@
 //! The savings waterfall of one GPU: the remaining bill after each recommendation that counts.
 //!
-//! Recommendations for one target compete: only the one with the largest expected saving counts.
+//! Recommendations for one target compete: only the one with the largest expected saving counts. So do
+//! those that move the work to other GPUs, whatever their targets.
 //! The saving of each waste category is capped by its waste. Several categories combine to at most
 //! the sum of their savings, and so to at most all waste, without another cap. Must not depend on
 //! other GPUs.
@@ -11,8 +12,10 @@ use super::estimate::Estimate;
 use super::fraction::Fraction;
 use super::recommendation::{Recommendation, Saving, Target};
 use crate::money::{NanoUsd, Rate};
-use crate::price::Plan;
+use crate::price::{Plan, Price};
+use crate::projection::Projection;
 use crate::summary::Summary;
+use crate::units::Nanos;
 use crate::waste::WasteByCategory;
 
 /// A GPU with a price. Without one there is no bill to save from.
@@ -24,26 +27,54 @@ pub struct PricedGpu<'a> {
     pub rate: Rate,
     /// Its bill, observed or not.
     pub bill: NanoUsd,
+    /// Its bill at the lowest of the prices that an estimate was selected from; else the same.
+    pub lowest_bill: NanoUsd,
     /// Its waste.
     pub waste: WasteByCategory,
     /// Whether tensor activity was measured. Without it the possible throughput gain is unknown.
     pub tensor_measured: bool,
     /// Whether its hours are paid for, used or not. Then using it less frees capacity and no money.
     pub committed: bool,
+    /// Whether it was observed for a day. Less does not show which hours of a month are used.
+    pub is_day_observed: bool,
 }
 
+/// Observed time from which savings are projected to a month.
+const MONTH_AFTER: Nanos = Nanos::from_secs(24 * 3_600);
+
 impl<'a> PricedGpu<'a> {
-    /// From its summary; `None` if unpriced.
+    /// From its summary and its current price; `None` if unpriced.
     #[must_use]
     pub fn new(
         id: &'a str,
         summary: &Summary,
-        plan: Option<Plan>,
+        price: &Price,
         tensor_measured: bool,
     ) -> Option<Self> {
         let (bill, waste) = (summary.accounts.all().cost, summary.waste);
-        let committed = plan.is_some_and(Plan::is_committed);
-        Some(Self { id, rate: summary.rate?, bill, waste, tensor_measured, committed })
+        let lowest =
+            price.estimate.and_then(|range| Fraction::of(range.low.hourly(), price.rate.hourly()));
+        Some(Self {
+            id,
+            rate: summary.rate?,
+            bill,
+            lowest_bill: lowest.map_or(bill, |lowest| lowest.min(Fraction::ONE).part_of(bill)),
+            waste,
+            tensor_measured,
+            committed: price.plan.is_some_and(Plan::is_committed),
+            is_day_observed: summary.accounts.observed().time >= MONTH_AFTER,
+        })
+    }
+
+    /// Its lowest bill, relative to its bill.
+    fn lowest_share(&self) -> Fraction {
+        Fraction::of(self.lowest_bill, self.bill).unwrap_or(Fraction::ONE)
+    }
+
+    /// A saving in dollars, rounded down.
+    #[must_use]
+    pub fn usd(&self, saving: Saving) -> Estimate<NanoUsd> {
+        usd(saving, self.bill, self.lowest_bill)
     }
 
     /// The maximum saving on a target; `None` if the target does not count.
@@ -94,8 +125,11 @@ pub struct Waterfall {
     pub id: String,
     /// Its bill.
     pub bill: NanoUsd,
-    /// Its current rate.
-    pub rate: Rate,
+    /// Its bill at the lowest of the prices that an estimate was selected from; else the same.
+    pub lowest_bill: NanoUsd,
+    /// The combined saving of all steps per month of 24 × 30 hours, if it is kept; `None` if less than a day was
+    /// observed.
+    pub monthly_usd: Option<Estimate<NanoUsd>>,
     /// One step per target with a recommendation, in the order of [`Target::ALL`].
     pub steps: Vec<Step>,
     /// Sum of the expected savings of all its recommendations, for comparison only.
@@ -108,28 +142,41 @@ impl Waterfall {
         gpu: &PricedGpu<'_>,
         recommendations: &[(usize, &Recommendation<'_>)],
     ) -> Self {
-        let mut steps = Vec::new();
-        let mut saved = Saving::default();
-        for target in Target::ALL {
-            let Some(cap) = gpu.cap(target) else { continue };
-            let Some((index, best)) = best(recommendations, target) else { continue };
-            let counted = best.saving.map(|fraction| fraction.min(cap));
-            saved = saved.zip(counted, Fraction::and);
-            let usd = saved.map(|fraction| fraction.part_of(gpu.bill));
-            let promised = best.saving;
-            steps.push(Step {
-                target,
-                recommendation: index,
-                promised,
-                counted,
-                fraction: saved,
-                usd,
-            });
-        }
         let all = recommendations.iter().filter(|(_, recommendation)| recommendation.is_saving);
         let all = all.map(|(_, recommendation)| recommendation.saving.expected);
         let naive_sum = all.fold(Fraction::ZERO, Fraction::plus);
-        Self { id: gpu.id.to_owned(), bill: gpu.bill, rate: gpu.rate, steps, naive_sum }
+        let mut steps = Vec::new();
+        let mut saved = Saving::default();
+        let recommendations = without_alternatives(gpu, recommendations);
+        for target in Target::ALL {
+            let Some(cap) = gpu.cap(target) else { continue };
+            let Some((index, best)) = best(&recommendations, target) else { continue };
+            let counted = best.saving.map(|fraction| fraction.min(cap));
+            saved = saved.zip(counted, Fraction::and);
+            steps.push(Step {
+                target,
+                recommendation: index,
+                promised: best.saving,
+                counted,
+                fraction: saved,
+                usd: gpu.usd(saved),
+            });
+        }
+        let month = Projection::of(gpu.rate.hourly()).monthly;
+        let monthly = || usd(saved, month, gpu.lowest_share().part_of(month));
+        Self {
+            id: gpu.id.to_owned(),
+            bill: gpu.bill,
+            lowest_bill: gpu.lowest_bill,
+            monthly_usd: gpu.is_day_observed.then(monthly),
+            steps,
+            naive_sum,
+        }
+    }
+
+    /// A saving in dollars, rounded down.
+    pub(super) fn usd(&self, saving: Saving) -> Estimate<NanoUsd> {
+        usd(saving, self.bill, self.lowest_bill)
     }
 
     /// The saving of one target alone.
@@ -153,12 +200,30 @@ impl Waterfall {
     }
 }
 
+/// A saving in dollars, rounded down. An estimated price promises no more than the lowest one.
+fn usd(saving: Saving, bill: NanoUsd, lowest_bill: NanoUsd) -> Estimate<NanoUsd> {
+    let all = saving.map(|fraction| fraction.part_of(bill));
+    Estimate { low: saving.low.part_of(lowest_bill), ..all }
+}
+
+type Indexed<'a> = (usize, &'a Recommendation<'a>);
+
+/// The same with at most one that moves the work: of those that would count, the one with the largest expected
+/// saving, as far as waste caps it.
+fn without_alternatives<'a>(gpu: &PricedGpu<'_>, all: &[Indexed<'a>]) -> Vec<Indexed<'a>> {
+    let counting = Target::ALL.into_iter().filter_map(|target| {
+        let cap = gpu.cap(target)?;
+        let (index, it) = best(all, target)?;
+        it.moves_work.then(|| (index, it.saving.expected.min(cap)))
+    });
+    let kept = counting.rev().max_by_key(|(_, saves)| *saves).map(|(index, _)| index);
+    let is_kept = |(index, it): &&Indexed<'a>| !it.moves_work || Some(*index) == kept;
+    all.iter().filter(is_kept).copied().collect()
+}
+
 /// The recommendation that counts for a target: the largest expected saving; ties go to the first
 /// code, then the first policy, then the larger low and high.
-fn best<'a>(
-    recommendations: &[(usize, &'a Recommendation<'a>)],
-    target: Target,
-) -> Option<(usize, &'a Recommendation<'a>)> {
+fn best<'a>(recommendations: &[Indexed<'a>], target: Target) -> Option<Indexed<'a>> {
     let candidates = recommendations
         .iter()
         .filter(|(_, recommendation)| recommendation.is_saving && recommendation.target == target)

@@ -17,6 +17,7 @@ fn savings(advised: &[(Target, Saving)]) -> Savings {
             saving: *saving,
             gpus: &gpus,
             is_saving: true,
+            moves_work: false,
         })
         .collect();
     let waste = WasteByCategory { idle: NanoUsd(50), ..WasteByCategory::default() };
@@ -25,9 +26,11 @@ fn savings(advised: &[(Target, Saving)]) -> Savings {
         id: "a",
         rate,
         bill: NanoUsd(100),
+        lowest_bill: NanoUsd(100),
         waste,
         tensor_measured: false,
         committed: false,
+        is_day_observed: true,
     };
     Savings::of(&[gpu], &recommendations).unwrap()
 }
@@ -52,12 +55,22 @@ fn only_savings_of_uncommitted_gpus_count() {
         saving: saving(0.1),
         gpus: &gpus,
         is_saving,
+        moves_work: false,
     };
     let waste = WasteByCategory { idle: NanoUsd(50), ..WasteByCategory::default() };
     let rate = Rate::new(1).unwrap();
     let total = |is_saving, committed| {
         let bill = NanoUsd(100);
-        let gpu = PricedGpu { id: "a", rate, bill, waste, tensor_measured: false, committed };
+        let gpu = PricedGpu {
+            id: "a",
+            rate,
+            bill,
+            lowest_bill: bill,
+            waste,
+            tensor_measured: false,
+            committed,
+            is_day_observed: true,
+        };
         let found = Savings::of(&[gpu], &[recommendation(is_saving)]).unwrap();
         assert_eq!(found.counted, [is_saving && !committed]);
         found.total.usd.expected

@@ -10,8 +10,11 @@ use phasemeter_rules::Log;
 use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::generation::{Generation, Rejection};
 use phasemeter_rules::policy::{Policy, Usage};
-use phasemeter_rules::recommendation::{Need, Recommendation, Response};
+use phasemeter_rules::recommendation::{Need, Recommendation, RecommendationKind, Response};
 use phasemeter_rules::window::Window;
+
+/// Confidence below which a recommendation is only a hint at what is missing.
+const MIN_CONFIDENCE: f64 = 0.2;
 
 /// The results of one generation's recommenders for one window. Empty by default.
 #[derive(Debug, Default)]
@@ -53,6 +56,15 @@ impl PolicyResult {
 impl PolicyResults {
     /// All recommendations with their policies.
     pub fn recommendations(&self) -> impl Iterator<Item = (&Policy, &Recommendation)> {
+        self.returned().filter(|(_, it)| is_supported(it))
+    }
+
+    /// Those that are no more than a hint at what is missing.
+    pub fn hints(&self) -> impl Iterator<Item = (&Policy, &Recommendation)> {
+        self.returned().filter(|(_, it)| !is_supported(it))
+    }
+
+    fn returned(&self) -> impl Iterator<Item = (&Policy, &Recommendation)> {
         self.each.iter().flat_map(|result| {
             let recommendations = result.result.iter().flat_map(|it| &it.recommendations);
             recommendations.map(|recommendation| (result.policy.as_ref(), recommendation))
@@ -93,6 +105,15 @@ impl PolicyResults {
     }
 }
 
+/// Whether it is more than a hint. A saving of which nothing is expected is none, but a diagnosis promises
+/// none.
+fn is_supported(it: &Recommendation) -> bool {
+    let saves = it.kind != RecommendationKind::Saving
+        || it.lever.is_diagnosis()
+        || it.saving.expected != Fraction::ZERO;
+    saves && it.confidence.as_f64() >= MIN_CONFIDENCE
+}
+
 fn recommendation_event<'a>(policy: &'a Policy, it: &'a Recommendation) -> RecommendationEvent<'a> {
     RecommendationEvent {
         policy_name: &policy.manifest().name,
@@ -115,5 +136,45 @@ fn recommendation_event<'a>(policy: &'a Policy, it: &'a Recommendation) -> Recom
         effort: it.effort.name(),
         reversible: it.reversible,
         remediation: it.remediation.as_ref().map(|it| (it.kind.as_str(), &it.parameters)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use phasemeter_meter::savings::estimate::Estimate;
+    use phasemeter_meter::savings::recommendation::Target;
+    use phasemeter_rules::recommendation::Effort;
+
+    use super::*;
+
+    /// Guarantee: a diagnosis is given without a saving; a saving of nothing, and a guess, are not.
+    #[test]
+    fn diagnosis_needs_no_saving() {
+        let given = |lever: &str, kind, high: f64, confidence: f64| {
+            let [high, confidence] = [high, confidence].map(|it| Fraction::new(it).unwrap());
+            is_supported(&Recommendation {
+                code: "test".to_owned(),
+                target: Target::Throughput,
+                lever: lever.parse().unwrap(),
+                title: String::new(),
+                action: String::new(),
+                rationale: String::new(),
+                saving: Estimate { expected: high, high, ..Estimate::default() },
+                confidence,
+                evidence: BTreeMap::new(),
+                gpus: Vec::new(),
+                kind,
+                effort: Effort::Low,
+                reversible: true,
+                remediation: None,
+            })
+        };
+        let saving = RecommendationKind::Saving;
+        assert!(given("batch", saving, 0.1, 0.5) && given("measure", saving, 0.0, 0.5));
+        assert!(!given("batch", saving, 0.0, 0.5));
+        assert!(given("batch", RecommendationKind::Capacity, 0.0, 0.5));
+        assert!(!given("measure", saving, 0.0, 0.19) && !given("batch", saving, 0.1, 0.19));
     }
 }

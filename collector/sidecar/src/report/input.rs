@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::{Price, Unpriced};
-use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::{Bytes, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 
@@ -88,4 +89,14 @@ pub struct GpuInput<'a> {
     pub unpriced_until: Option<&'a (Timestamp, Unpriced)>,
     /// Its memory as measured by the driver or in the log; never from a table of models.
     pub memory_total: Option<Bytes>,
+}
+
+impl GpuInput<'_> {
+    /// Whether this activity was measured: by counters of the driver, or in a column.
+    #[must_use]
+    pub fn measures(&self, basis: Basis, column: DeviceColumn) -> bool {
+        let is_read = self.meter.feeds().any(|feed| feed.basis() == basis && feed.is_measured());
+        let has_column = |end| self.meter.window_totals(end).sensors.device.mean(column).is_some();
+        is_read || self.meter.reached().is_some_and(has_column)
+    }
 }

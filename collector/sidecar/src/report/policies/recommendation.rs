@@ -2,8 +2,10 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::ops::Add;
 
 use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::savings::estimate::Estimate;
 use phasemeter_meter::savings::recommendation::Target;
 use phasemeter_meter::savings::waterfall::PricedGpu;
 use phasemeter_rules::policy::Policy;
@@ -124,8 +126,10 @@ impl Recommendation {
         let of = |id: &String| priced.iter().find(|gpu| gpu.id == id);
         let gpus: Option<Vec<_>> = returned.gpus.iter().map(of).collect();
         let paid_by_use = |gpu: &&&PricedGpu<'_>| !gpu.committed;
-        let bill = gpus.map(|gpus| gpus.iter().filter(paid_by_use).map(|gpu| gpu.bill).sum());
-        let usd = bill.map(|bill: NanoUsd| returned.saving.map(|fraction| fraction.part_of(bill)));
+        let usd = gpus.map(|gpus| {
+            let each = gpus.iter().filter(paid_by_use).map(|gpu| gpu.usd(returned.saving));
+            each.fold(Estimate::default(), |sum, usd| sum.zip(usd, NanoUsd::add))
+        });
         Self {
             policy: policy.manifest().name.clone(),
             code: returned.code.clone(),
@@ -154,13 +158,14 @@ impl Recommendation {
         }
     }
 
-    /// Risks first, then savings by better use, then capacity, then savings by a lower rate, which could be
-    /// recommended to anyone. Within each, the largest expected saving times confidence first, in dollars
-    /// or else as a fraction; ties by code, then policy.
+    /// Risks first, then savings by better use, then capacity, then diagnoses, which save nothing by themselves,
+    /// then savings by a lower rate, which could be recommended to anyone. Within each, the largest expected saving
+    /// times confidence first, in dollars or else as a fraction; ties by code, then policy.
     pub(super) fn order(&self, other: &Self) -> Ordering {
         let rank = |it: &Self| match it.kind {
             "risk" => 0,
-            "saving" if it.target != Target::Rate.name() => 1,
+            "saving" if it.target == Target::Rate.name() => 4,
+            "saving" if it.saving_fraction.high > 0.0 => 1,
             "capacity" => 2,
             _ => 3,
         };

@@ -31,7 +31,7 @@ pub struct Savings {
     pub total_fraction: Range<f64>,
     /// The same in dollars.
     pub total_usd: Range<Usd>,
-    /// The same per month of 24 × 30 hours; `None` if less than a day was observed.
+    /// The same per month of 24 × 30 hours, of GPUs that were observed for a day; `None` if none was.
     pub monthly_usd: Option<Range<Usd>>,
     /// Sum of all recommendations, for comparison only: it counts the same waste several times.
     pub naive_sum_fraction: f64,
@@ -86,12 +86,10 @@ pub struct Source {
 }
 
 impl Savings {
-    /// `recommendations` are those that `savings` was computed from. `is_month_shown`: whether savings
-    /// are projected to a month.
+    /// `recommendations` are those that `savings` was computed from.
     pub(super) fn build(
         savings: &savings::Savings,
         recommendations: &[Recommendation<'_>],
-        is_month_shown: bool,
     ) -> Self {
         let category = |category: &'static str, saved: &Saved| CategorySavings {
             category,
@@ -115,7 +113,7 @@ impl Savings {
             rate_fraction: savings.rate.fraction.into(),
             total_fraction: savings.total.fraction.into(),
             total_usd: savings.total.usd.into(),
-            monthly_usd: is_month_shown.then(|| savings.monthly_usd.into()),
+            monthly_usd: savings.monthly_usd.map(Into::into),
             naive_sum_fraction: savings.naive_sum.as_f64(),
         }
     }

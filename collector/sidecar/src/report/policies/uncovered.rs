@@ -2,34 +2,46 @@
 //!
 //! Must not depend on how a report is displayed.
 
-use std::collections::BTreeSet;
-
+use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::pattern::PatternKind;
 use phasemeter_meter::phase::Account;
+use phasemeter_meter::reading::Basis;
+use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::NANOS_PER_HOUR;
 use phasemeter_meter::waste::WasteCategory;
 use serde::Serialize;
 
-use super::{Need, Recommendation};
+use super::{Need, Range, Recommendation};
 use crate::report::input::GpuInput;
 use crate::report::value::Usd;
 
-/// How metrics of activity end: of SMs, tensor cores, memory bandwidth and links.
+/// Needs that explain no waste: of prices, of time that was not observed, and of work at full utilization.
+const NOT_OF_WASTE: [&str; 9] = [
+    "instance-type",
+    "name",
+    "power.draw",
+    "provider",
+    "readings",
+    "spot_price",
+    "tensor.activity",
+    "throughput",
+    "utilization.gpu",
+];
+
+/// How metrics of activity end: of SMs, memory bandwidth and links. They are of the time with work.
 const ACTIVITY: &str = ".activity";
 
 /// Utilization of a full GPU, in ppm.
 const FULL_PPM: u32 = 1_000_000;
 
-/// Share of the bill from which waste is reported: 1 in 20.
+/// Share of all bills from which waste is reported, and of its own bill from which a GPU is named: 1 in 20 and in
+/// 100.
 const REPORTED_FROM: i128 = 20;
+const NAMED_FROM: i128 = 100;
 
-/// Share of the waste of a GPU that the high saving of a recommendation must reach to cover it. A recommendation
-/// without a saving covers it too.
-const COVERS: f64 = 0.25;
-
-/// Waste of one category on the GPUs without a recommendation for it: of those with a price, or without.
+/// Waste of one category that recommendations do not cover: of GPUs with a price, or without.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UncoveredWaste {
     /// The category.
@@ -42,6 +54,8 @@ pub struct UncoveredWaste {
     pub fraction: f64,
     /// GPU-hours that cost as much at the mean rate of each GPU.
     pub gpu_hours: f64,
+    /// Whether this is what recommendations leave of the waste of these GPUs, at most.
+    pub is_rest: bool,
     /// What is missing to recommend something for them.
     pub missing: Vec<String>,
 }
@@ -68,26 +82,10 @@ fn of(
     recommendations: &[Recommendation],
     needs: &[Need],
 ) -> Option<UncoveredWaste> {
-    let covers = |it: &&Recommendation, share: f64| {
-        let at_most = it.saving_fraction.high;
-        let is_large = at_most <= 0.0 || at_most >= COVERS * share;
-        it.kind == "risk" || (it.target == category.name() && is_large)
-    };
-    let is_left = |gpu: &GpuInput<'_>, share: f64| {
-        let mut of_gpu = recommendations.iter().filter(|it| it.gpus.contains(&gpu.identity.name));
-        !of_gpu.any(|it| covers(&it, share))
-    };
-    let all = gpus.iter().map(|(gpu, summary)| (*gpu, Lost::of(category, gpu, summary)));
-    let (mut bill, mut waste, mut gpu_hours) = (0, 0, 0.0);
-    let mut names = Vec::new();
-    for (gpu, lost) in all {
-        bill += lost.bill;
-        if lost.waste > 0 && is_left(gpu, lost.waste as f64 / lost.bill.max(1) as f64) {
-            waste += lost.waste;
-            gpu_hours += lost.hours;
-            names.push(gpu.identity.name.clone());
-        }
-    }
+    let lefts: Vec<_> = gpus.iter().map(|gpu| Left::of(category, *gpu, recommendations)).collect();
+    let bill: i128 = lefts.iter().map(|left| left.lost.bill).sum();
+    let named: Vec<_> = lefts.iter().filter(|left| left.is_named()).collect();
+    let waste: i128 = lefts.iter().map(|left| left.waste).sum();
     if waste * REPORTED_FROM <= bill {
         return None;
     }
@@ -96,40 +94,122 @@ fn of(
         category: category.name(),
         usd: is_priced.then_some(Usd(NanoUsd(waste))),
         fraction: waste as f64 / bill as f64,
-        gpu_hours,
-        missing: missing(category, &names, needs),
-        gpus: names,
+        gpu_hours: lefts.iter().map(Left::hours).sum(),
+        is_rest: named.iter().any(|left| left.waste < left.lost.waste),
+        missing: missing(category, &named, needs),
+        gpus: named.iter().map(|left| left.id().to_owned()).collect(),
     })
 }
 
-/// What the policies name as missing for these GPUs, as far as it can tell the causes of this waste apart.
-fn missing(category: WasteCategory, gpus: &[String], needs: &[Need]) -> Vec<String> {
-    let is_here = |need: &&Need| need.gpus.iter().any(|gpu| gpus.contains(gpu));
-    // Activity is of the time with work.
-    let tells =
-        |need: &&Need| category == WasteCategory::Underload || !need.missing.ends_with(ACTIVITY);
-    let named = needs.iter().filter(is_here).filter(tells).map(|need| need.missing.clone());
-    let named: BTreeSet<_> = named.collect();
-    if named.is_empty() { vec![decisive(category).to_owned()] } else { named.into_iter().collect() }
+/// What the policies name as missing for the GPUs with most of this waste, as far as it can explain it; else what
+/// would.
+fn missing(category: WasteCategory, lefts: &[&Left<'_>], needs: &[Need]) -> Vec<String> {
+    let waste: i128 = lefts.iter().map(|left| left.waste).sum();
+    let is_of_most = |need: &&Need| {
+        let here = lefts.iter().filter(|left| need.gpus.iter().any(|gpu| gpu == left.id()));
+        here.map(|left| left.waste).sum::<i128>() * 2 >= waste
+    };
+    let explains = |need: &&Need| {
+        !NOT_OF_WASTE.contains(&need.missing.as_str())
+            && (category == WasteCategory::Underload || !need.missing.ends_with(ACTIVITY))
+    };
+    let named = needs.iter().filter(explains).filter(is_of_most).map(|need| need.missing.clone());
+    let mut named: Vec<_> = named.collect();
+    named.sort_unstable();
+    named.dedup();
+    if named.is_empty() { vec![decisive(category, lefts).to_owned()] } else { named }
+}
+
+/// What would decide between the recommendations for a category, if no policy names it.
+fn decisive(category: WasteCategory, lefts: &[&Left<'_>]) -> &'static str {
+    let is_held = |left: &&&Left<'_>| {
+        let accounts = &left.summary.accounts;
+        accounts[Account::IdleHeld].time > accounts[Account::IdleFree].time
+    };
+    let most = |is: usize| 2 * is > lefts.len();
+    match category {
+        WasteCategory::Starvation => "nsys profile of the waits",
+        WasteCategory::Idle if most(lefts.iter().filter(is_held).count()) => {
+            "py-spy dump while idle"
+        }
+        WasteCategory::Idle => "queued jobs",
+        WasteCategory::Underload if most(lefts.iter().filter(|it| it.measures_sms()).count()) => {
+            "nsys profile"
+        }
+        WasteCategory::Underload => "sm.activity",
+    }
+}
+
+/// The waste of a GPU beyond what recommendations cover.
+struct Left<'a> {
+    gpu: &'a GpuInput<'a>,
+    summary: &'a Summary,
+    lost: Lost,
+    waste: i128,
+}
+
+impl<'a> Left<'a> {
+    fn of(
+        category: WasteCategory,
+        (gpu, summary): MeteredGpu<'a>,
+        recommendations: &[Recommendation],
+    ) -> Self {
+        let lost = Lost::of(category, gpu, summary);
+        let own = recommendations
+            .iter()
+            .filter(|it| it.target == category.name() && it.gpus.contains(&gpu.identity.name));
+        let covered = own.map(|it| lost.covered(it)).max().unwrap_or(0);
+        let waste = (lost.waste - covered).max(0);
+        Self { gpu, summary, lost, waste }
+    }
+
+    fn id(&self) -> &str {
+        &self.gpu.identity.name
+    }
+
+    /// Whether it has a part of the waste that matters.
+    const fn is_named(&self) -> bool {
+        self.waste * NAMED_FROM > self.lost.bill
+    }
+
+    /// The waste as time at the mean rate of the GPU.
+    fn hours(&self) -> f64 {
+        let time = self.summary.accounts.all().time.0 as f64 / NANOS_PER_HOUR as f64;
+        self.waste as f64 / self.lost.bill.max(1) as f64 * time
+    }
+
+    fn measures_sms(&self) -> bool {
+        self.gpu.measures(Basis::GpmSm, DeviceColumn::Sm)
+    }
 }
 
 /// What a GPU lost: in nano-dollars, or in nanoseconds without a price.
 struct Lost {
     waste: i128,
     bill: i128,
-    /// The waste as time at the mean rate of the GPU.
-    hours: f64,
 }
 
 impl Lost {
     fn of(category: WasteCategory, gpu: &GpuInput<'_>, summary: &Summary) -> Self {
         let all = summary.accounts.all();
-        let (waste, bill) = match gpu.price {
-            Ok(_) => (summary.waste[category].0, all.cost.0),
-            Err(_) => (lost_time(category, summary), i128::from(all.time.0)),
-        };
-        let share = waste as f64 / bill.max(1) as f64;
-        Self { waste, bill, hours: share * all.time.0 as f64 / NANOS_PER_HOUR as f64 }
+        match gpu.price {
+            Ok(_) => Self { waste: summary.waste[category].0, bill: all.cost.0 },
+            Err(_) => Self { waste: lost_time(category, summary), bill: i128::from(all.time.0) },
+        }
+    }
+
+    /// The part of it that a recommendation is about. Of a saving that is certain, that is the time it returns,
+    /// and the rest is other time; one that needs a trial is about all of it, if it may save half. A risk and a
+    /// diagnosis are about all of it; more work for GPUs that are kept, without a number, about none.
+    fn covered(&self, it: &Recommendation) -> i128 {
+        let Range { low, high, .. } = it.saving_fraction;
+        let most = Fraction::new(high).map_or(0, |high| high.part_of(NanoUsd(self.bill)).0);
+        match it.kind {
+            "capacity" if most == 0 => 0,
+            _ if most == 0 || it.kind == "risk" => self.waste,
+            _ if low <= 0.0 && 2 * most >= self.waste => self.waste,
+            _ => most,
+        }
     }
 }
 
@@ -151,22 +231,13 @@ fn lost_time(category: WasteCategory, summary: &Summary) -> i128 {
     lost.sum()
 }
 
-/// What would decide between the recommendations for a category, if no policy names it.
-const fn decisive(category: WasteCategory) -> &'static str {
-    match category {
-        WasteCategory::Starvation => "a profile of the input pipeline",
-        WasteCategory::Idle => "a profile of the pauses",
-        WasteCategory::Underload => "sm.activity",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::test_fleet::{TestGpu, bouncing, every_second, input, unpriced, user_price};
 
     fn recommendation(target: &'static str, kind: &'static str, gpu: &str) -> Recommendation {
-        let range = super::super::Range { low: 0.0, expected: 0.1, high: 0.2 };
+        let range = Range { low: 0.0, expected: 0.1, high: 0.2 };
         Recommendation {
             policy: "test".to_owned(),
             code: "test".to_owned(),
@@ -204,33 +275,44 @@ mod tests {
         };
         let names: Vec<&str> = gpus.iter().map(|gpu| gpu.identity.name.as_str()).collect();
         let starvation = ("starvation", names[0].to_owned());
-        // The others waste too little to change the sentence, but they are named.
         let (category, gpu, missing) = of(&[], &[]).swap_remove(0);
         assert_eq!((category, gpu), starvation);
-        assert_eq!(missing, "a profile of the input pipeline");
+        assert_eq!(missing, "nsys profile of the waits");
+        assert_eq!(of(&[], &[])[1].1, names[1], "the others waste too little");
         assert_eq!(of(&[], &[]).len(), 2, "{:?}", of(&[], &[]));
 
-        // A recommendation covers its own GPU and category; a risk all of its GPU.
-        let given = recommendation("starvation", "saving", names[0]);
-        assert_eq!(of(&[given], &[]).len(), 1);
-        // One that saves a small part of the waste does not.
-        let mut small = recommendation("starvation", "saving", names[0]);
-        small.saving_fraction.high = 0.01;
-        assert_eq!(of(&[small], &[]).len(), 2);
-        let other = recommendation("idle", "saving", names[0]);
-        assert_eq!(of(&[other], &[]).len(), 2);
-        let elsewhere = recommendation("starvation", "saving", names[1]);
-        assert_eq!(of(&[elsewhere], &[]).len(), 2);
-        let risk = recommendation("idle", "risk", names[0]);
-        assert_eq!(of(&[risk], &[])[0].0, "underload");
-
-        // What a policy needs for these GPUs is what is missing.
-        let need = Need {
-            missing: "requests".to_owned(),
-            reason: String::new(),
-            gpus: vec![names[0].to_owned()],
+        // A recommendation covers its own GPU and category.
+        let mut given = recommendation("starvation", "saving", names[0]);
+        given.saving_fraction.high = 0.4;
+        assert_eq!(of(&[given.clone()], &[]).len(), 1);
+        assert_eq!(of(&[recommendation("starvation", "risk", names[0])], &[]).len(), 1);
+        for other in ["idle", "underload"] {
+            assert_eq!(of(&[recommendation(other, "risk", names[0])], &[])[0], of(&[], &[])[0]);
+        }
+        assert_eq!(of(&[recommendation("starvation", "saving", names[1])], &[]).len(), 2);
+        // One that saves a small part of the waste, or known time, leaves the rest.
+        let rest = |low, high| {
+            let mut it = given.clone();
+            it.saving_fraction = Range { low, expected: high, high };
+            uncovered(&priced, &[it], &[]).into_iter().find(|it| it.category == "starvation")
         };
-        assert_eq!(of(&[], &[need])[0].2, "requests");
+        assert_eq!(rest(0.0, 0.4), None);
+        let all = uncovered(&priced, &[], &[])[0].fraction;
+        for (low, high) in [(0.01, 0.03), (0.0, 0.03)] {
+            let rest = rest(low, high).unwrap();
+            assert!(rest.is_rest && (rest.fraction - (all - high / 3.0)).abs() < 1e-6, "{rest:?}");
+        }
+
+        // What a policy needs for these GPUs is what is missing, if it can explain the waste.
+        let need = |missing: &str, gpu: &str| Need {
+            missing: missing.to_owned(),
+            reason: String::new(),
+            gpus: vec![gpu.to_owned()],
+        };
+        assert_eq!(of(&[], &[need("requests", names[0])])[0].2, "requests");
+        for unrelated in [need("provider", names[0]), need("requests", names[2])] {
+            assert_eq!(of(&[], &[unrelated]), of(&[], &[]));
+        }
     }
 
     #[test]
@@ -263,14 +345,21 @@ mod tests {
 
     #[test]
     fn activity_does_not_explain_time_without_work() {
+        let gpus = [
+            TestGpu::new(0, user_price("3"), &every_second(3_600, |_| 0)),
+            TestGpu::new(1, user_price("3"), &every_second(3_600, |_| 50)),
+        ];
+        let input = input("log.csv", &gpus);
+        let summaries: Vec<Summary> = input.gpus.iter().map(|gpu| gpu.meter.summary()).collect();
+        let all: Vec<_> = input.gpus.iter().zip(&summaries).collect();
+        let ids: Vec<_> = gpus.iter().map(|gpu| gpu.identity.name.clone()).collect();
         let need = |missing: &str| Need {
             missing: missing.to_owned(),
             reason: String::new(),
-            gpus: vec!["0".to_owned()],
+            gpus: ids.clone(),
         };
-        let needs = [need("tensor.activity"), need("interval")];
-        let of = |category| missing(category, &["0".to_owned()], &needs).join(" ");
-        assert_eq!(of(WasteCategory::Idle), "interval");
-        assert_eq!(of(WasteCategory::Underload), "interval tensor.activity");
+        let found = uncovered(&all, &[], &[need("sm.activity"), need("interval")]);
+        let missing: Vec<_> = found.iter().map(|it| it.missing.join(" ")).collect();
+        assert_eq!(missing, ["interval", "interval sm.activity"]);
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn write(page: &mut Page, report: &Report, code: Option<&str>) {
 }
 
 fn recommendation(page: &mut Page, report: &Report, it: &Recommendation) {
-    page.titled(&amount(it), &it.title);
+    page.titled(&amount(&report.gpus, it), &it.title);
     let effect = match it.kind {
         "risk" => None,
         "saving" if saves_nothing(it) => Some("saves nothing by itself".to_owned()),

@@ -127,6 +127,16 @@ pub(super) fn hours(hours: f64) -> String {
     }
 }
 
+/// Hours to a tenth: `6.2`.
+pub(super) fn tenths(of_hours: f64) -> String {
+    hours((of_hours * 10.0).round() / 10.0)
+}
+
+/// Hours as minutes, to a tenth: `4.2`.
+pub(super) fn minutes(of_hours: f64) -> String {
+    tenths(of_hours * 60.0)
+}
+
 /// `13 min 33 s`, `2 h 5 min`, `1,234 h`; tenths of a second below ten seconds.
 pub(super) fn duration(time: Nanos) -> String {
     written(time, 1)

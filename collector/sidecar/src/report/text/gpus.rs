@@ -123,8 +123,15 @@ fn names(gpus: &[Gpu]) -> Vec<String> {
         let names: Option<Vec<_>> = gpus.iter().map(name).collect();
         names.filter(|names| names.iter().collect::<BTreeSet<_>>().len() == names.len())
     };
-    let by_id = || gpus.iter().map(|gpu| shortened(&gpu.id, LONGEST_NAME)).collect();
+    let by_id = || gpus.iter().map(|gpu| id(&gpu.id)).collect();
     distinct(&index).or_else(|| distinct(&on_node)).unwrap_or_else(by_id)
+}
+
+/// An ID that reads as one of a GPU: a UUID begins with it, a bus ID or a file does not.
+fn id(id: &str) -> String {
+    let is_uuid = id.starts_with(GPU.trim_end());
+    let id = shortened(id, if is_uuid { LONGEST_NAME } else { LONGEST_NAME - GPU.len() });
+    if is_uuid { id } else { format!("{GPU}{id}") }
 }
 
 /// The displayed name of a GPU.
@@ -153,7 +160,9 @@ pub(super) fn which(gpus: &[Gpu], ids: &[String]) -> String {
         };
     }
     let text = listed(&named);
-    if named.len() > 1 { format!("{text} of {}", all.len()) } else { text }
+    // On several nodes, it would read as the GPUs of the last one.
+    let is_of_one_node = all.iter().all(|name| name.starts_with(GPU));
+    if named.len() > 1 && is_of_one_node { format!("{text} of {}", all.len()) } else { text }
 }
 
 /// Names, with ranges of indexes on each node.

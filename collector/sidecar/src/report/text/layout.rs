@@ -117,15 +117,7 @@ impl Page {
     /// External text beside a label in at most `lines` lines; longer text ends with an ellipsis.
     /// Returns the number of lines.
     pub(crate) fn passage(&mut self, label: &str, style: Style, text: &str, lines: usize) -> usize {
-        let mut words: Vec<String> = Vec::new();
-        for word in text.split_whitespace() {
-            match words.last_mut() {
-                // A number keeps its percent.
-                Some(number) if word.starts_with('%') => *number += &format!(" {word}"),
-                _ => words.push(word.to_owned()),
-            }
-        }
-        let mut all = wrap(&words, " ", WIDTH_OF_FACTS);
+        let mut all = passage(text);
         if all.len() > lines {
             all.truncate(lines);
             if let Some(last) = all.last_mut() {
@@ -162,6 +154,24 @@ impl Page {
             label = "";
         }
     }
+}
+
+/// The lines of a text beside a label.
+fn passage(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match words.last_mut() {
+            // A number keeps its percent.
+            Some(number) if word.starts_with('%') => *number += &format!(" {word}"),
+            _ => words.push(word.to_owned()),
+        }
+    }
+    wrap(&words, " ", WIDTH_OF_FACTS)
+}
+
+/// The number of lines that a passage takes, if it is not limited.
+pub(super) fn lines(text: &str) -> usize {
+    passage(text).len()
 }
 
 /// The default separator of items.

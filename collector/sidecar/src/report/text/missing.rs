@@ -40,18 +40,19 @@ fn need(gpus: &[Gpu], it: &Need) -> String {
     format!("{} ({}): {}", it.missing, which(gpus, &it.gpus), it.reason)
 }
 
-/// `idle of GPU 0–3: $12.34 (14.0% of the bill), 6.2 GPU-hours; missing: phasemeter.workload`.
+/// `idle: $12.34 (14.0% of the bill), 6.2 GPU-hours; missing: phasemeter.workload (GPU 0–3 of 8)`.
 fn uncovered(gpus: &[Gpu], it: &UncoveredWaste) -> String {
     let share = format::percent(it.fraction);
-    let hours = format::hours(it.gpu_hours);
-    let waste = match it.usd {
-        Some(usd) => format!("{} ({share} of the bill), {hours} GPU-hours", Dollars::of(usd.0)),
-        None => format!("{hours} GPU-hours ({share} of the time without a price)"),
+    let hours = if it.gpu_hours < 0.1 {
+        format!("{} GPU-minutes", format::minutes(it.gpu_hours))
+    } else {
+        format!("{} GPU-hours", format::tenths(it.gpu_hours))
     };
-    format!(
-        "{} of {}: {waste}; missing: {}",
-        it.category,
-        which(gpus, &it.gpus),
-        it.missing.join(", ")
-    )
+    let waste = match it.usd {
+        Some(usd) => format!("{} ({share} of the bill), {hours}", Dollars::of(usd.0)),
+        None => format!("{hours} ({share} of the time without a price)"),
+    };
+    let rest = if it.is_rest { "the rest of " } else { "" };
+    let missing = it.missing.join(", ");
+    format!("{rest}{}: {waste}; missing: {missing} ({})", it.category, which(gpus, &it.gpus))
 }

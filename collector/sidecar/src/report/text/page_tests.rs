@@ -26,7 +26,7 @@ fn large_fleet_with_long_names_fits_the_page() {
     text(&input, &report, &TextOptions::default());
     let options = TextOptions { all_gpus: true, ..TextOptions::default() };
     let text = text(&input, &report, &options);
-    assert_eq!(text.lines().filter(|line| line.starts_with("rack-")).count(), 64);
+    assert_eq!(text.lines().filter(|line| line.starts_with("GPU rack-")).count(), 64);
 }
 
 /// Text of policies stays within the page and within its lines, whatever it contains.
@@ -121,7 +121,7 @@ fn diagnosis_promises_no_dollars() {
         remediation: None,
     });
     let short = text(&input, &report, &TextOptions::default());
-    assert!(short.contains("\nMeasure      Profile a few steps: GPU 0 (50% confident)"), "{short}");
+    assert!(short.contains("\nMeasure      Profile a few steps (50% confident): GPU 0"), "{short}");
     let options = TextOptions { explain: Explain::All, ..TextOptions::default() };
     let full = text(&input, &report, &options);
     assert!(full.contains("saves nothing by itself") && !full.contains("saves $"), "{full}");
@@ -140,13 +140,13 @@ fn equal_indexes_are_told_apart_by_node() {
     let input = input("train.csv", &gpus);
     let mut report = Report::build(&input);
     let some: Vec<_> = report.gpus.iter().skip(1).take(3).map(|gpu| gpu.id.clone()).collect();
-    assert_eq!(super::gpus::which(&report.gpus, &some), "a GPU 1–2, b GPU 0 of 6");
+    assert_eq!(super::gpus::which(&report.gpus, &some), "a GPU 1–2, b GPU 0");
     assert!(text(&input, &report, &TextOptions::default()).contains("\nb GPU 2  "));
     // Without nodes, only IDs are distinct.
     for gpu in &mut report.gpus {
         gpu.node = None;
     }
-    assert_eq!(super::gpus::which(&report.gpus, &some), "GPU-a-1, GPU-a-2, GPU-b-0 of 6");
+    assert_eq!(super::gpus::which(&report.gpus, &some), "GPU-a-1, GPU-a-2, GPU-b-0");
 }
 
 /// Alike GPUs of a large fleet share a line, and each has its own on request.

@@ -11,7 +11,7 @@ use crate::report::value::Usd;
 
 use super::format::{self, Dollars};
 use super::gpus::{by_name, which};
-use super::layout::{Page, Style, WIDTH, WIDTH_OF_FACTS};
+use super::layout::{Page, Style, WIDTH, WIDTH_OF_FACTS, lines};
 
 /// Maximum number of recommendations with reason and action.
 const FULL: usize = 3;
@@ -23,7 +23,8 @@ const BRIEF: usize = 3;
 const LINES: usize = 4;
 
 pub(super) fn write(page: &mut Page, report: &Report) {
-    let (full, rest) = best_first(&report.recommendations);
+    let all = &report.recommendations;
+    let (full, rest) = all.split_at(all.len().min(FULL));
     if !full.is_empty() {
         page.end_line();
     }
@@ -31,7 +32,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         short(page, &report.gpus, it);
     }
     for it in rest.iter().take(BRIEF) {
-        page.passage(&amount(it), Style::Plain, &title(&report.gpus, it), 1);
+        page.passage(&amount(&report.gpus, it), Style::Plain, &title(&report.gpus, it), 1);
     }
     match rest.len().saturating_sub(BRIEF) {
         0 => {}
@@ -39,42 +40,29 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// Those that are written in full, then the others: risks, then the best one of each target, both in
-/// order.
-fn best_first(all: &[Recommendation]) -> (Vec<&Recommendation>, Vec<&Recommendation>) {
-    let is_first = |(index, it): &(usize, &Recommendation)| {
-        let before = all.get(..*index).unwrap_or_default();
-        it.kind == "risk"
-            || !before.iter().any(|other| other.kind != "risk" && other.target == it.target)
-    };
-    let chosen: Vec<usize> =
-        all.iter().enumerate().filter(is_first).map(|(index, _)| index).take(FULL).collect();
-    let (full, rest): (Vec<_>, Vec<_>) =
-        all.iter().enumerate().partition(|(index, _)| chosen.contains(index));
-    let alone = |each: Vec<(usize, _)>| each.into_iter().map(|(_, it)| it).collect();
-    (alone(full), alone(rest))
-}
-
-/// Title, first sentence of the reason, first sentence of the action.
+/// Title, first sentence of the reason, first sentence of the action. The action is whole, if that is possible:
+/// the reason gets the lines that are left.
 fn short(page: &mut Page, gpus: &[Gpu], it: &Recommendation) {
-    let title = page.passage(&amount(it), Style::Bold, &title(gpus, it), 2);
-    let why = first_sentence(&it.rationale);
-    let why = page.passage("", Style::Plain, &by_name(gpus, why), LINES - title - 1);
-    let action = first_sentence(&it.action);
-    page.passage("", Style::Plain, &by_name(gpus, action), LINES - title - why);
+    let title = page.passage(&amount(gpus, it), Style::Bold, &title(gpus, it), 2);
+    let why = by_name(gpus, first_sentence(&it.rationale));
+    let action = by_name(gpus, first_sentence(&it.action));
+    let left = LINES - title;
+    let why = page.passage("", Style::Plain, &why, left.saturating_sub(lines(&action).max(1)));
+    page.passage("", Style::Plain, &action, left - why);
 }
 
-/// `Use more loader workers: GPU 0–1 of 8 ($0–$21.48, 80% confident)`.
+/// `Use more loader workers ($0–$21.48, 80% confident): GPU 0–1 of 8`.
 fn title(gpus: &[Gpu], it: &Recommendation) -> String {
     let confidence = format!("{:.0}% confident", it.confidence * 100.0);
     let range = match (it.kind, it.saving_usd) {
         ("risk", _) => None,
         _ if saves_nothing(it) => None,
         ("saving", Some(usd)) => Some(dollars(usd)),
-        _ => Some(percents(it.saving_fraction)),
+        ("saving", None) => Some(percents(it.saving_fraction)),
+        _ => Some(freed(gpus, it)),
     };
     let doubt: Vec<String> = range.into_iter().chain([confidence]).collect();
-    format!("{}: {} ({})", it.title, which(gpus, &it.gpus), doubt.join(", "))
+    format!("{} ({}): {}", it.title, doubt.join(", "), which(gpus, &it.gpus))
 }
 
 fn dollars(
@@ -88,16 +76,32 @@ fn percents(Range { low, high, .. }: Range<f64>) -> String {
     format!("{:.0}–{:.0}%", low * 100.0, high * 100.0)
 }
 
+/// `0–33.6 of 48.0 GPU-hours`: what others may use.
+fn freed(gpus: &[Gpu], it: &Recommendation) -> String {
+    let all = gpu_hours(gpus, it);
+    let Range { low, high, .. } = it.saving_fraction;
+    let [low, high, all] = [low * all, high * all, all].map(format::tenths);
+    format!("{low}–{high} of {all} GPU-hours")
+}
+
+/// The time of its GPUs.
+fn gpu_hours(gpus: &[Gpu], it: &Recommendation) -> f64 {
+    let of = gpus.iter().filter(|gpu| it.gpus.contains(&gpu.id));
+    of.map(|gpu| gpu.span_seconds.0.as_secs_f64() / 3_600.0).sum()
+}
+
 /// What it is worth, in the column of labels.
-pub(super) fn amount(it: &Recommendation) -> String {
-    let fraction = || format::percent(it.saving_fraction.expected);
+pub(super) fn amount(gpus: &[Gpu], it: &Recommendation) -> String {
     match (it.kind, it.saving_usd) {
         ("risk", _) => "Risk".to_owned(),
         ("saving", _) if saves_nothing(it) => "Measure".to_owned(),
         ("saving", Some(usd)) => saves(usd.expected.0),
-        ("saving", None) => fitting("Saves", &[fraction()]),
+        ("saving", None) => fitting("Saves", &[format::percent(it.saving_fraction.expected)]),
         _ if saves_nothing(it) => "Capacity".to_owned(),
-        _ => fitting("Frees", &[fraction()]),
+        _ => {
+            let hours = it.saving_fraction.expected * gpu_hours(gpus, it);
+            fitting("Frees", &[format!("{} h", format::tenths(hours))])
+        }
     }
 }
 
