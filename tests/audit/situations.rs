@@ -17,6 +17,9 @@ use crate::report::{self, list};
 /// Values of a range average to its center: difference in percentage points.
 const MEAN_TOLERANCE: f64 = 2.0;
 
+/// The page of a report.
+const MAX_LINES: usize = 60;
+
 #[test]
 fn situations_are_metered_as_described() {
     let dir = tempfile::tempdir().unwrap();
@@ -26,7 +29,8 @@ fn situations_are_metered_as_described() {
     let mut matrix = Matrix::default();
     for situation in &situations.all {
         let id = situation.id();
-        let report = audit.report(situation).unwrap_or_else(|error| panic!("{error}"));
+        let (report, text) = audit.report(situation).unwrap_or_else(|error| panic!("{error}"));
+        assert!(text.lines().count() <= MAX_LINES, "{id} has more lines:\n{text}");
         report::check(&report);
         assert_eq!(report["rejected_total"], 0, "{id}: {}", report["rejected_rows"]);
         for policy in list(&report["policies"]) {

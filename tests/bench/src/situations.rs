@@ -12,7 +12,7 @@ pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     let situations = Situations::load()?;
     let mut matrix = Matrix::default();
     for situation in &situations.all {
-        let report = Report::parse(&audit.report(situation)?)?;
+        let report = Report::parse(&audit.report(situation)?.0)?;
         matrix.add(compare(situation, &situations, &report));
     }
     println!("Recommendations of the default policies in tests/situations\n");

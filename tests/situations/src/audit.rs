@@ -52,32 +52,37 @@ pub enum AuditError {
 }
 
 impl Audit<'_> {
-    /// Writes the logs of a situation and returns the report on them.
+    /// Writes the logs of a situation and returns the report on them, as JSON and as text.
     ///
     /// # Errors
     /// Returns an error if the program rejects them.
-    pub fn report(&self, situation: &Situation) -> Result<Value, AuditError> {
+    pub fn report(&self, situation: &Situation) -> Result<(Value, String), AuditError> {
         let logs = self.write_logs(situation)?;
         let attributes: Vec<_> =
             situation.attributes().iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let mut command = Command::new(self.program);
-        command.env_clear().env("OTEL_RESOURCE_ATTRIBUTES", attributes.join(","));
-        command.arg("audit").args(&logs).args(["--format", "json"]).stdin(Stdio::null());
-        for (name, value) in &situation.options {
-            command.arg(format!("--{name}={value}"));
-        }
         let failed = |source| AuditError::File { path: self.program.to_owned(), source };
-        let output = command.output().map_err(failed)?;
-        for log in logs {
+        let run = |format: &str| {
+            let mut command = Command::new(self.program);
+            command.env_clear().env("OTEL_RESOURCE_ATTRIBUTES", attributes.join(","));
+            command.arg("audit").args(&logs).args(["--format", format]).stdin(Stdio::null());
+            for (name, value) in &situation.options {
+                command.arg(format!("--{name}={value}"));
+            }
+            let output = command.output().map_err(failed)?;
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            if !output.status.success() || !message.is_empty() {
+                return Err(AuditError::Rejected { situation: situation.id(), message });
+            }
+            Ok(output.stdout)
+        };
+        let (json, text) = (run("json")?, run("text")?);
+        for log in &logs {
             // Later situations need the space.
             _ = fs::remove_file(log);
         }
-        let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        if !output.status.success() || !message.is_empty() {
-            return Err(AuditError::Rejected { situation: situation.id(), message });
-        }
-        serde_json::from_slice(&output.stdout)
-            .map_err(|source| AuditError::Report { situation: situation.id(), source })
+        let report = serde_json::from_slice(&json)
+            .map_err(|source| AuditError::Report { situation: situation.id(), source })?;
+        Ok((report, String::from_utf8_lossy(&text).into_owned()))
     }
 
     fn write_logs(&self, situation: &Situation) -> Result<Vec<OsString>, AuditError> {

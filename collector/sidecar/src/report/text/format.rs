@@ -127,9 +127,13 @@ pub(super) fn hours(hours: f64) -> String {
     }
 }
 
-/// Hours to a tenth: `6.2`.
+/// Hours to a tenth, or whole if there are many: `6.2`, `186`.
 pub(super) fn tenths(of_hours: f64) -> String {
-    hours((of_hours * 10.0).round() / 10.0)
+    if of_hours < 100.0 {
+        hours((of_hours * 10.0).round() / 10.0)
+    } else {
+        with_commas(&format!("{of_hours:.0}"))
+    }
 }
 
 /// Hours as minutes, to a tenth: `4.2`.

@@ -31,6 +31,14 @@ const GAP: &str = "  ";
 /// Maximum number of lines. Of more GPUs, alike ones share a line.
 const LINES: usize = 16;
 
+/// GPUs from which their lines leave less of a page to other parts.
+const MANY: usize = 9;
+
+/// Whether there are so many that other parts must be shorter.
+pub(super) const fn has_many(gpus: &[Gpu]) -> bool {
+    gpus.len() >= MANY
+}
+
 /// `each`: a line per GPU, however many.
 pub(super) fn write(page: &mut Page, report: &Report, bars: &Bars<'_>, each: bool) {
     let groups = groups(&report.gpus, each);

@@ -6,11 +6,12 @@ use crate::report::model::{Gpu, Report};
 use crate::report::policies::{Need, UncoveredWaste};
 
 use super::format::{self, Dollars};
-use super::gpus::which;
+use super::gpus::{has_many, which};
 use super::layout::{Page, Style};
 
-/// Maximum number of missing pieces of information, and lines of each.
+/// Maximum number of missing pieces of information, also beside many GPUs, and lines of each.
 const NEEDS: usize = 2;
+const NEEDS_BESIDE_MANY: usize = 1;
 const LINES: usize = 2;
 
 /// `in_full`: all of it. `is_apart`: after a blank line.
@@ -24,7 +25,8 @@ pub(super) fn write(page: &mut Page, report: &Report, in_full: bool, is_apart: b
     for waste in &report.uncovered_waste {
         page.passage("Uncovered", Style::Plain, &uncovered(&report.gpus, waste), LINES + 1);
     }
-    let (count, lines) = if in_full { (report.needs.len(), LINES * LINES) } else { (NEEDS, LINES) };
+    let few = if has_many(&report.gpus) { NEEDS_BESIDE_MANY } else { NEEDS };
+    let (count, lines) = if in_full { (report.needs.len(), LINES * LINES) } else { (few, LINES) };
     let mut label = "Missing";
     for it in report.needs.iter().take(count) {
         page.passage(label, Style::Plain, &need(&report.gpus, it), lines);

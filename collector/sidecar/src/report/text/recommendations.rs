@@ -10,45 +10,50 @@ use crate::report::policies::{Range, Recommendation};
 use crate::report::value::Usd;
 
 use super::format::{self, Dollars};
-use super::gpus::{by_name, which};
+use super::gpus::{by_name, has_many, which};
 use super::layout::{Page, Style, WIDTH, WIDTH_OF_FACTS, lines};
 
-/// Maximum number of recommendations with reason and action.
-const FULL: usize = 3;
+/// How much of a page recommendations take.
+struct Limits {
+    /// Maximum number of recommendations with reason and action.
+    full: usize,
+    /// Maximum lines of one of them.
+    lines: usize,
+    /// Maximum number of recommendations on one line each.
+    brief: usize,
+}
 
-/// Maximum number of recommendations on one line each.
-const BRIEF: usize = 3;
-
-/// Maximum lines of one recommendation.
-const LINES: usize = 4;
+const LIMITS: Limits = Limits { full: 3, lines: 4, brief: 3 };
+const LIMITS_BESIDE_MANY_GPUS: Limits = Limits { full: 2, lines: 3, brief: 2 };
 
 pub(super) fn write(page: &mut Page, report: &Report) {
     let all = &report.recommendations;
-    let (full, rest) = all.split_at(all.len().min(FULL));
+    let limits = if has_many(&report.gpus) { LIMITS_BESIDE_MANY_GPUS } else { LIMITS };
+    let (full, rest) = all.split_at(all.len().min(limits.full));
     if !full.is_empty() {
         page.end_line();
     }
     for it in full {
-        short(page, &report.gpus, it);
+        short(page, &report.gpus, it, limits.lines);
     }
-    for it in rest.iter().take(BRIEF) {
+    for it in rest.iter().take(limits.brief) {
         page.passage(&amount(&report.gpus, it), Style::Plain, &title(&report.gpus, it), 1);
     }
-    match rest.len().saturating_sub(BRIEF) {
+    match rest.len().saturating_sub(limits.brief) {
         0 => {}
         more => page.facts("", [vec![format!("{more} more with --explain")]]),
     }
 }
 
 /// Title, first sentence of the reason, first sentence of the action. The action is whole, if that is possible:
-/// the reason gets the lines that are left.
-fn short(page: &mut Page, gpus: &[Gpu], it: &Recommendation) {
+/// the reason gets the lines that are left of `limit`.
+fn short(page: &mut Page, gpus: &[Gpu], it: &Recommendation, limit: usize) {
     let title = page.passage(&amount(gpus, it), Style::Bold, &title(gpus, it), 2);
     let why = by_name(gpus, first_sentence(&it.rationale));
     let action = by_name(gpus, first_sentence(&it.action));
-    let left = LINES - title;
+    let left = limit.saturating_sub(title);
     let why = page.passage("", Style::Plain, &why, left.saturating_sub(lines(&action).max(1)));
-    page.passage("", Style::Plain, &action, left - why);
+    page.passage("", Style::Plain, &action, left.saturating_sub(why));
 }
 
 /// `Use more loader workers ($0–$21.48, 80% confident): GPU 0–1 of 8`.
