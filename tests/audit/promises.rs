@@ -82,10 +82,10 @@ fn is_said(report: &Value, category: &str) -> bool {
 }
 
 /// The waste that a recommendation is about: time that is certainly free is only that time, what needs a trial is
-/// all of it if it may save half, and a cause without a number all of it.
+/// all of it if it may save a third, and a cause without a number all of it.
 fn covered(it: &Value, waste: f64, bill: f64) -> f64 {
     let [low, high] = ["low", "high"].map(|name| it["saving_fraction"][name].as_f64().unwrap());
-    let is_trial = low == 0.0 && 2.0 * high * bill >= 0.999 * waste;
+    let is_trial = low == 0.0 && 3.0 * high * bill >= 0.999 * waste;
     match it["kind"].as_str().unwrap() {
         "capacity" if high == 0.0 => 0.0,
         "saving" | "capacity" if high > 0.0 && !is_trial => high * bill,

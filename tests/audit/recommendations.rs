@@ -58,9 +58,16 @@ fn recommending(name: &str, target: u8, saving: [f64; 3]) -> Vec<u8> {
 /// The same with this confidence.
 fn recommending_with(name: &str, target: u8, saving: [f64; 3], confidence: f64) -> Vec<u8> {
     let [low, expected, high] = saving;
+    // A part of a GPU and another price are no alternatives.
+    let lever = match target {
+        RATE => {
+            "(i32.store (i32.const 336) (i32.const 0x746f7073)) (i32.store (i32.const 2064) (i32.const 4))"
+        }
+        _ => "",
+    };
     let recommend = format!(
         r#"(func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
-          (drop (call $recommendation))
+          (drop (call $recommendation)) {lever}
           (i32.store8 (i32.const 2056) (i32.const {target}))
           (f64.store (i32.const 2096) (f64.const {low}))
           (f64.store (i32.const 2104) (f64.const {expected}))

@@ -77,14 +77,6 @@ impl Fleet {
 
     /// Starts a chain with a log; returns the chain's index.
     pub(super) fn begin_chain(&mut self, label: &Arc<str>, log: &Arc<str>) -> usize {
-        if let [first] = self.chains.as_slice() {
-            // From the second chain on, there are several machines.
-            for gpu in &mut self.gpus {
-                gpu.attributes
-                    .entry(LOG_FILE.to_owned())
-                    .or_insert_with(|| first.label.to_string());
-            }
-        }
         self.chains.push(Chain {
             label: Arc::clone(label),
             last: Arc::clone(log),

@@ -62,6 +62,9 @@ pub struct UncoveredWaste {
 
 type MeteredGpu<'a> = (&'a GpuInput<'a>, &'a Summary);
 
+/// How many times the high saving of a trial reaches the waste that it is about.
+const TRIAL_COVERS: i128 = 3;
+
 /// At most one entry per category for GPUs with a price, and for those without.
 pub(super) fn uncovered(
     gpus: &[MeteredGpu<'_>],
@@ -199,7 +202,7 @@ impl Lost {
     }
 
     /// The part of it that a recommendation is about. Of a saving that is certain, that is the time it returns,
-    /// and the rest is other time; one that needs a trial is about all of it, if it may save half. A risk and a
+    /// and the rest is other time; one that needs a trial is about all of it, if it may save a third. A risk and a
     /// diagnosis are about all of it; more work for GPUs that are kept, without a number, about none.
     fn covered(&self, it: &Recommendation) -> i128 {
         let Range { low, high, .. } = it.saving_fraction;
@@ -207,7 +210,7 @@ impl Lost {
         match it.kind {
             "capacity" if most == 0 => 0,
             _ if most == 0 || it.kind == "risk" => self.waste,
-            _ if low <= 0.0 && 2 * most >= self.waste => self.waste,
+            _ if low <= 0.0 && TRIAL_COVERS * most >= self.waste => self.waste,
             _ => most,
         }
     }

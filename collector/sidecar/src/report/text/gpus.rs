@@ -32,7 +32,7 @@ const GAP: &str = "  ";
 const LINES: usize = 16;
 
 /// GPUs from which their lines leave less of a page to other parts.
-const MANY: usize = 9;
+const MANY: usize = 8;
 
 /// Whether there are so many that other parts must be shorter.
 pub(super) const fn has_many(gpus: &[Gpu]) -> bool {
@@ -123,9 +123,10 @@ fn bar(page: &mut Page, columns: &[Column]) {
 /// By index if all have distinct ones, else by node and index if those are distinct, else by ID.
 fn names(gpus: &[Gpu]) -> Vec<String> {
     let index = |gpu: &Gpu| Some(format!("{GPU}{}", gpu.index?));
-    let on_node = |gpu: &Gpu| {
-        let node = shortened(gpu.node.as_deref()?, LONGEST_NODE);
-        Some(format!("{node} {}", index(gpu)?))
+    // The GPUs of the first of several logs have no node.
+    let on_node = |gpu: &Gpu| match &gpu.node {
+        Some(node) => Some(format!("{} {}", shortened(node, LONGEST_NODE), index(gpu)?)),
+        None => index(gpu),
     };
     let distinct = |name: &dyn Fn(&Gpu) -> Option<String>| {
         let names: Option<Vec<_>> = gpus.iter().map(name).collect();

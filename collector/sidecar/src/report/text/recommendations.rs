@@ -29,20 +29,30 @@ const LIMITS_BESIDE_MANY_GPUS: Limits = Limits { full: 2, lines: 3, brief: 2 };
 pub(super) fn write(page: &mut Page, report: &Report) {
     let all = &report.recommendations;
     let limits = if has_many(&report.gpus) { LIMITS_BESIDE_MANY_GPUS } else { LIMITS };
-    let (full, rest) = all.split_at(all.len().min(limits.full));
-    if !full.is_empty() {
-        page.end_line();
+    let (mut full, mut brief, mut more) = (0, 0, 0);
+    for (index, it) in all.iter().enumerate() {
+        if index == 0 {
+            page.end_line();
+        }
+        let before = all.get(..index).unwrap_or_default();
+        if full < limits.full && !before.iter().any(|other| is_alternative(it, other)) {
+            short(page, &report.gpus, it, limits.lines);
+            full += 1;
+        } else if brief < limits.brief {
+            page.passage(&amount(&report.gpus, it), Style::Plain, &title(&report.gpus, it), 1);
+            brief += 1;
+        } else {
+            more += 1;
+        }
     }
-    for it in full {
-        short(page, &report.gpus, it, limits.lines);
+    if more > 0 {
+        page.facts("", [vec![format!("{more} more with --explain")]]);
     }
-    for it in rest.iter().take(limits.brief) {
-        page.passage(&amount(&report.gpus, it), Style::Plain, &title(&report.gpus, it), 1);
-    }
-    match rest.len().saturating_sub(limits.brief) {
-        0 => {}
-        more => page.facts("", [vec![format!("{more} more with --explain")]]),
-    }
+}
+
+/// Whether both are about the same waste of the same GPUs, so that they have one reason.
+fn is_alternative(it: &Recommendation, other: &Recommendation) -> bool {
+    it.target == other.target && it.gpus == other.gpus && it.kind == other.kind
 }
 
 /// Title, first sentence of the reason, first sentence of the action. The action is whole, if that is possible:
