@@ -1,11 +1,22 @@
 //! Links of a GPU: how much of their bandwidth is in use. Must not depend on what is recommended.
 
-use phasemeter_policy::Gpu;
+use phasemeter_policy::{Gpu, same_model};
 
 use crate::{Architecture, Model};
 
 /// Share of the link capacity from which links are busy, as a default of policies.
 pub const BUSY_LINK: f64 = 0.5;
+
+/// Bytes per second of all NVLink links of a module in both directions (NVIDIA's datasheets), by architecture.
+const PASCAL_NVLINK: f64 = 160e9;
+const VOLTA_NVLINK: f64 = 300e9;
+const AMPERE_NVLINK: f64 = 600e9;
+const HOPPER_NVLINK: f64 = 900e9;
+const BLACKWELL_NVLINK: f64 = 1_800e9;
+
+/// The same of modules with fewer links.
+const EXPORT_NVLINK: f64 = 400e9;
+const EXPORT_MODELS: [&str; 2] = ["NVIDIA A800-SXM4-80GB", "NVIDIA H800"];
 
 /// Use of the NVLink links, 0–1.
 #[must_use]
@@ -38,17 +49,28 @@ pub fn carries_exchange(gpu: &Gpu, other: &str) -> bool {
         let traffic = gpu.metric("nvlink.bytes_per_second").or_else(of_share)?;
         Some(traffic <= BUSY_LINK * sixteen_lanes(generation(other)?))
     };
-    let has_nvlink = |model: &str| Model::of(model).is_some_and(|model| model.has_nvlink);
     !has_nvlink(&gpu.model) || has_nvlink(other) || fits().unwrap_or(false)
 }
 
-/// Bytes per second of all NVLink links in both directions (NVIDIA's datasheets, of SXM modules).
+/// Whether NVLink is known to connect the GPUs of an instance. Bridges between pairs of cards do not count.
+#[must_use]
+pub fn has_nvlink(model: &str) -> bool {
+    Model::of(model).is_some_and(|model| model.has_nvlink)
+}
+
+/// Bytes per second of all NVLink links in both directions. `None` for cards, whose bridges have other capacities
+/// and may be absent.
 fn nvlink_capacity(model: &str) -> Option<f64> {
-    match Model::of(model)?.architecture {
-        Architecture::Volta => Some(300e9),
-        Architecture::Ampere => Some(600e9),
-        Architecture::Hopper => Some(900e9),
-        Architecture::Blackwell | Architecture::BlackwellUltra => Some(1_800e9),
+    let model = Model::of(model).filter(|model| model.has_nvlink)?;
+    if EXPORT_MODELS.iter().any(|name| same_model(name, model.name)) {
+        return Some(EXPORT_NVLINK);
+    }
+    match model.architecture {
+        Architecture::Pascal => Some(PASCAL_NVLINK),
+        Architecture::Volta => Some(VOLTA_NVLINK),
+        Architecture::Ampere => Some(AMPERE_NVLINK),
+        Architecture::Hopper => Some(HOPPER_NVLINK),
+        Architecture::Blackwell | Architecture::BlackwellUltra => Some(BLACKWELL_NVLINK),
         _ => None,
     }
 }
@@ -102,6 +124,19 @@ mod tests {
         let narrow = [("pcie.link.width", 8.0), ("pcie.link.generation", 3.0)];
         assert!(near(pcie(&with(&[narrow[0], narrow[1], ("pcie.bytes_per_second", 11e9)])), 0.7));
         assert_eq!(nvlink(&with(&[])), None);
+    }
+
+    #[test]
+    fn capacity_is_that_of_the_module() {
+        let share = |model: &str| {
+            let gpu = with(&[("nvlink.bytes_per_second", 200e9)]);
+            nvlink(&Gpu { model: model.to_owned(), ..gpu })
+        };
+        assert_eq!(share("NVIDIA H800"), Some(0.5));
+        assert_eq!(share("NVIDIA A100-SXM4-80GB"), Some(1.0 / 3.0));
+        for card in ["NVIDIA A40", "NVIDIA A30", "NVIDIA H100 NVL", "NVIDIA L40S"] {
+            assert_eq!(share(card), None, "{card}");
+        }
     }
 
     #[test]

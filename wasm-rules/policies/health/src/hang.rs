@@ -1,34 +1,44 @@
 //! Jobs that hang. Must not depend on other risks.
 
-use phasemeter_policy::format::{decimal, duration, subject};
-use phasemeter_policy::{Recommendation, Remediation, Window, evidence};
+use phasemeter_policy::format::{decimal, duration};
+use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, Workload, evidence, groups};
 use phasemeter_specs::hung_seconds;
 
+use crate::cost::so_far;
 use crate::{SURE_DEAD, Settings, risk};
 
 /// Time without work until the end, relative to that of the hang, from which a GPU of the job stopped then.
 const STOPPED: f64 = 0.9;
 
-pub(crate) fn recommend(settings: &Settings, window: &Window) -> Option<Recommendation> {
+pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
     let hung = window.gpus.iter().filter_map(|gpu| {
         let since = hung_seconds(gpu, window)?;
         (since >= settings.hang_seconds).then_some((gpu, since))
     });
-    let hung: Vec<_> = hung.collect();
+    let groups = groups(hung, |a, b| a.0.workload == b.0.workload);
+    groups.iter().filter_map(|group| warn(group, window)).collect()
+}
+
+fn warn(hung: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
     let (first, since) = *hung.first()?;
     let watts = *first.power.iter().rev().find(|power| !power.is_nan())?;
     let limit = first.power_limit_watts?;
+    let texts = Texts::of(first.workload);
     let stopped = window.gpus.iter().find(|gpu| {
         let after = gpu.activity.after_work.seconds;
         gpu.is_alike(first) && gpu.node() == first.node() && after >= STOPPED * since
     });
-    let rank = stopped.map_or_else(
-        || " This is typical of a collective that waits for a rank that is gone.".to_owned(),
-        |gpu| [" ", &gpu.name(), " has had no work since then: its rank is gone."].concat(),
-    );
+    let rank = match stopped.filter(|_| texts.has_ranks) {
+        Some(gpu) => [" ", &gpu.name(), " has had no work since then: its rank is gone."].concat(),
+        None if texts.has_ranks && hung.len() > 1 => {
+            " This is typical of a collective that waits for a rank that is gone.".to_owned()
+        }
+        None => String::new(),
+    };
     let rationale = format!(
-        "{} has been at 100% with a flat {} of {} W for {}: a kernel runs, but computes nothing.{rank}",
-        subject(hung.len()),
+        "{}: {} was at 100% with a flat {} of {} W for {}, so a kernel runs that computes nothing.{rank}",
+        so_far(hung),
+        if hung.len() == 1 { "it" } else { "each" },
         decimal(watts, 0),
         decimal(limit, 0),
         duration(since),
@@ -44,16 +54,48 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Option<Recommen
             "health.hang",
             "restart",
             hung.iter().map(|(gpu, _)| *gpu),
-            [
-                "Restart this job: it hangs",
-                "Dump the stacks of all ranks first, for example with py-spy dump, to find the one that \
-                 stopped. Then restart from the last saved state. A watchdog (NCCL's timeout) would end \
-                 the job after minutes.",
-            ],
+            [texts.title, texts.action],
             rationale,
             SURE_DEAD,
         )
     })
+}
+
+/// Texts for a kind of workload.
+struct Texts {
+    title: &'static str,
+    action: &'static str,
+    /// Whether its GPUs may wait for one another.
+    has_ranks: bool,
+}
+
+impl Texts {
+    const fn of(workload: Workload) -> Self {
+        let (title, action) = match workload {
+            Workload::Training => (
+                "Restart this job: it hangs",
+                "Dump the stacks of all ranks first, for example with py-spy dump, to find the one that \
+                 stopped. Then restart from the last saved state. A watchdog (NCCL's timeout) would end \
+                 the job after minutes.",
+            ),
+            Workload::Serving => (
+                "Restart this server: it hangs",
+                "Dump the stacks of the server first, for example with py-spy dump, then restart it. A \
+                 liveness probe that sends a request with little work would do so after a minute.",
+            ),
+            Workload::Interactive => (
+                "Interrupt this session: it hangs",
+                "Interrupt the cell or the command that runs; restart the process if that has no effect.",
+            ),
+            Workload::Batch | Workload::Unknown => (
+                "Restart this work: it hangs",
+                "Dump the stacks of its processes first, for example with py-spy dump, to find where they \
+                 stopped. Then restart it. A time limit would end it by itself.",
+            ),
+        };
+        let has_ranks = !matches!(workload, Workload::Serving | Workload::Interactive);
+        Self { title, action, has_ranks }
+    }
 }
 
 /// Restarts the job, by Slurm if it is one of its jobs.
@@ -67,7 +109,7 @@ fn restart(window: &Window) -> Remediation {
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{steady, window, with_power};
-    use phasemeter_policy::{Gpu, Quiet, RecommendationKind};
+    use phasemeter_policy::{Quiet, RecommendationKind};
 
     use super::*;
 
@@ -76,7 +118,9 @@ mod tests {
     }
 
     fn found(gpus: Vec<Gpu>) -> Option<Recommendation> {
-        recommend(&Settings::default(), &window(gpus))
+        let mut found = recommend(&Settings::default(), &window(gpus));
+        assert!(found.len() <= 1);
+        found.pop()
     }
 
     #[test]
@@ -100,10 +144,22 @@ mod tests {
     }
 
     #[test]
+    fn server_hangs_in_its_own_words() {
+        let mut gpu = hung(1).remove(0);
+        gpu.power[..300].fill(620.0);
+        let one = found(vec![Gpu { workload: Workload::Serving, ..gpu }]).unwrap();
+        let texts = [&*one.title, &one.action, &one.rationale].concat();
+        for word in ["rank", "NCCL", "collective", "saved state"] {
+            assert!(!texts.contains(word), "{texts}");
+        }
+        assert!(one.rationale.starts_with('$'), "{}", one.rationale);
+    }
+
+    #[test]
     fn job_of_slurm_is_requeued() {
         let remediation = |attributes| {
             let window = Window { attributes, ..window(hung(2)) };
-            recommend(&Settings::default(), &window).unwrap().remediation.unwrap()
+            recommend(&Settings::default(), &window)[0].remediation.clone().unwrap()
         };
         let job = remediation(vec![("slurm.job.id".to_owned(), "4711".to_owned())]);
         assert_eq!(job.kind, "slurm.requeue");

@@ -1,12 +1,13 @@
-//! Faulty hardware: errors that the driver reported, PCIe links with too few lanes, and NVLink that is down.
+//! Faulty hardware: lost GPUs, errors that the driver reported, PCIe links with too few lanes, and NVLink that is down.
 //!
 //! Must not depend on what a job computes.
 
-use phasemeter_policy::format::{decimal, percent, subject};
+use phasemeter_policy::format::{count, decimal, duration, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, evidence, groups};
-use phasemeter_specs::nvlink;
+use phasemeter_specs::{hardware_xids, memory_errors, narrow_link, nvlink};
 
-use crate::risk;
+use crate::cost::{Owner, so_far};
+use crate::{SURE_DEAD, risk};
 
 /// Use of NVLink that counts as none, at most, and as traffic, at least. Assumptions.
 const NO_TRAFFIC: f64 = 0.002;
@@ -15,26 +16,33 @@ const TRAFFIC: f64 = 0.02;
 /// Confidence in errors that hardware reports itself, and in lanes that are missing. Assumptions.
 const SURE: f64 = 0.8;
 
-/// Lanes of a PCIe link, relative to the most that GPU and slot are capable of, from which it is narrow if a
-/// GPU like it has more: links lose half of them or more.
-const NARROW: f64 = 0.5;
-
-/// The same if there is none: many boards and cloud instances connect GPUs by eight of sixteen lanes.
-const NARROW_ALONE: f64 = 0.25;
-
-/// XID codes of faulty hardware (NVIDIA's XID catalog): memory errors, the bus, NVLink, the GPU's own
-/// processor. Others are mostly of applications.
-const HARDWARE_XIDS: [u64; 11] = [48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120];
-
-/// The uncorrectable memory errors of a GPU, if any.
-fn memory_errors(gpu: &Gpu) -> Option<f64> {
-    gpu.metric("memory.errors").filter(|count| *count > 0.0)
-}
-
-/// The hardware errors of a GPU: codes and counts.
-fn hardware_xids(gpu: &Gpu) -> impl Iterator<Item = (u64, u32)> {
-    let xids = gpu.sensors.xids.iter().map(|xid| (xid.code, xid.count));
-    xids.filter(|(code, _)| HARDWARE_XIDS.contains(code))
+/// GPUs that no longer respond.
+pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
+    let seconds = |gpu: &Gpu| gpu.metric("lost.seconds").filter(|seconds| *seconds > 0.0);
+    let lost: Vec<_> = window.gpus.iter().filter_map(|gpu| Some((gpu, seconds(gpu)?))).collect();
+    let (first, seconds) = *lost.first()?;
+    let rationale = format!(
+        "{}: {} has not responded for {}. A lost GPU costs the same, and does not come back by itself.",
+        so_far(&lost),
+        if lost.len() == 1 { "it" } else { "each" },
+        duration(seconds),
+    );
+    let action = Owner::of(first).repair(
+        "Drain the node, reset the GPU or restart the node, and have it replaced if it is lost again.",
+        "The kernel log has the XID error.",
+    );
+    Some(Recommendation {
+        evidence: evidence([("lost.time", seconds, "s")]),
+        remediation: Some(Remediation::new("nvidia.gpu-reset", [])),
+        ..risk(
+            "health.lost",
+            "restart",
+            lost.iter().map(|(gpu, _)| *gpu),
+            ["Reset the lost GPU, or replace its node", &action],
+            rationale,
+            SURE_DEAD,
+        )
+    })
 }
 
 /// GPUs that reported hardware errors, those with the same errors together.
@@ -56,53 +64,63 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
     if let Some(errors) = memory {
         reported.push([&*decimal(errors, 0), " uncorrectable memory errors"].concat());
     }
-    let count: u32 = hardware_xids(first).map(|(_, count)| count).sum();
+    let xids: u32 = hardware_xids(first).map(|(_, count)| count).sum();
+    let pauses = &first.activity.pauses;
+    // A process that ended left the GPU free; one that waits holds it.
+    let free = pauses.quiet.seconds - pauses.quiet.held_seconds;
+    let crashes = if free > 0.5 * pauses.quiet.seconds {
+        let times = count(pauses.count as usize, "pause");
+        [", and was free for ", &duration(free), " in ", &times, ", probably after crashes"]
+            .concat()
+    } else {
+        String::new()
+    };
     let rationale = [
         "It reported ",
         &reported.join(", "),
+        &crashes,
         ". A GPU that does so once mostly does so again, and ends the job.",
     ];
+    let owner = Owner::of(first);
+    let mut action = owner.repair(
+        "Save the state of the job, drain the node, reset the GPU, and run dcgmi diag -r 3.",
+        "Have it replaced if errors return.",
+    );
+    if !crashes.is_empty() {
+        action += " Requeue jobs automatically (sbatch --requeue, restartPolicy: OnFailure), so that none waits \
+                   for a person.";
+    }
     Some(Recommendation {
         evidence: evidence([
             ("memory.errors", memory.unwrap_or(0.0), "{error}"),
-            ("xids", f64::from(count), "{error}"),
+            ("xids", f64::from(xids), "{error}"),
         ]),
         remediation: Some(Remediation::new("nvidia.gpu-reset", [])),
         ..risk(
             "health.errors",
             "restart",
             group.iter().copied(),
-            [
-                "Drain this GPU and reset it",
-                "Save the state of the job, drain the node, reset the GPU, and run dcgmi diag -r 3. Have it \
-                 replaced if errors return.",
-            ],
+            ["Drain this GPU and reset it", &action],
             rationale.concat(),
             SURE,
         )
     })
 }
 
-/// The lanes of a GPU's PCIe link, and the most that it is capable of, if it is narrow. The link of a GPU
-/// that has not worked may be so to save power.
-fn lanes(gpu: &Gpu, window: &Window) -> Option<(f64, f64)> {
-    let most = gpu.metric("pcie.link.max_width")?;
-    let lanes = gpu.metric("pcie.link.width").filter(|_| gpu.accounts.busy().seconds > 0.0)?;
-    let is_wider = |other: &Gpu| other.metric("pcie.link.width").is_some_and(|it| it > lanes);
-    let has_wider = window.gpus.iter().any(|other| other.is_alike(gpu) && is_wider(other));
-    let narrow = if has_wider { NARROW } else { NARROW_ALONE };
-    (lanes <= narrow * most).then_some((lanes, most))
-}
-
 /// GPUs whose PCIe links are narrow.
 pub(crate) fn narrow(window: &Window) -> Vec<Recommendation> {
-    let narrow = window.gpus.iter().filter_map(|gpu| Some((lanes(gpu, window)?, gpu)));
+    let narrow = window.gpus.iter().filter_map(|gpu| Some((narrow_link(gpu, window)?, gpu)));
     let groups = groups(narrow, |a, b| a.0 == b.0);
     groups.iter().filter_map(|group| repair(group)).collect()
 }
 
 fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
-    let ((lanes, most), _) = group.first()?;
+    let ((lanes, most), first) = group.first()?;
+    let owner = Owner::of(first);
+    let action = owner.repair(
+        "Reseat the card, replace its riser or cable, and restart the node.",
+        "nvidia-smi -q -d PCIE shows the lanes.",
+    );
     let rationale = [
         "Its PCIe link runs at ",
         &decimal(*lanes, 0),
@@ -116,11 +134,7 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
             "health.pcie",
             "other",
             group.iter().map(|(_, gpu)| *gpu),
-            [
-                "Repair the PCIe link of this GPU",
-                "Reseat the card, replace its riser or cable, and restart the node. nvidia-smi -q -d PCIE \
-                 shows the lanes.",
-            ],
+            ["Repair the PCIe link of this GPU", &action],
             rationale.concat(),
             SURE,
         )
@@ -141,6 +155,11 @@ pub(crate) fn unlinked(window: &Window) -> Option<Recommendation> {
         }
     };
     let gpus: Vec<_> = window.gpus.iter().filter(is_unlinked).collect();
+    let owner = Owner::of(gpus.first()?);
+    let action = owner.repair(
+        "Restart the fabric manager, and have the node replaced if links stay down.",
+        "nvidia-smi nvlink --status and the kernel log show them.",
+    );
     let others = window.gpus.iter().filter(|gpu| is_linked(gpu)).filter_map(nvlink);
     let others = others.fold(0.0, f64::max);
     let rationale = format!(
@@ -149,19 +168,58 @@ pub(crate) fn unlinked(window: &Window) -> Option<Recommendation> {
         subject(gpus.len()),
         percent(others),
     );
-    (!gpus.is_empty()).then(|| Recommendation {
+    Some(Recommendation {
         evidence: evidence([("nvlink.use.others", others, "1")]),
         ..risk(
             "health.nvlink",
             "other",
             gpus.iter().copied(),
-            [
-                "Repair the NVLink links of these GPUs",
-                "Look at nvidia-smi nvlink --status and at the kernel log, restart the fabric manager, and have \
-                 the node replaced if links stay down.",
-            ],
+            ["Repair the NVLink links of these GPUs", &action],
             rationale,
             SURE,
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{steady, window};
+    use phasemeter_policy::{Pauses, Quiet, Xid};
+
+    use super::*;
+
+    fn with_xid(code: u64) -> Gpu {
+        let mut gpu = steady(3_600, 0.9);
+        gpu.sensors.xids = vec![Xid { code, count: 2 }];
+        gpu
+    }
+
+    #[test]
+    fn xids_of_hardware_are_risks_and_those_of_applications_are_not() {
+        let found = faulty(&window(vec![with_xid(79), with_xid(13)]));
+        assert_eq!(
+            (found.len(), &*found[0].code, &*found[0].gpus[0]),
+            (1, "health.errors", "GPU-0")
+        );
+        assert!(found[0].rationale.contains("XID 79"), "{}", found[0].rationale);
+        assert!(faulty(&window(vec![with_xid(13)])).is_empty(), "an exception of a kernel");
+    }
+
+    #[test]
+    fn free_time_after_crashes_is_named() {
+        let mut gpu = with_xid(48);
+        let pauses = |held_seconds| Pauses {
+            count: 2,
+            quiet: Quiet { seconds: 7_200.0, held_seconds },
+            shortest_seconds: 3_000.0,
+            longest_seconds: 4_200.0,
+        };
+        gpu.activity.pauses = pauses(0.0);
+        let one = &faulty(&window(vec![gpu.clone()]))[0];
+        assert!(one.rationale.contains("free for 2 h in 2 pauses"), "{}", one.rationale);
+        assert!(one.action.contains("Requeue"), "{}", one.action);
+        gpu.activity.pauses = pauses(7_200.0);
+        let one = &faulty(&window(vec![gpu]))[0];
+        assert!(!one.rationale.contains("crashes"), "its process waited: {}", one.rationale);
+    }
 }

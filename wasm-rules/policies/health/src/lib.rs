@@ -1,16 +1,19 @@
 //! Warns of what ends or slows a job: a hang, memory that runs out, and GPUs that are lost, capped,
-//! hot or slower than the others.
+//! hot or slower than the others, and of video engines and replicas that are full.
 //!
 //! A risk saves nothing by itself; a job that hangs or fails loses its work.
 
+mod balance;
+mod cost;
 mod hang;
 mod hardware;
+mod memory;
 mod slow;
+mod video;
+mod warn;
 
-use phasemeter_policy::format::{duration, percent, subject};
 use phasemeter_policy::{
-    Gpu, Memory, Policy, Recommendation, RecommendationKind, Recommender, Remediation, Response,
-    Target, Window, Workload, evidence,
+    Gpu, Policy, Recommendation, RecommendationKind, Recommender, Response, Target, Window,
 };
 
 phasemeter_policy::settings! {
@@ -24,9 +27,6 @@ phasemeter_policy::settings! {
 const SURE_DEAD: f64 = 0.9;
 const SURE: f64 = 0.8;
 
-/// Observed time that shows that memory rises, in seconds. An assumption.
-const MIN_RISE_SECONDS: f64 = 1_800.0;
-
 struct Health;
 
 impl Policy for Health {
@@ -39,15 +39,17 @@ impl Policy for Health {
 
 impl Recommender for Health {
     fn recommend(settings: &Settings, window: &Window) -> Response {
-        let mut found = Vec::new();
-        found.extend(hang::recommend(settings, window));
-        found.extend(lost(window));
+        let mut found = hang::recommend(settings, window);
+        found.extend(hardware::lost(window));
         found.extend(hardware::faulty(window));
         found.extend(hardware::narrow(window));
         found.extend(hardware::unlinked(window));
-        found.extend(window.gpus.iter().filter_map(|gpu| filling(gpu, settings, window)));
-        found.extend(slow::recommend(window));
-        found.into()
+        found.extend(memory::recommend(settings, window));
+        found.extend(balance::recommend(window));
+        found.extend(video::recommend(window));
+        let slow = slow::recommend(window);
+        found.extend(slow.recommendations);
+        Response { recommendations: found, needs: slow.needs }
     }
 }
 
@@ -71,73 +73,11 @@ fn risk<'a>(
     }
 }
 
-fn lost(window: &Window) -> Option<Recommendation> {
-    let lost = |gpu: &&Gpu| gpu.metric("lost.seconds").is_some_and(|seconds| seconds > 0.0);
-    let gpus: Vec<_> = window.gpus.iter().filter(lost).collect();
-    let seconds = gpus.first()?.metric("lost.seconds")?;
-    let rationale = format!(
-        "{} has not responded for {}, and costs the same. A lost GPU does not come back by itself.",
-        subject(gpus.len()),
-        duration(seconds),
-    );
-    Some(Recommendation {
-        evidence: evidence([("lost.time", seconds, "s")]),
-        remediation: Some(Remediation::new("nvidia.gpu-reset", [])),
-        ..risk(
-            "health.lost",
-            "restart",
-            gpus,
-            [
-                "Reset the lost GPU, or replace its node",
-                "Drain the node, reset the GPU or restart the node, and look for XID errors in the \
-                 kernel log. If it is lost again, have it replaced.",
-            ],
-            rationale,
-            SURE_DEAD,
-        )
-    })
-}
-
-/// Memory that is full soon.
-fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommendation> {
-    let Memory::Rising { share, seconds_left } = gpu.memory_use(window.step_seconds) else {
-        return None;
-    };
-    if seconds_left > settings.memory_full_seconds
-        || gpu.accounts.observed().seconds < MIN_RISE_SECONDS
-    {
-        return None;
-    }
-    let (lever, action) = match gpu.workload {
-        Workload::Training => (
-            "checkpoint_interval",
-            "Save the state of the job now, then find what grows: references to tensors of past steps, \
-             or lists of losses that were not detached.",
-        ),
-        Workload::Serving => (
-            "restart",
-            "Restart the server in a quiet minute, then find the leak: a cache without a limit is \
-             typical.",
-        ),
-        _ => ("measure", "Find what grows, for example with PyTorch's memory snapshot."),
-    };
-    let rationale = format!(
-        "Memory has risen all the time, to {}, and is full in about {} at this rate. The process then \
-         fails, and loses what it has not saved.",
-        percent(share),
-        duration(seconds_left),
-    );
-    Some(Recommendation {
-        evidence: evidence([("memory.share", share, "1"), ("memory.time_left", seconds_left, "s")]),
-        ..risk("health.memory", lever, [gpu], ["Memory runs out soon", action], rationale, SURE)
-    })
-}
-
 phasemeter_policy::recommender!(Health);
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{steady, window, with_memory};
+    use phasemeter_policy::testing::{steady, window};
 
     use super::*;
 
@@ -147,34 +87,6 @@ mod tests {
 
     fn codes(gpus: Vec<Gpu>) -> Vec<String> {
         recommendations(gpus).into_iter().map(|one| one.code).collect()
-    }
-
-    #[test]
-    fn link_is_narrow_beside_a_wider_one_or_far_below_its_slot() {
-        let linked = |lanes: f64, level: f64| {
-            let mut gpu = steady(3_600, level);
-            let metrics = [("pcie.link.width", lanes), ("pcie.link.max_width", 16.0)];
-            gpu.metrics.extend(metrics.map(|(name, value)| (name.to_owned(), value)));
-            gpu
-        };
-        assert_eq!(codes(vec![linked(8.0, 0.9), linked(16.0, 0.9)]), ["health.pcie"]);
-        assert_eq!(codes(vec![linked(4.0, 0.9)]), ["health.pcie"]);
-        assert!(codes(vec![linked(8.0, 0.9), linked(8.0, 0.9)]).is_empty(), "by design");
-        assert!(codes(vec![linked(1.0, 0.0)]).is_empty(), "it may save power");
-    }
-
-    #[test]
-    fn rising_memory_is_a_risk_and_a_pool_is_not() {
-        let mut rising = with_memory(steady(3_600, 0.95), 0.0);
-        let points = rising.memory.len() as f64;
-        let rise = |(i, bytes): (usize, &mut f64)| {
-            *bytes = (41.0 + 36.0 * i as f64 / points) * (1 << 30) as f64;
-        };
-        rising.memory.iter_mut().enumerate().for_each(rise);
-        assert_eq!(recommendations(vec![rising.clone()])[0].lever, "checkpoint_interval");
-        let serving = Gpu { workload: Workload::Serving, ..rising };
-        assert_eq!(recommendations(vec![serving])[0].lever, "restart");
-        assert!(codes(vec![with_memory(steady(3_600, 0.6), 77.3)]).is_empty());
     }
 
     #[test]

@@ -1,0 +1,108 @@
+//! What a risk costs, and who can repair it. Must not depend on the kinds of risks.
+
+use phasemeter_policy::format::{decimal, percent, usd};
+use phasemeter_policy::{Gpu, Plan};
+
+/// `$273.18 so far, and $55.04 in each further hour`, of GPUs and the seconds of each; hours without a price.
+pub(crate) fn so_far(lost: &[(&Gpu, f64)]) -> String {
+    let rate = |gpu: &Gpu| gpu.price.as_ref().map_or(0, |price| price.nano_usd_per_gpu_hour);
+    let dollars: f64 = lost.iter().map(|(gpu, seconds)| rate(gpu) as f64 * hours(*seconds)).sum();
+    if dollars > 0.0 {
+        let per_hour = lost.iter().map(|(gpu, _)| rate(gpu)).sum();
+        return [&*usd(dollars as u64), " so far, and ", &usd(per_hour), " in each further hour"]
+            .concat();
+    }
+    let time: f64 = lost.iter().map(|(_, seconds)| hours(*seconds)).sum();
+    [&*decimal(time, usize::from(time < 10.0)), " GPU-hours so far"].concat()
+}
+
+/// `; the other 7 GPUs probably wait for it 38% of their time, about $10.45 per hour and $104.50 so far`; `share` is absent if it is
+/// unknown.
+pub(crate) fn of_waiting(others: &[&Gpu], share: Option<f64>) -> String {
+    let who = match others.len() {
+        0 => return String::new(),
+        1 => "; the other GPU probably waits for it".to_owned(),
+        count => ["; the other ", &count.to_string(), " GPUs probably wait for it"].concat(),
+    };
+    let prices = others.iter().filter_map(|gpu| gpu.price.as_ref());
+    let rate: u64 = prices.map(|price| price.nano_usd_per_gpu_hour).sum();
+    let bill: u64 = others.iter().map(|gpu| gpu.bill()).sum();
+    let Some(share) = share else { return who };
+    let whose = if others.len() == 1 { " of its time" } else { " of their time" };
+    let cost = match rate {
+        0 => String::new(),
+        rate => {
+            let [per_hour, so_far] = [rate, bill].map(|all| usd((all as f64 * share) as u64));
+            [", about ", &*per_hour, " per hour and ", &so_far, " so far"].concat()
+        }
+    };
+    [&*who, " ", &percent(share), whose, &cost].concat()
+}
+
+fn hours(seconds: f64) -> f64 {
+    seconds / 3_600.0
+}
+
+/// Who repairs a machine.
+pub(crate) enum Owner<'a> {
+    /// A cloud provider, of this name.
+    Provider(&'a str),
+    /// The user, or someone unknown.
+    Own,
+}
+
+impl<'a> Owner<'a> {
+    pub(crate) fn of(gpu: &'a Gpu) -> Self {
+        let rented = gpu.price.as_ref().filter(|price| price.plan != Some(Plan::Owned));
+        // An estimated price may be of another provider.
+        let known = rented.filter(|price| !price.estimated);
+        known.and_then(|price| price.provider.as_deref()).map_or(Self::Own, Self::Provider)
+    }
+
+    /// The action: `own` on machines of the user, and else to leave the host; `look` is what shows the fault.
+    pub(crate) fn repair(&self, own: &str, look: &str) -> String {
+        match self {
+            Self::Own => [own, " ", look].concat(),
+            Self::Provider(name) => [
+                "Move to another host: stop and start the instance, or open a case with ",
+                name,
+                ". Save the state of the work first. ",
+                look,
+            ]
+            .concat(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{price, steady, unpriced};
+    use phasemeter_policy::{Gpu, Price};
+
+    use super::*;
+
+    #[test]
+    fn costs_are_of_all_gpus() {
+        let gpu = steady(7_200, 1.0);
+        let both = [(&gpu, 7_200.0), (&gpu, 3_600.0)];
+        assert_eq!(so_far(&both), "$10.80 so far, and $7.20 in each further hour");
+        let free = unpriced(steady(7_200, 1.0));
+        assert_eq!(so_far(&[(&free, 36_000.0)]), "10 GPU-hours so far");
+        assert_eq!(
+            of_waiting(&[&gpu, &gpu], Some(0.5)),
+            "; the other 2 GPUs probably wait for it 50% of their time, about $3.60 per hour and $7.20 so far"
+        );
+        assert_eq!(of_waiting(&[&free], None), "; the other GPU probably waits for it");
+        assert_eq!(of_waiting(&[], None), "");
+    }
+
+    #[test]
+    fn hosts_of_a_provider_are_left_and_own_ones_repaired() {
+        let action = |gpu: &Gpu| Owner::of(gpu).repair("Reseat the card.", "Look at it.");
+        assert!(action(&steady(60, 1.0)).contains("open a case with aws. Save"));
+        let owned = Price { plan: Some(Plan::Owned), ..price() };
+        let owned = Gpu { price: Some(owned), ..steady(60, 1.0) };
+        assert_eq!(action(&owned), "Reseat the card. Look at it.");
+        assert_eq!(action(&unpriced(steady(60, 1.0))), "Reseat the card. Look at it.");
+    }
+}

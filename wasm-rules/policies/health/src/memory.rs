@@ -1,0 +1,151 @@
+//! Memory that runs out: it rises, or is nearly full. Must not depend on other risks.
+
+use phasemeter_policy::format::{duration, percent};
+use phasemeter_policy::{Gpu, Memory, Recommendation, Window, Workload, evidence, groups};
+
+use crate::{SURE, Settings, risk};
+
+/// Observed time that shows that memory rises, in seconds. An assumption.
+const MIN_RISE_SECONDS: f64 = 1_800.0;
+
+/// Share of the memory in use from which it is nearly full: the highest threshold of the published guides.
+const NEARLY_FULL: f64 = 0.95;
+
+/// Variation of the memory in use, as a share of all, from which it is no block of constant size: an allocator
+/// that took all of it is full by design. An assumption.
+const VARIES: f64 = 0.01;
+
+/// Confidence that nearly full memory ends the process: many run close to the limit. An assumption.
+const SURE_FULL: f64 = 0.4;
+
+pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
+    let rising = window.gpus.iter().filter_map(|gpu| filling(gpu, settings, window));
+    let full = window.gpus.iter().filter_map(|gpu| Some((gpu, nearly_full(gpu, window)?)));
+    let full = groups(full, |a, b| a.0.workload == b.0.workload);
+    rising.chain(full.iter().filter_map(|group| keep_free(group))).collect()
+}
+
+/// Memory that rises, and is full soon.
+fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommendation> {
+    let Memory::Rising { share, seconds_left } = gpu.memory_use(window.step_seconds) else {
+        return None;
+    };
+    if seconds_left > settings.memory_full_seconds
+        || gpu.accounts.observed().seconds < MIN_RISE_SECONDS
+    {
+        return None;
+    }
+    let (lever, action) = match gpu.workload {
+        Workload::Training => (
+            "checkpoint_interval",
+            "Save the state of the job now, then find what grows: references to tensors of past steps, \
+             or lists of losses that were not detached.",
+        ),
+        Workload::Serving => (
+            "restart",
+            "Restart the server in a quiet minute, then find the leak: a cache without a limit is \
+             typical.",
+        ),
+        _ => ("measure", "Find what grows, for example with PyTorch's memory snapshot."),
+    };
+    let rationale = format!(
+        "Memory has risen all the time, to {}, and is full in about {} at this rate. The process then \
+         fails, and loses what it has not saved.",
+        percent(share),
+        duration(seconds_left),
+    );
+    Some(Recommendation {
+        evidence: evidence([("memory.share", share, "1"), ("memory.time_left", seconds_left, "s")]),
+        ..risk("health.memory", lever, [gpu], ["Memory runs out soon", action], rationale, SURE)
+    })
+}
+
+/// The highest share of the memory in use, if it was nearly full at times.
+fn nearly_full(gpu: &Gpu, window: &Window) -> Option<f64> {
+    let total = gpu.memory_total_bytes.filter(|total| *total > 0)? as f64;
+    let in_use = gpu.sensors.memory_in_use?;
+    let varies = in_use.max - in_use.p50 >= VARIES * total;
+    let share = Some(in_use.max / total).filter(|share| *share >= NEARLY_FULL && varies)?;
+    // Last, since it takes a pass over the column.
+    matches!(gpu.memory_use(window.step_seconds), Memory::InUse(_)).then_some(share)
+}
+
+fn keep_free(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
+    let (first, _) = group.first()?;
+    let share = group.iter().map(|(_, share)| *share).fold(0.0, f64::max);
+    let (lever, action) = match first.workload {
+        Workload::Training => (
+            "checkpointing",
+            "Free a tenth of the memory: checkpointing of activations, a limit on the length of samples, or a \
+             slightly smaller batch. Save the state of the job often.",
+        ),
+        Workload::Serving => (
+            "other",
+            "Limit the length of requests or their number at a time, or lower the share of the memory that the \
+             server takes.",
+        ),
+        _ => (
+            "other",
+            "Free a tenth of the memory: less data at a time, or a shorter longest input.",
+        ),
+    };
+    let rationale = [
+        "Up to ",
+        &percent(share),
+        " of the memory was in use, and the amount varies: a longer input than so far may end the process.",
+    ];
+    Some(Recommendation {
+        evidence: evidence([("memory.share", share, "1")]),
+        ..risk(
+            "health.memory-full",
+            lever,
+            group.iter().map(|(gpu, _)| *gpu),
+            ["Keep some memory free", action],
+            rationale.concat(),
+            SURE_FULL,
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::Percentiles;
+    use phasemeter_policy::testing::{steady, window, with_memory, with_varying_memory};
+
+    use super::*;
+
+    const GIB: f64 = (1 << 30) as f64;
+
+    fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
+        recommend(&Settings::default(), &window(gpus))
+    }
+
+    #[test]
+    fn rising_memory_is_a_risk_and_a_pool_is_not() {
+        let mut rising = with_memory(steady(3_600, 0.95), 0.0);
+        let points = rising.memory.len() as f64;
+        let rise = |(i, bytes): (usize, &mut f64)| {
+            *bytes = (41.0 + 36.0 * i as f64 / points) * (1 << 30) as f64;
+        };
+        rising.memory.iter_mut().enumerate().for_each(rise);
+        assert_eq!(recommendations(vec![rising.clone()])[0].lever, "checkpoint_interval");
+        let serving = Gpu { workload: Workload::Serving, ..rising };
+        assert_eq!(recommendations(vec![serving])[0].lever, "restart");
+        assert!(recommendations(vec![with_memory(steady(3_600, 0.6), 77.3)]).is_empty());
+    }
+
+    #[test]
+    fn nearly_full_memory_is_a_risk_if_it_varies() {
+        let using = |gpu: Gpu, low: f64, high: f64| {
+            let [p5, p95] = [low, high].map(|gib| gib * GIB);
+            let mut gpu = gpu;
+            gpu.sensors.memory_in_use = Some(Percentiles { p5, p50: p5, p95, max: p95 });
+            recommendations(vec![gpu])
+        };
+        let varying = || with_varying_memory(steady(3_600, 0.95), 77.0);
+        assert_eq!(using(varying(), 73.0, 77.0)[0].code, "health.memory-full");
+        assert!(using(varying(), 70.0, 74.0).is_empty(), "93%");
+        assert!(using(varying(), 77.0, 77.2).is_empty(), "all of it was taken at once");
+        assert!(using(with_memory(steady(3_600, 0.95), 77.0), 73.0, 77.0).is_empty(), "a pool");
+    }
+}

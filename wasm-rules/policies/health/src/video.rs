@@ -1,0 +1,94 @@
+//! Video engines that limit a job. Utilization does not cover them. Must not depend on other risks.
+
+use phasemeter_policy::format::percent;
+use phasemeter_policy::{Gpu, Recommendation, Window, evidence, groups};
+
+use crate::{SURE, risk};
+
+/// Use of a video engine from which it is full, and utilization up to which the SMs are not the limit.
+/// Assumptions.
+const FULL_ENGINE: f64 = 0.8;
+const SMS_HAVE_ROOM: f64 = 0.7;
+
+/// A video engine and its use.
+struct Full {
+    name: &'static str,
+    use_: f64,
+}
+
+/// GPUs whose video decoder or encoder is full.
+pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
+    let full = window.gpus.iter().filter_map(|gpu| Some((gpu, full(gpu)?)));
+    let groups = groups(full, |a, b| a.1.name == b.1.name && a.0.workload == b.0.workload);
+    groups.iter().filter_map(|group| warn(group)).collect()
+}
+
+fn full(gpu: &Gpu) -> Option<Full> {
+    let engines = [("decoder", "decoder.utilization"), ("encoder", "encoder.utilization")];
+    let of = |(name, metric)| Some(Full { name, use_: gpu.metric(metric)? });
+    let busiest = engines.into_iter().filter_map(of).max_by(|a, b| a.use_.total_cmp(&b.use_))?;
+    let is_limit = busiest.use_ >= FULL_ENGINE && gpu.accounts.observed().level() < SMS_HAVE_ROOM;
+    is_limit.then_some(busiest)
+}
+
+fn warn(group: &[(&Gpu, Full)]) -> Option<Recommendation> {
+    let (first, engine) = group.first()?;
+    let level = first.accounts.observed().level();
+    let rationale = [
+        "The video ",
+        engine.name,
+        " is ",
+        &percent(engine.use_),
+        " busy, and the SMs ",
+        &percent(level),
+        ": it most likely limits this work, and utilization does not cover it. Nothing else with video fits \
+         beside it.",
+    ];
+    let (title, action) = if engine.name == "decoder" {
+        (
+            "Decode fewer or smaller frames, or add decoders",
+            "Decode only the frames that are used, at the size that is used, or share the work with CPU cores. \
+             Compare GPUs by the price of a decoder (NVDEC), not by their cores.",
+        )
+    } else {
+        (
+            "Encode with a faster preset, or add encoders",
+            "Use a faster preset or fewer output sizes, or share the work with CPU cores. Compare GPUs by the \
+             price of an encoder (NVENC), not by their cores.",
+        )
+    };
+    Some(Recommendation {
+        evidence: evidence([("engine.use", engine.use_, "1"), ("utilization", level, "1")]),
+        reversible: true,
+        ..risk(
+            "health.video",
+            "other",
+            group.iter().map(|(gpu, _)| *gpu),
+            [title, action],
+            rationale.concat(),
+            SURE,
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{steady, window};
+
+    use super::*;
+
+    #[test]
+    fn full_engine_limits_a_gpu_whose_sms_have_room() {
+        let with = |level: f64, decoder: f64, encoder: f64| {
+            let metrics = [("decoder.utilization", decoder), ("encoder.utilization", encoder)];
+            let metrics = metrics.map(|(name, value)| (name.to_owned(), value)).to_vec();
+            recommend(&window(vec![Gpu { metrics, ..steady(3_600, level) }]))
+        };
+        let decoder = with(0.09, 0.93, 0.0);
+        assert!(decoder[0].rationale.starts_with("The video decoder is 93% busy"));
+        assert!(with(0.3, 0.2, 0.9)[0].title.contains("Encode"));
+        assert!(with(0.09, 0.5, 0.3).is_empty());
+        assert!(with(0.95, 0.93, 0.0).is_empty(), "the SMs are full too");
+        assert!(recommend(&window(vec![steady(3_600, 0.09)])).is_empty(), "not recorded");
+    }
+}

@@ -1,0 +1,203 @@
+//! Texts of risks of slow GPUs. Must not depend on how causes are found.
+
+use phasemeter_policy::format::{decimal, percent, subject};
+use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, Workload, evidence};
+use phasemeter_specs::{
+    Lag, sibling_clock, sibling_temperature, slowed_by_heat, slowed_by_power_supply,
+};
+
+use crate::cost::{Owner, of_waiting};
+use crate::slow::{Cause, HOTTER};
+use crate::{SURE, risk};
+
+/// Confidence in a slow clock, and in what power shows of it. Assumptions.
+const SURE_SLOW: f64 = 0.7;
+const SURE_BY_POWER: f64 = 0.5;
+
+/// Compute-bound share of the time from which a GPU of a job keeps pace with the slowest.
+const FULL: f64 = 0.5;
+
+/// GPUs with the same cause.
+type Group<'a> = [(&'a Gpu, Cause<'a>)];
+
+pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation> {
+    let (first, cause) = *group.first()?;
+    let gpus = || group.iter().map(|(gpu, _)| *gpu);
+    let subject = subject(group.len());
+    let clock = [&*clock(group, window), &*waiting(group, window), "."].concat();
+    let owner = Owner::of(first);
+    Some(match cause {
+        Cause::Limit { limit, highest, of } => Recommendation {
+            evidence: evidence([
+                ("power.limit", limit, "W"),
+                ("power.highest_limit", highest, "W"),
+            ]),
+            remediation: Some(Remediation::new(
+                "nvidia.power-limit",
+                [("watts", decimal(highest, 0).replace(',', ""))],
+            )),
+            ..risk(
+                "health.power-limit",
+                "power_limit",
+                gpus(),
+                [
+                    "Confirm or raise the power limit of these GPUs",
+                    "Raise the limit with nvidia-smi --power-limit, or confirm that it is meant, for example \
+                     by the power of the rack.",
+                ],
+                format!(
+                    "{subject} runs at its limit of {} W, and {of} {} W{clock}",
+                    decimal(limit, 0),
+                    decimal(highest, 0),
+                ),
+                SURE,
+            )
+        },
+        Cause::Heat { share } => heat(group, share.is_some(), &clock, window),
+        Cause::Supply { .. } => {
+            let share = mean(group, |gpu| Some(slowed_by_power_supply(gpu)));
+            let action = owner.repair(
+                "Look for failed power supplies and for power budgets of the node and the rack.",
+                "Move the job to another node until they are repaired.",
+            );
+            Recommendation {
+                evidence: evidence([("power_brake.share_of_time", share, "1")]),
+                ..risk(
+                    "health.power-supply",
+                    "other",
+                    gpus(),
+                    ["Repair the power supply of this node", &action],
+                    format!(
+                        "{subject} lowered its clock because the power supply asked for it (power brake), for \
+                         {} of the time with work{clock}",
+                        percent(share)
+                    ),
+                    SURE,
+                )
+            }
+        }
+        Cause::Unknown { lag, .. } => straggler(group, lag, window),
+    })
+}
+
+fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> Recommendation {
+    let gpus = || group.iter().map(|(gpu, _)| *gpu);
+    let share = mean(group, |gpu| Some(slowed_by_heat(gpu)));
+    let cause = if is_recorded {
+        [" slowed down because of heat for ", &percent(share), " of the time with work"].concat()
+    } else {
+        " most likely slowed down because of heat".to_owned()
+    };
+    let hottest = gpus().filter_map(|gpu| gpu.sensors.max_temperature_celsius).fold(0.0, f64::max);
+    let celsius = mean(group, |gpu| gpu.sensors.temperature_celsius);
+    let others = sibling_temperature(group[0].0, window).filter(|it| celsius >= it + HOTTER);
+    let than = others.map_or_else(String::new, |others| {
+        [", ", &decimal(celsius - others, 0), " °C above the others"].concat()
+    });
+    let at = match hottest {
+        0.0 => String::new(),
+        hottest => [", at up to ", &decimal(hottest, 0), " °C", &than].concat(),
+    };
+    let action = Owner::of(group[0].0).repair(
+        "Check fans, airflow and dust, or move the job to other GPUs.",
+        "A lower power limit only makes them slow in a steadier way.",
+    );
+    Recommendation {
+        evidence: evidence([
+            ("heat.share_of_time", share, "1"),
+            ("temperature.max", hottest, "Cel"),
+            ("clock", mean(group, |gpu| gpu.sensors.sm_clock_mhz), "MHz"),
+        ]),
+        ..risk(
+            "health.heat",
+            "other",
+            gpus(),
+            ["Repair the cooling of these GPUs", &action],
+            [subject(group.len()), &*cause, &*at, clock].concat(),
+            SURE,
+        )
+    }
+}
+
+fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
+    let waiting = waiting(group, window);
+    let (values, rationale, confidence) = match lag {
+        Lag::Clock(clock, others) => (
+            evidence([("clock", clock, "MHz"), ("clock.others", others, "MHz")]),
+            [
+                "It runs at ",
+                &decimal(clock, 0),
+                " MHz while busy, and others of this model at ",
+                &decimal(others, 0),
+                &waiting,
+                ". In one job, the slowest GPU sets the pace.",
+            ]
+            .concat(),
+            SURE_SLOW,
+        ),
+        Lag::Power(watts, others) => (
+            evidence([("power", watts, "W"), ("power.others", others, "W")]),
+            [
+                "It draws ",
+                &decimal(watts, 0),
+                " W while full, and others of this model ",
+                &decimal(others, 0),
+                &waiting,
+                ". Its clock is probably lower, or it has less to do.",
+            ]
+            .concat(),
+            SURE_BY_POWER,
+        ),
+    };
+    let action = "Look at the reasons in nvidia-smi -q -d PERFORMANCE, at its locked clocks (nvidia-smi -rgc resets \
+                  them), cooling and power supply. Drain the node if they cannot be repaired.";
+    Recommendation {
+        evidence: values,
+        ..risk(
+            "health.straggler",
+            "other",
+            group.iter().map(|(gpu, _)| *gpu),
+            ["Find out why this GPU is slow", action],
+            rationale,
+            confidence,
+        )
+    }
+}
+
+/// `; its clock was 1,100 MHz, that of the others 1,960`, if it was recorded; of its own highest
+/// if there are no others.
+fn clock(group: &Group<'_>, window: &Window) -> String {
+    let own = mean(group, |gpu| gpu.sensors.sm_clock_mhz);
+    let others = group.first().and_then(|(gpu, _)| sibling_clock(gpu, window));
+    let highest = mean(group, |gpu| gpu.sensors.max_sm_clock_mhz);
+    let [own_text, highest_text] = [own, highest].map(|mhz| decimal(mhz, 0));
+    let beside = match others {
+        _ if own <= 0.0 => return String::new(),
+        Some(others) if own < others => [", that of the others ", &decimal(others, 0)].concat(),
+        _ if own < highest => [" of up to ", &highest_text].concat(),
+        _ => return String::new(),
+    };
+    ["; its clock was ", &own_text, " MHz", &beside].concat()
+}
+
+/// The GPUs of a training job that keep pace with the slow ones, and what they cost.
+fn waiting(group: &Group<'_>, window: &Window) -> String {
+    let Some((first, _)) = group.first().filter(|(gpu, _)| gpu.workload == Workload::Training)
+    else {
+        return String::new();
+    };
+    let is_slow = |gpu: &Gpu| group.iter().any(|(slow, _)| slow.id == gpu.id);
+    let is_full = |gpu: &Gpu| gpu.share(|accounts| accounts.compute_bound) >= FULL;
+    let others =
+        window.gpus.iter().filter(|gpu| gpu.is_alike(first) && !is_slow(gpu) && is_full(gpu));
+    let others: Vec<_> = others.collect();
+    let own = mean(group, |gpu| gpu.sensors.sm_clock_mhz);
+    let theirs = sibling_clock(first, window).filter(|clock| own > 0.0 && *clock > own);
+    of_waiting(&others, theirs.map(|clock| 1.0 - own / clock))
+}
+
+/// The mean over the GPUs that have a value; 0 if none has.
+fn mean(group: &Group<'_>, value: impl Fn(&Gpu) -> Option<f64>) -> f64 {
+    let values: Vec<_> = group.iter().filter_map(|(gpu, _)| value(gpu)).collect();
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}

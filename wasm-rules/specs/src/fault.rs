@@ -1,0 +1,87 @@
+//! Faults of the hardware that the driver reports: errors, and PCIe links with too few lanes.
+//!
+//! Must not depend on what is recommended.
+
+use phasemeter_policy::{Gpu, Window};
+
+/// Lanes of a PCIe link, relative to the most that GPU and slot are capable of, from which it is narrow if a
+/// GPU like it has more: links lose half of them or more.
+const NARROW: f64 = 0.5;
+
+/// The same if there is none: many boards and cloud instances connect GPUs by eight of sixteen lanes.
+const NARROW_ALONE: f64 = 0.25;
+
+/// XID codes of faulty hardware (NVIDIA's XID catalog): memory errors, the bus, NVLink, the GPU's own
+/// processor. Others are mostly of applications.
+const HARDWARE_XIDS: [u64; 11] = [48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120];
+
+/// The uncorrectable memory errors of a GPU, if any.
+#[must_use]
+pub fn memory_errors(gpu: &Gpu) -> Option<f64> {
+    gpu.metric("memory.errors").filter(|count| *count > 0.0)
+}
+
+/// The hardware errors of a GPU: codes and counts.
+pub fn hardware_xids(gpu: &Gpu) -> impl Iterator<Item = (u64, u32)> {
+    let xids = gpu.sensors.xids.iter().map(|xid| (xid.code, xid.count));
+    xids.filter(|(code, _)| HARDWARE_XIDS.contains(code))
+}
+
+/// The lanes of a GPU's PCIe link, and the most that it is capable of, if it is narrow. The link of a GPU
+/// that has not worked may be so to save power.
+#[must_use]
+pub fn narrow_link(gpu: &Gpu, window: &Window) -> Option<(f64, f64)> {
+    let most = gpu.metric("pcie.link.max_width")?;
+    let lanes = gpu.metric("pcie.link.width").filter(|_| gpu.accounts.busy().seconds > 0.0)?;
+    let is_wider = |other: &Gpu| other.metric("pcie.link.width").is_some_and(|it| it > lanes);
+    let has_wider = window.gpus.iter().any(|other| other.is_alike(gpu) && is_wider(other));
+    let narrow = if has_wider { NARROW } else { NARROW_ALONE };
+    (lanes <= narrow * most).then_some((lanes, most))
+}
+
+/// Whether a fault of the hardware may explain what a GPU does.
+#[must_use]
+pub fn is_faulty(gpu: &Gpu, window: &Window) -> bool {
+    gpu.metric("lost.seconds").is_some_and(|seconds| seconds > 0.0)
+        || memory_errors(gpu).is_some()
+        || hardware_xids(gpu).next().is_some()
+        || narrow_link(gpu, window).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::Xid;
+    use phasemeter_policy::testing::{steady, window};
+
+    use super::*;
+
+    #[test]
+    fn errors_of_applications_are_no_faults() {
+        let with = |code| {
+            let mut gpu = steady(3_600, 0.9);
+            gpu.sensors.xids = vec![Xid { code, count: 1 }];
+            let window = window(vec![gpu]);
+            is_faulty(&window.gpus[0], &window)
+        };
+        assert!(with(79), "fell off the bus");
+        assert!(!with(13), "an exception of a kernel");
+    }
+
+    #[test]
+    fn link_is_narrow_beside_a_wider_one_or_far_below_its_slot() {
+        let linked = |lanes: f64, level: f64| {
+            let mut gpu = steady(3_600, level);
+            let metrics = [("pcie.link.width", lanes), ("pcie.link.max_width", 16.0)];
+            gpu.metrics.extend(metrics.map(|(name, value)| (name.to_owned(), value)));
+            gpu
+        };
+        let first = |gpus| {
+            let window = window(gpus);
+            narrow_link(&window.gpus[0], &window)
+        };
+        assert_eq!(first(vec![linked(8.0, 0.9), linked(16.0, 0.9)]), Some((8.0, 16.0)));
+        assert_eq!(first(vec![linked(4.0, 0.9)]), Some((4.0, 16.0)));
+        assert_eq!(first(vec![linked(8.0, 0.9), linked(8.0, 0.9)]), None, "by design");
+        assert_eq!(first(vec![linked(1.0, 0.0)]), None, "it may save power");
+    }
+}
