@@ -7,21 +7,25 @@
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender, Response, Saving,
-    Target, Window, Workload, evidence, groups,
+    Target, Window, Workload, evidence, groups, same_model,
 };
-use phasemeter_specs::{hangs, is_slowed, nvlink, pcie};
+use phasemeter_specs::{hangs, has_nvlink, is_behind, is_slowed, nvlink, pcie};
 
 phasemeter_policy::settings! {
     /// Share of the link capacity from which links are busy.
     busy_link: number = 0.5 in 0.0..=1.0;
     /// SM activity up to which most SMs wait.
     waiting_sms: number = 0.6 in 0.0..=1.0;
+    /// Tensor activity of training up to which active SMs do not compute: kernels that exchange are active.
+    idle_tensor: number = 0.1 in 0.0..=1.0;
     /// Minimum observed time, in seconds.
     min_seconds: number = 900.0 in 0.0..=86400.0;
 }
 
-/// Confidence that communication is the cause. An assumption.
+/// Confidence that communication is the cause; and if SMs are active, and only the tensor cores are not.
+/// Assumptions.
 const SURE: f64 = 0.7;
+const SURE_ACTIVE: f64 = 0.5;
 
 /// Compute-bound share of the time from which a GPU is full.
 const FULL: f64 = 0.5;
@@ -31,6 +35,12 @@ const LOW_POWER: f64 = 0.55;
 
 /// SM activity of a job that does not wait: efficient training reaches this.
 const ACTIVE_SMS: f64 = 0.85;
+
+/// Use of the memory bandwidth from which it is the limit. An assumption, as in `sizing`.
+const FULL_BANDWIDTH: f64 = 0.6;
+
+/// Tensor activity of training that does not wait: efficient training in 16 bits reaches this.
+const ACTIVE_TENSOR: f64 = 0.4;
 
 /// Share of the waiting time that less or earlier communication saves: low, expected, high. An
 /// assumption; it needs a trial.
@@ -52,6 +62,10 @@ struct Waiting<'a> {
     link: (f64, &'static str),
     /// SM activity.
     sms: f64,
+    /// Share of the time with work in which it waits, at most.
+    waits: f64,
+    /// Whether most SMs wait; else only the tensor cores do.
+    has_idle_sms: bool,
 }
 
 impl Recommender for Communication {
@@ -64,22 +78,44 @@ impl Recommender for Communication {
         });
         let ranks: Vec<_> = together.collect();
         let waiting = ranks.iter().filter_map(|gpu| waiting(gpu, settings));
-        let groups =
-            groups(waiting, |a, b| a.gpu.workload == b.gpu.workload && a.link.1 == b.link.1);
+        let groups = groups(waiting, |a, b| {
+            a.gpu.workload == b.gpu.workload
+                && a.link.1 == b.link.1
+                && a.has_idle_sms == b.has_idle_sms
+                && same_model(&a.gpu.model, &b.gpu.model)
+        });
         Response {
             recommendations: groups.iter().filter_map(|group| recommend(group)).collect(),
-            needs: needs(&ranks, window),
+            needs: needs(&ranks, settings, window),
         }
     }
 }
 
 fn waiting<'a>(gpu: &'a Gpu, settings: &Settings) -> Option<Waiting<'a>> {
-    let sms = gpu.sensors.sm_activity.filter(|sms| is_full(gpu) && *sms <= settings.waiting_sms)?;
-    let link = [(nvlink(gpu), "NVLink"), (pcie(gpu), "PCIe")];
-    let link = link.into_iter().filter_map(|(share, name)| Some((share?, name)));
-    let link = link.filter(|(share, _)| *share >= settings.busy_link);
-    let link = link.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(Waiting { gpu, link, sms })
+    let sms = gpu.sensors.sm_activity.filter(|_| is_full(gpu))?;
+    let link = busy_link(gpu, settings)?;
+    let has_idle_sms = sms <= settings.waiting_sms;
+    let waits = if has_idle_sms {
+        1.0 - sms / ACTIVE_SMS
+    } else {
+        let tensor = idle_tensor(gpu, settings)?;
+        (1.0 - tensor / ACTIVE_TENSOR).min(link.0)
+    };
+    Some(Waiting { gpu, link, sms, waits: waits.clamp(0.0, 1.0), has_idle_sms })
+}
+
+/// The use of its busiest link, and which, if it is busy.
+fn busy_link(gpu: &Gpu, settings: &Settings) -> Option<(f64, &'static str)> {
+    let links = [(nvlink(gpu), "NVLink"), (pcie(gpu), "PCIe")];
+    let links = links.into_iter().filter_map(|(share, name)| Some((share?, name)));
+    let busy = links.filter(|(share, _)| *share >= settings.busy_link);
+    busy.max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// The tensor activity of a GPU that trains, if its tensor cores do little.
+fn idle_tensor(gpu: &Gpu, settings: &Settings) -> Option<f64> {
+    let tensor = gpu.sensors.tensor_activity.filter(|_| gpu.workload == Workload::Training);
+    tensor.filter(|tensor| *tensor <= settings.idle_tensor)
 }
 
 impl Waiting<'_> {
@@ -91,8 +127,7 @@ impl Waiting<'_> {
     }
 
     fn saving(&self) -> Saving {
-        let waits = (1.0 - self.sms / ACTIVE_SMS).clamp(0.0, 1.0);
-        Saving::part(waits * self.gpu.share(|accounts| accounts.compute_bound), SAVED)
+        Saving::part(self.waits * self.gpu.share(|accounts| accounts.compute_bound), SAVED)
     }
 }
 
@@ -109,6 +144,7 @@ fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
     let tensor = group.iter().filter_map(|waiting| waiting.gpu.sensors.tensor_activity);
     let tensor = tensor.reduce(f64::max);
     let name = first.link.1;
+    let certainty = if first.has_idle_sms { "" } else { "probably " };
     let mut rationale = [
         subject(group.len()),
         " is fully busy with ",
@@ -117,7 +153,9 @@ fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
         name,
         " at ",
         &percent(link),
-        " of its capacity: most of the time it exchanges data with the other GPUs, and waits.",
+        " of its capacity: most of the time it ",
+        certainty,
+        "exchanges data with the other GPUs, and waits.",
     ]
     .concat();
     let mut values = evidence([("link.use", link, "1"), ("sm.activity", sms, "1")]);
@@ -125,30 +163,15 @@ fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
         rationale += &[" Tensor cores are ", &percent(tensor), " active."].concat();
         values.extend(evidence([("tensor.activity", tensor, "1")]));
     }
-    let action = match (first.gpu.workload, name) {
-        (Workload::Training, "NVLink") => {
-            "Overlap the exchange with the backward pass, use larger buckets, exchange gradients in 16 \
-             bits, and accumulate over more steps. NCCL_DEBUG=INFO shows whether it uses all links."
-        }
-        (_, "NVLink") => {
-            "Split the model over fewer GPUs if it fits, and let NCCL_DEBUG=INFO show whether all links \
-             are used."
-        }
-        _ if group.iter().any(|waiting| waiting.has_peer(group)) => {
-            "NVLink connects these GPUs, but the exchange crosses PCIe: NCCL_DEBUG=INFO shows why NCCL does \
-             not use it. Look for NCCL_P2P_DISABLE, and for containers that see one GPU each."
-        }
-        _ => {
-            "Place the ranks on GPUs that NVLink connects (nvidia-smi topo -m), and check that NCCL uses \
-             it (NCCL_DEBUG=INFO). Pin host memory for what must cross PCIe."
-        }
-    };
+    let has_peer = group.iter().any(|waiting| waiting.has_peer(group));
+    let (title, action) = texts(first.gpu, name, has_peer);
+    let sure = if first.has_idle_sms { SURE } else { SURE_ACTIVE };
     Some(Recommendation {
-        title: "Exchange less between the GPUs, or while they compute".to_owned(),
+        title: title.to_owned(),
         action: action.to_owned(),
         rationale,
         saving: Saving::combined(group.iter().map(|waiting| (waiting.gpu, waiting.saving()))),
-        confidence: SURE * mean(&|waiting| waiting.gpu.confidence()),
+        confidence: sure * mean(&|waiting| waiting.gpu.confidence()),
         evidence: values,
         kind: RecommendationKind::Saving,
         effort: Effort::Medium,
@@ -161,28 +184,77 @@ fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
     })
 }
 
+/// Title and action for a busy link; `has_peer` if NVLink is known to connect the GPUs.
+fn texts(gpu: &Gpu, link: &str, has_peer: bool) -> (&'static str, &'static str) {
+    match (link, gpu.workload) {
+        ("PCIe", _) if has_peer => (
+            "Exchange over NVLink instead of PCIe",
+            "NVLink connects these GPUs, but the exchange crosses PCIe: NCCL_DEBUG=INFO shows why NCCL does \
+             not use it. Look for NCCL_P2P_DISABLE, and for containers that see one GPU each.",
+        ),
+        ("PCIe", _) if has_nvlink(&gpu.model) => (
+            "Exchange over NVLink instead of PCIe",
+            "Place the ranks on GPUs that NVLink connects (nvidia-smi topo -m), and check that NCCL uses \
+             it (NCCL_DEBUG=INFO). Pin host memory for what must cross PCIe.",
+        ),
+        (_, Workload::Training) => (
+            "Exchange less, or while the GPUs compute",
+            "Accumulate gradients over more steps, exchange them in BF16 (the hook bf16_compress_hook of DDP), \
+             and overlap the exchange with the backward pass by buckets of 50 to 100 MB. NCCL_DEBUG=INFO \
+             shows which links NCCL uses.",
+        ),
+        _ => (
+            "Exchange less between the GPUs",
+            "Split the model over fewer GPUs if it fits, and let NCCL_DEBUG=INFO show whether all links \
+             are used.",
+        ),
+    }
+}
+
 /// Columns without which communication cannot be told from other limits.
-fn needs(ranks: &[&Gpu], window: &Window) -> Vec<Need> {
+fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
     let of = |missing, reason, lacks: &dyn Fn(&Gpu) -> bool| {
         let gpus: Vec<_> = ranks.iter().copied().filter(|gpu| lacks(gpu)).collect();
         (!gpus.is_empty()).then(|| Need::new(missing, reason, gpus))
     };
     let is_slow = |gpu: &Gpu| {
         let low = power_share(gpu).is_some_and(|share| share < LOW_POWER);
-        let is_explained = hangs(gpu, window) || is_slowed(gpu);
-        is_full(gpu) && low && gpu.workload != Workload::Serving && !is_explained
+        low && gpu.workload != Workload::Serving
+    };
+    let is_open = |gpu: &Gpu| {
+        is_full(gpu) && !hangs(gpu, window) && !is_slowed(gpu) && !is_behind(gpu, window)
     };
     let sms = of(
         "sm.activity",
-        "the share of active SMs tells a GPU that computes from one that waits in a collective",
-        &|gpu| is_slow(gpu) && gpu.sensors.sm_activity.is_none(),
+        "tells a GPU that computes from one that waits in a collective: dcgmi dmon -e 1002,1004,1005, or phasemeter \
+         run on Hopper and later, record it",
+        &|gpu| {
+            let may_wait = is_slow(gpu) || busy_link(gpu, settings).is_some();
+            gpu.sensors.sm_activity.is_none() && may_wait && is_open(gpu)
+        },
     );
-    let links = of(
+    let lacks_links = |gpu: &Gpu| {
+        // Replicas of a service exchange nothing, and full memory bandwidth explains waiting SMs.
+        let is_job = gpu.workload != Workload::Serving;
+        let has_bandwidth = gpu.sensors.dram_activity.is_none_or(|dram| dram < FULL_BANDWIDTH);
+        let waits = gpu.sensors.sm_activity.is_some_and(|sms| sms <= settings.waiting_sms);
+        let waits = waits && is_job && has_bandwidth;
+        let may_wait = is_slow(gpu) || waits || idle_tensor(gpu, settings).is_some();
+        nvlink(gpu).is_none() && pcie(gpu).is_none() && may_wait && is_open(gpu)
+    };
+    let nvlink = of(
         "nvlink.activity",
-        "traffic over NVLink and PCIe tells a GPU that waits for others from one that waits for memory",
-        &|gpu| is_slow(gpu) && nvlink(gpu).is_none() && pcie(gpu).is_none(),
+        "tells a GPU that waits for others from one that waits for memory: dcgmi dmon -e 1009,1010,1011,1012 records \
+         traffic over PCIe and NVLink",
+        &|gpu| has_nvlink(&gpu.model) && lacks_links(gpu),
     );
-    sms.into_iter().chain(links).collect()
+    let pcie = of(
+        "pcie.activity",
+        "tells a GPU that waits for others from one that waits for memory: dcgmi dmon -e 1009,1010 records traffic \
+         over PCIe",
+        &|gpu| !has_nvlink(&gpu.model) && lacks_links(gpu),
+    );
+    sms.into_iter().chain(nvlink).chain(pcie).collect()
 }
 
 /// Median power while busy, as a share of the limit.
@@ -227,6 +299,39 @@ mod tests {
     }
 
     #[test]
+    fn busy_links_and_idle_tensor_cores_are_communication_of_training() {
+        let ranks = |tensor: f64, workload| {
+            let mut gpu = rank(Some(0.8), &[("nvlink.activity", 0.8)]);
+            gpu.sensors.tensor_activity = Some(tensor);
+            gpu.workload = workload;
+            vec![gpu.clone(), gpu]
+        };
+        let response = Communication::recommend(
+            &Settings::default(),
+            &window(ranks(0.07, Workload::Training)),
+        );
+        let one = &response.recommendations[0];
+        assert!(one.confidence < SURE && one.rationale.contains("probably"), "{one:?}");
+        // At most the use of the links, of which 30% is expected.
+        assert!((one.saving.expected - 0.3 * 0.8).abs() < 0.01, "{:?}", one.saving);
+        assert!(evaluate(ranks(0.3, Workload::Training)).0.is_empty(), "they compute");
+        assert!(evaluate(ranks(0.07, Workload::Serving)).0.is_empty(), "decoding uses few");
+    }
+
+    #[test]
+    fn model_without_nvlink_exchanges_less() {
+        let mut gpu = rank(Some(0.3), &[("pcie.activity", 0.8)]);
+        gpu.model = "NVIDIA L40S".to_owned();
+        let response =
+            Communication::recommend(&Settings::default(), &window(vec![gpu.clone(), gpu.clone()]));
+        let one = &response.recommendations[0];
+        assert!(!one.action.contains("NVLink"), "{}", one.action);
+        assert!(one.action.contains("Accumulate gradients"), "{}", one.action);
+        gpu.metrics.clear();
+        assert_eq!(evaluate(vec![gpu.clone(), gpu]).1, ["pcie.activity"]);
+    }
+
+    #[test]
     fn exchange_over_pcie_beside_nvlink_is_a_question_of_settings() {
         let action = |peer: &str| {
             let mut gpu = rank(Some(0.3), &[("pcie.activity", 0.7)]);
@@ -259,5 +364,12 @@ mod tests {
         };
         assert_eq!(evaluate(slow(280.0)).1, ["sm.activity", "nvlink.activity"]);
         assert!(evaluate(slow(600.0)).1.is_empty());
+        let links = |metrics: &[(&str, f64)], sms| {
+            let gpu = rank(sms, metrics);
+            evaluate(vec![gpu.clone(), gpu]).1
+        };
+        assert_eq!(links(&[], Some(0.3)), ["nvlink.activity"], "whatever the power");
+        assert_eq!(links(&[("nvlink.activity", 0.8)], None), ["sm.activity"]);
+        assert!(links(&[("nvlink.activity", 0.8)], Some(0.3)).is_empty(), "both are measured");
     }
 }
