@@ -11,7 +11,7 @@ use phasemeter_policy::{
     Account, Effort, Evidence, Gpu, Policy, Recommendation, Recommender, Remediation, Response,
     Saving, Target, Window, Workload, groups,
 };
-use phasemeter_specs::{Architecture, Model};
+use phasemeter_specs::{Architecture, BUSY_LINK, Model, nvlink, pcie};
 
 phasemeter_policy::settings! {
     /// Minimum compute-bound share of observed time.
@@ -23,15 +23,23 @@ phasemeter_policy::settings! {
 /// Power, as a share of the limit, from which it confirms a compute-bound load. An assumption.
 const COMPUTING_POWER: f64 = 0.6;
 
-/// Confidence in faster formats. An assumption.
+/// Confidence in faster formats, of training, and of work of unknown kind: it may have no matrix products.
+/// Assumptions.
 const SURE: f64 = 0.7;
+const SURE_UNKNOWN: f64 = 0.5;
 
 /// Tensor activity from which a job already runs mostly on tensor cores. Efficient mixed-precision
 /// training reaches 0.4 and more.
 const MIN_TENSOR_ACTIVITY: f64 = 0.25;
 
-/// Tensor activity up to which the tensor cores are unused.
+/// Tensor activity, relative to that of the SMs, up to which the tensor cores are unused, and up to which they are
+/// little used. Assumptions.
 const UNUSED: f64 = 0.02;
+const LITTLE_USED: f64 = 0.1;
+
+/// Tensor activity, relative to that of the SMs, while matrix products use tensor cores. An assumption: it shows
+/// the share of the time in which they do already.
+const EFFICIENT_TENSOR: f64 = 0.5;
 
 /// SM activity below which most SMs wait, and use of the memory bandwidth from which it is the limit.
 /// Assumptions, as in `sizing`.
@@ -80,17 +88,14 @@ struct Finding<'a> {
 impl Recommender for Precision {
     fn recommend(settings: &Settings, window: &Window) -> Response {
         let mut findings = Vec::new();
+        let mut unclear = Vec::new();
         for gpu in window.observed_gpus(settings.min_seconds) {
             let bound = gpu.share(|accounts| accounts.compute_bound) >= settings.min_compute_bound;
             // A GPU that waits for input would only wait longer.
-            let trains = matches!(gpu.workload, Workload::Training | Workload::Batch);
-            if !bound || !trains || gpu.is_bouncing() {
+            if !bound || gpu.is_bouncing() {
                 continue;
             }
-            let Some(tensor) = gpu.sensors.tensor_activity else { continue };
-            if !arithmetic_limits(gpu) {
-                continue;
-            }
+            let Some(tensor) = tensor_use(gpu).filter(|_| arithmetic_limits(gpu)) else { continue };
             let Some(model) = Model::of(&gpu.model) else {
                 log::info(
                     &[
@@ -101,26 +106,51 @@ impl Recommender for Precision {
                 );
                 continue;
             };
-            let changes = changes(model, tensor).into_iter();
+            let changes = changes(model, tensor, gpu.workload);
+            let has_tensor_cores = model.architecture >= Architecture::Volta;
+            if changes.is_empty() && tensor < MIN_TENSOR_ACTIVITY && has_tensor_cores {
+                unclear.push(gpu);
+            }
+            let changes = changes.into_iter();
             findings.extend(changes.map(|change| Finding { gpu, model, tensor, change }));
         }
-        let similar = |a: &Finding<'_>, b: &Finding<'_>| a.model == b.model && a.change == b.change;
+        let similar = |a: &Finding<'_>, b: &Finding<'_>| {
+            a.model == b.model && a.change == b.change && a.gpu.workload == b.gpu.workload
+        };
         let groups = groups(findings, similar);
-        groups.iter().filter_map(|group| recommend(group)).collect::<Vec<_>>().into()
+        let changes = groups.iter().filter_map(|group| recommend(group));
+        changes.chain(profile(&unclear)).collect::<Vec<_>>().into()
     }
 }
 
-/// Whether arithmetic can be the limit, as far as activity was measured: few active SMs wait for launches or
-/// for other GPUs, and at full memory bandwidth for bytes.
-fn arithmetic_limits(gpu: &Gpu) -> bool {
-    let sensors = &gpu.sensors;
-    sensors.sm_activity.is_none_or(|sm| sm >= ACTIVE_SMS)
-        && sensors.dram_activity.is_none_or(|dram| dram < FULL_BANDWIDTH)
+/// Tensor activity of a GPU relative to that of its SMs, as far as measured.
+fn tensor_use(gpu: &Gpu) -> Option<f64> {
+    let sms = gpu.sensors.sm_activity.filter(|sms| *sms > 0.0).unwrap_or(1.0);
+    Some((gpu.sensors.tensor_activity? / sms).min(1.0))
 }
 
-/// Returns the next changes, safest first: to TF32 and to 16 bits if the tensor cores are not in use,
-/// else to 8 bits, as far as the model supports them.
-fn changes(model: &Model, tensor: f64) -> Vec<Change> {
+/// Whether arithmetic can be the limit: few active SMs wait for launches or for other GPUs, and at full memory
+/// bandwidth for bytes. Training whose tensor cores are unused or in use shows it without these columns.
+fn arithmetic_limits(gpu: &Gpu) -> bool {
+    let (sms, dram) = (gpu.sensors.sm_activity, gpu.sensors.dram_activity);
+    let tensor = tensor_use(gpu).unwrap_or(0.0);
+    let is_used = tensor >= MIN_TENSOR_ACTIVITY;
+    // Kernels that exchange keep SMs active.
+    let exchanges = || [nvlink(gpu), pcie(gpu)].into_iter().flatten().any(|it| it >= BUSY_LINK);
+    let unmeasured = (is_used || tensor <= UNUSED) && is_training(gpu.workload);
+    sms.map_or(unmeasured, |sms| sms >= ACTIVE_SMS)
+        && dram.map_or(unmeasured, |dram| dram < FULL_BANDWIDTH)
+        && (is_used || !exchanges())
+}
+
+/// Whether it may be trained, or evaluated, in another format.
+const fn is_training(workload: Workload) -> bool {
+    matches!(workload, Workload::Training | Workload::Batch)
+}
+
+/// Returns the next changes, safest first: to TF32 and to 16 bits if the tensor cores are little used,
+/// else to 8 bits, as far as the model supports them. TF32 is right for every kind of workload.
+fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
     let half = model.bf16_tflops.or(model.fp16_tflops);
     let speedup =
         |fast: Option<f64>, slow: Option<f64>| Some(fast? / slow?).filter(|ratio| *ratio > 1.0);
@@ -135,9 +165,9 @@ fn changes(model: &Model, tensor: f64) -> Vec<Change> {
             to: "FP8",
             speedup,
         });
-        return to_fp8.into_iter().collect();
+        return to_fp8.filter(|_| is_training(workload)).into_iter().collect();
     }
-    if tensor > UNUSED || model.architecture < Architecture::Volta {
+    if tensor > LITTLE_USED || model.architecture < Architecture::Volta {
         return Vec::new();
     }
     let has_tf32 = model.architecture >= Architecture::Ampere;
@@ -159,7 +189,7 @@ fn changes(model: &Model, tensor: f64) -> Vec<Change> {
             Change {
                 code: "precision.bf16",
                 lever: "bf16",
-                title: "Train in BF16",
+                title: if workload == Workload::Training { "Train in BF16" } else { "Compute in BF16" },
                 action: "Use autocast with bfloat16, keep master weights in FP32, and compare the loss \
                          over a few thousand steps.",
                 from: "TF32",
@@ -179,7 +209,7 @@ fn changes(model: &Model, tensor: f64) -> Vec<Change> {
             }
         }
     });
-    to_tf32.into_iter().chain(to_half).collect()
+    to_tf32.into_iter().chain(to_half.filter(|_| is_training(workload))).collect()
 }
 
 /// Recommends a change for GPUs of the same model.
@@ -188,7 +218,13 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let average =
         |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
     let bound = |gpu: &Gpu| share_of_bill(gpu, gpu.accounts.compute_bound);
-    let gain = MATMUL_SHARE.map(|share| share * (1.0 - 1.0 / change.speedup));
+    // The part that runs on tensor cores already does not get faster.
+    let done = if change.lever == "fp8" { 0.0 } else { tensor / EFFICIENT_TENSOR };
+    let gain = MATMUL_SHARE.map(|share| f64::max(share - done, 0.0) * (1.0 - 1.0 / change.speedup));
+    let sure = if is_training(group[0].gpu.workload) { SURE } else { SURE_UNKNOWN };
+    // The more of the time tensor cores are used, the less likely the rest are matrix products.
+    let sure =
+        if change.lever == "fp8" { sure } else { sure * (1.0 - tensor / MIN_TENSOR_ACTIVITY) };
     // A trial shows whether accuracy allows it.
     let gain = [0.0, gain[1], gain[2]];
     let level = average(|f| f.gpu.accounts.compute_bound.level());
@@ -198,12 +234,23 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         Evidence::new("compute_bound.utilization", level, "1"),
         Evidence::new("peak.speedup", change.speedup, "1"),
     ];
+    let activity = average(|f| f.gpu.sensors.tensor_activity.unwrap_or(0.0));
+    let sms = group[0].gpu.sensors.sm_activity.map(|_| {
+        let sms = average(|f| f.gpu.sensors.sm_activity.unwrap_or(0.0));
+        [", and SMs ", &percent(sms)].concat()
+    });
+    let limit = if change.lever == "fp8" {
+        "arithmetic in 16 bits most likely limits it"
+    } else {
+        "matrix products most likely run in FP32"
+    };
     let mut rationale = format!(
-        "{} is compute-bound {} of the time, at {} utilization. The peak of {} is {}× as high in {} \
-         as in {}. Only matrix products get faster: 20–60% of the time is assumed. ",
+        "Tensor cores are {} active{}: {limit}. {} is compute-bound {} of the time. The peak of {} is {}× as high \
+         in {} as in {}. Only matrix products get faster: 20–60% of the time is assumed.",
+        percent(activity),
+        sms.unwrap_or_default(),
         subject(group.len()),
         percent(time),
-        percent(level),
         model.name,
         decimal(change.speedup, 1),
         change.to,
@@ -213,20 +260,19 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     if let Some(share) = watts.reduce(f64::min) {
         evidence.push(Evidence::new("power.share_of_limit", share, "1"));
         let meaning = if share >= COMPUTING_POWER {
-            " of the limit, which confirms a compute-bound load. "
+            " of the limit, which confirms a compute-bound load."
         } else {
-            " of the limit, so the load may be memory-bound instead. "
+            " of the limit, so the load may be memory-bound instead."
         };
-        rationale += &["Power draw is ", &percent(share), meaning].concat();
+        rationale += &[" Power draw is ", &percent(share), meaning].concat();
     }
-    evidence.push(Evidence::new("tensor.activity", *tensor, "1"));
-    rationale += &["Tensor cores were ", &percent(*tensor), " active."].concat();
+    evidence.push(Evidence::new("tensor.activity", activity, "1"));
     Some(Recommendation {
         title: change.title.to_owned(),
         action: change.action.to_owned(),
         rationale,
         saving: Saving::combined(group.iter().map(|f| (f.gpu, Saving::part(bound(f.gpu), gain)))),
-        confidence: average(|f| f.gpu.confidence()) * SURE,
+        confidence: average(|f| f.gpu.confidence()) * sure,
         evidence,
         effort: if change.lever == "tf32" { Effort::Low } else { Effort::Medium },
         // The other changes are in the code of the job.
@@ -239,6 +285,48 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
             Target::Throughput,
             change.lever,
             group.iter().map(|f| f.gpu),
+        )
+    })
+}
+
+/// What a profile decides for GPUs whose active SMs use the tensor cores partly, for a reason that is not visible.
+fn profile(gpus: &[&Gpu]) -> Option<Recommendation> {
+    let mean = |value: fn(&Gpu) -> Option<f64>| {
+        gpus.iter().filter_map(|gpu| value(gpu)).sum::<f64>() / gpus.len().max(1) as f64
+    };
+    let [sms, tensor, dram] = [
+        mean(|gpu| gpu.sensors.sm_activity),
+        mean(|gpu| gpu.sensors.tensor_activity),
+        mean(|gpu| gpu.sensors.dram_activity),
+    ];
+    let rationale = format!(
+        "{} has {} of its SMs active, tensor cores {} and memory bandwidth {}: some kernels run outside of tensor \
+         cores. Matrix products among them need TF32 or 16 bits; many small other kernels, a compiler that fuses \
+         them; neither, then there is little to gain.",
+        subject(gpus.len()),
+        percent(sms),
+        percent(tensor),
+        percent(dram),
+    );
+    let confidence =
+        gpus.iter().map(|gpu| gpu.confidence()).sum::<f64>() / gpus.len().max(1) as f64;
+    (!gpus.is_empty()).then(|| Recommendation {
+        title: "Find the kernels that run outside of tensor cores".to_owned(),
+        action: "Run nsys profile -t cuda,nvtx -d 30 -o kernels COMMAND, then nsys stats -r cuda_gpu_kern_sum \
+                 kernels.nsys-rep, which lists kernels by time; or sort torch.profiler's table by cuda_time_total."
+            .to_owned(),
+        rationale,
+        confidence: SURE * confidence,
+        evidence: vec![
+            Evidence::new("sm.activity", sms, "1"),
+            Evidence::new("tensor.activity", tensor, "1"),
+            Evidence::new("dram.activity", dram, "1"),
+        ],
+        ..Recommendation::new(
+            "precision.profile",
+            Target::Throughput,
+            "measure",
+            gpus.iter().copied(),
         )
     })
 }
@@ -288,7 +376,7 @@ mod tests {
     #[test]
     fn tensor_activity_selects_the_change() {
         assert_eq!(levers(gpu("NVIDIA H100 80GB HBM3", 0.6)), ["fp8"]);
-        assert!(levers(gpu("NVIDIA H100 80GB HBM3", 0.1)).is_empty(), "partly in use: profile it");
+        assert!(levers(gpu("NVIDIA H100 80GB HBM3", 0.2)).is_empty(), "activity of SMs is unknown");
         assert!(levers(gpu("NVIDIA A100-SXM4-80GB", 0.6)).is_empty(), "an A100 has no FP8");
         let mut unmeasured = gpu("NVIDIA H100 80GB HBM3", 0.0);
         unmeasured.sensors.tensor_activity = None;
@@ -313,6 +401,61 @@ mod tests {
         assert_eq!(with(0.9, 0.3), ["tf32", "bf16"]);
         assert!(with(0.9, 0.85).is_empty(), "memory bandwidth is");
         assert!(with(0.2, 0.1).is_empty(), "launches are");
+    }
+
+    /// An A100 with this activity of SMs, tensor cores and memory.
+    fn active(sms: f64, tensor: f64, dram: f64) -> Gpu {
+        let mut gpu = gpu("NVIDIA A100-SXM4-80GB", tensor);
+        gpu.sensors.sm_activity = Some(sms);
+        gpu.sensors.dram_activity = Some(dram);
+        gpu
+    }
+
+    #[test]
+    fn saving_and_confidence_fall_with_tensor_activity() {
+        let tf32 = |tensor| recommendations(active(0.87, tensor, 0.4)).remove(0);
+        let steps = [0.005, 0.015, 0.025, 0.05, 0.08].map(tf32);
+        assert!(steps.iter().all(|one| one.lever == "tf32"));
+        for pair in steps.windows(2) {
+            assert!(pair[0].saving.expected > pair[1].saving.expected);
+            assert!(pair[0].confidence > pair[1].confidence);
+            assert!(pair[0].saving.expected - pair[1].saving.expected < 0.1, "no cliff");
+        }
+        assert!(steps[4].confidence > 0.4, "{}", steps[4].confidence);
+    }
+
+    #[test]
+    fn partly_used_tensor_cores_are_a_question_for_a_profile() {
+        assert_eq!(levers(active(0.87, 0.13, 0.4)), ["measure"]);
+        assert!(levers(active(0.87, 0.13, 0.8)).is_empty(), "memory bandwidth is the limit");
+        assert!(levers(active(0.87, 0.4, 0.4)).is_empty(), "they are in use");
+        let mut exchanges = active(0.87, 0.13, 0.4);
+        exchanges.metrics.push(("nvlink.activity".to_owned(), 0.8));
+        assert!(levers(exchanges).is_empty(), "communication keeps SMs active");
+    }
+
+    #[test]
+    fn work_of_other_kinds_gets_what_is_right_for_all() {
+        let of = |workload, gpu: Gpu| levers(Gpu { workload, ..gpu });
+        for workload in [Workload::Unknown, Workload::Serving, Workload::Interactive] {
+            assert_eq!(of(workload, active(0.6, 0.02, 0.3)), ["tf32"]);
+            assert_eq!(of(workload, active(0.6, 0.12, 0.3)), ["measure"]);
+            assert!(
+                of(workload, gpu("NVIDIA H100 80GB HBM3", 0.0)).is_empty(),
+                "decoding uses few"
+            );
+        }
+        let volta = Gpu { model: "Tesla V100-SXM2-16GB".to_owned(), ..active(0.8, 0.01, 0.3) };
+        assert_eq!(of(Workload::Unknown, volta.clone()), ["measure"]);
+        assert_eq!(of(Workload::Training, volta), ["amp"]);
+    }
+
+    #[test]
+    fn gain_is_relative_to_tf32() {
+        // 16 bits are twice as fast as TF32, so half of 0.4 is saved.
+        let found = recommendations(gpu("NVIDIA H100 80GB HBM3", 0.0));
+        let bf16 = found.iter().find(|one| one.lever == "bf16").unwrap();
+        assert!((bf16.saving.expected - 0.4 * (1.0 - 1.0 / 2.0)).abs() < 1e-3, "{:?}", bf16.saving);
     }
 
     #[test]
