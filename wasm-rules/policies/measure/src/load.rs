@@ -1,0 +1,187 @@
+//! What the load of a GPU looks like: full, at part load, or faster than its readings.
+//!
+//! Must not depend on what is missing or recommended.
+
+use phasemeter_policy::column::percentile;
+use phasemeter_policy::{Account, Gpu, Memory, PatternKind, Window, Workload};
+
+/// Utilization from which a GPU works, as the phases define it.
+const WORKS: f64 = 0.1;
+
+/// Share of the time without work from which a batch job is idle, and of that time in long stretches from
+/// which the load is in stages. Assumptions.
+const QUIET: f64 = 0.5;
+const LONG_STRETCHES: f64 = 0.5;
+
+/// Interval between readings from which cycles cannot be seen, in seconds. An assumption: waits for input
+/// last up to some ten seconds.
+const SLOW_SECONDS: f64 = 10.0;
+
+/// Compute-bound share of the time from which a GPU is full.
+pub(crate) const FULL: f64 = 0.5;
+
+/// Utilization of a full point.
+const FULL_UTILIZATION: f64 = 0.9;
+
+/// Power of a full GPU, as a share of its limit, below which it may compute nothing.
+pub(crate) const HUNG_POWER: f64 = 0.25;
+
+/// Utilization below which there is something to gain.
+const PRODUCTIVE: f64 = 0.7;
+
+/// Share of the bill that is lost at part load, from which the cause matters.
+pub(crate) const MATTERS: f64 = 0.05;
+
+/// Standard deviation of the utilization of readings from which they differ as idle and busy do. An assumption.
+const DIFFERENT: f64 = 0.15;
+
+/// Variance of the points of a column, relative to that of the readings, below which most of the variation is
+/// faster than a point; and the mean squared change from one reading to the next, relative to the variance, from
+/// which phases have so few readings that they may be an illusion: it is 2 if readings are unrelated, and 4 ÷ n if
+/// each phase has n. Assumptions.
+const AVERAGED: f64 = 0.5;
+const UNRELATED: f64 = 0.7;
+
+/// Length of a reading, in points of a column, from which each point is of one or two readings.
+const OWN_POINTS: f64 = 0.6;
+
+pub(crate) fn share_full(gpu: &Gpu) -> f64 {
+    gpu.share(|accounts| accounts.compute_bound)
+}
+
+pub(crate) fn is_full(gpu: &Gpu) -> bool {
+    share_full(gpu) >= FULL && !gpu.is_bouncing()
+}
+
+/// Whether it is fully busy all the time.
+pub(crate) fn is_flat(gpu: &Gpu) -> bool {
+    is_full(gpu) && percentile(&gpu.utilization, 5).is_some_and(|level| level >= FULL_UTILIZATION)
+}
+
+fn has_pattern(gpu: &Gpu, kinds: &[PatternKind]) -> bool {
+    gpu.pattern.is_some_and(|pattern| kinds.contains(&pattern.kind))
+}
+
+pub(crate) fn is_steady_part_load(gpu: &Gpu) -> bool {
+    let level = gpu.accounts.observed().level();
+    has_pattern(gpu, &[PatternKind::Steady]) && (WORKS..PRODUCTIVE).contains(&level)
+}
+
+/// Whether it works below full load, steadily or not, and much is lost by that.
+pub(crate) fn is_part_load(gpu: &Gpu) -> bool {
+    let is_varying = has_pattern(gpu, &[PatternKind::Mixed])
+        && gpu.accounts.busy().level() < PRODUCTIVE
+        && gpu.lost_underload() >= MATTERS;
+    is_steady_part_load(gpu) || is_varying
+}
+
+/// A batch job that seems to do nothing, but is never quiet.
+pub(crate) fn is_idle_batch(gpu: &Gpu) -> bool {
+    gpu.workload == Workload::Batch
+        && has_pattern(gpu, &[PatternKind::Idle])
+        && gpu.quiet_share() < QUIET
+}
+
+/// Whether the memory is a block of constant size, which may be preallocated.
+pub(crate) fn has_pool(gpu: &Gpu, window: &Window) -> bool {
+    // Most GPUs have none, and the rise takes a pass over the column.
+    gpu.memory_pool().is_some() && matches!(gpu.memory_use(window.step_seconds), Memory::Pool(_))
+}
+
+/// Median power while the GPU is full, as a share of its limit.
+pub(crate) fn power_share(gpu: &Gpu) -> Option<f64> {
+    let points = gpu.utilization.iter().zip(&gpu.power);
+    let full = points.filter(|(utilization, _)| **utilization >= FULL_UTILIZATION);
+    let full: Vec<_> = full.map(|(_, power)| *power).collect();
+    Some(percentile(&full, 50)? / gpu.power_limit_watts.filter(|limit| *limit > 0.0)?)
+}
+
+/// Whether readings jump between idle and busy from one to the next, so that what happens between them is
+/// unknown. Phases of many readings are seen, however slow these are.
+pub(crate) fn is_undersampled(gpu: &Gpu, window: &Window) -> bool {
+    let long = gpu.activity.ten_minutes_seconds > LONG_STRETCHES * gpu.activity.quiet.seconds;
+    let interval = gpu.activity.interval_seconds.filter(|interval| *interval > SLOW_SECONDS);
+    let Some(interval) = interval else { return false };
+    has_pattern(gpu, &[PatternKind::Mixed, PatternKind::Bouncing])
+        && !long
+        && gpu.workload != Workload::Serving
+        && jumps(gpu, interval / window.step_seconds)
+}
+
+/// `points` is the length of a reading in points of the column.
+fn jumps(gpu: &Gpu, points: f64) -> bool {
+    let readings = variance_of_readings(gpu);
+    if readings < DIFFERENT * DIFFERENT {
+        return false;
+    }
+    let stride = (points + 0.5).max(1.0) as usize;
+    let levels: Vec<_> =
+        gpu.utilization.iter().step_by(stride).copied().filter(|it| !it.is_nan()).collect();
+    let count = levels.len().max(1) as f64;
+    let mean = levels.iter().sum::<f64>() / count;
+    let variance = levels.iter().map(|level| (level - mean).powi(2)).sum::<f64>() / count;
+    let changes = levels.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum::<f64>() / count;
+    if points >= OWN_POINTS {
+        changes >= UNRELATED * variance
+    } else {
+        variance < AVERAGED * readings
+    }
+}
+
+/// The variance of the utilization of readings between the accounts, which is at most that of all.
+fn variance_of_readings(gpu: &Gpu) -> f64 {
+    let observed = gpu.accounts.observed();
+    let (mean, all) = (observed.level(), observed.seconds.max(1.0));
+    let accounts = &gpu.accounts;
+    let parts =
+        [accounts.idle(), accounts.underutilized, accounts.productive, accounts.compute_bound];
+    let part = |part: &Account| (part.level() - mean).powi(2) * part.seconds / all;
+    parts.iter().filter(|part| part.seconds > 0.0).map(part).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{gpu, window};
+
+    use super::*;
+
+    /// Whether a load is undersampled, of which a reading every `interval` seconds was logged.
+    fn undersampled(seconds: usize, interval: usize, level: impl Fn(usize) -> f64) -> bool {
+        let read = |second: usize| level(second / interval * interval);
+        let mut gpu = gpu(PatternKind::Mixed, seconds, read);
+        gpu.activity.interval_seconds = Some(interval as f64);
+        let window = window(vec![gpu]);
+        is_undersampled(&window.gpus[0], &window)
+    }
+
+    /// A pseudo-random level, 0–1.
+    fn noise(second: usize) -> f64 {
+        let mixed = (second as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 40) as f64
+            / (1 << 24) as f64
+    }
+
+    #[test]
+    fn readings_that_jump_are_too_slow() {
+        let cycle = |second: usize| if second % 41 < 23 { 0.95 } else { 0.0 };
+        assert!(undersampled(21_600, 60, cycle));
+        assert!(undersampled(1_500, 30, |second| if second % 16 < 7 { 0.9 } else { 0.02 }));
+        assert!(undersampled(43_200, 15, noise), "points are means of many readings");
+        assert!(!undersampled(7_200, 5, cycle), "they show the cycle");
+    }
+
+    #[test]
+    fn phases_of_many_readings_are_seen() {
+        let phases = |length: usize| {
+            move |second: usize| if (second / length).is_multiple_of(2) { 0.95 } else { 0.05 }
+        };
+        assert!(!undersampled(259_200, 30, phases(1_800)), "half an hour each");
+        assert!(!undersampled(7_200, 15, phases(300)));
+        let day = |second: usize| 0.05 + 0.3 * ((second / 21_600 % 4) as f64 / 3.0);
+        assert!(!undersampled(345_600, 15, day), "it follows the day");
+        assert!(
+            !undersampled(43_200, 30, |second| 0.3 + 0.2 * noise(second)),
+            "always at part load"
+        );
+    }
+}

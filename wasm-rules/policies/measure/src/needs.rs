@@ -1,0 +1,313 @@
+//! Missing columns, attributes and settings, and what they would tell.
+//!
+//! Nothing that was measured is asked for, and nothing that the GPU cannot measure. Must not depend on profiles.
+
+use phasemeter_policy::{Gpu, Need, Window, Workload};
+use phasemeter_specs::{Model, Unit, hangs, is_behind, units};
+
+use crate::Settings;
+use crate::load::{
+    HUNG_POWER, has_pool, is_flat, is_full, is_idle_batch, is_part_load, is_undersampled,
+    power_share, share_full,
+};
+
+/// Share of the time in stretches of ten minutes without work, from which giving back an instance is worth a
+/// question. An assumption.
+const FREE: f64 = 0.1;
+
+/// Compute-bound share of the time of a service without a reserve.
+const NO_RESERVE: f64 = 0.9;
+
+/// Use of the memory bandwidth from which more work at a time is worth a question. An assumption, as in `sizing`.
+const FULL_BANDWIDTH: f64 = 0.6;
+
+/// Missing information: its name, what it would tell, and whether a GPU lacks it.
+type Rule = (&'static str, &'static str, fn(&Gpu, &Window) -> bool);
+
+const RULES: [Rule; 12] = [
+    (
+        "name",
+        "the model decides on price, power limit and number formats; --gpu-model gives it",
+        |gpu, _| gpu.model.is_empty(),
+    ),
+    (
+        "provider",
+        "the price is an estimate: --provider and --instance-type, or --price, give what is paid",
+        |gpu, window| is_estimate(gpu, window) && !has_place(window),
+    ),
+    (
+        "instance-type",
+        "the price is an estimate over the instance types of this provider: --instance-type, or --price, gives \
+         what is paid",
+        |gpu, window| is_estimate(gpu, window) && has_place(window),
+    ),
+    (
+        "memory.used",
+        "memory in use decides on batch size, sharing and the size of the GPU",
+        |gpu, _| gpu.memory.is_empty(),
+    ),
+    (
+        "phasemeter.workload",
+        "training, serving, interactive or batch: decides between larger batches for training and more \
+         concurrent requests for a service",
+        |gpu, window| {
+            let is_open = is_part_load(gpu) || gpu.is_bouncing() || is_undersampled(gpu, window);
+            gpu.workload == Workload::Unknown && is_open
+        },
+    ),
+    (
+        "interval",
+        "readings jump between idle and busy from one to the next, so a wait for input, a pause and an irregular \
+         load look alike; one reading per second (nvidia-smi -l 1) tells them apart",
+        is_undersampled,
+    ),
+    ("power.draw", "power tells a job that hangs from one that computes", |gpu, _| {
+        is_flat(gpu) && gpu.power.is_empty()
+    }),
+    (
+        "sm.activity",
+        "tells whether a GPU that is full at a quarter of its power limit computes little, or hangs: dcgmi dmon -e \
+         1002, or phasemeter run on Hopper and later",
+        |gpu, window| {
+            is_full(gpu)
+                && power_share(gpu).is_some_and(|share| share <= HUNG_POWER)
+                && gpu.sensors.sm_activity.is_none()
+                && !hangs(gpu, window)
+        },
+    ),
+    (
+        "tensor.activity",
+        "shows whether faster arithmetic would help: dcgmi dmon -e 1002,1004,1005, or phasemeter run on Hopper and \
+         later, record it with the activity of SMs and memory",
+        |gpu, window| {
+            is_full(gpu)
+                && gpu.sensors.tensor_activity.is_none()
+                && power_share(gpu).is_none_or(|it| it > HUNG_POWER)
+                && !hangs(gpu, window)
+                && !is_behind(gpu, window)
+        },
+    ),
+    (
+        "requests",
+        "requests per second, latency and the length of the queue show whether users wait, or traffic is missing",
+        |gpu, _| {
+            let is_open = share_full(gpu) >= NO_RESERVE || gpu.is_bouncing();
+            gpu.workload == Workload::Serving && is_open
+        },
+    ),
+    (
+        "memory_in_use",
+        "the constant block may be preallocated: what is in use inside of it (torch.cuda.max_memory_allocated, or \
+         the server's metrics) decides on batch, sharing and size",
+        |gpu, window| {
+            let has_full_bandwidth =
+                gpu.sensors.dram_activity.is_some_and(|dram| dram >= FULL_BANDWIDTH);
+            // Readings that are too far apart come first.
+            (is_part_load(gpu) || has_full_bandwidth)
+                && has_pool(gpu, window)
+                && !is_undersampled(gpu, window)
+        },
+    ),
+    (
+        "video.engines",
+        "a batch job with little load may use the video engines, which utilization does not \
+      cover: record utilization.encoder and utilization.decoder",
+        |gpu, _| {
+            let is_measured = |name| gpu.metric(name).is_some();
+            is_idle_batch(gpu)
+                && !is_measured("encoder.utilization")
+                && !is_measured("decoder.utilization")
+        },
+    ),
+];
+
+/// Whether the price is an estimate, and the offers do not show that it is the only one there.
+fn is_estimate(gpu: &Gpu, window: &Window) -> bool {
+    let Some(price) = gpu.price.as_ref().filter(|price| price.estimated) else { return false };
+    let here = window.offers.iter().filter(|offer| {
+        let other = &offer.price;
+        let place = (&other.provider, &other.region, other.plan);
+        offer.model == gpu.model && place == (&price.provider, &price.region, price.plan)
+    });
+    let prices: Vec<_> = here.map(|offer| offer.price.nano_usd_per_gpu_hour).collect();
+    prices.is_empty() || prices.iter().any(|other| *other != price.nano_usd_per_gpu_hour)
+}
+
+/// Whether the provider was given: offers are of known providers.
+fn has_place(window: &Window) -> bool {
+    !window.offers.is_empty()
+}
+
+pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
+    let of = |missing, reason, lacks: &dyn Fn(&Gpu) -> bool| {
+        let gpus: Vec<_> = window.gpus.iter().filter(|gpu| lacks(gpu)).collect();
+        (!gpus.is_empty()).then(|| Need::new(missing, reason, gpus))
+    };
+    let observed = |gpu: &Gpu| gpu.accounts.observed().seconds;
+    let unobserved = |gpu: &Gpu| gpu.accounts.unobserved.seconds;
+    let unrecorded =
+        |gpu: &Gpu| gpu.metric("unrecorded.seconds").unwrap_or(0.0).min(unobserved(gpu));
+    let is_large = |gpu: &Gpu, part: f64| {
+        part > settings.max_unobserved * (unobserved(gpu) + observed(gpu))
+            && gpu.metric("lost.seconds").is_none()
+    };
+    let readings = of(
+        "readings",
+        "time without a reading is billed, and what it was spent on is unknown: the logger stopped or was \
+         late; phasemeter run, or a service manager, starts it again",
+        &|gpu| is_large(gpu, unrecorded(gpu)),
+    );
+    let lacks_values = |gpu: &Gpu| is_large(gpu, unobserved(gpu) - unrecorded(gpu));
+    let activity = of(
+        "sm.activity",
+        "utilization is never reported in MIG mode: dcgmi dmon -e 1001,1002, or phasemeter run on Hopper and later, \
+         record the activity of each part; until then what the time was spent on is unknown",
+        &|gpu| lacks_values(gpu) && (is_divided(gpu) || may_be_divided(gpu)),
+    );
+    let utilization = of(
+        "utilization.gpu",
+        "what time without a value of utilization was spent on is unknown: nvidia-smi \
+         --query-gpu=utilization.gpu records it, except in MIG mode",
+        &|gpu| lacks_values(gpu) && !is_divided(gpu),
+    );
+    let short = of(
+        "duration",
+        "so short a run may be the start of a longer one: an hour shows its usual load",
+        &|gpu| observed(gpu) > 0.0 && observed(gpu) < settings.min_seconds,
+    );
+    let units = units(window);
+    let is_of_part = |gpu: &Gpu| {
+        let own = |unit: &&Unit<'_>| unit.gpus.iter().any(|own| std::ptr::eq(*own, gpu));
+        let free = gpu.activity.ten_minutes_seconds;
+        free > 0.0
+            && free >= FREE * observed(gpu)
+            && units.iter().filter(|unit| !unit.is_whole).any(|it| own(&it))
+    };
+    let others = of(
+        "other_gpus",
+        "the instance has more GPUs than were recorded: whether it can be given back depends on all of them",
+        &is_of_part,
+    );
+    let rules = RULES.iter().filter_map(|(missing, reason, lacks)| {
+        of(missing, reason, &|gpu| observed(gpu) > 0.0 && lacks(gpu, window))
+    });
+    let unobserved = readings.into_iter().chain(activity).chain(utilization);
+    unobserved.chain(short).chain(others).chain(rules).collect()
+}
+
+/// Whether it has MIG instances: then the driver never reports its utilization.
+fn is_divided(gpu: &Gpu) -> bool {
+    gpu.attribute("phasemeter.gpu.mig.profiles").is_some()
+}
+
+/// Whether MIG may be why a GPU never reported its utilization.
+fn may_be_divided(gpu: &Gpu) -> bool {
+    let is_capable = || Model::of(&gpu.model).is_some_and(|model| model.mig_slices > 0);
+    gpu.accounts.observed().seconds <= 0.0 && is_capable()
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{
+        bouncing, gpu, price, steady, window, with_memory, with_power,
+    };
+    use phasemeter_policy::{PatternKind, Price};
+
+    use super::*;
+
+    fn of_window(window: &Window) -> Vec<String> {
+        needs(&Settings::default(), window).into_iter().map(|need| need.missing).collect()
+    }
+
+    fn missing(gpu: Gpu) -> Vec<String> {
+        of_window(&window(vec![gpu]))
+    }
+
+    fn whole(level: f64) -> Gpu {
+        with_power(with_memory(steady(3_600, level), 20.0), 600.0)
+    }
+
+    #[test]
+    fn missing_columns_and_settings_are_named() {
+        assert!(missing(whole(0.5)).is_empty());
+        assert_eq!(missing(Gpu { memory: Vec::new(), ..whole(0.5) }), ["memory.used"]);
+        assert_eq!(missing(Gpu { model: String::new(), ..whole(0.5) }), ["name"]);
+        assert_eq!(
+            missing(Gpu { power: Vec::new(), ..whole(1.0) }),
+            ["power.draw", "tensor.activity"]
+        );
+        assert_eq!(missing(with_memory(whole(0.5), 60.0)), ["memory_in_use"]);
+        assert_eq!(
+            missing(Gpu { workload: Workload::Unknown, ..whole(0.5) }),
+            ["phasemeter.workload"]
+        );
+        let full = Gpu { workload: Workload::Serving, ..whole(0.97) };
+        assert_eq!(missing(full), ["tensor.activity", "requests"]);
+        let bursts = with_memory(bouncing(3_600, 40, 0.3), 20.0);
+        assert_eq!(missing(Gpu { workload: Workload::Serving, ..bursts }), ["requests"]);
+    }
+
+    #[test]
+    fn measured_columns_are_not_asked_for() {
+        let mut full = whole(0.97);
+        full.sensors.tensor_activity = Some(0.4);
+        assert!(missing(full).is_empty());
+        let mut batch = with_memory(gpu(PatternKind::Idle, 3_600, |_| 0.05), 2.0);
+        batch.workload = Workload::Batch;
+        assert_eq!(missing(batch.clone()), ["video.engines"]);
+        batch.metrics.push(("decoder.utilization".to_owned(), 0.3));
+        assert!(missing(batch).is_empty());
+    }
+
+    #[test]
+    fn only_what_is_missing_of_a_price_is_asked_for() {
+        let estimated = || Price { estimated: true, ..price() };
+        let mut known = window(vec![Gpu { price: Some(estimated()), ..whole(0.5) }]);
+        assert_eq!(of_window(&known), ["instance-type"], "offers of the same place differ");
+        known.offers.truncate(1);
+        assert!(of_window(&known).is_empty(), "all offers have this price");
+        known.offers.clear();
+        assert_eq!(of_window(&known), ["provider"]);
+    }
+
+    #[test]
+    fn divided_gpus_need_activity() {
+        let unobserved = |profiles: &[(&str, &str)], model: &str| {
+            let mut gpu = with_memory(gpu(PatternKind::Idle, 3_600, |_| f64::NAN), 20.0);
+            gpu.model = model.to_owned();
+            let profiles = profiles.iter().map(|(name, of)| ((*name).to_owned(), (*of).to_owned()));
+            gpu.attributes = profiles.collect();
+            missing(gpu)
+        };
+        let h100 = "NVIDIA H100 80GB HBM3";
+        let divided = unobserved(&[("phasemeter.gpu.mig.profiles", "1g.10gb")], h100);
+        assert_eq!(divided, ["sm.activity"]);
+        assert_eq!(unobserved(&[], h100), ["sm.activity", "utilization.gpu"], "it may be");
+        assert_eq!(unobserved(&[], "NVIDIA L40S"), ["utilization.gpu"], "it has no MIG");
+    }
+
+    #[test]
+    fn short_and_unobserved_runs_are_named() {
+        let short = with_memory(steady(600, 0.5), 20.0);
+        assert_eq!(missing(short), ["duration"]);
+        let gaps =
+            gpu(PatternKind::Steady, 7_200, |second| if second < 3_600 { 0.5 } else { f64::NAN });
+        let mut gaps = with_memory(gaps, 20.0);
+        assert_eq!(missing(gaps.clone()), ["utilization.gpu"]);
+        gaps.metrics.push(("unrecorded.seconds".to_owned(), 3_600.0));
+        assert_eq!(missing(gaps), ["readings"]);
+    }
+
+    #[test]
+    fn slow_sampling_of_an_irregular_load_is_named() {
+        let mut mixed = with_memory(
+            gpu(PatternKind::Mixed, 7_200, |second| f64::from(u8::from(second / 60 % 3 == 0))),
+            20.0,
+        );
+        assert!(missing(mixed.clone()).is_empty());
+        mixed.activity.interval_seconds = Some(60.0);
+        assert_eq!(missing(mixed.clone()), ["interval"]);
+        mixed.workload = Workload::Unknown;
+        assert_eq!(missing(mixed), ["phasemeter.workload", "interval"], "the kind decides first");
+    }
+}

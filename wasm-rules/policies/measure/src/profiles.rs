@@ -1,0 +1,192 @@
+//! Profiles whose result decides between causes that look alike. Must not depend on needs.
+
+use phasemeter_policy::format::{percent, subject, usd};
+use phasemeter_policy::{
+    Evidence, Gpu, Recommendation, Target, Window, Workload, evidence, groups,
+};
+use phasemeter_specs::{hangs, is_behind, is_faulty, is_slowed};
+
+use crate::Settings;
+use crate::load::{
+    HUNG_POWER, has_pool, is_full, is_idle_batch, is_part_load, is_steady_part_load,
+    is_undersampled, power_share,
+};
+
+/// Confidence in a profile of a full GPU at low power, and of one at part load. Assumptions.
+const SURE_BUSY: f64 = 0.7;
+const SURE_PART: f64 = 0.5;
+
+/// Power of a full GPU, as a share of its limit, below which arithmetic is not its limit.
+const LOW_POWER: f64 = 0.55;
+
+/// Use of a video engine from which it is the limit. An assumption, as in `health`.
+const FULL_ENGINE: f64 = 0.8;
+
+/// How to profile any program, and one in PyTorch.
+const PROFILE: &str = "Run nsys profile -t cuda,nvtx,osrt -d 30 -o steps COMMAND and open steps.nsys-rep, or use \
+                       torch.profiler.profile() over ten steps and export_chrome_trace().";
+
+/// What a profile would decide.
+pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
+    let long = |gpu: &&Gpu| gpu.accounts.observed().seconds >= settings.min_seconds;
+    let of = |chosen: &dyn Fn(&Gpu) -> bool| -> Vec<&Gpu> {
+        let chosen = window.gpus.iter().filter(long).filter(|gpu| chosen(gpu));
+        chosen.filter(|gpu| !is_explained(gpu, window)).collect()
+    };
+    let busy = of(&|gpu| {
+        is_full(gpu)
+            && gpu.workload != Workload::Serving
+            && power_share(gpu).is_some_and(|share| (HUNG_POWER..LOW_POWER).contains(&share))
+            && gpu.sensors.tensor_activity.is_none()
+    });
+    let unclear = of(&|gpu| match gpu.workload {
+        Workload::Unknown => gpu.is_bouncing() || is_steady_part_load(gpu),
+        Workload::Batch => is_steady_part_load(gpu) || is_idle_batch(gpu),
+        // Others advise on larger batches if the memory in use is known.
+        Workload::Training => {
+            is_undersampled(gpu, window) || (is_part_load(gpu) && has_pool(gpu, window))
+        }
+        Workload::Serving | Workload::Interactive => false,
+    });
+    let unclear =
+        groups(unclear, |a, b| a.is_bouncing() == b.is_bouncing() && a.workload == b.workload);
+    let at_low_power = at_low_power(&busy);
+    at_low_power.into_iter().chain(unclear.iter().filter_map(|gpus| at_part_load(gpus))).collect()
+}
+
+/// Whether the health of the GPU, or a full video engine, explains its load.
+fn is_explained(gpu: &Gpu, window: &Window) -> bool {
+    let video = ["decoder.utilization", "encoder.utilization"];
+    video.iter().any(|engine| gpu.metric(engine).is_some_and(|it| it >= FULL_ENGINE))
+        || is_slowed(gpu)
+        || is_faulty(gpu, window)
+        || is_behind(gpu, window)
+        || hangs(gpu, window)
+}
+
+fn at_low_power(gpus: &[&Gpu]) -> Option<Recommendation> {
+    let power = average(gpus, &|gpu| power_share(gpu).unwrap_or(0.0));
+    let rationale = [
+        subject(gpus.len()),
+        " is fully busy at ",
+        &percent(power),
+        " of its power limit: memory, communication or launches limit it, not arithmetic. Kernels named nccl \
+         for most of the time mean communication; long kernels without them, memory bandwidth, which fused \
+         kernels save; gaps between short kernels, launches, which torch.compile or CUDA graphs save.",
+    ];
+    let values = evidence([("power.share_of_limit", power, "1")]);
+    let title = "Profile a few steps";
+    let parts = (title, "measure.busy-at-low-power", Target::Throughput);
+    draft(gpus, parts, rationale.concat(), values, SURE_BUSY)
+}
+
+fn at_part_load(gpus: &[&Gpu]) -> Option<Recommendation> {
+    let first = *gpus.first()?;
+    let level = average(gpus, &|gpu| gpu.accounts.observed().level());
+    let lost = |gpu: &Gpu| gpu.waste.starvation.saturating_add(gpu.waste.underload);
+    let lost: u64 = gpus.iter().map(|gpu| lost(gpu)).sum();
+    let bill: u64 = gpus.iter().map(|gpu| gpu.bill()).sum();
+    let dollars = if lost == 0 {
+        String::new()
+    } else {
+        [&*usd(lost), " of ", &usd(bill), " was lost so, "].concat()
+    };
+    let outcomes = match first.workload {
+        Workload::Training => {
+            " Waits in the loader mean more workers; gaps between short kernels, torch.compile or CUDA \
+             graphs; kernels named nccl, less exchange; none of these, a larger batch."
+        }
+        _ => {
+            " Waits for files or the network mean prefetching; gaps between short kernels, more work at a \
+             time, torch.compile or CUDA graphs; code on the CPU, more processes."
+        }
+    };
+    let rationale = [
+        subject(gpus.len()),
+        " is ",
+        &percent(level),
+        " busy: ",
+        &dollars,
+        "and what it waits for is not visible here.",
+        outcomes,
+    ];
+    let target = if first.is_bouncing() { Target::Starvation } else { Target::Underload };
+    let parts = ("Profile a few steps", "measure.part-load", target);
+    draft(gpus, parts, rationale.concat(), evidence([("utilization", level, "1")]), SURE_PART)
+}
+
+/// A profile of GPUs; `None` if there are none. `parts` are title, code and target.
+fn draft(
+    gpus: &[&Gpu],
+    parts: (&str, &str, Target),
+    rationale: String,
+    values: Vec<Evidence>,
+    confidence: f64,
+) -> Option<Recommendation> {
+    let (title, code, target) = parts;
+    (!gpus.is_empty()).then(|| Recommendation {
+        title: title.to_owned(),
+        action: PROFILE.to_owned(),
+        rationale,
+        confidence,
+        evidence: values,
+        ..Recommendation::new(code, target, "measure", gpus.iter().copied())
+    })
+}
+
+fn average(gpus: &[&Gpu], value: &dyn Fn(&Gpu) -> f64) -> f64 {
+    gpus.iter().map(|gpu| value(gpu)).sum::<f64>() / gpus.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{bouncing, steady, window, with_memory, with_power};
+
+    use super::*;
+
+    fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
+        recommend(&Settings::default(), &window(gpus))
+    }
+
+    fn codes(gpu: Gpu) -> Vec<String> {
+        recommendations(vec![gpu]).into_iter().map(|one| one.code).collect()
+    }
+
+    fn whole(level: f64) -> Gpu {
+        with_power(with_memory(steady(3_600, level), 20.0), 600.0)
+    }
+
+    #[test]
+    fn profile_is_recommended_if_it_decides() {
+        assert_eq!(codes(with_power(whole(0.99), 290.0)), ["measure.busy-at-low-power"]);
+        assert!(codes(with_power(whole(0.99), 125.0)).is_empty(), "it may hang");
+        assert!(codes(with_power(whole(0.99), 650.0)).is_empty());
+        let unknown = Gpu { workload: Workload::Unknown, ..bouncing(3_600, 40, 0.5) };
+        assert_eq!(codes(unknown), ["measure.part-load"]);
+        assert!(codes(whole(0.5)).is_empty());
+    }
+
+    #[test]
+    fn training_in_a_constant_block_is_profiled_with_its_cost() {
+        let found = recommendations(vec![with_memory(steady(72_000, 0.3), 70.0)]);
+        assert_eq!(found[0].code, "measure.part-load");
+        let text = &found[0].rationale;
+        assert!(text.starts_with("The GPU is 30% busy: $50.40 of $72.00 was lost so"), "{text}");
+        let serving = Gpu { workload: Workload::Serving, ..with_memory(steady(72_000, 0.3), 70.0) };
+        assert!(codes(serving).is_empty(), "its load is traffic");
+    }
+
+    #[test]
+    fn what_is_explained_is_not_profiled() {
+        let batch = || Gpu { workload: Workload::Batch, ..steady(3_600, 0.37) };
+        assert_eq!(codes(batch()), ["measure.part-load"]);
+        let with = |metrics: &[(&str, f64)]| {
+            let mut gpu = batch();
+            gpu.metrics.extend(metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)));
+            codes(gpu)
+        };
+        assert!(with(&[("decoder.utilization", 0.93)]).is_empty());
+        assert!(with(&[("pcie.link.width", 4.0), ("pcie.link.max_width", 16.0)]).is_empty());
+        assert_eq!(with(&[("decoder.utilization", 0.3)]), ["measure.part-load"]);
+    }
+}
