@@ -246,13 +246,13 @@ fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
         "nvlink.activity",
         "tells a GPU that waits for others from one that waits for memory: dcgmi dmon -e 1009,1010,1011,1012 records \
          traffic over PCIe and NVLink",
-        &|gpu| has_nvlink(&gpu.model) && lacks_links(gpu),
+        &|gpu| lacks_links(gpu) && has_nvlink(&gpu.model),
     );
     let pcie = of(
         "pcie.activity",
         "tells a GPU that waits for others from one that waits for memory: dcgmi dmon -e 1009,1010 records traffic \
          over PCIe",
-        &|gpu| !has_nvlink(&gpu.model) && lacks_links(gpu),
+        &|gpu| lacks_links(gpu) && !has_nvlink(&gpu.model),
     );
     sms.into_iter().chain(nvlink).chain(pcie).collect()
 }

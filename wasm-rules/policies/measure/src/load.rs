@@ -90,10 +90,16 @@ pub(crate) fn has_pool(gpu: &Gpu, window: &Window) -> bool {
 
 /// Median power while the GPU is full, as a share of its limit.
 pub(crate) fn power_share(gpu: &Gpu) -> Option<f64> {
-    let points = gpu.utilization.iter().zip(&gpu.power);
-    let full = points.filter(|(utilization, _)| **utilization >= FULL_UTILIZATION);
-    let full: Vec<_> = full.map(|(_, power)| *power).collect();
-    Some(percentile(&full, 50)? / gpu.power_limit_watts.filter(|limit| *limit > 0.0)?)
+    let limit = gpu.power_limit_watts.filter(|limit| *limit > 0.0)?;
+    // Most of the time with work it is full, so both have the same median; the column takes a pass.
+    let busy = gpu.sensors.busy_power.filter(|_| is_full(gpu)).map(|power| power.p50);
+    let of_column = || {
+        let points = gpu.utilization.iter().zip(&gpu.power);
+        let full = points.filter(|(utilization, _)| **utilization >= FULL_UTILIZATION);
+        let full: Vec<_> = full.map(|(_, power)| *power).collect();
+        percentile(&full, 50)
+    };
+    Some(busy.or_else(of_column)? / limit)
 }
 
 /// Whether readings jump between idle and busy from one to the next, so that what happens between them is

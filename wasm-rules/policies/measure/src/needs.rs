@@ -62,7 +62,7 @@ const RULES: [Rule; 12] = [
         is_undersampled,
     ),
     ("power.draw", "power tells a job that hangs from one that computes", |gpu, _| {
-        is_flat(gpu) && gpu.power.is_empty()
+        gpu.power.is_empty() && is_flat(gpu)
     }),
     (
         "sm.activity",
