@@ -89,7 +89,7 @@ fn at_part_load(gpus: &[&Gpu]) -> Option<Recommendation> {
     let dollars = if lost == 0 {
         String::new()
     } else {
-        [&*usd(lost), " of ", &usd(bill), " was lost so, "].concat()
+        [&*usd(lost), " of ", &usd(bill), " was wasted, "].concat()
     };
     let outcomes = match first.workload {
         Workload::Training => {
@@ -171,7 +171,7 @@ mod tests {
         let found = recommendations(vec![with_memory(steady(72_000, 0.3), 70.0)]);
         assert_eq!(found[0].code, "measure.part-load");
         let text = &found[0].rationale;
-        assert!(text.starts_with("The GPU is 30% busy: $50.40 of $72.00 was lost so"), "{text}");
+        assert!(text.starts_with("The GPU is 30% busy: $50.40 of $72.00 was wasted"), "{text}");
         let serving = Gpu { workload: Workload::Serving, ..with_memory(steady(72_000, 0.3), 70.0) };
         assert!(codes(serving).is_empty(), "its load is traffic");
     }

@@ -85,7 +85,7 @@ fn describe(group: &[Troughs<'_>]) -> Option<Recommendation> {
         String::new()
     } else {
         let share = lost as f64 / bill as f64;
-        [" ", &usd(lost), " (", &percent(share), " of the bill) was lost so."].concat()
+        [" ", &usd(lost), " (", &percent(share), " of the bill) was wasted."].concat()
     };
     let every = duration((first.period / 60.0 + 0.5).floor() * 60.0);
     let length = duration((first.length / 60.0 + 0.5).floor().max(1.0) * 60.0);
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(one.code, "measure.low-phases");
         assert!(one.title.ends_with("every 1 h 9 min"), "{}", one.title);
         assert!(one.rationale.starts_with("17 min of every 1 h 9 min at 22%"), "{}", one.rationale);
-        assert!(one.rationale.contains("of the bill) was lost"), "{}", one.rationale);
+        assert!(one.rationale.contains("of the bill) was wasted"), "{}", one.rationale);
     }
 
     #[test]

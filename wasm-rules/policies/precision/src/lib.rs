@@ -4,6 +4,8 @@
 //! it. Utilization does not reveal a job's precision, so tensor activity must be measured. Without
 //! tensor cores in use, matrix products most likely run in FP32: TF32 comes first, then 16 bits.
 
+mod unclear;
+
 use phasemeter_policy::column::mean;
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::log;
@@ -28,13 +30,15 @@ const COMPUTING_POWER: f64 = 0.6;
 const SURE: f64 = 0.7;
 const SURE_UNKNOWN: f64 = 0.5;
 
+/// Part of the confidence that is left if neither SM activity nor that of memory excludes other limits. An
+/// assumption.
+const UNMEASURED: f64 = 0.8;
+
 /// Tensor activity from which a job already runs mostly on tensor cores. Efficient mixed-precision
 /// training reaches 0.4 and more.
 const MIN_TENSOR_ACTIVITY: f64 = 0.25;
 
-/// Tensor activity, relative to that of the SMs, up to which the tensor cores are unused, and up to which they are
-/// little used. Assumptions.
-const UNUSED: f64 = 0.02;
+/// Tensor activity, relative to that of the SMs, up to which the tensor cores are little used. An assumption.
 const LITTLE_USED: f64 = 0.1;
 
 /// Tensor activity, relative to that of the SMs, while matrix products use tensor cores. An assumption: it shows
@@ -89,13 +93,20 @@ impl Recommender for Precision {
     fn recommend(settings: &Settings, window: &Window) -> Response {
         let mut findings = Vec::new();
         let mut unclear = Vec::new();
+        let mut lacking = Vec::new();
         for gpu in window.observed_gpus(settings.min_seconds) {
             let bound = gpu.share(|accounts| accounts.compute_bound) >= settings.min_compute_bound;
             // A GPU that waits for input would only wait longer.
             if !bound || gpu.is_bouncing() {
                 continue;
             }
-            let Some(tensor) = tensor_use(gpu).filter(|_| arithmetic_limits(gpu)) else { continue };
+            let Some(tensor) = tensor_use(gpu) else { continue };
+            if tensor < MIN_TENSOR_ACTIVITY && !has_limits(gpu) {
+                lacking.push(gpu);
+            }
+            if !arithmetic_limits(gpu) {
+                continue;
+            }
             let Some(model) = Model::of(&gpu.model) else {
                 log::info(
                     &[
@@ -119,7 +130,10 @@ impl Recommender for Precision {
         };
         let groups = groups(findings, similar);
         let changes = groups.iter().filter_map(|group| recommend(group));
-        changes.chain(profile(&unclear)).collect::<Vec<_>>().into()
+        Response {
+            recommendations: changes.chain(unclear::profile(&unclear)).collect(),
+            needs: unclear::needs(&lacking),
+        }
     }
 }
 
@@ -129,15 +143,20 @@ fn tensor_use(gpu: &Gpu) -> Option<f64> {
     Some((gpu.sensors.tensor_activity? / sms).min(1.0))
 }
 
+/// Whether activity of SMs and of memory was measured: it tells arithmetic from other limits.
+fn has_limits(gpu: &Gpu) -> bool {
+    gpu.sensors.sm_activity.is_some() && gpu.sensors.dram_activity.is_some()
+}
+
 /// Whether arithmetic can be the limit: few active SMs wait for launches or for other GPUs, and at full memory
-/// bandwidth for bytes. Training whose tensor cores are unused or in use shows it without these columns.
+/// bandwidth for bytes. Training whose tensor cores are little used, or in use, suggests it without these columns.
 fn arithmetic_limits(gpu: &Gpu) -> bool {
     let (sms, dram) = (gpu.sensors.sm_activity, gpu.sensors.dram_activity);
     let tensor = tensor_use(gpu).unwrap_or(0.0);
     let is_used = tensor >= MIN_TENSOR_ACTIVITY;
     // Kernels that exchange keep SMs active.
     let exchanges = || [nvlink(gpu), pcie(gpu)].into_iter().flatten().any(|it| it >= BUSY_LINK);
-    let unmeasured = (is_used || tensor <= UNUSED) && is_training(gpu.workload);
+    let unmeasured = (is_used || tensor <= LITTLE_USED) && is_training(gpu.workload);
     sms.map_or(unmeasured, |sms| sms >= ACTIVE_SMS)
         && dram.map_or(unmeasured, |dram| dram < FULL_BANDWIDTH)
         && (is_used || !exchanges())
@@ -222,9 +241,13 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let done = if change.lever == "fp8" { 0.0 } else { tensor / EFFICIENT_TENSOR };
     let gain = MATMUL_SHARE.map(|share| f64::max(share - done, 0.0) * (1.0 - 1.0 / change.speedup));
     let sure = if is_training(group[0].gpu.workload) { SURE } else { SURE_UNKNOWN };
-    // The more of the time tensor cores are used, the less likely the rest are matrix products.
-    let sure =
-        if change.lever == "fp8" { sure } else { sure * (1.0 - tensor / MIN_TENSOR_ACTIVITY) };
+    let is_measured = group.iter().all(|f| has_limits(f.gpu));
+    let sure = match change.lever {
+        "fp8" => sure,
+        // The more of the time tensor cores are used, the less likely the rest are matrix products.
+        _ if is_measured => sure * (1.0 - tensor / MIN_TENSOR_ACTIVITY),
+        _ => UNMEASURED * sure * (1.0 - tensor / MIN_TENSOR_ACTIVITY),
+    };
     // A trial shows whether accuracy allows it.
     let gain = [0.0, gain[1], gain[2]];
     let level = average(|f| f.gpu.accounts.compute_bound.level());
@@ -285,48 +308,6 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
             Target::Throughput,
             change.lever,
             group.iter().map(|f| f.gpu),
-        )
-    })
-}
-
-/// What a profile decides for GPUs whose active SMs use the tensor cores partly, for a reason that is not visible.
-fn profile(gpus: &[&Gpu]) -> Option<Recommendation> {
-    let mean = |value: fn(&Gpu) -> Option<f64>| {
-        gpus.iter().filter_map(|gpu| value(gpu)).sum::<f64>() / gpus.len().max(1) as f64
-    };
-    let [sms, tensor, dram] = [
-        mean(|gpu| gpu.sensors.sm_activity),
-        mean(|gpu| gpu.sensors.tensor_activity),
-        mean(|gpu| gpu.sensors.dram_activity),
-    ];
-    let rationale = format!(
-        "{} has {} of its SMs active, tensor cores {} and memory bandwidth {}: some kernels run outside of tensor \
-         cores. Matrix products among them need TF32 or 16 bits; many small other kernels, a compiler that fuses \
-         them; neither, then there is little to gain.",
-        subject(gpus.len()),
-        percent(sms),
-        percent(tensor),
-        percent(dram),
-    );
-    let confidence =
-        gpus.iter().map(|gpu| gpu.confidence()).sum::<f64>() / gpus.len().max(1) as f64;
-    (!gpus.is_empty()).then(|| Recommendation {
-        title: "Find the kernels that run outside of tensor cores".to_owned(),
-        action: "Run nsys profile -t cuda,nvtx -d 30 -o kernels COMMAND, then nsys stats -r cuda_gpu_kern_sum \
-                 kernels.nsys-rep, which lists kernels by time; or sort torch.profiler's table by cuda_time_total."
-            .to_owned(),
-        rationale,
-        confidence: SURE * confidence,
-        evidence: vec![
-            Evidence::new("sm.activity", sms, "1"),
-            Evidence::new("tensor.activity", tensor, "1"),
-            Evidence::new("dram.activity", dram, "1"),
-        ],
-        ..Recommendation::new(
-            "precision.profile",
-            Target::Throughput,
-            "measure",
-            gpus.iter().copied(),
         )
     })
 }
@@ -422,6 +403,23 @@ mod tests {
             assert!(pair[0].saving.expected - pair[1].saving.expected < 0.1, "no cliff");
         }
         assert!(steps[4].confidence > 0.4, "{}", steps[4].confidence);
+    }
+
+    #[test]
+    fn other_limits_are_asked_for_and_lower_the_confidence() {
+        let respond = |gpu: Gpu| Precision::recommend(&Settings::default(), &window(vec![gpu]));
+        let missing = |gpu: Gpu| -> Vec<_> {
+            respond(gpu).needs.into_iter().map(|need| need.missing).collect()
+        };
+        let mut unmeasured = active(0.87, 0.03, 0.4);
+        unmeasured.sensors.dram_activity = None;
+        let sure = |gpu: Gpu| respond(gpu).recommendations[0].confidence;
+        assert!(sure(unmeasured.clone()) < sure(active(0.87, 0.03, 0.4)));
+        assert_eq!(missing(unmeasured), ["dram.activity"]);
+        assert!(missing(active(0.87, 0.03, 0.4)).is_empty());
+        let serving = Gpu { workload: Workload::Serving, ..gpu("NVIDIA H100 80GB HBM3", 0.03) };
+        assert_eq!(missing(serving), ["sm.activity", "dram.activity"]);
+        assert!(missing(gpu("NVIDIA H100 80GB HBM3", 0.5)).is_empty(), "tensor cores are in use");
     }
 
     #[test]
