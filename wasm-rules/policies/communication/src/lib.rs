@@ -4,7 +4,7 @@
 //! from arithmetic is how many SMs work, and how full the links are. Without these columns it returns
 //! needs. Must not depend on waiting for input, which has idle time.
 
-use phasemeter_policy::format::{percent, subject};
+use phasemeter_policy::format::percent;
 use phasemeter_policy::{
     Effort, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender, Response, Saving,
     Target, Window, Workload, evidence, groups, same_model,
@@ -146,16 +146,15 @@ fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
     let name = first.link.1;
     let certainty = if first.has_idle_sms { "" } else { "probably " };
     let mut rationale = [
-        subject(group.len()),
-        " is fully busy with ",
-        &percent(sms),
-        " of its SMs active and ",
         name,
-        " at ",
+        " is at ",
         &percent(link),
-        " of its capacity: most of the time it ",
+        " of its capacity, with ",
+        &percent(sms),
+        " of the SMs active: ",
+        if group.len() == 1 { "it " } else { "each GPU " },
         certainty,
-        "exchanges data with the other GPUs, and waits.",
+        "exchanges data with the others most of the time, and waits.",
     ]
     .concat();
     let mut values = evidence([("link.use", link, "1"), ("sm.activity", sms, "1")]);

@@ -85,19 +85,19 @@ fn describe(group: &[Troughs<'_>]) -> Option<Recommendation> {
         String::new()
     } else {
         let share = lost as f64 / bill as f64;
-        [" ", &usd(lost), " (", &percent(share), " of the bill) was wasted."].concat()
+        [&*usd(lost), " (", &percent(share), " of the bill) was wasted in "].concat()
     };
     let every = duration((first.period / 60.0 + 0.5).floor() * 60.0);
     let length = duration((first.length / 60.0 + 0.5).floor().max(1.0) * 60.0);
     let rationale = [
-        &*length,
+        &*dollars,
+        &length,
         " of every ",
         &every,
         " at ",
         &percent(first.level),
-        ", and full otherwise: most likely evaluation or a checkpoint.",
-        &dollars,
-        " A profile of that phase shows whether it waits for a loader, for storage, or computes in small steps.",
+        ", most likely evaluation or a checkpoint; it is full otherwise. A profile of that phase shows whether it \
+         waits for a loader, for storage, or computes in small steps.",
     ];
     Some(Recommendation {
         title: ["Shorten the low load that repeats every ", &every].concat(),
@@ -137,8 +137,8 @@ mod tests {
         let one = &found[0];
         assert_eq!(one.code, "measure.low-phases");
         assert!(one.title.ends_with("every 1 h 9 min"), "{}", one.title);
-        assert!(one.rationale.starts_with("17 min of every 1 h 9 min at 22%"), "{}", one.rationale);
-        assert!(one.rationale.contains("of the bill) was wasted"), "{}", one.rationale);
+        assert!(one.rationale.contains("17 min of every 1 h 9 min at 22%"), "{}", one.rationale);
+        assert!(one.rationale.starts_with('$'), "{}", one.rationale);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Must not depend on formats.
 
-use phasemeter_policy::format::{percent, subject};
+use phasemeter_policy::format::percent;
 use phasemeter_policy::{Evidence, Gpu, Need, Recommendation, Target};
 
 use crate::SURE;
@@ -39,10 +39,9 @@ pub(crate) fn profile(gpus: &[&Gpu]) -> Option<Recommendation> {
         mean(|gpu| gpu.sensors.dram_activity),
     ];
     let rationale = format!(
-        "{} has {} of its SMs active, tensor cores {} and memory bandwidth {}: some kernels run outside of tensor \
-         cores. Matrix products among them need TF32 or 16 bits; many small other kernels, a compiler that fuses \
-         them; neither, then there is little to gain.",
-        subject(gpus.len()),
+        "SMs are {} active, tensor cores {} and memory bandwidth {}: some kernels run outside of tensor cores. \
+         Matrix products among them need TF32 or 16 bits; many small other kernels, a compiler that fuses them; \
+         if there are neither, there is little to gain.",
         percent(sms),
         percent(tensor),
         percent(dram),
