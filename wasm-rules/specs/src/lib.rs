@@ -15,7 +15,7 @@ use phasemeter_policy::same_model;
 pub use fault::{hardware_xids, is_faulty, memory_errors, narrow_link};
 pub use hang::{hangs, hung_seconds};
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
-pub use straggler::{Lag, fastest_clock, is_behind, lag, sibling_clock, sibling_temperature};
+pub use straggler::{Lag, fastest_clock, is_behind, lag, sibling_temperature};
 pub use throttle::{THROTTLED, capped_below, is_slowed, slowed_by_heat, slowed_by_power_supply};
 pub use unit::{Unit, quiet_runs, units};
 

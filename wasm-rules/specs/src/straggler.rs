@@ -63,8 +63,7 @@ pub fn fastest_clock(window: &Window) -> f64 {
 }
 
 /// Returns the median clock of the others of its kind of work.
-#[must_use]
-pub fn sibling_clock(gpu: &Gpu, window: &Window) -> Option<f64> {
+fn sibling_clock(gpu: &Gpu, window: &Window) -> Option<f64> {
     median(siblings(gpu, window).filter_map(|other| other.sensors.sm_clock_mhz))
 }
 

@@ -218,6 +218,15 @@ mod tests {
     }
 
     #[test]
+    fn slow_gpus_are_not_the_reference_of_each_other() {
+        let slow = || throttled(ThrottleReason::SoftwareThermal, 0.25);
+        let mut idle = busy(0.0, 50.0, 200.0);
+        idle.sensors.sm_clock_mhz = None;
+        let text = of(vec![idle, slow(), slow()]).remove(0).rationale;
+        assert!(text.contains("1,600 MHz of up to 1,980"), "{text}");
+    }
+
+    #[test]
     fn heat_beside_cool_gpus_is_named_without_reasons() {
         let healthy = || busy(1_970.0, 58.0, 450.0);
         let mut slow = busy(1_130.0, 79.0, 450.0);

@@ -1,10 +1,9 @@
 //! Texts of risks of slow GPUs. Must not depend on how causes are found.
 
+use phasemeter_policy::column::percentile;
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, Workload, evidence};
-use phasemeter_specs::{
-    Lag, sibling_clock, sibling_temperature, slowed_by_heat, slowed_by_power_supply,
-};
+use phasemeter_specs::{Lag, slowed_by_heat, slowed_by_power_supply};
 
 use crate::cost::{Owner, of_waiting};
 use crate::slow::{Cause, HOTTER};
@@ -16,6 +15,9 @@ const SURE_BY_POWER: f64 = 0.5;
 
 /// Compute-bound share of the time from which a GPU of a job keeps pace with the slowest.
 const FULL: f64 = 0.5;
+
+/// Clock, relative to a higher one, up to which the difference is worth a word. An assumption.
+const LOWER: f64 = 0.95;
 
 /// GPUs with the same cause.
 type Group<'a> = [(&'a Gpu, Cause<'a>)];
@@ -57,8 +59,9 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
         Cause::Supply { .. } => {
             let share = mean(group, |gpu| Some(slowed_by_power_supply(gpu)));
             let action = owner.repair(
-                "Look for failed power supplies and for power budgets of the node and the rack.",
-                "Move the job to another node until they are repaired.",
+                "Look for failed power supplies and for power budgets of the node and the rack, and move the \
+                 job to another node until they are repaired.",
+                "nvidia-smi -q -d PERFORMANCE shows the power brake.",
             );
             Recommendation {
                 evidence: evidence([("power_brake.share_of_time", share, "1")]),
@@ -90,7 +93,8 @@ fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> R
     };
     let hottest = gpus().filter_map(|gpu| gpu.sensors.max_temperature_celsius).fold(0.0, f64::max);
     let celsius = mean(group, |gpu| gpu.sensors.temperature_celsius);
-    let others = sibling_temperature(group[0].0, window).filter(|it| celsius >= it + HOTTER);
+    let others = median_of_others(group, window, |gpu| gpu.sensors.temperature_celsius);
+    let others = others.filter(|others| celsius >= others + HOTTER);
     let than = others.map_or_else(String::new, |others| {
         [", ", &decimal(celsius - others, 0), " °C above the others"].concat()
     });
@@ -164,36 +168,54 @@ fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
     }
 }
 
-/// `; its clock was 1,100 MHz, that of the others 1,960`, if it was recorded; of its own highest
-/// if there are no others.
+/// `; its clock was 1,100 MHz, that of the others 1,960`, if it was recorded; of its own highest if there are no
+/// others and it ran faster at times.
 fn clock(group: &Group<'_>, window: &Window) -> String {
     let own = mean(group, |gpu| gpu.sensors.sm_clock_mhz);
-    let others = group.first().and_then(|(gpu, _)| sibling_clock(gpu, window));
+    if own <= 0.0 {
+        return String::new();
+    }
+    let others = median_of_others(group, window, |gpu| gpu.sensors.sm_clock_mhz);
     let highest = mean(group, |gpu| gpu.sensors.max_sm_clock_mhz);
-    let [own_text, highest_text] = [own, highest].map(|mhz| decimal(mhz, 0));
     let beside = match others {
-        _ if own <= 0.0 => return String::new(),
-        Some(others) if own < others => [", that of the others ", &decimal(others, 0)].concat(),
-        _ if own < highest => [" of up to ", &highest_text].concat(),
-        _ => return String::new(),
+        Some(others) if own < LOWER * others => {
+            [", that of the others ", &decimal(others, 0)].concat()
+        }
+        _ if own < LOWER * highest => [" of up to ", &decimal(highest, 0)].concat(),
+        _ => String::new(),
     };
-    ["; its clock was ", &own_text, " MHz", &beside].concat()
+    ["; its clock was ", &decimal(own, 0), " MHz", &beside].concat()
 }
 
 /// The GPUs of a training job that keep pace with the slow ones, and what they cost.
 fn waiting(group: &Group<'_>, window: &Window) -> String {
-    let Some((first, _)) = group.first().filter(|(gpu, _)| gpu.workload == Workload::Training)
-    else {
+    let is_training = group.first().is_some_and(|(gpu, _)| gpu.workload == Workload::Training);
+    if !is_training {
         return String::new();
-    };
-    let is_slow = |gpu: &Gpu| group.iter().any(|(slow, _)| slow.id == gpu.id);
-    let is_full = |gpu: &Gpu| gpu.share(|accounts| accounts.compute_bound) >= FULL;
-    let others =
-        window.gpus.iter().filter(|gpu| gpu.is_alike(first) && !is_slow(gpu) && is_full(gpu));
-    let others: Vec<_> = others.collect();
+    }
+    let is_full = |gpu: &&Gpu| gpu.share(|accounts| accounts.compute_bound) >= FULL;
+    let others: Vec<_> = others(group, window).filter(is_full).collect();
     let own = mean(group, |gpu| gpu.sensors.sm_clock_mhz);
-    let theirs = sibling_clock(first, window).filter(|clock| own > 0.0 && *clock > own);
+    let theirs = median_of_others(group, window, |gpu| gpu.sensors.sm_clock_mhz);
+    let theirs = theirs.filter(|clock| own > 0.0 && own < LOWER * *clock);
     of_waiting(&others, theirs.map(|clock| 1.0 - own / clock))
+}
+
+/// The GPUs of the same kind of work that are not slow.
+fn others<'a>(group: &'a Group<'_>, window: &'a Window) -> impl Iterator<Item = &'a Gpu> {
+    let is_slow = |gpu: &Gpu| group.iter().any(|(slow, _)| slow.id == gpu.id);
+    let first = group.first().map(|(gpu, _)| *gpu);
+    let is_alike = move |gpu: &Gpu| first.is_some_and(|first| gpu.is_alike(first));
+    window.gpus.iter().filter(move |gpu| is_alike(gpu) && !is_slow(gpu))
+}
+
+fn median_of_others(
+    group: &Group<'_>,
+    window: &Window,
+    value: fn(&Gpu) -> Option<f64>,
+) -> Option<f64> {
+    let values: Vec<_> = others(group, window).filter_map(value).collect();
+    percentile(&values, 50)
 }
 
 /// The mean over the GPUs that have a value; 0 if none has.
