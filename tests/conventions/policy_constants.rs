@@ -19,8 +19,8 @@ const SHARED: [&str; 9] = [
     "wasm-rules/sdk/rust/src/gpu.rs",
     "wasm-rules/sdk/rust/src/memory.rs",
     "wasm-rules/sdk/rust/src/saving.rs",
-    "wasm-rules/specs/src/fault.rs",
     "wasm-rules/specs/src/hang.rs",
+    "wasm-rules/specs/src/hardware.rs",
     "wasm-rules/specs/src/link.rs",
     "wasm-rules/specs/src/straggler.rs",
     "wasm-rules/specs/src/throttle.rs",
@@ -28,7 +28,7 @@ const SHARED: [&str; 9] = [
 ];
 
 /// Constants that are units of time.
-const CONVERSIONS: [&str; 1] = ["NANOS_PER_DAY"];
+const CONVERSIONS: [&str; 3] = ["NANOS_PER_DAY", "SECONDS_PER_HOUR", "SECONDS_PER_MINUTE"];
 
 /// The code of the policies without their tests, by the name of the file in the table.
 fn sources() -> impl Iterator<Item = (String, String)> {

@@ -3,8 +3,8 @@
 //!
 //! Must not depend on the policies.
 
-mod fault;
 mod hang;
+mod hardware;
 mod link;
 mod straggler;
 mod throttle;
@@ -12,8 +12,8 @@ mod unit;
 
 use phasemeter_policy::same_model;
 
-pub use fault::{hardware_xids, is_faulty, memory_errors, narrow_link};
 pub use hang::{hangs, hung_seconds};
+pub use hardware::{hardware_xids, is_faulty, memory_errors, narrow_link};
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
 pub use straggler::{Lag, fastest_clock, is_behind, lag, sibling_temperature};
 pub use throttle::{THROTTLED, capped_below, is_slowed, slowed_by_heat, slowed_by_power_supply};

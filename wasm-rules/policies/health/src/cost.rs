@@ -3,6 +3,9 @@
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{Gpu, Plan};
 
+/// Prices are per hour.
+const SECONDS_PER_HOUR: f64 = 3_600.0;
+
 /// `$273.18 so far, and $55.04 in each further hour`, of GPUs and the seconds of each; hours without a price.
 pub(crate) fn so_far(lost: &[(&Gpu, f64)]) -> String {
     let rate = |gpu: &Gpu| gpu.price.as_ref().map_or(0, |price| price.nano_usd_per_gpu_hour);
@@ -18,7 +21,7 @@ pub(crate) fn so_far(lost: &[(&Gpu, f64)]) -> String {
 
 /// `; the other 7 GPUs probably wait for it 38% of their time, about $10.45 per hour and $104.50 so far`; `share` is absent if it is
 /// unknown.
-pub(crate) fn of_waiting(others: &[&Gpu], share: Option<f64>) -> String {
+pub(crate) fn while_waiting(others: &[&Gpu], share: Option<f64>) -> String {
     let who = match others.len() {
         0 => return String::new(),
         1 => "; the other GPU probably waits for it".to_owned(),
@@ -40,7 +43,7 @@ pub(crate) fn of_waiting(others: &[&Gpu], share: Option<f64>) -> String {
 }
 
 fn hours(seconds: f64) -> f64 {
-    seconds / 3_600.0
+    seconds / SECONDS_PER_HOUR
 }
 
 /// Who repairs a machine.
@@ -59,7 +62,7 @@ impl<'a> Owner<'a> {
         known.and_then(|price| price.provider.as_deref()).map_or(Self::Own, Self::Provider)
     }
 
-    /// The action: `own` on machines of the user, and else to leave the host; `look` is what shows the fault.
+    /// The action: `own` on machines of the user, and else to leave the host; `look` is what shows the cause.
     pub(crate) fn repair(&self, own: &str, look: &str) -> String {
         match self {
             Self::Own => [own, " ", look].concat(),
@@ -89,11 +92,11 @@ mod tests {
         let free = unpriced(steady(7_200, 1.0));
         assert_eq!(so_far(&[(&free, 36_000.0)]), "10 GPU-hours so far");
         assert_eq!(
-            of_waiting(&[&gpu, &gpu], Some(0.5)),
+            while_waiting(&[&gpu, &gpu], Some(0.5)),
             "; the other 2 GPUs probably wait for it 50% of their time, about $3.60 per hour and $7.20 so far"
         );
-        assert_eq!(of_waiting(&[&free], None), "; the other GPU probably waits for it");
-        assert_eq!(of_waiting(&[], None), "");
+        assert_eq!(while_waiting(&[&free], None), "; the other GPU probably waits for it");
+        assert_eq!(while_waiting(&[], None), "");
     }
 
     #[test]

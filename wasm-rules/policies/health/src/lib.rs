@@ -4,6 +4,7 @@
 //! A risk saves nothing by itself; a job that hangs or fails loses its work.
 
 mod balance;
+mod cause;
 mod cost;
 mod hang;
 mod hardware;

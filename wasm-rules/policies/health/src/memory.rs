@@ -11,8 +11,8 @@ const MIN_RISE_SECONDS: f64 = 1_800.0;
 /// Share of the memory in use from which it is nearly full: the highest threshold of the published guides.
 const NEARLY_FULL: f64 = 0.95;
 
-/// Variation of the memory in use, as a share of all, from which it is no block of constant size: an allocator
-/// that took all of it is full by design. An assumption.
+/// Variation of the memory in use, as a share of all, from which it varies with the work: an allocator that
+/// took all of it is full by design. An assumption.
 const VARIES: f64 = 0.01;
 
 /// Confidence that nearly full memory ends the process: many run close to the limit. An assumption.

@@ -5,8 +5,8 @@ use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, Workload, evidence};
 use phasemeter_specs::{Lag, slowed_by_heat, slowed_by_power_supply};
 
-use crate::cost::{Owner, of_waiting};
-use crate::slow::{Cause, HOTTER};
+use crate::cause::{Cause, HOTTER};
+use crate::cost::{Owner, while_waiting};
 use crate::{SURE, risk};
 
 /// Confidence in a slow clock, and in what power shows of it. Assumptions.
@@ -198,7 +198,7 @@ fn waiting(group: &Group<'_>, window: &Window) -> String {
     let own = mean(group, |gpu| gpu.sensors.sm_clock_mhz);
     let theirs = median_of_others(group, window, |gpu| gpu.sensors.sm_clock_mhz);
     let theirs = theirs.filter(|clock| own > 0.0 && own < LOWER * *clock);
-    of_waiting(&others, theirs.map(|clock| 1.0 - own / clock))
+    while_waiting(&others, theirs.map(|clock| 1.0 - own / clock))
 }
 
 /// The GPUs of the same kind of work that are not slow.

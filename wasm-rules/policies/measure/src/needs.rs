@@ -215,12 +215,12 @@ mod tests {
 
     use super::*;
 
-    fn of_window(window: &Window) -> Vec<String> {
+    fn names_in(window: &Window) -> Vec<String> {
         needs(&Settings::default(), window).into_iter().map(|need| need.missing).collect()
     }
 
     fn missing(gpu: Gpu) -> Vec<String> {
-        of_window(&window(vec![gpu]))
+        names_in(&window(vec![gpu]))
     }
 
     fn whole(level: f64) -> Gpu {
@@ -263,11 +263,11 @@ mod tests {
     fn only_what_is_missing_of_a_price_is_asked_for() {
         let estimated = || Price { estimated: true, ..price() };
         let mut known = window(vec![Gpu { price: Some(estimated()), ..whole(0.5) }]);
-        assert_eq!(of_window(&known), ["instance-type"], "offers of the same place differ");
+        assert_eq!(names_in(&known), ["instance-type"], "offers of the same place differ");
         known.offers.truncate(1);
-        assert!(of_window(&known).is_empty(), "all offers have this price");
+        assert!(names_in(&known).is_empty(), "all offers have this price");
         known.offers.clear();
-        assert_eq!(of_window(&known), ["provider"]);
+        assert_eq!(names_in(&known), ["provider"]);
     }
 
     #[test]

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_explained_is_not_profiled() {
+    fn explained_load_is_not_profiled() {
         let batch = || Gpu { workload: Workload::Batch, ..steady(3_600, 0.37) };
         assert_eq!(codes(batch()), ["measure.part-load"]);
         let with = |metrics: &[(&str, f64)]| {

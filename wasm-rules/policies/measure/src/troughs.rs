@@ -25,6 +25,9 @@ const SIMILAR: f64 = 0.1;
 /// Confidence in evaluation or checkpoints as the cause. An assumption.
 const SURE: f64 = 0.6;
 
+/// Periods are shown in whole minutes.
+const SECONDS_PER_MINUTE: f64 = 60.0;
+
 /// Phases of one GPU.
 struct Troughs<'a> {
     gpu: &'a Gpu,
@@ -87,8 +90,10 @@ fn describe(group: &[Troughs<'_>]) -> Option<Recommendation> {
         let share = lost as f64 / bill as f64;
         [&*usd(lost), " (", &percent(share), " of the bill) was wasted in "].concat()
     };
-    let every = duration((first.period / 60.0 + 0.5).floor() * 60.0);
-    let length = duration((first.length / 60.0 + 0.5).floor().max(1.0) * 60.0);
+    let minutes = |seconds: f64| {
+        duration((seconds / SECONDS_PER_MINUTE + 0.5).floor().max(1.0) * SECONDS_PER_MINUTE)
+    };
+    let (every, length) = (minutes(first.period), minutes(first.length));
     let rationale = [
         &*dollars,
         &length,

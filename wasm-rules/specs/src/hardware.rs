@@ -1,4 +1,4 @@
-//! Faults of the hardware that the driver reports: errors, and PCIe links with too few lanes.
+//! Defects of the hardware that the driver reports: errors, and PCIe links with too few lanes.
 //!
 //! Must not depend on what is recommended.
 
@@ -39,7 +39,7 @@ pub fn narrow_link(gpu: &Gpu, window: &Window) -> Option<(f64, f64)> {
     (lanes <= narrow * most).then_some((lanes, most))
 }
 
-/// Whether a fault of the hardware may explain what a GPU does.
+/// Whether a defect of the hardware may explain what a GPU does.
 #[must_use]
 pub fn is_faulty(gpu: &Gpu, window: &Window) -> bool {
     gpu.metric("lost.seconds").is_some_and(|seconds| seconds > 0.0)
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_applications_are_no_faults() {
+    fn errors_of_applications_are_not_of_hardware() {
         let with = |code| {
             let mut gpu = steady(3_600, 0.9);
             gpu.sensors.xids = vec![Xid { code, count: 1 }];
