@@ -15,10 +15,11 @@ const TABLE: &str = "wasm-rules/CONSTANTS.md";
 const LEVERS: &str = "wasm-rules/templates/LEVERS.md";
 
 /// Files of the SDK and of the specifications that decide something.
-const SHARED: [&str; 9] = [
+const SHARED: [&str; 10] = [
     "wasm-rules/sdk/rust/src/gpu.rs",
     "wasm-rules/sdk/rust/src/memory.rs",
     "wasm-rules/sdk/rust/src/saving.rs",
+    "wasm-rules/specs/src/fault.rs",
     "wasm-rules/specs/src/hang.rs",
     "wasm-rules/specs/src/hardware.rs",
     "wasm-rules/specs/src/link.rs",

@@ -3,6 +3,7 @@
 //!
 //! Must not depend on the policies.
 
+mod fault;
 mod hang;
 mod hardware;
 mod link;
@@ -12,6 +13,7 @@ mod unit;
 
 use phasemeter_policy::same_model;
 
+pub use fault::{has_fault, is_lost, misses_one};
 pub use hang::{hangs, hung_seconds};
 pub use hardware::{hardware_xids, is_faulty, memory_errors, narrow_link};
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};

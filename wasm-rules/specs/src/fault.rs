@@ -1,0 +1,78 @@
+//! GPUs with an open fault: what they show until it is repaired is not their usual work, so they get no more of
+//! it, and no other size.
+//!
+//! Must not depend on what is recommended.
+
+use phasemeter_policy::{Gpu, Window};
+
+use crate::{THROTTLED, capped_below, hangs, is_slowed, slowed_by_heat, slowed_by_power_supply};
+
+/// Power relative to the limit from which a low clock is the limit's, as usual at full load. An assumption.
+const AT_LIMIT: f64 = 0.9;
+
+/// Whether the driver lost it.
+#[must_use]
+pub fn is_lost(gpu: &Gpu) -> bool {
+    gpu.metric("lost.seconds").is_some_and(|seconds| seconds > 0.0)
+}
+
+/// Whether it is lost, hangs, is capped below its model, or slowed by heat, the power supply or something unknown.
+#[must_use]
+pub fn has_fault(gpu: &Gpu, window: &Window) -> bool {
+    let is_reported = slowed_by_heat(gpu) >= THROTTLED || slowed_by_power_supply(gpu) >= THROTTLED;
+    let power = gpu.sensors.busy_power.zip(gpu.power_limit_watts);
+    let is_at_limit = power.is_some_and(|(power, limit)| power.p50 >= AT_LIMIT * limit);
+    is_lost(gpu)
+        || is_reported
+        || (is_slowed(gpu) && !is_at_limit)
+        || capped_below(gpu).is_some()
+        || hangs(gpu, window)
+}
+
+/// Whether a GPU that does the same work is lost: the others carry its load, or wait for it.
+#[must_use]
+pub fn misses_one(gpu: &Gpu, window: &Window) -> bool {
+    window.gpus.iter().any(|other| is_lost(other) && other.is_alike(gpu))
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{steady, window};
+    use phasemeter_policy::{Percentiles, ThrottleReason, Throttling, Workload};
+
+    use super::*;
+
+    fn faults(gpus: Vec<Gpu>) -> Vec<bool> {
+        let window = window(gpus);
+        window.gpus.iter().map(|gpu| has_fault(gpu, &window)).collect()
+    }
+
+    #[test]
+    fn lost_gpu_is_faulty_and_missed_by_those_alike() {
+        let metrics = vec![("lost.seconds".to_owned(), 600.0)];
+        let other = Gpu { workload: Workload::Serving, ..steady(3_600, 0.5) };
+        let window = window(vec![Gpu { metrics, ..steady(3_600, 0.5) }, steady(3_600, 0.5), other]);
+        let of = |check: fn(&Gpu, &Window) -> bool| {
+            window.gpus.iter().map(|gpu| check(gpu, &window)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(has_fault), [true, false, false]);
+        assert_eq!(of(misses_one), [true, true, false]);
+    }
+
+    #[test]
+    fn low_clock_at_the_power_limit_is_usual() {
+        let at = |watts: f64| {
+            let power = Percentiles { p5: watts, p50: watts, p95: watts, max: watts };
+            let mut gpu = Gpu { power_limit_watts: Some(700.0), ..steady(3_600, 0.98) };
+            gpu.sensors.busy_power = Some(power);
+            gpu.sensors.sm_clock_mhz = Some(1_400.0);
+            gpu.sensors.max_sm_clock_mhz = Some(1_980.0);
+            gpu
+        };
+        assert_eq!(faults(vec![at(690.0), at(400.0)]), [false, true]);
+        let mut hot = at(690.0);
+        hot.sensors.throttling =
+            vec![Throttling { reason: ThrottleReason::HardwareThermal, share: 0.3 }];
+        assert_eq!(faults(vec![hot, steady(3_600, 0.5)]), [true, false]);
+    }
+}
