@@ -12,10 +12,11 @@ mod load;
 mod other_gpu;
 mod other_gpu_text;
 mod profile;
+mod requests;
 mod services;
 
-use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, Workload};
-use phasemeter_specs::units;
+use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Response, Window, Workload};
+use phasemeter_specs::{has_fault, misses_one, units};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to underload.
@@ -47,21 +48,40 @@ impl Policy for Sizing {
 
 impl Recommender for Sizing {
     fn recommend(settings: &Settings, window: &Window) -> Response {
+        // What a faulty GPU does is not its usual work, nor is that of those that carry its load.
+        let is_usual = |gpu: &&Gpu| !has_fault(gpu, window) && !misses_one(gpu, window);
         let observed = window.observed_gpus(settings.min_seconds);
+        let observed: Vec<_> = observed.into_iter().filter(is_usual).collect();
         let units = units(window);
         let (others, open) = other_gpu::choose(&observed, &units, window, settings);
         let is_replaced = |gpu: &Gpu| others.iter().any(|found| std::ptr::eq(found.gpu, gpu));
         let hosts = host::recommend(&observed, &units, window, settings, is_replaced);
-        let mut response = other_gpu_text::response(others, open);
-        let found = &mut response.recommendations;
-        found.splice(0..0, load::recommend(&observed, &units, window, settings));
-        found.extend(hosts);
-        found.extend(services::fewer(&units, window, settings));
-        found.extend(services::overloaded(&observed, settings));
-        found.extend(bandwidth::recommend(&observed));
-        found.extend(kernels::recommend(&observed, window));
+        let mut response = Response::from(load::recommend(&observed, window, settings));
+        let mut add = |more: Response| {
+            response.recommendations.extend(more.recommendations);
+            response.needs.extend(more.needs);
+        };
+        add(other_gpu_text::response(others, open));
+        add(hosts.into());
+        // Money is saved by replicas; more requests on each of them come after.
+        let fewer = services::fewer(&observed, &units, window, settings);
+        let more =
+            requests::recommend(&observed, &units, window, settings, |gpu| names(&fewer, gpu));
+        add(fewer.into());
+        let mut inside = more;
+        inside.recommendations.extend(bandwidth::recommend(&observed));
+        inside.recommendations.extend(kernels::recommend(&observed, window));
+        let overloaded =
+            services::overloaded(&observed, settings, |gpu| names(&inside.recommendations, gpu));
+        add(inside);
+        response.recommendations.extend(overloaded);
         response
     }
+}
+
+/// Whether one of these recommendations is for a GPU.
+fn names(recommendations: &[Recommendation], gpu: &Gpu) -> bool {
+    recommendations.iter().any(|one| one.gpus.contains(&gpu.id))
 }
 
 fn serves(gpu: &Gpu) -> bool {
@@ -75,7 +95,10 @@ mod tests {
     use phasemeter_policy::testing::{
         bouncing, gpu, price, steady, window, with_memory, with_offers, with_varying_memory,
     };
-    use phasemeter_policy::{Offer, PatternKind, Plan, Price, Recommendation, RecommendationKind};
+    use phasemeter_policy::{
+        Offer, PatternKind, Percentiles, Plan, Price, Recommendation, RecommendationKind,
+        ThrottleReason, Throttling,
+    };
 
     use super::*;
 
@@ -170,29 +193,54 @@ mod tests {
         assert!(fewer.saving.expected <= 0.5 && fewer.saving.low == 0.0);
         assert!(!levers(&recommendations(vec![replica(0.5); 4])).contains(&"replicas"));
         assert!(!levers(&recommendations(vec![replica(0.15); 2])).contains(&"replicas"));
-        let full = recommendations(vec![replica(0.97); 2]);
-        assert_eq!((levers(&full), full[0].kind), (vec!["replicas"], RecommendationKind::Risk));
+    }
+
+    #[test]
+    fn service_is_saturated_by_a_second_signal() {
+        let at = |watts: f64| {
+            let mut gpu = Gpu { power_limit_watts: Some(700.0), ..serving(steady(7_200, 0.99)) };
+            gpu.sensors.busy_power =
+                Some(Percentiles { p5: watts, p50: watts, p95: watts, max: watts });
+            gpu
+        };
+        let found = |gpu: Gpu| {
+            let found = recommendations(vec![gpu; 2]);
+            found.iter().map(|it| (it.code.clone(), it.kind)).collect::<Vec<_>>()
+        };
+        let overload = vec![("sizing.overload".to_owned(), RecommendationKind::Risk)];
+        assert_eq!(found(at(650.0)), overload);
+        assert_eq!(found(serving(steady(7_200, 0.99))), [], "utilization alone");
+        assert_eq!(found(at(450.0)), []);
+        let more = vec![("sizing.low-power".to_owned(), RecommendationKind::Capacity)];
+        assert_eq!(found(at(225.0)), more);
+        assert_eq!(found(at(150.0)), [], "it may compute nothing");
+        let mut active = at(450.0);
+        active.sensors.sm_activity = Some(0.95);
+        assert_eq!(found(active.clone()), overload);
+        // More requests share each read of the weights: no replica is needed.
+        active.sensors.dram_activity = Some(0.95);
+        active.sensors.tensor_activity = Some(0.06);
+        assert_eq!(found(active)[0].0, "sizing.bandwidth");
     }
 
     #[test]
     fn replicas_follow_a_load_that_follows_the_day() {
         let day = |second: usize| (8..20).contains(&(second / 3_600 % 24));
-        let replica = |days: usize| {
-            let gpu = gpu(
-                PatternKind::Mixed,
-                days * 86_400,
-                move |second| {
-                    if day(second) { 0.55 } else { 0.05 }
-                },
-            );
-            alone(serving(gpu))
+        let at = |days: usize, high, low| {
+            let load = move |second| if day(second) { high } else { low };
+            alone(serving(gpu(PatternKind::Mixed, days * 86_400, load)))
         };
+        let replica = |days| at(days, 0.55, 0.05);
         let found = recommendations(vec![replica(2); 4]);
         let follow = found.iter().find(|one| one.lever == "autoscale").unwrap();
         // Two of four replicas for half of the time.
         assert!((follow.saving.expected - 0.25).abs() < 0.02, "{:?}", follow.saving);
         assert_eq!(follow.saving.low, 0.0);
         assert!(follow.action.contains("between 2 and 4 replicas"), "{}", follow.action);
+        // At night no replica carries more than the 40% of the busiest hour, though two would carry it at 60%.
+        let ten = recommendations(vec![at(2, 0.4, 0.12); 10]);
+        let follow = ten.iter().find(|one| one.lever == "autoscale").unwrap();
+        assert!(follow.action.contains("between 3 and 10 replicas"), "{}", follow.action);
         let has = |gpus| levers(&recommendations(gpus)).contains(&"autoscale");
         assert!(!has(vec![replica(2)]), "one replica");
         assert!(!has(vec![serving(with_memory(steady(2 * 86_400, 0.5), 20.0)); 4]), "one node");
@@ -201,14 +249,34 @@ mod tests {
 
     #[test]
     fn batched_requests_save_only_replicas_that_can_be_given_back() {
-        let replica = || alone(serving(with_memory(steady(7_200, 0.3), 44.0)));
+        let replica = |level| alone(serving(with_memory(steady(7_200, level), 44.0)));
         let found = |gpus| {
             let found = recommendations(gpus);
             let one = found.iter().find(|one| one.lever == "dynamic_batching").unwrap();
             (one.kind, one.saving.high > 0.0)
         };
-        assert_eq!(found(vec![replica(); 4]), (RecommendationKind::Saving, true));
-        assert_eq!(found(vec![replica()]), (RecommendationKind::Capacity, false));
+        assert_eq!(found(vec![replica(0.35); 2]), (RecommendationKind::Saving, true));
+        assert_eq!(found(vec![replica(0.35)]), (RecommendationKind::Capacity, false));
+        // Fewer replicas suffice as they are.
+        assert_eq!(found(vec![replica(0.3); 4]), (RecommendationKind::Capacity, false));
+    }
+
+    #[test]
+    fn faulty_gpus_and_those_that_miss_one_get_no_more_work() {
+        let hot = || {
+            let mut hot = with_memory(steady(3_600, 0.5), 33.0);
+            hot.sensors.throttling =
+                vec![Throttling { reason: ThrottleReason::HardwareThermal, share: 0.4 }];
+            hot
+        };
+        let recommended = |gpus: Vec<Gpu>| {
+            let found = recommendations(gpus);
+            found.into_iter().flat_map(|one| one.gpus).collect::<Vec<_>>()
+        };
+        let other = || with_memory(steady(3_600, 0.5), 33.0);
+        assert_eq!(recommended(vec![hot(), other()]), ["GPU-1"]);
+        let lost = Gpu { metrics: vec![("lost.seconds".to_owned(), 600.0)], ..hot() };
+        assert!(recommended(vec![lost, other()]).is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! More work for a GPU, or the same in less time: larger batches, batched requests, overlap and balance.
+//! More work for a GPU of a training job, or the same in less time: larger batches, overlap and balance.
 //!
 //! Must not depend on other GPUs than those in use, or their prices.
 
@@ -7,12 +7,11 @@ use std::mem::discriminant;
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::format::{gib, percent, subject};
 use phasemeter_policy::{
-    Accounts, Effort, Evidence, Gpu, Memory, PatternKind, Recommendation, RecommendationKind,
-    Saving, Target, Window, Workload, evidence, groups,
+    Accounts, Effort, Evidence, Gpu, Memory, PatternKind, Recommendation, Saving, Target, Window,
+    Workload, evidence, groups,
 };
-use phasemeter_specs::Unit;
 
-use crate::{Settings, serves};
+use crate::Settings;
 
 /// Share of the waste that a larger batch saves: expected, and at most, before each doubling halves it; and the
 /// share of the time with work. Assumptions; the last is a doubling of the load.
@@ -26,24 +25,14 @@ const GROWS: f64 = 0.5;
 /// Share of the waste that balanced stages recover: low, expected, high. An assumption.
 const BALANCED: [f64; 3] = [0.0, 0.25, 0.5];
 
-/// Confidence in balance, overlap, batched requests, and larger batches with memory in use that is known and
-/// unknown. Assumptions.
+/// Confidence in balance, overlap, and larger batches with memory in use that is known and unknown.
+/// Assumptions.
 const SURE_BALANCE: f64 = 0.5;
 const SURE_OVERLAP: f64 = 0.6;
-const SURE_REQUESTS: f64 = 0.8;
 const SURE_BATCH: f64 = 0.55;
 const SURE_TRIAL: f64 = 0.25;
 
-/// Share of the time without work from which a replica is a standby, which is given back as it is. An
-/// assumption.
-const STANDBY: f64 = 0.5;
-
-/// Largest share of a service's replicas that is given back. An assumption.
-const MAX_RETURNED: f64 = 0.5;
-
-/// Share of the time without work up to which a service always works, and of that time in stretches of minutes
-/// from which a job works in stages. Assumptions.
-const ALWAYS_WORKS: f64 = 0.1;
+/// Share of the time without work in stretches of minutes from which a job works in stages. An assumption.
 const IN_STAGES: f64 = 0.9;
 
 /// Longest interval between readings at which a quiet minute and a wait look different, in seconds. An
@@ -62,17 +51,11 @@ const PRODUCTIVE: f64 = 0.7;
 /// Utilization from which it is compute-bound and nothing is left.
 const COMPUTE_BOUND: f64 = 0.9;
 
-/// Utilization below which a service can take more requests at a time.
-const SERVING_FULL: f64 = 0.65;
-
 /// Memory use above which the batch cannot grow.
 const MEMORY_FULL: f64 = 0.85;
 
 /// Memory that a larger batch may use; the rest is fragmented.
 const MAX_BATCH_MEMORY: f64 = 0.95;
-
-/// GPU time of batched requests relative to now: expected, and at best. An assumption; it needs a trial.
-const REQUESTS_BATCHED: [f64; 2] = [0.85, 0.6];
 
 /// Difference between the 10th and the 90th percentile of a steady load, and the fewest points that show
 /// it.
@@ -97,8 +80,6 @@ enum Action {
     Overlap,
     /// Use larger batches.
     Batch,
-    /// Batch requests.
-    Requests,
     /// Move work between the GPUs of a job.
     Balance,
 }
@@ -106,27 +87,19 @@ enum Action {
 /// Recommends how to raise the load.
 pub(crate) fn recommend(
     observed: &[&Gpu],
-    units: &[Unit<'_>],
     window: &Window,
     settings: &Settings,
 ) -> Vec<Recommendation> {
     let findings = observed.iter().copied().filter_map(|gpu| {
-        // Of a service, demand changes the load.
-        let applies = gpu.lost_underload() >= settings.min_lost
-            && (is_steady(gpu) || (serves(gpu) && gpu.quiet_share() < ALWAYS_WORKS));
+        let applies = gpu.lost_underload() >= settings.min_lost && is_steady(gpu);
         let memory = applies.then(|| gpu.memory_use(window.step_seconds))?;
         if memory.is_rising() {
             return None;
         }
-        unbalanced(gpu, observed).or_else(|| match gpu.workload {
-            Workload::Serving => batch_requests(gpu, observed, units),
-            _ => raise_load(gpu, memory),
-        })
+        unbalanced(gpu, observed).or_else(|| raise_load(gpu, memory))
     });
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-        discriminant(&a.action) == discriminant(&b.action)
-            && (a.saving.high > 0.0) == (b.saving.high > 0.0)
-            && (a.level - b.level).abs() <= SIMILAR
+        discriminant(&a.action) == discriminant(&b.action) && (a.level - b.level).abs() <= SIMILAR
     };
     groups(findings, similar).iter().filter_map(|group| recommend_for(group)).collect()
 }
@@ -215,35 +188,6 @@ fn raise_load(gpu: &Gpu, memory: Memory) -> Option<Finding<'_>> {
     Some(Finding { gpu, action: Action::Batch, level, saving, confidence })
 }
 
-/// Batches the requests of a service with capacity left. That saves what replicas on instances of their
-/// own are then not needed; otherwise it is capacity for more requests.
-fn batch_requests<'a>(gpu: &'a Gpu, observed: &[&Gpu], units: &[Unit<'a>]) -> Option<Finding<'a>> {
-    let level = gpu.accounts.busy().level();
-    // Replicas with about the same load are judged together.
-    let replicas = observed.iter().filter(|it| serves(it) && it.is_alike(gpu));
-    let levels = replicas.map(|it| it.accounts.busy().level());
-    let levels: Vec<_> = levels.filter(|other| (other - level).abs() <= SIMILAR).collect();
-    if levels.iter().sum::<f64>() / levels.len() as f64 >= SERVING_FULL {
-        return None;
-    }
-    let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
-    let replicas = single.flat_map(|unit| &unit.gpus).filter(|other| other.is_alike(gpu));
-    let replicas = replicas.filter(|other| other.quiet_share() < STANDBY);
-    let loads: Vec<_> = replicas.filter_map(|other| percentile(&other.utilization, 95)).collect();
-    let [expected, high] = REQUESTS_BATCHED.map(|time| {
-        let kept = (time * loads.iter().sum::<f64>() / PRODUCTIVE).ceil().max(1.0);
-        let share = 1.0 - kept / loads.len() as f64;
-        if loads.len() > 1 { share.clamp(0.0, MAX_RETURNED) } else { 0.0 }
-    });
-    Some(Finding {
-        gpu,
-        action: Action::Requests,
-        level,
-        saving: Saving::part(1.0, [0.0, expected, high]),
-        confidence: SURE_REQUESTS * gpu.confidence(),
-    })
-}
-
 /// Recommends an action for GPUs with similar loads.
 fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
     let first = group.first()?;
@@ -289,21 +233,6 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
             }
             .to_owned(),
         ),
-        Action::Requests => (
-            "sizing.batch-requests",
-            "dynamic_batching",
-            "Serve more requests at a time",
-            "Let the server wait a few milliseconds to batch requests, use continuous batching, or raise \
-             its limit of concurrent requests. Then serve with fewer GPUs."
-                .to_owned(),
-            if first.saving.high > 0.0 {
-                "The service has capacity left, if its latency allows more load.".to_owned()
-            } else {
-                "The service has capacity for more requests, if its latency allows more load. Without a \
-                 replica that can be given back, this saves no money by itself."
-                    .to_owned()
-            },
-        ),
         Action::Balance => (
             "sizing.balance",
             "other",
@@ -314,11 +243,6 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
             "Other GPUs of the node are busier: if all have one job, these wait for the slowest.".to_owned(),
         ),
     };
-    // Of a service, demand decides how much of the waste is idle.
-    let target = match first.action {
-        Action::Requests if mean(|f| f.gpu.lost_idle()) > lost => Target::Idle,
-        _ => Target::Underload,
-    };
     Some(Recommendation {
         title: title.to_owned(),
         action,
@@ -326,15 +250,11 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
         saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
         confidence: mean(|f| f.confidence),
         evidence: values,
-        kind: match first.action {
-            Action::Requests if first.saving.high <= 0.0 => RecommendationKind::Capacity,
-            _ => RecommendationKind::Saving,
-        },
         effort: match first.action {
             Action::Batch => Effort::Low,
             Action::Balance => Effort::High,
             _ => Effort::Medium,
         },
-        ..Recommendation::new(code, target, lever, group.iter().map(|f| f.gpu))
+        ..Recommendation::new(code, Target::Underload, lever, group.iter().map(|f| f.gpu))
     })
 }

@@ -33,6 +33,9 @@ const MAX_QUIET: f64 = 0.5;
 const DAY: f64 = 86_400.0;
 const HOUR: f64 = 3_600.0;
 
+/// The fewest replicas of a service whose number follows the load. An assumption.
+const FEWEST: usize = 2;
+
 /// Further saving from which the number of replicas should follow the load.
 const MIN_FURTHER: f64 = 0.1;
 
@@ -65,11 +68,6 @@ impl<'a> Replicas<'a> {
         ((load / target).ceil() as usize).clamp(fewest.min(self.gpus.len()), self.gpus.len())
     }
 
-    /// Replicas for a load, and one to spare.
-    fn kept(&self, load: f64, target: f64) -> usize {
-        (self.needed(load, target, 1) + 1).min(self.gpus.len())
-    }
-
     /// Share of the replicas that is saved if their number follows the load.
     fn saved_by_hour(&self, kept: impl Fn(f64) -> usize) -> f64 {
         let needed = self.hours.iter().map(|load| kept(*load));
@@ -92,12 +90,14 @@ impl<'a> Replicas<'a> {
     }
 }
 
-/// Recommends fewer replicas, or as many as the hour needs.
+/// Recommends fewer replicas, or as many as the hour needs, if all that serve the same are observed.
 pub(crate) fn fewer(
+    observed: &[&Gpu],
     units: &[Unit<'_>],
     window: &Window,
     settings: &Settings,
 ) -> Vec<Recommendation> {
+    let is_observed = |gpu: &&Gpu| observed.iter().any(|it| std::ptr::eq(*it, *gpu));
     let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
     let serving = single.flat_map(|unit| &unit.gpus).copied().filter(|gpu| {
         serves(gpu)
@@ -107,6 +107,9 @@ pub(crate) fn fewer(
     });
     let mut found = Vec::new();
     for gpus in groups(serving, |a, b| a.is_alike(b)) {
+        if !gpus.iter().all(is_observed) {
+            continue;
+        }
         let replicas = Replicas::new(gpus, window);
         let (now, half) = (replicas.gpus.len(), replicas.gpus.len().div_ceil(2));
         // At most twice the load on each.
@@ -151,14 +154,17 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64) -> Recommendation {
 
 /// Recommends a number of replicas that follows the load, if that saves more than a constant number.
 fn follow(replicas: &Replicas<'_>, constant: f64, settings: &Settings) -> Option<Recommendation> {
-    let target = settings.serving_target;
-    let expected = replicas.saved_by_hour(|load| replicas.kept(load, target));
+    // No replica carries more than it does in the busiest hour.
+    let busiest = replicas.hours.iter().copied().fold(0.0, f64::max) / replicas.gpus.len() as f64;
+    let target = settings.serving_target.min(busiest.max(0.01));
+    let kept = |load: f64| replicas.needed(load, target, FEWEST);
+    let expected = replicas.saved_by_hour(kept);
     let seconds = replicas.gpus.iter().map(|gpu| gpu.accounts.observed().seconds);
     if seconds.fold(f64::INFINITY, f64::min) < DAY || expected < constant + MIN_FURTHER {
         return None;
     }
     let now = replicas.gpus.len();
-    let needed = || replicas.hours.iter().map(|load| replicas.kept(*load, target));
+    let needed = || replicas.hours.iter().map(|load| kept(*load));
     let fewest = needed().min()?;
     let hours = needed().filter(|needed| *needed == fewest);
     let share = hours.count() as f64 / replicas.hours.len().max(1) as f64;
@@ -197,31 +203,42 @@ fn follow(replicas: &Replicas<'_>, constant: f64, settings: &Settings) -> Option
     })
 }
 
-/// Power of a full GPU, as a share of its limit, up to which it may compute little.
-const LITTLE_POWER: f64 = 0.25;
+/// Power of a full GPU as a share of its limit, or activity of its SMs, tensor cores or memory, from which it is
+/// saturated: utilization only shows that a kernel runs. Assumptions.
+const FULL_POWER: f64 = 0.85;
+const FULL_ACTIVITY: f64 = 0.9;
 
-/// Warns of services without a reserve.
-pub(crate) fn overloaded(observed: &[&Gpu], settings: &Settings) -> Option<Recommendation> {
+/// Warns of saturated services, except for those that can do more inside of the GPU.
+pub(crate) fn overloaded(
+    observed: &[&Gpu],
+    settings: &Settings,
+    can_do_more: impl Fn(&Gpu) -> bool,
+) -> Option<Recommendation> {
     let full = |gpu: &Gpu| gpu.share(|accounts| accounts.compute_bound);
-    let computes = |gpu: &Gpu| {
-        let share = gpu.sensors.busy_power.zip(gpu.power_limit_watts);
-        share.is_none_or(|(power, limit)| power.p50 > LITTLE_POWER * limit)
+    let is_saturated = |gpu: &Gpu| {
+        let sensors = &gpu.sensors;
+        let power = sensors.busy_power.zip(gpu.power_limit_watts);
+        let activity = [sensors.sm_activity, sensors.tensor_activity, sensors.dram_activity];
+        power.is_some_and(|(power, limit)| power.p50 >= FULL_POWER * limit)
+            || activity.iter().flatten().any(|activity| *activity >= FULL_ACTIVITY)
     };
     let gpus = observed.iter().copied().filter(|gpu| {
         serves(gpu)
-            && computes(gpu)
             && full(gpu) >= NO_RESERVE
+            && is_saturated(gpu)
             && gpu.accounts.observed().seconds >= settings.min_size_seconds
+            && !can_do_more(gpu)
     });
     let gpus: Vec<_> = gpus.collect();
     let seconds = gpus.first()?.accounts.compute_bound.seconds;
     Some(Recommendation {
-        title: "Add a replica before users wait".to_owned(),
+        title: "Look at the latency, then add a replica".to_owned(),
         action: "Look at the latency and the queue of the server. If they grow, add a replica, or use a \
                  larger GPU."
             .to_owned(),
         rationale: format!(
-            "{} of this service was above 90% for {}: it has no reserve for a peak, and requests queue.",
+            "{} of this service was above 90% for {}, and its power or measured activity is near the limit: it has \
+             no reserve for a peak, and requests may queue.",
             subject(gpus.len()),
             duration(seconds),
         ),

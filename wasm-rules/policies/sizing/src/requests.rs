@@ -1,0 +1,227 @@
+//! Services that can take more requests: with capacity left at their busiest, and full ones whose power shows that
+//! arithmetic is far from full.
+//!
+//! That is capacity. It saves what replicas on instances of their own are then not needed, unless fewer of them
+//! suffice as it is: then the money is theirs. Must not depend on measured activity.
+
+use phasemeter_policy::column::percentile;
+use phasemeter_policy::format::{count, decimal, percent, subject};
+use phasemeter_policy::{
+    Effort, Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target, Window,
+    evidence, groups,
+};
+use phasemeter_specs::Unit;
+
+use crate::load::is_steady;
+use crate::{Settings, serves};
+
+/// Confidence in batched requests, and in more of them for a full GPU at low power. Assumptions.
+const SURE_REQUESTS: f64 = 0.8;
+const SURE_LOW_POWER: f64 = 0.5;
+
+/// Share of the time without work from which a replica is a standby, which is given back as it is. An
+/// assumption.
+const STANDBY: f64 = 0.5;
+
+/// Largest share of a service's replicas that is given back. An assumption.
+const MAX_RETURNED: f64 = 0.5;
+
+/// Share of the time without work up to which a service always works. An assumption.
+const ALWAYS_WORKS: f64 = 0.1;
+
+/// Difference of levels up to which GPUs get one recommendation. An assumption.
+const SIMILAR: f64 = 0.1;
+
+/// Utilization at the 95th percentile below which a service can take more requests at a time.
+const SERVING_FULL: f64 = 0.65;
+
+/// Utilization up to which a replica takes more requests.
+const PRODUCTIVE: f64 = 0.7;
+
+/// GPU time of batched requests relative to now: expected, and at best. An assumption; it needs a trial.
+const REQUESTS_BATCHED: [f64; 2] = [0.85, 0.6];
+
+/// The most requests that are stated as possible, relative to now. An assumption.
+const MOST_REQUESTS: f64 = 10.0;
+
+/// Compute-bound share of the time from which a service is full, and power as a share of the limit from which
+/// it computes something, and up to which arithmetic is far from full. Assumptions.
+const FULL: f64 = 0.9;
+const LITTLE_POWER: f64 = 0.25;
+const LOW_POWER: f64 = 0.55;
+
+/// A service with capacity left.
+struct Finding<'a> {
+    gpu: &'a Gpu,
+    /// Utilization at its busiest: the 95th percentile.
+    peak: f64,
+    /// Replicas on instances of their own that suffice if requests are batched, and all of them.
+    replicas: Option<(usize, usize)>,
+    saving: Saving,
+}
+
+/// Recommends more requests at a time. `by_replicas` are GPUs whose number is to be reduced as it is.
+pub(crate) fn recommend(
+    observed: &[&Gpu],
+    units: &[Unit<'_>],
+    window: &Window,
+    settings: &Settings,
+    by_replicas: impl Fn(&Gpu) -> bool,
+) -> Response {
+    let loses = |gpu: &&Gpu| serves(gpu) && gpu.lost_underload() >= settings.min_lost;
+    let serving: Vec<_> = observed.iter().copied().filter(loses).collect();
+    let findings = serving.iter().filter_map(|gpu| {
+        let applies = (is_steady(gpu) || gpu.quiet_share() < ALWAYS_WORKS)
+            && !gpu.memory_use(window.step_seconds).is_rising();
+        applies.then(|| find(gpu, observed, units, by_replicas(gpu))).flatten()
+    });
+    let similar = |a: &Finding<'_>, b: &Finding<'_>| {
+        a.replicas == b.replicas && (a.peak - b.peak).abs() <= SIMILAR
+    };
+    let groups = groups(findings, similar);
+    let mut recommendations: Vec<_> = groups.iter().filter_map(|group| batch(group)).collect();
+    recommendations.extend(at_low_power(observed));
+    let need = || {
+        Need::new(
+            "requests",
+            "requests per second and their latency show how many more each GPU takes, and whether low load is lack \
+             of traffic",
+            serving.iter().copied(),
+        )
+    };
+    let needs = (!serving.is_empty()).then(need).into_iter().collect();
+    Response { recommendations, needs }
+}
+
+fn find<'a>(
+    gpu: &'a Gpu,
+    observed: &[&Gpu],
+    units: &[Unit<'a>],
+    by_replicas: bool,
+) -> Option<Finding<'a>> {
+    let peak = percentile(&gpu.utilization, 95)?;
+    // Replicas with about the same load are judged together.
+    let replicas = observed.iter().filter(|it| serves(it) && it.is_alike(gpu));
+    let peaks = replicas.filter_map(|it| percentile(&it.utilization, 95));
+    let peaks: Vec<_> = peaks.filter(|other| (other - peak).abs() <= SIMILAR).collect();
+    if peaks.iter().sum::<f64>() / peaks.len() as f64 >= SERVING_FULL {
+        return None;
+    }
+    let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
+    let replicas = single.flat_map(|unit| &unit.gpus).filter(|other| other.is_alike(gpu));
+    let replicas = replicas.filter(|other| other.quiet_share() < STANDBY);
+    let loads: Vec<_> = replicas.filter_map(|other| percentile(&other.utilization, 95)).collect();
+    let kept = REQUESTS_BATCHED.map(|time| {
+        let kept = (time * loads.iter().sum::<f64>() / PRODUCTIVE).ceil() as usize;
+        kept.max(((1.0 - MAX_RETURNED) * loads.len() as f64).ceil() as usize).max(1)
+    });
+    let returned = !by_replicas && loads.len() > kept[1];
+    let [expected, high] = kept.map(|kept| {
+        let share = 1.0 - kept as f64 / loads.len().max(1) as f64;
+        if returned { share.clamp(0.0, MAX_RETURNED) } else { 0.0 }
+    });
+    Some(Finding {
+        gpu,
+        peak,
+        replicas: returned.then_some((if expected > 0.0 { kept[0] } else { kept[1] }, loads.len())),
+        saving: Saving::part(1.0, [0.0, expected, high]),
+    })
+}
+
+/// More requests at a time for GPUs with similar loads.
+fn batch(group: &[Finding<'_>]) -> Option<Recommendation> {
+    let first = group.first()?;
+    let mean =
+        |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
+    let (peak, level) = (mean(|f| f.peak), mean(|f| f.gpu.accounts.busy().level()));
+    let lost = mean(|f| f.gpu.lost_underload());
+    let more = f64::min(PRODUCTIVE / peak.max(0.01), MOST_REQUESTS);
+    let how = "Let the server wait a few milliseconds to batch requests, use continuous batching, or raise its \
+               limit of concurrent requests";
+    let (title, action, gain) = match first.replicas {
+        Some((kept, now)) => (
+            format!("Batch requests, then serve with {kept} of {}", count(now, "replica")),
+            format!("{how}. Then return the instances that are not needed, and watch the latency."),
+            format!(
+                "If batched requests take less time, {kept} of {now} replicas carry them, if their latency allows."
+            ),
+        ),
+        None => (
+            "Serve more requests at a time".to_owned(),
+            [how, ", and send each GPU more of them."].concat(),
+            format!(
+                "Up to {} that is room for {} times the requests, if there are more and their latency \
+                 allows. This saves no money by itself.",
+                percent(PRODUCTIVE),
+                decimal(more, 1),
+            ),
+        ),
+    };
+    // Of a service, demand decides how much of the waste is idle.
+    let is_idle = mean(|f| f.gpu.lost_idle()) > lost;
+    let returns = first.saving.high > 0.0;
+    Some(Recommendation {
+        title,
+        action,
+        rationale: format!(
+            "{} is {} busy at its 95th percentile, and {} on average while it works. {gain}",
+            subject(group.len()),
+            percent(peak),
+            percent(level),
+        ),
+        saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
+        confidence: SURE_REQUESTS * mean(|f| f.gpu.confidence()),
+        evidence: evidence([
+            ("busy.utilization", level, "1"),
+            ("utilization.p95", peak, "1"),
+            ("underload.share_of_bill", lost, "1"),
+        ]),
+        kind: if returns { RecommendationKind::Saving } else { RecommendationKind::Capacity },
+        effort: Effort::Medium,
+        ..Recommendation::new(
+            "sizing.batch-requests",
+            if is_idle { Target::Idle } else { Target::Underload },
+            "dynamic_batching",
+            group.iter().map(|finding| finding.gpu),
+        )
+    })
+}
+
+/// Full services at low power whose activity was not measured.
+fn at_low_power(observed: &[&Gpu]) -> Option<Recommendation> {
+    let power = |gpu: &Gpu| {
+        let (power, limit) = gpu.sensors.busy_power.zip(gpu.power_limit_watts)?;
+        Some(power.p50 / limit.max(1.0))
+    };
+    let applies = |gpu: &&Gpu| {
+        let sensors = &gpu.sensors;
+        let activity = [sensors.sm_activity, sensors.tensor_activity, sensors.dram_activity];
+        serves(gpu)
+            && gpu.share(|accounts| accounts.compute_bound) >= FULL
+            && activity.iter().all(Option::is_none)
+            && power(gpu).is_some_and(|share| (LITTLE_POWER..LOW_POWER).contains(&share))
+    };
+    let gpus: Vec<&Gpu> = observed.iter().copied().filter(applies).collect();
+    let mean = |value: &dyn Fn(&Gpu) -> f64| {
+        gpus.iter().map(|gpu| value(gpu)).sum::<f64>() / gpus.len().max(1) as f64
+    };
+    let share = mean(&|gpu| power(gpu).unwrap_or(0.0));
+    let confidence = mean(&Gpu::confidence);
+    (!gpus.is_empty()).then(|| Recommendation {
+        title: "Serve more requests at a time".to_owned(),
+        action: "Raise the limit of concurrent requests, or the maximum batch, step by step. Compare latency and \
+                 requests per second before adding a replica."
+            .to_owned(),
+        rationale: format!(
+            "{} is fully busy at {} of its power limit: a kernel always runs, but most likely reads memory or waits \
+             for launches, which more requests per step share. Activity of memory and tensor cores would show it.",
+            subject(gpus.len()),
+            percent(share),
+        ),
+        confidence: SURE_LOW_POWER * confidence,
+        evidence: evidence([("power.share_of_limit", share, "1")]),
+        kind: RecommendationKind::Capacity,
+        effort: Effort::Medium,
+        ..Recommendation::new("sizing.low-power", Target::Throughput, "concurrency", gpus)
+    })
+}
