@@ -5,6 +5,7 @@
 //! the others. Another GPU is chosen from the offers of the window, by dollars per unit of work where the
 //! throughput on both is known. Filling is at most one doubling. Must be tried, so the low saving is 0.
 
+mod balance;
 mod bandwidth;
 mod host;
 mod kernels;
@@ -56,7 +57,8 @@ impl Recommender for Sizing {
         let (others, open) = other_gpu::choose(&observed, &units, window, settings);
         let is_replaced = |gpu: &Gpu| others.iter().any(|found| std::ptr::eq(found.gpu, gpu));
         let hosts = host::recommend(&observed, &units, window, settings, is_replaced);
-        let mut response = Response::from(load::recommend(&observed, window, settings));
+        let mut response = balance::recommend(&observed, window, settings);
+        response.recommendations.extend(load::recommend(&observed, window, settings));
         let mut add = |more: Response| {
             response.recommendations.extend(more.recommendations);
             response.needs.extend(more.needs);

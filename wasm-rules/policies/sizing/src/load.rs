@@ -1,4 +1,4 @@
-//! More work for a GPU of a training job, or the same in less time: larger batches, overlap and balance.
+//! More work for a GPU of a training job, or the same in less time: larger batches and overlap.
 //!
 //! Must not depend on other GPUs than those in use, or their prices.
 
@@ -12,6 +12,7 @@ use phasemeter_policy::{
 };
 
 use crate::Settings;
+use crate::balance::waits_for_others;
 
 /// Share of the waste that a larger batch saves: expected, and at most, before each doubling halves it; and the
 /// share of the time with work. Assumptions; the last is a doubling of the load.
@@ -22,12 +23,8 @@ const DOUBLED: f64 = 0.5;
 /// Share of the memory in use that grows with the batch. An assumption.
 const GROWS: f64 = 0.5;
 
-/// Share of the waste that balanced stages recover: low, expected, high. An assumption.
-const BALANCED: [f64; 3] = [0.0, 0.25, 0.5];
-
-/// Confidence in balance, overlap, and larger batches with memory in use that is known and unknown.
+/// Confidence in overlap, and in larger batches with memory in use that is known and unknown.
 /// Assumptions.
-const SURE_BALANCE: f64 = 0.5;
 const SURE_OVERLAP: f64 = 0.6;
 const SURE_BATCH: f64 = 0.55;
 const SURE_TRIAL: f64 = 0.25;
@@ -62,9 +59,6 @@ const MAX_BATCH_MEMORY: f64 = 0.95;
 const STEADY: f64 = 0.3;
 const MIN_POINTS: usize = 60;
 
-/// Difference between the levels of one job's GPUs from which they are out of balance.
-const IMBALANCE: f64 = 0.15;
-
 /// An action for one GPU.
 struct Finding<'a> {
     gpu: &'a Gpu,
@@ -80,8 +74,6 @@ enum Action {
     Overlap,
     /// Use larger batches.
     Batch,
-    /// Move work between the GPUs of a job.
-    Balance,
 }
 
 /// Recommends how to raise the load.
@@ -96,7 +88,10 @@ pub(crate) fn recommend(
         if memory.is_rising() {
             return None;
         }
-        unbalanced(gpu, observed).or_else(|| raise_load(gpu, memory))
+        if waits_for_others(gpu, observed, window) {
+            return None;
+        }
+        raise_load(gpu, memory)
     });
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {
         discriminant(&a.action) == discriminant(&b.action) && (a.level - b.level).abs() <= SIMILAR
@@ -109,11 +104,6 @@ pub(crate) fn is_steady(gpu: &Gpu) -> bool {
     gpu.pattern.is_some_and(|it| it.kind == PatternKind::Steady) || works_steadily(gpu)
 }
 
-/// Whether a GPU of a training job waits for the slowest of its GPUs.
-pub(crate) fn is_unbalanced(gpu: &Gpu, observed: &[&Gpu]) -> bool {
-    unbalanced(gpu, observed).is_some()
-}
-
 /// Shares of the bill that a batch doubled so often saves: expected, and at most. Each doubling halves the
 /// overhead of a step, at the cost of some more samples, and at most doubles the load.
 pub(crate) fn saved_by_batch(gpu: &Gpu, doublings: i32) -> (f64, f64) {
@@ -121,25 +111,6 @@ pub(crate) fn saved_by_batch(gpu: &Gpu, doublings: i32) -> (f64, f64) {
     let left = 0.5_f64.powi(doublings);
     let most = f64::min(BATCH_MOST * lost * (1.0 - left), DOUBLED * gpu.share(Accounts::busy));
     (f64::min(BATCH_EXPECTED * lost, most), most)
-}
-
-/// A GPU of a training job that waits for the slowest of its GPUs.
-fn unbalanced<'a>(gpu: &'a Gpu, observed: &[&'a Gpu]) -> Option<Finding<'a>> {
-    let level = gpu.accounts.busy().level();
-    let alike = observed.iter().filter(|other| {
-        let steady = other.pattern.is_some_and(|it| it.kind == PatternKind::Steady);
-        steady && other.is_alike(gpu) && other.node() == gpu.node()
-    });
-    let highest = alike.map(|other| other.accounts.busy().level()).fold(level, f64::max);
-    let applies = gpu.workload == Workload::Training && highest - level >= IMBALANCE;
-    applies.then(|| Finding {
-        gpu,
-        action: Action::Balance,
-        level,
-        // Balanced stages are all at the mean, at most.
-        saving: Saving::part(gpu.lost_underload(), BALANCED),
-        confidence: SURE_BALANCE * gpu.confidence(),
-    })
 }
 
 /// Whether a training job has a steady load while it works, with idle time before or after it.
@@ -223,24 +194,16 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
              adjust the learning rate."
                 .to_owned(),
             match first.gpu.memory_share() {
-                None => "The load is steady: each step is too small. Memory was not recorded, so a trial \
+                None => "A steady part load most likely means small steps. Memory was not recorded, so a trial \
                          shows whether a larger batch fits.",
                 Some(_) if first.gpu.memory_pool().is_some() => {
-                    "The load is steady: each step is too small. A trial shows whether a larger batch \
-                     fits."
+                    "A steady part load most likely means small steps; a trial shows that, and whether a larger \
+                     batch fits."
                 }
-                Some(_) => "The load is steady: each step is too small, and memory allows a larger batch.",
+                Some(_) => "A steady part load most likely means small steps, and memory allows a larger batch: a \
+                            trial shows whether it helps.",
             }
             .to_owned(),
-        ),
-        Action::Balance => (
-            "sizing.balance",
-            "other",
-            "Balance the load of these GPUs",
-            "If they are stages of a pipeline, move layers to the GPUs that wait, or use more and smaller \
-             micro-batches."
-                .to_owned(),
-            "Other GPUs of the node are busier: if all have one job, these wait for the slowest.".to_owned(),
         ),
     };
     Some(Recommendation {
@@ -252,7 +215,6 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
         evidence: values,
         effort: match first.action {
             Action::Batch => Effort::Low,
-            Action::Balance => Effort::High,
             _ => Effort::Medium,
         },
         ..Recommendation::new(code, Target::Underload, lever, group.iter().map(|f| f.gpu))

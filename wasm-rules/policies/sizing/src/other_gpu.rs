@@ -10,7 +10,8 @@ use phasemeter_policy::column::quantile;
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Saving, Window, Workload, same_model};
 use phasemeter_specs::{Architecture, Model, Unit, carries_exchange};
 
-use crate::load::{doublings, is_steady, is_unbalanced, saved_by_batch};
+use crate::balance::waits_for_others;
+use crate::load::{doublings, is_steady, saved_by_batch};
 use crate::profile::Profile;
 use crate::{Settings, serves};
 
@@ -82,7 +83,7 @@ pub(crate) fn choose<'a>(
         let Some(now) = Current::of(unit, observed, window, settings) else { continue };
         let found = now.measured().or_else(|| {
             // A stage that waits for others needs balance.
-            let balanced = !unit.gpus.iter().any(|gpu| is_unbalanced(gpu, observed));
+            let balanced = !unit.gpus.iter().any(|gpu| waits_for_others(gpu, observed, window));
             balanced.then(|| now.smaller()).flatten()
         });
         match found.or_else(|| now.with_more_memory()).or_else(|| now.newer()) {
