@@ -36,6 +36,10 @@ const PRODUCTIVE: f64 = 0.7;
 /// pass costs two forward passes.
 const CHECKPOINTING_WORK: f64 = 4.0 / 3.0;
 
+/// Load after twice the batch, relative to now, at most; and the most that is saved, as by a larger batch alone.
+const DOUBLING: f64 = 2.0;
+const MOST_SAVED: f64 = 0.5;
+
 struct MemoryPolicy;
 
 impl Policy for MemoryPolicy {
@@ -65,10 +69,11 @@ impl Recommender for MemoryPolicy {
                 && level < PRODUCTIVE
                 && lost >= settings.min_lost
                 && share >= limit;
-            // The steps take more work, at a higher load.
-            let [_, expected, high] =
-                target_loads(level).map(|to| f64::min(1.0 - CHECKPOINTING_WORK * level / to, lost));
-            let saving = Saving::part(1.0, [0.0, expected, high]);
+            // The steps take more work, at a higher load: expected is one doubling.
+            let saved = |to: f64| f64::min(1.0 - CHECKPOINTING_WORK * level / to, lost);
+            let [_, expected, high] = target_loads(level);
+            let expected = saved(expected.min(DOUBLING * level));
+            let saving = Saving::part(1.0, [0.0, expected, saved(high).min(MOST_SAVED)]);
             applies.then_some(Finding { gpu, share, saving })
         });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
@@ -151,6 +156,13 @@ mod tests {
         // 4/3 × 0.5/0.7 of the time, so 1/21 is saved.
         assert!((found.recommendations[0].saving.expected - 1.0 / 21.0).abs() < 1e-9);
         assert_eq!(found.recommendations[0].saving.low, 0.0);
+    }
+
+    #[test]
+    fn expected_saving_is_one_doubling() {
+        let found = MemoryPolicy::recommend(&Settings::default(), &window(vec![using(0.21, 70.0)]));
+        let saving = found.recommendations[0].saving;
+        assert!((saving.expected - 1.0 / 3.0).abs() < 1e-9 && saving.high <= 0.5, "{saving:?}");
     }
 
     #[test]
