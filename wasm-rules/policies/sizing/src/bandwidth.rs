@@ -1,10 +1,13 @@
-//! Services whose limit is memory bandwidth: each step of a language model reads all of its weights,
+//! Inference whose limit is memory bandwidth: each step of a language model reads all of its weights,
 //! however many requests share it.
 //!
-//! Must not depend on services with capacity left.
+//! That is a service, or a batch job that preallocates its memory as a server does. Must not depend on
+//! services with capacity left.
 
 use phasemeter_policy::format::{percent, subject};
-use phasemeter_policy::{Gpu, Recommendation, Saving, Target, Workload, evidence};
+use phasemeter_policy::{
+    Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups,
+};
 
 /// Compute-bound share of the time from which a service is full. An assumption.
 const FULL: f64 = 0.5;
@@ -23,57 +26,114 @@ const MAX_TENSOR: f64 = 0.2;
 const SAVED: [f64; 3] = [0.0, 0.25, 0.5];
 
 /// Recommends more requests at a time.
-pub(crate) fn recommend(observed: &[&Gpu]) -> Option<Recommendation> {
-    let full = |gpu: &Gpu| gpu.share(|accounts| accounts.compute_bound);
-    let limited = |gpu: &Gpu| {
-        gpu.workload == Workload::Serving
-            && full(gpu) >= FULL
-            && gpu.sensors.dram_activity.is_some_and(|dram| dram >= FULL_BANDWIDTH)
-            && gpu.sensors.tensor_activity.is_some_and(|tensor| tensor <= MAX_TENSOR)
+pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Response {
+    let gpus = observed.iter().copied().filter(|gpu| reads_weights(gpu, window));
+    let groups = groups(gpus, |a, b| a.workload == b.workload);
+    let blocks = groups.iter().flatten().copied();
+    let blocks: Vec<_> =
+        blocks.filter(|gpu| gpu.memory_use(window.step_seconds).is_pool()).collect();
+    let need = || {
+        Need::new(
+            "memory_in_use",
+            "how many more requests fit is inside of the preallocated block: the use of its cache, as the server or \
+             the framework reports it, shows it",
+            blocks.iter().copied(),
+        )
     };
-    let gpus: Vec<&Gpu> = observed.iter().copied().filter(|gpu| limited(gpu)).collect();
-    let first = gpus.first()?.sensors.clone();
-    let (dram, tensor) = (first.dram_activity?, first.tensor_activity?);
+    let needs = (!blocks.is_empty()).then(need).into_iter().collect();
+    let recommendations = groups.iter().filter_map(|group| share_reads(group)).collect();
+    Response { recommendations, needs }
+}
+
+fn full(gpu: &Gpu) -> f64 {
+    gpu.share(|accounts| accounts.compute_bound)
+}
+
+/// Whether it is inference that memory bandwidth limits.
+pub(crate) fn reads_weights(gpu: &Gpu, window: &Window) -> bool {
+    let infers = match gpu.workload {
+        Workload::Serving => true,
+        Workload::Batch => gpu.memory_use(window.step_seconds).is_pool(),
+        _ => false,
+    };
+    infers
+        && full(gpu) >= FULL
+        && gpu.sensors.dram_activity.is_some_and(|dram| dram >= FULL_BANDWIDTH)
+        && gpu.sensors.tensor_activity.is_some_and(|tensor| tensor <= MAX_TENSOR)
+}
+
+fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
+    let first = gpus.first()?;
+    let (dram, tensor) = (first.sensors.dram_activity?, first.sensors.tensor_activity?);
+    let (title, what) = match first.workload {
+        Workload::Batch => ("Process more sequences at a time", "sequences"),
+        _ => ("Serve more requests at a time", "requests"),
+    };
+    let latency = if what == "requests" { ", as far as the latency allows" } else { "" };
+    let confidence = gpus.iter().map(|gpu| gpu.confidence()).sum::<f64>() / gpus.len() as f64;
     Some(Recommendation {
-        title: "Serve more requests at a time".to_owned(),
-        action: "Raise the number of requests per step, with continuous batching and memory for their \
-                 caches, as far as the latency allows. Narrower weights (8 bits) read half as much."
-            .to_owned(),
-        rationale: [
+        title: title.to_owned(),
+        action: format!(
+            "Raise the number of {what} per step, with continuous batching and memory for their caches{latency}. \
+             Narrower weights (8 bits) read half as much.",
+        ),
+        rationale: format!(
+            "{} uses {} of its memory bandwidth and {} of its tensor cores: most likely reading weights is the \
+             limit, and more {what} share each read.",
             subject(gpus.len()),
-            " uses ",
-            &percent(dram),
-            " of its memory bandwidth and ",
-            &percent(tensor),
-            " of its tensor cores: reading weights is the limit, and more requests share each read.",
-        ]
-        .concat(),
+            percent(dram),
+            percent(tensor),
+        ),
         saving: Saving::combined(gpus.iter().map(|gpu| (*gpu, Saving::part(full(gpu), SAVED)))),
-        confidence: SURE,
+        confidence: SURE * confidence,
         evidence: evidence([("dram.activity", dram, "1"), ("tensor.activity", tensor, "1")]),
-        ..Recommendation::new("sizing.bandwidth", Target::Throughput, "concurrency", gpus)
+        ..Recommendation::new(
+            "sizing.bandwidth",
+            Target::Throughput,
+            "concurrency",
+            gpus.iter().copied(),
+        )
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::steady;
+    use phasemeter_policy::testing::{steady, window, with_memory, with_varying_memory};
 
     use super::*;
 
     #[test]
-    fn service_that_reads_weights_takes_more_requests() {
+    fn inference_that_reads_weights_takes_more_requests() {
         let found = |workload, dram, tensor| {
-            let mut gpu = Gpu { workload, ..steady(3_600, 0.97) };
+            let mut gpu = Gpu { workload, ..with_memory(steady(3_600, 0.97), 70.0) };
             gpu.sensors.dram_activity = dram;
             gpu.sensors.tensor_activity = tensor;
-            recommend(&[&gpu])
+            let window = window(vec![gpu]);
+            recommend(&[&window.gpus[0]], &window)
         };
-        let decode = found(Workload::Serving, Some(0.8), Some(0.06)).unwrap();
-        assert_eq!((decode.lever.as_str(), decode.saving.low), ("concurrency", 0.0));
-        assert!(found(Workload::Serving, Some(0.8), Some(0.5)).is_none());
-        assert!(found(Workload::Serving, Some(0.3), Some(0.06)).is_none());
-        assert!(found(Workload::Serving, None, Some(0.06)).is_none());
-        assert!(found(Workload::Training, Some(0.8), Some(0.06)).is_none());
+        let decode = found(Workload::Serving, Some(0.8), Some(0.06));
+        let first = &decode.recommendations[0];
+        assert_eq!((first.lever.as_str(), first.saving.low), ("concurrency", 0.0));
+        assert_eq!(decode.needs[0].missing, "memory_in_use");
+        let batch = found(Workload::Batch, Some(0.8), Some(0.06)).recommendations;
+        assert!(!batch[0].action.contains("latency"), "{}", batch[0].action);
+        let is_silent = |workload, dram, tensor| {
+            let found = found(workload, dram, tensor);
+            found.recommendations.is_empty() && found.needs.is_empty()
+        };
+        assert!(is_silent(Workload::Serving, Some(0.8), Some(0.5)));
+        assert!(is_silent(Workload::Serving, Some(0.3), Some(0.06)));
+        assert!(is_silent(Workload::Serving, None, Some(0.06)));
+        assert!(is_silent(Workload::Training, Some(0.8), Some(0.06)));
+    }
+
+    #[test]
+    fn batch_job_without_a_block_may_compute_anything() {
+        let mut gpu =
+            Gpu { workload: Workload::Batch, ..with_varying_memory(steady(3_600, 0.97), 40.0) };
+        gpu.sensors.dram_activity = Some(0.8);
+        gpu.sensors.tensor_activity = Some(0.06);
+        let window = window(vec![gpu]);
+        assert!(recommend(&[&window.gpus[0]], &window).recommendations.is_empty());
     }
 }

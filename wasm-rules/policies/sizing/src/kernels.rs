@@ -1,14 +1,16 @@
 //! Full GPUs whose arithmetic is not the limit: kernels that memory bandwidth limits, and kernels that are
 //! too small.
 //!
-//! Only measured activity shows it. Must not depend on services at full memory bandwidth, which read
-//! weights, and not on jobs whose GPUs wait for one another.
+//! Only measured activity shows it. Not of inference at full memory bandwidth, which reads weights. Must not
+//! depend on jobs whose GPUs wait for one another.
 
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, Saving, Target, Window, Workload, evidence, groups,
 };
 use phasemeter_specs::{BUSY_LINK, nvlink, pcie};
+
+use crate::bandwidth::reads_weights;
 
 /// Compute-bound share of the time from which a GPU is full.
 const FULL: f64 = 0.5;
@@ -77,7 +79,7 @@ fn find<'a>(gpu: &'a Gpu, window: &Window) -> Option<Finding<'a>> {
         return None;
     } else if dram >= FULL_BANDWIDTH {
         let trains = matches!(gpu.workload, Workload::Training | Workload::Batch);
-        Some(Limit::Bandwidth).filter(|_| trains)
+        Some(Limit::Bandwidth).filter(|_| trains && !reads_weights(gpu, window))
     } else {
         let is_small = sm <= SMALL_KERNELS && dram <= FREE_BANDWIDTH;
         Some(Limit::Launches).filter(|_| is_small && exchanges_little(gpu, window))
@@ -97,13 +99,20 @@ fn exchanges_little(gpu: &Gpu, window: &Window) -> bool {
 
 fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
     let Finding { limit, activity: Activity { sm, tensor, dram }, .. } = group.first()?;
+    let trains = group.iter().all(|finding| finding.gpu.workload == Workload::Training);
+    let fuse = if trains {
+        "Compile the model (torch.compile), use fused optimizers and normalization, and FlashAttention where there \
+         is attention. A profile names the kernels that take longest."
+    } else {
+        "Compile the model (torch.compile), fuse normalization and activations, and use FlashAttention where there \
+         is attention. A profile names the kernels that take longest."
+    };
     let (code, lever, title, action, cause, saved, sure) = match limit {
         Limit::Bandwidth => (
             "sizing.fuse",
             "fused_kernels",
             "Fuse the kernels that memory bandwidth limits",
-            "Compile the model (torch.compile), use fused optimizers and normalization, and \
-             FlashAttention where there is attention. A profile names the kernels that take longest.",
+            fuse,
             "memory bandwidth is the limit, and faster arithmetic would wait for the same bytes.",
             FUSED,
             SURE_FUSED,

@@ -71,7 +71,9 @@ impl Recommender for Sizing {
             requests::recommend(&observed, &units, window, settings, |gpu| names(&fewer, gpu));
         add(fewer.into());
         let mut inside = more;
-        inside.recommendations.extend(bandwidth::recommend(&observed));
+        let bandwidth = bandwidth::recommend(&observed, window);
+        inside.recommendations.extend(bandwidth.recommendations);
+        inside.needs.extend(bandwidth.needs);
         inside.recommendations.extend(kernels::recommend(&observed, window));
         let overloaded =
             services::overloaded(&observed, settings, |gpu| names(&inside.recommendations, gpu));
