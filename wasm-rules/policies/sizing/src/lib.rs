@@ -11,6 +11,7 @@ mod host;
 mod kernels;
 mod load;
 mod other_gpu;
+mod other_gpu_price;
 mod other_gpu_text;
 mod profile;
 mod requests;
@@ -64,6 +65,8 @@ impl Recommender for Sizing {
             response.needs.extend(more.needs);
         };
         add(other_gpu_text::response(others, open));
+        let needs = other_gpu_price::needs(&observed, &units, window, settings);
+        add(Response { recommendations: Vec::new(), needs });
         add(hosts.into());
         // Money is saved by replicas; more requests on each of them come after.
         let fewer = services::fewer(&observed, &units, window, settings);

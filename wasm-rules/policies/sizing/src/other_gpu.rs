@@ -39,11 +39,16 @@ const AS_FAST: f64 = 0.95;
 /// longer there. An assumption.
 const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
 
+/// Price relative to the one paid from which a smaller GPU is worth a measurement. An assumption.
+const MUCH_CHEAPER: f64 = 0.7;
+
 /// Why another GPU costs less.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Reason {
     /// Fewer peaks and less memory suffice. Whether this one is far too large.
     Smaller { oversized: bool },
+    /// The same by the activity of its SMs, whatever its utilization is.
+    FewSms { activity: f64 },
     /// Memory limits the batch here, and not there.
     MoreMemory,
     /// As fast by its peaks, with as much memory, at a lower price.
@@ -63,12 +68,21 @@ pub(crate) struct Finding<'a> {
     pub(crate) confidence: f64,
 }
 
-/// A larger GPU that may cost less per unit of work: throughput decides.
+/// Another GPU that may cost less per unit of work, and what decides.
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
     pub(crate) gpu: &'a Gpu,
     pub(crate) paid: &'a Price,
     pub(crate) offer: &'a Offer,
+    pub(crate) missing: Missing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Missing {
+    /// Of a larger GPU for a full one: its throughput.
+    Throughput,
+    /// Of a smaller one with enough memory: how many SMs the work needs.
+    Activity,
 }
 
 /// Chooses other GPUs, or asks for throughput.
@@ -89,7 +103,7 @@ pub(crate) fn choose<'a>(
         match found.or_else(|| now.with_more_memory()).or_else(|| now.newer()) {
             Some(found) => findings.extend(unit.gpus.iter().map(|gpu| Finding { gpu, ..found })),
             None => {
-                let open = now.question();
+                let open = now.question().or_else(|| now.unclear());
                 questions
                     .extend(open.into_iter().flat_map(|open| {
                         unit.gpus.iter().map(move |gpu| Question { gpu, ..open })
@@ -123,14 +137,7 @@ impl<'a, 'b> Current<'a, 'b> {
     ) -> Option<Self> {
         let (gpu, gpus) = (*unit.gpus.first()?, unit.gpus.as_slice());
         let paid = unit.price().filter(|_| unit.is_returnable())?;
-        let is_alike = |other: &&&Gpu| {
-            observed.iter().any(|it| std::ptr::eq(*it, **other))
-                && other.workload == gpu.workload
-                && other.accounts.observed().seconds >= settings.min_size_seconds
-                && other.workload != Workload::Interactive
-                && is_steady(other)
-        };
-        if gpus.iter().filter(is_alike).count() < gpus.len() {
+        if !are_alike(gpus, observed, settings) {
             return None;
         }
         let model = Model::of(&gpu.model)?;
@@ -147,6 +154,12 @@ impl<'a, 'b> Current<'a, 'b> {
     /// Share of the bill lost to underload, of the one that loses the least.
     fn lost(&self) -> f64 {
         self.gpus.iter().map(|gpu| gpu.lost_underload()).fold(1.0, f64::min)
+    }
+
+    /// Mean activity of the SMs while they work, of the busiest, if all were measured.
+    fn sm_activity(&self) -> Option<f64> {
+        let all: Option<Vec<_>> = self.gpus.iter().map(|gpu| gpu.sensors.sm_activity).collect();
+        Some(all?.into_iter().fold(0.0, f64::max))
     }
 
     fn memory_peak(&self) -> Option<f64> {
@@ -174,14 +187,20 @@ impl<'a, 'b> Current<'a, 'b> {
         others.filter(move |(_, price)| *price < cheapest || *price >= 1.0)
     }
 
-    /// The least and the most by which the other model is faster, as its peaks of arithmetic and bandwidth
-    /// bound it. `None` if it lacks formats that this one has, or they are unknown.
-    fn speed(&self, offer: &Offer) -> Option<(f64, f64)> {
+    /// The ratios of the peaks of arithmetic and bandwidth there to those here. `None` if it lacks formats that
+    /// this one has, or they are unknown.
+    fn peaks(&self, offer: &Offer) -> Option<(f64, f64)> {
         let other = Model::of(&offer.model)?;
         let flops = other.tflops()? / self.model.tflops()?;
         let bandwidth = other.bandwidth_gb_s? / self.model.bandwidth_gb_s?;
         (other.architecture >= self.model.architecture.min(Architecture::Ampere))
-            .then_some((flops.min(bandwidth), flops.max(bandwidth)))
+            .then_some((flops, bandwidth))
+    }
+
+    /// The least and the most by which the other model is faster, as its peaks bound it.
+    fn speed(&self, offer: &Offer) -> Option<(f64, f64)> {
+        let (flops, bandwidth) = self.peaks(offer)?;
+        Some((flops.min(bandwidth), flops.max(bandwidth)))
     }
 
     /// Whether what is in use now fits. Of a preallocated block, all of it.
@@ -225,27 +244,69 @@ impl<'a, 'b> Current<'a, 'b> {
         (saved >= self.settings.min_lost).then_some(found)
     }
 
-    /// The cheapest GPU that memory and peaks do not exclude.
-    fn smaller(&self) -> Option<Finding<'a>> {
-        let (level, lost) = (self.level(), self.lost());
-        let share = self.memory.in_use()?;
-        if level >= self.profile.underutilized || lost < self.settings.min_lost {
-            return None;
-        }
-        let (per_mille, max_load) = self.profile.load;
+    /// The load that a smaller GPU must carry, relative to the peaks of arithmetic and bandwidth here: measured
+    /// activity, else utilization, which is at least as high.
+    fn load(&self) -> Option<(f64, f64)> {
+        let (per_mille, _) = self.profile.load;
         let loads = self.gpus.iter().map(|gpu| quantile(&gpu.utilization, per_mille, 1_000));
         let load = loads.collect::<Option<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
+        let Some(activity) = self.sm_activity() else { return Some((load, load)) };
+        // At its busiest, relative to the mean while it works.
+        let most = load / self.level().max(0.01);
+        let dram = self.gpus.iter().map(|gpu| gpu.sensors.dram_activity.unwrap_or(activity));
+        Some((activity * most, dram.fold(0.0, f64::max) * most))
+    }
+
+    /// The cheapest GPU that memory and peaks do not exclude.
+    fn smaller(&self) -> Option<Finding<'a>> {
+        let (activity, lost) = (self.sm_activity(), self.lost());
+        let level = activity.unwrap_or(self.level());
+        let share = self.memory.in_use()?;
+        if level >= self.profile.underutilized
+            || (activity.is_none() && lost < self.settings.min_lost)
+        {
+            return None;
+        }
+        let (_, max_load) = self.profile.load;
+        let (arithmetic, bandwidth) = self.load()?;
         let enough = |offer: &Offer| {
-            let speed = self.speed(offer).filter(|(least, _)| *least < AS_FAST);
-            self.fits(offer) && speed.is_some_and(|(least, _)| load <= max_load * least)
+            self.fits(offer)
+                && self.peaks(offer).is_some_and(|(flops, bytes)| {
+                    flops.min(bytes) < AS_FAST
+                        && arithmetic <= max_load * flops
+                        && bandwidth <= max_load * bytes
+                })
         };
         let offers = self.offers().filter(|(offer, price)| *price < 1.0 && enough(offer));
         let (offer, price) = offers.min_by(|a, b| a.1.total_cmp(&b.1))?;
         let (max_level, max_memory) = self.profile.oversized;
         let oversized = level < max_level && share < max_memory;
-        let saving = Saving::part((1.0 - price).min(lost), DIFFERENCE_SAVED);
         let sure = if oversized { SURE_OVERSIZED } else { SURE_SMALLER };
-        Some(self.found(offer, Reason::Smaller { oversized }, saving, sure))
+        // Without idle SMs, utilization is waste; with them, the price is what differs.
+        let saved = 1.0 - price;
+        let (reason, most) = match activity.filter(|_| lost < saved) {
+            Some(activity) => (Reason::FewSms { activity }, saved),
+            None => (Reason::Smaller { oversized }, saved.min(lost)),
+        };
+        let saving = Saving::part(most, DIFFERENCE_SAVED);
+        (most >= self.settings.min_lost).then(|| self.found(offer, reason, saving, sure))
+    }
+
+    /// A much cheaper GPU with enough memory, whose peaks are too low for the utilization but perhaps not for the
+    /// work.
+    fn unclear(&self) -> Option<Question<'a>> {
+        let (max_level, max_memory) = self.profile.oversized;
+        let applies = self.sm_activity().is_none()
+            && self.level() < max_level.min(self.profile.underutilized)
+            && self.memory.in_use().is_some_and(|share| share < max_memory)
+            && self.lost() >= self.settings.min_lost;
+        let offers = self.offers().filter(|(offer, price)| {
+            applies && *price <= MUCH_CHEAPER && self.fits(offer) && self.peaks(offer).is_some()
+        });
+        // The fastest of them most likely suffices.
+        let speed = |offer: &Offer| self.speed(offer).map_or(0.0, |(least, _)| least);
+        let (offer, _) = offers.max_by(|a, b| speed(a.0).total_cmp(&speed(b.0)))?;
+        Some(Question { gpu: self.gpu, paid: self.paid, offer, missing: Missing::Activity })
     }
 
     /// A GPU with enough memory for twice the batch, if that costs less.
@@ -304,13 +365,24 @@ impl<'a, 'b> Current<'a, 'b> {
             (most > price).then_some((offer, most / price))
         });
         let (offer, _) = offers.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        Some(Question { gpu: self.gpu, paid: self.paid, offer })
+        Some(Question { gpu: self.gpu, paid: self.paid, offer, missing: Missing::Throughput })
     }
+}
+
+/// Whether these GPUs do the same, were observed for long enough, and have a load that can be compared.
+pub(crate) fn are_alike(gpus: &[&Gpu], observed: &[&Gpu], settings: &Settings) -> bool {
+    gpus.iter().all(|gpu| {
+        observed.iter().any(|it| std::ptr::eq(*it, *gpu))
+            && gpu.workload == gpus[0].workload
+            && gpu.accounts.observed().seconds >= settings.min_size_seconds
+            && gpu.workload != Workload::Interactive
+            && is_steady(gpu)
+    })
 }
 
 /// The memory use of several GPUs: in use, a preallocated block if one of them has one, and unknown if one is.
 /// `None` if one rises.
-fn together(mut uses: impl Iterator<Item = Memory>) -> Option<Memory> {
+pub(crate) fn together(mut uses: impl Iterator<Item = Memory>) -> Option<Memory> {
     let first = uses.next()?;
     uses.chain([first]).try_fold(first, |all, one| match (all, one) {
         (_, Memory::Rising { .. }) => None,

@@ -6,7 +6,7 @@ use phasemeter_policy::{
     evidence, groups,
 };
 
-use crate::other_gpu::{Finding, Question, Reason};
+use crate::other_gpu::{Finding, Missing, Question, Reason};
 
 /// Difference of shares up to which GPUs get one recommendation. An assumption.
 const SIMILAR: f64 = 0.1;
@@ -17,7 +17,9 @@ pub(crate) fn response(findings: Vec<Finding<'_>>, questions: Vec<Question<'_>>)
         let apart = (a.gpu.accounts.busy().level() - b.gpu.accounts.busy().level()).abs();
         std::ptr::eq(a.offer, b.offer) && a.reason == b.reason && apart <= SIMILAR
     };
-    let alike = |a: &Question<'_>, b: &Question<'_>| std::ptr::eq(a.offer, b.offer);
+    let alike = |a: &Question<'_>, b: &Question<'_>| {
+        std::ptr::eq(a.offer, b.offer) && a.missing == b.missing
+    };
     let (found, open) = (groups(findings, same), groups(questions, alike));
     Response {
         recommendations: found.iter().filter_map(|group| recommendation(group)).collect(),
@@ -37,6 +39,9 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
     let (code, lever, target, title) = match reason {
         Reason::Smaller { .. } => {
             ("sizing.smaller", "smaller_gpu", Target::Underload, "Use a smaller GPU")
+        }
+        Reason::FewSms { .. } => {
+            ("sizing.smaller", "smaller_gpu", Target::Rate, "Use a smaller GPU")
         }
         Reason::MoreMemory => {
             ("sizing.larger", "larger_gpu", Target::Underload, "Use a GPU with more memory")
@@ -70,6 +75,16 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
                 .unwrap_or_default(),
             percent(ratio),
         ),
+        Reason::FewSms { activity } => format!(
+            "{gpus} has {} of its SMs active while it works, though its utilization is {}{}. {there}By measured \
+             activity its peaks do not exclude it; it saves money from {} of the throughput here.",
+            percent(activity),
+            percent(level),
+            gpu.memory_peak()
+                .map(|peak| ", and uses up to ".to_owned() + &gib(peak))
+                .unwrap_or_default(),
+            percent(ratio),
+        ),
         Reason::MoreMemory => format!(
             "{gpus} runs at {} with its memory full ({}): memory limits the batch. {there}Twice the batch \
              fits there, and it saves money if it does {} times as much per hour.",
@@ -100,9 +115,15 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         title: title.to_owned(),
         action: format!(
             "Try {} with the same work, and compare dollars per unit of it{}. Check the CPUs and the memory \
-             of its host.",
+             of its host.{}",
             name(offer),
             work_now(gpu).map(|now| ", now ".to_owned() + &now).unwrap_or_default(),
+            match reason {
+                Reason::Smaller { .. } | Reason::FewSms { .. } => {
+                    " Or keep this GPU and give it more work: sharing and moving are alternatives."
+                }
+                _ => "",
+            },
         ),
         rationale: why.trim_end().to_owned(),
         saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
@@ -133,22 +154,38 @@ fn work_now(gpu: &Gpu) -> Option<String> {
     Some(format!("{} per million {unit}", usd(million as u64)))
 }
 
-/// Throughput that decides.
+/// What decides: throughput, or activity.
 fn need(group: &[Question<'_>]) -> Option<Need> {
-    let Question { gpu, paid, offer } = *group.first()?;
-    let ratio = offer.price.nano_usd_per_gpu_hour as f64 / paid.nano_usd_per_gpu_hour.max(1) as f64;
-    let reason = format!(
-        "{} of this kind {} full: work per hour on {}, at {} per hour, decides whether that costs less per \
-         unit of work{}; it does from {} times the work",
-        count(group.len(), "GPU"),
-        if group.len() == 1 { "is" } else { "are" },
-        name(offer),
-        usd(offer.price.nano_usd_per_gpu_hour),
-        work_now(gpu).map(|now| ", now ".to_owned() + &now).unwrap_or_default(),
-        decimal(ratio, 2),
-    );
+    let Question { gpu, paid, offer, missing } = *group.first()?;
+    let hourly = offer.price.nano_usd_per_gpu_hour;
+    let ratio = hourly as f64 / paid.nano_usd_per_gpu_hour.max(1) as f64;
+    let (missing, reason) = match missing {
+        Missing::Throughput => (
+            "throughput",
+            format!(
+                "{} of this kind {} full: work per hour on {}, at {} per hour, decides whether that costs less per \
+                 unit of work{}; it does from {} times the work",
+                count(group.len(), "GPU"),
+                if group.len() == 1 { "is" } else { "are" },
+                name(offer),
+                usd(hourly),
+                work_now(gpu).map(|now| ", now ".to_owned() + &now).unwrap_or_default(),
+                decimal(ratio, 2),
+            ),
+        ),
+        Missing::Activity => (
+            "sm.activity",
+            format!(
+                "{} at {} per hour instead of {} has enough memory: activity of the SMs (GPM or DCGM) shows whether \
+                 it carries the load, which utilization overstates",
+                name(offer),
+                usd(hourly),
+                usd(paid.nano_usd_per_gpu_hour),
+            ),
+        ),
+    };
     // The contract allows 300 bytes.
     let end = reason.char_indices().map(|(at, _)| at).take_while(|at| *at <= 299).last();
     let reason = if reason.len() > 300 { &reason[..end.unwrap_or(0)] } else { &reason };
-    Some(Need::new("throughput", reason, group.iter().map(|question| question.gpu)))
+    Some(Need::new(missing, reason, group.iter().map(|question| question.gpu)))
 }
