@@ -12,6 +12,7 @@ use phasemeter_policy::{
     Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender,
     Remediation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
+use phasemeter_specs::{Model, nvlink, pcie};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to waiting.
@@ -47,6 +48,9 @@ const DECODE: f64 = 0.5;
 const STORAGE: f64 = 0.3;
 const PREFETCH: f64 = 0.2;
 
+/// Difference up to which the time below 10% and the cycles show the same waits. An assumption.
+const SAME_SHARE: f64 = 0.15;
+
 /// Compute-bound share of the time from which a GPU never waits.
 const FULL_SHARE: f64 = 0.8;
 
@@ -60,7 +64,8 @@ struct Waiting<'a> {
     gpu: &'a Gpu,
     lost: f64,
     period: f64,
-    duty_cycle: f64,
+    /// Share of a cycle in which it works.
+    busy: f64,
 }
 
 impl Policy for DataLoading {
@@ -81,7 +86,7 @@ impl Recommender for DataLoading {
                 gpu,
                 lost: gpu.lost_starvation(),
                 period: pattern.period_seconds?,
-                duty_cycle: pattern.duty_cycle?,
+                busy: 1.0 - waiting_share(gpu, 1.0 - pattern.duty_cycle?),
             };
             (waiting.lost >= settings.min_lost && waiting.is_seen()).then_some(waiting)
         });
@@ -92,7 +97,7 @@ impl Recommender for DataLoading {
                 alike.len() == 1 && observed.iter().any(is_full)
             });
         let similar = |a: &Waiting<'_>, b: &Waiting<'_>| {
-            (a.duty_cycle - b.duty_cycle).abs() <= SIMILAR
+            (a.busy - b.busy).abs() <= SIMILAR
                 && (a.lost - b.lost).abs() <= SIMILAR
                 && a.waits_long() == b.waits_long()
                 && a.can_decode() == b.can_decode()
@@ -114,6 +119,17 @@ impl Recommender for DataLoading {
     }
 }
 
+/// Share of a cycle in which a GPU waits. `by_cycles` counts all that is not at high load, of the median cycle; the
+/// time below 10% is exact, unless the GPU also works without waits.
+fn waiting_share(gpu: &Gpu, by_cycles: f64) -> f64 {
+    let accounts = &gpu.accounts;
+    let all = accounts.observed().seconds + accounts.unobserved.seconds;
+    let elsewhere = gpu.lost_idle() * all;
+    let waits = f64::max(accounts.idle().seconds - elsewhere, 0.0);
+    let share = waits / (waits + accounts.busy().seconds).max(1.0);
+    if (share - by_cycles).abs() <= SAME_SHARE { share } else { by_cycles }
+}
+
 /// Whether a GPU never waits.
 fn is_full(gpu: &Gpu) -> bool {
     !gpu.is_bouncing() && gpu.share(|accounts| accounts.compute_bound) >= FULL_SHARE
@@ -122,12 +138,15 @@ fn is_full(gpu: &Gpu) -> bool {
 /// What tells late input from a slow exchange between GPUs: both make all GPUs pause at once.
 fn exchange(group: &[Waiting<'_>]) -> Option<Need> {
     let short = group.len() > 1 && group.iter().all(|waiting| waiting.period < EXCHANGE_SECONDS);
-    short.then(|| {
+    let gpus = || group.iter().map(|waiting| waiting.gpu);
+    let is_measured = gpus().all(|gpu| nvlink(gpu).or(pcie(gpu)).is_some());
+    let has_no_nvlink = |gpu: &Gpu| Model::of(&gpu.model).is_some_and(|model| !model.has_nvlink);
+    let missing = if gpus().all(has_no_nvlink) { "pcie.activity" } else { "nvlink.activity" };
+    (short && !is_measured).then(|| {
         Need::new(
-            "nvlink.activity",
-            "traffic on NVLink and PCIe in the pauses tells late input from a slow exchange between the \
-             GPUs",
-            group.iter().map(|waiting| waiting.gpu),
+            missing,
+            "traffic between the GPUs in the pauses (NVLink, PCIe) tells late input from a slow exchange",
+            gpus(),
         )
     })
 }
@@ -135,8 +154,10 @@ fn exchange(group: &[Waiting<'_>]) -> Option<Need> {
 /// A single GPU that waits while others of its job are full.
 fn inspect(waiting: &Waiting<'_>) -> Recommendation {
     let rationale = format!(
-        "It waits {} in every {}, while other GPUs of this job are always busy: they have the same \
-         loader, so the cause is this GPU, its PCIe link or its share of the work.",
+        "{} waits {} in every {}, while other GPUs of this kind are always busy: in one job they have the same \
+         loader, so the cause is this GPU, its PCIe link or its share of the work. It may also be a job of its own, \
+         with late input.",
+        waiting.gpu.name(),
         duration(waiting.wait()),
         duration(waiting.period),
     );
@@ -160,12 +181,12 @@ fn inspect(waiting: &Waiting<'_>) -> Recommendation {
 impl Waiting<'_> {
     /// Seconds per wait.
     fn wait(&self) -> f64 {
-        self.period * (1.0 - self.duty_cycle)
+        self.period * (1.0 - self.busy)
     }
 
     /// Whether readings are frequent enough to see each wait and each burst of work.
     fn is_seen(&self) -> bool {
-        let shortest = f64::min(self.wait(), self.period * self.duty_cycle);
+        let shortest = f64::min(self.wait(), self.period * self.busy);
         self.gpu
             .activity
             .interval_seconds
@@ -187,24 +208,24 @@ fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
     let [first, ..] = group else { return Vec::new() };
     let mean =
         |value: fn(&Waiting<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
-    let (period, duty_cycle) = (mean(|w| w.period), mean(|w| w.duty_cycle));
+    let (period, busy) = (mean(|w| w.period), mean(|w| w.busy));
     let wait = group.iter().map(Waiting::wait).sum::<f64>() / group.len() as f64;
     let lost = mean(|w| w.lost);
-    let speedup = if duty_cycle > 0.0 { 1.0 / duty_cycle } else { f64::INFINITY };
+    let speedup = if busy > 0.0 { 1.0 / busy } else { f64::INFINITY };
     let saving = Saving::combined(group.iter().map(|it| (it.gpu, Saving::part(it.lost, ENDED))));
     let rationale = format!(
-        "{} waits for input {} in every {} and is busy {} of the time. These waits waste {} of the \
-         bill. A bouncing GPU lacks data, not work: to stay busy, it needs input {}× as fast.",
+        "{} most likely waits for input {} in every {}: it works {} of each cycle. This wastes {} of the bill. A \
+         bouncing GPU lacks data, not work: to stay busy, it needs input {}× as fast.",
         subject(group.len()),
         duration(wait),
         duration(period),
-        percent(duty_cycle),
+        percent(busy),
         percent(lost),
         decimal(speedup, 1),
     );
     let mut evidence = vec![
         Evidence::new("pattern.period", period, "s"),
-        Evidence::new("pattern.duty_cycle", duty_cycle, "1"),
+        Evidence::new("pattern.busy", busy, "1"),
         Evidence::new("wait", wait, "s"),
         Evidence::new("starvation.share_of_bill", lost, "1"),
     ];
@@ -286,8 +307,8 @@ phasemeter_policy::recommender!(DataLoading);
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::PatternKind;
     use phasemeter_policy::testing::{bouncing, gpu, steady, window, with_memory};
+    use phasemeter_policy::{Pattern, PatternKind};
 
     use super::*;
 
@@ -333,6 +354,29 @@ mod tests {
         let waiting = || bouncing(3_600, 6, 0.5);
         let half = recommendations(vec![waiting(), waiting(), steady(3_600, 0.95)]);
         assert_eq!((half[0].lever.as_str(), half[0].gpus.len()), ("num_workers", 2));
+    }
+
+    #[test]
+    fn link_that_a_gpu_has_is_missing() {
+        let missing = |model: &str, activity: Option<f64>| {
+            let metrics = activity.map(|share| ("nvlink.activity".to_owned(), share));
+            let metrics: Vec<_> = metrics.into_iter().collect();
+            let gpu = Gpu { model: model.to_owned(), metrics, ..bouncing(3_600, 6, 0.5) };
+            let found = DataLoading::recommend(&Settings::default(), &window(vec![gpu; 2]));
+            found.needs.into_iter().map(|need| need.missing).collect::<Vec<_>>()
+        };
+        assert_eq!(missing("NVIDIA H100 80GB HBM3", None), ["nvlink.activity"]);
+        assert_eq!(missing("NVIDIA L40S", None), ["pcie.activity"]);
+        assert!(missing("NVIDIA H100 80GB HBM3", Some(0.1)).is_empty());
+    }
+
+    #[test]
+    fn time_below_ten_percent_shows_the_wait() {
+        let mut gpu = bouncing(3_600, 40, 0.5);
+        gpu.pattern = gpu.pattern.map(|it| Pattern { duty_cycle: Some(0.42), ..it });
+        assert!((waiting_share(&gpu, 0.58) - 0.5).abs() < 0.02);
+        // Half of the time it works without waits: cycles show the wait.
+        assert_eq!(waiting_share(&gpu, 0.9), 0.9);
     }
 
     #[test]
