@@ -376,7 +376,8 @@ pub(crate) fn are_alike(gpus: &[&Gpu], observed: &[&Gpu], settings: &Settings) -
             && gpu.workload == gpus[0].workload
             && gpu.accounts.observed().seconds >= settings.min_size_seconds
             && gpu.workload != Workload::Interactive
-            && is_steady(gpu)
+            // Of a service, demand changes the load: its peak decides.
+            && (is_steady(gpu) || serves(gpu))
     })
 }
 
