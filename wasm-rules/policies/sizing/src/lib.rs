@@ -7,6 +7,7 @@
 
 mod balance;
 mod bandwidth;
+mod current;
 mod host;
 mod kernels;
 mod load;

@@ -6,13 +6,12 @@
 //! peaks: they only exclude models that cannot be enough, the low saving is 0, and where the throughput
 //! alone decides, it is missing. Must not depend on how a GPU gets more work.
 
-use phasemeter_policy::column::quantile;
-use phasemeter_policy::{Gpu, Memory, Offer, Price, Saving, Window, Workload, same_model};
-use phasemeter_specs::{Architecture, Model, Unit, carries_exchange};
+use phasemeter_policy::{Gpu, Memory, Offer, Price, Saving, Window, Workload};
+use phasemeter_specs::Unit;
 
 use crate::balance::waits_for_others;
-use crate::load::{doublings, is_steady, saved_by_batch};
-use crate::profile::Profile;
+use crate::current::Current;
+use crate::load::{doublings, saved_by_batch};
 use crate::{Settings, serves};
 
 /// Confidence in measured throughput, in a smaller GPU for one that is far too large and for others, in more
@@ -26,9 +25,6 @@ const SURE_NEWER: f64 = 0.6;
 /// Utilization from which a GPU is productive, so that memory does not keep it from its work.
 const PRODUCTIVE: f64 = 0.7;
 
-/// Compute-bound share of the time from which a GPU is full.
-const FULL_TIME: f64 = 0.9;
-
 /// Memory of a larger GPU that a job may use now, so that twice the batch fits.
 const MAX_BEFORE_DOUBLING: f64 = 0.63;
 
@@ -38,6 +34,10 @@ const AS_FAST: f64 = 0.95;
 /// Share of the price difference that another GPU saves: low, expected, high. Less if the work takes
 /// longer there. An assumption.
 const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
+
+/// The same for a session, whose owner may not want to wait longer; and the confidence in it. Assumptions.
+const SESSION_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
+const SURE_SESSION: f64 = 0.4;
 
 /// Price relative to the one paid from which a smaller GPU is worth a measurement. An assumption.
 const MUCH_CHEAPER: f64 = 0.7;
@@ -49,6 +49,8 @@ pub(crate) enum Reason {
     Smaller { oversized: bool },
     /// The same by the activity of its SMs, whatever its utilization is.
     FewSms { activity: f64 },
+    /// The same for a session that works now and then.
+    Session,
     /// Memory limits the batch here, and not there.
     MoreMemory,
     /// As fast by its peaks, with as much memory, at a lower price.
@@ -94,6 +96,10 @@ pub(crate) fn choose<'a>(
 ) -> (Vec<Finding<'a>>, Vec<Question<'a>>) {
     let (mut findings, mut questions) = (Vec::new(), Vec::new());
     for unit in units {
+        if let Some(session) = Current::of_session(unit, observed, window, settings) {
+            findings.extend(session.for_session());
+            continue;
+        }
         let Some(now) = Current::of(unit, observed, window, settings) else { continue };
         let found = now.measured().or_else(|| {
             // A stage that waits for others needs balance.
@@ -114,116 +120,10 @@ pub(crate) fn choose<'a>(
     (findings, questions)
 }
 
-/// The GPUs of an instance, with the price of each.
-struct Current<'a, 'b> {
-    /// The first of them.
-    gpu: &'a Gpu,
-    gpus: &'b [&'a Gpu],
-    paid: &'a Price,
-    model: &'static Model,
-    memory: Memory,
-    window: &'a Window,
-    settings: &'b Settings,
-    profile: &'static Profile,
-}
-
-impl<'a, 'b> Current<'a, 'b> {
-    /// Conditions that take the least come first.
-    fn of(
-        unit: &'b Unit<'a>,
-        observed: &[&Gpu],
-        window: &'a Window,
-        settings: &'b Settings,
-    ) -> Option<Self> {
-        let (gpu, gpus) = (*unit.gpus.first()?, unit.gpus.as_slice());
-        let paid = unit.price().filter(|_| unit.is_returnable())?;
-        if !are_alike(gpus, observed, settings) {
-            return None;
-        }
-        let model = Model::of(&gpu.model)?;
-        let memory = together(gpus.iter().map(|gpu| gpu.memory_use(window.step_seconds)))?;
-        let profile = Profile::of(settings.profile);
-        Some(Self { gpu, gpus, paid, model, memory, window, settings, profile })
-    }
-
-    /// The level of the busiest.
-    fn level(&self) -> f64 {
-        self.gpus.iter().map(|gpu| gpu.accounts.busy().level()).fold(0.0, f64::max)
-    }
-
-    /// Share of the bill lost to underload, of the one that loses the least.
-    fn lost(&self) -> f64 {
-        self.gpus.iter().map(|gpu| gpu.lost_underload()).fold(1.0, f64::min)
-    }
-
-    /// Mean activity of the SMs while they work, of the busiest, if all were measured.
-    fn sm_activity(&self) -> Option<f64> {
-        let all: Option<Vec<_>> = self.gpus.iter().map(|gpu| gpu.sensors.sm_activity).collect();
-        Some(all?.into_iter().fold(0.0, f64::max))
-    }
-
-    fn memory_peak(&self) -> Option<f64> {
-        self.gpus.iter().filter_map(|gpu| gpu.memory_peak()).reduce(f64::max)
-    }
-
-    /// Instances with as many GPUs of another model, with their price relative to the one paid. If the same
-    /// GPUs cost less with another host, that is the price to compare with.
-    fn offers(&self) -> impl Iterator<Item = (&'a Offer, f64)> {
-        let (own, gpus) = (self.model.name, self.gpus);
-        let paid = self.paid.nano_usd_per_gpu_hour.max(1) as f64;
-        let relative = move |offer: &'a Offer| offer.price.nano_usd_per_gpu_hour as f64 / paid;
-        let as_many = || {
-            let offers = self.window.offers_beside(self.paid);
-            offers.filter(move |offer| offer.gpus as usize == gpus.len())
-        };
-        let same = as_many().filter(|offer| same_model(&offer.model, own)).map(relative);
-        let cheapest = same.fold(1.0, f64::min);
-        let others = as_many().filter(move |offer| {
-            let exchanges = gpus.len() > 1;
-            !same_model(&offer.model, own)
-                && (!exchanges || gpus.iter().all(|gpu| carries_exchange(gpu, &offer.model)))
-        });
-        let others = others.map(move |offer| (offer, relative(offer)));
-        others.filter(move |(_, price)| *price < cheapest || *price >= 1.0)
-    }
-
-    /// The ratios of the peaks of arithmetic and bandwidth there to those here. `None` if it lacks formats that
-    /// this one has, or they are unknown.
-    fn peaks(&self, offer: &Offer) -> Option<(f64, f64)> {
-        let other = Model::of(&offer.model)?;
-        let flops = other.tflops()? / self.model.tflops()?;
-        let bandwidth = other.bandwidth_gb_s? / self.model.bandwidth_gb_s?;
-        (other.architecture >= self.model.architecture.min(Architecture::Ampere))
-            .then_some((flops, bandwidth))
-    }
-
-    /// The least and the most by which the other model is faster, as its peaks bound it.
-    fn speed(&self, offer: &Offer) -> Option<(f64, f64)> {
-        let (flops, bandwidth) = self.peaks(offer)?;
-        Some((flops.min(bandwidth), flops.max(bandwidth)))
-    }
-
-    /// Whether what is in use now fits. Of a preallocated block, all of it.
-    fn fits(&self, offer: &Offer) -> bool {
-        let total = self.gpu.memory_total_bytes.map(|total| total as f64);
-        let needed = match self.memory {
-            Memory::InUse(_) => self.memory_peak().map(|it| it / self.profile.memory_short),
-            _ => total,
-        };
-        let has = offer.memory_bytes.map(|bytes| bytes as f64);
-        // Drivers report a few percent less than datasheets.
-        needed.zip(has).is_some_and(|(needed, has)| needed <= has)
-    }
-
+impl<'a> Current<'a, '_> {
     fn found(&self, offer: &'a Offer, reason: Reason, saving: Saving, sure: f64) -> Finding<'a> {
         let confidence = sure * self.gpu.confidence();
         Finding { gpu: self.gpu, paid: self.paid, offer, reason, saving, confidence }
-    }
-
-    /// The measured throughput of a model.
-    fn throughput(&self, model: &str) -> Option<f64> {
-        let known = self.settings.throughput.iter().filter(|(name, _)| same_model(name, model));
-        known.map(|(_, work)| *work).find(|work| *work > 0.0)
     }
 
     /// The least dollars per unit of work, of the models whose throughput is known.
@@ -242,19 +142,6 @@ impl<'a, 'b> Current<'a, 'b> {
         let saving = Saving::part(saved, DIFFERENCE_SAVED);
         let found = self.found(offer, Reason::Measured { ratio }, saving, SURE_MEASURED);
         (saved >= self.settings.min_lost).then_some(found)
-    }
-
-    /// The load that a smaller GPU must carry, relative to the peaks of arithmetic and bandwidth here: measured
-    /// activity, else utilization, which is at least as high.
-    fn load(&self) -> Option<(f64, f64)> {
-        let (per_mille, _) = self.profile.load;
-        let loads = self.gpus.iter().map(|gpu| quantile(&gpu.utilization, per_mille, 1_000));
-        let load = loads.collect::<Option<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
-        let Some(activity) = self.sm_activity() else { return Some((load, load)) };
-        // At its busiest, relative to the mean while it works.
-        let most = load / self.level().max(0.01);
-        let dram = self.gpus.iter().map(|gpu| gpu.sensors.dram_activity.unwrap_or(activity));
-        Some((activity * most, dram.fold(0.0, f64::max) * most))
     }
 
     /// The cheapest GPU that memory and peaks do not exclude.
@@ -290,6 +177,24 @@ impl<'a, 'b> Current<'a, 'b> {
         };
         let saving = Saving::part(most, DIFFERENCE_SAVED);
         (most >= self.settings.min_lost).then(|| self.found(offer, reason, saving, sure))
+    }
+
+    /// The cheapest GPU with enough memory whose peaks do not exclude what a session runs: it may take longer.
+    fn for_session(&self) -> Option<Finding<'a>> {
+        let (_, max_load) = self.profile.load;
+        let level = self.sm_activity().unwrap_or(self.level());
+        self.memory.in_use()?;
+        let enough = |offer: &Offer| {
+            let least = self.ratios(offer).map(|(flops, bandwidth)| flops.min(bandwidth));
+            let least = least.filter(|least| *least < AS_FAST);
+            self.fits(offer) && least.is_some_and(|least| level <= max_load * least)
+        };
+        let offers = self
+            .offers()
+            .filter(|(offer, price)| 1.0 - price >= self.settings.min_lost && enough(offer));
+        let (offer, price) = offers.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let saving = Saving::part(1.0 - price, SESSION_SAVED);
+        Some(self.found(offer, Reason::Session, saving, SURE_SESSION))
     }
 
     /// A much cheaper GPU with enough memory, whose peaks are too low for the utilization but perhaps not for the
@@ -341,15 +246,6 @@ impl<'a, 'b> Current<'a, 'b> {
         Some(self.found(offer, Reason::Newer, saving, SURE_NEWER))
     }
 
-    /// Whether arithmetic or bandwidth limits the work.
-    fn is_full(&self) -> bool {
-        self.gpus.iter().all(|gpu| {
-            let activity = gpu.sensors.sm_activity;
-            gpu.share(|accounts| accounts.compute_bound) >= FULL_TIME
-                && activity.is_none_or(|activity| activity >= self.profile.full)
-        })
-    }
-
     /// A GPU that may cost less per unit of work than this one, which is full: the one whose peaks
     /// exceed the need the most.
     fn question(&self) -> Option<Question<'a>> {
@@ -369,34 +265,10 @@ impl<'a, 'b> Current<'a, 'b> {
     }
 }
 
-/// Whether these GPUs do the same, were observed for long enough, and have a load that can be compared.
-pub(crate) fn are_alike(gpus: &[&Gpu], observed: &[&Gpu], settings: &Settings) -> bool {
-    gpus.iter().all(|gpu| {
-        observed.iter().any(|it| std::ptr::eq(*it, *gpu))
-            && gpu.workload == gpus[0].workload
-            && gpu.accounts.observed().seconds >= settings.min_size_seconds
-            && gpu.workload != Workload::Interactive
-            // Of a service, demand changes the load: its peak decides.
-            && (is_steady(gpu) || serves(gpu))
-    })
-}
-
-/// The memory use of several GPUs: in use, a preallocated block if one of them has one, and unknown if one is.
-/// `None` if one rises.
-pub(crate) fn together(mut uses: impl Iterator<Item = Memory>) -> Option<Memory> {
-    let first = uses.next()?;
-    uses.chain([first]).try_fold(first, |all, one| match (all, one) {
-        (_, Memory::Rising { .. }) => None,
-        (Memory::InUse(a), Memory::InUse(b)) => Some(Memory::InUse(a.max(b))),
-        (Memory::Unknown, _) | (_, Memory::Unknown) => Some(Memory::Unknown),
-        (Memory::Pool(share), _) | (_, Memory::Pool(share)) => Some(Memory::Pool(share)),
-        (Memory::Rising { .. }, _) => None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{price, steady, window, with_varying_memory};
+    use phasemeter_policy::{Pattern, PatternKind};
     use phasemeter_specs::units;
 
     use super::*;
@@ -527,6 +399,27 @@ mod tests {
     }
 
     #[test]
+    fn session_gets_a_smaller_gpu_if_its_bursts_fit() {
+        let session = |workload, level, used| {
+            let gpu = alone(A10G, 24, 1_006_000_000, level, used);
+            let pattern = gpu.pattern.map(|it| Pattern { kind: PatternKind::Mixed, ..it });
+            Gpu { workload, pattern, ..gpu }
+        };
+        let t4 = || [offer("Tesla T4", 16, 526_000_000)];
+        let interactive = |level, used| session(Workload::Interactive, level, used);
+        assert_eq!(reason(interactive(0.4, 6.5), &t4()), Some(Reason::Session));
+        let mut unknown = session(Workload::Unknown, 0.4, 6.5);
+        assert_eq!(reason(unknown.clone(), &t4()), None, "it works all the time");
+        unknown.activity.quiet.seconds = 5_000.0;
+        assert_eq!(reason(unknown, &t4()), Some(Reason::Session));
+        assert_eq!(reason(interactive(0.6, 6.5), &t4()), None, "half of the bandwidth");
+        assert_eq!(reason(interactive(0.4, 15.0), &t4()), None, "more memory");
+        let mut unused = interactive(0.4, 6.5);
+        unused.accounts.underutilized.seconds = 600.0;
+        assert_eq!(reason(unused, &t4()), None, "ten minutes show little");
+    }
+
+    #[test]
     fn profile_decides_what_is_small_enough() {
         let gpu = || alone("NVIDIA H100 80GB HBM3", 80, 6_880_000_000, 0.18, 36.0);
         let found = |profile| {
@@ -542,6 +435,34 @@ mod tests {
         let settings = |profile| Settings { profile, ..Settings::default() };
         assert!(chosen(fuller.clone(), &offers, &settings("right-sizing")).0.is_none(), "83%");
         assert!(chosen(fuller, &offers, &settings("analytics")).0.is_some());
+    }
+
+    #[test]
+    fn utilization_of_25_percent_is_far_too_low_for_the_optimization_guide() {
+        let found = |profile, level| {
+            let settings = Settings { profile, ..Settings::default() };
+            let gpu = alone("NVIDIA A100-SXM4-80GB", 80, 6_880_000_000, level, 30.0);
+            chosen(gpu, &[offer(L40S, 48, 1_861_000_000)], &settings).0.map(|it| it.1)
+        };
+        let smaller = |oversized| Some(Reason::Smaller { oversized });
+        assert_eq!(found("optimization", 0.2), smaller(true));
+        assert_eq!(found("optimization", 0.3), smaller(false), "from 25 to 60% it may be");
+        assert_eq!(found("right-sizing", 0.3), smaller(true), "SM activity below 60%");
+        assert_eq!(found("optimization", 0.62), None);
+    }
+
+    #[test]
+    fn compute_optimizer_counts_bursts_that_a_95th_percentile_leaves_out() {
+        let found = |profile, share: f64| {
+            let mut gpu = alone("NVIDIA H100 80GB HBM3", 80, 6_880_000_000, 0.15, 12.0);
+            let points = (gpu.utilization.len() as f64 * share) as usize;
+            gpu.utilization[..points].fill(0.9);
+            let settings = Settings { profile, ..Settings::default() };
+            chosen(gpu, &[offer(L40S, 48, 1_861_000_000)], &settings).0.is_some()
+        };
+        assert!(found("right-sizing", 0.02) && !found("compute-optimizer", 0.02));
+        assert!(found("right-sizing", 0.002) && found("compute-optimizer", 0.002));
+        assert!(!found("right-sizing", 0.06) && !found("compute-optimizer", 0.06));
     }
 
     /// Four GPUs of one instance.

@@ -6,7 +6,7 @@ use phasemeter_policy::{Gpu, Memory, Need, Plan, Window};
 use phasemeter_specs::Unit;
 
 use crate::Settings;
-use crate::other_gpu::{are_alike, together};
+use crate::current::{are_alike, together};
 use crate::profile::Profile;
 
 /// Load relative to that of the profile from which a GPU is clearly too large, whatever it costs. An assumption.

@@ -2,10 +2,11 @@
 
 use phasemeter_policy::format::{count, decimal, gib, percent, subject, usd};
 use phasemeter_policy::{
-    Effort, Evidence, Gpu, Need, Offer, Recommendation, Remediation, Response, Saving, Target,
-    evidence, groups,
+    Accounts, Effort, Evidence, Gpu, Need, Offer, Recommendation, Remediation, Response, Saving,
+    Target, evidence, groups,
 };
 
+use crate::current::lacks_bf16;
 use crate::other_gpu::{Finding, Missing, Question, Reason};
 
 /// Difference of shares up to which GPUs get one recommendation. An assumption.
@@ -40,6 +41,12 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         Reason::Smaller { .. } => {
             ("sizing.smaller", "smaller_gpu", Target::Underload, "Use a smaller GPU")
         }
+        Reason::Session => (
+            "sizing.smaller-session",
+            "smaller_gpu",
+            Target::Rate,
+            "Use a smaller GPU for this session",
+        ),
         Reason::FewSms { .. } => {
             ("sizing.smaller", "smaller_gpu", Target::Rate, "Use a smaller GPU")
         }
@@ -74,6 +81,15 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
                 .map(|peak| " with up to ".to_owned() + &gib(peak))
                 .unwrap_or_default(),
             percent(ratio),
+        ),
+        Reason::Session => format!(
+            "{gpus} works {} of the time, at {}{}. {there}Its peaks do not exclude it, but what runs may take longer{}.",
+            percent(mean(|it| it.gpu.share(Accounts::busy))),
+            percent(level),
+            gpu.memory_peak()
+                .map(|peak| ", with up to ".to_owned() + &gib(peak))
+                .unwrap_or_default(),
+            if lacks_bf16(gpu, offer) { ", and it has no BF16" } else { "" },
         ),
         Reason::FewSms { activity } => format!(
             "{gpus} has {} of its SMs active while it works, though its utilization is {}{}. {there}By measured \
@@ -119,7 +135,7 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
             name(offer),
             work_now(gpu).map(|now| ", now ".to_owned() + &now).unwrap_or_default(),
             match reason {
-                Reason::Smaller { .. } | Reason::FewSms { .. } => {
+                Reason::Smaller { .. } | Reason::Session | Reason::FewSms { .. } => {
                     " Or keep this GPU and give it more work: sharing and moving are alternatives."
                 }
                 _ => "",
