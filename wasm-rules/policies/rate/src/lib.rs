@@ -407,6 +407,9 @@ mod tests {
             recommendations(settings, gpu, offers).into_iter().map(|one| one.lever).collect()
         };
         assert!(found(&Settings::default(), v100(86_400), &terms()).is_empty());
+        let week = found(&Settings::default(), v100(7 * 86_400), &terms());
+        assert_eq!(week, ["reserved_1y", "reserved_3y"], "seven days by default");
+        assert!(found(&Settings::default(), v100(7 * 86_400 - 3_600), &terms()).is_empty());
         let short = Settings { min_commit_seconds: 3_600.0, ..Settings::default() };
         assert_eq!(found(&short, v100(3_600), &terms()), ["reserved_1y", "reserved_3y"]);
         assert!(found(&short, v100(3_600), &[]).is_empty(), "no terms");
