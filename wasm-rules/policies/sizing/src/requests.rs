@@ -4,7 +4,7 @@
 //! That is capacity. It saves what replicas on instances of their own are then not needed, unless fewer of them
 //! suffice as it is: then the money is theirs. Must not depend on measured activity.
 
-use phasemeter_policy::column::percentile;
+use phasemeter_policy::column::observed;
 use phasemeter_policy::format::{count, decimal, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target, Window,
@@ -62,25 +62,28 @@ struct Finding<'a> {
 
 /// Recommends more requests at a time. `by_replicas` are GPUs whose number is to be reduced as it is.
 pub(crate) fn recommend(
-    observed: &[&Gpu],
+    gpus: &[&Gpu],
     units: &[Unit<'_>],
     window: &Window,
     settings: &Settings,
     by_replicas: impl Fn(&Gpu) -> bool,
 ) -> Response {
     let loses = |gpu: &&Gpu| serves(gpu) && gpu.lost_underload() >= settings.min_lost;
-    let serving: Vec<_> = observed.iter().copied().filter(loses).collect();
+    let serving: Vec<_> = gpus.iter().copied().filter(loses).collect();
+    let peaks = gpus.iter().filter(|gpu| serves(gpu) && !serving.is_empty());
+    let peaks = peaks.filter_map(|gpu| Some((*gpu, busiest(&gpu.utilization)?)));
+    let peaks: Vec<_> = peaks.collect();
     let findings = serving.iter().filter_map(|gpu| {
         let applies = (is_steady(gpu) || gpu.quiet_share() < ALWAYS_WORKS)
             && !gpu.memory_use(window.step_seconds).is_rising();
-        applies.then(|| find(gpu, observed, units, by_replicas(gpu))).flatten()
+        applies.then(|| find(gpu, &peaks, units, by_replicas(gpu))).flatten()
     });
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {
         a.replicas == b.replicas && (a.peak - b.peak).abs() <= SIMILAR
     };
     let groups = groups(findings, similar);
     let mut recommendations: Vec<_> = groups.iter().filter_map(|group| batch(group)).collect();
-    recommendations.extend(at_low_power(observed));
+    recommendations.extend(at_low_power(gpus));
     let need = || {
         Need::new(
             "requests",
@@ -93,24 +96,42 @@ pub(crate) fn recommend(
     Response { recommendations, needs }
 }
 
+/// The 95th percentile of utilization in whole percent, in one pass: sorting takes several times as long.
+fn busiest(utilization: &[f64]) -> Option<f64> {
+    let mut counts = [0_usize; 101];
+    for level in observed(utilization) {
+        counts[((level * 100.0 + 0.5) as usize).min(100)] += 1;
+    }
+    let total: usize = counts.iter().sum();
+    let mut left = total.checked_sub((total * 95).div_ceil(100)).filter(|_| total > 0)?;
+    for (percent, count) in counts.iter().enumerate().rev() {
+        match left.checked_sub(*count) {
+            Some(rest) => left = rest,
+            None => return Some(percent as f64 / 100.0),
+        }
+    }
+    Some(0.0)
+}
+
+/// `peaks` are the 95th percentiles of all that serve.
 fn find<'a>(
     gpu: &'a Gpu,
-    observed: &[&Gpu],
+    peaks: &[(&Gpu, f64)],
     units: &[Unit<'a>],
     by_replicas: bool,
 ) -> Option<Finding<'a>> {
-    let peak = percentile(&gpu.utilization, 95)?;
+    let of = |gpu: &Gpu| peaks.iter().find(|it| std::ptr::eq(it.0, gpu)).map(|it| it.1);
+    let peak = of(gpu)?;
     // Replicas with about the same load are judged together.
-    let replicas = observed.iter().filter(|it| serves(it) && it.is_alike(gpu));
-    let peaks = replicas.filter_map(|it| percentile(&it.utilization, 95));
-    let peaks: Vec<_> = peaks.filter(|other| (other - peak).abs() <= SIMILAR).collect();
-    if peaks.iter().sum::<f64>() / peaks.len() as f64 >= SERVING_FULL {
+    let similar = peaks.iter().filter(|it| it.0.is_alike(gpu) && (it.1 - peak).abs() <= SIMILAR);
+    let similar: Vec<_> = similar.map(|it| it.1).collect();
+    if similar.iter().sum::<f64>() / similar.len() as f64 >= SERVING_FULL {
         return None;
     }
     let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
     let replicas = single.flat_map(|unit| &unit.gpus).filter(|other| other.is_alike(gpu));
     let replicas = replicas.filter(|other| other.quiet_share() < STANDBY);
-    let loads: Vec<_> = replicas.filter_map(|other| percentile(&other.utilization, 95)).collect();
+    let loads: Vec<_> = replicas.filter_map(|other| of(other)).collect();
     let kept = REQUESTS_BATCHED.map(|time| {
         let kept = (time * loads.iter().sum::<f64>() / PRODUCTIVE).ceil() as usize;
         kept.max(((1.0 - MAX_RETURNED) * loads.len() as f64).ceil() as usize).max(1)
@@ -188,7 +209,7 @@ fn batch(group: &[Finding<'_>]) -> Option<Recommendation> {
 }
 
 /// Full services at low power whose activity was not measured.
-fn at_low_power(observed: &[&Gpu]) -> Option<Recommendation> {
+fn at_low_power(all: &[&Gpu]) -> Option<Recommendation> {
     let power = |gpu: &Gpu| {
         let (power, limit) = gpu.sensors.busy_power.zip(gpu.power_limit_watts)?;
         Some(power.p50 / limit.max(1.0))
@@ -201,7 +222,7 @@ fn at_low_power(observed: &[&Gpu]) -> Option<Recommendation> {
             && activity.iter().all(Option::is_none)
             && power(gpu).is_some_and(|share| (LITTLE_POWER..LOW_POWER).contains(&share))
     };
-    let gpus: Vec<&Gpu> = observed.iter().copied().filter(applies).collect();
+    let gpus: Vec<&Gpu> = all.iter().copied().filter(applies).collect();
     let mean = |value: &dyn Fn(&Gpu) -> f64| {
         gpus.iter().map(|gpu| value(gpu)).sum::<f64>() / gpus.len().max(1) as f64
     };
@@ -224,4 +245,26 @@ fn at_low_power(observed: &[&Gpu]) -> Option<Recommendation> {
         effort: Effort::Medium,
         ..Recommendation::new("sizing.low-power", Target::Throughput, "concurrency", gpus)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::column::percentile;
+
+    use super::*;
+
+    #[test]
+    fn busiest_is_the_95th_percentile() {
+        let rising: Vec<_> = (0..600).map(|at| f64::from(at) / 600.0).collect();
+        let burst: Vec<_> = (0..600).map(|at| if at < 31 { 0.8 } else { 0.1 }).collect();
+        let rare: Vec<_> = (0..600).map(|at| if at < 29 { 0.8 } else { f64::NAN }).collect();
+        for column in [&rising, &burst, &rare] {
+            let (found, exact) = (busiest(column).unwrap(), percentile(column, 95).unwrap());
+            assert!((found - exact).abs() <= 0.005 + 1e-9, "{found} {exact}");
+        }
+        let mut quiet = vec![0.1; 600];
+        quiet[..29].fill(0.8);
+        assert_eq!(busiest(&quiet), Some(0.1));
+        assert_eq!(busiest(&[f64::NAN]), None);
+    }
 }
