@@ -21,8 +21,8 @@ const SHARED: [&str; 7] = [
     "wasm-rules/sdk/rust/src/saving.rs",
     "wasm-rules/specs/src/hang.rs",
     "wasm-rules/specs/src/link.rs",
+    "wasm-rules/specs/src/quiet.rs",
     "wasm-rules/specs/src/throttle.rs",
-    "wasm-rules/specs/src/unit.rs",
 ];
 
 /// Constants that are units of time.

@@ -5,6 +5,7 @@
 
 mod hang;
 mod link;
+mod quiet;
 mod throttle;
 mod unit;
 
@@ -12,8 +13,9 @@ use phasemeter_policy::same_model;
 
 pub use hang::{hangs, hung_seconds};
 pub use link::{BUSY_LINK, carries_exchange, nvlink, pcie, pcie_traffic};
+pub use quiet::QuietTime;
 pub use throttle::{THROTTLED, capped_below, is_slowed, slowed_by_heat, slowed_by_power_supply};
-pub use unit::{Unit, quiet_runs, units};
+pub use unit::{Unit, units};
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 

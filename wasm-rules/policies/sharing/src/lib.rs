@@ -17,7 +17,7 @@ use phasemeter_policy::{
     Accounts, Gpu, Memory, PatternKind, Policy, Quiet, RecommendationKind, Recommender, Response,
     Saving, Window, Workload, groups,
 };
-use phasemeter_specs::{Unit, hangs, quiet_runs, units};
+use phasemeter_specs::{QuietTime, Unit, hangs, units};
 use resize::Resize;
 
 phasemeter_policy::settings! {
@@ -139,10 +139,12 @@ impl Recommender for Sharing {
 
 /// Whether the instance itself is the matter, since no GPU of it works for hours.
 fn is_quiet(unit: &Unit<'_>, window: &Window) -> bool {
-    let runs = quiet_runs(unit, window);
-    let hours = runs.iter().map(|run| run.1 - run.0).filter(|run| *run >= HOUR);
-    let length = window.end.saturating_sub(window.start) as f64 / 1e9;
-    unit.is_whole && hours.sum::<f64>() >= LIFECYCLE * length
+    if !unit.is_whole {
+        return false;
+    }
+    let time = QuietTime::of(unit, window);
+    let hours = time.at_least(unit, HOUR, HOUR);
+    hours.iter().map(|period| period.1 - period.0).sum::<f64>() >= LIFECYCLE * time.length
 }
 
 /// Whether a GPU without work is held by a process; `None` if it worked.
