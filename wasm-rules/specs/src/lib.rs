@@ -15,7 +15,7 @@ pub use hang::{hangs, hung_seconds};
 pub use link::{BUSY_LINK, carries_exchange, nvlink, pcie, pcie_traffic};
 pub use quiet::QuietTime;
 pub use throttle::{THROTTLED, capped_below, is_slowed, slowed_by_heat, slowed_by_power_supply};
-pub use unit::{Unit, units};
+pub use unit::{Unit, are_independent, are_separate, is_faulty, units};
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 

@@ -4,7 +4,16 @@
 //! GPUs of its instance are free; otherwise it is capacity for other work. Must not depend on what is
 //! recommended.
 
+use phasemeter_policy::column::mean_correlation;
 use phasemeter_policy::{Gpu, Plan, Price, Window, Workload, same_model};
+
+use crate::throttle::{THROTTLED, slowed_by_heat};
+
+/// Attributes that name the job of a GPU.
+const JOBS: [&str; 2] = ["k8s.pod.name", "slurm.job.id"];
+
+/// Mean correlation of utilization from which GPUs work together. An assumption.
+const TOGETHER: f64 = 0.5;
 
 /// GPUs that are given back together.
 #[derive(Clone, Debug)]
@@ -104,10 +113,39 @@ pub fn units(window: &Window) -> Vec<Unit<'_>> {
     units.into_iter().map(|(unit, _)| unit).collect()
 }
 
+/// Whether both are known to run different jobs.
+#[must_use]
+pub fn are_separate(a: &Gpu, b: &Gpu) -> bool {
+    JOBS.iter().any(|name| {
+        let both = a.attribute(name).zip(b.attribute(name));
+        both.is_some_and(|(a, b)| a != b)
+    })
+}
+
+/// Whether these GPUs do not work as one: they are of different jobs, or their loads rise and fall independently.
+#[must_use]
+pub fn are_independent(gpus: &[&Gpu]) -> bool {
+    let pairs = gpus.iter().zip(gpus.iter().skip(1));
+    if pairs.clone().all(|(a, b)| are_separate(a, b)) {
+        return true;
+    }
+    // Ranks wait for one another, so their loads may hardly differ.
+    let columns: Vec<_> = gpus.iter().map(|gpu| gpu.utilization.as_slice()).collect();
+    gpus.iter().all(|gpu| gpu.workload != Workload::Training)
+        && mean_correlation(&columns).is_some_and(|mean| mean < TOGETHER)
+}
+
+/// Whether a GPU needs repair before its load means anything: it was lost, or is slowed by heat.
+#[must_use]
+pub fn is_faulty(gpu: &Gpu) -> bool {
+    gpu.metric("lost.seconds").is_some_and(|seconds| seconds > 0.0)
+        || slowed_by_heat(gpu) >= THROTTLED
+}
+
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::Price;
-    use phasemeter_policy::testing::{price, steady, window};
+    use phasemeter_policy::testing::{gpu, price, steady, window};
+    use phasemeter_policy::{PatternKind, Price};
 
     use super::*;
 
@@ -144,5 +182,26 @@ mod tests {
         };
         assert!(plan(Plan::OnDemand));
         assert!(!plan(Plan::Owned) && !plan(Plan::ReservedOneYear));
+    }
+
+    #[test]
+    fn gpus_of_one_job_are_not_independent() {
+        let with =
+            |workload, phase: usize| Gpu {
+                workload,
+                ..gpu(PatternKind::Mixed, 6_000, move |second| {
+                    if (second + phase) % 1_200 < 600 { 0.9 } else { 0.4 }
+                })
+            };
+        let (a, b) = (with(Workload::Batch, 0), with(Workload::Batch, 300));
+        assert!(are_independent(&[&a, &b]));
+        assert!(!are_independent(&[&a, &a]), "in step");
+        let trains = [with(Workload::Training, 0), with(Workload::Training, 300)];
+        assert!(!are_independent(&[&trains[0], &trains[1]]));
+        let pod = |gpu: &Gpu, name: &str| Gpu {
+            attributes: vec![("k8s.pod.name".to_owned(), name.to_owned())],
+            ..gpu.clone()
+        };
+        assert!(are_independent(&[&pod(&trains[0], "a"), &pod(&trains[0], "b")]));
     }
 }
