@@ -3,7 +3,7 @@
 //! Must not depend on savings and texts.
 
 use phasemeter_policy::column::mean;
-use phasemeter_policy::{Gpu, Window, Workload};
+use phasemeter_policy::{Accounts, Gpu, Window, Workload};
 
 use crate::holes::Holes;
 
@@ -51,8 +51,11 @@ pub(crate) enum Cause {
 }
 
 pub(crate) fn cause(gpu: &Gpu, holes: &Holes, window: &Window) -> Option<Cause> {
+    let idle = |gpu: &Gpu| gpu.share(Accounts::idle);
+    // If one works while the other waits, they are idle as long as a GPU is that never works.
     let alternates = |other: &Gpu| {
         other.is_alike(gpu)
+            && idle(gpu) + idle(other) >= 0.5
             && correlation(&gpu.utilization, &other.utilization).is_some_and(|r| r <= ALTERNATING)
     };
     if gpu.workload == Workload::Training && window.gpus.iter().any(alternates) {

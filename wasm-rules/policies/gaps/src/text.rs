@@ -17,7 +17,7 @@ const SHORTENED: [f64; 3] = [0.0, 0.5, 0.9];
 
 /// Share of the pauses that other jobs use, and of the instances that are then not needed which is given back: low,
 /// expected, high. Assumptions.
-const QUEUED: [f64; 3] = [0.0, 0.45, 0.7];
+const QUEUED: [f64; 3] = [0.0, 0.45, 0.8];
 const RETURNED: [f64; 3] = [0.0, 0.5, 1.0];
 
 /// What differs between causes.

@@ -70,13 +70,19 @@ pub(crate) fn choose<'a>(
     let stops = |it: &Schedule| it.is_quiet(&idle) || workload == Workload::Interactive;
     let schedule = schedule.filter(|it| stops(it) && it.share >= SCHEDULED_SHARE * idle.share());
     let scheduled = schedule.as_ref().map(|it| STARTS.map(|start| it.saved(start)));
-    let expected = scheduled.map_or(0.0, |saved| saved[1]);
+    // The hours of a week do not save more than is lost in this window.
+    let lost = unit.gpus.iter().map(|gpu| gpu.lost_idle()).sum::<f64>() / unit.gpus.len() as f64;
+    let expected = scheduled.map_or(0.0, |saved| saved[1].min(lost));
+    let is_longer = schedule.as_ref().is_some_and(|it| it.is_longer(&idle));
     if f64::max(expected, released[1]) < settings.min_lost {
         return None;
     }
     let job = matches!(workload, Workload::Training | Workload::Batch);
     let is_prepared = when == When::Before && idle.is_held && job;
-    let is_standby = workload == Workload::Serving && when == When::Always && is_alike(unit, units);
+    let is_standby = workload == Workload::Serving
+        && when == When::Always
+        && !is_longer
+        && is_alike(unit, units);
     let waits = idle.is_held || matches!(workload, Workload::Interactive | Workload::Serving);
     let least = if waits { PREFERRED * released[1] } else { released[1] };
     let action = match () {
@@ -84,7 +90,7 @@ pub(crate) fn choose<'a>(
         () if unit.is_committed && idle.is_held => Action::EndHeld,
         () if unit.is_committed => Action::Fill,
         () if is_standby => Action::Replica,
-        () if expected > 0.0 && expected >= least => Action::Schedule,
+        () if expected > 0.0 && (expected >= least || is_longer) => Action::Schedule,
         () if idle.is_held && workload == Workload::Serving => Action::ScaleToZero,
         () if idle.is_held => Action::EndSession,
         () => Action::Release,

@@ -32,6 +32,8 @@ pub(crate) struct Idle {
     pub(crate) free: f64,
     /// Share of the window in which none works, at most.
     pub(crate) quiet: f64,
+    /// The same with utilization below 10%.
+    pub(crate) below: f64,
     longest: f64,
 }
 
@@ -56,6 +58,7 @@ impl Idle {
         let time = QuietTime::of(unit, window);
         let held = || unit.gpus.iter().map(|gpu| gpu.activity.quiet.held_seconds);
         let quiet = || unit.gpus.iter().map(|gpu| gpu.activity.quiet.seconds);
+        let below = unit.gpus.iter().map(|gpu| gpu.accounts.idle().seconds);
         let longest = unit.gpus.iter().map(|gpu| gpu.activity.longest_seconds);
         // GPUs that are held for equally long are held by one job; others may be one after another.
         let (least, most) = (held().fold(time.length, f64::min), held().fold(0.0, f64::max));
@@ -67,6 +70,7 @@ impl Idle {
             all: time.at_least(unit, MIN_SECONDS, MIN_SECONDS),
             free: share(f64::max(least_quiet - any_held, 0.0)),
             quiet: share(least_quiet),
+            below: share(below.fold(time.length, f64::min)),
             held_seconds: most,
             is_held: held().sum::<f64>() > HELD * quiet().sum::<f64>(),
             longest: longest.fold(time.length, f64::min),

@@ -131,7 +131,7 @@ phasemeter_policy::recommender!(Lifecycle);
 mod tests {
     use phasemeter_policy::testing::{gpu, price, steady, window};
     use phasemeter_policy::{
-        HourOfWeek, PatternKind, Plan, Price, Recommendation, RecommendationKind,
+        Activity, HourOfWeek, PatternKind, Plan, Price, Recommendation, RecommendationKind,
     };
 
     use super::*;
@@ -229,6 +229,25 @@ mod tests {
         // Alike instances get one recommendation.
         let found = recommendations(vec![nightly.clone(), nightly]);
         assert_eq!((found.len(), found[0].gpus.len()), (1, 2));
+    }
+
+    #[test]
+    fn week_of_a_sidecar_decides_for_its_last_day() {
+        // A weekend: the day has no work at all, and the week has office hours.
+        let mut weekend = single(steady(24 * HOUR, 0.0));
+        let hour = |hour: usize| {
+            let works = hour < 120 && (8..18).contains(&(hour % 24));
+            let idle_seconds = if works { 0.0 } else { 3_600.0 };
+            HourOfWeek { observed_seconds: 3_600.0, idle_seconds }
+        };
+        weekend.activity.week = (0..168).map(hour).collect();
+        let found = recommendations(vec![weekend.clone()]);
+        assert_eq!(found[0].code, "lifecycle.schedule");
+        // A day without idle time has none to save.
+        let busy = single(steady(24 * HOUR, 0.95));
+        let busy =
+            Gpu { activity: Activity { week: weekend.activity.week, ..busy.activity }, ..busy };
+        assert!(recommendations(vec![busy]).is_empty());
     }
 
     #[test]

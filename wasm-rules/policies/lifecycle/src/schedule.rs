@@ -74,9 +74,15 @@ impl Schedule {
         })
     }
 
-    /// Whether nothing runs in these hours: utilization below 10% may be a few requests.
+    /// Whether nothing runs in these hours: utilization below 10% may be a few requests. A window of one day may be a
+    /// day with less idle time than others.
     pub(crate) fn is_quiet(&self, idle: &Idle) -> bool {
-        idle.quiet >= NOTHING * self.share
+        idle.quiet >= NOTHING * f64::min(self.share, idle.below)
+    }
+
+    /// Whether it is of a longer time than the window, as that of a sidecar.
+    pub(crate) fn is_longer(&self, idle: &Idle) -> bool {
+        (self.days - 1.0) * DAY > idle.length
     }
 
     /// Share of the time saved if each start takes so many seconds.
