@@ -23,6 +23,8 @@ phasemeter_policy::settings! {
 /// Difference of shares up to which GPUs get one recommendation. An assumption.
 const SIMILAR: f64 = 0.2;
 
+const HOUR: f64 = 3_600.0;
+
 struct Gaps;
 
 impl Policy for Gaps {
@@ -41,13 +43,21 @@ struct Finding<'a> {
 
 impl Recommender for Gaps {
     fn recommend(settings: &Settings, window: &Window) -> Response {
+        let units = units(window);
+        let is_alone = |gpu: &Gpu| {
+            let is_own = |unit: &Unit<'_>| unit.gpus.iter().all(|own| std::ptr::eq(*own, gpu));
+            units.iter().any(|unit| unit.is_whole && is_own(unit))
+        };
         let findings = window.gpus.iter().filter_map(|gpu| {
             if gpu.is_bouncing() {
                 return None;
             }
             let holes = Holes::of(gpu, window.step_seconds)?;
             let least = settings.min_share * gpu.accounts.observed().seconds;
-            let enough = holes.count >= settings.min_pauses && holes.seconds >= least;
+            // An instance that is free for hours between jobs is returned.
+            let is_returned = holes.held < 0.5 && holes.mean() >= HOUR && is_alone(gpu);
+            let enough =
+                holes.count >= settings.min_pauses && holes.seconds >= least && !is_returned;
             let cause = if enough { cause(gpu, &holes, window) } else { None };
             cause.map(|cause| Finding { gpu, holes, cause })
         });
@@ -55,7 +65,6 @@ impl Recommender for Gaps {
             a.cause == b.cause && (a.gpu.lost_idle() - b.gpu.lost_idle()).abs() <= SIMILAR
         };
         let groups = groups(findings, similar);
-        let units = units(window);
         let given = groups
             .iter()
             .filter_map(|group| text::recommendation(group, Returned::of(group, &units).as_ref()));

@@ -17,8 +17,11 @@ const SHORTENED: [f64; 3] = [0.0, 0.5, 0.9];
 
 /// Share of the pauses that other jobs use, and of the instances that are then not needed which is given back: low,
 /// expected, high. Assumptions.
-const QUEUED: [f64; 3] = [0.0, 0.45, 0.8];
+const QUEUED: [f64; 3] = [0.0, 0.5, 1.0];
 const RETURNED: [f64; 3] = [0.0, 0.5, 1.0];
+
+/// Time from the end of a job to the start of the next in a queue, at least, in seconds. An assumption.
+const NEXT_SECONDS: f64 = 20.0;
 
 /// What differs between causes.
 struct Words {
@@ -75,7 +78,10 @@ pub(crate) fn recommendation(
         (_, Some(returned)) if follows => {
             Saving::part(returned.share().min(gpu.lost_idle()), RETURNED)
         }
-        (_, None) if follows => Saving::part(gpu.lost_idle(), QUEUED),
+        (_, None) if follows => {
+            let filled = 1.0 - NEXT_SECONDS / each.max(NEXT_SECONDS);
+            Saving::part(gpu.lost_idle() * filled, QUEUED)
+        }
         _ => Saving::part(gpu.lost_idle(), SHORTENED),
     };
     let sure = if first.cause == Cause::Checkpoints { SURE_REGULAR } else { SURE };

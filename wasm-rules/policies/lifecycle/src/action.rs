@@ -12,9 +12,9 @@ use crate::{Finding, SLURM, Settings};
 /// Share of the time without work up to which another replica works. An assumption.
 const BUSY_REPLICA: f64 = 0.5;
 
-/// How many times as late, and as early, instances are given back for the low and the high saving. An
-/// assumption.
-const LATE: f64 = 3.0;
+/// How many times as late, and as early, instances are given back for the low and the high saving: the next start
+/// takes up to as long as the wait. An assumption.
+const LATE: f64 = 2.0;
 
 /// Share of the idle time that lies in hours which are idle on every day, from which these hours are a
 /// schedule; and the seconds by which each stop is shorter: at worst, expected, and at best. An assumption.
@@ -63,7 +63,7 @@ pub(crate) fn choose<'a>(
 ) -> Option<Finding<'a>> {
     let after = settings.release_after_seconds;
     let (workload, when) = (unit.workload(), idle.when());
-    // Released three times as late, as set, and after a third of that or in shorter periods too.
+    // Released twice as late, as set, and after half of that or in shorter periods too.
     let mut released = [LATE * after, after, after / LATE].map(|after| idle.saved(after));
     released[2] = released[2].max(idle.all_saved(after));
     // A session that draws a desktop is never quiet.
