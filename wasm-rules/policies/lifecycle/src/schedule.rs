@@ -9,8 +9,8 @@ use crate::idle::Idle;
 
 const DAY: f64 = 86_400.0;
 
-/// Days observed from which hours are a schedule, of working days and of weekends; the last reading of a log covers
-/// nothing. An assumption.
+/// Days observed from which hours are a schedule, of working days and of weekends, and days with work; the last reading
+/// of a log covers nothing. An assumption.
 const MIN_DAYS: f64 = 1.9;
 
 /// Share of an hour of the week that is idle if the hour is: ten seconds of work are none. An assumption.
@@ -46,7 +46,9 @@ impl Schedule {
             hours.map(|hour| observed(&unit.gpus, hour)).sum::<f64>() / DAY
         };
         let (workdays, weekends) = (days(0..5), days(5..7));
-        if workdays < MIN_DAYS {
+        let works = |hour: usize| observed(&unit.gpus, hour) > 0.0 && !is_idle(&unit.gpus, hour);
+        let used = (0..7).filter(|day| (day * 24..(day + 1) * 24).any(works)).count();
+        if workdays < MIN_DAYS || (used as f64) < MIN_DAYS {
             return None;
         }
         let workday = idle_hours(&unit.gpus, 0..5);
@@ -144,18 +146,20 @@ fn observed(gpus: &[&Gpu], hour: usize) -> f64 {
     gpus.iter().map(of).reduce(f64::min).unwrap_or(0.0)
 }
 
+/// Whether an hour of the week is idle on all these GPUs.
+fn is_idle(gpus: &[&Gpu], hour: usize) -> bool {
+    gpus.iter().all(|gpu| {
+        let hour = gpu.activity.week.get(hour);
+        hour.is_some_and(|hour| hour.idle_seconds >= IDLE_HOUR * hour.observed_seconds)
+    })
+}
+
 /// The hours that are idle on all these days on which they were observed, in runs that are worth a stop.
 fn idle_hours(gpus: &[&Gpu], days: std::ops::Range<usize>) -> Hours {
-    let is_idle = |hour: usize| {
-        gpus.iter().all(|gpu| {
-            let hour = gpu.activity.week.get(hour);
-            hour.is_some_and(|hour| hour.idle_seconds >= IDLE_HOUR * hour.observed_seconds)
-        })
-    };
     let mut hours: Hours = std::array::from_fn(|hour| {
         let of_days = days.clone().map(|day| day * 24 + hour);
         let mut seen = of_days.filter(|hour| observed(gpus, *hour) > 0.0).peekable();
-        seen.peek().is_some() && seen.all(is_idle)
+        seen.peek().is_some() && seen.all(|hour| is_idle(gpus, hour))
     });
     for (from, until) in runs(&hours).collect::<Vec<_>>() {
         let length = (until + 24 - from - 1) % 24 + 1;
@@ -229,6 +233,7 @@ mod tests {
         assert_eq!(text.unwrap(), "from 17:00 to 9:00 UTC every day");
         assert!(schedule(|_, hour| Some(hour % 4 == 0)).0.is_none());
         assert!(schedule(|_, _| Some(false)).0.is_none(), "all of the day");
+        assert!(schedule(|day, hour| Some(day == 0 && hour == 9)).0.is_none(), "used once");
         assert!(schedule(|day, hour| (day == 0).then_some(hour > 8)).0.is_none(), "a day");
     }
 }

@@ -92,7 +92,7 @@ fn why(group: &[Finding<'_>], window: &Window) -> String {
             capitalized(&schedule.text(window)),
             decimal(schedule.days, 0),
         ),
-        (When::Always, _) => ", that is all of it".to_owned(),
+        (When::Always, _) => String::new(),
         (When::Before, _) => ", before its first work".to_owned(),
         (When::After, _) => [", since its last work", &since].concat(),
         (When::Around, _) => ", before its first work and after its last".to_owned(),
@@ -146,6 +146,11 @@ fn words(first: &Finding<'_>, instances: usize, settings: &Settings, window: &Wi
         Action::Release if first.is_slurm => Words {
             title: "End the allocation with its work".to_owned(),
             action: allocation(session),
+            ..free
+        },
+        Action::Release if first.when == When::Always => Words {
+            title: "Return this instance: it never worked".to_owned(),
+            action: "Return it, and start an instance with the next work.".to_owned(),
             ..free
         },
         Action::Release => {
