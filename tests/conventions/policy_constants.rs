@@ -15,7 +15,7 @@ const TABLE: &str = "wasm-rules/CONSTANTS.md";
 const LEVERS: &str = "wasm-rules/templates/LEVERS.md";
 
 /// Files of the SDK and of the specifications that decide something.
-const SHARED: [&str; 10] = [
+const SHARED: [&str; 11] = [
     "wasm-rules/sdk/rust/src/gpu.rs",
     "wasm-rules/sdk/rust/src/memory.rs",
     "wasm-rules/sdk/rust/src/saving.rs",
@@ -23,6 +23,7 @@ const SHARED: [&str; 10] = [
     "wasm-rules/specs/src/hang.rs",
     "wasm-rules/specs/src/hardware.rs",
     "wasm-rules/specs/src/link.rs",
+    "wasm-rules/specs/src/quiet.rs",
     "wasm-rules/specs/src/straggler.rs",
     "wasm-rules/specs/src/throttle.rs",
     "wasm-rules/specs/src/unit.rs",

@@ -72,8 +72,8 @@ impl Action {
             | "lifecycle.scale-to-zero" => Self::Release,
             "lifecycle.schedule" => Self::Schedule,
             "lifecycle.replica" => Self::RemoveStandby,
-            "lifecycle.fill" | "sharing.free" | "sharing.unused" | "sharing.ends"
-            | "sharing.ends-held" => Self::Fill,
+            "lifecycle.fill" | "lifecycle.end-held" | "sharing.free" | "sharing.unused"
+            | "sharing.ends" | "sharing.ends-held" => Self::Fill,
             "sharing.consolidate" => Self::Consolidate,
             "lifecycle.prepare" => Self::Prepare,
             "lifecycle.nights" => Self::OneReplicaAtNight,

@@ -16,14 +16,19 @@ pub fn is_lost(gpu: &Gpu) -> bool {
     gpu.metric("lost.seconds").is_some_and(|seconds| seconds > 0.0)
 }
 
+/// Whether it needs repair before its load means anything: it is lost, or slowed by heat.
+#[must_use]
+pub fn needs_repair(gpu: &Gpu) -> bool {
+    is_lost(gpu) || slowed_by_heat(gpu) >= THROTTLED
+}
+
 /// Whether it is lost, hangs, is capped below its model, or slowed by heat, the power supply or something unknown.
 #[must_use]
 pub fn has_fault(gpu: &Gpu, window: &Window) -> bool {
-    let is_reported = slowed_by_heat(gpu) >= THROTTLED || slowed_by_power_supply(gpu) >= THROTTLED;
     let power = gpu.sensors.busy_power.zip(gpu.power_limit_watts);
     let is_at_limit = power.is_some_and(|(power, limit)| power.p50 >= AT_LIMIT * limit);
-    is_lost(gpu)
-        || is_reported
+    needs_repair(gpu)
+        || slowed_by_power_supply(gpu) >= THROTTLED
         || (is_slowed(gpu) && !is_at_limit)
         || capped_below(gpu).is_some()
         || hangs(gpu, window)

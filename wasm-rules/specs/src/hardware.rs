@@ -4,6 +4,8 @@
 
 use phasemeter_policy::{Gpu, Window};
 
+use crate::is_lost;
+
 /// Lanes of a PCIe link, relative to the most that GPU and slot are capable of, from which it is narrow if a
 /// GPU like it has more: links lose half of them or more.
 const NARROW: f64 = 0.5;
@@ -41,8 +43,8 @@ pub fn narrow_link(gpu: &Gpu, window: &Window) -> Option<(f64, f64)> {
 
 /// Whether a defect of the hardware may explain what a GPU does.
 #[must_use]
-pub fn is_faulty(gpu: &Gpu, window: &Window) -> bool {
-    gpu.metric("lost.seconds").is_some_and(|seconds| seconds > 0.0)
+pub fn has_defect(gpu: &Gpu, window: &Window) -> bool {
+    is_lost(gpu)
         || memory_errors(gpu).is_some()
         || hardware_xids(gpu).next().is_some()
         || narrow_link(gpu, window).is_some()
@@ -61,7 +63,7 @@ mod tests {
             let mut gpu = steady(3_600, 0.9);
             gpu.sensors.xids = vec![Xid { code, count: 1 }];
             let window = window(vec![gpu]);
-            is_faulty(&window.gpus[0], &window)
+            has_defect(&window.gpus[0], &window)
         };
         assert!(with(79), "fell off the bus");
         assert!(!with(13), "an exception of a kernel");

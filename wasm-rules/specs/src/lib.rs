@@ -7,19 +7,21 @@ mod fault;
 mod hang;
 mod hardware;
 mod link;
+mod quiet;
 mod straggler;
 mod throttle;
 mod unit;
 
 use phasemeter_policy::same_model;
 
-pub use fault::{has_fault, is_lost, misses_one};
+pub use fault::{has_fault, is_lost, misses_one, needs_repair};
 pub use hang::{hangs, hung_seconds};
-pub use hardware::{hardware_xids, is_faulty, memory_errors, narrow_link};
+pub use hardware::{hardware_xids, has_defect, memory_errors, narrow_link};
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
+pub use quiet::QuietTime;
 pub use straggler::{Lag, fastest_clock, is_behind, lag, sibling_temperature};
 pub use throttle::{THROTTLED, capped_below, is_slowed, slowed_by_heat, slowed_by_power_supply};
-pub use unit::{Unit, quiet_runs, units};
+pub use unit::{Unit, are_independent, are_separate, units};
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 

@@ -4,10 +4,14 @@
 //! GPUs of its instance are free; otherwise it is capacity for other work. Must not depend on what is
 //! recommended.
 
-use phasemeter_policy::{Gpu, Plan, Price, Window, same_model};
+use phasemeter_policy::column::mean_correlation;
+use phasemeter_policy::{Gpu, Plan, Price, Window, Workload, same_model};
 
-/// Utilization of a point below which nothing runs, as in the contract's `activity`.
-const QUIET: f64 = 0.01;
+/// Attributes that name the job of a GPU.
+const JOBS: [&str; 2] = ["k8s.pod.name", "slurm.job.id"];
+
+/// Mean correlation of utilization from which GPUs work together. An assumption.
+const TOGETHER: f64 = 0.5;
 
 /// GPUs that are given back together.
 #[derive(Clone, Debug)]
@@ -27,6 +31,14 @@ impl<'a> Unit<'a> {
     #[must_use]
     pub fn is_returnable(&self) -> bool {
         self.is_whole && !self.is_committed
+    }
+
+    /// What runs on it, if it is the same on all its GPUs.
+    #[must_use]
+    pub fn workload(&self) -> Workload {
+        let first = self.gpus.first().map_or(Workload::Unknown, |gpu| gpu.workload);
+        let is_same = self.gpus.iter().all(|gpu| gpu.workload == first);
+        if is_same { first } else { Workload::Unknown }
     }
 
     /// The price per GPU, if it can be compared with offers: on demand, of a known provider, not estimated, and
@@ -99,25 +111,26 @@ pub fn units(window: &Window) -> Vec<Unit<'_>> {
     units.into_iter().map(|(unit, _)| unit).collect()
 }
 
-/// Runs of time in which no GPU of a unit works, as (start, end) in seconds since the start of the
-/// window, each cut to the observed time.
+/// Whether both are known to run different jobs.
 #[must_use]
-pub fn quiet_runs(unit: &Unit<'_>, window: &Window) -> Vec<(f64, f64)> {
-    let step = window.step_seconds;
-    let end = (window.end.saturating_sub(window.start)) as f64 / 1e9;
-    let points = unit.gpus.iter().map(|gpu| gpu.utilization.len()).min().unwrap_or(0);
-    let is_quiet = |point: usize| {
-        unit.gpus.iter().all(|gpu| gpu.utilization.get(point).is_some_and(|at| *at < QUIET))
-    };
-    let mut runs: Vec<(f64, f64)> = Vec::new();
-    for point in (0..points).filter(|point| is_quiet(*point)) {
-        let (from, to) = (point as f64 * step, f64::min((point + 1) as f64 * step, end));
-        match runs.last_mut() {
-            Some(run) if run.1 == from => run.1 = to,
-            _ => runs.push((from, to)),
-        }
+pub fn are_separate(a: &Gpu, b: &Gpu) -> bool {
+    JOBS.iter().any(|name| {
+        let both = a.attribute(name).zip(b.attribute(name));
+        both.is_some_and(|(a, b)| a != b)
+    })
+}
+
+/// Whether these GPUs do not work as one: they are of different jobs, or their loads rise and fall independently.
+#[must_use]
+pub fn are_independent(gpus: &[&Gpu]) -> bool {
+    let pairs = gpus.iter().zip(gpus.iter().skip(1));
+    if pairs.clone().all(|(a, b)| are_separate(a, b)) {
+        return true;
     }
-    runs
+    // Ranks wait for one another, so their loads may hardly differ.
+    let columns: Vec<_> = gpus.iter().map(|gpu| gpu.utilization.as_slice()).collect();
+    gpus.iter().all(|gpu| gpu.workload != Workload::Training)
+        && mean_correlation(&columns).is_some_and(|mean| mean < TOGETHER)
 }
 
 #[cfg(test)]
@@ -163,27 +176,23 @@ mod tests {
     }
 
     #[test]
-    fn unit_is_quiet_only_if_all_its_gpus_are() {
-        let from = |from: usize, to: usize| {
-            gpu(
-                PatternKind::Mixed,
-                600,
-                move |second| {
-                    if (from..to).contains(&second) { 0.0 } else { 0.9 }
-                },
-            )
+    fn gpus_of_one_job_are_not_independent() {
+        let with =
+            |workload, phase: usize| Gpu {
+                workload,
+                ..gpu(PatternKind::Mixed, 6_000, move |second| {
+                    if (second + phase) % 1_200 < 600 { 0.9 } else { 0.4 }
+                })
+            };
+        let (a, b) = (with(Workload::Batch, 0), with(Workload::Batch, 300));
+        assert!(are_independent(&[&a, &b]));
+        assert!(!are_independent(&[&a, &a]), "in step");
+        let trains = [with(Workload::Training, 0), with(Workload::Training, 300)];
+        assert!(!are_independent(&[&trains[0], &trains[1]]));
+        let pod = |gpu: &Gpu, name: &str| Gpu {
+            attributes: vec![("k8s.pod.name".to_owned(), name.to_owned())],
+            ..gpu.clone()
         };
-        let mut window = window(vec![from(0, 400), from(100, 600)]);
-        let runs = |window: &Window| {
-            let gpus = window.gpus.iter().collect();
-            quiet_runs(
-                &Unit { gpus, is_whole: true, has_known_size: true, is_committed: false },
-                window,
-            )
-        };
-        assert_eq!(runs(&window), [(100.0, 400.0)]);
-        window.gpus.truncate(1);
-        window.end = window.start + 399_500_000_000;
-        assert_eq!(runs(&window), [(0.0, 399.5)], "none is longer than the window");
+        assert!(are_independent(&[&pod(&trains[0], "a"), &pod(&trains[0], "b")]));
     }
 }

@@ -4,12 +4,14 @@
 //! leave the memory empty are restarts, or gaps between jobs. Two groups of GPUs of which one works
 //! while the other waits are two roles of one job.
 
-use phasemeter_policy::column::mean;
-use phasemeter_policy::format::{count, duration, percent, subject};
-use phasemeter_policy::{
-    Effort, Gpu, Policy, Recommendation, Recommender, Response, Saving, Target, Window, Workload,
-    evidence, groups,
-};
+mod cause;
+mod holes;
+mod text;
+
+use cause::{Cause, cause};
+use holes::Holes;
+use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, groups};
+use phasemeter_specs::{Unit, units};
 
 phasemeter_policy::settings! {
     /// Minimum share of the time in pauses.
@@ -18,33 +20,10 @@ phasemeter_policy::settings! {
     min_pauses: number = 3.0 in 1.0..=1000.0;
 }
 
-/// Share of the time of pauses in which a process holds the GPU, from which it does. An assumption.
-const HELD: f64 = 0.8;
-
-/// Readings in the shortest pause, so that it is seen. An assumption.
-const READINGS_PER_PAUSE: f64 = 3.0;
-
-/// Confidence in regular pauses of a job that holds its GPUs, and in other causes. Assumptions.
-const SURE_REGULAR: f64 = 0.8;
-const SURE: f64 = 0.5;
-
 /// Difference of shares up to which GPUs get one recommendation. An assumption.
 const SIMILAR: f64 = 0.2;
 
-/// Minimum share of the time with work: below it, a GPU is idle with bursts.
-const MIN_WORK: f64 = 0.6;
-
-/// The longest of regular pauses, relative to the shortest.
-const REGULAR: f64 = 1.5;
-
-/// Share of the pauses that is saved: low, expected, high. An assumption.
-const SHORTENED: [f64; 3] = [0.0, 0.5, 0.9];
-
-/// The same for jobs that follow one another at once. An assumption.
-const QUEUED: [f64; 3] = [0.0, 0.5, 1.0];
-
-/// Correlation of the utilization of GPUs that work in turn.
-const ALTERNATING: f64 = -0.7;
+const HOUR: f64 = 3_600.0;
 
 struct Gaps;
 
@@ -56,185 +35,82 @@ impl Policy for Gaps {
     type Settings = Settings;
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Cause {
-    /// Regular, with the memory held.
-    Checkpoints,
-    /// The job starts anew.
-    Restarts,
-    /// Between jobs.
-    Queue,
-    /// Other GPUs work in the meantime.
-    Alternating,
-    Unknown,
-}
-
 struct Finding<'a> {
     gpu: &'a Gpu,
+    holes: Holes,
     cause: Cause,
 }
 
 impl Recommender for Gaps {
     fn recommend(settings: &Settings, window: &Window) -> Response {
+        let units = units(window);
+        let is_alone = |gpu: &Gpu| {
+            let is_own = |unit: &Unit<'_>| unit.gpus.iter().all(|own| std::ptr::eq(*own, gpu));
+            units.iter().any(|unit| unit.is_whole && is_own(unit))
+        };
         let findings = window.gpus.iter().filter_map(|gpu| {
-            let pauses = gpu.activity.pauses;
-            let observed = gpu.accounts.observed().seconds;
-            let enough = f64::from(pauses.count) >= settings.min_pauses
-                && pauses.quiet.seconds >= settings.min_share * observed
-                && gpu.sees_pauses();
-            let cause = if enough && !gpu.is_bouncing() { cause(gpu, window) } else { None };
-            cause.map(|cause| Finding { gpu, cause })
+            if gpu.is_bouncing() {
+                return None;
+            }
+            let holes = Holes::of(gpu, window.step_seconds)?;
+            let least = settings.min_share * gpu.accounts.observed().seconds;
+            // An instance that is free for hours between jobs is returned.
+            let is_returned = holes.held < 0.5 && holes.mean() >= HOUR && is_alone(gpu);
+            let enough =
+                holes.count >= settings.min_pauses && holes.seconds >= least && !is_returned;
+            let cause = if enough { cause(gpu, &holes, window) } else { None };
+            cause.map(|cause| Finding { gpu, holes, cause })
         });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
             a.cause == b.cause && (a.gpu.lost_idle() - b.gpu.lost_idle()).abs() <= SIMILAR
         };
         let groups = groups(findings, similar);
-        groups.iter().filter_map(|group| recommend(group)).collect::<Vec<_>>().into()
+        let given = groups
+            .iter()
+            .filter_map(|group| text::recommendation(group, Returned::of(group, &units).as_ref()));
+        given.collect::<Vec<_>>().into()
     }
 }
 
-trait Pauses {
-    /// Whether its readings are at least three times as frequent as its shortest pause is long.
-    fn sees_pauses(&self) -> bool;
+/// Whole instances that are not needed if work follows work: only they can be given back.
+struct Returned {
+    /// Instances of these GPUs, and how many hold their work.
+    instances: usize,
+    needed: usize,
+    /// Work of all, in GPUs.
+    work: f64,
 }
 
-impl Pauses for Gpu {
-    fn sees_pauses(&self) -> bool {
-        let shortest = self.activity.pauses.shortest_seconds;
-        self.activity
-            .interval_seconds
-            .is_some_and(|interval| READINGS_PER_PAUSE * interval <= shortest)
+impl Returned {
+    fn of(group: &[Finding<'_>], units: &[Unit<'_>]) -> Option<Self> {
+        let is_in = |gpu: &Gpu| group.iter().any(|finding| std::ptr::eq(finding.gpu, gpu));
+        let own: Vec<_> =
+            units.iter().filter(|unit| unit.gpus.iter().any(|gpu| is_in(gpu))).collect();
+        let size = own.first()?.gpus.len();
+        let whole = |unit: &&Unit<'_>| {
+            unit.is_returnable()
+                && unit.gpus.len() == size
+                && unit.gpus.iter().all(|gpu| is_in(gpu))
+        };
+        let work: f64 = group.iter().map(|finding| 1.0 - finding.gpu.quiet_share()).sum();
+        let needed = (work.ceil() as usize).div_ceil(size).max(1);
+        let instances = own.len();
+        let is_less = needed < instances && own.iter().all(whole);
+        is_less.then_some(Self { instances, needed, work })
     }
-}
 
-fn cause(gpu: &Gpu, window: &Window) -> Option<Cause> {
-    let pauses = gpu.activity.pauses;
-    let alternates = |other: &Gpu| {
-        other.is_alike(gpu)
-            && correlation(&gpu.utilization, &other.utilization).is_some_and(|r| r <= ALTERNATING)
-    };
-    if gpu.workload == Workload::Training && window.gpus.iter().any(alternates) {
-        return Some(Cause::Alternating);
+    /// Share of their bill.
+    fn share(&self) -> f64 {
+        (self.instances - self.needed) as f64 / self.instances as f64
     }
-    if gpu.quiet_share() > 1.0 - MIN_WORK {
-        return None;
-    }
-    let is_regular = pauses.longest_seconds <= REGULAR * pauses.shortest_seconds;
-    let is_held = pauses.quiet.held_seconds >= HELD * pauses.quiet.seconds;
-    match gpu.workload {
-        Workload::Training if is_held && is_regular => Some(Cause::Checkpoints),
-        Workload::Training if !is_held => Some(Cause::Restarts),
-        Workload::Batch if !is_held => Some(Cause::Queue),
-        Workload::Training | Workload::Batch | Workload::Unknown => Some(Cause::Unknown),
-        Workload::Serving | Workload::Interactive => None,
-    }
-}
-
-/// The correlation of two columns.
-fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
-    let (mean_a, mean_b) = (mean(a)?, mean(b)?);
-    let pairs = a.iter().zip(b).filter(|(a, b)| !a.is_nan() && !b.is_nan());
-    let (mut ab, mut aa, mut bb) = (0.0, 0.0, 0.0);
-    for (a, b) in pairs {
-        let (a, b) = (a - mean_a, b - mean_b);
-        ab += a * b;
-        aa += a * a;
-        bb += b * b;
-    }
-    (aa > 0.0 && bb > 0.0).then(|| ab / (aa * bb).sqrt())
-}
-
-fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
-    let first = group.first()?;
-    let gpus = group.iter().map(|finding| finding.gpu);
-    let average = |value: fn(&Gpu) -> f64| {
-        group.iter().map(|it| value(it.gpu)).sum::<f64>() / group.len() as f64
-    };
-    let lost = average(Gpu::lost_idle);
-    let pauses = first.gpu.activity.pauses;
-    let each = pauses.quiet.seconds / f64::from(pauses.count.max(1));
-    let mut rationale = format!(
-        "{} paused {}, for {} on average ({} to {}). This wastes {} of its bill. ",
-        subject(group.len()),
-        count(pauses.count as usize, "time"),
-        duration(each),
-        duration(pauses.shortest_seconds),
-        duration(pauses.longest_seconds),
-        percent(lost),
-    );
-    let (code, lever, title, action, detail) = match first.cause {
-        Cause::Checkpoints => (
-            "gaps.checkpoints",
-            "checkpoint_interval",
-            "Save or evaluate less often, or in the background",
-            "Save checkpoints asynchronously, to faster storage or less often. If the pauses are \
-             evaluation, run it on another GPU or on fewer samples.",
-            "Regular pauses with the memory held are checkpoints or evaluation.",
-        ),
-        Cause::Restarts => (
-            "gaps.restarts",
-            "restart",
-            "Find out why the job restarts",
-            "Read its log before each pause. Save state more often, so that less is repeated, and keep \
-             images, data and compiled kernels on the node for a warm start.",
-            "In irregular pauses the memory was empty, so the job ended and started anew. What it \
-             repeated is not visible here.",
-        ),
-        Cause::Queue => (
-            "gaps.queue",
-            "bin_pack",
-            "Keep the next job in a queue",
-            "Queue jobs, so that the next one starts when one ends, and load its data in the meantime.",
-            "No process held the GPU in between.",
-        ),
-        Cause::Alternating => (
-            "gaps.roles",
-            "overlap",
-            "Let both roles work at once",
-            "Overlap the two roles, for example by working on the next batch while the last one is \
-             learned, or run both on the same GPUs if their memory fits.",
-            "Other GPUs of the same job work exactly while these wait.",
-        ),
-        Cause::Unknown => (
-            "gaps.profile",
-            "measure",
-            "Find out what happens in the pauses",
-            "Sample the stack of the process during a pause, for example with py-spy dump.",
-            "Saving, evaluation and waiting look alike here.",
-        ),
-    };
-    rationale += detail;
-    let parts = match first.cause {
-        _ if lever == "measure" => [0.0; 3],
-        Cause::Queue => QUEUED,
-        _ => SHORTENED,
-    };
-    let sure = if first.cause == Cause::Checkpoints { SURE_REGULAR } else { SURE };
-    Some(Recommendation {
-        title: title.to_owned(),
-        action: action.to_owned(),
-        rationale,
-        saving: Saving::combined(
-            group.iter().map(|it| (it.gpu, Saving::part(it.gpu.lost_idle(), parts))),
-        ),
-        confidence: sure * average(Gpu::confidence),
-        evidence: evidence([
-            ("pauses", f64::from(pauses.count), "{pause}"),
-            ("pauses.mean", each, "s"),
-            ("pauses.longest", pauses.longest_seconds, "s"),
-            ("idle.share_of_bill", lost, "1"),
-        ]),
-        effort: Effort::Medium,
-        ..Recommendation::new(code, Target::Idle, lever, gpus)
-    })
 }
 
 phasemeter_policy::recommender!(Gaps);
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::PatternKind;
-    use phasemeter_policy::testing::{gpu, steady, window};
+    use phasemeter_policy::testing::{gpu, price, steady, window};
+    use phasemeter_policy::{PatternKind, Plan, Price, RecommendationKind, Workload};
 
     use super::*;
 
@@ -285,5 +161,69 @@ mod tests {
         let mut slow = pausing(1_200, 180);
         slow.activity.interval_seconds = Some(120.0);
         assert!(levers(vec![slow]).is_empty(), "a pause needs several readings");
+    }
+
+    #[test]
+    fn process_that_ends_after_each_start_is_a_risk() {
+        let crashes = gpu(PatternKind::Mixed, 9 * 3_600, |second| match second {
+            ..9_000 => 0.6,
+            second if second % 270 < 60 => 0.15,
+            _ => 0.0,
+        });
+        let free = |mut gpu: Gpu| {
+            gpu.activity.pauses.quiet.held_seconds = 0.0;
+            Gpu { workload: Workload::Unknown, ..gpu }
+        };
+        let of = |gpu: Gpu| {
+            Gaps::recommend(&Settings::default(), &window(vec![free(gpu)])).recommendations
+        };
+        let found = of(crashes);
+        assert_eq!(
+            (found[0].code.as_str(), found[0].kind),
+            ("gaps.crash-loop", RecommendationKind::Risk)
+        );
+        // Short jobs that work as much as ever.
+        let jobs = gpu(PatternKind::Mixed, 9 * 3_600, |second| match second % 270 {
+            ..180 => 0.9,
+            _ => 0.0,
+        });
+        assert_eq!(of(jobs)[0].code, "gaps.free");
+    }
+
+    #[test]
+    fn only_whole_instances_are_returned() {
+        // Each GPU works for 65% of the time.
+        let node = |name: &'static str, plan: Plan| {
+            let gpu = move |index: usize| {
+                let mut gpu = gpu(PatternKind::Mixed, 86_400, move |second| {
+                    f64::from(u8::from((second + index * 701) % 6_000 < 3_900)) * 0.95
+                });
+                gpu.activity.pauses.quiet.held_seconds = 0.0;
+                let price = Price { plan: Some(plan), ..price() };
+                let attributes = vec![("host.name".to_owned(), name.to_owned())];
+                Gpu { workload: Workload::Batch, price: Some(price), attributes, ..gpu }
+            };
+            (0..8).map(gpu).collect::<Vec<_>>()
+        };
+        let of = |plan| {
+            let gpus = ["a", "b", "c"].map(|name| node(name, plan)).concat();
+            Gaps::recommend(&Settings::default(), &window(gpus)).recommendations
+        };
+        let found = of(Plan::OnDemand);
+        assert_eq!((found[0].code.as_str(), found[0].gpus.len()), ("gaps.queue", 24));
+        // 15.6 GPUs of work need two of three.
+        assert!((found[0].saving.high - 1.0 / 3.0).abs() < 1e-9, "{:?}", found[0].saving);
+        assert!(found[0].rationale.contains("fits 2 of 3 instances"), "{}", found[0].rationale);
+        assert_eq!(of(Plan::Owned)[0].kind, RecommendationKind::Capacity);
+        let one = Gaps::recommend(&Settings::default(), &window(node("a", Plan::OnDemand)));
+        assert_eq!(one.recommendations[0].kind, RecommendationKind::Capacity);
+    }
+
+    #[test]
+    fn process_that_waits_for_tasks_is_overlapped() {
+        let worker = Gpu { workload: Workload::Batch, ..pausing(270, 390) };
+        assert_eq!(levers(vec![worker]), ["overlap"]);
+        let writes = Gpu { workload: Workload::Batch, ..pausing(1_200, 90) };
+        assert_eq!(levers(vec![writes]), ["checkpoint_interval"]);
     }
 }

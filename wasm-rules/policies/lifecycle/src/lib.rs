@@ -5,14 +5,16 @@
 //! requests. Committed and purchased instances cost the same when they are off, so their hours are
 //! capacity for other work.
 
+mod action;
 mod idle;
+mod on_demand;
 mod schedule;
+mod text;
 
+use action::{Action, choose};
 use idle::{Idle, When};
-use phasemeter_policy::format::{count, decimal, duration, percent};
 use phasemeter_policy::{
-    Effort, Gpu, Policy, Recommendation, RecommendationKind, Recommender, Remediation, Response,
-    Saving, Target, Window, Workload, evidence,
+    Gpu, Need, Policy, Recommender, Response, Saving, Window, Workload, groups,
 };
 use phasemeter_specs::{Unit, units};
 use schedule::Schedule;
@@ -26,43 +28,14 @@ phasemeter_policy::settings! {
     release_after_seconds: number = 600.0 in 10.0..=86400.0;
 }
 
-/// Confidence in what is free and given back, in sessions that their owners end, in a schedule, in a job that
-/// can be prepared elsewhere, in other work for unused hours, and in an instance for each use. Assumptions.
-const SURE: f64 = 0.95;
-const SURE_HELD: f64 = 0.8;
-const SURE_SCHEDULE: f64 = 0.8;
-const SURE_PREPARED: f64 = 0.75;
-const SURE_FILLED: f64 = 0.65;
-const SURE_ON_DEMAND: f64 = 0.4;
-
-/// Share of the time without work up to which another replica works. An assumption.
-const BUSY_REPLICA: f64 = 0.5;
-
-/// How many times as late, and as early, instances are given back for the low and the high saving. An
-/// assumption.
-const LATE: f64 = 3.0;
-
 /// Shortest time without work after which a session is ended, in seconds. An assumption.
 const MIN_SESSION_SECONDS: f64 = 600.0;
 
-/// Shortest period without work for which an instance of a session is given back, and the time that its next
-/// start takes: expected. Assumptions.
-const MIN_ON_DEMAND_SECONDS: f64 = 1_200.0;
-const START_SECONDS: f64 = 300.0;
+/// Difference of shares up to which instances get one recommendation. An assumption.
+const SIMILAR: f64 = 0.1;
 
-const HOUR: f64 = 3_600.0;
-
-/// Share of the idle time that lies in hours which are idle on every day, from which these hours are a
-/// schedule; and the seconds by which each stop is shorter: at worst, expected, and at best. An assumption.
-const SCHEDULED_SHARE: f64 = 0.5;
-const STARTS: [f64; 3] = [3_600.0, 600.0, 0.0];
-
-/// Share of the time before the first work that is saved if it is prepared elsewhere: low, expected,
-/// high. An assumption.
-const PREPARED: [f64; 3] = [0.0, 0.5, 0.9];
-
-/// Share of unused hours that other work fills: low, expected, high. An assumption.
-const FILLED: [f64; 3] = [0.0, 0.45, 0.7];
+/// Attribute of GPUs that Slurm allocated.
+const SLURM: &str = "slurm.job.id";
 
 struct Lifecycle;
 
@@ -74,256 +47,82 @@ impl Policy for Lifecycle {
     type Settings = Settings;
 }
 
+/// An action for one instance.
+struct Finding<'a> {
+    unit: &'a Unit<'a>,
+    workload: Workload,
+    idle: Idle,
+    when: When,
+    action: Action,
+    /// The hours to stop in, if they are the same every day.
+    schedule: Option<Schedule>,
+    /// Shares of the bill: low, expected, high.
+    saved: [f64; 3],
+    /// Whether other jobs cannot use the GPUs while Slurm holds them.
+    is_slurm: bool,
+}
+
 impl Recommender for Lifecycle {
     fn recommend(settings: &Settings, window: &Window) -> Response {
         let units = units(window);
-        let mut found = Vec::new();
+        let (mut found, mut sessions, mut light) = (Vec::new(), Vec::new(), Vec::new());
         for unit in &units {
             let observed = |gpu: &&Gpu| gpu.accounts.observed().seconds > 0.0;
             if !unit.is_whole || !unit.gpus.iter().all(observed) {
                 continue;
             }
             let idle = Idle::of(unit, window, settings.min_period_seconds);
-            if idle.saved(settings.release_after_seconds) >= settings.min_lost {
-                found.push(recommend(unit, &idle, window, &units, settings));
-            } else {
-                found.extend(on_demand(unit, window, settings));
+            let schedule = Schedule::of(unit);
+            let is_quiet = schedule.as_ref().is_none_or(|it| it.is_quiet(&idle));
+            match choose(unit, idle, schedule, &units, window, settings) {
+                Some(finding) => found.push(finding),
+                None if unit.workload() == Workload::Interactive => {
+                    sessions.extend(on_demand::recommend(unit, window, settings));
+                }
+                None if unit.workload() == Workload::Serving && !is_quiet => {
+                    light.extend(unit.gpus.iter().copied());
+                }
+                None => {}
             }
         }
-        merge(&mut found);
-        found.into()
-    }
-}
-
-fn recommend(
-    unit: &Unit<'_>,
-    idle: &Idle,
-    window: &Window,
-    units: &[Unit<'_>],
-    settings: &Settings,
-) -> Recommendation {
-    let gpus = || unit.gpus.iter().copied();
-    let (seconds, share) = (idle.seconds(), idle.seconds() / idle.length);
-    let after = settings.release_after_seconds;
-    let session = f64::max(after, MIN_SESSION_SECONDS);
-    let when = idle.when(window.step_seconds);
-    let free = if idle.is_held { "did nothing, held by a process," } else { "had no work" };
-    let held = if !idle.is_held && idle.held_seconds >= HOUR {
-        [", and a process held a GPU for ", &duration(idle.held_seconds), " of it"].concat()
-    } else {
-        String::new()
-    };
-    let rationale = format!(
-        "The instance {free} for {} of {}, {} of its bill{held}; the longest period was {}.",
-        duration(seconds),
-        duration(idle.length),
-        percent(share),
-        duration(idle.longest()),
-    );
-    let kind = gpus().next().map_or(Workload::Unknown, |gpu| gpu.workload);
-    // Released three times as late, as set, and after a third of that, in shorter periods too.
-    let mut saved = [LATE * after, after, after / LATE].map(|after| idle.saved(after));
-    saved[2] = saved[2].max(idle.stretches);
-    let schedule = Schedule::of(unit);
-    let mut scheduled = STARTS.map(|start| schedule.saved(start));
-    // What is held in between needs its owner.
-    (saved[0], scheduled[0]) = (saved[0].min(idle.free), scheduled[0].min(idle.free));
-    if idle.is_held || !unit.has_known_size || when == When::Before {
-        // Its owner must agree, or it may have other GPUs, which work, or its host prepares the job.
-        (saved[0], scheduled[0]) = (0.0, 0.0);
-    }
-    let sure = if idle.is_held { SURE_HELD } else { SURE };
-    let draft = |code: &str, lever: &str, title: String, action: String| Recommendation {
-        title,
-        action,
-        rationale: rationale.clone(),
-        saving: idle_saving(unit, saved),
-        confidence: sure * confidence(unit),
-        evidence: evidence([
-            ("idle.time", seconds, "s"),
-            ("idle.longest", idle.longest(), "s"),
-            ("idle.share_of_time", share, "1"),
-        ]),
-        ..Recommendation::new(code, Target::Idle, lever, gpus())
-    };
-    if unit.is_committed {
-        return Recommendation {
-            saving: idle_saving(unit, FILLED.map(|part| part * share)),
-            confidence: SURE_FILLED * confidence(unit),
-            kind: RecommendationKind::Capacity,
-            ..draft(
-                "lifecycle.fill",
-                "bin_pack",
-                "Give the unused hours to other jobs".to_owned(),
-                "Let a queue place other jobs on them. The hours are paid for, used or not, so this \
-                 frees capacity and saves no money."
-                    .to_owned(),
-            )
+        let similar = |a: &Finding<'_>, b: &Finding<'_>| {
+            a.action == b.action
+                && a.workload == b.workload
+                && a.when == b.when
+                && a.is_slurm == b.is_slurm
+                && a.unit.is_committed == b.unit.is_committed
+                && a.hours(window) == b.hours(window)
+                && (a.saved[1] - b.saved[1]).abs() <= SIMILAR
         };
-    }
-    let is_alike = |other: &Gpu| gpus().all(|gpu| gpu.is_alike(other));
-    let replicas = || units.iter().filter(|it| it.gpus.iter().all(|gpu| is_alike(gpu))).count();
-    let replica = kind == Workload::Serving
-        && when == When::Always
-        && units
-            .iter()
-            .flat_map(|other| &other.gpus)
-            .any(|other| other.quiet_share() < BUSY_REPLICA && is_alike(other));
-    match when {
-        When::Always if replica => draft(
-            "lifecycle.replica",
-            "replicas",
-            "Remove this replica".to_owned(),
-            "Serve with one replica less and return its instance, unless it is a standby that is worth \
-             its price."
-                .to_owned(),
-        ),
-        When::Daily if schedule.share >= SCHEDULED_SHARE * share => Recommendation {
-            saving: idle_saving(unit, scheduled),
-            confidence: SURE_SCHEDULE * confidence(unit),
-            effort: Effort::Medium,
-            remediation: Some(schedule.remediation(window)),
-            ..draft(
-                "lifecycle.schedule",
-                "schedule",
-                "Stop instances outside the hours of use".to_owned(),
-                format!(
-                    "Stop them by a schedule: {}. Start them in time for the next use.",
-                    schedule.text(window)
-                ),
-            )
-        },
-        When::Before if idle.is_held && kind != Workload::Serving => Recommendation {
-            saving: idle_saving(unit, PREPARED.map(|part| part * share)),
-            confidence: SURE_PREPARED * confidence(unit),
-            effort: Effort::Medium,
-            ..draft(
-                "lifecycle.prepare",
-                "storage",
-                "Prepare the job before it takes GPUs".to_owned(),
-                "Stage data and images, and compile, before the GPUs are rented, or keep them on \
-                 storage beside them."
-                    .to_owned(),
-            )
-        },
-        _ if idle.is_held && kind == Workload::Serving => Recommendation {
-            effort: Effort::Medium,
-            remediation: Some(Remediation::new(
-                "k8s.autoscale",
-                [("min_replicas", "0".to_owned()), ("max_replicas", replicas().to_string())],
-            )),
-            ..draft(
-                "lifecycle.scale-to-zero",
-                "autoscale",
-                "Scale this service to zero while it gets no requests".to_owned(),
-                "Stop the server and return its instance while no requests come, if users accept to wait for \
-                 its start."
-                    .to_owned(),
-            )
-        },
-        _ if idle.is_held => Recommendation {
-            remediation: Some(after_idle("process.end", session)),
-            reversible: false,
-            ..draft(
-                "lifecycle.end-session",
-                "release_memory",
-                "End what holds these GPUs and give them back".to_owned(),
-                format!(
-                    "End processes and sessions after {} without work, and return their instance. First save \
-                     what they hold.",
-                    duration(session),
-                ),
-            )
-        },
-        _ => Recommendation {
-            remediation: Some(after_idle("instance.release", after)),
-            ..draft(
-                "lifecycle.release",
-                "autoscale",
-                "Return idle instances".to_owned(),
-                format!(
-                    "Start an instance with its job, and return it {} after the job ends.",
-                    duration(after)
-                ),
-            )
-        },
-    }
-}
-
-/// A session that is used now and then: an instance for each use, instead of one that waits for the next.
-fn on_demand(unit: &Unit<'_>, window: &Window, settings: &Settings) -> Option<Recommendation> {
-    let is_session = unit.gpus.iter().all(|gpu| gpu.workload == Workload::Interactive);
-    let idle = Idle::of(unit, window, MIN_ON_DEMAND_SECONDS);
-    let after = settings.release_after_seconds;
-    let expected = idle.saved(after + START_SECONDS);
-    if !is_session || unit.is_committed || expected < settings.min_lost {
-        return None;
-    }
-    let session = f64::max(after, MIN_SESSION_SECONDS);
-    Some(Recommendation {
-        title: "Start an instance for each use of this session".to_owned(),
-        action: format!(
-            "End the session after {} without work, and return the instance. The next use starts another, and \
-             waits for it.",
-            duration(session),
-        ),
-        rationale: format!(
-            "{} did nothing for {} of {}, in {} of at most {}.",
-            count(unit.gpus.len(), "GPU"),
-            duration(idle.seconds()),
-            duration(idle.length),
-            count(idle.periods.len(), "period"),
-            duration(idle.longest()),
-        ),
-        saving: idle_saving(unit, [0.0, expected, idle.saved(after).max(idle.stretches)]),
-        confidence: SURE_ON_DEMAND * confidence(unit),
-        evidence: evidence([
-            ("idle.time", idle.seconds(), "s"),
-            ("idle.longest", idle.longest(), "s"),
-        ]),
-        effort: Effort::Medium,
-        reversible: false,
-        remediation: Some(after_idle("process.end", session)),
-        ..Recommendation::new(
-            "lifecycle.on-demand",
-            Target::Idle,
-            "autoscale",
-            unit.gpus.iter().copied(),
-        )
-    })
-}
-
-/// An action for automation after this time without work.
-fn after_idle(kind: &str, seconds: f64) -> Remediation {
-    Remediation::new(kind, [("idle_seconds", decimal(seconds, 0).replace(',', ""))])
-}
-
-/// Merges recommendations for units that are idle alike.
-fn merge(found: &mut Vec<Recommendation>) {
-    let mut merged: Vec<Recommendation> = Vec::new();
-    for one in found.drain(..) {
-        let same = |other: &&mut Recommendation| {
-            other.code == one.code
-                && other.action == one.action
-                && other.rationale == one.rationale
-                && other.saving.expected == one.saving.expected
-        };
-        match merged.iter_mut().find(same) {
-            Some(other) => other.gpus.extend(one.gpus),
-            None => merged.push(one),
+        let groups = groups(found, similar);
+        let given = groups.iter().filter_map(|group| text::recommendation(group, settings, window));
+        let requests = Need::new(
+            "requests",
+            "load of less than 10% in the same hours every day: whether these are requests that users wait for \
+             decides whether instances can stop or do other work then",
+            light.iter().copied(),
+        );
+        Response {
+            recommendations: given.chain(sessions).collect(),
+            needs: if light.is_empty() { Vec::new() } else { vec![requests] },
         }
     }
-    *found = merged;
+}
+
+impl Finding<'_> {
+    /// The hours to stop in as text; empty if there are none.
+    fn hours(&self, window: &Window) -> String {
+        self.schedule.as_ref().map_or_else(String::new, |schedule| schedule.text(window))
+    }
 }
 
 /// These shares of the bill of each GPU, but not more than its idle waste.
-fn idle_saving(unit: &Unit<'_>, shares: [f64; 3]) -> Saving {
-    let each = |gpu: &Gpu| shares.map(|share| share.min(gpu.lost_idle()));
-    Saving::combined(unit.gpus.iter().map(|gpu| (*gpu, Saving::part(1.0, each(gpu)))))
-}
-
-fn confidence(unit: &Unit<'_>) -> f64 {
-    unit.gpus.iter().map(|gpu| gpu.confidence()).sum::<f64>() / unit.gpus.len().max(1) as f64
+fn idle_saving<'a>(
+    unit: &'a Unit<'a>,
+    shares: [f64; 3],
+) -> impl Iterator<Item = (&'a Gpu, Saving)> {
+    let each = move |gpu: &Gpu| shares.map(|share| share.min(gpu.lost_idle()));
+    unit.gpus.iter().map(move |gpu| (*gpu, Saving::part(1.0, each(gpu))))
 }
 
 phasemeter_policy::recommender!(Lifecycle);
@@ -331,7 +130,9 @@ phasemeter_policy::recommender!(Lifecycle);
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{gpu, price, steady, window};
-    use phasemeter_policy::{HourOfWeek, PatternKind, Plan, Price};
+    use phasemeter_policy::{
+        Activity, HourOfWeek, PatternKind, Plan, Price, Recommendation, RecommendationKind,
+    };
 
     use super::*;
 
@@ -371,7 +172,7 @@ mod tests {
         let release = found[0].remediation.as_ref().unwrap();
         assert_eq!(release.kind, "instance.release");
         assert_eq!(release.parameters, [("idle_seconds".to_owned(), "600".to_owned())]);
-        assert_eq!(after_idle("process.end", 3_600.0).parameters[0].1, "3600");
+        assert_eq!(text::after_idle("process.end", 3_600.0).parameters[0].1, "3600");
         assert_eq!(levers(vec![works(7, 0, 2)]), ["release_memory"]);
         assert_eq!(levers(vec![works(5, 2, 5)]), ["storage"]);
         assert!(recommendations(vec![works(5, 2, 5)])[0].saving.low == 0.0, "needs a trial");
@@ -394,7 +195,7 @@ mod tests {
         assert_eq!(found[0].lever, "schedule");
         let stop = found[0].remediation.as_ref().unwrap();
         let stop: Vec<_> = stop.parameters.iter().map(|(_, value)| value.as_str()).collect();
-        assert_eq!(stop, ["0-8,18-24", "true", "0"]);
+        assert_eq!(stop, ["0-8,18-24", "0-24", "0"]);
         assert!(found[0].saving.expected < 0.71, "{:?}", found[0].saving);
         assert!(found[0].saving.low > 0.6, "{:?}", found[0].saving);
         assert!(found[0].action.contains("18:00 to 8:00"), "{}", found[0].action);
@@ -403,6 +204,65 @@ mod tests {
             weekly.activity.week[at].idle_seconds = 0.0;
         }
         assert_eq!(levers(vec![weekly]), ["autoscale"]);
+    }
+
+    #[test]
+    fn what_saves_more_is_recommended() {
+        // Works from 1:00 to 4:30 every day, so a schedule stops 20 of the 20.5 idle hours.
+        let nightly = gpu(PatternKind::Mixed, 8 * 24 * HOUR, |second| {
+            f64::from(u8::from((2..9).contains(&(second / (HOUR / 2) % 48))))
+        });
+        let mut nightly = single(nightly);
+        let hour = |hour: usize| {
+            let idle_seconds = if (1..5).contains(&(hour % 24)) { 0.0 } else { 3_600.0 };
+            HourOfWeek { observed_seconds: 3_600.0, idle_seconds }
+        };
+        nightly.activity.week = (0..168).map(hour).collect();
+        let found = recommendations(vec![free(nightly.clone())]);
+        assert_eq!(found[0].code, "lifecycle.release");
+        assert!((found[0].saving.expected - 0.847).abs() < 0.002, "{:?}", found[0].saving);
+        // A held one asks no one if it is stopped by a schedule.
+        let found = recommendations(vec![nightly.clone()]);
+        assert_eq!((found[0].code.as_str(), found[0].saving.low), ("lifecycle.schedule", 0.0));
+        assert!((found[0].saving.expected - 0.826).abs() < 0.002, "{:?}", found[0].saving);
+        assert!(found[0].action.contains("from 5:00 to 1:00 UTC every day"), "{}", found[0].action);
+        // Alike instances get one recommendation.
+        let found = recommendations(vec![nightly.clone(), nightly]);
+        assert_eq!((found.len(), found[0].gpus.len()), (1, 2));
+    }
+
+    #[test]
+    fn week_of_a_sidecar_decides_for_its_last_day() {
+        // A weekend: the day has no work at all, and the week has office hours.
+        let mut weekend = single(steady(24 * HOUR, 0.0));
+        let hour = |hour: usize| {
+            let works = hour < 120 && (8..18).contains(&(hour % 24));
+            let idle_seconds = if works { 0.0 } else { 3_600.0 };
+            HourOfWeek { observed_seconds: 3_600.0, idle_seconds }
+        };
+        weekend.activity.week = (0..168).map(hour).collect();
+        let found = recommendations(vec![weekend.clone()]);
+        assert_eq!(found[0].code, "lifecycle.schedule");
+        // A day without idle time has none to save.
+        let busy = single(steady(24 * HOUR, 0.95));
+        let busy =
+            Gpu { activity: Activity { week: weekend.activity.week, ..busy.activity }, ..busy };
+        assert!(recommendations(vec![busy]).is_empty());
+    }
+
+    #[test]
+    fn light_load_of_a_service_is_a_need() {
+        let light = |second: usize| if second / HOUR % 24 < 7 { 0.02 } else { 0.3 };
+        let mut light = single(gpu(PatternKind::Mixed, 5 * 24 * HOUR, light));
+        let hour = |hour: usize| {
+            let idle_seconds = if hour % 24 < 7 { 3_600.0 } else { 0.0 };
+            HourOfWeek { observed_seconds: 3_600.0, idle_seconds }
+        };
+        light.activity.week = (0..168).map(hour).collect();
+        light.workload = Workload::Serving;
+        let found = Lifecycle::recommend(&Settings::default(), &window(vec![light]));
+        assert!(found.recommendations.is_empty());
+        assert_eq!(found.needs[0].missing, "requests");
     }
 
     #[test]
@@ -452,7 +312,7 @@ mod tests {
         let found = recommendations(vec![partly]);
         assert_eq!(found[0].lever, "autoscale");
         assert!((found[0].saving.low - 0.5).abs() < 0.03, "{:?}", found[0].saving);
-        assert!(found[0].rationale.contains("held a GPU for 8 h"), "{}", found[0].rationale);
+        assert!(found[0].rationale.contains("held it for 8 h of that"), "{}", found[0].rationale);
     }
 
     #[test]
@@ -479,10 +339,19 @@ mod tests {
     fn committed_hours_are_capacity() {
         let mut gpu = works(24, 0, 6);
         gpu.price = Some(Price { plan: Some(Plan::ReservedOneYear), ..price() });
-        let gpus = vec![gpu; 8];
-        let found = recommendations(gpus);
+        let found = recommendations(vec![free(gpu.clone()); 8]);
         assert_eq!((found[0].lever.as_str(), found[0].gpus.len()), ("bin_pack", 8));
         assert_eq!((found[0].kind, found[0].saving.low), (RecommendationKind::Capacity, 0.0));
+        // No job fits beside what is held.
+        let held = recommendations(vec![gpu.clone(); 8]);
+        assert_eq!(
+            (held[0].lever.as_str(), held[0].kind),
+            ("release_memory", RecommendationKind::Capacity)
+        );
+        assert!(held[0].rationale.contains("since its last work"), "{}", held[0].rationale);
+        gpu.attributes = vec![(SLURM.to_owned(), "1".to_owned())];
+        let slurm = recommendations(vec![gpu; 8]);
+        assert!(slurm[0].action.contains("time limit"), "{}", slurm[0].action);
     }
 
     #[test]

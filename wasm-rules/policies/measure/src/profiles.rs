@@ -4,7 +4,7 @@ use phasemeter_policy::format::{percent, subject, usd};
 use phasemeter_policy::{
     Evidence, Gpu, Recommendation, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{hangs, is_behind, is_faulty, is_slowed};
+use phasemeter_specs::{hangs, has_defect, is_behind, is_slowed};
 
 use crate::Settings;
 use crate::load::{
@@ -59,7 +59,7 @@ fn is_explained(gpu: &Gpu, window: &Window) -> bool {
     let video = ["decoder.utilization", "encoder.utilization"];
     video.iter().any(|engine| gpu.metric(engine).is_some_and(|it| it >= FULL_ENGINE))
         || is_slowed(gpu)
-        || is_faulty(gpu, window)
+        || has_defect(gpu, window)
         || is_behind(gpu, window)
         || hangs(gpu, window)
 }

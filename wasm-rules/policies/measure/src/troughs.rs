@@ -6,7 +6,7 @@ use phasemeter_policy::format::{duration, percent, usd};
 use phasemeter_policy::{
     Gpu, PatternKind, Recommendation, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::is_faulty;
+use phasemeter_specs::has_defect;
 
 use crate::Settings;
 use crate::load::{FULL, MATTERS, share_full};
@@ -52,7 +52,7 @@ fn troughs<'a>(gpu: &'a Gpu, window: &Window) -> Option<Troughs<'a>> {
         && is_mixed
         && share_full(gpu) >= FULL
         && gpu.lost_underload() >= MATTERS;
-    if !is_candidate || is_faulty(gpu, window) {
+    if !is_candidate || has_defect(gpu, window) {
         return None;
     }
     let starts = starts(&gpu.utilization);

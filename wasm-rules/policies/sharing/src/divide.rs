@@ -3,14 +3,18 @@
 //! Must not depend on the policy's recommendations.
 
 use phasemeter_policy::Gpu;
+use phasemeter_policy::column::mean;
 use phasemeter_specs::Model;
 
 /// Memory use up to which a task is small enough to share a GPU without MIG, or if it is steady.
 pub(crate) const SMALL_MEMORY: f64 = 0.5;
 
 /// Maximum utilization and memory use of a shared GPU.
-const MAX_UTILIZATION: f64 = 0.8;
-const MAX_MEMORY: f64 = 0.95;
+pub(crate) const MAX_UTILIZATION: f64 = 0.8;
+pub(crate) const MAX_MEMORY: f64 = 0.95;
+
+/// Parts of a GPU at most: that is how many MIG has.
+const MAX_PARTS: usize = 7;
 
 /// MIG instances of GPUs with seven and with four slices: shares of compute and of memory (NVIDIA's
 /// MIG User Guide).
@@ -22,10 +26,25 @@ const SEVENTHS: [(f64, f64); 4] = [
 ];
 const QUARTERS: [(f64, f64); 2] = [(0.25, 0.25), (0.5, 0.5)];
 
-/// Finds the smallest part of the GPU that fits its task: the number of parts, the share kept, and how
-/// to divide.
-pub(crate) fn divide(gpu: &Gpu, share: f64, is_burst: bool) -> Option<(usize, f64, &'static str)> {
-    let level = gpu.accounts.observed().level();
+/// Time over which the load of tasks that share a GPU adds up, in seconds: tasks that people use are busy in the
+/// same hours, and bursts that are shorter wait for one another. An assumption.
+const HOUR: f64 = 3_600.0;
+
+/// The utilization of the busiest hour.
+pub(crate) fn busiest_hour(gpu: &Gpu, step_seconds: f64) -> f64 {
+    let points = ((HOUR / step_seconds) as usize).clamp(1, gpu.utilization.len().max(1));
+    let hours = gpu.utilization.chunks_exact(points).filter_map(mean);
+    hours.fold(gpu.accounts.observed().level(), f64::max)
+}
+
+/// Finds the smallest part of the GPU that fits its task, with this share of the memory at its peak and this
+/// utilization: the number of parts, the share kept, and how to divide.
+pub(crate) fn divide(
+    gpu: &Gpu,
+    share: f64,
+    level: f64,
+    is_burst: bool,
+) -> Option<(usize, f64, &'static str)> {
     let slices = Model::of(&gpu.model).map_or(0, |model| model.mig_slices);
     let instances = match slices {
         7 => &SEVENTHS[..],
@@ -37,7 +56,9 @@ pub(crate) fn divide(gpu: &Gpu, share: f64, is_burst: bool) -> Option<(usize, f6
     };
     let kept = match instances.iter().find(fits) {
         Some((compute, memory)) => compute.max(*memory),
-        None if slices == 0 && share <= SMALL_MEMORY => share.max(level / MAX_UTILIZATION),
+        None if slices == 0 && share <= SMALL_MEMORY => {
+            f64::max(share / MAX_MEMORY, level / MAX_UTILIZATION)
+        }
         None => return None,
     };
     let parts = if kept > 0.0 { (1.0 / kept) as usize } else { return None };
@@ -46,5 +67,5 @@ pub(crate) fn divide(gpu: &Gpu, share: f64, is_burst: bool) -> Option<(usize, f6
         (0, true) => "time_slicing",
         (0, false) => "mps",
     };
-    (parts >= 2).then_some((parts.min(7), kept, lever))
+    (parts >= 2).then_some((parts.min(MAX_PARTS), kept, lever))
 }

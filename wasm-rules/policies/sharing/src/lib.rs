@@ -7,17 +7,15 @@
 
 mod consolidate;
 mod divide;
+mod find;
 mod owners;
 mod resize;
 mod text;
 
 use consolidate::{Pack, packs};
-use divide::{SMALL_MEMORY, divide};
-use phasemeter_policy::{
-    Accounts, Gpu, Memory, PatternKind, Policy, Quiet, RecommendationKind, Recommender, Response,
-    Saving, Window, Workload, groups,
-};
-use phasemeter_specs::{Unit, hangs, quiet_runs, units};
+use find::{Action, Finding, find, unused};
+use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, groups};
+use phasemeter_specs::{QuietTime, Unit, units};
 use resize::Resize;
 
 phasemeter_policy::settings! {
@@ -30,39 +28,10 @@ phasemeter_policy::settings! {
 /// Difference of shares up to which GPUs get one recommendation. An assumption.
 const SIMILAR: f64 = 0.1;
 
-/// The longest stretch without work, as a share of the time, from which a GPU is free, and the share of it in
-/// which a process holds it, from which one does. Assumptions.
-const LONGEST: f64 = 0.5;
-const HELD: f64 = 0.5;
-
-/// Share of the time before the first work and after the last from which a GPU is free then, while others of its
-/// instance work. An assumption.
-const MIN_ENDS: f64 = 0.2;
-
-/// Intervals between readings up to which bursts are seen, and those of a load that is the same all day, in
-/// seconds. Assumptions.
-const SEES_BURSTS: f64 = 10.0;
-const SEES_LOAD: f64 = 60.0;
-
-/// Share of the free capacity that others use: low, expected, high. An assumption; nothing is saved
-/// without a tenant.
-const REUSED: [f64; 3] = [0.0, 0.45, 0.7];
-
-/// Share of the time without work from which a GPU is unused.
-const UNUSED: f64 = 0.95;
-
-/// Idle share of the time from which a GPU is idle with bursts, and the same for training and batch,
-/// whose short pauses no tenant can use.
-const MOSTLY_IDLE: f64 = 0.5;
-const NEARLY_IDLE: f64 = 0.8;
-
 /// Share of the time in which all GPUs of an instance are quiet for an hour or more, from which the
 /// instance itself is the matter.
 const LIFECYCLE: f64 = 0.1;
 const HOUR: f64 = 3_600.0;
-
-/// Utilization up to which a steady task is small enough to share.
-const SMALL_UTILIZATION: f64 = 0.4;
 
 struct Sharing;
 
@@ -73,57 +42,19 @@ impl Policy for Sharing {
     type Settings = Settings;
 }
 
-/// An action for one GPU.
-struct Finding<'a> {
-    gpu: &'a Gpu,
-    action: Action,
-    kind: RecommendationKind,
-    why: Capacity,
-    /// Time for which others could use it, in seconds.
-    free_seconds: f64,
-    lost: f64,
-    saving: Saving,
-}
-
-/// Why giving others the GPU saves no money by itself.
-#[derive(Clone, Copy, PartialEq)]
-enum Capacity {
-    /// Other GPUs of its instance work.
-    Busy,
-    /// Other GPUs of its instance were not recorded.
-    Unrecorded,
-    /// Its hours are paid for, used or not.
-    Committed,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Action {
-    /// Other jobs use it as a whole, or only before its first work and after its last (`ends`); `held` by a
-    /// process that does nothing.
-    Use { held: bool, ends: bool },
-    /// The work of its instances moves to fewer of them.
-    Pack { busy: usize, instances: usize, needed: usize },
-    /// Other tasks use a part of it.
-    Divide { parts: usize, lever: &'static str, idle: bool },
-}
-
 impl Recommender for Sharing {
     fn recommend(settings: &Settings, window: &Window) -> Response {
         let units = units(window);
-        let packs = packs(&units, |gpu| unused(gpu) == Some(false));
-        let is_packed = |gpu: &Gpu| packs.iter().any(|pack| pack.holds(gpu));
         let rented: Vec<_> = units.iter().filter(|unit| !is_quiet(unit, window)).collect();
-        let resizes: Vec<_> = rented
-            .iter()
-            .filter_map(|unit| Resize::of(unit, window, |gpu| unused(gpu) == Some(false)))
-            .filter(|resize| !resize.free.iter().any(|gpu| is_packed(gpu)))
+        let packs = packs(&rented, window, |gpu| unused(gpu).is_some());
+        let is_packed = |gpu: &Gpu| packs.iter().any(|pack| pack.holds(gpu));
+        let others = rented.iter().filter(|unit| !unit.gpus.iter().any(|gpu| is_packed(gpu)));
+        let resizes: Vec<_> = others
+            .filter_map(|unit| Resize::of(unit, window, |gpu| unused(gpu).is_some()))
             .collect();
-        let is_resized = |gpu: &Gpu| {
-            resizes.iter().flat_map(|resize| &resize.free).any(|it| std::ptr::eq(*it, gpu))
-        };
         let findings = rented.iter().flat_map(|unit| {
-            let others = unit.gpus.iter().filter(|gpu| !is_resized(gpu));
-            others.filter_map(|gpu| Some(find(gpu, unit, window, settings)?.packed(&packs)))
+            let others = unit.gpus.iter().filter(|gpu| !is_packed(gpu));
+            others.filter_map(|gpu| find(gpu, unit, window, settings))
         });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
             let is_near =
@@ -131,147 +62,22 @@ impl Recommender for Sharing {
             a.action == b.action && a.kind == b.kind && a.why == b.why && is_near
         };
         let groups = groups(findings, similar);
+        let packed = packs.iter().map(Pack::recommendation);
         let resized = resizes.iter().map(Resize::recommendation);
         let shared = groups.iter().filter_map(|group| text::recommendation(group));
-        resized.chain(shared).chain(owners::recommend(window)).collect::<Vec<_>>().into()
+        let all = packed.chain(resized).chain(shared).chain(owners::recommend(window));
+        all.collect::<Vec<_>>().into()
     }
 }
 
 /// Whether the instance itself is the matter, since no GPU of it works for hours.
 fn is_quiet(unit: &Unit<'_>, window: &Window) -> bool {
-    let runs = quiet_runs(unit, window);
-    let hours = runs.iter().map(|run| run.1 - run.0).filter(|run| *run >= HOUR);
-    let length = window.end.saturating_sub(window.start) as f64 / 1e9;
-    unit.is_whole && hours.sum::<f64>() >= LIFECYCLE * length
-}
-
-/// Whether a GPU without work is held by a process; `None` if it worked.
-fn unused(gpu: &Gpu) -> Option<bool> {
-    let quiet = gpu.activity.quiet;
-    let long = gpu.activity.longest_seconds >= LONGEST * gpu.accounts.observed().seconds;
-    (gpu.quiet_share() >= UNUSED && long).then_some(quiet.held_seconds > HELD * quiet.seconds)
-}
-
-impl Finding<'_> {
-    /// The same for a free GPU of instances whose work fits fewer of them.
-    fn packed(self, packs: &[Pack<'_>]) -> Self {
-        let pack = packs.iter().find(|pack| pack.holds(self.gpu));
-        match pack.filter(|_| self.action == Action::Use { held: false, ends: false }) {
-            Some(pack) => Self {
-                action: Action::Pack {
-                    busy: pack.busy,
-                    instances: pack.instances,
-                    needed: pack.needed,
-                },
-                kind: RecommendationKind::Saving,
-                saving: Saving::part(self.lost * pack.returned(), REUSED),
-                ..self
-            },
-            None => self,
-        }
+    if !unit.is_whole {
+        return false;
     }
-}
-
-fn find<'a>(
-    gpu: &'a Gpu,
-    unit: &Unit<'_>,
-    window: &Window,
-    settings: &Settings,
-) -> Option<Finding<'a>> {
-    let observed = gpu.accounts.observed().seconds;
-    let unobserved = gpu.accounts.unobserved.seconds;
-    if observed < settings.min_seconds || unobserved > observed || gpu.is_bouncing() {
-        return None;
-    }
-    let waits = |other: &&Gpu| other.is_alike(gpu) && hangs(other, window);
-    if gpu.activity.after_work.seconds > 0.0 && unit.gpus.iter().any(waits) {
-        // A rank that is gone: its job needs it again.
-        return None;
-    }
-    let alone = unit.is_returnable() && unit.gpus.len() == 1;
-    let kind = if alone { RecommendationKind::Saving } else { RecommendationKind::Capacity };
-    let why = match unit {
-        unit if unit.is_committed => Capacity::Committed,
-        unit if !unit.is_whole => Capacity::Unrecorded,
-        _ => Capacity::Busy,
-    };
-    let idle = gpu.lost_idle();
-    let usable = |held, ends, free_seconds: f64, lost| Finding {
-        gpu,
-        action: Action::Use { held, ends },
-        kind: RecommendationKind::Capacity,
-        why,
-        free_seconds,
-        lost,
-        saving: Saving::part(lost, REUSED),
-    };
-    if let Some(held) = unused(gpu) {
-        return Some(usable(held, false, gpu.activity.quiet.seconds, idle));
-    }
-    let ends = ends(gpu, unit);
-    let has_others = unit.gpus.len() > 1 || !unit.is_whole;
-    if has_others && ends.seconds >= f64::max(HOUR, MIN_ENDS * observed) {
-        let held = ends.held_seconds > HELD * ends.seconds;
-        let lost = f64::min(idle, ends.seconds / observed);
-        return Some(usable(held, true, ends.seconds, lost));
-    }
-    let share = match gpu.memory_use(window.step_seconds) {
-        Memory::InUse(share) => share,
-        Memory::Pool(share) if idle >= MOSTLY_IDLE => share,
-        _ => return None,
-    };
-    let idle_share = gpu.share(Accounts::idle);
-    let patient = matches!(gpu.workload, Workload::Training | Workload::Batch);
-    let is_burst = idle_share >= if patient { NEARLY_IDLE } else { MOSTLY_IDLE };
-    // A batch job that is never quiet may use engines that utilization does not cover.
-    let is_engine = gpu.workload == Workload::Batch && gpu.quiet_share() < MOSTLY_IDLE;
-    let is_steady = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Steady);
-    let is_small = is_steady
-        && gpu.accounts.observed().level() <= SMALL_UTILIZATION
-        && share <= SMALL_MEMORY
-        && !matches!(gpu.workload, Workload::Batch | Workload::Interactive);
-    if (!is_burst && !is_small) || is_engine || !gpu.sees_bursts() {
-        return None;
-    }
-    let lost = if is_burst { idle } else { gpu.lost_underload() };
-    let (parts, kept, lever) = divide(gpu, share, is_burst)?;
-    (lost >= settings.min_lost).then(|| Finding {
-        gpu,
-        action: Action::Divide { parts, lever, idle: is_burst },
-        kind,
-        why,
-        free_seconds: gpu.activity.quiet.seconds,
-        lost,
-        saving: Saving::part(f64::min(lost, 1.0 - kept), REUSED),
-    })
-}
-
-/// The time before its first work and after its last, without that in which no GPU of the instance works: that is
-/// the matter of the instance.
-fn ends(gpu: &Gpu, unit: &Unit<'_>) -> Quiet {
-    let shared = |of: fn(&Gpu) -> Quiet| {
-        let others = unit.gpus.iter().filter(|_| unit.is_whole && unit.gpus.len() > 1);
-        others.map(|gpu| of(gpu).seconds).reduce(f64::min).unwrap_or(0.0)
-    };
-    let (before, after) = (gpu.activity.before_work, gpu.activity.after_work);
-    let all = before.seconds + after.seconds;
-    let seconds =
-        all - shared(|gpu| gpu.activity.before_work) - shared(|gpu| gpu.activity.after_work);
-    let held = (before.held_seconds + after.held_seconds) / all.max(1.0);
-    Quiet { seconds, held_seconds: held * seconds }
-}
-
-trait Bursts {
-    /// Whether readings are frequent enough for the pattern, or the load is the same all day.
-    fn sees_bursts(&self) -> bool;
-}
-
-impl Bursts for Gpu {
-    fn sees_bursts(&self) -> bool {
-        let is_mixed = self.pattern.is_none_or(|pattern| pattern.kind == PatternKind::Mixed);
-        let interval = self.activity.interval_seconds.unwrap_or(f64::INFINITY);
-        interval <= SEES_BURSTS || (!is_mixed && interval <= SEES_LOAD)
-    }
+    let time = QuietTime::of(unit, window);
+    let hours = time.at_least(unit, HOUR, HOUR);
+    hours.iter().map(|period| period.1 - period.0).sum::<f64>() >= LIFECYCLE * time.length
 }
 
 phasemeter_policy::recommender!(Sharing);
@@ -279,7 +85,9 @@ phasemeter_policy::recommender!(Sharing);
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{bouncing, gpu, price, steady, window, with_memory};
-    use phasemeter_policy::{Plan, Price, Recommendation, Target};
+    use phasemeter_policy::{
+        PatternKind, Plan, Price, Recommendation, RecommendationKind, Target, Workload,
+    };
 
     use super::*;
 
@@ -354,10 +162,47 @@ mod tests {
         let found = of([4, 3]);
         assert_eq!((levers(&found), found[0].gpus.len()), (vec!["consolidate"], 9));
         assert_eq!((found[0].kind, found[0].saving.low), (RecommendationKind::Saving, 0.0));
-        // Eight of the nine free GPUs are given back.
-        assert!((found[0].saving.high - 0.7 * 8.0 / 9.0).abs() < 1e-9, "{:?}", found[0].saving);
+        // Eight of the nine free GPUs are given back: one whole instance.
+        assert!((found[0].saving.high - 8.0 / 9.0).abs() < 1e-9, "{:?}", found[0].saving);
         assert_eq!(levers(&of([5, 4])), ["bin_pack"], "nine do not fit eight");
         assert_eq!(levers(&of([4, 0])), ["bin_pack"], "an empty instance is given back as it is");
+    }
+
+    #[test]
+    fn light_work_of_two_instances_fits_one() {
+        let node = |name: &str, gib: f64, workload: Workload| {
+            let name = name.to_owned();
+            let gpu = move |index: usize| {
+                let level =
+                    move |second: usize| if (second / 60 + index * 3) % 7 < 3 { 0.3 } else { 0.15 };
+                let gpu = with_memory(gpu(PatternKind::Steady, 7_200, level), gib);
+                let price = Price { instance_type: Some("p5.48xlarge".to_owned()), ..price() };
+                let attributes = vec![("host.name".to_owned(), name.clone())];
+                Gpu { price: Some(price), attributes, workload, ..gpu }
+            };
+            (0..8).map(gpu).collect::<Vec<_>>()
+        };
+        let of = |gib: f64, workload: Workload| {
+            recommendations([node("a", gib, workload), node("b", gib, workload)].concat())
+        };
+        let found = of(9.0, Workload::Unknown);
+        assert_eq!((found[0].code.as_str(), found[0].gpus.len()), ("sharing.double", 16));
+        assert_eq!((found[0].saving.low, found[0].saving.high), (0.0, 0.5));
+        let is_double = |one: &Recommendation| one.code == "sharing.double";
+        assert!(!of(60.0, Workload::Unknown).iter().any(is_double), "two do not fit");
+        assert!(!of(9.0, Workload::Training).iter().any(is_double), "ranks of one job");
+    }
+
+    #[test]
+    fn stage_of_a_job_is_not_divided() {
+        let stage = |level: f64| with_memory(steady(7_200, level), 20.0);
+        assert!(recommendations(vec![stage(0.9), stage(0.28)]).is_empty());
+        let pod = |gpu: Gpu, name: &str| Gpu {
+            attributes: vec![("k8s.pod.name".to_owned(), name.to_owned())],
+            ..gpu
+        };
+        let apart = vec![pod(stage(0.9), "a"), pod(stage(0.28), "b")];
+        assert_eq!(levers(&recommendations(apart)), ["mig"]);
     }
 
     #[test]

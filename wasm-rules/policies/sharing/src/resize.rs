@@ -1,13 +1,14 @@
-//! Instances of the same provider with fewer of the same GPUs, for the work of an instance with free ones.
+//! Instances of the same provider with fewer of the same GPUs, for the work of an instance with unused ones.
 //!
+//! The whole instance is replaced, so what it saves is the difference of both bills: also GPUs with work get cheaper.
 //! Must not depend on GPUs that share work.
 
-use phasemeter_policy::format::{count, duration, subject, usd};
+use phasemeter_policy::format::{count, duration, usd};
 use phasemeter_policy::{
-    Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window, evidence,
-    same_model,
+    Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window, Workload,
+    evidence, same_model,
 };
-use phasemeter_specs::Unit;
+use phasemeter_specs::{Unit, are_independent};
 
 /// Shortest observation that shows how many GPUs the work uses, in seconds. An assumption.
 const MIN_SECONDS: f64 = 3_600.0;
@@ -19,24 +20,27 @@ const MIN_SAVED: f64 = 0.1;
 /// there. An assumption.
 const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
 
-/// Confidence that the work fits the smaller host. An assumption.
+/// Confidence that the work fits the smaller host, and several of them. Assumptions.
 const SURE: f64 = 0.7;
+const SURE_SEVERAL: f64 = 0.5;
 
-/// An instance of which some GPUs are free, and a smaller one that has enough.
+/// An instance of which some GPUs are unused, and smaller ones that have enough.
 pub(crate) struct Resize<'a> {
+    gpus: &'a [&'a Gpu],
     /// The GPUs without work.
-    pub(crate) free: Vec<&'a Gpu>,
-    /// Number of GPUs with work.
-    busy: usize,
+    free: Vec<&'a Gpu>,
     /// The price per GPU now.
     paid: &'a Price,
     offer: &'a Offer,
+    /// How many of them hold the work.
+    instances: usize,
+    workload: Workload,
 }
 
 impl<'a> Resize<'a> {
-    /// The cheapest smaller instance for the work of an instance with free GPUs.
+    /// The cheapest smaller instances for the work of an instance with unused GPUs.
     pub(crate) fn of(
-        unit: &Unit<'a>,
+        unit: &'a Unit<'a>,
         window: &'a Window,
         is_free: impl Fn(&Gpu) -> bool,
     ) -> Option<Self> {
@@ -45,57 +49,83 @@ impl<'a> Resize<'a> {
         let gpus = unit.gpus.iter().copied();
         let (free, busy): (Vec<_>, Vec<_>) = gpus.partition(|gpu| is_free(gpu));
         let is_long = |gpu: &&Gpu| gpu.accounts.observed().seconds >= MIN_SECONDS;
-        if busy.is_empty() || !unit.gpus.iter().all(is_long) {
+        if free.is_empty() || busy.is_empty() || !unit.gpus.iter().all(is_long) {
             return None;
         }
-        let offers = window.offers_beside(paid).filter(|offer| {
-            let gpus = offer.gpus as usize;
-            same_model(&offer.model, model) && (busy.len()..unit.gpus.len()).contains(&gpus)
-        });
-        let of = |offer| Self { free: free.clone(), busy: busy.len(), paid, offer };
-        let cheapest = offers.map(of).min_by_key(|resize| resize.hourly().1)?;
+        let is_smaller = |offer: &&Offer| {
+            same_model(&offer.model, model) && (offer.gpus as usize) < unit.gpus.len()
+        };
+        let of = |offer: &'a Offer| Self {
+            gpus: &unit.gpus,
+            free: free.clone(),
+            paid,
+            offer,
+            instances: busy.len().div_ceil(offer.gpus.max(1) as usize),
+            workload: unit.workload(),
+        };
+        // Work that is one job needs one instance, and so may work of an unknown kind.
+        let is_known = busy.iter().all(|gpu| gpu.workload != Workload::Unknown);
+        let is_independent = busy.len() > 1 && is_known && are_independent(&busy);
+        let offers = window.offers_beside(paid).filter(is_smaller).map(of);
+        let fits =
+            |resize: &Self| resize.instances == 1 || (is_independent && resize.offer.gpus == 1);
+        // One instance, if several are no cheaper.
+        let cheapest = offers.filter(fits).min_by_key(|it| (it.hourly().1, it.instances))?;
         let (now, then) = cheapest.hourly();
         (now.saturating_sub(then) as f64 >= MIN_SAVED * now as f64).then_some(cheapest)
     }
 
     /// Dollars per hour of the instance, now and then, in billionths.
     fn hourly(&self) -> (u64, u64) {
-        let all = (self.free.len() + self.busy) as u64;
         let hourly = |price: &Price, gpus: u64| price.nano_usd_per_gpu_hour.saturating_mul(gpus);
-        (hourly(self.paid, all), hourly(&self.offer.price, u64::from(self.offer.gpus)))
+        let one = hourly(&self.offer.price, u64::from(self.offer.gpus));
+        (hourly(self.paid, self.gpus.len() as u64), one.saturating_mul(self.instances as u64))
     }
 
     pub(crate) fn recommendation(&self) -> Recommendation {
         let (now, then) = self.hourly();
-        let free = self.paid.nano_usd_per_gpu_hour.max(1) as f64 * self.free.len() as f64;
-        let saved = now.saturating_sub(then) as f64 / free;
+        let saved = now.saturating_sub(then) as f64 / now.max(1) as f64;
         let [own, other] = [self.paid, &self.offer.price]
             .map(|price| price.instance_type.as_deref().unwrap_or_default());
-        let mean = |value: &dyn Fn(&Gpu) -> f64| {
-            self.free.iter().map(|gpu| value(gpu)).sum::<f64>() / self.free.len() as f64
+        let mean = |gpus: &[&Gpu], value: &dyn Fn(&Gpu) -> f64| {
+            gpus.iter().map(|gpu| value(gpu)).sum::<f64>() / gpus.len() as f64
         };
-        let quiet = mean(&|gpu| gpu.activity.quiet.seconds);
-        let observed = mean(&|gpu| gpu.accounts.observed().seconds);
+        let quiet = mean(&self.free, &|gpu| gpu.activity.quiet.seconds);
+        let observed = mean(&self.free, &|gpu| gpu.accounts.observed().seconds);
+        let (free, all) = (self.free.len(), self.gpus.len());
+        let place = match self.instances {
+            1 => other.to_owned(),
+            instances => format!("{instances} × {other}"),
+        };
+        let (start, parts) = match self.workload {
+            Workload::Serving => {
+                (format!("Serve with {} on {place}", count(all - free, "replica")), "replicas")
+            }
+            _ => (format!("Start the next run on {place}"), "jobs"),
+        };
+        let independent = match self.instances {
+            1 => String::new(),
+            _ => ["the ", parts, " are independent and "].concat(),
+        };
+        let (code, sure) = match self.instances {
+            1 => ("sharing.resize", SURE),
+            _ => ("sharing.split", SURE_SEVERAL),
+        };
         Recommendation {
-            title: ["Rent an instance with fewer GPUs: ", other].concat(),
-            action: format!(
-                "Start the next run on {other}, if the CPUs and the memory of its host suffice, or fill the \
-                 free GPUs with other jobs.",
-            ),
+            title: format!("Rent {place}: {free} of {all} GPUs had no work"),
+            action: format!("{start}, if {independent}CPUs and host memory suffice there."),
             rationale: format!(
-                "{} had no work for {} of {}. {other} has {} like these for {} per hour ({}), and {own} costs \
-                 {}; the {} that worked fit there.",
-                subject(self.free.len()),
+                "{free} of {all} GPUs had no work for {} of {}. {place} costs {} per hour ({}) for {}, and {own} \
+                 costs {}.",
                 duration(quiet),
                 duration(observed),
-                count(self.offer.gpus as usize, "GPU"),
                 usd(then),
                 self.offer.price.source,
+                count(self.instances * self.offer.gpus as usize, "such GPU"),
                 usd(now),
-                self.busy,
             ),
             saving: Saving::part(saved, DIFFERENCE_SAVED),
-            confidence: SURE * mean(&|gpu| gpu.confidence()),
+            confidence: sure * mean(self.gpus, &|gpu| gpu.confidence()),
             evidence: evidence([
                 ("quiet.time", quiet, "s"),
                 ("current.price", now as f64 / 1e9, "{USD}/h"),
@@ -103,19 +133,16 @@ impl<'a> Resize<'a> {
             ]),
             effort: Effort::Medium,
             remediation: Some(Remediation::to_place("instance.resize", &self.offer.price)),
-            ..Recommendation::new(
-                "sharing.resize",
-                Target::Idle,
-                "smaller_instance",
-                self.free.iter().copied(),
-            )
+            // The price of all its GPUs changes, so no category of waste limits what is saved.
+            ..Recommendation::new(code, Target::Rate, "smaller_instance", self.gpus.iter().copied())
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{price, steady, window, with_memory};
+    use phasemeter_policy::PatternKind;
+    use phasemeter_policy::testing::{gpu, price, steady, window, with_memory};
     use phasemeter_specs::units;
 
     use super::*;
@@ -149,13 +176,39 @@ mod tests {
         let per_gpu = price().nano_usd_per_gpu_hour;
         let smaller = [(2, per_gpu), (4, per_gpu), (6, per_gpu)];
         let one = found(3, &smaller).unwrap();
-        assert!(one.title.ends_with("p5.of-4"), "{}", one.title);
-        // Four of the five free GPUs are not rented.
-        assert!((one.saving.high - 0.8).abs() < 1e-9 && one.saving.low == 0.0, "{:?}", one.saving);
-        assert_eq!(one.gpus.len(), 5);
-        assert!(found(6, &smaller).unwrap().title.ends_with("p5.of-6"));
+        assert!(one.title.contains("p5.of-4"), "{}", one.title);
+        // Four of eight GPUs are not rented.
+        assert!((one.saving.high - 0.5).abs() < 1e-9 && one.saving.low == 0.0, "{:?}", one.saving);
+        assert_eq!((one.gpus.len(), one.target), (8, Target::Rate));
+        assert!(found(6, &smaller).unwrap().title.contains("p5.of-6"));
         assert!(found(7, &smaller).is_none(), "seven do not fit six");
         assert!(found(0, &smaller).is_none(), "an empty instance is given back as it is");
         assert!(found(3, &[(4, 2 * per_gpu)]).is_none(), "half of the GPUs for the same price");
+    }
+
+    #[test]
+    fn independent_work_fits_several_instances() {
+        let per_gpu = price().nano_usd_per_gpu_hour;
+        let found = |workload| {
+            let gpu = |index: usize| {
+                let level = move |second: usize| match index {
+                    7 => 0.0,
+                    index => f64::from(u8::from((second / 60 + index * 7) % (5 + index) < 3)),
+                };
+                let instance_type = Some("p5.48xlarge".to_owned());
+                let price = Price { instance_type, ..price() };
+                Gpu { price: Some(price), workload, ..gpu(PatternKind::Mixed, 7_200, level) }
+            };
+            let mut window = window((0..8).map(gpu).collect());
+            window.offers[1].price.nano_usd_per_gpu_hour = per_gpu / 2;
+            let units = units(&window);
+            let found = Resize::of(&units[0], &window, |gpu| gpu.quiet_share() > 0.9)?;
+            Some(found.recommendation())
+        };
+        let one = found(Workload::Batch).unwrap();
+        assert!(one.title.starts_with("Rent 7 × p5.4xlarge: 1 of 8"), "{}", one.title);
+        assert!((one.saving.high - 9.0 / 16.0).abs() < 1e-9, "{:?}", one.saving);
+        assert!(found(Workload::Training).is_none(), "one job");
+        assert!(found(Workload::Unknown).is_none());
     }
 }

@@ -3,14 +3,14 @@
 use phasemeter_policy::format::{count, duration, gib, percent, subject};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, Recommendation, RecommendationKind, Remediation, Saving,
-    Target, evidence,
+    Target, Workload, evidence,
 };
 
-use crate::{Action, Capacity, Finding, SIMILAR};
+use crate::SIMILAR;
+use crate::find::{Action, Capacity, Finding, Free};
 
-/// Confidence in other jobs for free GPUs, in moved work, and in shared GPUs. Assumptions.
+/// Confidence in other jobs for free GPUs, and in shared GPUs. Assumptions.
 const SURE_FREE: f64 = 0.6;
-const SURE_MOVED: f64 = 0.5;
 const SURE_SHARED: f64 = 0.5;
 
 /// The recommendation for GPUs with the same action and similar loads.
@@ -48,48 +48,52 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         _ => "",
     };
     Some(match first.action {
-        Action::Use { held, ends } => {
-            let (code, lever, title, action) = match (ends, held) {
-                (false, true) => (
-                    "sharing.unused",
-                    "release_memory",
-                    "End the process that holds this GPU, or give it work",
-                    "Start the job on as many GPUs as it uses, or end the process, and let other jobs use the GPU.",
-                ),
-                (false, false) => (
-                    "sharing.free",
-                    "bin_pack",
-                    "Place other jobs on these GPUs",
-                    if first.why == Capacity::Busy {
-                        "Let the scheduler fill them, or move the busy jobs to where they fill an instance and \
-                         return this one."
-                    } else {
-                        "Let the scheduler fill them."
-                    },
-                ),
-                (true, true) => (
-                    "sharing.ends-held",
-                    "release_memory",
-                    "End what holds these GPUs when their work ends",
-                    "Start the process with its first work and end it with its last, and let other jobs use the \
-                     GPUs.",
-                ),
-                (true, false) => (
-                    "sharing.ends",
-                    "bin_pack",
-                    "Place other jobs on these GPUs before and after their work",
-                    "Let the scheduler fill them before their first work and after their last.",
-                ),
-            };
+        Action::Use { held, when, slurm, workload } => {
             let seconds = group.iter().map(|finding| finding.free_seconds).sum::<f64>();
+            let time = [duration(seconds / group.len() as f64), duration(observed)].join(" of ");
+            let is_used = when != Free::Always;
+            let (code, lever) = match (is_used, held) {
+                (false, true) => ("sharing.unused", "release_memory"),
+                (false, false) => ("sharing.free", "bin_pack"),
+                (true, true) => ("sharing.ends-held", "release_memory"),
+                (true, false) => ("sharing.ends", "bin_pack"),
+            };
+            let title = match held {
+                true => "End what holds these GPUs: no work for ",
+                false => "Place other jobs on these GPUs: free for ",
+            };
+            let action = match (is_used, held) {
+                _ if slurm => {
+                    "Request fewer GPUs, or end the allocation with the work (scancel): the queue cannot use GPUs \
+                     that it has allocated."
+                }
+                (false, true) if workload == Workload::Serving => {
+                    "Remove the replicas without requests, and let other work use their GPUs."
+                }
+                (false, true) => {
+                    "End the process and let other jobs use the GPU, or start the job on as many GPUs as it uses."
+                }
+                (true, true) => {
+                    "End the process with its last work and start it with its first, and let other jobs use the \
+                     GPUs."
+                }
+                (false, false) if first.why == Capacity::Busy => {
+                    "Let the scheduler fill them, or move the busy jobs to where they fill an instance and \
+                     return this one."
+                }
+                _ => "Let the scheduler fill them.",
+            };
             let rationale = [
                 subject(group.len()),
                 if held { " did nothing, held by a process, for " } else { " was free for " },
-                &duration(seconds / group.len() as f64),
-                " of ",
-                &duration(observed),
+                &time,
                 on_average,
-                if ends { ", before its first work or after its last" } else { "" },
+                match when {
+                    Free::Always => "",
+                    Free::Before => ", before its first work",
+                    Free::After => ", after its last work",
+                    Free::Around => ", before its first work and after its last",
+                },
                 if first.why == Capacity::Unrecorded {
                     "."
                 } else {
@@ -98,7 +102,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
                 part,
             ];
             Recommendation {
-                title: title.to_owned(),
+                title: [title, &time].concat(),
                 action: action.to_owned(),
                 rationale: rationale.concat(),
                 saving,
@@ -109,33 +113,6 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
                 ..Recommendation::new(code, Target::Idle, lever, gpus())
             }
         }
-        Action::Pack { busy, instances, needed } => Recommendation {
-            title: format!(
-                "Move this work to {}, and return {}",
-                count(needed, "instance"),
-                instances - needed
-            ),
-            action: "Let the scheduler pack jobs onto as few instances as hold them, drain the others, and \
-                     return them. Running jobs move at their next checkpoint or end."
-                .to_owned(),
-            rationale: format!(
-                "{} had no work for {} of {}; by count, the {busy} that worked fit {needed} of {instances} \
-                 instances, but the data has no job sizes.",
-                count(group.len(), "GPU"),
-                duration(quiet),
-                duration(observed),
-            ),
-            saving,
-            confidence: SURE_MOVED * confidence,
-            evidence: values,
-            kind: first.kind,
-            effort: Effort::Medium,
-            remediation: Some(Remediation::new(
-                "instance.consolidate",
-                [("instances", needed.to_string())],
-            )),
-            ..Recommendation::new("sharing.consolidate", Target::Idle, "consolidate", gpus())
-        },
         Action::Divide { parts, lever, idle } => {
             let memory =
                 peak.map_or_else(String::new, |peak| [" It uses up to ", &gib(peak), "."].concat());

@@ -147,10 +147,12 @@ impl Gpu {
         self.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Bouncing)
     }
 
-    /// Returns the peak memory use in bytes; `None` if it was not recorded.
+    /// Returns the peak memory use of the run in bytes; `None` if it was not recorded. Points of the column are
+    /// means, so they may be lower.
     #[must_use]
     pub fn memory_peak(&self) -> Option<f64> {
-        peak(&self.memory)
+        let max = self.sensors.memory_in_use.map_or(0.0, |memory| memory.max);
+        peak(&self.memory).map(|peak| peak.max(max))
     }
 
     /// Returns the peak memory use as a share of total memory; `None` if either is unknown.

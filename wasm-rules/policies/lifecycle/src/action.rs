@@ -1,0 +1,121 @@
+//! Which action ends the hours without work of an instance, and what it saves.
+//!
+//! Must not depend on texts.
+
+use phasemeter_policy::{Gpu, Window, Workload};
+use phasemeter_specs::Unit;
+
+use crate::idle::{Idle, When};
+use crate::schedule::Schedule;
+use crate::{Finding, SLURM, Settings};
+
+/// Share of the time without work up to which another replica works. An assumption.
+const BUSY_REPLICA: f64 = 0.5;
+
+/// How many times as late, and as early, instances are given back for the low and the high saving: the next start
+/// takes up to as long as the wait. An assumption.
+const LATE: f64 = 2.0;
+
+/// Share of the idle time that lies in hours which are idle on every day, from which these hours are a
+/// schedule; and the seconds by which each stop is shorter: at worst, expected, and at best. An assumption.
+const SCHEDULED_SHARE: f64 = 0.5;
+const STARTS: [f64; 3] = [3_600.0, 600.0, 0.0];
+
+/// What a schedule saves, relative to an instance that ends when it is idle, from which it is preferred if somebody
+/// would lose what is held, or wait for the next start. An assumption.
+const PREFERRED: f64 = 0.8;
+
+/// Share of the time before the first work that is saved if it is prepared elsewhere: low, expected,
+/// high. An assumption.
+const PREPARED: [f64; 3] = [0.0, 0.5, 0.9];
+
+/// Share of unused hours that other work fills: low, expected, high. An assumption.
+const FILLED: [f64; 3] = [0.0, 0.45, 0.7];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Action {
+    /// Returns the instance when it has no work, and starts it with the next.
+    Release,
+    /// Stops it in the hours in which it never works.
+    Schedule,
+    /// Ends what holds it without work, and returns it.
+    EndSession,
+    /// Removes a replica without load.
+    Replica,
+    /// Stops a service while it has no load.
+    ScaleToZero,
+    /// Prepares the job before it takes GPUs.
+    Prepare,
+    /// Gives hours that are paid for to other work.
+    Fill,
+    /// The same, after the process that holds the GPUs has ended.
+    EndHeld,
+}
+
+/// The action for an instance, if it is without work for long enough.
+pub(crate) fn choose<'a>(
+    unit: &'a Unit<'a>,
+    idle: Idle,
+    schedule: Option<Schedule>,
+    units: &[Unit<'_>],
+    window: &Window,
+    settings: &Settings,
+) -> Option<Finding<'a>> {
+    let after = settings.release_after_seconds;
+    let (workload, when) = (unit.workload(), idle.when());
+    // Released twice as late, as set, and after half of that or in shorter periods too.
+    let mut released = [LATE * after, after, after / LATE].map(|after| idle.saved(after));
+    released[2] = released[2].max(idle.all_saved(after));
+    // A session that draws a desktop is never quiet.
+    let stops = |it: &Schedule| it.is_quiet(&idle) || workload == Workload::Interactive;
+    let schedule = schedule.filter(|it| stops(it) && it.share >= SCHEDULED_SHARE * idle.share());
+    let scheduled = schedule.as_ref().map(|it| STARTS.map(|start| it.saved(start)));
+    // The hours of a week do not save more than is lost in this window.
+    let lost = unit.gpus.iter().map(|gpu| gpu.lost_idle()).sum::<f64>() / unit.gpus.len() as f64;
+    let expected = scheduled.map_or(0.0, |saved| saved[1].min(lost));
+    let is_longer = schedule.as_ref().is_some_and(|it| it.is_longer(&idle));
+    if f64::max(expected, released[1]) < settings.min_lost {
+        return None;
+    }
+    let job = matches!(workload, Workload::Training | Workload::Batch);
+    let is_prepared = when == When::Before && idle.is_held && job;
+    let is_standby = workload == Workload::Serving
+        && when == When::Always
+        && !is_longer
+        && is_alike(unit, units);
+    let waits = idle.is_held || matches!(workload, Workload::Interactive | Workload::Serving);
+    let least = if waits { PREFERRED * released[1] } else { released[1] };
+    let action = match () {
+        () if is_prepared => Action::Prepare,
+        () if unit.is_committed && idle.is_held => Action::EndHeld,
+        () if unit.is_committed => Action::Fill,
+        () if is_standby => Action::Replica,
+        () if expected > 0.0 && (expected >= least || is_longer) => Action::Schedule,
+        () if idle.is_held && workload == Workload::Serving => Action::ScaleToZero,
+        () if idle.is_held => Action::EndSession,
+        () => Action::Release,
+    };
+    let mut saved = match action {
+        Action::Prepare => PREPARED.map(|part| part * idle.share()),
+        Action::Fill | Action::EndHeld => FILLED.map(|part| part * idle.share()),
+        Action::Schedule => scheduled.unwrap_or_default(),
+        _ => released,
+    };
+    // What is held in between needs its owner.
+    saved[0] = saved[0].min(idle.free);
+    if idle.is_held || !unit.has_known_size || when == When::Before {
+        // Its owner must agree, or it may have other GPUs, which work, or its host prepares the job.
+        saved[0] = 0.0;
+    }
+    let slurm = |gpu: &&Gpu| gpu.attribute(SLURM).or_else(|| window.attribute(SLURM)).is_some();
+    let is_slurm = unit.gpus.iter().any(slurm);
+    Some(Finding { unit, workload, idle, when, action, schedule, saved, is_slurm })
+}
+
+/// Whether another replica of the same service works.
+fn is_alike(unit: &Unit<'_>, units: &[Unit<'_>]) -> bool {
+    let others = units.iter().flat_map(|other| &other.gpus);
+    let is_busy = |other: &&&Gpu| other.quiet_share() < BUSY_REPLICA;
+    let alike = |other: &&Gpu| unit.gpus.iter().all(|gpu| gpu.is_alike(other));
+    others.filter(is_busy).any(alike)
+}

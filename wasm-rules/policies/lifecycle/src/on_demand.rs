@@ -1,0 +1,65 @@
+//! A session that is used now and then: an instance for each use, instead of one that waits for the next.
+//!
+//! Must not depend on longer periods without work.
+
+use phasemeter_policy::format::{count, duration};
+use phasemeter_policy::{Effort, Recommendation, Saving, Target, Window, evidence};
+use phasemeter_specs::Unit;
+
+use crate::idle::Idle;
+use crate::text::{after_idle, confidence};
+use crate::{MIN_SESSION_SECONDS, Settings, idle_saving};
+
+/// Confidence in an instance for each use. An assumption.
+const SURE: f64 = 0.4;
+
+/// Shortest period without work for which an instance of a session is given back, and the time that its next
+/// start takes: expected. Assumptions.
+const MIN_SECONDS: f64 = 1_200.0;
+const START_SECONDS: f64 = 300.0;
+
+pub(crate) fn recommend(
+    unit: &Unit<'_>,
+    window: &Window,
+    settings: &Settings,
+) -> Option<Recommendation> {
+    let idle = Idle::of(unit, window, MIN_SECONDS);
+    let after = settings.release_after_seconds;
+    let expected = idle.saved(after + START_SECONDS);
+    if unit.is_committed || expected < settings.min_lost {
+        return None;
+    }
+    let session = f64::max(after, MIN_SESSION_SECONDS);
+    let saved = [0.0, expected, idle.all_saved(after)];
+    Some(Recommendation {
+        title: "Start an instance for each use of this session".to_owned(),
+        action: format!(
+            "End the session after {} without work, and return the instance. The next use starts another, and \
+             waits for it.",
+            duration(session),
+        ),
+        rationale: format!(
+            "{} did nothing for {} of {}, in {} of at most {}.",
+            count(unit.gpus.len(), "GPU"),
+            duration(idle.seconds()),
+            duration(idle.length),
+            count(idle.periods.len(), "period"),
+            duration(idle.longest()),
+        ),
+        saving: Saving::combined(idle_saving(unit, saved)),
+        confidence: SURE * confidence(unit.gpus.iter().copied()),
+        evidence: evidence([
+            ("idle.time", idle.seconds(), "s"),
+            ("idle.longest", idle.longest(), "s"),
+        ]),
+        effort: Effort::Medium,
+        reversible: false,
+        remediation: Some(after_idle("process.end", session)),
+        ..Recommendation::new(
+            "lifecycle.on-demand",
+            Target::Idle,
+            "autoscale",
+            unit.gpus.iter().copied(),
+        )
+    })
+}

@@ -1,0 +1,310 @@
+//! What is written about instances without work. Must not depend on how the action was chosen.
+
+use phasemeter_policy::format::{count, decimal, duration, gib, percent};
+use phasemeter_policy::{
+    Effort, Gpu, Recommendation, RecommendationKind, Remediation, Saving, Target, Window, Workload,
+    evidence,
+};
+
+use crate::action::Action;
+use crate::idle::When;
+use crate::{Finding, MIN_SESSION_SECONDS, Settings, idle_saving};
+
+/// Confidence in what is free and given back, in sessions that their owners end, in a schedule, in a job that
+/// can be prepared elsewhere, and in other work for unused hours. Assumptions.
+const SURE: f64 = 0.95;
+const SURE_HELD: f64 = 0.8;
+const SURE_SCHEDULE: f64 = 0.8;
+const SURE_PREPARED: f64 = 0.75;
+const SURE_FILLED: f64 = 0.65;
+
+/// Shortest time for which it is worth writing that a process held GPUs, in seconds. An assumption.
+const MIN_HELD_SECONDS: f64 = 600.0;
+
+/// What differs between actions.
+struct Words {
+    code: &'static str,
+    lever: &'static str,
+    title: String,
+    action: String,
+    sure: f64,
+    effort: Effort,
+    reversible: bool,
+    remediation: Option<Remediation>,
+}
+
+/// The recommendation for instances with the same action.
+pub(crate) fn recommendation(
+    group: &[Finding<'_>],
+    settings: &Settings,
+    window: &Window,
+) -> Option<Recommendation> {
+    let first = group.first()?;
+    let mean = |value: &dyn Fn(&Finding<'_>) -> f64| {
+        group.iter().map(value).sum::<f64>() / group.len() as f64
+    };
+    let gpus = || group.iter().flat_map(|it| it.unit.gpus.iter().copied());
+    let words = words(first, group.len(), settings, window);
+    let saving = group.iter().flat_map(|it| idle_saving(it.unit, it.saved));
+    let sure = words.sure;
+    Some(Recommendation {
+        title: words.title,
+        action: words.action,
+        rationale: why(group, window),
+        saving: Saving::combined(saving),
+        confidence: sure * confidence(gpus()),
+        evidence: evidence([
+            ("idle.time", mean(&|it| it.idle.seconds()), "s"),
+            ("idle.longest", mean(&|it| it.idle.longest()), "s"),
+            ("idle.share_of_time", mean(&|it| it.idle.share()), "1"),
+        ]),
+        kind: match first.unit.is_committed {
+            true => RecommendationKind::Capacity,
+            false => RecommendationKind::Saving,
+        },
+        effort: words.effort,
+        reversible: words.reversible,
+        remediation: words.remediation,
+        ..Recommendation::new(words.code, Target::Idle, words.lever, gpus())
+    })
+}
+
+/// For how long they had no work, when, and what held them.
+fn why(group: &[Finding<'_>], window: &Window) -> String {
+    let Some(first) = group.first() else { return String::new() };
+    let mean = |value: &dyn Fn(&Finding<'_>) -> f64| {
+        group.iter().map(value).sum::<f64>() / group.len() as f64
+    };
+    let subject = match group.len() {
+        1 => "The instance".to_owned(),
+        instances => format!("Each of {}", count(instances, "instance")),
+    };
+    let (seconds, length) = (mean(&|it| it.idle.seconds()), mean(&|it| it.idle.length));
+    let held = mean(&|it| f64::min(it.idle.held_seconds, it.idle.seconds()));
+    let memory = group.iter().flat_map(|it| &it.unit.gpus).filter_map(|gpu| last(&gpu.memory));
+    let since = match memory.reduce(f64::max) {
+        Some(memory) if first.idle.is_held => [" with ", &gib(memory), " held"].concat(),
+        _ => String::new(),
+    };
+    let when = match (first.when, &first.schedule) {
+        (_, Some(schedule)) => format!(
+            ". {} were without work on each of {} days",
+            capitalized(&schedule.text(window)),
+            decimal(schedule.days, 0),
+        ),
+        (When::Always, _) => String::new(),
+        (When::Before, _) => ", before its first work".to_owned(),
+        (When::After, _) => [", since its last work", &since].concat(),
+        (When::Around, _) => ", before its first work and after its last".to_owned(),
+        (When::Between, _) => [
+            ", in ",
+            &count(first.idle.periods.len(), "period"),
+            " of up to ",
+            &duration(mean(&|it| it.idle.longest())),
+        ]
+        .concat(),
+    };
+    if let Some(schedule) = first.schedule.as_ref().filter(|it| !it.is_quiet(&first.idle)) {
+        return format!(
+            "{subject} was below 10% {} on each of {} days ({} of the time), and never without work.",
+            schedule.text(window),
+            decimal(schedule.days, 0),
+            percent(schedule.share),
+        );
+    }
+    let held = if held >= MIN_HELD_SECONDS {
+        format!(". A process held it for {} of that", duration(held))
+    } else {
+        String::new()
+    };
+    let paid = match first.unit.is_committed {
+        true => " The hours are paid for, used or not, so this frees capacity and saves no money.",
+        false => "",
+    };
+    format!(
+        "{subject} had no work for {} of {} ({}){when}{held}.{paid}",
+        duration(seconds),
+        duration(length),
+        percent(mean(&|it| it.idle.share())),
+    )
+}
+
+fn words(first: &Finding<'_>, instances: usize, settings: &Settings, window: &Window) -> Words {
+    let after = settings.release_after_seconds;
+    let session = f64::max(after, MIN_SESSION_SECONDS);
+    let free = Words {
+        code: "lifecycle.release",
+        lever: "autoscale",
+        title: "Return the instance when it has no work".to_owned(),
+        action: String::new(),
+        sure: SURE,
+        effort: Effort::Low,
+        reversible: true,
+        remediation: Some(after_idle("instance.release", after)),
+    };
+    match first.action {
+        Action::Release if first.is_slurm => Words {
+            title: "End the allocation with its work".to_owned(),
+            action: allocation(session),
+            ..free
+        },
+        Action::Release if first.when == When::Always => Words {
+            title: "Return this instance: it never worked".to_owned(),
+            action: "Return it, and start an instance with the next work.".to_owned(),
+            ..free
+        },
+        Action::Release => {
+            let with = match first.workload {
+                Workload::Interactive => "its session",
+                Workload::Serving => "the first request",
+                _ => "its job",
+            };
+            Words {
+                action: format!(
+                    "Start the instance with {with}, and return it {} after its last work.",
+                    duration(after)
+                ),
+                ..free
+            }
+        }
+        Action::Schedule => {
+            let hours = first.hours(window);
+            let doubt = match first.schedule.as_ref().is_some_and(|it| it.is_quiet(&first.idle)) {
+                true => "",
+                false => " It drew a little in these hours, so ask whether somebody uses it.",
+            };
+            Words {
+                code: "lifecycle.schedule",
+                lever: "schedule",
+                title: "Stop the instance in the hours without work".to_owned(),
+                action: format!(
+                    "Stop it {hours}, by a schedule. Start it in time for the next use.{doubt}"
+                ),
+                sure: SURE_SCHEDULE,
+                effort: Effort::Medium,
+                remediation: first.schedule.as_ref().map(|it| it.remediation(window)),
+                ..free
+            }
+        }
+        Action::EndSession | Action::EndHeld => Words {
+            title: match first.is_slurm {
+                true => "End the allocation with its work".to_owned(),
+                false => "End the process that holds these GPUs".to_owned(),
+            },
+            code: if first.action == Action::EndHeld {
+                "lifecycle.end-held"
+            } else {
+                "lifecycle.end-session"
+            },
+            lever: "release_memory",
+            action: if first.is_slurm {
+                allocation(session)
+            } else {
+                let then = match first.action {
+                    Action::EndHeld => "let other jobs use the GPUs",
+                    _ => "return the instance",
+                };
+                format!(
+                    "End or resume it, and {then}; later, end sessions after {} without work. First save what \
+                     it holds.",
+                    duration(session),
+                )
+            },
+            sure: if first.action == Action::EndHeld { SURE_FILLED } else { SURE_HELD },
+            reversible: false,
+            remediation: Some(after_idle("process.end", session)),
+            ..free
+        },
+        Action::Replica => Words {
+            code: "lifecycle.replica",
+            lever: "replicas",
+            title: "Remove this replica".to_owned(),
+            action: "Serve with one replica less and return its instance, unless it is a standby that is worth \
+                     its price."
+                .to_owned(),
+            sure: if first.idle.is_held { SURE_HELD } else { SURE },
+            ..free
+        },
+        Action::ScaleToZero => Words {
+            code: "lifecycle.scale-to-zero",
+            title: "Scale this service to zero while it gets no requests".to_owned(),
+            action: "Stop the server and return its instance while no requests come, if users accept to wait \
+                     for its start."
+                .to_owned(),
+            sure: SURE_HELD,
+            effort: Effort::Medium,
+            remediation: Some(Remediation::new(
+                "k8s.autoscale",
+                [("min_replicas", "0".to_owned()), ("max_replicas", instances.to_string())],
+            )),
+            ..free
+        },
+        Action::Prepare => Words {
+            code: "lifecycle.prepare",
+            lever: "storage",
+            title: "Prepare the job before it takes GPUs".to_owned(),
+            action: "Stage data and images, and compile, before the GPUs are rented, or keep them on storage \
+                     beside them."
+                .to_owned(),
+            sure: SURE_PREPARED,
+            effort: Effort::Medium,
+            remediation: None,
+            ..free
+        },
+        Action::Fill if first.is_slurm => Words {
+            code: "lifecycle.fill",
+            title: "End the allocation with its work".to_owned(),
+            action: allocation(session),
+            sure: SURE_FILLED,
+            remediation: None,
+            ..free
+        },
+        Action::Fill => Words {
+            code: "lifecycle.fill",
+            lever: "bin_pack",
+            title: "Give the unused hours to other jobs".to_owned(),
+            action: match &first.schedule {
+                Some(schedule) => {
+                    format!("Let a queue place other jobs on them {}.", schedule.text(window))
+                }
+                None => "Let a queue place other jobs on them.".to_owned(),
+            },
+            sure: SURE_FILLED,
+            remediation: None,
+            ..free
+        },
+    }
+}
+
+/// Slurm places no other job on GPUs that it has allocated.
+fn allocation(idle: f64) -> String {
+    format!(
+        "Cancel the job {} after its last work (scancel), or request it with a shorter time limit: the queue \
+         cannot use GPUs that it has allocated. First save what the process holds.",
+        duration(idle)
+    )
+}
+
+/// An action for automation after this time without work.
+pub(crate) fn after_idle(kind: &str, seconds: f64) -> Remediation {
+    Remediation::new(kind, [("idle_seconds", decimal(seconds, 0).replace(',', ""))])
+}
+
+pub(crate) fn confidence<'a>(gpus: impl Iterator<Item = &'a Gpu>) -> f64 {
+    let (sum, count) =
+        gpus.fold((0.0, 0.0), |(sum, count), gpu| (sum + gpu.confidence(), count + 1.0));
+    sum / f64::max(count, 1.0)
+}
+
+/// The last observed value of a column.
+fn last(column: &[f64]) -> Option<f64> {
+    column.iter().rev().copied().find(|value| !value.is_nan())
+}
+
+fn capitalized(text: &str) -> String {
+    let mut text = text.to_owned();
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
+}

@@ -1,0 +1,224 @@
+//! What others could use of one GPU: all of it, or a part.
+//!
+//! Must not depend on other instances.
+
+use phasemeter_policy::{
+    Accounts, Gpu, Memory, PatternKind, RecommendationKind, Saving, Window, Workload,
+};
+use phasemeter_specs::{Unit, are_separate, hangs, needs_repair};
+
+use crate::divide::{SMALL_MEMORY, busiest_hour, divide};
+use crate::{HOUR, Settings};
+
+/// The longest stretch without work, as a share of the time, from which a GPU is free, and the share of it in
+/// which a process holds it, from which one does. Assumptions.
+const LONGEST: f64 = 0.5;
+const HELD: f64 = 0.5;
+
+/// Share of the time before the first work and after the last from which a GPU is free then, while others of its
+/// instance work; and of that time, from which the other end is not worth a word. Assumptions.
+const MIN_ENDS: f64 = 0.2;
+const ONE_END: f64 = 0.9;
+
+/// Intervals between readings up to which bursts are seen, and those of a load that is the same all day, in
+/// seconds. Assumptions.
+const SEES_BURSTS: f64 = 10.0;
+const SEES_LOAD: f64 = 60.0;
+
+/// Share of the free capacity that others use: low, expected, high. An assumption; nothing is saved
+/// without a tenant.
+const REUSED: [f64; 3] = [0.0, 0.45, 0.7];
+
+/// Share of the time without work from which a GPU is unused.
+const UNUSED: f64 = 0.95;
+
+/// Idle share of the time from which a GPU is idle with bursts, and the same for training and batch,
+/// whose short pauses no tenant can use.
+const MOSTLY_IDLE: f64 = 0.5;
+const NEARLY_IDLE: f64 = 0.8;
+
+/// Utilization up to which a steady task is small enough to share.
+const SMALL_UTILIZATION: f64 = 0.4;
+
+/// Utilization from which a GPU works with the others of its job. An assumption.
+const AT_WORK: f64 = 0.05;
+
+/// Attribute of GPUs that Slurm allocated.
+const SLURM: &str = "slurm.job.id";
+
+/// An action for one GPU.
+pub(crate) struct Finding<'a> {
+    pub(crate) gpu: &'a Gpu,
+    pub(crate) action: Action,
+    pub(crate) kind: RecommendationKind,
+    pub(crate) why: Capacity,
+    /// Time for which others could use it, in seconds.
+    pub(crate) free_seconds: f64,
+    pub(crate) lost: f64,
+    pub(crate) saving: Saving,
+}
+
+/// Why giving others the GPU saves no money by itself.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Capacity {
+    /// Other GPUs of its instance work.
+    Busy,
+    /// Other GPUs of its instance were not recorded.
+    Unrecorded,
+    /// Its hours are paid for, used or not.
+    Committed,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Action {
+    /// Other jobs use it as a whole; `held` by a process that does nothing, of a job that holds it by `slurm`.
+    Use { held: bool, when: Free, slurm: bool, workload: Workload },
+    /// Other tasks use a part of it.
+    Divide { parts: usize, lever: &'static str, idle: bool },
+}
+
+/// When a GPU is free.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Free {
+    Always,
+    Before,
+    After,
+    /// Before its first work and after its last.
+    Around,
+}
+
+/// Whether a GPU without work is held by a process; `None` if it worked.
+pub(crate) fn unused(gpu: &Gpu) -> Option<bool> {
+    let quiet = gpu.activity.quiet;
+    let long = gpu.activity.longest_seconds >= LONGEST * gpu.accounts.observed().seconds;
+    (gpu.quiet_share() >= UNUSED && long).then_some(quiet.held_seconds > HELD * quiet.seconds)
+}
+
+pub(crate) fn find<'a>(
+    gpu: &'a Gpu,
+    unit: &Unit<'_>,
+    window: &Window,
+    settings: &Settings,
+) -> Option<Finding<'a>> {
+    let observed = gpu.accounts.observed().seconds;
+    let unobserved = gpu.accounts.unobserved.seconds;
+    if observed < settings.min_seconds || unobserved > observed || gpu.is_bouncing() {
+        return None;
+    }
+    let waits = |other: &&Gpu| other.is_alike(gpu) && hangs(other, window);
+    if gpu.activity.after_work.seconds > 0.0 && unit.gpus.iter().any(waits) {
+        // A rank that is gone: its job needs it again.
+        return None;
+    }
+    let why = match unit {
+        unit if unit.is_committed => Capacity::Committed,
+        unit if !unit.is_whole => Capacity::Unrecorded,
+        _ => Capacity::Busy,
+    };
+    if let Some((held, when, free_seconds)) = free(gpu, unit) {
+        let slurm = gpu.attribute(SLURM).or_else(|| window.attribute(SLURM)).is_some();
+        let lost = match when {
+            Free::Always => gpu.lost_idle(),
+            _ => f64::min(gpu.lost_idle(), free_seconds / observed),
+        };
+        return Some(Finding {
+            gpu,
+            action: Action::Use { held, when, slurm, workload: gpu.workload },
+            kind: RecommendationKind::Capacity,
+            why,
+            free_seconds,
+            lost,
+            saving: Saving::part(lost, REUSED),
+        });
+    }
+    part(gpu, unit, window, settings, why)
+}
+
+/// The part of a GPU that its task does not need.
+fn part<'a>(
+    gpu: &'a Gpu,
+    unit: &Unit<'_>,
+    window: &Window,
+    settings: &Settings,
+    why: Capacity,
+) -> Option<Finding<'a>> {
+    let idle = gpu.lost_idle();
+    let peak = gpu.memory_share()?;
+    match gpu.memory_use(window.step_seconds) {
+        Memory::InUse(_) => {}
+        Memory::Pool(_) if idle >= MOSTLY_IDLE => {}
+        _ => return None,
+    }
+    let idle_share = gpu.share(Accounts::idle);
+    let patient = matches!(gpu.workload, Workload::Training | Workload::Batch);
+    let is_burst = idle_share >= if patient { NEARLY_IDLE } else { MOSTLY_IDLE };
+    // A batch job that is never quiet may use engines that utilization does not cover.
+    let is_engine = gpu.workload == Workload::Batch && gpu.quiet_share() < MOSTLY_IDLE;
+    let is_steady = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Steady);
+    let is_small = is_steady
+        && gpu.accounts.observed().level() <= SMALL_UTILIZATION
+        && peak <= SMALL_MEMORY
+        && !matches!(gpu.workload, Workload::Batch | Workload::Interactive);
+    let is_part = is_stage(gpu, unit) || unit.gpus.iter().any(|gpu| needs_repair(gpu));
+    if (!is_burst && !is_small) || is_engine || is_part || !sees_bursts(gpu) {
+        return None;
+    }
+    let lost = if is_burst { idle } else { gpu.lost_underload() };
+    let level = busiest_hour(gpu, window.step_seconds);
+    let (parts, kept, lever) = divide(gpu, peak, level, is_burst)?;
+    let alone = unit.is_returnable() && unit.gpus.len() == 1;
+    (lost >= settings.min_lost).then(|| Finding {
+        gpu,
+        action: Action::Divide { parts, lever, idle: is_burst },
+        kind: if alone { RecommendationKind::Saving } else { RecommendationKind::Capacity },
+        why,
+        free_seconds: gpu.activity.quiet.seconds,
+        lost,
+        saving: Saving::part(f64::min(lost, 1.0 - kept), REUSED),
+    })
+}
+
+/// Whether it may train as one of several: MIG would cut it off from the others, which wait for it. A GPU that is
+/// hardly ever busy does not: waiting for others counts as work.
+fn is_stage(gpu: &Gpu, unit: &Unit<'_>) -> bool {
+    let trains = |other: &Gpu| {
+        other.workload == Workload::Training && other.accounts.observed().level() >= AT_WORK
+    };
+    let is_sibling =
+        |other: &&Gpu| !std::ptr::eq(*other, gpu) && trains(other) && !are_separate(gpu, other);
+    trains(gpu) && unit.gpus.iter().any(is_sibling)
+}
+
+/// Whether a GPU is free for others as a whole: held or not, when, and for how many seconds. Of the time before its
+/// first work and after its last, that in which no GPU of the instance works is the matter of the instance.
+fn free(gpu: &Gpu, unit: &Unit<'_>) -> Option<(bool, Free, f64)> {
+    if let Some(held) = unused(gpu) {
+        return Some((held, Free::Always, gpu.activity.quiet.seconds));
+    }
+    if unit.gpus.len() == 1 && unit.is_whole {
+        return None;
+    }
+    let shared = |of: fn(&Gpu) -> f64| {
+        let others = unit.gpus.iter().filter(|_| unit.is_whole);
+        others.map(|gpu| of(gpu)).reduce(f64::min).unwrap_or(0.0)
+    };
+    let (before, after) = (gpu.activity.before_work, gpu.activity.after_work);
+    let first = before.seconds - shared(|gpu| gpu.activity.before_work.seconds);
+    let last = after.seconds - shared(|gpu| gpu.activity.after_work.seconds);
+    let (all, own) = (before.seconds + after.seconds, first + last);
+    let held = (before.held_seconds + after.held_seconds) / all.max(1.0);
+    let when = match own {
+        own if first >= ONE_END * own => Free::Before,
+        own if last >= ONE_END * own => Free::After,
+        _ => Free::Around,
+    };
+    let least = f64::max(HOUR, MIN_ENDS * gpu.accounts.observed().seconds);
+    (own >= least).then_some((held > HELD, when, own))
+}
+
+/// Whether readings are frequent enough for the pattern, or the load is the same all day.
+pub(crate) fn sees_bursts(gpu: &Gpu) -> bool {
+    let is_mixed = gpu.pattern.is_none_or(|pattern| pattern.kind == PatternKind::Mixed);
+    let interval = gpu.activity.interval_seconds.unwrap_or(f64::INFINITY);
+    interval <= SEES_BURSTS || (!is_mixed && interval <= SEES_LOAD)
+}

@@ -1,0 +1,177 @@
+//! Time in which no GPU of a unit works: periods from the columns, as long in total as the exact times of the GPUs.
+//!
+//! Points of columns are up to 17 minutes long, so the columns show when a unit was quiet, and `activity` shows for
+//! how long. Must not depend on what is recommended.
+
+use phasemeter_policy::{Gpu, Window};
+
+use crate::Unit;
+
+/// Utilization of a point below which nothing runs, as in the contract's `activity`.
+const QUIET: f64 = 0.01;
+
+/// Lengths of stretches of which `activity` has the exact time, in seconds.
+const MINUTE: f64 = 60.0;
+const TEN_MINUTES: f64 = 600.0;
+const HOUR: f64 = 3_600.0;
+
+/// Periods in which no GPU of a unit works.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuietTime {
+    /// (start, end) in seconds since the start of the metered time, each cut to it.
+    pub periods: Vec<(f64, f64)>,
+    /// Metered time, observed or not, in seconds: the window begins up to a step earlier.
+    pub length: f64,
+}
+
+impl QuietTime {
+    /// Of the columns: a point with little work is quiet in part.
+    #[must_use]
+    pub fn of(unit: &Unit<'_>, window: &Window) -> Self {
+        let end = window.end.saturating_sub(window.start) as f64 / 1e9;
+        let metered =
+            |gpu: &&Gpu| gpu.accounts.observed().seconds + gpu.accounts.unobserved.seconds;
+        let length = unit.gpus.iter().map(metered).fold(0.0, f64::max).min(end);
+        let points = unit.gpus.iter().map(|gpu| gpu.utilization.len()).min().unwrap_or(0);
+        let is_quiet = |point: usize| -> bool {
+            unit.gpus.iter().all(|gpu| gpu.utilization.get(point).is_some_and(|at| *at < QUIET))
+        };
+        let busy: Vec<f64> = unit.gpus.iter().map(|gpu| gpu.accounts.busy().level()).collect();
+        // The part of a point in which none works, if each works at its mean level.
+        let part = |point: usize| {
+            let parts = unit.gpus.iter().zip(&busy).map(|(gpu, busy)| {
+                let level = gpu.utilization.get(point).copied().filter(|level| level < busy);
+                level.map_or(0.0, |level| 1.0 - level / busy)
+            });
+            parts.fold(1.0, f64::min)
+        };
+        let (step, lead) = (window.step_seconds, end - length);
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for point in (0..points).filter(|point| is_quiet(*point)) {
+            match runs.last_mut() {
+                Some(run) if run.1 == point => run.1 += 1,
+                _ => runs.push((point, point + 1)),
+            }
+        }
+        let ends = |(from, to): (usize, usize)| {
+            // A point between two periods is quiet at both of its ends.
+            let at = |point: usize, other: Option<usize>| {
+                let is_shared = other.is_some_and(is_quiet);
+                if is_shared { part(point) / 2.0 } else { part(point) }
+            };
+            let before = from.checked_sub(1).map_or(0.0, |point| at(point, point.checked_sub(1)));
+            let after = if to < points { at(to, Some(to + 1)) } else { 0.0 };
+            let from = (from as f64 - before) * step - lead;
+            let to = (to as f64 + after) * step - lead;
+            (from.clamp(0.0, length), to.clamp(0.0, length))
+        };
+        Self { periods: runs.into_iter().map(ends).collect(), length }
+    }
+
+    /// Those of at least this length, and of `min_end` before the first work or after the last. Together they are
+    /// as long as the stretches of a single GPU are, and no longer than those of any of several GPUs.
+    #[must_use]
+    pub fn at_least(&self, unit: &Unit<'_>, min: f64, min_end: f64) -> Vec<(f64, f64)> {
+        let tolerance = f64::min(MINUTE, min / 10.0);
+        // A start and an end occur once; a period in between may be a pause.
+        let is_end = |period: &(f64, f64)| (period.0 <= 0.0) != (period.1 >= self.length);
+        let keep = |period: &&(f64, f64)| {
+            let min = if is_end(period) { min.min(min_end) } else { min };
+            period.1 - period.0 >= min - tolerance
+        };
+        let mut periods: Vec<_> = self.periods.iter().filter(keep).copied().collect();
+        let total: f64 = periods.iter().map(|period| period.1 - period.0).sum();
+        let bounds = unit.gpus.iter().map(|gpu| bounds(gpu, min, min_end));
+        let (least, most) = bounds.fold((0.0, self.length), |sum, gpu| {
+            let least = if unit.gpus.len() == 1 { gpu.0 } else { 0.0 };
+            (least, f64::min(sum.1, gpu.1))
+        });
+        let scale = total.clamp(f64::min(least, most), most) / total.max(f64::MIN_POSITIVE);
+        for period in &mut periods {
+            // An end stays where it is.
+            let length = f64::min((period.1 - period.0) * scale, self.length);
+            if period.1 >= self.length {
+                period.0 = self.length - length;
+            } else {
+                period.1 = period.0 + length;
+            }
+        }
+        periods.retain(|period| period.1 > period.0);
+        periods
+    }
+}
+
+/// The least and the most time of a GPU in stretches without work of at least `min` seconds, and of `min_end` before
+/// its first work and after its last.
+fn bounds(gpu: &Gpu, min: f64, min_end: f64) -> (f64, f64) {
+    let activity = &gpu.activity;
+    let classes = [
+        (0.0, activity.quiet.seconds),
+        (MINUTE, activity.minutes_seconds),
+        (TEN_MINUTES, activity.ten_minutes_seconds),
+        (HOUR, activity.hours_seconds),
+    ];
+    let least = classes.iter().find(|class| class.0 >= min).map_or(0.0, |class| class.1);
+    let most = classes.iter().rfind(|class| class.0 <= min).map_or(0.0, |class| class.1);
+    // Longer ends are among them.
+    let ends = [activity.before_work.seconds, activity.after_work.seconds];
+    let short: f64 = ends.into_iter().filter(|end| (min_end..min).contains(end)).sum();
+    (least + short, most + short)
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::PatternKind;
+    use phasemeter_policy::testing::{gpu, window};
+
+    use super::*;
+
+    fn unit(window: &Window) -> Unit<'_> {
+        let gpus = window.gpus.iter().collect();
+        Unit { gpus, is_whole: true, has_known_size: true, is_committed: false }
+    }
+
+    #[test]
+    fn unit_is_quiet_only_if_all_its_gpus_are() {
+        let from = |from: usize, to: usize| {
+            gpu(
+                PatternKind::Mixed,
+                600,
+                move |second| {
+                    if (from..to).contains(&second) { 0.0 } else { 0.9 }
+                },
+            )
+        };
+        let mut window = window(vec![from(0, 400), from(100, 600)]);
+        let periods = |window: &Window| QuietTime::of(&unit(window), window).periods;
+        assert_eq!(periods(&window), [(100.0, 400.0)]);
+        window.gpus.truncate(1);
+        window.end = window.start + 399_500_000_000;
+        assert_eq!(periods(&window), [(0.0, 399.5)], "none is longer than the window");
+    }
+
+    #[test]
+    fn long_points_have_the_exact_time() {
+        // Points of 512 s, and 40 minutes of work in two hours.
+        let level = |second: usize| if second % 7_200 < 2_400 { 0.9 } else { 0.0 };
+        let window = window(vec![gpu(PatternKind::Mixed, 40 * 7_200, level)]);
+        assert_eq!(window.step_seconds, 512.0);
+        let quiet = QuietTime::of(&unit(&window), &window);
+        let total = |periods: &[(f64, f64)]| periods.iter().map(|it| it.1 - it.0).sum::<f64>();
+        let long = quiet.at_least(&unit(&window), 3_600.0, 1_200.0);
+        assert_eq!(long.len(), 40);
+        assert!((total(&long) - 40.0 * 4_800.0).abs() < 1.0, "{}", total(&long));
+        // Of columns alone, within a minute per period.
+        assert!((total(&quiet.periods) - 40.0 * 4_800.0).abs() < 40.0 * 60.0);
+        assert!(long.iter().all(|period| period.1 <= quiet.length));
+    }
+
+    #[test]
+    fn short_work_in_a_long_point_ends_a_stretch() {
+        // A burst of 3 s every 20 minutes is less than 1% of its point.
+        let level = |second: usize| if second % 1_200 < 3 { 0.9 } else { 0.0 };
+        let window = window(vec![gpu(PatternKind::Idle, 400_000, level)]);
+        let quiet = QuietTime::of(&unit(&window), &window);
+        assert!(quiet.at_least(&unit(&window), 3_600.0, 1_200.0).is_empty());
+    }
+}
