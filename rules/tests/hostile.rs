@@ -18,6 +18,7 @@ use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::host::{Approval, Candidate, Host, Locked, Options};
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::policy::{Policy, Usage};
+use phasemeter_rules::quote::QuoteRequest;
 use support::{header, hostile, patient, wat_files};
 
 /// Evaluates a policy once, on the input of its kind.
@@ -137,6 +138,21 @@ fn concurrent_evaluations_are_deterministic() {
                 scope.spawn(|| (0..3).for_each(|_| assert_eq!(outcome(), first, "{name}")));
             }
         });
+    }
+}
+
+/// Scenario: a pricer loops endlessly if it is queried for an offer.
+/// Guarantee: it is stopped, and its next evaluation, for GPUs in use, is not affected.
+#[test]
+fn pricer_hostile_to_offers_still_answers_for_gpus_in_use() {
+    let policy = host(patient()).load(Candidate::new("offer", hostile("quote-offer"))).unwrap();
+    let quote = |is_offer| {
+        let request = QuoteRequest { is_offer, ..support::request() };
+        policy.quote(&request).unwrap().result
+    };
+    for _ in 0..2 {
+        assert_eq!(quote(true).unwrap_err().kind(), "out_of_fuel");
+        assert!(quote(false).unwrap().is_none());
     }
 }
 

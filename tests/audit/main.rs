@@ -44,6 +44,7 @@ mod fixtures;
 mod fleets;
 mod fuzz_seeds;
 mod hostile;
+mod hostile_pricers;
 mod locations;
 mod metric_logs;
 mod models;

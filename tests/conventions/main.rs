@@ -12,3 +12,4 @@ mod registry;
 #[path = "../registry/model.rs"]
 mod registry_model;
 mod repository;
+mod simulator;

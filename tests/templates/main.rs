@@ -129,8 +129,7 @@ fn templates_produce_identical_recommendations() {
 }
 
 /// Scenario: the pricer of each language and the larger recommender, created by `policy new`.
-/// Guarantee: each produces what its tests expect within the default limits, the pricers the same; there
-/// are no others.
+/// Guarantee: each produces what its tests expect within the default limits, the pricers the same.
 #[test]
 fn pricers_and_example_pass_their_tests() {
     let Some(path) = toolchains::path() else { return };
@@ -138,24 +137,11 @@ fn pricers_and_example_pass_their_tests() {
     let limits = ["--limit", "compile_seconds=600", "--limit", "deadline_ms=600000"];
     let pricer = &["--kind", "pricer"][..];
     let example = &["--example"][..];
-    let each =
-        [("rust", pricer, 2), ("js", pricer, 2), ("python", pricer, 2), ("rust", example, 1)];
-    for (language, options, tests) in each {
+    let pricers = ["rust", "c", "js", "python"].map(|language| (language, pricer, 2)).into_iter();
+    for (language, options, tests) in pricers.chain([("rust", example, 1)]) {
         let template = Template::new(language, options, &scratch, path.clone());
         template.phasemeter(&[&["build", "idle"], &limits[..]].concat());
         let tested = template.phasemeter(&[&["test", "idle"], &limits[..]].concat());
         assert_eq!(tested.matches(": OK\n").count(), tests, "{language}: {tested}");
-    }
-    for (language, options) in [("c", pricer), ("c", example), ("js", example), ("python", example)]
-    {
-        let refused = Command::new(env!("CARGO_BIN_EXE_phasemeter"))
-            .args(["policy", "new", "--lang", language])
-            .args(options)
-            .arg("other")
-            .current_dir(scratch.path())
-            .output()
-            .unwrap();
-        let other = scratch.path().join("other");
-        assert!(!refused.status.success() && !other.exists(), "{language}");
     }
 }

@@ -1,8 +1,9 @@
 //! Overhead of the policy host: evaluation, load, deadline and reload, each beside its budget.
 //!
 //! Times are the median and 99th percentile of many repetitions. `make bench` runs it; with the
-//! argument `ratio`, it compares only the default policies with an empty one. It fails if one is over its
-//! budget.
+//! argument `ratio`, it compares only the default policies with empty ones. It fails if one is over its
+//! budget, or if the stop of an endless loop is. Loads are only printed: the largest policy needs nearly
+//! all of its budget, so that a busy machine exceeds it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -31,14 +32,17 @@ use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine, Store};
 use wit_component::ComponentEncoder;
 
+/// The median delay of a stop, at most.
+const MAX_DELAY: Duration = Duration::from_millis(5);
+
 fn main() -> ExitCode {
     let cache = tempfile::tempdir().unwrap();
     let options = Options { cache: Some(cache.path().to_owned()), ..Options::default() };
     let host = Host::new(options.clone()).unwrap();
     let default_policies = support::default_policies();
-    let is_within = ratio::compare(&host, &default_policies);
+    let mut over_budget = ratio::compare(&host, &default_policies);
     if std::env::args().any(|argument| argument == "ratio") {
-        return end(is_within);
+        return end(&over_budget);
     }
 
     let mirror = support::mirror();
@@ -76,7 +80,11 @@ fn main() -> ExitCode {
     let mut delays: Vec<_> = (0..100)
         .map(|_| spin.recommend(&window).unwrap().usage.time.saturating_sub(deadline))
         .collect();
-    print_line("delay of a stop after its deadline of 20 ms", "5 ms", &mut delays);
+    let stop = "delay of a stop after its deadline of 20 ms";
+    let median = print_line(stop, "5 ms", &mut delays);
+    if median > MAX_DELAY {
+        over_budget.push(format!("{stop}: {median:.1?}, over {MAX_DELAY:?}"));
+    }
 
     let generations = Generations::new(Arc::new(Host::new(options).unwrap()));
     let versions = ['1', '2'].map(|version| {
@@ -91,15 +99,15 @@ fn main() -> ExitCode {
         generations.reload(versions[turn % 2].iter().cloned().map(CandidateSource::from))
     });
     json::compare(&host);
-    end(is_within)
+    end(&over_budget)
 }
 
-/// Fails if a default policy costs more than its budget.
-fn end(is_within: bool) -> ExitCode {
-    if is_within {
+/// Fails if something costs more than its budget.
+fn end(over_budget: &[String]) -> ExitCode {
+    if over_budget.is_empty() {
         return ExitCode::SUCCESS;
     }
-    eprintln!("A default policy is over its budget.");
+    eprintln!("over budget:\n  {}", over_budget.join("\n  "));
     ExitCode::FAILURE
 }
 
@@ -163,9 +171,12 @@ fn time_each<T>(times: usize, mut operation: impl FnMut() -> T) -> Vec<Duration>
         .collect()
 }
 
-fn print_line(name: &str, budget: &str, took: &mut [Duration]) {
-    let [p50, p99] = percentiles(took).map(|time| format!("{time:.1?}"));
+/// Returns the median.
+fn print_line(name: &str, budget: &str, took: &mut [Duration]) -> Duration {
+    let times = percentiles(took);
+    let [p50, p99] = times.map(|time| format!("{time:.1?}"));
     println!("{name:44} {p50:>10} {p99:>10}   {budget}");
+    times[0]
 }
 
 /// The median and the 99th percentile.

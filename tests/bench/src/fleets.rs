@@ -8,14 +8,12 @@ use crate::paths::Paths;
 /// Fleets. The numbers are seeds.
 const FLEETS: u64 = 1_000;
 
-/// Audits and replays all fleets, and prints the table.
+/// Audits and replays all fleets, and prints the table. A bound that does not hold is an error.
 pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     let (program, dir) = (paths.phasemeter(), paths.file(""));
     let score = simulate(Audit { program: &program, dir: &dir }, 0..FLEETS, &|_, _| {})?;
     println!("Recommendations of the default policies for random fleets\n");
     println!("{score}");
     let broken = score.broken_bounds();
-    println!("bounds that do not hold: {}", if broken.is_empty() { "none" } else { "" });
-    broken.iter().for_each(|bound| println!("  {bound}"));
-    Ok(())
+    if broken.is_empty() { Ok(()) } else { Err(BenchError::Bounds(broken)) }
 }

@@ -115,6 +115,8 @@ enum BenchError {
     Fleet(#[from] phasemeter_fleets::AuditError),
     #[error("unexpected report: {0}")]
     Report(#[from] serde_json::Error),
+    #[error("bounds that do not hold:\n  {}", .0.join("\n  "))]
+    Bounds(Vec<String>),
     #[error("the gateway did not forward what it received")]
     Forwarding,
     #[error("the core rejected a valid reading")]

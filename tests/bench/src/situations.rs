@@ -5,7 +5,7 @@ use phasemeter_situations::{Audit, Matrix, Report, Situations, compare};
 use crate::BenchError;
 use crate::paths::Paths;
 
-/// Audits all situations and prints the table.
+/// Audits all situations and prints the table. A bound that does not hold is an error.
 pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     let (program, dir) = (paths.phasemeter(), paths.file(""));
     let audit = Audit { program: &program, dir: &dir };
@@ -18,7 +18,5 @@ pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     println!("Recommendations of the default policies in tests/situations\n");
     println!("{matrix}");
     let broken = matrix.broken_bounds();
-    println!("bounds that do not hold: {}", if broken.is_empty() { "none" } else { "" });
-    broken.iter().for_each(|bound| println!("  {bound}"));
-    Ok(())
+    if broken.is_empty() { Ok(()) } else { Err(BenchError::Bounds(broken)) }
 }

@@ -34,10 +34,10 @@ pub(crate) enum Action {
     /// Follows the load of each hour.
     Autoscale,
     Smaller(&'static Offer),
-    /// The same GPUs with a smaller host, at these dollars per GPU-hour.
-    SmallerHost(f64),
-    /// An instance with fewer GPUs, at these dollars per hour.
-    FewerGpus(f64),
+    /// The same GPUs with a smaller host.
+    SmallerHost(&'static Offer),
+    /// An instance with fewer GPUs.
+    FewerGpus(&'static Offer),
     /// Another GPU with memory for larger batches.
     MoreMemory(&'static Offer),
     /// Saves and evaluates in the background.
@@ -48,8 +48,8 @@ pub(crate) enum Action {
     /// Formats with this speedup.
     Arithmetic(f64),
     Spot,
-    /// Another price, in dollars per GPU-hour.
-    Move(f64),
+    /// The same GPUs elsewhere.
+    Move(&'static Offer),
 }
 
 /// Waste that an action reduces.
@@ -90,8 +90,8 @@ impl Action {
             "sizing.balance" => Self::Balance,
             "sizing.replicas" => Self::Replicas(count("replicas.needed")?),
             "sizing.smaller" => Self::Smaller(named_offer(&it.action)?),
-            "sizing.host" => Self::SmallerHost(evidence("other.price")?),
-            "sharing.resize" => Self::FewerGpus(evidence("other.price")?),
+            "sizing.host" => Self::SmallerHost(it.place()?),
+            "sharing.resize" => Self::FewerGpus(it.place()?),
             "sizing.larger" => Self::MoreMemory(named_offer(&it.action)?),
             "gaps.checkpoints" => Self::ShorterPauses,
             "gaps.restarts" => Self::FewerRestarts,
@@ -100,7 +100,7 @@ impl Action {
                 Self::Arithmetic(evidence("peak.speedup")?)
             }
             "rate.spot" => Self::Spot,
-            "rate.region" | "rate.provider" => Self::Move(evidence("alternative.price")?),
+            "rate.region" | "rate.provider" => Self::Move(it.place()?),
             _ => return None,
         })
     }
@@ -161,8 +161,18 @@ impl Action {
         let as_many = offers.iter().copied().filter(|offer| offer.gpus == own.gpus);
         all.extend(as_many.filter(|offer| !same(offer)).map(Self::Smaller));
         let fewer = offers.iter().filter(|offer| same(offer) && offer.gpus < own.gpus);
-        all.extend(fewer.map(|offer| Self::FewerGpus(offer.price * offer.gpus as f64)));
+        all.extend(fewer.copied().map(Self::FewerGpus));
         all
+    }
+}
+
+impl Recommendation {
+    /// Where its remediation moves the work: an entry of the price book, whose price the policy does not decide.
+    fn place(&self) -> Option<&'static Offer> {
+        let parameters = &self.remediation.as_ref()?.parameters;
+        let [provider, region, instance_type] =
+            ["provider", "region", "instance_type"].map(|name| parameters.get(name));
+        offer::at(provider?, region?, instance_type?)
     }
 }
 
@@ -178,9 +188,7 @@ fn named_offer(text: &str) -> Option<&'static Offer> {
     let (inside, _) = after.split_once(')')?;
     let (instance_type, place) = inside.split_once(", ")?;
     let (provider, region) = place.split_once(' ')?;
-    offer::all().iter().find(|offer| {
-        offer.instance_type == instance_type && offer.provider == provider && offer.region == region
-    })
+    offer::at(provider, region, instance_type)
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use crate::report::{Fractions, Recommendation, Report, ReportedGpu};
 pub(crate) struct Case {
     pub(crate) code: String,
     pub(crate) promised: Fractions,
+    /// The expected saving in dollars.
+    pub(crate) expected_usd: f64,
     pub(crate) confidence: f64,
     /// The saved share of the bill of its GPUs.
     pub(crate) truth: f64,
@@ -27,8 +29,8 @@ pub(crate) struct Case {
 pub(crate) struct Replayed {
     pub(crate) workload: &'static str,
     pub(crate) cases: Vec<Case>,
-    /// Codes without an action that can be simulated.
-    pub(crate) ignored: Vec<String>,
+    /// Codes without an action that can be simulated, and their expected savings in dollars.
+    pub(crate) ignored: Vec<(String, f64)>,
     /// Dollars that could be saved by better use, and those that the recommendations save.
     pub(crate) recoverable: f64,
     pub(crate) addressed: f64,
@@ -45,7 +47,8 @@ impl Replayed {
                 continue;
             }
             let Some(action) = Action::of(it) else {
-                ignored.push(it.code.clone());
+                let cost = it.cost(&report.gpus);
+                ignored.push((it.code.clone(), it.saving_fraction.expected * cost));
                 continue;
             };
             let gpus: Vec<_> = (0..fleet.traces.len()).filter(|gpu| it.is_for(*gpu)).collect();
@@ -79,17 +82,27 @@ impl Recommendation {
     fn is_for(&self, gpu: usize) -> bool {
         self.gpus.contains(&uuid(gpu))
     }
+
+    /// The GPUs that it is for.
+    fn own<'a>(&'a self, gpus: &'a [ReportedGpu]) -> impl Iterator<Item = &'a ReportedGpu> {
+        gpus.iter().filter(|gpu| self.gpus.contains(&gpu.id))
+    }
+
+    /// Their bill in dollars.
+    fn cost(&self, gpus: &[ReportedGpu]) -> f64 {
+        self.own(gpus).map(ReportedGpu::cost).sum()
+    }
 }
 
 impl Case {
     fn new(it: &Recommendation, truth: f64, gpus: &[ReportedGpu]) -> Self {
-        let own = gpus.iter().filter(|gpu| it.gpus.contains(&gpu.id));
-        let cost: f64 = own.clone().map(ReportedGpu::cost).sum();
-        let waste: f64 = own.map(|gpu| gpu.waste(&it.target)).sum();
+        let cost = it.cost(gpus);
+        let waste: f64 = it.own(gpus).map(|gpu| gpu.waste(&it.target)).sum();
         let width = it.saving_fraction.high - it.saving_fraction.low;
         Self {
             code: it.code.clone(),
             promised: it.saving_fraction,
+            expected_usd: it.saving_fraction.expected * cost,
             confidence: it.confidence,
             truth,
             width: width * cost / waste.max(0.001 * cost),

@@ -99,6 +99,13 @@ pub(crate) fn all() -> &'static [Offer] {
     &OFFERS
 }
 
+/// The offer of an instance type in a region.
+pub(crate) fn at(provider: &str, region: &str, instance_type: &str) -> Option<&'static Offer> {
+    OFFERS.iter().find(|offer| {
+        offer.instance_type == instance_type && offer.provider == provider && offer.region == region
+    })
+}
+
 /// An instance type with one GPU, or with several.
 pub(crate) fn choose(several: bool, index: f64) -> Option<&'static Offer> {
     let types = if several { &SEVERAL[..] } else { &SINGLE };

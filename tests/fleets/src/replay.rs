@@ -34,10 +34,10 @@ impl Fleet {
             Action::Share(parts) => self.shared(gpus, parts),
             Action::Faster(faster) => working(self.with_input(faster)),
             Action::Spot => alike(self.on_spot()),
-            Action::Move(price) => alike(self.moved(price)),
+            Action::Move(offer) => alike(self.moved(offer.price)),
             Action::Smaller(offer) => alike(self.on_smaller(offer)),
-            Action::SmallerHost(price) => alike(self.on_smaller_host(price)),
-            Action::FewerGpus(hourly) => self.on_fewer_gpus(hourly, gpus),
+            Action::SmallerHost(offer) => alike(self.on_smaller_host(offer.price)),
+            Action::FewerGpus(offer) => self.on_fewer_gpus(offer.price * offer.gpus as f64, gpus),
             Action::MoreMemory(offer) => alike(self.with_more_memory(offer)),
             Action::Prepare
             | Action::LargerBatch

@@ -31,6 +31,13 @@ pub(crate) struct Recommendation {
     pub(crate) gpus: Vec<String>,
     pub(crate) evidence: BTreeMap<String, Evidence>,
     pub(crate) saving_fraction: Fractions,
+    pub(crate) remediation: Option<Remediation>,
+}
+
+/// The same action for automation.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Remediation {
+    pub(crate) parameters: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

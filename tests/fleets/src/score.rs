@@ -15,6 +15,8 @@ const MIN_INSIDE: f64 = 0.8;
 const MAX_WIDTH: f64 = 0.6;
 /// Share of the recoverable waste that recommendations recover, at least.
 const MIN_ADDRESSED: f64 = 0.6;
+/// Share of the expected savings whose action cannot be simulated, at most.
+const MAX_UNSIMULATED: f64 = 0.1;
 /// Difference between confidence and hit rate, at most, and the fewest cases of a tenth.
 const MAX_OFF: f64 = 0.15;
 const MIN_CASES: usize = 30;
@@ -96,6 +98,15 @@ impl Score {
         fleets.map(|fleet| fleet.addressed).sum::<f64>() / recoverable.max(f64::MIN_POSITIVE)
     }
 
+    /// Expected dollars of recommendations that cannot be simulated, relative to those of all.
+    fn unsimulated(&self) -> f64 {
+        let ignored = self.0.iter().flat_map(|fleet| &fleet.ignored);
+        let ignored = ignored.fold(0.0, |sum, (_, usd)| sum + usd);
+        let cases = self.0.iter().flat_map(|fleet| &fleet.cases);
+        let all = ignored + cases.map(|case| case.expected_usd).sum::<f64>();
+        ignored / all.max(f64::MIN_POSITIVE)
+    }
+
     /// The bounds that do not hold, with their figures. Empty if all do.
     #[must_use]
     pub fn broken_bounds(&self) -> Vec<String> {
@@ -111,6 +122,10 @@ impl Score {
         let addressed = self.addressed(None);
         if addressed < MIN_ADDRESSED {
             broken.push(format!("{:.1}% of recoverable waste is addressed", 100.0 * addressed));
+        }
+        let unsimulated = self.unsimulated();
+        if unsimulated > MAX_UNSIMULATED {
+            broken.push(format!("{:.1}% of savings are not simulated", percent(unsimulated)));
         }
         for (tenth, means) in self.tenths() {
             let off = (means.hit - means.confidence).abs();
@@ -164,6 +179,7 @@ impl Display for Score {
             ("true saving inside [low, high]", all.inside, ">=", MIN_INSIDE),
             ("mean width, of the waste of the category", width, "<=", MAX_WIDTH),
             ("recoverable waste addressed", self.addressed(None), ">=", MIN_ADDRESSED),
+            ("expected savings not simulated", self.unsimulated(), "<=", MAX_UNSIMULATED),
         ];
         for (name, value, sign, bound) in bounds {
             writeln!(f, "{name:52}{:>8.1}{sign:>4}{:>4.0}", percent(value), percent(bound))?;
@@ -189,11 +205,17 @@ impl Display for Score {
             row(f, code, &Means::of(cases))?;
         }
         row(f, "all", &all)?;
-        let ignored: Vec<_> = self.0.iter().flat_map(|fleet| &fleet.ignored).collect();
-        if !ignored.is_empty() {
-            writeln!(f, "\nnot simulated: {} ({ignored:?})", ignored.len())?;
+        let mut ignored: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
+        for (code, usd) in self.0.iter().flat_map(|fleet| &fleet.ignored) {
+            let (count, sum) = ignored.entry(code).or_default();
+            (*count, *sum) = (*count + 1, *sum + usd);
         }
-        Ok(())
+        if !ignored.is_empty() {
+            writeln!(f, "\n{:22}{:>7}{:>8}", "not simulated", "cases", "USD")?;
+        }
+        ignored
+            .iter()
+            .try_for_each(|(code, (count, usd))| writeln!(f, "{code:22}{count:>7}{usd:>8.0}"))
     }
 }
 
@@ -206,6 +228,7 @@ mod tests {
         let case = |truth: &f64| Case {
             code: "test".to_owned(),
             promised: Fractions { low: 0.1, expected: 0.2, high: 0.3 },
+            expected_usd: 2.0,
             confidence,
             truth: *truth,
             width: 0.5,
@@ -232,5 +255,11 @@ mod tests {
         assert_eq!(score(24, 5, 0.2), Vec::<String>::new(), "too few cases");
         let lost = Replayed { addressed: 5.0, ..fleet(&[0.2], 0.9) };
         assert_eq!(Score(vec![lost]).broken_bounds(), ["50.0% of recoverable waste is addressed"]);
+        let with = |usd| {
+            let ignored = vec![("test.other".to_owned(), usd)];
+            Score(vec![Replayed { ignored, ..fleet(&[0.2; 9], 0.9) }]).broken_bounds()
+        };
+        assert_eq!(with(2.0), Vec::<String>::new());
+        assert_eq!(with(4.5), ["20.0% of savings are not simulated"]);
     }
 }

@@ -45,21 +45,35 @@ impl Matrix {
 const MIN_ADVISED: f64 = 0.75;
 const MIN_ADVISED_OF_KIND: f64 = 0.5;
 
+/// Minimum share of expected needs that are named.
+const MIN_NAMED: f64 = 0.75;
+
 impl Matrix {
-    /// What does not hold: no recommendation or promise is wrong, and most expected ones are given.
+    /// What does not hold: no recommendation or promise is wrong or unlisted, most expected recommendations are
+    /// given, and most expected needs named.
     #[must_use]
     pub fn broken_bounds(&self) -> Vec<String> {
         let kinds = KINDS.map(|kind| (Some(kind), MIN_ADVISED_OF_KIND));
         let rows = kinds.into_iter().chain([(None, MIN_ADVISED)]);
-        let broken = rows.flat_map(|(kind, min)| {
-            let (_, [expected, advised, .., wrong, _]) = self.row(kind);
+        let mut broken = Vec::new();
+        for (kind, min) in rows {
+            let (_, [expected, advised, _, needs, named, _, wrong, unlisted]) = self.row(kind);
             let name = kind.unwrap_or("all");
-            let missed = (advised as f64) < min * expected as f64;
-            let missed = missed.then(|| format!("{name}: {advised} of {expected} advised"));
-            let wrong = (kind.is_some() && wrong > 0).then(|| format!("{name}: {wrong} wrong"));
-            missed.into_iter().chain(wrong)
-        });
-        broken.collect()
+            let is_below = |part: usize, min: f64, all: usize| (part as f64) < min * all as f64;
+            if is_below(advised, min, expected) {
+                broken.push(format!("{name}: {advised} of {expected} advised"));
+            }
+            if kind.is_none() && is_below(named, MIN_NAMED, needs) {
+                broken.push(format!("{name}: {named} of {needs} needs named"));
+            }
+            if kind.is_some() && wrong > 0 {
+                broken.push(format!("{name}: {wrong} wrong"));
+            }
+            if kind.is_some() && unlisted > 0 {
+                broken.push(format!("{name}: {unlisted} unlisted"));
+            }
+        }
+        broken
     }
 }
 

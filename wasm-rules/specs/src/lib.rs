@@ -3,9 +3,9 @@
 //!
 //! Must not depend on the policies.
 
-mod fault;
 mod hang;
 mod hardware;
+mod impairment;
 mod link;
 mod quiet;
 mod straggler;
@@ -14,9 +14,9 @@ mod unit;
 
 use phasemeter_policy::same_model;
 
-pub use fault::{has_fault, is_lost, misses_one, needs_repair};
 pub use hang::{hangs, hung_seconds};
 pub use hardware::{hardware_xids, has_defect, memory_errors, narrow_link};
+pub use impairment::{is_impaired, is_lost, misses_one, needs_repair};
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
 pub use quiet::QuietTime;
 pub use straggler::{Lag, fastest_clock, is_behind, lag, sibling_temperature};

@@ -60,7 +60,7 @@ pub struct NewArgs {
 pub enum NewKind {
     /// Recommends how to reduce waste.
     Recommender,
-    /// Prices GPU-hours: in Rust, JavaScript or Python.
+    /// Prices GPU-hours.
     Pricer,
 }
 

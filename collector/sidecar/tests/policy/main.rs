@@ -6,6 +6,7 @@
     reason = "a failed test may panic"
 )]
 
+mod new;
 mod project;
 mod signing;
 #[path = "../../../../rules/tests/support/mod.rs"]

@@ -7,6 +7,9 @@ use phasemeter_policy::{Accounts, Gpu, Window, Workload};
 
 use crate::holes::Holes;
 
+/// Points of a column per cycle, from which both of its halves are seen. Two are the fewest that show both.
+const POINTS_PER_CYCLE: f64 = 2.0;
+
 /// Share of the time of pauses in which a process holds the GPU, from which it does, and up to which it does not.
 /// Assumptions.
 const HELD: f64 = 0.8;
@@ -95,7 +98,7 @@ fn is_crash_loop(gpu: &Gpu, holes: &Holes, step_seconds: f64) -> bool {
     });
     let cycle = seconds / holes.count;
     // Points that are longer than a cycle are means of work and pauses.
-    let is_seen = 2.0 * step_seconds <= cycle;
+    let is_seen = POINTS_PER_CYCLE * step_seconds <= cycle;
     is_seen && cycle <= CRASH_PERIOD && work <= 0.5 * gpu.accounts.observed().effective_seconds
 }
 

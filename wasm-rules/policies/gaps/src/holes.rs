@@ -50,7 +50,7 @@ impl Holes {
         let interval = activity.interval_seconds?;
         let exact = activity.pauses;
         let found = if exact.count > 0 && exact.quiet.seconds >= EXACT * between {
-            let longest = exact.longest_seconds - 2.0 * interval;
+            let longest = exact.longest_seconds - interval - interval;
             Self {
                 count: f64::from(exact.count),
                 seconds: exact.quiet.seconds,

@@ -56,7 +56,7 @@ fn warn(gpu: &Gpu, window: &Window) -> Option<Recommendation> {
         &others.len().to_string(),
         " others of this model ",
         &percent(mean),
-        ": if they serve the same, requests wait for one replica while the others have room.",
+        ": if they serve the same, requests wait for one replica while the others have capacity left.",
         &celsius,
     ];
     Some(Recommendation {

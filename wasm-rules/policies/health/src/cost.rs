@@ -1,4 +1,4 @@
-//! What a risk costs, and who can repair it. Must not depend on the kinds of risks.
+//! What a risk costs, and how its machine is repaired. Must not depend on the kinds of risks.
 
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{Gpu, Plan};
@@ -22,7 +22,7 @@ pub(crate) fn so_far(lost: &[(&Gpu, f64)]) -> String {
 /// `; the other 7 GPUs probably wait for it 38% of their time, about $10.45 per hour and $104.50 so far`; `share` is absent if it is
 /// unknown.
 pub(crate) fn while_waiting(others: &[&Gpu], share: Option<f64>) -> String {
-    let who = match others.len() {
+    let subject = match others.len() {
         0 => return String::new(),
         1 => "; the other GPU probably waits for it".to_owned(),
         count => ["; the other ", &count.to_string(), " GPUs probably wait for it"].concat(),
@@ -30,7 +30,7 @@ pub(crate) fn while_waiting(others: &[&Gpu], share: Option<f64>) -> String {
     let prices = others.iter().filter_map(|gpu| gpu.price.as_ref());
     let rate: u64 = prices.map(|price| price.nano_usd_per_gpu_hour).sum();
     let bill: u64 = others.iter().map(|gpu| gpu.bill()).sum();
-    let Some(share) = share else { return who };
+    let Some(share) = share else { return subject };
     let whose = if others.len() == 1 { " of its time" } else { " of their time" };
     let cost = match rate {
         0 => String::new(),
@@ -39,14 +39,14 @@ pub(crate) fn while_waiting(others: &[&Gpu], share: Option<f64>) -> String {
             [", about ", &*per_hour, " per hour and ", &so_far, " so far"].concat()
         }
     };
-    [&*who, " ", &percent(share), whose, &cost].concat()
+    [&*subject, " ", &percent(share), whose, &cost].concat()
 }
 
 fn hours(seconds: f64) -> f64 {
     seconds / SECONDS_PER_HOUR
 }
 
-/// Who repairs a machine.
+/// How a machine is repaired.
 pub(crate) enum Owner<'a> {
     /// A cloud provider, of this name.
     Provider(&'a str),

@@ -3,6 +3,10 @@
 use phasemeter_policy::Window;
 use phasemeter_specs::{QuietTime, Unit};
 
+/// Difference of instants, as a share of the length, up to which they are the same: the first and the last reading
+/// may be of another second than those of other GPUs. An assumption.
+const NEAR: f64 = 0.001;
+
 /// Share of the time without work in which a process holds the GPUs, from which one does. An assumption.
 const HELD: f64 = 0.5;
 
@@ -63,13 +67,13 @@ impl Idle {
         // GPUs that are held for equally long are held by one job; others may be one after another.
         let (least, most) = (held().fold(time.length, f64::min), held().fold(0.0, f64::max));
         let any_held = if most - least <= TOGETHER * most { most } else { held().sum() };
-        let least_quiet = quiet().fold(time.length, f64::min);
+        let common_quiet = quiet().fold(time.length, f64::min);
         let share = |seconds: f64| if time.length > 0.0 { seconds / time.length } else { 0.0 };
         Self {
             periods: time.at_least(unit, min_seconds, MIN_END_SECONDS),
             all: time.at_least(unit, MIN_SECONDS, MIN_SECONDS),
-            free: share(f64::max(least_quiet - any_held, 0.0)),
-            quiet: share(least_quiet),
+            free: share(f64::max(common_quiet - any_held, 0.0)),
+            quiet: share(common_quiet),
             below: share(below.fold(time.length, f64::min)),
             held_seconds: most,
             is_held: held().sum::<f64>() > HELD * quiet().sum::<f64>(),
@@ -108,8 +112,7 @@ impl Idle {
     }
 
     pub(crate) fn when(&self) -> When {
-        // The first and the last reading may be of another second than those of other GPUs.
-        let near = |a: f64, b: f64| (a - b).abs() <= 0.001 * self.length;
+        let near = |a: f64, b: f64| (a - b).abs() <= NEAR * self.length;
         match self.periods.as_slice() {
             [all] if near(all.0, 0.0) && near(all.1, self.length) => When::Always,
             [first] if near(first.0, 0.0) => When::Before,

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saves_more_is_recommended() {
+    fn larger_saving_is_recommended() {
         // Works from 1:00 to 4:30 every day, so a schedule stops 20 of the 20.5 idle hours.
         let nightly = gpu(PatternKind::Mixed, 8 * 24 * HOUR, |second| {
             f64::from(u8::from((2..9).contains(&(second / (HOUR / 2) % 48))))

@@ -10,7 +10,7 @@ use phasemeter_policy::{
 };
 
 use crate::Settings;
-use crate::load::is_steady;
+use crate::pattern::is_steady;
 
 /// Share of the waste that balanced stages recover: low, expected, high. An assumption.
 const BALANCED: [f64; 3] = [0.0, 0.25, 0.5];

@@ -6,7 +6,7 @@ use phasemeter_policy::column::quantile;
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Window, Workload, same_model};
 use phasemeter_specs::{Architecture, Model, Unit, carries_exchange};
 
-use crate::load::is_steady;
+use crate::pattern::is_steady;
 use crate::profile::Profile;
 use crate::{Settings, serves};
 
@@ -49,7 +49,7 @@ impl<'a, 'b> Current<'a, 'b> {
     }
 
     /// A GPU of a session: a person works on it, or it is of unknown kind and works now and then.
-    pub(crate) fn of_session(
+    pub(crate) fn session(
         unit: &'b Unit<'a>,
         observed: &[&Gpu],
         window: &'a Window,

@@ -14,12 +14,13 @@ mod load;
 mod other_gpu;
 mod other_gpu_price;
 mod other_gpu_text;
+mod pattern;
 mod profile;
 mod requests;
 mod services;
 
 use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Response, Window, Workload};
-use phasemeter_specs::{has_fault, misses_one, units};
+use phasemeter_specs::{is_impaired, misses_one, units};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to underload.
@@ -51,8 +52,8 @@ impl Policy for Sizing {
 
 impl Recommender for Sizing {
     fn recommend(settings: &Settings, window: &Window) -> Response {
-        // What a faulty GPU does is not its usual work, nor is that of those that carry its load.
-        let is_usual = |gpu: &&Gpu| !has_fault(gpu, window) && !misses_one(gpu, window);
+        // What an impaired GPU does is not its usual work, nor is that of those that carry its load.
+        let is_usual = |gpu: &&Gpu| !is_impaired(gpu, window) && !misses_one(gpu, window);
         let observed = window.observed_gpus(settings.min_seconds);
         let observed: Vec<_> = observed.into_iter().filter(is_usual).collect();
         let units = units(window);
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn faulty_gpus_and_those_that_miss_one_get_no_more_work() {
+    fn impaired_gpus_and_those_that_miss_one_get_no_more_work() {
         let hot = || {
             let mut hot = with_memory(steady(3_600, 0.5), 33.0);
             hot.sensors.throttling =

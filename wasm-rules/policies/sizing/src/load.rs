@@ -4,15 +4,15 @@
 
 use std::mem::discriminant;
 
-use phasemeter_policy::column::percentile;
 use phasemeter_policy::format::{gib, percent, subject};
 use phasemeter_policy::{
-    Accounts, Effort, Evidence, Gpu, Memory, PatternKind, Recommendation, Saving, Target, Window,
-    Workload, evidence, groups,
+    Accounts, Effort, Evidence, Gpu, Memory, Recommendation, Saving, Target, Window, Workload,
+    evidence, groups,
 };
 
 use crate::Settings;
 use crate::balance::waits_for_others;
+use crate::pattern::is_steady;
 
 /// Share of the waste that a larger batch saves: expected, and at most, before each doubling halves it; and the
 /// share of the time with work. Assumptions; the last is a doubling of the load.
@@ -29,16 +29,6 @@ const SURE_OVERLAP: f64 = 0.6;
 const SURE_BATCH: f64 = 0.55;
 const SURE_TRIAL: f64 = 0.25;
 
-/// Share of the time without work in stretches of minutes from which a job works in stages. An assumption.
-const IN_STAGES: f64 = 0.9;
-
-/// Longest interval between readings at which a quiet minute and a wait look different, in seconds. An
-/// assumption.
-const SEES_STEPS: f64 = 10.0;
-
-/// Utilization from which a GPU works, as the phases define it.
-const WORKS: f64 = 0.1;
-
 /// Difference of levels up to which GPUs get one recommendation. An assumption.
 const SIMILAR: f64 = 0.1;
 
@@ -53,11 +43,6 @@ const MEMORY_FULL: f64 = 0.85;
 
 /// Memory that a larger batch may use; the rest is fragmented.
 const MAX_BATCH_MEMORY: f64 = 0.95;
-
-/// Difference between the 10th and the 90th percentile of a steady load, and the fewest points that show
-/// it.
-const STEADY: f64 = 0.3;
-const MIN_POINTS: usize = 60;
 
 /// An action for one GPU.
 struct Finding<'a> {
@@ -99,11 +84,6 @@ pub(crate) fn recommend(
     groups(findings, similar).iter().filter_map(|group| recommend_for(group)).collect()
 }
 
-/// Whether the load is steady, as far as it works.
-pub(crate) fn is_steady(gpu: &Gpu) -> bool {
-    gpu.pattern.is_some_and(|it| it.kind == PatternKind::Steady) || works_steadily(gpu)
-}
-
 /// Shares of the bill that a batch doubled so often saves: expected, and at most. Each doubling halves the
 /// overhead of a step, at the cost of some more samples, and at most doubles the load.
 pub(crate) fn saved_by_batch(gpu: &Gpu, doublings: i32) -> (f64, f64) {
@@ -111,20 +91,6 @@ pub(crate) fn saved_by_batch(gpu: &Gpu, doublings: i32) -> (f64, f64) {
     let left = 0.5_f64.powi(doublings);
     let most = f64::min(BATCH_MOST * lost * (1.0 - left), DOUBLED * gpu.share(Accounts::busy));
     (f64::min(BATCH_EXPECTED * lost, most), most)
-}
-
-/// Whether a training job has a steady load while it works, with idle time before or after it.
-fn works_steadily(gpu: &Gpu) -> bool {
-    let activity = &gpu.activity;
-    let is_quiet_for_minutes = activity.minutes_seconds >= IN_STAGES * activity.quiet.seconds;
-    let sees_steps = activity.interval_seconds.is_some_and(|interval| interval <= SEES_STEPS);
-    let trains = gpu.workload == Workload::Training && !gpu.is_bouncing();
-    if !trains || !is_quiet_for_minutes || !sees_steps {
-        return false;
-    }
-    let busy: Vec<_> = gpu.utilization.iter().copied().filter(|level| *level >= WORKS).collect();
-    let spread = percentile(&busy, 90).zip(percentile(&busy, 10)).map(|(high, low)| high - low);
-    busy.len() >= MIN_POINTS && spread.is_some_and(|spread| spread <= STEADY)
 }
 
 /// How often a batch can be doubled: about half of the memory in use grows with it.

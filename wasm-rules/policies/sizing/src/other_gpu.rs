@@ -96,7 +96,7 @@ pub(crate) fn choose<'a>(
 ) -> (Vec<Finding<'a>>, Vec<Question<'a>>) {
     let (mut findings, mut questions) = (Vec::new(), Vec::new());
     for unit in units {
-        if let Some(session) = Current::of_session(unit, observed, window, settings) {
+        if let Some(session) = Current::session(unit, observed, window, settings) {
             findings.extend(session.for_session());
             continue;
         }

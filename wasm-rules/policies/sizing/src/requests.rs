@@ -12,7 +12,7 @@ use phasemeter_policy::{
 };
 use phasemeter_specs::Unit;
 
-use crate::load::is_steady;
+use crate::pattern::is_steady;
 use crate::{Settings, serves};
 
 /// Confidence in batched requests, and in more of them for a full GPU at low power. Assumptions.

@@ -298,7 +298,7 @@ typedef struct exports_phasemeter_policy_recommender_sensors_t {
   recommender_policy_option_f64_t   max_temperature_celsius;
   // Power in watts while utilization was at least 10%.
   exports_phasemeter_policy_recommender_option_percentiles_t   busy_power;
-  // Memory in use in bytes, over the whole run.
+  // Memory in use in bytes, of the points of the column `memory`.
   exports_phasemeter_policy_recommender_option_percentiles_t   memory_in_use;
   // Mean share of the SMs with work while utilization was at least 10%: 0–1.
   recommender_policy_option_f64_t   sm_activity;
@@ -495,8 +495,9 @@ typedef struct exports_phasemeter_policy_recommender_window_t {
   // Values that few windows have, by name in byte order: `work.UNIT` is work completed by
   // several GPUs together.
   recommender_policy_list_tuple2_string_f64_t   metrics;
-  // Prices of instances at the providers and in the regions of the prices paid, to compare with:
-  // at most 64. The policy guide tells which. Empty if no provider is known.
+  // Prices of instances to compare with, at most 64: the instance types paid for; the same models in
+  // another region and at other providers; and others at the providers and in the regions of the
+  // prices paid. The policy guide describes which. Empty if no provider is known.
   exports_phasemeter_policy_recommender_list_offer_t   offers;
   // Recommendations of earlier windows, oldest first: at most 64. Empty in an audit.
   exports_phasemeter_policy_recommender_list_previous_t   previous;

@@ -54,6 +54,9 @@ fn recommend(settings: &Settings, gpu: &Gpu, window: &Window) -> Option<Recommen
     let price = gpu.price.as_ref().filter(|price| {
         !price.estimated && matches!(price.plan, None | Some(Plan::OnDemand))
     })?;
+    // Instances are given back whole: moving one GPU's work from a larger one saves nothing.
+    let own = |offer: &&Offer| offer.price.instance_type == price.instance_type;
+    window.offers_beside(price).find(own).filter(|own| own.gpus == 1)?;
     let fits = |offer: &&Offer| {
         offer.gpus == 1
             && offer.memory_bytes.is_some_and(|bytes| memory <= MAX_MEMORY * bytes as f64)
@@ -97,21 +100,31 @@ phasemeter_policy::recommender!(Mine);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phasemeter_policy::testing::{steady, window, with_memory, with_offers};
+    use phasemeter_policy::testing::{price, steady, window, with_memory, with_offers};
 
-    fn codes(gpus: Vec<Gpu>) -> Vec<String> {
-        let found = Mine::recommend(&Settings::default(), &with_offers(window(gpus)));
+    fn actions(gpu: Gpu, gpus_of_instance: u32) -> Vec<String> {
+        let mut window = with_offers(window(vec![gpu]));
+        let own = price().instance_type;
+        for offer in window.offers.iter_mut().filter(|offer| offer.price.instance_type == own) {
+            offer.gpus = gpus_of_instance;
+        }
+        let found = Mine::recommend(&Settings::default(), &window);
         found.recommendations.into_iter().map(|one| one.action).collect()
     }
 
     #[test]
     fn cheapest_offer_that_fits_is_recommended() {
-        assert!(codes(vec![with_memory(steady(3_600, 0.2), 12.0)])[0].contains("NVIDIA L4 (g6.xlarge)"));
-        assert!(codes(vec![with_memory(steady(3_600, 0.2), 30.0)])[0].contains("NVIDIA L40S"));
-        assert!(codes(vec![with_memory(steady(3_600, 0.2), 70.0)]).is_empty());
-        assert!(codes(vec![with_memory(steady(3_600, 0.8), 12.0)]).is_empty());
+        let of = |load, gib| with_memory(steady(3_600, load), gib);
+        assert!(actions(of(0.2, 12.0), 1)[0].contains("NVIDIA L4 (g6.xlarge)"));
+        assert!(actions(of(0.2, 30.0), 1)[0].contains("NVIDIA L40S"));
+        assert!(actions(of(0.2, 70.0), 1).is_empty());
+        assert!(actions(of(0.8, 12.0), 1).is_empty());
         let critical = vec![(TIER.0.to_owned(), TIER.1.to_owned())];
-        let gpu = Gpu { attributes: critical, ..with_memory(steady(3_600, 0.2), 12.0) };
-        assert!(codes(vec![gpu]).is_empty());
+        assert!(actions(Gpu { attributes: critical, ..of(0.2, 12.0) }, 1).is_empty());
+    }
+
+    #[test]
+    fn gpu_of_a_larger_instance_is_not_moved() {
+        assert!(actions(with_memory(steady(3_600, 0.2), 12.0), 8).is_empty());
     }
 }

@@ -30,7 +30,7 @@ pub enum PolicyCommandError {
     #[error("{}: already exists; choose another name or remove it", .0.display())]
     Exists(PathBuf),
     /// The template does not exist.
-    #[error("no such template in this language; use --lang rust, or for a pricer js or python")]
+    #[error("no such template in this language; use --lang rust")]
     NoTemplate,
     /// A project has not been built.
     #[error("{}: not built; run 'phasemeter policy build {}'", path.display(), dir.display())]

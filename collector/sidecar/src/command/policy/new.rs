@@ -13,7 +13,7 @@ use crate::command::error::CommandError;
 /// Creates the project and prints the next steps.
 pub(super) fn run(args: &NewArgs) -> Result<(), CommandError> {
     let template = match (args.lang, args.kind, args.example) {
-        (language, NewKind::Pricer, _) if language != Language::C => Template::Pricer(language),
+        (language, NewKind::Pricer, _) => Template::Pricer(language),
         (Language::Rust, _, true) => Template::RustExample,
         (language, NewKind::Recommender, false) => Template::Recommender(language),
         _ => return Err(PolicyCommandError::NoTemplate.into()),

@@ -1,6 +1,5 @@
-//! The files of a new policy project: a recommender per language, a pricer in all but C, and a larger
-//! recommender in Rust, with all sources that they need from this repository, so that they build
-//! anywhere.
+//! The files of a new policy project: a recommender and a pricer per language, and a larger recommender
+//! in Rust, with all sources that they need from this repository, so that they build anywhere.
 //!
 //! The templates in `wasm-rules/templates` are policies named `my-policy`. Must not depend on where
 //! they are written.
@@ -58,11 +57,18 @@ const PYTHON: Group = group!("wasm-rules/templates/python/" => "":
     ".gitignore", "Makefile", "README.md", "policy.json", "policy.py", "requirements.txt");
 
 /// Files that every template of a language has.
+const C_PROJECT: Group = group!("wasm-rules/templates/c/" => "":
+    ".gitignore", "Makefile", "policy.json", "requirements.txt");
+
 const JS_PROJECT: Group = group!("wasm-rules/templates/js/" => "":
     ".gitignore", "package-lock.json", "policy.json");
 
 const PYTHON_PROJECT: Group = group!("wasm-rules/templates/python/" => "":
     ".gitignore", "policy.json", "requirements.txt");
+
+const C_PRICER: Group = group!("wasm-rules/templates/c-pricer/" => "":
+    "README.md", "bindings/pricer_policy.c", "bindings/pricer_policy.h",
+    "bindings/pricer_policy_component_type.o", "policy.c");
 
 const JS_PRICER: Group = group!("wasm-rules/templates/js-pricer/" => "":
     "README.md", "package.json", "src/policy.js");
@@ -120,8 +126,8 @@ impl Template {
             Self::Pricer(Language::Python) => {
                 (&[&PYTHON_PROJECT, &PYTHON_PRICER], &[&CONTRACT, &PRICER_TESTS])
             }
-            // There is none in C.
-            Self::Pricer(Language::Rust | Language::C) => {
+            Self::Pricer(Language::C) => (&[&C_PROJECT, &C_PRICER], &[&CONTRACT, &PRICER_TESTS]),
+            Self::Pricer(Language::Rust) => {
                 (&[&RUST_PROJECT, &RUST_PRICER], &[&SDK, &PRICER_TESTS])
             }
             Self::RustExample => (&[&RUST_PROJECT, &RUST_README, &RUST_EXAMPLE], &[&SDK, &LEVERS]),
@@ -183,6 +189,7 @@ mod tests {
             ("wasm-rules/templates/rust", &RUST),
             ("wasm-rules/templates/rust-pricer", &RUST_PRICER),
             ("wasm-rules/templates/rust-example", &RUST_EXAMPLE),
+            ("wasm-rules/templates/c-pricer", &C_PRICER),
             ("wasm-rules/templates/js-pricer", &JS_PRICER),
             ("wasm-rules/templates/python-pricer", &PYTHON_PRICER),
             ("wasm-rules/templates/pricer-tests", &PRICER_TESTS),
@@ -204,7 +211,7 @@ mod tests {
     #[test]
     fn placeholder_is_replaced_everywhere() {
         let languages = [Language::Rust, Language::C, Language::Js, Language::Python];
-        let pricers = [Language::Rust, Language::Js, Language::Python].map(Template::Pricer);
+        let pricers = languages.map(Template::Pricer);
         let recommenders = languages.map(Template::Recommender);
         let all = recommenders.into_iter().chain(pricers).chain([Template::RustExample]);
         for template in all {

@@ -1,5 +1,5 @@
-//! GPUs with an open fault: what they show until it is repaired is not their usual work, so they get no more of
-//! it, and no other size.
+//! Impaired GPUs: what they show until they are repaired is not their usual work, so they get no more of it, and
+//! no other size.
 //!
 //! Must not depend on what is recommended.
 
@@ -24,7 +24,7 @@ pub fn needs_repair(gpu: &Gpu) -> bool {
 
 /// Whether it is lost, hangs, is capped below its model, or slowed by heat, the power supply or something unknown.
 #[must_use]
-pub fn has_fault(gpu: &Gpu, window: &Window) -> bool {
+pub fn is_impaired(gpu: &Gpu, window: &Window) -> bool {
     let power = gpu.sensors.busy_power.zip(gpu.power_limit_watts);
     let is_at_limit = power.is_some_and(|(power, limit)| power.p50 >= AT_LIMIT * limit);
     needs_repair(gpu)
@@ -47,20 +47,20 @@ mod tests {
 
     use super::*;
 
-    fn faults(gpus: Vec<Gpu>) -> Vec<bool> {
+    fn impaired(gpus: Vec<Gpu>) -> Vec<bool> {
         let window = window(gpus);
-        window.gpus.iter().map(|gpu| has_fault(gpu, &window)).collect()
+        window.gpus.iter().map(|gpu| is_impaired(gpu, &window)).collect()
     }
 
     #[test]
-    fn lost_gpu_is_faulty_and_missed_by_those_alike() {
+    fn lost_gpu_is_impaired_and_missed_by_those_alike() {
         let metrics = vec![("lost.seconds".to_owned(), 600.0)];
         let other = Gpu { workload: Workload::Serving, ..steady(3_600, 0.5) };
         let window = window(vec![Gpu { metrics, ..steady(3_600, 0.5) }, steady(3_600, 0.5), other]);
         let of = |check: fn(&Gpu, &Window) -> bool| {
             window.gpus.iter().map(|gpu| check(gpu, &window)).collect::<Vec<_>>()
         };
-        assert_eq!(of(has_fault), [true, false, false]);
+        assert_eq!(of(is_impaired), [true, false, false]);
         assert_eq!(of(misses_one), [true, true, false]);
     }
 
@@ -74,10 +74,10 @@ mod tests {
             gpu.sensors.max_sm_clock_mhz = Some(1_980.0);
             gpu
         };
-        assert_eq!(faults(vec![at(690.0), at(400.0)]), [false, true]);
+        assert_eq!(impaired(vec![at(690.0), at(400.0)]), [false, true]);
         let mut hot = at(690.0);
         hot.sensors.throttling =
             vec![Throttling { reason: ThrottleReason::HardwareThermal, share: 0.3 }];
-        assert_eq!(faults(vec![hot, steady(3_600, 0.5)]), [true, false]);
+        assert_eq!(impaired(vec![hot, steady(3_600, 0.5)]), [true, false]);
     }
 }
