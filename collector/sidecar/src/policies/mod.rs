@@ -22,7 +22,7 @@ mod worker;
 pub use config::{OpenError, PolicyConfig};
 pub use lease::{GenerationHandle, GenerationLease};
 pub use manager::PolicyManager;
-pub use quotes::{PricerStats, QuoteExpiry, QuotedPrice, QuotedPrices, Quotes};
+pub use quotes::{PricerStats, QuoteExpiry, QuotedOffer, QuotedPrice, QuotedPrices, Quotes};
 pub use result::{PolicyResult, PolicyResults};
 pub use stats::{ActivePolicy, GenerationStats, PolicyStats};
 pub use window::{WindowGpu, window};
