@@ -18,7 +18,7 @@ use crate::mapping::{HeldReading, Mappings, ReadingBuffer};
 use crate::nvidia_smi::GivenModel;
 use crate::nvidia_smi::rejected::RejectedRows;
 use crate::nvidia_smi::stream::{CountingReader, OpenedInputs};
-use crate::{Source, SourceError};
+use crate::{Counts, Source, SourceError};
 
 /// By how much values of one instant may be apart in the logs.
 const HOLD: Nanos = Nanos::from_secs(60);
@@ -263,8 +263,8 @@ impl Source for MetricLogs {
         self.bases.get(gpu).copied()
     }
 
-    fn xid(&self) -> Option<u64> {
-        self.xid
+    fn counts(&self) -> Counts {
+        Counts { xid: self.xid.and_then(|code| u32::try_from(code).ok()), ..Counts::NONE }
     }
 
     fn reject(&mut self, reason: &str) {
