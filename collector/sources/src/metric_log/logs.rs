@@ -215,13 +215,7 @@ impl MetricLogs {
             self.gpus.push(self.identity(found));
             self.bases.push(held.basis);
         } else if let Some(known) = self.gpus.get_mut(index) {
-            if known.model.is_none() {
-                known.model.clone_from(&found.model);
-            }
-            // Those of instances that are seen later.
-            if known.attributes != found.attributes {
-                known.attributes.clone_from(&found.attributes);
-            }
+            known.update(found);
         }
         index
     }
