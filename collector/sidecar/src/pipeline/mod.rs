@@ -131,6 +131,8 @@ pub struct Pipeline<'a> {
     is_finished: bool,
     /// The wall time of the run.
     wall: WallTime,
+    /// The attributes of the machine of GPUs that do not name theirs.
+    host: Attributes,
     /// The experiments that began during the run, from the first one on.
     #[cfg(feature = "live")]
     experiments: Option<experiments::Experiments>,
@@ -178,6 +180,7 @@ impl<'a> Pipeline<'a> {
             end: None,
             is_finished: false,
             wall: WallTime::default(),
+            host: Attributes::new(),
             #[cfg(feature = "live")]
             experiments: None,
             #[cfg(feature = "live")]

@@ -28,6 +28,8 @@ const SCRIPT: &str = "length_ms = 60000
     pcie_generation = 4
     pcie_lanes = 8
     power_w = 600
+    temperature_c = 64
+    sm_clock_mhz = 1410
     memory_used_mib = 60000
     fans_percent = [40, 55]
     throttle = [\"sw_power_cap\"]
@@ -51,6 +53,11 @@ fn check(gpu: &Value) {
     near(&sensors["sm_activity"], 0.6);
     near(&sensors["tensor_activity"], 0.3);
     near(&sensors["dram_activity"], 0.5);
+    near(&gpu["metrics"]["memory.utilization"], 0.5);
+    for (name, expected) in [("temperature_celsius", 64.0), ("sm_clock_mhz", 1_410.0)] {
+        near(&sensors[name], expected);
+        near(&sensors[format!("max_{name}")], expected);
+    }
     near(&sensors["busy_power_watts"]["p50"], 600.0);
     near(&sensors["memory_in_use_bytes"]["p50"], 60_000.0 * 1_048_576.0);
     near(&gpu["metrics"]["memory.pool"], 60_000.0 / 81_559.0);
@@ -85,7 +92,9 @@ fn window_has_what_the_driver_measured() {
     let arguments = format!("--duration 12 --dump-windows {}", window.display());
     let output = phasemeter(&rig, &arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    check(&sensors_of(&window));
+    let gpu = sensors_of(&window);
+    check(&gpu);
+    assert!(gpu["attributes"]["host.name"].is_string(), "{gpu:#}");
 }
 
 /// Guarantee: a recording has the columns, so that its audit evaluates the same.
