@@ -190,32 +190,11 @@ pub(super) fn activity(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// The bit of each reason for reduced clocks (`nvmlClocksEventReason…`).
-const EVENT_REASONS: [(DeviceColumn, u64); 5] = [
-    (DeviceColumn::PowerCap, 0x04),
-    (DeviceColumn::SyncBoost, 0x10),
-    (DeviceColumn::SoftwareThermal, 0x20),
-    (DeviceColumn::HardwareThermal, HEAT),
-    (DeviceColumn::PowerBrake, POWER_BRAKE),
-];
-
-/// The bits of clocks that the hardware reduced: because of heat, because of the power supply, or either.
-const HEAT: u64 = 0x40;
-const POWER_BRAKE: u64 = 0x80;
-const HARDWARE_SLOWDOWN: u64 = 0x08;
-const HARDWARE: u64 = HARDWARE_SLOWDOWN | HEAT | POWER_BRAKE;
-
 /// Sets which reasons for reduced clocks are active, from a hexadecimal number.
 pub(super) fn set_event_reasons(state: &mut DeviceState, text: &[u8]) {
     let digits = std::str::from_utf8(text).ok().and_then(|text| text.strip_prefix("0x"));
-    let Some(active) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) else {
-        return;
-    };
-    // Older drivers have only the sum of the last two, which is mostly heat.
-    let active = if active & HARDWARE == HARDWARE_SLOWDOWN { active | HEAT } else { active };
-    for (reason, bit) in EVENT_REASONS {
-        let ppm = if active & bit == 0 { 0 } else { u64::from(PPM) };
-        set_device(state, reason, Some(ppm));
+    if let Some(active) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
+        state.set_event_reasons(active);
     }
 }
 
