@@ -25,5 +25,5 @@ pub use manager::PolicyManager;
 pub use quotes::{PricerStats, QuoteExpiry, QuotedOffer, QuotedPrice, QuotedPrices, Quotes};
 pub use result::{PolicyResult, PolicyResults};
 pub use stats::{ActivePolicy, GenerationStats, PolicyStats};
-pub use window::{WindowGpu, window};
+pub use window::{WindowGpu, has_hours_of_week, window};
 pub use worker::Worker;

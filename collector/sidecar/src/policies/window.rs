@@ -216,9 +216,7 @@ impl WindowGpu<'_> {
     fn week(self) -> Vec<HourOfWeek> {
         let hours = self.meter.hours_of_week().iter();
         let hours = hours.map(|hour| HourOfWeek { observed: hour.observed(), idle: hour.idle() });
-        let hours: Vec<_> = hours.collect();
-        let observed: Nanos = hours.iter().map(|hour| hour.observed).sum();
-        if observed < DAY { Vec::new() } else { hours }
+        if has_hours_of_week(self.meter) { hours.collect() } else { Vec::new() }
     }
 
     /// Metrics without a field in the contract.
@@ -254,6 +252,12 @@ fn is_of_one_pod(gpus: &[WindowGpu<'_>]) -> bool {
     let mut pods = gpus.iter().map(|gpu| POD.map(|name| gpu.identity.attributes.get(name)));
     let first = pods.next();
     pods.all(|pod| Some(pod) == first)
+}
+
+/// Whether a day or more was observed, so that hours of the week are meaningful.
+#[must_use]
+pub fn has_hours_of_week(meter: &GpuMeter) -> bool {
+    meter.hours_of_week().iter().map(|hour| hour.observed()).sum::<Nanos>() >= DAY
 }
 
 /// The slope of the line through the observed points of a column, per second: least squares; `None` with
