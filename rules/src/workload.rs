@@ -71,13 +71,30 @@ impl Workload {
         }
     }
 
-    /// The kind that these attributes declare, or that completed `requests` imply.
+    /// The kind of the work of a GPU in a run: what is declared of the GPU, else of the run, else what the
+    /// attributes of the GPU imply, else those of the run. `requests`: whether the run completed requests,
+    /// and all of its work is of one kind.
     #[must_use]
-    pub fn declared(attributes: &BTreeMap<String, String>, requests: bool) -> Self {
-        if let Some(declared) = attributes.get(WORKLOAD) {
-            let known = Self::ALL;
-            return known.into_iter().find(|kind| kind.name() == declared).unwrap_or_default();
-        }
+    pub fn of(
+        gpu: &BTreeMap<String, String>,
+        run: &BTreeMap<String, String>,
+        requests: bool,
+    ) -> Self {
+        let implied = || match Self::implied(gpu, false) {
+            Self::Unknown => Self::implied(run, requests),
+            kind => kind,
+        };
+        Self::declared(gpu).or_else(|| Self::declared(run)).unwrap_or_else(implied)
+    }
+
+    /// The kind that these attributes name; unknown if there is no such kind.
+    fn declared(attributes: &BTreeMap<String, String>) -> Option<Self> {
+        let declared = attributes.get(WORKLOAD)?;
+        Some(Self::ALL.into_iter().find(|kind| kind.name() == declared).unwrap_or_default())
+    }
+
+    /// The kind that only work with these attributes has, or with completed `requests`.
+    fn implied(attributes: &BTreeMap<String, String>, requests: bool) -> Self {
         let mut names = NAMES.iter().filter_map(|name| attributes.get(*name));
         let is_notebook = |name: &String| NOTEBOOKS.iter().any(|word| name.contains(word));
         let serves = |name: &String| SERVICE_ATTRIBUTES.iter().any(|it| name.starts_with(it));
@@ -112,8 +129,29 @@ pub fn is_interruptible(attributes: &BTreeMap<String, String>) -> bool {
 mod tests {
     use super::*;
 
+    fn attributes(name: &str, value: &str) -> BTreeMap<String, String> {
+        BTreeMap::from([(name.to_owned(), value.to_owned())])
+    }
+
     fn declared(name: &str, value: &str, requests: bool) -> Workload {
-        Workload::declared(&BTreeMap::from([(name.to_owned(), value.to_owned())]), requests)
+        Workload::of(&BTreeMap::new(), &attributes(name, value), requests)
+    }
+
+    #[test]
+    fn declared_kind_precedes_implied_kind() {
+        let [training, batch] = ["training", "batch"].map(|kind| attributes(WORKLOAD, kind));
+        let [notebook, server] =
+            ["jupyter-ana", "server"].map(|pod| attributes("k8s.pod.name", pod));
+        for (gpu, run, requests, expected) in [
+            (&training, &batch, true, Workload::Training),
+            (&notebook, &batch, true, Workload::Batch),
+            (&notebook, &server, true, Workload::Interactive),
+            (&server, &notebook, true, Workload::Interactive),
+            (&server, &server, true, Workload::Serving),
+            (&server, &server, false, Workload::Unknown),
+        ] {
+            assert_eq!(Workload::of(gpu, run, requests), expected, "{gpu:?} {run:?}");
+        }
     }
 
     #[test]

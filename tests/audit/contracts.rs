@@ -103,6 +103,47 @@ fn contract_begins_during_run_for_its_number_of_gpus() {
     }
 }
 
+/// The offers in the window of a log of four GPUs: those of an instance with eight.
+fn offers(terms: &str, args: &[&str]) -> Vec<Value> {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("terms.json"), terms).unwrap();
+    let run = Phasemeter::audit().within(dir.path()).stdin(text(&rows(L4, 0, 60))).args(["-"]);
+    let run = run.args(["--policy-settings", "negotiated=terms.json", "--region", "us-east-1"]);
+    let run = run.args(["--provider", "aws", "--dump-windows", "window.json"]).args(args).run();
+    assert_eq!(run.status, 0, "{}", run.err);
+    let window = fs::read_to_string(dir.path().join("window.json")).unwrap();
+    let window: Value = serde_json::from_str(&window).unwrap();
+    let offers = list(&window["window"]["offers"]).iter();
+    let is_whole = |offer: &&Value| {
+        offer["price"]["instance_type"] == "g6.48xlarge" && offer["price"]["plan"] != "spot"
+    };
+    offers.filter(is_whole).cloned().collect()
+}
+
+/// Scenario: a discount applies to a provider, then also a commitment for one GPU, or a given price.
+/// Guarantee: offers have the discounted price; an instance of eight GPUs does not have that of one; and
+/// pricers are not queried if the price is given.
+#[test]
+fn offers_have_negotiated_prices_of_whole_instances() {
+    let discount =
+        r#"{"contract": "order 4711", "as_of": "2026-01-01", "discounts": {"aws": 0.5}}"#;
+    let one = r#"{"contract": "order 4711", "as_of": "2026-01-01", "commitments": [
+        {"model": "NVIDIA L4", "usd_per_gpu_hour": 0.01, "gpus": 1}]}"#;
+    let rate = |offers: Vec<Value>| match &offers[..] {
+        [offer] => {
+            let is_quoted = offer["price"]["source"].as_str().unwrap().contains("quoted by");
+            (offer["price"]["nano_usd_per_gpu_hour"].as_f64().unwrap() / 1e9, is_quoted)
+        }
+        other => panic!("expected one offer: {other:#?}"),
+    };
+    let (listed, is_quoted) = rate(offers(one, &[]));
+    assert!(listed > 0.5 && !is_quoted, "{listed}");
+    let (given, is_quoted) = rate(offers(discount, &["--price", "3"]));
+    assert!((given - listed).abs() < 1e-9 && !is_quoted, "{given}");
+    let (negotiated, is_quoted) = rate(offers(discount, &[]));
+    assert!((negotiated - listed / 2.0).abs() < 1e-6 && is_quoted, "{negotiated}");
+}
+
 /// Scenario: commitments for one and two GPUs with different ends, then all others at the list price.
 /// Guarantee: each applies to the GPUs after those of the one before it, until its end; then those
 /// after it move up.

@@ -53,6 +53,7 @@ mod prices;
 mod queries;
 mod recommendations;
 mod situations;
+mod time_zones;
 mod trace;
 mod wire_registry;
 mod work_log;

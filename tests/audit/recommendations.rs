@@ -78,6 +78,27 @@ fn recommending_with(name: &str, target: u8, saving: [f64; 3], confidence: f64) 
     recommender_with(name, '1', &recommend)
 }
 
+/// A recommender with evidence and an action for automation.
+fn acting() -> Vec<u8> {
+    let recommend = r#"(data (i32.const 8192) "nvidia.mig" "profile" "1g.10gb" "idle_gpus" "GPUs")
+        (func (export "phasemeter:policy/recommender@0.1.0#recommend") (type $recommend)
+          (drop (call $recommendation))
+          (call $text (i32.const 3072) (i32.const 8216) (i32.const 9))
+          (f64.store (i32.const 3080) (f64.const 3))
+          (call $text (i32.const 3088) (i32.const 8225) (i32.const 4))
+          (call $text (i32.const 2128) (i32.const 3072) (i32.const 1))
+          (i32.store8 (i32.const 2148) (i32.const 1))
+          (call $text (i32.const 2152) (i32.const 8192) (i32.const 10))
+          (call $text (i32.const 2160) (i32.const 3200) (i32.const 1))
+          (call $text (i32.const 3200) (i32.const 8202) (i32.const 7))
+          (call $text (i32.const 3208) (i32.const 8209) (i32.const 7))
+          (i32.const 1792))
+        (func $text (param $at i32) (param $from i32) (param $length i32)
+          (i32.store (local.get $at) (local.get $from))
+          (i32.store offset=4 (local.get $at) (local.get $length)))"#;
+    recommender_with("good", '1', recommend)
+}
+
 /// A pricer that quotes $2 per hour, reserved for a year under contract 4711, until half an hour into
 /// the log.
 fn quoting() -> Vec<u8> {
@@ -350,7 +371,7 @@ fn audit_without_policies_has_no_recommendations() {
 /// Recommendations are events in the trace of the experiment.
 #[test]
 fn recommendations_are_exported_as_events() {
-    let files = PolicyFiles::new(&[("good", good_policy()), ("bad", hostile("trap-unreachable"))]);
+    let files = PolicyFiles::new(&[("good", acting()), ("bad", hostile("trap-unreachable"))]);
     let run = files.audit(&["good", "bad"]).args(["--otlp-file", "otlp.jsonl"]);
     let report = run.stdin(log(60)).report();
     let captured = otlp::read(&fs::read_to_string(files.path("otlp.jsonl")).unwrap());
@@ -363,7 +384,10 @@ fn recommendations_are_exported_as_events() {
     }
     let attributes = otlp::attributes(&captured.events[0].attributes);
     assert_eq!(attributes["phasemeter.recommendation.code"], "test.action");
-    assert_eq!(attributes["phasemeter.recommendation.target"], "underload");
+    assert_eq!(attributes["phasemeter.recommendation.remediation.kind"], "nvidia.mig");
+    assert_eq!(attributes["phasemeter.recommendation.remediation.parameter.profile"], "1g.10gb");
+    assert_eq!(attributes["phasemeter.recommendation.evidence.idle_gpus.value"], "3");
+    assert_eq!(attributes["phasemeter.recommendation.evidence.idle_gpus.unit"], "GPUs");
     assert_eq!(attributes["phasemeter.recommendation.saving.expected"], "0.2");
     assert!(attributes["phasemeter.gpu.ids"].contains("GPU-0"), "{attributes:?}");
     let attributes = otlp::attributes(&captured.events[1].attributes);

@@ -7,6 +7,7 @@
 use crate::phase::{Account, Phase};
 use crate::timeline::TimeSlice;
 use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
+use crate::wall_time::WallOffset;
 
 /// Minimum lengths of stretches by which their time is counted: 1, 10 and 60 minutes.
 pub const STRETCHES: [Nanos; 3] =
@@ -175,6 +176,7 @@ pub(crate) struct Snapshot {
 pub(crate) struct ActivityMeter {
     /// Seconds east of UTC.
     utc_offset: i32,
+    wall: WallOffset,
     hours: [HourOfWeek; HOURS],
     totals: Totals,
     /// Of the session in progress.
@@ -192,6 +194,7 @@ impl ActivityMeter {
     pub(crate) fn new(utc_offset: Option<i32>) -> Self {
         Self {
             utc_offset: utc_offset.unwrap_or_default(),
+            wall: WallOffset::default(),
             hours: [HourOfWeek::default(); HOURS],
             totals: Totals::default(),
             extremes: Extremes::default(),
@@ -205,6 +208,11 @@ impl ActivityMeter {
     /// Sets local time, for slices from now on.
     pub(crate) fn set_utc_offset(&mut self, offset: Option<i32>) {
         self.utc_offset = offset.unwrap_or_default();
+    }
+
+    /// Changes the wall time, for slices from now on.
+    pub(crate) const fn step_wall_clock(&mut self, wall: WallOffset) {
+        self.wall = wall;
     }
 
     /// Adds the next time slice.
@@ -334,7 +342,8 @@ impl ActivityMeter {
 
     /// The hour of the week that contains `at`, and its end.
     fn hour_of(&self, at: Timestamp) -> (usize, Timestamp) {
-        let second = at.whole_second().cast_signed() + i64::from(self.utc_offset);
+        let wall = self.wall.wall(at).whole_second();
+        let second = wall.cast_signed() + i64::from(self.utc_offset);
         let hour = (second.div_euclid(3_600) + FIRST_HOUR).rem_euclid(WEEK);
         let left = 3_600 - second.rem_euclid(3_600);
         let end = at.floor_second() + Nanos(left.unsigned_abs() * NANOS_PER_SECOND);

@@ -101,6 +101,21 @@ impl DeviceColumn {
     }
 }
 
+/// The bit of each reason for reduced clocks.
+const EVENT_REASONS: [(DeviceColumn, u64); 5] = [
+    (DeviceColumn::PowerCap, 0x04),
+    (DeviceColumn::SyncBoost, 0x10),
+    (DeviceColumn::SoftwareThermal, 0x20),
+    (DeviceColumn::HardwareThermal, HEAT),
+    (DeviceColumn::PowerBrake, POWER_BRAKE),
+];
+
+/// The bits of clocks that the hardware reduced: because of heat, because of the power supply, or either.
+const HEAT: u64 = 0x40;
+const POWER_BRAKE: u64 = 0x80;
+const HARDWARE_SLOWDOWN: u64 = 0x08;
+const HARDWARE: u64 = HARDWARE_SLOWDOWN | HEAT | POWER_BRAKE;
+
 /// The values of all columns: a missing one is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceState([u8; DeviceColumn::COUNT]);
@@ -138,6 +153,17 @@ impl DeviceState {
     #[inline]
     pub fn set_number(&mut self, column: DeviceColumn, number: Option<u32>) {
         self.set(column, number.map(|number| number.min(254)));
+    }
+
+    /// Sets the reasons for reduced clocks that are active, as the bit mask of NVML and DCGM
+    /// (`nvmlClocksEventReason…`).
+    pub fn set_event_reasons(&mut self, active: u64) {
+        // Older drivers have only the sum of the last two, which is mostly heat.
+        let active = if active & HARDWARE == HARDWARE_SLOWDOWN { active | HEAT } else { active };
+        for (reason, bit) in EVENT_REASONS {
+            let share = if active & bit == 0 { Utilization::ZERO } else { Utilization::FULL };
+            self.set_share(reason, Some(share));
+        }
     }
 
     /// These values, and those of `other` for the missing ones.

@@ -42,6 +42,15 @@ impl Traffic {
         Some(self.bytes as f64 / to.since(from).as_secs_f64())
     }
 
+    /// The bytes since the first measurement, and the time of the last one.
+    #[must_use]
+    pub const fn measured(&self) -> Option<(Timestamp, u64)> {
+        match self.range {
+            Some((_, until)) => Some((until, self.bytes)),
+            None => None,
+        }
+    }
+
     fn add(&mut self, bytes: u64, from: Timestamp, to: Timestamp) {
         self.bytes = self.bytes.saturating_add(bytes);
         let range = self.range.unwrap_or((from, to));
@@ -101,6 +110,20 @@ impl DeviceTotals {
             Component::NvLink(_) => totals.nvlink.add(bytes, from, at),
             Component::Gpu | Component::Fan(_) | Component::Mig(_) => {}
         });
+    }
+
+    /// Records the bytes over a link in both directions so far, if they are known.
+    pub fn record_traffic(&mut self, at: Timestamp, component: Component, bytes: Option<u64>) {
+        if let Some(total) = bytes {
+            let value = DeviceValue::Count { counter: Counter::Received, total };
+            self.record(&DeviceMetric { at, component, value });
+        }
+    }
+
+    /// The totals of the whole run.
+    #[must_use]
+    pub const fn all(&self) -> &Totals {
+        &self.all
     }
 
     /// Counts an error that the driver reported.

@@ -232,6 +232,20 @@ pub struct GpuIdentity {
     pub attributes: BTreeMap<String, String>,
 }
 
+impl GpuIdentity {
+    /// Takes over what is known of the GPU now: a model and memory that were unknown, and its attributes,
+    /// which change with its pod.
+    pub fn update(&mut self, now: &Self) {
+        if self.model.is_none() {
+            self.model.clone_from(&now.model);
+        }
+        self.memory_total = self.memory_total.or(now.memory_total);
+        if self.attributes != now.attributes {
+            self.attributes.clone_from(&now.attributes);
+        }
+    }
+}
+
 /// The attribute with the profiles of a GPU's MIG instances, as it was discovered: `1g.10gb 3g.40gb`.
 pub const MIG_PROFILES: &str = "phasemeter.gpu.mig.profiles";
 

@@ -6,6 +6,7 @@ use phasemeter_meter::activity::{Activity, Pauses, Quiet};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Nanos, Timestamp, Utilization};
+use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_oracle::{Oracle, OracleAccount, Row};
 use proptest::prelude::*;
 
@@ -150,9 +151,8 @@ fn clock_counts_only_while_busy() {
     assert_eq!(none.window_totals(Timestamp::LAST).sensors.sm_clock.mean(), None);
 }
 
-/// Daylight saving time begins between two hours: the one between them has no time.
-#[test]
-fn change_of_local_time_applies_from_then_on() {
+/// An hour of readings, then another one after a change.
+fn observed_hours(change: impl FnOnce(&mut GpuMeter)) -> Vec<(usize, f64)> {
     let config = MeterConfig { utc_offset: Some(3_600), ..MeterConfig::default() };
     let mut gpu = GpuMeter::new(config, None, None);
     let pass = |gpu: &mut GpuMeter, seconds: std::ops::RangeInclusive<u64>| {
@@ -165,14 +165,31 @@ fn change_of_local_time_applies_from_then_on() {
     // A reading is metered once those of the next two seconds have arrived, so the change may come some
     // seconds early or late.
     pass(&mut gpu, 0..=3_602);
-    gpu.set_utc_offset(Some(7_200));
+    change(&mut gpu);
     pass(&mut gpu, 3_603..=7_200);
     gpu.finish(&mut ());
     let hours = gpu.hours_of_week().iter().map(|hour| hour.observed().as_secs_f64()).enumerate();
-    let observed: Vec<_> = hours.filter(|(_, seconds)| *seconds > 0.0).collect();
-    let hour = |at: usize| observed.iter().find(|(hour, _)| *hour == at).map_or(0.0, |it| it.1);
-    assert!((hour(1) - 3_600.0).abs() < 5.0 && (hour(3) - 3_600.0).abs() < 5.0, "{observed:?}");
-    assert!(hour(2) < 5.0 && observed.len() <= 3, "{observed:?}");
+    hours.filter(|(_, seconds)| *seconds > 0.0).collect()
+}
+
+/// Daylight saving time begins between two hours, or the wall clock is set forward: the hour between them
+/// has no time.
+#[test]
+fn change_of_local_time_applies_from_then_on() {
+    let is_hour_later = |observed: Vec<(usize, f64)>, hour: usize| {
+        let of = |at: usize| observed.iter().find(|(hour, _)| *hour == at).map_or(0.0, |it| it.1);
+        assert!((of(1) - 3_600.0).abs() < 5.0, "{observed:?}");
+        assert!((of(hour) - 3_600.0).abs() < 5.0, "{observed:?}");
+        assert!(of(2) < 5.0 && observed.len() <= 3, "{observed:?}");
+    };
+    is_hour_later(observed_hours(|gpu| gpu.set_utc_offset(Some(7_200))), 3);
+    let step = Timestamp::from_millis(MONDAY + 3_604_000).unwrap();
+    for hours in [1, 30] {
+        let set = Timestamp::from_millis(MONDAY + 3_604_000 + hours * 3_600_000).unwrap();
+        let offset = WallOffset::between(step, set);
+        let hour = usize::try_from(hours).unwrap() + 2;
+        is_hour_later(observed_hours(|gpu| gpu.step_wall_clock(step, offset)), hour);
+    }
 }
 
 proptest! {

@@ -41,14 +41,30 @@ pub trait Source {
         None
     }
 
-    /// The XID error of a GPU that has occurred since its previous reading, with the reading returned last.
-    fn xid(&self) -> Option<u64> {
-        None
+    /// What was counted of a GPU, with the reading returned last.
+    fn counts(&self) -> Counts {
+        Counts::NONE
     }
 
     /// Records that the reading returned last was rejected downstream, with the reason, among the
     /// source's rejected rows.
     fn reject(&mut self, reason: &str);
+}
+
+/// What was counted of a GPU up to a reading, beside it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// An XID error since the previous reading.
+    pub xid: Option<u32>,
+    /// Bytes over the PCIe link in both directions so far. Their zero is arbitrary.
+    pub pcie: Option<u64>,
+    /// The same over all NVLink links.
+    pub nvlink: Option<u64>,
+}
+
+impl Counts {
+    /// Nothing.
+    pub const NONE: Self = Self { xid: None, pcie: None, nvlink: None };
 }
 
 /// Why a source cannot be used or cannot continue.

@@ -84,6 +84,7 @@ impl GpuMeter {
                 from = at;
                 self.wall = wall;
                 self.ledger.periods.step_wall_clock(at, wall);
+                self.ledger.activity.step_wall_clock(wall);
                 self.steps.remove_first();
             }
             self.plan_boundary(from);

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::savings::estimate::Estimate;
 
 use super::events::{Event, Severity};
 use super::values::{flag, number, text, texts};
+use crate::experiment::Attributes;
 use crate::names::{attribute, event};
 
 /// The `hw.id` of each GPU of a recommendation. A registered `hw.id` is a string, so a list needs a
@@ -77,12 +79,14 @@ pub(super) struct ReportedRecommendations {
 }
 
 impl ReportedRecommendations {
-    /// Events for results that are new. `hw_id` maps a GPU's name to its wire ID.
+    /// Events for results that are new. `hw_id` maps a GPU's name to its wire ID, `place` the names of GPUs
+    /// to the attributes of the place that they share.
     pub(super) fn new_events(
         &mut self,
         recommendations: &[RecommendationEvent<'_>],
         errors: &[PolicyErrorEvent<'_>],
         hw_id: impl Fn(&str) -> Option<String>,
+        place: impl Fn(&[String]) -> Attributes,
     ) -> Vec<Event> {
         let before = std::mem::take(self);
         let mut events = Vec::new();
@@ -95,7 +99,7 @@ impl ReportedRecommendations {
                     self.expected.insert(key, *known);
                 }
                 _ => {
-                    events.push(recommendation_event(it, &hw_id));
+                    events.push(recommendation_event(it, &hw_id, place(it.gpus)));
                     self.expected.insert(key, expected);
                 }
             }
@@ -113,6 +117,7 @@ impl ReportedRecommendations {
 fn recommendation_event(
     it: &RecommendationEvent<'_>,
     hw_id: impl Fn(&str) -> Option<String>,
+    place: Attributes,
 ) -> Event {
     let named = |name: &str| format!("phasemeter.recommendation.{name}");
     let evidence = it.evidence.iter();
@@ -127,6 +132,7 @@ fn recommendation_event(
         });
         std::iter::once(text(&named("remediation.kind"), *kind)).chain(parameters)
     });
+    let place = place.into_iter().map(|(name, value)| text(&name, value));
     let attributes = [
         text(attribute::POLICY_NAME, it.policy_name),
         text(attribute::POLICY_VERSION, it.policy_version),
@@ -148,8 +154,36 @@ fn recommendation_event(
         name: event::RECOMMENDATION,
         severity: Severity::Info,
         body: it.title.to_owned(),
-        attributes: attributes.into_iter().chain(evidence).chain(remediation).collect(),
+        attributes: attributes
+            .into_iter()
+            .chain(place)
+            .chain(evidence)
+            .chain(remediation)
+            .collect(),
     }
+}
+
+/// Whether an attribute of a GPU is that of a place on which automation can act.
+fn is_place(name: &str) -> bool {
+    name == "host.name" || name.starts_with("k8s.")
+}
+
+/// The attributes of the place that all these GPUs share. `host`: the machine of a GPU that names none.
+pub(super) fn shared_place<'a>(
+    mut gpus: impl Iterator<Item = &'a GpuIdentity>,
+    host: &Attributes,
+) -> Attributes {
+    let place = |gpu: &GpuIdentity| {
+        // Those of the GPU replace those of the host.
+        let all = host.iter().chain(&gpu.attributes).filter(|(name, _)| is_place(name));
+        all.map(|(name, value)| (name.clone(), value.clone())).collect::<Attributes>()
+    };
+    let mut shared = gpus.next().map(place).unwrap_or_default();
+    for gpu in gpus {
+        let other = place(gpu);
+        shared.retain(|name, value| other.get(name) == Some(value));
+    }
+    shared
 }
 
 fn error_event(error: &PolicyErrorEvent<'_>) -> Event {
@@ -158,5 +192,34 @@ fn error_event(error: &PolicyErrorEvent<'_>) -> Event {
         severity: Severity::Warn,
         body: format!("{}: {}", error.name, error.message),
         attributes: vec![text(attribute::POLICY_NAME, error.name), text("error.type", error.kind)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attributes(pairs: &[(&str, &str)]) -> Attributes {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn place_is_what_all_gpus_share() {
+        let gpu = |pairs| GpuIdentity { attributes: attributes(pairs), ..GpuIdentity::default() };
+        let pod = ("k8s.namespace.name", "vision");
+        let gpus = [
+            gpu(&[("host.name", "node-1"), pod, ("k8s.pod.name", "a"), ("log.file.name", "x")]),
+            gpu(&[("host.name", "node-1"), pod, ("k8s.pod.name", "b")]),
+            gpu(&[pod]),
+        ];
+        let none = Attributes::new();
+        let shared = |count, host: &Attributes| shared_place(gpus.iter().take(count), host);
+        assert_eq!(shared(2, &none), attributes(&[("host.name", "node-1"), pod]));
+        assert_eq!(shared(3, &none), attributes(&[pod]));
+        assert_eq!(shared(0, &none), none);
+        let host = attributes(&[("host.name", "node-1"), ("host.id", "4711")]);
+        assert_eq!(shared(3, &host), attributes(&[("host.name", "node-1"), pod]));
+        let other = attributes(&[("host.name", "node-2")]);
+        assert_eq!(shared(3, &other), attributes(&[pod]));
     }
 }

@@ -9,6 +9,7 @@ use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::receiver::ListenAddress;
+use phasemeter_sources::nvidia_smi::UtcOffset;
 
 use super::value::seconds;
 use super::{MeterArgs, MeteringArgs, SpanArgs, WindowArgs, WorkMappingArgs};
@@ -55,6 +56,11 @@ pub struct GatewayArgs {
     #[arg(long = "state", value_name = "FILE")]
     pub state_file: Option<PathBuf>,
 
+    /// UTC offset of the hours of the week, like `+02:00` [default: the time zone of TZ, else of this
+    /// machine].
+    #[arg(long, value_name = "±HH:MM", allow_hyphen_values = true)]
+    pub utc_offset: Option<UtcOffset>,
+
     /// Stop after this many seconds [default: until SIGINT or SIGTERM].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Nanos>,
@@ -99,10 +105,9 @@ pub struct ReceiveArgs {
 impl GatewayArgs {
     /// The configuration of meters. Each GPU has its own basis and time until a reading is stale.
     pub fn config(&self) -> MeterConfig {
-        let MeterArgs { thresholds, utc_offset, .. } = self.metering.meter;
+        let MeterArgs { thresholds, .. } = self.metering.meter;
         MeterConfig {
             thresholds,
-            utc_offset,
             // Readings are held, and released in order.
             allowed_lateness: Nanos::ZERO,
             session_every: MeterConfig::SESSION,

@@ -130,14 +130,13 @@ pub struct WindowArgs {
 impl RunArgs {
     /// The configuration of the meter for a live run.
     pub fn config(&self) -> MeterConfig {
-        let MeterArgs { thresholds, stale_after, utc_offset } = self.metering.meter;
+        let MeterArgs { thresholds, stale_after, .. } = self.metering.meter;
         MeterConfig {
             thresholds,
             allowed_lateness: MeterConfig::LIVE_ALLOWED_LATENESS,
             stale_after: stale_after
                 .map_or(StaleAfter::from_interval(self.interval), StaleAfter::Fixed),
             basis: self.basis,
-            utc_offset,
             session_every: if self.ends_sessions() { MeterConfig::SESSION } else { Nanos::ZERO },
             ..MeterConfig::default()
         }

@@ -25,10 +25,15 @@ use super::work_log;
 use crate::cli::{AuditArgs, MeteringArgs, SendArgs};
 #[cfg(feature = "alerts")]
 use crate::pipeline::Finished;
+use crate::policies::has_hours_of_week;
 use crate::report::{RejectedRow, Utc, WorkByHour};
 
 /// Maximum number of logs listed in one note.
 const MAX_LISTED: usize = 5;
+
+/// The notes on local times and hours of the week in UTC, of which one at most is given.
+const ASSUMED_UTC: &str = "local times are read as UTC; set --utc-offset if they are not";
+const HOURS_IN_UTC: &str = "hours of the week are in UTC; set --utc-offset for local ones";
 
 /// Meters the logs and reports.
 pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
@@ -106,8 +111,11 @@ impl Audit<'_> {
         })?;
         progress.finish();
         let (rejected, mut assumptions) = notes(source);
-        let zone = metering.meter.utc_offset.map(LocalZone::Given);
-        assumptions.extend(zone.map(|zone| zone.describe()));
+        let zone = metering.meter.utc_offset.map(|offset| LocalZone::Given(offset).describe());
+        let uses_hours = || run.gpus.iter().any(|gpu| has_hours_of_week(&gpu.meter));
+        let is_noted = assumptions.iter().any(|note| note == ASSUMED_UTC);
+        let utc = || (!is_noted && uses_hours()).then(|| HOURS_IN_UTC.to_owned());
+        assumptions.extend(zone.or_else(utc));
         let provenance = Provenance { work_by_hour, assumptions, ..provenance(inputs, &rejected) };
         let reported = metering::report(metering, source, &run, provenance);
         reported.and(sinks.finish())?;
@@ -175,8 +183,7 @@ fn provenance(inputs: &[Input], rejected: &RejectedRows) -> Provenance {
 fn assumptions(source: &Logs) -> Vec<String> {
     let mut assumptions = Vec::new();
     if source.summaries().any(|log| log.assumed_utc) {
-        assumptions
-            .push("local times are read as UTC; set --utc-offset if they are not".to_owned());
+        assumptions.push(ASSUMED_UTC.to_owned());
     }
     for log in source.summaries() {
         assumptions.extend(row_order(&log));

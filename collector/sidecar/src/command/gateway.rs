@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::delivery::Destination;
@@ -25,6 +26,7 @@ use super::dump::Dump;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
 use super::live_sink::{live_sink, stop_file};
+use super::local_zone::LocalZone;
 use super::mappings;
 use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
@@ -69,6 +71,8 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     signals.ready();
 
     let clock = Clock::start();
+    let zone = LocalZone::of(args.utc_offset, |name| std::env::var(name).ok());
+    let assumptions = vec![zone.describe()];
     let resource = environment.experiment.attributes.clone();
     let request = metering::request(&args.metering, environment.experiment);
     let mut experiment =
@@ -79,7 +83,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     manager.iter().for_each(|manager| manager.wait());
     let spans = receiving.span_costs(&args.spans);
     let settings = Settings {
-        meter: args.config(),
+        meter: MeterConfig { utc_offset: zone.offset(), ..args.config() },
         alerts: alerts::select(&args.metering.alerts)?,
         pricing: metering::pricing(&args.metering.price, &resource, manager.clone())?,
         work: metering::work(&args.metering),
@@ -117,6 +121,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         spans,
         scheduler,
         clock,
+        zone,
         started: Instant::now(),
     };
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
@@ -143,7 +148,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         interruptions: None,
         rejected_rows: Vec::new(),
         rejected_total: 0,
-        assumptions: Vec::new(),
+        assumptions,
         sampling: [
             sentences(&billing.summary(), dropped, ahead),
             spans.as_ref().map(span_pricing::sentences).unwrap_or_default(),
@@ -168,6 +173,7 @@ struct Gateway<'a> {
     spans: Option<SpanPricing>,
     scheduler: WindowScheduler,
     clock: Clock,
+    zone: LocalZone,
     started: Instant,
 }
 
@@ -223,8 +229,13 @@ impl Gateway<'_> {
             self.meter(&released)?;
             self.price_spans()?;
             step(&self.pipeline, self.billing.gpus());
-            let (pipeline, gpus) = (&mut self.pipeline, self.billing.gpus());
-            if let Some(results) = self.scheduler.step(|| pipeline.window(gpus, false)) {
+            let (pipeline, gpus, zone) = (&mut self.pipeline, self.billing.gpus(), &self.zone);
+            let results = self.scheduler.step(|| {
+                // Daylight saving time may have begun or ended.
+                pipeline.set_utc_offset(zone.offset());
+                pipeline.window(gpus, false)
+            });
+            if let Some(results) = results {
                 self.pipeline.export_results(&results, self.billing.gpus(), self.clock.now())?;
             }
             if let Some(SignalEvent::Signal(_)) = signals.next(Duration::ZERO) {

@@ -2,6 +2,8 @@
 //!
 //! Must not depend on what is recommended.
 
+use std::collections::BTreeSet;
+
 use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::window::{MAX_PREVIOUS, Previous};
 
@@ -20,11 +22,20 @@ impl RecommendationHistory {
     /// Records the results for the window that ended at this time. A policy that failed is left as it
     /// was.
     pub(super) fn record(&mut self, end: Timestamp, results: &PolicyResults) {
+        let evaluated = results.each.iter().map(|result| result.policy.manifest().name.as_str());
+        self.keep_given_by(&evaluated.collect::<BTreeSet<_>>());
         for result in &results.each {
             let Ok(response) = &result.result else { continue };
             let recommended = response.recommendations.iter();
             let recommended = recommended.map(|it| (it.code.as_str(), it.gpus.as_slice()));
             self.replace(end, &result.policy.manifest().name, recommended);
+        }
+    }
+
+    /// Ends those of policies that are no longer in use.
+    fn keep_given_by(&mut self, policies: &BTreeSet<&str>) {
+        for known in &mut self.0 {
+            known.still_given &= policies.contains(known.policy.as_str());
         }
     }
 
@@ -94,6 +105,18 @@ mod tests {
         assert_eq!(record(10, &["a", "b"]), [given("a", 5, true), given("b", 10, true)]);
         assert_eq!(record(15, &["b"]), [given("a", 5, false), given("b", 10, true)]);
         assert_eq!(record(20, &["a", "b"]), [given("a", 5, true), given("b", 10, true)]);
+    }
+
+    #[test]
+    fn recommendation_of_a_policy_that_was_removed_is_no_longer_given() {
+        let gpus = ["GPU-0".to_owned()];
+        let mut history = RecommendationHistory::default();
+        for policy in ["rate", "sharing"] {
+            history.replace(at(5), policy, [(policy, gpus.as_slice())].into_iter());
+        }
+        history.keep_given_by(&BTreeSet::from(["sharing", "sizing"]));
+        let given = |code: &str, still| (code.to_owned(), at(5), still);
+        assert_eq!(list(&history), [given("rate", false), given("sharing", true)]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `phasemeter record`: writes readings of the driver as a log for a later audit.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -8,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use phasemeter_meter::device_totals::{DeviceTotals, Totals};
 use phasemeter_meter::device_tracker::DeviceTracker;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_sources::Counts;
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvidia_smi::csv_writer;
-use phasemeter_sources::nvml::{Driver, Observation, Observed};
+use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
 use tracing::{info, warn};
 
 use super::error::CommandError;
@@ -108,12 +111,39 @@ struct Log<'a> {
     out: Output,
     gpus: &'a [GpuIdentity],
     /// Not written yet.
-    readings: Vec<(usize, Reading)>,
-    /// The time of the last reading of each GPU.
-    last: Vec<Timestamp>,
-    /// The last device metrics of each GPU.
-    trackers: Vec<DeviceTracker>,
+    readings: Vec<(usize, Reading, Counts)>,
+    states: Vec<GpuState>,
     written: usize,
+}
+
+/// What is recorded of a GPU with its next reading.
+#[derive(Default)]
+struct GpuState {
+    /// The time of its last reading.
+    last: Timestamp,
+    /// Its last device metrics.
+    tracker: DeviceTracker,
+    totals: DeviceTotals,
+    /// The times of the measurements of traffic that are recorded, over PCIe and NVLink.
+    recorded: [Timestamp; 2],
+    /// Errors that are not recorded yet.
+    xids: VecDeque<u64>,
+}
+
+impl GpuState {
+    /// What was counted and is not recorded yet. Traffic is recorded once per measurement, near its time.
+    fn counts(&mut self) -> Counts {
+        let Totals { pcie, nvlink, .. } = self.totals.all();
+        let mut bytes =
+            [pcie, nvlink].into_iter().zip(&mut self.recorded).map(|(link, recorded)| {
+                let (at, bytes) = link.measured().filter(|(at, _)| *at > *recorded)?;
+                *recorded = at;
+                Some(bytes)
+            });
+        let [pcie, nvlink] = [(); 2].map(|()| bytes.next().flatten());
+        let xid = self.xids.pop_front().and_then(|code| u32::try_from(code).ok());
+        Counts { xid, pcie, nvlink }
+    }
 }
 
 impl<'a> Log<'a> {
@@ -122,45 +152,46 @@ impl<'a> Log<'a> {
         let mut header = Vec::new();
         csv_writer::write_header(&mut header)?;
         out.write(&header)?;
-        let last = vec![Timestamp::EPOCH; gpus.len()];
-        let trackers = vec![DeviceTracker::default(); gpus.len()];
-        Ok(Self { out, gpus, readings: Vec::new(), last, trackers, written: 0 })
+        let states = gpus.iter().map(|_| GpuState::default()).collect();
+        Ok(Self { out, gpus, readings: Vec::new(), states, written: 0 })
     }
 
-    /// Buffers a reading, with the device metrics before it. The format has no columns for other
-    /// observations.
+    /// Buffers a reading, with the device metrics and errors before it. The format has no columns for
+    /// other observations.
     fn buffer(&mut self, Observation { gpu, observed }: Observation) {
-        let (Some(last), Some(tracker)) = (self.last.get_mut(gpu), self.trackers.get_mut(gpu))
-        else {
-            return;
-        };
+        let Some(state) = self.states.get_mut(gpu) else { return };
         match observed {
             Observed::Reading(mut reading) => {
-                reading.device = reading.device.or(&tracker.state(reading.at));
-                self.readings.push((gpu, reading));
-                *last = reading.at;
+                reading.device = reading.device.or(&state.tracker.state(reading.at));
+                self.readings.push((gpu, reading, state.counts()));
+                state.last = reading.at;
             }
             Observed::Activity(activity) => {
-                activity.device_metrics().for_each(|metric| tracker.record(&metric));
+                activity.device_metrics().for_each(|metric| state.tracker.record(&metric));
             }
-            Observed::DeviceMetric(metric) => tracker.record(&metric),
+            Observed::DeviceMetric(metric) => {
+                state.tracker.record(&metric);
+                state.totals.record(&metric);
+            }
+            Observed::Event(Event::Xid(code)) => state.xids.push_back(code),
             Observed::Interval(_) | Observed::Process(_) | Observed::Event(_) => {}
         }
     }
 
     /// Ends the log of every GPU at `end`: a row without values ends one that was not read until then.
     fn end_at(&mut self, end: Timestamp) {
-        let silent = self.last.iter().enumerate().filter(|(_, last)| **last < end);
-        self.readings.extend(silent.map(|(gpu, _)| (gpu, Reading::at(end))));
+        let silent = self.states.iter_mut().enumerate().filter(|(_, state)| state.last < end);
+        let rows = silent.map(|(gpu, state)| (gpu, Reading::at(end), state.counts()));
+        self.readings.extend(rows);
     }
 
     /// Writes buffered readings of all GPUs in time order.
     fn flush(&mut self) -> io::Result<()> {
-        self.readings.sort_by_key(|(gpu, reading)| (reading.at, *gpu));
+        self.readings.sort_by_key(|(gpu, reading, _)| (reading.at, *gpu));
         let mut rows = Vec::new();
-        for (index, reading) in self.readings.drain(..) {
+        for (index, reading, counts) in self.readings.drain(..) {
             if let Some(gpu) = self.gpus.get(index) {
-                csv_writer::write_row(&mut rows, gpu, &reading)?;
+                csv_writer::write_row(&mut rows, gpu, &reading, &counts)?;
                 self.written += 1;
             }
         }

@@ -143,6 +143,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         export: sink.map(|sink| (environment.export, sink)),
     };
     let mut pipeline = Pipeline::live(settings, experiment, &own.hardware);
+    pipeline.set_host(&own.hardware);
     state.iter().for_each(|state| pipeline.resume(state.billed().clone()));
 
     let watcher = manager.as_ref().map(PolicyManager::watch).transpose();

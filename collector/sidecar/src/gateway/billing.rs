@@ -88,6 +88,8 @@ impl GatewayBilling {
             self.gpus.push(identity.clone());
             self.sources.push(*gpu);
             self.start(pipeline, index, reading.at)?;
+        } else if let Some(known) = self.gpus.get_mut(index) {
+            known.update(identity);
         }
         for exemption in exempt {
             self.exempt(pipeline, index, exemption)?;

@@ -54,7 +54,7 @@ impl Pipeline<'_> {
         if let Some(exporter) = &mut self.exporter {
             let (recommendations, errors) =
                 (results.recommendation_events(), results.error_events());
-            exporter.policy_results(&recommendations, &errors, identities, at);
+            exporter.policy_results(&recommendations, &errors, identities, &self.host, at);
         }
         self.send()
     }

@@ -33,6 +33,7 @@ pub use export::RequestSink;
 use export::send;
 pub use gpu::{MeteredGpu, in_order};
 use opening::ExperimentState;
+use phasemeter_meter::device_metric::Component;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Interval, Reading};
 use phasemeter_meter::reorder::{CAPACITY, LateReading};
@@ -41,7 +42,7 @@ use phasemeter_meter::wall_time::{WallOffset, WallTime};
 use phasemeter_otlp::encode::{ExportSettings, Exporter, GpuEvent};
 use phasemeter_otlp::experiment::{Attributes, Experiment, ExperimentRequest};
 use phasemeter_rules::window::Window;
-use phasemeter_sources::{Source, SourceError};
+use phasemeter_sources::{Counts, Source, SourceError};
 pub use resumption::{BilledUntil, RunGap};
 
 use crate::alert_rules::AlertRules;
@@ -130,6 +131,8 @@ pub struct Pipeline<'a> {
     is_finished: bool,
     /// The wall time of the run.
     wall: WallTime,
+    /// The attributes of the machine of GPUs that do not name theirs.
+    host: Attributes,
     /// The experiments that began during the run, from the first one on.
     #[cfg(feature = "live")]
     experiments: Option<experiments::Experiments>,
@@ -177,6 +180,7 @@ impl<'a> Pipeline<'a> {
             end: None,
             is_finished: false,
             wall: WallTime::default(),
+            host: Attributes::new(),
             #[cfg(feature = "live")]
             experiments: None,
             #[cfg(feature = "live")]
@@ -200,12 +204,25 @@ impl<'a> Pipeline<'a> {
             if let Err(late) = self.ingest(gpu, &reading, source.gpus())? {
                 source.reject(&late.to_string());
             }
-            if let Some(code) = source.xid() {
-                self.emit_event(gpu, &GpuEvent::xid(reading.at, code))?;
-            }
+            self.count(gpu, reading.at, source.counts())?;
             step(source);
         }
         Ok(())
+    }
+
+    /// Counts traffic and errors of a GPU.
+    fn count(&mut self, gpu: usize, at: Timestamp, counts: Counts) -> Result<(), PipelineError> {
+        if counts == Counts::NONE {
+            return Ok(());
+        }
+        if let Some(gpu) = self.gpus.get_mut(gpu) {
+            gpu.totals.record_traffic(at, Component::Pcie, counts.pcie);
+            gpu.totals.record_traffic(at, Component::NvLink(0), counts.nvlink);
+        }
+        match counts.xid {
+            Some(code) => self.emit_event(gpu, &GpuEvent::xid(at, code.into())),
+            None => Ok(()),
+        }
     }
 
     /// Meters one reading of the GPU at this index of `identities`. The inner error is returned if the

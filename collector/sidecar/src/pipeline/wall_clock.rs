@@ -6,11 +6,17 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::encode::ClockStep;
+#[cfg(feature = "live")]
+use phasemeter_otlp::experiment::Attributes;
 use phasemeter_rules::window::Window;
 use phasemeter_sources::clock::Step;
 
 use super::{ExperimentState, Pipeline, PipelineError, in_order};
 use crate::policies::{self, WindowGpu};
+
+/// The attributes of a machine that identify it.
+#[cfg(feature = "live")]
+const HOST: [&str; 2] = ["host.name", "host.id"];
 
 impl Pipeline<'_> {
     /// The wall clock stepped: the sessions of all GPUs end, and new ones begin with the new wall time.
@@ -45,6 +51,14 @@ impl Pipeline<'_> {
         }
     }
 
+    /// Sets the machine of the GPUs that do not name theirs, for windows and recommendations: its
+    /// `host.name` and `host.id` among these attributes.
+    #[cfg(feature = "live")]
+    pub fn set_host(&mut self, place: &Attributes) {
+        let host = place.iter().filter(|(key, _)| HOST.contains(&key.as_str()));
+        self.host = host.map(|(key, value)| (key.clone(), value.clone())).collect();
+    }
+
     /// The window of the run so far; `None` before the experiment is open.
     #[must_use]
     pub fn window(&mut self, identities: &[GpuIdentity], is_final: bool) -> Option<Window> {
@@ -70,6 +84,12 @@ impl Pipeline<'_> {
             Some((gpu.identity.model.as_deref().unwrap_or_default(), gpu.price?))
         });
         let offers = self.pricing.offers(used, window.end);
-        Some(Window { offers, ..window })
+        let mut window = Window { offers, ..window };
+        for gpu in &mut window.gpus {
+            for (key, value) in &self.host {
+                gpu.attributes.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        Some(window)
     }
 }

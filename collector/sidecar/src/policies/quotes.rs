@@ -10,10 +10,10 @@ use phasemeter_meter::price::Price;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::manifest::Kind;
-use phasemeter_rules::policy::{Policy, Usage};
+use phasemeter_rules::policy::{Evaluation, Policy, Usage};
 use phasemeter_rules::quote::{Quote, QuoteRequest};
 
-use super::PolicyManager;
+use super::{GenerationLease, PolicyManager};
 
 /// The maximum number of quotes for the GPUs of one model at one instant: a pricer is queried again
 /// while it quotes for some of them.
@@ -24,6 +24,17 @@ const MAX_QUOTES: usize = 16;
 pub struct Quotes {
     policies: Option<Arc<PolicyManager>>,
     pricers: Vec<PricerStats>,
+}
+
+/// What pricers quote for one offer.
+#[derive(Debug, Default)]
+pub struct QuotedOffer {
+    /// The price of all its GPUs; `None` if no pricer quotes that.
+    pub price: Option<Price>,
+    /// Whether a pricer failed.
+    pub failed: bool,
+    /// The fuel of the queries.
+    pub fuel: u64,
 }
 
 /// The quotes of all pricers for the GPUs of one model at one instant.
@@ -98,22 +109,11 @@ impl Quotes {
         let current = policies.current();
         for policy in &current.generation.policies {
             let mut request = QuoteRequest { priced: 0, ..request.clone() };
-            while let Some(evaluation) = policy.quote(&request) {
-                current.record(
-                    policy,
-                    &evaluation.usage,
-                    evaluation.result.as_ref().err(),
-                    &evaluation.log,
-                );
-                let stats = self.stats_of(policy);
-                stats.usage.fuel += evaluation.usage.fuel;
-                stats.usage.time += evaluation.usage.time;
-                stats.usage.memory = stats.usage.memory.max(evaluation.usage.memory);
-                let quote = match evaluation.result {
+            while let Some(result) = self.evaluate(&current, policy, &request).0 {
+                let quote = match result {
                     Ok(Some(quote)) => quote,
                     Ok(None) => break,
-                    Err(error) => {
-                        stats.error = Some(error);
+                    Err(()) => {
                         all.failed = true;
                         break;
                     }
@@ -134,10 +134,51 @@ impl Quotes {
         all
     }
 
+    /// Queries the active pricers for an offer, each once. A quote for less than all of its GPUs is
+    /// not a price of the offer. Blocks for at most one deadline per pricer.
+    pub fn offer(&mut self, request: &QuoteRequest) -> QuotedOffer {
+        let mut offer = QuotedOffer::default();
+        let Some(policies) = self.policies.clone() else { return offer };
+        let current = policies.current();
+        for policy in &current.generation.policies {
+            let (result, fuel) = self.evaluate(&current, policy, request);
+            offer.fuel = offer.fuel.saturating_add(fuel);
+            let quote = match result {
+                Some(Ok(Some(quote))) => quote,
+                Some(Err(())) => return QuotedOffer { failed: true, ..offer },
+                Some(Ok(None)) | None => continue,
+            };
+            let is_valid = quote.valid_from.is_none_or(|start| start <= request.time);
+            if is_valid && quote.gpus.is_none_or(|gpus| gpus >= request.gpus) {
+                let price = price(&policy.manifest().name, request, &quote);
+                return QuotedOffer { price: Some(price), ..offer };
+            }
+        }
+        offer
+    }
+
     /// The statistics of each queried pricer.
     #[must_use]
     pub fn pricers(&self) -> &[PricerStats] {
         &self.pricers
+    }
+
+    /// Evaluates a policy and counts its usage. Returns its quote, `None` if it is not a pricer, and the
+    /// fuel it used.
+    fn evaluate(
+        &mut self,
+        current: &GenerationLease,
+        policy: &Policy,
+        request: &QuoteRequest,
+    ) -> (Option<Result<Option<Quote>, ()>>, u64) {
+        let Some(evaluation) = policy.quote(request) else { return (None, 0) };
+        let Evaluation { result, usage, log } = evaluation;
+        current.record(policy, &usage, result.as_ref().err(), &log);
+        let stats = self.stats_of(policy);
+        stats.usage.fuel += usage.fuel;
+        stats.usage.time += usage.time;
+        stats.usage.memory = stats.usage.memory.max(usage.memory);
+        (Some(result.map_err(|error| stats.error = Some(error))), usage.fuel)
     }
 
     fn stats_of(&mut self, policy: &Policy) -> &mut PricerStats {
@@ -155,17 +196,7 @@ impl Quotes {
 impl QuotedPrices {
     /// Adds the quote of a policy for the request.
     fn push(&mut self, policy: &str, request: &QuoteRequest, quote: &Quote) {
-        let QuoteRequest { provider, region, instance_type, .. } = request.clone();
-        let price = Price {
-            rate: quote.rate,
-            plan: Some(quote.plan),
-            provider,
-            region,
-            instance_type,
-            source: format!("{}, quoted by {policy}", quote.source),
-            as_of: Some(quote.as_of),
-            estimate: None,
-        };
+        let price = price(policy, request, quote);
         self.quotes.push(QuotedPrice { price, gpus: quote.gpus });
         self.valid_from = self.valid_from.max(quote.valid_from);
         if let Some(end) = quote.valid_until {
@@ -178,5 +209,20 @@ impl QuotedPrices {
         if self.expiry.as_ref().is_none_or(|expiry| at < expiry.at) {
             self.expiry = Some(QuoteExpiry { at, policy: policy.to_owned() });
         }
+    }
+}
+
+/// The price that a policy quotes for a request.
+fn price(policy: &str, request: &QuoteRequest, quote: &Quote) -> Price {
+    let QuoteRequest { provider, region, instance_type, .. } = request.clone();
+    Price {
+        rate: quote.rate,
+        plan: Some(quote.plan),
+        provider,
+        region,
+        instance_type,
+        source: format!("{}, quoted by {policy}", quote.source),
+        as_of: Some(quote.as_of),
+        estimate: None,
     }
 }

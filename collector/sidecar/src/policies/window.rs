@@ -64,6 +64,9 @@ const MEMORY_POOL: &str = "memory.pool";
 const LOST: &str = "lost.seconds";
 const UNRECORDED: &str = "unrecorded.seconds";
 
+/// The attributes that identify the pod of a GPU.
+const POD: [&str; 3] = ["k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"];
+
 /// The unit of work that only a service has.
 const REQUESTS: &str = "requests";
 
@@ -106,7 +109,7 @@ pub fn window(
     let work: BTreeMap<String, f64> = work.collect();
     // Work of several GPUs cannot be attributed to one.
     let own_work = if gpus.len() == 1 { work.clone() } else { BTreeMap::new() };
-    let requests = work.contains_key(REQUESTS);
+    let requests = work.contains_key(REQUESTS) && is_of_one_pod(gpus);
     let metrics = work.into_iter().map(|(unit, count)| (format!("work.{unit}"), count));
     Some(Window {
         start: wall.wall(grid.start),
@@ -140,7 +143,6 @@ impl WindowGpu<'_> {
         requests: bool,
     ) -> Gpu {
         let attributes = &self.identity.attributes;
-        let own = Workload::declared(attributes, false);
         let started = self.meter.span().map(|(start, _)| start);
         let from = recent.span.map(|(from, _)| from).filter(|from| Some(*from) > started);
         let totals = self.totals.since(from);
@@ -167,10 +169,7 @@ impl WindowGpu<'_> {
             memory,
             metrics,
             attributes: attributes.clone(),
-            workload: match own {
-                Workload::Unknown => Workload::declared(run, requests),
-                own => own,
-            },
+            workload: Workload::of(attributes, run, requests),
             interruptible: is_interruptible(attributes) || is_interruptible(run),
             activity: recent.activity,
             interval: recent.interval(),
@@ -217,9 +216,7 @@ impl WindowGpu<'_> {
     fn week(self) -> Vec<HourOfWeek> {
         let hours = self.meter.hours_of_week().iter();
         let hours = hours.map(|hour| HourOfWeek { observed: hour.observed(), idle: hour.idle() });
-        let hours: Vec<_> = hours.collect();
-        let observed: Nanos = hours.iter().map(|hour| hour.observed).sum();
-        if observed < DAY { Vec::new() } else { hours }
+        if has_hours_of_week(self.meter) { hours.collect() } else { Vec::new() }
     }
 
     /// Metrics without a field in the contract.
@@ -248,6 +245,19 @@ impl WindowGpu<'_> {
         let all = all.chain(unrecorded).chain(sampling);
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
+}
+
+/// Whether all GPUs have the same pod, or none. If not, the work of the run is not that of each GPU.
+fn is_of_one_pod(gpus: &[WindowGpu<'_>]) -> bool {
+    let mut pods = gpus.iter().map(|gpu| POD.map(|name| gpu.identity.attributes.get(name)));
+    let first = pods.next();
+    pods.all(|pod| Some(pod) == first)
+}
+
+/// Whether a day or more was observed, so that hours of the week are meaningful.
+#[must_use]
+pub fn has_hours_of_week(meter: &GpuMeter) -> bool {
+    meter.hours_of_week().iter().map(|hour| hour.observed()).sum::<Nanos>() >= DAY
 }
 
 /// The slope of the line through the observed points of a column, per second: least squares; `None` with

@@ -3,6 +3,7 @@
 //! They are of the providers and regions of the prices paid, and of the models in use elsewhere. Must not depend on how a window is built.
 
 use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
 
 use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_meter::price::{Listing, Plan, Price, PriceBook};
@@ -15,12 +16,19 @@ use super::{Location, Pricing};
 /// Maximum number of offers at other places.
 const MAX_ELSEWHERE: usize = 16;
 
+/// Maximum fuel and time of all quotes for the offers of a window, which delay readings: as much as one
+/// evaluation may use by default. List prices are kept for all further offers. Fuel decides, so that two
+/// audits of a log have the same offers; the time protects overloaded machines.
+const MAX_FUEL: u64 = 500_000_000;
+const MAX_TIME: Duration = Duration::from_secs(1);
+
 impl Pricing {
     /// The offers beside these models and their prices, at this wall time, at most [`MAX_OFFERS`]: the
     /// instance types paid for; the same models in another region and at other providers; and all others
     /// of the providers and regions, of the first price first, the cheapest first. If a price has no region,
-    /// each instance type is in its cheapest one. A pricer's quote replaces the list price; after an error,
-    /// pricers are not queried again.
+    /// each instance type is in its cheapest one. A pricer's quote for the whole
+    /// instance replaces the list price, unless the price paid is given; after an error, or once they took
+    /// long, pricers are not queried again.
     pub fn offers<'a>(
         &mut self,
         used: impl IntoIterator<Item = (&'a str, &'a Price)>,
@@ -43,17 +51,17 @@ impl Pricing {
             }
         }
         let mut offers = Vec::new();
-        let mut queries = self.quotes.has_pricers();
+        let mut queries = self.options.given.is_none() && self.quotes.has_pricers();
+        let (started, mut fuel) = (Instant::now(), 0);
         for listing in listings(&self.book, &places, &paid) {
+            let mut price = None;
             if queries && listing.price.plan == Some(Plan::OnDemand) {
-                let quoted = self.quotes.query(&request(&listing, &self.options, time));
-                queries = !quoted.failed;
-                if let Some(quoted) = quoted.quotes.into_iter().next() {
-                    offers.push(offer(&listing, quoted.price));
-                    continue;
-                }
+                let quoted = self.quotes.offer(&request(&listing, &self.options, time));
+                fuel += quoted.fuel;
+                queries = !quoted.failed && fuel < MAX_FUEL && started.elapsed() < MAX_TIME;
+                price = quoted.price;
             }
-            offers.push(offer(&listing, listing.price.clone()));
+            offers.push(offer(&listing, price.unwrap_or_else(|| listing.price.clone())));
         }
         offers
     }

@@ -24,6 +24,7 @@ mod sdk;
 mod span_load;
 mod span_requests;
 mod spans;
+mod windows;
 mod wire_registry;
 mod work;
 

@@ -78,6 +78,56 @@ fn spinning_policies_do_not_lose_readings() {
     });
 }
 
+/// Scenario: a pricer spins for a third of a second per quote; the price book lists dozens of instances
+/// that are offered.
+/// Guarantee: its quotes for offers end after the fuel for all of a window, so no reading is lost.
+#[test]
+fn slow_pricer_does_not_lose_readings() {
+    unless_stalled(|| {
+        let rig = Rig::new(ONE);
+        let dir = tempfile::tempdir().unwrap();
+        let spin = "(i64.store (i32.const 4368) (i64.const 3600000000))
+            (i64.store (i32.const 4424)
+              (i64.add (local.get $time) (i64.const 3600000000000)))
+            (local.set $time (i64.const 100000000))
+            (loop $again
+              (local.set $time (i64.sub (local.get $time) (i64.const 1)))
+              (br_if $again (i64.ne (local.get $time) (i64.const 0))))";
+        let policy = dir.path().join("quote.wasm");
+        fs::write(&policy, pricer("contract", 0, spin)).unwrap();
+        let windows = dir.path().join("windows");
+        fs::create_dir(&windows).unwrap();
+        let file = dir.path().join("report.json");
+        let arguments = format!(
+            "--duration 20 --window-interval 1 --no-default-policies --policy {} --dump-windows {} \
+             --policy-limit fuel=1000000000000 --policy-limit deadline_ms=60000 \
+             --provider aws --region us-east-1 --report {}",
+            policy.display(),
+            windows.display(),
+            file.display()
+        );
+        // Without a given price.
+        let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+        command.arg("run").args(arguments.split_whitespace()).envs(rig.fake.environment());
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let report: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        assert_observed(&report["gpus"][0]);
+        assert_eq!(policies(&report)[0]["error"], Value::Null, "{report:#}");
+        assert!(!assumptions(&report).contains("observations dropped"), "{}", assumptions(&report));
+        let dumped: Vec<_> = fs::read_dir(&windows).unwrap().collect();
+        assert!(dumped.len() > 1, "no window was built during sampling");
+        for window in dumped {
+            let window = fs::read(window.unwrap().path()).unwrap();
+            let window: Value = serde_json::from_slice(&window).unwrap();
+            let offers = window["window"]["offers"].as_array().unwrap();
+            let is_quoted = |offer: &&Value| offer.to_string().contains("quoted by");
+            assert!(offers.len() > 40, "{offers:#?}");
+            assert_eq!(offers.iter().filter(is_quoted).count(), 1, "{offers:#?}");
+        }
+    });
+}
+
 /// Scenario: during a run one policy is replaced, then another one by a broken file.
 /// Guarantee: the new one is used from the next window on; the broken one changes nothing and is
 /// reported with its error.

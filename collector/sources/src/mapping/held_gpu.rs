@@ -207,6 +207,8 @@ impl Instant {
             Value::MemoryClock(clock) => reading.memory_clock = Some(clock),
             Value::Xid(code) => self.xid = Some(code),
             Value::Device(column, share) => reading.device.set_share(column, Some(share)),
+            Value::Number(column, number) => reading.device.set_number(column, Some(number)),
+            Value::EventReasons(active) => reading.device.set_event_reasons(active),
         }
     }
 }

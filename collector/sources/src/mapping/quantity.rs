@@ -48,6 +48,16 @@ pub enum Quantity {
     Encoder,
     /// Use of the video decoder.
     Decoder,
+    /// Speed of the fan.
+    FanSpeed,
+    /// Active reasons for reduced clocks, as a bit mask.
+    EventReasons,
+    /// Current generation of the PCIe link.
+    PcieGeneration,
+    /// Current lanes of the PCIe link.
+    PcieWidth,
+    /// Maximum lanes of the PCIe link.
+    PcieMaxWidth,
 }
 
 /// The unit of a metric, in UCUM's notation if it has one.
@@ -82,7 +92,7 @@ pub enum Unit {
     Hz,
     /// Megahertz.
     MHz,
-    /// A number that identifies something.
+    /// A number that identifies or counts something, or a bit mask.
     #[serde(rename = "code")]
     Code,
 }
@@ -126,7 +136,12 @@ impl Quantity {
             Self::Energy => matches!(unit, Unit::J | Unit::Millijoules),
             Self::Temperature => matches!(unit, Unit::Cel),
             Self::SmClock | Self::MemoryClock => matches!(unit, Unit::Hz | Unit::MHz),
-            Self::Xid => matches!(unit, Unit::Code),
+            Self::FanSpeed => matches!(unit, Unit::Percent),
+            Self::Xid
+            | Self::EventReasons
+            | Self::PcieGeneration
+            | Self::PcieWidth
+            | Self::PcieMaxWidth => matches!(unit, Unit::Code),
         }
     }
 
@@ -138,6 +153,10 @@ impl Quantity {
             megahertz.map(Megahertz).map_err(|_| UnitError::OutOfRange)
         };
         let bytes = |by: f64| Bytes::new(scaled(by)?).ok_or(UnitError::OutOfRange);
+        let link = |column| {
+            let number = u32::try_from(scaled(1.0)?).map_err(|_| UnitError::OutOfRange)?;
+            Ok(Value::Number(column, number))
+        };
         let share = |column| Ok(Value::Device(column, utilization(unit, number)?));
         let by = match unit {
             Unit::MiBy => 1_048_576.0,
@@ -165,6 +184,15 @@ impl Quantity {
             Self::MemoryUtilization => share(DeviceColumn::MemoryUtilization)?,
             Self::Encoder => share(DeviceColumn::Encoder)?,
             Self::Decoder => share(DeviceColumn::Decoder)?,
+            // A fan may exceed its nominal maximum.
+            Self::FanSpeed => {
+                let speed = utilization(unit, number.min(100.0))?;
+                Value::Device(DeviceColumn::Fan, speed)
+            }
+            Self::EventReasons => Value::EventReasons(scaled(by)?),
+            Self::PcieGeneration => link(DeviceColumn::PcieGeneration)?,
+            Self::PcieWidth => link(DeviceColumn::PcieWidth)?,
+            Self::PcieMaxWidth => link(DeviceColumn::PcieMaxWidth)?,
         })
     }
 }

@@ -90,6 +90,7 @@ impl Mappings {
 mod tests {
     use super::super::{GpuValue, MappingFile, Point, Quantity, UnitError, Value};
     use super::Mappings;
+    use phasemeter_meter::device_state::DeviceColumn;
     use phasemeter_meter::reading::{Basis, MissingReason};
     use phasemeter_meter::units::{Timestamp, Utilization};
     use proptest::prelude::*;
@@ -222,6 +223,26 @@ mod tests {
             if let Err(error) = MappingFile::parse(&text) {
                 prop_assert!(!error.to_string().contains('\n'));
             }
+        }
+    }
+
+    #[test]
+    fn reasons_for_reduced_clocks_fan_and_link_are_read() {
+        let fan = |share| {
+            Some(Ok(Value::Device(DeviceColumn::Fan, Utilization::from_percent(share).unwrap())))
+        };
+        assert_eq!(value("DCGM_FI_DEV_FAN_SPEED", A, 42.0), fan(42));
+        assert_eq!(value("DCGM_FI_DEV_FAN_SPEED", A, 104.0), fan(100), "above its nominal maximum");
+        let link = |column, number| Some(Ok(Value::Number(column, number)));
+        let generation = link(DeviceColumn::PcieGeneration, 5);
+        assert_eq!(value("DCGM_FI_DEV_PCIE_LINK_GEN", A, 5.0), generation);
+        assert_eq!(
+            value("DCGM_FI_DEV_PCIE_LINK_WIDTH", A, 16.0),
+            link(DeviceColumn::PcieWidth, 16)
+        );
+        for name in ["DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"] {
+            assert_eq!(value(name, A, 68.0), Some(Ok(Value::EventReasons(0x44))));
+            assert!(read(&mut Mappings::built_in().unwrap(), name, A, -1.0).is_err());
         }
     }
 

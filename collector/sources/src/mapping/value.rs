@@ -29,4 +29,8 @@ pub enum Value {
     Xid(u64),
     /// A share that only some sources have.
     Device(DeviceColumn, Utilization),
+    /// A number that only some sources have.
+    Number(DeviceColumn, u32),
+    /// The active reasons for reduced clocks, as a bit mask.
+    EventReasons(u64),
 }

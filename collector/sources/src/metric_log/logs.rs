@@ -18,7 +18,7 @@ use crate::mapping::{HeldReading, Mappings, ReadingBuffer};
 use crate::nvidia_smi::GivenModel;
 use crate::nvidia_smi::rejected::RejectedRows;
 use crate::nvidia_smi::stream::{CountingReader, OpenedInputs};
-use crate::{Source, SourceError};
+use crate::{Counts, Source, SourceError};
 
 /// By how much values of one instant may be apart in the logs.
 const HOLD: Nanos = Nanos::from_secs(60);
@@ -215,13 +215,7 @@ impl MetricLogs {
             self.gpus.push(self.identity(found));
             self.bases.push(held.basis);
         } else if let Some(known) = self.gpus.get_mut(index) {
-            if known.model.is_none() {
-                known.model.clone_from(&found.model);
-            }
-            // Those of instances that are seen later.
-            if known.attributes != found.attributes {
-                known.attributes.clone_from(&found.attributes);
-            }
+            known.update(found);
         }
         index
     }
@@ -263,8 +257,8 @@ impl Source for MetricLogs {
         self.bases.get(gpu).copied()
     }
 
-    fn xid(&self) -> Option<u64> {
-        self.xid
+    fn counts(&self) -> Counts {
+        Counts { xid: self.xid.and_then(|code| u32::try_from(code).ok()), ..Counts::NONE }
     }
 
     fn reject(&mut self, reason: &str) {

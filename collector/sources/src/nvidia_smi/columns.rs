@@ -39,6 +39,12 @@ pub(super) enum Column {
     Ratio(DeviceColumn),
     /// All reasons for reduced clocks, as a hexadecimal bit mask.
     EventReasons,
+    /// Clocks that the hardware reduced because of heat or the power supply.
+    HardwareSlowdown,
+    /// Traffic so far.
+    PcieTraffic,
+    NvLinkTraffic,
+    Xid,
 }
 
 /// How the GPUs of a log are identified, most reliable first.
@@ -55,7 +61,7 @@ pub enum GpuIdentification {
 }
 
 /// Accepted column names.
-const COLUMN_NAMES: [(&str, Column); 55] = [
+const COLUMN_NAMES: [(&str, Column); 60] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
     ("gpu_uuid", Column::Uuid),
@@ -77,6 +83,9 @@ const COLUMN_NAMES: [(&str, Column); 55] = [
     ("compute_processes", Column::Processes),
     ("mig.profiles", Column::MigProfiles),
     ("nvlink.peers", Column::NvLinkPeers),
+    ("pcie.traffic", Column::PcieTraffic),
+    ("nvlink.traffic", Column::NvLinkTraffic),
+    ("xid", Column::Xid),
     ("temperature.gpu", Column::Temperature),
     ("clocks.sm", Column::SmClock),
     ("clocks.current.sm", Column::SmClock),
@@ -97,6 +106,7 @@ const COLUMN_NAMES: [(&str, Column); 55] = [
     ("clocks_event_reasons.sw_thermal_slowdown", Column::Device(DeviceColumn::SoftwareThermal)),
     ("clocks_event_reasons.hw_thermal_slowdown", Column::Device(DeviceColumn::HardwareThermal)),
     ("clocks_event_reasons.hw_power_brake_slowdown", Column::Device(DeviceColumn::PowerBrake)),
+    ("clocks_event_reasons.hw_slowdown", Column::HardwareSlowdown),
     ("clocks_event_reasons.active", Column::EventReasons),
     // As older drivers name them.
     ("clocks_throttle_reasons.active", Column::EventReasons),
@@ -105,7 +115,8 @@ const COLUMN_NAMES: [(&str, Column); 55] = [
     ("clocks_throttle_reasons.sw_thermal_slowdown", Column::Device(DeviceColumn::SoftwareThermal)),
     ("clocks_throttle_reasons.hw_thermal_slowdown", Column::Device(DeviceColumn::HardwareThermal)),
     ("clocks_throttle_reasons.hw_power_brake_slowdown", Column::Device(DeviceColumn::PowerBrake)),
-    // Profiling metrics, which `phasemeter record` writes, and as DCGM names them.
+    ("clocks_throttle_reasons.hw_slowdown", Column::HardwareSlowdown),
+    // Profiling metrics, of which `phasemeter record` writes the first three, and as DCGM names them.
     ("sm.activity", Column::Device(DeviceColumn::Sm)),
     ("tensor.activity", Column::Device(DeviceColumn::Tensor)),
     ("dram.activity", Column::Device(DeviceColumn::Dram)),
@@ -136,7 +147,7 @@ impl Columns {
             // A repeated column is read once.
             columns.push(if columns.contains(&column) { Column::Unknown } else { column });
         }
-        let all = Self { columns };
+        let all = Self { columns }.with_hardware_slowdown();
         if all.columns.iter().all(|column| *column == Column::Unknown) {
             let is_csv = all.columns.len() > 1;
             let not_csv = || HeaderError::NotCsv { found: printable(header) };
@@ -149,6 +160,17 @@ impl Columns {
             return Err(HeaderError::NoMeteredColumn { found: printable(header) });
         }
         Ok(all)
+    }
+
+    /// Reads the sum of heat and power brake as heat, the more frequent one, if neither is recorded: older
+    /// drivers have the sum only.
+    fn with_hardware_slowdown(mut self) -> Self {
+        let heat = Column::Device(DeviceColumn::HardwareThermal);
+        let parts = [heat, Column::Device(DeviceColumn::PowerBrake), Column::EventReasons];
+        let is_known = parts.iter().any(|part| self.columns.contains(part));
+        let sum = self.columns.iter_mut().filter(|column| **column == Column::HardwareSlowdown);
+        sum.for_each(|column| *column = if is_known { Column::Unknown } else { heat });
+        self
     }
 
     /// All columns, in order.
@@ -186,6 +208,7 @@ impl Column {
             Self::Utilization => "%",
             Self::Device(column) if column.is_share() => "%",
             Self::MemoryUsed | Self::MemoryTotal => "MiB",
+            Self::PcieTraffic | Self::NvLinkTraffic => "MiB",
             Self::PowerDraw | Self::PowerAverage | Self::PowerInstant => "W",
             Self::EnforcedPowerLimit | Self::PowerLimit => "W",
             Self::Energy => "mJ",
@@ -261,6 +284,22 @@ mod tests {
         assert_eq!(read("2026/07/27 00:22:27.123, 3"), HeaderError::UnknownColumns);
         assert!(matches!(read("index, memory.used"), HeaderError::NoTimestamp { .. }));
         assert!(matches!(read("timestamp, index"), HeaderError::NoMeteredColumn { .. }));
+    }
+
+    #[test]
+    fn hardware_slowdown_is_heat_if_its_parts_are_not_recorded() {
+        let heat = Column::Device(DeviceColumn::HardwareThermal);
+        for prefix in ["clocks_event_reasons", "clocks_throttle_reasons"] {
+            let last = |others: &str| {
+                let header = format!("timestamp, memory.used{others}, {prefix}.hw_slowdown");
+                *columns(&header).last().unwrap()
+            };
+            assert_eq!(last(""), heat);
+            assert_eq!(last(&format!(", {prefix}.sw_thermal_slowdown")), heat);
+            for part in ["hw_thermal_slowdown", "hw_power_brake_slowdown", "active"] {
+                assert_eq!(last(&format!(", {prefix}.{part}")), Column::Unknown, "{part}");
+            }
+        }
     }
 
     #[test]

@@ -12,8 +12,10 @@ use phasemeter_meter::reading::{GpuIdentity, MIG_PROFILES, MissingReason, NVLINK
 use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp, Utilization};
 use time::UtcDateTime;
 
+use crate::Counts;
+
 /// The header line. `nvidia-smi` does not have the energy, the processes, the activities, the MIG profiles
-/// and the NVLink peers, which are separated by spaces, and writes
+/// and the NVLink peers, which are separated by spaces, traffic and XIDs, and writes
 /// the reasons for reduced clocks as `Active` or `Not Active`; here they are shares of the time.
 const HEADER: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu [%], \
     memory.used [MiB], memory.total [MiB], power.draw [W], enforced.power.limit [W], \
@@ -23,10 +25,11 @@ const HEADER: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu 
     clocks_event_reasons.sw_thermal_slowdown [%], clocks_event_reasons.hw_thermal_slowdown [%], \
     clocks_event_reasons.hw_power_brake_slowdown [%], sm.activity [%], tensor.activity [%], \
     dram.activity [%], pcie.link.gen.current, pcie.link.width.current, pcie.link.width.max, \
-    mig.profiles, nvlink.peers\n";
+    utilization.encoder [%], utilization.decoder [%], ecc.errors.uncorrected.volatile.total, \
+    mig.profiles, nvlink.peers, pcie.traffic [MiB], nvlink.traffic [MiB], xid\n";
 
 /// The device columns, in the order of the header.
-const DEVICE_COLUMNS: [DeviceColumn; 13] = [
+const DEVICE_COLUMNS: [DeviceColumn; 16] = [
     DeviceColumn::MemoryUtilization,
     DeviceColumn::Fan,
     DeviceColumn::PowerCap,
@@ -40,6 +43,9 @@ const DEVICE_COLUMNS: [DeviceColumn; 13] = [
     DeviceColumn::PcieGeneration,
     DeviceColumn::PcieWidth,
     DeviceColumn::PcieMaxWidth,
+    DeviceColumn::Encoder,
+    DeviceColumn::Decoder,
+    DeviceColumn::MemoryErrors,
 ];
 
 /// Placeholder for a missing value.
@@ -55,11 +61,16 @@ pub fn write_header(out: &mut impl Write) -> io::Result<()> {
     out.write_all(HEADER.as_bytes())
 }
 
-/// Writes one reading of a GPU as a row.
+/// Writes one reading of a GPU, and what was counted up to it, as a row.
 ///
 /// # Errors
 /// Returns an error if `out` fails.
-pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> io::Result<()> {
+pub fn write_row(
+    out: &mut impl Write,
+    gpu: &GpuIdentity,
+    reading: &Reading,
+    counts: &Counts,
+) -> io::Result<()> {
     let none = match reading.utilization {
         Err(MissingReason::Lost) => LOST,
         _ => NOT_AVAILABLE,
@@ -99,7 +110,11 @@ pub fn write_row(out: &mut impl Write, gpu: &GpuIdentity, reading: &Reading) -> 
         let text = gpu.attributes.get(attribute).map(|text| CellText(text));
         write!(out, ", {}", cell(text, NOT_AVAILABLE, ""))?;
     }
-    out.write_all(b"\n")
+    for traffic in [counts.pcie, counts.nvlink] {
+        let mebibytes = traffic.map(|bytes| bytes / Bytes::MEBIBYTE);
+        write!(out, ", {}", cell(mebibytes, NOT_AVAILABLE, " MiB"))?;
+    }
+    writeln!(out, ", {}", cell(counts.xid, NOT_AVAILABLE, ""))
 }
 
 /// A value with its unit, or a placeholder.
@@ -178,9 +193,9 @@ mod tests {
     use super::super::timestamp::TimestampParser;
     use super::*;
 
-    fn written(gpu: &GpuIdentity, reading: &Reading) -> String {
+    fn written(gpu: &GpuIdentity, reading: &Reading, counts: &Counts) -> String {
         let mut out = Vec::new();
-        write_row(&mut out, gpu, reading).unwrap();
+        write_row(&mut out, gpu, reading, counts).unwrap();
         String::from_utf8(out).unwrap().trim_end_matches('\n').to_owned()
     }
 
@@ -212,24 +227,25 @@ mod tests {
         reading.device.set_share(DeviceColumn::Tensor, Utilization::from_ppm(125_000));
         reading.device.set_number(DeviceColumn::PcieWidth, Some(16));
         assert_eq!(
-            written(&gpu, &reading),
+            written(&gpu, &reading, &Counts { xid: Some(79), ..Counts::NONE }),
             format!(
                 "{ids}, 87 %, 12345 MiB, 81559 MiB, 312.040 W, 700.000 W, -3, [N/A], [N/A], [N/A], \
                  [N/A], [N/A], 30 %, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], 12.5000 %, [N/A], \
-                 [N/A], 16, [N/A], [N/A], [N/A]"
+                 [N/A], 16, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], 79"
             )
         );
         let lost = Reading { utilization: Err(MissingReason::Lost), ..Reading::at(reading.at) };
-        let cells = written(&gpu, &lost);
+        let cells = written(&gpu, &lost, &Counts::NONE);
         let lost = format!(
-            "{ids}, {LOST}, {LOST}, 81559 MiB, {LOST}, 700.000 W, {}, [N/A], [N/A]",
-            [LOST; 18].join(", ")
+            "{ids}, {LOST}, {LOST}, 81559 MiB, {LOST}, 700.000 W, {}, {}",
+            [LOST; 21].join(", "),
+            [NOT_AVAILABLE; 5].join(", ")
         );
         assert_eq!(cells, lost);
     }
 
     fn device() -> impl Strategy<Value = DeviceState> {
-        let values = proptest::array::uniform13(option::of(0..=200_u32));
+        let values = proptest::array::uniform16(option::of(0..=200_u32));
         values.prop_map(|values| {
             let mut state = DeviceState::NONE;
             for (column, value) in DEVICE_COLUMNS.into_iter().zip(values) {
@@ -297,7 +313,8 @@ mod tests {
         fn reading_round_trips_through_row(
             reading in readings(), index in option::of(any::<u32>()), uuid in "[!-+\\--~]{1,40}",
             model in "[A-Z][ -+\\--~]{0,40}[A-Z]", total in 0..=Bytes::MAX / Bytes::MEBIBYTE,
-            limit in option::of(1..=1_000_000_000_u32),
+            limit in option::of(1..=1_000_000_000_u32), xid in option::of(any::<u32>()),
+            traffic in proptest::array::uniform2(option::of(0..10_u64.pow(12))),
         ) {
             let gpu = GpuIdentity {
                 index,
@@ -308,9 +325,13 @@ mod tests {
                 ..GpuIdentity::default()
             };
             let columns = Columns::read(HEADER.trim_end().as_bytes()).unwrap();
-            let (row, mut timestamps) = (written(&gpu, &reading), TimestampParser::new(None));
+            let [pcie, nvlink] = traffic.map(|traffic| Some(traffic? * Bytes::MEBIBYTE));
+            let counts = Counts { xid, pcie, nvlink };
+            let row = written(&gpu, &reading, &counts);
+            let mut timestamps = TimestampParser::new(None);
             let read = Row::read(row.as_bytes(), &columns, &mut timestamps).unwrap();
             prop_assert_eq!(read.reading, reading);
+            prop_assert_eq!(read.counts, counts);
             prop_assert!(!timestamps.assumed_utc());
             prop_assert_eq!(read.limits.memory_total, gpu.memory_total);
             prop_assert_eq!(read.limits.power, gpu.power_limit);
@@ -326,7 +347,7 @@ mod tests {
         fn row_stays_intact_for_any_name(model in any::<String>()) {
             let gpu = GpuIdentity { model: Some(model), ..GpuIdentity::default() };
             let columns = Columns::read(HEADER.trim_end().as_bytes()).unwrap();
-            let row = written(&gpu, &Reading::at(at(0)));
+            let row = written(&gpu, &Reading::at(at(0)), &Counts::NONE);
             prop_assert_eq!(row.lines().count(), 1);
             let mut timestamps = TimestampParser::new(None);
             prop_assert!(Row::read(row.as_bytes(), &columns, &mut timestamps).is_some());

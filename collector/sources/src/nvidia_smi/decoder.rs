@@ -157,6 +157,7 @@ impl LogDecoder {
         }
         entry.reading = row.reading;
         entry.limits = row.limits;
+        entry.counts = row.counts;
         self.usual_row.learn(line);
         Decoded::Reading
     }

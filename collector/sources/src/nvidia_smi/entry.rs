@@ -6,6 +6,7 @@ use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::Timestamp;
 
 use super::limits::Limits;
+use crate::Counts;
 use crate::clock_jump::Timed;
 
 /// A reading and its context.
@@ -15,6 +16,7 @@ pub(super) struct Entry {
     /// The GPU's index in the registry of its log; 0 until the order of rows determines it.
     pub(super) gpu: usize,
     pub(super) limits: Limits,
+    pub(super) counts: Counts,
     /// The model in a row whose GPU is not yet known.
     pub(super) model: Option<u8>,
     pub(super) line: u64,
@@ -26,6 +28,7 @@ impl Entry {
         reading: Reading::at(Timestamp::EPOCH),
         gpu: 0,
         limits: Limits::NONE,
+        counts: Counts::NONE,
         model: None,
         line: 0,
     };

@@ -266,6 +266,7 @@ mod tests {
         let ids = ids("", "", "0");
         let row = |name: &'static str| Row {
             reading: Reading::at(Timestamp::EPOCH),
+            counts: crate::Counts::NONE,
             limits: Limits::NONE,
             ids,
             name: name.as_bytes(),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 
-use super::super::{Source, SourceError};
+use super::super::{Counts, Source, SourceError};
 use super::LogOptions;
 use super::columns::GpuIdentification;
 use super::fleet::Fleet;
@@ -255,6 +255,10 @@ impl Source for Logs {
 
     fn gpus(&self) -> &[GpuIdentity] {
         self.fleet.gpus()
+    }
+
+    fn counts(&self) -> Counts {
+        self.logs.get(self.current).map_or(Counts::NONE, |merged| merged.log.entry().counts)
     }
 
     fn reject(&mut self, reason: &str) {

@@ -12,6 +12,7 @@ use super::cell::{Cells, SCALE, missing_reason};
 use super::columns::{Column, Columns};
 use super::limits::Limits;
 use super::timestamp::TimestampParser;
+use crate::Counts;
 
 /// Maximum valid clock rate.
 pub(super) const MAX_MEGAHERTZ: u32 = 100_000;
@@ -23,6 +24,7 @@ pub(super) const MAX_CELSIUS: i16 = 300;
 pub(super) struct Row<'a> {
     pub(super) reading: Reading,
     pub(super) limits: Limits,
+    pub(super) counts: Counts,
     pub(super) ids: Ids<'a>,
     pub(super) name: &'a [u8],
     pub(super) parts: Parts<'a>,
@@ -65,6 +67,7 @@ impl<'a> Row<'a> {
     ) -> Option<Self> {
         let mut cells = Cells::of(row);
         let mut limits = Limits::default();
+        let mut counts = Counts::NONE;
         let mut set_limit = None;
         let mut reading = Reading::at(Timestamp::default());
         let mut ids = Ids::default();
@@ -72,7 +75,7 @@ impl<'a> Row<'a> {
         let mut parts = Parts::default();
         for column in columns.iter() {
             match column {
-                Column::Unknown => _ = cells.text(),
+                Column::Unknown | Column::HardwareSlowdown => _ = cells.text(),
                 Column::Timestamp => reading.at = cells.instant(timestamps)?,
                 Column::Uuid => ids.uuid = cells.text(),
                 Column::BusId => ids.bus_id = cells.text(),
@@ -103,6 +106,9 @@ impl<'a> Row<'a> {
                     set_device(&mut reading.device, of, device(&mut cells, column));
                 }
                 Column::EventReasons => set_event_reasons(&mut reading.device, cells.text()),
+                Column::PcieTraffic => counts.pcie = traffic(&mut cells),
+                Column::NvLinkTraffic => counts.nvlink = traffic(&mut cells),
+                Column::Xid => counts.xid = count(&mut cells),
                 Column::Ratio(of) => {
                     let ppm = cells.number("").ok().map(|ratio| ratio * u64::from(PPM) / SCALE);
                     set_device(&mut reading.device, of, ppm);
@@ -110,7 +116,7 @@ impl<'a> Row<'a> {
             }
         }
         limits.power = limits.power.or(set_limit);
-        cells.is_complete().then_some(Self { reading, limits, ids, name, parts })
+        cells.is_complete().then_some(Self { reading, limits, counts, ids, name, parts })
     }
 }
 
@@ -122,6 +128,11 @@ fn utilization(cells: &mut Cells<'_>) -> Result<Utilization, MissingReason> {
 
 fn mebibytes(cells: &mut Cells<'_>) -> Option<Bytes> {
     whole(cells.number(Column::MemoryUsed.unit())).and_then(Bytes::from_mebibytes)
+}
+
+/// In bytes.
+fn traffic(cells: &mut Cells<'_>) -> Option<u64> {
+    whole(cells.number(Column::PcieTraffic.unit()))?.checked_mul(Bytes::MEBIBYTE)
 }
 
 fn milliwatts(cells: &mut Cells<'_>, column: Column) -> Option<Milliwatts> {
@@ -179,24 +190,11 @@ pub(super) fn activity(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// The bit of each reason for reduced clocks (`nvmlClocksEventReason…`).
-const EVENT_REASONS: [(DeviceColumn, u64); 5] = [
-    (DeviceColumn::PowerCap, 0x04),
-    (DeviceColumn::SyncBoost, 0x10),
-    (DeviceColumn::SoftwareThermal, 0x20),
-    (DeviceColumn::HardwareThermal, 0x40),
-    (DeviceColumn::PowerBrake, 0x80),
-];
-
 /// Sets which reasons for reduced clocks are active, from a hexadecimal number.
 pub(super) fn set_event_reasons(state: &mut DeviceState, text: &[u8]) {
     let digits = std::str::from_utf8(text).ok().and_then(|text| text.strip_prefix("0x"));
-    let Some(active) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) else {
-        return;
-    };
-    for (reason, bit) in EVENT_REASONS {
-        let ppm = if active & bit == 0 { 0 } else { u64::from(PPM) };
-        set_device(state, reason, Some(ppm));
+    if let Some(active) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
+        state.set_event_reasons(active);
     }
 }
 
@@ -337,6 +335,8 @@ mod tests {
             assert_eq!(active("0x0000000000000001", name), [no; 5], "idle");
             assert_eq!(active("0x0000000000000004", name), [yes, no, no, no, no]);
             assert_eq!(active("0x00000000000000f8", name), [no, yes, yes, yes, yes]);
+            assert_eq!(active("0x0000000000000088", name), [no, no, no, no, yes]);
+            assert_eq!(active("0x0000000000000008", name), [no, no, no, yes, no], "the sum only");
             for missing in ["[N/A]", "[Not Supported]", "4", "0x", "0xg", "0x10000000000000000"] {
                 assert_eq!(active(missing, name), [None; 5], "{missing}");
             }

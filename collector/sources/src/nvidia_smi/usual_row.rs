@@ -17,6 +17,7 @@ use super::entry::Entry;
 use super::limits::Limits;
 use super::row::{MAX_CELSIUS, MAX_MEGAHERTZ, activity, set_device, set_event_reasons, set_power};
 use super::timestamp::{MILLISECOND, TimestampParser};
+use crate::Counts;
 
 /// How the rows under one header are usually written.
 pub(super) struct UsualRow {
@@ -104,8 +105,9 @@ impl UsualRow {
         timestamps: &mut TimestampParser,
         entry: &mut Entry,
     ) -> Option<RowExtent> {
-        let Entry { reading, limits, .. } = entry;
+        let Entry { reading, limits, counts, .. } = entry;
         (*reading, *limits) = (Reading::at(Timestamp::EPOCH), Limits::NONE);
+        *counts = Counts::NONE;
         let (mut set_limit, mut name) = (None, 0..0);
         let mut at = 0;
         for cell in &self.cells {
@@ -123,6 +125,7 @@ impl UsualRow {
                     at = cell.after_text.end(row, at + key.len())?;
                 }
                 Column::Unknown
+                | Column::HardwareSlowdown
                 | Column::Uuid
                 | Column::BusId
                 | Column::Index
@@ -197,6 +200,18 @@ impl UsualRow {
                     let end = digits::text_end(row, at)?;
                     set_event_reasons(&mut reading.device, row.get(at..end)?);
                     at = cell.after_text.end(row, end)?;
+                }
+                Column::PcieTraffic => {
+                    (number, at) = cell.integer(row, at)?;
+                    counts.pcie = number.and_then(|sum| sum.checked_mul(Bytes::MEBIBYTE));
+                }
+                Column::NvLinkTraffic => {
+                    (number, at) = cell.integer(row, at)?;
+                    counts.nvlink = number.and_then(|sum| sum.checked_mul(Bytes::MEBIBYTE));
+                }
+                Column::Xid => {
+                    (number, at) = cell.integer(row, at)?;
+                    counts.xid = number.and_then(|code| u32::try_from(code).ok());
                 }
                 Column::Ratio(_) => return None,
             }
@@ -300,7 +315,7 @@ mod tests {
     use super::super::row::Row;
     use super::*;
 
-    const HEADER: [&str; 22] = [
+    const HEADER: [&str; 24] = [
         "timestamp",
         "name",
         "index",
@@ -323,6 +338,8 @@ mod tests {
         "clocks_event_reasons.sw_power_cap",
         "clocks_event_reasons.active",
         "tensor.activity [%]",
+        "pcie.traffic [MiB]",
+        "xid",
     ];
 
     /// A number as `nvidia-smi` may write it, or almost, and whether it is followed by its unit.
@@ -391,6 +408,7 @@ mod tests {
                 prop_assert_eq!(line.as_bytes()[found.name].trim_ascii(), expected.name);
                 prop_assert_eq!(entry.reading, expected.reading);
                 prop_assert_eq!(entry.limits, expected.limits);
+                prop_assert_eq!(entry.counts, expected.counts);
             }
         }
     }
@@ -400,11 +418,11 @@ mod tests {
     fn usual_rows_are_read() {
         let columns = Columns::read(HEADER.join(", ").as_bytes()).unwrap();
         for cells in [
-            "0, 00000000:17:00.0, 87 %, 30 %, 12345 MiB, 81559 MiB, 312.99 W, 312.40 W, 700.00 W, 700.00 W, 54, 1410 MHz, 2619 MHz, 998877665544, 2, 30 %, 16, Not Active, 0x0000000000000001, 12 %",
-            "7, 00000000:FF:00.0, 100, [N/A], 0, 81559, 70.00, 71.25, 700.00, 650.00, 54, 1410, 2619, 99887766, 0, 30, 16, Active, 0x0000000000000004, 12.50",
-            "7, 00000000:FF:00.0, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]",
+            "0, 00000000:17:00.0, 87 %, 30 %, 12345 MiB, 81559 MiB, 312.99 W, 312.40 W, 700.00 W, 700.00 W, 54, 1410 MHz, 2619 MHz, 998877665544, 2, 30 %, 16, Not Active, 0x0000000000000001, 12 %, 2600000 MiB, [N/A]",
+            "7, 00000000:FF:00.0, 100, [N/A], 0, 81559, 70.00, 71.25, 700.00, 650.00, 54, 1410, 2619, 99887766, 0, 30, 16, Active, 0x0000000000000004, 12.50, 2600000, 79",
+            "7, 00000000:FF:00.0, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]",
         ] {
-            let row = format!("2026/07/27 00:22:27.123, NVIDIA H100 80GB HBM3, {cells}");
+            let row = format!("2026/07/27 00:22:27.123, NVIDIA H100, {cells}");
             let (mut entry, mut timestamps) = (Entry::EMPTY, TimestampParser::new(None));
             let key = cells.split(", ").nth(1).unwrap().as_bytes();
             timestamps.read(b"2026/07/27 00:22:26.123").unwrap();

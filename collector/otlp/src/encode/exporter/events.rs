@@ -9,10 +9,10 @@ use phasemeter_meter::wall_time::WallOffset;
 use super::super::events::{self, ClockStep, Event, EventKind, GpuEvent};
 use super::super::gpu::GpuExport;
 use super::super::interruption::InterruptionEvent;
-use super::super::policies::{PolicyErrorEvent, RecommendationEvent};
+use super::super::policies::{PolicyErrorEvent, RecommendationEvent, shared_place};
 use super::super::span_cost::SpanCostEvent;
 use super::Exporter;
-use crate::experiment::TraceParent;
+use crate::experiment::{Attributes, TraceParent};
 use crate::request::Request;
 
 impl Exporter {
@@ -34,19 +34,24 @@ impl Exporter {
         self.export_events(vec![Event::from_gpu_event(event, gpu.id())], event.at, context);
     }
 
-    /// Exports new recommendations and errors. `gpus`: the GPUs in the order in which they began.
+    /// Exports new recommendations and errors. `gpus`: the GPUs in the order in which they began; `host`:
+    /// the machine of those that name none.
     pub fn policy_results(
         &mut self,
         recommendations: &[RecommendationEvent<'_>],
         errors: &[PolicyErrorEvent<'_>],
         gpus: &[GpuIdentity],
+        host: &Attributes,
         at: Timestamp,
     ) {
+        let place = |names: &[String]| {
+            shared_place(gpus.iter().filter(|gpu| names.contains(&gpu.name)), host)
+        };
         let hw_id = |name: &str| {
             let index = gpus.iter().position(|gpu| gpu.name == name)?;
             self.wire_ids.get(index).cloned()
         };
-        let events = self.reported.new_events(recommendations, errors, hw_id);
+        let events = self.reported.new_events(recommendations, errors, hw_id, place);
         if !events.is_empty() {
             self.export_events(events, at, self.experiment.context());
         }
