@@ -151,7 +151,7 @@ fn check_recommendations(report: &Value) {
     let recommendations = list(&report["recommendations"]);
     let rank = |it: &Value| match (it["kind"].as_str().unwrap(), it["target"].as_str().unwrap()) {
         ("risk", _) => 0,
-        ("saving", "rate") => 4,
+        ("saving", "rate") if it["lever"] != "smaller_instance" => 4,
         ("saving", _) if it["saving_fraction"]["high"].as_f64().unwrap() > 0.0 => 1,
         ("capacity", _) => 2,
         _ => 3,

@@ -24,6 +24,10 @@ const DIP: f64 = 0.9;
 /// pauses. An assumption.
 const SHOWN: (f64, f64) = (0.5, 2.0);
 
+/// Mean utilization of idle time above which it is light load and no pause: drivers report a percent or two while a
+/// job waits. An assumption.
+const LIGHT_LOAD: f64 = 0.03;
+
 /// Shortest mean pause, in seconds: shorter waits are those for input. An assumption.
 const MIN_MEAN_SECONDS: f64 = 60.0;
 
@@ -60,7 +64,8 @@ impl Holes {
             }
         } else {
             let shown = SHOWN.0 * between..=SHOWN.1 * between;
-            if dips.count < 1.0 || !shown.contains(&dips.seconds) {
+            let is_light_load = gpu.accounts.idle().level() > LIGHT_LOAD;
+            if is_light_load || dips.count < 1.0 || !shown.contains(&dips.seconds) {
                 return None;
             }
             let held = gpu.accounts.idle_held.seconds / idle.max(1.0);

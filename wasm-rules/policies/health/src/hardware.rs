@@ -38,7 +38,7 @@ pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
             "health.lost",
             "restart",
             lost.iter().map(|(gpu, _)| *gpu),
-            ["Reset the lost GPU, or replace its node", &action],
+            ["The driver lost this GPU", &action],
             rationale,
             SURE_DEAD,
         )
@@ -100,7 +100,7 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
             "health.errors",
             "restart",
             group.iter().copied(),
-            ["Drain this GPU and reset it", &action],
+            ["This GPU reports memory or XID errors", &action],
             rationale.concat(),
             SURE,
         )
@@ -134,7 +134,7 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
             "health.pcie",
             "other",
             group.iter().map(|(_, gpu)| *gpu),
-            ["Repair the PCIe link of this GPU", &action],
+            ["The PCIe link of this GPU is too narrow", &action],
             rationale.concat(),
             SURE,
         )
@@ -174,7 +174,7 @@ pub(crate) fn unlinked(window: &Window) -> Option<Recommendation> {
             "health.nvlink",
             "other",
             gpus.iter().copied(),
-            ["Repair the NVLink links of these GPUs", &action],
+            ["NVLink links are down", &action],
             rationale,
             SURE,
         )

@@ -49,7 +49,7 @@ fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommenda
         _ => ("measure", "Find what grows, for example with PyTorch's memory snapshot."),
     };
     let rationale = format!(
-        "Memory has risen all the time, to {}, and is full in about {} at this rate. The process then \
+        "Memory is rising: it is at {}, and full in about {} at this rate. The process then \
          fails, and loses what it has not saved.",
         percent(share),
         duration(seconds_left),

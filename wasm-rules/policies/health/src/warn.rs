@@ -69,7 +69,7 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
                     "health.power-supply",
                     "other",
                     gpus(),
-                    ["Repair the power supply of this node", &action],
+                    ["The power supply slows this node down", &action],
                     format!(
                         "{subject} lowered its clock because the power supply asked for it (power brake), for \
                          {} of the time with work{clock}",
@@ -116,7 +116,7 @@ fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> R
             "health.heat",
             "other",
             gpus(),
-            ["Repair the cooling of these GPUs", &action],
+            ["Heat slows the work down", &action],
             [subject(group.len()), &*cause, &*at, clock].concat(),
             SURE,
         )

@@ -205,7 +205,7 @@ fn words(first: &Finding<'_>, instances: usize, settings: &Settings, window: &Wi
                     _ => "return the instance",
                 };
                 format!(
-                    "End or resume it, and {then}; later, end sessions after {} without work. First save what \
+                    "Resume it, or end it and {then}; later, end sessions after {} without work. First save what \
                      it holds.",
                     duration(session),
                 )

@@ -3,7 +3,7 @@
 //! Nothing that was measured is asked for, and nothing that the GPU cannot measure. Must not depend on profiles.
 
 use phasemeter_policy::{Gpu, Need, Window, Workload};
-use phasemeter_specs::{Model, Unit, hangs, is_behind, units};
+use phasemeter_specs::{Model, Unit, hangs, is_behind, is_lost, units};
 
 use crate::Settings;
 use crate::load::{
@@ -77,11 +77,11 @@ const RULES: [Rule; 12] = [
     ),
     (
         "tensor.activity",
-        "shows whether faster arithmetic would help: dcgmi dmon -e 1002,1004,1005, or phasemeter run on Hopper and \
-         later, record it with the activity of SMs and memory",
+        "shows whether faster arithmetic would help: record dcgmi dmon -e 1002,1004,1005",
         |gpu, window| {
             is_full(gpu)
                 && gpu.sensors.tensor_activity.is_none()
+                && !is_lost(gpu)
                 && power_share(gpu).is_none_or(|it| it > HUNG_POWER)
                 && !hangs(gpu, window)
                 && !is_behind(gpu, window)

@@ -73,8 +73,7 @@ impl Pack<'_> {
                     duration(observed),
                     self.busy,
                 ),
-                "Let the scheduler pack jobs onto as few instances as hold them, drain the others, and return \
-                 them. Running jobs move at their next checkpoint or end.",
+                "Let the scheduler pack jobs, drain the instances that are not needed, and return them. Running jobs move at their next checkpoint or end.",
                 SURE_MOVED,
             ),
             Some((load, memory)) => (
@@ -86,8 +85,7 @@ impl Pack<'_> {
                     percent(load),
                     gib(memory),
                 ),
-                "Run two of these tasks on one GPU (MPS or time slices), first on one for a day. If they keep their \
-                 pace, move all, and return the instances that are then free.",
+                "Run two of these tasks on one GPU (MPS or time slices) for a day. If they keep their pace, move all, and return the instances that are then free.",
                 SURE_DOUBLED,
             ),
         };
@@ -101,7 +99,7 @@ impl Pack<'_> {
         let confidence = mean(&|gpu| gpu.confidence());
         Recommendation {
             title: format!(
-                "Move this work to {}, and return {}",
+                "Pack the jobs onto {}, and return {}",
                 count(needed, "instance"),
                 decimal(returned as f64, 0)
             ),

@@ -52,7 +52,8 @@ pub(crate) fn divide(
         _ => &[],
     };
     let fits = |instance: &&(f64, f64)| {
-        share <= MAX_MEMORY * instance.1 && level <= MAX_UTILIZATION * instance.0
+        // Instances have some percent less than their part.
+        share <= MAX_MEMORY * MAX_MEMORY * instance.1 && level <= MAX_UTILIZATION * instance.0
     };
     let kept = match instances.iter().find(fits) {
         Some((compute, memory)) => compute.max(*memory),

@@ -74,12 +74,11 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
                     "End the process and let other jobs use the GPU, or start the job on as many GPUs as it uses."
                 }
                 (true, true) => {
-                    "End the process with its last work and start it with its first, and let other jobs use the \
-                     GPUs."
+                    "Start the process with the first work, end it after the last, and let other jobs use the GPUs \
+                     otherwise."
                 }
                 (false, false) if first.why == Capacity::Busy => {
-                    "Let the scheduler fill them, or move the busy jobs to where they fill an instance and \
-                     return this one."
+                    "Let the scheduler fill them, or move the other jobs and return the instance."
                 }
                 _ => "Let the scheduler fill them.",
             };
@@ -116,6 +115,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         Action::Divide { parts, lever, idle } => {
             let memory =
                 peak.map_or_else(String::new, |peak| [" It uses up to ", &gib(peak), "."].concat());
+            let each = if group.len() == 1 { "it" } else { "each" };
             let (how, kind, parameter) = match lever {
                 "mig" => ("MIG instances", "nvidia.mig", "instances"),
                 "mps" => ("MPS clients", "nvidia.mps", "clients"),
@@ -144,9 +144,13 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
                 )
             };
             Recommendation {
-                title: "Share this GPU between several tasks".to_owned(),
+                title: match group.len() {
+                    1 => "Share this GPU between several tasks",
+                    _ => "Share each GPU between several tasks",
+                }
+                .to_owned(),
                 action: format!(
-                    "Divide it into {how} for {} of this size, if their owners agree. Work that comes in \
+                    "Divide {each} into {how} for {} of this size, if their owners agree. Work that comes in \
                      bursts then takes longer.",
                     count(parts, "task")
                 ),

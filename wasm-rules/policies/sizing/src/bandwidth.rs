@@ -6,7 +6,8 @@
 
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
-    Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups,
+    Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target, Window, Workload,
+    evidence, groups,
 };
 
 /// Compute-bound share of the time from which a service is full. An assumption.
@@ -72,6 +73,11 @@ fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
     let latency = if what == "requests" { ", as far as the latency allows" } else { "" };
     let confidence = gpus.iter().map(|gpu| gpu.confidence()).sum::<f64>() / gpus.len() as f64;
     Some(Recommendation {
+        // Throughput of a service returns no GPU.
+        kind: match first.workload {
+            Workload::Serving => RecommendationKind::Capacity,
+            _ => RecommendationKind::Saving,
+        },
         title: title.to_owned(),
         action: format!(
             "Raise the number of {what} per step, with continuous batching and memory for their caches{latency}. \

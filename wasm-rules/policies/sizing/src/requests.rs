@@ -87,8 +87,8 @@ pub(crate) fn recommend(
     let need = || {
         Need::new(
             "requests",
-            "requests per second and their latency show how many more each GPU takes, and whether low load is lack \
-             of traffic",
+            "requests per second and their latency show how many more each GPU takes, and whether there is traffic \
+             for them",
             serving.iter().copied(),
         )
     };

@@ -233,9 +233,9 @@ pub(crate) fn overloaded(
     let seconds = gpus.first()?.accounts.compute_bound.seconds;
     Some(Recommendation {
         title: "Look at the latency, then add a replica".to_owned(),
-        action: "Look at the latency and the queue of the server. If they grow, add a replica, or use a \
-                 larger GPU."
-            .to_owned(),
+        action:
+            "If the latency or the queue of the server grows, add a replica, or use a larger GPU."
+                .to_owned(),
         rationale: format!(
             "{} of this service was above 90% for {}, and its power or measured activity is near the limit: it has \
              no reserve for a peak, and requests may queue.",

@@ -15,6 +15,9 @@ use serde::Serialize;
 use super::Range;
 use crate::report::Usd;
 
+/// The lever that saves at another rate, but follows from the use of this run.
+const SMALLER_INSTANCE: &str = "smaller_instance";
+
 /// One recommendation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recommendation {
@@ -158,13 +161,13 @@ impl Recommendation {
         }
     }
 
-    /// Risks first, then savings by better use, then capacity, then diagnoses, which save nothing by themselves,
-    /// then savings by a lower rate, which could be recommended to anyone. Within each, the largest expected saving
+    /// Risks first, then savings by better use or a smaller instance, then capacity, then diagnoses, which save
+    /// nothing by themselves, then savings by a lower rate, which could be recommended to anyone. Within each, the largest expected saving
     /// times confidence first, in dollars or else as a fraction; ties by code, then policy.
     pub(super) fn order(&self, other: &Self) -> Ordering {
         let rank = |it: &Self| match it.kind {
             "risk" => 0,
-            "saving" if it.target == Target::Rate.name() => 4,
+            "saving" if it.target == Target::Rate.name() && it.lever != SMALLER_INSTANCE => 4,
             "saving" if it.saving_fraction.high > 0.0 => 1,
             "capacity" => 2,
             _ => 3,

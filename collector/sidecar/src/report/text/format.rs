@@ -136,9 +136,13 @@ pub(super) fn tenths(of_hours: f64) -> String {
     }
 }
 
-/// Hours as minutes, to a tenth: `4.2`.
-pub(super) fn minutes(of_hours: f64) -> String {
-    tenths(of_hours * 60.0)
+/// Hours of GPUs in a unit of which there is one or more, if possible: `6.2 GPU-hours`, `4.2 GPU-minutes`.
+pub(super) fn gpu_time(of_hours: f64) -> String {
+    let units = [(1.0, "GPU-hours"), (60.0, "GPU-minutes"), (3_600.0, "GPU-seconds")];
+    let [.., seconds] = units;
+    let (per_hour, unit) =
+        units.into_iter().find(|(per, _)| of_hours * per >= 1.0).unwrap_or(seconds);
+    format!("{} {unit}", tenths(of_hours * per_hour))
 }
 
 /// `13 min 33 s`, `2 h 5 min`, `1,234 h`; tenths of a second below ten seconds.

@@ -45,11 +45,7 @@ fn need(gpus: &[Gpu], it: &Need) -> String {
 /// `idle: $12.34 (14.0% of the bill), 6.2 GPU-hours; missing: phasemeter.workload (GPU 0–3 of 8)`.
 fn uncovered(gpus: &[Gpu], it: &UncoveredWaste) -> String {
     let share = format::percent(it.fraction);
-    let hours = if it.gpu_hours < 0.1 {
-        format!("{} GPU-minutes", format::minutes(it.gpu_hours))
-    } else {
-        format!("{} GPU-hours", format::tenths(it.gpu_hours))
-    };
+    let hours = format::gpu_time(it.gpu_hours);
     let waste = match it.usd {
         Some(usd) => format!("{} ({share} of the bill), {hours}", Dollars::of(usd.0)),
         None => format!("{hours} ({share} of the time without a price)"),

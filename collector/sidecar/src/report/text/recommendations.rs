@@ -23,6 +23,9 @@ struct Limits {
     brief: usize,
 }
 
+/// Lines that an action may take at least, whatever the limit.
+const ACTION: usize = 2;
+
 const LIMITS: Limits = Limits { full: 3, lines: 4, brief: 3 };
 const LIMITS_BESIDE_MANY_GPUS: Limits = Limits { full: 2, lines: 3, brief: 2 };
 
@@ -55,15 +58,15 @@ fn is_alternative(it: &Recommendation, other: &Recommendation) -> bool {
     it.target == other.target && it.gpus == other.gpus && it.kind == other.kind
 }
 
-/// Title, first sentence of the reason, first sentence of the action. The action is whole, if that is possible:
-/// the reason gets the lines that are left of `limit`.
+/// Title, first sentence of the reason, first sentence of the action. The action is whole: the reason gets the lines
+/// that are left of `limit`.
 fn short(page: &mut Page, gpus: &[Gpu], it: &Recommendation, limit: usize) {
     let title = page.passage(&amount(gpus, it), Style::Bold, &title(gpus, it), 2);
     let why = by_name(gpus, first_sentence(&it.rationale));
     let action = by_name(gpus, first_sentence(&it.action));
     let left = limit.saturating_sub(title);
     let why = page.passage("", Style::Plain, &why, left.saturating_sub(lines(&action).max(1)));
-    page.passage("", Style::Plain, &action, left.saturating_sub(why));
+    page.passage("", Style::Plain, &action, left.saturating_sub(why).max(ACTION));
 }
 
 /// `Use more loader workers ($0–$21.48, 80% confident): GPU 0–1 of 8`.

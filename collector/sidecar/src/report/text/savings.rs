@@ -38,7 +38,8 @@ fn sentences(savings: &Savings) -> Vec<Vec<String>> {
         format!("{expected} ({low}–{high})")
     };
     let share = format::percent(savings.total_fraction.expected);
-    let all = format!("{}, {share} of this bill, with all of these", amounts(savings.total_usd));
+    let all =
+        format!("{}, {share} of this bill, alternatives counted once", amounts(savings.total_usd));
     let monthly = savings.monthly_usd;
     let monthly = monthly.map(|usd| format!("{} per month ({MONTHLY_BASIS})", amounts(usd)));
     [Some(all), monthly].into_iter().flatten().map(|it| vec![it]).collect()
