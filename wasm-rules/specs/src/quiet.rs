@@ -25,38 +25,30 @@ pub struct QuietTime {
 }
 
 impl QuietTime {
-    /// Of the columns: a point with little work is quiet in part.
+    /// Of the columns: a point with little work is quiet in part. Periods shorter than ten minutes are left out.
     #[must_use]
     pub fn of(unit: &Unit<'_>, window: &Window) -> Self {
         let end = window.end.saturating_sub(window.start) as f64 / 1e9;
         let metered =
             |gpu: &&Gpu| gpu.accounts.observed().seconds + gpu.accounts.unobserved.seconds;
         let length = unit.gpus.iter().map(metered).fold(0.0, f64::max).min(end);
+        let (step, lead) = (window.step_seconds, end - length);
         let points = unit.gpus.iter().map(|gpu| gpu.utilization.len()).min().unwrap_or(0);
-        let is_quiet = |point: usize| -> bool {
-            unit.gpus.iter().all(|gpu| gpu.utilization.get(point).is_some_and(|at| *at < QUIET))
-        };
+        let columns: Vec<_> = unit.gpus.iter().map(|gpu| &gpu.utilization[..points]).collect();
+        let is_quiet = |point: usize| columns.iter().all(|column| column[point] < QUIET);
         let busy: Vec<f64> = unit.gpus.iter().map(|gpu| gpu.accounts.busy().level()).collect();
         // The part of a point in which none works, if each works at its mean level.
         let part = |point: usize| {
-            let parts = unit.gpus.iter().zip(&busy).map(|(gpu, busy)| {
-                let level = gpu.utilization.get(point).copied().filter(|level| level < busy);
-                level.map_or(0.0, |level| 1.0 - level / busy)
+            let parts = columns.iter().zip(&busy).map(|(column, busy)| {
+                let level = column[point];
+                if level < *busy { 1.0 - level / busy } else { 0.0 }
             });
             parts.fold(1.0, f64::min)
         };
-        let (step, lead) = (window.step_seconds, end - length);
-        let mut runs: Vec<(usize, usize)> = Vec::new();
-        for point in (0..points).filter(|point| is_quiet(*point)) {
-            match runs.last_mut() {
-                Some(run) if run.1 == point => run.1 += 1,
-                _ => runs.push((point, point + 1)),
-            }
-        }
-        let ends = |(from, to): (usize, usize)| {
+        let ends = |from: usize, to: usize| {
             // A point between two periods is quiet at both of its ends.
             let at = |point: usize, other: Option<usize>| {
-                let is_shared = other.is_some_and(is_quiet);
+                let is_shared = other.is_some_and(|other| other < points && is_quiet(other));
                 if is_shared { part(point) / 2.0 } else { part(point) }
             };
             let before = from.checked_sub(1).map_or(0.0, |point| at(point, point.checked_sub(1)));
@@ -65,19 +57,33 @@ impl QuietTime {
             let to = (to as f64 + after) * step - lead;
             (from.clamp(0.0, length), to.clamp(0.0, length))
         };
-        Self { periods: runs.into_iter().map(ends).collect(), length }
+        let shortest = TEN_MINUTES - tolerance(TEN_MINUTES);
+        let (mut periods, mut from) = (Vec::new(), 0);
+        for to in 0..=points {
+            if to < points && is_quiet(to) {
+                continue;
+            }
+            // Up to two points longer than its whole points.
+            if to > from && (to - from + 2) as f64 * step >= shortest {
+                let period = ends(from, to);
+                if period.1 - period.0 >= shortest {
+                    periods.push(period);
+                }
+            }
+            from = to + 1;
+        }
+        Self { periods, length }
     }
 
     /// Those of at least this length, and of `min_end` before the first work or after the last. Together they are
     /// as long as the stretches of a single GPU are, and no longer than those of any of several GPUs.
     #[must_use]
     pub fn at_least(&self, unit: &Unit<'_>, min: f64, min_end: f64) -> Vec<(f64, f64)> {
-        let tolerance = f64::min(MINUTE, min / 10.0);
         // A start and an end occur once; a period in between may be a pause.
         let is_end = |period: &(f64, f64)| (period.0 <= 0.0) != (period.1 >= self.length);
         let keep = |period: &&(f64, f64)| {
             let min = if is_end(period) { min.min(min_end) } else { min };
-            period.1 - period.0 >= min - tolerance
+            period.1 - period.0 >= min - tolerance(min)
         };
         let mut periods: Vec<_> = self.periods.iter().filter(keep).copied().collect();
         let total: f64 = periods.iter().map(|period| period.1 - period.0).sum();
@@ -99,6 +105,11 @@ impl QuietTime {
         periods.retain(|period| period.1 > period.0);
         periods
     }
+}
+
+/// How much shorter a period of this length may seem in the columns, in seconds.
+fn tolerance(seconds: f64) -> f64 {
+    f64::min(MINUTE, seconds / 10.0)
 }
 
 /// The least and the most time of a GPU in stretches without work of at least `min` seconds, and of `min_end` before
@@ -134,20 +145,15 @@ mod tests {
     #[test]
     fn unit_is_quiet_only_if_all_its_gpus_are() {
         let from = |from: usize, to: usize| {
-            gpu(
-                PatternKind::Mixed,
-                600,
-                move |second| {
-                    if (from..to).contains(&second) { 0.0 } else { 0.9 }
-                },
-            )
+            let level = move |second: usize| if (from..to).contains(&second) { 0.0 } else { 0.5 };
+            gpu(PatternKind::Mixed, 6_000, level)
         };
-        let mut window = window(vec![from(0, 400), from(100, 600)]);
+        let mut window = window(vec![from(0, 4_000), from(1_000, 6_000)]);
         let periods = |window: &Window| QuietTime::of(&unit(window), window).periods;
-        assert_eq!(periods(&window), [(100.0, 400.0)]);
+        assert_eq!(periods(&window), [(1_000.0, 4_000.0)]);
         window.gpus.truncate(1);
-        window.end = window.start + 399_500_000_000;
-        assert_eq!(periods(&window), [(0.0, 399.5)], "none is longer than the window");
+        window.end = window.start + 3_999_500_000_000;
+        assert_eq!(periods(&window), [(0.0, 3_999.5)], "none is longer than the window");
     }
 
     #[test]

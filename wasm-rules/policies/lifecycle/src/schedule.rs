@@ -41,6 +41,10 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// `None` if no hours are idle on every day, or all are.
     pub(crate) fn of(unit: &Unit<'_>) -> Option<Self> {
+        let week = &unit.gpus.first()?.activity.week;
+        if week.iter().map(|hour| hour.observed_seconds).sum::<f64>() < MIN_DAYS * DAY {
+            return None;
+        }
         let days = |days: std::ops::Range<usize>| {
             let hours = days.flat_map(|day| day * 24..(day + 1) * 24);
             hours.map(|hour| observed(&unit.gpus, hour)).sum::<f64>() / DAY

@@ -53,7 +53,7 @@ pub fn drift(column: &[f64], parts: usize) -> Option<(f64, f64)> {
 }
 
 /// Points that a correlation is computed from, at most.
-const CORRELATED_POINTS: usize = 128;
+const CORRELATED_POINTS: usize = 64;
 
 /// Returns the mean covariance of all pairs of columns, relative to their mean variance: 1 if all rise and fall
 /// by the same amounts, 0 if they are unrelated, at least −1. Points that are unobserved in one column are left
