@@ -87,8 +87,11 @@ pub(crate) fn choose<'a>(
     let least = if waits { PREFERRED * released[1] } else { released[1] };
     let action = match () {
         () if is_prepared => Action::Prepare,
-        () if unit.is_committed && idle.is_held => Action::EndHeld,
-        () if unit.is_committed => Action::Fill,
+        // A service holds what it needs to answer the next request.
+        () if !unit.is_returnable() && idle.is_held && workload != Workload::Serving => {
+            Action::EndHeld
+        }
+        () if !unit.is_returnable() => Action::Fill,
         () if is_standby => Action::Replica,
         () if expected > 0.0 && (expected >= least || is_longer) => Action::Schedule,
         () if idle.is_held && workload == Workload::Serving => Action::ScaleToZero,

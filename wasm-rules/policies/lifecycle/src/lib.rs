@@ -1,13 +1,14 @@
 //! Recommends giving back instances for the hours in which nothing runs on them.
 //!
-//! Only whole instances can be given back: an instance with a busy GPU is left to the policy
-//! `sharing`. Hours are those in which no GPU of the instance works at all; a GPU at 3% answers
-//! requests. Committed and purchased instances cost the same when they are off, so their hours are
-//! capacity for other work.
+//! Only whole instances can be given back. Hours are those in which no GPU of the instance works at all; a
+//! GPU at 3% answers requests. Committed and purchased instances cost the same when they are off, so their
+//! hours are capacity for other work, and so are the hours in which some GPUs of an instance never work. What
+//! else is free beside busy GPUs is left to the policy `sharing`.
 
 mod action;
 mod idle;
 mod on_demand;
+mod part;
 mod schedule;
 mod text;
 
@@ -85,12 +86,22 @@ impl Recommender for Lifecycle {
                 None => {}
             }
         }
+        let is_found = |unit: &Unit<'_>| found.iter().any(|it| std::ptr::eq(it.unit, unit));
+        let parts: Vec<_> =
+            units.iter().filter(|unit| !is_found(unit)).flat_map(part::parts).collect();
+        for part in &parts {
+            let idle = Idle::of(part, window, settings.min_period_seconds);
+            let schedule = Schedule::of(part);
+            let finding = choose(part, idle, schedule, &[], window, settings);
+            found.extend(finding.filter(|finding| finding.schedule.is_some()));
+        }
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
             a.action == b.action
                 && a.workload == b.workload
                 && a.when == b.when
                 && a.is_slurm == b.is_slurm
                 && a.unit.is_committed == b.unit.is_committed
+                && a.unit.is_whole == b.unit.is_whole
                 && a.hours(window) == b.hours(window)
                 && (a.saved[1] - b.saved[1]).abs() <= SIMILAR
         };
@@ -248,6 +259,35 @@ mod tests {
         let busy =
             Gpu { activity: Activity { week: weekend.activity.week, ..busy.activity }, ..busy };
         assert!(recommendations(vec![busy]).is_empty());
+    }
+
+    #[test]
+    fn nightly_hours_of_some_gpus_are_capacity() {
+        let by_day = |second: usize| if second / HOUR % 24 < 11 { 0.0 } else { 0.7 };
+        let mut by_day = single(gpu(PatternKind::Mixed, 5 * 24 * HOUR, by_day));
+        let hour = |hour: usize| {
+            let idle_seconds = if hour % 24 < 11 { 3_600.0 } else { 0.0 };
+            HourOfWeek { observed_seconds: 3_600.0, idle_seconds }
+        };
+        by_day.activity.week = (0..168).map(hour).collect();
+        let on_eight = |gpu: Gpu| {
+            let price = Price { instance_type: Some("p5.48xlarge".to_owned()), ..price() };
+            Gpu { price: Some(price), workload: Workload::Serving, ..gpu }
+        };
+        let node = |nightly: usize| {
+            (0..8).map(move |index| match index < nightly {
+                true => on_eight(by_day.clone()),
+                false => on_eight(steady(5 * 24 * HOUR, 0.5)),
+            })
+        };
+        let found = recommendations(node.clone()(2).collect());
+        assert_eq!((found[0].code.as_str(), found[0].gpus.len()), ("lifecycle.fill", 2));
+        assert_eq!((found[0].kind, found[0].saving.low), (RecommendationKind::Capacity, 0.0));
+        assert!(found[0].action.starts_with("Scale the service down from 0:00 to 11:00"));
+        assert!(found[0].rationale.contains("Other GPUs of the instance work then"));
+        // All of them stop as one.
+        let found = recommendations(node(8).collect());
+        assert_eq!((found[0].code.as_str(), found[0].gpus.len()), ("lifecycle.schedule", 8));
     }
 
     #[test]

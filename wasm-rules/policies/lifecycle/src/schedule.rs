@@ -80,6 +80,11 @@ impl Schedule {
         })
     }
 
+    /// Whether both stop in the same hours.
+    pub(crate) fn has_hours_of(&self, other: &Self) -> bool {
+        self.workday == other.workday && self.weekend == other.weekend
+    }
+
     /// Whether nothing runs in these hours: utilization below 10% may be a few requests. A window of one day may be a
     /// day with less idle time than others.
     pub(crate) fn is_quiet(&self, idle: &Idle) -> bool {

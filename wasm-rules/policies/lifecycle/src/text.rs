@@ -1,6 +1,6 @@
 //! What is written about instances without work. Must not depend on how the action was chosen.
 
-use phasemeter_policy::format::{count, decimal, duration, gib, percent};
+use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, RecommendationKind, Remediation, Saving, Target, Window, Workload,
     evidence,
@@ -58,9 +58,9 @@ pub(crate) fn recommendation(
             ("idle.longest", mean(&|it| it.idle.longest()), "s"),
             ("idle.share_of_time", mean(&|it| it.idle.share()), "1"),
         ]),
-        kind: match first.unit.is_committed {
-            true => RecommendationKind::Capacity,
-            false => RecommendationKind::Saving,
+        kind: match first.unit.is_returnable() {
+            true => RecommendationKind::Saving,
+            false => RecommendationKind::Capacity,
         },
         effort: words.effort,
         reversible: words.reversible,
@@ -75,7 +75,8 @@ fn why(group: &[Finding<'_>], window: &Window) -> String {
     let mean = |value: &dyn Fn(&Finding<'_>) -> f64| {
         group.iter().map(value).sum::<f64>() / group.len() as f64
     };
-    let subject = match group.len() {
+    let subject = match group.iter().filter(|it| it.unit.is_whole).count() {
+        0 => subject(group.iter().map(|it| it.unit.gpus.len()).sum()).to_owned(),
         1 => "The instance".to_owned(),
         instances => format!("Each of {}", count(instances, "instance")),
     };
@@ -117,9 +118,14 @@ fn why(group: &[Finding<'_>], window: &Window) -> String {
     } else {
         String::new()
     };
-    let paid = match first.unit.is_committed {
-        true => " The hours are paid for, used or not, so this frees capacity and saves no money.",
-        false => "",
+    let paid = match first.unit {
+        unit if unit.is_committed => {
+            " The hours are paid for, used or not, so this frees capacity and saves no money."
+        }
+        unit if !unit.is_whole => {
+            " Other GPUs of the instance work then, so this frees capacity and saves no money by itself."
+        }
+        _ => "",
     };
     format!(
         "{subject} had no work for {} of {} ({}){when}{held}.{paid}",
@@ -263,16 +269,26 @@ fn words(first: &Finding<'_>, instances: usize, settings: &Settings, window: &Wi
             code: "lifecycle.fill",
             lever: "bin_pack",
             title: "Give the unused hours to other jobs".to_owned(),
-            action: match &first.schedule {
-                Some(schedule) => {
-                    format!("Let a queue place other jobs on them {}.", schedule.text(window))
-                }
-                None => "Let a queue place other jobs on them.".to_owned(),
-            },
+            action: fill(first, window),
             sure: SURE_FILLED,
             remediation: None,
             ..free
         },
+    }
+}
+
+/// How other jobs use the hours; a server that holds memory leaves none for them.
+fn fill(first: &Finding<'_>, window: &Window) -> String {
+    let hours = match first.hours(window) {
+        hours if hours.is_empty() => hours,
+        hours => [" ", &hours].concat(),
+    };
+    match first.idle.is_held {
+        true => format!(
+            "Scale the service down{hours}, and let a queue place other jobs on its GPUs then. Start it in time for \
+             the next requests."
+        ),
+        false => format!("Let a queue place other jobs on them{hours}."),
     }
 }
 
