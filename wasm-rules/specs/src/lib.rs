@@ -21,7 +21,7 @@ pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traff
 pub use quiet::QuietTime;
 pub use straggler::{Lag, fastest_clock, is_behind, lag, sibling_temperature};
 pub use throttle::{THROTTLED, capped_below, is_slowed, slowed_by_heat, slowed_by_power_supply};
-pub use unit::{Unit, are_independent, are_separate, units};
+pub use unit::{Unit, are_independent, are_separate, units, work_together};
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
@@ -74,6 +74,19 @@ impl Model {
         MODELS.iter().find(|model| same_model(model.name, name))
     }
 
+    /// Whether its memory, bandwidth and peak are no less than those of another one, and it supports what that
+    /// supports. `false` if a figure is unknown.
+    #[must_use]
+    pub fn replaces(&self, other: &Self) -> bool {
+        let is_enough = |own: Option<f64>, least: Option<f64>| {
+            own.zip(least).is_some_and(|(own, least)| own >= least)
+        };
+        self.architecture >= other.architecture
+            && is_enough(self.memory_gib, other.memory_gib)
+            && is_enough(self.bandwidth_gb_s, other.bandwidth_gb_s)
+            && is_enough(self.tflops(), other.tflops())
+    }
+
     /// Returns the peak at 16 bits or more, which most training and serving uses: on tensor cores if
     /// there are any, else on CUDA cores.
     #[must_use]
@@ -85,6 +98,15 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn model_with_no_less_of_anything_replaces_another() {
+        let model = |name| Model::of(name).unwrap();
+        let (a100, h100) = (model("NVIDIA A100-SXM4-40GB"), model("NVIDIA H100 80GB HBM3"));
+        assert!(h100.replaces(a100) && !a100.replaces(h100) && a100.replaces(a100));
+        // More memory, half of the bandwidth.
+        assert!(!model("NVIDIA L40S").replaces(a100));
+    }
 
     #[test]
     fn models_are_found_in_any_spelling() {

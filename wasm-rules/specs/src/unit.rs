@@ -13,6 +13,9 @@ const JOBS: [&str; 2] = ["k8s.pod.name", "slurm.job.id"];
 /// Mean correlation of utilization from which GPUs work together. An assumption.
 const TOGETHER: f64 = 0.5;
 
+/// Stretches without work from which it is no coincidence that two GPUs work at the same times. An assumption.
+const FREQUENT: u32 = 10;
+
 /// GPUs that are given back together.
 #[derive(Clone, Debug)]
 pub struct Unit<'a> {
@@ -120,6 +123,14 @@ pub fn are_separate(a: &Gpu, b: &Gpu) -> bool {
     })
 }
 
+/// Whether both work as one, as far as is known: their loads rise and fall together, again and again.
+#[must_use]
+pub fn work_together(a: &Gpu, b: &Gpu) -> bool {
+    let correlation = || mean_correlation(&[&a.utilization, &b.utilization]);
+    let are_frequent = u32::min(a.activity.stretches, b.activity.stretches) >= FREQUENT;
+    are_frequent && !are_separate(a, b) && correlation().is_some_and(|it| it >= TOGETHER)
+}
+
 /// Whether these GPUs do not work as one: they are of different jobs, or their loads rise and fall independently.
 #[must_use]
 pub fn are_independent(gpus: &[&Gpu]) -> bool {
@@ -162,6 +173,26 @@ mod tests {
             [(1, true), (1, true)]
         );
         assert_eq!(of(vec![on("unknown", "a", free())]), [(1, true)]);
+    }
+
+    #[test]
+    fn ranks_of_a_job_work_together() {
+        let at = |minute: usize| {
+            gpu(
+                PatternKind::Mixed,
+                7_200,
+                move |second| {
+                    if second % 600 / 60 == minute { 0.6 } else { 0.0 }
+                },
+            )
+        };
+        assert!(work_together(&at(3), &at(3)));
+        assert!(!work_together(&at(3), &at(7)));
+        let pod = |name: &str| Gpu {
+            attributes: vec![("k8s.pod.name".to_owned(), name.to_owned())],
+            ..at(3)
+        };
+        assert!(!work_together(&pod("a"), &pod("b")));
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! Must not depend on other instances.
 
 use phasemeter_policy::{
-    Accounts, Gpu, Memory, PatternKind, RecommendationKind, Saving, Window, Workload,
+    Accounts, Gpu, Memory, PatternKind, RecommendationKind, Saving, Target, Window, Workload,
 };
-use phasemeter_specs::{Unit, are_separate, hangs, needs_repair};
+use phasemeter_specs::{Unit, are_separate, hangs, needs_repair, work_together};
 
 use crate::divide::{SMALL_MEMORY, busiest_hour, divide};
 use crate::{HOUR, Settings};
@@ -35,7 +35,7 @@ const UNUSED: f64 = 0.95;
 /// Idle share of the time from which a GPU is idle with bursts, and the same for training and batch,
 /// whose short pauses no tenant can use.
 const MOSTLY_IDLE: f64 = 0.5;
-const NEARLY_IDLE: f64 = 0.8;
+pub(crate) const NEARLY_IDLE: f64 = 0.8;
 
 /// Utilization up to which a steady task is small enough to share.
 const SMALL_UTILIZATION: f64 = 0.4;
@@ -50,6 +50,8 @@ const SLURM: &str = "slurm.job.id";
 pub(crate) struct Finding<'a> {
     pub(crate) gpu: &'a Gpu,
     pub(crate) action: Action,
+    /// The waste that it ends.
+    pub(crate) target: Target,
     pub(crate) kind: RecommendationKind,
     pub(crate) why: Capacity,
     /// Time for which others could use it, in seconds.
@@ -74,7 +76,7 @@ pub(crate) enum Action {
     /// Other jobs use it as a whole; `held` by a process that does nothing, of a job that holds it by `slurm`.
     Use { held: bool, when: Free, slurm: bool, workload: Workload },
     /// Other tasks use a part of it.
-    Divide { parts: usize, lever: &'static str, idle: bool },
+    Divide { parts: usize, lever: &'static str },
 }
 
 /// When a GPU is free.
@@ -102,7 +104,9 @@ pub(crate) fn find<'a>(
 ) -> Option<Finding<'a>> {
     let observed = gpu.accounts.observed().seconds;
     let unobserved = gpu.accounts.unobserved.seconds;
-    if observed < settings.min_seconds || unobserved > observed || gpu.is_bouncing() {
+    // A service waits for requests, and anything else that bounces for input.
+    let waits = gpu.is_bouncing() && gpu.workload != Workload::Serving;
+    if observed < settings.min_seconds || unobserved > observed || waits {
         return None;
     }
     let waits = |other: &&Gpu| other.is_alike(gpu) && hangs(other, window);
@@ -124,6 +128,7 @@ pub(crate) fn find<'a>(
         return Some(Finding {
             gpu,
             action: Action::Use { held, when, slurm, workload: gpu.workload },
+            target: Target::Idle,
             kind: RecommendationKind::Capacity,
             why,
             free_seconds,
@@ -142,7 +147,7 @@ fn part<'a>(
     settings: &Settings,
     why: Capacity,
 ) -> Option<Finding<'a>> {
-    let idle = gpu.lost_idle();
+    let (idle, starvation) = (gpu.lost_idle(), gpu.lost_starvation());
     let peak = gpu.memory_share()?;
     match gpu.memory_use(window.step_seconds) {
         Memory::InUse(_) => {}
@@ -159,17 +164,24 @@ fn part<'a>(
         && gpu.accounts.observed().level() <= SMALL_UTILIZATION
         && peak <= SMALL_MEMORY
         && !matches!(gpu.workload, Workload::Batch | Workload::Interactive);
-    let is_part = is_stage(gpu, unit) || unit.gpus.iter().any(|gpu| needs_repair(gpu));
-    if (!is_burst && !is_small) || is_engine || is_part || !sees_bursts(gpu) {
+    if (!is_burst && !is_small) || is_engine || !sees_bursts(gpu) {
         return None;
     }
-    let lost = if is_burst { idle } else { gpu.lost_underload() };
+    if is_stage(gpu, unit) || unit.gpus.iter().any(|gpu| needs_repair(gpu)) {
+        return None;
+    }
+    let (target, lost) = match is_burst {
+        true if starvation > idle => (Target::Starvation, starvation),
+        true => (Target::Idle, idle),
+        false => (Target::Underload, gpu.lost_underload()),
+    };
     let level = busiest_hour(gpu, window.step_seconds);
     let (parts, kept, lever) = divide(gpu, peak, level, is_burst)?;
     let alone = unit.is_returnable() && unit.gpus.len() == 1;
     (lost >= settings.min_lost).then(|| Finding {
         gpu,
-        action: Action::Divide { parts, lever, idle: is_burst },
+        action: Action::Divide { parts, lever },
+        target,
         kind: if alone { RecommendationKind::Saving } else { RecommendationKind::Capacity },
         why,
         free_seconds: gpu.activity.quiet.seconds,
@@ -178,15 +190,22 @@ fn part<'a>(
     })
 }
 
-/// Whether it may train as one of several: MIG would cut it off from the others, which wait for it. A GPU that is
-/// hardly ever busy does not: waiting for others counts as work.
+/// Whether it may work as one of several: MIG would cut it off from the others, which wait for it. A GPU that trains
+/// and is hardly ever busy does not: waiting for others counts as work. Replicas of a service rise and fall together
+/// with its requests.
 fn is_stage(gpu: &Gpu, unit: &Unit<'_>) -> bool {
-    let trains = |other: &Gpu| {
-        other.workload == Workload::Training && other.accounts.observed().level() >= AT_WORK
+    let works = |other: &Gpu| other.accounts.observed().level() >= AT_WORK;
+    let is_sibling = |other: &&Gpu| match gpu.workload {
+        Workload::Training => {
+            other.workload == gpu.workload
+                && works(gpu)
+                && works(other)
+                && !are_separate(gpu, other)
+        }
+        Workload::Serving => false,
+        _ => work_together(gpu, other),
     };
-    let is_sibling =
-        |other: &&Gpu| !std::ptr::eq(*other, gpu) && trains(other) && !are_separate(gpu, other);
-    trains(gpu) && unit.gpus.iter().any(is_sibling)
+    unit.gpus.iter().filter(|other| !std::ptr::eq(**other, gpu)).any(is_sibling)
 }
 
 /// Whether a GPU is free for others as a whole: held or not, when, and for how many seconds. Of the time before its

@@ -59,7 +59,11 @@ impl Recommender for Sharing {
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
             let is_near =
                 (a.lost - b.lost).abs() <= SIMILAR || matches!(a.action, Action::Use { .. });
-            a.action == b.action && a.kind == b.kind && a.why == b.why && is_near
+            a.action == b.action
+                && a.target == b.target
+                && a.kind == b.kind
+                && a.why == b.why
+                && is_near
         };
         let groups = groups(findings, similar);
         let packed = packs.iter().map(Pack::recommendation);

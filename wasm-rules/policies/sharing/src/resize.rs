@@ -1,14 +1,17 @@
-//! Instances of the same provider with fewer of the same GPUs, for the work of an instance with unused ones.
+//! Instances of the same provider with fewer GPUs, of the same model or one that replaces it, for the work of an
+//! instance with unused ones, and for a session whose GPUs are all nearly unused.
 //!
 //! The whole instance is replaced, so what it saves is the difference of both bills: also GPUs with work get cheaper.
 //! Must not depend on GPUs that share work.
 
-use phasemeter_policy::format::{count, duration, usd};
+use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
-    Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window, Workload,
-    evidence, same_model,
+    Accounts, Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window,
+    Workload, evidence, same_model,
 };
-use phasemeter_specs::{Unit, are_independent};
+use phasemeter_specs::{Model, Unit, are_independent, work_together};
+
+use crate::find::NEARLY_IDLE;
 
 /// Shortest observation that shows how many GPUs the work uses, in seconds. An assumption.
 const MIN_SECONDS: f64 = 3_600.0;
@@ -20,14 +23,19 @@ const MIN_SAVED: f64 = 0.1;
 /// there. An assumption.
 const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
 
-/// Confidence that the work fits the smaller host, and several of them. Assumptions.
+/// The same for a session, which may need all its GPUs at times. An assumption.
+const SESSION_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
+
+/// Confidence that the work fits the smaller host, and several of them, and that a session needs one GPU.
+/// Assumptions.
 const SURE: f64 = 0.7;
 const SURE_SEVERAL: f64 = 0.5;
+const SURE_SESSION: f64 = 0.4;
 
 /// An instance of which some GPUs are unused, and smaller ones that have enough.
 pub(crate) struct Resize<'a> {
     gpus: &'a [&'a Gpu],
-    /// The GPUs without work.
+    /// The GPUs without work; none if a session uses all at once, now and then.
     free: Vec<&'a Gpu>,
     /// The price per GPU now.
     paid: &'a Price,
@@ -49,18 +57,23 @@ impl<'a> Resize<'a> {
         let gpus = unit.gpus.iter().copied();
         let (free, busy): (Vec<_>, Vec<_>) = gpus.partition(|gpu| is_free(gpu));
         let is_long = |gpu: &&Gpu| gpu.accounts.observed().seconds >= MIN_SECONDS;
-        if free.is_empty() || busy.is_empty() || !unit.gpus.iter().all(is_long) {
+        let is_session = free.is_empty() && is_session(unit);
+        if busy.is_empty() || (free.is_empty() && !is_session) || !unit.gpus.iter().all(is_long) {
             return None;
         }
-        let is_smaller = |offer: &&Offer| {
-            same_model(&offer.model, model) && (offer.gpus as usize) < unit.gpus.len()
+        let replaces = |offer: &str| {
+            let models = Model::of(offer).zip(Model::of(model));
+            same_model(offer, model) || models.is_some_and(|(offer, own)| offer.replaces(own))
         };
+        let is_smaller =
+            |offer: &&Offer| (offer.gpus as usize) < unit.gpus.len() && replaces(&offer.model);
+        let needed = if is_session { 1 } else { busy.len() };
         let of = |offer: &'a Offer| Self {
             gpus: &unit.gpus,
             free: free.clone(),
             paid,
             offer,
-            instances: busy.len().div_ceil(offer.gpus.max(1) as usize),
+            instances: needed.div_ceil(offer.gpus.max(1) as usize),
             workload: unit.workload(),
         };
         // Work that is one job needs one instance, and so may work of an unknown kind.
@@ -87,12 +100,70 @@ impl<'a> Resize<'a> {
         let saved = now.saturating_sub(then) as f64 / now.max(1) as f64;
         let [own, other] = [self.paid, &self.offer.price]
             .map(|price| price.instance_type.as_deref().unwrap_or_default());
+        let words = self.words(other);
+        let (target, saving) = match self.free.is_empty() {
+            // The price of all its GPUs changes, so no category of waste limits what is saved.
+            false => (Target::Rate, Saving::part(saved, words.saved)),
+            true => {
+                let of = |gpu: &Gpu| Saving::part(saved.min(gpu.lost_idle()), words.saved);
+                (Target::Idle, Saving::combined(self.gpus.iter().map(|gpu| (*gpu, of(gpu)))))
+            }
+        };
+        let mean = |value: &dyn Fn(&Gpu) -> f64| {
+            self.gpus.iter().map(|gpu| value(gpu)).sum::<f64>() / self.gpus.len() as f64
+        };
+        let gpus = self.instances * self.offer.gpus as usize;
+        let is_same = self.gpus.iter().all(|gpu| same_model(&gpu.model, &self.offer.model));
+        let such = match is_same {
+            true => count(gpus, "such GPU"),
+            false => format!("{gpus} × {}, which lacks nothing of this one", self.offer.model),
+        };
+        Recommendation {
+            title: words.title,
+            action: words.action,
+            rationale: format!(
+                "{}. {} costs {} per hour ({}) for {such}, and {own} costs {}.",
+                words.why,
+                words.place,
+                usd(then),
+                self.offer.price.source,
+                usd(now),
+            ),
+            saving,
+            confidence: words.sure * mean(&|gpu| gpu.confidence()),
+            evidence: evidence([
+                ("idle.share_of_time", mean(&|gpu| gpu.share(Accounts::idle)), "1"),
+                ("current.price", now as f64 / 1e9, "{USD}/h"),
+                ("other.price", then as f64 / 1e9, "{USD}/h"),
+            ]),
+            effort: Effort::Medium,
+            remediation: Some(Remediation::to_place("instance.resize", &self.offer.price)),
+            ..Recommendation::new(words.code, target, "smaller_instance", self.gpus.iter().copied())
+        }
+    }
+
+    /// What differs between work that leaves GPUs unused, and a session. `other` is the type of the smaller instance.
+    fn words(&self, other: &str) -> Words {
+        let (free, all) = (self.free.len(), self.gpus.len());
         let mean = |gpus: &[&Gpu], value: &dyn Fn(&Gpu) -> f64| {
             gpus.iter().map(|gpu| value(gpu)).sum::<f64>() / gpus.len() as f64
         };
-        let quiet = mean(&self.free, &|gpu| gpu.activity.quiet.seconds);
-        let observed = mean(&self.free, &|gpu| gpu.accounts.observed().seconds);
-        let (free, all) = (self.free.len(), self.gpus.len());
+        if free == 0 {
+            let idle = percent(mean(self.gpus, &|gpu| gpu.share(Accounts::idle)));
+            return Words {
+                code: "sharing.debug",
+                title: format!("Rent {other} for this session: {all} GPUs were idle {idle}"),
+                action: "Write and debug there on as few GPUs as the program starts with, and rent all for the run."
+                    .to_owned(),
+                why: format!(
+                    "{all} GPUs, which work at the same times, were idle {idle} of the time: the session waits for \
+                     its user, if it is not one that needs all of them"
+                ),
+                place: other.to_owned(),
+                saved: SESSION_SAVED,
+                sure: SURE_SESSION,
+            };
+        }
         let place = match self.instances {
             1 => other.to_owned(),
             instances => format!("{instances} × {other}"),
@@ -111,32 +182,42 @@ impl<'a> Resize<'a> {
             1 => ("sharing.resize", SURE),
             _ => ("sharing.split", SURE_SEVERAL),
         };
-        Recommendation {
+        Words {
+            code,
             title: format!("Rent {place}: {free} of {all} GPUs had no work"),
             action: format!("{start}, if {independent}CPUs and host memory suffice there."),
-            rationale: format!(
-                "{free} of {all} GPUs had no work for {} of {}. {place} costs {} per hour ({}) for {}, and {own} \
-                 costs {}.",
-                duration(quiet),
-                duration(observed),
-                usd(then),
-                self.offer.price.source,
-                count(self.instances * self.offer.gpus as usize, "such GPU"),
-                usd(now),
+            why: format!(
+                "{free} of {all} GPUs had no work for {} of {}",
+                duration(mean(&self.free, &|gpu| gpu.activity.quiet.seconds)),
+                duration(mean(&self.free, &|gpu| gpu.accounts.observed().seconds)),
             ),
-            saving: Saving::part(saved, DIFFERENCE_SAVED),
-            confidence: sure * mean(self.gpus, &|gpu| gpu.confidence()),
-            evidence: evidence([
-                ("quiet.time", quiet, "s"),
-                ("current.price", now as f64 / 1e9, "{USD}/h"),
-                ("other.price", then as f64 / 1e9, "{USD}/h"),
-            ]),
-            effort: Effort::Medium,
-            remediation: Some(Remediation::to_place("instance.resize", &self.offer.price)),
-            // The price of all its GPUs changes, so no category of waste limits what is saved.
-            ..Recommendation::new(code, Target::Rate, "smaller_instance", self.gpus.iter().copied())
+            place,
+            saved: DIFFERENCE_SAVED,
+            sure,
         }
     }
+}
+
+/// What differs between recommendations.
+struct Words {
+    code: &'static str,
+    title: String,
+    action: String,
+    why: String,
+    /// The smaller instances.
+    place: String,
+    /// Share of the price difference that is saved.
+    saved: [f64; 3],
+    sure: f64,
+}
+
+/// Whether one session uses all GPUs of an instance at the same times, and is idle nearly always.
+fn is_session(unit: &Unit<'_>) -> bool {
+    let [first, others @ ..] = unit.gpus.as_slice() else { return false };
+    let is_idle = |gpu: &&Gpu| gpu.share(Accounts::idle) >= NEARLY_IDLE;
+    unit.workload() == Workload::Interactive
+        && unit.gpus.iter().all(is_idle)
+        && others.iter().all(|other| work_together(first, other))
 }
 
 #[cfg(test)]

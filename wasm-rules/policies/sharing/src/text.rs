@@ -6,8 +6,8 @@ use phasemeter_policy::{
     Target, Workload, evidence,
 };
 
-use crate::SIMILAR;
 use crate::find::{Action, Capacity, Finding, Free};
+use crate::{HOUR, SIMILAR};
 
 /// Confidence in other jobs for free GPUs, and in shared GPUs. Assumptions.
 const SURE_FREE: f64 = 0.6;
@@ -112,7 +112,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
                 ..Recommendation::new(code, Target::Idle, lever, gpus())
             }
         }
-        Action::Divide { parts, lever, idle } => {
+        Action::Divide { parts, lever } => {
             let memory =
                 peak.map_or_else(String::new, |peak| [" It uses up to ", &gib(peak), "."].concat());
             let each = if group.len() == 1 { "it" } else { "each" };
@@ -121,27 +121,20 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
                 "mps" => ("MPS clients", "nvidia.mps", "clients"),
                 _ => ("time slices", "nvidia.time-slicing", "replicas"),
             };
-            let (code, target, load) = if idle {
-                let longest = mean(&|gpu| gpu.activity.longest_seconds);
-                let idle = percent(mean(&|gpu| gpu.share(Accounts::idle)));
-                let load = if longest >= 1.0 {
-                    format!(
-                        "was idle {idle} of the time, for at most {} at once, too short to switch it off",
-                        duration(longest)
-                    )
-                } else {
-                    format!("was below 10% for {idle} of the time, and never without work")
-                };
-                ("sharing.divide", Target::Idle, load)
+            let longest = mean(&|gpu| gpu.activity.longest_seconds);
+            let idle = percent(mean(&|gpu| gpu.share(Accounts::idle)));
+            let (code, load) = if first.target == Target::Underload {
+                let level = percent(mean(&|gpu| gpu.accounts.observed().level()));
+                ("sharing.small", format!("runs a steady {level} all the time"))
+            } else if longest < 1.0 {
+                let load = format!("was below 10% for {idle} of the time, and never without work");
+                ("sharing.divide", load)
             } else {
-                (
-                    "sharing.small",
-                    Target::Underload,
-                    format!(
-                        "runs a steady {} all the time",
-                        percent(mean(&|gpu| gpu.accounts.observed().level()))
-                    ),
-                )
+                let short = if longest < HOUR { ", too short to switch it off" } else { "" };
+                let longest = duration(longest);
+                let load =
+                    format!("was idle {idle} of the time, for at most {longest} at once{short}");
+                ("sharing.divide", load)
             };
             Recommendation {
                 title: match group.len() {
@@ -164,7 +157,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
                 kind: first.kind,
                 effort: Effort::Medium,
                 remediation: Some(Remediation::new(kind, [(parameter, parts.to_string())])),
-                ..Recommendation::new(code, target, lever, gpus())
+                ..Recommendation::new(code, first.target, lever, gpus())
             }
         }
     })

@@ -52,8 +52,9 @@ pub fn drift(column: &[f64], parts: usize) -> Option<(f64, f64)> {
     })
 }
 
-/// Points that a correlation is computed from, at most.
-const CORRELATED_POINTS: usize = 64;
+/// Points that a correlation is computed from: so many of all columns together, but at least so many of each.
+const CORRELATED_POINTS: usize = 512;
+const POINTS_OF_EACH: usize = 64;
 
 /// Returns the mean covariance of all pairs of columns, relative to their mean variance: 1 if all rise and fall
 /// by the same amounts, 0 if they are unrelated, at least −1. Points that are unobserved in one column are left
@@ -64,7 +65,7 @@ const CORRELATED_POINTS: usize = 64;
 #[must_use]
 pub fn mean_correlation(columns: &[&[f64]]) -> Option<f64> {
     let length = columns.iter().map(|column| column.len()).min()?;
-    let parts = length.min(CORRELATED_POINTS);
+    let parts = length.min(POINTS_OF_EACH.max(CORRELATED_POINTS / columns.len()));
     let count = columns.len() as f64;
     let mut points = 0.0;
     let mut own = vec![(0.0, 0.0); columns.len()];
