@@ -69,6 +69,8 @@ pub(crate) enum Capacity {
     Unrecorded,
     /// Its hours are paid for, used or not.
     Committed,
+    /// No other task is known that would share it.
+    Alone,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -177,13 +179,14 @@ fn part<'a>(
     };
     let level = busiest_hour(gpu, window.step_seconds);
     let (parts, kept, lever) = divide(gpu, peak, level, is_burst)?;
-    let alone = unit.is_returnable() && unit.gpus.len() == 1;
+    let is_alone = unit.is_returnable() && unit.gpus.len() == 1;
     (lost >= settings.min_lost).then(|| Finding {
         gpu,
         action: Action::Divide { parts, lever },
         target,
-        kind: if alone { RecommendationKind::Saving } else { RecommendationKind::Capacity },
-        why,
+        // Of several that are alike, some are given back.
+        kind: if is_alone { RecommendationKind::Saving } else { RecommendationKind::Capacity },
+        why: if is_alone { Capacity::Alone } else { why },
         free_seconds: gpu.activity.quiet.seconds,
         lost,
         saving: Saving::part(f64::min(lost, 1.0 - kept), REUSED),

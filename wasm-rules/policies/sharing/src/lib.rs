@@ -121,8 +121,10 @@ mod tests {
 
     #[test]
     fn idle_with_bursts_is_divided() {
-        let found = recommendations(vec![alone(notebook())]);
+        let found = recommendations(vec![alone(notebook()), alone(notebook())]);
         assert_eq!((levers(&found), found[0].kind), (vec!["mig"], RecommendationKind::Saving));
+        let one = recommendations(vec![alone(notebook())]);
+        assert_eq!(one[0].kind, RecommendationKind::Capacity, "no other task is known");
         // 30 of 80 GB need half of the memory, so half of the GPU is free for others.
         assert!((found[0].saving.high - 0.35).abs() < 1e-9 && found[0].saving.low == 0.0);
         let node = recommendations(vec![notebook(), with_memory(steady(7_200, 0.95), 60.0)]);

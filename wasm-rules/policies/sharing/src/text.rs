@@ -34,7 +34,11 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
     }
     let saving = Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving)));
     let confidence = mean(&|gpu| gpu.confidence());
-    let part = match (first.kind, first.why) {
+    let kind = match first.why {
+        Capacity::Alone if group.len() == 1 => RecommendationKind::Capacity,
+        _ => first.kind,
+    };
+    let part = match (kind, first.why) {
         (RecommendationKind::Capacity, Capacity::Busy) => {
             " This instance has busy GPUs too, so this frees capacity and saves no money by itself."
         }
@@ -44,6 +48,9 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         }
         (RecommendationKind::Capacity, Capacity::Committed) => {
             " Its hours are paid for, used or not, so this frees capacity and saves no money."
+        }
+        (RecommendationKind::Capacity, Capacity::Alone) => {
+            " No other task of this size was recorded, so this frees capacity and saves no money by itself."
         }
         _ => "",
     };
@@ -107,7 +114,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
                 saving,
                 confidence: SURE_FREE * confidence,
                 evidence: values,
-                kind: first.kind,
+                kind,
                 reversible: !held,
                 ..Recommendation::new(code, Target::Idle, lever, gpus())
             }
@@ -116,7 +123,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
             let memory =
                 peak.map_or_else(String::new, |peak| [" It uses up to ", &gib(peak), "."].concat());
             let each = if group.len() == 1 { "it" } else { "each" };
-            let (how, kind, parameter) = match lever {
+            let (how, remedy, parameter) = match lever {
                 "mig" => ("MIG instances", "nvidia.mig", "instances"),
                 "mps" => ("MPS clients", "nvidia.mps", "clients"),
                 _ => ("time slices", "nvidia.time-slicing", "replicas"),
@@ -154,9 +161,9 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
                 saving,
                 confidence: SURE_SHARED * confidence,
                 evidence: values,
-                kind: first.kind,
+                kind,
                 effort: Effort::Medium,
-                remediation: Some(Remediation::new(kind, [(parameter, parts.to_string())])),
+                remediation: Some(Remediation::new(remedy, [(parameter, parts.to_string())])),
                 ..Recommendation::new(code, first.target, lever, gpus())
             }
         }
