@@ -3,6 +3,7 @@
 //!
 //! Must not depend on the policies.
 
+mod benefit;
 mod hang;
 mod hardware;
 mod impairment;
@@ -14,8 +15,9 @@ mod unit;
 
 use phasemeter_policy::same_model;
 
+pub use benefit::kind_of_speedup;
 pub use hang::{hangs, hung_seconds};
-pub use hardware::{hardware_xids, has_defect, memory_errors, narrow_link};
+pub use hardware::{hardware_xids, has_defect, is_unlinked, memory_errors, narrow_link};
 pub use impairment::{is_impaired, is_lost, misses_one, needs_repair};
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
 pub use quiet::QuietTime;

@@ -4,14 +4,10 @@
 
 use phasemeter_policy::format::{count, decimal, duration, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, evidence, groups};
-use phasemeter_specs::{hardware_xids, memory_errors, narrow_link, nvlink};
+use phasemeter_specs::{hardware_xids, is_unlinked, memory_errors, narrow_link, nvlink};
 
 use crate::cost::{Owner, so_far};
 use crate::{SURE_DEAD, risk};
-
-/// Use of NVLink that counts as none, at most, and as traffic, at least. Assumptions.
-const NO_TRAFFIC: f64 = 0.002;
-const TRAFFIC: f64 = 0.02;
 
 /// Confidence in errors that hardware reports itself, and in lanes that are missing. Assumptions.
 const SURE: f64 = 0.8;
@@ -143,41 +139,23 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
 
 /// GPUs without traffic over NVLink, most of whose job has it.
 pub(crate) fn unlinked(window: &Window) -> Option<Recommendation> {
-    let is_linked = |gpu: &Gpu| nvlink(gpu).is_some_and(|share| share >= TRAFFIC);
-    let is_unlinked = |gpu: &&Gpu| {
-        let works = gpu.accounts.busy().seconds > 0.0;
-        works && nvlink(gpu).is_some_and(|share| share <= NO_TRAFFIC) && {
-            let job = || {
-                let alike = window.gpus.iter().filter(|other| other.is_alike(gpu));
-                alike.filter(|other| other.node() == gpu.node())
-            };
-            2 * job().filter(|other| is_linked(other)).count() > job().count()
-        }
-    };
-    let gpus: Vec<_> = window.gpus.iter().filter(is_unlinked).collect();
+    let gpus: Vec<_> = window.gpus.iter().filter(|gpu| is_unlinked(gpu, window)).collect();
     let owner = Owner::of(gpus.first()?);
     let action = owner.repair(
         "Restart the fabric manager, and have the node replaced if links stay down.",
         "nvidia-smi nvlink --status and the kernel log show them.",
     );
-    let others = window.gpus.iter().filter(|gpu| is_linked(gpu)).filter_map(nvlink);
-    let others = others.fold(0.0, f64::max);
+    let others = window.gpus.iter().filter_map(nvlink).fold(0.0, f64::max);
     let rationale = format!(
-        "{} has no traffic over NVLink, and others of its job use up to {} of it: the exchange takes a slower \
-         path, and all GPUs wait for it.",
+        "{} has no traffic over NVLink, and others like it use up to {} of it. In one job its exchange takes a \
+         slower path, and all GPUs wait for it; a job of its own may need none.",
         subject(gpus.len()),
         percent(others),
     );
+    let title = ["NVLink carries nothing for ", &count(gpus.len(), "GPU")].concat();
     Some(Recommendation {
         evidence: evidence([("nvlink.use.others", others, "1")]),
-        ..risk(
-            "health.nvlink",
-            "other",
-            gpus.iter().copied(),
-            ["NVLink links are down", &action],
-            rationale,
-            SURE,
-        )
+        ..risk("health.nvlink", "other", gpus.iter().copied(), [&title, &action], rationale, SURE)
     })
 }
 

@@ -6,9 +6,9 @@
 
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
-    Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target, Window, Workload,
-    evidence, groups,
+    Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
+use phasemeter_specs::kind_of_speedup;
 
 /// Compute-bound share of the time from which a service is full. An assumption.
 const FULL: f64 = 0.5;
@@ -73,11 +73,7 @@ fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
     let latency = if what == "requests" { ", as far as the latency allows" } else { "" };
     let confidence = gpus.iter().map(|gpu| gpu.confidence()).sum::<f64>() / gpus.len() as f64;
     Some(Recommendation {
-        // Throughput of a service returns no GPU.
-        kind: match first.workload {
-            Workload::Serving => RecommendationKind::Capacity,
-            _ => RecommendationKind::Saving,
-        },
+        kind: kind_of_speedup(first.workload),
         title: title.to_owned(),
         action: format!(
             "Raise the number of {what} per step, with continuous batching and memory for their caches{latency}. \

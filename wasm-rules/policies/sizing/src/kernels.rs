@@ -8,7 +8,7 @@ use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{BUSY_LINK, nvlink, pcie};
+use phasemeter_specs::{BUSY_LINK, kind_of_speedup, nvlink, pcie};
 
 use crate::bandwidth::reads_weights;
 
@@ -131,6 +131,7 @@ fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
     let gpus = || group.iter().map(|finding| finding.gpu);
     let confidence = gpus().map(Gpu::confidence).sum::<f64>() / group.len() as f64;
     Some(Recommendation {
+        kind: kind_of_speedup(group[0].gpu.workload),
         title: title.to_owned(),
         action: action.to_owned(),
         rationale: [
@@ -159,6 +160,7 @@ fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_policy::RecommendationKind;
     use phasemeter_policy::testing::{steady, window};
 
     use super::*;
@@ -191,6 +193,12 @@ mod tests {
         let service = |activity| Gpu { workload: Workload::Serving, ..gpu(activity) };
         assert!(levers(vec![service([0.5, 0.06, 0.8])]).is_empty());
         assert_eq!(levers(vec![service([0.2, 0.02, 0.1])]), ["compile"]);
+        let kind = |gpu: Gpu| {
+            let window = window(vec![gpu]);
+            recommend(&[&window.gpus[0]], &window)[0].kind
+        };
+        assert_eq!(kind(service([0.2, 0.02, 0.1])), RecommendationKind::Capacity);
+        assert_eq!(kind(gpu([0.2, 0.02, 0.1])), RecommendationKind::Saving);
         let rank = |metric: &[(&str, f64)]| {
             let metrics = metric.iter().map(|(name, value)| ((*name).to_owned(), *value));
             Gpu { metrics: metrics.collect(), ..gpu([0.3, 0.1, 0.15]) }
