@@ -6,7 +6,7 @@ use phasemeter_policy::format::{count, decimal, duration, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, evidence, groups};
 use phasemeter_specs::{hardware_xids, is_unlinked, memory_errors, narrow_link, nvlink};
 
-use crate::cost::{Owner, so_far};
+use crate::cost::{Owner, so_far, so_far_and_further};
 use crate::{SURE_DEAD, risk};
 
 /// Confidence in errors that hardware reports itself, and in lanes that are missing. Assumptions.
@@ -19,10 +19,12 @@ pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
     let (first, seconds) = *lost.first()?;
     let rationale = format!(
         "{}: {} has not responded for {}. A lost GPU costs the same, and does not come back by itself.",
-        so_far(&lost),
+        so_far_and_further(&lost),
         if lost.len() == 1 { "it" } else { "each" },
         duration(seconds),
     );
+    let which = if lost.len() == 1 { "this GPU" } else { "these GPUs" };
+    let title = ["The driver lost ", which, ", ", &so_far(&lost)].concat();
     let action = Owner::of(first).repair(
         "Drain the node, reset the GPU or restart the node, and have it replaced if it is lost again.",
         "The kernel log has the XID error.",
@@ -34,7 +36,7 @@ pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
             "health.lost",
             "restart",
             lost.iter().map(|(gpu, _)| *gpu),
-            ["The driver lost this GPU", &action],
+            [&title, &action],
             rationale,
             SURE_DEAD,
         )
@@ -58,8 +60,15 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
         hardware_xids(first).map(|(code, _)| ["XID ", &code.to_string()].concat()).collect();
     let memory = memory_errors(first);
     if let Some(errors) = memory {
-        reported.push([&*decimal(errors, 0), " uncorrectable memory errors"].concat());
+        let noun = if errors <= 1.0 {
+            " uncorrectable memory error"
+        } else {
+            " uncorrectable memory errors"
+        };
+        reported.insert(0, [&*decimal(errors, 0), noun].concat());
     }
+    let which = if group.len() == 1 { "This GPU" } else { "Each GPU" };
+    let title = [which, " reported ", reported.first()?].concat();
     let xids: u32 = hardware_xids(first).map(|(_, count)| count).sum();
     let pauses = &first.activity.pauses;
     // A process that ended left the GPU free; one that waits holds it.
@@ -75,7 +84,7 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
         "It reported ",
         &reported.join(", "),
         &crashes,
-        ". A GPU that does so once mostly does so again, and ends the job.",
+        ". A GPU that does so mostly does so again, and then ends the job.",
     ];
     let owner = Owner::of(first);
     let mut action = owner.repair(
@@ -96,7 +105,7 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
             "health.errors",
             "restart",
             group.iter().copied(),
-            ["This GPU reports memory or XID errors", &action],
+            [&title, &action],
             rationale.concat(),
             SURE,
         )
@@ -117,6 +126,10 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
         "Reseat the card, replace its riser or cable, and restart the node.",
         "nvidia-smi -q -d PCIE shows the lanes.",
     );
+    let which = if group.len() == 1 { "this GPU" } else { "each GPU" };
+    let of = |lanes: f64| decimal(lanes, 0);
+    let title = ["The PCIe link of ", which, " has ", &of(*lanes), " of ", &of(*most), " lanes"];
+    let title = title.concat();
     let rationale = [
         "Its PCIe link runs at ",
         &decimal(*lanes, 0),
@@ -130,7 +143,7 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
             "health.pcie",
             "other",
             group.iter().map(|(_, gpu)| *gpu),
-            ["The PCIe link of this GPU is too narrow", &action],
+            [&title, &action],
             rationale.concat(),
             SURE,
         )

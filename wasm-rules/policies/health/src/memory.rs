@@ -18,6 +18,8 @@ const VARIES: f64 = 0.01;
 /// Confidence that nearly full memory ends the process: many run close to the limit. An assumption.
 const SURE_FULL: f64 = 0.4;
 
+const MINUTE: f64 = 60.0;
+
 pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
     let rising = window.gpus.iter().filter_map(|gpu| filling(gpu, settings, window));
     let full = window.gpus.iter().filter_map(|gpu| Some((gpu, nearly_full(gpu, window)?)));
@@ -48,15 +50,17 @@ fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommenda
         ),
         _ => ("measure", "Find what grows, for example with PyTorch's memory snapshot."),
     };
+    let left = duration((seconds_left / MINUTE + 0.5).floor() * MINUTE);
+    let title = ["Memory runs out in about ", &left].concat();
     let rationale = format!(
         "Memory is rising: it is at {}, and full in about {} at this rate. The process then \
          fails, and loses what it has not saved.",
         percent(share),
-        duration(seconds_left),
+        left,
     );
     Some(Recommendation {
         evidence: evidence([("memory.share", share, "1"), ("memory.time_left", seconds_left, "s")]),
-        ..risk("health.memory", lever, [gpu], ["Memory runs out soon", action], rationale, SURE)
+        ..risk("health.memory", lever, [gpu], [&title, action], rationale, SURE)
     })
 }
 
@@ -89,6 +93,7 @@ fn keep_free(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
             "Free a tenth of the memory: less data at a time, or a shorter longest input.",
         ),
     };
+    let title = ["Up to ", &*percent(share), " of memory was in use: keep a tenth free"].concat();
     let rationale = [
         "Up to ",
         &percent(share),
@@ -100,7 +105,7 @@ fn keep_free(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
             "health.memory-full",
             lever,
             group.iter().map(|(gpu, _)| *gpu),
-            ["Keep some memory free", action],
+            [&title, action],
             rationale.concat(),
             SURE_FULL,
         )
