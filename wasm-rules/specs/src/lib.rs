@@ -6,6 +6,7 @@
 mod benefit;
 mod hang;
 mod hardware;
+mod headroom;
 mod impairment;
 mod link;
 mod quiet;
@@ -18,6 +19,7 @@ use phasemeter_policy::same_model;
 pub use benefit::kind_of_speedup;
 pub use hang::{hangs, hung_seconds};
 pub use hardware::{hardware_xids, has_defect, is_unlinked, memory_errors, narrow_link};
+pub use headroom::{FREE_MEMORY, NEARLY_FULL};
 pub use impairment::{is_impaired, is_lost, misses_one, needs_repair};
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
 pub use quiet::QuietTime;

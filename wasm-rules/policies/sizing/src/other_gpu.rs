@@ -11,7 +11,7 @@ use phasemeter_specs::Unit;
 
 use crate::balance::waits_for_others;
 use crate::current::Current;
-use crate::load::{doublings, saved_by_batch};
+use crate::load::{growth, saved_by_batch};
 use crate::{Settings, serves};
 
 /// Confidence in measured throughput, in a smaller GPU for one that is far too large and for others, in more
@@ -25,8 +25,8 @@ const SURE_NEWER: f64 = 0.6;
 /// Utilization from which a GPU is productive, so that memory does not keep it from its work.
 const PRODUCTIVE: f64 = 0.7;
 
-/// Memory of a larger GPU that a job may use now, so that twice the batch fits.
-const MAX_BEFORE_DOUBLING: f64 = 0.63;
+/// Memory of a larger GPU that a job may use now, so that twice the batch fits and leaves a tenth free.
+const MAX_BEFORE_DOUBLING: f64 = 0.6;
 
 /// Peaks of a GPU that is as fast, relative to this one.
 const AS_FAST: f64 = 0.95;
@@ -225,7 +225,7 @@ impl<'a> Current<'a, '_> {
             let share = peak / offer.memory_bytes? as f64;
             let (least, _) = self.speed(offer).filter(|_| share <= MAX_BEFORE_DOUBLING)?;
             // No faster than here: only the larger batch counts.
-            let (expected, most) = saved_by_batch(self.gpu, doublings(Memory::InUse(share))?);
+            let (expected, most) = saved_by_batch(self.gpu, growth(Memory::InUse(share))?);
             let [expected, most] = [expected, most].map(|it| 1.0 - price * (1.0 - it));
             (least >= AS_FAST && most >= self.settings.min_lost).then_some((offer, expected, most))
         });
