@@ -3,6 +3,7 @@
 //!
 //! Must not depend on the policies.
 
+mod bandwidth;
 mod benefit;
 mod hang;
 mod hardware;
@@ -16,6 +17,7 @@ mod unit;
 
 use phasemeter_policy::same_model;
 
+pub use bandwidth::{FULL_BANDWIDTH, has_full_bandwidth, has_idle_tensor_cores};
 pub use benefit::kind_of_speedup;
 pub use hang::{hangs, hung_seconds};
 pub use hardware::{hardware_xids, has_defect, is_unlinked, memory_errors, narrow_link};

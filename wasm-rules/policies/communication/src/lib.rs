@@ -10,7 +10,8 @@ use phasemeter_policy::{
     Workload, evidence, groups, same_model,
 };
 use phasemeter_specs::{
-    hangs, has_nvlink, is_behind, is_slowed, is_unlinked, kind_of_speedup, nvlink, pcie,
+    hangs, has_full_bandwidth, has_nvlink, is_behind, is_slowed, is_unlinked, kind_of_speedup,
+    nvlink, pcie,
 };
 
 phasemeter_policy::settings! {
@@ -37,9 +38,6 @@ const LOW_POWER: f64 = 0.55;
 
 /// SM activity of a job that does not wait: efficient training reaches this.
 const ACTIVE_SMS: f64 = 0.85;
-
-/// Use of the memory bandwidth from which it is the limit. An assumption, as in `sizing`.
-const FULL_BANDWIDTH: f64 = 0.6;
 
 /// Tensor activity of training that does not wait: efficient training in 16 bits reaches this.
 const ACTIVE_TENSOR: f64 = 0.4;
@@ -239,9 +237,8 @@ fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
     let lacks_links = |gpu: &Gpu| {
         // Replicas of a service exchange nothing, and full memory bandwidth explains waiting SMs.
         let is_job = gpu.workload != Workload::Serving;
-        let has_bandwidth = gpu.sensors.dram_activity.is_none_or(|dram| dram < FULL_BANDWIDTH);
         let waits = gpu.sensors.sm_activity.is_some_and(|sms| sms <= settings.waiting_sms);
-        let waits = waits && is_job && has_bandwidth;
+        let waits = waits && is_job && !has_full_bandwidth(gpu);
         let may_wait = is_slow(gpu) || waits || idle_tensor(gpu, settings).is_some();
         nvlink(gpu).is_none() && pcie(gpu).is_none() && may_wait && is_open(gpu)
     };

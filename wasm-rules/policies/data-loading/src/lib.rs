@@ -238,7 +238,7 @@ fn recommend(group: &[Waiting<'_>], may_exchange: bool) -> Vec<Recommendation> {
         " of each cycle. This wastes ",
         &percent(lost),
         " of the bill. A bouncing GPU lacks data, not work: to stay busy, it needs ",
-        what,
+        if may_exchange { "that" } else { "input" },
         " ",
         &decimal(speedup, 1),
         "× as fast.",

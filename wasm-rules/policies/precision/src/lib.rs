@@ -13,7 +13,9 @@ use phasemeter_policy::{
     Account, Effort, Evidence, Gpu, Policy, Recommendation, Recommender, Remediation, Response,
     Saving, Target, Window, Workload, groups,
 };
-use phasemeter_specs::{Architecture, BUSY_LINK, Model, kind_of_speedup, nvlink, pcie};
+use phasemeter_specs::{
+    Architecture, BUSY_LINK, FULL_BANDWIDTH, Model, kind_of_speedup, nvlink, pcie,
+};
 
 phasemeter_policy::settings! {
     /// Minimum compute-bound share of observed time.
@@ -45,10 +47,8 @@ const LITTLE_USED: f64 = 0.1;
 /// the share of the time in which they do already.
 const EFFICIENT_TENSOR: f64 = 0.5;
 
-/// SM activity below which most SMs wait, and use of the memory bandwidth from which it is the limit.
-/// Assumptions, as in `sizing`.
+/// SM activity below which most SMs wait. An assumption.
 const ACTIVE_SMS: f64 = 0.4;
-const FULL_BANDWIDTH: f64 = 0.6;
 
 /// Peak of TF32 relative to 16 bits, dense (NVIDIA's datasheets of A100 and H100).
 const TF32_SHARE: f64 = 0.5;

@@ -8,19 +8,13 @@ use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::kind_of_speedup;
+use phasemeter_specs::{has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup};
 
 /// Compute-bound share of the time from which a service is full. An assumption.
 const FULL: f64 = 0.5;
 
 /// Confidence that bandwidth is the limit. An assumption.
 const SURE: f64 = 0.6;
-
-/// Use of the memory bandwidth from which it is the limit.
-const FULL_BANDWIDTH: f64 = 0.6;
-
-/// Tensor activity up to which arithmetic is not.
-const MAX_TENSOR: f64 = 0.2;
 
 /// Share of the time that twice the requests at a time save: low, expected, high. An assumption; at most
 /// one doubling, which needs a trial.
@@ -57,10 +51,7 @@ pub(crate) fn reads_weights(gpu: &Gpu, window: &Window) -> bool {
         Workload::Batch => gpu.memory_use(window.step_seconds).is_pool(),
         _ => false,
     };
-    infers
-        && full(gpu) >= FULL
-        && gpu.sensors.dram_activity.is_some_and(|dram| dram >= FULL_BANDWIDTH)
-        && gpu.sensors.tensor_activity.is_some_and(|tensor| tensor <= MAX_TENSOR)
+    infers && full(gpu) >= FULL && has_full_bandwidth(gpu) && has_idle_tensor_cores(gpu)
 }
 
 fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {

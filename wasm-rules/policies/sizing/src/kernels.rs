@@ -8,20 +8,17 @@ use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{BUSY_LINK, kind_of_speedup, nvlink, pcie};
+use phasemeter_specs::{
+    BUSY_LINK, has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup, nvlink, pcie,
+};
 
 use crate::bandwidth::reads_weights;
 
 /// Compute-bound share of the time from which a GPU is full.
 const FULL: f64 = 0.5;
 
-/// Use of the memory bandwidth from which it is the limit, and up to which it is not. An assumption: well
-/// written kernels reach 0.8 to 0.9.
-const FULL_BANDWIDTH: f64 = 0.6;
+/// Use of the memory bandwidth up to which it is not the limit. An assumption.
 const FREE_BANDWIDTH: f64 = 0.35;
-
-/// Tensor activity up to which arithmetic is not the limit. An assumption: efficient training has 0.4.
-const MAX_TENSOR: f64 = 0.2;
 
 /// SM activity up to which kernels are too small for the GPU. NVIDIA's guide to DCGM: below 0.5 a GPU is
 /// hardly used effectively.
@@ -75,9 +72,9 @@ fn find<'a>(gpu: &'a Gpu, window: &Window) -> Option<Finding<'a>> {
     let sensors = &gpu.sensors;
     let (sm, tensor, dram) =
         (sensors.sm_activity?, sensors.tensor_activity?, sensors.dram_activity?);
-    let limit = if tensor > MAX_TENSOR {
+    let limit = if !has_idle_tensor_cores(gpu) {
         return None;
-    } else if dram >= FULL_BANDWIDTH {
+    } else if has_full_bandwidth(gpu) {
         let trains = matches!(gpu.workload, Workload::Training | Workload::Batch);
         Some(Limit::Bandwidth).filter(|_| trains && !reads_weights(gpu, window))
     } else {
