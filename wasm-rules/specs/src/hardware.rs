@@ -4,7 +4,7 @@
 
 use phasemeter_policy::{Gpu, Window};
 
-use crate::is_lost;
+use crate::{is_lost, nvlink};
 
 /// Lanes of a PCIe link, relative to the most that GPU and slot are capable of, from which it is narrow if a
 /// GPU like it has more: links lose half of them or more.
@@ -16,6 +16,10 @@ const NARROW_ALONE: f64 = 0.25;
 /// XID codes of faulty hardware (NVIDIA's XID catalog): memory errors, the bus, NVLink, the GPU's own
 /// processor. Others are mostly of applications.
 const HARDWARE_XIDS: [u64; 11] = [48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120];
+
+/// Use of NVLink that counts as none, at most, and as traffic, at least. Assumptions.
+const NO_TRAFFIC: f64 = 0.002;
+const TRAFFIC: f64 = 0.02;
 
 /// The uncorrectable memory errors of a GPU, if any.
 #[must_use]
@@ -41,6 +45,20 @@ pub fn narrow_link(gpu: &Gpu, window: &Window) -> Option<(f64, f64)> {
     (lanes <= narrow * most).then_some((lanes, most))
 }
 
+/// Whether a GPU that works has no traffic over NVLink, and most of the GPUs of its node that do the same have.
+#[must_use]
+pub fn is_unlinked(gpu: &Gpu, window: &Window) -> bool {
+    let is_silent = nvlink(gpu).is_some_and(|share| share <= NO_TRAFFIC);
+    is_silent && gpu.accounts.busy().seconds > 0.0 && {
+        let is_linked = |gpu: &Gpu| nvlink(gpu).is_some_and(|share| share >= TRAFFIC);
+        let job = || {
+            let alike = window.gpus.iter().filter(|other| other.is_alike(gpu));
+            alike.filter(|other| other.node() == gpu.node())
+        };
+        2 * job().filter(|other| is_linked(other)).count() > job().count()
+    }
+}
+
 /// Whether a defect of the hardware may explain what a GPU does.
 #[must_use]
 pub fn has_defect(gpu: &Gpu, window: &Window) -> bool {
@@ -48,6 +66,7 @@ pub fn has_defect(gpu: &Gpu, window: &Window) -> bool {
         || memory_errors(gpu).is_some()
         || hardware_xids(gpu).next().is_some()
         || narrow_link(gpu, window).is_some()
+        || is_unlinked(gpu, window)
 }
 
 #[cfg(test)]
@@ -67,6 +86,22 @@ mod tests {
         };
         assert!(with(79), "fell off the bus");
         assert!(!with(13), "an exception of a kernel");
+    }
+
+    #[test]
+    fn links_are_down_if_most_others_have_traffic() {
+        let with = |share: f64| {
+            let mut gpu = steady(3_600, 0.99);
+            gpu.metrics.push(("nvlink.activity".to_owned(), share));
+            gpu
+        };
+        let unlinked = |shares: [f64; 4]| {
+            let window = window(shares.map(with).to_vec());
+            window.gpus.iter().filter(|gpu| is_unlinked(gpu, &window)).count()
+        };
+        assert_eq!(unlinked([0.1, 0.1, 0.1, 0.0]), 1);
+        assert_eq!(unlinked([0.1, 0.1, 0.0, 0.0]), 0, "half of them may be another job");
+        assert_eq!(unlinked([0.0; 4]), 0);
     }
 
     #[test]

@@ -5,7 +5,9 @@
 
 use phasemeter_policy::{Gpu, Window};
 
-use crate::{THROTTLED, capped_below, hangs, is_slowed, slowed_by_heat, slowed_by_power_supply};
+use crate::{
+    THROTTLED, capped_below, hangs, is_behind, is_slowed, slowed_by_heat, slowed_by_power_supply,
+};
 
 /// Power relative to the limit from which a low clock is the limit's, as usual at full load. An assumption.
 const AT_LIMIT: f64 = 0.9;
@@ -22,7 +24,8 @@ pub fn needs_repair(gpu: &Gpu) -> bool {
     is_lost(gpu) || slowed_by_heat(gpu) >= THROTTLED
 }
 
-/// Whether it is lost, hangs, is capped below its model, or slowed by heat, the power supply or something unknown.
+/// Whether it is lost, hangs, is capped below its model, or slowed by heat, the power supply or something unknown, also
+/// if only the others of its job show that.
 #[must_use]
 pub fn is_impaired(gpu: &Gpu, window: &Window) -> bool {
     let power = gpu.sensors.busy_power.zip(gpu.power_limit_watts);
@@ -32,6 +35,7 @@ pub fn is_impaired(gpu: &Gpu, window: &Window) -> bool {
         || (is_slowed(gpu) && !is_at_limit)
         || capped_below(gpu).is_some()
         || hangs(gpu, window)
+        || is_behind(gpu, window)
 }
 
 /// Whether a GPU that does the same work is lost: the others carry its load, or wait for it.
@@ -75,6 +79,13 @@ mod tests {
             gpu
         };
         assert_eq!(impaired(vec![at(690.0), at(400.0)]), [false, true]);
+        let straggler = |clock| {
+            let mut gpu = at(690.0);
+            (gpu.sensors.sm_clock_mhz, gpu.sensors.max_sm_clock_mhz) = (Some(clock), Some(clock));
+            gpu
+        };
+        let job = [1_200.0, 1_965.0, 1_960.0].map(straggler).to_vec();
+        assert_eq!(impaired(job), [true, false, false]);
         let mut hot = at(690.0);
         hot.sensors.throttling =
             vec![Throttling { reason: ThrottleReason::HardwareThermal, share: 0.3 }];

@@ -3,8 +3,11 @@
 //!
 //! Must not depend on the policies.
 
+mod bandwidth;
+mod benefit;
 mod hang;
 mod hardware;
+mod headroom;
 mod impairment;
 mod link;
 mod quiet;
@@ -14,8 +17,11 @@ mod unit;
 
 use phasemeter_policy::same_model;
 
+pub use bandwidth::{FULL_BANDWIDTH, has_full_bandwidth, has_idle_tensor_cores};
+pub use benefit::kind_of_speedup;
 pub use hang::{hangs, hung_seconds};
-pub use hardware::{hardware_xids, has_defect, memory_errors, narrow_link};
+pub use hardware::{hardware_xids, has_defect, is_unlinked, memory_errors, narrow_link};
+pub use headroom::{FREE_MEMORY, NEARLY_FULL};
 pub use impairment::{is_impaired, is_lost, misses_one, needs_repair};
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
 pub use quiet::QuietTime;

@@ -6,10 +6,13 @@
 
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{
-    Effort, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender, Response, Saving,
-    Target, Window, Workload, evidence, groups, same_model,
+    Effort, Gpu, Need, Policy, Recommendation, Recommender, Response, Saving, Target, Window,
+    Workload, evidence, groups, same_model,
 };
-use phasemeter_specs::{hangs, has_nvlink, is_behind, is_slowed, nvlink, pcie};
+use phasemeter_specs::{
+    hangs, has_full_bandwidth, has_nvlink, is_behind, is_slowed, is_unlinked, kind_of_speedup,
+    nvlink, pcie,
+};
 
 phasemeter_policy::settings! {
     /// Share of the link capacity from which links are busy.
@@ -35,9 +38,6 @@ const LOW_POWER: f64 = 0.55;
 
 /// SM activity of a job that does not wait: efficient training reaches this.
 const ACTIVE_SMS: f64 = 0.85;
-
-/// Use of the memory bandwidth from which it is the limit. An assumption, as in `sizing`.
-const FULL_BANDWIDTH: f64 = 0.6;
 
 /// Tensor activity of training that does not wait: efficient training in 16 bits reaches this.
 const ACTIVE_TENSOR: f64 = 0.4;
@@ -77,7 +77,9 @@ impl Recommender for Communication {
             window.gpus.iter().any(|gpu| other(&gpu))
         });
         let ranks: Vec<_> = together.collect();
-        let waiting = ranks.iter().filter_map(|gpu| waiting(gpu, settings));
+        // Broken links come first: `health` reports them.
+        let linked = ranks.iter().filter(|gpu| !is_unlinked(gpu, window));
+        let waiting = linked.filter_map(|gpu| waiting(gpu, settings));
         let groups = groups(waiting, |a, b| {
             a.gpu.workload == b.gpu.workload
                 && a.link.1 == b.link.1
@@ -172,7 +174,7 @@ fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
         saving: Saving::combined(group.iter().map(|waiting| (waiting.gpu, waiting.saving()))),
         confidence: sure * mean(&|waiting| waiting.gpu.confidence()),
         evidence: values,
-        kind: RecommendationKind::Saving,
+        kind: kind_of_speedup(first.gpu.workload),
         effort: Effort::Medium,
         ..Recommendation::new(
             "communication.links",
@@ -235,9 +237,8 @@ fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
     let lacks_links = |gpu: &Gpu| {
         // Replicas of a service exchange nothing, and full memory bandwidth explains waiting SMs.
         let is_job = gpu.workload != Workload::Serving;
-        let has_bandwidth = gpu.sensors.dram_activity.is_none_or(|dram| dram < FULL_BANDWIDTH);
         let waits = gpu.sensors.sm_activity.is_some_and(|sms| sms <= settings.waiting_sms);
-        let waits = waits && is_job && has_bandwidth;
+        let waits = waits && is_job && !has_full_bandwidth(gpu);
         let may_wait = is_slow(gpu) || waits || idle_tensor(gpu, settings).is_some();
         nvlink(gpu).is_none() && pcie(gpu).is_none() && may_wait && is_open(gpu)
     };
@@ -295,6 +296,17 @@ mod tests {
             evaluate(vec![rank(Some(0.33), &[("nvlink.activity", 0.8)])]).0.is_empty(),
             "alone"
         );
+    }
+
+    #[test]
+    fn broken_links_are_no_matter_of_settings() {
+        let gpus = |share: f64| {
+            let linked = rank(Some(0.33), &[("nvlink.activity", 0.1)]);
+            let cut_off = [("nvlink.activity", share), ("pcie.activity", 0.9)];
+            vec![linked.clone(), linked, rank(Some(0.33), &cut_off)]
+        };
+        assert!(evaluate(gpus(0.0)).0.is_empty());
+        assert_eq!(evaluate(gpus(0.1)).0, ["communication.links"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use phasemeter_policy::{
     Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender,
     Remediation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{Model, nvlink, pcie};
+use phasemeter_specs::{Model, has_defect, nvlink, pcie};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to waiting.
@@ -47,6 +47,9 @@ const WORKERS: f64 = 0.6;
 const DECODE: f64 = 0.5;
 const STORAGE: f64 = 0.3;
 const PREFETCH: f64 = 0.2;
+
+/// Part of that confidence if a slow exchange between the GPUs is as likely. An assumption.
+const AS_LIKELY: f64 = 0.5;
 
 /// Difference up to which the time below 10% and the cycles show the same waits. An assumption.
 const SAME_SHARE: f64 = 0.15;
@@ -103,7 +106,10 @@ impl Recommender for DataLoading {
                 && a.can_decode() == b.can_decode()
                 && a.gpu.is_alike(b.gpu)
         };
-        let mut recommendations: Vec<_> = alone.iter().flatten().map(inspect).collect();
+        // A defect that `health` reports explains the wait.
+        let unexplained = |it: &&Waiting<'_>| !has_defect(it.gpu, window);
+        let alone = alone.iter().flatten().filter(unexplained);
+        let mut recommendations: Vec<_> = alone.map(inspect).collect();
         let mut needs = Vec::new();
         let same_period = groups(together.into_iter().flatten(), in_turn::have_same_period);
         let (in_turn, late): (Vec<_>, Vec<_>) = same_period
@@ -111,8 +117,9 @@ impl Recommender for DataLoading {
             .partition(|group| in_turn::wait_in_turn(group, window.step_seconds));
         needs.extend(in_turn.iter().map(|group| in_turn::need(group)));
         for group in groups(late.into_iter().flatten(), similar) {
-            recommendations.extend(recommend(&group));
-            needs.extend(exchange(&group));
+            let exchange = exchange(&group);
+            recommendations.extend(recommend(&group, exchange.is_some()));
+            needs.extend(exchange);
         }
         recommendations.extend(copies::recommend(&observed, window));
         Response { recommendations, needs }
@@ -153,14 +160,15 @@ fn exchange(group: &[Waiting<'_>]) -> Option<Need> {
 
 /// A single GPU that waits while others of its job are full.
 fn inspect(waiting: &Waiting<'_>) -> Recommendation {
-    let rationale = format!(
-        "{} waits {} in every {}, while other GPUs of this kind are always busy: in one job they have the same \
-         loader, so the cause is this GPU, its PCIe link or its share of the work. It may also be a job of its own, \
-         with late input.",
-        waiting.gpu.name(),
-        duration(waiting.wait()),
-        duration(waiting.period),
-    );
+    let rationale = [
+        "The GPU waits ",
+        &*duration(waiting.wait()),
+        " in every ",
+        &duration(waiting.period),
+        ", while others of this kind are always busy: in one job they have the same loader, so the cause is this GPU, \
+         its PCIe link or its share of the work. It may also be a job of its own, with late input.",
+    ]
+    .concat();
     Recommendation {
         title: "Inspect this GPU: it waits, and the others do not".to_owned(),
         action:
@@ -203,8 +211,8 @@ impl Waiting<'_> {
     }
 }
 
-/// Recommends two actions for GPUs with similar waits.
-fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
+/// Recommends two actions for GPUs with similar waits, which may be of an exchange between them.
+fn recommend(group: &[Waiting<'_>], may_exchange: bool) -> Vec<Recommendation> {
     let [first, ..] = group else { return Vec::new() };
     let mean =
         |value: fn(&Waiting<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
@@ -213,16 +221,29 @@ fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
     let lost = mean(|w| w.lost);
     let speedup = if busy > 0.0 { 1.0 / busy } else { f64::INFINITY };
     let saving = Saving::combined(group.iter().map(|it| (it.gpu, Saving::part(it.lost, ENDED))));
-    let rationale = format!(
-        "{} most likely waits for input {} in every {}: it works {} of each cycle. This wastes {} of the bill. A \
-         bouncing GPU lacks data, not work: to stay busy, it needs input {}× as fast.",
+    let what = if may_exchange { "input or exchange" } else { "input" };
+    let likely = if may_exchange { "" } else { "most likely " };
+    let rationale = [
         subject(group.len()),
-        duration(wait),
-        duration(period),
-        percent(busy),
-        percent(lost),
-        decimal(speedup, 1),
-    );
+        " ",
+        likely,
+        "waits for ",
+        what,
+        " ",
+        &duration(wait),
+        " in every ",
+        &duration(period),
+        ": it works ",
+        &percent(busy),
+        " of each cycle. This wastes ",
+        &percent(lost),
+        " of the bill. A bouncing GPU lacks data, not work: to stay busy, it needs ",
+        if may_exchange { "that" } else { "input" },
+        " ",
+        &decimal(speedup, 1),
+        "× as fast.",
+    ]
+    .concat();
     let mut evidence = vec![
         Evidence::new("pattern.period", period, "s"),
         Evidence::new("pattern.busy", busy, "1"),
@@ -235,7 +256,8 @@ fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
         evidence.push(Evidence::new("memory.peak_share", share, "1"));
     }
     let gpus: Vec<_> = group.iter().map(|waiting| waiting.gpu.id.clone()).collect();
-    let confidence = mean(|w| w.gpu.confidence());
+    let cause = if may_exchange { AS_LIKELY } else { 1.0 };
+    let confidence = cause * mean(|w| w.gpu.confidence());
     let make = |code: &str, lever: &str, title: &str, action: String, detail: String, sure: f64| {
         Recommendation {
             title: title.to_owned(),
@@ -354,6 +376,23 @@ mod tests {
         let waiting = || bouncing(3_600, 6, 0.5);
         let half = recommendations(vec![waiting(), waiting(), steady(3_600, 0.95)]);
         assert_eq!((half[0].lever.as_str(), half[0].gpus.len()), ("num_workers", 2));
+    }
+
+    #[test]
+    fn exchange_is_as_likely_as_late_input() {
+        let sure = |period: usize, metrics: &[(&str, f64)]| {
+            let metrics = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value));
+            let gpu = Gpu { metrics: metrics.collect(), ..bouncing(3_600, period, 0.5) };
+            let one = recommendations(vec![gpu; 2]).remove(0);
+            (one.confidence, one.rationale.contains("input or exchange"))
+        };
+        assert_eq!(sure(6, &[]), (AS_LIKELY * WORKERS, true));
+        assert_eq!(sure(6, &[("nvlink.activity", 0.1)]), (WORKERS, false));
+        assert_eq!(sure(40, &[]), (WORKERS, false), "no exchange takes as long");
+        let narrow = [("pcie.link.width", 4.0), ("pcie.link.max_width", 16.0)];
+        let metrics = narrow.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        let narrow = Gpu { metrics, ..bouncing(3_600, 6, 0.5) };
+        assert!(recommendations(vec![narrow, steady(3_600, 0.95)]).is_empty(), "health reports it");
     }
 
     #[test]

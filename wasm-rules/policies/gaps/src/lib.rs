@@ -11,7 +11,7 @@ mod text;
 use cause::{Cause, cause};
 use holes::Holes;
 use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, groups};
-use phasemeter_specs::{Unit, units};
+use phasemeter_specs::{Unit, are_independent, units};
 
 phasemeter_policy::settings! {
     /// Minimum share of the time in pauses.
@@ -44,9 +44,11 @@ struct Finding<'a> {
 impl Recommender for Gaps {
     fn recommend(settings: &Settings, window: &Window) -> Response {
         let units = units(window);
-        let is_alone = |gpu: &Gpu| {
-            let is_own = |unit: &Unit<'_>| unit.gpus.iter().all(|own| std::ptr::eq(*own, gpu));
-            units.iter().any(|unit| unit.is_whole && is_own(unit))
+        // Its GPUs pause together.
+        let is_idle_at_once = |gpu: &Gpu| {
+            let is_own = |unit: &&Unit<'_>| unit.gpus.iter().any(|own| std::ptr::eq(*own, gpu));
+            let own = units.iter().find(is_own).filter(|unit| unit.is_whole);
+            own.is_some_and(|unit| unit.gpus.len() == 1 || !are_independent(&unit.gpus))
         };
         let findings = window.gpus.iter().filter_map(|gpu| {
             if gpu.is_bouncing() {
@@ -54,8 +56,8 @@ impl Recommender for Gaps {
             }
             let holes = Holes::of(gpu, window.step_seconds)?;
             let least = settings.min_share * gpu.accounts.observed().seconds;
-            // An instance that is free for hours between jobs is returned.
-            let is_returned = holes.held < 0.5 && holes.mean() >= HOUR && is_alone(gpu);
+            // An instance that is free for hours is returned, or filled if it is committed: that is for `lifecycle`.
+            let is_returned = holes.held < 0.5 && holes.mean() >= HOUR && is_idle_at_once(gpu);
             let enough =
                 holes.count >= settings.min_pauses && holes.seconds >= least && !is_returned;
             let cause = if enough { cause(gpu, &holes, window) } else { None };
@@ -188,6 +190,23 @@ mod tests {
             _ => 0.0,
         });
         assert_eq!(of(jobs)[0].code, "gaps.free");
+    }
+
+    #[test]
+    fn instance_that_is_free_for_hours_is_left_to_lifecycle() {
+        let node = |later: usize| -> Vec<_> {
+            let gpu = move |index: usize| {
+                let mut gpu = gpu(PatternKind::Mixed, 172_800, move |second| {
+                    let second = second + index * later;
+                    f64::from(u8::from((second / 21_600).is_multiple_of(2))) * 0.95
+                });
+                gpu.activity.pauses.quiet.held_seconds = 0.0;
+                Gpu { workload: Workload::Batch, ..gpu }
+            };
+            (0..8).map(gpu).collect()
+        };
+        assert!(levers(node(0)).is_empty());
+        assert_eq!(levers(node(10_800)), ["bin_pack"], "some of its GPUs always work");
     }
 
     #[test]

@@ -23,6 +23,10 @@ const RETURNED: [f64; 3] = [0.0, 0.5, 1.0];
 /// Time from the end of a job to the start of the next in a queue, at least, in seconds. An assumption.
 const NEXT_SECONDS: f64 = 20.0;
 
+/// Difference of the pauses times their period from the observed time, relative to it, up to which points do not merge
+/// pauses. An assumption.
+const MERGED: f64 = 0.5;
+
 /// What differs between causes.
 struct Words {
     code: &'static str,
@@ -45,10 +49,11 @@ pub(crate) fn recommendation(
     let (pauses, each) = (mean(&|it| it.holes.count), mean(&|it| it.holes.mean()));
     let share = mean(&|it| it.holes.seconds / it.gpu.accounts.observed().seconds.max(1.0));
     let period = mean(&|it| it.holes.period);
-    let every = match period {
-        period if period.is_finite() => [", about every ", &duration(period)].concat(),
-        _ => String::new(),
-    };
+    // Points of a long column merge pauses.
+    let observed = mean(&|it| it.gpu.accounts.observed().seconds);
+    let is_seen = (period * pauses - observed).abs() <= MERGED * observed;
+    let every =
+        if is_seen { [", about every ", &duration(period)].concat() } else { String::new() };
     let Words { code, lever, title, action, why } = words(first);
     let follows = matches!(first.cause, Cause::Queue | Cause::Tasks | Cause::Free);
     let packed = match returned.filter(|_| follows) {

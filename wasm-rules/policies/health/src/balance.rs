@@ -49,8 +49,7 @@ fn warn(gpu: &Gpu, window: &Window) -> Option<Recommendation> {
         [" It reached ", &decimal(celsius, 0), " °C."].concat()
     });
     let rationale = [
-        &*gpu.name(),
-        " is ",
+        "The GPU is ",
         &percent(own),
         " busy, and ",
         &others.len().to_string(),
@@ -59,6 +58,8 @@ fn warn(gpu: &Gpu, window: &Window) -> Option<Recommendation> {
         ": if they serve the same, requests wait for one replica while the others have capacity left.",
         &celsius,
     ];
+    let title = ["One replica is ", &*percent(own), " busy, others ", &percent(mean)].concat();
+    let title = title + ": balance requests";
     Some(Recommendation {
         evidence: evidence([("utilization", own, "1"), ("utilization.others", mean, "1")]),
         reversible: true,
@@ -67,7 +68,7 @@ fn warn(gpu: &Gpu, window: &Window) -> Option<Recommendation> {
             "other",
             [gpu],
             [
-                "Balance the requests over the replicas",
+                &title,
                 "Route each request to the replica with the fewest in progress, and look for sticky sessions and \
                  long-lived connections, which keep clients on one replica.",
             ],

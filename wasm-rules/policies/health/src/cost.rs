@@ -6,17 +6,27 @@ use phasemeter_policy::{Gpu, Plan};
 /// Prices are per hour.
 const SECONDS_PER_HOUR: f64 = 3_600.0;
 
-/// `$273.18 so far, and $55.04 in each further hour`, of GPUs and the seconds of each; hours without a price.
+/// `$273.18 so far`, of GPUs and the seconds of each; hours without a price.
 pub(crate) fn so_far(lost: &[(&Gpu, f64)]) -> String {
-    let rate = |gpu: &Gpu| gpu.price.as_ref().map_or(0, |price| price.nano_usd_per_gpu_hour);
-    let dollars: f64 = lost.iter().map(|(gpu, seconds)| rate(gpu) as f64 * hours(*seconds)).sum();
+    let cost = |(gpu, seconds): &(&Gpu, f64)| rate(gpu) as f64 * hours(*seconds);
+    let dollars: f64 = lost.iter().map(cost).sum();
     if dollars > 0.0 {
-        let per_hour = lost.iter().map(|(gpu, _)| rate(gpu)).sum();
-        return [&*usd(dollars as u64), " so far, and ", &usd(per_hour), " in each further hour"]
-            .concat();
+        return usd(dollars as u64) + " so far";
     }
     let time: f64 = lost.iter().map(|(_, seconds)| hours(*seconds)).sum();
     [&*decimal(time, usize::from(time < 10.0)), " GPU-hours so far"].concat()
+}
+
+/// `$273.18 so far, and $55.04 in each further hour`.
+pub(crate) fn so_far_and_further(lost: &[(&Gpu, f64)]) -> String {
+    match lost.iter().map(|(gpu, _)| rate(gpu)).sum() {
+        0 => so_far(lost),
+        rate => [&*so_far(lost), ", and ", &usd(rate), " in each further hour"].concat(),
+    }
+}
+
+fn rate(gpu: &Gpu) -> u64 {
+    gpu.price.as_ref().map_or(0, |price| price.nano_usd_per_gpu_hour)
 }
 
 /// `; the other 7 GPUs probably wait for it 38% of their time, about $10.45 per hour and $104.50 so far`; `share` is absent if it is
@@ -67,9 +77,10 @@ impl<'a> Owner<'a> {
         match self {
             Self::Own => [own, " ", look].concat(),
             Self::Provider(name) => [
-                "Move to another host: stop and start the instance, or open a case with ",
+                "Save the state of the work, start a new instance before stopping this one, since capacity may be \
+                 short, and report the host to ",
                 name,
-                ". Save the state of the work first. ",
+                ". ",
                 look,
             ]
             .concat(),
@@ -88,9 +99,9 @@ mod tests {
     fn costs_are_of_all_gpus() {
         let gpu = steady(7_200, 1.0);
         let both = [(&gpu, 7_200.0), (&gpu, 3_600.0)];
-        assert_eq!(so_far(&both), "$10.80 so far, and $7.20 in each further hour");
+        assert_eq!(so_far_and_further(&both), "$10.80 so far, and $7.20 in each further hour");
         let free = unpriced(steady(7_200, 1.0));
-        assert_eq!(so_far(&[(&free, 36_000.0)]), "10 GPU-hours so far");
+        assert_eq!(so_far_and_further(&[(&free, 36_000.0)]), "10 GPU-hours so far");
         assert_eq!(
             while_waiting(&[&gpu, &gpu], Some(0.5)),
             "; the other 2 GPUs probably wait for it 50% of their time, about $3.60 per hour and $7.20 so far"
@@ -102,7 +113,7 @@ mod tests {
     #[test]
     fn hosts_of_a_provider_are_left_and_own_ones_repaired() {
         let action = |gpu: &Gpu| Owner::of(gpu).repair("Reseat the card.", "Look at it.");
-        assert!(action(&steady(60, 1.0)).contains("open a case with aws. Save"));
+        assert!(action(&steady(60, 1.0)).contains("a new instance before stopping this one"));
         let owned = Price { plan: Some(Plan::Owned), ..price() };
         let owned = Gpu { price: Some(owned), ..steady(60, 1.0) };
         assert_eq!(action(&owned), "Reseat the card. Look at it.");

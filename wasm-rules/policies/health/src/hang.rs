@@ -2,9 +2,9 @@
 
 use phasemeter_policy::format::{decimal, duration};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, Workload, evidence, groups};
-use phasemeter_specs::hung_seconds;
+use phasemeter_specs::{hung_seconds, is_lost};
 
-use crate::cost::so_far;
+use crate::cost::{so_far, so_far_and_further};
 use crate::{SURE_DEAD, Settings, risk};
 
 /// Time without work until the end, relative to that of the hang, from which a GPU of the job stopped then.
@@ -26,9 +26,13 @@ fn warn(hung: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
     let texts = Texts::of(first.workload);
     let stopped = window.gpus.iter().find(|gpu| {
         let after = gpu.activity.after_work.seconds;
-        gpu.is_alike(first) && gpu.node() == first.node() && after >= STOPPED * since
+        let has_stopped = after >= STOPPED * since || is_lost(gpu);
+        gpu.is_alike(first) && gpu.node() == first.node() && has_stopped
     });
     let rank = match stopped.filter(|_| texts.has_ranks) {
+        Some(gpu) if is_lost(gpu) => {
+            " The driver lost a GPU of the job: its rank is gone.".to_owned()
+        }
         Some(gpu) => [" ", &gpu.name(), " has had no work since then: its rank is gone."].concat(),
         None if texts.has_ranks && hung.len() > 1 => {
             " This is typical of a collective that waits for a rank that is gone.".to_owned()
@@ -36,13 +40,15 @@ fn warn(hung: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
         None => String::new(),
     };
     let rationale = format!(
-        "{}: {} was at 100% with a flat {} of {} W for {}, so a kernel runs that computes nothing.{rank}",
-        so_far(hung),
+        "{}: {} was at 100% with a flat {} of {} W for {}, so most likely a kernel runs that computes \
+         nothing.{rank}",
+        so_far_and_further(hung),
         if hung.len() == 1 { "it" } else { "each" },
         decimal(watts, 0),
         decimal(limit, 0),
         duration(since),
     );
+    let title = [texts.what, " hangs, ", &so_far(hung), ": ", texts.remedy, " it"].concat();
     Some(Recommendation {
         evidence: evidence([
             ("hung.time", since, "s"),
@@ -54,7 +60,7 @@ fn warn(hung: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
             "health.hang",
             "restart",
             hung.iter().map(|(gpu, _)| *gpu),
-            [texts.title, texts.action],
+            [&title, texts.action],
             rationale,
             SURE_DEAD,
         )
@@ -63,7 +69,9 @@ fn warn(hung: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
 
 /// Texts for a kind of workload.
 struct Texts {
-    title: &'static str,
+    /// What hangs, and what to do with it.
+    what: &'static str,
+    remedy: &'static str,
     action: &'static str,
     /// Whether its GPUs may wait for one another.
     has_ranks: bool,
@@ -71,30 +79,34 @@ struct Texts {
 
 impl Texts {
     const fn of(workload: Workload) -> Self {
-        let (title, action) = match workload {
+        let (what, remedy, action) = match workload {
             Workload::Training => (
-                "Restart this job: it hangs",
+                "The job",
+                "restart",
                 "Dump the stacks of all ranks first, for example with py-spy dump, to find the one that \
                  stopped. Then restart from the last saved state. A watchdog (NCCL's timeout) would end \
                  the job after minutes.",
             ),
             Workload::Serving => (
-                "Restart this server: it hangs",
+                "The server",
+                "restart",
                 "Dump the stacks of the server first, for example with py-spy dump, then restart it. A \
                  liveness probe that sends a request with little work would do so after a minute.",
             ),
             Workload::Interactive => (
-                "Interrupt this session: it hangs",
+                "The session",
+                "interrupt",
                 "Interrupt the cell or the command that runs; restart the process if that has no effect.",
             ),
             Workload::Batch | Workload::Unknown => (
-                "Restart this work: it hangs",
+                "The work",
+                "restart",
                 "Dump the stacks of its processes first, for example with py-spy dump, to find where they \
                  stopped. Then restart it. A time limit would end it by itself.",
             ),
         };
         let has_ranks = !matches!(workload, Workload::Serving | Workload::Interactive);
-        Self { title, action, has_ranks }
+        Self { what, remedy, action, has_ranks }
     }
 }
 
@@ -128,6 +140,7 @@ mod tests {
         let one = found(hung(2)).unwrap();
         assert_eq!((one.code.as_str(), one.gpus.len()), ("health.hang", 2));
         assert_eq!((one.kind, one.saving.high), (RecommendationKind::Risk, 0.0));
+        assert_eq!(one.title, "The job hangs, $7.18 so far: restart it");
         assert!(found(hung(1)).is_none());
         let short = vec![with_power(steady(400, 1.0), 125.0); 2];
         assert!(found(short).is_none());
@@ -141,6 +154,11 @@ mod tests {
         gpus.push(gone);
         let one = found(gpus).unwrap();
         assert!(one.rationale.contains("GPU-2 has had no work"), "{}", one.rationale);
+        let mut gpus = hung(2);
+        let metrics = vec![("lost.seconds".to_owned(), 3_600.0)];
+        gpus.push(Gpu { metrics, ..steady(60, 0.9) });
+        let one = found(gpus).unwrap();
+        assert!(one.rationale.contains("The driver lost a GPU of the job"), "{}", one.rationale);
     }
 
     #[test]

@@ -4,14 +4,10 @@
 
 use phasemeter_policy::format::{count, decimal, duration, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, evidence, groups};
-use phasemeter_specs::{hardware_xids, memory_errors, narrow_link, nvlink};
+use phasemeter_specs::{hardware_xids, is_unlinked, memory_errors, narrow_link, nvlink};
 
-use crate::cost::{Owner, so_far};
+use crate::cost::{Owner, so_far, so_far_and_further};
 use crate::{SURE_DEAD, risk};
-
-/// Use of NVLink that counts as none, at most, and as traffic, at least. Assumptions.
-const NO_TRAFFIC: f64 = 0.002;
-const TRAFFIC: f64 = 0.02;
 
 /// Confidence in errors that hardware reports itself, and in lanes that are missing. Assumptions.
 const SURE: f64 = 0.8;
@@ -23,10 +19,12 @@ pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
     let (first, seconds) = *lost.first()?;
     let rationale = format!(
         "{}: {} has not responded for {}. A lost GPU costs the same, and does not come back by itself.",
-        so_far(&lost),
+        so_far_and_further(&lost),
         if lost.len() == 1 { "it" } else { "each" },
         duration(seconds),
     );
+    let which = if lost.len() == 1 { "this GPU" } else { "these GPUs" };
+    let title = ["The driver lost ", which, ", ", &so_far(&lost)].concat();
     let action = Owner::of(first).repair(
         "Drain the node, reset the GPU or restart the node, and have it replaced if it is lost again.",
         "The kernel log has the XID error.",
@@ -38,7 +36,7 @@ pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
             "health.lost",
             "restart",
             lost.iter().map(|(gpu, _)| *gpu),
-            ["The driver lost this GPU", &action],
+            [&title, &action],
             rationale,
             SURE_DEAD,
         )
@@ -62,8 +60,15 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
         hardware_xids(first).map(|(code, _)| ["XID ", &code.to_string()].concat()).collect();
     let memory = memory_errors(first);
     if let Some(errors) = memory {
-        reported.push([&*decimal(errors, 0), " uncorrectable memory errors"].concat());
+        let noun = if errors <= 1.0 {
+            " uncorrectable memory error"
+        } else {
+            " uncorrectable memory errors"
+        };
+        reported.insert(0, [&*decimal(errors, 0), noun].concat());
     }
+    let which = if group.len() == 1 { "This GPU" } else { "Each GPU" };
+    let title = [which, " reported ", reported.first()?].concat();
     let xids: u32 = hardware_xids(first).map(|(_, count)| count).sum();
     let pauses = &first.activity.pauses;
     // A process that ended left the GPU free; one that waits holds it.
@@ -79,7 +84,7 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
         "It reported ",
         &reported.join(", "),
         &crashes,
-        ". A GPU that does so once mostly does so again, and ends the job.",
+        ". A GPU that does so mostly does so again, and then ends the job.",
     ];
     let owner = Owner::of(first);
     let mut action = owner.repair(
@@ -100,7 +105,7 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
             "health.errors",
             "restart",
             group.iter().copied(),
-            ["This GPU reports memory or XID errors", &action],
+            [&title, &action],
             rationale.concat(),
             SURE,
         )
@@ -121,6 +126,10 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
         "Reseat the card, replace its riser or cable, and restart the node.",
         "nvidia-smi -q -d PCIE shows the lanes.",
     );
+    let which = if group.len() == 1 { "this GPU" } else { "each GPU" };
+    let of = |lanes: f64| decimal(lanes, 0);
+    let title = ["The PCIe link of ", which, " has ", &of(*lanes), " of ", &of(*most), " lanes"];
+    let title = title.concat();
     let rationale = [
         "Its PCIe link runs at ",
         &decimal(*lanes, 0),
@@ -134,7 +143,7 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
             "health.pcie",
             "other",
             group.iter().map(|(_, gpu)| *gpu),
-            ["The PCIe link of this GPU is too narrow", &action],
+            [&title, &action],
             rationale.concat(),
             SURE,
         )
@@ -143,41 +152,23 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
 
 /// GPUs without traffic over NVLink, most of whose job has it.
 pub(crate) fn unlinked(window: &Window) -> Option<Recommendation> {
-    let is_linked = |gpu: &Gpu| nvlink(gpu).is_some_and(|share| share >= TRAFFIC);
-    let is_unlinked = |gpu: &&Gpu| {
-        let works = gpu.accounts.busy().seconds > 0.0;
-        works && nvlink(gpu).is_some_and(|share| share <= NO_TRAFFIC) && {
-            let job = || {
-                let alike = window.gpus.iter().filter(|other| other.is_alike(gpu));
-                alike.filter(|other| other.node() == gpu.node())
-            };
-            2 * job().filter(|other| is_linked(other)).count() > job().count()
-        }
-    };
-    let gpus: Vec<_> = window.gpus.iter().filter(is_unlinked).collect();
+    let gpus: Vec<_> = window.gpus.iter().filter(|gpu| is_unlinked(gpu, window)).collect();
     let owner = Owner::of(gpus.first()?);
     let action = owner.repair(
         "Restart the fabric manager, and have the node replaced if links stay down.",
         "nvidia-smi nvlink --status and the kernel log show them.",
     );
-    let others = window.gpus.iter().filter(|gpu| is_linked(gpu)).filter_map(nvlink);
-    let others = others.fold(0.0, f64::max);
+    let others = window.gpus.iter().filter_map(nvlink).fold(0.0, f64::max);
     let rationale = format!(
-        "{} has no traffic over NVLink, and others of its job use up to {} of it: the exchange takes a slower \
-         path, and all GPUs wait for it.",
+        "{} has no traffic over NVLink, and others like it use up to {} of it. In one job its exchange takes a \
+         slower path, and all GPUs wait for it; a job of its own may need none.",
         subject(gpus.len()),
         percent(others),
     );
+    let title = ["NVLink carries nothing for ", &count(gpus.len(), "GPU")].concat();
     Some(Recommendation {
         evidence: evidence([("nvlink.use.others", others, "1")]),
-        ..risk(
-            "health.nvlink",
-            "other",
-            gpus.iter().copied(),
-            ["NVLink links are down", &action],
-            rationale,
-            SURE,
-        )
+        ..risk("health.nvlink", "other", gpus.iter().copied(), [&title, &action], rationale, SURE)
     })
 }
 

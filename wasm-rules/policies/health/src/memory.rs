@@ -2,14 +2,12 @@
 
 use phasemeter_policy::format::{duration, percent};
 use phasemeter_policy::{Gpu, Memory, Recommendation, Window, Workload, evidence, groups};
+use phasemeter_specs::{FREE_MEMORY, NEARLY_FULL};
 
 use crate::{SURE, Settings, risk};
 
 /// Observed time that shows that memory rises, in seconds. An assumption.
 const MIN_RISE_SECONDS: f64 = 1_800.0;
-
-/// Share of the memory in use from which it is nearly full: the highest threshold of the published guides.
-const NEARLY_FULL: f64 = 0.95;
 
 /// Variation of the memory in use, as a share of all, from which it varies with the work: an allocator that
 /// took all of it is full by design. An assumption.
@@ -17,6 +15,8 @@ const VARIES: f64 = 0.01;
 
 /// Confidence that nearly full memory ends the process: many run close to the limit. An assumption.
 const SURE_FULL: f64 = 0.4;
+
+const SECONDS_PER_MINUTE: f64 = 60.0;
 
 pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
     let rising = window.gpus.iter().filter_map(|gpu| filling(gpu, settings, window));
@@ -48,15 +48,17 @@ fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommenda
         ),
         _ => ("measure", "Find what grows, for example with PyTorch's memory snapshot."),
     };
+    let left = duration((seconds_left / SECONDS_PER_MINUTE + 0.5).floor() * SECONDS_PER_MINUTE);
+    let title = ["Memory runs out in about ", &left].concat();
     let rationale = format!(
         "Memory is rising: it is at {}, and full in about {} at this rate. The process then \
          fails, and loses what it has not saved.",
         percent(share),
-        duration(seconds_left),
+        left,
     );
     Some(Recommendation {
         evidence: evidence([("memory.share", share, "1"), ("memory.time_left", seconds_left, "s")]),
-        ..risk("health.memory", lever, [gpu], ["Memory runs out soon", action], rationale, SURE)
+        ..risk("health.memory", lever, [gpu], [&title, action], rationale, SURE)
     })
 }
 
@@ -76,19 +78,24 @@ fn keep_free(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
     let (lever, action) = match first.workload {
         Workload::Training => (
             "checkpointing",
-            "Free a tenth of the memory: checkpointing of activations, a limit on the length of samples, or a \
-             slightly smaller batch. Save the state of the job often.",
+            "Turn on activation checkpointing, or limit the length of samples, and let the batch take only what \
+             leaves that much free. Save the state of the job often.",
         ),
         Workload::Serving => (
             "other",
             "Limit the length of requests or their number at a time, or lower the share of the memory that the \
              server takes.",
         ),
-        _ => (
-            "other",
-            "Free a tenth of the memory: less data at a time, or a shorter longest input.",
-        ),
+        _ => ("other", "Process less data at a time, or limit the longest input."),
     };
+    let title = [
+        "Up to ",
+        &*percent(share),
+        " of memory was in use: keep ",
+        &percent(FREE_MEMORY),
+        " free",
+    ]
+    .concat();
     let rationale = [
         "Up to ",
         &percent(share),
@@ -100,7 +107,7 @@ fn keep_free(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
             "health.memory-full",
             lever,
             group.iter().map(|(gpu, _)| *gpu),
-            ["Keep some memory free", action],
+            [&title, action],
             rationale.concat(),
             SURE_FULL,
         )

@@ -44,15 +44,16 @@ fn warn(group: &[(&Gpu, Full)]) -> Option<Recommendation> {
         ": it most likely limits this work, and utilization does not cover it. Nothing else with video fits \
          beside it.",
     ];
+    let busy = [engine.name, " ", &*percent(engine.use_), " busy: "].concat();
     let (title, action) = if engine.name == "decoder" {
         (
-            "Decode fewer or smaller frames, or add decoders",
+            "decode less, or add decoders",
             "Decode only the frames that are used, at the size that is used, or share the work with CPU cores. \
              Compare GPUs by the price of a decoder (NVDEC), not by their cores.",
         )
     } else {
         (
-            "Encode with a faster preset, or add encoders",
+            "encode faster, or add encoders",
             "Use a faster preset or fewer output sizes, or share the work with CPU cores. Compare GPUs by the \
              price of an encoder (NVENC), not by their cores.",
         )
@@ -64,7 +65,7 @@ fn warn(group: &[(&Gpu, Full)]) -> Option<Recommendation> {
             "health.video",
             "other",
             group.iter().map(|(gpu, _)| *gpu),
-            [title, action],
+            [&["Video ", &*busy, title].concat(), action],
             rationale.concat(),
             SURE,
         )
@@ -86,7 +87,7 @@ mod tests {
         };
         let decoder = with(0.09, 0.93, 0.0);
         assert!(decoder[0].rationale.starts_with("The video decoder is 93% busy"));
-        assert!(with(0.3, 0.2, 0.9)[0].title.contains("Encode"));
+        assert!(with(0.3, 0.2, 0.9)[0].title.contains("encode faster"));
         assert!(with(0.09, 0.5, 0.3).is_empty());
         assert!(with(0.95, 0.93, 0.0).is_empty(), "the SMs are full too");
         assert!(recommend(&window(vec![steady(3_600, 0.09)])).is_empty(), "not recorded");

@@ -28,6 +28,10 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
     let subject = subject(group.len());
     let clock = [&*clock(group, window), &*waiting(group, window), "."].concat();
     let owner = Owner::of(first);
+    let power_limit = |limit: f64, highest: f64| {
+        let [limit, highest] = [limit, highest].map(|watts| decimal(watts, 0));
+        ["Power limit ", &*limit, " W instead of ", &highest, " W: confirm or raise it"].concat()
+    };
     Some(match cause {
         Cause::Limit { limit, highest, of } => Recommendation {
             evidence: evidence([
@@ -43,7 +47,7 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
                 "power_limit",
                 gpus(),
                 [
-                    "Confirm or raise the power limit of these GPUs",
+                    &power_limit(limit, highest),
                     "Raise the limit with nvidia-smi --power-limit, or confirm that it is meant, for example \
                      by the power of the rack.",
                 ],
@@ -125,8 +129,14 @@ fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> R
 
 fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
     let waiting = waiting(group, window);
-    let (values, rationale, confidence) = match lag {
+    let title = |verb: &str, unit: &str, own: f64, others: f64| {
+        let who = if group.len() == 1 { "This GPU " } else { "Each GPU " };
+        let [own, others] = [own, others].map(|value| decimal(value, 0));
+        [who, verb, &*own, unit, ", others ", &others, unit, ": find out why"].concat()
+    };
+    let (title, values, rationale, confidence) = match lag {
         Lag::Clock(clock, others) => (
+            title("runs at ", " MHz", clock, others),
             evidence([("clock", clock, "MHz"), ("clock.others", others, "MHz")]),
             [
                 "It runs at ",
@@ -140,6 +150,7 @@ fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
             SURE_SLOW,
         ),
         Lag::Power(watts, others) => (
+            title("draws ", " W", watts, others),
             evidence([("power", watts, "W"), ("power.others", others, "W")]),
             [
                 "It draws ",
@@ -161,7 +172,7 @@ fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
             "health.straggler",
             "other",
             group.iter().map(|(gpu, _)| *gpu),
-            ["Find out why this GPU is slow", action],
+            [&title, action],
             rationale,
             confidence,
         )

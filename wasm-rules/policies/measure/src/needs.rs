@@ -18,9 +18,6 @@ const FREE: f64 = 0.1;
 /// Compute-bound share of the time of a service without a reserve.
 const NO_RESERVE: f64 = 0.9;
 
-/// Use of the memory bandwidth from which more work at a time is worth a question. An assumption, as in `sizing`.
-const FULL_BANDWIDTH: f64 = 0.6;
-
 /// Missing information: its name, what it would tell, and whether a GPU lacks it.
 type Rule = (&'static str, &'static str, fn(&Gpu, &Window) -> bool);
 
@@ -100,12 +97,8 @@ const RULES: [Rule; 12] = [
         "the constant block may be preallocated: what is in use inside of it (torch.cuda.max_memory_allocated, or \
          the server's metrics) decides on batch, sharing and size",
         |gpu, window| {
-            let has_full_bandwidth =
-                gpu.sensors.dram_activity.is_some_and(|dram| dram >= FULL_BANDWIDTH);
             // Readings that are too far apart come first.
-            (is_part_load(gpu) || has_full_bandwidth)
-                && has_pool(gpu, window)
-                && !is_undersampled(gpu, window)
+            is_part_load(gpu) && has_pool(gpu, window) && !is_undersampled(gpu, window)
         },
     ),
     (

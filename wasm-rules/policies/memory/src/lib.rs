@@ -9,6 +9,8 @@ use phasemeter_policy::{
     Target, Window, Workload, evidence, groups, target_loads,
 };
 
+use phasemeter_specs::FREE_MEMORY;
+
 phasemeter_policy::settings! {
     /// Share of the memory from which it limits the batch. right-sizing: 80%. analytics and
     /// optimization: 85%.
@@ -93,9 +95,12 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let level = mean(|f| f.gpu.accounts.busy().level());
     Some(Recommendation {
         title: "Free memory, then use a larger batch".to_owned(),
-        action: "Turn on activation checkpointing for the largest layers, double the batch, and compare \
-                 samples per second."
-            .to_owned(),
+        action: [
+            "Turn on activation checkpointing for the largest layers, then double the batch if ",
+            &*percent(FREE_MEMORY),
+            " of the memory stays free, and compare samples per second.",
+        ]
+        .concat(),
         rationale: format!(
             "{} uses up to {} of memory ({}) and is {} busy: memory limits the batch while compute has \
              headroom. Checkpointing adds at most a third more arithmetic; the saving accounts for \

@@ -13,7 +13,9 @@ use phasemeter_policy::{
     Account, Effort, Evidence, Gpu, Policy, Recommendation, Recommender, Remediation, Response,
     Saving, Target, Window, Workload, groups,
 };
-use phasemeter_specs::{Architecture, BUSY_LINK, Model, nvlink, pcie};
+use phasemeter_specs::{
+    Architecture, BUSY_LINK, FULL_BANDWIDTH, Model, kind_of_speedup, nvlink, pcie,
+};
 
 phasemeter_policy::settings! {
     /// Minimum compute-bound share of observed time.
@@ -45,10 +47,8 @@ const LITTLE_USED: f64 = 0.1;
 /// the share of the time in which they do already.
 const EFFICIENT_TENSOR: f64 = 0.5;
 
-/// SM activity below which most SMs wait, and use of the memory bandwidth from which it is the limit.
-/// Assumptions, as in `sizing`.
+/// SM activity below which most SMs wait. An assumption.
 const ACTIVE_SMS: f64 = 0.4;
-const FULL_BANDWIDTH: f64 = 0.6;
 
 /// Peak of TF32 relative to 16 bits, dense (NVIDIA's datasheets of A100 and H100).
 const TF32_SHARE: f64 = 0.5;
@@ -196,7 +196,7 @@ fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
         lever: "tf32",
         title: "Enable TF32 for matrix products",
         action: "Set torch.set_float32_matmul_precision(\"high\"): matrix products then use the tensor \
-                 cores. No other code changes.",
+                 cores. Compare the results once: TF32 keeps 10 bits of each fraction.",
         from: "FP32",
         to: "TF32",
         speedup,
@@ -284,6 +284,8 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         evidence.push(Evidence::new("power.share_of_limit", share, "1"));
         let meaning = if share >= COMPUTING_POWER {
             " of the limit, which confirms a compute-bound load."
+        } else if is_measured {
+            " of the limit."
         } else {
             " of the limit, so the load may be memory-bound instead."
         };
@@ -297,6 +299,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         saving: Saving::combined(group.iter().map(|f| (f.gpu, Saving::part(bound(f.gpu), gain)))),
         confidence: average(|f| f.gpu.confidence()) * sure,
         evidence,
+        kind: kind_of_speedup(group[0].gpu.workload),
         effort: if change.lever == "tf32" { Effort::Low } else { Effort::Medium },
         // The other changes are in the code of the job.
         remediation: (change.lever == "tf32").then(|| {
@@ -322,6 +325,7 @@ phasemeter_policy::recommender!(Precision);
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_policy::RecommendationKind;
     use phasemeter_policy::testing::{bouncing, steady, window, with_power};
 
     use super::*;
@@ -437,6 +441,9 @@ mod tests {
         let of = |workload, gpu: Gpu| levers(Gpu { workload, ..gpu });
         for workload in [Workload::Unknown, Workload::Serving, Workload::Interactive] {
             assert_eq!(of(workload, active(0.6, 0.02, 0.3)), ["tf32"]);
+            let one = recommendations(Gpu { workload, ..active(0.6, 0.02, 0.3) }).remove(0);
+            let is_saving = one.kind == RecommendationKind::Saving;
+            assert_eq!(is_saving, workload == Workload::Unknown, "faster replies return no GPU");
             assert_eq!(of(workload, active(0.6, 0.12, 0.3)), ["measure"]);
             assert!(
                 of(workload, gpu("NVIDIA H100 80GB HBM3", 0.0)).is_empty(),

@@ -21,9 +21,6 @@ const SURE: f64 = 0.5;
 /// Difference between the levels of one job's GPUs from which they are out of balance.
 const IMBALANCE: f64 = 0.15;
 
-/// Difference of levels up to which GPUs get one recommendation. An assumption.
-const SIMILAR: f64 = 0.1;
-
 /// Memory of the GPUs of one job, relative to each other, at most; and the difference between the times at which
 /// they start and end to work, in seconds. Assumptions: the first stage of a pipeline holds the activations of
 /// several batches.
@@ -50,8 +47,9 @@ pub(crate) fn recommend(observed: &[&Gpu], window: &Window, settings: &Settings)
         )
     };
     let needs = (!unknown.is_empty()).then(need).into_iter().collect();
-    let level = |gpu: &Gpu| gpu.accounts.busy().level();
-    let groups = groups(of_job, |a, b| (level(a) - level(b)).abs() <= SIMILAR);
+    // Those of one job, whatever their levels are.
+    let groups =
+        groups(of_job, |a, b| a.node() == b.node() && a.is_alike(b) && have_one_job(a, b, window));
     Response { recommendations: groups.iter().filter_map(|group| balance(group)).collect(), needs }
 }
 
@@ -95,20 +93,31 @@ fn balance(group: &[&Gpu]) -> Option<Recommendation> {
     let mean = |value: fn(&Gpu) -> f64| {
         group.iter().map(|gpu| value(gpu)).sum::<f64>() / group.len() as f64
     };
-    let level = mean(|gpu| gpu.accounts.busy().level());
+    let levels = || group.iter().map(|gpu| gpu.accounts.busy().level());
+    let (least, most) = levels()
+        .fold((1.0, 0.0), |(least, most), level| (f64::min(least, level), f64::max(most, level)));
+    let [least, most] = [least, most].map(percent);
+    let range = match least.strip_suffix('%') {
+        Some(least) if *least != most[..most.len() - 1] => [least, "–", &*most].concat(),
+        _ => most,
+    };
+    let level = levels().sum::<f64>() / group.len() as f64;
     let lost = mean(Gpu::lost_underload);
     (!group.is_empty()).then(|| Recommendation {
-        title: "Balance the load of these GPUs".to_owned(),
+        title: ["Balance the load of these GPUs: ", &*range, " beside busier ones"].concat(),
         action: "If they are stages of a pipeline, move layers to the GPUs that wait, or use more and smaller \
                  micro-batches."
             .to_owned(),
-        rationale: format!(
-            "{} runs at {} while working, and busier GPUs of the node work at the same times: in one job, these \
-             most likely wait for the slowest. This wastes {} of the bill.",
+        rationale: [
             subject(group.len()),
-            percent(level),
-            percent(lost),
-        ),
+            " runs at ",
+            &*range,
+            " while working, and busier GPUs of the node work at the same times: in one job, these most likely wait \
+             for the slowest. This wastes ",
+            &percent(lost),
+            " of the bill.",
+        ]
+        .concat(),
         // Balanced stages are all at the mean, at most.
         saving: Saving::combined(
             group.iter().map(|gpu| (*gpu, Saving::part(gpu.lost_underload(), BALANCED))),
@@ -147,6 +156,16 @@ mod tests {
         assert_eq!(found(&[(0.95, 35.0), (0.18, 6.0)], |_| ()), (0, pod()));
         let later = |window: &mut Window| window.gpus[1].activity.before_work.seconds = 900.0;
         assert_eq!(found(&[(0.95, 60.0), (0.5, 40.0)], later), (0, pod()));
+    }
+
+    #[test]
+    fn stages_of_a_job_get_one_recommendation() {
+        let gpus = [0.95, 0.62, 0.31].map(|level| with_memory(steady(3_600, level), 50.0));
+        let window = window(gpus.to_vec());
+        let observed: Vec<_> = window.gpus.iter().collect();
+        let found = recommend(&observed, &window, &Settings::default()).recommendations;
+        assert_eq!((found.len(), found[0].gpus.len()), (1, 2));
+        assert!(found[0].title.contains("31–62%"), "{}", found[0].title);
     }
 
     #[test]

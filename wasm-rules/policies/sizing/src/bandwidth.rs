@@ -6,21 +6,15 @@
 
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
-    Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target, Window, Workload,
-    evidence, groups,
+    Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
+use phasemeter_specs::{has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup};
 
 /// Compute-bound share of the time from which a service is full. An assumption.
 const FULL: f64 = 0.5;
 
 /// Confidence that bandwidth is the limit. An assumption.
 const SURE: f64 = 0.6;
-
-/// Use of the memory bandwidth from which it is the limit.
-const FULL_BANDWIDTH: f64 = 0.6;
-
-/// Tensor activity up to which arithmetic is not.
-const MAX_TENSOR: f64 = 0.2;
 
 /// Share of the time that twice the requests at a time save: low, expected, high. An assumption; at most
 /// one doubling, which needs a trial.
@@ -57,10 +51,7 @@ pub(crate) fn reads_weights(gpu: &Gpu, window: &Window) -> bool {
         Workload::Batch => gpu.memory_use(window.step_seconds).is_pool(),
         _ => false,
     };
-    infers
-        && full(gpu) >= FULL
-        && gpu.sensors.dram_activity.is_some_and(|dram| dram >= FULL_BANDWIDTH)
-        && gpu.sensors.tensor_activity.is_some_and(|tensor| tensor <= MAX_TENSOR)
+    infers && full(gpu) >= FULL && has_full_bandwidth(gpu) && has_idle_tensor_cores(gpu)
 }
 
 fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
@@ -73,11 +64,7 @@ fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
     let latency = if what == "requests" { ", as far as the latency allows" } else { "" };
     let confidence = gpus.iter().map(|gpu| gpu.confidence()).sum::<f64>() / gpus.len() as f64;
     Some(Recommendation {
-        // Throughput of a service returns no GPU.
-        kind: match first.workload {
-            Workload::Serving => RecommendationKind::Capacity,
-            _ => RecommendationKind::Saving,
-        },
+        kind: kind_of_speedup(first.workload),
         title: title.to_owned(),
         action: format!(
             "Raise the number of {what} per step, with continuous batching and memory for their caches{latency}. \

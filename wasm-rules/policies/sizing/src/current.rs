@@ -4,7 +4,9 @@
 
 use phasemeter_policy::column::quantile;
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Window, Workload, same_model};
-use phasemeter_specs::{Architecture, Model, Unit, carries_exchange};
+use phasemeter_specs::{
+    Architecture, Model, Unit, carries_exchange, has_full_bandwidth, has_idle_tensor_cores,
+};
 
 use crate::pattern::is_steady;
 use crate::profile::Profile;
@@ -12,6 +14,13 @@ use crate::{Settings, serves};
 
 /// Compute-bound share of the time from which a GPU is full.
 const FULL_TIME: f64 = 0.9;
+
+/// Power relative to the limit below which a full GPU without measured activity may wait for others or for launches.
+/// An assumption.
+const LOW_POWER: f64 = 0.55;
+
+/// Peaks of a GPU that is as fast, relative to this one. An assumption.
+pub(crate) const AS_FAST: f64 = 0.95;
 
 /// Time with work from which a session shows what it needs, in seconds. An assumption.
 const MIN_WORK: f64 = 1_800.0;
@@ -143,16 +152,21 @@ impl<'a, 'b> Current<'a, 'b> {
         Some((flops.min(bandwidth), flops.max(bandwidth)))
     }
 
-    /// Whether what is in use now fits. Of a preallocated block, all of it.
+    /// Whether what is in use now fits, and does not limit the work there. Of a preallocated block, all of it.
     pub(crate) fn fits(&self, offer: &Offer) -> bool {
-        let total = self.gpu.memory_total_bytes.map(|total| total as f64);
         let needed = match self.memory {
             Memory::InUse(_) => self.memory_peak().map(|it| it / self.profile.memory_short),
-            _ => total,
+            _ => self.gpu.memory_total_bytes.map(|total| total as f64),
         };
         let has = offer.memory_bytes.map(|bytes| bytes as f64);
         // Drivers report a few percent less than datasheets.
         needed.zip(has).is_some_and(|(needed, has)| needed <= has)
+    }
+
+    /// Whether the work of a full GPU fits: memory does not limit it, and no more of it is in use there than here.
+    pub(crate) fn holds(&self, offer: &Offer) -> bool {
+        let has_as_much = |total| offer.memory_bytes.is_some_and(|has| total <= has);
+        self.fits(offer) || self.gpu.memory_total_bytes.is_some_and(has_as_much)
     }
 
     /// The measured throughput of a model.
@@ -174,13 +188,38 @@ impl<'a, 'b> Current<'a, 'b> {
         Some((activity * most, dram.fold(0.0, f64::max) * most))
     }
 
-    /// Whether arithmetic or bandwidth limits the work.
+    /// Whether arithmetic or bandwidth limits the work, as far as activity or else power shows it.
     pub(crate) fn is_full(&self) -> bool {
-        self.gpus.iter().all(|gpu| {
-            let activity = gpu.sensors.sm_activity;
-            gpu.share(|accounts| accounts.compute_bound) >= FULL_TIME
-                && activity.is_none_or(|activity| activity >= self.profile.full)
-        })
+        let limits = |gpu: &Gpu| {
+            let power = gpu.sensors.busy_power.zip(gpu.power_limit_watts);
+            let has_power = power.is_none_or(|(power, limit)| power.p50 >= LOW_POWER * limit);
+            let has_active_sms = |activity| activity >= self.profile.full;
+            has_full_bandwidth(gpu) || gpu.sensors.sm_activity.map_or(has_power, has_active_sms)
+        };
+        let is_full = |gpu: &Gpu| gpu.share(|accounts| accounts.compute_bound) >= FULL_TIME;
+        self.gpus.iter().all(|gpu| is_full(gpu) && limits(gpu))
+    }
+
+    /// Whether memory bandwidth limits the work of all, and arithmetic on tensor cores does not.
+    pub(crate) fn waits_for_bytes(&self) -> bool {
+        self.gpus.iter().all(|gpu| has_full_bandwidth(gpu) && has_idle_tensor_cores(gpu))
+    }
+
+    /// Whether arithmetic does not limit work there that waits for bytes here: CUDA cores are as fast, and tensor cores
+    /// carry what runs on them.
+    pub(crate) fn carries_arithmetic(&self, offer: &Offer) -> Option<bool> {
+        let (flops, _) = self.peaks(offer)?;
+        let cores = Model::of(&offer.model)?.fp32_tflops? / self.model.fp32_tflops?;
+        let tensor = self.gpus.iter().filter_map(|gpu| gpu.sensors.tensor_activity);
+        let (_, max_load) = self.profile.load;
+        Some(cores >= AS_FAST && tensor.fold(0.0, f64::max) <= max_load * flops)
+    }
+
+    /// Whether the price relative to the one paid is within what its service needs: replicas that do the same, and
+    /// one more. A job of any size ends sooner.
+    pub(crate) fn is_affordable(&self, price: f64) -> bool {
+        let alike = self.window.gpus.iter().filter(|other| other.is_alike(self.gpu)).count();
+        !serves(self.gpu) || price <= (alike / self.gpus.len() + 1) as f64
     }
 }
 

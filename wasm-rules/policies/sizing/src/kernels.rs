@@ -8,20 +8,17 @@ use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{BUSY_LINK, nvlink, pcie};
+use phasemeter_specs::{
+    BUSY_LINK, has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup, nvlink, pcie,
+};
 
 use crate::bandwidth::reads_weights;
 
 /// Compute-bound share of the time from which a GPU is full.
 const FULL: f64 = 0.5;
 
-/// Use of the memory bandwidth from which it is the limit, and up to which it is not. An assumption: well
-/// written kernels reach 0.8 to 0.9.
-const FULL_BANDWIDTH: f64 = 0.6;
+/// Use of the memory bandwidth up to which it is not the limit. An assumption.
 const FREE_BANDWIDTH: f64 = 0.35;
-
-/// Tensor activity up to which arithmetic is not the limit. An assumption: efficient training has 0.4.
-const MAX_TENSOR: f64 = 0.2;
 
 /// SM activity up to which kernels are too small for the GPU. NVIDIA's guide to DCGM: below 0.5 a GPU is
 /// hardly used effectively.
@@ -75,9 +72,9 @@ fn find<'a>(gpu: &'a Gpu, window: &Window) -> Option<Finding<'a>> {
     let sensors = &gpu.sensors;
     let (sm, tensor, dram) =
         (sensors.sm_activity?, sensors.tensor_activity?, sensors.dram_activity?);
-    let limit = if tensor > MAX_TENSOR {
+    let limit = if !has_idle_tensor_cores(gpu) {
         return None;
-    } else if dram >= FULL_BANDWIDTH {
+    } else if has_full_bandwidth(gpu) {
         let trains = matches!(gpu.workload, Workload::Training | Workload::Batch);
         Some(Limit::Bandwidth).filter(|_| trains && !reads_weights(gpu, window))
     } else {
@@ -131,6 +128,7 @@ fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
     let gpus = || group.iter().map(|finding| finding.gpu);
     let confidence = gpus().map(Gpu::confidence).sum::<f64>() / group.len() as f64;
     Some(Recommendation {
+        kind: kind_of_speedup(group[0].gpu.workload),
         title: title.to_owned(),
         action: action.to_owned(),
         rationale: [
@@ -159,6 +157,7 @@ fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_policy::RecommendationKind;
     use phasemeter_policy::testing::{steady, window};
 
     use super::*;
@@ -191,6 +190,12 @@ mod tests {
         let service = |activity| Gpu { workload: Workload::Serving, ..gpu(activity) };
         assert!(levers(vec![service([0.5, 0.06, 0.8])]).is_empty());
         assert_eq!(levers(vec![service([0.2, 0.02, 0.1])]), ["compile"]);
+        let kind = |gpu: Gpu| {
+            let window = window(vec![gpu]);
+            recommend(&[&window.gpus[0]], &window)[0].kind
+        };
+        assert_eq!(kind(service([0.2, 0.02, 0.1])), RecommendationKind::Capacity);
+        assert_eq!(kind(gpu([0.2, 0.02, 0.1])), RecommendationKind::Saving);
         let rank = |metric: &[(&str, f64)]| {
             let metrics = metric.iter().map(|(name, value)| ((*name).to_owned(), *value));
             Gpu { metrics: metrics.collect(), ..gpu([0.3, 0.1, 0.15]) }

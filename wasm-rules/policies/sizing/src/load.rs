@@ -2,13 +2,13 @@
 //!
 //! Must not depend on other GPUs than those in use, or their prices.
 
-use std::mem::discriminant;
-
-use phasemeter_policy::format::{gib, percent, subject};
+use phasemeter_policy::format::{decimal, gib, percent, subject};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, Memory, Recommendation, Saving, Target, Window, Workload,
     evidence, groups,
 };
+
+use phasemeter_specs::FREE_MEMORY;
 
 use crate::Settings;
 use crate::balance::waits_for_others;
@@ -41,8 +41,11 @@ const COMPUTE_BOUND: f64 = 0.9;
 /// Memory use above which the batch cannot grow.
 const MEMORY_FULL: f64 = 0.85;
 
-/// Memory that a larger batch may use; the rest is fragmented.
-const MAX_BATCH_MEMORY: f64 = 0.95;
+/// A doubling of the batch, up to three doublings, of which the last adds little, and the growth below which it is not
+/// worth a trial. Assumptions.
+const DOUBLING: f64 = 2.0;
+const DOUBLINGS: [f64; 3] = [8.0, 4.0, DOUBLING];
+const LEAST_GROWTH: f64 = 1.1;
 
 /// An action for one GPU.
 struct Finding<'a> {
@@ -57,8 +60,8 @@ struct Finding<'a> {
 enum Action {
     /// Overlap copies with compute.
     Overlap,
-    /// Use larger batches.
-    Batch,
+    /// Use batches larger by this factor.
+    Batch(f64),
 }
 
 /// Recommends how to raise the load.
@@ -79,30 +82,36 @@ pub(crate) fn recommend(
         raise_load(gpu, memory)
     });
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-        discriminant(&a.action) == discriminant(&b.action) && (a.level - b.level).abs() <= SIMILAR
+        let is_same = match (a.action, b.action) {
+            (Action::Batch(a), Action::Batch(b)) => (a < DOUBLING) == (b < DOUBLING),
+            (Action::Overlap, Action::Overlap) => true,
+            _ => false,
+        };
+        is_same && (a.level - b.level).abs() <= SIMILAR
     };
     groups(findings, similar).iter().filter_map(|group| recommend_for(group)).collect()
 }
 
-/// Shares of the bill that a batch doubled so often saves: expected, and at most. Each doubling halves the
+/// Shares of the bill that a batch larger by this factor saves: expected, and at most. Each doubling halves the
 /// overhead of a step, at the cost of some more samples, and at most doubles the load.
-pub(crate) fn saved_by_batch(gpu: &Gpu, doublings: i32) -> (f64, f64) {
+pub(crate) fn saved_by_batch(gpu: &Gpu, growth: f64) -> (f64, f64) {
     let lost = gpu.lost_underload();
-    let left = 0.5_f64.powi(doublings);
-    let most = f64::min(BATCH_MOST * lost * (1.0 - left), DOUBLED * gpu.share(Accounts::busy));
-    (f64::min(BATCH_EXPECTED * lost, most), most)
+    let less = 1.0 - 1.0 / growth;
+    let most = f64::min(BATCH_MOST * lost * less, DOUBLED * gpu.share(Accounts::busy));
+    (f64::min(BATCH_EXPECTED * lost * (DOUBLING * less).min(1.0), most), most)
 }
 
-/// How often a batch can be doubled: about half of the memory in use grows with it.
-pub(crate) fn doublings(memory: Memory) -> Option<i32> {
+/// The factor by which a batch can grow, in doublings if it can: about half of the memory in use grows with it.
+pub(crate) fn growth(memory: Memory) -> Option<f64> {
     match memory {
         Memory::InUse(share) | Memory::Pool(share) if share > MEMORY_FULL => None,
         Memory::InUse(share) => {
-            let batches = (MAX_BATCH_MEMORY - (1.0 - GROWS) * share) / (GROWS * share).max(0.01);
-            Some((batches.log2() as i32).clamp(1, 3))
+            let most = (1.0 - FREE_MEMORY - (1.0 - GROWS) * share) / (GROWS * share).max(0.01);
+            let doubled = DOUBLINGS.into_iter().find(|growth| most >= *growth);
+            Some(doubled.unwrap_or(most)).filter(|growth| *growth >= LEAST_GROWTH)
         }
         // A trial shows whether it fits.
-        _ => Some(1),
+        _ => Some(DOUBLING),
     }
 }
 
@@ -119,10 +128,11 @@ fn raise_load(gpu: &Gpu, memory: Memory) -> Option<Finding<'_>> {
         let confidence = SURE_OVERLAP * confidence;
         return Some(Finding { gpu, action: Action::Overlap, level, saving, confidence });
     }
-    let (expected, most) = saved_by_batch(gpu, doublings(memory)?);
+    let growth = growth(memory)?;
+    let (expected, most) = saved_by_batch(gpu, growth);
     let saving = Saving::part(1.0, [0.0, expected, most]);
     let confidence = if memory.in_use().is_some() { SURE_BATCH } else { SURE_TRIAL } * confidence;
-    Some(Finding { gpu, action: Action::Batch, level, saving, confidence })
+    Some(Finding { gpu, action: Action::Batch(growth), level, saving, confidence })
 }
 
 /// Recommends an action for GPUs with similar loads.
@@ -152,13 +162,26 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
             "Overlap copies to the GPU with compute, or try a slightly larger batch.".to_owned(),
             "The GPU is productive: the headroom is at most 10% of its bill.".to_owned(),
         ),
-        Action::Batch => (
+        Action::Batch(growth) => (
             "sizing.batch",
             "batch",
             "Increase the batch size",
-            "Double the batch size and compare samples per second. Repeat while memory allows, and \
-             adjust the learning rate."
-                .to_owned(),
+            if growth < DOUBLING {
+                [
+                    "Use a batch about ",
+                    &*decimal(growth, 1),
+                    " times as large, which memory allows, compare samples per second, and adjust the \
+                     learning rate.",
+                ]
+                .concat()
+            } else {
+                [
+                    "Double the batch size and compare samples per second. Repeat while ",
+                    &*percent(FREE_MEMORY),
+                    " of the memory stays free, and adjust the learning rate.",
+                ]
+                .concat()
+            },
             match first.gpu.memory_share() {
                 None => "A steady part load most likely means small steps. Memory was not recorded, so a trial \
                          shows whether a larger batch fits.",
@@ -180,8 +203,8 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
         confidence: mean(|f| f.confidence),
         evidence: values,
         effort: match first.action {
-            Action::Batch => Effort::Low,
-            _ => Effort::Medium,
+            Action::Batch(_) => Effort::Low,
+            Action::Overlap => Effort::Medium,
         },
         ..Recommendation::new(code, Target::Underload, lever, group.iter().map(|f| f.gpu))
     })

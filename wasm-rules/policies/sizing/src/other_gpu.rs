@@ -7,11 +7,11 @@
 //! alone decides, it is missing. Must not depend on how a GPU gets more work.
 
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Saving, Window, Workload};
-use phasemeter_specs::Unit;
+use phasemeter_specs::{Unit, has_full_bandwidth};
 
 use crate::balance::waits_for_others;
-use crate::current::Current;
-use crate::load::{doublings, saved_by_batch};
+use crate::current::{AS_FAST, Current};
+use crate::load::{growth, saved_by_batch};
 use crate::{Settings, serves};
 
 /// Confidence in measured throughput, in a smaller GPU for one that is far too large and for others, in more
@@ -25,11 +25,8 @@ const SURE_NEWER: f64 = 0.6;
 /// Utilization from which a GPU is productive, so that memory does not keep it from its work.
 const PRODUCTIVE: f64 = 0.7;
 
-/// Memory of a larger GPU that a job may use now, so that twice the batch fits.
-const MAX_BEFORE_DOUBLING: f64 = 0.63;
-
-/// Peaks of a GPU that is as fast, relative to this one.
-const AS_FAST: f64 = 0.95;
+/// Memory of a larger GPU that a job may use now, so that twice the batch fits and leaves a tenth free.
+const MAX_BEFORE_DOUBLING: f64 = 0.6;
 
 /// Share of the price difference that another GPU saves: low, expected, high. Less if the work takes
 /// longer there. An assumption.
@@ -38,6 +35,10 @@ const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
 /// The same for a session, whose owner may not want to wait longer; and the confidence in it. Assumptions.
 const SESSION_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
 const SURE_SESSION: f64 = 0.4;
+
+/// Share of what more bandwidth per dollar saves at best, and the confidence in it. Assumptions; it needs a trial.
+const BANDWIDTH_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
+const SURE_BANDWIDTH: f64 = 0.5;
 
 /// Price relative to the one paid from which a smaller GPU is worth a measurement. An assumption.
 const MUCH_CHEAPER: f64 = 0.7;
@@ -57,6 +58,8 @@ pub(crate) enum Reason {
     Newer,
     /// Throughput there, relative to here, as it was measured.
     Measured { ratio: f64 },
+    /// Memory bandwidth limits the work, and there is more of it per dollar: so many times as much.
+    Bandwidth { ratio: f64 },
 }
 
 /// Another GPU for a GPU.
@@ -106,7 +109,8 @@ pub(crate) fn choose<'a>(
             let balanced = !unit.gpus.iter().any(|gpu| waits_for_others(gpu, observed, window));
             balanced.then(|| now.smaller()).flatten()
         });
-        match found.or_else(|| now.with_more_memory()).or_else(|| now.newer()) {
+        let found = found.or_else(|| now.with_more_memory()).or_else(|| now.newer());
+        match found.or_else(|| now.with_more_bandwidth()) {
             Some(found) => findings.extend(unit.gpus.iter().map(|gpu| Finding { gpu, ..found })),
             None => {
                 let open = now.question().or_else(|| now.unclear());
@@ -135,7 +139,8 @@ impl<'a> Current<'a, '_> {
         }
         let offers = self.offers().filter_map(|(offer, price)| {
             let ratio = self.throughput(&offer.model)? / own;
-            self.fits(offer).then_some((offer, ratio, price / ratio))
+            let applies = self.holds(offer) && self.is_affordable(price);
+            applies.then_some((offer, ratio, price / ratio))
         });
         let (offer, ratio, cost) = offers.min_by(|a, b| a.2.total_cmp(&b.2))?;
         let saved = 1.0 - cost;
@@ -208,9 +213,12 @@ impl<'a> Current<'a, '_> {
         let offers = self.offers().filter(|(offer, price)| {
             applies && *price <= MUCH_CHEAPER && self.fits(offer) && self.peaks(offer).is_some()
         });
-        // The fastest of them most likely suffices.
+        // The fastest of them most likely suffices, with the smallest host.
         let speed = |offer: &Offer| self.speed(offer).map_or(0.0, |(least, _)| least);
-        let (offer, _) = offers.max_by(|a, b| speed(a.0).total_cmp(&speed(b.0)))?;
+        let faster = |a: &(&Offer, f64), b: &(&Offer, f64)| {
+            speed(a.0).total_cmp(&speed(b.0)).then(b.1.total_cmp(&a.1))
+        };
+        let (offer, _) = offers.max_by(faster)?;
         Some(Question { gpu: self.gpu, paid: self.paid, offer, missing: Missing::Activity })
     }
 
@@ -225,7 +233,7 @@ impl<'a> Current<'a, '_> {
             let share = peak / offer.memory_bytes? as f64;
             let (least, _) = self.speed(offer).filter(|_| share <= MAX_BEFORE_DOUBLING)?;
             // No faster than here: only the larger batch counts.
-            let (expected, most) = saved_by_batch(self.gpu, doublings(Memory::InUse(share))?);
+            let (expected, most) = saved_by_batch(self.gpu, growth(Memory::InUse(share))?);
             let [expected, most] = [expected, most].map(|it| 1.0 - price * (1.0 - it));
             (least >= AS_FAST && most >= self.settings.min_lost).then_some((offer, expected, most))
         });
@@ -246,8 +254,25 @@ impl<'a> Current<'a, '_> {
         Some(self.found(offer, Reason::Newer, saving, SURE_NEWER))
     }
 
+    /// More bandwidth per dollar, if bandwidth limits a job, and no less of it: kernels reach a like share of the peak.
+    fn with_more_bandwidth(&self) -> Option<Finding<'a>> {
+        let is_job = matches!(self.gpu.workload, Workload::Training | Workload::Batch);
+        if !is_job || !self.is_full() || !self.waits_for_bytes() {
+            return None;
+        }
+        let offers = self.offers().filter_map(|(offer, price)| {
+            let (_, ratio) = self.peaks(offer).filter(|_| self.holds(offer))?;
+            let is_as_fast = ratio >= AS_FAST && self.carries_arithmetic(offer)?;
+            is_as_fast.then_some((offer, ratio, price / ratio))
+        });
+        let (offer, ratio, cost) = offers.min_by(|a, b| a.2.total_cmp(&b.2))?;
+        let saving = Saving::part(1.0 - cost, BANDWIDTH_SAVED);
+        let found = self.found(offer, Reason::Bandwidth { ratio }, saving, SURE_BANDWIDTH);
+        (1.0 - cost >= self.settings.min_lost).then_some(found)
+    }
+
     /// A GPU that may cost less per unit of work than this one, which is full: the one whose peaks
-    /// exceed the need the most.
+    /// exceed the need the most. At full memory bandwidth, arithmetic does not count.
     fn question(&self) -> Option<Question<'a>> {
         if !self.is_full() {
             return None;
@@ -257,7 +282,9 @@ impl<'a> Current<'a, '_> {
         };
         let offers = self.offers().filter(|(offer, _)| !is_known(offer));
         let offers = offers.filter_map(|(offer, price)| {
-            let (_, most) = self.speed(offer).filter(|_| price > 1.0 && self.fits(offer))?;
+            let may_pay = price > 1.0 && self.holds(offer) && self.is_affordable(price);
+            let (flops, bandwidth) = self.peaks(offer).filter(|_| may_pay)?;
+            let most = if has_full_bandwidth(self.gpu) { bandwidth } else { flops.max(bandwidth) };
             (most > price).then_some((offer, most / price))
         });
         let (offer, _) = offers.max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -296,6 +323,10 @@ mod tests {
             price: Some(offer(model, gib, nano_usd).price),
             ..with_varying_memory(steady(7_200, level), used)
         }
+    }
+
+    fn unit_of(gpu: &Gpu) -> Unit<'_> {
+        Unit { gpus: vec![gpu], is_whole: true, has_known_size: true, is_committed: false }
     }
 
     /// What is found for one GPU: model and reason, and the model whose throughput is asked for.
@@ -373,6 +404,52 @@ mod tests {
         let mut waiting = full();
         waiting.sensors.sm_activity = Some(0.4);
         assert_eq!(asked(waiting, &offers), None, "its SMs wait");
+    }
+
+    #[test]
+    fn bandwidth_per_dollar_decides_if_bandwidth_is_the_limit() {
+        let full = |dram| {
+            let mut gpu = alone(L4, 24, 804_800_000, 0.97, 19.0);
+            let sensors = &mut gpu.sensors;
+            (sensors.sm_activity, sensors.dram_activity) = (Some(0.88), Some(dram));
+            sensors.tensor_activity = Some(0.02);
+            gpu
+        };
+        let a10g = || [offer(A10G, 24, 1_006_000_000)];
+        let (found, asked) = chosen(full(0.85), &a10g(), &Settings::default());
+        let (_, reason, saving) = found.unwrap();
+        // Twice the bandwidth for 1.25 times the price.
+        assert_eq!((reason, asked), (Reason::Bandwidth { ratio: 2.0 }, None));
+        assert!((saving.high - 0.375).abs() < 1e-9 && saving.low == 0.0, "{saving:?}");
+        let other = chosen(full(0.3), &a10g(), &Settings::default());
+        assert!(other.0.is_none() && other.1.is_some(), "a trial decides");
+        let dear = [offer(A10G, 24, 1_620_000_000)];
+        let none = chosen(full(0.85), &dear, &Settings::default());
+        assert!(none.0.is_none() && none.1.is_none(), "as much bandwidth per dollar: {none:?}");
+        let service = Gpu { workload: Workload::Serving, ..full(0.85) };
+        let asked = chosen(service, &a10g(), &Settings::default());
+        assert!(asked.0.is_none() && asked.1.is_some(), "the saving is that of replicas");
+    }
+
+    #[test]
+    fn service_compares_what_its_replicas_cost() {
+        let asked = |replicas: usize| {
+            let full =
+                || Gpu { workload: Workload::Serving, ..alone(L4, 24, 800_000_000, 0.97, 20.5) };
+            let offers = vec![offer("NVIDIA H100 80GB HBM3", 80, 6_400_000_000)];
+            let window = Window { offers, ..window((0..replicas).map(|_| full()).collect()) };
+            let observed: Vec<_> = window.gpus.iter().collect();
+            let units: Vec<_> = window.gpus.iter().map(|gpu| unit_of(gpu)).collect();
+            choose(&observed, &units, &window, &Settings::default()).1.len()
+        };
+        assert_eq!((asked(2), asked(7)), (0, 7), "eight times the price");
+    }
+
+    #[test]
+    fn as_much_memory_as_here_suffices_for_a_full_gpu() {
+        let full = alone(L4, 24, 804_800_000, 0.97, 21.5);
+        let asked = chosen(full, &[offer(A10G, 24, 1_006_000_000)], &Settings::default()).1;
+        assert_eq!(asked.as_deref(), Some(A10G));
     }
 
     #[test]

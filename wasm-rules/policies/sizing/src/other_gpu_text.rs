@@ -1,6 +1,6 @@
 //! What is written about another GPU. Must not depend on how it was chosen.
 
-use phasemeter_policy::format::{count, decimal, gib, percent, subject, usd};
+use phasemeter_policy::format::{decimal, gib, percent, subject, usd};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, Need, Offer, Recommendation, Remediation, Response, Saving,
     Target, evidence, groups,
@@ -54,6 +54,12 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
             ("sizing.larger", "larger_gpu", Target::Underload, "Use a GPU with more memory")
         }
         Reason::Newer => ("sizing.newer", "larger_gpu", Target::Rate, "Use a newer GPU"),
+        Reason::Bandwidth { .. } => (
+            "sizing.bandwidth-price",
+            "larger_gpu",
+            Target::Throughput,
+            "Use a GPU with more bandwidth per dollar",
+        ),
         Reason::Measured { .. } if then < now => {
             ("sizing.measured", "smaller_gpu", Target::Throughput, "Use a smaller GPU")
         }
@@ -73,8 +79,8 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
     let gpus = subject(group.len());
     let why = match reason {
         Reason::Smaller { oversized } => format!(
-            "{gpus} is {} for its work: it runs at {}{}. {there}Its peaks do not exclude it; it saves money \
-             from {} of the throughput here.",
+            "{gpus} is {} for its work: it runs at {}{}. {there}Its peaks do not exclude it; it pays if it does \
+             at least {} of the work per hour.",
             if oversized { "far too large" } else { "too large" },
             percent(level),
             gpu.memory_peak()
@@ -93,7 +99,7 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         ),
         Reason::FewSms { activity } => format!(
             "{gpus} has {} of its SMs active while it works, though its utilization is {}{}. {there}By measured \
-             activity its peaks do not exclude it; it saves money from {} of the throughput here.",
+             activity its peaks do not exclude it; it pays if it does at least {} of the work per hour.",
             percent(activity),
             percent(level),
             gpu.memory_peak()
@@ -112,6 +118,14 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
             "{gpus} can be replaced by a newer one at {} of its price. {there}By its peaks of arithmetic and \
              bandwidth it is at least as fast.",
             percent(ratio),
+        ),
+        Reason::Bandwidth { ratio: times } => format!(
+            "{gpus} uses {} of its memory bandwidth, which most likely limits it. {there}It has {} times the bandwidth \
+             for {} times the price, and saves money from {} times the work per hour.",
+            percent(mean(|it| it.gpu.sensors.dram_activity.unwrap_or(0.0))),
+            decimal(times, 1),
+            decimal(ratio, 2),
+            decimal(ratio, 2),
         ),
         Reason::Measured { ratio: speed } => format!(
             "{gpus} does less for a dollar than another one: as measured, that does {} times as much per \
@@ -178,26 +192,31 @@ fn need(group: &[Question<'_>]) -> Option<Need> {
     let (missing, reason) = match missing {
         Missing::Throughput => (
             "throughput",
-            format!(
-                "{} of this kind {} full: work per hour on {}, at {} per hour, decides whether that costs less per \
-                 unit of work{}; it does from {} times the work",
-                count(group.len(), "GPU"),
-                if group.len() == 1 { "is" } else { "are" },
-                name(offer),
-                usd(hourly),
-                work_now(gpu).map(|now| ", now ".to_owned() + &now).unwrap_or_default(),
-                decimal(ratio, 2),
-            ),
+            [
+                "a trial on ",
+                &*name(offer),
+                " at ",
+                &usd(hourly),
+                " per GPU-hour: it pays from ",
+                &decimal(ratio, 2),
+                " times the work per hour here",
+                &work_now(gpu).map(|now| ", now ".to_owned() + &now).unwrap_or_default(),
+                if group.len() == 1 { "; this GPU is full" } else { "; these GPUs are full" },
+            ]
+            .concat(),
         ),
         Missing::Activity => (
             "sm.activity",
-            format!(
-                "{} at {} per hour instead of {} has enough memory: activity of the SMs (GPM or DCGM) shows whether \
-                 it carries the load, which utilization overstates",
-                name(offer),
-                usd(hourly),
-                usd(paid.nano_usd_per_gpu_hour),
-            ),
+            [
+                &*name(offer),
+                " at ",
+                &usd(hourly),
+                " per hour instead of ",
+                &usd(paid.nano_usd_per_gpu_hour),
+                " has enough memory: activity of the SMs (GPM or DCGM) shows whether it carries the load, which \
+                 utilization overstates",
+            ]
+            .concat(),
         ),
     };
     // The contract allows 300 bytes.

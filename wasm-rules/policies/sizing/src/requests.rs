@@ -171,8 +171,8 @@ fn batch(group: &[Finding<'_>]) -> Option<Recommendation> {
             "Serve more requests at a time".to_owned(),
             [how, ", and send each GPU more of them."].concat(),
             format!(
-                "Up to {} that is room for {} times the requests, if there are more and their latency \
-                 allows. This saves no money by itself.",
+                "At {} it serves {} times the requests, if there are more and their latency allows. This saves no \
+                 money by itself.",
                 percent(PRODUCTIVE),
                 decimal(more, 1),
             ),
