@@ -3,6 +3,7 @@
 //!
 //! Must not depend on the policies.
 
+mod credibility;
 mod hang;
 mod hardware;
 mod impairment;
@@ -14,6 +15,7 @@ mod unit;
 
 use phasemeter_policy::same_model;
 
+pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
 pub use hang::{hangs, hung_seconds};
 pub use hardware::{hardware_xids, has_defect, memory_errors, narrow_link};
 pub use impairment::{is_impaired, is_lost, misses_one, needs_repair};

@@ -11,7 +11,7 @@ mod text;
 use cause::{Cause, cause};
 use holes::Holes;
 use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, groups};
-use phasemeter_specs::{Unit, units};
+use phasemeter_specs::{Unit, is_credible, units};
 
 phasemeter_policy::settings! {
     /// Minimum share of the time in pauses.
@@ -49,7 +49,7 @@ impl Recommender for Gaps {
             units.iter().any(|unit| unit.is_whole && is_own(unit))
         };
         let findings = window.gpus.iter().filter_map(|gpu| {
-            if gpu.is_bouncing() {
+            if gpu.is_bouncing() || !is_credible(gpu) {
                 return None;
             }
             let holes = Holes::of(gpu, window.step_seconds)?;
