@@ -5,6 +5,7 @@
 
 mod bandwidth;
 mod benefit;
+mod credibility;
 mod hang;
 mod hardware;
 mod headroom;
@@ -19,6 +20,7 @@ use phasemeter_policy::same_model;
 
 pub use bandwidth::{FULL_BANDWIDTH, has_full_bandwidth, has_idle_tensor_cores};
 pub use benefit::kind_of_speedup;
+pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
 pub use hang::{hangs, hung_seconds};
 pub use hardware::{hardware_xids, has_defect, is_unlinked, memory_errors, narrow_link};
 pub use headroom::{FREE_MEMORY, NEARLY_FULL};

@@ -7,6 +7,8 @@
 use phasemeter_policy::column::mean_correlation;
 use phasemeter_policy::{Gpu, Plan, Price, Window, Workload, same_model};
 
+use crate::is_credible;
+
 /// Attributes that name the job of a GPU.
 const JOBS: [&str; 2] = ["k8s.pod.name", "slurm.job.id"];
 
@@ -34,6 +36,12 @@ impl<'a> Unit<'a> {
     #[must_use]
     pub fn is_returnable(&self) -> bool {
         self.is_whole && !self.is_committed
+    }
+
+    /// Whether idle time of its GPUs may be free time, as far as their power shows.
+    #[must_use]
+    pub fn is_credible(&self) -> bool {
+        self.gpus.iter().all(|gpu| is_credible(gpu))
     }
 
     /// What runs on it, if it is the same on all its GPUs.

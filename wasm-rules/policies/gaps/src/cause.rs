@@ -2,8 +2,7 @@
 //!
 //! Must not depend on savings and texts.
 
-use phasemeter_policy::column::mean;
-use phasemeter_policy::{Accounts, Gpu, Window, Workload};
+use phasemeter_policy::{Gpu, Workload};
 
 use crate::holes::Holes;
 
@@ -30,8 +29,12 @@ const CRASH_PERIOD: f64 = 600.0;
 /// Utilization while a process that crashes starts, relative to that of work. An assumption.
 const STARTING: f64 = 0.7;
 
-/// Correlation of the utilization of GPUs that work in turn.
-const ALTERNATING: f64 = -0.7;
+/// Memory in use in pauses, relative to that at work, below which a process starts: one that saves or evaluates keeps
+/// its model. An assumption.
+const LITTLE: f64 = 0.5;
+
+/// Share of the pauses that directly follow time without readings, from which these interrupt the work. An assumption.
+const MOST: f64 = 0.5;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cause {
@@ -39,6 +42,8 @@ pub(crate) enum Cause {
     Checkpoints,
     /// It waits for its next task with the memory held.
     Tasks,
+    /// It starts after time without readings, as after an interruption of the node.
+    Starts,
     /// The job starts anew.
     Restarts,
     /// The process ends soon after each start.
@@ -47,35 +52,28 @@ pub(crate) enum Cause {
     Queue,
     /// The memory is free, whatever runs in between.
     Free,
-    /// Other GPUs work in the meantime.
-    Alternating,
     /// A process holds the memory.
     Unknown,
 }
 
-pub(crate) fn cause(gpu: &Gpu, holes: &Holes, window: &Window) -> Option<Cause> {
-    let idle = |gpu: &Gpu| gpu.share(Accounts::idle);
-    // If one works while the other waits, they are idle as long as a GPU is that never works.
-    let alternates = |other: &Gpu| {
-        other.is_alike(gpu)
-            && idle(gpu) + idle(other) >= 0.5
-            && correlation(&gpu.utilization, &other.utilization).is_some_and(|r| r <= ALTERNATING)
-    };
-    if gpu.workload == Workload::Training && window.gpus.iter().any(alternates) {
-        return Some(Cause::Alternating);
-    }
+pub(crate) fn cause(gpu: &Gpu, holes: &Holes, step_seconds: f64) -> Option<Cause> {
     let job = matches!(gpu.workload, Workload::Training | Workload::Batch);
-    if is_crash_loop(gpu, holes, window.step_seconds) {
+    if is_crash_loop(gpu, holes, step_seconds) {
         return Some(Cause::CrashLoop);
     }
     if gpu.quiet_share() > if job { MOSTLY_IDLE } else { IDLE } {
         return None;
     }
+    let holds_little = holes.memory.is_some_and(|(pause, work)| pause < LITTLE * work);
+    let keeps_memory = holes.memory.is_some() && !holds_little;
+    if job && holes.after_gap >= MOST && !keeps_memory {
+        return Some(Cause::Starts);
+    }
     let is_held = holes.held >= HELD;
     let is_short = holes.mean() <= SHORT_SECONDS;
     match gpu.workload {
-        Workload::Training if is_held && (holes.is_regular || is_short) => Some(Cause::Checkpoints),
-        Workload::Training if !is_held => Some(Cause::Restarts),
+        Workload::Training if !is_held || holds_little => Some(Cause::Restarts),
+        Workload::Training if holes.is_regular || is_short => Some(Cause::Checkpoints),
         Workload::Batch if is_held && holes.is_regular && is_short => Some(Cause::Checkpoints),
         Workload::Batch if is_held => Some(Cause::Tasks),
         Workload::Batch => Some(Cause::Queue),
@@ -96,22 +94,15 @@ fn is_crash_loop(gpu: &Gpu, holes: &Holes, step_seconds: f64) -> bool {
     let (seconds, work) = near.fold((0.0, 0.0), |(seconds, work), points| {
         (seconds + step_seconds, work + points[1] * step_seconds)
     });
+    let ends = gpu.activity.before_work.seconds + gpu.activity.after_work.seconds;
+    let seconds = seconds - ends;
     let cycle = seconds / holes.count;
+    // Else it works as ever from one pause to the next.
+    let is_between = seconds > holes.seconds;
     // Points that are longer than a cycle are means of work and pauses.
     let is_seen = POINTS_PER_CYCLE * step_seconds <= cycle;
-    is_seen && cycle <= CRASH_PERIOD && work <= 0.5 * gpu.accounts.observed().effective_seconds
-}
-
-/// The correlation of two columns.
-fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
-    let (mean_a, mean_b) = (mean(a)?, mean(b)?);
-    let pairs = a.iter().zip(b).filter(|(a, b)| !a.is_nan() && !b.is_nan());
-    let (mut ab, mut aa, mut bb) = (0.0, 0.0, 0.0);
-    for (a, b) in pairs {
-        let (a, b) = (a - mean_a, b - mean_b);
-        ab += a * b;
-        aa += a * a;
-        bb += b * b;
-    }
-    (aa > 0.0 && bb > 0.0).then(|| ab / (aa * bb).sqrt())
+    is_seen
+        && is_between
+        && cycle <= CRASH_PERIOD
+        && work <= 0.5 * gpu.accounts.observed().effective_seconds
 }

@@ -1,17 +1,22 @@
 //! Recommends shorter pauses between work.
 //!
-//! Pauses of equal length with the memory held are checkpoints or evaluation; irregular ones that
-//! leave the memory empty are restarts, or gaps between jobs. Two groups of GPUs of which one works
-//! while the other waits are two roles of one job.
+//! Pauses of equal length with the memory held are checkpoints or evaluation; those that leave the
+//! memory empty are restarts, or gaps between jobs, and those with little memory after time without
+//! readings are starts. Two groups of GPUs of which one works while the other waits are two roles of
+//! one job.
 
 mod cause;
+mod dips;
 mod holes;
+mod roles;
 mod text;
 
 use cause::{Cause, cause};
+use dips::Dips;
 use holes::Holes;
 use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, groups};
-use phasemeter_specs::{Unit, are_independent, units};
+use phasemeter_specs::{Unit, are_independent, is_credible, units};
+use roles::Roles;
 
 phasemeter_policy::settings! {
     /// Minimum share of the time in pauses.
@@ -23,6 +28,9 @@ phasemeter_policy::settings! {
 /// Difference of shares up to which GPUs get one recommendation. An assumption.
 const SIMILAR: f64 = 0.2;
 
+/// Shortest mean pause, in seconds: shorter waits are those for input. An assumption.
+const MIN_MEAN_SECONDS: f64 = 60.0;
+
 const HOUR: f64 = 3_600.0;
 
 struct Gaps;
@@ -33,6 +41,21 @@ impl Policy for Gaps {
     const SUMMARY: &'static str =
         "Finds pauses between work, and recommends how to shorten or to use them.";
     type Settings = Settings;
+}
+
+/// A GPU, and what its columns show of its pauses.
+struct Seen<'a> {
+    gpu: &'a Gpu,
+    dips: Dips,
+    /// `None` if the sampling does not show each of them.
+    holes: Option<Holes>,
+}
+
+impl Seen<'_> {
+    /// How often it paused, as far as that is known.
+    fn count(&self) -> f64 {
+        self.holes.map_or(self.dips.count, |holes| holes.count)
+    }
 }
 
 struct Finding<'a> {
@@ -50,17 +73,25 @@ impl Recommender for Gaps {
             let own = units.iter().find(is_own).filter(|unit| unit.is_whole);
             own.is_some_and(|unit| unit.gpus.len() == 1 || !are_independent(&unit.gpus))
         };
-        let findings = window.gpus.iter().filter_map(|gpu| {
-            if gpu.is_bouncing() {
-                return None;
-            }
-            let holes = Holes::of(gpu, window.step_seconds)?;
+        let judged = window.gpus.iter().filter(|gpu| !gpu.is_bouncing() && is_credible(gpu));
+        let seen: Vec<_> = judged
+            .map(|gpu| {
+                let dips = Dips::of(gpu, window.step_seconds);
+                Seen { gpu, holes: Holes::of(gpu, &dips, window.step_seconds), dips }
+            })
+            .collect();
+        let roles = roles::roles(&seen, settings);
+        let findings = seen.iter().filter_map(|Seen { gpu, holes, .. }| {
+            let holes = (*holes)?;
             let least = settings.min_share * gpu.accounts.observed().seconds;
             // An instance that is free for hours is returned, or filled if it is committed: that is for `lifecycle`.
             let is_returned = holes.held < 0.5 && holes.mean() >= HOUR && is_idle_at_once(gpu);
-            let enough =
-                holes.count >= settings.min_pauses && holes.seconds >= least && !is_returned;
-            let cause = if enough { cause(gpu, &holes, window) } else { None };
+            let enough = holes.count >= settings.min_pauses
+                && holes.mean() >= MIN_MEAN_SECONDS
+                && holes.seconds >= least
+                && !is_returned
+                && !roles.iter().any(|roles| roles.contains(gpu));
+            let cause = if enough { cause(gpu, &holes, window.step_seconds) } else { None };
             cause.map(|cause| Finding { gpu, holes, cause })
         });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
@@ -70,7 +101,7 @@ impl Recommender for Gaps {
         let given = groups
             .iter()
             .filter_map(|group| text::recommendation(group, Returned::of(group, &units).as_ref()));
-        given.collect::<Vec<_>>().into()
+        given.chain(roles.iter().map(Roles::recommendation)).collect::<Vec<_>>().into()
     }
 }
 
@@ -141,6 +172,48 @@ mod tests {
         assert_eq!(levers(vec![batch]), ["bin_pack"]);
         assert_eq!(levers(vec![unknown]), ["measure"]);
         assert!(levers(vec![serving]).is_empty());
+    }
+
+    /// Reclaimed every two hours: away for 15 minutes, then 15 minutes until it works.
+    fn reclaimed(gib: f64) -> Gpu {
+        let mut gpu = gpu(PatternKind::Mixed, 15 * 7_200, |second| match second % 7_200 {
+            ..5_400 => 0.97,
+            5_400..6_300 => f64::NAN,
+            _ => 0.01 * (second % 3) as f64,
+        });
+        let memory = |it: &f64| if *it > 0.1 { 71e9 } else { gib * 1e9 };
+        gpu.memory = gpu.utilization.iter().map(memory).collect();
+        Gpu { interruptible: true, ..gpu }
+    }
+
+    #[test]
+    fn memory_tells_start_up_from_checkpoints() {
+        let of = |gpu| Gaps::recommend(&Settings::default(), &window(vec![gpu])).recommendations;
+        let start = &of(reclaimed(3.0))[0];
+        assert_eq!((start.code.as_str(), start.lever.as_str()), ("gaps.starts", "storage"));
+        assert!(start.rationale.starts_with("The GPU started 15 times"), "{}", start.rationale);
+        let saves = &of(reclaimed(71.0))[0];
+        assert_eq!(saves.code, "gaps.checkpoints");
+        let texts = [&*saves.title, &saves.action].concat();
+        assert!(texts.contains("not less often"), "interruptible: {texts}");
+        let logged = |gib: f64| {
+            let mut gpu = pausing(1_200, 180);
+            let memory = |it: &f64| if *it > 0.5 { 71e9 } else { gib * 1e9 };
+            gpu.memory = gpu.utilization.iter().map(memory).collect();
+            of(gpu).remove(0).code
+        };
+        assert_eq!(logged(3.0), "gaps.restarts");
+        assert_eq!(logged(70.0), "gaps.checkpoints");
+    }
+
+    #[test]
+    fn light_work_that_ends_between_pauses_may_be_separate_runs() {
+        let level = |second: usize| if second % 1_200 < 900 { 0.4 } else { 0.0 };
+        let mut runs = gpu(PatternKind::Mixed, 36_000, level);
+        runs.activity.pauses.quiet.held_seconds = 0.0;
+        let found = Gaps::recommend(&Settings::default(), &window(vec![runs])).recommendations;
+        assert_eq!(found[0].lever, "restart");
+        assert!(found[0].action.starts_with("If these are separate runs"), "{}", found[0].action);
     }
 
     #[test]

@@ -1,19 +1,26 @@
 //! What is written about pauses, and what shorter ones save. Must not depend on how causes are found.
 
-use phasemeter_policy::format::{count, decimal, duration, percent, subject};
+use std::borrow::Cow;
+
+use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
-    Effort, Gpu, Recommendation, RecommendationKind, Saving, Target, Workload, evidence,
+    Effort, Gpu, Plan, Recommendation, RecommendationKind, Saving, Target, Workload, evidence,
 };
 
 use crate::cause::Cause;
 use crate::{Finding, Returned};
 
-/// Confidence in regular pauses of a job that holds its GPUs, and in other causes. Assumptions.
+/// Confidence in regular pauses of a job that holds its GPUs, in restarts of one job rather than separate runs, and in
+/// other causes. Assumptions.
 const SURE_REGULAR: f64 = 0.8;
-const SURE: f64 = 0.5;
+const SURE_RESTARTS: f64 = 0.4;
+pub(crate) const SURE: f64 = 0.5;
+
+/// Utilization below which work is light enough for two runs at a time.
+const PRODUCTIVE: f64 = 0.7;
 
 /// Share of the pauses that is saved: low, expected, high. An assumption.
-const SHORTENED: [f64; 3] = [0.0, 0.5, 0.9];
+pub(crate) const SHORTENED: [f64; 3] = [0.0, 0.5, 0.9];
 
 /// Share of the pauses that other jobs use, and of the instances that are then not needed which is given back: low,
 /// expected, high. Assumptions.
@@ -23,17 +30,27 @@ const RETURNED: [f64; 3] = [0.0, 0.5, 1.0];
 /// Time from the end of a job to the start of the next in a queue, at least, in seconds. An assumption.
 const NEXT_SECONDS: f64 = 20.0;
 
-/// Difference of the pauses times their period from the observed time, relative to it, up to which points do not merge
-/// pauses. An assumption.
-const MERGED: f64 = 0.5;
+/// Why pauses are checkpoints.
+const CHECKPOINTS: &str =
+    "Regular or short pauses with the memory held are checkpoints or evaluation.";
 
 /// What differs between causes.
 struct Words {
     code: &'static str,
     lever: &'static str,
     title: &'static str,
-    action: &'static str,
-    why: &'static str,
+    action: Cow<'static, str>,
+    why: Cow<'static, str>,
+}
+
+/// A mean that is known to some seconds: `50 min`, `2 min 10 s`.
+pub(crate) fn about(seconds: f64) -> String {
+    let places = match seconds {
+        600.0.. => 60.0,
+        60.0.. => 5.0,
+        _ => 1.0,
+    };
+    duration((seconds / places).round() * places)
 }
 
 pub(crate) fn recommendation(
@@ -49,11 +66,10 @@ pub(crate) fn recommendation(
     let (pauses, each) = (mean(&|it| it.holes.count), mean(&|it| it.holes.mean()));
     let share = mean(&|it| it.holes.seconds / it.gpu.accounts.observed().seconds.max(1.0));
     let period = mean(&|it| it.holes.period);
-    // Points of a long column merge pauses.
-    let observed = mean(&|it| it.gpu.accounts.observed().seconds);
-    let is_seen = (period * pauses - observed).abs() <= MERGED * observed;
-    let every =
-        if is_seen { [", about every ", &duration(period)].concat() } else { String::new() };
+    let every = match period {
+        period if period.is_finite() => [", about every ", &about(period)].concat(),
+        _ => String::new(),
+    };
     let Words { code, lever, title, action, why } = words(first);
     let follows = matches!(first.cause, Cause::Queue | Cause::Tasks | Cause::Free);
     let packed = match returned.filter(|_| follows) {
@@ -66,13 +82,17 @@ pub(crate) fn recommendation(
             .to_owned(),
         None => String::new(),
     };
-    let rationale = format!(
-        "{} paused {}, for {} on average{every}: {} of the time. {why}{packed}",
-        subject(group.len()),
-        count((pauses + 0.5) as usize, "time"),
-        duration(each),
-        percent(share),
-    );
+    let (each_gpu, times) = (subject(group.len()), count((pauses + 0.5) as usize, "time"));
+    let (length, share) = (duration(each), percent(share));
+    let paused = if first.cause == Cause::Starts {
+        format!(
+            "{each_gpu} started {times} after time without readings, and first worked {length} later: {share} of the \
+             observed time"
+        )
+    } else {
+        format!("{each_gpu} paused {times}, for {length} on average{every}: {share} of the time")
+    };
+    let rationale = [&*paused, ". ", &why, &packed].concat();
     let kind = match first.cause {
         Cause::CrashLoop => RecommendationKind::Risk,
         _ if follows && returned.is_none() => RecommendationKind::Capacity,
@@ -89,7 +109,11 @@ pub(crate) fn recommendation(
         }
         _ => Saving::part(gpu.lost_idle(), SHORTENED),
     };
-    let sure = if first.cause == Cause::Checkpoints { SURE_REGULAR } else { SURE };
+    let sure = match first.cause {
+        Cause::Checkpoints => SURE_REGULAR,
+        Cause::Restarts => SURE_RESTARTS,
+        _ => SURE,
+    };
     let confidence = gpus().map(Gpu::confidence).sum::<f64>() / group.len() as f64;
     let title = match returned.filter(|_| follows) {
         Some(Returned { instances, needed, .. }) => {
@@ -99,7 +123,7 @@ pub(crate) fn recommendation(
     };
     Some(Recommendation {
         title,
-        action: action.to_owned(),
+        action: action.into_owned(),
         rationale,
         saving: Saving::combined(gpus().map(|gpu| (gpu, saving(gpu)))),
         confidence: sure * confidence,
@@ -117,76 +141,146 @@ pub(crate) fn recommendation(
 
 fn words(first: &Finding<'_>) -> Words {
     match (first.cause, first.gpu.workload) {
+        (Cause::Checkpoints, workload) if is_interrupted(first.gpu) => Words {
+            code: "gaps.checkpoints",
+            lever: "checkpoint_interval",
+            title: match workload {
+                Workload::Batch => "Write state and results in the background",
+                _ => "Save or evaluate in the background",
+            },
+            action: "Save state asynchronously or to faster storage, but not less often: each interruption repeats \
+                     what was not saved."
+                .into(),
+            why: CHECKPOINTS.into(),
+        },
         (Cause::Checkpoints, Workload::Batch) => Words {
             code: "gaps.checkpoints",
             lever: "checkpoint_interval",
             title: "Write results in the background, or less often",
-            action: "Write state and results asynchronously, to faster storage or less often.",
-            why: "Short regular pauses with the memory held are writes of state or results.",
+            action: "Write state and results asynchronously, to faster storage or less often.".into(),
+            why: "Short regular pauses with the memory held are writes of state or results.".into(),
         },
         (Cause::Checkpoints, _) => Words {
             code: "gaps.checkpoints",
             lever: "checkpoint_interval",
             title: "Save or evaluate less often, or in the background",
             action: "Save checkpoints asynchronously, to faster storage or less often. If the pauses are \
-                     evaluation, run it on another GPU or on fewer samples.",
-            why: "Regular or short pauses with the memory held are checkpoints or evaluation.",
+                     evaluation, run it on another GPU or on fewer samples.".into(),
+            why: CHECKPOINTS.into(),
         },
         (Cause::Tasks, _) => Words {
             code: "gaps.tasks",
             lever: "overlap",
             title: "Fetch the next task while one computes",
             action: "Fetch and prepare the next task during the current one. If no task waits in the queue, run \
-                     fewer of these workers, or two on one GPU.",
-            why: "A process held the memory, so it waited for its next task or its data.",
+                     fewer of these workers, or two on one GPU.".into(),
+            why: "A process held the memory, so it waited for its next task or its data.".into(),
         },
-        (Cause::Restarts, _) => Words {
-            code: "gaps.restarts",
-            lever: "restart",
-            title: "Find out why the job restarts",
-            action: "Read its log before each pause. Save state more often, so that less is repeated, and keep \
-                     images, data and compiled kernels on the node for a warm start.",
-            why: "In these pauses the memory was empty, so the job ended and started anew. What it repeated is \
-                  not visible here.",
+        (Cause::Starts, _) => Words {
+            code: "gaps.starts",
+            lever: "storage",
+            title: "Start faster after each interruption",
+            action: "Keep the image, the data and compiled kernels on a disk or in a cache near the node, and load the \
+                     last checkpoint from there. Interruptions themselves are not the waste."
+                .into(),
+            why: held(first).into(),
         },
+        (Cause::Restarts, _) => restarts(first),
         (Cause::CrashLoop, _) => Words {
             code: "gaps.crash-loop",
             lever: "restart",
             title: "Find out why the process ends after each start",
             action: "Read the log of the pod or job before each pause. Stop it until the cause is found: its GPU \
-                     is paid for in the meantime.",
+                     is paid for in the meantime.".into(),
             why: "Each time it filled memory, hardly worked and left the memory empty, as a process does that \
-                  crashes and is restarted.",
+                  crashes and is restarted.".into(),
         },
         (Cause::Queue, _) => Words {
             code: "gaps.queue",
             lever: "bin_pack",
             title: "Keep the next job in a queue",
             action: "Queue jobs, so that the next one starts when one ends. Prepare its data on a CPU node in \
-                     the meantime.",
-            why: "The memory was free in most of them.",
+                     the meantime.".into(),
+            why: "The memory was free in most of them.".into(),
         },
         (Cause::Free, _) => Words {
             code: "gaps.free",
             lever: "bin_pack",
             title: "Place other jobs in the pauses",
-            action: "Queue jobs, so that the next one starts when one ends, or prepare data on a CPU node.",
-            why: "No process held the GPU in between.",
-        },
-        (Cause::Alternating, _) => Words {
-            code: "gaps.roles",
-            lever: "overlap",
-            title: "Let both roles work at once",
-            action: "Overlap the two roles, for example by working on the next batch while the last one is \
-                     learned, or run both on the same GPUs if their memory fits.",
-            why: "Other GPUs of the same job work exactly while these wait.",
+            action: "Queue jobs, so that the next one starts when one ends, or prepare data on a CPU node.".into(),
+            why: "No process held the GPU in between.".into(),
         },
         (Cause::Unknown, _) => Words {
             code: "gaps.profile",
             lever: "measure",
             title: "Find out what happens in the pauses",
-            action: "Sample the stack of the process during a pause, for example with py-spy dump.",
-            why: "A process held the memory: saving, evaluation and waiting look alike here.",
+            action: "Sample the stack of the process during a pause, for example with py-spy dump.".into(),
+            why: "A process held the memory: saving, evaluation and waiting look alike here.".into(),
         },
+    }
+}
+
+/// Whether it may be interrupted, so that saved state counts.
+fn is_interrupted(gpu: &Gpu) -> bool {
+    gpu.interruptible || gpu.price.as_ref().is_some_and(|price| price.plan == Some(Plan::Spot))
+}
+
+/// What start-up holds, if it was recorded.
+fn held(first: &Finding<'_>) -> String {
+    let Some((pause, work)) = first.holes.memory else {
+        return "This is most likely start-up: the image, data, compilation and the last checkpoint.".to_owned();
+    };
+    [
+        "It held ",
+        &*gib(pause),
+        " then and ",
+        &gib(work),
+        " at work, so this is start-up and no checkpoint: the image, data, compilation and loading.",
+    ]
+    .concat()
+}
+
+/// A job that starts anew, or separate runs.
+fn restarts(first: &Finding<'_>) -> Words {
+    let level = first.gpu.accounts.busy().level();
+    let is_light = level < PRODUCTIVE;
+    let action = if is_light {
+        [
+            "If these are separate runs, such as trials, start the next one at once, or two at a time if memory fits: \
+             each keeps the GPU ",
+            &*percent(level),
+            " busy. If it is one job, read its log before each pause.",
+        ]
+        .concat()
+        .into()
+    } else {
+        "Read its log before each pause. Save state more often, so that less is repeated, and keep images, data and \
+         compiled kernels on the node for a warm start. If these are separate runs, queue them."
+            .into()
+    };
+    let why = match first.holes.memory {
+        Some((pause, work)) if first.holes.held > 0.5 => [
+            "It held ",
+            &*gib(pause),
+            " in them and ",
+            &gib(work),
+            " at work, so the process most likely started anew. What it repeated is not visible here.",
+        ]
+        .concat()
+        .into(),
+        _ => "In these pauses the memory was empty, so the process ended: one job that starts anew, or separate runs. \
+              What it repeated is not visible here."
+            .into(),
+    };
+    Words {
+        code: "gaps.restarts",
+        lever: "restart",
+        title: if is_light {
+            "Find out why it restarts, or start runs at once"
+        } else {
+            "Find out why the job restarts"
+        },
+        action,
+        why,
     }
 }

@@ -1,11 +1,13 @@
 //! Warns of what ends or slows a job: a hang, memory that runs out, and GPUs that are lost, capped,
-//! hot or slower than the others, and of video engines and replicas that are full.
+//! hot or slower than the others, and of video engines and replicas that are full; and of GPUs whose
+//! utilization their power contradicts.
 //!
 //! A risk saves nothing by itself; a job that hangs or fails loses its work.
 
 mod balance;
 mod cause;
 mod cost;
+mod credibility;
 mod hang;
 mod hardware;
 mod memory;
@@ -48,9 +50,12 @@ impl Recommender for Health {
         found.extend(memory::recommend(settings, window));
         found.extend(balance::recommend(window));
         found.extend(video::recommend(window));
-        let slow = slow::recommend(window);
-        found.extend(slow.recommendations);
-        Response { recommendations: found, needs: slow.needs }
+        let mut needs = Vec::new();
+        for more in [slow::recommend(window), credibility::recommend(window)] {
+            found.extend(more.recommendations);
+            needs.extend(more.needs);
+        }
+        Response { recommendations: found, needs }
     }
 }
 

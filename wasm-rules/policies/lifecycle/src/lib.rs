@@ -17,7 +17,7 @@ use idle::{Idle, When};
 use phasemeter_policy::{
     Gpu, Need, Policy, Recommender, Response, Saving, Window, Workload, groups,
 };
-use phasemeter_specs::{Unit, units};
+use phasemeter_specs::{Unit, is_credible, units};
 use schedule::Schedule;
 
 phasemeter_policy::settings! {
@@ -68,8 +68,8 @@ impl Recommender for Lifecycle {
         let units = units(window);
         let (mut found, mut sessions, mut light) = (Vec::new(), Vec::new(), Vec::new());
         for unit in &units {
-            let observed = |gpu: &&Gpu| gpu.accounts.observed().seconds > 0.0;
-            if !unit.is_whole || !unit.gpus.iter().all(observed) {
+            let is_known = |gpu: &&Gpu| gpu.accounts.observed().seconds > 0.0 && is_credible(gpu);
+            if !unit.is_whole || !unit.gpus.iter().all(is_known) {
                 continue;
             }
             let idle = Idle::of(unit, window, settings.min_period_seconds);

@@ -3,14 +3,14 @@
 //! Must not depend on what is recommended.
 
 use phasemeter_policy::groups;
-use phasemeter_specs::{Unit, are_separate};
+use phasemeter_specs::{Unit, are_separate, is_credible};
 
 use crate::schedule::Schedule;
 
 /// The GPUs with the same hours, for each set of hours; none if they are all GPUs of the instance.
 pub(crate) fn parts<'a>(unit: &Unit<'a>) -> Vec<Unit<'a>> {
     let alone = |gpus| Unit { gpus, is_whole: false, ..*unit };
-    let scheduled = unit.gpus.iter().filter_map(|gpu| {
+    let scheduled = unit.gpus.iter().filter(|gpu| is_credible(gpu)).filter_map(|gpu| {
         let schedule = Schedule::of(&alone(vec![*gpu]))?;
         Some((*gpu, schedule))
     });

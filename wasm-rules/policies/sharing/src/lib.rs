@@ -15,7 +15,7 @@ mod text;
 use consolidate::{Pack, packs};
 use find::{Action, Finding, find, unused};
 use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, groups};
-use phasemeter_specs::{QuietTime, Unit, units};
+use phasemeter_specs::{QuietTime, Unit, is_credible, units};
 use resize::Resize;
 
 phasemeter_policy::settings! {
@@ -45,7 +45,9 @@ impl Policy for Sharing {
 impl Recommender for Sharing {
     fn recommend(settings: &Settings, window: &Window) -> Response {
         let units = units(window);
-        let rented: Vec<_> = units.iter().filter(|unit| !is_quiet(unit, window)).collect();
+        let is_known = |unit: &&Unit<'_>| unit.gpus.iter().all(|gpu| is_credible(gpu));
+        let rented: Vec<_> =
+            units.iter().filter(is_known).filter(|unit| !is_quiet(unit, window)).collect();
         let packs = packs(&rented, window, |gpu| unused(gpu).is_some());
         let is_packed = |gpu: &Gpu| packs.iter().any(|pack| pack.holds(gpu));
         let others = rented.iter().filter(|unit| !unit.gpus.iter().any(|gpu| is_packed(gpu)));

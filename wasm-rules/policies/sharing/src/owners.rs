@@ -6,6 +6,7 @@ use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Target, Window, evidence, groups,
 };
+use phasemeter_specs::is_credible;
 
 /// Attributes that name an owner, the first that is set.
 const OWNERS: [&str; 3] = ["phasemeter.team", "team", "k8s.namespace.name"];
@@ -23,7 +24,7 @@ pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
         let seconds = gpu.activity.quiet.held_seconds;
         let observed = gpu.accounts.observed().seconds;
         let is_held = seconds >= f64::max(MIN_SECONDS, HELD_SHARE * observed);
-        Some((gpu, owner(gpu, window)?)).filter(|_| is_held)
+        Some((gpu, owner(gpu, window)?)).filter(|_| is_held && is_credible(gpu))
     });
     groups(held, |a, b| a.1 == b.1).iter().filter_map(|group| charge(group)).collect()
 }

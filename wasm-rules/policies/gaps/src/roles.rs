@@ -1,0 +1,194 @@
+//! Two roles of one job, on GPUs of their own, of which one works while the other waits.
+//!
+//! Must not depend on the length of their pauses.
+
+use phasemeter_policy::column::mean_correlation;
+use phasemeter_policy::format::{count, percent};
+use phasemeter_policy::{
+    Accounts, Effort, Gpu, Recommendation, Saving, Target, Workload, evidence, groups,
+};
+
+use crate::text::{SHORTENED, SURE, about};
+use crate::{Seen, Settings};
+
+/// Correlation of the utilization of GPUs that work in turn.
+const ALTERNATING: f64 = -0.7;
+
+/// Idle time of both, as a share of the time, at least: if one works while the other waits, they are idle as long as
+/// a GPU is that never works. An assumption.
+const BOTH_IDLE: f64 = 0.5;
+
+/// Memory of both, as a share of that of a GPU, up to which they fit the same one. An assumption.
+const FITS: f64 = 0.9;
+
+/// GPUs that work in turn; the first role is that of the first GPU.
+pub(crate) struct Roles<'a> {
+    first: Vec<&'a Seen<'a>>,
+    other: Vec<&'a Seen<'a>>,
+}
+
+/// The roles of each job.
+pub(crate) fn roles<'a>(seen: &'a [Seen<'a>], settings: &Settings) -> Vec<Roles<'a>> {
+    let waits = |one: &&Seen<'_>| {
+        one.gpu.workload == Workload::Training
+            && one.count() >= settings.min_pauses
+            && idle(one.gpu) >= settings.min_share
+    };
+    let waiting: Vec<_> = seen.iter().filter(waits).collect();
+    let in_turn = waiting.iter().copied().filter(|one| {
+        waiting.iter().any(|other| {
+            let both = idle(one.gpu) + idle(other.gpu);
+            both >= BOTH_IDLE && correlation(one, other).is_some_and(|it| it <= ALTERNATING)
+        })
+    });
+    let are_of_one_job =
+        |a: &&Seen<'_>, b: &&Seen<'_>| correlation(a, b).is_some_and(|it| it.abs() >= -ALTERNATING);
+    let jobs = groups(in_turn, are_of_one_job).into_iter().map(|job| {
+        let lead = job[0];
+        let (first, other) =
+            job.into_iter().partition(|one| correlation(lead, one).is_some_and(|it| it > 0.0));
+        Roles { first, other }
+    });
+    jobs.filter(|roles| !roles.other.is_empty()).collect()
+}
+
+fn idle(gpu: &Gpu) -> f64 {
+    gpu.share(Accounts::idle)
+}
+
+/// That of the utilization of alike GPUs.
+fn correlation(a: &Seen<'_>, b: &Seen<'_>) -> Option<f64> {
+    if !a.gpu.is_alike(b.gpu) {
+        return None;
+    }
+    mean_correlation(&[&a.gpu.utilization, &b.gpu.utilization])
+}
+
+impl Roles<'_> {
+    fn all(&self) -> impl Iterator<Item = &Gpu> {
+        self.first.iter().chain(&self.other).map(|one| one.gpu)
+    }
+
+    pub(crate) fn contains(&self, gpu: &Gpu) -> bool {
+        self.all().any(|one| std::ptr::eq(one, gpu))
+    }
+
+    pub(crate) fn recommendation(&self) -> Recommendation {
+        let mean = |role: &[&Seen<'_>]| {
+            role.iter().map(|one| idle(one.gpu)).sum::<f64>() / role.len().max(1) as f64
+        };
+        let (first, other) = (mean(&self.first), mean(&self.other));
+        let periods = self.first.iter().chain(&self.other).filter_map(|one| one.holes);
+        let periods: Vec<_> = periods.map(|it| it.period).filter(|it| it.is_finite()).collect();
+        let period = periods.iter().sum::<f64>() / periods.len() as f64;
+        let cycles = if periods.is_empty() {
+            String::new()
+        } else {
+            [", in cycles of about ", &about(period)].concat()
+        };
+        let wait = |gpus: usize| if gpus == 1 { " waits " } else { " wait " };
+        // A cycle is at least as long as the longer role works.
+        let most = self.all().map(Gpu::lost_idle).fold(1.0, f64::min);
+        let rationale = [
+            &*count(self.first.len(), "GPU"),
+            wait(self.first.len()),
+            &percent(first),
+            " of the time, and ",
+            &self.other.len().to_string(),
+            if self.other.len() == 1 { " other" } else { " others" },
+            wait(self.other.len()),
+            &percent(other),
+            ", each while the others work",
+            &cycles,
+            ". The role that works longer sets the pace, so at most ",
+            &percent(most),
+            " of the bill can be saved.",
+        ];
+        let mut values = evidence([
+            ("idle.share_of_time", first, "1"),
+            ("idle.share_of_time.others", other, "1"),
+        ]);
+        if !periods.is_empty() {
+            values.extend(evidence([("cycle", period, "s")]));
+        }
+        let saving = |gpu: &Gpu| Saving::part(most.min(gpu.lost_idle()), SHORTENED);
+        let gpus = self.first.len() + self.other.len();
+        let confidence = self.all().map(Gpu::confidence).sum::<f64>() / gpus as f64;
+        Recommendation {
+            title: "Let both roles work at once".to_owned(),
+            action: self.action(),
+            rationale: rationale.concat(),
+            saving: Saving::combined(self.all().map(|gpu| (gpu, saving(gpu)))),
+            confidence: SURE * confidence,
+            evidence: values,
+            effort: Effort::Medium,
+            ..Recommendation::new("gaps.roles", Target::Idle, "overlap", self.all())
+        }
+    }
+
+    fn action(&self) -> String {
+        let most = |role: &[&Seen<'_>]| {
+            let shares = role.iter().map(|one| one.gpu.memory_share());
+            shares.collect::<Option<Vec<_>>>().map(|all| all.into_iter().fold(0.0, f64::max))
+        };
+        let both = most(&self.first).zip(most(&self.other)).map(|(first, other)| first + other);
+        let shared = match both {
+            Some(both) if both > FITS => "",
+            Some(_) => " Or run both on the same GPUs: their memory fits.",
+            None => " Or run both on the same GPUs, if their memory fits.",
+        };
+        [
+            "Let one role work on the next batch while the other works on the last one (one step stale), or give the \
+             one that waits more fewer GPUs.",
+            shared,
+        ]
+        .concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{gpu, window, with_memory};
+    use phasemeter_policy::{PatternKind, Recommender};
+
+    use super::*;
+    use crate::Gaps;
+
+    /// Works in the first `work` of each 130 s, or after them; a driver reports 1% now and then in between.
+    fn role(hours: usize, is_first: bool, gib: f64) -> Gpu {
+        let gpu = gpu(PatternKind::Mixed, hours * 3_600, move |second| {
+            if (second % 130 < 76) == is_first { 0.95 } else { 0.01 * (second % 2) as f64 }
+        });
+        with_memory(gpu, gib)
+    }
+
+    fn found(gpus: Vec<Gpu>) -> Vec<Recommendation> {
+        Gaps::recommend(&Settings::default(), &window(gpus)).recommendations
+    }
+
+    #[test]
+    fn both_roles_get_one_recommendation() {
+        let eight = |hours, gib: f64| {
+            let role = |index: usize| role(hours, index < 4, gib);
+            found((0..8).map(role).collect())
+        };
+        let full = eight(5, 66.0);
+        assert_eq!((full.len(), full[0].lever.as_str(), full[0].gpus.len()), (1, "overlap", 8));
+        let text = &full[0].rationale;
+        assert!(text.starts_with("4 GPUs wait 41% of the time, and 4 others wait 59%"), "{text}");
+        assert!(text.contains("cycles of about 2 min 10 s"), "{text}");
+        // The shorter wait ends.
+        assert!(full[0].saving.high < 0.4 && full[0].saving.low == 0.0, "{:?}", full[0].saving);
+        assert!(!full[0].action.contains("same GPUs"), "{}", full[0].action);
+        assert!(eight(5, 30.0)[0].action.contains("their memory fits"));
+        // Points that are longer than a cycle.
+        let long = eight(20, 66.0);
+        assert_eq!((long.len(), long[0].gpus.len()), (1, 8));
+        assert!(!long[0].rationale.contains("cycles"), "{}", long[0].rationale);
+    }
+
+    #[test]
+    fn gpus_that_wait_at_the_same_time_have_one_role() {
+        assert!(found(vec![role(5, true, 66.0), role(5, true, 66.0)]).is_empty());
+    }
+}

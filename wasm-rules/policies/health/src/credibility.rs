@@ -1,0 +1,105 @@
+//! GPUs that report no work at a power that only work explains: whoever trusts that number stops somebody's work.
+//! Must not depend on other risks.
+
+use phasemeter_policy::format::{decimal, duration, percent};
+use phasemeter_policy::{Gpu, Need, Recommendation, Response, Window, evidence, groups};
+use phasemeter_specs::{UnexplainedPower, unexplained_power};
+
+use crate::{SURE, risk};
+
+/// Difference of the power, relative to the limit, up to which GPUs get one recommendation. An assumption.
+const SIMILAR: f64 = 0.2;
+
+/// Warns of them, and names what shows whether they work.
+pub(crate) fn recommend(window: &Window) -> Response {
+    let found = window.gpus.iter().filter_map(|gpu| Some((gpu, unexplained_power(gpu)?)));
+    let share = |power: &UnexplainedPower| power.watts / power.limit;
+    let groups = groups(found, |a, b| {
+        a.1.limit == b.1.limit && (share(&a.1) - share(&b.1)).abs() <= SIMILAR
+    });
+    let unmeasured = |group: &Vec<(&Gpu, UnexplainedPower)>| {
+        let gpus: Vec<_> = group.iter().map(|(gpu, _)| *gpu).collect();
+        let lacks = gpus.iter().any(|gpu| gpu.sensors.sm_activity.is_none());
+        let reason =
+            "shows whether they work, since their power contradicts 0%: dcgmi dmon -e 1002";
+        lacks.then(|| Need::new("sm.activity", reason, gpus))
+    };
+    Response {
+        needs: groups.iter().filter_map(unmeasured).collect(),
+        recommendations: groups.iter().filter_map(|group| warn(group)).collect(),
+    }
+}
+
+fn warn(group: &[(&Gpu, UnexplainedPower)]) -> Option<Recommendation> {
+    let (first, power) = group.first()?;
+    let mean = |value: &dyn Fn(&(&Gpu, UnexplainedPower)) -> f64| {
+        group.iter().map(value).sum::<f64>() / group.len() as f64
+    };
+    let watts = mean(&|(_, power)| power.watts);
+    let level = mean(&|(gpu, _)| gpu.accounts.idle().level());
+    let idle = mean(&|(gpu, _)| gpu.accounts.idle().seconds);
+    let draw = [&*decimal(watts, 0), " of ", &decimal(power.limit, 0), " W"].concat();
+    let celsius = first
+        .sensors
+        .temperature_celsius
+        .map_or_else(String::new, |celsius| [" at ", &*decimal(celsius, 0), " °C"].concat());
+    let level = if level < 0.005 { "0%".to_owned() } else { percent(level) };
+    let (these, each) = if group.len() == 1 { ("this GPU", "It") } else { ("these GPUs", "Each") };
+    let title = ["Measure ", these, ": ", &*level, " busy at ", &draw].concat();
+    let action = "Do not stop or share anything here yet. Record SM activity (dcgmi dmon -e 1002). If it is above 0, \
+                  this is work that utilization misses: look for MIG, vGPU and the driver's version. If it is 0, \
+                  clocks are stuck: reset the GPU.";
+    let rationale = [
+        each,
+        " reports ",
+        &*level,
+        " for ",
+        &duration(idle),
+        " and draws ",
+        &draw,
+        &celsius,
+        " meanwhile. Without work, GPUs draw less than half of their limit, so most likely it works and the \
+         counter is wrong. No advice here relies on its idle time.",
+    ];
+    Some(Recommendation {
+        evidence: evidence([
+            ("idle.power", watts, "W"),
+            ("idle.power_share_of_limit", watts / power.limit, "1"),
+            ("idle.time", idle, "s"),
+        ]),
+        reversible: true,
+        ..risk(
+            "health.credibility",
+            "measure",
+            group.iter().map(|(gpu, _)| *gpu),
+            [&title, action],
+            rationale.concat(),
+            SURE,
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{steady, window, with_power};
+
+    use super::*;
+
+    fn found(watts: f64, sm_activity: Option<f64>) -> Response {
+        let mut gpu = with_power(steady(7_200, 0.0), watts);
+        gpu.sensors.sm_activity = sm_activity;
+        recommend(&window(vec![gpu; 2]))
+    }
+
+    #[test]
+    fn power_of_work_without_work_is_a_risk_and_a_need() {
+        let response = found(420.0, None);
+        let one = &response.recommendations[0];
+        assert_eq!((one.lever.as_str(), one.gpus.len()), ("measure", 2));
+        assert_eq!(one.title, "Measure these GPUs: 0% busy at 420 of 700 W");
+        assert!(one.rationale.contains("for 2 h and draws 420 of 700 W"), "{}", one.rationale);
+        assert_eq!(response.needs[0].missing, "sm.activity");
+        assert!(found(420.0, Some(0.4)).needs.is_empty(), "it was measured");
+        assert!(found(120.0, None).recommendations.is_empty(), "an idle GPU that is held");
+    }
+}

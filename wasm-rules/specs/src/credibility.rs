@@ -1,0 +1,106 @@
+//! Utilization that power contradicts: a GPU that reports no work and draws what only work draws.
+//!
+//! Drivers miss work below a vGPU, in MIG instances and after faults of their counters. Time without work of such a
+//! GPU is no evidence that it is free. Must not depend on what is recommended.
+
+use phasemeter_policy::Gpu;
+
+use crate::Model;
+
+/// Power of a GPU that works, as a share of the power that its model is built for, and in watts, at least. Without
+/// work, a process that holds a GPU keeps its clocks high: an L4 or T4 then draws 40–45% of 70 W, an A10 40% of
+/// 150 W, an H100 10–20% of 700 W.
+const WORKING_POWER: f64 = 0.5;
+const WORKING_WATTS: f64 = 100.0;
+
+/// Share of the points without work at that power, from which it is no accident. An assumption.
+const MOST: f64 = 0.5;
+
+/// Idle time that is judged, in seconds, at least. An assumption.
+const MIN_SECONDS: f64 = 600.0;
+
+/// Utilization below which a GPU is idle, as the phases define it.
+const IDLE: f64 = 0.1;
+
+/// Power without work that idle GPUs do not draw.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UnexplainedPower {
+    /// Mean power while it reports no work.
+    pub watts: f64,
+    /// The power that it is limited to, or its model is built for, whichever is more.
+    pub limit: f64,
+}
+
+/// The power of a GPU in the time in which it reports no work, if only work explains it.
+#[must_use]
+pub fn unexplained_power(gpu: &Gpu) -> Option<UnexplainedPower> {
+    if gpu.power.is_empty() || gpu.accounts.idle().seconds < MIN_SECONDS {
+        return None;
+    }
+    // A limit that was lowered does not lower the power of an idle GPU.
+    let built_for = Model::of(&gpu.model).and_then(|model| model.watts);
+    let limit = gpu.power_limit_watts.into_iter().chain(built_for).reduce(f64::max)?;
+    let working = f64::max(WORKING_POWER * limit, WORKING_WATTS);
+    let (mut points, mut high, mut total) = (0.0, 0.0, 0.0);
+    for (utilization, power) in gpu.utilization.iter().zip(&gpu.power) {
+        if *utilization < IDLE && !power.is_nan() {
+            points += 1.0;
+            total += power;
+            high += f64::from(u8::from(*power >= working));
+        }
+    }
+    let watts = total / points;
+    (high > MOST * points && watts >= working).then_some(UnexplainedPower { watts, limit })
+}
+
+/// Whether idle time of a GPU may be free time, as far as its power shows.
+#[must_use]
+pub fn is_credible(gpu: &Gpu) -> bool {
+    unexplained_power(gpu).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{steady, with_power};
+
+    use super::*;
+
+    fn idle(model: &str, limit: f64, watts: f64) -> Gpu {
+        let gpu = with_power(steady(3_600, 0.0), watts);
+        Gpu { model: model.to_owned(), power_limit_watts: Some(limit), ..gpu }
+    }
+
+    #[test]
+    fn power_of_work_contradicts_zero_utilization() {
+        let found = unexplained_power(&idle("NVIDIA H100 NVL", 400.0, 220.0));
+        assert_eq!(found, Some(UnexplainedPower { watts: 220.0, limit: 400.0 }));
+        assert!(!is_credible(&idle("", 300.0, 160.0)), "an unknown model");
+    }
+
+    #[test]
+    fn idle_gpus_that_are_held_are_credible() {
+        let held = [
+            ("NVIDIA L4", 72.0, 33.0),
+            ("Tesla T4", 70.0, 32.0),
+            ("NVIDIA A10", 150.0, 60.0),
+            ("NVIDIA A100-SXM4-80GB", 400.0, 95.0),
+            ("NVIDIA H100 80GB HBM3", 700.0, 130.0),
+            ("NVIDIA H100 80GB HBM3", 200.0, 130.0),
+            ("NVIDIA L4", 40.0, 33.0),
+        ];
+        for (model, limit, watts) in held {
+            assert!(is_credible(&idle(model, limit, watts)), "{model} at {limit} W");
+        }
+    }
+
+    #[test]
+    fn power_of_work_and_moments_are_no_contradiction() {
+        let limit = |gpu: Gpu| Gpu { power_limit_watts: Some(700.0), ..gpu };
+        assert!(is_credible(&limit(with_power(steady(3_600, 0.9), 600.0))));
+        assert!(is_credible(&limit(with_power(steady(300, 0.0), 600.0))), "minutes");
+        let mut moments = limit(with_power(steady(3_600, 0.0), 120.0));
+        moments.power[..100].fill(690.0);
+        assert!(is_credible(&moments));
+        assert!(is_credible(&limit(steady(3_600, 0.0))), "not recorded");
+    }
+}
