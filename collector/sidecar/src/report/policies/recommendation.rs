@@ -83,41 +83,6 @@ pub struct Remediation {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// Missing information, without which something cannot be recommended or ruled out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Need {
-    /// A column, attribute or setting.
-    pub missing: String,
-    /// What it would tell.
-    pub reason: String,
-    /// IDs of the GPUs that it is missing for.
-    pub gpus: Vec<String>,
-}
-
-impl From<&recommendation::Need> for Need {
-    fn from(need: &recommendation::Need) -> Self {
-        let recommendation::Need { missing, reason, gpus } = need.clone();
-        Self { missing, reason, gpus }
-    }
-}
-
-impl Need {
-    /// Of a recommendation that its policy is hardly confident of, or expects nothing of.
-    pub(super) fn for_doubtful(policy: &Policy, it: &recommendation::Recommendation) -> Self {
-        let percent = it.confidence.as_f64() * 100.0;
-        let policy = &policy.manifest().name;
-        Self {
-            missing: "evidence".to_owned(),
-            reason: format!(
-                "{policy} is {percent:.0}% confident of \"{}\", which saves {:.0}% at most",
-                it.title,
-                it.saving.high.as_f64() * 100.0
-            ),
-            gpus: it.gpus.clone(),
-        }
-    }
-}
-
 impl Recommendation {
     /// `priced` are the GPUs that have a price.
     pub(super) fn build(
