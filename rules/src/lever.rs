@@ -84,6 +84,23 @@ impl Lever {
         MOVES.contains(&self.0)
     }
 
+    /// Whether it returns GPUs, or gives them to other work, as far as the load allows: their idle time, the least
+    /// load, ends with it, even if it is recommended because of underload.
+    #[must_use]
+    pub fn ends_idle_time(self) -> bool {
+        const ENDS: [&str; 8] = [
+            "autoscale",
+            "bin_pack",
+            "consolidate",
+            "mig",
+            "mps",
+            "replicas",
+            "schedule",
+            "time_slicing",
+        ];
+        ENDS.contains(&self.0)
+    }
+
     /// Its name in policies, reports and telemetry.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -128,6 +145,13 @@ mod tests {
         let count = Lever::ALL.into_iter().filter(|lever| lever.moves_work()).count();
         assert_eq!(count, 9, "each is a lever");
         assert!(!Lever("spot").moves_work() && !Lever("batch").moves_work());
+    }
+
+    #[test]
+    fn idle_time_ends_with_gpus_that_are_returned_or_shared() {
+        let count = Lever::ALL.into_iter().filter(|lever| lever.ends_idle_time()).count();
+        assert_eq!(count, 8, "each is a lever");
+        assert!(!Lever("batch").ends_idle_time() && !Lever("smaller_gpu").ends_idle_time());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::policies::{empty_recommender, pricer};
-use crate::recommendations::PolicyFiles;
+use crate::policy_files::PolicyFiles;
 use crate::report::{self, list};
 
 /// Quotes for the GPUs of one model at one instant, after which the list price applies.

@@ -24,6 +24,7 @@ mod phasemeter;
 mod picture;
 #[path = "../../rules/tests/support/mod.rs"]
 mod policies;
+mod policy_files;
 mod prng;
 mod promises;
 #[path = "../registry/mod.rs"]
@@ -49,6 +50,7 @@ mod locations;
 mod metric_logs;
 mod models;
 mod plans;
+mod policy_errors;
 mod prices;
 mod queries;
 mod recommendations;

@@ -1,171 +1,18 @@
 //! Logs of metrics: the same readings in any format give the same bill as a log of `nvidia-smi`.
 
+mod formats;
+
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use phasemeter_oracle::calendar;
 use serde_json::{Value, json};
 
+use self::formats::{
+    MODEL, Row, START, dmon, labels, nvidia_smi, otlp_json, pages, rows, time, timestamps,
+};
 use crate::phasemeter::Phasemeter;
-use crate::prng::Prng;
 use crate::report;
-
-const MODEL: &str = "NVIDIA L4";
-
-/// 2026-07-26T23:59:30.250Z, shortly before a new day.
-const START: u64 = 1_785_110_370_250;
-
-/// What a GPU reports at an instant: milliseconds, GPU, percent, MiB and milliwatts. A missing percent is
-/// not available.
-struct Row(u64, usize, Option<u64>, u64, u64);
-
-/// Twenty minutes of two GPUs, each five seconds; with a pause, if there is to be one.
-fn rows(has_pause: bool) -> Vec<Row> {
-    let mut prng = Prng(7);
-    let mut rows = Vec::new();
-    let mut at = START;
-    for tick in 0..240 {
-        for gpu in 0..2 {
-            let percent = if tick / 20 % 2 == 0 { prng.below(101) } else { 0 };
-            let percent = (prng.below(50) > 0).then_some(percent);
-            let memory = if tick < 120 { 0 } else { 4_096 * (gpu as u64 + 1) };
-            rows.push(Row(at, gpu, percent, memory, 30_000 + 1_000 * prng.below(40)));
-        }
-        at += if has_pause && tick == 100 { 90_000 } else { 5_000 };
-    }
-    rows
-}
-
-fn uuid(gpu: usize) -> String {
-    format!("GPU-5a9a3bc4-7a6b-4e5b-9d3e-1f2a3b4c5d6{gpu}")
-}
-
-/// `2026-07-26T23:59:30.250Z`, or as `nvidia-smi` writes it.
-fn time(millis: u64, is_smi: bool) -> String {
-    let civil = calendar::format_millis(millis);
-    if is_smi { civil } else { format!("{}Z", civil.replace('/', "-").replace(' ', "T")) }
-}
-
-fn nvidia_smi(rows: &[Row]) -> String {
-    let mut log = "timestamp, index, uuid, name, utilization.gpu, memory.used [MiB], \
-                   memory.total [MiB], power.draw [W]\n"
-        .to_owned();
-    for Row(at, gpu, percent, memory, power) in rows {
-        let percent = percent.map_or_else(|| "[N/A]".to_owned(), |percent| percent.to_string());
-        let power = *power as f64 / 1e3;
-        writeln!(
-            log,
-            "{}, {gpu}, {}, {MODEL}, {percent}, {memory} MiB, 23034 MiB, {power:.2} W",
-            time(*at, true),
-            uuid(*gpu)
-        )
-        .unwrap();
-    }
-    log
-}
-
-/// The metrics of a row, as DCGM has them.
-fn metrics(row: &Row) -> [(&'static str, String); 4] {
-    let Row(_, _, percent, memory, power) = row;
-    let missing = "9223372036854775794".to_owned();
-    [
-        ("DCGM_FI_DEV_FB_TOTAL", "23034".to_owned()),
-        ("DCGM_FI_DEV_FB_USED", memory.to_string()),
-        ("DCGM_FI_DEV_GPU_UTIL", percent.map_or(missing, |percent| percent.to_string())),
-        ("DCGM_FI_DEV_POWER_USAGE", format!("{:.6}", *power as f64 / 1e3)),
-    ]
-}
-
-fn labels(gpu: usize) -> String {
-    let uuid = uuid(gpu);
-    format!(
-        "{{gpu=\"{gpu}\",UUID=\"{uuid}\",pci_bus_id=\"00000000:0{gpu}:00.0\",device=\"nvidia{gpu}\",\
-         modelName=\"{MODEL}\",Hostname=\"node-1\",DCGM_FI_DRIVER_VERSION=\"575.57.08\"}}"
-    )
-}
-
-/// Pages of dcgm-exporter, each after its time.
-fn pages(rows: &[Row]) -> String {
-    let mut log = String::new();
-    for page in rows.chunks(2) {
-        writeln!(log, "# {}", time(page[0].0, false)).unwrap();
-        let names = metrics(&page[0]).map(|(name, _)| name);
-        for (index, name) in names.into_iter().enumerate() {
-            writeln!(log, "# HELP {name} a metric of DCGM.\n# TYPE {name} gauge").unwrap();
-            for row in page {
-                writeln!(log, "{name}{} {}", labels(row.1), metrics(row)[index].1).unwrap();
-            }
-        }
-    }
-    log
-}
-
-/// Samples with a timestamp each, as Prometheus federates them.
-fn timestamps(rows: &[Row]) -> String {
-    let mut log = String::new();
-    for row in rows {
-        for (name, number) in metrics(row) {
-            writeln!(log, "{name}{} {number} {}", labels(row.1), row.0).unwrap();
-        }
-    }
-    log
-}
-
-/// The output of `dcgmi dmon`, with a time before each line or without.
-fn dmon(rows: &[Row], has_times: bool) -> String {
-    let mut log = String::new();
-    let mut line = |at: u64, line: &str| {
-        let time = if has_times { format!("{} ", time(at, false)) } else { String::new() };
-        writeln!(log, "{time}{line}").unwrap();
-    };
-    for (tick, rows) in rows.chunks(2).enumerate() {
-        if tick % 14 == 0 {
-            line(
-                rows[0].0,
-                "#Entity   POWER         FBTTL             FBUSD             GPUTL       ",
-            );
-            line(
-                rows[0].0,
-                "ID        W                                                           ",
-            );
-        }
-        for Row(at, gpu, percent, memory, power) in rows {
-            let percent = percent.map_or_else(|| "N/A".to_owned(), |it| it.to_string());
-            let power = format!("{:.3}", *power as f64 / 1e3);
-            line(
-                *at,
-                &format!("GPU {gpu}     {power:<14}23034             {memory:<18}{percent:<12}"),
-            );
-        }
-    }
-    line(0, "\n\ndmon was stopped do to receiving a signal");
-    log
-}
-
-/// A request of a Collector per line.
-fn otlp_json(rows: &[Row]) -> String {
-    let mut log = String::new();
-    for row in rows {
-        let text = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
-        let metric = |(name, number): (&str, String)| {
-            let attributes = [text("UUID", &uuid(row.1)), text("modelName", MODEL)];
-            let time = format!("{}000000", row.0);
-            let number: f64 = number.parse().unwrap();
-            let point = json!({"attributes": attributes, "timeUnixNano": time, "asDouble": number});
-            json!({"name": name, "gauge": {"dataPoints": [point]}})
-        };
-        let request = json!({"resourceMetrics": [{
-            "resource": {"attributes": [text("service.name", "dcgm")]},
-            "scopeMetrics": [{
-                "scope": {"name": "prometheusreceiver"},
-                "metrics": metrics(row).map(metric),
-            }],
-        }]});
-        writeln!(log, "{request}").unwrap();
-    }
-    log
-}
 
 fn audit(dir: &Path, name: &str, log: &str) -> Value {
     let path = dir.join(name);

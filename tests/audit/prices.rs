@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::otlp;
 use crate::phasemeter::Phasemeter;
 use crate::policies::pricer;
-use crate::recommendations::PolicyFiles;
+use crate::policy_files::PolicyFiles;
 use crate::report::{self, list, nanos};
 
 /// 27 July 2026 at midnight, UTC.

@@ -52,43 +52,58 @@ pub(crate) fn check(report: &Value, id: &str) {
     }
 }
 
+/// Levers that return GPUs, or share them, as far as the load allows: their idle time ends too.
+const END_IDLE_TIME: [&str; 8] =
+    ["autoscale", "bin_pack", "consolidate", "mig", "mps", "replicas", "schedule", "time_slicing"];
+
 /// Whether waste of a category above 5% of the bill that recommendations leave is named, with its GPUs and with what
-/// is missing.
+/// is missing, or with a risk that comes first.
 fn is_said(report: &Value, category: &str) -> bool {
-    let on_it = |it: &&Value| it["target"] == category;
+    let ends_idle_time = |it: &Value| {
+        let lever = it["lever"].as_str().unwrap();
+        it["target"] == "underload" && END_IDLE_TIME.contains(&lever)
+    };
+    let on_it = |it: &&Value| it["target"] == category || category == "idle" && ends_idle_time(it);
     let recommendations: Vec<&Value> =
         list(&report["recommendations"]).iter().filter(on_it).collect();
     let cost = |value: &Value| nanos(value).unwrap_or_default();
     let gpus = list(&report["gpus"]).iter();
     let bill: i128 = gpus.clone().map(|gpu| cost(&gpu["cost_usd"])).sum();
     let left = gpus.filter(|gpu| !gpu["cost_usd"].is_null()).map(|gpu| {
-        let (waste, bill) =
-            (cost(&gpu["waste_by_category_usd"][category]) as f64, cost(&gpu["cost_usd"]) as f64);
+        let lost = |category: &str| cost(&gpu["waste_by_category_usd"][category]) as f64;
+        let (waste, bill) = (lost(category), cost(&gpu["cost_usd"]) as f64);
         let own = recommendations.iter().filter(|it| list(&it["gpus"]).contains(&gpu["id"]));
-        waste - own.map(|it| covered(it, waste, bill)).fold(0.0, f64::max)
+        let covered = own.map(|it| {
+            let before = if it["target"] == category { 0.0 } else { lost("underload") };
+            covered(it, before, waste, bill)
+        });
+        waste - covered.fold(0.0, f64::max)
     });
     let left: f64 = left.filter(|left| *left > 0.0).sum();
     let is_named = list(&report["uncovered_waste"]).iter().any(|it| {
         it["category"] == category
-            && !list(&it["missing"]).is_empty()
+            && !(list(&it["missing"]).is_empty() && list(&it["risks"]).is_empty())
             && !list(&it["gpus"]).is_empty()
             && (it["usd"].is_null() || cost(&it["usd"]) as f64 >= 0.999 * left)
     });
     let all = list(&report["recommendations"]).iter().filter(on_it);
+    let all = all.filter(|it| it["kind"] != "risk");
     let covered: Vec<&Value> = all.flat_map(|it| list(&it["gpus"])).collect();
     let is_small = left <= 0.05 * bill as f64 + 1.0
         && (category != "idle" || idle_without_price(report, &covered) <= 0.05);
     is_small || is_named
 }
 
-/// The waste that a recommendation is about: time that is certainly free is only that time, what needs a trial is
-/// all of it if it may save a third, and a cause without a number all of it.
-fn covered(it: &Value, waste: f64, bill: f64) -> f64 {
+/// The waste that a recommendation is about, beyond other waste `before` it: time that is certainly free is only that
+/// time, what needs a trial is all of it if it may save a third, and a cause without a number all of it. A risk
+/// returns nothing.
+fn covered(it: &Value, before: f64, waste: f64, bill: f64) -> f64 {
     let [low, high] = ["low", "high"].map(|name| it["saving_fraction"][name].as_f64().unwrap());
-    let is_trial = low == 0.0 && 3.0 * high * bill >= 0.999 * waste;
+    let is_trial = low == 0.0 && 3.0 * high * bill >= 0.999 * (before + waste);
     match it["kind"].as_str().unwrap() {
+        "risk" => 0.0,
         "capacity" if high == 0.0 => 0.0,
-        "saving" | "capacity" if high > 0.0 && !is_trial => high * bill,
+        _ if high > 0.0 && !is_trial => (high * bill - before).max(0.0),
         _ => waste,
     }
 }

@@ -149,9 +149,11 @@ fn check_money(of: &Value, bill: &Value, phases: &Value) {
 /// possible.
 fn check_recommendations(report: &Value) {
     let recommendations = list(&report["recommendations"]);
+    // What could be recommended to anyone.
+    let general = ["spot", "reserved_1y", "reserved_3y", "region", "provider"];
     let rank = |it: &Value| match (it["kind"].as_str().unwrap(), it["target"].as_str().unwrap()) {
         ("risk", _) => 0,
-        ("saving", "rate") if it["lever"] != "smaller_instance" => 4,
+        ("saving", "rate") if general.contains(&it["lever"].as_str().unwrap()) => 4,
         ("saving", _) if it["saving_fraction"]["high"].as_f64().unwrap() > 0.0 => 1,
         ("capacity", _) => 2,
         _ => 3,

@@ -23,11 +23,13 @@ const SDK: [&str; 3] = [
 ];
 
 /// Files of the host that decide about recommendations.
-const HOST: [&str; 4] = [
+const HOST: [&str; 6] = [
     "collector/meter/src/memory_pool.rs",
     "collector/meter/src/savings/waterfall.rs",
     "collector/sidecar/src/policies/result.rs",
-    "collector/sidecar/src/report/policies/uncovered.rs",
+    "collector/sidecar/src/report/policies/uncovered/decisive.rs",
+    "collector/sidecar/src/report/policies/uncovered/left.rs",
+    "collector/sidecar/src/report/policies/uncovered/mod.rs",
 ];
 
 /// Constants that are units.

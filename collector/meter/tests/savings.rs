@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+#[path = "savings/generated.rs"]
+mod generated;
+
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::projection::{HOURS_PER_MONTH, Projection};
 use phasemeter_meter::savings::estimate::Estimate;
@@ -11,7 +14,10 @@ use phasemeter_meter::savings::waterfall::PricedGpu;
 use phasemeter_meter::savings::{Saved, Savings};
 use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
 use proptest::prelude::*;
-use proptest::sample::{select, subsequence};
+
+use crate::generated::{
+    GPUS, OwnedRecommendation, any_gpus, any_recommendations, any_saving, savings,
+};
 
 const STARVATION: Target = Target::Waste(WasteCategory::Starvation);
 const IDLE: Target = Target::Waste(WasteCategory::Idle);
@@ -226,81 +232,6 @@ fn commitment_savings_match_worked_example() {
         assert_eq!(format!("{:.1}", fraction * 100.0), percent);
     }
     assert_eq!(Projection::of(rate("1.31").hourly()).yearly.to_string(), "11475.600000000");
-}
-
-/// A recommendation that owns its GPU IDs.
-#[derive(Clone, Debug)]
-struct OwnedRecommendation {
-    policy: &'static str,
-    code: &'static str,
-    target: Target,
-    saving: Saving,
-    gpus: Vec<String>,
-}
-
-impl OwnedRecommendation {
-    fn borrowed(&self) -> Recommendation<'_> {
-        let Self { policy, code, target, saving, ref gpus } = *self;
-        let moves_work = code == "one";
-        Recommendation { policy, code, target, saving, gpus, is_saving: true, moves_work }
-    }
-}
-
-const GPUS: [&str; 3] = ["a", "b", "c"];
-
-fn any_saving() -> impl Strategy<Value = Saving> {
-    let percent = prop_oneof![2 => 0..=100_u32, 1 => select(vec![0, 50, 100])];
-    prop::array::uniform3(percent).prop_map(|mut percents| {
-        percents.sort_unstable();
-        let [low, expected, high] = percents.map(|percent| fraction(f64::from(percent) / 100.0));
-        Saving { low, expected, high }
-    })
-}
-
-fn any_recommendations() -> impl Strategy<Value = Vec<OwnedRecommendation>> {
-    let policy = select(vec!["x", "y"]);
-    let code = select(vec!["one", "two", "three"]);
-    let target = select(Target::ALL.to_vec());
-    let gpus = subsequence(names(&GPUS), 1..=GPUS.len());
-    let owned = (policy, code, target, any_saving(), gpus).prop_map(
-        |(policy, code, target, saving, gpus)| OwnedRecommendation {
-            policy,
-            code,
-            target,
-            saving,
-            gpus,
-        },
-    );
-    prop::collection::vec(owned, 0..12)
-}
-
-/// Bills from zero to beyond a billion dollars, with any waste.
-fn any_gpus() -> impl Strategy<Value = Vec<PricedGpu<'static>>> {
-    let amount = || prop_oneof![Just(0), 0..1_000_i128, 0..1_i128 << 60];
-    let gpu = (prop::array::uniform4(amount()), 0..=Rate::MAX, any::<bool>());
-    prop::array::uniform3(gpu).prop_map(|gpus| {
-        let gpus = GPUS.into_iter().zip(gpus).map(|(id, (parts, nanos, tensor_measured))| {
-            let [starvation, idle, underload, useful] = parts.map(NanoUsd);
-            let waste = WasteByCategory { starvation, idle, underload };
-            let rate = Rate::new(nanos).unwrap();
-            PricedGpu {
-                id,
-                rate,
-                bill: waste.sum() + useful,
-                lowest_bill: waste.sum(),
-                waste,
-                tensor_measured,
-                committed: false,
-                is_day_observed: !tensor_measured,
-            }
-        });
-        gpus.collect()
-    })
-}
-
-fn savings(gpus: &[PricedGpu<'_>], owned: &[OwnedRecommendation]) -> Option<Savings> {
-    let recommendations: Vec<_> = owned.iter().map(OwnedRecommendation::borrowed).collect();
-    Savings::of(gpus, &recommendations)
 }
 
 fn is_ordered<T: Ord + Copy>(estimate: Estimate<T>) -> bool {

@@ -10,20 +10,19 @@ use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_otlp::encode::{
-    CommandExit, EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost,
-};
+use phasemeter_otlp::encode::{CommandExit, GpuEvent, InterruptionEvent, UnsavedWorkCost};
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::nvml::{Event, Observation, Observed};
 use phasemeter_workload::interruption::{Cloud, Notice};
 #[cfg(feature = "gateway")]
 use phasemeter_workload::mapping::WorkMappings;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::billed_file::BilledFile;
 use super::error::CommandError;
 use super::gpus::ArrivedGpu;
 use super::interruption_log::LiveInterruptions;
+use super::live_event;
 use super::local_zone::LocalZone;
 use super::log_limiter::LogLimiter;
 #[cfg(feature = "gateway")]
@@ -343,7 +342,7 @@ impl<'a> Live<'a> {
             }
             Observed::Event(event) => {
                 self.log_event(gpu, event);
-                if let Some(kind) = kind(event) {
+                if let Some(kind) = live_event::exported(event) {
                     let event = GpuEvent { at: self.clock.now(), kind, body: event.to_string() };
                     self.pipeline.emit_event(gpu, &event)?;
                 }
@@ -355,42 +354,13 @@ impl<'a> Live<'a> {
     fn log_event(&mut self, gpu: usize, event: Event) {
         let permit = self.log_limiter.permit((gpu, event.kind()), Instant::now());
         let Some(suppressed) = permit else { return };
-        let (name, index) = (self.name(gpu), self.gpus.get(gpu).and_then(|gpu| gpu.index));
-        let event_text = match suppressed {
-            0 => event.to_string(),
-            more => format!("{event} ({more} messages of this kind suppressed)"),
-        };
-        match event {
-            // Missing properties are expected on many GPUs.
-            Event::Unsupported(..) => debug!(gpu = index, "{name}: {event_text}"),
-            Event::Supported(_)
-            | Event::Recovered
-            | Event::CallRecovered(_)
-            | Event::PollPeriod(..) => info!(gpu = index, "{name}: {event_text}"),
-            Event::Xid(_) | Event::Lost(_) | Event::Refused(..) | Event::CallHung(_) => {
-                warn!(gpu = index, "{name}: {event_text}");
-            }
-        }
+        let index = self.gpus.get(gpu).and_then(|gpu| gpu.index);
+        live_event::log(event, &self.name(gpu), index, suppressed);
     }
 
     fn name(&self, gpu: usize) -> String {
         let index = self.gpus.get(gpu).and_then(|gpu| gpu.index);
         index.map_or_else(|| "unknown GPU".to_owned(), |index| format!("GPU {index}"))
-    }
-}
-
-/// The events that are exported: those of a GPU, not of polling.
-const fn kind(event: Event) -> Option<EventKind> {
-    match event {
-        Event::Xid(code) => Some(EventKind::Xid(code)),
-        Event::Lost(_) => Some(EventKind::Lost),
-        Event::Recovered => Some(EventKind::Recovered),
-        Event::CallHung(_) => Some(EventKind::CallHung),
-        Event::CallRecovered(_) => Some(EventKind::CallRecovered),
-        Event::Unsupported(..)
-        | Event::Refused(..)
-        | Event::Supported(_)
-        | Event::PollPeriod(..) => None,
     }
 }
 

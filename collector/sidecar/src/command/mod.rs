@@ -36,6 +36,8 @@ mod live;
 #[cfg(feature = "live")]
 mod live_error;
 #[cfg(feature = "live")]
+mod live_event;
+#[cfg(feature = "live")]
 mod live_sink;
 #[cfg_attr(not(feature = "live"), allow(dead_code))]
 mod local_zone;

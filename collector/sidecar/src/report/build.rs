@@ -29,9 +29,6 @@ use super::price_tag::PriceTag;
 use super::prices::{earlier, total_range, unpriced, unpriced_reason};
 use super::value::{Seconds, Usd, Utc};
 
-/// Attributes that name the node of a GPU, in order of preference.
-const NODE: [&str; 2] = ["host.name", "log.file.name"];
-
 impl Report {
     /// Builds the report.
     #[must_use]
@@ -106,7 +103,7 @@ impl Gpu {
             id: gpu.identity.name.clone(),
             uuid: gpu.identity.uuid.clone(),
             index: gpu.identity.index,
-            node: NODE.iter().find_map(|name| gpu.identity.attributes.get(*name)).cloned(),
+            node: gpu.node().cloned(),
             model: gpu.identity.model.clone(),
             start: summary.span.map(|(start, _)| Utc(start)),
             end: summary.span.map(|(_, end)| Utc(end)),

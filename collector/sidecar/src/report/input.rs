@@ -91,7 +91,16 @@ pub struct GpuInput<'a> {
     pub memory_total: Option<Bytes>,
 }
 
+/// Attributes that name the node of a GPU, in order of preference.
+const NODE: [&str; 2] = ["host.name", "log.file.name"];
+
 impl GpuInput<'_> {
+    /// Its host, or the log that it is from if there are several.
+    #[must_use]
+    pub fn node(&self) -> Option<&String> {
+        NODE.iter().find_map(|name| self.identity.attributes.get(*name))
+    }
+
     /// Whether this activity was measured: by counters of the driver, or in a column.
     #[must_use]
     pub fn measures(&self, basis: Basis, column: DeviceColumn) -> bool {

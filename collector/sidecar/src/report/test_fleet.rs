@@ -11,6 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::experiment::Experiment;
 use super::input::{GpuInput, Input, PoliciesInput};
+use super::policies::{Range, Recommendation};
 use crate::alert_rules::AlertRules;
 use crate::policies::PolicyResults;
 use crate::pricing::EarlierPrices;
@@ -97,6 +98,33 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
         delivery: Vec::new(),
         alerts: &NO_ALERTS,
         policies: PoliciesInput { results: &NO_RESULTS, pricers: &[], timed: false },
+    }
+}
+
+/// A recommendation that may save a fifth of the bill of these GPUs.
+pub(super) fn recommendation(
+    target: &'static str,
+    kind: &'static str,
+    gpus: &[&str],
+) -> Recommendation {
+    Recommendation {
+        policy: "test".to_owned(),
+        code: "test".to_owned(),
+        kind,
+        effort: "low",
+        reversible: true,
+        target,
+        lever: "other".to_owned(),
+        title: "Change something".to_owned(),
+        action: "Change it.".to_owned(),
+        rationale: "It helps.".to_owned(),
+        confidence: 1.0,
+        gpus: gpus.iter().map(|&gpu| gpu.to_owned()).collect(),
+        evidence: std::collections::BTreeMap::new(),
+        saving_fraction: Range { low: 0.0, expected: 0.1, high: 0.2 },
+        saving_usd: None,
+        counted: false,
+        remediation: None,
     }
 }
 

@@ -2,16 +2,18 @@
 //!
 //! Must not depend on how policies are evaluated.
 
+mod need;
 mod policy;
 mod range;
 mod recommendation;
 mod savings;
 mod uncovered;
 
+pub(super) use need::Need;
 pub use policy::{Policy, ReportedError};
 pub use range::Range;
+pub(super) use recommendation::Evidence;
 pub use recommendation::Recommendation;
-pub(super) use recommendation::{Evidence, Need};
 pub use savings::{CategorySavings, GpuSavings, Savings, Source, Step};
 pub(super) use uncovered::UncoveredWaste;
 
@@ -51,11 +53,11 @@ impl PolicySection {
         });
         let mut recommendations: Vec<_> = each.collect();
         recommendations.sort_by(Recommendation::order);
-        let doubtful = results.hints().map(|(policy, it)| Need::for_doubtful(policy, it));
-        let needs: Vec<_> = results.needs().map(Need::from).chain(doubtful).collect();
+        let needs = Need::all(results);
         let all: Vec<_> = gpus().collect();
+        let run = &input.experiment.attributes;
         Self {
-            uncovered_waste: uncovered::uncovered(&all, &recommendations, &needs),
+            uncovered_waste: uncovered::uncovered(run, &all, &recommendations, &needs),
             recommendations,
             needs,
             savings: combined.map(|combined| Savings::build(&combined, &recommended)),

@@ -8,15 +8,13 @@ use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::savings::estimate::Estimate;
 use phasemeter_meter::savings::recommendation::Target;
 use phasemeter_meter::savings::waterfall::PricedGpu;
+use phasemeter_rules::lever::Lever;
 use phasemeter_rules::policy::Policy;
 use phasemeter_rules::recommendation;
 use serde::Serialize;
 
 use super::Range;
 use crate::report::Usd;
-
-/// The lever that saves at another rate, but follows from the use of this run.
-const SMALLER_INSTANCE: &str = "smaller_instance";
 
 /// One recommendation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -83,41 +81,6 @@ pub struct Remediation {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// Missing information, without which something cannot be recommended or ruled out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Need {
-    /// A column, attribute or setting.
-    pub missing: String,
-    /// What it would tell.
-    pub reason: String,
-    /// IDs of the GPUs that it is missing for.
-    pub gpus: Vec<String>,
-}
-
-impl From<&recommendation::Need> for Need {
-    fn from(need: &recommendation::Need) -> Self {
-        let recommendation::Need { missing, reason, gpus } = need.clone();
-        Self { missing, reason, gpus }
-    }
-}
-
-impl Need {
-    /// Of a recommendation that its policy is hardly confident of, or expects nothing of.
-    pub(super) fn for_doubtful(policy: &Policy, it: &recommendation::Recommendation) -> Self {
-        let percent = it.confidence.as_f64() * 100.0;
-        let policy = &policy.manifest().name;
-        Self {
-            missing: "evidence".to_owned(),
-            reason: format!(
-                "{policy} is {percent:.0}% confident of \"{}\", which saves {:.0}% at most",
-                it.title,
-                it.saving.high.as_f64() * 100.0
-            ),
-            gpus: it.gpus.clone(),
-        }
-    }
-}
-
 impl Recommendation {
     /// `priced` are the GPUs that have a price.
     pub(super) fn build(
@@ -161,13 +124,14 @@ impl Recommendation {
         }
     }
 
-    /// Risks first, then savings by better use or a smaller instance, then capacity, then diagnoses, which save
-    /// nothing by themselves, then savings by a lower rate, which could be recommended to anyone. Within each, the largest expected saving
-    /// times confidence first, in dollars or else as a fraction; ties by code, then policy.
+    /// Risks first, then savings by better use or on other GPUs, then capacity, then diagnoses, which save nothing by
+    /// themselves, then savings by a lower rate, which could be recommended to anyone. Within each, the largest
+    /// expected saving times confidence first, in dollars or else as a fraction; ties by code, then policy.
     pub(super) fn order(&self, other: &Self) -> Ordering {
+        let moves_work = |it: &Self| it.lever.parse().is_ok_and(Lever::moves_work);
         let rank = |it: &Self| match it.kind {
             "risk" => 0,
-            "saving" if it.target == Target::Rate.name() && it.lever != SMALLER_INSTANCE => 4,
+            "saving" if it.target == Target::Rate.name() && !moves_work(it) => 4,
             "saving" if it.saving_fraction.high > 0.0 => 1,
             "capacity" => 2,
             _ => 3,
@@ -181,5 +145,30 @@ impl Recommendation {
             .then_with(|| fraction(other).total_cmp(&fraction(self)))
             .then_with(|| self.code.cmp(&other.code))
             .then_with(|| self.policy.cmp(&other.policy))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::test_fleet::recommendation;
+
+    #[test]
+    fn lower_rate_comes_last_unless_it_follows_from_the_load() {
+        let of = |code: &str, target, kind, lever: &str| Recommendation {
+            code: code.to_owned(),
+            lever: lever.to_owned(),
+            ..recommendation(target, kind, &["0"])
+        };
+        let mut all = [
+            of("quote", "rate", "saving", "provider"),
+            of("capacity", "idle", "capacity", "mig"),
+            of("smaller", "rate", "saving", "smaller_gpu"),
+            of("risk", "throughput", "risk", "restart"),
+            of("batch", "underload", "saving", "batch"),
+        ];
+        all.sort_by(Recommendation::order);
+        let codes = all.map(|it| it.code);
+        assert_eq!(codes, ["risk", "batch", "smaller", "capacity", "quote"]);
     }
 }

@@ -138,11 +138,13 @@ pub(super) fn tenths(of_hours: f64) -> String {
 
 /// Hours of GPUs in a unit of which there is one or more, if possible: `6.2 GPU-hours`, `4.2 GPU-minutes`.
 pub(super) fn gpu_time(of_hours: f64) -> String {
-    let units = [(1.0, "GPU-hours"), (60.0, "GPU-minutes"), (3_600.0, "GPU-seconds")];
+    let units = [(1.0, "GPU-hour"), (60.0, "GPU-minute"), (3_600.0, "GPU-second")];
     let [.., seconds] = units;
     let (per_hour, unit) =
         units.into_iter().find(|(per, _)| of_hours * per >= 1.0).unwrap_or(seconds);
-    format!("{} {unit}", tenths(of_hours * per_hour))
+    let count = tenths(of_hours * per_hour);
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {unit}{plural}")
 }
 
 /// `13 min 33 s`, `2 h 5 min`, `1,234 h`; tenths of a second below ten seconds.
@@ -343,6 +345,10 @@ mod tests {
         assert_eq!(hours(6.0), "6");
         assert_eq!(hours(0.158_6), "0.159");
         assert_eq!(hours(12_345.67), "12,345.7");
+        let times = [3.0, 1.02, 1.0 / 60.0, 0.5, 0.0].map(gpu_time);
+        let expected =
+            ["3 GPU-hours", "1 GPU-hour", "1 GPU-minute", "30 GPU-minutes", "0 GPU-seconds"];
+        assert_eq!(times, expected);
         assert_eq!(gib(85_520_809_984), "79.6");
         assert_eq!(energy(1_500.0), "0.417 Wh");
         assert_eq!(energy(9_000_000.0), "2.5 kWh");

@@ -161,12 +161,45 @@ fn passage(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match words.last_mut() {
-            // A number keeps its percent.
-            Some(number) if word.starts_with('%') => *number += &format!(" {word}"),
+            // A number keeps its percent, and a GPU its index.
+            Some(before)
+                if word.starts_with('%')
+                    || before.ends_with("GPU")
+                        && word.starts_with(|c: char| c.is_ascii_digit()) =>
+            {
+                *before += &format!(" {word}");
+            }
             _ => words.push(word.to_owned()),
         }
     }
     wrap(&words, " ", WIDTH_OF_FACTS)
+}
+
+/// The first clauses of a text that takes more than `limit` lines, if they are more than half of these; else all of
+/// it.
+pub(super) fn first_clauses(text: &str, limit: usize) -> String {
+    let all = passage(text);
+    let cut = all.get(..limit).filter(|cut| cut.len() < all.len()).map(|cut| cut.join(" "));
+    let clauses = cut.as_deref().and_then(clause);
+    clauses.map_or_else(|| text.to_owned(), |clauses| format!("{clauses}…"))
+}
+
+/// A text up to its last clause, if that is more than half of it: up to a comma, colon or semicolon before a blank,
+/// outside of parentheses.
+fn clause(text: &str) -> Option<&str> {
+    let (mut depth, mut end) = (0_u32, 0);
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            ',' | ':' | ';' if depth == 0 && chars.peek().is_none_or(|(_, next)| *next == ' ') => {
+                end = at;
+            }
+            _ => {}
+        }
+    }
+    text.get(..end).filter(|_| 2 * end > text.len())
 }
 
 /// The number of lines that a passage takes, if it is not limited.
@@ -289,6 +322,27 @@ mod tests {
         assert_eq!(first("short, but not all"), "short, but not all\n");
         let long = "a".repeat(2 * limit);
         assert_eq!(first(&long), format!("{}…\n", "a".repeat(limit - 1)));
+    }
+
+    #[test]
+    fn long_reason_ends_with_whole_clause() {
+        let end = "and an end that does not fit";
+        let both = |text: &str| clause(&format!("{text} {end}")).map(str::to_owned);
+        let text = "The link runs at 4 of 16 lanes (x4, not x16)";
+        assert_eq!(both(&format!("{text},")).as_deref(), Some(text));
+        assert_eq!(clause(&format!("{text}:")), Some(text));
+        assert_eq!(both(text), None, "a comma in parentheses");
+        assert_eq!(both("So, some of"), None, "most of it would be lost");
+        assert_eq!(both("The clock was 1,800 MHz of 1,950 while working"), None);
+        let long = format!("{text}, {}", "and much more than that ".repeat(3));
+        assert_eq!(first_clauses(&long, 1), format!("{text}…"));
+        assert_eq!(first_clauses(&long, 3), long, "all of it fits");
+    }
+
+    #[test]
+    fn gpu_keeps_its_index() {
+        let text = format!("{} GPU 0–3 of 8", "a".repeat(WIDTH_OF_FACTS - 4));
+        assert_eq!(passage(&text)[1], "GPU 0–3 of 8");
     }
 
     #[test]

@@ -151,6 +151,7 @@ fn provenance(price: &PriceTag) -> Vec<String> {
     let estimate = price.estimate.map(|estimate| {
         let rows = format::grouped(estimate.rows as u128);
         match estimate.anywhere {
+            _ if estimate.rows == 1 => "estimate: the only price that matches".to_owned(),
             true => format!("lower median of {rows} prices; narrow it with --provider"),
             false => format!("estimate: lower median of {rows} prices, {}", span(&estimate)),
         }

@@ -102,29 +102,48 @@ fn diagnosis_promises_no_dollars() {
     let mut report = Report::build(&input);
     let nothing = Usd(phasemeter_meter::money::NanoUsd::ZERO);
     report.recommendations.push(Recommendation {
-        policy: "measure".to_owned(),
-        code: "measure.part-load".to_owned(),
-        target: "throughput",
         lever: "measure".to_owned(),
         title: "Profile a few steps".to_owned(),
-        action: "Run a profiler.".to_owned(),
-        rationale: "It is half busy.".to_owned(),
         confidence: 0.5,
-        gpus: vec!["0".to_owned()],
-        evidence: std::collections::BTreeMap::new(),
         saving_fraction: Range { low: 0.0, expected: 0.0, high: 0.0 },
         saving_usd: Some(Range { low: nothing, expected: nothing, high: nothing }),
-        counted: false,
-        kind: "saving",
-        effort: "low",
-        reversible: true,
-        remediation: None,
+        ..recommendation("throughput", "saving", &["0"])
     });
     let short = text(&input, &report, &TextOptions::default());
     assert!(short.contains("\nMeasure      Profile a few steps (50% confident): GPU 0"), "{short}");
     let options = TextOptions { explain: Explain::All, ..TextOptions::default() };
     let full = text(&input, &report, &options);
     assert!(full.contains("saves nothing by itself") && !full.contains("saves $"), "{full}");
+}
+
+/// A title that is too long loses its range, then its last words: never its GPUs.
+#[test]
+fn long_titles_keep_their_gpus() {
+    let gpu = |index| TestGpu::new(index, user_price("3"), &every_second(90, bouncing));
+    let gpus: Vec<TestGpu> = (0..4).map(gpu).collect();
+    let input = input("train.csv", &gpus);
+    let mut report = Report::build(&input);
+    let titled = |title: &str| Recommendation {
+        title: title.to_owned(),
+        ..recommendation("starvation", "saving", &["0", "2"])
+    };
+    // Alternatives: all but the first have one line.
+    let titles = [
+        "First of all".to_owned(),
+        "Short enough".to_owned(),
+        "As long as it fits without a range".to_owned(),
+        "Much too long ".repeat(9).trim_end().to_owned(),
+    ];
+    report.recommendations = titles.iter().map(|title| titled(title)).collect();
+    let text = text(&input, &report, &TextOptions::default());
+    let expected = [
+        "Saves 10.0%  Short enough (0–20%, 100% confident): GPU 0, 2 of 4\n",
+        "Saves 10.0%  As long as it fits without a range (100% confident): GPU 0, 2 of 4\n",
+        "Saves 10.0%  Much too long Much too long Much… (100% confident): GPU 0, 2 of 4\n",
+    ];
+    for line in expected {
+        assert!(text.contains(line), "{line}{text}");
+    }
 }
 
 /// GPUs of several nodes have the name of their node and the index on it, also where they are listed.

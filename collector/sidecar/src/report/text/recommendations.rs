@@ -11,7 +11,7 @@ use crate::report::value::Usd;
 
 use super::format::{self, Dollars};
 use super::gpus::{by_name, has_many, which};
-use super::layout::{Page, Style, WIDTH, WIDTH_OF_FACTS, lines};
+use super::layout::{Page, Style, WIDTH, WIDTH_OF_FACTS, first_clauses, lines};
 
 /// How much of a page recommendations take.
 struct Limits {
@@ -23,7 +23,8 @@ struct Limits {
     brief: usize,
 }
 
-/// Lines that an action may take at least, whatever the limit.
+/// Lines that a title may take, and an action at least, whatever the limit.
+const LINES_OF_TITLE: usize = 2;
 const ACTION: usize = 2;
 
 const LIMITS: Limits = Limits { full: 3, lines: 4, brief: 3 };
@@ -42,7 +43,8 @@ pub(super) fn write(page: &mut Page, report: &Report) {
             short(page, &report.gpus, it, limits.lines);
             full += 1;
         } else if brief < limits.brief {
-            page.passage(&amount(&report.gpus, it), Style::Plain, &title(&report.gpus, it), 1);
+            let title = title(&report.gpus, it, 1);
+            page.passage(&amount(&report.gpus, it), Style::Plain, &title, 1);
             brief += 1;
         } else {
             more += 1;
@@ -61,16 +63,19 @@ fn is_alternative(it: &Recommendation, other: &Recommendation) -> bool {
 /// Title, first sentence of the reason, first sentence of the action. The action is whole: the reason gets the lines
 /// that are left of `limit`.
 fn short(page: &mut Page, gpus: &[Gpu], it: &Recommendation, limit: usize) {
-    let title = page.passage(&amount(gpus, it), Style::Bold, &title(gpus, it), 2);
+    let title = title(gpus, it, LINES_OF_TITLE);
+    let title = page.passage(&amount(gpus, it), Style::Bold, &title, LINES_OF_TITLE);
     let why = by_name(gpus, first_sentence(&it.rationale));
     let action = by_name(gpus, first_sentence(&it.action));
     let left = limit.saturating_sub(title);
-    let why = page.passage("", Style::Plain, &why, left.saturating_sub(lines(&action).max(1)));
+    let for_why = left.saturating_sub(lines(&action).max(1));
+    let why = page.passage("", Style::Plain, &first_clauses(&why, for_why), for_why);
     page.passage("", Style::Plain, &action, left.saturating_sub(why).max(ACTION));
 }
 
-/// `Use more loader workers ($0–$21.48, 80% confident): GPU 0–1 of 8`.
-fn title(gpus: &[Gpu], it: &Recommendation) -> String {
+/// `Use more loader workers ($0–$21.48, 80% confident): GPU 0–1 of 8`, in at most `limit` lines if possible: first
+/// without its range, which is beside the amount that is expected, then without the last words of the title.
+fn title(gpus: &[Gpu], it: &Recommendation, limit: usize) -> String {
     let confidence = format!("{:.0}% confident", it.confidence * 100.0);
     let range = match (it.kind, it.saving_usd) {
         ("risk", _) => None,
@@ -79,8 +84,20 @@ fn title(gpus: &[Gpu], it: &Recommendation) -> String {
         ("saving", None) => Some(percents(it.saving_fraction)),
         _ => Some(freed(gpus, it)),
     };
-    let doubt: Vec<String> = range.into_iter().chain([confidence]).collect();
-    format!("{} ({}): {}", it.title, doubt.join(", "), which(gpus, &it.gpus))
+    let which = which(gpus, &it.gpus);
+    let fits = |text: &str| lines(text) <= limit;
+    let with_range = range.map(|range| format!("{} ({range}, {confidence}): {which}", it.title));
+    if let Some(title) = with_range.filter(|title| fits(title)) {
+        return title;
+    }
+    let mut title = it.title.clone();
+    loop {
+        let text = format!("{title} ({confidence}): {which}");
+        match title.trim_end_matches('…').rsplit_once(' ') {
+            Some((shorter, _)) if !fits(&text) => title = format!("{shorter}…"),
+            _ => return text,
+        }
+    }
 }
 
 fn dollars(

@@ -38,11 +38,11 @@ fn sentences(savings: &Savings) -> Vec<Vec<String>> {
         format!("{expected} ({low}–{high})")
     };
     let share = format::percent(savings.total_fraction.expected);
-    let all =
-        format!("{}, {share} of this bill, alternatives counted once", amounts(savings.total_usd));
+    let all = format!("{}, {share} of this bill", amounts(savings.total_usd));
     let monthly = savings.monthly_usd;
-    let monthly = monthly.map(|usd| format!("{} per month ({MONTHLY_BASIS})", amounts(usd)));
-    [Some(all), monthly].into_iter().flatten().map(|it| vec![it]).collect()
+    let monthly = monthly.map(|usd| vec![format!("{} per month ({MONTHLY_BASIS})", amounts(usd))]);
+    let all = vec![all, "alternatives counted once".to_owned()];
+    [Some(all), monthly].into_iter().flatten().collect()
 }
 
 /// One row per waste category, their subtotal, throughput and rate, the total, and the total per month.

@@ -1,0 +1,41 @@
+//! Events of a GPU in a live run: which are exported, and how they are logged.
+//!
+//! Must not depend on how often an event is logged.
+
+use phasemeter_otlp::encode::EventKind;
+use phasemeter_sources::nvml::Event;
+use tracing::{debug, info, warn};
+
+/// The events that are exported: those of a GPU, not of polling.
+pub(super) const fn exported(event: Event) -> Option<EventKind> {
+    match event {
+        Event::Xid(code) => Some(EventKind::Xid(code)),
+        Event::Lost(_) => Some(EventKind::Lost),
+        Event::Recovered => Some(EventKind::Recovered),
+        Event::CallHung(_) => Some(EventKind::CallHung),
+        Event::CallRecovered(_) => Some(EventKind::CallRecovered),
+        Event::Unsupported(..)
+        | Event::Refused(..)
+        | Event::Supported(_)
+        | Event::PollPeriod(..) => None,
+    }
+}
+
+/// Logs an event of a GPU. `suppressed`: messages of its kind that were not logged before it.
+pub(super) fn log(event: Event, name: &str, index: Option<u32>, suppressed: u64) {
+    let event_text = match suppressed {
+        0 => event.to_string(),
+        more => format!("{event} ({more} messages of this kind suppressed)"),
+    };
+    match event {
+        // Missing properties are expected on many GPUs.
+        Event::Unsupported(..) => debug!(gpu = index, "{name}: {event_text}"),
+        Event::Supported(_)
+        | Event::Recovered
+        | Event::CallRecovered(_)
+        | Event::PollPeriod(..) => info!(gpu = index, "{name}: {event_text}"),
+        Event::Xid(_) | Event::Lost(_) | Event::Refused(..) | Event::CallHung(_) => {
+            warn!(gpu = index, "{name}: {event_text}");
+        }
+    }
+}
