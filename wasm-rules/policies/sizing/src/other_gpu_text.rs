@@ -41,24 +41,21 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         Reason::Smaller { .. } => {
             ("sizing.smaller", "smaller_gpu", Target::Underload, "Use a smaller GPU")
         }
-        Reason::Session => (
-            "sizing.smaller-session",
-            "smaller_gpu",
-            Target::Rate,
-            "Use a smaller GPU for this session",
-        ),
+        Reason::Session => {
+            ("sizing.smaller-session", "smaller_gpu", Target::Rate, "Use a smaller GPU")
+        }
         Reason::FewSms { .. } => {
             ("sizing.smaller", "smaller_gpu", Target::Rate, "Use a smaller GPU")
         }
         Reason::MoreMemory => {
-            ("sizing.larger", "larger_gpu", Target::Underload, "Use a GPU with more memory")
+            ("sizing.larger", "larger_gpu", Target::Underload, "A GPU with more memory")
         }
         Reason::Newer => ("sizing.newer", "larger_gpu", Target::Rate, "Use a newer GPU"),
         Reason::Bandwidth { .. } => (
             "sizing.bandwidth-price",
             "larger_gpu",
             Target::Throughput,
-            "Use a GPU with more bandwidth per dollar",
+            "A GPU with more bandwidth",
         ),
         Reason::Measured { .. } if then < now => {
             ("sizing.measured", "smaller_gpu", Target::Throughput, "Use a smaller GPU")
@@ -142,7 +139,16 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
     ]);
     values.extend(gpu.memory_share().map(|it| Evidence::new("memory.peak_share", it, "1")));
     Some(Recommendation {
-        title: title.to_owned(),
+        title: [
+            title,
+            ": ",
+            offer.model.strip_prefix("NVIDIA ").unwrap_or(&offer.model),
+            " at ",
+            &usd(then),
+            ", now ",
+            &usd(now),
+        ]
+        .concat(),
         action: format!(
             "Try {} with the same work, and compare dollars per unit of it{}. Check the CPUs and the memory \
              of its host.{}",
