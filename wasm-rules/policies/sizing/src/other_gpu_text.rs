@@ -118,7 +118,7 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         ),
         Reason::Bandwidth { ratio: times } => format!(
             "{gpus} uses {} of its memory bandwidth, which most likely limits it. {there}It has {} times the bandwidth \
-             for {} times the price, and saves money from {} times the work per hour.",
+             for {} times the price, and pays from {} times the work per hour.",
             percent(mean(|it| it.gpu.sensors.dram_activity.unwrap_or(0.0))),
             decimal(times, 1),
             decimal(ratio, 2),
