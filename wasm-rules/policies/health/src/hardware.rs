@@ -3,7 +3,7 @@
 //! Must not depend on what a job computes.
 
 use phasemeter_policy::format::{count, decimal, duration, percent, subject};
-use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, evidence, groups};
+use phasemeter_policy::{Gpu, Recommendation, Remediation, Target, Window, evidence, groups};
 use phasemeter_specs::{hardware_xids, is_unlinked, memory_errors, narrow_link, nvlink};
 
 use crate::cost::{Owner, so_far, so_far_and_further};
@@ -91,11 +91,13 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
         "Save the state of the job, drain the node, reset the GPU, and run dcgmi diag -r 3.",
         "Have it replaced if errors return.",
     );
-    if !crashes.is_empty() {
+    let has_crashed = !crashes.is_empty();
+    if has_crashed {
         action += " Requeue jobs automatically (sbatch --requeue, restartPolicy: OnFailure), so that none waits \
                    for a person.";
     }
     Some(Recommendation {
+        target: if has_crashed { Target::Idle } else { Target::Throughput },
         evidence: evidence([
             ("memory.errors", memory.unwrap_or(0.0), "{error}"),
             ("xids", f64::from(xids), "{error}"),
@@ -115,7 +117,7 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
 /// GPUs whose PCIe links are narrow.
 pub(crate) fn narrow(window: &Window) -> Vec<Recommendation> {
     let narrow = window.gpus.iter().filter_map(|gpu| Some((narrow_link(gpu, window)?, gpu)));
-    let groups = groups(narrow, |a, b| a.0 == b.0);
+    let groups = groups(narrow, |a, b| a.0 == b.0 && a.1.is_bouncing() == b.1.is_bouncing());
     groups.iter().filter_map(|group| repair(group)).collect()
 }
 
@@ -138,6 +140,8 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
         " lanes, so data arrives at that fraction of the speed.",
     ];
     Some(Recommendation {
+        // What it waits for.
+        target: if first.is_bouncing() { Target::Starvation } else { Target::Underload },
         evidence: evidence([("lanes", *lanes, "{lane}"), ("lanes.max", *most, "{lane}")]),
         ..risk(
             "health.pcie",
@@ -209,6 +213,7 @@ mod tests {
         let one = &faulty(&window(vec![gpu.clone()]))[0];
         assert!(one.rationale.contains("free for 2 h in 2 pauses"), "{}", one.rationale);
         assert!(one.action.contains("Requeue"), "{}", one.action);
+        assert_eq!(one.target, Target::Idle);
         gpu.activity.pauses = pauses(7_200.0);
         let one = &faulty(&window(vec![gpu]))[0];
         assert!(!one.rationale.contains("crashes"), "its process waited: {}", one.rationale);

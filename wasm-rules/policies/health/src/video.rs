@@ -1,7 +1,7 @@
 //! Video engines that limit a job. Utilization does not cover them. Must not depend on other risks.
 
 use phasemeter_policy::format::percent;
-use phasemeter_policy::{Gpu, Recommendation, Window, evidence, groups};
+use phasemeter_policy::{Gpu, Recommendation, Target, Window, evidence, groups};
 
 use crate::{SURE, risk};
 
@@ -34,6 +34,7 @@ fn full(gpu: &Gpu) -> Option<Full> {
 fn warn(group: &[(&Gpu, Full)]) -> Option<Recommendation> {
     let (first, engine) = group.first()?;
     let level = first.accounts.observed().level();
+    let is_idle = first.lost_idle() > first.lost_underload();
     let rationale = [
         "The video ",
         engine.name,
@@ -59,6 +60,8 @@ fn warn(group: &[(&Gpu, Full)]) -> Option<Recommendation> {
         )
     };
     Some(Recommendation {
+        // Where most of what utilization calls waste is.
+        target: if is_idle { Target::Idle } else { Target::Underload },
         evidence: evidence([("engine.use", engine.use_, "1"), ("utilization", level, "1")]),
         reversible: true,
         ..risk(

@@ -155,13 +155,19 @@ pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
         "sm.activity",
         "utilization is never reported in MIG mode: dcgmi dmon -e 1001,1002, or phasemeter run on Hopper and later, \
          record the activity of each part; until then what the time was spent on is unknown",
-        &|gpu| lacks_values(gpu) && (is_divided(gpu) || may_be_divided(gpu)),
+        &|gpu| lacks_values(gpu) && is_divided(gpu),
     );
     let utilization = of(
         "utilization.gpu",
-        "what time without a value of utilization was spent on is unknown: nvidia-smi \
-         --query-gpu=utilization.gpu records it, except in MIG mode",
-        &|gpu| lacks_values(gpu) && !is_divided(gpu),
+        "what time without a value of utilization was spent on is unknown: nvidia-smi --query-gpu=utilization.gpu \
+         records it",
+        &|gpu| lacks_values(gpu) && !is_divided(gpu) && !may_be_divided(gpu),
+    );
+    let either = of(
+        "utilization.gpu",
+        "what time without a value of utilization was spent on is unknown: nvidia-smi --query-gpu=utilization.gpu \
+         records it, or, if the GPU is in MIG mode, dcgmi dmon -e 1001,1002 the activity of each part",
+        &|gpu| lacks_values(gpu) && !is_divided(gpu) && may_be_divided(gpu),
     );
     let short = of(
         "duration",
@@ -184,7 +190,7 @@ pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
     let rules = RULES.iter().filter_map(|(missing, reason, lacks)| {
         of(missing, reason, &|gpu| observed(gpu) > 0.0 && lacks(gpu, window))
     });
-    let unobserved = readings.into_iter().chain(activity).chain(utilization);
+    let unobserved = readings.into_iter().chain(activity).chain(utilization).chain(either);
     unobserved.chain(short).chain(others).chain(rules).collect()
 }
 
@@ -275,7 +281,7 @@ mod tests {
         let h100 = "NVIDIA H100 80GB HBM3";
         let divided = unobserved(&[("phasemeter.gpu.mig.profiles", "1g.10gb")], h100);
         assert_eq!(divided, ["sm.activity"]);
-        assert_eq!(unobserved(&[], h100), ["sm.activity", "utilization.gpu"], "it may be");
+        assert_eq!(unobserved(&[], h100), ["utilization.gpu"], "it may be");
         assert_eq!(unobserved(&[], "NVIDIA L40S"), ["utilization.gpu"], "it has no MIG");
     }
 

@@ -8,8 +8,7 @@ use phasemeter_specs::{hangs, has_defect, is_behind, is_slowed};
 
 use crate::Settings;
 use crate::load::{
-    HUNG_POWER, has_pool, is_full, is_idle_batch, is_part_load, is_steady_part_load,
-    is_undersampled, power_share,
+    HUNG_POWER, has_pool, is_full, is_part_load, is_steady_part_load, is_undersampled, power_share,
 };
 
 /// Confidence in a profile of a full GPU at low power, and of one at part load. Assumptions.
@@ -41,7 +40,8 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
     });
     let unclear = of(&|gpu| match gpu.workload {
         Workload::Unknown => gpu.is_bouncing() || is_steady_part_load(gpu),
-        Workload::Batch => is_steady_part_load(gpu) || is_idle_batch(gpu),
+        // If it hardly uses the SMs, its video engines come first: a need.
+        Workload::Batch => is_steady_part_load(gpu),
         // Others advise on larger batches if the memory in use is known.
         Workload::Training => {
             is_undersampled(gpu, window) || (is_part_load(gpu) && has_pool(gpu, window))
@@ -89,7 +89,7 @@ fn at_part_load(gpus: &[&Gpu]) -> Option<Recommendation> {
     let dollars = if lost == 0 {
         String::new()
     } else {
-        [&*usd(lost), " of ", &usd(bill), " was wasted, "].concat()
+        [&*usd(lost), " of ", &usd(bill), " was wasted, and "].concat()
     };
     let outcomes = match first.workload {
         Workload::Training => {
@@ -107,7 +107,7 @@ fn at_part_load(gpus: &[&Gpu]) -> Option<Recommendation> {
         &percent(level),
         " busy: ",
         &dollars,
-        "and what it waits for is not visible here.",
+        "what it waits for is not visible here.",
         outcomes,
     ];
     let target = if first.is_bouncing() { Target::Starvation } else { Target::Underload };

@@ -38,6 +38,10 @@ const SURE_UNKNOWN_HOURS: f64 = 0.3;
 /// depends on how often a job saves its state.
 const REWORK: [f64; 3] = [0.15, 0.05, 0.0];
 
+/// What is added if GPUs can be paid for in several ways.
+const ALTERNATIVES: &str =
+    " Spot capacity, commitments, regions and providers are alternatives: one of them counts.";
+
 /// Maximum idle share of the time for a commitment.
 const MAX_IDLE: f64 = 0.5;
 
@@ -75,6 +79,7 @@ impl Recommender for Rate {
         let (mut found, mut needs) = (Vec::new(), Vec::new());
         for group in groups(priced, similar) {
             let offers: Vec<_> = offers(&group, window).collect();
+            let first = found.len();
             if settings.interruptible || group.iter().all(|priced| priced.gpu.interruptible) {
                 match spot(&group, &offers) {
                     Some(spot) => found.push(spot),
@@ -89,6 +94,9 @@ impl Recommender for Rate {
             found.extend(commitments(&group, &offers, settings));
             found.extend(place::region(&group, &offers, settings));
             found.extend(place::provider(&group, &offers, settings));
+            if let [_, _, ..] = &found[first..] {
+                found[first..].iter_mut().for_each(|one| one.rationale += ALTERNATIVES);
+            }
         }
         Response { recommendations: found, needs }
     }
@@ -368,6 +376,20 @@ mod tests {
             assert!(response.recommendations.is_empty());
             assert_eq!(response.needs[0].missing, "spot_price");
         }
+    }
+
+    #[test]
+    fn several_rates_are_called_alternatives() {
+        let here = |nano_usd| at("gcp", "us-central1", "a2-ultragpu-1g", nano_usd);
+        let spot = || offer(A100, Plan::Spot, here(2_759_546_000));
+        let other = offer(A100, Plan::OnDemand, at("aws", "us-east-1", "p4de", 4_000_000_000));
+        let found = |offers: &[Offer]| {
+            recommendations(&Settings::default(), interruptible(here(5_068_798_000)), offers)
+        };
+        let both = found(&[spot(), other]);
+        assert_eq!(levers(&both), ["spot", "provider"]);
+        assert!(both.iter().all(|one| one.rationale.ends_with(ALTERNATIVES)));
+        assert!(!found(&[spot()])[0].rationale.contains("alternatives"));
     }
 
     fn v100(seconds: usize) -> Gpu {

@@ -38,6 +38,10 @@ const PRODUCTIVE: f64 = 0.7;
 /// Utilization from which it is compute-bound and nothing is left.
 const COMPUTE_BOUND: f64 = 0.9;
 
+/// Measured activity of the SMs below which a busy GPU has more than the headroom that its utilization shows. An
+/// assumption, as in `kernels`.
+const IDLE_SMS: f64 = 0.4;
+
 /// Memory use above which the batch cannot grow.
 const MEMORY_FULL: f64 = 0.85;
 
@@ -124,6 +128,10 @@ fn raise_load(gpu: &Gpu, memory: Memory) -> Option<Finding<'_>> {
     }
     let confidence = gpu.confidence();
     if level >= PRODUCTIVE {
+        // If most SMs are idle, kernels are too small, or the GPU is too large.
+        if gpu.sensors.sm_activity.is_some_and(|activity| activity < IDLE_SMS) {
+            return None;
+        }
         let saving = Saving::from_target_load(lost, level, COMPUTE_BOUND).uncertain();
         let confidence = SURE_OVERLAP * confidence;
         return Some(Finding { gpu, action: Action::Overlap, level, saving, confidence });

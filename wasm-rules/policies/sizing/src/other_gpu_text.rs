@@ -41,24 +41,21 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         Reason::Smaller { .. } => {
             ("sizing.smaller", "smaller_gpu", Target::Underload, "Use a smaller GPU")
         }
-        Reason::Session => (
-            "sizing.smaller-session",
-            "smaller_gpu",
-            Target::Rate,
-            "Use a smaller GPU for this session",
-        ),
+        Reason::Session => {
+            ("sizing.smaller-session", "smaller_gpu", Target::Rate, "Use a smaller GPU")
+        }
         Reason::FewSms { .. } => {
             ("sizing.smaller", "smaller_gpu", Target::Rate, "Use a smaller GPU")
         }
         Reason::MoreMemory => {
-            ("sizing.larger", "larger_gpu", Target::Underload, "Use a GPU with more memory")
+            ("sizing.larger", "larger_gpu", Target::Underload, "A GPU with more memory")
         }
         Reason::Newer => ("sizing.newer", "larger_gpu", Target::Rate, "Use a newer GPU"),
         Reason::Bandwidth { .. } => (
             "sizing.bandwidth-price",
             "larger_gpu",
             Target::Throughput,
-            "Use a GPU with more bandwidth per dollar",
+            "A GPU with more bandwidth",
         ),
         Reason::Measured { .. } if then < now => {
             ("sizing.measured", "smaller_gpu", Target::Throughput, "Use a smaller GPU")
@@ -121,7 +118,7 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         ),
         Reason::Bandwidth { ratio: times } => format!(
             "{gpus} uses {} of its memory bandwidth, which most likely limits it. {there}It has {} times the bandwidth \
-             for {} times the price, and saves money from {} times the work per hour.",
+             for {} times the price, and pays from {} times the work per hour.",
             percent(mean(|it| it.gpu.sensors.dram_activity.unwrap_or(0.0))),
             decimal(times, 1),
             decimal(ratio, 2),
@@ -142,7 +139,16 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
     ]);
     values.extend(gpu.memory_share().map(|it| Evidence::new("memory.peak_share", it, "1")));
     Some(Recommendation {
-        title: title.to_owned(),
+        title: [
+            title,
+            ": ",
+            offer.model.strip_prefix("NVIDIA ").unwrap_or(&offer.model),
+            " at ",
+            &usd(then),
+            ", now ",
+            &usd(now),
+        ]
+        .concat(),
         action: format!(
             "Try {} with the same work, and compare dollars per unit of it{}. Check the CPUs and the memory \
              of its host.{}",
