@@ -73,7 +73,7 @@ impl Recommender for Sizing {
         let needs = other_gpu_price::needs(&observed, &units, window, settings);
         add(Response { recommendations: Vec::new(), needs });
         add(hosts.into());
-        // More requests for each replica are no matter while there are too many replicas.
+        // No replica needs more requests while there are too many replicas.
         let fewer = services::fewer(&observed, &units, window, settings);
         let has_fewer =
             |gpu: &Gpu| observed.iter().any(|other| other.is_alike(gpu) && names(&fewer, other));

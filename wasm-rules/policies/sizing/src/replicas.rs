@@ -86,22 +86,17 @@ impl<'a> Replicas<'a> {
 
     /// Books shares of the bill of all on as many as are given back: those that lose most, and those that lose
     /// about as much, each no more than its waste. The target is the category with more waste.
-    pub(crate) fn booked(
-        &self,
-        returned: usize,
-        idle: fn(&Gpu) -> f64,
-        shares: [f64; 3],
-    ) -> Booked<'a> {
+    pub(crate) fn booked(&self, returned: usize, shares: [f64; 3]) -> Booked<'a> {
         let all = |lost: fn(&Gpu) -> f64| self.gpus.iter().map(|gpu| lost(gpu)).sum::<f64>();
-        let is_idle = all(idle) > all(Gpu::lost_underload);
-        let lost = if is_idle { idle } else { Gpu::lost_underload };
+        let is_idle = all(lost_idle) > all(Gpu::lost_underload);
+        let lost = if is_idle { lost_idle } else { Gpu::lost_underload };
         let mut losses: Vec<_> = self.gpus.iter().map(|gpu| lost(gpu)).collect();
         losses.sort_unstable_by(|a, b| b.total_cmp(a));
         let least = losses.get(returned.saturating_sub(1)).map_or(0.0, |lost| lost - SIMILAR);
         let gpus: Vec<_> = self.gpus.iter().copied().filter(|gpu| lost(gpu) >= least).collect();
         let each = self.count() as f64 / gpus.len().max(1) as f64;
         let saving = |gpu: &Gpu| {
-            let most = idle(gpu) + gpu.lost_underload();
+            let most = lost_idle(gpu) + gpu.lost_underload();
             Saving::part(1.0, shares.map(|share| (share * each).min(most)))
         };
         let saving = Saving::combined(gpus.iter().map(|gpu| (*gpu, saving(gpu))));
@@ -112,4 +107,10 @@ impl<'a> Replicas<'a> {
 /// The load of these together, in GPUs, at the 95th percentile of each.
 pub(crate) fn load_of(gpus: &[&Gpu]) -> f64 {
     gpus.iter().map(|gpu| percentile(&gpu.utilization, 95).unwrap_or(1.0)).sum()
+}
+
+/// Share of the bill that is lost to idle time, without the hours in which nothing runs.
+fn lost_idle(gpu: &Gpu) -> f64 {
+    let quiet = gpu.activity.hours_seconds / gpu.accounts.observed().seconds.max(1.0);
+    f64::max(gpu.lost_idle() - quiet, 0.0)
 }

@@ -28,8 +28,8 @@ const SURE_FREED: f64 = 0.6;
 /// Utilization that a replica has at most, if its service accepts the most.
 const MAX_TARGET: f64 = 0.8;
 
-/// Time without work from which the instances themselves are stopped.
-const MAX_QUIET: f64 = 0.5;
+/// Share of the time without work from which a replica is a standby. An assumption.
+const STANDBY: f64 = 0.9;
 
 /// Observed time that shows how the load follows the day, in seconds.
 const DAY: f64 = 86_400.0;
@@ -51,7 +51,7 @@ pub(crate) fn fewer(
     let applies = |gpu: &Gpu| {
         gpu.accounts.observed().seconds >= settings.min_size_seconds
             && gpu.lost_underload() + gpu.lost_idle() >= settings.min_lost
-            && gpu.quiet_share() < MAX_QUIET
+            && gpu.quiet_share() < STANDBY
     };
     let serving = units.iter().flat_map(|unit| {
         let is_returned = unit.is_returnable() && unit.gpus.len() == 1;
@@ -69,8 +69,8 @@ pub(crate) fn fewer(
         // At most twice the load on each, and one to spare.
         let needed = replicas.needed(replicas.total, settings.serving_target, 1);
         let kept = (needed + 1).clamp(now.div_ceil(2), now);
-        found.extend((kept < now).then(|| remove(&replicas, kept, is_returned)));
-        let share = (now - kept) as f64 / now as f64;
+        let share = replicas.saved_by_hour(|_| kept);
+        found.extend((share > 0.0).then(|| remove(&replicas, kept, share, is_returned)));
         found.extend(is_returned.then(|| follow(&replicas, share, settings)).flatten());
     }
     found
@@ -83,13 +83,12 @@ fn servers<'a>(unit: &Unit<'a>, applies: impl Fn(&Gpu) -> bool) -> Vec<&'a Gpu> 
     if gpus.len() > 1 && !are_independent(&gpus) { Vec::new() } else { gpus }
 }
 
-fn remove(replicas: &Replicas<'_>, kept: usize, is_returned: bool) -> Recommendation {
+fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -> Recommendation {
     let (now, total) = (replicas.count(), replicas.total);
     let returned = now - kept;
-    let share = returned as f64 / now as f64;
     let used = if is_returned { [1.0; 3] } else { USED };
     let parts = std::array::from_fn(|at| share * RETURNED[at] * used[at]);
-    let booked = replicas.booked(returned, Gpu::lost_idle, parts);
+    let booked = replicas.booked(returned, parts);
     let (few, number) = (booked.gpus.len(), count(kept, "replica"));
     let (how, carried) = if few < now {
         let theirs = percent(load_of(&booked.gpus));
@@ -150,7 +149,7 @@ fn follow(replicas: &Replicas<'_>, constant: f64, settings: &Settings) -> Option
     let hours = replicas.loads().filter(|load| kept(*load) == fewest);
     let share = hours.count() as f64 / replicas.loads().count().max(1) as f64;
     let high = replicas.saved_by_hour(|load| replicas.needed(load, MAX_TARGET, 1));
-    let booked = replicas.booked(now - fewest, lost_while_working, [0.0, expected, high]);
+    let booked = replicas.booked(now - fewest, [0.0, expected, high]);
     let (verb, doubt) = if fewest == 1 {
         ("carries", ": one has no spare, and a start takes minutes")
     } else {
@@ -182,12 +181,6 @@ fn follow(replicas: &Replicas<'_>, constant: f64, settings: &Settings) -> Option
     })
 }
 
-/// Share of the bill that is lost to idle time, without the hours in which nothing runs.
-fn lost_while_working(gpu: &Gpu) -> f64 {
-    let quiet = gpu.activity.hours_seconds / gpu.accounts.observed().seconds.max(1.0);
-    f64::max(gpu.lost_idle() - quiet, 0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{gpu, price, steady, window};
@@ -197,6 +190,7 @@ mod tests {
     use super::*;
 
     const HOUR: usize = 3_600;
+    const NIGHT: f64 = 11.0 / 24.0;
 
     fn serving(gpu: Gpu) -> Gpu {
         Gpu { workload: Workload::Serving, ..gpu }
@@ -214,10 +208,10 @@ mod tests {
         fewer(&observed, &units(&window), &window, &Settings::default())
     }
 
-    /// Two days of a load from 8:00 to 20:00, and another one at night.
+    /// Two days of a load from 7:00 to 20:00, and another one in the eleven hours of each night.
     fn by_day(day: f64, night: f64) -> Gpu {
         alone(gpu(PatternKind::Mixed, 48 * HOUR, move |second| {
-            if (8..20).contains(&(second / HOUR % 24)) { day } else { night }
+            if (7..20).contains(&(second / HOUR % 24)) { day } else { night }
         }))
     }
 
@@ -273,8 +267,8 @@ mod tests {
     fn replicas_follow_a_load_that_follows_the_day() {
         let all = found(vec![by_day(0.55, 0.05); 4]);
         let follow = all.iter().find(|one| one.lever == "autoscale").unwrap();
-        // Two of four replicas for half of the time.
-        assert!((follow.saving.expected - 0.25).abs() < 0.02, "{:?}", follow.saving);
+        // Two of four replicas, at night.
+        assert!((follow.saving.expected - NIGHT / 2.0).abs() < 0.02, "{:?}", follow.saving);
         assert_eq!(follow.saving.low, 0.0);
         assert!(follow.action.contains("between 2 and 4 replicas"), "{}", follow.action);
         // At night no replica carries more than the 40% of the busiest hour, though two would carry it at 60%.
@@ -297,14 +291,19 @@ mod tests {
 
     #[test]
     fn hours_in_which_a_replica_does_nothing_are_left_to_lifecycle() {
-        let all = |night| {
-            let always = vec![by_day(0.75, 0.3); 2];
-            [always, vec![by_day(0.75, night); 2]].concat()
+        let of = |always: [f64; 2], others: [f64; 2]| {
+            let two = |[day, night]: [f64; 2]| vec![by_day(day, night); 2];
+            [two(always), two(others)].concat()
         };
-        assert!(found(all(0.0)).is_empty(), "its instances are stopped");
-        let follow = &found([vec![by_day(0.75, 0.05); 4], vec![by_day(0.75, 0.0); 2]].concat())[0];
-        // Two of six replicas for half of the time, at night.
+        assert!(found(of([0.75, 0.32], [0.75, 0.0])).is_empty(), "its instances are stopped");
+        let six = [of([0.75, 0.05], [0.75, 0.05]), vec![by_day(0.75, 0.0); 2]].concat();
+        let follow = &found(six)[0];
+        // Two of the four that work at night.
         assert_eq!((follow.lever.as_str(), follow.gpus.len()), ("autoscale", 4));
-        assert!((follow.saving.expected - 0.25).abs() < 0.02, "{:?}", follow.saving);
+        assert!((follow.saving.expected - NIGHT * 2.0 / 4.0).abs() < 0.02, "{:?}", follow.saving);
+        let one = &found(of([0.28, 0.28], [0.28, 0.0]))[0];
+        // One of four, by day: half of each of those that lose most.
+        assert_eq!((one.lever.as_str(), one.gpus.len()), ("replicas", 2));
+        assert!((one.saving.high - (1.0 - NIGHT) / 2.0).abs() < 0.02, "{:?}", one.saving);
     }
 }
