@@ -37,11 +37,12 @@ enum Subject {
 }
 
 /// In the order of the report.
-const SUBJECTS: [(&str, Subject); 12] = [
+const SUBJECTS: [(&str, Subject); 13] = [
     ("name", Subject::Readings),
     ("readings", Subject::Readings),
     ("utilization.gpu", Subject::Readings),
     ("power.draw", Subject::Readings),
+    ("duration", Subject::Context),
     ("interval", Subject::Context),
     ("memory.used", Subject::Context),
     (WORKLOAD, Subject::Context),

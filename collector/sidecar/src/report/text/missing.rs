@@ -97,7 +97,7 @@ fn explained(missing: &str) -> &str {
         "k8s.pod.name" => "the pod of each GPU (k8s.pod.name)",
         "memory.used" => "memory in use (memory.used)",
         "memory_in_use" => "memory in use inside of the constant block",
-        WORKLOAD => "the kind of workload (training, serving, interactive or batch)",
+        WORKLOAD => "the kind of workload (phasemeter.workload)",
         "profile" => "a profile (nsys profile -d 30 COMMAND)",
         "queued_jobs" => "jobs that wait for a GPU (squeue, or pending pods)",
         "requests" => "requests per second and latency",
