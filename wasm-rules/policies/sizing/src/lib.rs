@@ -14,6 +14,7 @@ mod load;
 mod other_gpu;
 mod other_gpu_price;
 mod other_gpu_text;
+mod overload;
 mod pattern;
 mod profile;
 mod requests;
@@ -81,7 +82,7 @@ impl Recommender for Sizing {
         inside.needs.extend(bandwidth.needs);
         inside.recommendations.extend(kernels::recommend(&observed, window));
         let overloaded =
-            services::overloaded(&observed, settings, |gpu| names(&inside.recommendations, gpu));
+            overload::recommend(&observed, settings, |gpu| names(&inside.recommendations, gpu));
         add(inside);
         response.recommendations.extend(overloaded);
         response

@@ -1,13 +1,12 @@
-//! The number of replicas of services: fewer, as many as the hour needs, or more.
+//! The number of replicas of services: fewer, or as many as the hour needs.
 //!
 //! Only replicas on instances of their own can be given back. Must not depend on
 //! how a replica is made faster.
 
 use phasemeter_policy::column::percentile;
-use phasemeter_policy::format::{count, duration, percent, subject};
+use phasemeter_policy::format::{count, percent};
 use phasemeter_policy::{
-    Effort, Gpu, Recommendation, RecommendationKind, Remediation, Saving, Target, Window, evidence,
-    groups,
+    Effort, Gpu, Recommendation, Remediation, Saving, Target, Window, evidence, groups,
 };
 use phasemeter_specs::Unit;
 
@@ -16,15 +15,11 @@ use crate::{Settings, serves};
 /// Share of the replicas that are not needed which is given back: low, expected, high. An assumption.
 const RETURNED: [f64; 3] = [0.0, 0.9, 1.0];
 
-/// Confidence in fewer replicas, and in a service without a reserve. Assumptions.
+/// Confidence in fewer replicas. An assumption.
 const SURE: f64 = 0.9;
-const SURE_FULL: f64 = 0.6;
 
 /// Utilization that a replica has at most, if its service accepts the most.
 const MAX_TARGET: f64 = 0.8;
-
-/// Compute-bound share of the time from which a service has no reserve.
-const NO_RESERVE: f64 = 0.9;
 
 /// Time without work from which the instances themselves are stopped.
 const MAX_QUIET: f64 = 0.5;
@@ -200,52 +195,5 @@ fn follow(replicas: &Replicas<'_>, constant: f64, settings: &Settings) -> Option
             "autoscale",
             replicas.gpus.iter().copied(),
         )
-    })
-}
-
-/// Power of a full GPU as a share of its limit, or activity of its SMs, tensor cores or memory, from which it is
-/// saturated: utilization only shows that a kernel runs. Assumptions.
-const FULL_POWER: f64 = 0.85;
-const FULL_ACTIVITY: f64 = 0.9;
-
-/// Warns of saturated services, except for those that can do more inside of the GPU.
-pub(crate) fn overloaded(
-    observed: &[&Gpu],
-    settings: &Settings,
-    can_do_more: impl Fn(&Gpu) -> bool,
-) -> Option<Recommendation> {
-    let full = |gpu: &Gpu| gpu.share(|accounts| accounts.compute_bound);
-    let is_saturated = |gpu: &Gpu| {
-        let sensors = &gpu.sensors;
-        let power = sensors.busy_power.zip(gpu.power_limit_watts);
-        let activity = [sensors.sm_activity, sensors.tensor_activity, sensors.dram_activity];
-        power.is_some_and(|(power, limit)| power.p50 >= FULL_POWER * limit)
-            || activity.iter().flatten().any(|activity| *activity >= FULL_ACTIVITY)
-    };
-    let gpus = observed.iter().copied().filter(|gpu| {
-        serves(gpu)
-            && full(gpu) >= NO_RESERVE
-            && is_saturated(gpu)
-            && gpu.accounts.observed().seconds >= settings.min_size_seconds
-            && !can_do_more(gpu)
-    });
-    let gpus: Vec<_> = gpus.collect();
-    let seconds = gpus.first()?.accounts.compute_bound.seconds;
-    Some(Recommendation {
-        title: "Look at the latency, then add a replica".to_owned(),
-        action:
-            "If the latency or the queue of the server grows, add a replica, or use a larger GPU."
-                .to_owned(),
-        rationale: format!(
-            "{} of this service was above 90% for {}, and its power or measured activity is near the limit: it has \
-             no reserve for a peak, and requests may queue.",
-            subject(gpus.len()),
-            duration(seconds),
-        ),
-        confidence: SURE_FULL,
-        evidence: evidence([("compute_bound.time", seconds, "s")]),
-        kind: RecommendationKind::Risk,
-        effort: Effort::Medium,
-        ..Recommendation::new("sizing.overload", Target::Throughput, "replicas", gpus)
     })
 }
