@@ -1,8 +1,8 @@
 //! Services that can take more requests: with capacity left at their busiest, and full ones whose power shows that
 //! arithmetic is far from full.
 //!
-//! That is capacity. It saves what replicas on instances of their own are then not needed, unless fewer of them
-//! suffice as it is: then the money is theirs. Must not depend on measured activity.
+//! That is capacity. It saves what replicas on instances of their own are then not needed. A service of which
+//! fewer replicas suffice as it is has no use for it. Must not depend on measured activity.
 
 use phasemeter_policy::column::observed;
 use phasemeter_policy::format::{count, decimal, percent, subject};
@@ -60,13 +60,13 @@ struct Finding<'a> {
     saving: Saving,
 }
 
-/// Recommends more requests at a time. `by_replicas` are GPUs whose number is to be reduced as it is.
+/// Recommends more requests at a time. `has_fewer` are services of which fewer replicas suffice.
 pub(crate) fn recommend(
     gpus: &[&Gpu],
     units: &[Unit<'_>],
     window: &Window,
     settings: &Settings,
-    by_replicas: impl Fn(&Gpu) -> bool,
+    has_fewer: impl Fn(&Gpu) -> bool,
 ) -> Response {
     let loses = |gpu: &&Gpu| serves(gpu) && gpu.lost_underload() >= settings.min_lost;
     let serving: Vec<_> = gpus.iter().copied().filter(loses).collect();
@@ -75,8 +75,9 @@ pub(crate) fn recommend(
     let peaks: Vec<_> = peaks.collect();
     let findings = serving.iter().filter_map(|gpu| {
         let applies = (is_steady(gpu) || gpu.quiet_share() < ALWAYS_WORKS)
-            && !gpu.memory_use(window.step_seconds).is_rising();
-        applies.then(|| find(gpu, &peaks, units, by_replicas(gpu))).flatten()
+            && !gpu.memory_use(window.step_seconds).is_rising()
+            && !has_fewer(gpu);
+        applies.then(|| find(gpu, &peaks, units)).flatten()
     });
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {
         a.replicas == b.replicas && (a.peak - b.peak).abs() <= SIMILAR
@@ -114,12 +115,7 @@ fn busiest(utilization: &[f64]) -> Option<f64> {
 }
 
 /// `peaks` are the 95th percentiles of all that serve.
-fn find<'a>(
-    gpu: &'a Gpu,
-    peaks: &[(&Gpu, f64)],
-    units: &[Unit<'a>],
-    by_replicas: bool,
-) -> Option<Finding<'a>> {
+fn find<'a>(gpu: &'a Gpu, peaks: &[(&Gpu, f64)], units: &[Unit<'a>]) -> Option<Finding<'a>> {
     let of = |gpu: &Gpu| peaks.iter().find(|it| std::ptr::eq(it.0, gpu)).map(|it| it.1);
     let peak = of(gpu)?;
     // Replicas with about the same load are judged together.
@@ -136,7 +132,7 @@ fn find<'a>(
         let kept = (time * loads.iter().sum::<f64>() / PRODUCTIVE).ceil() as usize;
         kept.max(((1.0 - MAX_RETURNED) * loads.len() as f64).ceil() as usize).max(1)
     });
-    let returned = !by_replicas && loads.len() > kept[1];
+    let returned = loads.len() > kept[1];
     let [expected, high] = kept.map(|kept| {
         let share = 1.0 - kept as f64 / loads.len().max(1) as f64;
         if returned { share.clamp(0.0, MAX_RETURNED) } else { 0.0 }

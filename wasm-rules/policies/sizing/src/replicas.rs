@@ -1,0 +1,116 @@
+//! The replicas of a service: what they carry together, and whose waste it is that fewer of them save.
+//!
+//! Must not depend on what is recommended.
+
+use phasemeter_policy::column::percentile;
+use phasemeter_policy::{Gpu, Saving, Target, Window};
+
+const HOUR: f64 = 3_600.0;
+
+/// Utilization below which nothing runs, as in the contract's `activity`.
+const QUIET: f64 = 0.01;
+
+/// Difference of the lost shares of the bill up to which replicas are given back alike. An assumption.
+const SIMILAR: f64 = 0.1;
+
+/// The replicas of a service.
+pub(crate) struct Replicas<'a> {
+    gpus: Vec<&'a Gpu>,
+    hours: Vec<Hour>,
+    /// Their load together, in GPUs, at the 95th percentile of each.
+    pub(crate) total: f64,
+}
+
+struct Hour {
+    /// The maximum of their load together, in GPUs.
+    load: f64,
+    /// How many do anything.
+    working: usize,
+}
+
+/// A saving, and the replicas whose waste it is.
+pub(crate) struct Booked<'a> {
+    pub(crate) gpus: Vec<&'a Gpu>,
+    pub(crate) target: Target,
+    pub(crate) saving: Saving,
+}
+
+impl<'a> Replicas<'a> {
+    pub(crate) fn new(gpus: Vec<&'a Gpu>, window: &Window) -> Self {
+        let points = gpus.iter().map(|gpu| gpu.utilization.len()).max().unwrap_or(0);
+        let per_hour = ((HOUR / window.step_seconds) as usize).max(1);
+        let at = |gpu: &Gpu, point| gpu.utilization.get(point).copied().unwrap_or(f64::NAN);
+        let hours = (0..points).step_by(per_hour).map(|from| {
+            let hour = || from..(from + per_hour).min(points);
+            let load = |point| {
+                let loads = gpus.iter().map(|gpu| at(gpu, point));
+                loads.filter(|load| !load.is_nan()).sum::<f64>()
+            };
+            let works = |gpu: &&&Gpu| hour().any(|point| at(gpu, point) >= QUIET);
+            let working = gpus.iter().filter(works).count();
+            Hour { load: hour().map(load).fold(0.0, f64::max), working }
+        });
+        let hours = hours.collect();
+        let total = load_of(&gpus);
+        Self { gpus, hours, total }
+    }
+
+    pub(crate) fn gpus(&self) -> &[&'a Gpu] {
+        &self.gpus
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.gpus.len()
+    }
+
+    /// The highest load of each hour, in GPUs.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = f64> {
+        self.hours.iter().map(|hour| hour.load)
+    }
+
+    /// The highest load.
+    pub(crate) fn busiest(&self) -> f64 {
+        self.loads().fold(0.0, f64::max)
+    }
+
+    /// Replicas for a load at a target, at least `fewest`.
+    pub(crate) fn needed(&self, load: f64, target: f64, fewest: usize) -> usize {
+        ((load / target).ceil() as usize).clamp(fewest.min(self.count()), self.count())
+    }
+
+    /// Share of the hours of all replicas in which one works, and is not needed.
+    pub(crate) fn saved_by_hour(&self, kept: impl Fn(f64) -> usize) -> f64 {
+        let saved = self.hours.iter().map(|hour| hour.working.saturating_sub(kept(hour.load)));
+        saved.sum::<usize>() as f64 / (self.hours.len() * self.count()).max(1) as f64
+    }
+
+    /// Books shares of the bill of all on as many as are given back: those that lose most, and those that lose
+    /// about as much, each no more than its waste. The target is the category with more waste.
+    pub(crate) fn booked(&self, returned: usize, shares: [f64; 3]) -> Booked<'a> {
+        let all = |lost: fn(&Gpu) -> f64| self.gpus.iter().map(|gpu| lost(gpu)).sum::<f64>();
+        let is_idle = all(lost_idle) > all(Gpu::lost_underload);
+        let lost = if is_idle { lost_idle } else { Gpu::lost_underload };
+        let mut losses: Vec<_> = self.gpus.iter().map(|gpu| lost(gpu)).collect();
+        losses.sort_unstable_by(|a, b| b.total_cmp(a));
+        let least = losses.get(returned.saturating_sub(1)).map_or(0.0, |lost| lost - SIMILAR);
+        let gpus: Vec<_> = self.gpus.iter().copied().filter(|gpu| lost(gpu) >= least).collect();
+        let each = self.count() as f64 / gpus.len().max(1) as f64;
+        let saving = |gpu: &Gpu| {
+            let most = lost_idle(gpu) + gpu.lost_underload();
+            Saving::part(1.0, shares.map(|share| (share * each).min(most)))
+        };
+        let saving = Saving::combined(gpus.iter().map(|gpu| (*gpu, saving(gpu))));
+        Booked { saving, target: if is_idle { Target::Idle } else { Target::Underload }, gpus }
+    }
+}
+
+/// The load of these together, in GPUs, at the 95th percentile of each.
+pub(crate) fn load_of(gpus: &[&Gpu]) -> f64 {
+    gpus.iter().map(|gpu| percentile(&gpu.utilization, 95).unwrap_or(1.0)).sum()
+}
+
+/// Share of the bill that is lost to idle time, without the hours in which nothing runs.
+fn lost_idle(gpu: &Gpu) -> f64 {
+    let quiet = gpu.activity.hours_seconds / gpu.accounts.observed().seconds.max(1.0);
+    f64::max(gpu.lost_idle() - quiet, 0.0)
+}
