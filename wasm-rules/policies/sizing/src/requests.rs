@@ -85,16 +85,33 @@ pub(crate) fn recommend(
     let groups = groups(findings, similar);
     let mut recommendations: Vec<_> = groups.iter().filter_map(|group| batch(group)).collect();
     recommendations.extend(at_low_power(gpus));
-    let need = || {
-        Need::new(
+    // Idle time between requests is as much in question, unless nothing runs at all for most of it.
+    let asks = |gpu: &&Gpu| {
+        let (underload, idle) = (gpu.lost_underload(), gpu.lost_idle());
+        let waits = gpu.quiet_share() < STANDBY && underload + idle >= settings.min_lost;
+        serves(gpu) && (underload >= settings.min_lost || waits)
+    };
+    let asked: Vec<_> = gpus.iter().copied().filter(asks).collect();
+    let (missing, why) = if counts_requests(window) {
+        (
+            "latency",
+            "the latency of requests shows how many more each GPU takes, and how much headroom its peaks need",
+        )
+    } else {
+        (
             "requests",
-            "requests per second and their latency show how many more each GPU takes, and whether there is traffic \
-             for them",
-            serving.iter().copied(),
+            "requests per second and their latency show how many more each GPU takes, whether there is traffic for \
+             them, and how much headroom its peaks need",
         )
     };
-    let needs = (!serving.is_empty()).then(need).into_iter().collect();
+    let need = || Need::new(missing, why, asked.iter().copied());
+    let needs = (!asked.is_empty()).then(need).into_iter().collect();
     Response { recommendations, needs }
+}
+
+/// Whether the requests of the run are counted.
+fn counts_requests(window: &Window) -> bool {
+    window.metrics.iter().any(|(name, done)| name == "work.requests" && *done > 0.0)
 }
 
 /// The 95th percentile of utilization in whole percent, in one pass: sorting takes several times as long.
@@ -245,9 +262,25 @@ fn at_low_power(all: &[&Gpu]) -> Option<Recommendation> {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_policy::Workload;
     use phasemeter_policy::column::percentile;
+    use phasemeter_policy::testing::{steady, window};
 
     use super::*;
+
+    #[test]
+    fn requests_that_are_counted_are_not_missing() {
+        let serving = Gpu { workload: Workload::Serving, ..steady(7_200, 0.5) };
+        let mut window = window(vec![serving]);
+        let missing = |window: &Window| {
+            let gpus: Vec<_> = window.gpus.iter().collect();
+            let found = recommend(&gpus, &[], window, &Settings::default(), |_| true);
+            found.needs.into_iter().map(|need| need.missing).collect::<Vec<_>>()
+        };
+        assert_eq!(missing(&window), ["requests"]);
+        window.metrics = vec![("work.requests".to_owned(), 900.0)];
+        assert_eq!(missing(&window), ["latency"]);
+    }
 
     #[test]
     fn busiest_is_the_95th_percentile() {
