@@ -16,8 +16,8 @@ const NO_RESERVE: f64 = 0.9;
 const FULL_POWER: f64 = 0.85;
 const FULL_ACTIVITY: f64 = 0.9;
 
-/// Utilization below which a GPU has room for requests of a full one. An assumption.
-const HAS_ROOM: f64 = 0.4;
+/// Utilization below which a GPU takes requests of a full one. An assumption.
+const LIGHT_LOAD: f64 = 0.4;
 
 /// Warns of saturated services, except for those that can do more inside of the GPU.
 pub(crate) fn recommend(
@@ -34,7 +34,7 @@ pub(crate) fn recommend(
     });
     let gpus: Vec<_> = gpus.collect();
     let seconds = gpus.first()?.accounts.compute_bound.seconds;
-    let route = with_room(observed, &gpus).map_or_else(String::new, |other| {
+    let route = lightly_loaded(observed, &gpus).map_or_else(String::new, |other| {
         let level = percent(other.accounts.observed().level());
         format!(
             "route requests to the {} that is {level} busy first, if it serves the same; then ",
@@ -69,19 +69,19 @@ fn is_saturated(gpu: &Gpu) -> bool {
 }
 
 /// The least busy GPU that serves, maybe of another model, and has memory for what a full one holds.
-fn with_room<'a>(observed: &[&'a Gpu], full: &[&Gpu]) -> Option<&'a Gpu> {
+fn lightly_loaded<'a>(observed: &[&'a Gpu], full: &[&Gpu]) -> Option<&'a Gpu> {
     let service = full.first()?.attribute("service.name");
     let held = full.iter().map(|gpu| gpu.memory_peak()).collect::<Option<Vec<_>>>()?;
     let held = held.into_iter().fold(0.0, f64::max);
     let level = |gpu: &Gpu| gpu.accounts.observed().level();
-    let has_room = |gpu: &&Gpu| {
+    let is_light = |gpu: &&Gpu| {
         let free = gpu.memory_total_bytes.map(|total| total as f64).zip(gpu.memory_peak());
         serves(gpu)
             && gpu.attribute("service.name") == service
-            && level(gpu) < HAS_ROOM
+            && level(gpu) < LIGHT_LOAD
             && free.is_some_and(|(total, peak)| total - peak >= held)
     };
-    let others = observed.iter().copied().filter(has_room);
+    let others = observed.iter().copied().filter(is_light);
     others.min_by(|a, b| level(a).total_cmp(&level(b)))
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_move_to_a_gpu_with_room_first() {
+    fn requests_move_to_a_gpu_lightly_loaded_first() {
         let serving = |level, gib| Gpu {
             workload: Workload::Serving,
             ..with_memory(steady(7_200, level), gib)
