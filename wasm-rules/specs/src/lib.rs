@@ -3,6 +3,7 @@
 //!
 //! Must not depend on the policies.
 
+mod collective;
 mod credibility;
 mod hang;
 mod hardware;
@@ -15,6 +16,7 @@ mod unit;
 
 use phasemeter_policy::same_model;
 
+pub use collective::{waits_for, waits_in_collective};
 pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
 pub use hang::{hangs, hung_seconds};
 pub use hardware::{hardware_xids, has_defect, memory_errors, narrow_link};

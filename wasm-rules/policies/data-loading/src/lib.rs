@@ -7,12 +7,12 @@
 mod copies;
 mod in_turn;
 
-use phasemeter_policy::format::{decimal, duration, gib, percent, subject};
+use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender,
     Remediation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{Model, nvlink, pcie};
+use phasemeter_specs::{Model, nvlink, pcie, waits_for};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to waiting.
@@ -111,7 +111,9 @@ impl Recommender for DataLoading {
             .partition(|group| in_turn::wait_in_turn(group, window.step_seconds));
         needs.extend(in_turn.iter().map(|group| in_turn::need(group)));
         for group in groups(late.into_iter().flatten(), similar) {
-            recommendations.extend(recommend(&group));
+            let others =
+                observed.iter().filter(|other| group.iter().any(|it| waits_for(other, it.gpu)));
+            recommendations.extend(recommend(&group, others.count()));
             needs.extend(exchange(&group));
         }
         recommendations.extend(copies::recommend(&observed, window));
@@ -203,8 +205,8 @@ impl Waiting<'_> {
     }
 }
 
-/// Recommends two actions for GPUs with similar waits.
-fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
+/// Recommends two actions for GPUs with similar waits, for which so many full ones wait in a collective.
+fn recommend(group: &[Waiting<'_>], others: usize) -> Vec<Recommendation> {
     let [first, ..] = group else { return Vec::new() };
     let mean =
         |value: fn(&Waiting<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
@@ -215,13 +217,22 @@ fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
     let saving = Saving::combined(group.iter().map(|it| (it.gpu, Saving::part(it.lost, ENDED))));
     let rationale = format!(
         "{} most likely waits for input {} in every {}: it works {} of each cycle. This wastes {} of the bill. A \
-         bouncing GPU lacks data, not work: to stay busy, it needs input {}× as fast.",
+         bouncing GPU lacks data, not work: to stay busy, it needs input {}× as fast.{}",
         subject(group.len()),
         duration(wait),
         duration(period),
         percent(busy),
         percent(lost),
         decimal(speedup, 1),
+        match others {
+            0 => String::new(),
+            _ => format!(
+                " {} of this kind {} busy all the time, but the power falls whenever these wait: most likely a \
+                 collective that waits for them, so late input costs all.",
+                count(others, "other GPU"),
+                if others == 1 { "is" } else { "are" },
+            ),
+        },
     );
     let mut evidence = vec![
         Evidence::new("pattern.period", period, "s"),
@@ -255,9 +266,14 @@ fn recommend(group: &[Waiting<'_>]) -> Vec<Recommendation> {
         "num_workers",
         "Use more loader workers",
         format!(
-            "Raise num_workers about {}×, up to the number of CPU cores. Then check whether CPU or \
-             storage is the bottleneck.",
+            "Raise num_workers about {}×{}, up to the number of CPU cores. Then check whether CPU or storage is the \
+             bottleneck.",
             decimal(speedup, 1),
+            match others {
+                0 => String::new(),
+                1 => " (1 full GPU most likely waits too)".to_owned(),
+                _ => format!(" ({others} full GPUs most likely wait too)"),
+            },
         ),
         String::new(),
         WORKERS,
@@ -308,7 +324,7 @@ phasemeter_policy::recommender!(DataLoading);
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{bouncing, gpu, steady, window, with_memory};
-    use phasemeter_policy::{Pattern, PatternKind};
+    use phasemeter_policy::{Pattern, PatternKind, Percentiles};
 
     use super::*;
 
@@ -323,6 +339,23 @@ mod tests {
         assert_eq!(found[0].lever, "num_workers");
         assert!((found[0].saving.expected - 0.2).abs() < 1e-9);
         assert!(found.iter().all(|one| one.saving.high <= 0.5 && one.saving.low == 0.0));
+    }
+
+    #[test]
+    fn full_gpus_that_wait_in_a_collective_are_named() {
+        let starved = bouncing(3_600, 23, 0.6);
+        let mut full = steady(3_600, 0.99);
+        full.power = starved.utilization.iter().map(|it| 200.0 + 400.0 * it).collect();
+        full.sensors.busy_power =
+            Some(Percentiles { p5: 200.0, p50: 600.0, p95: 600.0, max: 600.0 });
+        let of = |full: &Gpu| {
+            recommendations(vec![starved.clone(), starved.clone(), full.clone(), full.clone()])
+        };
+        let found = &of(&full)[0];
+        assert!(found.action.contains("2 full GPUs most likely wait too"), "{}", found.action);
+        assert!(found.rationale.contains("2 other GPUs of this kind are"), "{}", found.rationale);
+        full.power.fill(600.0);
+        assert!(!of(&full)[0].action.contains("full GPU"));
     }
 
     #[test]
