@@ -19,6 +19,9 @@ const MOST: f64 = 0.5;
 /// Idle time that is judged, in seconds, at least. An assumption.
 const MIN_SECONDS: f64 = 600.0;
 
+/// Points that are looked at, at most. What most of them show does not depend on single ones.
+const SAMPLE: usize = 64;
+
 /// Utilization below which a GPU is idle, as the phases define it.
 const IDLE: f64 = 0.1;
 
@@ -37,20 +40,29 @@ pub fn unexplained_power(gpu: &Gpu) -> Option<UnexplainedPower> {
     if gpu.power.is_empty() || gpu.accounts.idle().seconds < MIN_SECONDS {
         return None;
     }
-    // A limit that was lowered does not lower the power of an idle GPU.
+    let own = gpu.power_limit_watts;
+    let watts = working_power(gpu, own.unwrap_or_default())?;
+    // A limit that was lowered does not lower the power of an idle GPU. Names are compared last: that takes long.
     let built_for = Model::of(&gpu.model).and_then(|model| model.watts);
-    let limit = gpu.power_limit_watts.into_iter().chain(built_for).reduce(f64::max)?;
+    let limit = own.into_iter().chain(built_for).reduce(f64::max)?;
+    working_power(gpu, limit).map(|_| UnexplainedPower { watts, limit })
+}
+
+/// The mean power in idle points, if it is that of work for most of them, with this limit.
+fn working_power(gpu: &Gpu, limit: f64) -> Option<f64> {
     let working = f64::max(WORKING_POWER * limit, WORKING_WATTS);
     let (mut points, mut high, mut total) = (0.0, 0.0, 0.0);
-    for (utilization, power) in gpu.utilization.iter().zip(&gpu.power) {
-        if *utilization < IDLE && !power.is_nan() {
+    let count = gpu.power.len().min(gpu.utilization.len());
+    for point in (0..count).step_by(count.div_ceil(SAMPLE).max(1)) {
+        let (utilization, power) = (gpu.utilization[point], gpu.power[point]);
+        if utilization < IDLE && !power.is_nan() {
             points += 1.0;
             total += power;
-            high += f64::from(u8::from(*power >= working));
+            high += f64::from(u8::from(power >= working));
         }
     }
     let watts = total / points;
-    (high > MOST * points && watts >= working).then_some(UnexplainedPower { watts, limit })
+    (high > MOST * points && watts >= working).then_some(watts)
 }
 
 /// Whether idle time of a GPU may be free time, as far as its power shows.

@@ -5,6 +5,7 @@
 
 mod bandwidth;
 mod benefit;
+mod collective;
 mod credibility;
 mod hang;
 mod hardware;
@@ -20,6 +21,7 @@ use phasemeter_policy::same_model;
 
 pub use bandwidth::{FULL_BANDWIDTH, has_full_bandwidth, has_idle_tensor_cores};
 pub use benefit::kind_of_speedup;
+pub use collective::{waits_for, waits_in_collective};
 pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
 pub use hang::{hangs, hung_seconds};
 pub use hardware::{hardware_xids, has_defect, is_unlinked, memory_errors, narrow_link};

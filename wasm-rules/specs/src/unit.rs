@@ -10,7 +10,7 @@ use phasemeter_policy::{Gpu, Plan, Price, Window, Workload, same_model};
 use crate::is_credible;
 
 /// Attributes that name the job of a GPU.
-const JOBS: [&str; 2] = ["k8s.pod.name", "slurm.job.id"];
+const JOBS: [&str; 3] = ["k8s.pod.uid", "k8s.pod.name", "slurm.job.id"];
 
 /// Mean correlation of utilization from which GPUs work together. An assumption.
 const TOGETHER: f64 = 0.5;

@@ -3,8 +3,9 @@
 //!
 //! Must not depend on what is recommended.
 
+use phasemeter_policy::Need;
 use phasemeter_policy::column::mean_correlation;
-use phasemeter_policy::{Gpu, Need};
+use phasemeter_specs::are_separate;
 
 use crate::Waiting;
 
@@ -25,8 +26,7 @@ const POINTS_PER_PERIOD: f64 = 4.0;
 /// Whether they may be stages of one job: alike, with the same period, and not known to be of separate jobs.
 pub(crate) fn have_same_period(a: &Waiting<'_>, b: &Waiting<'_>) -> bool {
     let is_same = (a.period - b.period).abs() <= SAME_PERIOD * a.period.max(b.period);
-    let are_separate = pod(a.gpu).zip(pod(b.gpu)).is_some_and(|(a, b)| a != b);
-    is_same && a.gpu.is_alike(b.gpu) && !are_separate
+    is_same && a.gpu.is_alike(b.gpu) && !are_separate(a.gpu, b.gpu)
 }
 
 /// Whether GPUs with the same period wait one after another. `step_seconds` is that of the window.
@@ -35,10 +35,6 @@ pub(crate) fn wait_in_turn(group: &[Waiting<'_>], step_seconds: f64) -> bool {
     let shows_waits = |it: &Waiting<'_>| POINTS_PER_PERIOD * step_seconds <= it.period;
     let limit = if group.iter().all(shows_waits) { AT_ONCE } else { OPPOSED };
     mean_correlation(&columns).is_some_and(|mean| mean < limit)
-}
-
-fn pod(gpu: &Gpu) -> Option<&str> {
-    gpu.attribute("k8s.pod.uid").or_else(|| gpu.attribute("k8s.pod.name"))
 }
 
 /// What tells stages of a pipeline from separate jobs.

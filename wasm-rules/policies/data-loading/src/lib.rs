@@ -7,12 +7,12 @@
 mod copies;
 mod in_turn;
 
-use phasemeter_policy::format::{decimal, duration, gib, percent, subject};
+use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender,
     Remediation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{Model, has_defect, nvlink, pcie};
+use phasemeter_specs::{Model, has_defect, nvlink, pcie, waits_for};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to waiting.
@@ -118,7 +118,9 @@ impl Recommender for DataLoading {
         needs.extend(in_turn.iter().map(|group| in_turn::need(group)));
         for group in groups(late.into_iter().flatten(), similar) {
             let exchange = exchange(&group);
-            recommendations.extend(recommend(&group, exchange.is_some()));
+            let others =
+                observed.iter().filter(|other| group.iter().any(|it| waits_for(other, it.gpu)));
+            recommendations.extend(recommend(&group, exchange.is_some(), others.count()));
             needs.extend(exchange);
         }
         recommendations.extend(copies::recommend(&observed, window));
@@ -211,8 +213,9 @@ impl Waiting<'_> {
     }
 }
 
-/// Recommends two actions for GPUs with similar waits, which may be of an exchange between them.
-fn recommend(group: &[Waiting<'_>], may_exchange: bool) -> Vec<Recommendation> {
+/// Recommends two actions for GPUs with similar waits, which may be of an exchange between them, and for which so many
+/// full ones wait in a collective.
+fn recommend(group: &[Waiting<'_>], may_exchange: bool, others: usize) -> Vec<Recommendation> {
     let [first, ..] = group else { return Vec::new() };
     let mean =
         |value: fn(&Waiting<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
@@ -223,6 +226,15 @@ fn recommend(group: &[Waiting<'_>], may_exchange: bool) -> Vec<Recommendation> {
     let saving = Saving::combined(group.iter().map(|it| (it.gpu, Saving::part(it.lost, ENDED))));
     let what = if may_exchange { "input or exchange" } else { "input" };
     let likely = if may_exchange { "" } else { "most likely " };
+    let collective = match others {
+        0 => String::new(),
+        _ => format!(
+            " {} of this kind {} busy all the time, but the power falls whenever these wait: most likely a \
+             collective that waits for them, so late input costs all.",
+            count(others, "other GPU"),
+            if others == 1 { "is" } else { "are" },
+        ),
+    };
     let rationale = [
         subject(group.len()),
         " ",
@@ -242,6 +254,7 @@ fn recommend(group: &[Waiting<'_>], may_exchange: bool) -> Vec<Recommendation> {
         " ",
         &decimal(speedup, 1),
         "× as fast.",
+        &collective,
     ]
     .concat();
     let mut evidence = vec![
@@ -277,9 +290,14 @@ fn recommend(group: &[Waiting<'_>], may_exchange: bool) -> Vec<Recommendation> {
         "num_workers",
         "Use more loader workers",
         format!(
-            "Raise num_workers about {}×, up to the number of CPU cores. Then check whether CPU or \
-             storage is the bottleneck.",
+            "Raise num_workers about {}×{}, up to the number of CPU cores. Then check whether CPU or storage is the \
+             bottleneck.",
             decimal(speedup, 1),
+            match others {
+                0 => String::new(),
+                1 => " (1 full GPU most likely waits too)".to_owned(),
+                _ => format!(" ({others} full GPUs most likely wait too)"),
+            },
         ),
         String::new(),
         WORKERS,
@@ -330,7 +348,7 @@ phasemeter_policy::recommender!(DataLoading);
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{bouncing, gpu, steady, window, with_memory};
-    use phasemeter_policy::{Pattern, PatternKind};
+    use phasemeter_policy::{Pattern, PatternKind, Percentiles};
 
     use super::*;
 
@@ -345,6 +363,23 @@ mod tests {
         assert_eq!(found[0].lever, "num_workers");
         assert!((found[0].saving.expected - 0.2).abs() < 1e-9);
         assert!(found.iter().all(|one| one.saving.high <= 0.5 && one.saving.low == 0.0));
+    }
+
+    #[test]
+    fn full_gpus_that_wait_in_a_collective_are_named() {
+        let starved = bouncing(3_600, 23, 0.6);
+        let mut full = steady(3_600, 0.99);
+        full.power = starved.utilization.iter().map(|it| 200.0 + 400.0 * it).collect();
+        full.sensors.busy_power =
+            Some(Percentiles { p5: 200.0, p50: 600.0, p95: 600.0, max: 600.0 });
+        let of = |full: &Gpu| {
+            recommendations(vec![starved.clone(), starved.clone(), full.clone(), full.clone()])
+        };
+        let found = &of(&full)[0];
+        assert!(found.action.contains("2 full GPUs most likely wait too"), "{}", found.action);
+        assert!(found.rationale.contains("2 other GPUs of this kind are"), "{}", found.rationale);
+        full.power.fill(600.0);
+        assert!(!of(&full)[0].action.contains("full GPU"));
     }
 
     #[test]

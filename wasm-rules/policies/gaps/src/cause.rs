@@ -56,7 +56,13 @@ pub(crate) enum Cause {
     Unknown,
 }
 
-pub(crate) fn cause(gpu: &Gpu, holes: &Holes, step_seconds: f64) -> Option<Cause> {
+/// The cause of pauses with this memory in use in them and at work.
+pub(crate) fn cause(
+    gpu: &Gpu,
+    holes: &Holes,
+    memory: Option<(f64, f64)>,
+    step_seconds: f64,
+) -> Option<Cause> {
     let job = matches!(gpu.workload, Workload::Training | Workload::Batch);
     if is_crash_loop(gpu, holes, step_seconds) {
         return Some(Cause::CrashLoop);
@@ -64,8 +70,8 @@ pub(crate) fn cause(gpu: &Gpu, holes: &Holes, step_seconds: f64) -> Option<Cause
     if gpu.quiet_share() > if job { MOSTLY_IDLE } else { IDLE } {
         return None;
     }
-    let holds_little = holes.memory.is_some_and(|(pause, work)| pause < LITTLE * work);
-    let keeps_memory = holes.memory.is_some() && !holds_little;
+    let holds_little = memory.is_some_and(|(pause, work)| pause < LITTLE * work);
+    let keeps_memory = memory.is_some() && !holds_little;
     if job && holes.after_gap >= MOST && !keeps_memory {
         return Some(Cause::Starts);
     }

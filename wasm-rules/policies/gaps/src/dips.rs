@@ -2,6 +2,8 @@
 //!
 //! Must not depend on whether they are pauses.
 
+use std::ops::Range;
+
 use phasemeter_policy::{Accounts, Gpu};
 
 /// Shares of the times from one dip to the next between which they are regular if they are alike. An assumption.
@@ -11,7 +13,7 @@ const MIDDLE: (f64, f64) = (0.2, 0.8);
 const REGULAR: f64 = 1.5;
 
 /// Utilization of a point with a pause, relative to that of work, at most. An assumption.
-const DIP: f64 = 0.9;
+pub(crate) const DIP: f64 = 0.9;
 
 /// Tolerance of the depth of dips, relative to the utilization of work. An assumption.
 const DEPTH: f64 = 0.1;
@@ -27,8 +29,6 @@ pub(crate) struct Dips {
     /// From the start of the first to that of the last, in seconds.
     pub(crate) span: f64,
     pub(crate) is_regular: bool,
-    /// Memory in use in them and at work, in bytes, if it was recorded.
-    pub(crate) memory: Option<(f64, f64)>,
     /// Share of them that directly follow unobserved points.
     pub(crate) after_gap: f64,
     /// The mean of their lowest points, relative to the utilization of work.
@@ -46,34 +46,19 @@ impl Dips {
         // show each of them from two points per cycle on.
         let mean = busy.seconds / (busy.seconds + between).max(1.0);
         let low = level * f64::min(mean, DIP);
-        // Drivers report a percent or two in a pause.
-        let pause = gpu.accounts.idle().level();
-        let part = |utilization: f64| ((level - utilization) / (level - pause)).clamp(0.0, 1.0);
         // Each with whether it follows an unobserved point.
         let (mut starts, mut seconds) = (Vec::new(), 0.0);
         let (mut lowest, mut lowest_of_all) = (f64::INFINITY, 0.0);
-        let mut memory = Memory::default();
-        // Points with time before the first work, or after the last, are none of them.
-        let quiet = |seconds: f64| match seconds / step_seconds {
-            points if points >= 1.0 => points.ceil() as usize + 1,
-            _ => 0,
-        };
-        let (before, after) =
-            (quiet(activity.before_work.seconds), quiet(activity.after_work.seconds));
-        let count = gpu.utilization.len().saturating_sub(before + after);
         let (mut was_low, mut was_observed) = (false, true);
-        for (point, utilization) in gpu.utilization.iter().enumerate().skip(before).take(count) {
+        for point in between_ends(gpu, step_seconds) {
+            let utilization = &gpu.utilization[point];
             let is_low = *utilization < low;
             if is_low && !was_low {
                 starts.push((point as f64 * step_seconds, !was_observed));
                 lowest = f64::INFINITY;
             }
             if *utilization < DIP * level {
-                let part = part(*utilization);
-                seconds += part * step_seconds;
-                memory.pause(gpu.memory.get(point), part);
-            } else if *utilization >= DIP * level {
-                memory.work(gpu.memory.get(point));
+                seconds += (1.0 - utilization / level) * step_seconds;
             }
             lowest = f64::min(lowest, *utilization);
             if was_low && !is_low {
@@ -94,7 +79,6 @@ impl Dips {
             // The start of a dip is known to a point.
             is_regular: alike.is_some_and(|(low, high)| high - step_seconds <= REGULAR * low)
                 && periods.len() > 2,
-            memory: memory.of_pauses_and_work(),
             after_gap: starts.iter().filter(|start| start.1).count() as f64 / count.max(1.0),
             lowest: lowest_of_all / count.max(1.0),
         }
@@ -113,41 +97,14 @@ impl Dips {
     }
 }
 
-/// Sums for the memory in use in pauses and at work. A point with a part of a pause has a part of either.
-#[derive(Default)]
-struct Memory {
-    work: f64,
-    work_points: f64,
-    pause: f64,
-    parts: f64,
-    squares: f64,
-}
-
-impl Memory {
-    fn work(&mut self, bytes: Option<&f64>) {
-        if let Some(bytes) = bytes.filter(|bytes| !bytes.is_nan()) {
-            self.work += bytes;
-            self.work_points += 1.0;
-        }
-    }
-
-    fn pause(&mut self, bytes: Option<&f64>, part: f64) {
-        if let Some(bytes) = bytes.filter(|bytes| !bytes.is_nan()) {
-            self.pause += part * bytes;
-            self.parts += part;
-            self.squares += part * part;
-        }
-    }
-
-    fn of_pauses_and_work(&self) -> Option<(f64, f64)> {
-        if self.squares == 0.0 || self.work_points == 0.0 {
-            return None;
-        }
-        let work = self.work / self.work_points;
-        // The least squares of what each part of a pause takes from it.
-        let less = (self.parts * work - self.pause) / self.squares;
-        Some(((work - less).max(0.0), work))
-    }
+/// The points without those that have time before the first work or after the last.
+pub(crate) fn between_ends(gpu: &Gpu, step_seconds: f64) -> Range<usize> {
+    let quiet = |seconds: f64| match seconds / step_seconds {
+        points if points >= 1.0 => points.ceil() as usize + 1,
+        _ => 0,
+    };
+    let end = gpu.utilization.len().saturating_sub(quiet(gpu.activity.after_work.seconds));
+    quiet(gpu.activity.before_work.seconds).min(end)..end
 }
 
 #[cfg(test)]
@@ -156,19 +113,6 @@ mod tests {
     use phasemeter_policy::testing::gpu;
 
     use super::*;
-
-    #[test]
-    fn memory_of_a_pause_is_found_in_points_that_it_shares_with_work() {
-        // Points of 16 s, and pauses of 100 s in cycles of 20 minutes.
-        let mut gpu =
-            gpu(PatternKind::Mixed, 7_200, |second| if second % 1_200 < 1_100 { 0.9 } else { 0.0 });
-        let held = |utilization: f64| 3.0 + 68.0 * utilization / 0.9;
-        gpu.memory = gpu.utilization.iter().map(|it| held(*it)).collect();
-        let (pause, work) = Dips::of(&gpu, 16.0).memory.unwrap();
-        assert!((pause - 3.0).abs() < 0.1 && (work - 71.0).abs() < 0.1, "{pause} {work}");
-        gpu.memory.clear();
-        assert_eq!(Dips::of(&gpu, 16.0).memory, None);
-    }
 
     #[test]
     fn dips_after_unobserved_points_follow_a_gap() {

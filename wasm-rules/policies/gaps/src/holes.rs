@@ -33,8 +33,6 @@ pub(crate) struct Holes {
     pub(crate) seconds: f64,
     /// Share of it in which a process or memory holds the GPU.
     pub(crate) held: f64,
-    /// Memory in use in the pauses and at work, in bytes, if it was recorded.
-    pub(crate) memory: Option<(f64, f64)>,
     /// Share of them that directly follow time without readings.
     pub(crate) after_gap: f64,
     /// The mean time from one pause to the next, in seconds; infinite if there are fewer than two.
@@ -84,7 +82,6 @@ impl Holes {
             count: dips.count,
             seconds: dips.between,
             held: gpu.accounts.idle_held.seconds / gpu.accounts.idle().seconds.max(1.0),
-            memory: dips.memory,
             after_gap: dips.after_gap,
             period: dips.period(),
             is_regular: dips.is_regular,

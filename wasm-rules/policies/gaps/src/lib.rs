@@ -8,13 +8,14 @@
 mod cause;
 mod dips;
 mod holes;
+mod memory;
 mod roles;
 mod text;
 
 use cause::{Cause, cause};
 use dips::Dips;
 use holes::Holes;
-use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, groups};
+use phasemeter_policy::{Accounts, Gpu, Policy, Recommender, Response, Window, groups};
 use phasemeter_specs::{Unit, are_independent, is_credible, units};
 use roles::Roles;
 
@@ -61,6 +62,8 @@ impl Seen<'_> {
 struct Finding<'a> {
     gpu: &'a Gpu,
     holes: Holes,
+    /// Memory in use in the pauses and at work, in bytes, if it was recorded.
+    memory: Option<(f64, f64)>,
     cause: Cause,
 }
 
@@ -73,7 +76,11 @@ impl Recommender for Gaps {
             let own = units.iter().find(is_own).filter(|unit| unit.is_whole);
             own.is_some_and(|unit| unit.gpus.len() == 1 || !are_independent(&unit.gpus))
         };
-        let judged = window.gpus.iter().filter(|gpu| !gpu.is_bouncing() && is_credible(gpu));
+        let judged = window.gpus.iter().filter(|gpu| {
+            gpu.share(Accounts::idle) >= settings.min_share
+                && !gpu.is_bouncing()
+                && is_credible(gpu)
+        });
         let seen: Vec<_> = judged
             .map(|gpu| {
                 let dips = Dips::of(gpu, window.step_seconds);
@@ -91,8 +98,12 @@ impl Recommender for Gaps {
                 && holes.seconds >= least
                 && !is_returned
                 && !roles.iter().any(|roles| roles.contains(gpu));
-            let cause = if enough { cause(gpu, &holes, window.step_seconds) } else { None };
-            cause.map(|cause| Finding { gpu, holes, cause })
+            if !enough {
+                return None;
+            }
+            let memory = memory::in_pauses_and_at_work(gpu, window.step_seconds);
+            let cause = cause(gpu, &holes, memory, window.step_seconds)?;
+            Some(Finding { gpu, holes, memory, cause })
         });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
             a.cause == b.cause && (a.gpu.lost_idle() - b.gpu.lost_idle()).abs() <= SIMILAR

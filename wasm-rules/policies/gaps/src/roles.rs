@@ -30,9 +30,7 @@ pub(crate) struct Roles<'a> {
 /// The roles of each job.
 pub(crate) fn roles<'a>(seen: &'a [Seen<'a>], settings: &Settings) -> Vec<Roles<'a>> {
     let waits = |one: &&Seen<'_>| {
-        one.gpu.workload == Workload::Training
-            && one.count() >= settings.min_pauses
-            && idle(one.gpu) >= settings.min_share
+        one.gpu.workload == Workload::Training && one.count() >= settings.min_pauses
     };
     let waiting: Vec<_> = seen.iter().filter(waits).collect();
     let in_turn = waiting.iter().copied().filter(|one| {

@@ -227,7 +227,7 @@ fn is_interrupted(gpu: &Gpu) -> bool {
 
 /// What start-up holds, if it was recorded.
 fn held(first: &Finding<'_>) -> String {
-    let Some((pause, work)) = first.holes.memory else {
+    let Some((pause, work)) = first.memory else {
         return "This is most likely start-up: the image, data, compilation and the last checkpoint.".to_owned();
     };
     [
@@ -258,7 +258,7 @@ fn restarts(first: &Finding<'_>) -> Words {
          compiled kernels on the node for a warm start. If these are separate runs, queue them."
             .into()
     };
-    let why = match first.holes.memory {
+    let why = match first.memory {
         Some((pause, work)) if first.holes.held > 0.5 => [
             "It held ",
             &*gib(pause),

@@ -3,7 +3,7 @@
 //! Nothing that was measured is asked for, and nothing that the GPU cannot measure. Must not depend on profiles.
 
 use phasemeter_policy::{Gpu, Need, Window, Workload};
-use phasemeter_specs::{Model, Unit, hangs, is_behind, is_lost, units};
+use phasemeter_specs::{Model, Unit, hangs, is_behind, is_lost, units, waits_in_collective};
 
 use crate::Settings;
 use crate::load::{
@@ -82,6 +82,7 @@ const RULES: [Rule; 12] = [
                 && power_share(gpu).is_none_or(|it| it > HUNG_POWER)
                 && !hangs(gpu, window)
                 && !is_behind(gpu, window)
+                && !waits_in_collective(gpu, window)
         },
     ),
     (

@@ -22,7 +22,7 @@ mod requests;
 mod services;
 
 use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Response, Window, Workload};
-use phasemeter_specs::{is_credible, is_impaired, misses_one, units};
+use phasemeter_specs::{is_credible, is_impaired, misses_one, units, waits_in_collective};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to underload.
@@ -54,9 +54,13 @@ impl Policy for Sizing {
 
 impl Recommender for Sizing {
     fn recommend(settings: &Settings, window: &Window) -> Response {
-        // What an impaired GPU does is not its usual work, nor is that of those that carry its load.
-        let is_usual =
-            |gpu: &&Gpu| is_credible(gpu) && !is_impaired(gpu, window) && !misses_one(gpu, window);
+        // What an impaired GPU does is not its usual work, nor is that of those that carry its load or wait for others.
+        let is_usual = |gpu: &&Gpu| {
+            is_credible(gpu)
+                && !is_impaired(gpu, window)
+                && !misses_one(gpu, window)
+                && !waits_in_collective(gpu, window)
+        };
         let observed = window.observed_gpus(settings.min_seconds);
         let observed: Vec<_> = observed.into_iter().filter(is_usual).collect();
         let units = units(window);

@@ -65,14 +65,11 @@ const POINTS_OF_EACH: usize = 64;
 #[must_use]
 pub fn mean_correlation(columns: &[&[f64]]) -> Option<f64> {
     let length = columns.iter().map(|column| column.len()).min()?;
-    let parts = length.min(POINTS_OF_EACH.max(CORRELATED_POINTS / columns.len()));
     let count = columns.len() as f64;
     let mut points = 0.0;
     let mut own = vec![(0.0, 0.0); columns.len()];
     let (mut total, mut squares) = (0.0, 0.0);
-    for part in 0..parts {
-        let (start, end) = (part * length / parts, (part + 1) * length / parts);
-        let point = start + part * part % (end - start);
+    for point in spread_points(length, columns.len()) {
         let sum: f64 = columns.iter().map(|column| column[point]).sum();
         if sum.is_nan() {
             continue;
@@ -88,6 +85,36 @@ pub fn mean_correlation(columns: &[&[f64]]) -> Option<f64> {
     let variance = |(total, squares): (f64, f64)| squares - total * total / points;
     let own: f64 = own.into_iter().map(variance).sum();
     (count > 1.0 && own > 0.0).then(|| (variance((total, squares)) / own - 1.0) / (count - 1.0))
+}
+
+/// Returns the correlation of two columns, −1 to 1, in any units, at points that are spread irregularly. Points that
+/// are unobserved in one of them are left out. `None` if one is constant.
+#[must_use]
+pub fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
+    let pairs = || {
+        let pairs = spread_points(a.len().min(b.len()), 2).map(|point| (a[point], b[point]));
+        pairs.filter(|(a, b)| !a.is_nan() && !b.is_nan())
+    };
+    let count = pairs().count().max(1) as f64;
+    let sums = pairs().fold((0.0, 0.0), |sums, (a, b)| (sums.0 + a, sums.1 + b));
+    let (mean_a, mean_b) = (sums.0 / count, sums.1 / count);
+    let (mut ab, mut aa, mut bb) = (0.0, 0.0, 0.0);
+    for (a, b) in pairs() {
+        let (a, b) = (a - mean_a, b - mean_b);
+        ab += a * b;
+        aa += a * a;
+        bb += b * b;
+    }
+    (aa > 0.0 && bb > 0.0).then(|| ab / (aa * bb).sqrt())
+}
+
+/// Points of columns of this length that are spread irregularly, so that they meet every part of a cycle.
+fn spread_points(length: usize, columns: usize) -> impl Iterator<Item = usize> {
+    let parts = length.min(POINTS_OF_EACH.max(CORRELATED_POINTS / columns));
+    (0..parts).map(move |part| {
+        let (start, end) = (part * length / parts, (part + 1) * length / parts);
+        start + part * part % (end - start)
+    })
 }
 
 /// Returns the duration in seconds of each contiguous period below `level`. An unobserved point ends
@@ -121,6 +148,23 @@ mod tests {
         near(&[&[NAN, 1.0, -1.0, -1.0], &[-1.0, 1.0, NAN, -1.0]], 1.0);
         for columns in [&[&rising[..]][..], &[&[3.0; 4], &[4.0; 4]], &[&[NAN; 4], &rising], &[]] {
             assert_eq!(mean_correlation(columns), None);
+        }
+    }
+
+    #[test]
+    fn correlation_does_not_depend_on_units() {
+        let near = |a: &[f64], b: &[f64], expected: f64| {
+            let found = correlation(a, b).unwrap();
+            assert!((found - expected).abs() < 1e-9, "{found}");
+        };
+        near(&[0.1, 0.9, 0.1, 0.9], &[200.0, 600.0, 200.0, 600.0], 1.0);
+        near(&[0.1, 0.9, 0.5], &[600.0, 200.0, 400.0], -1.0);
+        near(&[0.0, 1.0, 0.0, 1.0], &[5.0, 5.0, 9.0, 9.0], 0.0);
+        near(&[NAN, 1.0, 2.0, 3.0], &[7.0, 10.0, NAN, 30.0], 1.0);
+        let long: Vec<_> = (0..600).map(|at| f64::from(u8::from(at % 3 == 0))).collect();
+        near(&long, &long, 1.0);
+        for (a, b) in [(&[1.0, 1.0][..], &[1.0, 2.0][..]), (&[], &[1.0]), (&[NAN], &[NAN])] {
+            assert_eq!(correlation(a, b), None);
         }
     }
 
