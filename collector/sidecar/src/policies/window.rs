@@ -17,7 +17,7 @@ use phasemeter_otlp::experiment::Experiment;
 use phasemeter_rules::window::{
     Gpu, HourOfWeek, Percentiles, Sensors, ThrottleReason, Throttling, Window,
 };
-use phasemeter_rules::workload::{Workload, is_interruptible};
+use phasemeter_rules::workload::{Evidence, Workload, is_interruptible};
 
 /// Energy of the window, in joules.
 const ENERGY: &str = "energy.joules";
@@ -88,6 +88,8 @@ pub struct WindowGpu<'a> {
     pub price: Option<&'a Price>,
     /// Its traffic and errors.
     pub totals: &'a DeviceTotals,
+    /// The kind of the processes on it, if they were seen.
+    pub processes: Workload,
 }
 
 /// Builds the window of these GPUs, in report order: the whole run, or the last day of a run without
@@ -169,7 +171,12 @@ impl WindowGpu<'_> {
             memory,
             metrics,
             attributes: attributes.clone(),
-            workload: Workload::of(attributes, run, requests),
+            workload: Workload::of(&Evidence {
+                gpu: attributes,
+                run,
+                processes: self.processes,
+                requests,
+            }),
             interruptible: is_interruptible(attributes) || is_interruptible(run),
             activity: recent.activity,
             interval: recent.interval(),

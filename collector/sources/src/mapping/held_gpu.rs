@@ -9,6 +9,7 @@ use phasemeter_meter::reading::{Basis, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 
 use super::coverage::Coverage;
+use super::point::PodLabels;
 use super::quantity::Quantity;
 use super::value::Value;
 
@@ -79,6 +80,10 @@ pub(super) struct HeldGpu {
     pub(super) profiles: BTreeMap<String, String>,
     /// Its pod by attribute; `None` if it has had several.
     pub(super) pod: BTreeMap<&'static str, Option<String>>,
+    /// Attributes of its host and of its pods; `None` if they differ.
+    pub(super) details: BTreeMap<String, Option<String>>,
+    /// The pod of the last utilization.
+    pub(super) last_pod: Option<PodLabels>,
 }
 
 /// The values of one instant.

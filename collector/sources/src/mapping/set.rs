@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::file::{MappingError, MappingFile};
+use super::point::Point;
 use super::quantity::UnitError;
-use super::rule::{GpuValue, Point, Rule};
+use super::rule::{GpuValue, Rule};
 
 /// The mappings of Phasemeter.
 const BUILT_IN: [&str; 5] = [
