@@ -23,7 +23,7 @@ use phasemeter_rules::workload::{Evidence, Workload, is_interruptible};
 const ENERGY: &str = "energy.joules";
 
 /// Means of device columns without a field of their own: shares are 0–1, and of the time in which the GPU
-/// worked.
+/// or its video engine worked.
 const MEANS: [(&str, DeviceColumn); 5] = [
     ("memory.utilization", DeviceColumn::MemoryUtilization),
     ("encoder.utilization", DeviceColumn::Encoder),
@@ -41,6 +41,10 @@ const MAXIMA: [(&str, DeviceColumn); 5] = [
     ("pcie.link.max_width", DeviceColumn::PcieMaxWidth),
     ("memory.errors", DeviceColumn::MemoryErrors),
 ];
+
+/// Mean and maximum of the memory clock while the GPU worked, in MHz.
+const MEMORY_CLOCK: &str = "memory.clock";
+const MAX_MEMORY_CLOCK: &str = "memory.max_clock";
 
 /// Mean traffic over the PCIe link and over all NVLink links, both directions together, in bytes per
 /// second.
@@ -187,7 +191,7 @@ impl WindowGpu<'_> {
 
     /// `memory` is the column of the window.
     fn sensors(self, recent: &WindowTotals, memory: &[f64], totals: Totals) -> Sensors {
-        let sensors::Sensors { sm_clock, temperature, busy_power, device } = &recent.sensors;
+        let sensors::Sensors { sm_clock, temperature, busy_power, device, .. } = &recent.sensors;
         let percentiles = |value: &dyn Fn(u32) -> Option<f64>, max: Option<f64>| {
             let (p5, p50, p95) = (value(5)?, value(50)?, value(95)?);
             Some(Percentiles { p5, p50, p95, max: max?.max(p95) })
@@ -232,6 +236,9 @@ impl WindowGpu<'_> {
         let device = &recent.sensors.device;
         let means = MEANS.iter().filter_map(|(name, of)| Some((*name, device.mean(*of)?)));
         let maxima = MAXIMA.iter().filter_map(|(name, of)| Some((*name, device.max(*of)?)));
+        let clock = recent.sensors.memory_clock;
+        let clocks = [(MEMORY_CLOCK, clock.mean()), (MAX_MEMORY_CLOCK, clock.max())];
+        let clocks = clocks.into_iter().filter_map(|(name, of)| Some((name, of?)));
         let traffic = [(PCIE_TRAFFIC, totals.pcie), (NVLINK_TRAFFIC, totals.nvlink)];
         let traffic =
             traffic.into_iter().filter_map(|(name, of)| Some((name, of.bytes_per_second()?)));
@@ -248,7 +255,8 @@ impl WindowGpu<'_> {
             interval.map(|interval| READINGS_PER_CYCLE * interval.max(period.unwrap_or(0.0)));
         let sampling = [(UPDATE_PERIOD, period), (SHORTEST_CYCLE, cycle)];
         let sampling = sampling.into_iter().filter_map(|(name, of)| Some((name, of?)));
-        let all = energy.into_iter().chain(means).chain(maxima).chain(traffic).chain(lost);
+        let all =
+            energy.into_iter().chain(means).chain(maxima).chain(clocks).chain(traffic).chain(lost);
         let all = all.chain(unrecorded).chain(sampling);
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
