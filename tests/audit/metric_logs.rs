@@ -194,6 +194,10 @@ fn activity_of_dcgm_is_in_windows() {
         ("DCGM_FI_PROF_SM_ACTIVE", "0.5"),
         ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0.3"),
         ("DCGM_FI_PROF_DRAM_UTIL_RATIO", "0.6"),
+        ("DCGM_FI_PROF_PCIE_TX_BYTES", "3000000000"),
+        ("DCGM_FI_PROF_PCIE_RX_BYTES", "1000000000"),
+        ("DCGM_FI_PROF_NVLINK_TX_BYTES", "5e9"),
+        ("DCGM_FI_PROF_NVLINK_RX_BYTES", "5e9"),
     ];
     let mut log = String::new();
     for at in (0..120).map(|tick| START + 15_000 * tick) {
@@ -213,6 +217,8 @@ fn activity_of_dcgm_is_in_windows() {
     }
     let metrics = gpu["metrics"].to_string();
     assert!(metrics.contains("memory.utilization"), "{metrics}");
+    assert_eq!(gpu["metrics"]["pcie.bytes_per_second"], 4e9, "{metrics}");
+    assert_eq!(gpu["metrics"]["nvlink.bytes_per_second"], 1e10, "{metrics}");
 }
 
 /// Scenario: dcgm-exporter repeats an old XID error, then reports another one, twice.

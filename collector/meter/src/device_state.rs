@@ -99,6 +99,11 @@ impl DeviceColumn {
     pub const fn is_of_work(self) -> bool {
         self.is_share() && !matches!(self, Self::Fan)
     }
+
+    /// Whether it is of a video engine, which works beside kernels: utilization does not show its work.
+    const fn is_video(self) -> bool {
+        matches!(self, Self::Encoder | Self::Decoder)
+    }
 }
 
 /// The bit of each reason for reduced clocks.
@@ -206,7 +211,7 @@ impl DeviceMeans {
     pub(crate) fn record(&mut self, state: &DeviceState, works: bool) {
         for (column, mean) in DeviceColumn::ALL.into_iter().zip(&mut self.0) {
             if let Some(value) = state.steps(column)
-                && (works || !column.is_of_work())
+                && (works || !column.is_of_work() || (column.is_video() && value > 0))
             {
                 mean.sum += u64::from(value);
                 mean.count += 1;
@@ -268,6 +273,23 @@ mod tests {
         assert_eq!(state.number(DeviceColumn::PcieWidth), Some(254));
         state.set_share(DeviceColumn::Sm, Utilization::from_ppm(123_456));
         assert_eq!(state.share(DeviceColumn::Sm), Utilization::from_ppm(125_000));
+    }
+
+    #[test]
+    fn video_engine_works_beside_kernels() {
+        let mut means = DeviceMeans::default();
+        let mut record = |decoder, works| {
+            let mut state = DeviceState::NONE;
+            state.set_share(DeviceColumn::Decoder, percent(decoder));
+            state.set_share(DeviceColumn::NvLink, percent(decoder));
+            means.record(&state, works);
+            means.mean(DeviceColumn::Decoder)
+        };
+        assert_eq!(record(0, false), None, "it rests");
+        assert_eq!(record(80, false), Some(0.8), "it decodes, without kernels");
+        assert_eq!(record(40, true), Some(0.6));
+        assert_eq!(record(0, true), Some(0.4), "the job does not need it");
+        assert_eq!(means.mean(DeviceColumn::NvLink), Some(0.2));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::device_metric::{Component, Counter, DeviceMetric, DeviceValue};
-use crate::units::{Nanos, Timestamp};
+use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 
 /// Hours that are kept: those of a day, and the one in progress.
 const HOURS: usize = 25;
@@ -30,7 +30,42 @@ pub struct Totals {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     bytes: u64,
-    range: Option<(Timestamp, Timestamp)>,
+    /// The measured time, in which several links and directions count once.
+    time: Nanos,
+    until: Option<Timestamp>,
+}
+
+/// A link in one direction, whose rate a source measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkDirection {
+    /// PCIe, to the GPU.
+    PcieReceived,
+    /// PCIe, from the GPU.
+    PcieTransmitted,
+    /// All NVLink links, to the GPU.
+    NvLinkReceived,
+    /// All NVLink links, from the GPU.
+    NvLinkTransmitted,
+}
+
+impl LinkDirection {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::PcieReceived, Self::PcieTransmitted, Self::NvLinkReceived, Self::NvLinkTransmitted];
+}
+
+/// Rates of the links of a GPU at an instant, in bytes per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkRates([Option<u64>; LinkDirection::ALL.len()]);
+
+impl LinkRates {
+    /// No rate was measured.
+    pub const NONE: Self = Self([None; LinkDirection::ALL.len()]);
+
+    /// Sets a rate.
+    pub fn set(&mut self, of: LinkDirection, bytes_per_second: u64) {
+        self.0[of as usize] = Some(bytes_per_second);
+    }
 }
 
 impl Traffic {
@@ -38,29 +73,29 @@ impl Traffic {
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean for evaluation")]
     pub fn bytes_per_second(&self) -> Option<f64> {
-        let (from, to) = self.range.filter(|(from, to)| from < to)?;
-        Some(self.bytes as f64 / to.since(from).as_secs_f64())
+        (self.time > Nanos::ZERO).then(|| self.bytes as f64 / self.time.as_secs_f64())
     }
 
     /// The bytes since the first measurement, and the time of the last one.
     #[must_use]
     pub const fn measured(&self) -> Option<(Timestamp, u64)> {
-        match self.range {
-            Some((_, until)) => Some((until, self.bytes)),
+        match self.until {
+            Some(until) => Some((until, self.bytes)),
             None => None,
         }
     }
 
     fn add(&mut self, bytes: u64, from: Timestamp, to: Timestamp) {
         self.bytes = self.bytes.saturating_add(bytes);
-        let range = self.range.unwrap_or((from, to));
-        self.range = Some((range.0.min(from), range.1.max(to)));
+        let from = self.until.map_or(from, |until| until.max(from));
+        self.time += to.since(from);
+        self.until = Some(self.until.map_or(to, |until| until.max(to)));
     }
 
     fn merge(&mut self, other: &Self) {
-        if let Some((from, to)) = other.range {
-            self.add(other.bytes, from, to);
-        }
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.time += other.time;
+        self.until = self.until.max(other.until);
     }
 }
 
@@ -90,7 +125,12 @@ pub struct DeviceTotals {
     hours: VecDeque<(Timestamp, Totals)>,
     /// The last value of each traffic counter. Links do not come and go.
     last: BTreeMap<(Component, Counter), (Timestamp, u64)>,
+    /// The time of the last rate of each link.
+    last_rate: [Option<Timestamp>; LinkDirection::ALL.len()],
 }
+
+/// How long before it a rate describes at most: senders are scraped once a minute and more often.
+const MAX_RATE_TIME: Nanos = Nanos::from_secs(120);
 
 impl DeviceTotals {
     /// Records a device metric, if it is a traffic counter.
@@ -117,6 +157,29 @@ impl DeviceTotals {
         if let Some(total) = bytes {
             let value = DeviceValue::Count { counter: Counter::Received, total };
             self.record(&DeviceMetric { at, component, value });
+        }
+    }
+
+    /// Records rates, each of which is that of the time since the previous one.
+    pub fn record_rates(&mut self, at: Timestamp, rates: &LinkRates) {
+        for (link, rate) in LinkDirection::ALL.into_iter().zip(rates.0) {
+            let Some(rate) = rate else { continue };
+            let last = self.last_rate[link as usize].replace(at);
+            let Some(from) = last.filter(|from| *from < at && at.since(*from) <= MAX_RATE_TIME)
+            else {
+                continue;
+            };
+            let bytes =
+                u128::from(rate) * u128::from(at.since(from).0) / u128::from(NANOS_PER_SECOND);
+            let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+            self.each(at, |totals| match link {
+                LinkDirection::PcieReceived | LinkDirection::PcieTransmitted => {
+                    totals.pcie.add(bytes, from, at);
+                }
+                LinkDirection::NvLinkReceived | LinkDirection::NvLinkTransmitted => {
+                    totals.nvlink.add(bytes, from, at);
+                }
+            });
         }
     }
 
@@ -182,6 +245,28 @@ mod tests {
         assert_eq!(all.pcie.bytes_per_second(), None);
         totals.record(&received(30, Component::NvLink(0), 5));
         assert_eq!(totals.since(None).nvlink.bytes_per_second(), Some(300.0), "a reset");
+    }
+
+    #[test]
+    fn rates_count_for_the_time_before_them_without_gaps() {
+        let mut totals = DeviceTotals::default();
+        let mut record = |seconds, received, transmitted| {
+            let mut rates = LinkRates::NONE;
+            rates.set(LinkDirection::PcieReceived, received);
+            rates.set(LinkDirection::PcieTransmitted, transmitted);
+            totals.record_rates(at(seconds), &rates);
+            totals.since(None).pcie.bytes_per_second()
+        };
+        assert_eq!(record(0, 9_000, 9_000), None, "of unknown time");
+        assert_eq!(record(30, 300, 100), Some(400.0));
+        assert_eq!(record(60, 100, 100), Some(300.0));
+        // After a pause of an hour, and a value that arrives twice.
+        assert_eq!(record(3_700, 1_000_000, 1_000_000), Some(300.0));
+        assert_eq!(record(3_700, 1_000_000, 1_000_000), Some(300.0));
+        assert_eq!(record(3_760, 150, 150), Some(300.0));
+        let recent = totals.since(Some(at(3_650)));
+        assert_eq!(recent.pcie.bytes_per_second(), Some(300.0));
+        assert_eq!(recent.nvlink.bytes_per_second(), None);
     }
 
     #[test]

@@ -228,7 +228,7 @@ pub struct GpuIdentity {
     /// Properties that only a driver provides.
     pub board: Board,
     /// OpenTelemetry attributes beyond those of the run: `log.file.name` of its first log, `host.name`,
-    /// [`MIG_PROFILES`], [`NVLINK_PEERS`].
+    /// [`MIG_MODE`], [`MIG_PROFILES`], [`NVLINK_PEERS`].
     pub attributes: BTreeMap<String, String>,
 }
 
@@ -248,6 +248,9 @@ impl GpuIdentity {
 
 /// The attribute with the profiles of a GPU's MIG instances, as it was discovered: `1g.10gb 3g.40gb`.
 pub const MIG_PROFILES: &str = "phasemeter.gpu.mig.profiles";
+
+/// The attribute with the MIG mode of a GPU: `enabled`, in which drivers report no utilization, or `disabled`.
+pub const MIG_MODE: &str = "phasemeter.gpu.mig.mode";
 
 /// The attribute with the UUIDs of the GPUs that NVLink connects to a GPU, separated by spaces.
 pub const NVLINK_PEERS: &str = "phasemeter.gpu.nvlink.peers";

@@ -18,6 +18,8 @@ const WORK_PPM: u32 = 100_000;
 pub struct Sensors {
     /// SM clock while the GPU is at least 90% busy, in MHz.
     pub sm_clock: Sensor,
+    /// Memory clock while the utilization is at least 10%, in MHz.
+    pub memory_clock: Sensor,
     /// Temperature, in degrees Celsius.
     pub temperature: Sensor,
     /// Power while the utilization is at least 10%.
@@ -46,6 +48,11 @@ impl Sensors {
             self.sm_clock.record(clock.0);
         }
         let works = reading.utilization.is_ok_and(|utilization| utilization.ppm() >= WORK_PPM);
+        if let Some(clock) = reading.memory_clock
+            && works
+        {
+            self.memory_clock.record(clock.0);
+        }
         if let Some(power) = reading.power
             && works
         {
@@ -60,6 +67,7 @@ impl Sensors {
     pub(crate) fn since(self, earlier: &Self) -> Self {
         Self {
             sm_clock: self.sm_clock.since(earlier.sm_clock),
+            memory_clock: self.memory_clock.since(earlier.memory_clock),
             temperature: self.temperature.since(earlier.temperature),
             busy_power: self.busy_power.since(&earlier.busy_power),
             device: self.device.since(&earlier.device),

@@ -43,6 +43,8 @@ pub mod attribute {
     pub const GPU_GAP_DURATION: &str = "phasemeter.gpu.gap.duration";
     /// The hw.id of each GPU of a recommendation.
     pub const GPU_IDS: &str = "phasemeter.gpu.ids";
+    /// Whether MIG is enabled on a GPU. In windows of policies only.
+    pub const GPU_MIG_MODE: &str = "phasemeter.gpu.mig.mode";
     /// Profiles of the MIG instances of a GPU. In windows of policies only.
     pub const GPU_MIG_PROFILES: &str = "phasemeter.gpu.mig.profiles";
     /// UUIDs of the GPUs that NVLink connects to a GPU. In windows of policies only.

@@ -1,5 +1,5 @@
-//! Signals and child processes, for a program that runs another one as if it were not there, and its
-//! local time.
+//! Signals and child processes, for a program that runs another one as if it were not there, its local
+//! time, and the command lines of other processes.
 //!
 //! The standard library neither blocks nor receives signals, changes what a command inherits, and
 //! waits for its own children only; it has no time zones. A crate of its own, so that the sidecar forbids unsafe code. Must
@@ -11,11 +11,13 @@ mod children;
 mod launch;
 mod local_time;
 mod signals;
+mod table;
 
 pub use children::reap_others;
 pub use launch::{inherit_launch, is_ignored_at_launch};
 pub use local_time::utc_offset;
 pub use signals::{ReceivedSignal, SignalSet, die_by, send};
+pub use table::ProcessTable;
 
 /// The result of a C function that returns -1 and sets `errno` on failure.
 fn check(result: libc::c_int) -> std::io::Result<libc::c_int> {

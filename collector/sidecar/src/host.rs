@@ -9,14 +9,6 @@ use phasemeter_otlp::experiment::Attributes;
 /// The machine ID on Linux; often missing in containers.
 const MACHINE_ID: &str = "/etc/machine-id";
 
-/// The PID namespace of this process.
-#[cfg(feature = "gateway")]
-const PID_NAMESPACE: &str = "/proc/self/ns/pid";
-
-/// The first PID namespace of every Linux kernel (`PROC_PID_INIT_INO`).
-#[cfg(feature = "gateway")]
-const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
-
 /// Describes the machine.
 #[must_use]
 pub fn attributes() -> Attributes {
@@ -30,15 +22,6 @@ pub fn attributes() -> Attributes {
     ];
     let detected = detected.into_iter().filter(|(_, value)| !value.is_empty());
     detected.map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-/// Whether process IDs seen here are those of the host, which the driver reports. In a container they
-/// usually are not.
-#[cfg(feature = "gateway")]
-#[must_use]
-pub fn has_host_pids() -> bool {
-    let namespace = fs::read_link(PID_NAMESPACE);
-    namespace.is_ok_and(|namespace| namespace.as_os_str() == HOST_PID_NAMESPACE)
 }
 
 /// The architecture in OpenTelemetry's terms.

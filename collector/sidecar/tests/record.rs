@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fake_nvml::{Fake, Model};
 use flate2::read::GzDecoder;
-use phasemeter_meter::reading::{MIG_PROFILES, NVLINK_PEERS};
+use phasemeter_meter::reading::{MIG_MODE, MIG_PROFILES, NVLINK_PEERS};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::Source;
 use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
@@ -148,8 +148,9 @@ fn recording_names_mig_profiles_and_nvlink_peers() {
     let attributes: Vec<Vec<_>> =
         gpus.iter().map(|gpu| gpu.attributes.clone().into_iter().collect()).collect();
     let uuid = |index: usize| format!("GPU-00000000-0000-0000-0000-{index:012}");
-    let peer = |index| vec![(NVLINK_PEERS.to_owned(), uuid(index))];
-    let instances = vec![(MIG_PROFILES.to_owned(), "3g.40gb 1g.10gb".to_owned())];
+    let mode = |mode: &str| (MIG_MODE.to_owned(), mode.to_owned());
+    let peer = |index| vec![mode("disabled"), (NVLINK_PEERS.to_owned(), uuid(index))];
+    let instances = vec![mode("enabled"), (MIG_PROFILES.to_owned(), "3g.40gb 1g.10gb".to_owned())];
     assert_eq!(attributes, [instances, peer(2), peer(1), peer(4), peer(3)]);
 }
 

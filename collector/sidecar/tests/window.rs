@@ -88,6 +88,7 @@ fn window_of(
             power_limit: None,
             price: None,
             totals: &totals,
+            processes: Workload::Unknown,
         })
         .collect();
     window(&experiment, &gpus, work, WallOffset::default(), utc_offset, false).unwrap()

@@ -7,6 +7,7 @@
 
 use std::io;
 
+use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Reading};
 
 pub mod clock;
@@ -44,6 +45,11 @@ pub trait Source {
     /// What was counted of a GPU, with the reading returned last.
     fn counts(&self) -> Counts {
         Counts::NONE
+    }
+
+    /// Rates of the links of a GPU, with the reading returned last, of sources that count no traffic.
+    fn rates(&self) -> LinkRates {
+        LinkRates::NONE
     }
 
     /// Records that the reading returned last was rejected downstream, with the reason, among the

@@ -253,3 +253,37 @@ proptest! {
         }
     }
 }
+
+/// Guarantee: attributes are what all pods of a GPU have in common, in any order in which a pod's become known.
+#[test]
+fn attributes_are_common_to_all_pods_of_a_gpu() {
+    let mut buffer = ReadingBuffer::new(HOLD, None, None);
+    let mut seconds = 0;
+    let mut attributes = |pod: &str, details: &[(&str, &str)]| {
+        seconds += 15;
+        let mut value = utilization("GPU-a", seconds, Basis::DcgmGpu, 50);
+        let name = Some(pod.to_owned());
+        value.gpu.pod = Some(PodLabels { name, ..PodLabels::default() });
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        value.gpu.details = details.iter().map(owned).collect();
+        buffer.insert(value, arrival(seconds));
+        // Other values have none.
+        let mut power = power("GPU-a", at(seconds), 100);
+        power.gpu.pod = Some(PodLabels { name: Some(pod.to_owned()), ..PodLabels::default() });
+        buffer.insert(power, arrival(seconds));
+        let all = buffer.identities()[0].attributes.iter();
+        let all = all.filter(|(key, _)| *key != "k8s.pod.name");
+        all.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    let job = ("k8s.job.name", "nightly");
+    let label = ("k8s.pod.label.notebook-name", "ana");
+    assert_eq!(attributes("a", &[]), "");
+    assert_eq!(attributes("a", &[job, ("host.id", "i-1")]), "host.id=i-1 k8s.job.name=nightly");
+    let both = "host.id=i-1 k8s.job.name=nightly k8s.pod.label.notebook-name=ana";
+    assert_eq!(attributes("a", &[job, label]), both);
+    assert_eq!(attributes("b", &[job]), "host.id=i-1 k8s.job.name=nightly", "of the first only");
+    assert_eq!(attributes("b", &[job, label]), "host.id=i-1 k8s.job.name=nightly");
+    assert_eq!(attributes("c", &[("k8s.job.name", "hourly")]), "host.id=i-1");
+    assert_eq!(attributes("c", &[("host.id", "i-2")]), "", "of two instances");
+    assert_eq!(attributes("c", &[job, ("host.id", "i-1")]), "");
+}

@@ -165,7 +165,8 @@ fn recommendation_event(
 
 /// Whether an attribute of a GPU is that of a place on which automation can act.
 fn is_place(name: &str) -> bool {
-    name == "host.name" || name.starts_with("k8s.")
+    // Labels of pods are evidence only.
+    name == "host.name" || (name.starts_with("k8s.") && !name.starts_with("k8s.pod.label."))
 }
 
 /// The attributes of the place that all these GPUs share. `host`: the machine of a GPU that names none.
@@ -208,8 +209,8 @@ mod tests {
         let gpu = |pairs| GpuIdentity { attributes: attributes(pairs), ..GpuIdentity::default() };
         let pod = ("k8s.namespace.name", "vision");
         let gpus = [
-            gpu(&[("host.name", "node-1"), pod, ("k8s.pod.name", "a"), ("log.file.name", "x")]),
-            gpu(&[("host.name", "node-1"), pod, ("k8s.pod.name", "b")]),
+            gpu(&[("host.name", "node-1"), pod, ("k8s.pod.name", "a"), ("k8s.pod.label.app", "x")]),
+            gpu(&[("host.name", "node-1"), pod, ("k8s.pod.name", "b"), ("k8s.pod.label.app", "x")]),
             gpu(&[pod]),
         ];
         let none = Attributes::new();

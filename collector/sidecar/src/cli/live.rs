@@ -94,6 +94,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "PATH")]
     pub work_socket: Option<PathBuf>,
 
+    /// The /proc of the host, if it is mounted elsewhere. The programs on GPUs tell a service from a training;
+    /// of each, only its command line is read, and nothing of it is kept [default: /proc, unless process
+    /// IDs are those of a container].
+    #[arg(long, value_name = "PATH")]
+    pub procfs: Option<PathBuf>,
+
     /// File with the time until which each GPU is billed: what the backend has accepted. If it exists, the
     /// time since then that is not billed is reported as a gap. For this process only.
     #[arg(long = "state", value_name = "FILE")]

@@ -9,16 +9,17 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::{CommandExit, GpuEvent, InterruptionEvent, UnsavedWorkCost};
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::nvml::{Event, Observation, Observed};
 use phasemeter_workload::interruption::{Cloud, Notice};
 #[cfg(feature = "gateway")]
 use phasemeter_workload::mapping::WorkMappings;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::billed_file::BilledFile;
+use super::clock_notes::ClockNotes;
 use super::error::CommandError;
 use super::gpus::ArrivedGpu;
 use super::interruption_log::LiveInterruptions;
@@ -29,20 +30,18 @@ use super::log_limiter::LogLimiter;
 use super::received::ReceivedTelemetry;
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
+use super::work_kinds::WorkKinds;
 use crate::cli::CommandSignal;
 #[cfg(feature = "gateway")]
 use crate::gateway::{CounterIntake, Metered, SpanCosts};
 use crate::pipeline::{Finished, Pipeline, PipelineError};
 use crate::policies::PolicyManager;
 use crate::report::{Attribution, InterruptionLog, UnsavedWork, WorkByHour};
-use crate::sampler::{Sampler, SamplerStats};
+use crate::sampler::Sampler;
 use crate::telemetry::Telemetry;
 
 /// A sampler thread that has not ended by then is hung in the driver.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// The maximum number of notes on steps of the clock and suspensions in a report.
-const MAX_CLOCK_NOTES: usize = 10;
 
 /// A live run.
 pub(super) struct Live<'a> {
@@ -52,15 +51,14 @@ pub(super) struct Live<'a> {
     clock: Clock,
     zone: LocalZone,
     watch: ClockWatch,
-    /// What happened to the clocks, each a sentence without its full stop.
-    clock_notes: Vec<String>,
-    clock_changes: usize,
+    clock_notes: ClockNotes,
     scheduler: WindowScheduler,
     work: WorkIntake,
     interruptions: LiveInterruptions,
     /// What the command sends, if it is received.
     #[cfg(feature = "gateway")]
     received: Option<ReceivedTelemetry>,
+    kinds: WorkKinds,
     /// The policies, until they are known to be loaded.
     loading: Option<Arc<PolicyManager>>,
     start: Timestamp,
@@ -109,13 +107,13 @@ impl<'a> Live<'a> {
             clock,
             zone,
             watch: clock.watch(),
-            clock_notes: Vec::new(),
-            clock_changes: 0,
+            clock_notes: ClockNotes::default(),
             scheduler,
             work,
             interruptions: LiveInterruptions::default(),
             #[cfg(feature = "gateway")]
             received: None,
+            kinds: WorkKinds::default(),
             loading,
             start,
             observations,
@@ -145,6 +143,11 @@ impl<'a> Live<'a> {
         let counters = CounterIntake::new(work, self.start);
         let pipeline = &mut self.pipeline;
         self.received = Some(ReceivedTelemetry::start(metered, spans, counters, pipeline));
+    }
+
+    /// Tells kinds of work apart by these.
+    pub(super) fn set_kinds(&mut self, kinds: WorkKinds) {
+        self.kinds = kinds;
     }
 
     /// Adds the sampler to internal telemetry.
@@ -183,21 +186,15 @@ impl<'a> Live<'a> {
     fn follow_clock(&mut self, change: ClockChange) -> Result<(), PipelineError> {
         if let Some(suspended) = change.suspended {
             let seconds = suspended.as_secs_f64();
-            self.note_clock(format!("machine suspended for {seconds:.1} s, which is unobserved"));
+            self.clock_notes
+                .push(format!("machine suspended for {seconds:.1} s, which is unobserved"));
         }
         if let Some(step) = change.step {
-            self.note_clock(format!("{step}; new sessions began, and lengths did not change"));
+            self.clock_notes
+                .push(format!("{step}; new sessions began, and lengths did not change"));
             self.pipeline.step_wall_clock(&step)?;
         }
         Ok(())
-    }
-
-    fn note_clock(&mut self, note: String) {
-        warn!("{note}");
-        self.clock_changes += 1;
-        if self.clock_notes.len() < MAX_CLOCK_NOTES {
-            self.clock_notes.push(note);
-        }
     }
 
     /// Keeps what is billed in a file, if the backend has it.
@@ -208,9 +205,11 @@ impl<'a> Live<'a> {
     /// Evaluates policies if a window is due, and exports new results.
     pub(super) fn evaluate_policies(&mut self) -> Result<(), PipelineError> {
         let (pipeline, gpus, zone) = (&mut self.pipeline, &self.gpus, &self.zone);
+        let kinds = &mut self.kinds;
         let results = self.scheduler.step(|| {
             // Daylight saving time may have begun or ended.
             pipeline.set_utc_offset(zone.offset());
+            kinds.set(pipeline, gpus.len());
             pipeline.window(gpus, false)
         });
         results.map_or(Ok(()), |results| {
@@ -250,7 +249,7 @@ impl<'a> Live<'a> {
         let hung = self.sampler.stop(GRACE);
         self.loading.iter().for_each(|policies| policies.wait());
         self.drain()?;
-        let mut sampling = vec![sampling_summary(&self.sampler.stats())];
+        let mut sampling = vec![self.sampler.stats().summary()];
         let hung = hung.into_iter().map(|gpu| self.name(gpu));
         sampling
             .extend(hung.map(|name| format!("{name} hung at the end; its last readings are lost")));
@@ -268,11 +267,7 @@ impl<'a> Live<'a> {
         if late > 0 {
             sampling.push(format!("{late} readings arrived too late and were dropped"));
         }
-        let further = self.clock_changes - self.clock_notes.len();
-        sampling.append(&mut self.clock_notes);
-        if further > 0 {
-            sampling.push(format!("{further} further changes of the system clock"));
-        }
+        sampling.extend(self.clock_notes.take());
         sampling.extend(self.work.note());
         let mut window_start = None;
         if let Some(exit) = exit {
@@ -282,6 +277,7 @@ impl<'a> Live<'a> {
         if let Some(received) = &mut self.received {
             received.take_rest(&mut self.pipeline, &self.gpus, &mut self.work, end);
         }
+        self.kinds.set(&mut self.pipeline, self.gpus.len());
         self.pipeline.finish_gpus(&self.gpus)?;
         #[cfg(feature = "gateway")]
         let attribution = match self.received.take() {
@@ -332,10 +328,9 @@ impl<'a> Live<'a> {
                 }
             }
             Observed::DeviceMetric(metric) => self.pipeline.export_metric(gpu, metric),
-            #[cfg(not(feature = "gateway"))]
-            Observed::Process(_) => {}
-            #[cfg(feature = "gateway")]
             Observed::Process(pid) => {
+                self.kinds.note(gpu, pid);
+                #[cfg(feature = "gateway")]
                 if let Some(received) = &mut self.received {
                     received.note_process(gpu, pid, &self.gpus);
                 }
@@ -362,18 +357,4 @@ impl<'a> Live<'a> {
         let index = self.gpus.get(gpu).and_then(|gpu| gpu.index);
         index.map_or_else(|| "unknown GPU".to_owned(), |index| format!("GPU {index}"))
     }
-}
-
-/// Tick lateness and losses of the sampler.
-fn sampling_summary(stats: &SamplerStats) -> String {
-    let millis = |nanos: Nanos| nanos.as_secs_f64() * 1e3;
-    let late = stats.lateness;
-    let [p50, p99, max] = [late.p50, late.p99, late.max].map(millis);
-    let (missed, dropped) = (stats.missed(), stats.dropped());
-    let mut text = format!("tick lateness p50 {p50:.2} ms, p99 {p99:.2} ms, max {max:.2} ms");
-    text += &format!("; {missed} ticks missed");
-    if dropped > 0 {
-        text += &format!(", {dropped} observations dropped");
-    }
-    text
 }

@@ -9,6 +9,8 @@ mod bill;
 mod billed_file;
 #[cfg(feature = "live")]
 mod child;
+#[cfg(feature = "live")]
+mod clock_notes;
 #[cfg(feature = "bill")]
 mod compare;
 #[cfg_attr(not(feature = "live"), path = "delivery/absent.rs")]
@@ -76,6 +78,8 @@ mod today;
 mod window_scheduler;
 #[cfg(feature = "live")]
 mod work_intake;
+#[cfg(feature = "live")]
+mod work_kinds;
 mod work_log;
 #[cfg(feature = "live")]
 mod work_socket;

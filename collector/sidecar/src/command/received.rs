@@ -2,17 +2,18 @@
 //!
 //! Must not depend on how requests are received.
 
+use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
+use phasemeter_process::ProcessTable;
 use phasemeter_sources::clock::wall_time;
 use phasemeter_workload::held::WorkDone;
 
 use super::span_pricing::{self, GpuNumbers, SpanPricing};
 use super::work_intake::WorkIntake;
 use crate::gateway::{CounterIntake, Metered, SpanCosts};
-use crate::host::has_host_pids;
 use crate::pipeline::{Pipeline, PipelineError};
 use crate::report::Attribution;
 
@@ -47,7 +48,8 @@ impl ReceivedTelemetry {
         pipeline: &mut Pipeline<'_>,
     ) -> Self {
         let spans = costs.map(|costs| SpanPricing::start(costs, pipeline));
-        Self { metered, spans, counters, has_host_pids: has_host_pids() }
+        let has_host_pids = ProcessTable::at(Path::new(ProcessTable::OWN)).is_of_host();
+        Self { metered, spans, counters, has_host_pids }
     }
 
     /// Notes that a process, by its ID on the host, uses a GPU.

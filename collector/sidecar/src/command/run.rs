@@ -47,6 +47,7 @@ use super::receive::{self, Receiving};
 use super::signals::{SignalEvent, SignalListener};
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
+use super::work_kinds::WorkKinds;
 use super::work_socket::{self, WorkSocket};
 use crate::cli::{MeteringArgs, RunArgs};
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
@@ -165,6 +166,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     if let Some(metered) = metered {
         live.receive(metered, costs, work_mappings);
     }
+    let kinds = WorkKinds::start(&args.command, args.procfs.as_deref());
+    live.set_kinds(kinds.map_err(failed("cannot start a thread"))?);
     gpus.into_iter().try_for_each(|gpu| live.join(gpu))?;
     let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);
     let telemetry = metrics.and_then(|it| it.telemetry(environment.export.every, &own.process));

@@ -77,7 +77,7 @@ impl GatewayBilling {
         held: &HeldReading,
         identity: &GpuIdentity,
     ) -> Result<(), PipelineError> {
-        let HeldReading { gpu, reading, basis, stale_after, exempt, xid } = held;
+        let HeldReading { gpu, reading, basis, stale_after, exempt, xid, rates } = held;
         let next = self.gpus.len();
         let index = *self.indices.entry(*gpu).or_insert(next);
         if index == next {
@@ -96,6 +96,7 @@ impl GatewayBilling {
         }
         let accepted = pipeline.ingest(index, reading, &self.gpus)?;
         self.summary.late += u64::from(accepted.is_err());
+        pipeline.record_rates(index, reading.at, rates);
         match *xid {
             Some(code) => pipeline.emit_event(index, &GpuEvent::xid(reading.at, code)),
             None => Ok(()),

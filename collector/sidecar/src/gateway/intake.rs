@@ -145,3 +145,15 @@ fn cover(point: &NumberPoint<'_>, buffer: &mut ReadingBuffer) {
         buffer.cover(uuid, point.start, point.at);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    /// The mapping of dcgm-exporter reads the labels that tell kinds of workload.
+    #[test]
+    fn labels_of_kinds_are_read() {
+        let mapping = include_str!("../../../../otel-config/mappings/dcgm-exporter.toml");
+        for key in phasemeter_rules::workload::label_keys() {
+            assert!(mapping.contains(&format!("\"{key}\"")), "{key} is not read");
+        }
+    }
+}

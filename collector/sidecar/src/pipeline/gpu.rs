@@ -12,6 +12,7 @@ use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::reorder::LateReading;
 use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp};
 use phasemeter_otlp::encode::{Exporter, GpuDescription, GpuExport};
+use phasemeter_rules::workload::Workload;
 
 use super::charge_log::{ChargeLog, Observers};
 use crate::pricing::{CurrentPrice, EarlierPrices, GpuOfModel, Term};
@@ -41,6 +42,8 @@ pub struct MeteredGpu {
     pub(super) power_limit: Option<Milliwatts>,
     /// Traffic and errors.
     pub(super) totals: DeviceTotals,
+    /// The kind of the processes on it.
+    pub(super) processes: Workload,
     /// Its last device metrics, if there are any.
     tracker: Option<DeviceTracker>,
     pub(super) export: Option<GpuExport>,
@@ -72,6 +75,7 @@ impl MeteredGpu {
             memory_total,
             power_limit: None,
             totals: DeviceTotals::default(),
+            processes: Workload::Unknown,
             tracker: None,
             export: None,
             charges: None,

@@ -34,6 +34,7 @@ use export::send;
 pub use gpu::{MeteredGpu, in_order};
 use opening::ExperimentState;
 use phasemeter_meter::device_metric::Component;
+use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Interval, Reading};
 use phasemeter_meter::reorder::{CAPACITY, LateReading};
@@ -205,6 +206,7 @@ impl<'a> Pipeline<'a> {
                 source.reject(&late.to_string());
             }
             self.count(gpu, reading.at, source.counts())?;
+            self.record_rates(gpu, reading.at, &source.rates());
             step(source);
         }
         Ok(())
@@ -222,6 +224,14 @@ impl<'a> Pipeline<'a> {
         match counts.xid {
             Some(code) => self.emit_event(gpu, &GpuEvent::xid(at, code.into())),
             None => Ok(()),
+        }
+    }
+
+    /// Records rates of the links of a GPU.
+    pub fn record_rates(&mut self, gpu: usize, at: Timestamp, rates: &LinkRates) {
+        if *rates != LinkRates::NONE {
+            let of = self.gpus.iter_mut().skip(gpu).take(1);
+            of.for_each(|gpu| gpu.totals.record_rates(at, rates));
         }
     }
 

@@ -9,6 +9,8 @@ use phasemeter_otlp::encode::ClockStep;
 #[cfg(feature = "live")]
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_rules::window::Window;
+#[cfg(feature = "live")]
+use phasemeter_rules::workload::Workload;
 use phasemeter_sources::clock::Step;
 
 use super::{ExperimentState, Pipeline, PipelineError, in_order};
@@ -16,7 +18,7 @@ use crate::policies::{self, WindowGpu};
 
 /// The attributes of a machine that identify it.
 #[cfg(feature = "live")]
-const HOST: [&str; 2] = ["host.name", "host.id"];
+const HOST: [&str; 3] = ["host.name", "host.id", "host.type"];
 
 impl Pipeline<'_> {
     /// The wall clock stepped: the sessions of all GPUs end, and new ones begin with the new wall time.
@@ -52,11 +54,17 @@ impl Pipeline<'_> {
     }
 
     /// Sets the machine of the GPUs that do not name theirs, for windows and recommendations: its
-    /// `host.name` and `host.id` among these attributes.
+    /// `host.name`, `host.id` and `host.type` among these attributes.
     #[cfg(feature = "live")]
     pub fn set_host(&mut self, place: &Attributes) {
         let host = place.iter().filter(|(key, _)| HOST.contains(&key.as_str()));
         self.host = host.map(|(key, value)| (key.clone(), value.clone())).collect();
+    }
+
+    /// Sets the kind of the processes on a GPU, for windows.
+    #[cfg(feature = "live")]
+    pub fn set_processes(&mut self, gpu: usize, kind: Workload) {
+        self.gpus.iter_mut().skip(gpu).take(1).for_each(|gpu| gpu.processes = kind);
     }
 
     /// The window of the run so far; `None` before the experiment is open.
@@ -70,6 +78,7 @@ impl Pipeline<'_> {
             power_limit: gpu.power_limit.or(identity.power_limit),
             price: gpu.price.as_ref().ok(),
             totals: &gpu.totals,
+            processes: gpu.processes,
         });
         let gpus = in_order(gpus.collect(), |gpu| gpu.identity);
         let window = policies::window(

@@ -17,13 +17,13 @@ use phasemeter_otlp::experiment::Experiment;
 use phasemeter_rules::window::{
     Gpu, HourOfWeek, Percentiles, Sensors, ThrottleReason, Throttling, Window,
 };
-use phasemeter_rules::workload::{Workload, is_interruptible};
+use phasemeter_rules::workload::{Evidence, Workload, is_interruptible};
 
 /// Energy of the window, in joules.
 const ENERGY: &str = "energy.joules";
 
 /// Means of device columns without a field of their own: shares are 0–1, and of the time in which the GPU
-/// worked.
+/// or its video engine worked.
 const MEANS: [(&str, DeviceColumn); 5] = [
     ("memory.utilization", DeviceColumn::MemoryUtilization),
     ("encoder.utilization", DeviceColumn::Encoder),
@@ -41,6 +41,10 @@ const MAXIMA: [(&str, DeviceColumn); 5] = [
     ("pcie.link.max_width", DeviceColumn::PcieMaxWidth),
     ("memory.errors", DeviceColumn::MemoryErrors),
 ];
+
+/// Mean and maximum of the memory clock while the GPU worked, in MHz.
+const MEMORY_CLOCK: &str = "memory.clock";
+const MAX_MEMORY_CLOCK: &str = "memory.max_clock";
 
 /// Mean traffic over the PCIe link and over all NVLink links, both directions together, in bytes per
 /// second.
@@ -88,6 +92,8 @@ pub struct WindowGpu<'a> {
     pub price: Option<&'a Price>,
     /// Its traffic and errors.
     pub totals: &'a DeviceTotals,
+    /// The kind of the processes on it, if they were seen.
+    pub processes: Workload,
 }
 
 /// Builds the window of these GPUs, in report order: the whole run, or the last day of a run without
@@ -169,7 +175,12 @@ impl WindowGpu<'_> {
             memory,
             metrics,
             attributes: attributes.clone(),
-            workload: Workload::of(attributes, run, requests),
+            workload: Workload::of(&Evidence {
+                gpu: attributes,
+                run,
+                processes: self.processes,
+                requests,
+            }),
             interruptible: is_interruptible(attributes) || is_interruptible(run),
             activity: recent.activity,
             interval: recent.interval(),
@@ -180,7 +191,7 @@ impl WindowGpu<'_> {
 
     /// `memory` is the column of the window.
     fn sensors(self, recent: &WindowTotals, memory: &[f64], totals: Totals) -> Sensors {
-        let sensors::Sensors { sm_clock, temperature, busy_power, device } = &recent.sensors;
+        let sensors::Sensors { sm_clock, temperature, busy_power, device, .. } = &recent.sensors;
         let percentiles = |value: &dyn Fn(u32) -> Option<f64>, max: Option<f64>| {
             let (p5, p50, p95) = (value(5)?, value(50)?, value(95)?);
             Some(Percentiles { p5, p50, p95, max: max?.max(p95) })
@@ -225,6 +236,9 @@ impl WindowGpu<'_> {
         let device = &recent.sensors.device;
         let means = MEANS.iter().filter_map(|(name, of)| Some((*name, device.mean(*of)?)));
         let maxima = MAXIMA.iter().filter_map(|(name, of)| Some((*name, device.max(*of)?)));
+        let clock = recent.sensors.memory_clock;
+        let clocks = [(MEMORY_CLOCK, clock.mean()), (MAX_MEMORY_CLOCK, clock.max())];
+        let clocks = clocks.into_iter().filter_map(|(name, of)| Some((name, of?)));
         let traffic = [(PCIE_TRAFFIC, totals.pcie), (NVLINK_TRAFFIC, totals.nvlink)];
         let traffic =
             traffic.into_iter().filter_map(|(name, of)| Some((name, of.bytes_per_second()?)));
@@ -241,7 +255,8 @@ impl WindowGpu<'_> {
             interval.map(|interval| READINGS_PER_CYCLE * interval.max(period.unwrap_or(0.0)));
         let sampling = [(UPDATE_PERIOD, period), (SHORTEST_CYCLE, cycle)];
         let sampling = sampling.into_iter().filter_map(|(name, of)| Some((name, of?)));
-        let all = energy.into_iter().chain(means).chain(maxima).chain(traffic).chain(lost);
+        let all =
+            energy.into_iter().chain(means).chain(maxima).chain(clocks).chain(traffic).chain(lost);
         let all = all.chain(unrecorded).chain(sampling);
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }

@@ -46,6 +46,21 @@ pub struct MetricStats {
 }
 
 impl SamplerStats {
+    /// Tick lateness and losses, as a sentence without its full stop.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let millis = |nanos: Nanos| nanos.as_secs_f64() * 1e3;
+        let late = self.lateness;
+        let [p50, p99, max] = [late.p50, late.p99, late.max].map(millis);
+        let (missed, dropped) = (self.missed(), self.dropped());
+        let mut text = format!("tick lateness p50 {p50:.2} ms, p99 {p99:.2} ms, max {max:.2} ms");
+        text += &format!("; {missed} ticks missed");
+        if dropped > 0 {
+            text += &format!(", {dropped} observations dropped");
+        }
+        text
+    }
+
     /// Missed ticks, over all GPUs.
     #[must_use]
     pub fn missed(&self) -> u64 {

@@ -12,7 +12,8 @@ use crate::process::{Gateway, client};
 use crate::{GPU, SOON};
 
 /// Scenario: a GPU is assigned to a pod, then to another one of the same namespace.
-/// Guarantee: its window names what all of its time has in common, and the report the zone of the hours.
+/// Guarantee: its window names what all of its time has in common, of which follows the kind of workload, and
+/// the report the zone of the hours.
 #[test]
 fn window_names_the_pod_of_a_gpu_until_it_changes() {
     let window_after = |pods: &[&str]| {
@@ -24,7 +25,7 @@ fn window_names_the_pod_of_a_gpu_until_it_changes() {
         let gateway = Gateway::start(&backend, &options);
         for (start, pod) in (START..).step_by(120).zip(pods) {
             let client = client(&gateway.endpoint());
-            let labels = [("namespace", "vision"), ("pod", pod)];
+            let labels = [("namespace", "vision"), ("pod", pod), ("notebook_name", "ana")];
             for at in (start..start + 120).step_by(15) {
                 client.enqueue(page_with(GPU, "node-1", &labels, at, 50.0));
             }
@@ -37,10 +38,13 @@ fn window_names_the_pod_of_a_gpu_until_it_changes() {
         assert!(report["assumptions"].to_string().contains(zone), "{report:#}");
         let window: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
         assert_eq!(window["window"]["utc_offset_seconds"], -12_600);
+        // Labels of both pods.
+        assert_eq!(window["window"]["gpus"][0]["workload"], "interactive", "{window:#}");
         window["window"]["gpus"][0]["attributes"].clone()
     };
     let one = json!({
-        "host.name": "node-1", "k8s.namespace.name": "vision", "k8s.pod.name": "trainer-0"
+        "host.name": "node-1", "k8s.namespace.name": "vision", "k8s.pod.name": "trainer-0",
+        "k8s.pod.label.notebook-name": "ana"
     });
     assert_eq!(window_after(&["trainer-0"]), one);
     let several = window_after(&["trainer-0", "trainer-1"]);

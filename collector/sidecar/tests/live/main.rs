@@ -26,6 +26,7 @@ mod faults;
 mod files;
 mod generations;
 mod interruptions;
+mod kinds;
 mod lost;
 #[path = "../../../otlp/tests/mock_backend/mod.rs"]
 mod mock_backend;

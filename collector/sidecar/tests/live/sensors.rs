@@ -66,6 +66,10 @@ fn check(gpu: &Value) {
         near(&reason["share"], expected);
     }
     assert_eq!(sensors["throttling"].as_array().unwrap().len(), 5, "{sensors:#}");
+    for name in ["memory.clock", "memory.max_clock"] {
+        near(&gpu["metrics"][name], 2_619.0);
+    }
+    assert_eq!(gpu["attributes"]["phasemeter.gpu.mig.mode"], "disabled");
     near(&gpu["metrics"]["fan.speed"], 0.55);
     assert_eq!(gpu["metrics"]["pcie.link.generation"], 4.0);
     assert_eq!(gpu["metrics"]["pcie.link.width"], 8.0);

@@ -14,8 +14,9 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::coverage::Coverage;
 use super::held_gpu::{HeldGpu, HeldReading, Instant};
+use super::point::PodLabels;
 use super::quantity::Quantity;
-use super::rule::{GpuLabels, GpuValue, MigInstance, PodLabels};
+use super::rule::{GpuLabels, GpuValue, MigInstance};
 use super::value::Value;
 
 /// Maximum number of GPUs. Labels come from anywhere, and each GPU takes memory for good.
@@ -26,6 +27,9 @@ const MAX_INSTANTS: usize = 1_024;
 
 /// Maximum number of MIG instances per GPU: GPUs have at most seven at a time.
 const MAX_INSTANCES: usize = 16;
+
+/// The beginning of the names of attributes of a pod.
+const POD: &str = "k8s.";
 
 /// The attribute with the host of a GPU.
 const HOST: &str = "host.name";
@@ -76,6 +80,7 @@ impl ReadingBuffer {
     pub fn insert(&mut self, value: GpuValue, arrived: Nanos) {
         let GpuValue { gpu: mut labels, at, quantity, value } = value;
         let (instance, pod) = (labels.instance.take(), labels.pod.take());
+        let details = std::mem::take(&mut labels.details);
         let is_instance = instance.is_some();
         let Some(index) = self.index(labels) else {
             self.dropped += 1;
@@ -83,6 +88,9 @@ impl ReadingBuffer {
         };
         if let Some(instance) = instance {
             self.note_instance(index, instance);
+        }
+        if quantity == Quantity::Utilization {
+            self.note_details(index, details, pod.as_ref());
         }
         if let Some(pod) = pod {
             self.note_pod(index, pod);
@@ -203,6 +211,52 @@ impl ReadingBuffer {
                 }
                 Entry::Occupied(known) if known.get().as_ref().is_some_and(|it| *it != value) => {
                     identity.attributes.remove(key);
+                    *known.into_mut() = None;
+                }
+                Entry::Occupied(_) => {}
+            }
+        }
+    }
+
+    /// Sets attributes of the host and of the pod of a GPU, beside its utilization. What its pods do not have
+    /// in common is removed: labels are those of all of its time.
+    fn note_details(
+        &mut self,
+        index: usize,
+        details: Vec<(String, String)>,
+        pod: Option<&PodLabels>,
+    ) {
+        let (Some(gpu), Some(identity)) =
+            (self.gpus.get_mut(index), self.identities.get_mut(index))
+        else {
+            return;
+        };
+        let is_other_pod = match (&gpu.last_pod, pod) {
+            (Some(last), Some(pod)) => last != pod,
+            _ => false,
+        };
+        if gpu.last_pod.is_none() || is_other_pod {
+            gpu.last_pod = pod.cloned();
+        }
+        if is_other_pod {
+            for (key, known) in gpu.details.iter_mut().filter(|(key, _)| key.starts_with(POD)) {
+                if !details.iter().any(|(name, _)| name == key) {
+                    identity.attributes.remove(key);
+                    *known = None;
+                }
+            }
+        }
+        for (key, value) in details {
+            let is_common = !is_other_pod || !key.starts_with(POD);
+            match gpu.details.entry(key) {
+                Entry::Vacant(new) => {
+                    if is_common {
+                        identity.attributes.insert(new.key().clone(), value.clone());
+                    }
+                    new.insert(Some(value).filter(|_| is_common));
+                }
+                Entry::Occupied(known) if known.get().as_ref().is_some_and(|it| *it != value) => {
+                    identity.attributes.remove(known.key());
                     *known.into_mut() = None;
                 }
                 Entry::Occupied(_) => {}

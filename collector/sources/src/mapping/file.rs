@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use phasemeter_meter::reading::Basis;
 use serde::Deserialize;
 
+use super::details::PodLabel;
 use super::quantity::{Quantity, Unit};
 use super::rule::{Identity, Rule};
 
@@ -78,6 +79,8 @@ struct IdentityTable {
     namespace: Vec<String>,
     #[serde(default)]
     pod: Vec<String>,
+    #[serde(default)]
+    pod_labels: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -128,6 +131,7 @@ impl MappingFile {
             pod_uid: file.identity.pod_uid,
             namespace: file.identity.namespace,
             pod: file.identity.pod,
+            pod_labels: file.identity.pod_labels.iter().map(|key| PodLabel::new(key)).collect(),
         };
         let rule = |metric| rule(metric, &identity, file.missing.from);
         Ok(Self { rules: file.metric.into_iter().map(rule).collect::<Result<_, _>>()? })

@@ -5,10 +5,12 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::device_state::DeviceColumn;
+use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::reading::{Basis, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 
 use super::coverage::Coverage;
+use super::point::PodLabels;
 use super::quantity::Quantity;
 use super::value::Value;
 
@@ -40,6 +42,8 @@ pub struct HeldReading {
     pub exempt: Vec<Exemption>,
     /// The XID error that has occurred since the previous reading.
     pub xid: Option<u64>,
+    /// The rates of its links.
+    pub rates: LinkRates,
 }
 
 /// Time that must not be billed.
@@ -79,6 +83,10 @@ pub(super) struct HeldGpu {
     pub(super) profiles: BTreeMap<String, String>,
     /// Its pod by attribute; `None` if it has had several.
     pub(super) pod: BTreeMap<&'static str, Option<String>>,
+    /// Attributes of its host and of its pods; `None` if they differ.
+    pub(super) details: BTreeMap<String, Option<String>>,
+    /// The pod of the last utilization.
+    pub(super) last_pod: Option<PodLabels>,
 }
 
 /// The values of one instant.
@@ -88,6 +96,7 @@ pub(super) struct Instant {
     pub(super) utilization: Vec<(Basis, Utilization)>,
     pub(super) missing: Option<MissingReason>,
     pub(super) xid: Option<u64>,
+    rates: LinkRates,
     /// Memory that is not in use.
     free: Option<Bytes>,
     pub(super) reading: Reading,
@@ -125,6 +134,7 @@ impl HeldGpu {
             utilization: Vec::new(),
             missing: None,
             xid: None,
+            rates: LinkRates::NONE,
             free: None,
             reading: Reading::at(key),
         })
@@ -169,6 +179,7 @@ impl HeldGpu {
             stale_after,
             exempt: exempt.unwrap_or_default(),
             xid,
+            rates: instant.rates,
         })
     }
 
@@ -208,6 +219,7 @@ impl Instant {
             Value::Xid(code) => self.xid = Some(code),
             Value::Device(column, share) => reading.device.set_share(column, Some(share)),
             Value::Number(column, number) => reading.device.set_number(column, Some(number)),
+            Value::Rate(link, rate) => self.rates.set(link, rate),
             Value::EventReasons(active) => reading.device.set_event_reasons(active),
         }
     }

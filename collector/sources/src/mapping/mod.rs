@@ -10,8 +10,10 @@
 
 mod buffer;
 mod coverage;
+mod details;
 mod file;
 mod held_gpu;
+mod point;
 mod quantity;
 mod rule;
 mod set;
@@ -22,7 +24,8 @@ pub use self::coverage::Coverage;
 pub use self::file::{MappingError, MappingFile};
 pub(crate) use self::held_gpu::SAME_INSTANT;
 pub use self::held_gpu::{Exemption, ExemptionReason, HeldReading};
+pub use self::point::{PodLabels, Point};
 pub use self::quantity::{Quantity, Unit, UnitError};
-pub use self::rule::{GpuLabels, GpuValue, MigInstance, PodLabels, Point};
+pub use self::rule::{GpuLabels, GpuValue, MigInstance};
 pub use self::set::{Mappings, UnitMismatch};
 pub use self::value::Value;

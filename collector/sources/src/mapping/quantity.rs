@@ -4,6 +4,7 @@
 //! depend on the names of metrics.
 
 use phasemeter_meter::device_state::DeviceColumn;
+use phasemeter_meter::device_totals::LinkDirection;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, PPM, Utilization,
@@ -58,6 +59,14 @@ pub enum Quantity {
     PcieWidth,
     /// Maximum lanes of the PCIe link.
     PcieMaxWidth,
+    /// Rate over the PCIe link to the GPU.
+    PcieReceived,
+    /// Rate over the PCIe link from the GPU.
+    PcieTransmitted,
+    /// Rate over all NVLink links to the GPU.
+    NvlinkReceived,
+    /// Rate over all NVLink links from the GPU.
+    NvlinkTransmitted,
 }
 
 /// The unit of a metric, in UCUM's notation if it has one.
@@ -76,6 +85,9 @@ pub enum Unit {
     By,
     /// Mebibytes.
     MiBy,
+    /// Bytes per second.
+    #[serde(rename = "By/s")]
+    BytesPerSecond,
     /// Watts.
     W,
     /// Milliwatts.
@@ -132,6 +144,10 @@ impl Quantity {
             Self::MemoryUsed | Self::MemoryFree | Self::MemoryTotal => {
                 matches!(unit, Unit::By | Unit::MiBy)
             }
+            Self::PcieReceived
+            | Self::PcieTransmitted
+            | Self::NvlinkReceived
+            | Self::NvlinkTransmitted => matches!(unit, Unit::BytesPerSecond),
             Self::Power => matches!(unit, Unit::W | Unit::Milliwatts),
             Self::Energy => matches!(unit, Unit::J | Unit::Millijoules),
             Self::Temperature => matches!(unit, Unit::Cel),
@@ -157,6 +173,7 @@ impl Quantity {
             let number = u32::try_from(scaled(1.0)?).map_err(|_| UnitError::OutOfRange)?;
             Ok(Value::Number(column, number))
         };
+        let rate = |link| Ok(Value::Rate(link, scaled(1.0)?));
         let share = |column| Ok(Value::Device(column, utilization(unit, number)?));
         let by = match unit {
             Unit::MiBy => 1_048_576.0,
@@ -193,6 +210,10 @@ impl Quantity {
             Self::PcieGeneration => link(DeviceColumn::PcieGeneration)?,
             Self::PcieWidth => link(DeviceColumn::PcieWidth)?,
             Self::PcieMaxWidth => link(DeviceColumn::PcieMaxWidth)?,
+            Self::PcieReceived => rate(LinkDirection::PcieReceived)?,
+            Self::PcieTransmitted => rate(LinkDirection::PcieTransmitted)?,
+            Self::NvlinkReceived => rate(LinkDirection::NvLinkReceived)?,
+            Self::NvlinkTransmitted => rate(LinkDirection::NvLinkTransmitted)?,
         })
     }
 }

@@ -7,24 +7,10 @@ use std::collections::BTreeMap;
 use phasemeter_meter::reading::{Basis, MissingReason};
 use phasemeter_meter::units::Timestamp;
 
+use super::details::{PodLabel, details};
+use super::point::{MAX_LABEL, PodLabels, Point};
 use super::quantity::{Quantity, Unit, UnitError};
 use super::value::Value;
-
-/// Maximum length of a label that identifies a GPU.
-const MAX_LABEL: usize = 256;
-
-/// A number point of a metric, with the labels of point and resource.
-#[derive(Clone, Copy)]
-pub struct Point<'a> {
-    /// The name of the metric.
-    pub metric: &'a str,
-    /// The value of a label of the point, else of its resource.
-    pub label: &'a dyn Fn(&str) -> Option<&'a str>,
-    /// When it was measured.
-    pub at: Timestamp,
-    /// The value.
-    pub number: f64,
-}
 
 /// A value of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,17 +42,8 @@ pub struct GpuLabels {
     pub instance: Option<MigInstance>,
     /// The pod that it is assigned to.
     pub pod: Option<PodLabels>,
-}
-
-/// What labels tell of the pod that a GPU is assigned to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodLabels {
-    /// Its UID.
-    pub uid: Option<String>,
-    /// Its namespace.
-    pub namespace: Option<String>,
-    /// Its name.
-    pub name: Option<String>,
+    /// Attributes of its host and of its pod, beside a utilization.
+    pub details: Vec<(String, String)>,
 }
 
 /// What labels tell of a MIG instance.
@@ -93,6 +70,7 @@ pub(super) struct Identity {
     pub(super) pod_uid: Vec<String>,
     pub(super) namespace: Vec<String>,
     pub(super) pod: Vec<String>,
+    pub(super) pod_labels: Vec<PodLabel>,
 }
 
 /// Which points of a metric are which value.
@@ -122,7 +100,7 @@ impl Rule {
 
     /// The value of a point; `None` if it names no GPU.
     pub(super) fn read(&self, point: &Point<'_>) -> Option<Result<GpuValue, UnitError>> {
-        let gpu = self.identity.read(point)?;
+        let gpu = self.identity.read(point, self.quantity)?;
         let number = point.number * self.scale;
         let is_missing =
             !number.is_finite() || self.missing_from.is_some_and(|from| point.number >= from);
@@ -139,14 +117,14 @@ impl Rule {
 
     /// A point whose value cannot be used; `None` if it names no GPU.
     pub(super) fn unreadable(&self, point: &Point<'_>) -> Option<GpuValue> {
-        let gpu = self.identity.read(point)?;
+        let gpu = self.identity.read(point, self.quantity)?;
         let value = Err(MissingReason::Unreadable);
         Some(GpuValue { gpu, at: point.at, quantity: self.quantity, value })
     }
 }
 
 impl Identity {
-    fn read(&self, point: &Point<'_>) -> Option<GpuLabels> {
+    fn read(&self, point: &Point<'_>, quantity: Quantity) -> Option<GpuLabels> {
         let first = |labels: &[String]| {
             let mut values = labels.iter().filter_map(|label| (point.label)(label));
             values.find(|value| !value.is_empty() && value.len() <= MAX_LABEL)
@@ -159,15 +137,25 @@ impl Identity {
             namespace: owned(&self.namespace),
             name: owned(&self.pod),
         };
+        let (host, pod) =
+            (owned(&self.host), (pod.uid.is_some() || pod.name.is_some()).then_some(pod));
+        // All points of a GPU have the same, and those of its utilization suffice.
+        let details = match quantity {
+            Quantity::Utilization => {
+                details(point, host.as_deref(), pod.as_ref(), &self.pod_labels)
+            }
+            _ => Vec::new(),
+        };
         Some(GpuLabels {
             uuid: format!("{prefix}{uuid}"),
             index: first(&self.index).and_then(|index| index.parse().ok()),
             bus_id: owned(&self.bus_id),
             model: owned(&self.model),
-            host: owned(&self.host),
+            host,
             instance: owned(&self.instance)
                 .map(|id| MigInstance { id, profile: owned(&self.instance_profile) }),
-            pod: (pod.uid.is_some() || pod.name.is_some()).then_some(pod),
+            pod,
+            details,
         })
     }
 }

@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::file::{MappingError, MappingFile};
+use super::point::Point;
 use super::quantity::UnitError;
-use super::rule::{GpuValue, Point, Rule};
+use super::rule::{GpuValue, Rule};
 
 /// The mappings of Phasemeter.
 const BUILT_IN: [&str; 5] = [
@@ -91,6 +92,7 @@ mod tests {
     use super::super::{GpuValue, MappingFile, Point, Quantity, UnitError, Value};
     use super::Mappings;
     use phasemeter_meter::device_state::DeviceColumn;
+    use phasemeter_meter::device_totals::LinkDirection;
     use phasemeter_meter::reading::{Basis, MissingReason};
     use phasemeter_meter::units::{Timestamp, Utilization};
     use proptest::prelude::*;
@@ -243,6 +245,24 @@ mod tests {
         for name in ["DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"] {
             assert_eq!(value(name, A, 68.0), Some(Ok(Value::EventReasons(0x44))));
             assert!(read(&mut Mappings::built_in().unwrap(), name, A, -1.0).is_err());
+        }
+    }
+
+    #[test]
+    fn rates_of_links_are_read() {
+        for (name, link) in [
+            ("DCGM_FI_PROF_PCIE_TX_BYTES", LinkDirection::PcieTransmitted),
+            ("DCGM_FI_PROF_PCIE_RX_BYTES", LinkDirection::PcieReceived),
+            ("DCGM_FI_PROF_NVLINK_TX_BYTES", LinkDirection::NvLinkTransmitted),
+            ("DCGM_FI_PROF_NVLINK_RX_BYTES", LinkDirection::NvLinkReceived),
+            ("dcgmi.dmon.PCITX", LinkDirection::PcieTransmitted),
+            ("dcgmi.dmon.PCIRX", LinkDirection::PcieReceived),
+            ("dcgmi.dmon.NVLTX", LinkDirection::NvLinkTransmitted),
+            ("dcgmi.dmon.NVLRX", LinkDirection::NvLinkReceived),
+        ] {
+            assert_eq!(value(name, A, 2.5e10), Some(Ok(Value::Rate(link, 25_000_000_000))));
+            let missing = Some(Err(MissingReason::NotSupported));
+            assert_eq!(value(name, A, 140_737_488_355_328.0), missing);
         }
     }
 

@@ -1,6 +1,7 @@
 //! A value of a reading. Must not depend on where it comes from.
 
 use phasemeter_meter::device_state::DeviceColumn;
+use phasemeter_meter::device_totals::LinkDirection;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Utilization};
 
@@ -31,6 +32,8 @@ pub enum Value {
     Device(DeviceColumn, Utilization),
     /// A number that only some sources have.
     Number(DeviceColumn, u32),
+    /// Bytes per second over a link.
+    Rate(LinkDirection, u64),
     /// The active reasons for reduced clocks, as a bit mask.
     EventReasons(u64),
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 
@@ -90,6 +91,8 @@ pub struct MetricLogs {
     indices: HashMap<usize, usize>,
     /// Of the reading returned last.
     xid: Option<u64>,
+    /// Those of the last reading.
+    rates: LinkRates,
     has_uuids: bool,
     given_model: Option<GivenModel>,
     rejected: RejectedRows,
@@ -122,6 +125,7 @@ impl MetricLogs {
             bases: Vec::new(),
             indices: HashMap::new(),
             xid: None,
+            rates: LinkRates::NONE,
             has_uuids,
             given_model: gpu_model,
             rejected: RejectedRows::default(),
@@ -239,7 +243,7 @@ impl Source for MetricLogs {
     fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError> {
         loop {
             if let Some(held) = self.released.pop_front() {
-                self.xid = held.xid;
+                (self.xid, self.rates) = (held.xid, held.rates);
                 return Ok(Some((self.index(&held), held.reading)));
             }
             if self.is_finished {
@@ -259,6 +263,10 @@ impl Source for MetricLogs {
 
     fn counts(&self) -> Counts {
         Counts { xid: self.xid.and_then(|code| u32::try_from(code).ok()), ..Counts::NONE }
+    }
+
+    fn rates(&self) -> LinkRates {
+        self.rates
     }
 
     fn reject(&mut self, reason: &str) {

@@ -30,6 +30,8 @@ pub(super) enum Column {
     SmClock,
     MemoryClock,
     Processes,
+    /// Whether MIG is enabled.
+    MigMode,
     /// Profiles of MIG instances.
     MigProfiles,
     /// UUIDs of GPUs that NVLink connects.
@@ -61,7 +63,7 @@ pub enum GpuIdentification {
 }
 
 /// Accepted column names.
-const COLUMN_NAMES: [(&str, Column); 60] = [
+const COLUMN_NAMES: [(&str, Column); 61] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
     ("gpu_uuid", Column::Uuid),
@@ -78,6 +80,7 @@ const COLUMN_NAMES: [(&str, Column); 60] = [
     ("power.draw.instant", Column::PowerInstant),
     ("enforced.power.limit", Column::EnforcedPowerLimit),
     ("power.limit", Column::PowerLimit),
+    ("mig.mode.current", Column::MigMode),
     // Columns that only `phasemeter record` writes.
     ("total_energy_consumption", Column::Energy),
     ("compute_processes", Column::Processes),

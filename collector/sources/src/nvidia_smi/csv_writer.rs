@@ -8,7 +8,9 @@ use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 
 use phasemeter_meter::device_state::DeviceColumn;
-use phasemeter_meter::reading::{GpuIdentity, MIG_PROFILES, MissingReason, NVLINK_PEERS, Reading};
+use phasemeter_meter::reading::{
+    GpuIdentity, MIG_MODE, MIG_PROFILES, MissingReason, NVLINK_PEERS, Reading,
+};
 use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp, Utilization};
 use time::UtcDateTime;
 
@@ -26,7 +28,7 @@ const HEADER: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu 
     clocks_event_reasons.hw_power_brake_slowdown [%], sm.activity [%], tensor.activity [%], \
     dram.activity [%], pcie.link.gen.current, pcie.link.width.current, pcie.link.width.max, \
     utilization.encoder [%], utilization.decoder [%], ecc.errors.uncorrected.volatile.total, \
-    mig.profiles, nvlink.peers, pcie.traffic [MiB], nvlink.traffic [MiB], xid\n";
+    mig.mode.current, mig.profiles, nvlink.peers, pcie.traffic [MiB], nvlink.traffic [MiB], xid\n";
 
 /// The device columns, in the order of the header.
 const DEVICE_COLUMNS: [DeviceColumn; 16] = [
@@ -106,6 +108,11 @@ pub fn write_row(
             write!(out, ", {}", cell(reading.device.number(column), none, ""))?;
         }
     }
+    let mode = gpu.attributes.get(MIG_MODE).map(|mode| match mode.as_str() {
+        "enabled" => "Enabled",
+        _ => "Disabled",
+    });
+    write!(out, ", {}", cell(mode, NOT_AVAILABLE, ""))?;
     for attribute in [MIG_PROFILES, NVLINK_PEERS] {
         let text = gpu.attributes.get(attribute).map(|text| CellText(text));
         write!(out, ", {}", cell(text, NOT_AVAILABLE, ""))?;
@@ -212,6 +219,7 @@ mod tests {
             model: Some("NVIDIA H100, \n80GB".to_owned()),
             memory_total: Bytes::from_mebibytes(81_559),
             power_limit: Milliwatts::new(700_000),
+            attributes: [(MIG_MODE.to_owned(), "disabled".to_owned())].into(),
             ..GpuIdentity::default()
         };
         let ids = "2026/07/27 00:22:27.123Z, 3, GPU-5e5ba0b2, 00000000:17:00.0, NVIDIA H100 80GB";
@@ -231,7 +239,7 @@ mod tests {
             format!(
                 "{ids}, 87 %, 12345 MiB, 81559 MiB, 312.040 W, 700.000 W, -3, [N/A], [N/A], [N/A], \
                  [N/A], [N/A], 30 %, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], 12.5000 %, [N/A], \
-                 [N/A], 16, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], 79"
+                 [N/A], 16, [N/A], [N/A], [N/A], [N/A], Disabled, [N/A], [N/A], [N/A], [N/A], 79"
             )
         );
         let lost = Reading { utilization: Err(MissingReason::Lost), ..Reading::at(reading.at) };
@@ -239,7 +247,8 @@ mod tests {
         let lost = format!(
             "{ids}, {LOST}, {LOST}, 81559 MiB, {LOST}, 700.000 W, {}, {}",
             [LOST; 21].join(", "),
-            [NOT_AVAILABLE; 5].join(", ")
+            ["Disabled", NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE]
+                .join(", ")
         );
         assert_eq!(cells, lost);
     }

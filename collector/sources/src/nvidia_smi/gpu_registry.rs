@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use phasemeter_meter::reading::{GpuIdentity, MIG_PROFILES, NVLINK_PEERS};
+use phasemeter_meter::reading::{GpuIdentity, MIG_MODE, MIG_PROFILES, NVLINK_PEERS};
 
 use super::cell::text_value;
 use super::identity::{self, IdMap};
@@ -144,8 +144,11 @@ impl GpuRegistry {
             registered.identity.model = text_value(row.name).map(str::to_owned);
             self.changed |= registered.identity.model.is_some();
         }
-        let parts =
-            [(MIG_PROFILES, row.parts.mig_profiles), (NVLINK_PEERS, row.parts.nvlink_peers)];
+        let parts = [
+            (MIG_MODE, mig_mode(row.parts.mig_mode)),
+            (MIG_PROFILES, row.parts.mig_profiles),
+            (NVLINK_PEERS, row.parts.nvlink_peers),
+        ];
         for (attribute, cell) in parts.into_iter().filter(|(_, cell)| !cell.is_empty()) {
             let attributes = &mut registered.identity.attributes;
             if let Some(text) = text_value(cell)
@@ -200,6 +203,15 @@ impl GpuRegistry {
         self.gpus.push(RegisteredGpu { key: None, identity, rows: 0 });
         self.changed = true;
         gpu
+    }
+}
+
+/// The MIG mode as the attribute has it; empty if there is none.
+fn mig_mode(cell: &[u8]) -> &'static [u8] {
+    match cell {
+        b"Enabled" => b"enabled",
+        b"Disabled" => b"disabled",
+        _ => b"",
     }
 }
 
@@ -280,6 +292,25 @@ mod tests {
         assert!(registry.expected_key(true).is_none(), "decoded with its model");
         registry.record_row(gpu, &row("H100"));
         assert_eq!(registry.gpus().next().unwrap().model.as_deref(), Some("H100"));
+    }
+
+    #[test]
+    fn mig_mode_is_the_first_that_is_readable() {
+        let mut registry = GpuRegistry::default();
+        let ids = ids("", "", "0");
+        let gpu = registry.by_ids(&ids).unwrap();
+        let mut after = |mig_mode: &'static str| {
+            let parts = Parts { mig_mode: mig_mode.as_bytes(), ..Parts::default() };
+            let reading = Reading::at(Timestamp::EPOCH);
+            let (counts, limits) = (crate::Counts::NONE, Limits::NONE);
+            registry.record_row(gpu, &Row { reading, counts, limits, ids, name: b"", parts });
+            registry.gpus().next().unwrap().attributes.get(MIG_MODE).cloned()
+        };
+        for missing in ["", "[N/A]", "[Unknown Error]", "1"] {
+            assert_eq!(after(missing), None, "{missing}");
+        }
+        assert_eq!(after("Enabled").as_deref(), Some("enabled"));
+        assert_eq!(after("Disabled").as_deref(), Some("enabled"), "as it began");
     }
 
     #[test]

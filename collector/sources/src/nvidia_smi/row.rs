@@ -33,6 +33,7 @@ pub(super) struct Row<'a> {
 /// The cells that name parts and neighbors of the row's GPU; empty if there is no such column.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Parts<'a> {
+    pub(super) mig_mode: &'a [u8],
     pub(super) mig_profiles: &'a [u8],
     pub(super) nvlink_peers: &'a [u8],
 }
@@ -81,6 +82,7 @@ impl<'a> Row<'a> {
                 Column::BusId => ids.bus_id = cells.text(),
                 Column::Index => ids.index = cells.text(),
                 Column::Name => name = cells.text(),
+                Column::MigMode => parts.mig_mode = cells.text(),
                 Column::MigProfiles => parts.mig_profiles = cells.text(),
                 Column::NvLinkPeers => parts.nvlink_peers = cells.text(),
                 Column::Utilization => reading.utilization = utilization(&mut cells),

@@ -129,6 +129,7 @@ impl UsualRow {
                 | Column::Uuid
                 | Column::BusId
                 | Column::Index
+                | Column::MigMode
                 | Column::MigProfiles
                 | Column::NvLinkPeers => {
                     at = cell.after_text.end(row, digits::text_end(row, at)?)?;

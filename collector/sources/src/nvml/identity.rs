@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use nvml_wrapper::enum_wrappers::device::TemperatureThreshold;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
-use phasemeter_meter::reading::{Board, GpuIdentity, MIG_PROFILES};
+use phasemeter_meter::reading::{Board, GpuIdentity, MIG_MODE, MIG_PROFILES};
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
 
 use super::{DiscoveredGpu, MissingProperty, mig, nvlink};
@@ -50,12 +50,17 @@ pub(super) fn identify(
         uuid: Some(uuid),
         attributes: BTreeMap::new(),
     };
+    let mig = device.mig_mode().ok().map(|mode| mode.current != 0);
     let mut gpu = DiscoveredGpu {
-        mig: device.mig_mode().is_ok_and(|mode| mode.current != 0),
+        mig: mig == Some(true),
         links: nvlink::remote_ends(&device),
         missing: properties.missing,
         identity,
     };
+    if let Some(mig) = mig {
+        let mode = if mig { "enabled" } else { "disabled" };
+        gpu.identity.attributes.insert(MIG_MODE.to_owned(), mode.to_owned());
+    }
     let profiles = if gpu.mig { mig::profiles(&device) } else { Vec::new() };
     if !profiles.is_empty() {
         gpu.identity.attributes.insert(MIG_PROFILES.to_owned(), profiles.join(" "));

@@ -195,15 +195,19 @@ pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
     unobserved.chain(short).chain(others).chain(rules).collect()
 }
 
-/// Whether it has MIG instances: then the driver never reports its utilization.
+/// Whether it is in MIG mode: then the driver never reports its utilization.
 fn is_divided(gpu: &Gpu) -> bool {
-    gpu.attribute("phasemeter.gpu.mig.profiles").is_some()
+    gpu.attribute("phasemeter.gpu.mig.profiles").is_some() || mig_mode(gpu) == Some("enabled")
+}
+
+fn mig_mode(gpu: &Gpu) -> Option<&str> {
+    gpu.attribute("phasemeter.gpu.mig.mode")
 }
 
 /// Whether MIG may be why a GPU never reported its utilization.
 fn may_be_divided(gpu: &Gpu) -> bool {
     let is_capable = || Model::of(&gpu.model).is_some_and(|model| model.mig_slices > 0);
-    gpu.accounts.observed().seconds <= 0.0 && is_capable()
+    gpu.accounts.observed().seconds <= 0.0 && mig_mode(gpu).is_none() && is_capable()
 }
 
 #[cfg(test)]
@@ -283,6 +287,9 @@ mod tests {
         let divided = unobserved(&[("phasemeter.gpu.mig.profiles", "1g.10gb")], h100);
         assert_eq!(divided, ["sm.activity"]);
         assert_eq!(unobserved(&[], h100), ["utilization.gpu"], "it may be");
+        let mode = |mode| unobserved(&[("phasemeter.gpu.mig.mode", mode)], h100);
+        assert_eq!(mode("enabled"), ["sm.activity"]);
+        assert_eq!(mode("disabled"), ["utilization.gpu"], "it was not recorded");
         assert_eq!(unobserved(&[], "NVIDIA L40S"), ["utilization.gpu"], "it has no MIG");
     }
 

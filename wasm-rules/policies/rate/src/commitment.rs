@@ -2,6 +2,8 @@
 //!
 //! A commitment is paid for every hour of its term, used or not. Must not depend on where prices come from.
 
+use phasemeter_policy::{Accounts, Gpu};
+
 /// Hours per billing month: 24 × 30.
 pub(crate) const HOURS_PER_MONTH: f64 = 720.0;
 
@@ -37,9 +39,48 @@ impl Commitment {
     }
 }
 
+/// How long a GPU was observed, in seconds, and its idle share of that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Observed {
+    pub(crate) seconds: f64,
+    pub(crate) idle: f64,
+}
+
+impl Observed {
+    /// Of the window, or of the whole run if that is longer: a run without a known end has a window of a day,
+    /// and its hours of the week are of all weeks.
+    pub(crate) fn of(gpu: &Gpu) -> Self {
+        let seconds = gpu.accounts.observed().seconds;
+        let week: f64 = gpu.activity.week.iter().map(|hour| hour.observed_seconds).sum();
+        if week <= seconds {
+            return Self { seconds, idle: gpu.share(Accounts::idle) };
+        }
+        let idle: f64 = gpu.activity.week.iter().map(|hour| hour.idle_seconds).sum();
+        Self { seconds: week, idle: idle / week }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use phasemeter_policy::HourOfWeek;
+    use phasemeter_policy::testing::steady;
+
     use super::*;
+
+    #[test]
+    fn longer_of_window_and_run_is_observed() {
+        let day = steady(86_400, 0.9);
+        assert_eq!(Observed::of(&day), Observed { seconds: 86_400.0, idle: 0.0 });
+        let hour = HourOfWeek { observed_seconds: 7_200.0, idle_seconds: 3_600.0 };
+        let mut run = day.clone();
+        run.activity.week = vec![hour; 168];
+        assert_eq!(Observed::of(&run), Observed { seconds: 14.0 * 86_400.0, idle: 0.5 });
+        // The whole run is in the window.
+        let hour = HourOfWeek { observed_seconds: 400.0, idle_seconds: 400.0 };
+        let mut same = day;
+        same.activity.week = vec![hour; 168];
+        assert_eq!(Observed::of(&same), Observed { seconds: 86_400.0, idle: 0.0 });
+    }
 
     /// Published terms of p3.2xlarge at aws, without an upfront payment.
     const ONE_YEAR: Commitment = Commitment { on_demand: 3_060_000_000, committed: 1_820_000_000 };

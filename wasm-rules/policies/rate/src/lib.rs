@@ -10,11 +10,11 @@ mod place;
 
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{
-    Accounts, Effort, Evidence, Gpu, Need, Offer, Plan, Policy, Price, Recommendation, Recommender,
+    Effort, Evidence, Gpu, Need, Offer, Plan, Policy, Price, Recommendation, Recommender,
     Remediation, Response, Saving, Target, Window, groups, same_model,
 };
 
-use commitment::{Commitment, HOURS_PER_MONTH};
+use commitment::{Commitment, HOURS_PER_MONTH, Observed};
 
 phasemeter_policy::settings! {
     /// Whether all jobs may be interrupted, also those without the attribute phasemeter.interruptible.
@@ -233,8 +233,8 @@ fn commitments(
     settings: &Settings,
 ) -> Vec<Recommendation> {
     let eligible = group.iter().filter(|priced| {
-        priced.gpu.accounts.observed().seconds >= settings.min_commit_seconds
-            && priced.gpu.share(Accounts::idle) <= MAX_IDLE
+        let Observed { seconds, idle } = Observed::of(priced.gpu);
+        seconds >= settings.min_commit_seconds && idle <= MAX_IDLE
     });
     let eligible: Vec<_> = eligible.map(|Priced { gpu, price }| Priced { gpu, price }).collect();
     let Some(Priced { price, .. }) = eligible.first() else { return Vec::new() };
@@ -299,6 +299,7 @@ phasemeter_policy::recommender!(Rate);
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_policy::HourOfWeek;
     use phasemeter_policy::testing::{price, steady, unpriced, window};
 
     use super::*;
@@ -432,6 +433,15 @@ mod tests {
         let week = found(&Settings::default(), v100(7 * 86_400), &terms());
         assert_eq!(week, ["reserved_1y", "reserved_3y"], "seven days by default");
         assert!(found(&Settings::default(), v100(7 * 86_400 - 3_600), &terms()).is_empty());
+        // A sidecar's window is a day, of a run of a week.
+        let sidecar = |idle_seconds| {
+            let hour = HourOfWeek { observed_seconds: 3_600.0, idle_seconds };
+            let mut gpu = v100(86_400);
+            gpu.activity.week = vec![hour; 168];
+            found(&Settings::default(), gpu, &terms())
+        };
+        assert_eq!(sidecar(600.0), week);
+        assert!(sidecar(1_900.0).is_empty(), "idle half of the week, but not today");
         let short = Settings { min_commit_seconds: 3_600.0, ..Settings::default() };
         assert_eq!(found(&short, v100(3_600), &terms()), ["reserved_1y", "reserved_3y"]);
         assert!(found(&short, v100(3_600), &[]).is_empty(), "no terms");

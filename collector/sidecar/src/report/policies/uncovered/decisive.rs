@@ -9,7 +9,7 @@ use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::phase::{Account, Phase};
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::waste::WasteCategory;
-use phasemeter_rules::workload::Workload;
+use phasemeter_rules::workload::{Evidence, Workload};
 
 use super::MeteredGpu;
 use super::left::Left;
@@ -83,7 +83,10 @@ fn usual(
     lefts: &[&Left<'_>],
 ) -> &'static str {
     // Requests that were counted make no work a session.
-    let kind = |left: &Left<'_>| Workload::of(&left.gpu.identity.attributes, run, false);
+    let kind = |left: &Left<'_>| {
+        let gpu = &left.gpu.identity.attributes;
+        Workload::of(&Evidence { gpu, run, processes: Workload::Unknown, requests: false })
+    };
     let is_most_of = |workload| is_most(lefts, |left| kind(left) == workload);
     match category {
         WasteCategory::Underload if is_most(lefts, is_full) => "profile",

@@ -1,9 +1,16 @@
-//! Kinds of workload, as their owners declare them in attributes.
+//! Kinds of workload, as their owners declare them, or as labels, programs and completed work imply them.
 //!
-//! What a GPU does shows load, not purpose: a batch job and a service can look the same. So the kind
-//! is what attributes declare, and is unknown without them. Must not depend on measurements.
+//! What a GPU does shows load, not purpose: a batch job and a service can look the same. So nothing follows
+//! from utilization, and the kind is unknown without a sure sign: a wrong recommendation costs more than none. Must
+//! not depend on measurements.
+
+mod labels;
+mod program;
 
 use std::collections::BTreeMap;
+
+pub use labels::keys as label_keys;
+pub use program::{is_infrastructure, kind as kind_of_process};
 
 /// Declares the kind: `training`, `serving`, `interactive` or `batch`.
 pub const WORKLOAD: &str = "phasemeter.workload";
@@ -34,10 +41,11 @@ const SERVICE_ATTRIBUTES: [&str; 3] = ["gen_ai.", "http.", "rpc."];
 const JOB_ATTRIBUTES: [&str; 2] = ["k8s.job.name", "k8s.cronjob.name"];
 
 /// Attributes whose values may name a program.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "service.name",
     "k8s.namespace.name",
     "k8s.pod.name",
+    "k8s.deployment.name",
     "k8s.statefulset.name",
     "k8s.container.name",
     PROGRAM,
@@ -50,9 +58,18 @@ const UNNAMED_SERVICE: &str = "unknown_service:";
 /// Words in the names of notebooks.
 const NOTEBOOKS: [&str; 4] = ["jupyter", "notebook", "vscode", "rstudio"];
 
-/// Programs that only serve models. `torchrun` starts jobs of any kind, and `vllm` has batch commands.
-const SERVERS: [&str; 4] =
-    ["tritonserver", "text-generation-launcher", "text-generation-server", "llama-server"];
+/// What is known of the work of a GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The attributes of the GPU.
+    pub gpu: &'a BTreeMap<String, String>,
+    /// Those of the run.
+    pub run: &'a BTreeMap<String, String>,
+    /// The kind of the processes on the GPU.
+    pub processes: Workload,
+    /// Whether the run completed requests, and all of its work is of one kind.
+    pub requests: bool,
+}
 
 impl Workload {
     /// All kinds.
@@ -71,58 +88,73 @@ impl Workload {
         }
     }
 
-    /// The kind of the work of a GPU in a run: what is declared of the GPU, else of the run, else what the
-    /// attributes of the GPU imply, else those of the run. `requests`: whether the run completed requests,
-    /// and all of its work is of one kind.
+    /// The kind of the work of a GPU: what is declared of the GPU, else of the run, else what names and labels
+    /// of its pod imply, then its processes, then what services do. A job of which nothing else is known is
+    /// batch work.
     #[must_use]
-    pub fn of(
-        gpu: &BTreeMap<String, String>,
-        run: &BTreeMap<String, String>,
-        requests: bool,
-    ) -> Self {
-        let implied = || match Self::implied(gpu, false) {
-            Self::Unknown => Self::implied(run, requests),
-            kind => kind,
-        };
-        Self::declared(gpu).or_else(|| Self::declared(run)).unwrap_or_else(implied)
+    pub fn of(evidence: &Evidence<'_>) -> Self {
+        let Evidence { gpu, run, processes, requests } = *evidence;
+        let of = [gpu, run];
+        if let Some(declared) = of.into_iter().find_map(Self::declared) {
+            return declared;
+        }
+        let kind = |is: bool, kind: Self| if is { kind } else { Self::Unknown };
+        Self::named(gpu)
+            .or(|| Self::named(run))
+            .or(|| processes)
+            .or(|| kind(requests || of.into_iter().any(serves), Self::Serving))
+            .or(|| kind(of.into_iter().any(is_job), Self::Batch))
+    }
+
+    /// This kind; if it is unknown, another one.
+    #[must_use]
+    pub fn or(self, other: impl FnOnce() -> Self) -> Self {
+        if self == Self::Unknown { other() } else { self }
     }
 
     /// The kind that these attributes name; unknown if there is no such kind.
     fn declared(attributes: &BTreeMap<String, String>) -> Option<Self> {
-        let declared = attributes.get(WORKLOAD)?;
+        let declared = attributes
+            .get(WORKLOAD)
+            .map(String::as_str)
+            .or_else(|| labels::label(attributes, WORKLOAD))?;
         Some(Self::ALL.into_iter().find(|kind| kind.name() == declared).unwrap_or_default())
     }
 
-    /// The kind that only work with these attributes has, or with completed `requests`.
-    fn implied(attributes: &BTreeMap<String, String>, requests: bool) -> Self {
+    /// The kind that names and labels of these attributes imply.
+    fn named(attributes: &BTreeMap<String, String>) -> Self {
         let mut names = NAMES.iter().filter_map(|name| attributes.get(*name));
         let is_notebook = |name: &String| NOTEBOOKS.iter().any(|word| name.contains(word));
-        let serves = |name: &String| SERVICE_ATTRIBUTES.iter().any(|it| name.starts_with(it));
-        if names.any(is_notebook) {
-            Self::Interactive
-        } else if requests
-            || attributes.keys().any(serves)
-            || program(attributes).is_some_and(|name| SERVERS.contains(&name))
-        {
-            Self::Serving
-        } else if JOB_ATTRIBUTES.iter().any(|name| attributes.contains_key(*name)) {
-            Self::Batch
-        } else {
-            Self::Unknown
-        }
+        let notebook = || if names.any(is_notebook) { Self::Interactive } else { Self::Unknown };
+        let of_program = |name| kind_of_process([&[name][..]]);
+        labels::implied(attributes)
+            .or(notebook)
+            .or(|| program(attributes).map_or(Self::Unknown, of_program))
     }
 }
 
+/// Whether only a service has these attributes.
+fn serves(attributes: &BTreeMap<String, String>) -> bool {
+    let is_of_service = |name: &String| SERVICE_ATTRIBUTES.iter().any(|it| name.starts_with(it));
+    attributes.keys().any(is_of_service)
+}
+
+/// Whether these are attributes of a job.
+fn is_job(attributes: &BTreeMap<String, String>) -> bool {
+    JOB_ATTRIBUTES.iter().any(|name| attributes.contains_key(*name)) || labels::is_job(attributes)
+}
+
 /// The program that runs, if it is known.
-fn program(attributes: &BTreeMap<String, String>) -> Option<&str> {
+fn program(attributes: &BTreeMap<String, String>) -> Option<String> {
     let of_service = || attributes.get("service.name")?.strip_prefix(UNNAMED_SERVICE);
-    attributes.get(PROGRAM).map(String::as_str).or_else(of_service)
+    attributes.get(PROGRAM).map(String::as_str).or_else(of_service).map(str::to_owned)
 }
 
 /// Whether these attributes declare that the work may be interrupted.
 #[must_use]
 pub fn is_interruptible(attributes: &BTreeMap<String, String>) -> bool {
-    attributes.get(INTERRUPTIBLE).is_some_and(|value| value == "true")
+    let label = || labels::label(attributes, INTERRUPTIBLE);
+    attributes.get(INTERRUPTIBLE).map(String::as_str).or_else(label) == Some("true")
 }
 
 #[cfg(test)]
@@ -133,8 +165,16 @@ mod tests {
         BTreeMap::from([(name.to_owned(), value.to_owned())])
     }
 
+    fn of(
+        gpu: &BTreeMap<String, String>,
+        run: &BTreeMap<String, String>,
+        requests: bool,
+    ) -> Workload {
+        Workload::of(&Evidence { gpu, run, processes: Workload::Unknown, requests })
+    }
+
     fn declared(name: &str, value: &str, requests: bool) -> Workload {
-        Workload::of(&BTreeMap::new(), &attributes(name, value), requests)
+        of(&BTreeMap::new(), &attributes(name, value), requests)
     }
 
     #[test]
@@ -142,16 +182,41 @@ mod tests {
         let [training, batch] = ["training", "batch"].map(|kind| attributes(WORKLOAD, kind));
         let [notebook, server] =
             ["jupyter-ana", "server"].map(|pod| attributes("k8s.pod.name", pod));
+        let labeled = attributes("k8s.pod.label.phasemeter.workload", "training");
         for (gpu, run, requests, expected) in [
             (&training, &batch, true, Workload::Training),
+            (&labeled, &batch, true, Workload::Training),
             (&notebook, &batch, true, Workload::Batch),
             (&notebook, &server, true, Workload::Interactive),
             (&server, &notebook, true, Workload::Interactive),
             (&server, &server, true, Workload::Serving),
             (&server, &server, false, Workload::Unknown),
         ] {
-            assert_eq!(Workload::of(gpu, run, requests), expected, "{gpu:?} {run:?}");
+            assert_eq!(of(gpu, run, requests), expected, "{gpu:?} {run:?}");
         }
+    }
+
+    /// Labels, then processes, then what services do, then jobs.
+    #[test]
+    fn surer_sign_precedes() {
+        let none = BTreeMap::new();
+        let notebook = attributes("k8s.pod.label.notebook-name", "ana");
+        let job = attributes("k8s.pod.label.job-name", "nightly");
+        let (unknown, training) = (Workload::Unknown, Workload::Training);
+        for (gpu, processes, requests, expected) in [
+            (&notebook, training, true, Workload::Interactive),
+            (&job, training, true, training),
+            (&job, unknown, true, Workload::Serving),
+            (&job, unknown, false, Workload::Batch),
+            (&none, training, true, training),
+            (&none, unknown, true, Workload::Serving),
+            (&none, unknown, false, unknown),
+        ] {
+            let evidence = Evidence { gpu, run: &none, processes, requests };
+            assert_eq!(Workload::of(&evidence), expected, "{evidence:?}");
+        }
+        let deployment = attributes("k8s.deployment.name", "chat");
+        assert_eq!(of(&deployment, &none, false), unknown, "it may be a notebook or a worker");
     }
 
     #[test]
@@ -162,6 +227,7 @@ mod tests {
         assert_eq!(declared(WORKLOAD, "cats", false), Workload::Unknown);
         assert_eq!(declared("gen_ai.request.model", "llama-3-8b", false), Workload::Serving);
         assert_eq!(declared("k8s.pod.name", "jupyter-ana", true), Workload::Interactive);
+        assert_eq!(declared("k8s.deployment.name", "jupyter-ana", true), Workload::Interactive);
         assert_eq!(declared("team", "vision", true), Workload::Serving);
         assert_eq!(declared("k8s.pod.name", "chat-7d9f8", false), Workload::Unknown);
         assert_eq!(declared("process.executable.name", "tritonserver", false), Workload::Serving);
@@ -186,6 +252,7 @@ mod tests {
             is_interruptible(&BTreeMap::from([(INTERRUPTIBLE.to_owned(), value.to_owned())]))
         };
         assert!(of("true"));
+        assert!(is_interruptible(&attributes("k8s.pod.label.phasemeter.interruptible", "true")));
         assert!(!of("false") && !of("yes") && !is_interruptible(&BTreeMap::new()));
     }
 }

@@ -1,0 +1,32 @@
+//! Points of metrics, and what their labels tell of the pod of a GPU.
+//!
+//! Must not depend on rules.
+
+use phasemeter_meter::units::Timestamp;
+
+/// Maximum length of a label that identifies or describes a GPU.
+pub(super) const MAX_LABEL: usize = 256;
+
+/// A number point of a metric, with the labels of point and resource.
+#[derive(Clone, Copy)]
+pub struct Point<'a> {
+    /// The name of the metric.
+    pub metric: &'a str,
+    /// The value of a label of the point, else of its resource.
+    pub label: &'a dyn Fn(&str) -> Option<&'a str>,
+    /// When it was measured.
+    pub at: Timestamp,
+    /// The value.
+    pub number: f64,
+}
+
+/// What labels tell of the pod that a GPU is assigned to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodLabels {
+    /// Its UID.
+    pub uid: Option<String>,
+    /// Its namespace.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+}
