@@ -1,7 +1,7 @@
 //! Utilization that power contradicts: a GPU that reports no work and draws what only work draws.
 //!
-//! Drivers miss work below a vGPU, in MIG instances and after faults of their counters. Time without work of such a
-//! GPU is no evidence that it is free. Must not depend on what is recommended.
+//! Drivers miss work below a vGPU, in MIG instances and after errors of their counters. Time without work of such a
+//! GPU does not show that it is free. Must not depend on what is recommended.
 
 use phasemeter_policy::Gpu;
 
@@ -13,7 +13,7 @@ use crate::Model;
 const WORKING_POWER: f64 = 0.5;
 const WORKING_WATTS: f64 = 100.0;
 
-/// Share of the points without work at that power, from which it is no accident. An assumption.
+/// Share of the points without work at that power, from which it is not an accident. An assumption.
 const MOST: f64 = 0.5;
 
 /// Idle time that is judged, in seconds, at least. An assumption.

@@ -15,6 +15,9 @@ const MINUTE: f64 = 60.0;
 const TEN_MINUTES: f64 = 600.0;
 const HOUR: f64 = 3_600.0;
 
+/// Part of a period by which it may seem shorter in the columns. An assumption.
+const TOLERANCE: f64 = 0.1;
+
 /// Periods in which no GPU of a unit works.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuietTime {
@@ -109,7 +112,7 @@ impl QuietTime {
 
 /// How much shorter a period of this length may seem in the columns, in seconds.
 fn tolerance(seconds: f64) -> f64 {
-    f64::min(MINUTE, seconds / 10.0)
+    f64::min(MINUTE, TOLERANCE * seconds)
 }
 
 /// The least and the most time of a GPU in stretches without work of at least `min` seconds, and of `min_end` before

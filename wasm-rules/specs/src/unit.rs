@@ -15,7 +15,7 @@ const JOBS: [&str; 3] = ["k8s.pod.uid", "k8s.pod.name", "slurm.job.id"];
 /// Mean correlation of utilization from which GPUs work together. An assumption.
 const TOGETHER: f64 = 0.5;
 
-/// Stretches without work from which it is no coincidence that two GPUs work at the same times. An assumption.
+/// Stretches without work from which it is not a coincidence that two GPUs work at the same times. An assumption.
 const FREQUENT: u32 = 10;
 
 /// GPUs that are given back together.

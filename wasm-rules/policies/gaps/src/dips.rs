@@ -93,7 +93,7 @@ impl Dips {
     /// shorter one takes at least half of its length from a point. Else cycles are shorter than points.
     pub(crate) fn are_resolved(&self, step_seconds: f64) -> bool {
         let mean = self.between / self.count.max(1.0);
-        self.lowest <= f64::max(1.0 - mean / (2.0 * step_seconds), 0.0) + DEPTH
+        self.lowest <= f64::max(1.0 - 0.5 * mean / step_seconds, 0.0) + DEPTH
     }
 }
 

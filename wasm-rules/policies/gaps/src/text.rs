@@ -30,6 +30,9 @@ const RETURNED: [f64; 3] = [0.0, 0.5, 1.0];
 /// Time from the end of a job to the start of the next in a queue, at least, in seconds. An assumption.
 const NEXT_SECONDS: f64 = 20.0;
 
+/// Lengths from which means are rounded, and to how many seconds.
+const ROUNDED: [(f64, f64); 2] = [(600.0, 60.0), (60.0, 5.0)];
+
 /// Why pauses are checkpoints.
 const CHECKPOINTS: &str =
     "Regular or short pauses with the memory held are checkpoints or evaluation.";
@@ -45,12 +48,8 @@ struct Words {
 
 /// A mean that is known to some seconds: `50 min`, `2 min 10 s`.
 pub(crate) fn about(seconds: f64) -> String {
-    let places = match seconds {
-        600.0.. => 60.0,
-        60.0.. => 5.0,
-        _ => 1.0,
-    };
-    duration((seconds / places).round() * places)
+    let place = ROUNDED.into_iter().find(|(least, _)| seconds >= *least).map_or(1.0, |it| it.1);
+    duration((seconds / place).round() * place)
 }
 
 pub(crate) fn recommendation(

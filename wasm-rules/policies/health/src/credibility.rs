@@ -1,4 +1,4 @@
-//! GPUs that report no work at a power that only work explains: whoever trusts that number stops somebody's work.
+//! GPUs that report no work at a power that only work explains: to trust that number is to stop somebody's work.
 //! Must not depend on other risks.
 
 use phasemeter_policy::format::{decimal, duration, percent};
@@ -59,7 +59,7 @@ fn warn(group: &[(&Gpu, UnexplainedPower)]) -> Option<Recommendation> {
         &draw,
         &celsius,
         " meanwhile. Without work, GPUs draw less than half of their limit, so most likely it works and the \
-         counter is wrong. No advice here relies on its idle time.",
+         counter is wrong. No recommendation here relies on its idle time.",
     ];
     Some(Recommendation {
         evidence: evidence([

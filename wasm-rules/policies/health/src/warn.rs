@@ -130,9 +130,9 @@ fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> R
 fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
     let waiting = waiting(group, window);
     let title = |verb: &str, unit: &str, own: f64, others: f64| {
-        let who = if group.len() == 1 { "This GPU " } else { "Each GPU " };
+        let these = if group.len() == 1 { "This GPU " } else { "Each GPU " };
         let [own, others] = [own, others].map(|value| decimal(value, 0));
-        [who, verb, &*own, unit, ", others ", &others, unit, ": find out why"].concat()
+        [these, verb, &*own, unit, ", others ", &others, unit, ": find out why"].concat()
     };
     let (title, values, rationale, confidence) = match lag {
         Lag::Clock(clock, others) => (

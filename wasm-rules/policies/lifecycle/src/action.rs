@@ -25,6 +25,9 @@ const STARTS: [f64; 3] = [3_600.0, 600.0, 0.0];
 /// would lose what is held, or wait for the next start. An assumption.
 const PREFERRED: f64 = 0.8;
 
+/// Share of a schedule's saving that is expected if it drew a little in its hours. An assumption.
+const DOUBTED: f64 = 0.5;
+
 /// Share of the time before the first work that is saved if it is prepared elsewhere: low, expected,
 /// high. An assumption.
 const PREPARED: [f64; 3] = [0.0, 0.5, 0.9];
@@ -88,7 +91,11 @@ pub(crate) fn choose<'a>(
     let action = match () {
         () if is_prepared => Action::Prepare,
         // A service holds what it needs to answer the next request.
-        () if !unit.is_returnable() && idle.is_held && workload != Workload::Serving => {
+        () if !unit.is_returnable()
+            && idle.is_held
+            && workload != Workload::Serving
+            && released[1] >= settings.min_lost =>
+        {
             Action::EndHeld
         }
         () if !unit.is_returnable() => Action::Fill,
@@ -98,12 +105,18 @@ pub(crate) fn choose<'a>(
         () if idle.is_held => Action::EndSession,
         () => Action::Release,
     };
+    let is_doubted = schedule.as_ref().is_some_and(|it| !it.is_quiet(&idle));
     let mut saved = match action {
         Action::Prepare => PREPARED.map(|part| part * idle.share()),
+        Action::Fill if is_doubted => FILLED.map(|part| part * DOUBTED * expected),
         Action::Fill | Action::EndHeld => FILLED.map(|part| part * idle.share()),
         Action::Schedule => scheduled.unwrap_or_default(),
         _ => released,
     };
+    if action == Action::Schedule && is_doubted {
+        // Somebody may use it.
+        saved[1] *= DOUBTED;
+    }
     // What is held in between needs its owner.
     saved[0] = saved[0].min(idle.free);
     if idle.is_held || !unit.has_known_size || when == When::Before {

@@ -77,7 +77,7 @@ impl Recommender for Lifecycle {
             let is_quiet = schedule.as_ref().is_none_or(|it| it.is_quiet(&idle));
             match choose(unit, idle, schedule, &units, window, settings) {
                 Some(finding) => found.push(finding),
-                None if unit.workload() == Workload::Interactive => {
+                None if on_demand::applies(unit) => {
                     sessions.extend(on_demand::recommend(unit, window, settings));
                 }
                 None if unit.workload() == Workload::Serving && !is_quiet => {

@@ -1,9 +1,10 @@
-//! A session that is used now and then: an instance for each use, instead of one that waits for the next.
+//! A session that is used now and then, or a job that runs now and then: an instance for each use, instead of one
+//! that waits for the next.
 //!
 //! Must not depend on longer periods without work.
 
 use phasemeter_policy::format::{count, duration};
-use phasemeter_policy::{Effort, Recommendation, Saving, Target, Window, evidence};
+use phasemeter_policy::{Effort, Recommendation, Saving, Target, Window, Workload, evidence};
 use phasemeter_specs::Unit;
 
 use crate::idle::Idle;
@@ -18,6 +19,18 @@ const SURE: f64 = 0.4;
 const MIN_SECONDS: f64 = 1_200.0;
 const START_SECONDS: f64 = 300.0;
 
+/// Share of the time without work from which pauses of a batch job are not those of a queue.
+const MOSTLY_IDLE: f64 = 0.8;
+
+/// Whether it may start an instance for each use.
+pub(crate) fn applies(unit: &Unit<'_>) -> bool {
+    match unit.workload() {
+        Workload::Interactive => true,
+        Workload::Batch => unit.gpus.iter().all(|gpu| gpu.quiet_share() >= MOSTLY_IDLE),
+        _ => false,
+    }
+}
+
 pub(crate) fn recommend(
     unit: &Unit<'_>,
     window: &Window,
@@ -31,13 +44,27 @@ pub(crate) fn recommend(
     }
     let session = f64::max(after, MIN_SESSION_SECONDS);
     let saved = [0.0, expected, idle.all_saved(after)];
-    Some(Recommendation {
-        title: "Start an instance for each use of this session".to_owned(),
-        action: format!(
-            "End the session after {} without work, and return the instance. The next use starts another, and \
-             waits for it.",
-            duration(session),
+    let (title, action) = match unit.workload() {
+        Workload::Batch => (
+            "Start an instance for each run of this job",
+            format!(
+                "Return the instance {} after each run and start it for the next, or run the job on one that \
+                 others use too.",
+                duration(after),
+            ),
         ),
+        _ => (
+            "Start an instance for each use of this session",
+            format!(
+                "End the session after {} without work, and return the instance. The next use starts another, and \
+                 waits for it.",
+                duration(session),
+            ),
+        ),
+    };
+    Some(Recommendation {
+        title: title.to_owned(),
+        action,
         rationale: format!(
             "{} did nothing for {} of {}, in {} of at most {}.",
             count(unit.gpus.len(), "GPU"),

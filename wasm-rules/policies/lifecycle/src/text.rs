@@ -10,11 +10,12 @@ use crate::action::Action;
 use crate::idle::When;
 use crate::{Finding, MIN_SESSION_SECONDS, Settings, idle_saving};
 
-/// Confidence in what is free and given back, in sessions that their owners end, in a schedule, in a job that
-/// can be prepared elsewhere, and in other work for unused hours. Assumptions.
+/// Confidence in what is free and given back, in sessions that their owners end, in a schedule, in one of
+/// hours with a little load, in a job that can be prepared elsewhere, and in other work for unused hours. Assumptions.
 const SURE: f64 = 0.95;
 const SURE_HELD: f64 = 0.8;
 const SURE_SCHEDULE: f64 = 0.8;
+const SURE_DOUBTED: f64 = 0.4;
 const SURE_PREPARED: f64 = 0.75;
 const SURE_FILLED: f64 = 0.65;
 
@@ -44,7 +45,9 @@ pub(crate) fn recommendation(
         group.iter().map(value).sum::<f64>() / group.len() as f64
     };
     let gpus = || group.iter().flat_map(|it| it.unit.gpus.iter().copied());
-    let words = words(first, group.len(), settings, window);
+    let idle = mean(&|it| it.idle.seconds());
+    let time = [duration(idle), duration(mean(&|it| it.idle.length))].join(" of ");
+    let words = words(first, &time, group.len(), settings, window);
     let saving = group.iter().flat_map(|it| idle_saving(it.unit, it.saved));
     let sure = words.sure;
     Some(Recommendation {
@@ -89,8 +92,8 @@ fn why(group: &[Finding<'_>], window: &Window) -> String {
     };
     let when = match (first.when, &first.schedule) {
         (_, Some(schedule)) => format!(
-            ". {} were without work on each of {} days",
-            capitalized(&schedule.text(window)),
+            ", and none {} on any of {} days",
+            schedule.text(window),
             decimal(schedule.days, 0),
         ),
         (When::Always, _) => String::new(),
@@ -135,13 +138,20 @@ fn why(group: &[Finding<'_>], window: &Window) -> String {
     )
 }
 
-fn words(first: &Finding<'_>, instances: usize, settings: &Settings, window: &Window) -> Words {
+/// `time` is that without work, of all.
+fn words(
+    first: &Finding<'_>,
+    time: &str,
+    instances: usize,
+    settings: &Settings,
+    window: &Window,
+) -> Words {
     let after = settings.release_after_seconds;
     let session = f64::max(after, MIN_SESSION_SECONDS);
     let free = Words {
         code: "lifecycle.release",
         lever: "autoscale",
-        title: "Return the instance when it has no work".to_owned(),
+        title: ["Return the instance when it has no work: ", time].concat(),
         action: String::new(),
         sure: SURE,
         effort: Effort::Low,
@@ -152,6 +162,12 @@ fn words(first: &Finding<'_>, instances: usize, settings: &Settings, window: &Wi
         Action::Release if first.is_slurm => Words {
             title: "End the allocation with its work".to_owned(),
             action: allocation(session),
+            ..free
+        },
+        Action::Release if first.when == When::Before => Words {
+            title: ["Start the instance with its work: none for ", time].concat(),
+            action: "Prepare data and code elsewhere, and start the instance with the first step.".to_owned(),
+            sure: SURE_PREPARED,
             ..free
         },
         Action::Release if first.when == When::Always => Words {
@@ -175,18 +191,23 @@ fn words(first: &Finding<'_>, instances: usize, settings: &Settings, window: &Wi
         }
         Action::Schedule => {
             let hours = first.hours(window);
-            let doubt = match first.schedule.as_ref().is_some_and(|it| it.is_quiet(&first.idle)) {
-                true => "",
-                false => " It drew a little in these hours, so ask whether somebody uses it.",
+            let is_quiet = first.schedule.as_ref().is_some_and(|it| it.is_quiet(&first.idle));
+            let (title, doubt, sure) = match is_quiet {
+                true => (["Stop it by a schedule: no work for ", time].concat(), "", SURE_SCHEDULE),
+                false => (
+                    "Stop it by a schedule: hardly any work".to_owned(),
+                    " It drew a little in these hours, so ask whether somebody uses it.",
+                    SURE_DOUBTED,
+                ),
             };
             Words {
                 code: "lifecycle.schedule",
                 lever: "schedule",
-                title: "Stop the instance in the hours without work".to_owned(),
+                title,
                 action: format!(
                     "Stop it {hours}, by a schedule. Start it in time for the next use.{doubt}"
                 ),
-                sure: SURE_SCHEDULE,
+                sure,
                 effort: Effort::Medium,
                 remediation: first.schedule.as_ref().map(|it| it.remediation(window)),
                 ..free
@@ -195,7 +216,7 @@ fn words(first: &Finding<'_>, instances: usize, settings: &Settings, window: &Wi
         Action::EndSession | Action::EndHeld => Words {
             title: match first.is_slurm {
                 true => "End the allocation with its work".to_owned(),
-                false => "End the process that holds these GPUs".to_owned(),
+                false => ["End what holds these GPUs: no work for ", time].concat(),
             },
             code: if first.action == Action::EndHeld {
                 "lifecycle.end-held"
@@ -233,10 +254,14 @@ fn words(first: &Finding<'_>, instances: usize, settings: &Settings, window: &Wi
         },
         Action::ScaleToZero => Words {
             code: "lifecycle.scale-to-zero",
-            title: "Scale this service to zero while it gets no requests".to_owned(),
-            action: "Stop the server and return its instance while no requests come, if users accept to wait \
-                     for its start."
-                .to_owned(),
+            title: ["Scale to zero without requests: no work for ", time].concat(),
+            action: match first.when {
+                When::After => "If another version took over, stop this one and return its instance. Otherwise \
+                                scale to zero while no requests come, if users accept to wait for its start.",
+                _ => "Stop the server and return its instance while no requests come, if users accept to wait \
+                      for its start.",
+            }
+            .to_owned(),
             sure: SURE_HELD,
             effort: Effort::Medium,
             remediation: Some(Remediation::new(
@@ -268,7 +293,12 @@ fn words(first: &Finding<'_>, instances: usize, settings: &Settings, window: &Wi
         Action::Fill => Words {
             code: "lifecycle.fill",
             lever: "bin_pack",
-            title: "Give the unused hours to other jobs".to_owned(),
+            title: match &first.schedule {
+                Some(schedule) if !schedule.is_quiet(&first.idle) => {
+                    "Give hours with hardly any work to other jobs".to_owned()
+                }
+                _ => ["Give unused hours to other jobs: ", time].concat(),
+            },
             action: fill(first, window),
             sure: SURE_FILLED,
             remediation: None,
@@ -279,14 +309,19 @@ fn words(first: &Finding<'_>, instances: usize, settings: &Settings, window: &Wi
 
 /// How other jobs use the hours; a server that holds memory leaves none for them.
 fn fill(first: &Finding<'_>, window: &Window) -> String {
+    let is_service = first.workload == Workload::Serving;
     let hours = match first.hours(window) {
         hours if hours.is_empty() => hours,
         hours => [" ", &hours].concat(),
     };
     match first.idle.is_held {
-        true => format!(
+        true if is_service => format!(
             "Scale the service down{hours}, and let a queue place other jobs on its GPUs then. Start it in time for \
              the next requests."
+        ),
+        true => format!(
+            "Let a queue place other jobs on them{hours}, in the memory that is free beside what is held, if their \
+             user agrees."
         ),
         false => format!("Let a queue place other jobs on them{hours}."),
     }
@@ -315,12 +350,4 @@ pub(crate) fn confidence<'a>(gpus: impl Iterator<Item = &'a Gpu>) -> f64 {
 /// The last observed value of a column.
 fn last(column: &[f64]) -> Option<f64> {
     column.iter().rev().copied().find(|value| !value.is_nan())
-}
-
-fn capitalized(text: &str) -> String {
-    let mut text = text.to_owned();
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    text
 }

@@ -3,7 +3,9 @@
 //! Nothing that was measured is asked for, and nothing that the GPU cannot measure. Must not depend on profiles.
 
 use phasemeter_policy::{Gpu, Need, Window, Workload};
-use phasemeter_specs::{Model, Unit, hangs, is_behind, is_lost, units, waits_in_collective};
+use phasemeter_specs::{
+    Model, Unit, hangs, is_behind, is_impaired, is_lost, units, waits_in_collective,
+};
 
 use crate::Settings;
 use crate::load::{
@@ -18,14 +20,22 @@ const FREE: f64 = 0.1;
 /// Compute-bound share of the time of a service without a reserve.
 const NO_RESERVE: f64 = 0.9;
 
+/// Words in names of GPUs that NVIDIA does not make.
+const OTHER_MAKERS: [&str; 4] = ["AMD", "Instinct", "Intel", "Radeon"];
+
 /// Missing information: its name, what it would tell, and whether a GPU lacks it.
 type Rule = (&'static str, &'static str, fn(&Gpu, &Window) -> bool);
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     (
         "name",
         "the model decides on price, power limit and number formats; --gpu-model gives it",
         |gpu, _| gpu.model.is_empty(),
+    ),
+    (
+        "price",
+        "no price of this model is known, so its waste has no dollars: --price gives what is paid per GPU-hour",
+        |gpu, _| gpu.price.is_none() && !gpu.model.is_empty(),
     ),
     (
         "provider",
@@ -67,6 +77,7 @@ const RULES: [Rule; 12] = [
          1002, or phasemeter run on Hopper and later",
         |gpu, window| {
             is_full(gpu)
+                && is_nvidia(gpu)
                 && power_share(gpu).is_some_and(|share| share <= HUNG_POWER)
                 && gpu.sensors.sm_activity.is_none()
                 && !hangs(gpu, window)
@@ -77,6 +88,7 @@ const RULES: [Rule; 12] = [
         "shows whether faster arithmetic would help: record dcgmi dmon -e 1002,1004,1005",
         |gpu, window| {
             is_full(gpu)
+                && is_nvidia(gpu)
                 && gpu.sensors.tensor_activity.is_none()
                 && !is_lost(gpu)
                 && power_share(gpu).is_none_or(|it| it > HUNG_POWER)
@@ -99,7 +111,10 @@ const RULES: [Rule; 12] = [
          the server's metrics) decides on batch, sharing and size",
         |gpu, window| {
             // Readings that are too far apart come first.
-            is_part_load(gpu) && has_pool(gpu, window) && !is_undersampled(gpu, window)
+            is_part_load(gpu)
+                && has_pool(gpu, window)
+                && !is_undersampled(gpu, window)
+                && !is_impaired(gpu, window)
         },
     ),
     (
@@ -154,8 +169,8 @@ pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
     let lacks_values = |gpu: &Gpu| is_large(gpu, unobserved(gpu) - unrecorded(gpu));
     let activity = of(
         "sm.activity",
-        "utilization is never reported in MIG mode: dcgmi dmon -e 1001,1002, or phasemeter run on Hopper and later, \
-         record the activity of each part; until then what the time was spent on is unknown",
+        "utilization is never reported in MIG mode, and the activity of the whole GPU does not show which part is \
+         idle: dcgmi dmon -e 1001,1002, or phasemeter run on Hopper and later, record that of each part",
         &|gpu| lacks_values(gpu) && is_divided(gpu),
     );
     let utilization = of(
@@ -193,6 +208,11 @@ pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
     });
     let unobserved = readings.into_iter().chain(activity).chain(utilization).chain(either);
     unobserved.chain(short).chain(others).chain(rules).collect()
+}
+
+/// Whether its maker's tools measure activity: not if its name is of another maker.
+fn is_nvidia(gpu: &Gpu) -> bool {
+    !OTHER_MAKERS.iter().any(|maker| gpu.model.contains(maker))
 }
 
 /// Whether it is in MIG mode: then the driver never reports its utilization.

@@ -130,8 +130,16 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
             };
             let longest = mean(&|gpu| gpu.activity.longest_seconds);
             let idle = percent(mean(&|gpu| gpu.share(Accounts::idle)));
-            let (code, load) = if first.target == Target::Underload {
-                let level = percent(mean(&|gpu| gpu.accounts.observed().level()));
+            let is_small = first.target == Target::Underload;
+            let level = percent(mean(&|gpu| gpu.accounts.observed().level()));
+            let title = [
+                if group.len() == 1 { "Share this GPU: " } else { "Share each GPU: " },
+                &match is_small {
+                    true => [&level, " busy all the time"].concat(),
+                    false => ["idle ", &idle, " of the time"].concat(),
+                },
+            ];
+            let (code, load) = if is_small {
                 ("sharing.small", format!("runs a steady {level} all the time"))
             } else if longest < 1.0 {
                 let load = format!("was below 10% for {idle} of the time, and never without work");
@@ -144,11 +152,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
                 ("sharing.divide", load)
             };
             Recommendation {
-                title: match group.len() {
-                    1 => "Share this GPU between several tasks",
-                    _ => "Share each GPU between several tasks",
-                }
-                .to_owned(),
+                title: title.concat(),
                 action: format!(
                     "Divide {each} into {how} for {} of this size, if their owners agree. Work that comes in \
                      bursts then takes longer.",

@@ -13,6 +13,10 @@ const QUIET: f64 = 0.01;
 /// Difference of the lost shares of the bill up to which replicas are given back alike. An assumption.
 const SIMILAR: f64 = 0.1;
 
+/// Difference of the memory of replicas, relative to the larger, up to which both may hold the same model. An
+/// assumption.
+const SAME_MEMORY: f64 = 0.2;
+
 /// The replicas of a service.
 pub(crate) struct Replicas<'a> {
     gpus: Vec<&'a Gpu>,
@@ -33,6 +37,14 @@ pub(crate) struct Booked<'a> {
     pub(crate) gpus: Vec<&'a Gpu>,
     pub(crate) target: Target,
     pub(crate) saving: Saving,
+}
+
+/// Whether both serve the same: a service of that name, or as much memory as another replica holds.
+pub(crate) fn are_replicas(a: &Gpu, b: &Gpu) -> bool {
+    let is_named = a.attribute("service.name").is_some();
+    let peaks = a.memory_peak().zip(b.memory_peak());
+    let is_same = peaks.is_none_or(|(a, b)| (a - b).abs() <= SAME_MEMORY * f64::max(a, b));
+    a.is_alike(b) && (is_named || is_same)
 }
 
 impl<'a> Replicas<'a> {

@@ -13,6 +13,7 @@ use phasemeter_policy::{
 use phasemeter_specs::Unit;
 
 use crate::pattern::is_steady;
+use crate::replicas::are_replicas;
 use crate::{Settings, serves};
 
 /// Confidence in batched requests, and in more of them for a full GPU at low power. Assumptions.
@@ -142,7 +143,7 @@ fn find<'a>(gpu: &'a Gpu, peaks: &[(&Gpu, f64)], units: &[Unit<'a>]) -> Option<F
         return None;
     }
     let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
-    let replicas = single.flat_map(|unit| &unit.gpus).filter(|other| other.is_alike(gpu));
+    let replicas = single.flat_map(|unit| &unit.gpus).filter(|other| are_replicas(other, gpu));
     let replicas = replicas.filter(|other| other.quiet_share() < STANDBY);
     let loads: Vec<_> = replicas.filter_map(|other| of(other)).collect();
     let kept = REQUESTS_BATCHED.map(|time| {

@@ -10,7 +10,7 @@ use phasemeter_policy::{
 };
 use phasemeter_specs::{Unit, are_independent};
 
-use crate::replicas::{Replicas, load_of};
+use crate::replicas::{Replicas, are_replicas, load_of};
 use crate::{Settings, serves};
 
 /// Share of the replicas that are not needed which is given back: low, expected, high. An assumption.
@@ -19,9 +19,10 @@ const RETURNED: [f64; 3] = [0.0, 0.9, 1.0];
 /// Share of a freed GPU that other work uses: low, expected, high. An assumption.
 const USED: [f64; 3] = [0.0, 0.45, 0.7];
 
-/// Confidence in fewer replicas, in a number that follows the load down to one, and in fewer on GPUs that are not
-/// given back. Assumptions.
+/// Confidence in fewer replicas of one service, and of GPUs that may serve different models, in a number that follows
+/// the load down to one, and in fewer on GPUs that are not given back. Assumptions.
 const SURE: f64 = 0.9;
+const SURE_UNNAMED: f64 = 0.6;
 const SURE_ALONE: f64 = 0.6;
 const SURE_FREED: f64 = 0.6;
 
@@ -30,6 +31,9 @@ const MAX_TARGET: f64 = 0.8;
 
 /// Share of the time without work from which a replica is a standby. An assumption.
 const STANDBY: f64 = 0.9;
+
+/// Attributes that name a service.
+const SERVICES: [&str; 2] = ["service.name", "k8s.deployment.name"];
 
 /// Observed time that shows how the load follows the day, in seconds.
 const DAY: f64 = 86_400.0;
@@ -58,7 +62,7 @@ pub(crate) fn fewer(
         servers(unit, applies).into_iter().map(move |gpu| (gpu, is_returned))
     });
     let mut found = Vec::new();
-    for group in groups(serving, |a, b| a.0.is_alike(b.0) && a.1 == b.1) {
+    for group in groups(serving, |a, b| are_replicas(a.0, b.0) && a.1 == b.1) {
         let is_returned = group[0].1;
         let gpus: Vec<_> = group.into_iter().map(|(gpu, _)| gpu).collect();
         if !gpus.iter().all(|gpu| is_observed(gpu)) {
@@ -93,7 +97,7 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -
     let (how, carried) = if few < now {
         let theirs = percent(load_of(&booked.gpus));
         let carried = format!(
-            "{few} of {now} replicas carry {theirs} of one GPU, and all {}",
+            "Together, {few} of {now} replicas carry {theirs} of one GPU, and all of them {}",
             percent(total)
         );
         ("Balance the requests over", carried)
@@ -103,8 +107,11 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -
             format!("{now} replicas carry {} of one GPU together", percent(total)),
         )
     };
+    let is_named =
+        booked.gpus.iter().all(|gpu| SERVICES.iter().any(|it| gpu.attribute(it).is_some()));
     let (then, doubt) = if is_returned {
-        (format!(" and return {}", count(returned, "instance")), "")
+        let doubt = if is_named { "" } else { ", if all serve the same model" };
+        (format!(" and return {}", count(returned, "instance")), doubt)
     } else {
         let freed = format!("; let other work use {}", count(returned, "GPU"));
         (freed, ", if each of these GPUs serves on its own")
@@ -117,7 +124,11 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -
             percent(total / kept as f64),
         ),
         saving: booked.saving,
-        confidence: if is_returned { SURE } else { SURE_FREED },
+        confidence: match is_returned {
+            true if is_named => SURE,
+            true => SURE_UNNAMED,
+            false => SURE_FREED,
+        },
         evidence: evidence([
             ("replicas", now as f64, "{replica}"),
             ("replicas.needed", kept as f64, "{replica}"),

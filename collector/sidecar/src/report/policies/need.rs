@@ -37,7 +37,7 @@ enum Subject {
 }
 
 /// In the order of the report.
-const SUBJECTS: [(&str, Subject); 13] = [
+const SUBJECTS: [(&str, Subject); 14] = [
     ("name", Subject::Readings),
     ("readings", Subject::Readings),
     ("utilization.gpu", Subject::Readings),
@@ -46,6 +46,7 @@ const SUBJECTS: [(&str, Subject); 13] = [
     ("interval", Subject::Context),
     ("memory.used", Subject::Context),
     (WORKLOAD, Subject::Context),
+    ("price", Subject::Price),
     ("provider", Subject::Price),
     ("instance-type", Subject::Price),
     ("spot_price", Subject::Price),

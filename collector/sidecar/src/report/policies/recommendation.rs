@@ -126,7 +126,7 @@ impl Recommendation {
 
     /// Risks first, then savings by better use or on other GPUs, then capacity, then diagnoses, which save nothing by
     /// themselves, then savings by a lower rate, which could be recommended to anyone. Within each, the largest
-    /// expected saving times confidence first, in dollars or else as a fraction; ties by code, then policy.
+    /// expected saving times confidence first, in dollars or else in GPUs; ties by code, then policy.
     pub(super) fn order(&self, other: &Self) -> Ordering {
         let moves_work = |it: &Self| it.lever.parse().is_ok_and(Lever::moves_work);
         let rank = |it: &Self| match it.kind {
@@ -138,7 +138,9 @@ impl Recommendation {
         };
         let dollars = |it: &Self| it.saving_usd.map(|usd| usd.expected.0.as_f64() * it.confidence);
         let dollars = |it: &Self| dollars(it).unwrap_or(-1.0);
-        let fraction = |it: &Self| it.saving_fraction.expected * it.confidence;
+        // Of capacity, in GPUs.
+        let fraction =
+            |it: &Self| it.saving_fraction.expected * it.gpus.len() as f64 * it.confidence;
         rank(self)
             .cmp(&rank(other))
             .then_with(|| dollars(other).total_cmp(&dollars(self)))

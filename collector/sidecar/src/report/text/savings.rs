@@ -25,13 +25,14 @@ pub(super) fn write(page: &mut Page, report: &Report, in_full: bool) -> bool {
         page.end_line();
         table(page, savings);
     } else {
-        page.facts("Savings", sentences(savings));
+        let savings_given = report.recommendations.iter().filter(|it| it.saving_usd.is_some());
+        page.facts("Savings", sentences(savings, savings_given.count() > 1));
     }
     true
 }
 
-/// All together, which is less than their sum, and per month.
-fn sentences(savings: &Savings) -> Vec<Vec<String>> {
+/// All together, which is less than the sum of several, and per month.
+fn sentences(savings: &Savings, are_several: bool) -> Vec<Vec<String>> {
     let amounts = |Range { low, expected, high }: Range<Usd>| {
         let amounts = Dollars::alike([low.0, expected.0, high.0]).map(Dollars::brief);
         let [low, expected, high] = amounts;
@@ -40,8 +41,11 @@ fn sentences(savings: &Savings) -> Vec<Vec<String>> {
     let share = format::percent(savings.total_fraction.expected);
     let all = format!("{}, {share} of this bill", amounts(savings.total_usd));
     let monthly = savings.monthly_usd;
-    let monthly = monthly.map(|usd| vec![format!("{} per month ({MONTHLY_BASIS})", amounts(usd))]);
-    let all = vec![all, "alternatives counted once".to_owned()];
+    // Weekends may not have been observed.
+    let of_month = |usd| vec![format!("{} per month of such days ({MONTHLY_BASIS})", amounts(usd))];
+    let monthly = monthly.map(of_month);
+    let once = are_several.then(|| "alternatives counted once".to_owned());
+    let all = [Some(all), once].into_iter().flatten().collect();
     [Some(all), monthly].into_iter().flatten().collect()
 }
 

@@ -21,8 +21,10 @@ const FULL_PPM: u128 = 1_000_000;
 /// Share of its own bill from which a GPU is named: 1 in 100.
 const NAMED_FROM: i128 = 100;
 
-/// How many times the high saving of a trial reaches the waste that it is about.
+/// How many times the high saving of a trial reaches the waste that it is about, and its expected saving relative to
+/// the high one up to which a saving is a trial: hours that are stopped are known.
 const TRIAL_COVERS: i128 = 3;
+const TRIAL_EXPECTS: f64 = 0.9;
 
 /// The waste of a GPU in one category, beyond what recommendations cover: in nano-dollars, or in nanoseconds without
 /// a price.
@@ -100,14 +102,15 @@ fn covered(
         return 0;
     };
     let own = of(category);
-    let Range { low, high, .. } = it.saving_fraction;
+    let Range { low, expected, high } = it.saving_fraction;
+    let is_trial = low <= 0.0 && expected <= TRIAL_EXPECTS * high;
     let bill = NanoUsd(bill(gpu, summary));
     let most = Fraction::new(high).map_or(0, |high| high.part_of(bill).0);
     match it.kind {
         "risk" => 0,
         "capacity" if most == 0 => 0,
         _ if most == 0 => own,
-        _ if low <= 0.0 && TRIAL_COVERS * most >= before + own => own,
+        _ if is_trial && TRIAL_COVERS * most >= before + own => own,
         _ => (most - before).max(0),
     }
 }
