@@ -373,6 +373,9 @@ mod tests {
         assert!((found[0].saving.expected - 13.0 / 30.0).abs() < 0.04, "{:?}", found[0].saving);
         assert_eq!(found[0].saving.low, 0.0);
         assert!(recommendations(vec![session(Workload::Serving)]).is_empty(), "users would wait");
+        let run = recommendations(vec![session(Workload::Batch)]);
+        assert_eq!((run[0].code.as_str(), run[0].saving.low), ("lifecycle.on-demand", 0.0));
+        assert!(run[0].title.contains("each run of this job"), "{}", run[0].title);
     }
 
     #[test]

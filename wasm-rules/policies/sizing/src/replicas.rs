@@ -126,3 +126,24 @@ fn lost_idle(gpu: &Gpu) -> f64 {
     let quiet = gpu.activity.hours_seconds / gpu.accounts.observed().seconds.max(1.0);
     f64::max(gpu.lost_idle() - quiet, 0.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{steady, with_memory};
+
+    use super::*;
+
+    #[test]
+    fn replicas_hold_the_same_memory_or_have_a_name() {
+        let holds = |gib| with_memory(steady(3_600, 0.2), gib);
+        assert!(are_replicas(&holds(10.0), &holds(11.0)));
+        assert!(!are_replicas(&holds(10.0), &holds(16.0)), "most likely another model");
+        assert!(are_replicas(&steady(3_600, 0.2), &steady(3_600, 0.2)), "memory is unknown");
+        let named = |gib| Gpu {
+            attributes: vec![("service.name".to_owned(), "ranker".to_owned())],
+            ..holds(gib)
+        };
+        assert!(are_replicas(&named(10.0), &named(16.0)));
+        assert!(!are_replicas(&named(10.0), &holds(10.0)));
+    }
+}
