@@ -33,7 +33,10 @@ pub(crate) enum Recorded {
     Nothing,
 }
 
-/// `count` seconds of a GPU.
+/// Power of an H100 without work, at most, in watts.
+const IDLE_WATTS: u32 = 120;
+
+/// `count` seconds of a GPU, which draws its watts while it works.
 pub(crate) fn seconds(
     count: u64,
     recorded: Recorded,
@@ -43,7 +46,12 @@ pub(crate) fn seconds(
         Recorded::All { memory_mib, watts } => (Some(memory_mib), Some(watts)),
         Recorded::Nothing => (None, None),
     };
-    (0..count).map(|second| Second { percent: percent(second), memory_mib, watts }).collect()
+    let at = |percent| {
+        let is_idle = percent == Some(0);
+        let watts = watts.map(|busy| if is_idle { busy.min(IDLE_WATTS) } else { busy });
+        Second { percent, memory_mib, watts }
+    };
+    (0..count).map(percent).map(at).collect()
 }
 
 /// The meter of a GPU after these seconds.

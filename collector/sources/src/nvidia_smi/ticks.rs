@@ -323,13 +323,21 @@ mod tests {
 
     proptest! {
         /// Whatever rows are missing, no row is assigned to another GPU, and ticks without a missing
-        /// row are complete.
+        /// row are complete. Excluded: rows of two ticks that could be one tick, interrupted.
         #[test]
         fn missing_rows_affect_their_ticks_only(
             gpus in 2_usize..=16,
             every in prop::sample::select(vec![200_u64, 1_000, 60_000]),
             missing in prop::collection::btree_set(0_usize..16 * 60, 0..12),
         ) {
+            let damaged: BTreeSet<usize> = missing.iter().map(|row| row / gpus).collect();
+            let has_rows = |tick: &usize| (0..gpus).any(|gpu| !missing.contains(&(tick * gpus + gpu)));
+            let present: Vec<usize> = (0..60).filter(has_rows).collect();
+            let is_interruption = |pair: &[usize]| {
+                let may_be_long = pair[0] == present[0] || pair[1] > pair[0] + 1;
+                may_be_long && pair.iter().all(|tick| damaged.contains(tick))
+            };
+            prop_assume!(!present.windows(2).any(is_interruption));
             let times: Vec<u64> = (0..gpus * 60)
                 .map(|row| (row / gpus) as u64 * every + (row % gpus) as u64 * 3)
                 .collect();
@@ -344,7 +352,6 @@ mod tests {
             }
             ticks.restart(&mut out);
             prop_assert_eq!(out.iter().flat_map(|tick| &tick.rows).count(), rows.len());
-            let damaged: BTreeSet<usize> = missing.iter().map(|row| row / gpus).collect();
             let mut complete = BTreeSet::new();
             for tick in out.iter().filter(|tick| matches!(tick.kind, Complete | Adjacent)) {
                 for (gpu, row) in tick.rows.iter().enumerate() {
