@@ -41,6 +41,9 @@ const MAX_ARTIFACTS: usize = 32;
 /// Size of the largest artifact in the cache, in bytes: ten times that of a Python interpreter.
 const MAX_ARTIFACT_BYTES: u64 = 512 << 20;
 
+/// Size of the MAC at the start of a cached file.
+const MAC_BYTES: usize = 32;
+
 /// Name of the file with the cache's MAC key.
 const KEY: &str = "key";
 
@@ -212,7 +215,7 @@ impl Cache {
             file => file.ok(),
         };
         let component = file
-            .and_then(|file| self.authenticate(&file))
+            .and_then(|file| self.authenticate(file))
             .and_then(|trusted| trusted.component(key, engine).ok());
         if component.is_some() {
             self.counters.hits.fetch_add(1, Ordering::Relaxed);
@@ -244,10 +247,12 @@ impl Cache {
         mac.unwrap_or_else(|_| <Hmac<Sha256> as Mac>::new(&Default::default())).chain_update(bytes)
     }
 
-    fn authenticate(&self, file: &[u8]) -> Option<TrustedArtifact> {
-        let (mac, bytes) = file.split_at_checked(32)?;
+    fn authenticate(&self, mut file: Vec<u8>) -> Option<TrustedArtifact> {
+        let (mac, bytes) = file.split_at_checked(MAC_BYTES)?;
         self.mac(bytes).verify_slice(mac).ok()?;
-        Some(TrustedArtifact { bytes: Cow::Owned(bytes.to_vec()) })
+        // A copy into new memory takes longer.
+        file.drain(..MAC_BYTES);
+        Some(TrustedArtifact { bytes: Cow::Owned(file) })
     }
 
     fn prune(&self) {

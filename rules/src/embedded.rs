@@ -32,6 +32,7 @@ macro_rules! default_policies {
             "gaps",
             "data-loading",
             "communication",
+            "inference",
             "sizing",
             "memory",
             "precision",

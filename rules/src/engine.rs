@@ -66,8 +66,8 @@ fn config(layout: Layout) -> wasmtime::Result<Config> {
     codegen::configure(&mut config);
     // Nothing is concurrent within a store, and scalar calls are three times as fast without it.
     config.concurrency_support(false);
-    // Guest stack frames do not help an operator.
-    config.wasm_backtrace_max_frames(None).generate_address_map(false);
+    // Guest stack frames do not help an operator, and a guest's code is smaller without.
+    config.wasm_backtrace_max_frames(None).generate_address_map(false).native_unwind_info(false);
     // For copy-on-write, data is padded to 64 KiB, more than most policies have. Such data cannot be
     // used where it is in this program, either.
     config.memory_init_cow(false);

@@ -1,12 +1,15 @@
 //! Memory bandwidth as the limit of a GPU, by measured activity. Must not depend on what is recommended.
 
-use phasemeter_policy::Gpu;
+use phasemeter_policy::{Gpu, Window, Workload};
 
 /// Use of the memory bandwidth from which it is the limit. An assumption: well written kernels reach 0.8 to 0.9.
 pub const FULL_BANDWIDTH: f64 = 0.6;
 
 /// Tensor activity up to which arithmetic is not the limit. An assumption: efficient training has 0.4.
 const IDLE_TENSOR: f64 = 0.2;
+
+/// Compute-bound share of the time from which a service is full. An assumption.
+const FULL: f64 = 0.5;
 
 /// Whether the memory bandwidth of a GPU was measured as full.
 #[must_use]
@@ -18,4 +21,16 @@ pub fn has_full_bandwidth(gpu: &Gpu) -> bool {
 #[must_use]
 pub fn has_idle_tensor_cores(gpu: &Gpu) -> bool {
     gpu.sensors.tensor_activity.is_some_and(|tensor| tensor <= IDLE_TENSOR)
+}
+
+/// Whether it is inference that memory bandwidth limits.
+#[must_use]
+pub fn reads_weights(gpu: &Gpu, window: &Window) -> bool {
+    let infers = match gpu.workload {
+        Workload::Serving => true,
+        Workload::Batch => gpu.memory_use(window.step_seconds).is_pool(),
+        _ => false,
+    };
+    let full = gpu.share(|accounts| accounts.compute_bound);
+    infers && full >= FULL && has_full_bandwidth(gpu) && has_idle_tensor_cores(gpu)
 }

@@ -6,7 +6,8 @@
 use phasemeter_policy::{Gpu, Window};
 
 use crate::{
-    THROTTLED, capped_below, hangs, is_behind, is_slowed, slowed_by_heat, slowed_by_power_supply,
+    THROTTLED, capped_below, hangs, is_behind, is_credible, is_slowed, slowed_by_heat,
+    slowed_by_power_supply, waits_in_collective,
 };
 
 /// Power relative to the limit from which a low clock is the limit's, as usual at full load. An assumption.
@@ -42,6 +43,16 @@ pub fn is_impaired(gpu: &Gpu, window: &Window) -> bool {
 #[must_use]
 pub fn misses_one(gpu: &Gpu, window: &Window) -> bool {
     window.gpus.iter().any(|other| is_lost(other) && other.is_alike(gpu))
+}
+
+/// Whether what it does is its usual work: it is not impaired, and neither carries the load of one that is nor waits
+/// for others.
+#[must_use]
+pub fn does_usual_work(gpu: &Gpu, window: &Window) -> bool {
+    is_credible(gpu)
+        && !is_impaired(gpu, window)
+        && !misses_one(gpu, window)
+        && !waits_in_collective(gpu, window)
 }
 
 #[cfg(test)]

@@ -19,14 +19,14 @@ mod unit;
 
 use phasemeter_policy::same_model;
 
-pub use bandwidth::{FULL_BANDWIDTH, has_full_bandwidth, has_idle_tensor_cores};
+pub use bandwidth::{FULL_BANDWIDTH, has_full_bandwidth, has_idle_tensor_cores, reads_weights};
 pub use benefit::kind_of_speedup;
 pub use collective::{waits_for, waits_in_collective};
 pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
 pub use hang::{hangs, hung_seconds};
 pub use hardware::{hardware_xids, has_defect, is_unlinked, memory_errors, narrow_link};
 pub use headroom::{FREE_MEMORY, NEARLY_FULL};
-pub use impairment::{is_impaired, is_lost, misses_one, needs_repair};
+pub use impairment::{does_usual_work, is_impaired, is_lost, misses_one, needs_repair};
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
 pub use quiet::QuietTime;
 pub use straggler::{Lag, fastest_clock, is_behind, lag, sibling_temperature};

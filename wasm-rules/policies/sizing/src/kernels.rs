@@ -10,9 +10,8 @@ use phasemeter_policy::{
 };
 use phasemeter_specs::{
     BUSY_LINK, has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup, nvlink, pcie,
+    reads_weights,
 };
-
-use crate::bandwidth::reads_weights;
 
 /// Compute-bound share of the time from which a GPU is full.
 const FULL: f64 = 0.5;

@@ -1,12 +1,11 @@
-//! Recommends more work per GPU, or fewer or other GPUs, for underloaded and overloaded ones.
+//! Recommends more work per GPU, or other GPUs, for underloaded and overloaded ones.
 //!
-//! The kind of workload decides: training gets larger batches, a service larger batches of requests or
-//! fewer replicas. Of several GPUs of one training job at different levels, the slower ones wait for
-//! the others. Another GPU is chosen from the offers of the window, by dollars per unit of work where the
-//! throughput on both is known. Filling is at most one doubling. Must be tried, so the low saving is 0.
+//! Training gets larger batches. Of several GPUs of one training job at different levels, the slower ones wait
+//! for the others. Another GPU is chosen from the offers of the window, by dollars per unit of work where the
+//! throughput on both is known. Filling is at most one doubling. Must be tried, so the low saving is 0. What
+//! services do with their requests and replicas is left to the policy `inference`.
 
 mod balance;
-mod bandwidth;
 mod current;
 mod host;
 mod kernels;
@@ -14,22 +13,18 @@ mod load;
 mod other_gpu;
 mod other_gpu_price;
 mod other_gpu_text;
-mod overload;
 mod pattern;
 mod profile;
-mod replicas;
-mod requests;
-mod services;
 
-use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Response, Window, Workload};
-use phasemeter_specs::{is_credible, is_impaired, misses_one, units, waits_in_collective};
+use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, Workload};
+use phasemeter_specs::{does_usual_work, units};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to underload.
     min_lost: number = 0.05 in 0.0..=1.0;
     /// Minimum observed time, in seconds.
     min_seconds: number = 900.0 in 0.0..=86400.0;
-    /// Minimum observed time for another GPU or number of replicas, in seconds.
+    /// Minimum observed time for another GPU, in seconds.
     min_size_seconds: number = 3600.0 in 0.0..=604800.0;
     /// Thresholds for another GPU. right-sizing: SM activity 60 and 85%, memory 40 and 80%. optimization:
     /// utilization 25 and 60%, memory 85%. analytics: utilization 50%, memory 85%. compute-optimizer: the
@@ -38,8 +33,6 @@ phasemeter_policy::settings! {
     /// Measured work per GPU and hour by model, in any unit, such as samples: compares dollars per unit of
     /// work on the models that are listed.
     throughput: numbers = {};
-    /// Utilization that a replica of a service should have.
-    serving_target: number = 0.6 in 0.1..=0.9;
 }
 
 struct Sizing;
@@ -54,51 +47,22 @@ impl Policy for Sizing {
 
 impl Recommender for Sizing {
     fn recommend(settings: &Settings, window: &Window) -> Response {
-        // What an impaired GPU does is not its usual work, nor is that of those that carry its load or wait for others.
-        let is_usual = |gpu: &&Gpu| {
-            is_credible(gpu)
-                && !is_impaired(gpu, window)
-                && !misses_one(gpu, window)
-                && !waits_in_collective(gpu, window)
-        };
-        let observed = window.observed_gpus(settings.min_seconds);
-        let observed: Vec<_> = observed.into_iter().filter(is_usual).collect();
+        let mut observed = window.observed_gpus(settings.min_seconds);
+        observed.retain(|gpu| does_usual_work(gpu, window));
         let units = units(window);
         let (others, open) = other_gpu::choose(&observed, &units, window, settings);
         let is_replaced = |gpu: &Gpu| others.iter().any(|found| std::ptr::eq(found.gpu, gpu));
         let hosts = host::recommend(&observed, &units, window, settings, is_replaced);
         let mut response = balance::recommend(&observed, window, settings);
         response.recommendations.extend(load::recommend(&observed, window, settings));
-        let mut add = |more: Response| {
-            response.recommendations.extend(more.recommendations);
-            response.needs.extend(more.needs);
-        };
-        add(other_gpu_text::response(others, open));
-        let needs = other_gpu_price::needs(&observed, &units, window, settings);
-        add(Response { recommendations: Vec::new(), needs });
-        add(hosts.into());
-        // No replica needs more requests while there are too many replicas.
-        let fewer = services::fewer(&observed, &units, window, settings);
-        let has_fewer =
-            |gpu: &Gpu| observed.iter().any(|other| other.is_alike(gpu) && names(&fewer, other));
-        let more = requests::recommend(&observed, &units, window, settings, has_fewer);
-        add(fewer.into());
-        let mut inside = more;
-        let bandwidth = bandwidth::recommend(&observed, window);
-        inside.recommendations.extend(bandwidth.recommendations);
-        inside.needs.extend(bandwidth.needs);
-        inside.recommendations.extend(kernels::recommend(&observed, window));
-        let overloaded =
-            overload::recommend(&observed, settings, |gpu| names(&inside.recommendations, gpu));
-        add(inside);
-        response.recommendations.extend(overloaded);
+        let chosen = other_gpu_text::response(others, open);
+        response.recommendations.extend(chosen.recommendations);
+        response.needs.extend(chosen.needs);
+        response.needs.extend(other_gpu_price::needs(&observed, &units, window, settings));
+        response.recommendations.extend(hosts);
+        response.recommendations.extend(kernels::recommend(&observed, window));
         response
     }
-}
-
-/// Whether one of these recommendations is for a GPU.
-fn names(recommendations: &[Recommendation], gpu: &Gpu) -> bool {
-    recommendations.iter().any(|one| one.gpus.contains(&gpu.id))
 }
 
 fn serves(gpu: &Gpu) -> bool {
@@ -113,8 +77,7 @@ mod tests {
         bouncing, gpu, price, steady, window, with_memory, with_offers, with_varying_memory,
     };
     use phasemeter_policy::{
-        Offer, PatternKind, Percentiles, Plan, Price, Recommendation, RecommendationKind,
-        ThrottleReason, Throttling,
+        Offer, PatternKind, Plan, Price, Recommendation, ThrottleReason, Throttling,
     };
 
     use super::*;
@@ -165,8 +128,7 @@ mod tests {
         assert_eq!(lever(full), "", "left to the policy memory");
         assert_eq!(lever(with_memory(steady(3_600, 0.5), 60.0)), "batch", "a pool: a trial");
         assert_eq!(lever(steady(3_600, 0.5)), "batch");
-        assert_eq!(lever(serving(with_memory(steady(3_600, 0.3), 44.0))), "dynamic_batching");
-        assert_eq!(lever(serving(with_memory(steady(3_600, 0.68), 44.0))), "");
+        assert_eq!(lever(serving(with_memory(steady(3_600, 0.3), 44.0))), "", "left to inference");
         let unknown = Gpu { workload: Workload::Unknown, ..with_memory(steady(3_600, 0.5), 33.0) };
         assert_eq!(lever(unknown), "");
     }
@@ -191,47 +153,6 @@ mod tests {
         let [first, second, _] = stages;
         let found = recommendations(vec![service(first, "a"), service(second, "b")]);
         assert_eq!(levers(&found), ["batch"], "two jobs");
-    }
-
-    #[test]
-    fn service_is_saturated_by_a_second_signal() {
-        let at = |watts: f64| {
-            let mut gpu = Gpu { power_limit_watts: Some(700.0), ..serving(steady(7_200, 0.99)) };
-            gpu.sensors.busy_power =
-                Some(Percentiles { p5: watts, p50: watts, p95: watts, max: watts });
-            gpu
-        };
-        let found = |gpu: Gpu| {
-            let found = recommendations(vec![gpu; 2]);
-            found.iter().map(|it| (it.code.clone(), it.kind)).collect::<Vec<_>>()
-        };
-        let overload = vec![("sizing.overload".to_owned(), RecommendationKind::Risk)];
-        assert_eq!(found(at(650.0)), overload);
-        assert_eq!(found(serving(steady(7_200, 0.99))), [], "utilization alone");
-        assert_eq!(found(at(450.0)), []);
-        let more = vec![("sizing.low-power".to_owned(), RecommendationKind::Capacity)];
-        assert_eq!(found(at(225.0)), more);
-        assert_eq!(found(at(150.0)), [], "it may compute nothing");
-        let mut active = at(450.0);
-        active.sensors.sm_activity = Some(0.95);
-        assert_eq!(found(active.clone()), overload);
-        // More requests share each read of the weights: no replica is needed.
-        active.sensors.dram_activity = Some(0.95);
-        active.sensors.tensor_activity = Some(0.06);
-        assert_eq!(found(active)[0].0, "sizing.bandwidth");
-    }
-
-    #[test]
-    fn batched_requests_save_only_replicas_that_can_be_given_back() {
-        let replica = |level| alone(serving(with_memory(steady(7_200, level), 44.0)));
-        let found = |gpus| {
-            let found = recommendations(gpus);
-            let one = found.iter().find(|one| one.lever == "dynamic_batching");
-            one.map(|one| (one.kind, one.saving.high > 0.0))
-        };
-        assert_eq!(found(vec![replica(0.35); 2]), Some((RecommendationKind::Saving, true)));
-        assert_eq!(found(vec![replica(0.35)]), Some((RecommendationKind::Capacity, false)));
-        assert_eq!(found(vec![replica(0.3); 4]), None, "fewer suffice as they are");
     }
 
     #[test]

@@ -7,12 +7,11 @@
 use phasemeter_policy::column::observed;
 use phasemeter_policy::format::{count, decimal, percent, subject};
 use phasemeter_policy::{
-    Effort, Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target, Window,
-    evidence, groups,
+    Effort, Gpu, Need, PatternKind, Recommendation, RecommendationKind, Response, Saving, Target,
+    Window, evidence, groups,
 };
 use phasemeter_specs::Unit;
 
-use crate::pattern::is_steady;
 use crate::replicas::are_replicas;
 use crate::{Settings, serves};
 
@@ -75,7 +74,8 @@ pub(crate) fn recommend(
     let peaks = peaks.filter_map(|gpu| Some((*gpu, busiest(&gpu.utilization)?)));
     let peaks: Vec<_> = peaks.collect();
     let findings = serving.iter().filter_map(|gpu| {
-        let applies = (is_steady(gpu) || gpu.quiet_share() < ALWAYS_WORKS)
+        let is_steady = gpu.pattern.is_some_and(|it| it.kind == PatternKind::Steady);
+        let applies = (is_steady || gpu.quiet_share() < ALWAYS_WORKS)
             && !gpu.memory_use(window.step_seconds).is_rising()
             && !has_fewer(gpu);
         applies.then(|| find(gpu, &peaks, units)).flatten()
@@ -214,7 +214,7 @@ fn batch(group: &[Finding<'_>]) -> Option<Recommendation> {
         kind: if returns { RecommendationKind::Saving } else { RecommendationKind::Capacity },
         effort: Effort::Medium,
         ..Recommendation::new(
-            "sizing.batch-requests",
+            "inference.batch-requests",
             if is_idle { Target::Idle } else { Target::Underload },
             "dynamic_batching",
             group.iter().map(|finding| finding.gpu),
@@ -257,7 +257,7 @@ fn at_low_power(all: &[&Gpu]) -> Option<Recommendation> {
         evidence: evidence([("power.share_of_limit", share, "1")]),
         kind: RecommendationKind::Capacity,
         effort: Effort::Medium,
-        ..Recommendation::new("sizing.low-power", Target::Throughput, "concurrency", gpus)
+        ..Recommendation::new("inference.low-power", Target::Throughput, "concurrency", gpus)
     })
 }
 

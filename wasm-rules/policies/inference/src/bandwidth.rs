@@ -8,10 +8,7 @@ use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup};
-
-/// Compute-bound share of the time from which a service is full. An assumption.
-const FULL: f64 = 0.5;
+use phasemeter_specs::{kind_of_speedup, reads_weights};
 
 /// Confidence that bandwidth is the limit. An assumption.
 const SURE: f64 = 0.6;
@@ -44,16 +41,6 @@ fn full(gpu: &Gpu) -> f64 {
     gpu.share(|accounts| accounts.compute_bound)
 }
 
-/// Whether it is inference that memory bandwidth limits.
-pub(crate) fn reads_weights(gpu: &Gpu, window: &Window) -> bool {
-    let infers = match gpu.workload {
-        Workload::Serving => true,
-        Workload::Batch => gpu.memory_use(window.step_seconds).is_pool(),
-        _ => false,
-    };
-    infers && full(gpu) >= FULL && has_full_bandwidth(gpu) && has_idle_tensor_cores(gpu)
-}
-
 fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
     let first = gpus.first()?;
     let (dram, tensor) = (first.sensors.dram_activity?, first.sensors.tensor_activity?);
@@ -81,7 +68,7 @@ fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
         confidence: SURE * confidence,
         evidence: evidence([("dram.activity", dram, "1"), ("tensor.activity", tensor, "1")]),
         ..Recommendation::new(
-            "sizing.bandwidth",
+            "inference.bandwidth",
             Target::Throughput,
             "concurrency",
             gpus.iter().copied(),

@@ -56,7 +56,7 @@ pub(crate) fn recommend(
         evidence: evidence([("compute_bound.time", seconds, "s")]),
         kind: RecommendationKind::Risk,
         effort: Effort::Medium,
-        ..Recommendation::new("sizing.overload", Target::Throughput, "replicas", gpus)
+        ..Recommendation::new("inference.overload", Target::Throughput, "replicas", gpus)
     })
 }
 

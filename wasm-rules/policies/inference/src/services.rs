@@ -136,7 +136,7 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -
         remediation: Some(Remediation::new("k8s.scale", [("replicas", kept.to_string())])),
         kind: if is_returned { RecommendationKind::Saving } else { RecommendationKind::Capacity },
         ..Recommendation::new(
-            if is_returned { "sizing.replicas" } else { "sizing.spare-replicas" },
+            if is_returned { "inference.replicas" } else { "sizing.spare-replicas" },
             booked.target,
             "replicas",
             booked.gpus,
@@ -188,7 +188,7 @@ fn follow(replicas: &Replicas<'_>, constant: f64, settings: &Settings) -> Option
             [("min_replicas", fewest.to_string()), ("max_replicas", now.to_string())],
         )),
         effort: Effort::Medium,
-        ..Recommendation::new("sizing.autoscale", booked.target, "autoscale", booked.gpus)
+        ..Recommendation::new("inference.autoscale", booked.target, "autoscale", booked.gpus)
     })
 }
 
