@@ -311,8 +311,8 @@ fn recommend(group: &[Waiting<'_>], may_exchange: bool, others: usize) -> Vec<Re
         make(
             "data-loading.decode",
             "dali",
-            "Decode and augment on the GPU",
-            "Move decoding and augmentation from the workers to DALI. If the CPU is the bottleneck, \
+            "Decode on the GPU",
+            "Move decoding and preprocessing from the workers to DALI. If the CPU is the bottleneck, \
              more workers do not help."
                 .to_owned(),
             [" GPU memory suffices", &peak, "."].concat(),

@@ -253,9 +253,19 @@ fn restarts(first: &Finding<'_>) -> Words {
         .concat()
         .into()
     } else {
-        "Read its log before each pause. Save state more often, so that less is repeated, and keep images, data and \
-         compiled kernels on the node for a warm start. If these are separate runs, queue them."
-            .into()
+        let price = first.gpu.price.as_ref();
+        let cause = if price.is_some_and(|price| price.plan == Some(Plan::Spot)) {
+            "Compare the pauses with interruptions of spot capacity. Read the log before the others."
+        } else {
+            "Read its log before each pause."
+        };
+        [
+            cause,
+            " Save state more often, so that less is repeated, and keep images, data and compiled kernels on the node \
+             for a warm start. If these are separate runs, queue them.",
+        ]
+        .concat()
+        .into()
     };
     let why = match first.memory {
         Some((pause, work)) if first.holes.held > 0.5 => [

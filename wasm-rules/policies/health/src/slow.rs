@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(codes(vec![heat(0.3), heat(0.35), heat(0.02)]), ["health.heat"]);
         let found = of(vec![heat(0.3), heat(0.35)]);
         assert_eq!(found[0].gpus.len(), 2);
-        assert!(found[0].rationale.contains("32% of the time with work"), "{}", found[0].rationale);
+        assert!(found[0].title.contains("for 32% of its time"), "{}", found[0].title);
         assert_eq!(
             codes(vec![throttled(ThrottleReason::PowerBrake, 1.0)]),
             ["health.power-supply"]

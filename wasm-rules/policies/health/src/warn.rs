@@ -90,10 +90,11 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
 fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> Recommendation {
     let gpus = || group.iter().map(|(gpu, _)| *gpu);
     let share = mean(group, |gpu| Some(slowed_by_heat(gpu)));
-    let cause = if is_recorded {
-        [" slowed down because of heat for ", &percent(share), " of the time with work"].concat()
+    let (title, cause) = if is_recorded {
+        let title = ["Heat slows the work down for ", &*percent(share), " of its time"].concat();
+        (title, " slowed down because of heat")
     } else {
-        " most likely slowed down because of heat".to_owned()
+        ("Heat slows the work down".to_owned(), " most likely slowed down because of heat")
     };
     let hottest = gpus().filter_map(|gpu| gpu.sensors.max_temperature_celsius).fold(0.0, f64::max);
     let celsius = mean(group, |gpu| gpu.sensors.temperature_celsius);
@@ -120,8 +121,8 @@ fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> R
             "health.heat",
             "other",
             gpus(),
-            ["Heat slows the work down", &action],
-            [subject(group.len()), &*cause, &*at, clock].concat(),
+            [&*title, &*action],
+            [subject(group.len()), cause, &*at, clock].concat(),
             SURE,
         )
     }

@@ -42,6 +42,12 @@ const DIFFERENT: f64 = 0.15;
 const AVERAGED: f64 = 0.5;
 const UNRELATED: f64 = 0.7;
 
+/// Part of the memory up to which a session can share its GPU, as in `sharing`.
+const SHARED_MEMORY: f64 = 0.5;
+
+/// Times without work from which a session works again and again. An assumption.
+const OFTEN: u32 = 10;
+
 /// Length of a reading, in points of a column, from which each point is of one or two readings.
 const OWN_POINTS: f64 = 0.6;
 
@@ -73,6 +79,12 @@ pub(crate) fn is_part_load(gpu: &Gpu) -> bool {
         && gpu.accounts.busy().level() < PRODUCTIVE
         && gpu.lost_underload() >= MATTERS;
     is_steady_part_load(gpu) || is_varying
+}
+
+/// A session that works again and again, and holds more memory than GPUs are shared with.
+pub(crate) fn is_large_session(gpu: &Gpu) -> bool {
+    let holds_most = || gpu.memory_share().is_some_and(|share| share > SHARED_MEMORY);
+    gpu.workload == Workload::Interactive && gpu.activity.stretches >= OFTEN && holds_most()
 }
 
 /// A batch job that seems to do nothing, but is never quiet.

@@ -9,8 +9,8 @@ use phasemeter_specs::{
 
 use crate::Settings;
 use crate::load::{
-    HUNG_POWER, has_pool, is_flat, is_full, is_idle_batch, is_part_load, is_undersampled,
-    power_share, share_full,
+    HUNG_POWER, has_pool, is_flat, is_full, is_idle_batch, is_large_session, is_part_load,
+    is_undersampled, power_share, share_full,
 };
 
 /// Share of the time in stretches of ten minutes without work, from which giving back an instance is worth a
@@ -111,7 +111,7 @@ const RULES: [Rule; 13] = [
          the server's metrics) decides on batch, sharing and size",
         |gpu, window| {
             // Readings that are too far apart come first.
-            is_part_load(gpu)
+            (is_part_load(gpu) || is_large_session(gpu))
                 && has_pool(gpu, window)
                 && !is_undersampled(gpu, window)
                 && !is_impaired(gpu, window)
@@ -261,6 +261,19 @@ mod tests {
             ["power.draw", "tensor.activity"]
         );
         assert_eq!(missing(with_memory(whole(0.5), 60.0)), ["memory_in_use"]);
+        let session = |every: usize| {
+            let load = gpu(
+                PatternKind::Idle,
+                7_200,
+                move |second| {
+                    if second % every < 6 { 0.9 } else { 0.0 }
+                },
+            );
+            let gpu = Gpu { workload: Workload::Interactive, ..with_power(load, 100.0) };
+            missing(with_memory(gpu, 60.0)).contains(&"memory_in_use".to_owned())
+        };
+        assert!(session(300));
+        assert!(!session(3_600), "hardly used: end it");
         assert_eq!(
             missing(Gpu { workload: Workload::Unknown, ..whole(0.5) }),
             ["phasemeter.workload"]
