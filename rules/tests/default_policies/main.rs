@@ -50,7 +50,12 @@ fn recommendations(policies: &[Policy], window: &Window) -> Vec<Recommendation> 
         .iter()
         .flat_map(|policy| {
             let evaluation = policy.recommend(window).unwrap();
-            evaluation.result.unwrap_or_else(|error| panic!("{policy:?}: {error}")).recommendations
+            let response = evaluation.result.unwrap_or_else(|error| panic!("{policy:?}: {error}"));
+            let own = [&*policy.manifest().name, "."].concat();
+            for one in &response.recommendations {
+                assert!(one.code.starts_with(&own), "{policy:?}: {}", one.code);
+            }
+            response.recommendations
         })
         .collect();
     all.sort_by_key(|one| Reverse(one.saving.expected));

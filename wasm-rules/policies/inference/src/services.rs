@@ -136,7 +136,7 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -
         remediation: Some(Remediation::new("k8s.scale", [("replicas", kept.to_string())])),
         kind: if is_returned { RecommendationKind::Saving } else { RecommendationKind::Capacity },
         ..Recommendation::new(
-            if is_returned { "inference.replicas" } else { "sizing.spare-replicas" },
+            if is_returned { "inference.replicas" } else { "inference.spare-replicas" },
             booked.target,
             "replicas",
             booked.gpus,
