@@ -255,7 +255,7 @@ fn restarts(first: &Finding<'_>) -> Words {
     } else {
         let price = first.gpu.price.as_ref();
         let cause = if price.is_some_and(|price| price.plan == Some(Plan::Spot)) {
-            "Compare the pauses with interruptions of spot capacity. Read the log before the others."
+            "Compare the pauses with interruptions of spot capacity. For the rest, read the log before each."
         } else {
             "Read its log before each pause."
         };

@@ -1,9 +1,9 @@
 //! Recommends how many replicas a service needs, and more requests for each.
 //!
 //! Fewer replicas come first: none needs more requests while there are too many. A full service can do more where
-//! memory bandwidth or launches limit it, or else has no reserve. Batch jobs that preallocate their memory as servers
-//! do are inference too. What must be tried has a low saving of 0. Other GPUs for a service are left to the policy
-//! `sizing`.
+//! memory bandwidth limits it or its power is low, or else has no reserve. Batch jobs that preallocate their memory
+//! as servers do are inference too. What must be tried has a low saving of 0. Other GPUs for a service are left to
+//! the policy `sizing`.
 
 mod bandwidth;
 mod overload;
