@@ -3,6 +3,7 @@
 //!
 //! Must not depend on where they come from.
 
+use crate::quantity::{Quantity, Unit};
 use crate::units::{PPM, Utilization};
 
 /// One of these values.
@@ -87,10 +88,7 @@ impl DeviceColumn {
     /// Whether it is a share, and not a number.
     #[must_use]
     pub const fn is_share(self) -> bool {
-        !matches!(
-            self,
-            Self::PcieGeneration | Self::PcieWidth | Self::PcieMaxWidth | Self::MemoryErrors
-        )
+        matches!(self.quantity().unit(), Unit::Ppm)
     }
 
     /// Whether its mean is that of the time in which the GPU worked: idle time does not show what
@@ -98,6 +96,31 @@ impl DeviceColumn {
     #[must_use]
     pub const fn is_of_work(self) -> bool {
         self.is_share() && !matches!(self, Self::Fan)
+    }
+
+    /// The quantity of its values.
+    #[must_use]
+    pub const fn quantity(self) -> Quantity {
+        match self {
+            Self::MemoryUtilization => Quantity::MemoryUtilization,
+            Self::Encoder => Quantity::Encoder,
+            Self::Decoder => Quantity::Decoder,
+            Self::Fan => Quantity::FanSpeed,
+            Self::Sm => Quantity::SmActivity,
+            Self::Tensor => Quantity::TensorActivity,
+            Self::Dram => Quantity::DramActivity,
+            Self::NvLink => Quantity::NvlinkActivity,
+            Self::Pcie => Quantity::PcieActivity,
+            Self::PcieGeneration => Quantity::PcieGeneration,
+            Self::PcieWidth => Quantity::PcieWidth,
+            Self::PcieMaxWidth => Quantity::PcieMaxWidth,
+            Self::MemoryErrors => Quantity::MemoryErrors,
+            Self::PowerCap
+            | Self::SyncBoost
+            | Self::SoftwareThermal
+            | Self::HardwareThermal
+            | Self::PowerBrake => Quantity::Throttling,
+        }
     }
 
     /// Whether it is of a video engine, which works beside kernels: utilization does not show its work.

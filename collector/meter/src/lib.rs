@@ -19,6 +19,7 @@ pub mod device_totals;
 pub mod device_tracker;
 pub mod instant;
 pub mod money;
+pub mod quantity;
 pub mod reading;
 pub mod units;
 pub mod wall_time;

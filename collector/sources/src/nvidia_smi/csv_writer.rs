@@ -190,7 +190,10 @@ impl Display for CellText<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Debug;
+
     use phasemeter_meter::device_state::DeviceState;
+    use phasemeter_meter::quantity::Quantity;
     use phasemeter_meter::units::{Celsius, Megahertz, Millijoules};
     use proptest::option;
     use proptest::prelude::*;
@@ -262,11 +265,17 @@ mod tests {
                     let share = value.and_then(|half| Utilization::from_ppm(half * 5_000));
                     state.set_share(column, share);
                 } else {
-                    state.set_number(column, value);
+                    state.set_number(column, value.and_then(|it| column.quantity().admit(it)));
                 }
             }
             state
         })
+    }
+
+    /// Any possible value, or none.
+    fn possible<T: TryFrom<i64> + Debug>(quantity: Quantity) -> impl Strategy<Value = Option<T>> {
+        let (least, most) = quantity.range();
+        option::of((least..=most).prop_filter_map("fits", |value| T::try_from(value).ok()))
     }
 
     fn readings() -> impl Strategy<Value = Reading> {
@@ -280,12 +289,13 @@ mod tests {
         (
             (0..Timestamp::END / 1_000_000, utilization),
             option::of(0..=Bytes::MAX / Bytes::MEBIBYTE),
-            option::of(any::<u32>()),
-            option::of(0..=1_000_000_000_u32),
+            possible(Quantity::Processes),
+            possible(Quantity::Power),
+            // More digits are not read.
             option::of(0..10_u64.pow(15)),
-            option::of(-300..=300_i16),
-            option::of(0..=100_000_u32),
-            option::of(0..=100_000_u32),
+            possible(Quantity::Temperature),
+            possible(Quantity::SmClock),
+            possible(Quantity::MemoryClock),
             device(),
         )
             .prop_map(
@@ -321,8 +331,8 @@ mod tests {
         #[test]
         fn reading_round_trips_through_row(
             reading in readings(), index in option::of(any::<u32>()), uuid in "[!-+\\--~]{1,40}",
-            model in "[A-Z][ -+\\--~]{0,40}[A-Z]", total in 0..=Bytes::MAX / Bytes::MEBIBYTE,
-            limit in option::of(1..=1_000_000_000_u32), xid in option::of(any::<u32>()),
+            model in "[A-Z][ -+\\--~]{0,40}[A-Z]", total in 1..=Bytes::MAX / Bytes::MEBIBYTE,
+            limit in possible(Quantity::PowerLimit), xid in possible(Quantity::Xid),
             traffic in proptest::array::uniform2(option::of(0..10_u64.pow(12))),
         ) {
             let gpu = GpuIdentity {

@@ -3,6 +3,7 @@
 //! Allocates nothing. Must not depend on the order of GPUs.
 
 use phasemeter_meter::device_state::{DeviceColumn, DeviceState};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, PPM, Timestamp, Utilization,
@@ -13,12 +14,6 @@ use super::columns::{Column, Columns};
 use super::limits::Limits;
 use super::timestamp::TimestampParser;
 use crate::Counts;
-
-/// Maximum valid clock rate.
-pub(super) const MAX_MEGAHERTZ: u32 = 100_000;
-
-/// Maximum magnitude of a valid temperature.
-pub(super) const MAX_CELSIUS: i16 = 300;
 
 /// The decoded values of a row. Text is borrowed from its bytes.
 pub(super) struct Row<'a> {
@@ -86,31 +81,51 @@ impl<'a> Row<'a> {
                 Column::MigProfiles => parts.mig_profiles = cells.text(),
                 Column::NvLinkPeers => parts.nvlink_peers = cells.text(),
                 Column::Utilization => reading.utilization = utilization(&mut cells),
-                Column::MemoryUsed => reading.memory_used = mebibytes(&mut cells),
-                Column::MemoryTotal => limits.memory_total = mebibytes(&mut cells),
+                Column::MemoryUsed => {
+                    reading.memory_used = mebibytes(&mut cells, Quantity::MemoryUsed);
+                }
+                Column::MemoryTotal => {
+                    limits.memory_total = mebibytes(&mut cells, Quantity::MemoryTotal);
+                }
                 Column::PowerDraw => {
-                    set_power(&mut reading, milliwatts(&mut cells, column), PowerBasis::Draw);
+                    set_power(
+                        &mut reading,
+                        milliwatts(&mut cells, column, Quantity::Power),
+                        PowerBasis::Draw,
+                    );
                 }
                 Column::PowerAverage => {
-                    set_power(&mut reading, milliwatts(&mut cells, column), PowerBasis::Average);
+                    set_power(
+                        &mut reading,
+                        milliwatts(&mut cells, column, Quantity::Power),
+                        PowerBasis::Average,
+                    );
                 }
                 Column::PowerInstant => {
-                    set_power(&mut reading, milliwatts(&mut cells, column), PowerBasis::Instant);
+                    set_power(
+                        &mut reading,
+                        milliwatts(&mut cells, column, Quantity::Power),
+                        PowerBasis::Instant,
+                    );
                 }
                 Column::EnforcedPowerLimit => limits.power = power_limit(&mut cells, column),
                 Column::PowerLimit => set_limit = power_limit(&mut cells, column),
                 Column::Energy => reading.energy = millijoules(&mut cells),
                 Column::Temperature => reading.temperature = celsius(&mut cells),
-                Column::SmClock => reading.sm_clock = megahertz(&mut cells),
-                Column::MemoryClock => reading.memory_clock = megahertz(&mut cells),
-                Column::Processes => reading.compute_processes = count(&mut cells),
+                Column::SmClock => reading.sm_clock = megahertz(&mut cells, Quantity::SmClock),
+                Column::MemoryClock => {
+                    reading.memory_clock = megahertz(&mut cells, Quantity::MemoryClock);
+                }
+                Column::Processes => {
+                    reading.compute_processes = count(&mut cells, Quantity::Processes);
+                }
                 Column::Device(of) => {
                     set_device(&mut reading.device, of, device(&mut cells, column));
                 }
                 Column::EventReasons => set_event_reasons(&mut reading.device, cells.text()),
                 Column::PcieTraffic => counts.pcie = traffic(&mut cells),
                 Column::NvLinkTraffic => counts.nvlink = traffic(&mut cells),
-                Column::Xid => counts.xid = count(&mut cells),
+                Column::Xid => counts.xid = count(&mut cells, Quantity::Xid),
                 Column::Ratio(of) => {
                     let ppm = cells.number("").ok().map(|ratio| ratio * u64::from(PPM) / SCALE);
                     set_device(&mut reading.device, of, ppm);
@@ -125,11 +140,18 @@ impl<'a> Row<'a> {
 /// Percent in units of 1/[`SCALE`] are ppm.
 fn utilization(cells: &mut Cells<'_>) -> Result<Utilization, MissingReason> {
     let ppm = cells.number(Column::Utilization.unit()).map_err(missing_reason)?;
-    u32::try_from(ppm).ok().and_then(Utilization::from_ppm).ok_or(MissingReason::Unreadable)
+    let ppm = Quantity::Utilization.admit(ppm);
+    ppm.and_then(Utilization::from_ppm).ok_or(MissingReason::Unreadable)
 }
 
-fn mebibytes(cells: &mut Cells<'_>) -> Option<Bytes> {
-    whole(cells.number(Column::MemoryUsed.unit())).and_then(Bytes::from_mebibytes)
+fn mebibytes(cells: &mut Cells<'_>, quantity: Quantity) -> Option<Bytes> {
+    bytes(quantity, whole(cells.number(Column::MemoryUsed.unit()))?)
+}
+
+/// From mebibytes.
+#[inline]
+pub(super) fn bytes(quantity: Quantity, mebibytes: u64) -> Option<Bytes> {
+    quantity.admit(mebibytes.checked_mul(Bytes::MEBIBYTE)?).and_then(Bytes::new)
 }
 
 /// In bytes.
@@ -137,9 +159,9 @@ fn traffic(cells: &mut Cells<'_>) -> Option<u64> {
     whole(cells.number(Column::PcieTraffic.unit()))?.checked_mul(Bytes::MEBIBYTE)
 }
 
-fn milliwatts(cells: &mut Cells<'_>, column: Column) -> Option<Milliwatts> {
+fn milliwatts(cells: &mut Cells<'_>, column: Column, quantity: Quantity) -> Option<Milliwatts> {
     let milliwatts = cells.number(column.unit()).ok()? / (SCALE / 1_000);
-    u32::try_from(milliwatts).ok().and_then(Milliwatts::new)
+    quantity.admit(milliwatts).and_then(Milliwatts::new)
 }
 
 /// Sets the power of a reading, unless it has that of a column that takes precedence.
@@ -150,22 +172,20 @@ pub(super) fn set_power(reading: &mut Reading, power: Option<Milliwatts>, basis:
     }
 }
 
-/// A limit of zero means that there is none.
 fn power_limit(cells: &mut Cells<'_>, column: Column) -> Option<Milliwatts> {
-    milliwatts(cells, column).filter(|limit| limit.get() > 0)
+    milliwatts(cells, column, Quantity::PowerLimit)
 }
 
-fn megahertz(cells: &mut Cells<'_>) -> Option<Megahertz> {
-    let megahertz = u32::try_from(whole(cells.number(Column::SmClock.unit()))?).ok()?;
-    (megahertz <= MAX_MEGAHERTZ).then_some(Megahertz(megahertz))
+fn megahertz(cells: &mut Cells<'_>, quantity: Quantity) -> Option<Megahertz> {
+    quantity.admit(whole(cells.number(Column::SmClock.unit()))?).map(Megahertz)
 }
 
 fn millijoules(cells: &mut Cells<'_>) -> Option<Millijoules> {
-    whole(cells.number(Column::Energy.unit())).map(Millijoules)
+    Quantity::Energy.admit(whole(cells.number(Column::Energy.unit()))?).map(Millijoules)
 }
 
-fn count(cells: &mut Cells<'_>) -> Option<u32> {
-    u32::try_from(whole(cells.number(Column::Processes.unit()))?).ok()
+fn count(cells: &mut Cells<'_>, quantity: Quantity) -> Option<u32> {
+    quantity.admit(whole(cells.number(Column::Processes.unit()))?)
 }
 
 fn celsius(cells: &mut Cells<'_>) -> Option<Celsius> {
@@ -174,8 +194,8 @@ fn celsius(cells: &mut Cells<'_>) -> Option<Celsius> {
         Err(text) => (-1, Cells::of(text.strip_prefix(b"-")?).number(UNIT)),
         number => (1, number),
     };
-    let degrees = i16::try_from(whole(magnitude)?).ok()?;
-    (degrees <= MAX_CELSIUS).then_some(Celsius(sign * degrees))
+    let degrees = i64::try_from(whole(magnitude)?).ok()?;
+    Quantity::Temperature.admit(sign * degrees).map(Celsius)
 }
 
 /// The value of a device column, in ppm of a percent or of one.
@@ -200,16 +220,15 @@ pub(super) fn set_event_reasons(state: &mut DeviceState, text: &[u8]) {
     }
 }
 
-/// Sets a device column. A fan may exceed its nominal maximum.
+/// Sets a device column.
 #[inline]
 pub(super) fn set_device(state: &mut DeviceState, column: DeviceColumn, ppm: Option<u64>) {
-    let ppm = ppm.and_then(|ppm| u32::try_from(ppm).ok());
+    let quantity = column.quantity();
     if column.is_share() {
-        let most = if column == DeviceColumn::Fan { PPM } else { u32::MAX };
-        state.set_share(column, ppm.and_then(|ppm| Utilization::from_ppm(ppm.min(most))));
+        let ppm = ppm.and_then(|ppm| quantity.admit(ppm));
+        state.set_share(column, ppm.and_then(Utilization::from_ppm));
     } else {
-        let scale = u32::try_from(SCALE).unwrap_or(PPM);
-        state.set_number(column, ppm.map(|ppm| ppm / scale));
+        state.set_number(column, ppm.and_then(|ppm| quantity.admit(ppm / SCALE)));
     }
 }
 

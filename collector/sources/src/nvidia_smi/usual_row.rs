@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization,
@@ -15,7 +16,7 @@ use super::columns::{Column, Columns, GpuIdentification};
 use super::digits::{self, Ahead};
 use super::entry::Entry;
 use super::limits::Limits;
-use super::row::{MAX_CELSIUS, MAX_MEGAHERTZ, activity, set_device, set_event_reasons, set_power};
+use super::row::{activity, bytes, set_device, set_event_reasons, set_power};
 use super::timestamp::{MILLISECOND, TimestampParser};
 use crate::Counts;
 
@@ -147,51 +148,67 @@ impl UsualRow {
                 }
                 Column::MemoryUsed => {
                     (number, at) = cell.integer(row, at)?;
-                    reading.memory_used = number.and_then(Bytes::from_mebibytes);
+                    reading.memory_used = number.and_then(|it| bytes(Quantity::MemoryUsed, it));
                 }
                 Column::MemoryTotal => {
                     (number, at) = cell.integer(row, at)?;
-                    limits.memory_total = number.and_then(Bytes::from_mebibytes);
+                    limits.memory_total = number.and_then(|it| bytes(Quantity::MemoryTotal, it));
                 }
                 Column::PowerDraw => {
                     (number, at) = cell.hundredths(row, at)?;
-                    set_power(reading, number.and_then(milliwatts), PowerBasis::Draw);
+                    set_power(
+                        reading,
+                        number.and_then(|it| milliwatts(Quantity::Power, it)),
+                        PowerBasis::Draw,
+                    );
                 }
                 Column::PowerAverage => {
                     (number, at) = cell.hundredths(row, at)?;
-                    set_power(reading, number.and_then(milliwatts), PowerBasis::Average);
+                    set_power(
+                        reading,
+                        number.and_then(|it| milliwatts(Quantity::Power, it)),
+                        PowerBasis::Average,
+                    );
                 }
                 Column::PowerInstant => {
                     (number, at) = cell.hundredths(row, at)?;
-                    set_power(reading, number.and_then(milliwatts), PowerBasis::Instant);
+                    set_power(
+                        reading,
+                        number.and_then(|it| milliwatts(Quantity::Power, it)),
+                        PowerBasis::Instant,
+                    );
                 }
                 Column::EnforcedPowerLimit => {
                     (number, at) = cell.hundredths(row, at)?;
-                    limits.power = number.and_then(power_limit);
+                    limits.power = number.and_then(|it| milliwatts(Quantity::PowerLimit, it));
                 }
                 Column::PowerLimit => {
                     (number, at) = cell.hundredths(row, at)?;
-                    set_limit = number.and_then(power_limit);
+                    set_limit = number.and_then(|it| milliwatts(Quantity::PowerLimit, it));
                 }
                 Column::Energy => {
                     (number, at) = cell.integer(row, at)?;
-                    reading.energy = number.map(Millijoules);
+                    let energy = number.and_then(|it| Quantity::Energy.admit(it));
+                    reading.energy = energy.map(Millijoules);
                 }
                 Column::Temperature => {
                     (number, at) = cell.integer(row, at)?;
-                    reading.temperature = number.and_then(celsius);
+                    let heat = number.and_then(|it| Quantity::Temperature.admit(it));
+                    reading.temperature = heat.map(Celsius);
                 }
                 Column::SmClock => {
                     (number, at) = cell.integer(row, at)?;
-                    reading.sm_clock = number.and_then(megahertz);
+                    let clock = number.and_then(|it| Quantity::SmClock.admit(it));
+                    reading.sm_clock = clock.map(Megahertz);
                 }
                 Column::MemoryClock => {
                     (number, at) = cell.integer(row, at)?;
-                    reading.memory_clock = number.and_then(megahertz);
+                    let clock = number.and_then(|it| Quantity::MemoryClock.admit(it));
+                    reading.memory_clock = clock.map(Megahertz);
                 }
                 Column::Processes => {
                     (number, at) = cell.integer(row, at)?;
-                    reading.compute_processes = number.and_then(|count| u32::try_from(count).ok());
+                    reading.compute_processes = number.and_then(|it| Quantity::Processes.admit(it));
                 }
                 Column::Device(column) => {
                     (number, at) = cell.device(row, at)?;
@@ -212,7 +229,7 @@ impl UsualRow {
                 }
                 Column::Xid => {
                     (number, at) = cell.integer(row, at)?;
-                    counts.xid = number.and_then(|code| u32::try_from(code).ok());
+                    counts.xid = number.and_then(|it| Quantity::Xid.admit(it));
                 }
                 Column::Ratio(_) => return None,
             }
@@ -282,31 +299,13 @@ impl Separator {
 /// From hundredths of a percent; `None` if it is out of range.
 #[inline]
 fn utilization(percent: u64) -> Option<Utilization> {
-    Utilization::from_ppm(u32::try_from(percent * 100).ok()?)
+    Quantity::Utilization.admit(percent * 100).and_then(Utilization::from_ppm)
 }
 
 /// From hundredths of a watt.
 #[inline]
-fn milliwatts(power: u64) -> Option<Milliwatts> {
-    Milliwatts::new(u32::try_from(power * 10).ok()?)
-}
-
-/// A limit of zero means that there is none.
-#[inline]
-fn power_limit(power: u64) -> Option<Milliwatts> {
-    milliwatts(power).filter(|limit| limit.get() > 0)
-}
-
-#[inline]
-fn celsius(degrees: u64) -> Option<Celsius> {
-    let degrees = i16::try_from(degrees).ok()?;
-    (degrees <= MAX_CELSIUS).then_some(Celsius(degrees))
-}
-
-#[inline]
-fn megahertz(clock: u64) -> Option<Megahertz> {
-    let clock = u32::try_from(clock).ok()?;
-    (clock <= MAX_MEGAHERTZ).then_some(Megahertz(clock))
+fn milliwatts(quantity: Quantity, power: u64) -> Option<Milliwatts> {
+    quantity.admit(power * 10).and_then(Milliwatts::new)
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
 use phasemeter_meter::device_metric::{Component, DeviceValue, Gauge};
+use phasemeter_meter::quantity::Quantity;
 
 use super::query_error::QueryError;
+use super::value::from_percent;
 
 /// Emits the speed of every fan. A GPU without fans emits nothing.
 ///
@@ -21,7 +23,10 @@ pub(super) fn query(
     };
     for fan in 0..u8::try_from(count).unwrap_or(u8::MAX) {
         let percent = device.fan_speed(u32::from(fan))?;
-        emit(Component::Fan(fan), DeviceValue::Gauge(Gauge::FanSpeed(percent)));
+        // A possible speed is passed on as it is: above its nominal maximum, too.
+        if from_percent(Quantity::FanSpeed, percent).is_some() {
+            emit(Component::Fan(fan), DeviceValue::Gauge(Gauge::FanSpeed(percent)));
+        }
     }
     Ok(())
 }

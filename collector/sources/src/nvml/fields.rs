@@ -4,6 +4,7 @@
 use nvml_wrapper::Device;
 use nvml_wrapper::structs::device::FieldId;
 use phasemeter_meter::device_metric::{Component, Counter, DeviceValue, Gauge};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::Celsius;
 
 use super::query_error::QueryError;
@@ -54,7 +55,7 @@ pub(super) fn query(
                 emit(component, DeviceValue::Count { counter, total: value });
             }
             Content::MemoryTemperature => {
-                if let Ok(degrees) = i16::try_from(value) {
+                if let Some(degrees) = Quantity::MemoryTemperature.admit(value) {
                     let temperature = Gauge::MemoryTemperature(Celsius(degrees));
                     emit(component, DeviceValue::Gauge(temperature));
                 }

@@ -4,6 +4,7 @@
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 use nvml_wrapper::{Device, Nvml};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
 use super::observation::Activity;
@@ -12,11 +13,12 @@ use super::query_error::{QueryError, UnsupportedReason};
 /// Minimum time between two samples: NVML requires more than 100 ms by its own clock.
 const MIN_WINDOW: Nanos = Nanos::from_millis(150);
 
-/// Rounding may exceed 100% slightly. Larger values are invalid.
-const MAX_PERCENT: f64 = 101.0;
-
 const METRICS: [GpmMetricId; 3] =
     [GpmMetricId::SmUtil, GpmMetricId::AnyTensorUtil, GpmMetricId::DramBwUtil];
+
+/// What these are.
+const QUANTITIES: [Quantity; 3] =
+    [Quantity::SmActivity, Quantity::TensorActivity, Quantity::DramActivity];
 
 /// What a sample covers.
 #[derive(Clone, Copy, Debug)]
@@ -91,25 +93,16 @@ fn compare<'d>(
 ) -> Result<Option<Activity>, QueryError> {
     let mut means = [None; METRICS.len()];
     let results = gpm_metrics_get(nvml, before, after, &METRICS)?;
-    for (mean, result) in means.iter_mut().zip(results) {
-        *mean = result.ok().and_then(|result| from_percent(result.value));
+    for ((mean, quantity), result) in means.iter_mut().zip(QUANTITIES).zip(results) {
+        *mean = result.ok().and_then(|result| from_percent(quantity, result.value));
     }
     let [sm, tensor, dram] = means;
     let any_value = means.iter().any(Option::is_some);
     Ok(any_value.then_some(Activity { from, to, sm, tensor, dram }))
 }
 
-fn from_percent(percent: f64) -> Option<Utilization> {
-    if !(0.0..=MAX_PERCENT).contains(&percent) {
-        return None;
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the range is checked above"
-    )]
-    let ppm = (percent * 10_000.0).round() as u32;
-    Some(Utilization::from_ppm(ppm).unwrap_or(Utilization::FULL))
+fn from_percent(quantity: Quantity, percent: f64) -> Option<Utilization> {
+    quantity.admit_nearest(percent * 10_000.0).and_then(Utilization::from_ppm)
 }
 
 #[cfg(test)]
@@ -118,10 +111,11 @@ mod tests {
 
     #[test]
     fn invalid_percentage_is_dropped() {
-        assert_eq!(from_percent(12.345_6), Utilization::from_ppm(123_456));
-        assert_eq!(from_percent(100.4), Some(Utilization::FULL));
+        let sm = Quantity::SmActivity;
+        assert_eq!(from_percent(sm, 12.345_6), Utilization::from_ppm(123_456));
+        assert_eq!(from_percent(sm, 100.4), Some(Utilization::FULL));
         for nonsense in [f64::NAN, -0.1, 250.0, f64::INFINITY] {
-            assert_eq!(from_percent(nonsense), None);
+            assert_eq!(from_percent(sm, nonsense), None);
         }
     }
 }

@@ -10,10 +10,9 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, EventSet, Nvml};
 use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
 use phasemeter_meter::device_state::DeviceColumn;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
-use phasemeter_meter::units::{
-    Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Utilization,
-};
+use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos};
 
 use super::gpm::{Gpm, Sampled};
 use super::identity::power_limit;
@@ -23,7 +22,7 @@ use super::observation::{Event, Observed};
 use super::processes::Processes;
 use super::query_error::{LossReason, QueryError, UnsupportedReason};
 use super::ring::{Sample, SampleRing};
-use super::value::whole;
+use super::value::{from_percent, whole};
 use super::{fans, fields, nvlink, video};
 use crate::clock::Clock;
 
@@ -97,21 +96,28 @@ impl<'d> Gpu<'d> {
             emit(Observed::DeviceMetric(DeviceMetric { at, component, value }));
         };
         match metric {
-            Metric::Memory => values.memory_used = Bytes::new(device.memory_info()?.used),
+            Metric::Memory => {
+                let used = Quantity::MemoryUsed.admit(device.memory_info()?.used);
+                values.memory_used = used.and_then(Bytes::new);
+            }
             Metric::Power => {
-                values.power = Milliwatts::new(device.power_usage()?);
+                let power = Quantity::Power.admit(device.power_usage()?);
+                values.power = power.and_then(Milliwatts::new);
                 values.power_basis = PowerBasis::NvmlUsage;
             }
             Metric::Energy => {
-                values.energy = Some(Millijoules(device.total_energy_consumption()?));
+                let energy = Quantity::Energy.admit(device.total_energy_consumption()?);
+                values.energy = energy.map(Millijoules);
             }
             Metric::Temperature => {
                 let degrees = device.temperature(TemperatureSensor::Gpu)?;
-                values.temperature = i16::try_from(degrees).ok().map(Celsius);
+                values.temperature = Quantity::Temperature.admit(degrees).map(Celsius);
             }
             Metric::Clocks => {
-                values.sm_clock = Some(Megahertz(device.clock_info(ClockDomain::SM)?));
-                values.memory_clock = Some(Megahertz(device.clock_info(ClockDomain::Memory)?));
+                let sm = device.clock_info(ClockDomain::SM)?;
+                values.sm_clock = Quantity::SmClock.admit(sm).map(Megahertz);
+                let memory = device.clock_info(ClockDomain::Memory)?;
+                values.memory_clock = Quantity::MemoryClock.admit(memory).map(Megahertz);
             }
             Metric::PcieLink => {
                 let link = [
@@ -120,18 +126,17 @@ impl<'d> Gpu<'d> {
                     device.max_pcie_link_width()?,
                 ];
                 for (column, number) in PCIE_LINK.into_iter().zip(link) {
-                    values.device.set_number(column, Some(number));
+                    values.device.set_number(column, column.quantity().admit(number));
                 }
             }
             Metric::Utilization => {
                 let result = device.utilization_rates().map_err(QueryError::from);
-                let memory = result.as_ref().ok();
-                let memory = memory.and_then(|rates| Utilization::from_percent(rates.memory));
+                let memory = result.as_ref().ok().map(|rates| rates.memory);
+                let memory = memory.and_then(|it| from_percent(Quantity::MemoryUtilization, it));
                 values.device.set_share(DeviceColumn::MemoryUtilization, memory);
                 values.utilization = match &result {
-                    Ok(rates) => {
-                        Utilization::from_percent(rates.gpu).ok_or(MissingReason::Unreadable)
-                    }
+                    Ok(rates) => from_percent(Quantity::Utilization, rates.gpu)
+                        .ok_or(MissingReason::Unreadable),
                     Err(QueryError::Unsupported(_)) => Err(MissingReason::NotSupported),
                     Err(QueryError::Lost(_)) => Err(MissingReason::Lost),
                     Err(QueryError::Failed) => Err(MissingReason::Unreadable),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use nvml_wrapper::enum_wrappers::device::TemperatureThreshold;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Board, GpuIdentity, MIG_MODE, MIG_PROFILES};
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
 
@@ -28,7 +29,7 @@ pub(super) fn identify(
     let power_limit = properties.get("power limit", power_limit(&device)).flatten();
     let mut threshold = |property, which| {
         let degrees = properties.get(property, device.temperature_threshold(which))?;
-        i16::try_from(degrees).ok().map(Celsius)
+        Quantity::Temperature.admit(degrees).map(Celsius)
     };
     let slowdown = threshold("slowdown temperature", TemperatureThreshold::Slowdown);
     let shutdown = threshold("shutdown temperature", TemperatureThreshold::Shutdown);
@@ -37,7 +38,9 @@ pub(super) fn identify(
         index: Some(index),
         model: properties.get("model", device.name()),
         is_model_assumed: false,
-        memory_total: memory.and_then(|memory| Bytes::new(memory.total)),
+        memory_total: memory
+            .and_then(|memory| Quantity::MemoryTotal.admit(memory.total))
+            .and_then(Bytes::new),
         power_limit,
         board: Board {
             serial_number: properties.get("serial number", device.serial()),
@@ -74,8 +77,7 @@ pub(super) fn identify(
 /// Returns an error if it cannot be queried.
 pub(super) fn power_limit(device: &Device<'_>) -> Result<Option<Milliwatts>, NvmlError> {
     let limit = device.enforced_power_limit().or_else(|_| device.power_management_limit())?;
-    // A limit of zero means that there is none.
-    Ok(Milliwatts::new(limit).filter(|limit| limit.get() > 0))
+    Ok(Quantity::PowerLimit.admit(limit).and_then(Milliwatts::new))
 }
 
 /// Collects properties that cannot be queried.

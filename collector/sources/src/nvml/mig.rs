@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use phasemeter_meter::device_metric::{Component, DeviceValue, Gauge, MigId};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Bytes, Timestamp};
 use phasemeter_nvml_calls::gpu_instance_id;
 
@@ -68,8 +69,11 @@ pub(super) fn profiles(device: &Device<'_>) -> Vec<String> {
 
 fn memory(instance: &Device<'_>) -> Result<Gauge, QueryError> {
     let memory = instance.memory_info()?;
-    let bytes = |count| Bytes::new(count).ok_or(QueryError::Failed);
-    Ok(Gauge::Memory { used: bytes(memory.used)?, total: bytes(memory.total)? })
+    let bytes = |quantity: Quantity, count: u64| {
+        quantity.admit(count).and_then(Bytes::new).ok_or(QueryError::Failed)
+    };
+    let used = bytes(Quantity::MemoryUsed, memory.used)?;
+    Ok(Gauge::Memory { used, total: bytes(Quantity::MemoryTotal, memory.total)? })
 }
 
 /// A value that an instance may lack, also because it was destroyed since it was listed.

@@ -4,6 +4,7 @@
 //! Must not depend on driver calls: the caller passes the whole buffer each time, so that its depth
 //! is known and nothing depends on state in the driver.
 
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, Interval};
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
@@ -60,7 +61,7 @@ impl SampleRing {
         clocks: &ClockReading,
         mut emit: impl FnMut(Interval),
     ) {
-        samples.retain(|sample| sample.stamp > 0 && sample.value <= 100);
+        samples.retain(|sample| sample.stamp > 0 && ppm(sample.value).is_some());
         let mut samples = means(samples);
         let last = self.last.map(|(stamp, _)| stamp);
         let anchor = self.clock.anchor(&mut samples, last, at, clocks);
@@ -93,6 +94,11 @@ impl SampleRing {
         }
         self.last = Some((before, end));
     }
+}
+
+/// From percent; `None` if it is out of range.
+fn ppm(percent: u64) -> Option<u64> {
+    Quantity::Utilization.admit(percent.checked_mul(10_000)?)
 }
 
 /// The mean of the samples at each timestamp, in order: a driver with a coarse clock gives several

@@ -2,6 +2,8 @@
 
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::NvmlError;
+use phasemeter_meter::quantity::Quantity;
+use phasemeter_meter::units::{PPM, Utilization};
 
 use super::query_error::{QueryError, UnsupportedReason};
 
@@ -12,6 +14,12 @@ pub(super) fn whole(value: &SampleValue) -> Option<u64> {
         SampleValue::U64(value) => Some(*value),
         SampleValue::I64(_) | SampleValue::F64(_) => None,
     }
+}
+
+/// The share of a percentage; `None` if it is out of range.
+pub(super) fn from_percent(quantity: Quantity, percent: u32) -> Option<Utilization> {
+    let ppm = u64::from(percent) * u64::from(PPM / 100);
+    quantity.admit(ppm).and_then(Utilization::from_ppm)
 }
 
 /// The values of the fields that are supported, with what each field holds. The driver may renumber

@@ -4,9 +4,11 @@
 use nvml_wrapper::Device;
 use nvml_wrapper::structs::device::UtilizationInfo;
 use phasemeter_meter::device_metric::{Component, DeviceValue, Engine};
-use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
+use phasemeter_meter::quantity::Quantity;
+use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::query_error::QueryError;
+use super::value::from_percent;
 
 /// Emits the activity of both engines.
 ///
@@ -18,14 +20,14 @@ pub(super) fn query(
     mut emit: impl FnMut(Component, DeviceValue),
 ) -> Result<(), QueryError> {
     let engines = [
-        (Engine::Encoder, device.encoder_utilization()?),
-        (Engine::Decoder, device.decoder_utilization()?),
+        (Engine::Encoder, Quantity::Encoder, device.encoder_utilization()?),
+        (Engine::Decoder, Quantity::Decoder, device.decoder_utilization()?),
     ];
-    for (engine, UtilizationInfo { utilization, sampling_period }) in engines {
+    for (engine, quantity, UtilizationInfo { utilization, sampling_period }) in engines {
         // A driver may leave out the sampling period.
         let micros = u64::from(sampling_period.max(1));
         let from = at.saturating_sub(Nanos(micros * 1_000));
-        if let Some(mean) = Utilization::from_percent(utilization) {
+        if let Some(mean) = from_percent(quantity, utilization) {
             emit(Component::Gpu, DeviceValue::Activity { engine, from, mean });
         }
     }

@@ -1,0 +1,305 @@
+//! The quantities that are measured of a GPU: name, unit and possible values of each, in one table.
+//!
+//! Every reader of outside data (driver, rows of `nvidia-smi`, metrics of other programs) checks its numbers
+//! here, so that a number has the same meaning wherever it comes from. A value out of range is unreadable,
+//! alone: it is missing, and costs no other value. Must not depend on where a value comes from.
+
+use crate::units::{Bytes, PPM};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Quantity {
+    /// Share of the time in which the GPU worked, as drivers poll it.
+    Utilization,
+    /// Activity of the graphics or compute engine, from hardware counters.
+    GraphicsActivity,
+    /// Multiprocessors with at least one warp, from hardware counters.
+    SmActivity,
+    /// Activity of the tensor cores, from hardware counters.
+    TensorActivity,
+    /// Use of the memory's bandwidth, from hardware counters.
+    DramActivity,
+    /// Use of the bandwidth of all NVLink links, from hardware counters.
+    NvlinkActivity,
+    /// Use of the bandwidth of the PCIe link, from hardware counters.
+    PcieActivity,
+    /// Share of the time in which memory was read or written.
+    MemoryUtilization,
+    /// Use of the video encoder.
+    Encoder,
+    /// Use of the video decoder.
+    Decoder,
+    /// Share of the time with reduced clocks, for one reason.
+    Throttling,
+    /// Speed of a fan, relative to its nominal maximum.
+    FanSpeed,
+    /// Memory in use.
+    MemoryUsed,
+    /// Memory that is not in use.
+    MemoryFree,
+    /// Size of the memory.
+    MemoryTotal,
+    /// Power draw.
+    Power,
+    /// The power limit in force. A limit of zero means that there is none.
+    PowerLimit,
+    /// Energy counter.
+    Energy,
+    /// Temperature of the die.
+    Temperature,
+    /// Temperature of the memory.
+    MemoryTemperature,
+    /// SM clock.
+    SmClock,
+    /// Memory clock.
+    MemoryClock,
+    /// Rate over the PCIe link to the GPU.
+    PcieReceived,
+    /// Rate over the PCIe link from the GPU.
+    PcieTransmitted,
+    /// Rate over all NVLink links to the GPU.
+    NvlinkReceived,
+    /// Rate over all NVLink links from the GPU.
+    NvlinkTransmitted,
+    /// Current generation of the PCIe link.
+    PcieGeneration,
+    /// Current lanes of the PCIe link.
+    PcieWidth,
+    /// Maximum lanes of the PCIe link.
+    PcieMaxWidth,
+    /// Number of compute processes.
+    Processes,
+    /// Number of uncorrected memory errors.
+    MemoryErrors,
+    /// An XID error; zero means none.
+    Xid,
+    /// Active reasons for reduced clocks, as a bit mask.
+    EventReasons,
+}
+
+/// The unit in which numbers of a quantity are checked and kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Parts per million of the whole.
+    Ppm,
+    /// Bytes.
+    Bytes,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Milliwatts.
+    Milliwatts,
+    /// Millijoules.
+    Millijoules,
+    /// Degrees Celsius.
+    Celsius,
+    /// Megahertz.
+    Megahertz,
+    /// A number that identifies or counts something, or a bit mask.
+    Number,
+}
+
+/// One row of the table.
+struct Row {
+    quantity: Quantity,
+    name: &'static str,
+    unit: Unit,
+    least: i64,
+    most: i64,
+    /// Numbers above `most` up to this one count as `most`.
+    tolerated: i64,
+}
+
+/// The whole, in parts per million.
+const WHOLE: i64 = PPM as i64;
+
+/// Two counters that are read one after the other may exceed the whole by the error of their clocks: 1%.
+const COUNTERS: i64 = WHOLE + WHOLE / 100;
+
+/// A fan may exceed its nominal maximum, but not twice.
+const FAN: i64 = 2 * WHOLE;
+
+/// Larger sizes are misreadings.
+const MEMORY: i64 = Bytes::MAX.cast_signed();
+
+/// Largest power of a GPU in milliwatts, 10 kW: about three times that of the largest announced package.
+const POWER: i64 = 10_000_000;
+
+/// Integers up to here are exact in a double. As an energy counter it is 28 years at the largest power.
+const EXACT: i64 = 1 << 53;
+
+/// No silicon is colder or hotter, in degrees Celsius. A byte of ones (255) is a misreading.
+const HEAT: (i64, i64) = (-60, 150);
+
+/// Highest clock in megahertz: about twice the data rate of the fastest memory.
+const CLOCK: i64 = 30_000;
+
+/// Highest rate over links in bytes per second: 100 TB/s, below the numbers with which DCGM marks missing
+/// values.
+const RATE: i64 = 100_000_000_000_000;
+
+/// The table, in the order of [`Quantity`].
+#[rustfmt::skip]
+const TABLE: [Row; 33] = [
+    row(Quantity::Utilization,       "utilization",        Unit::Ppm,            (0, WHOLE), WHOLE),
+    row(Quantity::GraphicsActivity,  "graphics_activity",  Unit::Ppm,            (0, WHOLE), COUNTERS),
+    row(Quantity::SmActivity,        "sm_activity",        Unit::Ppm,            (0, WHOLE), COUNTERS),
+    row(Quantity::TensorActivity,    "tensor_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS),
+    row(Quantity::DramActivity,      "dram_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS),
+    row(Quantity::NvlinkActivity,    "nvlink_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS),
+    row(Quantity::PcieActivity,      "pcie_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS),
+    row(Quantity::MemoryUtilization, "memory_utilization", Unit::Ppm,            (0, WHOLE), WHOLE),
+    row(Quantity::Encoder,           "encoder",            Unit::Ppm,            (0, WHOLE), WHOLE),
+    row(Quantity::Decoder,           "decoder",            Unit::Ppm,            (0, WHOLE), WHOLE),
+    row(Quantity::Throttling,        "throttling",         Unit::Ppm,            (0, WHOLE), WHOLE),
+    row(Quantity::FanSpeed,          "fan_speed",          Unit::Ppm,            (0, WHOLE), FAN),
+    row(Quantity::MemoryUsed,        "memory_used",        Unit::Bytes,          (0, MEMORY), MEMORY),
+    row(Quantity::MemoryFree,        "memory_free",        Unit::Bytes,          (0, MEMORY), MEMORY),
+    row(Quantity::MemoryTotal,       "memory_total",       Unit::Bytes,          (1, MEMORY), MEMORY),
+    row(Quantity::Power,             "power",              Unit::Milliwatts,     (0, POWER), POWER),
+    row(Quantity::PowerLimit,        "power_limit",        Unit::Milliwatts,     (1, POWER), POWER),
+    row(Quantity::Energy,            "energy",             Unit::Millijoules,    (0, EXACT), EXACT),
+    row(Quantity::Temperature,       "temperature",        Unit::Celsius,        HEAT, HEAT.1),
+    row(Quantity::MemoryTemperature, "memory_temperature", Unit::Celsius,        HEAT, HEAT.1),
+    row(Quantity::SmClock,           "sm_clock",           Unit::Megahertz,      (0, CLOCK), CLOCK),
+    row(Quantity::MemoryClock,       "memory_clock",       Unit::Megahertz,      (0, CLOCK), CLOCK),
+    row(Quantity::PcieReceived,      "pcie_received",      Unit::BytesPerSecond, (0, RATE), RATE),
+    row(Quantity::PcieTransmitted,   "pcie_transmitted",   Unit::BytesPerSecond, (0, RATE), RATE),
+    row(Quantity::NvlinkReceived,    "nvlink_received",    Unit::BytesPerSecond, (0, RATE), RATE),
+    row(Quantity::NvlinkTransmitted, "nvlink_transmitted", Unit::BytesPerSecond, (0, RATE), RATE),
+    row(Quantity::PcieGeneration,    "pcie_generation",    Unit::Number,         (1, 9), 9),
+    row(Quantity::PcieWidth,         "pcie_width",         Unit::Number,         (1, 32), 32),
+    row(Quantity::PcieMaxWidth,      "pcie_max_width",     Unit::Number,         (1, 32), 32),
+    row(Quantity::Processes,         "processes",          Unit::Number,         (0, 1_000_000), 1_000_000),
+    row(Quantity::MemoryErrors,      "memory_errors",      Unit::Number,         (0, 999_999_999), 999_999_999),
+    row(Quantity::Xid,               "xid",                Unit::Number,         (0, 65_535), 65_535),
+    row(Quantity::EventReasons,      "event_reasons",      Unit::Number,         (0, EXACT), EXACT),
+];
+
+const fn row(
+    quantity: Quantity,
+    name: &'static str,
+    unit: Unit,
+    (least, most): (i64, i64),
+    tolerated: i64,
+) -> Row {
+    Row { quantity, name, unit, least, most, tolerated }
+}
+
+impl Quantity {
+    /// All quantities.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|row| row.quantity)
+    }
+
+    /// The quantity with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|quantity| quantity.name() == name)
+    }
+
+    /// The name in mapping files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The unit of the numbers that [`Self::admit`] checks.
+    #[must_use]
+    pub const fn unit(self) -> Unit {
+        self.row().unit
+    }
+
+    /// The least and the largest possible value.
+    #[must_use]
+    pub const fn range(self) -> (i64, i64) {
+        (self.row().least, self.row().most)
+    }
+
+    /// The value of a number in the unit of the quantity; `None` if it is out of range. A number that exceeds
+    /// the range by the tolerance of its instrument is the largest value.
+    #[inline]
+    #[must_use]
+    pub fn admit<T: TryFrom<i64>>(self, number: impl TryInto<i64>) -> Option<T> {
+        let number = number.try_into().ok()?;
+        let row = self.row();
+        let is_possible = row.least <= number && number <= row.tolerated;
+        if is_possible { T::try_from(number.min(row.most)).ok() } else { None }
+    }
+
+    /// Like [`Self::admit`], of the nearest integer.
+    #[must_use]
+    pub fn admit_nearest<T: TryFrom<i64>>(self, number: f64) -> Option<T> {
+        /// As [`EXACT`].
+        const LIMIT: f64 = 9_007_199_254_740_992.0;
+        let number = number.round();
+        if !(-LIMIT..=LIMIT).contains(&number) {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "an integer within the range of i64")]
+        let number = number as i64;
+        self.admit(number)
+    }
+
+    #[inline]
+    const fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn table_has_one_row_per_quantity() {
+        for (index, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.quantity as usize, index, "{}", row.name);
+            assert!(row.least < row.most && row.most <= row.tolerated, "{}", row.name);
+            assert_eq!(Quantity::named(row.name), Some(row.quantity));
+        }
+        let names: BTreeSet<_> = Quantity::all().map(Quantity::name).collect();
+        assert_eq!(names.len(), TABLE.len());
+        assert_eq!(Quantity::named("voltage"), None);
+    }
+
+    /// The range of each quantity, and the numbers that real senders print by mistake.
+    #[test]
+    fn value_out_of_range_is_none() {
+        for quantity in Quantity::all() {
+            let (least, most) = quantity.range();
+            let admit = |number: i64| quantity.admit::<i64>(number);
+            assert_eq!((admit(least), admit(most)), (Some(least), Some(most)), "{quantity:?}");
+            let tolerated = quantity.row().tolerated;
+            assert_eq!(admit(tolerated), Some(most), "{quantity:?}");
+            for wrong in [least - 1, tolerated + 1, i64::MIN, i64::MAX, 9_223_372_036_854_775_794] {
+                assert_eq!(admit(wrong), None, "{quantity:?} {wrong}");
+            }
+            assert_eq!(quantity.admit::<u64>(u64::MAX), None, "{quantity:?}");
+        }
+        for (quantity, wrong) in [
+            (Quantity::Utilization, 1_010_000_i64),
+            (Quantity::SmActivity, 1_300_000),
+            (Quantity::Power, -1_000),
+            (Quantity::Power, 4_294_967_295),
+            (Quantity::PowerLimit, 0),
+            (Quantity::Temperature, 255),
+            (Quantity::PcieWidth, 255),
+            (Quantity::MemoryErrors, 4_294_967_295),
+        ] {
+            assert_eq!(quantity.admit::<i64>(wrong), None, "{quantity:?}");
+        }
+    }
+
+    #[test]
+    fn tolerance_of_counters_is_the_whole() {
+        assert_eq!(Quantity::SmActivity.admit(1_004_000), Some(PPM));
+        assert_eq!(Quantity::FanSpeed.admit(1_040_000), Some(PPM));
+        assert_eq!(Quantity::Encoder.admit::<u32>(1_000_001), None);
+        assert_eq!(Quantity::SmActivity.admit_nearest(123_455.6), Some(123_456_u32));
+        for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1.0, 1_300_000.0] {
+            assert_eq!(Quantity::SmActivity.admit_nearest::<u32>(number), None, "{number}");
+        }
+    }
+}
