@@ -104,8 +104,8 @@ fn several_logs_are_merged() {
     assert_eq!(ids, ["a.txt:0", "b.txt:0", "a.txt:1", "b.txt:1"], "by index");
 }
 
-/// Guarantee: an invalid line is reported with file, line and reason, and the rest counts; a ratio where a
-/// percent is declared is refused by name, unless a mapping states it.
+/// Guarantee: an invalid line is reported with file, line and reason, and the rest counts; a sender of ratios
+/// where percents are declared is named, and its values are unreadable, unless a mapping states its unit.
 #[test]
 fn invalid_lines_are_rejected_with_their_number() {
     let dir = tempfile::tempdir().unwrap();
@@ -121,15 +121,19 @@ fn invalid_lines_are_rejected_with_their_number() {
     let sample = |at: u64, ratio: f64| {
         format!("DCGM_FI_DEV_GPU_UTIL{{UUID=\"GPU-a\"}} {ratio} {}\n", START + at * 1_000)
     };
-    let log = [0.5, 0.25, 0.75].iter().zip(0..).map(|(ratio, i)| sample(i * 5, *ratio));
+    let ratios = [0.5, 0.25, 0.75].iter().cycle().take(13);
+    let log = ratios.zip(0..).map(|(ratio, i)| sample(i * 5, *ratio));
     let path = dir.path().join("ratio.prom");
     fs::write(&path, log.collect::<String>()).unwrap();
     let refused = Phasemeter::audit().args(["--price", "1"]).arg(&path).run();
     let report = refused.json();
     let reason = report["rejected_rows"][0]["reason"].as_str().unwrap();
-    assert!(
-        reason.starts_with("DCGM_FI_DEV_GPU_UTIL: is declared as percent, but is a ratio"),
-        "{reason}"
+    let expected =
+        "DCGM_FI_DEV_GPU_UTIL: declared as percent, but 10 values in a row are of the other unit";
+    assert!(reason.starts_with(expected), "{reason}");
+    assert_eq!(
+        (&report["rejected_total"], &report["rejected_rows"][0]["line"]),
+        (&json!(1), &json!(10))
     );
     assert_eq!(report["fleet"]["unobserved_seconds"], report["fleet"]["span_seconds"]);
 
@@ -140,7 +144,7 @@ fn invalid_lines_are_rejected_with_their_number() {
     let stated = Phasemeter::audit().args(["--price", "1", "--mapping"]).arg(mapping).arg(path);
     let report = stated.report();
     assert_eq!(report["fleet"]["unobserved_seconds"], 0.0);
-    assert_eq!(report["gpus"][0]["effective_seconds"], 3.75, "5 s at 0.5, then 5 s at 0.25");
+    assert_eq!(report["gpus"][0]["effective_seconds"], 30.0, "four times 7.5 s");
 }
 
 /// Scenario: the clock of a node is ten years ahead for one instant in the middle of a log, or at its

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, MIG_PROFILES, MissingReason};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_sources::mapping::{
-    Exemption, ExemptionReason, GpuLabels, GpuValue, HeldReading, MigInstance, PodLabels, Quantity,
+    Exemption, ExemptionReason, GpuLabels, GpuValue, HeldReading, MigInstance, PodLabels,
     ReadingBuffer, Value,
 };
 use proptest::prelude::*;

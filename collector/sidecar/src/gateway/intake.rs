@@ -11,8 +11,10 @@ use phasemeter_otlp::Request;
 use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
 use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
-use phasemeter_sources::mapping::{GpuLabels, Mappings, PodLabels, Point, ReadingBuffer};
-use tracing::warn;
+use phasemeter_sources::mapping::{
+    GpuLabels, Mapped, Mappings, PodLabels, Point, ReadingBuffer, UnitChecks, UnitNotice,
+};
+use tracing::{info, warn};
 
 use super::clock_check::ClockCheck;
 
@@ -38,6 +40,7 @@ pub struct Exclusions {
 #[derive(Debug)]
 pub struct Intake {
     mappings: Mappings,
+    units: UnitChecks,
     exclusions: Exclusions,
     /// The instance ID of the gateway's own metrics, which may come back.
     own_instance: String,
@@ -60,6 +63,7 @@ impl Intake {
     pub fn new(mappings: Mappings, exclusions: Exclusions, own_instance: String) -> Self {
         Self {
             mappings,
+            units: UnitChecks::default(),
             exclusions,
             own_instance,
             clock: ClockCheck::default(),
@@ -79,7 +83,7 @@ impl Intake {
     }
 
     /// Adds the values of a request to the buffer. It arrived `now` by the wall clock, and at `arrived`
-    /// by one that never steps. Values that contradict their mapping are logged, once per metric.
+    /// by one that never steps. A sender whose values contradict their mapping is logged, once per metric.
     pub fn take(
         &mut self,
         request: &Request,
@@ -88,11 +92,10 @@ impl Intake {
         buffer: &mut ReadingBuffer,
     ) {
         let Request::Metrics(request) = request else { return };
-        let Self { mappings, exclusions, own_instance, clock, pods } = self;
-        let known = &*mappings;
+        let Self { mappings, units, exclusions, own_instance, clock, pods } = self;
         let is_wanted = |scope: &str, metric: &str| match scope.starts_with(OWN_SCOPE) {
             true => metric == COST,
-            false => known.has(metric),
+            false => mappings.has(metric),
         };
         let mut points = Vec::new();
         number_points(request, is_wanted, |point| points.push(point));
@@ -108,18 +111,19 @@ impl Intake {
             if !clock.admits(metric, at, now) {
                 continue;
             }
-            match mappings.read(&Point { metric, label: &label, at, number }) {
-                Ok(Some(value)) => {
-                    let host = value.gpu.host.as_ref();
-                    let is_excluded = exclusions.gpus.contains(&value.gpu.uuid)
-                        || host.is_some_and(|host| exclusions.hosts.contains(host));
-                    if !is_excluded {
-                        pods.note(&value.gpu);
-                        buffer.insert(value, arrived);
-                    }
-                }
-                Ok(None) => {}
-                Err(refusal) => warn!("{refusal}"),
+            let point = Point { metric, label: &label, at, number };
+            let Some(Mapped { value, notice }) = mappings.read(&point, units) else { continue };
+            match notice {
+                Some(lifted @ UnitNotice::Lifted { .. }) => info!("{lifted}"),
+                Some(notice) => warn!("{notice}"),
+                None => {}
+            }
+            let host = value.gpu.host.as_ref();
+            let is_excluded = exclusions.gpus.contains(&value.gpu.uuid)
+                || host.is_some_and(|host| exclusions.hosts.contains(host));
+            if !is_excluded {
+                pods.note(&value.gpu);
+                buffer.insert(value, arrived);
             }
         }
     }

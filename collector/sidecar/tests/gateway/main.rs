@@ -38,7 +38,7 @@ use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use phasemeter_otlp::{EncodedRequest, OtlpFile, Request, Signal};
 use prost::Message;
 
-use crate::dcgm::{START, cost_of_agent, page, usd};
+use crate::dcgm::{START, cost_of_agent, page, page_of_host, usd};
 use crate::otlp::Captured;
 use crate::process::{Gateway, client};
 
@@ -260,16 +260,38 @@ fn point_far_ahead_of_the_clock_is_dropped() {
     assert_eq!(cost, of([("underutilized", 11 * 15 * NANO_USD)]));
 }
 
+/// Scenario: a host sends ratios where percents are declared, then percents; another host sends percents, with a
+/// corrupt value in between.
+/// Guarantee: the first is named once when that is proven and once when it ends, and its values are unreadable
+/// meanwhile; the corrupt value costs its reading; nothing costs another GPU.
 #[test]
-fn metric_that_contradicts_its_mapping_is_refused_by_name() {
+fn sender_that_contradicts_its_mapping_is_named_and_costs_no_other() {
+    const OTHER: &str = "GPU-0b1c2d3e-7a6b-4e5b-9d3e-1f2a3b4c5d6e";
     let backend = MockBackend::start([]);
-    let gateway = Gateway::start(&backend, &[]);
+    let gateway = Gateway::start(&backend, &["--log-level", "info"]);
     let client = client(&gateway.endpoint());
-    (0..4).for_each(|i| client.enqueue(page(GPU, START + i * 15, 0.87)));
+    for i in 0..41 {
+        let percent = if i < 20 { 0.87 } else { 50.0 };
+        client.enqueue(page_of_host(GPU, "node-1", START + i * 15, percent));
+        let percent = if i == 20 { 2_619.0 } else { 50.0 };
+        client.enqueue(page_of_host(OTHER, "node-2", START + i * 15, percent));
+    }
     assert!(client.flush(SOON).all_sent());
     let (_, report, log) = gateway.stop_with_log();
-    assert_eq!(log.matches("DCGM_FI_DEV_GPU_UTIL: is declared as percent").count(), 1, "{log}");
-    assert_eq!(report["gpus"].as_array().map(Vec::len), Some(1), "{report:#}");
+    let subject = "DCGM_FI_DEV_GPU_UTIL of node-1: ";
+    assert_eq!(log.matches(&format!("{subject}declared as percent, but 10")).count(), 1, "{log}");
+    assert_eq!(
+        log.matches(&format!("{subject}10 values in a row are percent")).count(),
+        1,
+        "{log}"
+    );
+    let observed = |uuid: &str| {
+        let gpus = report["gpus"].as_array().unwrap();
+        let gpu = gpus.iter().find(|gpu| gpu["uuid"] == uuid).unwrap();
+        gpu["span_seconds"].as_f64().unwrap() - gpu["unobserved_seconds"].as_f64().unwrap()
+    };
+    assert_eq!(observed(OTHER), 39.0 * 15.0, "all but the corrupt reading");
+    assert_eq!(observed(GPU), 11.0 * 15.0, "from the tenth percent on");
 }
 
 #[test]

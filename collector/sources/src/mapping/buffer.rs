@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::collections::btree_map::Entry;
 
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MIG_PROFILES, MissingReason};
 use phasemeter_meter::staleness;
 use phasemeter_meter::units::{Nanos, Timestamp};
@@ -15,7 +16,6 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 use super::coverage::Coverage;
 use super::held_gpu::{HeldGpu, HeldReading, Instant};
 use super::point::PodLabels;
-use super::quantity::Quantity;
 use super::rule::{GpuLabels, GpuValue, MigInstance};
 use super::value::Value;
 

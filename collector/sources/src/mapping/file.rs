@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::Basis;
 use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
 use super::details::PodLabel;
-use super::quantity::{Quantity, Unit};
 use super::rule::{Identity, Rule};
+use super::unit::{Unit, is_mapped};
 
 /// A parsed mapping file.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,6 +95,7 @@ struct MissingTable {
 #[serde(deny_unknown_fields)]
 struct MetricTable {
     name: String,
+    #[serde(deserialize_with = "quantity")]
     is: Quantity,
     unit: Unit,
     basis: Option<String>,
@@ -102,6 +105,17 @@ struct MetricTable {
     required: BTreeMap<String, String>,
     #[serde(default, rename = "without")]
     excluded: Vec<String>,
+}
+
+/// A quantity, by its name.
+fn quantity<'de, D: Deserializer<'de>>(from: D) -> Result<Quantity, D::Error> {
+    let name = String::deserialize(from)?;
+    let known = Quantity::named(&name).filter(|quantity| is_mapped(*quantity));
+    known.ok_or_else(|| {
+        let names: Vec<_> =
+            Quantity::all().filter(|quantity| is_mapped(*quantity)).map(Quantity::name).collect();
+        D::Error::custom(format!("unknown value `{name}`, expected one of {}", names.join(", ")))
+    })
 }
 
 const fn one() -> f64 {
@@ -144,7 +158,7 @@ fn rule(
     missing_from: Option<f64>,
 ) -> Result<(String, Rule), MappingError> {
     let MetricTable { name: metric, is: quantity, unit, basis, scale, required, excluded } = table;
-    if !quantity.permits(unit) {
+    if !unit.is_of(quantity) {
         return Err(MappingError::Unit { metric });
     }
     let basis = match (quantity, basis.as_deref()) {

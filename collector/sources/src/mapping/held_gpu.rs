@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::device_totals::LinkRates;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 
 use super::coverage::Coverage;
 use super::point::PodLabels;
-use super::quantity::Quantity;
 use super::value::Value;
 
 /// Senders measure the values of one instant one after another, up to this far apart.

@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, MissingReason};
 use phasemeter_meter::units::Timestamp;
 
 use super::details::{PodLabel, details};
 use super::point::{MAX_LABEL, PodLabels, Point};
-use super::quantity::{Quantity, Unit, UnitError};
+use super::unit::Unit;
+use super::unit_check::{Checked, UnitChecks, UnitNotice};
 use super::value::Value;
 
 /// A value of a GPU.
@@ -73,6 +75,10 @@ pub(super) struct Identity {
     pub(super) pod_labels: Vec<PodLabel>,
 }
 
+/// Labels that tell senders from one another, beside the host, best names first.
+const SENDER: [&str; 6] =
+    ["host.name", "instance", "service.instance.id", "server.address", "job", "service.name"];
+
 /// Which points of a metric are which value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rule {
@@ -98,29 +104,80 @@ impl Rule {
             && self.excluded.iter().all(|label| (point.label)(label).is_none())
     }
 
-    /// The value of a point; `None` if it names no GPU.
-    pub(super) fn read(&self, point: &Point<'_>) -> Option<Result<GpuValue, UnitError>> {
+    /// The value of a point, and what its unit shows about its sender; `None` if it names no GPU.
+    pub(super) fn read(
+        &self,
+        point: &Point<'_>,
+        units: &mut UnitChecks,
+    ) -> Option<(GpuValue, Option<UnitNotice>)> {
         let gpu = self.identity.read(point, self.quantity)?;
         let number = point.number * self.scale;
         let is_missing =
-            !number.is_finite() || self.missing_from.is_some_and(|from| point.number >= from);
-        let value = if is_missing {
-            Err(MissingReason::NotSupported)
-        } else {
-            match self.quantity.convert(self.unit, self.basis, number) {
-                Ok(value) => Ok(value),
-                Err(error) => return Some(Err(error)),
-            }
+            number.is_nan() || self.missing_from.is_some_and(|from| point.number >= from);
+        let (is_readable, notice) = match is_missing {
+            true => (true, None),
+            false => self.check_unit(point, number, &gpu, units),
         };
-        Some(Ok(GpuValue { gpu, at: point.at, quantity: self.quantity, value }))
+        let value = match (is_missing, is_readable) {
+            (true, _) => Err(MissingReason::NotSupported),
+            (false, true) => {
+                let value = self.unit.value(self.quantity, self.basis, number);
+                value.ok_or(MissingReason::Unreadable)
+            }
+            (false, false) => Err(MissingReason::Unreadable),
+        };
+        Some((GpuValue { gpu, at: point.at, quantity: self.quantity, value }, notice))
     }
 
-    /// A point whose value cannot be used; `None` if it names no GPU.
-    pub(super) fn unreadable(&self, point: &Point<'_>) -> Option<GpuValue> {
-        let gpu = self.identity.read(point, self.quantity)?;
-        let value = Err(MissingReason::Unreadable);
-        Some(GpuValue { gpu, at: point.at, quantity: self.quantity, value })
+    /// Whether a number is of the declared unit. Points of MIG instances prove nothing about GPUs.
+    fn check_unit(
+        &self,
+        point: &Point<'_>,
+        number: f64,
+        gpu: &GpuLabels,
+        units: &mut UnitChecks,
+    ) -> (bool, Option<UnitNotice>) {
+        let metric = point.metric;
+        let (declared, other) = match self.unit {
+            Unit::Percent => (Unit::Percent, Unit::Ratio),
+            Unit::Ratio => (Unit::Ratio, Unit::Percent),
+            Unit::Ambiguous => {
+                let notice = UnitNotice::Ambiguous { metric: metric.to_owned() };
+                return (false, units.is_first(metric).then_some(notice));
+            }
+            _ => return (true, None),
+        };
+        if gpu.instance.is_some() {
+            return (true, None);
+        }
+        let sender = || sender(point, gpu);
+        let Checked { is_readable, verdict } = units.check(declared, number, sender, &gpu.uuid);
+        let subject = || match name(point, gpu) {
+            Some(sender) => format!("{metric} of {sender}"),
+            None => metric.to_owned(),
+        };
+        let notice = verdict.map(|is_contradicted| match is_contradicted {
+            true => UnitNotice::Contradicted { subject: subject(), declared, other },
+            false => UnitNotice::Lifted { subject: subject(), declared },
+        });
+        (is_readable, notice)
     }
+}
+
+/// What identifies a sender and a metric: host and labels of the scrape or of the resource.
+fn sender<'a>(point: &'a Point<'_>, gpu: &'a GpuLabels) -> Vec<&'a str> {
+    let labels = SENDER.iter().map(|label| (point.label)(label).unwrap_or_default());
+    let host = gpu.host.as_deref().unwrap_or_default();
+    [point.metric, host].into_iter().chain(labels).collect()
+}
+
+/// The name of a sender in messages.
+fn name<'a>(point: &'a Point<'_>, gpu: &'a GpuLabels) -> Option<&'a str> {
+    let labels = SENDER.iter().filter_map(|label| (point.label)(label));
+    let is_printable = |name: &&str| {
+        !name.is_empty() && name.len() <= MAX_LABEL && !name.contains(char::is_control)
+    };
+    gpu.host.as_deref().into_iter().chain(labels).find(is_printable)
 }
 
 impl Identity {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::file::{MappingError, MappingFile};
 use super::point::Point;
-use super::quantity::UnitError;
 use super::rule::{GpuValue, Rule};
+use super::unit_check::{UnitChecks, UnitNotice};
 
 /// The mappings of Phasemeter.
 const BUILT_IN: [&str; 5] = [
@@ -22,18 +22,15 @@ const BUILT_IN: [&str; 5] = [
 #[derive(Clone, Debug, Default)]
 pub struct Mappings {
     rules: BTreeMap<String, Vec<Rule>>,
-    /// Metrics whose values contradict their unit. What they say is not used any more.
-    refused: BTreeSet<String>,
 }
 
-/// A metric that is not used any more: its values contradict the declared unit.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{metric}: {reason}; its values are not used")]
-pub struct UnitMismatch {
-    /// The metric.
-    pub metric: String,
-    /// Why.
-    pub reason: UnitError,
+/// What a point is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// The value of a GPU; if its number is out of range or of another unit, it is unreadable.
+    pub value: GpuValue,
+    /// What the point shows about the unit of its sender, once per change.
+    pub notice: Option<UnitNotice>,
 }
 
 impl Mappings {
@@ -66,33 +63,23 @@ impl Mappings {
         self.rules.contains_key(metric)
     }
 
-    /// The value of a point; `None` if no rule is about it, or it names no GPU. Of a refused metric the
-    /// value is missing.
-    ///
-    /// # Errors
-    /// Returns an error if the value contradicts the unit of its metric, once per metric.
-    pub fn read(&mut self, point: &Point<'_>) -> Result<Option<GpuValue>, UnitMismatch> {
-        let Some(rules) = self.rules.get(point.metric) else { return Ok(None) };
-        let Some(rule) = rules.iter().find(|rule| rule.applies(point)) else { return Ok(None) };
-        if self.refused.contains(point.metric) {
-            return Ok(rule.unreadable(point));
-        }
-        match rule.read(point).transpose() {
-            Ok(value) => Ok(value),
-            Err(reason) => {
-                self.refused.insert(point.metric.to_owned());
-                Err(UnitMismatch { metric: point.metric.to_owned(), reason })
-            }
-        }
+    /// The value of a point; `None` if no rule is about it, or it names no GPU. `units` is the evidence about
+    /// the units of senders so far.
+    pub fn read(&self, point: &Point<'_>, units: &mut UnitChecks) -> Option<Mapped> {
+        let rules = self.rules.get(point.metric)?;
+        let rule = rules.iter().find(|rule| rule.applies(point))?;
+        let (value, notice) = rule.read(point, units)?;
+        Some(Mapped { value, notice })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{GpuValue, MappingFile, Point, Quantity, UnitError, Value};
+    use super::super::{GpuValue, MappingFile, Point, UnitChecks, Value};
     use super::Mappings;
     use phasemeter_meter::device_state::DeviceColumn;
     use phasemeter_meter::device_totals::LinkDirection;
+    use phasemeter_meter::quantity::Quantity;
     use phasemeter_meter::reading::{Basis, MissingReason};
     use phasemeter_meter::units::{Timestamp, Utilization};
     use proptest::prelude::*;
@@ -102,21 +89,28 @@ mod tests {
     const A: Labels =
         &[("UUID", "GPU-a"), ("gpu", "3"), ("modelName", "NVIDIA L4"), ("Hostname", "h")];
 
+    /// The value of a point, and what is logged.
     fn read(
-        mappings: &mut Mappings,
+        mappings: &Mappings,
+        units: &mut UnitChecks,
         metric: &str,
         labels: Labels,
         number: f64,
-    ) -> Result<Option<GpuValue>, String> {
+    ) -> Option<(GpuValue, Option<String>)> {
         let find =
             |name: &str| labels.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
         let point = Point { metric, label: &find, at: Timestamp::default(), number };
-        mappings.read(&point).map_err(|refusal| refusal.to_string())
+        let mapped = mappings.read(&point, units)?;
+        Some((mapped.value, mapped.notice.map(|notice| notice.to_string())))
+    }
+
+    fn gpu_value(metric: &str, labels: Labels, number: f64) -> Option<GpuValue> {
+        let mappings = Mappings::built_in().unwrap();
+        Some(read(&mappings, &mut UnitChecks::default(), metric, labels, number)?.0)
     }
 
     fn value(metric: &str, labels: Labels, number: f64) -> Option<Result<Value, MissingReason>> {
-        let mut mappings = Mappings::built_in().unwrap();
-        read(&mut mappings, metric, labels, number).unwrap().map(|value| value.value)
+        gpu_value(metric, labels, number).map(|value| value.value)
     }
 
     fn percent(basis: Basis, percent: u32) -> Option<Result<Value, MissingReason>> {
@@ -135,11 +129,10 @@ mod tests {
         let plain: Labels = &[("hw.id", "GPU-c"), ("hw.type", "cpu")];
         assert_eq!(value("hw.gpu.utilization", plain, 0.0), percent(Basis::HwGpu, 0));
         assert_eq!(value("hw.power", plain, 3.0), None, "of a CPU");
-        let mut mappings = Mappings::built_in().unwrap();
         let smi: Labels = &[("uuid", "72f02a28-5140-325e-ba49-1ae77c6b4e30")];
-        let smi = read(&mut mappings, "nvidia_smi_utilization_gpu_ratio", smi, 0.1).unwrap();
-        assert_eq!(smi.unwrap().gpu.uuid, "GPU-72f02a28-5140-325e-ba49-1ae77c6b4e30");
-        let labels = read(&mut mappings, "DCGM_FI_DEV_POWER_USAGE", A, 61.5).unwrap().unwrap().gpu;
+        let smi = gpu_value("nvidia_smi_utilization_gpu_ratio", smi, 0.1).unwrap();
+        assert_eq!(smi.gpu.uuid, "GPU-72f02a28-5140-325e-ba49-1ae77c6b4e30");
+        let labels = gpu_value("DCGM_FI_DEV_POWER_USAGE", A, 61.5).unwrap().gpu;
         assert_eq!((labels.index, labels.model.as_deref()), (Some(3), Some("NVIDIA L4")));
         assert_eq!((labels.host.as_deref(), labels.instance.is_some()), (Some("h"), false));
         assert_eq!(value("DCGM_FI_DEV_GPU_UTIL", &[], 1.0), None, "no GPU");
@@ -157,22 +150,58 @@ mod tests {
         }
     }
 
+    /// Guarantee: a value out of range is unreadable, alone, whatever the metric.
     #[test]
-    fn value_that_contradicts_its_unit_is_refused_by_name() {
-        let mut mappings = Mappings::built_in().unwrap();
-        let mut util = |number| read(&mut mappings, "DCGM_FI_DEV_GPU_UTIL", A, number);
-        assert!(util(1.0).is_ok());
+    fn value_out_of_range_is_unreadable_alone() {
+        let (mappings, mut units) = (Mappings::built_in().unwrap(), UnitChecks::default());
+        let unreadable = Err(MissingReason::Unreadable);
+        for (metric, wrong, right) in [
+            ("DCGM_FI_DEV_GPU_UTIL", 2_619.0, 37.0),
+            ("DCGM_FI_DEV_GPU_UTIL", 686_103.0, 37.0),
+            ("DCGM_FI_DEV_GPU_UTIL", 4_294_967_295.0, 37.0),
+            ("DCGM_FI_DEV_GPU_UTIL", 0.87, 37.0),
+            ("DCGM_FI_PROF_SM_ACTIVE", 1.3, 0.5),
+            ("DCGM_FI_PROF_SM_ACTIVE", 55.0, 0.5),
+            ("DCGM_FI_DEV_POWER_USAGE", -1.0, 61.5),
+            ("DCGM_FI_DEV_POWER_USAGE", 4_294_967.3, 61.5),
+            ("DCGM_FI_DEV_GPU_TEMP", 255.0, 41.0),
+            ("DCGM_FI_DEV_FB_USED", -1.0, 1_024.0),
+            ("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", -1.0, 4.0),
+            ("hw.gpu.utilization", f64::INFINITY, 0.5),
+        ] {
+            let labels: Labels = &[("UUID", "GPU-a"), ("hw.id", "GPU-a")];
+            for (number, is_readable) in [(right, true), (wrong, false), (right, true)] {
+                let (found, notice) = read(&mappings, &mut units, metric, labels, number).unwrap();
+                let expected =
+                    if is_readable { found.value.is_ok() } else { found.value == unreadable };
+                assert!(expected && notice.is_none(), "{metric} {number}: {found:?} {notice:?}");
+            }
+        }
+    }
+
+    /// Guarantee: a sender of the other unit is named once, and again once it sends the declared one; points of
+    /// MIG instances and of other senders prove nothing about it.
+    #[test]
+    fn sender_of_another_unit_is_named_once() {
+        let (mappings, mut units) = (Mappings::built_in().unwrap(), UnitChecks::default());
+        let mut util = |labels, number| {
+            read(&mappings, &mut units, "DCGM_FI_DEV_GPU_UTIL", labels, number).unwrap().1
+        };
+        let instance: Labels = &[("UUID", "GPU-a"), ("Hostname", "h"), ("GPU_I_ID", "3")];
+        let other: Labels = &[("UUID", "GPU-b"), ("Hostname", "g")];
+        for _ in 0..9 {
+            let notices = [util(A, 0.87), util(instance, 0.5), util(other, 0.5), util(other, 55.0)];
+            assert_eq!(notices, [None, None, None, None]);
+        }
         assert_eq!(
-            util(0.87).unwrap_err(),
-            "DCGM_FI_DEV_GPU_UTIL: is declared as percent, but is a ratio; declare unit = \"ratio\" \
-             in a mapping; its values are not used"
+            util(A, 0.87).unwrap(),
+            "DCGM_FI_DEV_GPU_UTIL of h: declared as percent, but 10 values in a row are of the other unit; its \
+             values are unreadable until 10 agree: declare unit = \"ratio\" in a mapping"
         );
-        let after = util(55.0).unwrap().unwrap().value;
-        assert_eq!(after, Err(MissingReason::Unreadable), "refused from then on");
-        let mut mappings = Mappings::built_in().unwrap();
-        assert!(read(&mut mappings, "DCGM_FI_PROF_SM_ACTIVE", A, 55.0).is_err());
-        assert!(read(&mut mappings, "DCGM_FI_DEV_GPU_UTIL_RATIO", A, 1.0).is_err(), "ambiguous");
-        assert!(read(&mut mappings, "DCGM_FI_DEV_GPU_TEMP", A, 1e9).is_err());
+        assert!((0..20).all(|_| util(A, 0.87).is_none()));
+        let lifted: Vec<_> = (0..20).filter_map(|_| util(A, 55.0)).collect();
+        let expected = "DCGM_FI_DEV_GPU_UTIL of h: 10 values in a row are percent again, as declared; its values count";
+        assert_eq!(lifted, [expected]);
     }
 
     #[test]
@@ -182,7 +211,8 @@ mod tests {
                    is = \"utilization\"\nbasis = \"dcgm.gpu\"\nunit = \"ratio\"\n";
         mappings.replace(MappingFile::parse(own).unwrap());
         let own: Labels = &[("id", "x")];
-        let read = read(&mut mappings, "DCGM_FI_DEV_GPU_UTIL", own, 0.87).unwrap().unwrap();
+        let mut units = UnitChecks::default();
+        let (read, _) = read(&mappings, &mut units, "DCGM_FI_DEV_GPU_UTIL", own, 0.87).unwrap();
         assert_eq!(Some(read.value), percent(Basis::DcgmGpu, 87));
         assert_eq!(read.quantity, Quantity::Utilization);
         assert!(mappings.has("DCGM_FI_PROF_SM_ACTIVE"));
@@ -200,22 +230,26 @@ mod tests {
         );
         assert!(error("is = \"power\"\nunit = \"W\"\nscale = 0").starts_with("m: scale must be"));
         assert!(error("is = \"power\"\nunit = \"W\"\nx = 1").starts_with("invalid mapping: TOML"));
+        let unknown = error("is = \"processes\"\nunit = \"code\"");
+        assert!(
+            unknown.contains("unknown value `processes`, expected one of utilization, "),
+            "{unknown}"
+        );
         let error = MappingFile::parse("[identity]\nuuid = []").unwrap_err();
         assert!(error.to_string().starts_with("identity.uuid: names no label"));
     }
 
     proptest! {
-        /// Any number of a metric is a value, missing, or refused; a value is within its range.
+        /// Any number of a metric is a value, missing or unreadable.
         #[test]
-        fn number_is_converted_exactly_or_refused(whole in 0_u32..=100, any in any::<f64>()) {
+        fn number_is_converted_exactly_or_unreadable(whole in 0_u32..=100, any in any::<f64>()) {
             let exact = value("DCGM_FI_DEV_GPU_UTIL", A, f64::from(whole));
             prop_assert_eq!(exact, percent(Basis::DcgmGpu, whole));
             let ratio = value("DCGM_FI_PROF_SM_ACTIVE", A, f64::from(whole) / 100.0);
             prop_assert_eq!(ratio, percent(Basis::DcgmSm, whole));
-            let mut mappings = Mappings::built_in().unwrap();
-            let rules: Vec<String> = mappings.rules.keys().cloned().collect();
-            for metric in rules {
-                let _ = read(&mut mappings, &metric, A, any);
+            let mappings = Mappings::built_in().unwrap();
+            for metric in mappings.rules.keys() {
+                let _ = read(&mappings, &mut UnitChecks::default(), metric, A, any);
             }
         }
 
@@ -244,7 +278,6 @@ mod tests {
         );
         for name in ["DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"] {
             assert_eq!(value(name, A, 68.0), Some(Ok(Value::EventReasons(0x44))));
-            assert!(read(&mut Mappings::built_in().unwrap(), name, A, -1.0).is_err());
         }
     }
 
@@ -266,10 +299,24 @@ mod tests {
         }
     }
 
+    /// Guarantee: the values of a metric of ambiguous unit are unreadable, whatever they are, and it is named once.
     #[test]
-    fn ambiguous_unit_is_named() {
-        let mut mappings = Mappings::built_in().unwrap();
-        let refusal = read(&mut mappings, "DCGM_FI_DEV_GPU_UTIL_RATIO", A, 1.0).unwrap_err();
-        assert!(refusal.contains(&UnitError::Ambiguous.to_string()), "{refusal}");
+    fn ambiguous_unit_is_named_once() {
+        let (mappings, mut units) = (Mappings::built_in().unwrap(), UnitChecks::default());
+        let mut util = |number| {
+            let metric = "DCGM_FI_DEV_GPU_UTIL_RATIO";
+            read(&mappings, &mut units, metric, A, number).unwrap()
+        };
+        let (first, notice) = util(1.0);
+        assert_eq!(first.value, Err(MissingReason::Unreadable));
+        assert_eq!(
+            notice.unwrap(),
+            "DCGM_FI_DEV_GPU_UTIL_RATIO: is percent or ratio, by the version of its sender; its values are \
+             unreadable: declare its unit in a mapping"
+        );
+        for number in [0.0, 0.5, 55.0] {
+            let (value, notice) = util(number);
+            assert_eq!((value.value, notice), (Err(MissingReason::Unreadable), None), "{number}");
+        }
     }
 }

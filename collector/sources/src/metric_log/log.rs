@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::Arc;
 
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::dmon::{DmonDecoder, DmonTimes};
@@ -16,7 +17,7 @@ use super::sample::Sample;
 use super::{otlp_json, prometheus};
 use crate::SourceError;
 use crate::clock_jump::{Clock, Rejection, Timed};
-use crate::mapping::{GpuValue, Mappings, Point, Quantity, SAME_INSTANT};
+use crate::mapping::{GpuValue, Mapped, Mappings, Point, SAME_INSTANT, UnitChecks, UnitNotice};
 use crate::nvidia_smi::lines::{Line, Lines, MAX_ROW};
 use crate::nvidia_smi::rejected::RejectedRows;
 use crate::nvidia_smi::stream;
@@ -39,6 +40,8 @@ pub(super) struct MetricLog {
     /// The values of a line that is of another instant than those before, with its number.
     next: Vec<(u64, GpuValue)>,
     clock: Clock<Instant>,
+    /// What its senders show about their units.
+    units: UnitChecks,
     /// Instants that are read and follow those before.
     instants: VecDeque<Instant>,
     /// Values of the current instant, with their lines.
@@ -96,6 +99,7 @@ impl MetricLog {
             decoder,
             next: Vec::new(),
             clock: Clock::new(None, allowed_lateness),
+            units: UnitChecks::default(),
             instants: VecDeque::new(),
             ready: VecDeque::new(),
             is_finished: false,
@@ -125,7 +129,7 @@ impl MetricLog {
     /// Reads the values of the next instant, if none are ready. There are none at the end.
     pub(super) fn read(
         &mut self,
-        mappings: &mut Mappings,
+        mappings: &Mappings,
         rejected: &mut RejectedRows,
     ) -> Result<(), SourceError> {
         while self.ready.is_empty() {
@@ -157,7 +161,7 @@ impl MetricLog {
     /// Reads the values of the next instant, or of a line with several instants; none at the end.
     fn read_values(
         &mut self,
-        mappings: &mut Mappings,
+        mappings: &Mappings,
         rejected: &mut RejectedRows,
     ) -> Result<Vec<(u64, GpuValue)>, SourceError> {
         let mut all = std::mem::take(&mut self.next);
@@ -189,7 +193,7 @@ impl MetricLog {
     /// Reads the values of one line; false at the end.
     fn read_line(
         &mut self,
-        mappings: &mut Mappings,
+        mappings: &Mappings,
         rejected: &mut RejectedRows,
         values: &mut Vec<GpuValue>,
     ) -> Result<bool, SourceError> {
@@ -217,16 +221,16 @@ impl MetricLog {
             let Some(at) = sample.at else { continue };
             let label = |name: &str| sample.label(name);
             let point = Point { metric: &sample.metric, label: &label, at, number: sample.number };
-            match mappings.read(&point) {
-                Ok(Some(mut value)) => {
-                    if let Some(label) = &self.label {
-                        value.gpu.uuid = format!("{label}:{}", value.gpu.uuid);
-                    }
-                    values.push(value);
-                }
-                Ok(None) => {}
-                Err(refusal) => problem = problem.or_else(|| Some(refusal.to_string())),
+            let Some(Mapped { mut value, notice }) = mappings.read(&point, &mut self.units) else {
+                continue;
+            };
+            if let Some(label) = &self.label {
+                value.gpu.uuid = format!("{label}:{}", value.gpu.uuid);
             }
+            values.push(value);
+            // The line that shows it is not wrong, but the first whose value is certainly not used.
+            let notice = notice.filter(|it| !matches!(it, UnitNotice::Lifted { .. }));
+            problem = problem.or_else(|| Some(notice?.to_string()));
         }
         if let Some(problem) = problem {
             rejected.record(&self.name, self.lines.number(), &problem);

@@ -146,7 +146,7 @@ impl MetricLogs {
 
     fn add(&mut self, mut log: MetricLog) -> Result<(), SourceError> {
         let before = self.rejected.first.len();
-        log.read(&mut self.mappings, &mut self.rejected)?;
+        log.read(&self.mappings, &mut self.rejected)?;
         if log.next_at().is_some() {
             self.logs.push(log);
             return Ok(());
@@ -184,7 +184,7 @@ impl MetricLogs {
     /// Reads the next value of all logs, and releases the readings that it completes.
     fn advance(&mut self) -> Result<(), SourceError> {
         for log in &mut self.logs {
-            log.read(&mut self.mappings, &mut self.rejected)?;
+            log.read(&self.mappings, &mut self.rejected)?;
         }
         let times = self.logs.iter().enumerate();
         let times = times.filter_map(|(index, log)| Some((log.next_at()?, index)));
