@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::device_metric::{Component, Counter, DeviceMetric, DeviceValue};
+use crate::rise::Rise;
 use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 
 /// Hours that are kept: those of a day, and the one in progress.
@@ -143,8 +144,8 @@ impl DeviceTotals {
         let Some((from, before)) = self.last.insert((component, counter), (at, total)) else {
             return;
         };
-        // A counter that falls was reset, or wrapped: the interval is left out.
-        let Some(bytes) = total.checked_sub(before) else { return };
+        // A mean over the whole interval: after a reset it is left out.
+        let Some(bytes) = Rise::between(before, total).complete() else { return };
         self.each(at, |totals| match component {
             Component::Pcie => totals.pcie.add(bytes, from, at),
             Component::NvLink(_) => totals.nvlink.add(bytes, from, at),

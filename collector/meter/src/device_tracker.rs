@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::device_metric::{Component, Counter, DeviceMetric, DeviceValue, Engine, Gauge};
 use crate::device_state::{DeviceColumn, DeviceState};
+use crate::rise::Rise;
 use crate::units::{Nanos, PPM, Timestamp, Utilization};
 
 /// How long an activity describes the present. It is measured five times a second.
@@ -77,7 +78,7 @@ impl DeviceTracker {
 /// The share of the time between two values in which a counter of nanoseconds rose. `None` if it was
 /// reset.
 fn share(before: (Timestamp, u64), now: (Timestamp, u64)) -> Option<Utilization> {
-    let (time, rise) = (now.0.since(before.0), now.1.checked_sub(before.1)?);
+    let (time, rise) = (now.0.since(before.0), Rise::between(before.1, now.1).complete()?);
     let ppm = u128::from(rise) * u128::from(PPM) / u128::from(time.0.max(1));
     Utilization::from_ppm(u32::try_from(ppm).unwrap_or(PPM).min(PPM))
 }

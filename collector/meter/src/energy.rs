@@ -6,6 +6,7 @@
 use std::ops::AddAssign;
 
 use crate::reading::PowerBasis;
+use crate::rise::Rise;
 use crate::units::{Millijoules, Milliwatts, Nanos, Timestamp};
 
 /// Picojoules per millijoule. 1 pJ is 1 mW × 1 ns.
@@ -173,19 +174,18 @@ impl EnergyMeter {
             self.until_counter = before.until_counter;
             last = Some(before.counter);
         }
-        match last {
-            Some((from, before)) if before <= counter => {
-                let picojoules = u128::from(counter.0 - before.0) * PICOJOULES;
-                let part = EnergyPart { time: at.since(from), picojoules };
-                *self.until_counter.part_mut(EnergyBasis::Counter) += part;
-                self.before_fall.take_if(|_| before < counter);
-            }
-            fallen_from => {
-                let until_counter = self.until_counter;
-                let before = fallen_from.map(|counter| BeforeFall { counter, until_counter });
-                self.before_fall = self.before_fall.take().or(before);
-                self.until_counter += &since_counter;
-            }
+        let rise = last.map(|(from, before)| (from, Rise::between(before.0, counter.0)));
+        if let Some((from, Rise::By(millijoules))) = rise {
+            let picojoules = u128::from(millijoules) * PICOJOULES;
+            let part = EnergyPart { time: at.since(from), picojoules };
+            *self.until_counter.part_mut(EnergyBasis::Counter) += part;
+            self.before_fall.take_if(|_| millijoules > 0);
+        } else {
+            // The first value, or a reset: power covers the time before it.
+            let until_counter = self.until_counter;
+            let before = last.map(|counter| BeforeFall { counter, until_counter });
+            self.before_fall = self.before_fall.take().or(before);
+            self.until_counter += &since_counter;
         }
     }
 

@@ -21,6 +21,7 @@ pub mod instant;
 pub mod money;
 pub mod quantity;
 pub mod reading;
+pub mod rise;
 pub mod units;
 pub mod wall_time;
 

@@ -3,6 +3,7 @@
 //!
 //! Must not depend on what is counted.
 
+use phasemeter_meter::rise::Rise;
 use phasemeter_meter::units::Timestamp;
 
 /// Ranges of time whose deltas are remembered. A delta before all of them is too late.
@@ -44,6 +45,8 @@ pub struct Cumulative {
     /// From reset to reset, the last one last.
     segments: Vec<Segment>,
     counted: u64,
+    /// How often the count fell although its start stayed the same.
+    falls: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,11 +61,12 @@ impl Cumulative {
     /// A stream in a run that began at this instant.
     #[must_use]
     pub const fn new(run: Timestamp) -> Self {
-        Self { run, segments: Vec::new(), counted: 0 }
+        Self { run, segments: Vec::new(), counted: 0, falls: 0 }
     }
 
-    /// Adds a point, and returns by how much the count increases. An invalid, late or duplicate point
-    /// increases nothing that is counted already.
+    /// Adds a point, and returns by how much the count increases. A later, lower point is a reset, whether
+    /// the stream names its start or not. An invalid, late or duplicate point increases nothing that is
+    /// counted already.
     pub fn add(&mut self, point: CumulativePoint) -> u64 {
         let Some(value) = whole(point.value) else { return 0 };
         let CumulativePoint { start, at, .. } = point;
@@ -76,20 +80,19 @@ impl Cumulative {
         let increase = match known {
             // A later value of the segment includes this one.
             Some(segment) if at <= segment.at => 0,
-            Some(segment) if value >= segment.value => {
-                let increase = value - segment.value;
+            Some(segment) => {
+                let rise = Rise::between(segment.value, value);
                 *segment = Segment { start, at, value };
-                increase
+                // A counter that names its start should name a new one.
+                self.falls += u64::from(rise.is_reset() && start.is_some());
+                rise.counted()
             }
-            // It fell. A counter that names its start must not: the value is wrong.
-            Some(_) if start.is_some() => 0,
-            Some(_) => self.begin(Segment { start, at, value }, value),
             None if is_forgotten => 0,
             None if start == Some(at) => {
                 // The stream was interrupted, or its counter fell.
                 let before = self.segments.iter().map(|segment| (segment.at, segment.value)).max();
                 let increase = match before {
-                    Some((last, before)) if last < at => value.checked_sub(before).unwrap_or(value),
+                    Some((last, before)) if last < at => Rise::between(before, value).counted(),
                     _ => 0,
                 };
                 self.begin(Segment { start, at, value }, increase)
@@ -116,6 +119,12 @@ impl Cumulative {
     #[must_use]
     pub const fn counted(&self) -> u64 {
         self.counted
+    }
+
+    /// How often the count fell although its start stayed the same: each time it was reset.
+    #[must_use]
+    pub const fn falls(&self) -> u64 {
+        self.falls
     }
 }
 

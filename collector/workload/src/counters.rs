@@ -33,6 +33,7 @@ pub struct WorkCounters {
     /// What servers report. What clients report of it is not counted.
     of_servers: BTreeSet<Unit>,
     dropped: u64,
+    falls: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ impl WorkCounters {
     /// The counters of a run that began at this instant.
     #[must_use]
     pub fn new(run: Timestamp) -> Self {
-        Self { run, streams: HashMap::new(), of_servers: BTreeSet::new(), dropped: 0 }
+        Self { run, streams: HashMap::new(), of_servers: BTreeSet::new(), dropped: 0, falls: 0 }
     }
 
     /// Adds a point, and returns by how much the work of its unit increases.
@@ -63,7 +64,12 @@ impl WorkCounters {
             CounterPoint::Delta(_) => Stream::Delta(Delta::default()),
         });
         let increase = match (stream, point) {
-            (Stream::Cumulative(stream), CounterPoint::Cumulative(point)) => stream.add(point),
+            (Stream::Cumulative(stream), CounterPoint::Cumulative(point)) => {
+                let falls = stream.falls();
+                let increase = stream.add(point);
+                self.falls += stream.falls() - falls;
+                increase
+            }
             (Stream::Delta(stream), CounterPoint::Delta(point)) => stream.add(point),
             // A stream has one temporality.
             (Stream::Cumulative(_), CounterPoint::Delta(_))
@@ -78,6 +84,12 @@ impl WorkCounters {
     #[must_use]
     pub const fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// How often a counter fell although its start stayed the same: each time it was reset.
+    #[must_use]
+    pub const fn falls(&self) -> u64 {
+        self.falls
     }
 }
 

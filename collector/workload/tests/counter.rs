@@ -102,6 +102,23 @@ fn work_before_the_run_is_not_counted() {
     assert_eq!(stream.add(point(115, 5_004.0)), 0, "late");
 }
 
+/// Scenario: a server restarts, and its sender keeps the start time of the first point.
+/// Guarantee: what it counts afterwards is work, as without a start time, also if it restarts again.
+#[test]
+fn fall_under_the_same_start_is_a_reset() {
+    let values = [0.0, 7_000.0, 13_500.0, 500.0, 9_000.0, 12_000.0, 0.0, 4_500.0];
+    for start in [Some(at(0)), None] {
+        let mut stream = Cumulative::new(at(0));
+        for (second, value) in (1..).zip(values) {
+            stream.add(CumulativePoint { start, at: at(second), value });
+        }
+        assert_eq!(stream.counted(), 30_000, "{start:?}");
+        let late = CumulativePoint { start, at: at(3), value: 13_500.0 };
+        assert_eq!(stream.add(late), 0, "{start:?}");
+        assert_eq!(stream.falls(), if start.is_some() { 2 } else { 0 });
+    }
+}
+
 #[test]
 fn invalid_values_are_ignored() {
     let mut stream = Cumulative::new(at(0));

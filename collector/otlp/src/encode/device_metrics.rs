@@ -11,6 +11,7 @@ use std::mem;
 use phasemeter_meter::device_metric::{
     Component, Counter, DeviceMetric, DeviceValue, Engine, Gauge,
 };
+use phasemeter_meter::rise::Rise;
 use phasemeter_meter::units::{Bytes, Milliwatts, NANOS_PER_SECOND, Nanos, Timestamp};
 
 use super::batch::Batch;
@@ -30,7 +31,7 @@ const CAPACITY: usize = 1_024;
 pub(super) struct DeviceMetrics {
     waiting: VecDeque<DeviceMetric>,
     activities: BTreeMap<(Component, Engine), Mean>,
-    counters: BTreeMap<(Component, Counter), Rise>,
+    counters: BTreeMap<(Component, Counter), Increase>,
     /// The last gauges since the last export.
     gauges: Vec<LastGauge>,
     power_limit: Option<Milliwatts>,
@@ -49,7 +50,7 @@ struct Mean {
 
 /// The increase of a counter since its first value.
 #[derive(Clone, Copy, Debug)]
-struct Rise {
+struct Increase {
     last: u64,
     by: u64,
 }
@@ -102,11 +103,10 @@ impl DeviceMetrics {
                 known.time += time;
             }
             DeviceValue::Count { counter, total } => {
-                let first = Rise { last: total, by: 0 };
+                let first = Increase { last: total, by: 0 };
                 let known = self.counters.entry((component, counter)).or_insert(first);
-                // A counter that falls was reset with its driver.
-                let rise = total.checked_sub(known.last).unwrap_or(total);
-                *known = Rise { last: total, by: known.by.saturating_add(rise) };
+                let rise = Rise::between(known.last, total).counted();
+                *known = Increase { last: total, by: known.by.saturating_add(rise) };
                 if rise > 0 {
                     self.health.record_rise(counter);
                 }

@@ -9,6 +9,7 @@ use phasemeter_workload::counter::{CumulativePoint, DeltaPoint};
 use phasemeter_workload::counters::{CounterPoint, WorkCounters};
 use phasemeter_workload::held::WorkDone;
 use phasemeter_workload::mapping::WorkMappings;
+use tracing::warn;
 
 use super::clock_check::ClockCheck;
 
@@ -47,7 +48,14 @@ impl CounterIntake {
                     (true, Some(start)) => CounterPoint::Delta(DeltaPoint { start, at, value }),
                     (true, None) => return,
                 };
+                let falls = counters.falls();
                 let count = counters.add(counter, stream, point);
+                if falls == 0 && counters.falls() > 0 {
+                    warn!(
+                        "{metric}: fell to {value} under the same start time; this and later falls count \
+                         as resets of the counter: check that each sender has a service.instance.id"
+                    );
+                }
                 if count > 0 {
                     done.push(WorkDone { at, unit: counter.unit, count });
                 }

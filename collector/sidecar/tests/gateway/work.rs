@@ -202,6 +202,25 @@ fn counters_of_each_server_and_temporality_are_read() {
     assert_eq!(minutes, [(1, 10.0), (2, 40.0), (3, 40.0), (4, 42.0), (5, 42.0)]);
 }
 
+/// Scenario: a server restarts, and its sender keeps the start time.
+/// Guarantee: all of its work counts, and the fall is logged once.
+#[test]
+fn fall_under_the_same_start_is_a_reset_and_logged_once() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &[]);
+    let client = client(&gateway.endpoint());
+    let counts = [0.0, 13_500.0, 500.0, 12_000.0, 0.0, 4_500.0];
+    for (at, count) in (0..).step_by(15).zip(counts) {
+        client.enqueue(counter("a", "vllm:generation_tokens", CUMULATIVE, Some(0), at, count));
+    }
+    (0..=20).for_each(|i| client.enqueue(page(GPU, START + i * 15, 50.0)));
+    assert!(client.flush(SOON).all_sent());
+    let (_, report, log) = gateway.stop_with_log();
+    assert_eq!(report["work"]["tokens"]["count"], 30_000, "{}", report["work"]);
+    assert_eq!(log.matches("vllm:generation_tokens: fell to 500 under").count(), 1, "{log}");
+    assert_eq!(log.matches("under the same start time").count(), 1, "{log}");
+}
+
 #[test]
 fn mapping_of_user_counts_other_counters() {
     let directory = tempfile::tempdir().unwrap();
