@@ -74,11 +74,12 @@ enum Decoder {
 }
 
 impl MetricLog {
-    /// Opens a log of this format, in which values may be this much earlier than those before them.
+    /// Opens a log of this format, in which values may be this much earlier than those before them. `head`
+    /// is the beginning of its text.
     pub(super) fn open(
         name: Arc<str>,
         label: Option<String>,
-        bytes: Box<dyn Read + Send>,
+        (head, bytes): (&str, Box<dyn Read + Send>),
         format: Format,
         times: Option<DmonTimes>,
         allowed_lateness: Nanos,
@@ -87,7 +88,7 @@ impl MetricLog {
         let text = stream::decode(bytes).map_err(unreadable)?;
         let (decoder, max_line) = match format {
             Format::Prometheus => (Decoder::Prometheus(None), MAX_ROW),
-            Format::Dmon => (Decoder::Dmon(DmonDecoder::new(times)), MAX_ROW),
+            Format::Dmon => (Decoder::Dmon(DmonDecoder::new(times, head)), MAX_ROW),
             Format::OtlpJson => (Decoder::OtlpJson, MAX_REQUEST),
         };
         let lines = Lines::new(text, max_line);

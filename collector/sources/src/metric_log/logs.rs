@@ -133,12 +133,14 @@ impl MetricLogs {
             size: inputs.size(),
         };
         let several = inputs.count() > 1;
-        for (input, log) in inputs.into_each() {
+        for (input, mut log) in inputs.into_each() {
+            let unreadable = |source| SourceError::Unreadable { input: input.to_string(), source };
+            let head = log.peek().map_err(unreadable)?;
             let name: Arc<str> = input.to_string().into();
             let file = Path::new(&*name).file_name().and_then(|name| name.to_str());
             let label = (several && !has_uuids).then(|| file.unwrap_or(&name).to_owned());
             let bytes = Box::new(CountingReader::new(log.bytes, Arc::clone(&source.read)));
-            let log = MetricLog::open(name, label, bytes, format, dmon_times, HOLD)?;
+            let log = MetricLog::open(name, label, (&head, bytes), format, dmon_times, HOLD)?;
             source.add(log)?;
         }
         Ok(source)
