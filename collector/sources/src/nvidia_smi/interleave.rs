@@ -5,7 +5,7 @@
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 
-use super::ticks::{Spacing, Tick, TickKind, Ticks};
+use super::spacing::Spacing;
 
 /// Maximum number of interleaved GPUs.
 const MAX_GPUS: usize = 64;
@@ -73,7 +73,7 @@ impl Head {
         let Some(spacing) = self.spacing(gpus).filter(|_| self.rows >= gpus) else {
             return too_few();
         };
-        let (complete, adjacent) = self.complete_ticks(gpus, spacing);
+        let (complete, adjacent) = self.whole_ticks(gpus, spacing);
         let all = complete + adjacent;
         let most = all * 5 >= pauses * 4 || all + 1 >= pauses;
         if pauses >= MIN_PAUSES && spacing.is_distinct() && most && complete * 2 >= all {
@@ -111,22 +111,37 @@ impl Head {
         intervals
     }
 
-    /// The number of complete ticks: between two pauses, and without a pause. First ticks do not
-    /// count.
-    fn complete_ticks(&self, gpus: usize, spacing: Spacing) -> (usize, usize) {
-        let (mut ticks, mut out, mut position) = (Ticks::new(gpus, spacing), Vec::new(), 0);
+    /// The number of whole ticks: between two pauses, and without a pause. First ticks do not count.
+    fn whole_ticks(&self, gpus: usize, spacing: Spacing) -> (usize, usize) {
+        let (mut complete, mut adjacent) = (0, 0);
+        let (mut rows, mut torn, mut last, mut is_first) = (0_usize, 0, None, true);
+        let mut end_tick = |rows: usize, is_first: bool| match rows / gpus {
+            _ if !rows.is_multiple_of(gpus) || is_first && rows <= gpus => {}
+            1 => complete += 1,
+            ticks => adjacent += ticks - usize::from(is_first),
+        };
         for line in &self.lines {
             match line {
-                Line::Row(at) => ticks.push(*at, position, &mut out),
-                Line::Torn => ticks.push_torn(),
-                Line::Header => ticks.restart(&mut out),
+                Line::Row(at) => {
+                    let interval = last.replace(*at).map(|last| at.since(last));
+                    if interval.is_some_and(|interval| interval >= spacing.min_pause()) && rows > 0
+                    {
+                        // Torn rows at the pause are the last ones of this tick if it lacks any.
+                        let missing = torn.min(rows.next_multiple_of(gpus) - rows);
+                        end_tick(rows + missing, is_first);
+                        (rows, torn, is_first) = (0, torn - missing, false);
+                    }
+                    rows += std::mem::take(&mut torn) + 1;
+                }
+                Line::Torn => torn += 1,
+                Line::Header => {
+                    end_tick(rows + torn, is_first);
+                    (rows, torn, last, is_first) = (0, 0, None, true);
+                }
             }
-            position = if *line == Line::Header { 0 } else { position + 1 };
         }
-        ticks.restart(&mut out);
-        let is_first = |tick: &&Tick<usize>| tick.rows.iter().flatten().all(|row| *row < gpus);
-        let count = |kind| out.iter().filter(|tick| tick.kind == kind && !is_first(tick)).count();
-        (count(TickKind::Complete), count(TickKind::Adjacent))
+        end_tick(rows + torn, is_first);
+        (complete, adjacent)
     }
 }
 

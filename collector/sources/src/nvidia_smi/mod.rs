@@ -10,6 +10,7 @@
 //! ambiguous logs are rejected. Memory does not grow with the length of a log. `csv_writer` writes
 //! the same format. Must not depend on the use of readings.
 
+mod alignment;
 mod cell;
 #[cfg(test)]
 mod chunked_reader;
@@ -32,6 +33,7 @@ pub(crate) mod rejected;
 mod row;
 mod row_order;
 mod separation;
+mod spacing;
 pub(crate) mod stream;
 mod ticks;
 mod timestamp;
@@ -56,7 +58,7 @@ pub use timestamp::{ParseUtcOffsetError, UtcOffset};
 pub struct LogOptions {
     /// The number of interleaved GPUs in logs that do not identify them.
     pub gpus: Option<NonZeroU32>,
-    /// The columns of logs without a header, in the syntax of `--query-gpu`.
+    /// The columns of all logs, in place of their headers, in the syntax of `--query-gpu`.
     pub columns: Option<String>,
     /// The model given by the user.
     pub gpu_model: Option<GivenModel>,

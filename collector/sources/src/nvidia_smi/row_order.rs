@@ -10,7 +10,8 @@ use phasemeter_meter::units::Timestamp;
 
 use super::entry::Entry;
 use super::rejected::RejectReason;
-use super::ticks::{Spacing, Tick, TickKind, Ticks};
+use super::spacing::Spacing;
+use super::ticks::{Tick, TickKind, Ticks};
 
 /// A GPU has vanished after this many successive ticks of the same smaller size.
 const VANISHED_AFTER: usize = 10;

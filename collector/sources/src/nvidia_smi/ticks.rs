@@ -1,60 +1,26 @@
 //! Divides the rows of a log that does not identify its GPUs into ticks.
 //!
 //! The rows of one tick are close together, and the next tick follows after a pause. A tick has one
-//! row per GPU; if any is missing, the GPUs of the others are unknown. Must not depend on the content
+//! row per GPU; if any is missing, the GPUs of the others are unknown. Where pauses are missing, or
+//! within a tick, the alignment that explains the rows best divides them. Must not depend on the content
 //! of rows or on how the number of GPUs was determined.
-
-use std::cmp::Reverse;
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 
-/// Ticks have distinct pauses if the median pause is at least this many times the median interval
-/// between the rows of a tick.
-const MIN_CONTRAST: u64 = 3;
+use super::alignment::{self, End, Gap};
+use super::spacing::{MIN_CONTRAST, Spacing};
 
 /// Number of pauses whose median is the expected pause, so that it follows a changed interval.
 const RECENT: usize = 5;
 
-/// Number of ticks without a pause between them, after which the pauses must have become shorter.
+/// Number of successive ticks that are split, or follow one that is, after which their pauses count.
+const MAX_SPLIT: usize = 32;
+
+/// Number of successive ticks without a distinct pause, after which rows can't be assigned.
 const MAX_BURST: usize = 4;
 
-/// Typical times between rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spacing {
-    /// Between rows of the same tick.
-    within: Nanos,
-    /// Between the last row of a tick and the first row of the next.
-    between: Nanos,
-}
-
-impl Spacing {
-    /// The upper median of the longest 1/`gpus` of the intervals, and that of the others. `None` if
-    /// there are no intervals.
-    pub(super) fn of(mut intervals: Vec<Nanos>, gpus: usize) -> Option<Self> {
-        intervals.sort_unstable_by_key(|interval| Reverse(*interval));
-        let pauses = (intervals.len() / gpus).max(1);
-        let (longest, others) = intervals.split_at_checked(pauses)?;
-        // Descending: the longer of two middle intervals comes first.
-        let median = |sorted: &[Nanos]| sorted.get(sorted.len().saturating_sub(1) / 2).copied();
-        Some(Self { within: median(others).unwrap_or_default(), between: median(longest)? })
-    }
-
-    /// Whether pauses are much longer than the intervals within ticks.
-    pub(super) const fn is_distinct(self) -> bool {
-        self.between.0 >= self.within.0.saturating_mul(MIN_CONTRAST)
-    }
-
-    /// The shortest interval that counts as a pause.
-    const fn min_pause(self) -> Nanos {
-        Nanos(self.within.0.midpoint(self.between.0).saturating_add(1))
-    }
-
-    /// The longest interval that counts as a regular pause. In a longer one the logger was stopped,
-    /// between ticks or within one.
-    const fn max_pause(self) -> Nanos {
-        Nanos(self.between.0.saturating_add(self.between.0.saturating_sub(self.min_pause().0)))
-    }
-}
+/// Number of ticks in doubt after which the first half is divided.
+const WINDOW: usize = 8;
 
 /// Consecutive rows of at most one tick. `None` is a torn row: it has a position, but no content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,10 +32,8 @@ pub(super) struct Tick<R> {
 /// Whether a tick has a row of each GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TickKind {
-    /// It has, between two pauses: row i belongs to GPU i.
+    /// It has: row i belongs to GPU i.
     Complete,
-    /// It has, but follows another tick without a pause.
-    Adjacent,
     /// The input ended within it: row i belongs to GPU i.
     Truncated,
     /// Rows are missing, and it is unknown which.
@@ -80,20 +44,23 @@ pub(super) enum TickKind {
 #[derive(Debug)]
 pub(super) struct Ticks<R> {
     gpus: usize,
-    within: Nanos,
+    spacing: Spacing,
     /// Recent pauses, the oldest at `oldest`.
     recent: [Nanos; RECENT],
     oldest: usize,
-    spacing: Spacing,
-    /// Rows since the last pause, each with the interval before it.
-    rows: Vec<(Nanos, Option<R>)>,
-    /// Rows before it that may be of the same tick.
-    held: Vec<Option<R>>,
+    /// Rows since the last tick. The first one begins a tick.
+    rows: Vec<(Gap, Option<R>)>,
     last: Option<Timestamp>,
     /// Torn rows since the last row.
     torn: usize,
-    /// Whether this is the first tick since the start or a restart: a driver takes time to wake up.
+    /// Whether the next tick is the first since the start or a restart: a driver takes time to wake up.
     is_first: bool,
+    /// Number of ticks since the last distinct pause.
+    burst: usize,
+    /// Whether the last tick was split in time, and the number of pauses beside such ticks since the last
+    /// other one.
+    was_split: bool,
+    beside_split: usize,
 }
 
 impl<R> Ticks<R> {
@@ -101,32 +68,32 @@ impl<R> Ticks<R> {
     pub(super) const fn new(gpus: usize, spacing: Spacing) -> Self {
         Self {
             gpus,
-            within: spacing.within,
+            spacing,
             recent: [spacing.between; RECENT],
             oldest: 0,
-            spacing,
             rows: Vec::new(),
-            held: Vec::new(),
             last: None,
             torn: 0,
             is_first: true,
+            burst: 0,
+            was_split: false,
+            beside_split: 0,
         }
     }
 
     /// Adds a row. Completed ticks are appended to `out`.
     pub(super) fn push(&mut self, at: Timestamp, row: R, out: &mut Vec<Tick<R>>) {
-        let interval = self.last.replace(at).map(|last| at.since(last)).unwrap_or_default();
-        if interval >= self.spacing.min_pause() && !self.rows.is_empty() {
-            // Torn rows at the pause are the last ones of this tick if it lacks any.
-            let missing = self.rows.len().next_multiple_of(self.gpus) - self.rows.len();
-            self.add_torn(missing);
-            self.close(interval, out);
+        let first = self.spacing.between;
+        let interval = self.last.replace(at).map_or(first, |last| at.since(last));
+        if self.ends_plain_tick(interval) {
+            self.divide(End::Tick(interval), out);
+        } else if self.rows.len() >= WINDOW * self.gpus {
+            self.divide(End::Anywhere, out);
         }
-        self.add_torn(usize::MAX);
-        self.rows.push((interval, Some(row)));
-        if self.rows.len() > MAX_BURST * self.gpus {
-            self.divide(out);
-        }
+        let is_after_torn = self.torn > 0;
+        self.add_torn(interval);
+        let within = if is_after_torn { Nanos::ZERO } else { interval };
+        self.rows.push((Gap { between: interval, within }, Some(row)));
     }
 
     /// Adds a torn row. It has a position in its tick, but no time.
@@ -139,82 +106,75 @@ impl<R> Ticks<R> {
 
     /// Ends the input, or starts the tick again after a header.
     pub(super) fn restart(&mut self, out: &mut Vec<Tick<R>>) {
-        self.add_torn(self.gpus);
-        let rows = self.take_rows();
-        let mut held = std::mem::take(&mut self.held);
-        if rows.len().is_multiple_of(self.gpus) {
-            self.finish(std::mem::take(&mut held), out);
-        } else if held.len() + rows.len() > self.gpus {
-            give_up(std::mem::take(&mut held), out);
+        self.add_torn(Nanos::ZERO);
+        while !self.rows.is_empty() {
+            self.divide(End::Anywhere, out);
         }
-        held.extend(rows);
-        if held.len() < self.gpus {
-            if !held.is_empty() {
-                out.push(Tick { rows: held, kind: TickKind::Truncated });
-            }
-        } else {
-            self.finish(held, out);
-        }
-        (self.last, self.torn, self.is_first) = (None, 0, true);
+        (self.last, self.torn, self.is_first, self.burst) = (None, 0, true, 0);
     }
 
-    /// Closes the tick before a pause.
-    fn close(&mut self, pause: Nanos, out: &mut Vec<Tick<R>>) {
-        let rows = self.take_rows();
-        let mut held = std::mem::take(&mut self.held);
-        if rows.len().is_multiple_of(self.gpus) {
-            self.finish(held, out);
-            self.finish(rows, out);
-            self.is_first = false;
+    /// Whether the last rows are a tick between regular pauses, without any doubt.
+    fn ends_plain_tick(&self, pause: Nanos) -> bool {
+        let is_regular = |pause: Nanos| pause >= self.spacing.regular_pause();
+        if !is_regular(pause) || self.torn > 0 {
+            return false;
+        }
+        let start = self.rows.len().checked_sub(self.gpus);
+        let Some([(first, row), rest @ ..]) = start.and_then(|start| self.rows.get(start..)) else {
+            return false;
+        };
+        let is_close =
+            |(gap, row): &(Gap, Option<R>)| row.is_some() && gap.within <= self.spacing.short();
+        is_regular(first.between) && row.is_some() && rest.iter().all(is_close)
+    }
+
+    /// Divides the rows. If anything may follow within the last tick, only the first half of many rows.
+    fn divide(&mut self, end: End, out: &mut Vec<Tick<R>>) {
+        let gaps: Vec<Gap> = self.rows.iter().map(|(gap, _)| *gap).collect();
+        let is_all = end != End::Anywhere || gaps.len() < WINDOW * self.gpus;
+        let lengths = if end != End::Anywhere && gaps.len() == self.gpus {
+            vec![self.gpus]
+        } else {
+            alignment::lengths(&gaps, end, self.gpus, self.spacing, self.is_first)
+        };
+        let mut divided = 0;
+        for length in lengths {
+            if divided > 0 && !is_all && divided + length > gaps.len() / 2 {
+                break;
+            }
+            divided += length;
+            let is_last = end == End::Anywhere && divided == gaps.len();
+            self.emit(length, is_last, out);
+        }
+    }
+
+    /// Appends the first rows as a tick.
+    fn emit(&mut self, length: usize, is_last: bool, out: &mut Vec<Tick<R>>) {
+        let rows: Vec<(Gap, Option<R>)> = self.rows.drain(..length.min(self.rows.len())).collect();
+        let gaps = || rows.iter().map(|(gap, _)| *gap);
+        let pause = gaps().next().map(|gap| gap.between).unwrap_or_default();
+        let longest = gaps().skip(1).map(|gap| gap.within).max().unwrap_or_default();
+        let is_distinct = pause >= self.spacing.min_pause()
+            || (pause > Nanos::ZERO && pause >= longest.saturating_mul(MIN_CONTRAST));
+        self.burst = if is_distinct { 0 } else { self.burst + 1 };
+        let kind = if is_last && length < self.gpus {
+            TickKind::Truncated
+        } else if length == self.gpus && self.burst <= MAX_BURST {
+            TickKind::Complete
+        } else {
+            TickKind::Incomplete
+        };
+        // A pause beside a split tick is shorter.
+        let is_split = longest > self.spacing.short();
+        let was_split = std::mem::replace(&mut self.was_split, is_split);
+        let is_beside = is_split || was_split;
+        self.beside_split = if is_beside { self.beside_split + 1 } else { 0 };
+        let is_usual = !is_beside || self.beside_split > MAX_SPLIT;
+        if kind == TickKind::Complete && is_distinct && is_usual && !self.is_first {
             self.record_pause(pause);
-            return;
         }
-        // An interruption divides a tick. Whether it did is certain once the tick is followed by a
-        // complete one.
-        if held.len() + rows.len() > self.gpus {
-            give_up(std::mem::take(&mut held), out);
-        }
-        held.extend(rows);
-        let may_continue =
-            held.len() == self.gpus || pause > self.spacing.max_pause() || self.is_first;
-        if may_continue && held.len() <= self.gpus {
-            self.held = held;
-        } else {
-            self.is_first = false;
-            give_up(held, out);
-        }
-    }
-
-    /// Divides rows in which no pause was found, since pauses have become shorter. If there are none,
-    /// the rows are incomplete.
-    fn divide(&mut self, out: &mut Vec<Tick<R>>) {
-        let longest = self.rows.iter().skip(1).map(|(interval, _)| *interval).max();
-        let spacing = Spacing { within: self.within, between: longest.unwrap_or_default() };
-        if spacing.is_distinct() && spacing.between > Nanos::ZERO {
-            (self.spacing, self.recent) = (spacing, [spacing.between; RECENT]);
-            for (interval, row) in std::mem::take(&mut self.rows) {
-                if interval >= self.spacing.min_pause() && !self.rows.is_empty() {
-                    self.close(interval, out);
-                }
-                self.rows.push((interval, row));
-            }
-        } else {
-            give_up(self.take_rows(), out);
-        }
-    }
-
-    /// Appends whole ticks, or rows of an incomplete one.
-    fn finish(&self, mut rows: Vec<Option<R>>, out: &mut Vec<Tick<R>>) {
-        if !rows.len().is_multiple_of(self.gpus) {
-            give_up(rows, out);
-            return;
-        }
-        let alone = rows.len() == self.gpus;
-        let kind = if alone { TickKind::Complete } else { TickKind::Adjacent };
-        while !rows.is_empty() {
-            let rest = rows.split_off(self.gpus);
-            out.push(Tick { rows: std::mem::replace(&mut rows, rest), kind });
-        }
+        self.is_first = false;
+        out.push(Tick { rows: rows.into_iter().map(|(_, row)| row).collect(), kind });
     }
 
     /// Updates the expected pause.
@@ -225,25 +185,14 @@ impl<R> Ticks<R> {
         self.oldest = (self.oldest + 1) % RECENT;
         let mut sorted = self.recent;
         sorted.sort_unstable();
-        let between = sorted[RECENT / 2].max(self.within);
-        self.spacing = Spacing { within: self.within, between };
+        let between = sorted[RECENT / 2].max(self.spacing.within);
+        self.spacing = Spacing { between, ..self.spacing };
     }
 
-    fn add_torn(&mut self, most: usize) {
-        let added = self.torn.min(most);
-        self.torn -= added;
-        self.rows.extend((0..added).map(|_| (Nanos::ZERO, None)));
-    }
-
-    fn take_rows(&mut self) -> Vec<Option<R>> {
-        self.rows.drain(..).map(|(_, row)| row).collect()
-    }
-}
-
-/// Appends rows of unknown GPUs.
-fn give_up<R>(rows: Vec<Option<R>>, out: &mut Vec<Tick<R>>) {
-    if !rows.is_empty() {
-        out.push(Tick { rows, kind: TickKind::Incomplete });
+    fn add_torn(&mut self, between: Nanos) {
+        let gap = Gap { between, within: Nanos::ZERO };
+        self.rows.extend((0..self.torn).map(|_| (gap, None)));
+        self.torn = 0;
     }
 }
 
@@ -277,7 +226,7 @@ mod tests {
         divide(gpus, rows).into_iter().map(|(kind, _)| kind).collect()
     }
 
-    use TickKind::{Adjacent, Complete, Incomplete, Truncated};
+    use TickKind::{Complete, Incomplete, Truncated};
 
     #[test]
     fn tick_without_row_is_incomplete() {
@@ -305,9 +254,24 @@ mod tests {
     }
 
     #[test]
-    fn ticks_without_pause_are_adjacent() {
+    fn ticks_without_pause_are_complete() {
         let rows = [0, 3, 1_000, 1_003, 1_006, 1_009, 2_000, 2_003];
-        assert_eq!(kinds(2, &rows), [Complete, Adjacent, Adjacent, Complete]);
+        assert_eq!(kinds(2, &rows), [Complete; 4]);
+        // Without any pauses, a missing row would not show.
+        let rows: Vec<i64> = (0..200).map(|row| row * 3).collect();
+        assert_eq!(kinds(2, &rows)[5..99], [Incomplete; 94]);
+    }
+
+    /// As of eight H100: the first row is early, the last one late, or several are.
+    #[test]
+    fn split_tick_is_complete() {
+        for split in [1, 4, 7] {
+            let mut rows: Vec<i64> = (0..8 * 20).map(|row| row / 8 * 107 + row % 8 * 2).collect();
+            for tick in [3, 4, 5, 9, 19] {
+                rows[tick * 8..tick * 8 + split].iter_mut().for_each(|row| *row -= 60);
+                assert_eq!(kinds(8, &rows), [Complete; 20], "split at {split}");
+            }
+        }
     }
 
     #[test]
@@ -323,7 +287,8 @@ mod tests {
 
     proptest! {
         /// Whatever rows are missing, no row is assigned to another GPU, and ticks without a missing
-        /// row are complete. Excluded: rows of two ticks that could be one tick, interrupted.
+        /// row are complete. Excluded: rows of two ticks that could be one tick, interrupted or with its
+        /// first or last row apart.
         #[test]
         fn missing_rows_affect_their_ticks_only(
             gpus in 2_usize..=16,
@@ -335,7 +300,11 @@ mod tests {
             let present: Vec<usize> = (0..60).filter(has_rows).collect();
             let is_interruption = |pair: &[usize]| {
                 let may_be_long = pair[0] == present[0] || pair[1] > pair[0] + 1;
-                may_be_long && pair.iter().all(|tick| damaged.contains(tick))
+                let left = pair.iter().map(|tick| {
+                    (0..gpus).filter(|gpu| !missing.contains(&(tick * gpus + gpu))).count()
+                });
+                let may_be_split = gpus >= 4 && left.sum::<usize>() == gpus;
+                (may_be_long || may_be_split) && pair.iter().all(|tick| damaged.contains(tick))
             };
             prop_assume!(!present.windows(2).any(is_interruption));
             let times: Vec<u64> = (0..gpus * 60)
@@ -353,13 +322,63 @@ mod tests {
             ticks.restart(&mut out);
             prop_assert_eq!(out.iter().flat_map(|tick| &tick.rows).count(), rows.len());
             let mut complete = BTreeSet::new();
-            for tick in out.iter().filter(|tick| matches!(tick.kind, Complete | Adjacent)) {
+            for tick in out.iter().filter(|tick| tick.kind == Complete) {
                 for (gpu, row) in tick.rows.iter().enumerate() {
                     prop_assert_eq!(row.unwrap() % gpus, gpu);
                     complete.insert(row.unwrap() / gpus);
                 }
             }
             // A damaged tick of which all rows are missing has no rows.
+            for tick in 0..60 {
+                prop_assert_eq!(complete.contains(&tick), !damaged.contains(&tick), "tick {}", tick);
+            }
+        }
+
+        /// Whatever ticks are split, anywhere, none is incomplete but those with a missing row, and no row
+        /// is assigned to another GPU.
+        #[test]
+        fn split_ticks_are_whole(
+            gpus in 2_usize..=16,
+            every in prop::sample::select(vec![150_u64, 250, 500, 1_000, 60_000]),
+            splits in prop::collection::btree_map(1_usize..59, (1_usize..16, 50_u64..=70, any::<bool>()), 0..20),
+            sleeps in any::<bool>(),
+            missing in prop::collection::btree_map(1_usize..59, 0_usize..16, 0..3),
+        ) {
+            // A split that leaves less than a regular pause is no longer one.
+            let (mut delay, mut rows) = (0, Vec::new());
+            for row in 0..gpus * 60 {
+                let (tick, gpu) = (row / gpus, row % gpus);
+                let start = tick as u64 * every + gpu as u64 * 2;
+                let (from, by, is_early) = splits.get(&tick).copied().unwrap_or((1, 0, false));
+                let is_late = gpu >= from % gpus && from % gpus > 0;
+                let shift = if is_early && !sleeps { 0 } else { by };
+                let at = start + delay + if is_late { shift } else { 0 };
+                let early = if is_early && !sleeps && !is_late && from % gpus > 0 { by } else { 0 };
+                rows.push(1_000 + at - early);
+                let ends = gpu + 1 == gpus && from % gpus > 0;
+                delay += if sleeps && ends { by } else { 0 };
+            }
+            let is_missing = |row: &usize| missing.get(&(row / gpus)).is_some_and(|gpu| gpu % gpus == row % gpus);
+            let damaged: BTreeSet<usize> = missing.keys().copied().collect();
+            // Of few GPUs, the rows of a damaged tick and of a split one beside it may look like a tick.
+            let is_near = |tick: &usize| {
+                damaged.contains(&(tick + 1)) || (tick - 1..=tick + 1).any(|tick| splits.contains_key(&tick))
+            };
+            prop_assume!(gpus >= 4 || !damaged.iter().any(is_near));
+            let between = Nanos::from_millis(every - (gpus as u64 - 1) * 2);
+            let mut ticks = Ticks::new(gpus, Spacing { within: Nanos::from_millis(2), between });
+            let mut out = Vec::new();
+            for row in (0..rows.len()).filter(|row| !is_missing(row)) {
+                ticks.push(Timestamp::from_millis(rows[row]).unwrap(), row, &mut out);
+            }
+            ticks.restart(&mut out);
+            let mut complete = BTreeSet::new();
+            for tick in out.iter().filter(|tick| tick.kind == Complete) {
+                for (gpu, row) in tick.rows.iter().enumerate() {
+                    prop_assert_eq!(row.unwrap() % gpus, gpu);
+                    complete.insert(row.unwrap() / gpus);
+                }
+            }
             for tick in 0..60 {
                 prop_assert_eq!(complete.contains(&tick), !damaged.contains(&tick), "tick {}", tick);
             }
