@@ -185,7 +185,8 @@ pub struct AuditArgs {
     #[arg(long, value_name = "N")]
     pub gpu_count: Option<NonZeroU32>,
 
-    /// Columns of a log without a header, like `timestamp,index,utilization.gpu`.
+    /// Columns of a log without a header, or in place of its header, like
+    /// `timestamp,index,utilization.gpu`.
     #[arg(long, value_name = "NAMES")]
     pub columns: Option<String>,
 

@@ -22,9 +22,21 @@ pub(super) struct LogDecoder {
     usual_row: UsualRow,
     /// Whether there was a header, or `--columns` instead.
     has_header: bool,
+    /// The header that `--columns` replaces, if there are columns given.
+    replaced: Option<Replaced>,
     gpu_identification: GpuIdentification,
     timestamps: TimestampParser,
     registry: GpuRegistry,
+}
+
+/// The header in place of which `--columns` is read.
+enum Replaced {
+    /// Before the first line.
+    Unknown,
+    /// It is this line.
+    Line(Box<[u8]>),
+    /// There is none: the log begins with a row, valid or not.
+    Nothing,
 }
 
 /// The result of decoding one line.
@@ -48,6 +60,7 @@ impl LogDecoder {
             columns: None,
             usual_row: UsualRow::new(&Columns::default()),
             has_header: false,
+            replaced: None,
             gpu_identification: GpuIdentification::RowOrder,
             timestamps: TimestampParser::new(options.utc_offset),
             registry: GpuRegistry::default(),
@@ -59,6 +72,7 @@ impl LogDecoder {
                 kind: error.into(),
             })?;
             decoder.set_columns(columns);
+            decoder.replaced = Some(Replaced::Unknown);
         }
         Ok(decoder)
     }
@@ -159,6 +173,9 @@ impl LogDecoder {
         entry.limits = row.limits;
         entry.counts = row.counts;
         self.usual_row.learn(line);
+        if let Some(replaced @ Replaced::Unknown) = &mut self.replaced {
+            *replaced = Replaced::Nothing;
+        }
         Decoded::Reading
     }
 
@@ -168,7 +185,11 @@ impl LogDecoder {
         if line.trim_ascii().is_empty() {
             return Decoded::Blank;
         }
+        if self.is_replaced(line) {
+            return Decoded::Header;
+        }
         let error = match Columns::read(line) {
+            Ok(_) if self.replaced.is_some() => return Decoded::Header,
             Ok(columns) => return self.apply_header(columns),
             Err(error) if !self.has_header => return Decoded::Failed(error.into()),
             Err(error) => error,
@@ -184,6 +205,22 @@ impl LogDecoder {
             (_, Some(_)) => RejectReason::Timestamp,
         };
         Decoded::Rejected(reason)
+    }
+
+    /// Whether a line that is not a row is the header that `--columns` replaces: the first line, if it has
+    /// no timestamp, and its repetitions.
+    fn is_replaced(&mut self, line: &[u8]) -> bool {
+        match &self.replaced {
+            Some(Replaced::Unknown) => {
+                let mut cells = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+                let is_row = cells.any(|cell| self.timestamps.read(cell).is_some());
+                let replaced = if is_row { Replaced::Nothing } else { Replaced::Line(line.into()) };
+                self.replaced = Some(replaced);
+                !is_row
+            }
+            Some(Replaced::Line(header)) => **header == *line,
+            Some(Replaced::Nothing) | None => false,
+        }
     }
 
     fn apply_header(&mut self, columns: Columns) -> Decoded {

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::error::HeaderError;
+use super::timestamp::FORMS;
 
 /// Maximum number of rows kept with their reason.
 const MAX_KEPT: usize = 100;
@@ -62,7 +63,7 @@ impl RejectedRows {
 pub(super) enum RejectReason {
     #[error("expected {expected} cells, found {found}")]
     CellCount { found: usize, expected: usize },
-    #[error("invalid timestamp")]
+    #[error("invalid timestamp; expected {FORMS}")]
     Timestamp,
     #[error("longer than 64 KiB")]
     TooLong,

@@ -1,4 +1,4 @@
-//! Parses timestamps: `2026/07/27 00:22:27.123`, local time unless they have a time zone.
+//! Parses timestamps: `2026/07/27 00:22:27.123`, local time unless they have a time zone, and Unix time.
 //!
 //! Must not depend on other columns.
 
@@ -13,6 +13,9 @@ const MINUTE: usize = "2026/07/27 00:22".len();
 
 /// Length of a date and time up to the millisecond.
 pub(super) const MILLISECOND: usize = "2026/07/27 00:22:27.123".len();
+
+/// The accepted forms, for errors.
+pub(super) const FORMS: &str = "2026/07/27 00:22:27.123 (local time), 2026-07-27T00:22:27.123+02:00, or Unix time in seconds or milliseconds";
 
 /// Seconds per day.
 const DAY: i64 = 86_400;
@@ -73,7 +76,7 @@ impl TimestampParser {
     /// The instant that `text` is. `None` if it is invalid or outside 1970 to 2261.
     #[inline]
     pub(super) fn read(&mut self, text: &[u8]) -> Option<Timestamp> {
-        self.read_again(text).or_else(|| self.read_any(text))
+        self.read_again(text).or_else(|| self.read_calendar(text)).or_else(|| unix_time(text))
     }
 
     /// Like [`Self::read`], for local time after the first, which changes nothing but the cache.
@@ -94,7 +97,7 @@ impl TimestampParser {
     }
 
     #[inline(never)]
-    fn read_any(&mut self, text: &[u8]) -> Option<Timestamp> {
+    fn read_calendar(&mut self, text: &[u8]) -> Option<Timestamp> {
         let (minute, after) = text.split_first_chunk::<MINUTE>()?;
         let (second, after) = parse_second(after)?;
         if *minute != self.text {
@@ -110,7 +113,7 @@ impl TimestampParser {
         let offset = if is_local {
             self.offset.map_or(0, |offset| i64::from(offset.seconds))
         } else {
-            parse_zone(zone)?
+            parse_any_zone(zone)?
         };
         let start = u64::try_from(self.minute - offset).ok()?.checked_mul(NANOS_PER_SECOND)?;
         let at = Timestamp::from_nanos(start.checked_add(second * NANOS_PER_SECOND + nanos)?)?;
@@ -134,6 +137,41 @@ fn parse_fraction(text: &[u8]) -> Option<(u64, &[u8])> {
         rest = tail;
     }
     (rest.len() < text.len()).then_some((nanos, rest))
+}
+
+/// Unix time in seconds, milli-, micro- or nanoseconds, with or without a fraction. The number of digits
+/// shows the unit, from 1973 on.
+#[cold]
+fn unix_time(text: &[u8]) -> Option<Timestamp> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) || fraction.is_empty() {
+        return None;
+    }
+    let unit = match whole.len() {
+        9 | 10 => NANOS_PER_SECOND,
+        12 | 13 => 1_000_000,
+        15 | 16 => 1_000,
+        18 | 19 => 1,
+        _ => return None,
+    };
+    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    let places = fraction.bytes().scan(unit, |unit, digit| {
+        *unit /= 10;
+        Some(u64::from(digit - b'0') * *unit)
+    });
+    Timestamp::from_nanos(whole.checked_add(places.sum())?)
+}
+
+/// A time zone of a timestamp, in seconds ahead of UTC: as ISO 8601 writes it, or ` UTC`.
+fn parse_any_zone(text: &[u8]) -> Option<i64> {
+    match text.trim_ascii_start() {
+        b"UTC" => Some(0),
+        [sign @ (b'+' | b'-'), h1, h2, m1, m2] => parse_zone(&[*sign, *h1, *h2, b':', *m1, *m2]),
+        [sign @ (b'+' | b'-'), h1, h2] => parse_zone(&[*sign, *h1, *h2, b':', b'0', b'0']),
+        zone => parse_zone(zone),
+    }
 }
 
 /// A time zone in seconds ahead of UTC.
@@ -218,6 +256,15 @@ mod tests {
             "2026-07-27T02:22:27.123+02:00",
             "2026-07-26T19:52:27.123-04:30",
             "2026/07/27 00:22:27.1230",
+            "2026-07-27T02:22:27.123+0200",
+            "2026-07-27 02:22:27.123 +02",
+            "2026-07-27 00:22:27.123 UTC",
+            "1785111747.123",
+            "1785111747.1230000000",
+            "1785111747123",
+            "1785111747123.0",
+            "1785111747123000",
+            "1785111747123000000",
         ] {
             assert_eq!(nanos(text), expected, "{text}");
         }
@@ -243,6 +290,16 @@ mod tests {
             "1969/12/31 23:59:59.999",
             "2262/01/01 00:00:00",
             "9999/01/01 00:00:00",
+            "12",
+            "1785111747.",
+            ".1785111747",
+            "1.785111747e9",
+            "-1785111747",
+            "17851117471",
+            "9999999999",
+            "1785111747,5",
+            "99999999999999999999",
+            "9999999999999999999",
         ] {
             assert_eq!(nanos(text), None, "{text:?}");
         }
@@ -286,6 +343,19 @@ mod tests {
                 })
                 .filter(|nanos| *nanos < Timestamp::END);
             prop_assert_eq!(nanos(&text), known);
+        }
+
+        /// Unix time is what it counts, in each unit, with any fraction.
+        #[test]
+        fn unix_time_is_read_in_each_unit(nanos in 1_000_000_000_000_000_000..Timestamp::END) {
+            for unit in [1_000_000_000, 1_000_000, 1_000] {
+                let width = unit.to_string().len() - 1;
+                let text = format!("{}.{:0width$}", nanos / unit, nanos % unit);
+                prop_assert_eq!(self::nanos(&text), Some(nanos));
+                let whole = (nanos / unit).to_string();
+                prop_assert_eq!(self::nanos(&whole), Some(nanos / unit * unit));
+            }
+            prop_assert_eq!(self::nanos(&nanos.to_string()), Some(nanos));
         }
 
         /// The cached minute never affects the next timestamp.
