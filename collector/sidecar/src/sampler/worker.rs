@@ -30,6 +30,10 @@ pub(super) const VALUE_LIFETIME: Nanos = Nanos::from_secs(10);
 /// while others are answered.
 const LOSSES: u32 = 3;
 
+/// After this many ticks in a row in which no query was answered, all basic queries decide whether the
+/// GPU is lost, whatever the errors.
+const UNANSWERED_TICKS: u32 = 3;
+
 /// The parameters of a GPU's thread.
 #[derive(Debug)]
 pub(super) struct Worker {
@@ -55,6 +59,8 @@ struct State {
     retry: Option<Nanos>,
     /// Queries that have reported the loss of the GPU since the last one that was answered.
     losses: u32,
+    /// Ticks in a row in which queries failed and none was answered.
+    unanswered: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -112,7 +118,7 @@ impl Worker {
                 self.sample(gpu, state)
             }
             Err(QueryError::Lost(loss)) => Some(loss),
-            Err(QueryError::Unsupported(_) | QueryError::Failed) => Some(LossReason::Gpu),
+            Err(QueryError::Unsupported(_) | QueryError::Failed) => Some(LossReason::Unanswered),
         }
     }
 
@@ -161,12 +167,13 @@ impl Worker {
         tick: u64,
     ) -> Result<(), LossReason> {
         let now = self.clock.now();
-        let State { values, metrics, losses, .. } = state;
+        let State { values, metrics, losses, unanswered, .. } = state;
         // Slow queries of other metrics give way to the next reading.
         let has_time = || self.clock.now().since(now) < Nanos(self.max_gap().0 / 2);
         // The reading is emitted after the process list: otherwise a GPU held by a small process would
         // count as free until the next reading. A hung list blocks this thread anyway.
         let mut read_at = None;
+        let (mut answered, mut failed) = (false, false);
         for metric in metrics {
             let age = now.since(metric.polled_at);
             let due = due(metric) && (metric.metric == Metric::Utilization || has_time());
@@ -180,6 +187,12 @@ impl Worker {
                     && let Some(at) = read_at.take()
                 {
                     self.emit(Observed::Reading(Reading { at, ..before }));
+                }
+                match result {
+                    // The event set is the driver's: it has no events of a dead GPU either.
+                    Ok(()) => answered |= metric.metric != Metric::Events,
+                    Err(QueryError::Lost(_) | QueryError::Failed) => failed = true,
+                    Err(QueryError::Unsupported(_)) => {}
                 }
                 *losses = match result {
                     Ok(()) => 0,
@@ -202,6 +215,11 @@ impl Worker {
                 values.at = at;
                 self.emit(Observed::Reading(*values));
             }
+        }
+        *unanswered = if answered || !failed { 0 } else { *unanswered + 1 };
+        if *unanswered == UNANSWERED_TICKS {
+            *unanswered = 0;
+            return gpu.loss().map_or(Ok(()), Err);
         }
         Ok(())
     }
@@ -275,7 +293,14 @@ impl State {
             unsupported: None,
         });
         let ticker = Ticker::new(worker.start, worker.tick);
-        Self { ticker, values: Reading::at(polled_at), metrics, retry: None, losses: 0 }
+        Self {
+            ticker,
+            values: Reading::at(polled_at),
+            metrics,
+            retry: None,
+            losses: 0,
+            unanswered: 0,
+        }
     }
 
     /// Clears all values after a loss, so that every metric is polled immediately after recovery.
@@ -283,6 +308,7 @@ impl State {
         self.values =
             Reading { utilization: Err(MissingReason::Lost), ..Reading::at(self.values.at) };
         self.losses = 0;
+        self.unanswered = 0;
         for metric in &mut self.metrics {
             metric.backoff.restart(metric.metric as u64 + 1);
         }

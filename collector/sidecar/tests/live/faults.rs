@@ -92,6 +92,39 @@ fn single_metric_that_reports_loss_does_not_lose_gpu() {
     }
 }
 
+/// Scenario: one GPU answers every query with an error that names no loss, as GPUs off the bus do.
+/// Guarantee: it is lost all the same, until it answers again.
+#[test]
+fn gpu_that_answers_no_query_is_lost_whatever_the_error() {
+    for error in ["unknown", "timeout", "invalid_argument", "no_data", "insufficient_size"] {
+        let rig = three(&format!("device = 1\nat_ms = 1000\nfor_ms = 1000\nerror = \"{error}\""));
+        let mut sampling = rig.sample();
+        sampling.until(|run| have_readings(run, &[0, 1, 2], 3));
+        rig.set_time(1_000);
+        sampling.until(|run| !run.faults(1).is_empty());
+        rig.set_time(2_000);
+        sampling.until(|run| run.faults(1).len() >= 2);
+        let run = sampling.stop();
+        let expected = [Event::Lost(LossReason::Unanswered), Event::Recovered];
+        assert_eq!(run.faults(1), expected, "{error}");
+        assert_unaffected(&run, &[0, 2]);
+    }
+}
+
+/// Scenario: a query that every tick needs fails for good, alone.
+/// Guarantee: the GPU is not lost.
+#[test]
+fn gpu_that_answers_any_query_is_not_lost() {
+    let functions = "[\"nvmlDeviceGetUtilizationRates\", \"nvmlDeviceGetMemoryInfo\", \
+                     \"nvmlDeviceGetMemoryInfo_v2\", \"nvmlDeviceGetPowerUsage\"]";
+    let rig = three(&format!("device = 1\nfunctions = {functions}\nerror = \"unknown\""));
+    let run = rig.sample_until(|run| have_readings(run, &[0, 1, 2], 25));
+    assert_eq!(run.faults(1), []);
+    let temperatures = run.readings(1).iter().filter(|it| it.temperature.is_some()).count();
+    assert!(temperatures > 0);
+    assert_unaffected(&run, &[0, 2]);
+}
+
 #[test]
 fn reloaded_driver_is_reopened() {
     let rig = three("at_ms = 800\nfor_ms = 500\nerror = \"uninitialized\"");

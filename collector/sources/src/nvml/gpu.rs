@@ -55,11 +55,7 @@ impl<'d> Gpu<'d> {
     /// Returns an error if the GPU is missing or lost.
     pub fn find(nvml: &'d Nvml, uuid: &str, stale_after: Nanos) -> Result<Self, QueryError> {
         let device = nvml.device_by_uuid(uuid)?;
-        // A lost GPU may still have a handle.
-        if let Some(loss) = loss(&device) {
-            return Err(QueryError::Lost(loss));
-        }
-        Ok(Self {
+        let gpu = Self {
             nvml,
             device,
             events: None,
@@ -67,7 +63,33 @@ impl<'d> Gpu<'d> {
             gpm: Gpm::default(),
             mig: MigInstances::default(),
             processes: Processes::default(),
-        })
+        };
+        // A lost GPU may still have a handle.
+        gpu.loss().map_or(Ok(gpu), |loss| Err(QueryError::Lost(loss)))
+    }
+
+    /// Why the GPU is lost; `None` if it is not. It is lost if none of its basic queries is answered and
+    /// at least one fails. A query that is not supported does neither, and a single one may fail for
+    /// reasons of its own.
+    #[must_use]
+    pub fn loss(&self) -> Option<LossReason> {
+        let results = [
+            self.device.utilization_rates().map(drop),
+            self.device.memory_info().map(drop),
+            self.device.power_usage().map(drop),
+            self.device.temperature(TemperatureSensor::Gpu).map(drop),
+            self.device.total_energy_consumption().map(drop),
+        ];
+        let mut loss = None;
+        for result in results {
+            match result.map_err(QueryError::from) {
+                Ok(()) => return None,
+                Err(QueryError::Lost(known)) => loss = Some(known),
+                Err(QueryError::Failed) => loss = loss.or(Some(LossReason::Unanswered)),
+                Err(QueryError::Unsupported(_)) => {}
+            }
+        }
+        loss
     }
 
     /// The polling interval of a metric; zero: every tick.
@@ -202,21 +224,6 @@ impl<'d> Gpu<'d> {
         }
         Ok(())
     }
-}
-
-/// Whether a GPU is lost: if all of its basic queries report it. A single one may fail like that for
-/// reasons of its own.
-fn loss(device: &Device<'_>) -> Option<LossReason> {
-    let results = [
-        device.utilization_rates().map(drop),
-        device.memory_info().map(drop),
-        device.power_usage().map(drop),
-    ];
-    let losses = results.map(|result| match result.map_err(QueryError::from) {
-        Err(QueryError::Lost(loss)) => Some(loss),
-        _ => None,
-    });
-    losses.into_iter().collect::<Option<Vec<_>>>()?.pop()
 }
 
 /// Clears a metric's values in a reading.

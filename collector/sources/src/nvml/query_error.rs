@@ -36,6 +36,10 @@ pub enum LossReason {
     /// The driver was unloaded or replaced.
     #[error("driver unloaded")]
     Driver,
+    /// No query is answered any more, whatever the errors: GPUs off the bus also report an unknown error,
+    /// a timeout or an invalid argument.
+    #[error("no query of the GPU is answered")]
+    Unanswered,
 }
 
 impl From<NvmlError> for QueryError {
