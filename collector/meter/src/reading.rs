@@ -244,6 +244,19 @@ impl GpuIdentity {
             self.attributes.clone_from(&now.attributes);
         }
     }
+
+    /// Sets the attribute [`MIG_MODE`]. Returns whether it has changed.
+    pub fn set_mig_mode(&mut self, enabled: bool) -> bool {
+        let mode = if enabled { MIG_ENABLED } else { "disabled" };
+        let before = self.attributes.insert(MIG_MODE.to_owned(), mode.to_owned());
+        before.as_deref() != Some(mode)
+    }
+
+    /// Whether the GPU is in MIG mode, as far as the source knows.
+    #[must_use]
+    pub fn is_in_mig_mode(&self) -> bool {
+        self.attributes.get(MIG_MODE).is_some_and(|mode| mode == MIG_ENABLED)
+    }
 }
 
 /// The attribute with the profiles of a GPU's MIG instances, as it was discovered: `1g.10gb 3g.40gb`.
@@ -251,6 +264,9 @@ pub const MIG_PROFILES: &str = "phasemeter.gpu.mig.profiles";
 
 /// The attribute with the MIG mode of a GPU: `enabled`, in which drivers report no utilization, or `disabled`.
 pub const MIG_MODE: &str = "phasemeter.gpu.mig.mode";
+
+/// The value of [`MIG_MODE`] of a GPU in it.
+const MIG_ENABLED: &str = "enabled";
 
 /// The attribute with the UUIDs of the GPUs that NVLink connects to a GPU, separated by spaces.
 pub const NVLINK_PEERS: &str = "phasemeter.gpu.nvlink.peers";

@@ -4,6 +4,8 @@
 //! Every value is a pure function of the script and the time since its start. Must not depend on
 //! NVML's calls or on a clock.
 
+use std::ops::Range;
+
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, NANOS_PER_SECOND, Nanos, Utilization,
 };
@@ -44,8 +46,8 @@ pub struct Identity {
     pub nvlinks: u32,
     /// The device at the other end of its links; a switch if absent.
     pub nvlink_peer: Option<usize>,
-    /// Whether MIG mode is on; utilization is then available through GPM only.
-    pub mig: bool,
+    /// When MIG mode is on; utilization is then available through GPM only.
+    pub mig: Range<Nanos>,
     /// Whether it supports GPM.
     pub gpm: bool,
 }

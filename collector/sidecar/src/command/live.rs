@@ -128,6 +128,9 @@ impl<'a> Live<'a> {
         let failed = |source| CommandError::System { what: "cannot start a thread", source };
         self.pipeline.add(&identity, self.start);
         let uuid = identity.uuid.clone().unwrap_or_default();
+        if identity.is_in_mig_mode() {
+            live_event::log_mig_mode(&name(&identity), identity.index, true);
+        }
         self.gpus.push(identity);
         self.sampler.add(uuid, nvml).map_err(failed)
     }
@@ -335,6 +338,13 @@ impl<'a> Live<'a> {
                     received.note_process(gpu, pid, &self.gpus);
                 }
             }
+            Observed::MigMode(enabled) => {
+                if let Some(gpu) = self.gpus.get_mut(gpu)
+                    && gpu.set_mig_mode(enabled)
+                {
+                    live_event::log_mig_mode(&name(gpu), gpu.index, enabled);
+                }
+            }
             Observed::Event(event) => {
                 self.log_event(gpu, event);
                 if let Some(kind) = live_event::exported(event) {
@@ -354,7 +364,11 @@ impl<'a> Live<'a> {
     }
 
     fn name(&self, gpu: usize) -> String {
-        let index = self.gpus.get(gpu).and_then(|gpu| gpu.index);
-        index.map_or_else(|| "unknown GPU".to_owned(), |index| format!("GPU {index}"))
+        self.gpus.get(gpu).map(name).unwrap_or_default()
     }
+}
+
+/// The name of a GPU in messages.
+fn name(gpu: &GpuIdentity) -> String {
+    gpu.index.map_or_else(|| "unknown GPU".to_owned(), |index| format!("GPU {index}"))
 }

@@ -21,6 +21,19 @@ pub(super) const fn exported(event: Event) -> Option<EventKind> {
     }
 }
 
+/// Logs a change of a GPU's MIG mode, and what it means for metering.
+pub(super) fn log_mig_mode(name: &str, index: Option<u32>, enabled: bool) {
+    if enabled {
+        warn!(
+            gpu = index,
+            "{name}: MIG mode is enabled; the driver reports no utilization of the GPU in it, so it is \
+             unobserved"
+        );
+    } else {
+        info!(gpu = index, "{name}: MIG mode is disabled; the GPU is observed");
+    }
+}
+
 /// Logs an event of a GPU. `suppressed`: messages of its kind that were not logged before it.
 pub(super) fn log(event: Event, name: &str, index: Option<u32>, suppressed: u64) {
     let event_text = match suppressed {

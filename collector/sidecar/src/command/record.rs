@@ -47,7 +47,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
     // Created before sampling starts, so that an error has no side effects.
     let write_error = |source| CommandError::Write { path: display(&args.file).into(), source };
-    let mut log = Log::create(&args.file, &gpus).map_err(write_error)?;
+    let mut log = Log::create(&args.file, gpus).map_err(write_error)?;
     let config = SamplerConfig { tick: args.interval, stale_after: Nanos::SECOND };
     let clock = Clock::start();
     let mut sampler = Sampler::start(discovery, &selection.gpus, config, clock)
@@ -63,7 +63,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
             _ => Err(write_error(error)),
         };
     }
-    let (rows, gpus, file) = (log.written, gpus.len(), display(&args.file));
+    let (rows, gpus, file) = (log.written, log.gpus.len(), display(&args.file));
     info!(rows, gpus, "wrote {rows} readings of {gpus} GPUs to {}", file.display());
     match sampler.stats().dropped() {
         0 => {}
@@ -74,7 +74,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
 
 fn record(
     sampler: &mut Sampler,
-    log: &mut Log<'_>,
+    log: &mut Log,
     signals: &SignalListener,
     clock: Clock,
     until: Option<Instant>,
@@ -107,9 +107,10 @@ fn record(
 }
 
 /// A log under construction. Only complete rows reach the file.
-struct Log<'a> {
+struct Log {
     out: Output,
-    gpus: &'a [GpuIdentity],
+    /// The GPUs, as known now.
+    gpus: Vec<GpuIdentity>,
     /// Not written yet.
     readings: Vec<(usize, Reading, Counts)>,
     states: Vec<GpuState>,
@@ -146,8 +147,8 @@ impl GpuState {
     }
 }
 
-impl<'a> Log<'a> {
-    fn create(path: &Path, gpus: &'a [GpuIdentity]) -> io::Result<Self> {
+impl Log {
+    fn create(path: &Path, gpus: Vec<GpuIdentity>) -> io::Result<Self> {
         let mut out = Output::create(path)?;
         let mut header = Vec::new();
         csv_writer::write_header(&mut header)?;
@@ -174,6 +175,11 @@ impl<'a> Log<'a> {
                 state.totals.record(&metric);
             }
             Observed::Event(Event::Xid(code)) => state.xids.push_back(code),
+            Observed::MigMode(enabled) => {
+                if let Some(identity) = self.gpus.get_mut(gpu) {
+                    identity.set_mig_mode(enabled);
+                }
+            }
             Observed::Interval(_) | Observed::Process(_) | Observed::Event(_) => {}
         }
     }

@@ -311,3 +311,49 @@ fn mig_instances_are_exported_with_their_parent() {
     let cost = streams(&file, "phasemeter.gpu.cost");
     assert!(!cost.is_empty() && cost.keys().all(|stream| !stream.contains("MIG")), "{cost:?}");
 }
+
+/// Scenario: an administrator enables MIG mode of one GPU during the run, and disables that of another.
+/// Guarantee: the log names each change and what it means, and the last window has the mode at its end.
+#[test]
+fn change_of_mig_mode_is_followed() {
+    unless_stalled(|| {
+        let rig = Rig::new(
+            "length_ms = 60000
+            [[device]]
+            mig = true
+            mig_from_ms = 5000
+            [[device]]
+            mig = true
+            mig_for_ms = 5000
+            [[device]]",
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("window.json");
+        let arguments = format!("--duration 13 --dump-windows {}", file.display());
+        let (output, report) = run_with_report(&rig, &arguments, |_| {});
+        let log = stderr(&output);
+        let unobserved = "MIG mode is enabled; the driver reports no utilization of the GPU in it";
+        let observed = "MIG mode is disabled; the GPU is observed";
+        let expected = [
+            ("GPU 0: ", vec![unobserved]),
+            ("GPU 1: ", vec![unobserved, observed]),
+            ("GPU 2: ", vec![]),
+        ];
+        for (gpu, messages) in expected {
+            let lines: Vec<_> = log.lines().filter(|it| it.contains("MIG mode")).collect();
+            let own: Vec<_> = lines.iter().filter(|line| line.contains(gpu)).collect();
+            assert_eq!(own.len(), messages.len(), "{log}");
+            for (line, message) in own.into_iter().zip(messages) {
+                assert!(line.contains(message), "{line}");
+            }
+        }
+        let window: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        for (gpu, mode) in [(0, "enabled"), (1, "disabled"), (2, "disabled")] {
+            let attributes = &window["window"]["gpus"][gpu]["attributes"];
+            assert_eq!(attributes["phasemeter.gpu.mig.mode"], mode, "{window:#}");
+            let reasons = report["gpus"][gpu]["unobserved_reasons"].as_array().unwrap();
+            let is_missing = reasons.iter().any(|it| it["reason"] == "not_supported");
+            assert_eq!(is_missing, gpu < 2, "{reasons:?}");
+        }
+    });
+}

@@ -237,6 +237,7 @@ impl Run {
             Observed::Reading(_)
             | Observed::DeviceMetric(_)
             | Observed::Process(_)
+            | Observed::MigMode(_)
             | Observed::Event(_) => Vec::new(),
         };
         self.of(gpu).flat_map(intervals).collect()

@@ -108,10 +108,8 @@ pub fn write_row(
             write!(out, ", {}", cell(reading.device.number(column), none, ""))?;
         }
     }
-    let mode = gpu.attributes.get(MIG_MODE).map(|mode| match mode.as_str() {
-        "enabled" => "Enabled",
-        _ => "Disabled",
-    });
+    let mode = if gpu.is_in_mig_mode() { "Enabled" } else { "Disabled" };
+    let mode = gpu.attributes.contains_key(MIG_MODE).then_some(mode);
     write!(out, ", {}", cell(mode, NOT_AVAILABLE, ""))?;
     for attribute in [MIG_PROFILES, NVLINK_PEERS] {
         let text = gpu.attributes.get(attribute).map(|text| CellText(text));

@@ -188,7 +188,12 @@ impl<'d> Gpu<'d> {
             }
             Metric::Fans => fans::query(device, measured)?,
             Metric::NvLinks => nvlink::query(device, measured)?,
-            Metric::Mig => self.mig.query(self.nvml, device, at, measured)?,
+            Metric::Mig => {
+                self.mig.query(self.nvml, device, at, measured)?;
+                if let Ok(mode) = device.mig_mode() {
+                    emit(Observed::MigMode(mode.current != 0));
+                }
+            }
         }
         Ok(())
     }

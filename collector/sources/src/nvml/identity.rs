@@ -8,7 +8,7 @@ use nvml_wrapper::enum_wrappers::device::TemperatureThreshold;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use phasemeter_meter::quantity::Quantity;
-use phasemeter_meter::reading::{Board, GpuIdentity, MIG_MODE, MIG_PROFILES};
+use phasemeter_meter::reading::{Board, GpuIdentity, MIG_PROFILES};
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
 
 use super::{DiscoveredGpu, MissingProperty, mig, nvlink};
@@ -61,8 +61,7 @@ pub(super) fn identify(
         identity,
     };
     if let Some(mig) = mig {
-        let mode = if mig { "enabled" } else { "disabled" };
-        gpu.identity.attributes.insert(MIG_MODE.to_owned(), mode.to_owned());
+        gpu.identity.set_mig_mode(mig);
     }
     let profiles = if gpu.mig { mig::profiles(&device) } else { Vec::new() };
     if !profiles.is_empty() {

@@ -43,7 +43,8 @@ pub enum Metric {
     Fans,
     /// Traffic and errors of NVLink links (`nvmlDeviceGetFieldValues`).
     NvLinks,
-    /// Memory and activity of MIG instances (`nvmlDeviceGetMigDeviceHandleByIndex`).
+    /// Memory and activity of MIG instances (`nvmlDeviceGetMigDeviceHandleByIndex`), and MIG mode
+    /// (`nvmlDeviceGetMigMode`).
     Mig,
 }
 

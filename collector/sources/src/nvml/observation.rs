@@ -32,6 +32,9 @@ pub enum Observed {
     /// The ID of a process that computes on the GPU, in the host's PID namespace. Observed again as long
     /// as it does.
     Process(u32),
+    /// Whether the GPU is in MIG mode, in which the driver reports no utilization of it. Observed again as
+    /// long as the driver reports the mode.
+    MigMode(bool),
     /// An event.
     Event(Event),
 }

@@ -24,6 +24,13 @@ pub(super) struct Call<'a> {
     pub(super) now: Nanos,
 }
 
+impl Call<'_> {
+    /// Whether the device is in MIG mode now.
+    pub(super) fn is_in_mig_mode(&self) -> bool {
+        self.device.identity.mig.contains(&self.now)
+    }
+}
+
 /// Handles a call of `function` without a device.
 pub(super) fn on_system(
     function: &str,

@@ -130,7 +130,7 @@ device_functions! {
     };
 
     fn nvmlDeviceGetMigMode(call, current: Out<'_, u32>, pending: Out<'_, u32>) {
-        let mode = u32::from(call.device.identity.mig);
+        let mode = u32::from(call.is_in_mig_mode());
         put(current, mode)?;
         put(pending, mode)
     };

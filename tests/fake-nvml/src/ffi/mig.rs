@@ -11,10 +11,10 @@ const MAX_INSTANCES: u32 = 7;
 
 device_functions! {
     fn nvmlDeviceGetMaxMigDeviceCount(call, count: Out<'_, u32>)
-        put(count, if call.device.identity.mig { MAX_INSTANCES } else { 0 });
+        put(count, if call.is_in_mig_mode() { MAX_INSTANCES } else { 0 });
 
     fn nvmlDeviceGetMigDeviceHandleByIndex(call, index: u32, out: Out<'_, nvmlDevice_t>) {
-        if !call.device.identity.mig {
+        if !call.is_in_mig_mode() {
             return Err(ErrorCode::NotSupported);
         }
         let place = usize::try_from(index).map_err(|_| ErrorCode::InvalidArgument)?;

@@ -176,7 +176,7 @@ fn fan_speed(call: &Call<'_>, fan: u32) -> Result<u32, ErrorCode> {
 
 /// In MIG mode utilization is not supported.
 pub(super) fn reject_mig(call: &Call<'_>) -> NvmlResult {
-    if call.device.identity.mig { Err(ErrorCode::NotSupported) } else { Ok(()) }
+    if call.is_in_mig_mode() { Err(ErrorCode::NotSupported) } else { Ok(()) }
 }
 
 /// Rejects structures of another version.

@@ -1,5 +1,6 @@
 //! `[[device]]` and `[driver]`: a GPU and how its driver behaves.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use phasemeter_meter::units::{Celsius, Megahertz, Millijoules, Nanos, Utilization};
@@ -85,6 +86,8 @@ pub(super) struct DeviceText {
     nvlinks: u32,
     nvlink_peer: Option<usize>,
     mig: bool,
+    mig_from_ms: u64,
+    mig_for_ms: Option<Millis>,
     instance: Vec<InstanceText>,
     gpm: Option<bool>,
     driver: Option<DriverText>,
@@ -112,6 +115,8 @@ impl Default for DeviceText {
             nvlinks: 0,
             nvlink_peer: None,
             mig: false,
+            mig_from_ms: 0,
+            mig_for_ms: None,
             instance: Vec::new(),
             gpm: None,
             driver: None,
@@ -140,6 +145,8 @@ impl DeviceText {
         let mut phases = phases.into_iter();
         let first = phases.next().unwrap_or_else(|| PhaseText::default().into_phase(limit));
 
+        let mig = period(self.mig_from_ms, self.mig_for_ms);
+        let mig = if self.mig { mig } else { Nanos::ZERO..Nanos::ZERO };
         let slot = u8::try_from(index + 1).unwrap_or(u8::MAX);
         let identity = Identity {
             name: self.name,
@@ -157,7 +164,7 @@ impl DeviceText {
             memory_clock_max: Megahertz(self.memory_clock_max_mhz),
             nvlinks: self.nvlinks,
             nvlink_peer: self.nvlink_peer,
-            mig: self.mig,
+            mig,
             gpm: self.gpm.unwrap_or(self.architecture >= Architecture::Hopper),
         };
         let instances = (0..).zip(self.instance).map(|(place, it)| it.into_instance(index, place));
@@ -168,6 +175,12 @@ impl DeviceText {
             track: Track::new(first, phases.collect(), self.repeat),
         })
     }
+}
+
+/// From this instant on, for this long; if `None`, for good.
+fn period(from_ms: u64, for_ms: Option<Millis>) -> Range<Nanos> {
+    let from = Nanos::from_millis(from_ms);
+    from..for_ms.map_or(Nanos(u64::MAX), |length| from + length.nanos())
 }
 
 #[derive(Deserialize)]
@@ -204,14 +217,14 @@ impl Default for InstanceText {
 
 impl InstanceText {
     fn into_instance(self, device: usize, place: usize) -> Instance {
-        let from = Nanos::from_millis(self.at_ms);
+        let existence = period(self.at_ms, self.for_ms);
         let default = || format!("MIG-00000000-0000-0000-{device:04}-{place:012}");
         Instance {
             uuid: self.uuid.unwrap_or_else(default),
             profile: self.profile,
             gpu_instance: self.gpu_instance,
-            from,
-            until: self.for_ms.map_or(Nanos(u64::MAX), |length| from + length.nanos()),
+            from: existence.start,
+            until: existence.end,
             memory_total: self.memory_total_mib.0,
             memory_used: self.memory_used_mib.0,
             activity: [self.sm.0, self.tensor.0, self.dram.0],

@@ -201,7 +201,10 @@ impl Plan {
                         pipeline.ingest_interval(gpu, interval);
                     }
                     Observed::Event(event) => events[gpu].push(event),
-                    Observed::Activity(_) | Observed::DeviceMetric(_) | Observed::Process(_) => {}
+                    Observed::Activity(_)
+                    | Observed::DeviceMetric(_)
+                    | Observed::Process(_)
+                    | Observed::MigMode(_) => {}
                 }
             }
         }
