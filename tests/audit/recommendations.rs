@@ -167,6 +167,25 @@ fn savings_on_purchased_gpus_are_capacity() {
     }
 }
 
+/// Policies receive the bounds of phases that the accounts follow.
+#[test]
+fn windows_have_the_thresholds_of_the_run() {
+    let files = PolicyFiles::new(&[]);
+    let plan = Plan { seed: 72, gpus: 2, every: 1_000, ticks: 30, ..Plan::default() };
+    let bounds = |args: &[&str]| {
+        let run = files.audit(&[]).args(["--dump-windows", "w.window.json"]).args(args);
+        run.stdin(plan.text()).report();
+        let window: Value =
+            serde_json::from_slice(&fs::read(files.path("w.window.json")).unwrap()).unwrap();
+        fs::remove_file(files.path("w.window.json")).unwrap();
+        let metric =
+            |phase: &str| window["window"]["metrics"][format!("threshold.{phase}")].as_f64();
+        ["idle", "productive", "compute_bound"].map(metric)
+    };
+    assert_eq!(bounds(&[]), [Some(0.1), Some(0.7), Some(0.9)]);
+    assert_eq!(bounds(&["--thresholds", "2.5,40,95"]), [Some(0.025), Some(0.4), Some(0.95)]);
+}
+
 /// Dumped policy windows match the report.
 #[test]
 fn dumped_windows_match_report() {

@@ -79,7 +79,7 @@ impl HourOfWeek {
         Nanos::from_millis(self.observed_millis as u64)
     }
 
-    /// The part of it in seconds below 10% utilization.
+    /// The part of it in idle seconds.
     #[must_use]
     pub const fn idle(self) -> Nanos {
         Nanos::from_millis(self.idle_millis as u64)

@@ -72,6 +72,12 @@ impl Thresholds {
         }
     }
 
+    /// The bounds: idle below the first, productive from the second, compute-bound from the third.
+    #[must_use]
+    pub const fn bounds(&self) -> [Utilization; 3] {
+        [self.idle, self.productive, self.compute_bound]
+    }
+
     /// The phase of `observed` time whose Σ utilization × time is `weighted` ppm·ns. Exact: nothing
     /// is divided, so a mean just below a bound stays below it.
     #[must_use]

@@ -13,6 +13,7 @@ use crate::histogram::Readings;
 use crate::money::Rate;
 use crate::pattern::Pattern;
 use crate::periods::PeriodList;
+use crate::phase::Thresholds;
 use crate::reading::{Basis, Reading};
 use crate::series::Series;
 use crate::summary::{Summary, Unobserved};
@@ -73,6 +74,12 @@ impl GpuMeter {
     #[must_use]
     pub const fn unobserved(&self) -> &Unobserved {
         &self.unobserved
+    }
+
+    /// The utilization bounds between phases.
+    #[must_use]
+    pub const fn thresholds(&self) -> Thresholds {
+        self.config.thresholds
     }
 
     /// The current rate; `None` if unpriced.

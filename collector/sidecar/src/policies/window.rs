@@ -10,7 +10,7 @@ use phasemeter_meter::device_totals::{DeviceTotals, Totals};
 use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason};
-use phasemeter_meter::units::{Bytes, Milliwatts, Nanos};
+use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Utilization};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_meter::{memory_pool, sensors};
 use phasemeter_otlp::experiment::Experiment;
@@ -21,6 +21,10 @@ use phasemeter_rules::workload::{Evidence, Workload, is_interruptible};
 
 /// Energy of the window, in joules.
 const ENERGY: &str = "energy.joules";
+
+/// The bounds of phases as configured, 0–1: idle below the first, productive from the second, compute-bound
+/// from the third.
+const THRESHOLDS: [&str; 3] = ["threshold.idle", "threshold.productive", "threshold.compute_bound"];
 
 /// Means of device columns without a field of their own: shares are 0–1, and of the time in which the GPU
 /// or its video engine worked.
@@ -117,6 +121,8 @@ pub fn window(
     let own_work = if gpus.len() == 1 { work.clone() } else { BTreeMap::new() };
     let requests = work.contains_key(REQUESTS) && is_of_one_pod(gpus);
     let metrics = work.into_iter().map(|(unit, count)| (format!("work.{unit}"), count));
+    let bounds = gpus.first()?.meter.thresholds().bounds().map(Utilization::ratio);
+    let bounds = THRESHOLDS.map(str::to_owned).into_iter().zip(bounds);
     Some(Window {
         start: wall.wall(grid.start),
         end: wall.wall(end),
@@ -134,7 +140,7 @@ pub fn window(
                 ..gpu.to_window(recent, &grid, &experiment.attributes, requests)
             })
             .collect(),
-        metrics: metrics.collect(),
+        metrics: metrics.chain(bounds).collect(),
         offers: Vec::new(),
         previous: Vec::new(),
     })
