@@ -21,7 +21,7 @@ use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
 use super::progress::Progress;
 use super::sinks::Sinks;
-use super::work_log;
+use super::work_log::{self, WorkLog, WorkWithin};
 use crate::cli::{AuditArgs, MeteringArgs, SendArgs};
 #[cfg(feature = "alerts")]
 use crate::pipeline::Finished;
@@ -38,9 +38,7 @@ const HOURS_IN_UTC: &str = "hours of the week are in UTC; set --utc-offset for l
 /// Meters the logs and reports.
 pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
     let AuditArgs { logs, gpu_count, columns, utc_offset, mut metering, send, .. } = args;
-    let work_by_hour =
-        args.work_log.as_deref().map(work_log::read).transpose()?.unwrap_or_default();
-    metering.experiment.work.extend(work_log::totals(&work_by_hour));
+    let work_log = args.work_log.as_deref().map(WorkLog::read).transpose()?;
     metering.meter.utc_offset = utc_offset.map(UtcOffset::seconds);
     let given = args.gpu_model.map(GivenModel::Default);
     let gpu_model = args.gpu_model_override.map(GivenModel::Override).or(given);
@@ -54,7 +52,7 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
         inputs: &inputs,
         metering: &metering,
         send: &send,
-        work_by_hour,
+        work_log,
         #[cfg(feature = "alerts")]
         fail_on_alert: args.fail_on_alert,
     };
@@ -90,7 +88,7 @@ struct Audit<'a> {
     inputs: &'a [Input],
     metering: &'a MeteringArgs,
     send: &'a SendArgs,
-    work_by_hour: WorkByHour,
+    work_log: Option<WorkLog>,
     #[cfg(feature = "alerts")]
     fail_on_alert: bool,
 }
@@ -103,12 +101,18 @@ impl Audit<'_> {
         progress_of: impl Fn(&S) -> (u64, Option<u64>),
         notes: impl FnOnce(&S) -> (RejectedRows, Vec<String>),
     ) -> Result<(), CommandError> {
-        let Self { inputs, metering, send, work_by_hour, .. } = self;
+        let Self { inputs, metering, send, work_log, .. } = self;
         let mut progress = Progress::new(progress_of(source));
         let mut sinks = Sinks::open(&metering.report, send)?;
-        let run = metering::meter(metering, source, &mut sinks, |source| {
-            progress.step(|| progress_of(source));
-        })?;
+        let mut within = WorkWithin::default();
+        let work = |metered| {
+            let Some(work_log) = work_log else { return Ok(metering::work(metering)) };
+            within = work_log.within(metered)?;
+            let totals = work_log::totals(&within.by_hour).into_iter();
+            Ok(totals.map(|(unit, count)| (unit.name().to_owned(), count)).collect())
+        };
+        let step = |source: &S| progress.step(|| progress_of(source));
+        let run = metering::meter(metering, source, &mut sinks, step, work)?;
         progress.finish();
         let (rejected, mut assumptions) = notes(source);
         let zone = metering.meter.utc_offset.map(|offset| LocalZone::Given(offset).describe());
@@ -116,6 +120,8 @@ impl Audit<'_> {
         let is_noted = assumptions.iter().any(|note| note == ASSUMED_UTC);
         let utc = || (!is_noted && uses_hours()).then(|| HOURS_IN_UTC.to_owned());
         assumptions.extend(zone.or_else(utc));
+        assumptions.extend(within.notes);
+        let work_by_hour = within.by_hour;
         let provenance = Provenance { work_by_hour, assumptions, ..provenance(inputs, &rejected) };
         let reported = metering::report(metering, source, &run, provenance);
         reported.and(sinks.finish())?;

@@ -39,7 +39,13 @@ fn meter<S: Source>(
     metering: &MeteringArgs,
     mut sinks: Sinks,
 ) -> Result<(), CommandError> {
-    let run = metering::meter(metering, &mut source, &mut sinks, |_| {})?;
+    let run = metering::meter(
+        metering,
+        &mut source,
+        &mut sinks,
+        |_| {},
+        |_| Ok(metering::work(metering)),
+    )?;
     let provenance = Provenance {
         title: format!("demo, seed {seed}"),
         work_by_hour: WorkByHour::new(),

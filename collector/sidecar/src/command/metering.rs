@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
 use phasemeter_rules::window::Window;
 use phasemeter_sources::Source;
@@ -77,12 +78,13 @@ pub(super) fn check_outputs(
 }
 
 /// Meters all readings of a source and sends telemetry to the sinks. Calls `step` after each
-/// reading.
+/// reading, and `work` with the metered span, for the work done in it.
 pub(super) fn meter<S: Source>(
     args: &MeteringArgs,
     source: &mut S,
     sinks: &mut Sinks,
     step: impl FnMut(&S),
+    work: impl FnOnce(Option<(Timestamp, Timestamp)>) -> Result<BTreeMap<String, u64>, CommandError>,
 ) -> Result<Finished, CommandError> {
     let environment = environment();
     let manager = policies::open(&args.policies, policies::Evaluations::Once)?;
@@ -90,11 +92,15 @@ pub(super) fn meter<S: Source>(
         meter: args.meter.config(),
         alerts: alerts::select(&args.alerts)?,
         pricing: pricing(&args.price, &environment.experiment.attributes, manager.clone())?,
-        work: work(args),
+        work: BTreeMap::new(),
         export: sinks.request_sink().map(|sink| (environment.export, sink)),
     };
     let mut pipeline = Pipeline::log(settings, request(args, environment.experiment));
     let metered = pipeline.run(source, step);
+    let metered = metered.and_then(|()| pipeline.finish_gpus(source.gpus()));
+    if metered.is_ok() {
+        pipeline.set_work(work(pipeline.span())?);
+    }
     let mut dumped = Ok(());
     let evaluate = |window: Option<Window>| {
         if let (Some(path), Some(window)) = (&args.policies.dump_windows, &window) {

@@ -283,6 +283,20 @@ impl<'a> Pipeline<'a> {
         }
     }
 
+    /// Sets the work of the whole run.
+    pub fn set_work(&mut self, work: BTreeMap<String, u64>) {
+        self.work = work;
+    }
+
+    /// The first and the last instant that are metered so far, in wall time.
+    #[must_use]
+    pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        let spans = || self.gpus.iter().filter_map(|gpu| gpu.meter.span());
+        let (from, to) = (spans().map(|(from, _)| from).min()?, spans().map(|(_, to)| to).max()?);
+        let wall = self.wall.offset();
+        Some((wall.wall(from), wall.wall(to)))
+    }
+
     /// Sets the end of the run, until which every GPU is billed. Later readings are ignored, except for
     /// those of the last poll.
     pub const fn end_at(&mut self, end: Timestamp) {
