@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::label_filter::LabelFilter;
 use serde::Deserialize;
 
 use crate::unit::Unit;
@@ -29,6 +30,26 @@ pub struct MappedCounter {
     pub is_histogram: bool,
     /// Which side reports it.
     pub reported_by: Reporter,
+}
+
+/// Streams of one sender that may count the same work: each model of an ensemble counts its requests.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nesting {
+    /// The label in which they differ. The value with the most work counts, in place of their sum.
+    pub largest_of: String,
+    /// If each stream has this label, none counts the work of another.
+    pub unless_each_has: String,
+}
+
+/// A counter of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CounterRule {
+    /// What it counts.
+    pub counter: MappedCounter,
+    /// Whether its streams may count the same work.
+    pub nesting: Option<Nesting>,
+    filter: LabelFilter,
 }
 
 /// Which side reports work. What a client requests is what a server does, so one of them counts.
@@ -78,11 +99,16 @@ struct CounterTable {
     unit: String,
     #[serde(default)]
     instrument: Instrument,
+    #[serde(default, rename = "where")]
+    required: BTreeMap<String, String>,
+    #[serde(default)]
+    without: Vec<String>,
+    nesting: Option<Nesting>,
 }
 
 /// Mappings by the name of the metric, without the suffix of a counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WorkMappings(BTreeMap<String, MappedCounter>);
+pub struct WorkMappings(BTreeMap<String, Vec<CounterRule>>);
 
 impl WorkMappings {
     /// The mappings of Phasemeter.
@@ -107,14 +133,18 @@ impl WorkMappings {
             WorkMappingError::Syntax(text.split_whitespace().collect::<Vec<_>>().join(" "))
         };
         let File { reported_by, counter } = toml::from_str(text).map_err(one_line)?;
-        let mapped = |CounterTable { name, unit, instrument }: CounterTable| {
+        let mut mappings = Self::default();
+        for CounterTable { name, unit, instrument, required, without, nesting } in counter {
             let Some(unit) = Unit::from_name(&unit) else {
                 return Err(WorkMappingError::Unit { counter: name });
             };
             let is_histogram = instrument == Instrument::Histogram;
-            Ok((base(&name).to_owned(), MappedCounter { unit, is_histogram, reported_by }))
-        };
-        counter.into_iter().map(mapped).collect::<Result<_, _>>().map(Self)
+            let counter = MappedCounter { unit, is_histogram, reported_by };
+            let filter = LabelFilter::new(required, &without);
+            let rules = mappings.0.entry(base(&name).to_owned()).or_default();
+            rules.push(CounterRule { counter, nesting, filter });
+        }
+        Ok(mappings)
     }
 
     /// Adds mappings, which replace those of the same metrics.
@@ -122,10 +152,19 @@ impl WorkMappings {
         self.0.extend(other.0);
     }
 
-    /// What this metric counts; `None` if it is not known.
+    /// Whether any point of this metric counts.
     #[must_use]
-    pub fn find(&self, metric: &str) -> Option<MappedCounter> {
-        self.0.get(base(metric)).copied()
+    pub fn has(&self, metric: &str) -> bool {
+        self.0.contains_key(base(metric))
+    }
+
+    /// What a point of this metric with these labels counts: the first rule that is about it.
+    pub fn find<'a>(
+        &self,
+        metric: &str,
+        label: impl Fn(&str) -> Option<&'a str>,
+    ) -> Option<&CounterRule> {
+        self.0.get(base(metric))?.iter().find(|rule| rule.filter.passes(&label))
     }
 }
 
@@ -136,6 +175,11 @@ fn base(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a point without labels counts.
+    fn find(mappings: &WorkMappings, metric: &str) -> Option<MappedCounter> {
+        mappings.find(metric, |_| None).map(|rule| rule.counter)
+    }
 
     #[test]
     fn known_counters_have_units() {
@@ -149,12 +193,12 @@ mod tests {
             ("gen_ai.client.token.usage", Unit::Tokens, Reporter::Client),
             ("gen_ai.client.inference.usage.input_tokens", Unit::Tokens, Reporter::Client),
         ] {
-            let found = mappings.find(name).unwrap();
+            let found = find(&mappings, name).unwrap();
             assert_eq!((found.unit, found.reported_by), (unit, reported_by), "{name}");
         }
-        assert_eq!(mappings.find("vllm:num_requests_running"), None);
-        assert!(mappings.find("tgi_request_generated_tokens").is_some_and(|it| it.is_histogram));
-        assert!(mappings.find("tgi_request_success").is_some_and(|it| !it.is_histogram));
+        assert_eq!(find(&mappings, "vllm:num_requests_running"), None);
+        assert!(find(&mappings, "tgi_request_generated_tokens").is_some_and(|it| it.is_histogram));
+        assert!(find(&mappings, "tgi_request_success").is_some_and(|it| !it.is_histogram));
     }
 
     #[test]
@@ -163,8 +207,29 @@ mod tests {
         let own = "reported_by = \"server\"\n[[counter]]\nname = \"vllm:prompt_tokens_total\"\n\
                    unit = \"samples\"\n";
         mappings.replace(WorkMappings::parse(own).unwrap());
-        assert_eq!(mappings.find("vllm:prompt_tokens").map(|it| it.unit), Some(Unit::Samples));
-        assert_eq!(mappings.find("vllm:generation_tokens").map(|it| it.unit), Some(Unit::Tokens));
+        assert_eq!(find(&mappings, "vllm:prompt_tokens").map(|it| it.unit), Some(Unit::Samples));
+        assert_eq!(find(&mappings, "vllm:generation_tokens").map(|it| it.unit), Some(Unit::Tokens));
+    }
+
+    #[test]
+    fn labels_choose_the_points_that_count() {
+        let mappings = WorkMappings::built_in().unwrap();
+        let counts = |reason: &'static str| {
+            let label = move |name: &str| (name == "finished_reason").then_some(reason);
+            mappings.find("vllm:request_success_total", label).is_some()
+        };
+        assert!(counts("stop") && counts("length") && !counts("abort"));
+        let own = "reported_by = \"server\"\n\
+                   [[counter]]\nname = \"done\"\nunit = \"steps\"\nwhere = { kind = \"train\" }\n\
+                   [[counter]]\nname = \"done\"\nunit = \"samples\"\nwithout = [\"kind\"]\n";
+        let mappings = WorkMappings::parse(own).unwrap();
+        let unit = |kind: Option<&'static str>| {
+            mappings.find("done", move |_| kind).map(|rule| rule.counter.unit)
+        };
+        assert_eq!(unit(Some("train")), Some(Unit::Steps));
+        assert_eq!(unit(None), Some(Unit::Samples));
+        assert_eq!(unit(Some("eval")), None);
+        assert!(mappings.has("done_total") && !mappings.has("other"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use phasemeter_meter::units::Timestamp;
 use prost::Message;
 use sha2::{Digest, Sha256};
 
+use super::attributes::find_text;
 use super::points::number;
 
 /// Set if a point has no value (`DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK`).
@@ -36,6 +37,23 @@ pub struct CounterView<'a> {
     pub value: f64,
     /// What identifies its stream.
     pub stream: [u8; 16],
+    scope: &'a str,
+    attributes: &'a [KeyValue],
+    resource: &'a [KeyValue],
+}
+
+impl<'a> CounterView<'a> {
+    /// A text attribute of the point, else of its resource.
+    #[must_use]
+    pub fn label(&self, name: &str) -> Option<&'a str> {
+        find_text(self.attributes, name).or_else(|| find_text(self.resource, name))
+    }
+
+    /// What identifies all streams of this metric from one sender.
+    #[must_use]
+    pub fn streams_of_sender(&self) -> [u8; 16] {
+        stream_id(self.resource, self.scope, self.metric, &[])
+    }
 }
 
 /// Visits the points of the counters and histograms that `is_wanted`, by the name of the metric.
@@ -49,9 +67,7 @@ pub fn counter_points<'a>(
         for scope_metrics in &group.scope_metrics {
             let scope = scope_metrics.scope.as_ref().map_or("", |scope| &scope.name);
             for metric in scope_metrics.metrics.iter().filter(|it| is_wanted(&it.name)) {
-                let stream =
-                    |attributes: &[KeyValue]| stream_id(resource, scope, &metric.name, attributes);
-                points(metric, stream, &mut visit);
+                points(metric, scope, resource, &mut visit);
             }
         }
     }
@@ -59,7 +75,8 @@ pub fn counter_points<'a>(
 
 fn points<'a>(
     metric: &'a Metric,
-    stream: impl Fn(&[KeyValue]) -> [u8; 16],
+    scope: &'a str,
+    resource: &'a [KeyValue],
     visit: &mut impl FnMut(CounterView<'a>),
 ) {
     let mut point = |is_histogram: bool,
@@ -67,7 +84,7 @@ fn points<'a>(
                      flags: u32,
                      times: (u64, u64),
                      value: Option<f64>,
-                     attributes: &[KeyValue]| {
+                     attributes: &'a [KeyValue]| {
         let is_delta = match AggregationTemporality::try_from(temporality) {
             Ok(AggregationTemporality::Delta) => true,
             Ok(AggregationTemporality::Cumulative) => false,
@@ -77,8 +94,20 @@ fn points<'a>(
         let (Some(value), Some(at)) = (value, Timestamp::from_nanos(at)) else { return };
         if flags & NO_VALUE == 0 && at > Timestamp::EPOCH {
             let start = Timestamp::from_nanos(start).filter(|start| *start > Timestamp::EPOCH);
-            let (metric, stream) = (metric.name.as_str(), stream(attributes));
-            visit(CounterView { metric, is_histogram, is_delta, start, at, value, stream });
+            let metric = metric.name.as_str();
+            let stream = stream_id(resource, scope, metric, attributes);
+            visit(CounterView {
+                metric,
+                is_histogram,
+                is_delta,
+                start,
+                at,
+                value,
+                stream,
+                scope,
+                attributes,
+                resource,
+            });
         }
     };
     match &metric.data {

@@ -6,9 +6,9 @@ use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::Request;
 use phasemeter_otlp::receiver::{CounterView, counter_points};
 use phasemeter_workload::counter::{CumulativePoint, DeltaPoint};
-use phasemeter_workload::counters::{CounterPoint, WorkCounters};
+use phasemeter_workload::counters::{CounterPoint, NestedStream, WorkCounters};
 use phasemeter_workload::held::WorkDone;
-use phasemeter_workload::mapping::WorkMappings;
+use phasemeter_workload::mapping::{CounterRule, WorkMappings};
 use tracing::warn;
 
 use super::clock_check::ClockCheck;
@@ -35,11 +35,16 @@ impl CounterIntake {
         let mut done = Vec::new();
         counter_points(
             request,
-            |metric| mappings.find(metric).is_some(),
-            |point| {
-                let CounterView { metric, is_histogram, is_delta, start, at, value, stream } =
-                    point;
-                let Some(counter) = mappings.find(metric) else { return };
+            |metric| mappings.has(metric),
+            |view| {
+                let CounterView {
+                    metric, is_histogram, is_delta, start, at, value, stream, ..
+                } = view;
+                let label = |name: &str| view.label(name);
+                let Some(CounterRule { counter, nesting, .. }) = mappings.find(metric, label)
+                else {
+                    return;
+                };
                 if counter.is_histogram != is_histogram || !clock.admits(metric, at, now) {
                     return;
                 }
@@ -48,8 +53,13 @@ impl CounterIntake {
                     (true, Some(start)) => CounterPoint::Delta(DeltaPoint { start, at, value }),
                     (true, None) => return,
                 };
+                let nested = nesting.as_ref().map(|it| NestedStream {
+                    streams: view.streams_of_sender(),
+                    part: view.label(&it.largest_of).unwrap_or_default(),
+                    is_apart: view.label(&it.unless_each_has).is_some(),
+                });
                 let falls = counters.falls();
-                let count = counters.add(counter, stream, point);
+                let count = counters.add(*counter, stream, nested, point);
                 if falls == 0 && counters.falls() > 0 {
                     warn!(
                         "{metric}: fell to {value} under the same start time; this and later falls count \

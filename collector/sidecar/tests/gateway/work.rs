@@ -54,6 +54,25 @@ pub(crate) fn counter(
     request(instance, name, Data::Sum(sum))
 }
 
+/// A point of a cumulative counter from Prometheus with these labels.
+fn labeled(
+    instance: &str,
+    name: &str,
+    labels: &[(&str, &str)],
+    at: u64,
+    value: f64,
+) -> EncodedRequest {
+    let point = NumberDataPoint {
+        attributes: labels.iter().map(|(key, value)| text(key, value)).collect(),
+        time_unix_nano: (START + at) * NANOS,
+        value: Some(number_data_point::Value::AsDouble(value)),
+        ..NumberDataPoint::default()
+    };
+    let data_points = vec![point];
+    let sum = Sum { data_points, aggregation_temporality: CUMULATIVE, is_monotonic: true };
+    request(instance, name, Data::Sum(sum))
+}
+
 /// A point of a histogram with this sum.
 fn histogram(
     instance: &str,
@@ -219,6 +238,41 @@ fn fall_under_the_same_start_is_a_reset_and_logged_once() {
     assert_eq!(report["work"]["tokens"]["count"], 30_000, "{}", report["work"]);
     assert_eq!(log.matches("vllm:generation_tokens: fell to 500 under").count(), 1, "{log}");
     assert_eq!(log.matches("under the same start time").count(), 1, "{log}");
+}
+
+/// Scenario: 59 requests to an ensemble of Triton, whose models count them too; two models on GPUs of another
+/// server; and requests to vLLM, of which some were aborted.
+#[test]
+fn requests_are_those_that_clients_sent_and_that_were_answered() {
+    let success = "nv_inference_request_success";
+    let point = |server: &str, model: &str, gpu: Option<&str>, at: u64, value: f64| {
+        let labels = [("model", model), ("version", "1")].into_iter();
+        let labels: Vec<_> = labels.chain(gpu.map(|gpu| ("gpu_uuid", gpu))).collect();
+        labeled(server, success, &labels, at, value)
+    };
+    let page = |at: u64, done: f64| {
+        let ensemble =
+            [("ensemble", None), ("preprocessing", None), ("tensorrt_llm", Some("GPU-a"))];
+        let ensemble = ensemble.map(|(model, gpu)| point("a", model, gpu, at, 100.0 + done));
+        // One model has instances on two GPUs.
+        let apart = [("chat", "GPU-b"), ("chat", "GPU-c"), ("embed", "GPU-b")];
+        let apart = apart.map(|(model, gpu)| point("b", model, Some(gpu), at, done));
+        ensemble.into_iter().chain(apart)
+    };
+    let requests = page(5, 0.0).chain(page(65, 59.0)).collect();
+    let (report, _) = run(requests, "phasemeter.work");
+    assert_eq!(report["work"]["requests"]["count"], 59 + 3 * 59, "{}", report["work"]);
+
+    let finished = |reason: &str, at: u64, value: f64| {
+        let labels = [("finished_reason", reason), ("model_name", "llama")];
+        labeled("v", "vllm:request_success_total", &labels, at, value)
+    };
+    let requests = ["stop", "length", "abort"].map(|reason| [5, 65].map(|at| (reason, at)));
+    let requests = requests.into_iter().flatten();
+    let requests =
+        requests.map(|(reason, at)| finished(reason, at, if at == 5 { 0.0 } else { 20.0 }));
+    let (report, _) = run(requests.collect(), "phasemeter.work");
+    assert_eq!(report["work"]["requests"]["count"], 40, "{}", report["work"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::label_filter::LabelFilter;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::Basis;
 use serde::Deserialize;
@@ -103,8 +104,8 @@ struct MetricTable {
     scale: f64,
     #[serde(default, rename = "where")]
     required: BTreeMap<String, String>,
-    #[serde(default, rename = "without")]
-    excluded: Vec<String>,
+    #[serde(default)]
+    without: Vec<String>,
 }
 
 /// A quantity, by its name.
@@ -157,7 +158,7 @@ fn rule(
     identity: &Identity,
     missing_from: Option<f64>,
 ) -> Result<(String, Rule), MappingError> {
-    let MetricTable { name: metric, is: quantity, unit, basis, scale, required, excluded } = table;
+    let MetricTable { name: metric, is: quantity, unit, basis, scale, required, without } = table;
     if !unit.is_of(quantity) {
         return Err(MappingError::Unit { metric });
     }
@@ -172,7 +173,8 @@ fn rule(
         return Err(MappingError::Scale { metric });
     }
     let identity = identity.clone();
-    Ok((metric, Rule { quantity, unit, basis, scale, required, excluded, missing_from, identity }))
+    let filter = LabelFilter::new(required, &without);
+    Ok((metric, Rule { quantity, unit, basis, scale, filter, missing_from, identity }))
 }
 
 /// The message and the line of a TOML error.

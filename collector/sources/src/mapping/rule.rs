@@ -2,8 +2,7 @@
 //!
 //! Must not depend on files of rules.
 
-use std::collections::BTreeMap;
-
+use phasemeter_meter::label_filter::LabelFilter;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, MissingReason};
 use phasemeter_meter::units::Timestamp;
@@ -87,10 +86,8 @@ pub(super) struct Rule {
     pub(super) basis: Basis,
     /// Factor from the sender's numbers to the unit.
     pub(super) scale: f64,
-    /// Labels that a point must have with these values.
-    pub(super) required: BTreeMap<String, String>,
-    /// Labels that a point must not have.
-    pub(super) excluded: Vec<String>,
+    /// Which points it is about.
+    pub(super) filter: LabelFilter,
     /// Numbers from here on mean that there is no value.
     pub(super) missing_from: Option<f64>,
     pub(super) identity: Identity,
@@ -99,9 +96,7 @@ pub(super) struct Rule {
 impl Rule {
     /// Whether the rule is about this point.
     pub(super) fn applies(&self, point: &Point<'_>) -> bool {
-        let has = |(label, value): (&String, &String)| (point.label)(label) == Some(value.as_str());
-        self.required.iter().all(has)
-            && self.excluded.iter().all(|label| (point.label)(label).is_none())
+        self.filter.passes(point.label)
     }
 
     /// The value of a point, and what its unit shows about its sender; `None` if it names no GPU.
