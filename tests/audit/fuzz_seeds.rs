@@ -72,7 +72,8 @@ fn signature_target_holds() {
 fn metric_log_targets_hold() {
     on_each("fuzz/seeds/prometheus_log", 4, properties::prometheus_log);
     on_each("fuzz/seeds/dmon_log", 3, properties::dmon_log);
-    on_each("fuzz/seeds/otlp_json_log", 3, properties::otlp_json_log);
+    on_each("fuzz/seeds/otlp_json_log", 4, properties::otlp_json_log);
+    on_each("fuzz/seeds/series_log", 4, properties::series_log);
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use self::formats::{
-    MODEL, Row, START, dmon, labels, nvidia_smi, otlp_json, pages, rows, time, timestamps,
+    MODEL, Row, START, dmon, export, labels, nvidia_smi, otlp_json, pages, pretty, query, quoted,
+    rows, time, timestamps,
 };
 use crate::phasemeter::Phasemeter;
 use crate::report;
@@ -57,7 +58,8 @@ fn metered(report: &Value) -> Value {
 }
 
 /// Scenario: the same readings, with a pause and missing values, as a log of `nvidia-smi`, as pages of
-/// dcgm-exporter, as samples of Prometheus, as output of `dcgmi dmon` and as OTLP in JSON.
+/// dcgm-exporter, as samples of Prometheus, as output of `dcgmi dmon`, as OTLP in JSON, and as series of Prometheus
+/// and VictoriaMetrics.
 /// Guarantee: every amount and duration is the same.
 #[test]
 fn same_readings_in_any_format_give_the_same_bill() {
@@ -70,6 +72,11 @@ fn same_readings_in_any_format_give_the_same_bill() {
             ("samples.prom", timestamps(&rows)),
             ("dmon.txt", dmon(&rows, true)),
             ("otlp.jsonl", otlp_json(&rows)),
+            ("otlp.json", pretty(&otlp_json(&rows))),
+            ("quoted.prom", quoted(&rows)),
+            ("export.jsonl", export(&rows)),
+            ("query.json", query(&rows)),
+            ("query-pretty.json", pretty(&query(&rows))),
         ];
         if !has_pause {
             logs.push(("ticks.txt", dmon(&rows, false)));
@@ -145,6 +152,42 @@ fn invalid_lines_are_rejected_with_their_number() {
     let report = stated.report();
     assert_eq!(report["fleet"]["unobserved_seconds"], 0.0);
     assert_eq!(report["gpus"][0]["effective_seconds"], 30.0, "four times 7.5 s");
+}
+
+/// Scenario: a document of each format of JSON is cut off, in the middle of a log and at its end.
+/// Guarantee: it is reported by its first line, and costs no other one.
+#[test]
+fn document_that_is_cut_off_costs_only_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = rows(false);
+    let half = |text: &str| text[..text.len() / 2].trim_end().to_owned();
+    for (name, log) in [
+        ("a.jsonl", otlp_json(&rows)),
+        ("b.json", pretty(&otlp_json(&rows))),
+        ("c.jsonl", export(&rows)),
+        ("d.json", query(&rows)),
+    ] {
+        let whole = audit(dir.path(), name, &log);
+        let first = log.lines().take_while(|line| !line.starts_with('}')).count() + 1;
+        let first = if name == "b.json" { first } else { 1 };
+        let document: String = log.lines().take(first).map(|line| format!("{line}\n")).collect();
+        // Before the first document, and after the last one.
+        let torn = format!("{document}{}\n{log}{}", half(&document), half(&document));
+        let report = audit(dir.path(), name, &torn);
+        assert_eq!(metered(&report), metered(&whole), "{name}");
+        let lines = report::list(&report["rejected_rows"]).iter();
+        let lines: Vec<_> =
+            lines.map(|row| (row["line"].as_u64(), row["reason"].as_str())).collect();
+        let torn = Some("a JSON document that is cut off");
+        let last = torn_lines(&document, &half(&document)) + log.lines().count() + 1;
+        let expected = [first + 1, last].map(|line| (Some(line as u64), torn));
+        assert_eq!(lines, expected, "{name}");
+    }
+}
+
+/// The lines of a document and of a part of one.
+fn torn_lines(document: &str, half: &str) -> usize {
+    document.lines().count() + half.lines().count()
 }
 
 /// Scenario: the clock of a node is ten years ahead for one instant in the middle of a log, or at its
@@ -275,7 +318,7 @@ fn unusable_logs_are_rejected_in_one_line() {
         (
             "torn.jsonl",
             "{\"resourceMetrics\": [\n".to_owned(),
-            "torn.jsonl, line 1: invalid JSON of an OTLP request",
+            "torn.jsonl, line 1: a JSON document that is cut off",
         ),
     ] {
         fs::write(dir.path().join(name), text).unwrap();

@@ -162,3 +162,65 @@ pub(super) fn otlp_json(rows: &[Row]) -> String {
     }
     log
 }
+
+/// The same requests over several lines, as `jq` writes them.
+pub(super) fn pretty(documents: &str) -> String {
+    let pretty = |line: &str| {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        serde_json::to_string_pretty(&value).unwrap() + "\n"
+    };
+    documents.lines().map(pretty).collect()
+}
+
+/// Samples whose names are quoted, as Prometheus 3 writes those that are not words.
+pub(super) fn quoted(rows: &[Row]) -> String {
+    let mut log = String::new();
+    for row in rows {
+        let labels = labels(row.1).replace("gpu=", "\"gpu\"=");
+        let labels = labels.trim_start_matches('{');
+        for (name, number) in metrics(row) {
+            writeln!(log, "{{\"{name}\",{labels} {number} {}", row.0).unwrap();
+        }
+    }
+    log
+}
+
+/// The samples of each metric of each GPU, with its labels.
+fn series(rows: &[Row]) -> Vec<(serde_json::Value, Vec<(u64, String)>)> {
+    let mut series = Vec::new();
+    for gpu in 0..2 {
+        for (index, (name, _)) in metrics(&rows[0]).iter().enumerate() {
+            let metric = json!({
+                "__name__": name, "UUID": uuid(gpu), "gpu": gpu.to_string(), "modelName": MODEL,
+            });
+            let of_gpu = rows.iter().filter(|row| row.1 == gpu);
+            series
+                .push((metric, of_gpu.map(|row| (row.0, metrics(row)[index].1.clone())).collect()));
+        }
+    }
+    series
+}
+
+/// An export of VictoriaMetrics: a series per line.
+pub(super) fn export(rows: &[Row]) -> String {
+    let mut log = String::new();
+    for (metric, samples) in series(rows) {
+        let values: Vec<f64> = samples.iter().map(|(_, number)| number.parse().unwrap()).collect();
+        let timestamps: Vec<u64> = samples.iter().map(|(at, _)| *at).collect();
+        let line = json!({"metric": metric, "values": values, "timestamps": timestamps});
+        writeln!(log, "{line}").unwrap();
+    }
+    log
+}
+
+/// Answers of Prometheus to a query over a range, one for each metric of each GPU.
+pub(super) fn query(rows: &[Row]) -> String {
+    let mut log = String::new();
+    for (metric, samples) in series(rows) {
+        let values = samples.iter().map(|(at, number)| json!([*at as f64 / 1e3, number]));
+        let result = json!([{"metric": metric, "values": values.collect::<Vec<_>>()}]);
+        let data = json!({"resultType": "matrix", "result": result});
+        writeln!(log, "{}", json!({"status": "success", "data": data})).unwrap();
+    }
+    log
+}

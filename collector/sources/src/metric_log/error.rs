@@ -21,6 +21,14 @@ pub enum MetricLogError {
         /// Why it was rejected.
         reason: String,
     },
+    /// It has more points than fit in memory.
+    #[error("{file}: more than {most} points of series; export a shorter time, or fewer metrics")]
+    TooManyPoints {
+        /// The log, as given by the user.
+        file: String,
+        /// The most.
+        most: usize,
+    },
     /// Logs of different kinds cannot be merged.
     #[error("{file}: is {kind}, unlike {first}; audit them separately")]
     Mixed {
@@ -58,6 +66,16 @@ pub(super) enum LineError {
     CellCount { expected: usize, found: usize },
     #[error("invalid JSON of an OTLP request")]
     Json,
+    #[error("a JSON document that is cut off")]
+    CutOff,
+    #[error("invalid JSON of series; expected an answer to a query, or an export")]
+    SeriesJson,
+    #[error("a failed query, without series")]
+    Query,
+    #[error("a series without __name__; query metrics themselves, not functions of them")]
+    NoMetricName,
+    #[error("more than {0} points")]
+    TooManyPoints(usize),
     #[error("older than the samples before it; sort the file by time")]
     Late,
 }

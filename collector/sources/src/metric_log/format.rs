@@ -4,6 +4,7 @@
 
 use phasemeter_meter::instant::Instant;
 
+use super::documents::first_key;
 use super::prometheus;
 
 /// The format of a log of metrics.
@@ -13,8 +14,10 @@ pub(super) enum Format {
     Prometheus,
     /// The output of `dcgmi dmon`.
     Dmon,
-    /// OTLP, a request per line.
+    /// OTLP requests in JSON.
     OtlpJson,
+    /// Series in JSON: answers of Prometheus to queries, or exports of VictoriaMetrics.
+    Series,
 }
 
 impl Format {
@@ -24,6 +27,7 @@ impl Format {
             Self::Prometheus => "a Prometheus page",
             Self::Dmon => "output of dcgmi dmon",
             Self::OtlpJson => "OTLP in JSON",
+            Self::Series => "JSON of Prometheus or VictoriaMetrics",
         }
     }
 }
@@ -41,9 +45,14 @@ pub(super) fn recognize(head: &str) -> Option<Format> {
             ["HELP", "TYPE", "UNIT", "EOF"].contains(&first) || first.parse::<Instant>().is_ok();
         return is_page.then_some(Format::Prometheus);
     }
-    let inside = line.strip_prefix('{').map(str::trim_start);
-    if inside.is_some_and(|inside| inside.starts_with("\"resource")) {
-        return Some(Format::OtlpJson);
+    match first_key(head) {
+        Some(key) if key.starts_with("resource") => return Some(Format::OtlpJson),
+        Some("metric") => return Some(Format::Series),
+        Some("status" | "data" | "resultType") if head.contains("\"result") => {
+            return Some(Format::Series);
+        }
+        Some(_) => return None,
+        None => {}
     }
     let is_sample = line.contains('{') && prometheus::sample(line).is_ok();
     is_sample.then_some(Format::Prometheus)
@@ -83,6 +92,21 @@ mod tests {
             ("# Entity  GPUTL\n      Id\n", Some(Format::Dmon)),
             ("2026-07-27T00:22:27.5Z #Entity   GPUTL\n", Some(Format::Dmon)),
             ("{\"resourceMetrics\":[]}\n", Some(Format::OtlpJson)),
+            ("\n{\n  \"resourceMetrics\": [\n", Some(Format::OtlpJson)),
+            (
+                "{\"hw.gpu.utilization\",\"hw.id\"=\"GPU-a\"} 0.8 1785110400000\n",
+                Some(Format::Prometheus),
+            ),
+            ("{\"resource.x\",\"hw.id\"=\"GPU-a\"} 0.8\n", Some(Format::Prometheus)),
+            (
+                "{\"metric\":{\"__name__\":\"up\"},\"values\":[1],\"timestamps\":[1]}\n",
+                Some(Format::Series),
+            ),
+            (
+                "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[]}}",
+                Some(Format::Series),
+            ),
+            ("{\"status\": \"ok\"}\n", None),
             ("{\"timestamp\": 1}\n", None),
             ("timestamp, uuid, utilization.gpu [%]\n", None),
             ("2026/07/27 00:00:00.000, GPU-a, 5\n", None),

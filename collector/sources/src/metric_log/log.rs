@@ -10,21 +10,17 @@ use std::sync::Arc;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
-use super::dmon::{DmonDecoder, DmonTimes};
-use super::error::LineError;
+use super::decoder::{Decoded, Decoder};
+use super::dmon::DmonTimes;
+use super::error::{LineError, MetricLogError};
 use super::format::Format;
 use super::sample::Sample;
-use super::{otlp_json, prometheus};
 use crate::SourceError;
 use crate::clock_jump::{Clock, Rejection, Timed};
 use crate::mapping::{GpuValue, Mapped, Mappings, Point, SAME_INSTANT, UnitChecks, UnitNotice};
-use crate::nvidia_smi::lines::{Line, Lines, MAX_ROW};
+use crate::nvidia_smi::lines::{Line, Lines};
 use crate::nvidia_smi::rejected::RejectedRows;
 use crate::nvidia_smi::stream;
-
-/// Maximum length of a line with an OTLP request: the largest that a gRPC server accepts by default, as
-/// JSON.
-const MAX_REQUEST: usize = 16 << 20;
 
 /// Values of one instant that are read at once.
 const MAX_VALUES: usize = 65_536;
@@ -66,13 +62,6 @@ impl Timed for Instant {
     }
 }
 
-enum Decoder {
-    /// With the time of the page.
-    Prometheus(Option<Timestamp>),
-    Dmon(DmonDecoder),
-    OtlpJson,
-}
-
 impl MetricLog {
     /// Opens a log of this format, in which values may be this much earlier than those before them. `head`
     /// is the beginning of its text.
@@ -86,11 +75,7 @@ impl MetricLog {
     ) -> Result<Self, SourceError> {
         let unreadable = |source| SourceError::Unreadable { input: name.to_string(), source };
         let text = stream::decode(bytes).map_err(unreadable)?;
-        let (decoder, max_line) = match format {
-            Format::Prometheus => (Decoder::Prometheus(None), MAX_ROW),
-            Format::Dmon => (Decoder::Dmon(DmonDecoder::new(times, head)), MAX_ROW),
-            Format::OtlpJson => (Decoder::OtlpJson, MAX_REQUEST),
-        };
+        let (decoder, max_line) = Decoder::of(format, times, head);
         let lines = Lines::new(text, max_line);
         Ok(Self {
             name,
@@ -198,46 +183,92 @@ impl MetricLog {
         rejected: &mut RejectedRows,
         values: &mut Vec<GpuValue>,
     ) -> Result<bool, SourceError> {
+        let number = self.lines.number() + 1;
         let line = match self.lines.next() {
-            Ok(None) => return Ok(false),
+            Ok(None) => return Ok(self.read_series(mappings, rejected, values)),
             Ok(Some(line)) => line,
             Err(error) if stream::is_corrupt(&error) => {
                 let reason = format!("compressed data corrupt or truncated from here on: {error}");
                 rejected.record(&self.name, self.lines.number() + 1, &reason);
-                return Ok(false);
+                return Ok(self.read_series(mappings, rejected, values));
             }
             Err(source) => {
                 return Err(SourceError::Unreadable { input: self.name.to_string(), source });
             }
         };
-        let decoded = match line {
+        let line = match line {
             Line::TooLong => Err(LineError::TooLong(self.max_line >> 10)),
-            Line::Whole(line) => match std::str::from_utf8(line) {
-                Ok(text) => self.decoder.samples(text),
-                Err(_) => Err(LineError::Encoding),
-            },
+            Line::Whole(line) => std::str::from_utf8(line).map_err(|_| LineError::Encoding),
         };
-        let mut problem = decoded.as_ref().err().map(ToString::to_string);
-        for sample in decoded.into_iter().flatten() {
-            let Some(at) = sample.at else { continue };
-            let label = |name: &str| sample.label(name);
-            let point = Point { metric: &sample.metric, label: &label, at, number: sample.number };
-            let Some(Mapped { mut value, notice }) = mappings.read(&point, &mut self.units) else {
+        let Decoded { samples, problem } = match line {
+            Ok(text) => self.decoder.samples(text, number, |metric| mappings.has(metric)),
+            Err(error) => Decoded { problem: Some((number, error)), ..Decoded::default() },
+        };
+        if let Some((_, LineError::TooManyPoints(most))) = problem {
+            let file = self.name.to_string();
+            return Err(MetricLogError::TooManyPoints { file, most }.into());
+        }
+        let mut problem = problem.map(|(line, error)| (line, error.to_string()));
+        for sample in samples {
+            let Some(mapped) =
+                read_sample(&sample, self.label.as_deref(), mappings, &mut self.units)
+            else {
                 continue;
             };
-            if let Some(label) = &self.label {
-                value.gpu.uuid = format!("{label}:{}", value.gpu.uuid);
-            }
-            values.push(value);
-            // The line that shows it is not wrong, but the first whose value is certainly not used.
-            let notice = notice.filter(|it| !matches!(it, UnitNotice::Lifted { .. }));
-            problem = problem.or_else(|| Some(notice?.to_string()));
+            values.push(mapped.value);
+            problem = problem.or_else(|| Some((number, shown(mapped.notice)?.to_string())));
         }
-        if let Some(problem) = problem {
-            rejected.record(&self.name, self.lines.number(), &problem);
+        if let Some((line, problem)) = problem {
+            rejected.record(&self.name, line, &problem);
         }
         Ok(true)
     }
+
+    /// Reads the next instant of series, which are in memory once all lines are read; false at the end.
+    fn read_series(
+        &mut self,
+        mappings: &Mappings,
+        rejected: &mut RejectedRows,
+        values: &mut Vec<GpuValue>,
+    ) -> bool {
+        if let Some(line) = self.decoder.finish() {
+            rejected.record(&self.name, line, &LineError::CutOff);
+        }
+        let instant = self.decoder.take_instant();
+        for (line, sample) in &instant {
+            let Some(mapped) =
+                read_sample(sample, self.label.as_deref(), mappings, &mut self.units)
+            else {
+                continue;
+            };
+            values.push(mapped.value);
+            if let Some(notice) = shown(mapped.notice) {
+                rejected.record(&self.name, *line, &notice);
+            }
+        }
+        !instant.is_empty()
+    }
+}
+
+/// The value of a sample with a time, if it is one of a GPU. `label` qualifies the name of its GPU.
+fn read_sample(
+    sample: &Sample<'_>,
+    label: Option<&str>,
+    mappings: &Mappings,
+    units: &mut UnitChecks,
+) -> Option<Mapped> {
+    let of = |name: &str| sample.label(name);
+    let point = Point { metric: &sample.metric, label: &of, at: sample.at?, number: sample.number };
+    let mut mapped = mappings.read(&point, units)?;
+    if let Some(label) = label {
+        mapped.value.gpu.uuid = format!("{label}:{}", mapped.value.gpu.uuid);
+    }
+    Some(mapped)
+}
+
+/// What rejects a line. The line that shows it is not wrong, but the first whose value is certainly not used.
+fn shown(notice: Option<UnitNotice>) -> Option<UnitNotice> {
+    notice.filter(|it| !matches!(it, UnitNotice::Lifted { .. }))
 }
 
 /// The values of each instant, of values in time order.
@@ -269,25 +300,4 @@ fn reject((instant, jump): Rejection<Instant>, name: &Arc<str>, rejected: &mut R
     lines.sort_unstable();
     lines.dedup();
     lines.into_iter().for_each(|line| rejected.record(name, line, &jump));
-}
-
-impl Decoder {
-    /// The samples of a line, each with a time.
-    fn samples<'a>(&mut self, line: &'a str) -> Result<Vec<Sample<'a>>, LineError> {
-        match self {
-            Self::Prometheus(page) => match prometheus::line(line)? {
-                prometheus::Line::Nothing => Ok(Vec::new()),
-                prometheus::Line::Page(at) => {
-                    *page = Some(at);
-                    Ok(Vec::new())
-                }
-                prometheus::Line::Sample(sample) => {
-                    let at = sample.at.or(*page).ok_or(LineError::NoPageTime)?;
-                    Ok(vec![Sample { at: Some(at), ..sample }])
-                }
-            },
-            Self::Dmon(decoder) => decoder.line(line),
-            Self::OtlpJson => otlp_json::line(line),
-        }
-    }
 }

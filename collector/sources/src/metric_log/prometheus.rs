@@ -42,7 +42,8 @@ pub(super) fn line(text: &str) -> Result<Line<'_>, LineError> {
     Ok(time.unwrap_or(Line::Nothing))
 }
 
-/// Reads a sample: `NAME{LABEL="VALUE",…} NUMBER [TIMESTAMP] [# EXEMPLAR]`.
+/// Reads a sample: `NAME{LABEL="VALUE",…} NUMBER [TIMESTAMP] [# EXEMPLAR]`, or `{"NAME",LABEL="VALUE",…}` with a
+/// name of any characters. Names of labels may be quoted, too.
 pub(super) fn sample(text: &str) -> Result<Sample<'_>, LineError> {
     let name_length = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
     let (name, rest) = text.split_at(name_length);
@@ -85,12 +86,27 @@ fn labels(mut rest: &str) -> Result<(Labels<'_>, &str), LineError> {
         if labels.len() == MAX_LABELS {
             return Err(LineError::TooManyLabels(MAX_LABELS));
         }
-        let (key, after) = rest.split_once('=').ok_or(LineError::Sample)?;
-        let quoted = after.trim_start().strip_prefix('"').ok_or(LineError::Sample)?;
-        let (value, after) = unquote(quoted).ok_or(LineError::Sample)?;
-        // Names of dumps may be quoted.
-        labels.push((Cow::Borrowed(key.trim().trim_matches('"')), value));
-        rest = after;
+        let (key, after) = match rest.strip_prefix('"') {
+            Some(quoted) => unquote(quoted).ok_or(LineError::Sample)?,
+            None => {
+                let end = rest.find('=').ok_or(LineError::Sample)?;
+                let (key, after) = rest.split_at(end);
+                (Cow::Borrowed(key.trim_end()), after)
+            }
+        };
+        let after = after.trim_start();
+        if let Some(after) = after.strip_prefix('=') {
+            let quoted = after.trim_start().strip_prefix('"').ok_or(LineError::Sample)?;
+            let (value, after) = unquote(quoted).ok_or(LineError::Sample)?;
+            labels.push((key, value));
+            rest = after;
+        } else if after.starts_with([',', '}']) {
+            // A name that is not a word is quoted and precedes the labels.
+            labels.push((Cow::Borrowed(NAME), key));
+            rest = after;
+        } else {
+            return Err(LineError::Sample);
+        }
     }
 }
 
@@ -116,7 +132,8 @@ fn unquote(text: &str) -> Option<(Cow<'_, str>, &str)> {
     None
 }
 
-fn number(word: &str) -> Option<f64> {
+/// A number as Prometheus writes it.
+pub(super) fn number(word: &str) -> Option<f64> {
     match word {
         "+Inf" => Some(f64::INFINITY),
         "-Inf" => Some(f64::NEG_INFINITY),
@@ -167,6 +184,12 @@ mod tests {
         assert_eq!(time("up 1 1785110400.5"), at(1_785_110_400_500_000_000));
         let dump = sample("{__name__=\"up\", job=\"a\"} +Inf 1785110400000").unwrap();
         assert_eq!((&*dump.metric, dump.label("job")), ("up", Some("a")));
+        let quoted = "{\"hw.gpu.utilization\",\"hw.id\"=\"GPU-a\", job=\"a=b\"} 0.8 1785110400000";
+        let quoted = sample(quoted).unwrap();
+        assert_eq!((&*quoted.metric, quoted.number), ("hw.gpu.utilization", 0.8));
+        assert_eq!((quoted.label("hw.id"), quoted.label("job")), (Some("GPU-a"), Some("a=b")));
+        let alone = sample("{ \"my.\\\"metric\" } 1").unwrap();
+        assert_eq!((&*alone.metric, alone.labels.len()), ("my.\"metric", 0));
         assert_eq!(
             line("# 2026-07-27T00:00:00Z"),
             Ok(Line::Page(at(1_785_110_400_000_000_000).unwrap()))
@@ -187,6 +210,9 @@ mod tests {
             ("up{a=b} 1", LineError::Sample),
             ("up{a=\"b\\", LineError::Sample),
             ("{a=\"b\"} 1", LineError::Sample),
+            ("{\"a\" \"b\"} 1", LineError::Sample),
+            ("{\"a\"", LineError::Sample),
+            ("{\"\"} 1", LineError::Sample),
         ] {
             assert_eq!(sample(text), Err(expected), "{text}");
         }
