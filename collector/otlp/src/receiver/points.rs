@@ -25,7 +25,7 @@ pub struct NumberPoint<'a> {
     pub start: Timestamp,
     /// When it was measured.
     pub at: Timestamp,
-    /// The value.
+    /// The value; not a number if none was recorded, which ends the value before it.
     pub number: f64,
     attributes: &'a [KeyValue],
     resource: &'a [KeyValue],
@@ -80,11 +80,11 @@ pub fn number_points<'a>(
 }
 
 fn values(point: &NumberDataPoint) -> Option<(Timestamp, Timestamp, f64)> {
-    let number = number(point)?;
-    let has_value = point.flags & NO_VALUE == 0 && point.time_unix_nano > 0;
+    let is_recorded = point.flags & NO_VALUE == 0;
+    let number = if is_recorded { number(point)? } else { f64::NAN };
     let start = Timestamp::from_nanos(point.start_time_unix_nano)?;
     let at = Timestamp::from_nanos(point.time_unix_nano)?;
-    has_value.then_some((start, at, number))
+    (at > Timestamp::EPOCH).then_some((start, at, number))
 }
 
 /// The value of a point.

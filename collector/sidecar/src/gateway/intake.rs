@@ -101,7 +101,9 @@ impl Intake {
         number_points(request, is_wanted, |point| points.push(point));
         for point in points {
             if point.scope.starts_with(OWN_SCOPE) {
-                if point.resource_label(SERVICE_INSTANCE_ID) != Some(own_instance.as_str()) {
+                let is_own =
+                    point.resource_label(SERVICE_INSTANCE_ID) == Some(own_instance.as_str());
+                if !is_own && !point.number.is_nan() {
                     cover(&point, buffer);
                 }
                 continue;

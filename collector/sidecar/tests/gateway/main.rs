@@ -13,6 +13,7 @@ mod dcgm;
 #[path = "../../../../tests/llm/mod.rs"]
 mod llm;
 mod load;
+mod missing;
 #[path = "../../../otlp/tests/mock_backend/mod.rs"]
 mod mock_backend;
 #[path = "../../../../tests/otlp/mod.rs"]
@@ -37,6 +38,7 @@ use mock_backend::{MockBackend, ReceivedRequest};
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use phasemeter_otlp::{EncodedRequest, OtlpFile, Request, Signal};
 use prost::Message;
+use serde_json::json;
 
 use crate::dcgm::{START, cost_of_agent, page, page_of_host, usd};
 use crate::otlp::Captured;
@@ -285,13 +287,13 @@ fn sender_that_contradicts_its_mapping_is_named_and_costs_no_other() {
         1,
         "{log}"
     );
-    let observed = |uuid: &str| {
+    let unobserved = |uuid: &str| {
         let gpus = report["gpus"].as_array().unwrap();
         let gpu = gpus.iter().find(|gpu| gpu["uuid"] == uuid).unwrap();
-        gpu["span_seconds"].as_f64().unwrap() - gpu["unobserved_seconds"].as_f64().unwrap()
+        (gpu["span_seconds"].clone(), gpu["unobserved_seconds"].clone())
     };
-    assert_eq!(observed(OTHER), 39.0 * 15.0, "all but the corrupt reading");
-    assert_eq!(observed(GPU), 11.0 * 15.0, "from the tenth percent on");
+    assert_eq!(unobserved(OTHER), (json!(600.0), json!(15.0)), "the corrupt reading");
+    assert_eq!(unobserved(GPU), (json!(600.0), json!(29.0 * 15.0)), "until the tenth percent");
 }
 
 #[test]

@@ -111,6 +111,18 @@ fn rest(mut log: String, mut lines: BufReader<ChildStderr>) -> String {
     log
 }
 
+/// The report of an audit of a file with this name and content, at the price of the gateway.
+pub(crate) fn audit(name: &str, content: &str) -> Value {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(name);
+    std::fs::write(&path, content).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    command.env_clear().args(["audit", "--format", "json", "--price", "3.6"]);
+    let output = command.arg("--no-default-policies").arg(path).output().unwrap();
+    let problem = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {problem}"))
+}
+
 /// The exit status and the log of a gateway that does not start.
 pub(crate) fn rejection(endpoint: &str, options: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));

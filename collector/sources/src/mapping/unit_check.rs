@@ -135,11 +135,10 @@ impl UnitChecks {
 impl Evidence {
     /// Adds a number. Returns whether the unit is contradicted now, if that has changed.
     fn add(&mut self, agrees: Option<bool>) -> Option<bool> {
-        match agrees? {
-            true => (self.agreeing, self.contradicting) = (self.agreeing.saturating_add(1), 0),
-            false => {
-                (self.agreeing, self.contradicting) = (0, self.contradicting.saturating_add(1))
-            }
+        if agrees? {
+            (self.agreeing, self.contradicting) = (self.agreeing.saturating_add(1), 0);
+        } else {
+            (self.agreeing, self.contradicting) = (0, self.contradicting.saturating_add(1));
         }
         let shown = if self.is_contradicted { self.agreeing } else { self.contradicting };
         if shown < PROOF {

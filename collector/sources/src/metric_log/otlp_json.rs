@@ -143,20 +143,22 @@ fn labels(attributes: Option<Vec<KeyValue<'_>>>) -> Labels<'_> {
     attributes.filter_map(text).collect()
 }
 
-/// The sample of a point; `None` if it has no value.
+/// The sample of a point; `None` if it has no number. One without a recorded value is not a number: it ends the
+/// value before it.
 fn sample<'a>(
     metric: &Cow<'a, str>,
     point: Point<'a>,
     resource: &Labels<'a>,
 ) -> Result<Option<Sample<'a>>, LineError> {
+    let is_missing = point.flags.is_some_and(|flags| flags & NO_VALUE != 0);
     let number = match (point.as_double, point.as_int) {
+        _ if is_missing => Some(f64::NAN),
         (Some(Double::Number(number)), _) => Some(number),
         (Some(Double::Text(text)), _) => Some(text.parse().map_err(|_| LineError::Json)?),
         (None, Some(whole)) => Some(whole.number()?),
         (None, None) => None,
     };
-    let is_missing = point.flags.is_some_and(|flags| flags & NO_VALUE != 0);
-    let Some(number) = number.filter(|_| !is_missing) else { return Ok(None) };
+    let Some(number) = number else { return Ok(None) };
     let at = match point.time_unix_nano {
         Some(Whole::Unsigned(nanos)) => Some(nanos),
         Some(Whole::Text(text)) => text.parse().ok(),
@@ -214,8 +216,10 @@ mod tests {
         assert_eq!(number(r#""asInt":"-7""#), Ok(Some(-7.0)));
         assert_eq!(number(r#""asInt":7"#), Ok(Some(7.0)));
         assert!(number(r#""asDouble":"NaN""#).unwrap().unwrap().is_nan());
-        assert_eq!(number(r#""flags":1"#), Ok(None));
-        assert_eq!(number(r#""asDouble":3,"flags":1"#), Ok(None));
+        for missing in [r#""flags":1"#, r#""asDouble":3,"flags":1"#, r#""asInt":"3","flags":1"#] {
+            assert!(number(missing).unwrap().unwrap().is_nan(), "{missing}");
+        }
+        assert_eq!(number(r#""flags":0"#), Ok(None));
         assert_eq!(number(r#""asDouble":"x""#), Err(LineError::Json));
     }
 
