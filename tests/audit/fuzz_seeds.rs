@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+
 use crate::logs::{Ids, Plan, gzipped};
 
 #[path = "../fuzz/properties.rs"]
@@ -74,6 +77,21 @@ fn metric_log_targets_hold() {
     on_each("fuzz/seeds/dmon_log", 3, properties::dmon_log);
     on_each("fuzz/seeds/otlp_json_log", 4, properties::otlp_json_log);
     on_each("fuzz/seeds/series_log", 4, properties::series_log);
+}
+
+#[test]
+fn metric_page_target_holds() {
+    on_each("fuzz/seeds/metric_page", 6, properties::metric_page);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Guarantee: mutated points of one GPU (values, labels, times, order, duplicates) change no account of another.
+    #[test]
+    fn mutation_of_one_gpu_changes_no_other(bytes in vec(any::<u8>(), 130..600)) {
+        properties::metric_page(&bytes);
+    }
 }
 
 #[test]

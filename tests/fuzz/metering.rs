@@ -81,6 +81,36 @@ pub(super) fn meter<S: Source>(mut source: S, rejected: fn(&S) -> u64) {
     can_be_rendered(&source, &run, rejected(&source));
 }
 
+/// What was observed of each GPU, by name: time and cost of each account, waste, energy and statistics. Not
+/// its span, which ends with that of the log.
+pub(super) fn observed<S: Source>(mut source: S) -> BTreeMap<String, String> {
+    let settings = Settings {
+        meter: MeterConfig::default(),
+        pricing: Pricing::new(
+            PriceOptions { given: Rate::new(3_600_000_000), ..PriceOptions::default() },
+            Quotes::default(),
+            BOOK.clone(),
+        ),
+        alerts: AlertRules::default(),
+        work: BTreeMap::new(),
+        export: None,
+    };
+    let mut pipeline = Pipeline::log(settings, ExperimentRequest::default());
+    pipeline.run(&mut source, |_| {}).expect("damaged rows are not fatal");
+    let run = pipeline.finish(source.gpus(), |_| PolicyResults::default()).unwrap();
+    let gpus = source.gpus().iter().zip(&run.gpus);
+    let observed = gpus.map(|(identity, gpu)| {
+        let summary = gpu.meter.summary();
+        let accounts = Account::ALL.into_iter().filter(|account| *account != Account::Unobserved);
+        let accounts: Vec<_> = accounts.map(|account| summary.accounts[account]).collect();
+        let statistics = (summary.utilization_p50, summary.utilization_p95, summary.memory_peak);
+        let (waste, energy) = (summary.waste, summary.energy.joules());
+        let text = format!("{:?} {accounts:?} {waste:?} {energy:?} {statistics:?}", identity.model);
+        (identity.name.clone(), text)
+    });
+    observed.collect()
+}
+
 /// A rule of each kind.
 fn alert_rules() -> AlertRules {
     let rule = |metric: Metric, condition| {

@@ -4,13 +4,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
 mod metering;
+mod metric_page;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use metering::{LogFile, audit, meter};
+use metering::{LogFile, audit, meter, observed};
 use phasemeter::environment::Environment;
 use phasemeter::gateway::{Exclusions, Intake, SpanFilter};
 use phasemeter_alerts::{Profiles, Selection};
@@ -228,6 +229,25 @@ pub(crate) fn dmon_log(bytes: &[u8]) {
 /// So is a file of OTLP in JSON.
 pub(crate) fn otlp_json_log(bytes: &[u8]) {
     metric_log(bytes, b"{\"resourceMetrics\":[]}\n");
+}
+
+/// Mutated points of one GPU change no account of another: not by value, labels, time, order or number.
+pub(crate) fn metric_page(bytes: &[u8]) {
+    let [original, mutated] = metric_page::original_and_mutation(bytes);
+    let of = |page: &str| {
+        let file = LogFile::of(page.as_bytes());
+        let inputs = OpenedInputs::open(&[Input::File(file.0.clone())]).unwrap();
+        let Ok(Recognized::Metrics(recognized)) = recognize(inputs) else {
+            panic!("the format is not recognized: {page}");
+        };
+        let options = MetricLogOptions::default();
+        observed(MetricLogs::open(recognized, MAPPINGS.clone(), options).unwrap())
+    };
+    let (expected, found) = (of(&original), of(&mutated));
+    for (uuid, ..) in &metric_page::GPUS[1..] {
+        assert_eq!(found.get(*uuid), expected.get(*uuid), "{mutated}");
+        assert!(expected.contains_key(*uuid), "{original}");
+    }
 }
 
 /// Audits what follows this beginning, by which its format is recognized.

@@ -17,7 +17,7 @@ const JUMP: u64 = 100;
 pub(crate) trait Timed {
     /// Its time.
     fn at(&self) -> Timestamp;
-    /// Its line, or the first of them.
+    /// Its line, or another number that no other row of its time has.
     fn line(&self) -> u64;
 }
 

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::collections::btree_map::Entry;
+use std::ops::Range;
 
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MIG_PROFILES, MissingReason};
@@ -76,15 +77,16 @@ impl ReadingBuffer {
         self.coverage.entry(uuid.to_owned()).or_default().add(from, to);
     }
 
-    /// Adds a value that arrived at this time, by a clock that never runs backwards.
-    pub fn insert(&mut self, value: GpuValue, arrived: Nanos) {
+    /// Adds a value that arrived at this time, by a clock that may run backwards between GPUs, but counts as
+    /// standing still if it does for one. Returns the index of its GPU; `None` if it has none.
+    pub fn insert(&mut self, value: GpuValue, arrived: Nanos) -> Option<usize> {
         let GpuValue { gpu: mut labels, at, quantity, value } = value;
         let (instance, pod) = (labels.instance.take(), labels.pod.take());
         let details = std::mem::take(&mut labels.details);
         let is_instance = instance.is_some();
         let Some(index) = self.index(labels) else {
             self.dropped += 1;
-            return;
+            return None;
         };
         if let Some(instance) = instance {
             self.note_instance(index, instance);
@@ -100,13 +102,13 @@ impl ReadingBuffer {
         {
             identity.memory_total = Some(total);
         }
-        let Some(gpu) = self.gpus.get_mut(index) else { return };
+        let gpu = self.gpus.get_mut(index)?;
         gpu.arrived = gpu.arrived.max(arrived);
         if gpu.last.is_some_and(|last| at <= last) {
             self.dropped += 1;
-            return;
+            return Some(index);
         }
-        let instant = gpu.instant(at, arrived, quantity);
+        let instant = gpu.instant(at, gpu.arrived, quantity);
         match value {
             // A MIG instance is not its GPU: of a GPU in MIG mode nothing is known.
             _ if is_instance => instant.missing = Some(MissingReason::NotSupported),
@@ -123,16 +125,24 @@ impl ReadingBuffer {
             gpu.instants.pop_first();
             self.dropped += 1;
         }
+        Some(index)
     }
 
     /// Releases the readings that have been held long enough, those of one GPU in time order.
     pub fn release(&mut self, now: Nanos) -> Vec<HeldReading> {
-        self.release_if(|instant, hold| instant.arrived.0.saturating_add(hold.0) <= now.0)
+        self.release_until(0..self.gpus.len(), Some(now))
+    }
+
+    /// Releases the readings of a GPU that have been held long enough, by the arrival of its last value: no
+    /// other GPU decides how long it is waited for.
+    pub fn release_of(&mut self, gpu: usize) -> Vec<HeldReading> {
+        let now = self.gpus.get(gpu).map(|gpu| gpu.arrived);
+        self.release_until(gpu..gpu.saturating_add(1), now)
     }
 
     /// Releases all readings, at the end.
     pub fn release_all(&mut self) -> Vec<HeldReading> {
-        self.release_if(|_, _| true)
+        self.release_until(0..self.gpus.len(), None)
     }
 
     /// The GPUs that have no further time until another reading arrives, each with the instant up to
@@ -154,14 +164,20 @@ impl ReadingBuffer {
             .filter_map(move |(index, gpu)| Some((index, final_until(gpu)?)))
     }
 
-    fn release_if(&mut self, is_due: impl Fn(&Instant, Nanos) -> bool) -> Vec<HeldReading> {
+    /// Releases the readings of these GPUs that are due at this time; all of them without one.
+    fn release_until(&mut self, gpus: Range<usize>, now: Option<Nanos>) -> Vec<HeldReading> {
         let mut released = Vec::new();
         let nothing = Coverage::default();
-        for (index, gpu) in self.gpus.iter_mut().enumerate() {
+        let hold = self.hold;
+        let is_due = |instant: &Instant| {
+            now.is_none_or(|now| instant.arrived.0.saturating_add(hold.0) <= now.0)
+        };
+        let of = self.gpus.iter_mut().enumerate().skip(gpus.start).take(gpus.len());
+        for (index, gpu) in of {
             let uuid = self.identities.get(index).and_then(|it| it.uuid.as_deref());
             let coverage = uuid.and_then(|uuid| self.coverage.get(uuid)).unwrap_or(&nothing);
             while let Some(first) = gpu.instants.first_entry()
-                && is_due(first.get(), self.hold)
+                && is_due(first.get())
             {
                 if gpu.stale_after.is_none() {
                     let times = gpu.instants.keys().copied();

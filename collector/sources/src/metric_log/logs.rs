@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Reading};
-use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::units::Nanos;
 
 use super::dmon::DmonTimes;
 use super::error::{LineError, MetricLogError};
@@ -80,8 +80,6 @@ pub struct MetricLogs {
     mappings: Mappings,
     buffer: ReadingBuffer,
     released: VecDeque<HeldReading>,
-    /// The newest time so far.
-    newest: Timestamp,
     is_finished: bool,
     /// The log of the last value.
     current: usize,
@@ -118,7 +116,6 @@ impl MetricLogs {
             mappings,
             buffer: ReadingBuffer::new(HOLD, basis, None),
             released: VecDeque::new(),
-            newest: Timestamp::EPOCH,
             is_finished: false,
             current: 0,
             gpus: Vec::new(),
@@ -200,11 +197,9 @@ impl MetricLogs {
             return Ok(());
         };
         let dropped = self.buffer.dropped();
-        if at > self.newest {
-            self.newest = at;
-            self.released.extend(self.buffer.release(Nanos(at.as_nanos())));
-        }
-        self.buffer.insert(value, Nanos(self.newest.as_nanos()));
+        // Each GPU has a time of its own, so that a wrong one costs no other.
+        let gpu = self.buffer.insert(value, Nanos(at.as_nanos()));
+        self.released.extend(gpu.into_iter().flat_map(|gpu| self.buffer.release_of(gpu)));
         if self.buffer.dropped() > dropped
             && let Some(log) = self.logs.get(index)
         {
