@@ -352,7 +352,7 @@ impl GpuMeter {
         if let Some(used) = reading.memory_used {
             self.memory.record(used);
         }
-        self.energy.record(reading.at, reading.energy);
+        self.energy.record(reading.at, reading.energy, self.power_limit);
         self.sensors.record(reading);
     }
 }
