@@ -12,7 +12,7 @@ use crate::mock_backend::MockBackend;
 use crate::process::{Gateway, audit, client};
 use crate::{GPU, SOON};
 
-/// A number that stands for one that JSON does not have.
+/// A number in place of one that JSON does not have.
 const MARK: f64 = 77.125;
 
 /// What a sender has in place of a utilization.

@@ -146,12 +146,12 @@ impl Rule {
             return (true, None);
         }
         let sender = || sender(point, gpu);
-        let Checked { is_readable, verdict } = units.check(declared, number, sender, &gpu.uuid);
+        let Checked { is_readable, change } = units.check(declared, number, sender, &gpu.uuid);
         let subject = || match name(point, gpu) {
             Some(sender) => format!("{metric} of {sender}"),
             None => metric.to_owned(),
         };
-        let notice = verdict.map(|is_contradicted| match is_contradicted {
+        let notice = change.map(|is_contradicted| match is_contradicted {
             true => UnitNotice::Contradicted { subject: subject(), declared, other },
             false => UnitNotice::Lifted { subject: subject(), declared },
         });

@@ -81,7 +81,7 @@ pub(super) struct Checked {
     /// Whether the number is of the declared unit, as far as that is known.
     pub(super) is_readable: bool,
     /// Whether the unit of the sender is contradicted, if that has changed.
-    pub(super) verdict: Option<bool>,
+    pub(super) change: Option<bool>,
 }
 
 impl UnitChecks {
@@ -96,7 +96,7 @@ impl UnitChecks {
     ) -> Checked {
         let agrees = unit_of(number).map(|unit| unit == declared);
         let contradicts = agrees == Some(false);
-        let plain = Checked { is_readable: true, verdict: None };
+        let plain = Checked { is_readable: true, change: None };
         // The usual case.
         if !contradicts && self.recent.is_empty() && self.older.is_empty() {
             return plain;
@@ -105,13 +105,13 @@ impl UnitChecks {
         let of_gpu = self.hasher.hash_one((&sender, Some(gpu)));
         let of_sender = self.hasher.hash_one((&sender, None::<&str>));
         let Some(sender) = self.evidence(of_sender, contradicts) else { return plain };
-        let verdict = sender.add(agrees);
+        let change = sender.add(agrees);
         let is_sender_contradicted = sender.is_contradicted;
         let Some(own) = self.evidence(of_gpu, true) else { return plain };
         own.add(agrees);
         let depends_on_sender = agrees.is_none() && number >= 1.0 && own.agreeing == 0;
         let is_contradicted = own.is_contradicted || (depends_on_sender && is_sender_contradicted);
-        Checked { is_readable: !contradicts && !is_contradicted, verdict }
+        Checked { is_readable: !contradicts && !is_contradicted, change }
     }
 
     /// Whether a metric of ambiguous unit is to be reported: the first time.
@@ -180,8 +180,8 @@ mod tests {
     fn unit_is_contradicted_by_ten_in_a_row_and_lifted_by_ten() {
         let mut checks = UnitChecks::default();
         let mut put = |number| {
-            let Checked { is_readable, verdict } = check(&mut checks, "a", "0", number);
-            (is_readable, verdict)
+            let Checked { is_readable, change } = check(&mut checks, "a", "0", number);
+            (is_readable, change)
         };
         for _ in 0..3 {
             // Numbers in between that prove nothing change nothing; one that agrees begins again.
@@ -224,8 +224,8 @@ mod tests {
         for number in [0.0, 0.5, 1.0, 1.004] {
             assert!(put(number).is_readable, "{number}");
         }
-        let verdicts: Vec<_> = (0..12).filter_map(|_| put(55.0).verdict).collect();
-        assert_eq!(verdicts, [true]);
+        let changes: Vec<_> = (0..12).filter_map(|_| put(55.0).change).collect();
+        assert_eq!(changes, [true]);
         assert!(!put(0.5).is_readable);
     }
 
@@ -240,7 +240,7 @@ mod tests {
             }
         }
         assert!(checks.recent.len() + checks.older.len() <= 2 * MAX_EVIDENCE);
-        assert_eq!(check(&mut checks, "a", "0", 0.5).verdict, Some(true));
+        assert_eq!(check(&mut checks, "a", "0", 0.5).change, Some(true));
         assert!(checks.is_first("m") && !checks.is_first("m"));
     }
 }
