@@ -13,6 +13,9 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 const MIN_JUMP: Nanos = Nanos::from_secs(3_600);
 const JUMP: u64 = 100;
 
+/// A longer jump may be a step of local time.
+const MIN_STEP: Nanos = Nanos::from_secs(1_800);
+
 /// A row, or rows of one instant.
 pub(crate) trait Timed {
     /// Its time.
@@ -76,16 +79,28 @@ impl<E: Timed> Clocks<E> {
         Self { gpus: Vec::new(), stale_after, allowed_lateness }
     }
 
-    /// Whether a row follows the rows before without a jump; then it is admitted.
+    /// Whether a row is later than the rows before, without a jump; then it is admitted.
     #[inline]
     pub(crate) fn admits(&mut self, gpu: usize, at: Timestamp) -> bool {
         let Some(clock) = self.gpus.get_mut(gpu) else { return false };
-        let is_regular =
-            clock.pending.is_none() && clock.first.is_none() && at.since(clock.newest) <= MIN_JUMP;
+        let ahead = at.since(clock.newest);
+        let is_later = ahead > Nanos::ZERO && ahead <= MIN_STEP;
+        let is_regular = is_later && clock.pending.is_none() && clock.first.is_none();
         if is_regular {
             clock.record(at);
         }
         is_regular
+    }
+
+    /// The newest time of a GPU, and how long its readings are valid.
+    pub(crate) fn newest(&self, gpu: usize) -> Option<(Timestamp, Nanos)> {
+        let clock = self.gpus.get(gpu).filter(|clock| clock.is_running)?;
+        Some((clock.newest, clock.stale_after()))
+    }
+
+    /// The newest time of all GPUs.
+    pub(crate) fn newest_of_all(&self) -> Option<Timestamp> {
+        self.gpus.iter().filter(|clock| clock.is_running).map(|clock| clock.newest).max()
     }
 
     /// Appends a row to `ready`, or keeps it until a second one confirms it. Returns the row that is

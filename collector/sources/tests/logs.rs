@@ -110,6 +110,16 @@ fn list(inputs: &[Input], options: &LogOptions, out: &mut String) -> Result<(), 
             let at = time::UtcDateTime::from_unix_timestamp_nanos(since.as_nanos().into()).unwrap();
             write!(out, ", {rows} GPUs from {at} on").unwrap();
         }
+        if let Some(rows) = log.rows_per_second {
+            write!(out, ", {rows} rows in each second spread over it").unwrap();
+        }
+        if let Some(step) = log.local_steps.last {
+            let (total, line, seconds) = (log.local_steps.total, step.line, step.seconds);
+            let at =
+                time::UtcDateTime::from_unix_timestamp_nanos(step.at.as_nanos().into()).unwrap();
+            write!(out, ", {total} steps of local time, by {seconds} s after {at} in line {line}")
+                .unwrap();
+        }
         if log.assumed_single_gpu {
             out.push_str(", one GPU assumed");
         }

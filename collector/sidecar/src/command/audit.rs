@@ -9,8 +9,8 @@ use phasemeter_sources::Source;
 #[cfg(feature = "gateway")]
 use phasemeter_sources::metric_log::{self, MetricLogOptions, MetricLogs, Recognized};
 use phasemeter_sources::nvidia_smi::{
-    GivenModel, GpuIdentification, Input, LogOptions, LogSummary, Logs, OpenedInputs,
-    RejectedRow as RejectedLine, RejectedRows, Separation, UtcOffset,
+    GivenModel, GpuIdentification, Input, LocalStep, LocalSteps, LogOptions, LogSummary, Logs,
+    OpenedInputs, RejectedRow as RejectedLine, RejectedRows, Separation, UtcOffset,
 };
 
 use super::error::CommandError;
@@ -193,6 +193,7 @@ fn assumptions(source: &Logs) -> Vec<String> {
     }
     for log in source.summaries() {
         assumptions.extend(row_order(&log));
+        assumptions.extend(times(&log));
         if let Some(before) = log.continues {
             assumptions
                 .push(format!("{} continues {before}: GPU IDs recur at later times", log.file));
@@ -257,6 +258,34 @@ fn row_order(log: &LogSummary<'_>) -> Vec<String> {
             log.gpus
         ));
     }
+    sentences
+}
+
+/// How the times of a log are read, if not as they are written.
+fn times(log: &LogSummary<'_>) -> Vec<String> {
+    let file = log.file;
+    let mut sentences = Vec::new();
+    if let Some(rows) = log.rows_per_second {
+        sentences.push(format!(
+            "{file} has about {rows} rows per GPU and whole second; they are spread over the second. If they \
+             are of several GPUs, record the column uuid"
+        ));
+    }
+    let LocalSteps { last, total } = log.local_steps;
+    let Some(LocalStep { line, at, seconds }) = last else { return sentences };
+    let (direction, season) = if seconds < 0 { ("back", "ends") } else { ("forward", "begins") };
+    let minutes = seconds.unsigned_abs() / 60;
+    let others = match total {
+        1 => String::new(),
+        total => format!(", the last of {total} steps"),
+    };
+    let gap = "; if the logger was stopped instead, its time is missing here";
+    sentences.push(format!(
+        "{file}, line {line}: local time goes {direction} by {minutes} min after {}, as if daylight saving \
+         time {season}{others}; the time is read on without a gap{}",
+        Utc(at),
+        if seconds < 0 { "" } else { gap }
+    ));
     sentences
 }
 

@@ -301,11 +301,8 @@ dmon was stopped do to receiving a signal
                     [first, first + 7].iter().filter(|row| **row < rows.len() as u64).count();
                 assert_eq!(found.len(), rows.len() - torn, "{gpus} {first} {length}");
                 for (at, gpu, _, number) in found {
-                    assert_eq!(
-                        *at as f64,
-                        (number - 1.0) * 500.0,
-                        "GPU {gpu} of {gpus}, {first}, {length}"
-                    );
+                    let apart = (number - 1.0) * 500.0 - *at as f64;
+                    assert!(apart.abs() < 0.5, "GPU {gpu} of {gpus}, {first}, {length}");
                 }
             }
         }

@@ -16,6 +16,8 @@ pub(super) enum Column {
     Uuid,
     BusId,
     Index,
+    /// The host of the GPU, in which bus ID and index are unique.
+    Host,
     Name,
     Utilization,
     MemoryUsed,
@@ -63,13 +65,16 @@ pub enum GpuIdentification {
 }
 
 /// Accepted column names.
-const COLUMN_NAMES: [(&str, Column); 61] = [
+const COLUMN_NAMES: [(&str, Column); 64] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
     ("gpu_uuid", Column::Uuid),
     ("pci.bus_id", Column::BusId),
     ("gpu_bus_id", Column::BusId),
     ("index", Column::Index),
+    ("hostname", Column::Host),
+    ("host", Column::Host),
+    ("node", Column::Host),
     ("name", Column::Name),
     ("gpu_name", Column::Name),
     ("utilization.gpu", Column::Utilization),

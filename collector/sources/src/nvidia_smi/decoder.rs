@@ -104,6 +104,23 @@ impl LogDecoder {
         self.gpu_identification
     }
 
+    /// Whether timestamps are local time.
+    pub(super) const fn is_local(&self) -> bool {
+        self.timestamps.is_local()
+    }
+
+    /// Seconds by which local time is ahead of UTC.
+    pub(super) fn local_offset(&self) -> i64 {
+        self.timestamps.local_offset()
+    }
+
+    /// Adds seconds to local time from now on, since it has gone back by as many.
+    pub(super) const fn shift_local(&mut self, seconds: i64) {
+        if seconds != 0 {
+            self.timestamps.shift_local(seconds);
+        }
+    }
+
     /// Whether local time was assumed to be UTC.
     pub(super) const fn assumed_utc(&self) -> bool {
         self.timestamps.assumed_utc()

@@ -67,6 +67,26 @@ pub enum LogErrorKind {
         /// The number of GPUs in the first tick.
         found: usize,
     },
+    /// Rows of one instant and ID differ.
+    #[error(
+        "differs from line {first}, of the same instant and GPU {gpu}, so several GPUs share this ID; add uuid to --query-gpu, or a column hostname, or audit each host's log as a file of its own; if the log is of {found} GPU{} only, set --gpu-count {found}", if *.found == 1 { "" } else { "s" }
+    )]
+    SharedId {
+        /// The ID.
+        gpu: String,
+        /// The line of the first of these rows.
+        first: u64,
+        /// The number of IDs.
+        found: usize,
+    },
+    /// A header is followed by earlier rows of the same GPUs.
+    #[error(
+        "rows since the last header are {seconds} s earlier than those before it, so two logs are in one file; split it at that header and audit both parts"
+    )]
+    Overlap {
+        /// By how much they are earlier.
+        seconds: u64,
+    },
     /// The log was given twice, perhaps by another path, and would be counted twice.
     #[error("given twice, first as {first}; name each log once")]
     DuplicateLog {

@@ -236,7 +236,8 @@ impl Fleet {
             return;
         };
         let index = || gpu.index.map(|index| index.to_string());
-        let local_id = || gpu.bus_id.clone().or_else(index).unwrap_or_default();
+        let host = identity::host(gpu).map(|host| format!("{host}:")).unwrap_or_default();
+        let local_id = || host + &gpu.bus_id.clone().or_else(index).unwrap_or_default();
         gpu.name = match (&gpu.uuid, self.chains.get(*chain)) {
             (Some(uuid), _) => uuid.clone(),
             (None, Some(chain)) if self.unidentified_chains > 1 => {

@@ -58,7 +58,7 @@ impl GpuRegistry {
     /// The GPU identified by the IDs of a row.
     #[inline]
     pub(super) fn by_ids(&mut self, ids: &Ids<'_>) -> Result<usize, RejectReason> {
-        let key = ids.key();
+        let key = &*ids.key();
         let gpu = match self.gpus.get(self.next) {
             Some(gpu) if gpu.key.as_deref() == Some(key) => self.next,
             _ => match self.by_key.get(key) {
@@ -180,6 +180,8 @@ impl GpuRegistry {
         if seen == GpuIdentity::default() {
             return Err(RejectReason::NoGpuId);
         }
+        let host = text_value(ids.host).map(|host| (identity::HOST.to_owned(), host.to_owned()));
+        let seen = GpuIdentity { attributes: host.into_iter().collect(), ..seen };
         let gpu = match self.ids.find(&seen, |gpu| self.gpus.get(gpu).map(|gpu| &gpu.identity)) {
             Some(gpu) => gpu,
             None if self.gpus.len() < MAX_GPUS => self.insert(GpuIdentity::default()),
@@ -190,9 +192,10 @@ impl GpuRegistry {
                 self.ids.insert(gpu, &found.identity);
                 self.changed = true;
             }
-            if text_value(ids.key()).is_some() {
-                found.key = Some(ids.key().into());
-                self.by_key.insert(ids.key().into(), gpu);
+            if text_value(ids.id()).is_some() {
+                let key: Box<[u8]> = ids.key().into();
+                found.key = Some(key.clone());
+                self.by_key.insert(key, gpu);
             }
         }
         Ok(gpu)
@@ -224,7 +227,8 @@ mod tests {
     use super::*;
 
     fn ids<'a>(uuid: &'a str, bus_id: &'a str, index: &'a str) -> Ids<'a> {
-        Ids { uuid: uuid.as_bytes(), bus_id: bus_id.as_bytes(), index: index.as_bytes() }
+        let (uuid, bus_id, index) = (uuid.as_bytes(), bus_id.as_bytes(), index.as_bytes());
+        Ids { uuid, bus_id, index, host: b"" }
     }
 
     #[test]
@@ -248,6 +252,23 @@ mod tests {
         assert!(matches!(registry.by_ids(&ids("", "", "x")), Err(RejectReason::NoGpuId)));
         registry.begin_header();
         assert!(matches!(registry.by_ids(&ids("", "", "")), Err(RejectReason::NoGpuId)));
+    }
+
+    #[test]
+    fn host_is_part_of_the_id() {
+        let mut registry = GpuRegistry::default();
+        let on = |host: &'static str, uuid: &'static str, index: &'static str| Ids {
+            host: host.as_bytes(),
+            ..ids(uuid, "", index)
+        };
+        assert_eq!(registry.by_ids(&on("a", "", "0")).unwrap(), 0);
+        assert_eq!(registry.by_ids(&on("b", "", "0")).unwrap(), 1);
+        assert_eq!(registry.by_ids(&on("a", "", "1")).unwrap(), 2);
+        assert_eq!(registry.by_ids(&on("b", "", "0")).unwrap(), 1);
+        assert_eq!(registry.by_ids(&on("a", "", "0")).unwrap(), 0);
+        // A UUID needs no host.
+        assert_eq!(registry.by_ids(&on("a", "GPU-a", "2")).unwrap(), 3);
+        assert_eq!(registry.by_ids(&on("b", "GPU-a", "2")).unwrap(), 3);
     }
 
     #[test]

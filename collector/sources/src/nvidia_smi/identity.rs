@@ -5,10 +5,14 @@ use std::hash::Hash;
 
 use phasemeter_meter::reading::GpuIdentity;
 
+/// The attribute with the host of a GPU.
+pub(super) const HOST: &str = "host.name";
+
 /// Whether both are the same GPU, by the most reliable ID that both have: UUID, then PCI bus ID,
-/// then index. False if they share none.
+/// then index, both within a host. False if they share none.
 pub(super) fn same_gpu(a: &GpuIdentity, b: &GpuIdentity) -> bool {
     agree(&a.uuid, &b.uuid)
+        .or_else(|| (host(a) != host(b)).then_some(false))
         .or_else(|| agree(&a.bus_id, &b.bus_id))
         .or_else(|| agree(&a.index, &b.index))
         .unwrap_or(false)
@@ -18,8 +22,8 @@ pub(super) fn same_gpu(a: &GpuIdentity, b: &GpuIdentity) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct IdMap {
     by_uuid: HashMap<String, usize>,
-    by_bus_id: HashMap<String, usize>,
-    by_index: HashMap<u32, usize>,
+    by_bus_id: HashMap<(Option<String>, String), usize>,
+    by_index: HashMap<(Option<String>, u32), usize>,
 }
 
 impl IdMap {
@@ -29,10 +33,10 @@ impl IdMap {
             insert_newest(&mut self.by_uuid, uuid, position);
         }
         if let Some(bus_id) = &gpu.bus_id {
-            insert_newest(&mut self.by_bus_id, bus_id, position);
+            insert_newest(&mut self.by_bus_id, &(host(gpu), bus_id.clone()), position);
         }
         if let Some(index) = &gpu.index {
-            insert_newest(&mut self.by_index, index, position);
+            insert_newest(&mut self.by_index, &(host(gpu), *index), position);
         }
     }
 
@@ -44,12 +48,17 @@ impl IdMap {
     ) -> Option<usize> {
         let candidates = [
             gpu.uuid.as_ref().and_then(|uuid| self.by_uuid.get(uuid)),
-            gpu.bus_id.as_ref().and_then(|bus_id| self.by_bus_id.get(bus_id)),
-            gpu.index.as_ref().and_then(|index| self.by_index.get(index)),
+            gpu.bus_id.clone().and_then(|bus_id| self.by_bus_id.get(&(host(gpu), bus_id))),
+            gpu.index.and_then(|index| self.by_index.get(&(host(gpu), index))),
         ];
         let is_same = |position: &usize| known(*position).is_some_and(|known| same_gpu(known, gpu));
         candidates.into_iter().flatten().copied().find(is_same)
     }
+}
+
+/// The host of a GPU, if it is known.
+pub(super) fn host(gpu: &GpuIdentity) -> Option<String> {
+    gpu.attributes.get(HOST).cloned()
 }
 
 fn insert_newest<K: Clone + Eq + Hash>(map: &mut HashMap<K, usize>, id: &K, position: usize) {

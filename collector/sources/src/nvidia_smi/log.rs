@@ -4,25 +4,26 @@
 //! first reading is returned. Must not depend on other logs.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io::Read;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::GpuIdentity;
 
 use super::super::SourceError;
 use super::LogOptions;
+use super::admission::{Admission, Refusal, Step};
 use super::columns::GpuIdentification;
 use super::decoder::{Decoded, LogDecoder};
 use super::entry::Entry;
 use super::error::{LogError, LogErrorKind};
 use super::interleave::{Fit, Head};
 use super::lines::{Lines, MAX_ROW};
+use super::local_clock::{LocalSteps, shifted};
 use super::rejected::{RejectReason, RejectedRows};
 use super::row_order::{RowOrder, TickSummary};
 use super::stream;
-use crate::clock_jump::{Clocks, Rejection};
 
 /// Number of rows to read ahead.
 const HEAD: usize = 1_000;
@@ -32,11 +33,9 @@ pub(super) struct Log {
     name: Arc<str>,
     lines: Lines,
     decoder: LogDecoder,
-    /// Assigns rows to GPUs if several are interleaved and nothing else identifies them.
-    row_order: Option<RowOrder>,
-    clocks: Clocks<Entry>,
-    /// Rows that were rejected by [`Self::next_usual`].
-    rejections: Vec<Rejection<Entry>>,
+    admission: Admission,
+    /// A row that [`Self::next_usual`] has read, but not admitted.
+    unadmitted: Option<Entry>,
     /// Readings read ahead.
     ready: VecDeque<Entry>,
     entry: Entry,
@@ -54,15 +53,10 @@ pub(super) struct LogFormat {
     pub(super) assumed_single_gpu: bool,
     /// The ticks so far, if the order of rows identifies several GPUs.
     pub(super) ticks: TickSummary,
-}
-
-/// The result of the next line that is not blank.
-#[derive(Clone, Copy)]
-enum Step {
-    Reading,
-    Header,
-    Rejected,
-    End,
+    /// Rows of a GPU in each second, if they are spread over it.
+    pub(super) rows_per_second: Option<usize>,
+    /// Steps of local time so far.
+    pub(super) local_steps: LocalSteps,
 }
 
 impl Log {
@@ -93,9 +87,8 @@ impl Log {
             name,
             lines,
             decoder,
-            row_order: None,
-            clocks: Clocks::new(options.stale_after, MeterConfig::LOG_ALLOWED_LATENESS),
-            rejections: Vec::new(),
+            admission: Admission::new(options),
+            unadmitted: None,
             ready: VecDeque::new(),
             entry: Entry::EMPTY,
             assumed_single_gpu: false,
@@ -129,7 +122,9 @@ impl Log {
             gpu_identification: self.decoder.gpu_identification(),
             assumed_utc: self.decoder.assumed_utc(),
             assumed_single_gpu: self.assumed_single_gpu,
-            ticks: self.row_order.as_ref().map(RowOrder::summary).unwrap_or_default(),
+            ticks: self.admission.ticks(),
+            rows_per_second: self.admission.rows_per_second(),
+            local_steps: self.admission.local_steps(),
         }
     }
 
@@ -141,8 +136,8 @@ impl Log {
     /// Advances to the next reading; false at the end.
     #[inline]
     pub(super) fn advance(&mut self, rejected: &mut RejectedRows) -> Result<bool, SourceError> {
-        for (row, jump) in self.rejections.drain(..) {
-            rejected.record(&self.name, row.line, &jump);
+        if let Some(entry) = self.unadmitted.take() {
+            self.accept(Step::Reading, entry, rejected)?;
         }
         loop {
             if let Some(entry) = self.ready.pop_front() {
@@ -150,15 +145,16 @@ impl Log {
                 return Ok(true);
             }
             let step = self.step(rejected)?;
-            if matches!(step, Step::Reading)
-                && self.row_order.is_none()
-                && self.clocks.admits(self.entry.gpu, self.entry.reading.at)
+            if step == Step::Reading
+                && self.admission.is_plain()
+                && self.admission.admits(&self.entry)
             {
+                self.admission.follow();
                 self.collect_assigned();
                 return Ok(true);
             }
-            self.accept(step, self.entry, rejected);
-            if matches!(step, Step::End) && self.ready.is_empty() {
+            self.accept(step, self.entry, rejected)?;
+            if step == Step::End && self.ready.is_empty() {
                 return Ok(false);
             }
         }
@@ -172,47 +168,27 @@ impl Log {
         }
     }
 
-    /// Assigns a row to its GPU and appends it to `ready` if its clock is plausible. Rows of
-    /// interleaved GPUs are kept until their tick is complete.
+    /// Takes a line; returns the seconds to add to rows that were read ahead, since local time stepped.
     #[cold]
-    fn accept(&mut self, step: Step, entry: Entry, rejected: &mut RejectedRows) {
-        let mut assigned = VecDeque::new();
-        match (&mut self.row_order, step) {
-            (Some(row_order), step) => {
-                match step {
-                    Step::Reading => row_order.push(entry),
-                    Step::Rejected => row_order.push_torn(),
-                    Step::Header | Step::End => row_order.restart(),
-                }
-                let reject = |line, reason| rejected.record(&self.name, line, &reason);
-                row_order.assign(&mut assigned, reject);
-            }
-            (None, Step::Reading) => assigned.push_back(entry),
-            (None, _) => {}
-        }
-        for entry in assigned {
-            if self.decoder.gpu_identification() == GpuIdentification::RowOrder {
-                self.decoder.record_assigned(&entry);
-            }
-            if self.clocks.admits(entry.gpu, entry.reading.at) {
-                self.ready.push_back(entry);
-            } else if let Some((row, jump)) = self.clocks.resolve(entry.gpu, entry, &mut self.ready)
-            {
-                rejected.record(&self.name, row.line, &jump);
-            }
-        }
-        if matches!(step, Step::End) {
-            for (row, jump) in self.clocks.finish() {
-                rejected.record(&self.name, row.line, &jump);
-            }
-        }
+    fn accept(
+        &mut self,
+        step: Step,
+        entry: Entry,
+        rejected: &mut RejectedRows,
+    ) -> Result<i64, SourceError> {
+        let (decoder, ready, name) = (&mut self.decoder, &mut self.ready, &self.name);
+        let reject = |line, reason: &dyn Display| rejected.record(name, line, reason);
+        let taken = self.admission.push(step, entry, decoder, ready, reject);
+        taken.map_err(|(line, kind): Refusal| {
+            LogError { file: self.name.to_string(), line: Some(line), kind }.into()
+        })
     }
 
     /// Reads ahead to the next reading, if that is in a usual row of the expected GPU. If it returns
     /// false, [`Self::advance`] has the next reading, and `entry` is undefined.
     #[inline]
     pub(super) fn next_usual(&mut self, entry: &mut Entry) -> bool {
-        if !self.ready.is_empty() || self.row_order.is_some() {
+        if !self.ready.is_empty() || !self.admission.is_plain() {
             return false;
         }
         let Some((ahead, available)) = self.lines.peek() else { return false };
@@ -221,9 +197,9 @@ impl Log {
         };
         self.lines.consume(length);
         entry.line = self.lines.number();
-        let is_regular = self.clocks.admits(entry.gpu, entry.reading.at);
+        let is_regular = self.admission.admits(entry);
         if !is_regular {
-            self.rejections.extend(self.clocks.resolve(entry.gpu, *entry, &mut self.ready));
+            self.unadmitted = Some(*entry);
         }
         is_regular
     }
@@ -231,7 +207,7 @@ impl Log {
     /// Reads the next row, if it is a usual one whose GPU follows from the order of rows.
     #[inline]
     fn step_usual(&mut self) -> bool {
-        let ahead = self.lines.peek().filter(|_| self.row_order.is_some());
+        let ahead = self.lines.peek().filter(|_| self.admission.is_by_order());
         let Some((ahead, available)) = ahead else { return false };
         let entry = &mut self.entry;
         let Some(length) = self.decoder.decode_unassigned(ahead, available, entry) else {
@@ -259,33 +235,45 @@ impl Log {
             }
             rows += usize::from(matches!(step, Step::Reading | Step::Rejected));
             steps.push((step, self.entry));
-            if matches!(step, Step::End) {
+            if step == Step::End {
                 break;
             }
         }
+        let is_reading = |(step, _): &&(Step, Entry)| *step == Step::Reading;
+        let readings = || steps.iter().filter(is_reading).map(|(_, entry)| *entry);
         if self.decoder.gpu_identification() == GpuIdentification::RowOrder {
             let tick = self.tick_length(&head, gpus)?;
             self.decoder.insert_positions(tick);
             self.assumed_single_gpu = tick == 1 && gpus.is_none();
-            self.row_order =
-                head.spacing(tick).filter(|_| tick > 1).map(|s| RowOrder::new(tick, s));
+            let spacing = head.spacing(tick).filter(|_| tick > 1);
+            self.admission.set_row_order(spacing.map(|spacing| RowOrder::new(tick, spacing)));
         } else if let Some(requested) = gpus {
             // GPUs are numbered in order of appearance, so the first tick counts up.
-            let readings = steps.iter().filter(|(step, _)| matches!(step, Step::Reading));
-            let found = readings.zip(0..).take_while(|((_, entry), row)| entry.gpu == *row).count();
+            let found = readings().zip(0..).take_while(|(entry, row)| entry.gpu == *row).count();
             if requested.get() as usize != found {
                 return Err(
                     self.error(LogErrorKind::GpusIdentified { requested: requested.get(), found })
                 );
             }
         }
+        if !self.admission.is_by_order() && (self.is_identified() || gpus.is_some()) {
+            self.admission.detect_fast_log(&readings().collect::<Vec<_>>());
+        }
+        let mut shift = 0;
         for (step, entry) in steps {
-            self.accept(step, entry, rejected);
+            if let Some(entry) = shifted(entry, shift) {
+                shift += self.accept(step, entry, rejected)?;
+            }
         }
         if !self.advance(rejected)? {
             return Err(self.error(no_rows(rejected)));
         }
         Ok(())
+    }
+
+    /// Whether rows have IDs.
+    fn is_identified(&self) -> bool {
+        self.decoder.gpu_identification() != GpuIdentification::RowOrder
     }
 
     /// The number of rows per tick, by the spacing of rows and `--gpu-count`.

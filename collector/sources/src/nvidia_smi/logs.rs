@@ -15,6 +15,7 @@ use super::super::{Counts, Source, SourceError};
 use super::LogOptions;
 use super::columns::GpuIdentification;
 use super::fleet::Fleet;
+use super::local_clock::LocalSteps;
 use super::log::Log;
 use super::read_ahead::{Decoders, ReadAhead};
 use super::rejected::RejectedRows;
@@ -74,6 +75,10 @@ pub struct LogSummary<'a> {
     pub assumed_single_gpu: bool,
     /// Its ticks, if the order of rows identifies several GPUs.
     pub ticks: TickSummary,
+    /// Rows of a GPU in each second, if they have whole seconds and are spread over each.
+    pub rows_per_second: Option<usize>,
+    /// Steps of local time, after which it is read on.
+    pub local_steps: LocalSteps,
     /// Whether local time was assumed to be UTC, for lack of a time zone and `--utc-offset`.
     pub assumed_utc: bool,
     /// The log that this one is assumed to continue: same IDs, no UUIDs, no overlap in time.
@@ -142,6 +147,8 @@ impl Logs {
                 gpu_identification: format.gpu_identification,
                 assumed_single_gpu: format.assumed_single_gpu,
                 ticks: format.ticks,
+                rows_per_second: format.rows_per_second,
+                local_steps: format.local_steps,
                 assumed_utc: format.assumed_utc,
                 continues: merged.continues.as_deref(),
                 separation: merged.separation,
@@ -343,9 +350,23 @@ mod tests {
             sizes in vec(1_usize..50, 1..5),
         ) {
             let log = format!("{HEADER}{}{}", row(0, 0), lines.concat());
-            let mut whole = open(vec![bytes(log.as_str())]).unwrap();
-            let mut pieces = open(vec![Box::new(ChunkedReader::new(log, sizes))]).unwrap();
-            prop_assert_eq!(readings(&mut whole), readings(&mut pieces));
+            let whole = open(vec![bytes(log.as_str())]).map_err(|error| error.to_string());
+            let pieces = open(vec![Box::new(ChunkedReader::new(log, sizes))]);
+            let (mut whole, mut pieces) = match (whole, pieces) {
+                (Ok(whole), Ok(pieces)) => (whole, pieces),
+                (whole, pieces) => {
+                    prop_assert_eq!(whole.err(), pieces.err().map(|error| error.to_string()));
+                    return Ok(());
+                }
+            };
+            loop {
+                let text = |read: Result<_, SourceError>| read.map_err(|error| error.to_string());
+                let (read, expected) = (text(pieces.next()), text(whole.next()));
+                prop_assert_eq!(&read, &expected);
+                if !matches!(read, Ok(Some(_))) {
+                    break;
+                }
+            }
             prop_assert_eq!(whole.rejected(), pieces.rejected());
             prop_assert_eq!(whole.gpus(), pieces.gpus());
         }

@@ -1,7 +1,8 @@
 //! Source of an audit: logs written by `nvidia-smi --query-gpu=… --format=csv`.
 //!
 //! ```text
-//! stream → lines → decoder (columns, usual_row, row, gpu_registry) → log (row_order, clock_jump)
+//! stream → lines → decoder (columns, usual_row, row, gpu_registry)
+//! → log (admission: local_clock, spread, row_order, instants, clock_jump)
 //! → read_ahead → logs (fleet) → Reading
 //! ```
 //!
@@ -10,6 +11,7 @@
 //! ambiguous logs are rejected. Memory does not grow with the length of a log. `csv_writer` writes
 //! the same format. Must not depend on the use of readings.
 
+mod admission;
 mod alignment;
 mod cell;
 #[cfg(test)]
@@ -23,9 +25,11 @@ mod error;
 mod fleet;
 mod gpu_registry;
 mod identity;
+mod instants;
 mod interleave;
 mod limits;
 pub(crate) mod lines;
+mod local_clock;
 mod log;
 mod logs;
 mod read_ahead;
@@ -34,6 +38,7 @@ mod row;
 mod row_order;
 mod separation;
 mod spacing;
+mod spread;
 pub(crate) mod stream;
 mod ticks;
 mod timestamp;
@@ -46,6 +51,7 @@ use phasemeter_meter::units::Nanos;
 pub use columns::GpuIdentification;
 pub use error::{HeaderError, LogError, LogErrorKind};
 pub use fleet::GivenModel;
+pub use local_clock::{LocalStep, LocalSteps};
 pub use logs::{LogSummary, Logs};
 pub use rejected::{RejectedRow, RejectedRows};
 pub use row_order::TickSummary;

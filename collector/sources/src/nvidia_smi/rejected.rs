@@ -73,6 +73,8 @@ pub(super) enum RejectReason {
     TooManyGpus(usize),
     #[error("incomplete tick: {found} rows of {expected} GPUs")]
     IncompleteTick { found: usize, expected: usize },
+    #[error("differs from line {first}, of the same instant and GPU")]
+    Different { first: u64 },
     #[error("unusable header: {0}")]
     Header(HeaderError),
     #[error("follows an unusable header")]

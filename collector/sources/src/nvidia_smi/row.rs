@@ -2,6 +2,8 @@
 //!
 //! Allocates nothing. Must not depend on the order of GPUs.
 
+use std::borrow::Cow;
+
 use phasemeter_meter::device_state::{DeviceColumn, DeviceState};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
@@ -39,15 +41,25 @@ pub(super) struct Ids<'a> {
     pub(super) uuid: &'a [u8],
     pub(super) bus_id: &'a [u8],
     pub(super) index: &'a [u8],
+    pub(super) host: &'a [u8],
 }
 
 impl<'a> Ids<'a> {
-    /// The cell used as the key: that of the most reliable ID.
-    pub(super) const fn key(&self) -> &'a [u8] {
+    /// The cell of the most reliable ID.
+    pub(super) const fn id(&self) -> &'a [u8] {
         match (self.uuid, self.bus_id) {
             ([], []) => self.index,
             ([], bus_id) => bus_id,
             (uuid, _) => uuid,
+        }
+    }
+
+    /// What identifies the GPU in its log: that cell, with the host if there is one.
+    #[inline]
+    pub(super) fn key(&self) -> Cow<'a, [u8]> {
+        match self.host {
+            [] => Cow::Borrowed(self.id()),
+            host => Cow::Owned([host, b"\0", self.id()].concat()),
         }
     }
 }
@@ -76,6 +88,7 @@ impl<'a> Row<'a> {
                 Column::Uuid => ids.uuid = cells.text(),
                 Column::BusId => ids.bus_id = cells.text(),
                 Column::Index => ids.index = cells.text(),
+                Column::Host => ids.host = cells.text(),
                 Column::Name => name = cells.text(),
                 Column::MigMode => parts.mig_mode = cells.text(),
                 Column::MigProfiles => parts.mig_profiles = cells.text(),

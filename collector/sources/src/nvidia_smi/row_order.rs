@@ -51,6 +51,11 @@ impl RowOrder {
         }
     }
 
+    /// The number of GPUs.
+    pub(super) const fn gpus(&self) -> usize {
+        self.gpus
+    }
+
     /// The ticks so far.
     pub(super) const fn summary(&self) -> TickSummary {
         self.summary

@@ -58,6 +58,8 @@ pub(super) struct TimestampParser {
     local_start: Option<Timestamp>,
     /// The UTC offset given by the user.
     offset: Option<UtcOffset>,
+    /// Seconds by which local time has gone back since the start.
+    back: i64,
     local: bool,
 }
 
@@ -65,7 +67,23 @@ impl TimestampParser {
     /// A parser for local time at `offset`; UTC if `None`.
     pub(super) const fn new(offset: Option<UtcOffset>) -> Self {
         let text = *b"1970/01/01 00:00";
-        Self { text, minute: 0, local_start: None, offset, local: false }
+        Self { text, minute: 0, local_start: None, offset, back: 0, local: false }
+    }
+
+    /// Whether timestamps are local time.
+    pub(super) const fn is_local(&self) -> bool {
+        self.local
+    }
+
+    /// Seconds by which local time is ahead of UTC.
+    pub(super) fn local_offset(&self) -> i64 {
+        self.offset.map_or(0, |offset| i64::from(offset.seconds)) - self.back
+    }
+
+    /// Adds seconds to local time from now on, since it has gone back by as many.
+    pub(super) const fn shift_local(&mut self, seconds: i64) {
+        self.back += seconds;
+        self.local_start = None;
     }
 
     /// Whether local time was assumed to be UTC.
@@ -110,11 +128,7 @@ impl TimestampParser {
             _ => (0, after),
         };
         let is_local = zone.is_empty();
-        let offset = if is_local {
-            self.offset.map_or(0, |offset| i64::from(offset.seconds))
-        } else {
-            parse_any_zone(zone)?
-        };
+        let offset = if is_local { self.local_offset() } else { parse_any_zone(zone)? };
         let start = u64::try_from(self.minute - offset).ok()?.checked_mul(NANOS_PER_SECOND)?;
         let at = Timestamp::from_nanos(start.checked_add(second * NANOS_PER_SECOND + nanos)?)?;
         if is_local {

@@ -231,7 +231,8 @@ impl UsualRow {
                     (number, at) = cell.integer(row, at)?;
                     counts.xid = number.and_then(|it| Quantity::Xid.admit(it));
                 }
-                Column::Ratio(_) => return None,
+                // Rows with a host have two cells that identify their GPU.
+                Column::Ratio(_) | Column::Host => return None,
             }
         }
         limits.power = limits.power.or(set_limit);
@@ -400,7 +401,7 @@ mod tests {
             let (mut ours, mut theirs) = (TimestampParser::new(None), TimestampParser::new(None));
             ours.read(b"2026/07/27 00:00:00.5").unwrap();
             let expected = Row::read(row.as_bytes(), &columns, &mut theirs);
-            let key = expected.as_ref().map_or(&b"7"[..], |row| row.ids.key());
+            let key = expected.as_ref().map_or(&b"7"[..], |row| row.ids.id());
             let (line, mut entry) = (format!("{row}{after}"), Entry::EMPTY);
             if let Some(found) = usual.read(&ahead(&line), key, &mut ours, &mut entry) {
                 let expected = expected.unwrap();
