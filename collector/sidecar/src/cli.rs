@@ -175,8 +175,8 @@ pub const GROUP_PROBE: &str = "group-probe";
 /// `phasemeter audit`.
 #[derive(Debug, Args)]
 pub struct AuditArgs {
-    /// Logs written by `nvidia-smi --query-gpu=… --format=csv`, pages of dcgm-exporter, output of
-    /// `dcgmi dmon`, or OTLP in JSON; plain or gzipped. `-` is standard input. Consecutive logs of the same
+    /// Logs written by `nvidia-smi`, with `--query-gpu=… --format=csv`, `dmon -o DT` or `-q -x`, pages of
+    /// dcgm-exporter, output of `dcgmi dmon`, or OTLP in JSON; plain or gzipped. `-` is standard input. Consecutive logs of the same
     /// GPUs are joined.
     #[arg(required = true, value_name = "LOG")]
     pub logs: Vec<PathBuf>,

@@ -1,5 +1,7 @@
 //! Why a log is unusable, and how to fix it.
 
+use super::convert::Foreign;
+
 /// An unusable log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {kind}", .line.map(|line| format!(", line {line}")).unwrap_or_default())]
@@ -28,6 +30,9 @@ pub enum LogErrorKind {
         /// Why it was rejected.
         reason: String,
     },
+    /// Not a log, or one of another format.
+    #[error(transparent)]
+    Foreign(#[from] Foreign),
     /// An unusable header, or `--columns`.
     #[error(transparent)]
     Header(#[from] HeaderError),

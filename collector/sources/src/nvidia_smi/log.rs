@@ -15,6 +15,7 @@ use super::super::SourceError;
 use super::LogOptions;
 use super::admission::{Admission, Refusal, Step};
 use super::columns::GpuIdentification;
+use super::convert;
 use super::decoder::{Decoded, LogDecoder};
 use super::entry::Entry;
 use super::error::{LogError, LogErrorKind};
@@ -82,6 +83,11 @@ impl Log {
                 return Err(SourceError::Unreadable { input: name.to_string(), source });
             }
         };
+        let text = convert::to_csv(text).map_err(|foreign| LogError {
+            file: name.to_string(),
+            line: None,
+            kind: foreign.into(),
+        })?;
         let lines = Lines::new(text, MAX_ROW);
         let mut log = Self {
             name,

@@ -17,6 +17,7 @@ mod cell;
 #[cfg(test)]
 mod chunked_reader;
 mod columns;
+mod convert;
 pub mod csv_writer;
 mod decoder;
 mod digits;
@@ -49,6 +50,7 @@ use std::num::NonZeroU32;
 use phasemeter_meter::units::Nanos;
 
 pub use columns::GpuIdentification;
+pub use convert::Foreign;
 pub use error::{HeaderError, LogError, LogErrorKind};
 pub use fleet::GivenModel;
 pub use local_clock::{LocalStep, LocalSteps};
