@@ -37,6 +37,7 @@ mod alerts;
 mod bill;
 mod compare;
 mod contracts;
+mod corrupt_metrics;
 mod demo;
 mod determinism;
 mod exercises;

@@ -190,44 +190,6 @@ fn torn_lines(document: &str, half: &str) -> usize {
     document.lines().count() + half.lines().count()
 }
 
-/// Scenario: three GPUs on two hosts. One prints a corrupt utilization now and then, one a corrupt power, and a MIG
-/// instance of the third an activity of 130%, all through the run.
-/// Guarantee: each corrupt value costs its reading; all others are billed as if nothing happened.
-#[test]
-fn corrupt_value_costs_its_reading_only() {
-    let dir = tempfile::tempdir().unwrap();
-    let corrupt = ["2619", "686103", "4294967295", "-1", "101", "+Inf", "1e300"];
-    let mut log = String::new();
-    for tick in 0..61 {
-        let at = START + 15_000 * tick;
-        let mut line = |metric: &str, gpu: &str, host: &str, further: &str, number: &str| {
-            let labels = format!("UUID=\"GPU-{gpu}\",Hostname=\"{host}\"{further}");
-            writeln!(log, "{metric}{{{labels}}} {number} {at}").unwrap();
-        };
-        let wrong = (tick % 8 == 5).then(|| corrupt[tick as usize / 8 % 7]);
-        line("DCGM_FI_DEV_GPU_UTIL", "a", "n1", "", wrong.unwrap_or("80"));
-        line("DCGM_FI_DEV_POWER_USAGE", "a", "n1", "", "400");
-        line("DCGM_FI_DEV_GPU_UTIL", "b", "n1", "", "50");
-        line("DCGM_FI_DEV_POWER_USAGE", "b", "n1", "", if wrong.is_some() { "-1" } else { "300" });
-        line("DCGM_FI_DEV_GPU_UTIL", "c", "n2", "", "95");
-        line("DCGM_FI_PROF_SM_ACTIVE", "d", "n2", ",GPU_I_ID=\"3\"", "1.3");
-    }
-    let report = audit(dir.path(), "corrupt.prom", &log);
-    assert_eq!(report["rejected_total"], 0, "{}", report["rejected_rows"]);
-    // Every eighth of 60 intervals of 15 s: those of ticks 5, 13, … 53.
-    let lost = 7.0 * 15.0;
-    for (gpu, phase, seconds, joules) in [
-        (0, "productive", 900.0 - lost, json!(400.0 * 900.0)),
-        (1, "underutilized", 900.0, json!(300.0 * (900.0 - lost))),
-        (2, "compute_bound", 900.0, Value::Null),
-    ] {
-        let gpu = &report["gpus"][gpu];
-        assert_eq!(gpu["phases"][phase]["seconds"], seconds, "{gpu:#}");
-        assert_eq!(gpu["unobserved_seconds"], 900.0 - seconds, "{gpu:#}");
-        assert_eq!(gpu["energy_joules"], joules, "{gpu:#}");
-    }
-}
-
 /// Scenario: the clock of a node is ten years ahead for one instant in the middle of a log, or at its
 /// beginning; then for good.
 /// Guarantee: every line of that instant is rejected by its number, and the bill is that of the others. A
