@@ -47,6 +47,7 @@ mod fleets;
 mod fuzz_seeds;
 mod hostile;
 mod hostile_pricers;
+mod identities;
 mod locations;
 mod metric_logs;
 mod models;

@@ -100,32 +100,67 @@ impl GpuSpecs {
     }
 }
 
-/// Whether two names are the same model: equal except for case and the `NVIDIA ` prefix, which
-/// drivers before R470 omit. Never fuzzy: an A100 with 40 GB is not one with 80 GB.
+/// Whether two names are the same model: equal except for case, for blanks that labels of Kubernetes and of
+/// exporters replace by `-` or `_`, and for what [`letters`] leaves out. Never fuzzy: an A100 with 40 GB is not
+/// one with 80 GB.
 #[must_use]
 pub fn same_model(one: &str, other: &str) -> bool {
-    without_vendor(one).eq_ignore_ascii_case(without_vendor(other))
+    letters(one).eq(letters(other))
 }
 
 /// Whether a name is that of this model, or begins with it, as `NVIDIA B300 SXM6 AC` with
 /// `NVIDIA B300`.
 #[must_use]
 pub fn extends_model(name: &str, model: &str) -> bool {
-    let (name, model) = (without_vendor(name), without_vendor(model));
-    match name.split_at_checked(model.len()) {
-        Some((begin, rest)) => {
-            begin.eq_ignore_ascii_case(model) && (rest.is_empty() || rest.starts_with(' '))
-        }
-        None => false,
+    let mut name = letters(name);
+    letters(model).all(|letter| name.next() == Some(letter))
+        && matches!(name.next(), None | Some(b' '))
+}
+
+/// The driver's spelling of a model that the table lists, else the name as it is.
+#[must_use]
+pub fn driver_name(model: &str) -> &str {
+    // The table lives as long as the program.
+    GpuSpecs::of(model).map_or(model, |specs| specs.model)
+}
+
+/// The vendor of a model: NVIDIA, unless the name begins with another one.
+#[must_use]
+pub fn vendor(model: &str) -> &'static str {
+    let named = |vendor: &&str| without_prefix(model, vendor).is_some();
+    VENDORS.into_iter().find(named).unwrap_or(NVIDIA)
+}
+
+const NVIDIA: &str = "NVIDIA";
+
+/// Vendors whose names models can begin with.
+const VENDORS: [&str; 3] = [NVIDIA, "AMD", "Intel"];
+
+/// Kubernetes appends it to the name of a GPU that is shared by time-slicing or MPS.
+const SHARED: &[u8] = b" shared";
+
+/// The letters of a name in lower case, with blanks as the driver has them. Without the vendor, which drivers
+/// before R470 omit, and without the mark of shared GPUs.
+fn letters(model: &str) -> impl Iterator<Item = u8> {
+    let model = model.trim();
+    let name = without_prefix(model, vendor(model)).unwrap_or(model).as_bytes();
+    let is_shared = |end: &&[u8]| end.iter().copied().map(letter).eq(SHARED.iter().copied());
+    let begin = name.len().saturating_sub(SHARED.len());
+    let end = name.get(begin..).filter(is_shared).map_or(name.len(), |_| begin);
+    name.iter().copied().take(end).map(letter)
+}
+
+const fn letter(byte: u8) -> u8 {
+    match byte {
+        b'-' | b'_' => b' ',
+        other => other.to_ascii_lowercase(),
     }
 }
 
-fn without_vendor(model: &str) -> &str {
-    const VENDOR: &str = "NVIDIA ";
-    match model.split_at_checked(VENDOR.len()) {
-        Some((vendor, rest)) if vendor.eq_ignore_ascii_case(VENDOR) => rest,
-        _ => model,
-    }
+/// What follows a vendor and a separator.
+fn without_prefix<'a>(model: &'a str, vendor: &str) -> Option<&'a str> {
+    let (begin, rest) = model.split_at_checked(vendor.len())?;
+    begin.eq_ignore_ascii_case(vendor).then(|| rest.strip_prefix([' ', '-', '_'])).flatten()
 }
 
 /// `Some(None)` for an empty cell, `None` if the cell is invalid; likewise below.
@@ -179,6 +214,38 @@ mod tests {
         assert!(extends_model("B300", "NVIDIA B300"));
         for name in ["NVIDIA L40S", "NVIDIA GB300", "B30", ""] {
             assert!(!extends_model(name, "NVIDIA L4") && !extends_model(name, "NVIDIA B300"));
+        }
+    }
+
+    /// Guarantee: a name in the form of a label is that model, in the table, and no other one.
+    #[test]
+    fn label_of_a_model_is_that_model() {
+        for specs in GpuSpecs::all() {
+            for blank in ["-", "_"] {
+                let label = specs.model.replace(' ', blank);
+                assert_eq!(GpuSpecs::of(&label), Some(specs), "{label}");
+                let shared = [&label, blank, "SHARED"].concat();
+                assert_eq!(driver_name(&shared), specs.model, "{shared}");
+            }
+        }
+        assert!(extends_model("NVIDIA-B300-SXM6-AC", "NVIDIA B300"));
+        assert!(!same_model("NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB"));
+        assert!(!same_model("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", "NVIDIA-A100-SXM4-80GB"));
+        assert!(same_model("AMD_Instinct_MI300X_OAM", "amd instinct mi300x oam"));
+        assert!(same_model("AMD Instinct MI300X", "Instinct-MI300X"));
+        assert_eq!(driver_name("AMD_Instinct_MI300X_OAM"), "AMD_Instinct_MI300X_OAM");
+    }
+
+    #[test]
+    fn vendor_is_that_of_the_name() {
+        for (model, expected) in [
+            ("NVIDIA L4", "NVIDIA"),
+            ("Tesla T4", "NVIDIA"),
+            ("AMD_Instinct_MI300X_OAM", "AMD"),
+            ("Intel Data Center GPU Max 1550", "Intel"),
+            ("AMDAHL", "NVIDIA"),
+        ] {
+            assert_eq!(vendor(model), expected, "{model}");
         }
     }
 

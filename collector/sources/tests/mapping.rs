@@ -31,14 +31,14 @@ fn utilization(uuid: &str, seconds: u64, basis: Basis, value: u32) -> GpuValue {
     GpuValue {
         gpu: labels(uuid),
         at: at(seconds),
-        quantity: Quantity::Utilization,
+        quantity: Some(Quantity::Utilization),
         value: Ok(Value::Utilization(basis, percent(value))),
     }
 }
 
 fn power(uuid: &str, at: Timestamp, watts: u32) -> GpuValue {
     let value = Ok(Value::Power(Milliwatts::new(watts * 1_000).unwrap()));
-    GpuValue { gpu: labels(uuid), at, quantity: Quantity::Power, value }
+    GpuValue { gpu: labels(uuid), at, quantity: Some(Quantity::Power), value }
 }
 
 fn arrival(seconds: u64) -> Nanos {
@@ -91,7 +91,8 @@ fn memory_is_what_is_used_and_free_unless_it_is_measured() {
     let mut buffer = ReadingBuffer::new(HOLD, None, None);
     let mut insert = |seconds, quantity, value: fn(Bytes) -> Value, mebibytes| {
         let value = Ok(value(Bytes::from_mebibytes(mebibytes).unwrap()));
-        let value = GpuValue { gpu: labels("GPU-a"), at: at(seconds), quantity, value };
+        let value =
+            GpuValue { gpu: labels("GPU-a"), at: at(seconds), quantity: Some(quantity), value };
         buffer.insert(value, arrival(seconds));
         buffer.identities()[0].memory_total.map(|bytes| bytes.get() >> 20)
     };
@@ -99,6 +100,27 @@ fn memory_is_what_is_used_and_free_unless_it_is_measured() {
     assert_eq!(insert(15, Quantity::MemoryFree, Value::MemoryFree, 77_000), None);
     assert_eq!(insert(15, Quantity::MemoryUsed, Value::MemoryUsed, 3_000), Some(80_000));
     assert_eq!(insert(30, Quantity::MemoryTotal, Value::MemoryTotal, 81_559), Some(81_559));
+}
+
+/// Guarantee: a point that only describes a GPU completes its identity, whenever it arrives, and is no reading.
+#[test]
+fn info_completes_the_identity_only() {
+    let model = Some("NVIDIA-L4".to_owned());
+    let gpu = GpuLabels { model, ..labels("GPU-a") };
+    let info = GpuValue { gpu, at: at(0), quantity: None, value: Err(MissingReason::NotCollected) };
+    for first in [true, false] {
+        let mut buffer = ReadingBuffer::new(HOLD, None, None);
+        if first {
+            buffer.insert(info.clone(), arrival(0));
+        }
+        buffer.insert(utilization("GPU-a", 15, Basis::NvmlGpu, 50), arrival(15));
+        let mut times_of_readings = times(&buffer.release_all());
+        buffer.insert(info.clone(), arrival(20));
+        times_of_readings.extend(times(&buffer.release_all()));
+        assert_eq!(times_of_readings, [15]);
+        assert_eq!(buffer.identities()[0].model.as_deref(), Some("NVIDIA L4"));
+        assert_eq!(buffer.dropped(), 0);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use phasemeter_meter::device_metric::Component;
+use phasemeter_meter::gpu_specs::vendor;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::{Bytes, Timestamp};
@@ -13,9 +14,7 @@ use phasemeter_meter::units::{Bytes, Timestamp};
 use super::values::text;
 use crate::names::attribute;
 
-/// The vendor of the GPUs: every source reads them through this vendor's driver.
-const VENDOR: &str = "NVIDIA";
-
+const VENDOR: &str = "hw.vendor";
 const MODEL: &str = "hw.model";
 
 /// What is known of a GPU when its export starts.
@@ -50,6 +49,7 @@ impl GpuAttributes {
         let id = text("hw.id", &names.0);
         let name = names.1.as_ref().map(|name| text("hw.name", name));
         let hardware: Vec<_> = [id.clone()].into_iter().chain(name).collect();
+        let vendor = text(VENDOR, vendor(identity.model.as_deref().unwrap_or_default()));
         let model = identity.model.as_deref().map(|model| text(MODEL, model));
         let board = &identity.board;
         let board_attributes = [
@@ -60,7 +60,7 @@ impl GpuAttributes {
         let board_attributes = board_attributes
             .into_iter()
             .filter_map(|(key, value)| Some(text(key, value.as_deref()?)));
-        let details = model.into_iter().chain([text("hw.vendor", VENDOR)]).chain(board_attributes);
+        let details = model.into_iter().chain([vendor]).chain(board_attributes);
         Self {
             gpu: hardware.iter().cloned().chain(details).collect(),
             hardware,
@@ -73,8 +73,9 @@ impl GpuAttributes {
 
     /// Sets the model.
     pub(super) fn set_model(&mut self, model: &str) {
-        self.gpu.retain(|attribute| attribute.key != MODEL);
-        self.gpu.insert(self.hardware.len(), text(MODEL, model));
+        self.gpu.retain(|attribute| ![MODEL, VENDOR].contains(&attribute.key.as_str()));
+        let details = [text(MODEL, model), text(VENDOR, vendor(model))];
+        self.gpu.splice(self.hardware.len()..self.hardware.len(), details);
     }
 
     /// Sets the price of all time so far.

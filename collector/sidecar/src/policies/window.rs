@@ -8,6 +8,7 @@ use phasemeter_meter::columns::{Columns, Grid};
 use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::device_totals::{DeviceTotals, Totals};
 use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
+use phasemeter_meter::gpu_specs::driver_name;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Utilization};
@@ -168,7 +169,7 @@ impl WindowGpu<'_> {
         metrics.extend(of_columns.filter_map(|(name, of)| Some((name.to_owned(), of?))));
         Gpu {
             id: self.identity.name.clone(),
-            model: self.identity.model.clone().unwrap_or_default(),
+            model: self.identity.model.as_deref().map(driver_name).unwrap_or_default().to_owned(),
             memory_total: self.memory_total,
             power_limit: self.power_limit,
             accounts: (&recent.accounts).into(),

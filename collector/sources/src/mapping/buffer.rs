@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 
+use phasemeter_meter::gpu_specs::driver_name;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MIG_PROFILES, MissingReason};
 use phasemeter_meter::staleness;
@@ -88,6 +89,7 @@ impl ReadingBuffer {
             self.dropped += 1;
             return None;
         };
+        let Some(quantity) = quantity else { return Some(index) };
         if let Some(instance) = instance {
             self.note_instance(index, instance);
         }
@@ -285,7 +287,7 @@ impl ReadingBuffer {
         if let Some(index) = self.indices.get(&labels.uuid) {
             let identity = self.identities.get_mut(*index)?;
             if identity.model.is_none() {
-                identity.model = labels.model;
+                identity.model = labels.model.as_deref().map(driver_name).map(str::to_owned);
             }
             return Some(*index);
         }
@@ -301,7 +303,7 @@ impl ReadingBuffer {
             bus_id: labels.bus_id,
             // Indices of several hosts are not those of one fleet.
             index: None,
-            model: labels.model,
+            model: labels.model.as_deref().map(driver_name).map(str::to_owned),
             attributes: host.into_iter().collect(),
             ..GpuIdentity::default()
         });

@@ -65,6 +65,8 @@ struct IdentityTable {
     #[serde(default)]
     uuid_prefix: String,
     #[serde(default)]
+    info: Vec<String>,
+    #[serde(default)]
     index: Vec<String>,
     #[serde(default)]
     bus_id: Vec<String>,
@@ -148,8 +150,20 @@ impl MappingFile {
             pod: file.identity.pod,
             pod_labels: file.identity.pod_labels.iter().map(|key| PodLabel::new(key)).collect(),
         };
+        let info = file.identity.info.into_iter().map(|metric| {
+            let rule = Rule {
+                quantity: None,
+                unit: Unit::Code,
+                basis: Basis::NvmlGpu,
+                scale: one(),
+                filter: LabelFilter::default(),
+                missing_from: None,
+                identity: identity.clone(),
+            };
+            Ok((metric, rule))
+        });
         let rule = |metric| rule(metric, &identity, file.missing.from);
-        Ok(Self { rules: file.metric.into_iter().map(rule).collect::<Result<_, _>>()? })
+        Ok(Self { rules: info.chain(file.metric.into_iter().map(rule)).collect::<Result<_, _>>()? })
     }
 }
 
@@ -172,7 +186,7 @@ fn rule(
     if !(scale.is_finite() && scale > 0.0) {
         return Err(MappingError::Scale { metric });
     }
-    let identity = identity.clone();
+    let (quantity, identity) = (Some(quantity), identity.clone());
     let filter = LabelFilter::new(required, &without);
     Ok((metric, Rule { quantity, unit, basis, scale, filter, missing_from, identity }))
 }

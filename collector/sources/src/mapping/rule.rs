@@ -20,8 +20,8 @@ pub struct GpuValue {
     pub gpu: GpuLabels,
     /// When it was measured.
     pub at: Timestamp,
-    /// What it is a value of.
-    pub quantity: Quantity,
+    /// What it is a value of; `None` if the point has none, and its labels describe the GPU.
+    pub quantity: Option<Quantity>,
     /// The value, or why it is missing.
     pub value: Result<Value, MissingReason>,
 }
@@ -81,7 +81,8 @@ const SENDER: [&str; 6] =
 /// Which points of a metric are which value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rule {
-    pub(super) quantity: Quantity,
+    /// `None` if points have no value, and their labels describe GPUs.
+    pub(super) quantity: Option<Quantity>,
     pub(super) unit: Unit,
     pub(super) basis: Basis,
     /// Factor from the sender's numbers to the unit.
@@ -106,6 +107,10 @@ impl Rule {
         units: &mut UnitChecks,
     ) -> Option<(GpuValue, Option<UnitNotice>)> {
         let gpu = self.identity.read(point, self.quantity)?;
+        let Some(quantity) = self.quantity else {
+            let value = Err(MissingReason::NotCollected);
+            return Some((GpuValue { gpu, at: point.at, quantity: None, value }, None));
+        };
         let number = point.number * self.scale;
         let is_missing =
             number.is_nan() || self.missing_from.is_some_and(|from| point.number >= from);
@@ -116,7 +121,7 @@ impl Rule {
         let value = match (is_missing, is_readable) {
             (true, _) => Err(MissingReason::NotSupported),
             (false, true) => {
-                let value = self.unit.value(self.quantity, self.basis, number);
+                let value = self.unit.value(quantity, self.basis, number);
                 value.ok_or(MissingReason::Unreadable)
             }
             (false, false) => Err(MissingReason::Unreadable),
@@ -176,7 +181,7 @@ fn name<'a>(point: &'a Point<'_>, gpu: &'a GpuLabels) -> Option<&'a str> {
 }
 
 impl Identity {
-    fn read(&self, point: &Point<'_>, quantity: Quantity) -> Option<GpuLabels> {
+    fn read(&self, point: &Point<'_>, quantity: Option<Quantity>) -> Option<GpuLabels> {
         let first = |labels: &[String]| {
             let mut values = labels.iter().filter_map(|label| (point.label)(label));
             values.find(|value| !value.is_empty() && value.len() <= MAX_LABEL)
@@ -193,7 +198,7 @@ impl Identity {
             (owned(&self.host), (pod.uid.is_some() || pod.name.is_some()).then_some(pod));
         // All points of a GPU have the same, and those of its utilization suffice.
         let details = match quantity {
-            Quantity::Utilization => {
+            Some(Quantity::Utilization) => {
                 details(point, host.as_deref(), pod.as_ref(), &self.pod_labels)
             }
             _ => Vec::new(),

@@ -225,7 +225,7 @@ impl MetricLog {
             all.extend(values);
         }
         // Utilization first: it has the time of the reading, which the others join.
-        all.sort_by_key(|(_, value)| (value.at, value.quantity != Quantity::Utilization));
+        all.sort_by_key(|(_, value)| (value.at, value.quantity != Some(Quantity::Utilization)));
         Ok(all)
     }
 
